@@ -1,0 +1,36 @@
+"""Rejoinder: pick the best reply to a conversation out of a set of candidates.
+
+>>> import rejoinder
+>>> model = rejoinder.load("runs/convert-small/model")              # doctest: +SKIP
+>>> model.score([["How are you?"]], [["Fine, thanks.", "At noon."]])  # doctest: +SKIP
+"""
+
+from __future__ import annotations
+
+import importlib
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from rejoinder.corpora.example import Example
+    from rejoinder.models.persistence import load
+    from rejoinder.retrieval.index import Index
+
+__version__ = "0.1.0"
+__all__ = ["Example", "Index", "__version__", "load"]
+
+# Imported on first use: `import rejoinder` stays fast, and a library of an extra is never needed for it.
+_HOMES = {
+    "Example": "rejoinder.corpora.example",
+    "Index": "rejoinder.retrieval.index",
+    "load": "rejoinder.models.persistence",
+}
+
+
+def __getattr__(name: str) -> Any:
+    if name not in _HOMES:
+        raise AttributeError(f"module 'rejoinder' has no attribute {name!r}")
+    return getattr(importlib.import_module(_HOMES[name]), name)
+
+
+def __dir__() -> list[str]:
+    return sorted(__all__)

@@ -1,0 +1,1 @@
+"""Examples: what they are, how they are stored, and how each corpus becomes them."""

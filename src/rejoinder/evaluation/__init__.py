@@ -1,0 +1,1 @@
+"""How well does a ranker rank? Recall at k, MRR and their confidence intervals."""

@@ -1,0 +1,1 @@
+"""The index: encoded candidates on disk, searched exactly."""

@@ -1,0 +1,1 @@
+"""Text to ids and back, and the building of vocabularies."""

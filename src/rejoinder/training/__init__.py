@@ -1,0 +1,1 @@
+"""Training: recipes, batches, losses, optimisers and the loop. Knows modules and batches, not papers."""
