@@ -1,0 +1,279 @@
+"""ConveRT (Henderson et al. 2020, "ConveRT"), single-context: from subword ids to the encodings of both sides.
+
+Read with section 3 of the paper: one trunk (embedding, blocks, reduction) turns a text into r; a feed-forward
+network of each side ("feed-forward 2") turns r into h, a vector of unit length. The score of a response for a
+context is the cosine of their h.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Literal, cast
+
+from torch import Tensor, nn
+from torch.nn import functional as F  # noqa: N812
+
+from rejoinder.errors import InputError
+from rejoinder.models.layers import (
+    Block,
+    FeedForward,
+    Reduction,
+    SelfAttention,
+    TokenEmbedding,
+    activation,
+    norm_parameters,
+)
+from rejoinder.models.packing import TokenBatch
+
+
+@dataclass(frozen=True)
+class ConvertConfig:
+    """Every structural choice of ConveRT. The defaults are the paper's (CONVERT, section 3 and Table 4)."""
+
+    kind: Literal["convert"] = "convert"
+    """Which model this is."""
+    embedding_size: int = 512
+    """Size of the subword and position embeddings, and of everything between the blocks."""
+    positions: tuple[int, ...] = (47, 11)
+    """Rows of the position tables; position i has the sum of row i mod each."""
+    blocks: int = 6
+    """Number of transformer blocks."""
+    attention_spans: tuple[int, ...] = (3, 5, 48, 48, 48, 48)
+    """Largest relative position each block attends to. Ablation "no growing attention span": all 48."""
+    heads: int = 1
+    """Attention heads of a block. Ablation: 8."""
+    head_size: int = 64
+    """Size of queries, keys and values of a head."""
+    relative_bias: bool = True
+    """Whether each block learns a bias by relative position. Ablation: false."""
+    feed_forward_size: int = 2048
+    """Hidden size of a block's feed-forward part."""
+    reduction_heads: int = 2
+    """Heads of the reduction; r has this many times embedding_size numbers. Ablation: 1."""
+    feed_forward_2: Literal["paper", "original"] = "paper"
+    """"paper": a skip connection around each layer; "original": the released code's layout, with one skip
+    projection of the input that both sides share."""
+    feed_forward_2_layers: int = 3
+    """Hidden layers of feed-forward 2."""
+    feed_forward_2_size: int = 1024
+    """Size of those layers."""
+    skip_connections: bool = True
+    """Whether feed-forward 2 has skip connections. Ablation: false."""
+    output_size: int = 512
+    """Size of the final encodings h."""
+    norm_placement: Literal["after", "before"] = "after"
+    """Layer norm after each sub-layer's residual sum (the paper) or before each sub-layer, with one more at the end
+    of the trunk."""
+    initialisation: Literal["paper", "unit"] = "paper"
+    """Subword embeddings uniform in ±0.01 and multiplied by sqrt(embedding_size) at look-up, or of unit variance."""
+    zero_residual: bool = False
+    """Start the residual branches of the blocks, and feed-forward 2's hidden layers, at zero: an untrained trunk is
+    then exactly its embeddings and its reduction."""
+    dropout: float = 0.0
+    """Dropout after the embedding and after each self-attention (0.2 in the paper's fine-tuning)."""
+
+    def __post_init__(self) -> None:
+        for name in ("embedding_size", "head_size", "heads", "feed_forward_size", "reduction_heads", "output_size"):
+            _check(getattr(self, name) > 0, name, getattr(self, name), "a positive number")
+        _check(self.blocks >= 0, "blocks", self.blocks, "0 or more")
+        _check(
+            len(self.attention_spans) == self.blocks and all(span > 0 for span in self.attention_spans),
+            "attention_spans",
+            list(self.attention_spans),
+            f"one positive number for each of the {self.blocks} blocks",
+        )
+        _check(
+            len(self.positions) > 0 and all(p > 0 for p in self.positions),
+            "positions",
+            list(self.positions),
+            "positive numbers",
+        )
+        _check(0 <= self.dropout < 1, "dropout", self.dropout, "at least 0 and below 1")
+        layers, size = self.feed_forward_2_layers, self.feed_forward_2_size
+        _check(layers >= 1 and size > 0, "feed_forward_2_layers/_size", (layers, size), "positive numbers")
+
+
+class FeedForward2(nn.Module):
+    """From r to h for one side: hidden layers, a linear layer, unit length (CONVERT 3.2).
+
+    Layout "paper": each layer is x + act(linear(x)), normalised (after the sum or before the linear layer, like the
+    blocks). Layout "original": layer norm of the input, layers of bias-free linear, activation and layer norm, a
+    linear layer, plus a projection of the input that all sides share, layer norm.
+
+    Args:
+        config: the model's.
+        shared_skip: the projection that the sides share in the layout "original", or None.
+    """
+
+    def __init__(self, config: ConvertConfig, shared_skip: nn.Linear | None) -> None:
+        super().__init__()
+        self.original = config.feed_forward_2 == "original"
+        self.norm_first = not self.original and config.norm_placement == "before"
+        self.skip = config.skip_connections and not self.original
+        r_size, size = config.reduction_heads * config.embedding_size, config.feed_forward_2_size
+        self.input_norm = nn.LayerNorm(r_size) if self.original else None
+        self.widen = nn.Linear(r_size, size, bias=False) if r_size != size else None
+        in_size = r_size if self.widen is None else size
+        sizes = [in_size] + [size] * (config.feed_forward_2_layers - 1)
+        self.layers = nn.ModuleList(nn.Linear(s, size, bias=not self.original) for s in sizes)
+        self.norms = nn.ModuleList(nn.LayerNorm(s if self.norm_first else size) for s in sizes)
+        self.output = nn.Linear(size, config.output_size)
+        self.shared_skip = shared_skip
+        self.output_norm = nn.LayerNorm(config.output_size) if self.original else None
+        for layer in self.linears():
+            nn.init.orthogonal_(layer.weight)
+            if layer.bias is not None:
+                nn.init.zeros_(layer.bias)
+        if config.zero_residual and self.skip:
+            for weight in (layer.weight for layer in self.linears() if layer not in (self.widen, self.output)):
+                nn.init.zeros_(weight)
+
+    def linears(self) -> Iterator[nn.Linear]:
+        """All its linear layers, the shared one included."""
+        for child in (self.widen, *self.layers, self.output, self.shared_skip):
+            if isinstance(child, nn.Linear):
+                yield child
+
+    def forward(self, r: Tensor) -> Tensor:
+        """r (n, heads · d) -> h (n, output_size), rows of unit length."""
+        x = r if self.input_norm is None else self.input_norm(r)
+        skipped = None if self.shared_skip is None else self.shared_skip(x)
+        x = x if self.widen is None else self.widen(x)
+        for layer, norm in zip(self.layers, self.norms, strict=True):
+            step = activation(layer(norm(x) if self.norm_first else x))
+            x = x + step if self.skip else step
+            x = x if self.norm_first else norm(x)
+        h = self.output(x)
+        if skipped is not None:
+            h = h + skipped
+        if self.output_norm is not None:
+            h = self.output_norm(h)
+        return F.normalize(h.float(), dim=-1)
+
+
+class Convert(nn.Module):
+    """The dual encoder.
+
+    Args:
+        config: its structure.
+        rows: rows of the subword table; the last one is the padding's.
+    """
+
+    def __init__(self, config: ConvertConfig, rows: int) -> None:
+        super().__init__()
+        self.config = config
+        self.padding_id = rows - 1
+        self.output_size = config.output_size
+        self.reduction_size = config.reduction_heads * config.embedding_size
+        self.active_blocks = config.blocks
+        d, before = config.embedding_size, config.norm_placement == "before"
+        self.token_embedding = TokenEmbedding(rows, d, config.positions, config.initialisation, config.dropout)
+        self.blocks = nn.ModuleList(
+            Block(
+                SelfAttention(
+                    d,
+                    config.heads,
+                    config.head_size,
+                    span,
+                    relative_bias=config.relative_bias,
+                    dropout=config.dropout,
+                ),
+                FeedForward(d, config.feed_forward_size),
+                d,
+                norm_first=before,
+                zero_residual=config.zero_residual,
+            )
+            for span in config.attention_spans
+        )
+        self.final_norm = nn.LayerNorm(d) if before and config.blocks else None
+        self.reduction = Reduction(d, config.reduction_heads, config.head_size)
+        original = config.feed_forward_2 == "original" and config.skip_connections
+        self.shared_skip = nn.Linear(config.reduction_heads * d, config.output_size) if original else None
+        self.context_head = FeedForward2(config, self.shared_skip)
+        self.response_head = FeedForward2(config, self.shared_skip)
+
+    @property
+    def embedding(self) -> nn.Embedding:
+        """The subword table."""
+        return self.token_embedding.subwords
+
+    def reduce(self, batch: TokenBatch) -> Tensor:
+        """r of each text, (n, reduction_heads · d), in the caller's order: what transfers to other tasks."""
+        x = self.token_embedding(batch)
+        for block in self._blocks(self.active_blocks):
+            x = block(x, batch)
+        if self.final_norm is not None:
+            x = self.final_norm(x)
+        return self.reduction(x, batch)[batch.restore]
+
+    def forward(self, batch: TokenBatch, contexts: int) -> tuple[Tensor, Tensor]:
+        """Encode both sides at once: the first `contexts` texts are inputs, the others responses.
+
+        Returns:
+            h_x (contexts, d_out) and h_y (others, d_out), float32, rows of unit length.
+        """
+        r = self.reduce(batch)
+        return self.context_head(r[:contexts]), self.response_head(r[contexts:])
+
+    def set_active_blocks(self, count: int) -> None:
+        """Compute only the first `count` blocks; the others cost nothing and get no gradient."""
+        if not 0 <= count <= self.config.blocks:
+            raise InputError(f"active blocks: {count} given, allowed is 0 to {self.config.blocks}")
+        self.active_blocks = count
+        for i, block in enumerate(self.blocks):
+            block.requires_grad_(i < count)
+
+    def _blocks(self, count: int) -> list[Block]:
+        return cast("list[Block]", list(self.blocks[:count]))
+
+    def parameter_groups(self) -> dict[str, list[nn.Parameter]]:
+        """All parameters, each once, by the part they belong to: recipes give each part a rate of its own."""
+        trunk_norms = [] if self.final_norm is None else list(self.final_norm.parameters())
+        heads = [*self.context_head.parameters(), *self.response_head.parameters()]
+        return {
+            "embedding": list(self.embedding.parameters()),
+            "position": [
+                *self.token_embedding.positions.parameters(),
+                *self.token_embedding.norm.parameters(),
+            ],
+            "blocks": [*self.blocks.parameters(), *trunk_norms],
+            "reduction": list(self.reduction.parameters()),
+            "feed_forward_2": list(dict.fromkeys(heads)),
+        }
+
+    def no_decay_parameters(self) -> set[nn.Parameter]:
+        """Layer norms: the paper's L2 leaves them out (CONVERT 3.4)."""
+        return set(norm_parameters(self))
+
+    def multiplications_per_token(self) -> int:
+        """Multiply-adds of the matrix products over weights that one token costs in the trunk."""
+        layers = [self.reduction.query_key]
+        for block in self._blocks(self.active_blocks):
+            layers += [block.attention.qkv, block.attention.output]
+            layers += [block.feed_forward.expand, block.feed_forward.contract]
+        return sum(layer.weight.numel() for layer in layers)
+
+    def multiplications_per_text(self) -> int:
+        """Multiply-adds of the matrix products over weights that one text costs after the trunk."""
+        head = self.context_head
+        return sum(layer.weight.numel() for layer in head.linears())
+
+
+def _check(fine: bool, name: str, given: object, allowed: str) -> None:
+    if not fine:
+        raise InputError(f"{name} = {given} is not allowed; it must be {allowed}")
+
+
+def count_parameters(module: nn.Module) -> int:
+    """Number of trainable numbers, shared ones once."""
+    return sum(p.numel() for p in dict.fromkeys(module.parameters()))
+
+
+def set_dropout(module: nn.Module, share: float) -> None:
+    """Change the dropout of a model that exists (fine-tuning has another than pretraining)."""
+    for child in module.modules():
+        if isinstance(child, nn.Dropout):
+            child.p = share
+
+

@@ -1,0 +1,124 @@
+"""Fast encoding on a CPU: the same model with its linear layers packed once for the processor.
+
+Training keeps plain linear layers. For encoding, `pack_linears` replaces them by oneDNN's: weights stored in the
+order in which the processor reads them (three times as fast on a single sentence), the activation computed while the
+result is still in a register, and, where asked for, 8-bit products (three to four times the rate of 32-bit ones on
+processors with VNNI or AMX). Where oneDNN or an operation of it is absent, plain layers stay.
+"""
+
+from __future__ import annotations
+
+from typing import Literal, TypeAlias, cast
+
+import torch
+from torch import Tensor, nn
+
+from rejoinder.errors import InputError
+from rejoinder.models.layers import GATE, FeedForward
+
+Precision: TypeAlias = Literal["fp32", "bf16", "int8"]
+PRECISIONS = ("auto", "fp32", "bf16", "int8")
+
+
+def choose_precision(wanted: str) -> Precision:
+    """Resolve "auto": bfloat16 where the processor multiplies it in hardware, else float32.
+
+    PyTorch computes bfloat16 on any processor, but where the instructions are missing it emulates them, five times
+    slower than float32; so the instructions are asked for, not the library. 8-bit products change the vectors a
+    little (a cosine of about 0.999 to the float ones), so they are used only when asked for.
+    """
+    if wanted not in PRECISIONS:
+        raise InputError(f"precision {wanted!r} is unknown; allowed are {', '.join(PRECISIONS)}")
+    if wanted != "auto":
+        return cast("Precision", wanted)
+    return "bf16" if has_fast_bfloat16() else "fp32"
+
+
+def has_fast_bfloat16() -> bool:
+    """Whether this processor has instructions for bfloat16 products (AVX512-BF16 or AMX)."""
+    probes = ("_is_avx512_bf16_supported", "_is_amx_tile_supported")
+    return any(bool(getattr(torch.cpu, probe, lambda: False)()) for probe in probes)
+
+
+def pack_linears(module: nn.Module, precision: Precision) -> nn.Module:
+    """Prepare `module` for encoding on a CPU, in place; it can be neither trained nor saved afterwards."""
+    module.eval().requires_grad_(False)
+    if precision == "bf16":
+        module.to(torch.bfloat16)
+    if not _has_onednn():
+        if precision == "int8":
+            raise InputError("precision 'int8' needs a PyTorch with oneDNN on an x86 processor; use 'auto'")
+        return module
+    _replace(module, precision)
+    return module
+
+
+def _has_onednn() -> bool:
+    return bool(torch._C._has_mkldnn) and all(
+        hasattr(library, name)
+        for library, name in (
+            (torch.ops.mkldnn, "_linear_pointwise"),
+            (torch.ops.mkldnn, "_reorder_linear_weight"),
+            (torch.ops.onednn, "qlinear_pointwise"),
+            (torch.ops.onednn, "qlinear_prepack"),
+        )
+    )
+
+
+def _replace(module: nn.Module, precision: Precision) -> None:
+    packed = _Int8Linear if precision == "int8" else _PackedLinear
+    for name, child in module.named_children():
+        if isinstance(child, FeedForward):
+            expand, contract = child.expand, child.contract
+            expanded = packed(expand.weight * GATE, expand.bias * GATE, "swish")
+            setattr(module, name, nn.Sequential(expanded, packed(contract.weight / GATE, contract.bias)))
+        elif isinstance(child, nn.Linear):
+            setattr(module, name, packed(child.weight, child.bias))
+        else:
+            _replace(child, precision)
+
+
+class _PackedLinear(nn.Module):
+    """A linear layer in oneDNN's own weight order, with the activation fused ("none" or "swish", x·sigmoid(x))."""
+
+    def __init__(self, weight: Tensor, bias: Tensor | None, post: str = "none") -> None:
+        super().__init__()
+        self.weight = torch.ops.mkldnn._reorder_linear_weight(weight.detach().contiguous())
+        self.bias = None if bias is None else bias.detach()
+        self.post = post
+
+    def forward(self, x: Tensor) -> Tensor:
+        """x (n, in) -> (n, out)."""
+        return torch.ops.mkldnn._linear_pointwise(x, self.weight, self.bias, self.post, [], "")
+
+
+class _Int8Linear(nn.Module):
+    """A linear layer with 8-bit products: weights signed with a scale per output, inputs unsigned.
+
+    The inputs' range is that of the tensor at hand ("dynamic quantisation"), so no calibration data is needed.
+    """
+
+    def __init__(self, weight: Tensor, bias: Tensor | None, post: str = "none") -> None:
+        super().__init__()
+        weight = weight.detach().float()
+        self.scales = weight.abs().amax(dim=1).clamp(min=1e-12) / 127
+        rounded = (weight / self.scales[:, None]).round().to(torch.int8)
+        self.weight = torch.ops.onednn.qlinear_prepack(rounded, None)
+        self.zeros = torch.zeros(len(rounded), dtype=torch.int64)
+        self.bias = None if bias is None else bias.detach().float()
+        self.post = post
+
+    def forward(self, x: Tensor) -> Tensor:
+        """x (n, in) -> (n, out), float32."""
+        low, high = (float(v) for v in torch.aminmax(x))
+        low, high = min(low, 0.0), max(high, 0.0)
+        scale = max((high - low) / 254, 1e-12)
+        zero_point = round(-low / scale)
+        # One pass for scaling, one for the cast; the half makes the cast's truncation a rounding.
+        quantised = torch.add(torch.tensor(zero_point + 0.5), x, alpha=1 / scale).to(torch.uint8)
+        return torch.ops.onednn.qlinear_pointwise.default(
+            quantised, scale, zero_point, self.weight, self.scales, self.zeros, self.bias,
+            1.0, 0, torch.float32, self.post, [], "",
+        )  # fmt: skip
+
+

@@ -1,0 +1,149 @@
+"""Texts as one run of tokens: sorted by length, so that almost nothing is computed on padding.
+
+Everything in ConveRT but attention works on single tokens, so the tokens of a batch lie one after the other,
+(T,), whatever text they belong to. Attention needs to know the texts: texts of one length stand together in a
+*segment*, whose tokens are simply viewed as (texts, length). Padding appears only where a few texts of a slightly
+smaller length would cost more as a segment of their own.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+import numpy as np
+import numpy.typing as npt
+import torch
+from torch import Tensor
+
+IntArray = npt.NDArray[np.int32]
+
+SEGMENT_COST = 16
+"""Tokens that could be computed in the time that one more segment costs (dispatching its small operations)."""
+
+
+@dataclass(frozen=True, slots=True)
+class Segment:
+    """Texts that are computed as a rectangle (count, length).
+
+    Attributes:
+        start: index of its first token in the batch.
+        count: number of texts.
+        length: tokens of each text, padding included.
+        real: tokens that are not padding, bool (count, length), or None when all are real.
+    """
+
+    start: int
+    count: int
+    length: int
+    real: Tensor | None = None
+
+    @property
+    def stop(self) -> int:
+        """Index after its last token."""
+        return self.start + self.count * self.length
+
+
+@dataclass(frozen=True, slots=True)
+class TokenBatch:
+    """Tokens of n texts, ordered by length.
+
+    Attributes:
+        ids: token ids, int64 (T,).
+        positions: place of each token in its text, int64 (T,).
+        segments: where the texts are; together they cover all T tokens.
+        restore: row of text i among the ordered texts, int64 (n,): `ordered[restore]` has the caller's order.
+        real_tokens: tokens that are not padding, at most T.
+    """
+
+    ids: Tensor
+    positions: Tensor
+    segments: tuple[Segment, ...]
+    restore: Tensor
+    real_tokens: int
+
+    @property
+    def computed_tokens(self) -> int:
+        """All tokens, padding included."""
+        return self.ids.shape[0]
+
+    @property
+    def longest(self) -> int:
+        """Length of the longest text."""
+        return max((segment.length for segment in self.segments), default=0)
+
+    def to(self, device: torch.device | str) -> TokenBatch:
+        """The same batch on another device."""
+        segments = tuple(
+            segment if segment.real is None else replace(segment, real=segment.real.to(device))
+            for segment in self.segments
+        )
+        move = {name: getattr(self, name).to(device) for name in ("ids", "positions", "restore")}
+        return replace(self, segments=segments, **move)
+
+
+def pack(ids: IntArray, lengths: IntArray, padding_id: int, segment_cost: int = SEGMENT_COST) -> TokenBatch:
+    """Order texts by length and cut them into segments.
+
+    A text without tokens is computed as one padding token: it gets a vector like any other.
+
+    Args:
+        ids: the texts' token ids one after the other, (T,).
+        lengths: number of ids of each text, (n,).
+        padding_id: the id that stands where there is no token.
+        segment_cost: padding tokens that are accepted to save a segment; 0 for no padding at all.
+    """
+    order = np.argsort(lengths, kind="stable")
+    shown = np.maximum(lengths[order], 1).astype(np.int64)  # tokens that count as real
+    widths = _widths(shown, segment_cost)
+    out_starts = np.cumsum(widths) - widths
+    positions = np.arange(int(widths.sum())) - np.repeat(out_starts, widths)
+    stored = np.repeat(lengths[order].astype(np.int64), widths)
+    starts = np.cumsum(lengths, dtype=np.int64) - lengths
+    source = np.repeat(starts[order], widths) + positions
+    inside = positions < stored
+    packed = np.full(len(positions), padding_id, dtype=np.int64)
+    packed[inside] = ids[source[inside]]
+    restore = np.empty(len(order), dtype=np.int64)
+    restore[order] = np.arange(len(order))
+    return TokenBatch(
+        ids=torch.from_numpy(packed),
+        positions=torch.from_numpy(positions),
+        segments=_segments(shown, widths),
+        restore=torch.from_numpy(restore),
+        real_tokens=int(shown.sum()),
+    )
+
+
+def rectangle(ids: Tensor, real: Tensor) -> TokenBatch:
+    """A batch from the usual padded form: ids (n, L) and a mask (n, L), True where a token is real."""
+    count, length = ids.shape
+    return TokenBatch(
+        ids=ids.reshape(-1),
+        positions=torch.arange(length, device=ids.device).repeat(count),
+        segments=(Segment(0, count, length, real),),
+        restore=torch.arange(count, device=ids.device),
+        real_tokens=int(real.sum()),
+    )
+
+
+def _widths(shown: npt.NDArray[np.int64], segment_cost: int) -> npt.NDArray[np.int64]:
+    """Length at which each text (ordered by length) is computed: its own, or that of the next longer segment."""
+    distinct, counts = np.unique(shown, return_counts=True)
+    width_of = distinct.copy()
+    for i in range(len(distinct) - 2, -1, -1):  # from long to short
+        if counts[i] * (width_of[i + 1] - distinct[i]) < segment_cost:
+            width_of[i] = width_of[i + 1]
+    return np.repeat(width_of, counts)
+
+
+def _segments(shown: npt.NDArray[np.int64], widths: npt.NDArray[np.int64]) -> tuple[Segment, ...]:
+    segments = []
+    start = 0
+    distinct, firsts, counts = np.unique(widths, return_index=True, return_counts=True)
+    for width, first, count in zip(distinct.tolist(), firsts.tolist(), counts.tolist(), strict=True):
+        real = None
+        if shown[first] < width:  # ordered by length, so the first is the shortest
+            real = torch.from_numpy(np.arange(width)[None, :] < shown[first : first + count, None])
+        segments.append(Segment(start, count, width, real))
+        start += width * count
+    return tuple(segments)

@@ -1,0 +1,177 @@
+"""A model folder: config.json, model.safetensors, vocabulary.json, README.md. Never pickle.
+
+config.json holds every structural choice written out, the digests of the other files, and thereby the fingerprint of
+the model. A folder is written whole or not at all; a folder with a missing or altered file is refused.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import hashlib
+import json
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import torch
+from pydantic import ConfigDict, TypeAdapter, ValidationError
+from pydantic.dataclasses import dataclass as checked_dataclass
+from safetensors import SafetensorError
+from safetensors.torch import load_file, save_file
+
+from rejoinder.errors import InputError
+from rejoinder.files import atomic_folder, file_digest
+from rejoinder.models.convert import Convert, ConvertConfig
+from rejoinder.models.encoder import Encoder
+from rejoinder.models.inference import choose_precision, pack_linears
+from rejoinder.text.subwords import Subwords
+
+FORMAT = 1
+CONFIG, WEIGHTS, VOCABULARY, CARD = "config.json", "model.safetensors", "vocabulary.json", "README.md"
+
+_checked_config = TypeAdapter(
+    checked_dataclass(ConvertConfig, config=ConfigDict(extra="forbid"), frozen=True)
+)
+
+
+def parse_config(values: Mapping[str, Any]) -> ConvertConfig:
+    """A model's configuration from JSON or TOML values.
+
+    Raises:
+        InputError: names the first key that is unknown or has a value that is not allowed.
+    """
+    try:
+        checked = _checked_config.validate_json(json.dumps(dict(values)), strict=True)
+    except ValidationError as error:
+        first = error.errors()[0]
+        key = ".".join(str(part) for part in first["loc"])
+        known = ", ".join(field.name for field in dataclasses.fields(ConvertConfig))
+        hint = f"; known keys: {known}" if "unexpected" in first["type"] else f", given {first['input']!r}"
+        raise InputError(f"model.{key}: {first['msg']}{hint}") from None
+    return ConvertConfig(**dataclasses.asdict(checked))
+
+
+def build_module(config: Mapping[str, Any] | ConvertConfig, rows: int) -> Convert:
+    """A new network with random weights.
+
+    Args:
+        config: its configuration (`kind = "convert"`).
+        rows: rows of the subword table, `Subwords.rows`.
+    """
+    return Convert(config if isinstance(config, ConvertConfig) else parse_config(config), rows)
+
+
+def save(folder: str | Path, module: Convert, tokenizer: Subwords, *, max_length: int, card: str) -> None:
+    """Write a model folder, whole or not at all.
+
+    Args:
+        folder: where to; an earlier model folder there is replaced.
+        module: the network, on any device.
+        tokenizer: its tokenizer.
+        max_length: longest text in tokens.
+        card: Markdown of the model card, README.md.
+    """
+    with atomic_folder(folder, marker=CONFIG) as part:
+        weights = {name: value.detach().cpu().contiguous() for name, value in module.state_dict().items()}
+        save_file(weights, part / WEIGHTS)
+        tokenizer.save(part / VOCABULARY)
+        (part / CARD).write_text(card, encoding="utf-8")
+        config = {
+            "format": FORMAT,
+            "model": dataclasses.asdict(module.config),
+            "active_blocks": module.active_blocks,
+            "max_length": max_length,
+            "files": {name: file_digest(part / name) for name in (WEIGHTS, VOCABULARY)},
+        }
+        (part / CONFIG).write_text(json.dumps(config, indent=2) + "\n", encoding="utf-8")
+
+
+def load(name_or_path: str | Path, *, precision: str = "auto", threads: int | None = None) -> Encoder:
+    """Open a model for encoding and scoring.
+
+    Args:
+        name_or_path: a model folder, or the id of one on the Hugging Face Hub ("owner/name").
+        precision: "fp32", "bf16", "int8", or "auto" (see `inference.choose_precision`).
+        threads: processor threads to use; None leaves PyTorch's own choice.
+
+    Raises:
+        InputError: there is no such model, or its folder is incomplete or altered.
+    """
+    if threads is not None:
+        torch.set_num_threads(threads)
+    folder = find(name_or_path)
+    module, tokenizer, config = load_module(folder)
+    pack_linears(module, choose_precision(precision))
+    return Encoder(
+        module,
+        tokenizer,
+        max_length=config["max_length"],
+        fingerprint=fingerprint(config),
+        name=str(name_or_path),
+    )
+
+
+def load_module(folder: Path) -> tuple[Convert, Subwords, dict[str, Any]]:
+    """The network in full precision (to train it further), its tokenizer and its configuration."""
+    config = _read_config(folder)
+    for name, digest in config["files"].items():
+        if not (folder / name).is_file():
+            raise InputError(f"{folder}: {name} is missing; copy the whole model folder again")
+        if file_digest(folder / name) != digest:
+            raise InputError(f"{folder}: {name} was altered or cut short after it was saved; copy it again")
+    tokenizer = Subwords.load(folder / VOCABULARY)
+    module = build_module(config["model"], tokenizer.rows)
+    try:
+        module.load_state_dict(load_file(folder / WEIGHTS))
+    except (RuntimeError, SafetensorError) as error:
+        raise InputError(f"{folder}: {WEIGHTS} does not fit {CONFIG}: {str(error).splitlines()[0]}") from error
+    module.set_active_blocks(config["active_blocks"])
+    return module, tokenizer, config
+
+
+def fingerprint(config: Mapping[str, Any]) -> str:
+    """SHA-256 of a model's configuration, which holds the digests of its weights and vocabulary."""
+    return hashlib.sha256(json.dumps(config, sort_keys=True).encode()).hexdigest()
+
+
+def find(name_or_path: str | Path) -> Path:
+    """The folder of a model; one on the Hugging Face Hub is fetched, or taken from its cache."""
+    path = Path(name_or_path)
+    if path.is_dir():
+        return path
+    if path.exists():
+        raise InputError(f"{path} is a file; a model is a folder with {CONFIG}, {WEIGHTS} and {VOCABULARY}")
+    owner, _, name = str(name_or_path).partition("/")
+    if not owner or not name or "/" in name or owner.startswith((".", "~")):
+        raise InputError(f"no model folder {name_or_path}; give the folder that `rejoinder train` wrote (RUN/model)")
+    return _fetch(str(name_or_path))
+
+
+def _fetch(repository: str) -> Path:
+    from huggingface_hub import snapshot_download
+    from huggingface_hub.errors import HfHubHTTPError, HFValidationError, LocalEntryNotFoundError
+
+    try:
+        return Path(snapshot_download(repository, allow_patterns=[CONFIG, WEIGHTS, VOCABULARY, CARD]))
+    except (LocalEntryNotFoundError, HfHubHTTPError, HFValidationError, OSError) as error:
+        reason = str(error).strip().splitlines()[0]
+        raise InputError(
+            f"no model folder {repository}, and it could not be fetched from the Hugging Face Hub: {reason}"
+        ) from error
+
+
+def _read_config(folder: Path) -> dict[str, Any]:
+    path = folder / CONFIG
+    if not path.is_file():
+        raise InputError(f"{folder} has no {CONFIG}, so it is no model folder; `rejoinder train` writes RUN/model")
+    try:
+        config = json.loads(path.read_text(encoding="utf-8"))
+        known = {"format": int, "model": dict, "active_blocks": int, "max_length": int, "files": dict}
+        wrong = [key for key, kind in known.items() if not isinstance(config[key], kind)]
+    except (json.JSONDecodeError, UnicodeDecodeError, KeyError, TypeError) as error:
+        raise InputError(f"{path} is damaged ({type(error).__name__}: {error}); copy the model folder again") from None
+    if wrong:
+        raise InputError(f"{path}: {wrong[0]} has the wrong type; copy the model folder again")
+    if config["format"] != FORMAT:
+        raise InputError(f"{path} has format {config['format']}; this version reads format {FORMAT}: update rejoinder")
+    return config

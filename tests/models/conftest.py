@@ -1,0 +1,45 @@
+"""Small networks and texts that the tests of the models share."""
+
+import numpy as np
+import pytest
+import torch
+
+from rejoinder.models.convert import Convert, ConvertConfig
+
+ROWS = 120
+
+
+def small_config(**changes):
+    values = {
+        "embedding_size": 32,
+        "blocks": 3,
+        "attention_spans": (3, 5, 48),
+        "head_size": 8,
+        "feed_forward_size": 64,
+        "feed_forward_2_size": 48,
+        "output_size": 24,
+    }
+    return ConvertConfig(**{**values, **changes})
+
+
+def lively(module: torch.nn.Module) -> torch.nn.Module:
+    """Random values also where a new network has zeros or ones, so that no part is silent."""
+    generator = torch.Generator().manual_seed(3)
+    with torch.no_grad():
+        for parameter in module.parameters():
+            parameter.add_(torch.randn(parameter.shape, generator=generator) * 0.05)
+    return module
+
+
+@pytest.fixture
+def network():
+    torch.manual_seed(0)
+    return lively(Convert(small_config(), ROWS)).eval()
+
+
+def random_texts(count, longest=60, seed=0):
+    """Ids and lengths of `count` texts, the longest and the empty one among them."""
+    generator = np.random.default_rng(seed)
+    lengths = generator.integers(0, longest + 1, count).astype(np.int32)
+    lengths[:2] = (longest, 0)
+    return generator.integers(0, ROWS - 1, lengths.sum()).astype(np.int32), lengths

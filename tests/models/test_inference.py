@@ -1,0 +1,55 @@
+import copy
+
+import pytest
+import torch
+
+from rejoinder.errors import InputError
+from rejoinder.models import inference
+from rejoinder.models.convert import Convert
+from rejoinder.models.packing import pack
+
+from .conftest import ROWS, lively, random_texts, small_config
+
+
+def encodings(network):
+    ids, lengths = random_texts(32)
+    with torch.inference_mode():
+        return network.context_head(network.reduce(pack(ids, lengths, ROWS - 1)))
+
+
+@pytest.mark.parametrize(("precision", "closeness"), [("fp32", 1 - 1e-5), ("bf16", 0.995), ("int8", 0.995)])
+@pytest.mark.parametrize("layout", ["paper", "original"])
+def test_packed_layers_give_the_same_vectors(precision, closeness, layout):
+    torch.manual_seed(0)
+    network = lively(Convert(small_config(feed_forward_2=layout), ROWS)).eval()
+    expected = encodings(network)
+    packed = inference.pack_linears(copy.deepcopy(network), precision)
+    assert (encodings(packed) * expected).sum(dim=1).min() > closeness
+
+
+def test_eight_bit_products_take_inputs_that_are_all_equal():
+    layer = inference._Int8Linear(torch.eye(16), torch.zeros(16))
+    for value in (0.0, 2.5, -2.5):
+        assert torch.allclose(layer(torch.full((3, 16), value)), torch.full((3, 16), value), atol=0.03)
+
+
+def test_without_onednn_plain_layers_stay_and_int8_says_so(network, monkeypatch):
+    monkeypatch.setattr(inference, "_has_onednn", lambda: False)
+    expected = encodings(network)
+    assert torch.equal(encodings(inference.pack_linears(network, "fp32")), expected)
+    with pytest.raises(InputError, match="oneDNN"):
+        inference.pack_linears(network, "int8")
+
+
+def test_auto_takes_bfloat16_only_where_the_processor_has_it(monkeypatch):
+    for has_it, expected in ((True, "bf16"), (False, "fp32")):
+        monkeypatch.setattr(inference, "has_fast_bfloat16", lambda has_it=has_it: has_it)
+        assert inference.choose_precision("auto") == expected
+    with pytest.raises(InputError, match="auto, fp32, bf16, int8"):
+        inference.choose_precision("fp8")
+
+
+def test_emulated_bfloat16_does_not_count(monkeypatch):
+    monkeypatch.setattr(torch.cpu, "_is_avx512_bf16_supported", lambda: False)
+    monkeypatch.setattr(torch.cpu, "_is_amx_tile_supported", lambda: False)
+    assert not inference.has_fast_bfloat16()
