@@ -105,7 +105,7 @@ class SelfAttention(nn.Module):
         """x (T, d) -> (T, d)."""
         qkv = self.qkv(x)
         bias = self._score_bias(batch.longest, qkv)
-        parts = [self._attend(qkv, segment, bias) for segment in batch.segments]
+        parts = [self._attend(part, segment, bias) for part, segment in batch.parts(qkv)]
         return self.dropout(self.output(parts[0] if len(parts) == 1 else torch.cat(parts)))
 
     def _score_bias(self, length: int, like: Tensor) -> Tensor:
@@ -118,10 +118,10 @@ class SelfAttention(nn.Module):
             return torch.zeros(1, length, length, device=like.device, dtype=like.dtype).masked_fill(far, MASKED)
         return self.bias[:, reach + self.span].to(like.dtype).masked_fill(far, MASKED)
 
-    def _attend(self, qkv: Tensor, segment: Segment, bias: Tensor) -> Tensor:
+    def _attend(self, part: Tensor, segment: Segment, bias: Tensor) -> Tensor:
         """Attention inside the texts of a segment: (count * length, heads * head_size)."""
         n, length, heads = segment.count, segment.length, self.heads
-        part = qkv[segment.start : segment.stop].view(n, length, 3, heads, self.head_size)
+        part = part.view(n, length, 3, heads, self.head_size)
         # (3, n * heads, L, 64)
         q, k, v = part.permute(2, 0, 3, 1, 4).reshape(3, n * heads, length, self.head_size).unbind()
         added = bias[:, :length, :length].expand(n, -1, length, length).reshape(n * heads, length, length)
@@ -211,12 +211,15 @@ class Reduction(nn.Module):
     def forward(self, x: Tensor, batch: TokenBatch) -> Tensor:
         """x (T, d) -> r (n, heads · d), the texts in the batch's own order."""
         query_key = self.query_key(x)
-        parts = [self._reduce(x, query_key, segment) for segment in batch.segments]
+        parts = [
+            self._reduce(tokens, part, segment)
+            for (tokens, segment), (part, _) in zip(batch.parts(x), batch.parts(query_key), strict=True)
+        ]
         return parts[0] if len(parts) == 1 else torch.cat(parts)
 
-    def _reduce(self, x: Tensor, query_key: Tensor, segment: Segment) -> Tensor:
+    def _reduce(self, tokens: Tensor, part: Tensor, segment: Segment) -> Tensor:
         n, length, heads = segment.count, segment.length, self.heads
-        part = query_key[segment.start : segment.stop].view(n, length, 2, heads, self.head_size)
+        part = part.view(n, length, 2, heads, self.head_size)
         q, k = part.permute(2, 0, 3, 1, 4).reshape(2, n * heads, length, self.head_size).unbind()
         scores = torch.bmm(q, k.transpose(1, 2)).view(n, heads, length, length)
         if segment.real is None:
@@ -227,8 +230,7 @@ class Reduction(nn.Module):
             )
             real = segment.real[:, None, :, None].to(attention.dtype)  # rows of padded queries count as zero
             weights = (attention * real).sum(dim=2) / real.sum(dim=2).sqrt()
-        tokens = x[segment.start : segment.stop].view(n, length, -1)
-        return torch.bmm(weights.to(tokens.dtype), tokens).view(n, -1)
+        return torch.bmm(weights.to(tokens.dtype), tokens.view(n, length, -1)).view(n, -1)
 
 
 def norm_parameters(module: nn.Module) -> Iterator[nn.Parameter]:

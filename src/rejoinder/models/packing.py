@@ -8,6 +8,7 @@ smaller length would cost more as a segment of their own.
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -70,6 +71,14 @@ class TokenBatch:
     def longest(self) -> int:
         """Length of the longest text."""
         return max((segment.length for segment in self.segments), default=0)
+
+    def parts(self, x: Tensor) -> Iterator[tuple[Tensor, Segment]]:
+        """Cut (T, ...) values into the segments'.
+
+        One `split` rather than a slice for each: in the backward pass a slice fills a whole (T, ...) tensor.
+        """
+        sizes = [segment.count * segment.length for segment in self.segments]
+        return zip(torch.split(x, sizes), self.segments, strict=True)
 
     def to(self, device: torch.device | str) -> TokenBatch:
         """The same batch on another device."""

@@ -9,6 +9,7 @@ from __future__ import annotations
 import dataclasses
 import hashlib
 import json
+import math
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -16,7 +17,7 @@ from typing import Any
 import torch
 from pydantic import ConfigDict, TypeAdapter, ValidationError
 from pydantic.dataclasses import dataclass as checked_dataclass
-from safetensors import SafetensorError
+from safetensors import SafetensorError, safe_open
 from safetensors.torch import load_file, save_file
 
 from rejoinder.errors import InputError
@@ -175,3 +176,25 @@ def _read_config(folder: Path) -> dict[str, Any]:
     if config["format"] != FORMAT:
         raise InputError(f"{path} has format {config['format']}; this version reads format {FORMAT}: update rejoinder")
     return config
+
+
+def model_folders(place: Path) -> list[Path]:
+    """Every model folder at or below `place`, in order of their names."""
+    return sorted(path.parent for path in place.rglob(CONFIG) if (path.parent / WEIGHTS).is_file())
+
+
+def describe(folder: Path) -> dict[str, Any]:
+    """What a model folder holds: path, kind, parameters, bytes, fingerprint. Reads no weights."""
+    config = _read_config(folder)
+    try:
+        with safe_open(folder / WEIGHTS, framework="pt") as weights:
+            shapes = [weights.get_slice(name).get_shape() for name in weights.keys()]  # noqa: SIM118
+    except SafetensorError as error:
+        raise InputError(f"{folder}: {WEIGHTS} is damaged ({error}); copy the model folder again") from error
+    return {
+        "path": str(folder),
+        "kind": config["model"].get("kind", "unknown"),
+        "parameters": sum(math.prod(shape) for shape in shapes),
+        "bytes": sum(path.stat().st_size for path in folder.iterdir()),
+        "fingerprint": fingerprint(config),
+    }

@@ -1,0 +1,79 @@
+"""Progress of long work, on standard error: a bar with rate and time left, or plain lines where there is no terminal."""
+
+from __future__ import annotations
+
+import contextlib
+import sys
+import time
+from collections.abc import Callable, Iterator
+
+Advance = Callable[[int], None]
+"""Tell the progress display that so many more units are done."""
+
+PLAIN_INTERVAL = 10.0
+"""Seconds between two plain lines when standard error is no terminal."""
+
+
+@contextlib.contextmanager
+def track(description: str, total: int | None = None, unit: str = "examples") -> Iterator[Advance]:
+    """Show the progress of the work inside the `with` block.
+
+    Args:
+        description: what is being done, "Encoding" say.
+        total: how many units there are; None if that is unknown, which leaves out the time left.
+        unit: the plural name of a unit.
+
+    Yields:
+        A function to call with the number of units done since the last call.
+
+    >>> with track("Encoding", total=2, unit="replies") as advance:
+    ...     advance(2)
+    """
+    with _bar(description, total, unit) if sys.stderr.isatty() else _lines(description, total, unit) as advance:
+        yield advance
+
+
+@contextlib.contextmanager
+def _bar(description: str, total: int | None, unit: str) -> Iterator[Advance]:
+    from rich.console import Console
+    from rich.progress import BarColumn, Progress, ProgressColumn, Task, TextColumn, TimeRemainingColumn
+    from rich.text import Text
+
+    class Rate(ProgressColumn):
+        def render(self, task: Task) -> Text:
+            speed = task.finished_speed or task.speed
+            return Text("" if speed is None else f"{speed:,.0f} {unit}/s")
+
+    count = TextColumn("{task.completed:,.0f}" + ("" if total is None else f"/{total:,}"))
+    columns = (TextColumn("{task.description}"), BarColumn(), count, Rate(), TimeRemainingColumn(elapsed_when_finished=True))
+    with Progress(*columns, console=Console(stderr=True)) as progress:
+        task = progress.add_task(description, total=total)
+        yield lambda done: progress.advance(task, done)
+
+
+@contextlib.contextmanager
+def _lines(description: str, total: int | None, unit: str) -> Iterator[Advance]:
+    start = last = time.monotonic()
+    done = 0
+
+    def advance(more: int) -> None:
+        nonlocal done, last
+        done += more
+        now = time.monotonic()
+        if now - last >= PLAIN_INTERVAL:
+            last = now
+            _print_line(description, done, total, unit, now - start)
+
+    yield advance
+    _print_line(description, done, total, unit, time.monotonic() - start, ended=True)
+
+
+def _print_line(description: str, done: int, total: int | None, unit: str, seconds: float, ended: bool = False) -> None:
+    rate = done / max(seconds, 1e-9)
+    parts = [f"{done:,}" + ("" if total is None else f" of {total:,}") + f" {unit}", f"{rate:,.0f}/s"]
+    if ended:
+        parts.append(f"{seconds:.1f} s")
+    elif total is not None and rate > 0:
+        parts.append(f"{max(total - done, 0) / rate:.0f} s left")
+    sys.stderr.write(f"{description}: {', '.join(parts)}\n")
+    sys.stderr.flush()

@@ -1,0 +1,263 @@
+"""Subwords: text to ids and back, as ConveRT does it (Henderson et al. 2020, section 3.1).
+
+Before every token stands the start mark U+FE4F; a token is then cut into subwords by greedy longest prefix match.
+The mark is itself a separator character, and that makes the code invertible without any escape: in a text, a mark is
+part of a separator token like any other, and still the marks that were put in can be told from it (see `decode`).
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import re
+import zlib
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from rejoinder.errors import InputError
+from rejoinder.files import atomic_file
+from rejoinder.text.splitting import SEPARATOR, WORD, lower, token_positions, tokens
+
+MARK = "\ufe4f"
+"""Stands before every token. A subword that begins with it begins a token."""
+
+UNKNOWN = "\ufffd"
+"""What `Subwords.decode` writes for a character that is in no subword."""
+
+_SPACE_BETWEEN_WORDS = re.compile(f"(?<={WORD}){MARK}(?={WORD})")
+_START_OF_TOKEN = re.compile(f"(?<!{SEPARATOR}){MARK}|{MARK}(?={WORD})")
+
+
+class Subwords:
+    """A vocabulary of subwords, and the code between text and ids that it makes.
+
+    Ids 0 to `size` - 1 are the subwords, the next `buckets` ids are for characters that are in no subword, and the
+    last one, `padding_id`, is for padding.
+
+    Args:
+        subwords: the subwords in the order of their ids. Those that begin a token begin with `MARK`; `MARK` alone
+            must be one of them.
+        buckets: number of ids that the characters outside the vocabulary share.
+
+    Attributes:
+        subwords: the subwords, by id.
+        size: number of subwords.
+        buckets: number of buckets.
+        padding_id: `size` + `buckets`.
+        rows: number of ids in all, and so of rows in an embedding table: `size` + `buckets` + 1.
+
+    Raises:
+        InputError: a subword is empty, is there twice, or cannot be written as UTF-8; `MARK` is missing; there is
+            no bucket.
+    """
+
+    def __init__(self, subwords: Sequence[str], buckets: int = 1000) -> None:
+        _check(subwords, buckets)
+        self.subwords = tuple(subwords)
+        self.size = len(self.subwords)
+        self.buckets = buckets
+        self.padding_id = self.size + buckets
+        self.rows = self.size + buckets + 1
+        self._ids = {subword: number for number, subword in enumerate(self.subwords)}
+        self._longest = max(map(len, self.subwords))
+        # Length of the longest subword with those first two characters: no longer prefix needs a try.
+        self._reach: dict[str, int] = {}
+        for subword in self.subwords:
+            self._reach[subword[:2]] = max(self._reach.get(subword[:2], 0), len(subword))
+        self._known = _TokenCache(self._encode_token)
+
+    def encode(self, text: str) -> list[int]:
+        """The ids of one text; the empty text has none."""
+        ids: list[int] = np.frombuffer(self._encode_bytes(text), np.int32).tolist()
+        return ids
+
+    def encode_ragged(
+        self, texts: Sequence[str], max_length: int | None = None
+    ) -> tuple[npt.NDArray[np.int32], npt.NDArray[np.int32]]:
+        """The ids of many texts, one after the other: the fast way.
+
+        Args:
+            texts: n texts.
+            max_length: keep at most that many ids of each text, its first ones.
+
+        Returns:
+            All ids (T,), and the number of ids of each text (n,), both int32.
+
+        Raises:
+            InputError: `texts` is one string, or `max_length` is below 1.
+        """
+        if isinstance(texts, str):
+            raise InputError("texts is one string; give a list of texts, [text] for one")
+        if max_length is None:
+            rows = [self._encode_bytes(text) for text in texts]
+        elif max_length < 1:
+            raise InputError(f"max_length is {max_length}; at least 1 is needed")
+        else:
+            # An id stands for at most `_longest` characters and one space that disappeared. What follows the first
+            # `enough` characters cannot change the first `max_length` ids: a text of a million characters is cheap.
+            enough = (max_length + 1) * (self._longest + 1) + 2
+            rows = [self._encode_bytes(text[:enough])[: 4 * max_length] for text in texts]
+        lengths = np.fromiter(map(len, rows), np.int32, len(rows)) // 4
+        return np.frombuffer(bytearray().join(rows), np.int32), lengths
+
+    def decode(self, ids: Sequence[int]) -> str:
+        """The text that `encode` turned into `ids`, its letters A to Z in lower case.
+
+        Of characters that are in no subword only their number is left: each becomes U+FFFD. Padding becomes nothing.
+
+        Raises:
+            InputError: an id is not in 0 to `rows` - 1.
+        """
+        marked = "".join(map(self._text_of, ids))
+        # A token's start mark follows a word character or nothing, or it precedes a word character (a separator
+        # token never touches another one). Any other mark belongs to a separator token.
+        return _START_OF_TOKEN.sub("", _SPACE_BETWEEN_WORDS.sub(" ", marked))
+
+    def spans(self, text: str) -> list[tuple[int, int]]:
+        """The characters [start, end) of `text` that each id of `encode(text)` stands for.
+
+        Spans ascend and do not overlap. A start mark that is an id of its own has an empty span; a single space
+        between two words belongs to no span.
+        """
+        spans = []
+        for start, token in token_positions(lower(text)):
+            position = start - 1  # as if the mark stood in the text
+            for _, length in self._match(MARK + token):
+                spans.append((max(position, start), position + length))
+                position += length
+        return spans
+
+    def to_json(self) -> dict[str, Any]:
+        """Everything that makes this vocabulary, as plain JSON values."""
+        return {"format": "rejoinder subwords 1", "buckets": self.buckets, "subwords": list(self.subwords)}
+
+    @classmethod
+    def from_json(cls, data: Any) -> Subwords:
+        """The inverse of `to_json`.
+
+        Raises:
+            InputError: `data` is not such an object.
+        """
+        if not isinstance(data, Mapping) or data.get("format") != "rejoinder subwords 1":
+            raise InputError("not a vocabulary: an object with format 'rejoinder subwords 1' is needed")
+        buckets, subwords = data.get("buckets"), data.get("subwords")
+        if not isinstance(buckets, int) or isinstance(buckets, bool):
+            raise InputError(f"'buckets' must be a whole number, not {buckets!r}")
+        if not isinstance(subwords, list) or not all(isinstance(subword, str) for subword in subwords):
+            raise InputError("'subwords' must be a list of strings")
+        return cls(subwords, buckets)
+
+    def save(self, path: str | Path) -> None:
+        """Write the vocabulary as JSON, one subword a line, whole or not at all."""
+        content = json.dumps(self.to_json(), ensure_ascii=False, indent=0)
+        with atomic_file(path) as part:
+            part.write_text(content + "\n", encoding="utf-8", newline="\n")
+
+    @classmethod
+    def load(cls, path: str | Path) -> Subwords:
+        """Read what `save` wrote.
+
+        Raises:
+            InputError: the file is missing, unreadable, or no vocabulary.
+        """
+        try:
+            return cls.from_json(json.loads(Path(path).read_bytes().decode("utf-8")))
+        except OSError as error:
+            raise InputError(f"{path}: cannot read the vocabulary: {error.strerror}") from error
+        except (ValueError, RecursionError) as error:
+            raise InputError(f"{path}: not a vocabulary, since not JSON in UTF-8: {error}") from error
+        except InputError as error:
+            raise InputError(f"{path}: {error}") from error
+
+    @cached_property
+    def fingerprint(self) -> str:
+        """SHA-256 of subwords and buckets, in hexadecimal."""
+        content = json.dumps(self.to_json(), ensure_ascii=True, sort_keys=True, separators=(",", ":"))
+        return hashlib.sha256(content.encode("ascii")).hexdigest()
+
+    def __reduce__(self) -> tuple[Callable[..., Subwords], tuple[tuple[str, ...], int]]:
+        return Subwords, (self.subwords, self.buckets)  # without the cache, which other processes fill themselves
+
+    def __repr__(self) -> str:
+        return f"Subwords({self.size} subwords, {self.buckets} buckets)"
+
+    def _encode_bytes(self, text: str) -> bytes:
+        """The ids of one text as int32 numbers in memory, so that many texts need no Python work per id."""
+        return b"".join(map(self._known.__getitem__, tokens(lower(text))))
+
+    def _encode_token(self, token: str) -> bytes:
+        return np.array([number for number, _ in self._match(MARK + token)], np.int32).tobytes()
+
+    def _match(self, marked: str) -> Iterator[tuple[int, int]]:
+        """Greedy longest prefix match of a token with its mark: id and number of characters of each subword."""
+        start, end = 0, len(marked)
+        while start < end:
+            stop = min(end, start + self._reach.get(marked[start : start + 2], 1))
+            while stop > start and marked[start:stop] not in self._ids:
+                stop -= 1
+            if stop > start:
+                yield self._ids[marked[start:stop]], stop - start
+                start = stop
+            else:
+                yield self._bucket_id(marked[start]), 1
+                start += 1
+
+    def _bucket_id(self, character: str) -> int:
+        # CRC-32 is the same in every process and on every platform; Python's hash() is not.
+        return self.size + zlib.crc32(character.encode("utf-8", "surrogatepass")) % self.buckets
+
+    def _text_of(self, number: int) -> str:
+        if not 0 <= number < self.rows:
+            raise InputError(f"id {number} is not in 0 to {self.rows - 1}")
+        if number < self.size:
+            return self.subwords[number]
+        return "" if number == self.padding_id else UNKNOWN
+
+
+class _TokenCache(dict[str, bytes]):
+    """Ids of the tokens seen lately, worked out where missing.
+
+    Bounded both in entries and in the length of a token: it never holds more than some 30 MB.
+    """
+
+    MAX_TOKENS = 2**16
+    MAX_CHARACTERS = 32
+
+    def __init__(self, encode: Callable[[str], bytes]) -> None:
+        super().__init__()
+        self._encode = encode
+
+    def __missing__(self, token: str) -> bytes:
+        ids = self._encode(token)
+        if len(token) <= self.MAX_CHARACTERS:
+            if len(self) >= self.MAX_TOKENS:
+                self.clear()  # the frequent tokens are back soon; a ranking of them would cost every look-up
+            self[token] = ids
+        return ids
+
+
+def _check(subwords: Sequence[str], buckets: int) -> None:
+    if buckets < 1:
+        raise InputError(f"buckets is {buckets}; at least 1 is needed for characters outside the vocabulary")
+    seen: set[str] = set()
+    for number, subword in enumerate(subwords):
+        if not subword or not _is_unicode(subword):
+            raise InputError(f"subword {number}, {subword!r}, is empty or cannot be written as UTF-8")
+        if subword in seen:
+            raise InputError(f"subword {number}, {subword!r}, is there twice")
+        seen.add(subword)
+    if MARK not in seen:
+        raise InputError(f"the start mark U+{ord(MARK):04X} is not among the subwords; it must be one of them")
+
+
+def _is_unicode(text: str) -> bool:
+    try:
+        text.encode("utf-8")
+    except UnicodeEncodeError:
+        return False
+    return True

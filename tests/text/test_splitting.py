@@ -1,0 +1,93 @@
+"""Words and separators, and the lowering of letters."""
+
+from __future__ import annotations
+
+import sys
+import unicodedata
+from itertools import pairwise
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from rejoinder.text.splitting import lower, token_positions, tokens
+
+ODD_TEXT = st.text(st.one_of(st.sampled_from("aZ1 .,'\n\t$\u00a0\u2019\ufe4f😀é\u0301日"), st.characters(codec=None)))
+
+
+def naive_tokens(text: str) -> list[str]:
+    """The rule of the original, character by character."""
+    runs: list[str] = []
+    for character in text:
+        separator = unicodedata.category(character)[0] in "PZ"
+        if runs and (unicodedata.category(runs[-1][0])[0] in "PZ") == separator:
+            runs[-1] += character
+        else:
+            runs.append(character)
+    last = len(runs) - 1
+    return [run for number, run in enumerate(runs) if run != " " or number in (0, last)]
+
+
+def assigned_here(text: str) -> bool:
+    """False for characters that this Python's Unicode does not know yet, but the frozen table may."""
+    return all(unicodedata.category(character) != "Cn" for character in text)
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("", []),
+        ("hello", ["hello"]),
+        ("how are you", ["how", "are", "you"]),
+        ("how  are", ["how", "  ", "are"]),
+        ("well, yes", ["well", ", ", "yes"]),
+        (" hi ", [" ", "hi", " "]),
+        (" ", [" "]),
+        ("don't", ["don", "'", "t"]),
+        ("a\nb", ["a\nb"]),  # a newline is a control character: neither P nor Z
+        ("a \n b", ["a", "\n", "b"]),
+        ("5$ + 3€", ["5$", "+", "3€"]),  # symbols are word characters
+        ("ok😀👍🏽!", ["ok😀👍🏽", "!"]),
+        ("日本語。はい", ["日本語", "。", "はい"]),
+        ("e\u0301te\u0301", ["e\u0301te\u0301"]),
+        ("a\u00a0b", ["a", "\u00a0", "b"]),  # only the plain space disappears
+        ("a\ufe4fb", ["a", "\ufe4f", "b"]),
+    ],
+)
+def test_words_and_separators(text: str, expected: list[str]) -> None:
+    assert tokens(text) == expected
+
+
+@settings(deadline=None, max_examples=300)
+@given(ODD_TEXT.filter(assigned_here))
+def test_tokens_are_those_of_the_rule(text: str) -> None:
+    assert tokens(text) == naive_tokens(text)
+
+
+@settings(deadline=None, max_examples=100)
+@given(st.text("aB .,'\n$", max_size=30))
+def test_ascii_text_is_split_the_same_inside_other_text(text: str) -> None:
+    assert tokens(f"é{text}é")[1:-1] == tokens(f"e{text}e")[1:-1]
+
+
+def test_frozen_classes_are_those_of_unicode() -> None:
+    for code in range(sys.maxunicode + 1):
+        category = unicodedata.category(chr(code))
+        if category != "Cn":
+            # Between two letters a separator is a token of its own, the plain space excepted.
+            assert (len(tokens(f"a{chr(code)}b")) > 1) == (category[0] in "PZ"), hex(code)
+
+
+def test_only_ascii_letters_are_lowered() -> None:
+    assert lower("HELLO Wörld ÄÖ İ ẞ \u212a \ud800Z") == "hello wörld ÄÖ İ ẞ \u212a \ud800z"
+
+
+@settings(deadline=None, max_examples=200)
+@given(ODD_TEXT)
+def test_positions_point_at_the_tokens(text: str) -> None:
+    found = list(token_positions(text))
+    assert [token for _, token in found] == tokens(text)
+    assert all(text[start : start + len(token)] == token for start, token in found)
+    gaps = [right - left - len(token) for (left, token), (right, _) in pairwise(found)]
+    assert set(gaps) <= {0, 1}  # a space that disappeared
+    assert sum(len(token) for _, token in found) + sum(gaps) == len(text)

@@ -1,0 +1,225 @@
+"""Text to ids and back with a given vocabulary."""
+
+from __future__ import annotations
+
+import pickle
+import subprocess
+import sys
+from collections.abc import Sequence
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from rejoinder.errors import InputError
+from rejoinder.text import subwords as module
+from rejoinder.text.splitting import lower, tokens
+from rejoinder.text.subwords import MARK, UNKNOWN, Subwords
+from rejoinder.text.vocabulary import build_subwords
+
+CORPUS = [
+    "How are you doing today?",
+    "I'm doing well, thanks -- and you?",
+    "Wow... 12345 people! \ufe4f\ufe4f odd\ufe4fmarks \ufe4f. \n new\nline\t",
+    "日本語。 e\u0301te\u0301 😀👍🏽  $5",
+]
+KNOWN = sorted(set("".join(CORPUS)))
+TEXT = st.text(st.one_of(st.sampled_from(KNOWN), st.characters(codec=None)), max_size=60)
+
+
+@pytest.fixture(scope="module")
+def subwords() -> Subwords:
+    return build_subwords(CORPUS, minimum_count=2, buckets=50)
+
+
+def tiny(*subwords: str, buckets: int = 1000) -> Subwords:
+    return Subwords([MARK, *subwords], buckets)
+
+
+def pieces(subwords: Subwords, text: str) -> list[str]:
+    return [subwords.subwords[number] for number in subwords.encode(text)]
+
+
+def test_layout_of_the_ids() -> None:
+    vocabulary = tiny("a", "b", buckets=7)
+    assert (vocabulary.size, vocabulary.buckets, vocabulary.padding_id, vocabulary.rows) == (3, 7, 10, 11)
+
+
+def test_longest_prefix_is_taken_first() -> None:
+    vocabulary = tiny("a", "b", "c", "ab", "abc", MARK + "a", MARK + "ab", "bc")
+    assert pieces(vocabulary, "abc") == [MARK + "ab", "c"]
+    assert pieces(vocabulary, "cabc") == [MARK, "c", "abc"]
+    assert pieces(vocabulary, "A bc") == [MARK + "a", MARK, "bc"]
+
+
+def test_longest_prefix_is_found_where_shorter_ones_are_missing() -> None:
+    assert pieces(tiny("a", "abcd", "b", "c", "d", "e"), "abcdabce") == [MARK, "abcd", "a", "b", "c", "e"]
+
+
+def test_space_between_words_makes_no_id() -> None:
+    vocabulary = tiny("a", " ", ",", ", ", MARK + "a")
+    assert pieces(vocabulary, "a a") == [MARK + "a", MARK + "a"]
+    assert pieces(vocabulary, "a, a") == [MARK + "a", MARK, ", ", MARK + "a"]
+    assert pieces(vocabulary, " a ") == [MARK, " ", MARK + "a", MARK, " "]
+
+
+def test_empty_text_has_no_ids(subwords: Subwords) -> None:
+    assert subwords.encode("") == []
+    assert subwords.decode([]) == ""
+    assert subwords.spans("") == []
+
+
+@pytest.mark.parametrize(("character", "bucket"), [("é", 326), ("日", 946), ("😀", 756), ("\ud800", 600)])
+def test_bucket_of_an_unknown_character_never_changes(character: str, bucket: int) -> None:
+    # CRC-32 of the UTF-8 modulo 1,000, worked out bit by bit with another program.
+    assert tiny().encode(character) == [0, 1 + bucket]
+
+
+def test_bucket_ids_of_other_sizes() -> None:
+    assert tiny(buckets=1).encode("éa日") == [0, 1, 1, 1]
+    assert max(tiny(buckets=3).encode("".join(map(chr, range(0x4E00, 0x4F00))))) == 3
+
+
+def test_ids_are_the_same_in_every_process(subwords: Subwords) -> None:
+    program = (
+        "from rejoinder.text.vocabulary import build_subwords\n"
+        f"v = build_subwords({CORPUS!r}, minimum_count=2, buckets=50)\n"
+        "print(v.fingerprint, v.encode('How are ü 語 Ж?'))"
+    )
+    expected = f"{subwords.fingerprint} {subwords.encode('How are ü 語 Ж?')}"
+    for seed in ("1", "2"):
+        done = subprocess.run(
+            [sys.executable, "-c", program], env={"PYTHONHASHSEED": seed}, capture_output=True, text=True, check=True
+        )
+        assert done.stdout.strip() == expected
+
+
+@settings(deadline=None, max_examples=300)
+@given(st.text(st.sampled_from(KNOWN), max_size=40))
+def test_decoding_gives_the_lowered_text_back(subwords: Subwords, text: str) -> None:
+    assert subwords.decode(subwords.encode(text)) == lower(text)
+
+
+@settings(deadline=None, max_examples=300)
+@given(st.text("a .\ufe4f", max_size=12))
+def test_marks_in_the_text_survive(text: str) -> None:
+    for vocabulary in (tiny("a", " ", "."), tiny("a", " ", ".", MARK * 2, MARK + "a", "." + MARK, MARK * 2 + ".")):
+        assert vocabulary.decode(vocabulary.encode(text)) == text
+
+
+@settings(deadline=None, max_examples=300)
+@given(TEXT)
+def test_any_unicode_text_gives_valid_ids(subwords: Subwords, text: str) -> None:
+    ids = subwords.encode(text)
+    assert all(0 <= number < subwords.padding_id for number in ids)
+    assert bool(ids) == bool(text)
+    unknown = sum(character not in subwords.subwords for character in lower(text))
+    assert sum(number >= subwords.size for number in ids) == unknown
+    assert subwords.decode(ids).count(UNKNOWN) == unknown
+
+
+def test_decoding_unknown_characters_and_padding() -> None:
+    vocabulary = tiny("a", "!", " ")
+    assert vocabulary.decode([*vocabulary.encode("aé 日 !"), vocabulary.padding_id]) == "a\ufffd \ufffd !"
+
+
+@pytest.mark.parametrize("number", [-1, 1003])
+def test_decoding_an_impossible_id_is_an_error(number: int) -> None:
+    with pytest.raises(InputError, match=f"id {number} is not in 0 to 1002"):
+        tiny("a").decode([0, number])
+
+
+@settings(deadline=None, max_examples=300)
+@given(TEXT)
+def test_spans_cover_all_but_the_spaces_between_words(subwords: Subwords, text: str) -> None:
+    ids, spans = subwords.encode(text), subwords.spans(text)
+    assert len(spans) == len(ids)
+    position = 0
+    for number, (start, end) in zip(ids, spans, strict=True):
+        assert text[position:start] in ("", " ")  # a space that disappeared
+        position = end
+        if number < subwords.size:
+            subword = subwords.subwords[number]
+            assert lower(text[start:end]) in (subword, subword.removeprefix(MARK))
+        else:
+            assert end - start == 1
+    assert position == len(text)
+
+
+def test_spans_point_into_the_original_text() -> None:
+    vocabulary = tiny("h", "i", MARK + "hi", "y", "ou")
+    assert vocabulary.spans("Hi  YOU") == [(0, 2), (2, 2), (2, 3), (3, 4), (4, 4), (4, 5), (5, 7)]
+    assert vocabulary.spans("Hi HI") == [(0, 2), (3, 5)]
+
+
+def ragged(vocabulary: Subwords, texts: Sequence[str], max_length: int | None = None) -> list[list[int]]:
+    ids, lengths = vocabulary.encode_ragged(texts, max_length)
+    assert ids.dtype == np.int32
+    assert lengths.dtype == np.int32
+    assert len(ids) == lengths.sum()
+    return [part.tolist() for part in np.split(ids, np.cumsum(lengths)[:-1])] if len(texts) else []
+
+
+@settings(deadline=None, max_examples=200)
+@given(st.lists(TEXT, max_size=6))
+def test_ragged_ids_are_those_of_each_text(subwords: Subwords, texts: list[str]) -> None:
+    assert ragged(subwords, texts) == [subwords.encode(text) for text in texts]
+
+
+@settings(deadline=None, max_examples=300)
+@given(st.text(st.sampled_from("abc  ..\ufe4fé"), max_size=120), st.integers(1, 9))
+def test_cut_ids_are_the_first_ones(text: str, max_length: int) -> None:
+    for vocabulary in (tiny("a", "b", "c", " "), tiny("a", "ab", "abc", MARK + "a", MARK + ". ", "..", MARK + "ab")):
+        whole = [vocabulary.encode(text), vocabulary.encode("a")]
+        assert ragged(vocabulary, [text, "a"], max_length) == [ids[:max_length] for ids in whole]
+
+
+def test_ragged_arrays_can_be_written_to(subwords: Subwords) -> None:
+    ids, lengths = subwords.encode_ragged(["hello", ""])
+    ids[0] = lengths[0] = 1  # torch.from_numpy wants writable arrays
+    assert subwords.encode_ragged([])[0].shape == (0,)
+
+
+@pytest.mark.parametrize(("texts", "max_length"), [("hello", None), (["hello"], 0), (["hello"], -3)])
+def test_ragged_refuses_what_is_surely_a_mistake(subwords: Subwords, texts: list[str], max_length: int) -> None:
+    with pytest.raises(InputError):
+        subwords.encode_ragged(texts, max_length)
+
+
+@pytest.mark.parametrize("unit", ["a", "zq", "日", ".", " ", MARK, "word ", "a\n"])
+def test_a_million_characters_are_neither_read_nor_kept_for_60_ids(
+    subwords: Subwords, unit: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    vocabulary = Subwords(subwords.subwords)
+    text = unit * (1_000_000 // len(unit))
+    read: list[int] = []
+
+    def watched(text: str) -> list[str]:
+        read.append(len(text))
+        return tokens(text)
+
+    monkeypatch.setattr(module, "tokens", watched)
+    assert ragged(vocabulary, [text], 60) == [vocabulary.encode(text[:5000])[:60]]
+    assert read[0] < 2000
+    assert sum(map(len, vocabulary._known)) < 100
+
+
+def test_a_word_of_a_million_characters_is_encoded(subwords: Subwords) -> None:
+    assert len(subwords.encode("zq" * 500_000)) == 1_000_001  # about a second: a quadratic way takes hours
+
+
+def test_memory_of_known_tokens_is_bounded(subwords: Subwords, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(module._TokenCache, "MAX_TOKENS", 10)
+    vocabulary = Subwords(subwords.subwords, subwords.buckets)
+    texts = [f"you{number} are {'x' * number}" for number in range(100)]
+    assert ragged(vocabulary, texts * 2) == [subwords.encode(text) for text in texts * 2]
+    assert 0 < len(vocabulary._known) <= 10
+
+
+def test_pickled_vocabulary_is_equal_and_light(subwords: Subwords) -> None:
+    subwords.encode("How are you?")
+    copy = pickle.loads(pickle.dumps(subwords))
+    assert copy.fingerprint == subwords.fingerprint
+    assert not copy._known
+    assert copy.encode("How are you?") == subwords.encode("How are you?")

@@ -1,0 +1,157 @@
+"""Building vocabularies."""
+
+from __future__ import annotations
+
+import random
+import re
+import warnings
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from rejoinder.errors import InputError
+from rejoinder.text.splitting import lower
+from rejoinder.text.subwords import MARK, Subwords
+from rejoinder.text.vocabulary import build_subwords
+
+
+def zipf_corpus(words: int = 3000, texts: int = 4000) -> list[str]:
+    """Texts of made-up words with the frequencies of a language."""
+    generator = random.Random(0)
+    syllables = [a + b for a in "bcdfghklmnprstvw" for b in "aeiou"]
+    vocabulary = ["".join(generator.choices(syllables, k=generator.randint(1, 4))) for _ in range(words)]
+    weights = [1 / rank for rank in range(1, words + 1)]
+    return [" ".join(generator.choices(vocabulary, weights, k=10)) + "." for _ in range(texts)]
+
+
+def test_frequent_words_become_subwords_and_rare_ones_do_not() -> None:
+    built = build_subwords(["hello there"] * 10 + ["rare"], minimum_count=5)
+    assert {MARK + "hello", MARK + "there"} <= set(built.subwords)
+    assert MARK + "rare" not in built.subwords
+
+
+def test_count_of_a_taken_subword_is_subtracted_from_its_prefixes() -> None:
+    built = build_subwords(["hello"] * 10 + ["help"] * 3, minimum_count=5)
+    # "hel" stands 13 times at a word's start, but only 3 times outside "hello".
+    assert [subword for subword in built.subwords if subword.startswith(MARK + "h")] == [MARK + "hello"]
+
+
+def test_all_characters_stay_however_rare() -> None:
+    texts = ["common words " * 50, "é日😀\n\ufe4f"]
+    built = build_subwords(texts, minimum_count=1000)
+    assert set(built.subwords) == set("".join(texts)) | {MARK}
+
+
+def test_subwords_are_ordered_by_frequency() -> None:
+    built = build_subwords(["aa"] * 9 + ["bb"] * 20 + ["cc"] * 9, minimum_count=5)
+    assert built.subwords[:3] == (MARK + "bb", MARK + "aa", MARK + "cc")
+
+
+def test_order_of_the_corpus_does_not_matter() -> None:
+    texts = zipf_corpus(texts=300)
+    assert build_subwords(texts, minimum_count=3).subwords == build_subwords(texts[::-1], minimum_count=3).subwords
+
+
+def test_upper_case_letters_count_as_lower_case() -> None:
+    built = build_subwords(["Hello"] * 3 + ["HELLO"] * 3, minimum_count=6)
+    assert MARK + "hello" in built.subwords
+    assert not any(re.search("[A-Z]", subword) for subword in built.subwords)
+
+
+def test_longest_subword_has_max_bytes() -> None:
+    texts = ["abcdefghijklmnopqrstuvwxyz", "日本語日本語日本語日本語", "😀👍😀👍😀👍😀👍"] * 20
+    for limit in (4, 7, 20):
+        sizes = [len(subword.encode()) for subword in build_subwords(texts, minimum_count=2, max_bytes=limit).subwords]
+        assert max(sizes) == limit
+    assert MARK + "abcdefghijklmnopq" in build_subwords(texts, minimum_count=2).subwords  # 3 + 17 bytes
+
+
+def test_digits_in_a_row_are_limited() -> None:
+    texts = ["1234567890", "x12345y", "٠١٢٣٤٥", "99999"] * 20
+    for limit in (1, 4):
+        built = build_subwords(texts, minimum_count=2, max_digits=limit)
+        assert max(len(run) for subword in built.subwords for run in re.findall(r"\d+", subword)) == limit
+    assert MARK + "x1234" in build_subwords(texts, minimum_count=2).subwords
+
+
+def test_later_iterations_drop_what_no_segment_starts_with() -> None:
+    texts = zipf_corpus(texts=1000)
+    first, last = (build_subwords(texts, minimum_count=5, iterations=count) for count in (1, 4))
+    inner_first, inner_last = (sum(MARK not in subword for subword in built.subwords) for built in (first, last))
+    assert inner_last < inner_first / 2
+
+
+@pytest.mark.parametrize("target", [300, 600])
+def test_target_size_is_met_within_one_percent(target: int) -> None:
+    texts = zipf_corpus()
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        built = build_subwords(iter(texts), target_size=target)
+    assert abs(built.size - target) <= 0.01 * target
+
+
+def test_target_size_gives_what_some_minimum_count_gives() -> None:
+    texts = zipf_corpus(texts=500)
+    built = build_subwords(texts, target_size=150)
+    assert built.subwords in [build_subwords(texts, minimum_count=count).subwords for count in range(5, 40)]
+
+
+def test_closest_size_is_taken_with_a_warning() -> None:
+    with pytest.warns(UserWarning, match=r"no minimum count gives 5000 .* the closest, 1, gives") as caught:
+        built = build_subwords(["a small corpus"], target_size=5000)
+    assert built.subwords == build_subwords(["a small corpus"], minimum_count=1).subwords
+    assert caught[0].filename == __file__
+
+
+def test_target_below_the_number_of_characters_is_refused() -> None:
+    with pytest.raises(InputError, match="target_size is 5, but the corpus has 11 characters"):
+        build_subwords(["abcdefghij"], target_size=5)
+
+
+def test_target_that_the_characters_alone_exceed_within_tolerance_is_met() -> None:
+    characters = "".join(map(chr, range(0x4E00, 0x4E00 + 200)))
+    assert build_subwords([characters] * 3, target_size=200).size == 201  # the characters and the mark
+
+
+@pytest.mark.parametrize("texts", [[], [""], ["", ""]])
+def test_empty_corpus_is_refused(texts: list[str]) -> None:
+    with pytest.raises(InputError, match="no text"):
+        build_subwords(texts)
+
+
+def test_one_string_is_refused() -> None:
+    with pytest.raises(InputError, match="one string"):
+        build_subwords("hello")
+
+
+@pytest.mark.parametrize("name", ["minimum_count", "target_size", "iterations", "max_bytes", "max_digits", "buckets"])
+def test_impossible_setting_is_refused_by_name(name: str) -> None:
+    with pytest.raises(InputError, match=f"{name} is 0"):
+        build_subwords(["hello"], **{name: 0})
+
+
+def test_lone_surrogates_do_not_enter_the_vocabulary() -> None:
+    built = build_subwords(["a\ud83db", "\ude00", "\ud83d\ude00"] * 5, minimum_count=2)
+    assert all(subword.encode() for subword in built.subwords)
+    assert built.decode(built.encode("a\ud83db")) == "a\ufffdb"
+
+
+@pytest.mark.parametrize("unit", ["q", "0123456789", "日", " ", MARK, "x\n"])
+def test_a_word_of_a_hundred_thousand_characters_is_counted(unit: str) -> None:
+    text = unit * (100_000 // len(unit))
+    built = build_subwords([text, "hello there"], minimum_count=1)
+    assert MARK + "hello" in built.subwords
+    assert built.decode(built.encode(text)) == text
+
+
+CHARACTERS = st.one_of(st.sampled_from("ab1 .\ufe4f\n"), st.characters(exclude_categories=["Cs"]))
+
+
+@settings(deadline=None, max_examples=50)
+@given(st.lists(st.text(CHARACTERS), min_size=1).filter(any))
+def test_a_corpus_comes_back_from_its_own_vocabulary(texts: list[str]) -> None:
+    built = build_subwords(texts, minimum_count=2)
+    assert isinstance(built, Subwords)
+    for text in texts:
+        assert built.decode(built.encode(text)) == lower(text)
