@@ -1,0 +1,151 @@
+"""`rejoinder evaluate`: how often is the right response among the first k?"""
+
+from __future__ import annotations
+
+import shutil
+import sys
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from rejoinder.cli.shell import emit
+from rejoinder.errors import InputError
+
+if TYPE_CHECKING:
+    from rejoinder.corpora.example import Split
+    from rejoinder.evaluation.report import Row
+    from rejoinder.evaluation.tasks import RankingTask
+    from rejoinder.ranker import Ranker
+
+ENCODER_BLOCK = 5000
+"""Examples between two steps of the progress bar. A baseline's scores depend on all candidates of a call, so a
+baseline gets all of them at once; an encoder's do not."""
+
+
+def evaluate(
+    arguments: Annotated[
+        list[str],
+        typer.Argument(metavar="MODEL", help="Model folders, or bm25. One model may be followed by one data set."),
+    ],
+    data: Annotated[
+        list[str] | None,
+        typer.Option(metavar="DATA", help="Data folders, or Parquet, JSONL or CSV files of examples."),
+    ] = None,
+    candidates: Annotated[int, typer.Option(metavar="N", help="N of 1-of-N, where the data has no lists.")] = 100,
+    limit: Annotated[
+        int | None, typer.Option(min=1, metavar="N", help="Rank at most N examples, drawn at random.")
+    ] = None,
+    split: Annotated[
+        str | None,
+        typer.Option(metavar="train|valid|test", help="Of a folder test, of a file everything, if not given."),
+    ] = None,
+    seed: Annotated[int, typer.Option(min=0, help="Of the groups, of --limit and of the intervals.")] = 0,
+    as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object.")] = False,
+) -> None:
+    """Measure rankers: recall at 1, 2, 3, 5, 10, 50 and MRR, with 95 % intervals.
+
+    Each response is a candidate for the other examples of its group of N, unless the data gives lists of candidates.
+    Ties count against the model.
+
+    Example: rejoinder evaluate runs/small/model bm25 --data data/chitchat
+    """
+    from rejoinder.evaluation.report import plain
+
+    models, places = _models_and_data(arguments, data or [])
+    chosen = _split(split)
+    rankers = {name: open_ranker(name) for name in models}
+    tasks = [_read_task(Path(place), chosen, candidates, limit, seed) for place in places]
+    rows = [_rank(name, ranker, *task, seed) for task in tasks for name, ranker in rankers.items()]
+    width = shutil.get_terminal_size().columns if sys.stdout.isatty() else None
+    emit({"results": [row.to_json() for row in rows]}, as_json, lambda _: plain(rows, width).rstrip("\n"))
+
+
+def open_ranker(name: str) -> Ranker:
+    """A baseline by its name, or a model by its folder or its id on the Hugging Face Hub.
+
+    Raises:
+        InputError: there is no such model.
+    """
+    if name in BASELINES:
+        return BASELINES[name]()
+    if "/" not in name and not Path(name).exists():
+        known = ", ".join(BASELINES)
+        raise InputError(f"no model {name!r}: give a model folder (RUN/model of a training run) or one of: {known}")
+    import rejoinder
+
+    return rejoinder.load(name)
+
+
+def _bm25() -> Ranker:
+    from rejoinder.baselines.keywords import BM25
+
+    return BM25()
+
+
+BASELINES: dict[str, Callable[[], Ranker]] = {"bm25": _bm25}
+"""Rankers that need no training, by the name that stands for them in place of a model folder."""
+
+
+def _models_and_data(arguments: Sequence[str], data: Sequence[str]) -> tuple[list[str], list[str]]:
+    """Tell models from data: `MODEL DATA`, or `MODEL... --data DATA...`.
+
+    The parser hands only the first word after --data to the option, so the others are found by what they are.
+    """
+    if not data:
+        if len(arguments) != 2:
+            raise InputError("name the data with --data, or give exactly one model and one data set")
+        return [arguments[0]], [arguments[1]]
+    more = [name for name in arguments if _holds_examples(name)]
+    models = [name for name in arguments if name not in more]
+    if not models:
+        raise InputError(f"{', '.join(more)}: data, not a model; name a model folder or {', '.join(BASELINES)} too")
+    return models, [*data, *more]
+
+
+def _holds_examples(name: str) -> bool:
+    path = Path(name)
+    return name not in BASELINES and (path.is_file() or any(path.glob("*.parquet")))
+
+
+def _split(name: str | None) -> Split | None:
+    from rejoinder.corpora.example import SPLITS
+
+    if name is None:
+        return None
+    for known in SPLITS:
+        if name == known:
+            return known
+    raise InputError(f"--split must be {', '.join(SPLITS[:-1])} or {SPLITS[-1]}, not {name!r}")
+
+
+def _read_task(
+    path: Path, split: Split | None, candidates: int, limit: int | None, seed: int
+) -> tuple[str, RankingTask]:
+    """The task and its name."""
+    from rejoinder.corpora.example import read_examples
+    from rejoinder.evaluation.sampling import sample
+    from rejoinder.evaluation.tasks import ranking_task
+    from rejoinder.progress import track
+
+    if path.is_dir():
+        split = split or "test"
+    name = f"{path} ({split})" if split else str(path)
+    with track(f"Reading {path}", unit="examples") as advance:
+        examples = sample(read_examples(path, split), limit, seed, progress=advance)
+    try:
+        return name, ranking_task(examples, candidates=candidates, seed=seed)
+    except InputError as error:
+        raise InputError(f"{name}: {error}") from error
+
+
+def _rank(model: str, ranker: Ranker, data: str, task: RankingTask, seed: int) -> Row:
+    from rejoinder.evaluation.ranking import evaluate_task
+    from rejoinder.evaluation.report import Row
+    from rejoinder.progress import track
+
+    block_size = None if model in BASELINES else ENCODER_BLOCK
+    with track(f"Ranking with {model}", total=len(task), unit="examples") as advance:
+        result = evaluate_task(ranker, task, seed=seed, block_size=block_size, progress=advance)
+    return Row(model, data, result)

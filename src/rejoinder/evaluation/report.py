@@ -1,0 +1,114 @@
+"""Results of several rankers on several data sets as tables: for a terminal, for Markdown, for plain text."""
+
+from __future__ import annotations
+
+import io
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from rich.console import Console
+from rich.table import Table
+from rich.text import Text
+
+from rejoinder.evaluation.bootstrap import CONFIDENCE, Estimate
+from rejoinder.evaluation.results import RankingResult
+
+
+@dataclass(frozen=True)
+class Row:
+    """What a ranker, by its name, reached on a data set, by its name."""
+
+    model: str
+    data: str
+    result: RankingResult
+
+    def to_json(self) -> dict[str, Any]:
+        """Names and result in one flat object."""
+        return {"model": self.model, "data": self.data, **self.result.to_json()}
+
+
+def markdown(rows: Sequence[Row]) -> str:
+    """One Markdown table, a line for each row: shares in %, interval in brackets."""
+    ks = _recalls(rows)
+    header = ["model", "data", *(f"R@{k}" for k in ks), "MRR", "examples", "candidates", "unit", "seconds"]
+    lines = [header, ["---", "---", *["---:"] * (len(ks) + 3), "---", "---:"]]
+    for row in rows:
+        result = row.result
+        values = [_percent(result.recall.get(k), "{} [{}, {}]") for k in ks]
+        values.append(_percent(result.mrr, "{} [{}, {}]"))
+        size = [f"{result.examples:,}", _candidates(result), f"{result.units:,} {result.unit}s"]
+        lines.append([_escape(row.model), _escape(row.data), *values, *size, f"{result.seconds:.1f}"])
+    return "".join(f"| {' | '.join(cells)} |\n" for cells in lines)
+
+
+def plain(rows: Sequence[Row], width: int | None = None) -> str:
+    """The tables of `show` as text without colours, folded at `width`, or (None) as wide as they need to be."""
+    out = io.StringIO()
+    if width is None:  # names decide how much is needed
+        width = 120 + sum(len(row.model) + len(row.data) + 24 for row in rows)
+    show(rows, Console(file=out, width=width, color_system=None))
+    return "\n".join(line.rstrip() for line in out.getvalue().splitlines()) + "\n"
+
+
+def show(rows: Sequence[Row], console: Console) -> None:
+    """Print, for each data set, what was ranked and a table with a column for each ranker."""
+    for number, (data, group) in enumerate(_by_data(rows)):
+        if number:
+            console.print()
+        console.print(Text(data, style="bold"))
+        console.print(Text(describe(group[0].result)))
+        console.print(_table(group))
+
+
+def describe(result: RankingResult) -> str:
+    """What was ranked and how sure the numbers are, in two or three lines."""
+    origin = "given by the data" if result.given else f"1-of-{result.candidates}"
+    lines = [f"{result.examples:,} examples, {_candidates(result)} candidates each ({origin})"]
+    if result.dropped:
+        lines[0] += f"; {result.dropped:,} left over"
+    if result.ambiguous:
+        lines.append(f"{result.ambiguous:,} with a copy of the right response, which stands before it")
+    drawn = f"{result.resamples:,} resamples of {result.units:,} {result.unit}s"
+    lines.append(f"in %, with {CONFIDENCE:.0%} intervals: {drawn}")
+    return "\n".join(lines)
+
+
+def _table(rows: Sequence[Row]) -> Table:
+    ks = _recalls(rows)
+    table = Table(box=None, padding=(0, 3, 0, 0), header_style="bold")
+    table.add_column("")
+    for row in rows:
+        table.add_column(Text(row.model), overflow="fold")
+    for k in ks:
+        table.add_row(f"R@{k}", *(_percent(row.result.recall.get(k), "{}  {}-{}") for row in rows))
+    table.add_row("MRR", *(_percent(row.result.mrr, "{}  {}-{}") for row in rows))
+    table.add_row("time", *(f"{row.result.seconds:.1f} s" for row in rows))
+    return table
+
+
+def _by_data(rows: Sequence[Row]) -> Iterator[tuple[str, list[Row]]]:
+    groups: dict[str, list[Row]] = {}
+    for row in rows:
+        groups.setdefault(row.data, []).append(row)
+    yield from groups.items()
+
+
+def _recalls(rows: Sequence[Row]) -> list[int]:
+    return sorted({k for row in rows for k in row.result.recall})
+
+
+def _percent(estimate: Estimate | None, form: str) -> str:
+    if estimate is None:  # a k that is not below this data set's number of candidates
+        return ""
+    return form.format(*(f"{100 * number:.1f}" for number in (estimate.value, estimate.low, estimate.high)))
+
+
+def _candidates(result: RankingResult) -> str:
+    if result.fewest_candidates == result.candidates:
+        return f"{result.candidates:,}"
+    return f"{result.fewest_candidates:,}-{result.candidates:,}"
+
+
+def _escape(text: str) -> str:
+    return text.replace("|", "\\|")

@@ -1,0 +1,173 @@
+"""`rejoinder evaluate`, from the command line to the exit code."""
+
+from __future__ import annotations
+
+import json
+import sys
+
+import pytest
+
+import rejoinder
+from rejoinder.baselines.keywords import BM25
+from rejoinder.cli import main
+from rejoinder.cli.evaluate import ENCODER_BLOCK
+from rejoinder.corpora.example import Example, write_examples
+from rejoinder.evaluation.ranking import evaluate
+from tests.evaluation.fakes import Rule, knows_even_ones, knows_it_all, numbered_examples
+
+
+@pytest.fixture
+def command(monkeypatch, capsys):
+    """Run `rejoinder evaluate` with some arguments: exit code, standard output, standard error."""
+
+    def run(*arguments):
+        monkeypatch.setattr(sys, "argv", ["rejoinder", "evaluate", *map(str, arguments)])
+        with pytest.raises(SystemExit) as exit_:
+            main()
+        captured = capsys.readouterr()
+        return exit_.value.code or 0, captured.out, captured.err
+
+    return run
+
+
+@pytest.fixture
+def folder(tmp_path):
+    path = tmp_path / "numbers"
+    write_examples(numbered_examples(250, turns_per_thread=5), path / "test-0.parquet")
+    write_examples(numbered_examples(60), path / "valid-0.parquet")
+    return path
+
+
+@pytest.fixture
+def models(monkeypatch, tmp_path):
+    """Two model folders, and the rankers that stand in for what would be loaded from them."""
+    known = {str(tmp_path / "good"): Rule(knows_it_all), str(tmp_path / "half"): Rule(knows_even_ones)}
+    for name in known:
+        (tmp_path / name).mkdir()
+    monkeypatch.setattr(rejoinder, "load", known.__getitem__, raising=False)
+    return known
+
+
+def test_one_json_object_with_a_result_for_each_model_and_data_set(command, folder, models, tmp_path):
+    write_examples(numbered_examples(30), tmp_path / "other.parquet")
+    good, half = models
+    code, out, err = command(
+        good, half, "bm25", "--data", folder, "--data", tmp_path / "other.parquet", "--candidates", 10, "--json"
+    )
+    assert code == 0
+    results = json.loads(out)["results"]
+    assert out.count("\n") == 1
+    assert "Ranking" in err
+    assert [(each["model"], each["data"]) for each in results] == [
+        (model, data)
+        for data in (f"{folder} (test)", str(tmp_path / "other.parquet"))
+        for model in (good, half, "bm25")
+    ]
+    assert [each["examples"] for each in results] == [250] * 3 + [30] * 3
+    assert [each["unit"] for each in results] == ["thread"] * 3 + ["example"] * 3
+    assert results[0]["recall"]["1"] == {"value": 1.0, "low": 1.0, "high": 1.0}
+    assert 0.4 < results[1]["recall"]["1"]["value"] < 0.6
+
+
+def test_the_numbers_are_those_of_the_library(command, folder):
+    _, out, _ = command("bm25", "--data", folder, "--candidates", 20, "--seed", 3, "--json")
+    expected = evaluate(BM25(), numbered_examples(250, turns_per_thread=5), candidates=20, seed=3).to_json()
+    (found,) = json.loads(out)["results"]
+    varying = ("seconds", "model", "data")
+    assert {key: value for key, value in found.items() if key not in varying} == {
+        key: value for key, value in expected.items() if key not in varying
+    }
+
+
+def test_the_table_names_models_numbers_and_units(command, folder, models):
+    code, out, _ = command(*models, "--data", folder)
+    assert code == 0
+    assert f"{folder} (test)\n200 examples, 100 candidates each" in out
+    assert "50 left over" in out
+    assert "threads" in out
+    for label in (*models, "R@1 ", "R@50", "MRR", "time", "100.0  100.0-100.0"):
+        assert label in out
+
+
+def test_one_model_and_one_data_set_as_plain_arguments(command, folder):
+    code, out, _ = command("bm25", folder, "--json")
+    assert code == 0
+    assert [each["model"] for each in json.loads(out)["results"]] == ["bm25"]
+
+
+def test_several_data_sets_may_follow_one_option(command, folder, tmp_path):
+    write_examples(numbered_examples(120), tmp_path / "other.parquet")
+    code, out, _ = command("bm25", "--data", folder, tmp_path / "other.parquet", "--json")
+    assert code == 0
+    assert [each["examples"] for each in json.loads(out)["results"]] == [200, 100]
+
+
+def test_split(command, folder):
+    _, out, _ = command("bm25", folder, "--split", "valid", "--candidates", 60, "--json")
+    (found,) = json.loads(out)["results"]
+    assert (found["data"], found["examples"]) == (f"{folder} (valid)", 60)
+    code, _, err = command("bm25", folder, "--split", "validation")
+    assert code == 2
+    assert "--split must be train, valid or test, not 'validation'" in err
+
+
+def test_limit_draws_at_random(command, folder):
+    _, out, _ = command("bm25", folder, "--limit", 40, "--candidates", 10, "--json")
+    (found,) = json.loads(out)["results"]
+    assert found["examples"] == 40
+    assert found["units"] > 8  # the first 40 examples would be 8 threads
+
+
+def test_lists_that_the_data_gives(command, tmp_path):
+    examples = [
+        Example(("a b",), "b", candidates=("c", "b"), label=1),
+        Example(("c",), "c", candidates=("c", "d"), label=0),
+    ]
+    write_examples(examples, tmp_path / "lists.parquet")
+    code, out, _ = command("bm25", tmp_path / "lists.parquet", "--json")
+    assert code == 0
+    (found,) = json.loads(out)["results"]
+    assert (found["given_candidates"], found["candidates"], found["recall"]["1"]["value"]) == (True, 2, 1.0)
+
+
+def test_a_model_is_ranked_in_steps_and_bm25_at_once(command, monkeypatch, tmp_path, models):
+    monkeypatch.setattr("rejoinder.cli.evaluate.ENCODER_BLOCK", 100)
+    assert ENCODER_BLOCK > 100
+    calls = []
+    score = BM25.score
+    monkeypatch.setattr(BM25, "score", lambda *given: calls.append(len(given[1])) or score(*given))
+    write_examples(numbered_examples(300), tmp_path / "d.parquet")
+    good = next(iter(models))
+    assert command(good, "bm25", "--data", tmp_path / "d.parquet")[0] == 0
+    assert [len(contexts) for contexts, _ in models[good].calls] == [100, 100, 100]
+    assert calls == [300]
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["bm52", "DATA"], "no model 'bm52': give a model folder (RUN/model of a training run) or one of: bm25"),
+        (["bm25"], "name the data with --data, or give exactly one model and one data set"),
+        (["bm25", "x", "DATA"], "name the data with --data"),
+        (["DATA", "--data", "DATA"], "data, not a model"),
+        (["bm25", "DATA", "--candidates", "300"], "250 examples cannot fill a group of 300 candidates"),
+        (["bm25", "DATA", "--candidates", "1"], "at least 2 candidates, not 1"),
+        (["bm25", "DATA", "--split", "train"], "no train-*.parquet"),
+        (["bm25", "nowhere"], "nowhere"),
+    ],
+)
+def test_bad_input_gives_one_line_and_exit_code_2(command, folder, arguments, message):
+    code, out, err = command(*(str(folder) if word == "DATA" else word for word in arguments))
+    assert code == 2
+    assert out == ""
+    assert message in err
+    assert "Traceback" not in err
+    assert err.splitlines()[-1].startswith("rejoinder: error: ")
+
+
+def test_a_wrong_model_is_found_before_any_work(command, folder, models):
+    good = next(iter(models))
+    code, _, err = command(good, "missing", "--data", folder)
+    assert code == 2
+    assert "no model 'missing'" in err
+    assert not models[good].calls

@@ -1,0 +1,109 @@
+"""Which candidates each example gets."""
+
+from __future__ import annotations
+
+import dataclasses
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from rejoinder.corpora.example import Example
+from rejoinder.errors import InputError
+from rejoinder.evaluation.tasks import ranking_task
+from tests.evaluation.fakes import number, numbered_examples
+
+
+@settings(deadline=None, max_examples=50)
+@given(st.integers(2, 8), st.integers(8, 40), st.integers(0, 99))
+def test_each_response_is_a_candidate_for_the_others_of_its_group(n, count, seed):
+    task = ranking_task(numbered_examples(count), candidates=n, seed=seed)
+    assert len(task) == count // n * n
+    assert len(task) + task.dropped == count
+    for start in range(0, len(task), n):
+        group = [number(context[-1]) for context in task.contexts[start : start + n]]
+        for place in range(start, start + n):
+            assert [number(text) for text in task.candidates[place]] == group
+            assert number(task.candidates[place][task.labels[place]]) == number(task.contexts[place][-1])
+    assert len(set(task.contexts)) == len(task)
+
+
+def test_the_examples_are_shuffled():
+    task = ranking_task(numbered_examples(50), candidates=10)
+    assert [number(context[-1]) for context in task.contexts] != list(range(50))
+
+
+@pytest.mark.parametrize(
+    ("count", "n", "message"),
+    [
+        (12, 100, "12 examples cannot fill a group of 100 candidates; ask for 12 candidates or fewer"),
+        (1, 2, "1 examples cannot fill a group of 2 candidates; give more data"),
+        (0, 10, "0 examples cannot fill"),
+        (10, 1, "at least 2 candidates, not 1"),
+        (10, -5, "at least 2 candidates, not -5"),
+    ],
+)
+def test_too_few_examples_or_candidates_are_refused_with_what_would_work(count, n, message):
+    with pytest.raises(InputError, match=message):
+        ranking_task(numbered_examples(count), candidates=n)
+
+
+def given_example(name: str, label: int | None, texts: tuple[str, ...] = ("a", "b", "c")) -> Example:
+    return Example((name,), texts[label or 0], id=name, candidates=texts, label=label)
+
+
+def test_given_lists_are_used_and_nothing_is_shuffled_or_dropped():
+    examples = [given_example("x", 0), given_example("y", 2)]
+    task = ranking_task(examples, candidates=100)
+    assert task.given
+    assert [context[-1] for context in task.contexts] == ["x", "y"]
+    assert task.labels.tolist() == [0, 2]
+    assert task.dropped == 0
+
+
+@pytest.mark.parametrize(
+    ("example", "message"),
+    [
+        (given_example("x", None), "example x has 3 candidates and no label; label the right one, 0 to 2"),
+        (given_example("x", 0, ("a",)), "example x has 1 candidate; ranking needs at least 2"),
+        (Example(("m",), "a"), "1 of 2 examples have candidates"),
+    ],
+)
+def test_a_faulty_list_is_refused_by_name(example, message):
+    with pytest.raises(InputError, match=message):
+        ranking_task([given_example("fine", 0), example])
+
+
+def test_units_are_threads_of_a_source_and_single_examples_beside_them():
+    threads = [("s", "1"), ("s", "2"), ("s", "1"), ("t", "1"), ("s", ""), ("s", "")]
+    examples = [dataclasses.replace(given_example("x", 0), source=s, thread=t) for s, t in threads]
+    task = ranking_task(examples)
+    assert task.units.tolist() == [0, 1, 0, 2, 3, 4]
+    assert task.unit == "thread"
+
+
+def test_the_fingerprint_tells_tasks_apart():
+    base = [given_example("x", 0), given_example("y", 1)]
+    variants = [
+        base,
+        base[::-1],
+        [given_example("x", 1), given_example("y", 1)],
+        [given_example("z", 0), given_example("y", 1)],
+        [given_example("x", 0), given_example("y", 1, ("a", "b", "d"))],
+        [given_example("x", 0), given_example("y", 1, ("a", "b", "c", "d"))],
+        [given_example("x", 0), given_example("y", 1, ("a", "b, c", "c"))],
+    ]
+    assert len({ranking_task(examples).fingerprint for examples in variants}) == len(variants)
+    copies = [given_example("x", 0, tuple("abc")), given_example("y", 1, tuple("abc"))]  # lists that are not shared
+    assert ranking_task(copies).fingerprint == ranking_task(base).fingerprint
+
+
+def test_a_text_outside_unicode_proper_has_a_fingerprint_too():
+    assert ranking_task([given_example("\ud800 \x00", 0)]).fingerprint
+
+
+def test_candidates_equal_to_the_right_one():
+    task = ranking_task([given_example("x", 0, ("a", "b", "a")), given_example("y", 1, ("a", "b", "B"))])
+    assert task.equals_right(np.array([0, 1])).tolist() == [[True, False, True], [False, True, False]]
+    assert task.equals_right(np.array([1])).tolist() == [[False, True, False]]
