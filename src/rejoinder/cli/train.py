@@ -1,0 +1,57 @@
+"""`rejoinder train`: train a model as a recipe says, or continue."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from rejoinder.cli.shell import emit
+
+
+def train(
+    recipe: Annotated[Path, typer.Argument(help="A recipe, *.toml.")],
+    run: Annotated[Path, typer.Option("--output", "-o", metavar="RUN", help="Folder for everything that comes out.")],
+    data: Annotated[
+        Path | None, typer.Option(metavar="DIR", help="Examples to train on, instead of the recipe's data.train.")
+    ] = None,
+    settings: Annotated[
+        list[str] | None,
+        typer.Option("--set", metavar="KEY=VALUE", help="Override a setting, as in stage.0.minutes=2; repeatable."),
+    ] = None,
+    as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object.")] = False,
+) -> None:
+    """Train a model; continue RUN where it stopped if it exists. RUN/model is the best model by validation.
+
+    Example: rejoinder train recipes/convert-small.toml --data data/chitchat -o runs/small
+    """
+    from rejoinder.training.display import TerminalDisplay
+    from rejoinder.training.loop import TrainingInterrupted
+    from rejoinder.training.loop import train as run_recipe
+    from rejoinder.training.recipe_files import load_recipe
+    from rejoinder.training.toml_text import toml_value
+
+    overrides = [*(settings or []), *([f"data.train={toml_value(str(data))}"] if data else [])]
+    try:
+        summary = run_recipe(load_recipe(recipe, overrides), run, display=TerminalDisplay())
+    except TrainingInterrupted as interruption:
+        sys.stderr.write(f"rejoinder: {interruption}\n")
+        raise
+    emit(summary.to_json(), as_json, _text)
+
+
+def _text(result: Mapping[str, Any]) -> str:
+    """The summary for people."""
+    from rejoinder.training.display import duration
+
+    lines = []
+    if result["already_finished"]:
+        lines.append(f"{result['run']} is finished already; name another folder to train again")
+    pairs = f"{result['steps']:,} steps, {result['examples']:,} pairs"
+    lines.append(f"{pairs} in {duration(result['seconds'])}, {result['precision']}")
+    for name, value in result["validation"].items():
+        lines.append(f"validation {name}: {value:.1%} (step {result['best_step']:,})")
+    return "\n".join([*lines, f"model: {result['model']}"])

@@ -1,0 +1,122 @@
+"""The state of a run in one file of tensors and JSON.
+
+It is replaced in one step, so that killing the process at any moment loses only what came after the last checkpoint.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import torch
+from safetensors import SafetensorError, safe_open
+from safetensors.torch import save_file
+from torch import Tensor, nn
+
+from rejoinder.errors import InputError
+from rejoinder.files import atomic_file
+from rejoinder.training.state import RunState
+
+FORMAT = 1
+
+
+def save_checkpoint(
+    path: Path,
+    state: RunState,
+    module: nn.Module,
+    optimizer: torch.optim.Optimizer | None,
+    scaler: Mapping[str, Any],
+) -> None:
+    """Write all that is needed to go on bit for bit.
+
+    Args:
+        path: the file; the one before stays until this one is whole.
+        state: where the run stands.
+        module: its parameters and buffers are written.
+        optimizer: its state is written; None between stages.
+        scaler: state of the loss scaling, empty without.
+    """
+    tensors = {f"weights/{name}": value for name, value in _named(module).items()}
+    if optimizer is not None:
+        names = {id(parameter): name for name, parameter in module.named_parameters()}
+        for parameter, values in optimizer.state.items():
+            tensors |= {
+                f"optimizer/{key}/{names[id(parameter)]}": value
+                for key, value in values.items()
+                if isinstance(value, Tensor)
+            }
+    tensors["rng/cpu"] = torch.get_rng_state()
+    if torch.cuda.is_available():
+        tensors |= {f"rng/cuda/{i}": value for i, value in enumerate(torch.cuda.get_rng_state_all())}
+    content = {"format": FORMAT, "state": dataclasses.asdict(state), "scaler": dict(scaler)}
+    whole = {name: value.detach().cpu().contiguous() for name, value in tensors.items()}
+    with atomic_file(path) as part:
+        save_file(whole, part, {"checkpoint": json.dumps(content)})
+
+
+@dataclass
+class LoadedCheckpoint:
+    """A checkpoint that has been read.
+
+    Attributes:
+        state: where the run stood.
+        tensors: by name, see `save_checkpoint`.
+        scaler: state of the loss scaling.
+    """
+
+    state: RunState
+    tensors: dict[str, Tensor]
+    scaler: dict[str, Any]
+
+    def restore_module(self, module: nn.Module) -> None:
+        """Give the module its parameters and buffers back."""
+        with torch.no_grad():
+            for name, value in _named(module).items():
+                value.copy_(self.tensors[f"weights/{name}"])
+
+    def restore_optimizer(self, module: nn.Module, optimizer: torch.optim.Optimizer) -> None:
+        """Give a new optimiser the state of the old one."""
+        names = {id(parameter): name for name, parameter in module.named_parameters()}
+        order = [names[id(parameter)] for group in optimizer.param_groups for parameter in group["params"]]
+        state: dict[int, dict[str, Tensor]] = {}
+        for key, value in self.tensors.items():
+            kind, _, rest = key.partition("/")
+            if kind == "optimizer":
+                entry, _, name = rest.partition("/")
+                state.setdefault(order.index(name), {})[entry] = value
+        optimizer.load_state_dict({**optimizer.state_dict(), "state": state})
+
+    def restore_random(self) -> None:
+        """Set PyTorch's random generators as they were."""
+        torch.set_rng_state(self.tensors["rng/cpu"])
+        states = [value for name, value in sorted(self.tensors.items()) if name.startswith("rng/cuda/")]
+        if torch.cuda.is_available() and len(states) == torch.cuda.device_count():
+            torch.cuda.set_rng_state_all(states)
+
+
+def load_checkpoint(path: Path) -> LoadedCheckpoint | None:
+    """Read a checkpoint; None if there is none.
+
+    Raises:
+        InputError: the file is damaged, or of another version.
+    """
+    if not path.exists():
+        return None
+    try:
+        with safe_open(path, framework="pt") as file:
+            content = json.loads(file.metadata()["checkpoint"])
+            if content["format"] != FORMAT:
+                raise ValueError(f"format {content['format']}, this version reads {FORMAT}")
+            tensors = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118 (no mapping)
+        return LoadedCheckpoint(RunState(**content["state"]), tensors, content["scaler"])
+    except (SafetensorError, ValueError, KeyError, TypeError, OSError) as error:
+        raise InputError(f"{path}: not a whole checkpoint ({error}); delete the run's folder to start again") from None
+
+
+def _named(module: nn.Module) -> dict[str, Tensor]:
+    """Parameters and buffers, those that several parts share once."""
+    return {**dict(module.named_parameters()), **dict(module.named_buffers())}

@@ -1,0 +1,146 @@
+"""What a person sees of a training run: one live line on a terminal, a plain line now and then elsewhere."""
+
+from __future__ import annotations
+
+import sys
+import time
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, contextmanager
+from dataclasses import dataclass
+from typing import Protocol, TypeAlias
+
+from rich.console import Console
+from rich.progress import BarColumn, Progress, TaskID, TextColumn
+
+Advance: TypeAlias = Callable[[int], object]
+"""Called with the number of units done since the last call."""
+
+Track: TypeAlias = Callable[[str, int | None, str], AbstractContextManager[Advance]]
+"""A progress line: `with track("Tokenising", total, "examples") as advance: advance(n)`."""
+
+PLAIN_SECONDS = 15.0
+"""Time from one plain line to the next where there is no terminal."""
+
+
+@dataclass(frozen=True, slots=True)
+class Standing:
+    """Where a stage stands.
+
+    Attributes:
+        stage: its name.
+        share: share of its budget that is used.
+        step: batches done in the whole run.
+        loss: mean over the last lines of metrics.
+        accuracy: in-batch accuracy, likewise.
+        examples_per_second: pairs trained on per second.
+        seconds_left: of the stage; None while unknown.
+    """
+
+    stage: str
+    share: float
+    step: int
+    loss: float
+    accuracy: float
+    examples_per_second: float
+    seconds_left: float | None
+
+    def __str__(self) -> str:
+        left = "" if self.seconds_left is None else f", {duration(self.seconds_left)} left"
+        return (
+            f"step {self.step:,}, loss {self.loss:.3f}, accuracy {self.accuracy:.1%}, "
+            f"{self.examples_per_second:,.0f} examples/s{left}"
+        )
+
+
+class Display(Protocol):
+    """Shows a run."""
+
+    def show(self, standing: Standing) -> None:
+        """Show where the stage stands; called after every step."""
+        ...
+
+    def note(self, text: str) -> None:
+        """Show a line that stays."""
+        ...
+
+    def track(self, description: str, total: int | None, unit: str) -> AbstractContextManager[Advance]:
+        """Show the progress of something before the training proper."""
+        ...
+
+    def close(self) -> None:
+        """Leave the terminal in order."""
+        ...
+
+
+class Silent:
+    """Shows nothing."""
+
+    def show(self, standing: Standing) -> None:
+        """Nothing."""
+
+    def note(self, text: str) -> None:
+        """Nothing."""
+
+    @contextmanager
+    def track(self, description: str, total: int | None, unit: str) -> Iterator[Advance]:  # noqa: ARG002
+        """Nothing."""
+        yield int  # takes a number and does nothing
+
+    def close(self) -> None:
+        """Nothing."""
+
+
+class TerminalDisplay:
+    """Shows a run on standard error."""
+
+    def __init__(self) -> None:
+        self._console = Console(file=sys.stderr, highlight=False)
+        self._live = self._console.is_terminal
+        self._bar = Progress(
+            TextColumn("{task.description}"),
+            BarColumn(24),
+            TextColumn("{task.percentage:3.0f} %  {task.fields[text]}"),
+            console=self._console,
+            refresh_per_second=4,
+        )
+        self._task: TaskID | None = None
+        self._shown_at = float("-inf")
+
+    def show(self, standing: Standing) -> None:
+        """Move the bar; without a terminal, print a line if the last one is old."""
+        if self._live:
+            if self._task is None:
+                self._bar.start()
+                self._task = self._bar.add_task(standing.stage, total=1.0, text="")
+            self._bar.update(self._task, description=standing.stage, completed=standing.share, text=str(standing))
+        elif time.monotonic() - self._shown_at >= PLAIN_SECONDS:
+            self._shown_at = time.monotonic()
+            self.note(f"{standing.stage} {standing.share:4.0%}: {standing}")
+
+    def note(self, text: str) -> None:
+        """Print a line above the bar."""
+        self._console.print(text, markup=False, soft_wrap=True)
+
+    @contextmanager
+    def track(self, description: str, total: int | None, unit: str) -> Iterator[Advance]:
+        """The progress line that all verbs share."""
+        from rejoinder.progress import track
+
+        with track(description, total, unit) as advance:
+            yield advance
+
+    def close(self) -> None:
+        """Stop drawing the bar."""
+        if self._task is not None:
+            self._bar.stop()
+            self._task = None
+
+
+def duration(seconds: float) -> str:
+    """Time for people: "45 s", "3 min 05 s", "2 h 14 min"."""
+    whole = max(0, round(seconds))
+    if whole < 60:
+        return f"{whole} s"
+    if whole < 3600:
+        return f"{whole // 60} min {whole % 60:02} s"
+    return f"{whole // 3600} h {whole % 3600 // 60:02} min"

@@ -1,0 +1,80 @@
+"""Losses, one class each: its formula, its source, what it expects."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import torch
+from torch import Tensor, nn
+
+MASKED = float("-inf")
+
+
+class Loss(NamedTuple):
+    """What a loss returns: the value to minimise, and the share of contexts whose own response scored best."""
+
+    value: Tensor
+    accuracy: Tensor
+
+
+class InBatchLoss(nn.Module):
+    """Softmax over the batch's responses for each context, with the paper's label smoothing.
+
+    For K pairs with encodings x_i, y_j of unit length and the scale c:
+
+        S_ij = c · x_i·y_j
+        log p_ij = S_ij - log Σ_j' exp S_ij'            (over the responses j', the true one i included)
+        L = -1/K Σ_i [ (1 - e) log p_ii + e/n_i Σ_{j≠i} log p_ij ]
+
+    The true response gets 1 - e and the n_i = K - 1 others share e evenly (CONVERT, section 3; PyTorch's own label
+    smoothing gives the true response a part of e too). Responses that equal the true one are masked: they are in
+    neither sum, n_i counts the others, and where none is left e is 0.
+
+    Sums over all j use Σ_j S_ij = c · x_i·Σ_j y_j, so that no second pass over the K x K scores is needed.
+
+    Args:
+        smoothing: e.
+    """
+
+    def __init__(self, smoothing: float) -> None:
+        super().__init__()
+        self.smoothing = smoothing
+
+    def forward(self, x: Tensor, y: Tensor, scale: float, equal: Tensor | None = None) -> Loss:
+        """Loss and in-batch accuracy, float32.
+
+        Args:
+            x: encoded contexts (K, d), rows of unit length.
+            y: encoded responses (K, d), rows of unit length; row i belongs to context i.
+            scale: c.
+            equal: pairs (i, j), i != j, of equal responses: int64 (2, m), both orders of each pair listed; None or
+                empty where all responses differ.
+
+        Returns:
+            The mean loss over contexts, and the share of contexts whose own response scored above all unmasked
+            others (a tie counts against it); the latter without gradient.
+        """
+        with torch.autocast(x.device.type, enabled=False):
+            return self._loss(x.float(), y.float(), scale, equal)
+
+    def _loss(self, x: Tensor, y: Tensor, scale: float, equal: Tensor | None) -> Loss:
+        k = x.shape[0]
+        x = x * scale
+        scores = x @ y.T
+        negatives = x.new_full((k,), k - 1)
+        others = x @ y.sum(dim=0) - (true := (x * y).sum(dim=1))  # Σ_{j≠i} S_ij
+        if equal is not None and equal.shape[1]:
+            rows, columns = equal
+            masked = (x[rows] * y[columns]).sum(dim=1)
+            others = others.index_add(0, rows, -masked)
+            negatives = negatives.index_add(0, rows, torch.full_like(masked, -1.0))
+            scores = scores.index_put((rows, columns), torch.full_like(masked, MASKED))
+        smoothing = self.smoothing * (negatives > 0).to(x.dtype)
+        target = (1 - smoothing) * true + smoothing / negatives.clamp(min=1) * others
+        return Loss((scores.logsumexp(dim=1) - target).mean(), _accuracy(scores))
+
+
+@torch.no_grad()
+def _accuracy(scores: Tensor) -> Tensor:
+    """Share of rows in which nothing but the entry on the diagonal is as high as it."""
+    return ((scores >= scores.diagonal()[:, None]).sum(dim=1) == 1).float().mean()

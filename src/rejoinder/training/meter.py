@@ -1,0 +1,66 @@
+"""Means and rates between two lines of metrics."""
+
+from __future__ import annotations
+
+import torch
+
+from rejoinder.training.batches import PairBatch
+from rejoinder.training.losses import Loss
+from rejoinder.training.state import RunState
+
+
+class Meter:
+    """Sums up losses on the device, so that nothing waits for a GPU between two lines.
+
+    Args:
+        state: the run's; an interrupted run goes on summing where it stopped.
+        device: where the losses are.
+    """
+
+    def __init__(self, state: RunState, device: torch.device) -> None:
+        self.state = state
+        self._sums = torch.tensor([state.loss_sum, state.accuracy_sum], dtype=torch.float64, device=device)
+        self._examples, self._tokens, self._seconds = 0, 0, 0.0
+        self.loss, self.accuracy = float("nan"), 0.0
+
+    def add(self, batch: PairBatch, loss: Loss, seconds: float) -> None:
+        """Count a step.
+
+        Args:
+            batch: what was trained on.
+            loss: what came of it.
+            seconds: time since the step before, without validation and checkpoints.
+        """
+        self.state.summed += 1
+        self._sums += torch.stack([loss.value.detach(), loss.accuracy])
+        self._examples += batch.pairs
+        self._tokens += batch.tokens.real_tokens
+        self._seconds += seconds
+
+    def is_finite(self) -> bool:
+        """Whether every loss so far was a finite number."""
+        return bool(self._sums.isfinite().all())
+
+    def store(self) -> None:
+        """Put the sums into the state, for a checkpoint."""
+        self.state.loss_sum, self.state.accuracy_sum = self._sums.tolist()
+
+    def rates(self) -> tuple[float, float]:
+        """Pairs and real tokens per second."""
+        if self._seconds <= 0:
+            return 0.0, 0.0
+        return self._examples / self._seconds, self._tokens / self._seconds
+
+    def take(self) -> dict[str, float]:
+        """Means and rates since the last call; counts from 0 again."""
+        self.loss, self.accuracy = (value / self.state.summed for value in self._sums.tolist())
+        examples, tokens = self.rates()
+        self.state.summed = 0
+        self._sums.zero_()
+        self._examples, self._tokens, self._seconds = 0, 0, 0.0
+        return {
+            "loss": self.loss,
+            "accuracy": self.accuracy,
+            "examples_per_second": examples,
+            "tokens_per_second": tokens,
+        }

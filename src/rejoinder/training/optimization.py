@@ -1,0 +1,126 @@
+"""Optimisers with rates per group of parameters, and clipping."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any, Protocol
+
+import torch
+from torch import Tensor, nn
+
+from rejoinder.errors import InputError
+from rejoinder.models.packing import TokenBatch
+from rejoinder.training.recipe import Adadelta, Adam, Optimizer, Sgd, Stage
+
+
+class TrainableEncoder(Protocol):
+    """All that training knows of a model: a dual encoder whose trunk has blocks that can be skipped."""
+
+    output_size: int
+    padding_id: int
+    blocks: nn.ModuleList
+
+    @property
+    def embedding(self) -> nn.Embedding:
+        """The subword table."""
+        ...
+
+    def __call__(self, batch: TokenBatch, contexts: int) -> tuple[Tensor, Tensor]:
+        """Encode: the first `contexts` texts are inputs, the others responses; rows of unit length."""
+        ...
+
+    def set_active_blocks(self, count: int) -> None:
+        """Compute and train only the first `count` blocks."""
+        ...
+
+    def parameter_groups(self) -> dict[str, list[nn.Parameter]]:
+        """All parameters, each once, by the part they belong to."""
+        ...
+
+    def no_decay_parameters(self) -> set[nn.Parameter]:
+        """Parameters that weight decay leaves out."""
+        ...
+
+
+def prepare_stage(module: TrainableEncoder, stage: Stage) -> None:
+    """Switch blocks on or off and freeze the groups whose rate is 0.
+
+    Raises:
+        InputError: the stage names blocks or groups that the model does not have.
+    """
+    blocks = len(module.blocks)
+    if stage.active_blocks != "all" and stage.active_blocks > blocks:
+        raise InputError(f"stage '{stage.name}': active_blocks = {stage.active_blocks}, but the model has {blocks}")
+    groups = module.parameter_groups()
+    unknown = [name for name in stage.rates if name not in groups]
+    if unknown:
+        raise InputError(
+            f"stage '{stage.name}': no parameters are called '{unknown[0]}' in rates; allowed: {', '.join(groups)}"
+        )
+    for parameter in (parameter for group in groups.values() for parameter in group):
+        parameter.requires_grad_(True)
+    module.set_active_blocks(blocks if stage.active_blocks == "all" else stage.active_blocks)
+    for parameter in (parameter for name, rate in stage.rates.items() if rate == 0 for parameter in groups[name]):
+        parameter.requires_grad_(False)
+
+
+def build_optimizer(module: TrainableEncoder, stage: Stage) -> torch.optim.Optimizer:
+    """The stage's optimiser over everything that it trains; each group's `rate` is its factor of the learning rate."""
+    excluded = module.no_decay_parameters()
+    groups: list[dict[str, Any]] = []
+    for name, parameters in module.parameter_groups().items():
+        trained = [parameter for parameter in parameters if parameter.requires_grad]
+        for decayed in (True, False):
+            chosen = [parameter for parameter in trained if (parameter not in excluded) == decayed]
+            if chosen:
+                decay = stage.optimizer.weight_decay if decayed else 0.0
+                groups.append({"params": chosen, "rate": stage.rates.get(name, 1.0), "weight_decay": decay})
+    if not groups:
+        raise InputError(f"stage '{stage.name}': all parameters are frozen, so there is nothing to train")
+    return _optimizer(stage.optimizer, groups, stage.learning_rate)
+
+
+def _all_on_cpu(groups: list[dict[str, Any]]) -> bool:
+    return all(parameter.device.type == "cpu" for group in groups for parameter in group["params"])
+
+
+_ADAMS: Mapping[str, Any] = {"adam": torch.optim.Adam, "adamw": torch.optim.AdamW, "adamax": torch.optim.Adamax}
+
+
+def _optimizer(config: Optimizer, groups: list[dict[str, Any]], rate: float) -> torch.optim.Optimizer:
+    match config:
+        case Adadelta():
+            return torch.optim.Adadelta(groups, lr=rate, rho=config.rho, eps=config.epsilon)
+        case Sgd():
+            return torch.optim.SGD(groups, lr=rate, momentum=config.momentum, nesterov=config.nesterov)
+        case Adam():
+            # PyTorch's one-pass form is five times as fast on a CPU; Adamax has none.
+            fused = {"fused": True} if config.kind != "adamax" and _all_on_cpu(groups) else {}
+            return _ADAMS[config.kind](groups, lr=rate, betas=config.betas, eps=config.epsilon, **fused)
+
+
+def set_learning_rate(optimizer: torch.optim.Optimizer, rate: float) -> None:
+    """Give every group the rate times its own factor."""
+    for group in optimizer.param_groups:
+        group["lr"] = rate * group["rate"]
+
+
+def clip_gradients(parameters: Iterable[nn.Parameter], limit: float) -> Tensor | None:
+    """Scale the gradients down so that their common norm is at most `limit`; a shorter one stays bit-equal.
+
+    Returns:
+        The norm before, or None if no parameter has a gradient.
+    """
+    gradients = [parameter.grad for parameter in parameters if parameter.grad is not None]
+    if not gradients:
+        return None
+    norm = torch.linalg.vector_norm(torch.stack(_norms(gradients)))
+    if norm.device.type != "cpu":  # no waiting for the device
+        torch._foreach_mul_(gradients, (limit / norm).clamp(max=1.0))
+    elif norm > limit:
+        torch._foreach_mul_(gradients, limit / float(norm))
+    return norm
+
+
+def _norms(gradients: Sequence[Tensor]) -> list[Tensor]:
+    return list(torch._foreach_norm(list(gradients)))

@@ -1,0 +1,335 @@
+"""The recipe: everything a training run is made of, as frozen dataclasses that a TOML file is read into.
+
+Reading, overriding and comparing recipes is in `recipe_files`. Every field has its documentation under it.
+"""
+
+from __future__ import annotations
+
+from typing import Annotated, Any, Literal, TypeAlias
+
+from pydantic import ConfigDict, Field
+from pydantic.dataclasses import dataclass
+
+STRICT = ConfigDict(strict=True, extra="forbid", allow_inf_nan=False)
+
+Count: TypeAlias = Annotated[int, Field(ge=1)]
+NotNegative: TypeAlias = Annotated[float, Field(ge=0)]
+Positive: TypeAlias = Annotated[float, Field(gt=0)]
+Share: TypeAlias = Annotated[float, Field(ge=0, le=1)]
+Decay: TypeAlias = Annotated[float, Field(ge=0, lt=1)]
+
+
+def exactly_one(section: object, *names: str) -> None:
+    """Raise ValueError unless exactly one of the fields is given."""
+    given = [name for name in names if getattr(section, name) is not None]
+    if len(given) != 1:
+        raise ValueError(f"give exactly one of {', '.join(names)}; given: {', '.join(given) or 'none'}")
+
+
+@dataclass(frozen=True, kw_only=True, config=STRICT)
+class Data:
+    """[data]: what is learned from."""
+
+    train: str = ""
+    """Folder (or file) of examples; its training split is learned from, its validation split validated on. A relative
+    path starts at the current folder. `--data` on the command line overrides it."""
+    history: Literal[0] = 0
+    """Earlier messages that are encoded beside the newest one. The models so far read the newest message alone."""
+    cache: str = ""
+    """Folder for vocabularies and token arrays, to share them between runs; empty: `tokens` in the run's folder."""
+
+
+@dataclass(frozen=True, kw_only=True, config=STRICT)
+class Vocabulary:
+    """[vocabulary]: how the subwords are built from the training split (CONVERT 3.1)."""
+
+    target_size: Annotated[int, Field(ge=100)] | None = None
+    """Number of subwords to aim at (within 1 %); or:"""
+    minimum_count: Count | None = None
+    """How often a subword must be seen (paper: 250)."""
+    iterations: Count = 4
+    """Rounds of segmenting with the vocabulary so far and counting again."""
+    max_bytes: Count = 20
+    """Longest subword, in UTF-8 bytes."""
+    max_digits: Count = 4
+    """Longest run of digits within a subword."""
+    buckets: Count = 1000
+    """Rows shared by the characters that are in no subword."""
+    sample: Count = 10_000_000
+    """Number of utterances (inputs and responses) to count, drawn at random if there are more."""
+
+    def __post_init__(self) -> None:
+        exactly_one(self, "target_size", "minimum_count")
+
+
+@dataclass(frozen=True, kw_only=True, config=STRICT)
+class Text:
+    """[text]: how a message becomes tokens."""
+
+    max_length: Count = 60
+    """Tokens of a message that are read; the rest is cut."""
+
+
+@dataclass(frozen=True, kw_only=True, config=STRICT)
+class Loss:
+    """[loss]: softmax over the batch's responses (see `losses`)."""
+
+    smoothing: Decay = 0.2
+    """Share of the probability that the other responses of the batch get, evenly."""
+    mask_equal_responses: bool = True
+    """Leave a response out of another's negatives if both have the same tokens."""
+
+
+@dataclass(frozen=True, kw_only=True, config=STRICT)
+class Scale:
+    """[scale]: the factor c of the score c · cos: linear from `first` to `last`, constant afterwards; not learned."""
+
+    first: Positive = 1.0
+    """At the first step."""
+    last: Positive | Literal["sqrt(d)"] = "sqrt(d)"
+    """From the end of the annealing on; "sqrt(d)" is the square root of the encodings' size (22.6 at 512)."""
+    steps: Annotated[int, Field(ge=0)] | None = None
+    """Steps that the annealing takes (paper: 10,000); or:"""
+    share: Share | None = None
+    """Share of the whole run that it takes; all stages must then have a budget in minutes, or none."""
+
+    def __post_init__(self) -> None:
+        exactly_one(self, "steps", "share")
+
+
+@dataclass(frozen=True, kw_only=True, config=STRICT)
+class Validation:
+    """[validation]: 1-of-N on the validation split; the best model so far is kept. Also at the end of every stage."""
+
+    every_steps: Count | None = None
+    """Steps from one validation to the next; or:"""
+    every_seconds: Positive | None = None
+    """Seconds from one to the next; neither: at the end of each stage only."""
+    examples: Annotated[int, Field(ge=0)] = 5_000
+    """Examples at most; a last group of fewer than `candidates` is dropped. 0: none; the last model is kept."""
+    candidates: Annotated[int, Field(ge=2)] = 100
+    """N: each response is a candidate for the other N - 1 contexts of its group."""
+    metric: Literal["recall@1", "mrr"] = "recall@1"
+    """What the best model is chosen by."""
+    patience: Annotated[int, Field(ge=0)] = 0
+    """Validations without gain after which a stage ends early; 0: never."""
+
+    def __post_init__(self) -> None:
+        if self.every_steps is not None and self.every_seconds is not None:
+            raise ValueError("give at most one of every_steps, every_seconds; given: both")
+
+
+@dataclass(frozen=True, kw_only=True, config=STRICT)
+class Checkpoint:
+    """[checkpoint]: how often everything needed to continue is written (also after a validation with gain)."""
+
+    every_steps: Count | None = None
+    """Steps from one to the next."""
+    every_seconds: Positive | None = 300.0
+    """Seconds from one to the next. Both may be given."""
+
+
+@dataclass(frozen=True, kw_only=True, config=STRICT)
+class Log:
+    """[log]: what metrics.jsonl and TensorBoard get."""
+
+    every_steps: Count = 10
+    """Steps from one line to the next; loss and accuracy are means over them."""
+
+
+@dataclass(frozen=True, kw_only=True, config=STRICT)
+class Compute:
+    """[compute]: where and in which precision."""
+
+    device: Literal["auto", "cpu", "cuda"] = "auto"
+    """Where to compute; "auto": the first CUDA device if there is one, else the CPU."""
+    precision: Literal["auto", "fp32", "bf16", "fp16"] = "auto"
+    """What to compute in; "auto": bf16 where the processor or GPU has instructions for it, fp16 with loss scaling on
+    other GPUs, else fp32."""
+    threads: Annotated[int, Field(ge=0)] = 0
+    """CPU threads; 0: as many as PyTorch chooses."""
+
+
+@dataclass(frozen=True, kw_only=True, config=STRICT)
+class Adadelta:
+    """Adadelta (the paper's optimiser)."""
+
+    kind: Literal["adadelta"] = "adadelta"
+    """Which optimiser this is."""
+    rho: Decay = 0.9
+    """Decay of the running averages of squared gradients and squared updates."""
+    epsilon: Positive = 1e-6
+    """Added inside the square roots."""
+    weight_decay: NotNegative = 0.0
+    """L2: this times the weight is added to its gradient; layer norms excluded."""
+
+
+@dataclass(frozen=True, kw_only=True, config=STRICT)
+class Sgd:
+    """Stochastic gradient descent."""
+
+    kind: Literal["sgd"] = "sgd"
+    """Which optimiser this is."""
+    momentum: Decay = 0.0
+    """Share of the last update that is kept."""
+    nesterov: bool = False
+    """Nesterov's momentum."""
+    weight_decay: NotNegative = 0.0
+    """L2: this times the weight is added to its gradient; layer norms excluded."""
+
+    def __post_init__(self) -> None:
+        if self.nesterov and self.momentum == 0:
+            raise ValueError("nesterov = true needs a momentum above 0")
+
+
+@dataclass(frozen=True, kw_only=True, config=STRICT)
+class Adam:
+    """Adam, AdamW and Adamax."""
+
+    kind: Literal["adam", "adamw", "adamax"]
+    """Which optimiser this is."""
+    betas: tuple[Decay, Decay] = (0.9, 0.999)
+    """Decay of the running averages of gradients and of squared (adamax: largest) gradients."""
+    epsilon: Positive = 1e-8
+    """Added to the denominator."""
+    weight_decay: NotNegative = 0.0
+    """adam, adamax: L2, added to the gradient; adamw: taken from the weight, times the learning rate. Layer norms
+    excluded."""
+
+
+Optimizer: TypeAlias = Annotated[Adadelta | Sgd | Adam, Field(discriminator="kind")]
+
+
+@dataclass(frozen=True, kw_only=True, config=STRICT)
+class WarmUp:
+    """Fields that every schedule has: linear warm-up from 0; the schedule proper starts after it."""
+
+    kind: str
+    """Which schedule this is."""
+    warm_up_steps: Annotated[int, Field(ge=0)] = 0
+    """Steps that the warm-up takes; or:"""
+    warm_up_share: Decay = 0.0
+    """Share of the stage that it takes (follows the clock where the budget is in minutes)."""
+
+    def __post_init__(self) -> None:
+        if self.warm_up_steps and self.warm_up_share:
+            raise ValueError("give at most one of warm_up_steps, warm_up_share; given: both")
+
+
+@dataclass(frozen=True, kw_only=True, config=STRICT)
+class Constant(WarmUp):
+    """The same rate throughout."""
+
+    kind: Literal["constant"] = "constant"
+    """Which schedule this is."""
+
+
+@dataclass(frozen=True, kw_only=True, config=STRICT)
+class Cosine(WarmUp):
+    """Half a cosine from the learning rate down to `final_learning_rate` at the end of the stage."""
+
+    kind: Literal["cosine"] = "cosine"
+    """Which schedule this is."""
+    final_learning_rate: NotNegative = 0.0
+    """Rate at the end of the stage."""
+
+
+@dataclass(frozen=True, kw_only=True, config=STRICT)
+class Step(WarmUp):
+    """Times `factor` every `every` steps after the first `first` (ACL19: 0.3 every 1M after 2.5M)."""
+
+    kind: Literal["step"] = "step"
+    """Which schedule this is."""
+    factor: Annotated[float, Field(gt=0, lt=1)]
+    """What the rate is multiplied by at each drop."""
+    every: Count
+    """Steps from one drop to the next."""
+    first: Annotated[int, Field(ge=0)] = 0
+    """Steps before the counting of `every` starts: the first drop comes at step first + every."""
+
+
+@dataclass(frozen=True, kw_only=True, config=STRICT)
+class InverseSqrt(WarmUp):
+    """Learning rate times sqrt(warm-up steps / step) after the warm-up (POLY's pretraining)."""
+
+    kind: Literal["inverse_sqrt"] = "inverse_sqrt"
+    """Which schedule this is."""
+
+    def __post_init__(self) -> None:
+        if self.warm_up_steps < 1 or self.warm_up_share:
+            raise ValueError("schedule inverse_sqrt needs warm_up_steps of 1 or more (and no warm_up_share)")
+
+
+Schedule: TypeAlias = Annotated[Constant | Cosine | Step | InverseSqrt, Field(discriminator="kind")]
+
+
+@dataclass(frozen=True, kw_only=True, config=STRICT)
+class Stage:
+    """[[stage]]: one part of the run; its optimiser, schedule and data order start afresh."""
+
+    name: str
+    """What progress and metrics call it."""
+    active_blocks: Annotated[int, Field(ge=0)] | Literal["all"] = "all"
+    """Blocks of the trunk that are computed and trained; skipped ones cost nothing."""
+    batch_size: Annotated[int, Field(ge=2)]
+    """K: pairs of a batch; the other pairs' responses are the negatives."""
+    steps: Count | None = None
+    """Budget: batches; or:"""
+    epochs: Positive | None = None
+    """Budget: passes over the training split (the last incomplete batch of each is dropped); or:"""
+    minutes: Positive | None = None
+    """Budget: minutes of the clock, validation and checkpoints included; the schedule follows the clock."""
+    optimizer: Optimizer
+    """A name, or a table of a kind and its parameters."""
+    learning_rate: Positive
+    """Rate after warm-up, before decay."""
+    schedule: Schedule = Field(default_factory=Constant)
+    """A name, or a table of a kind and its parameters."""
+    rates: dict[str, NotNegative] = Field(default_factory=dict)
+    """Factor of the learning rate for groups of parameters ("embedding", "blocks", ...); 0 freezes a group."""
+    clip_norm: NotNegative = 0.0
+    """Largest norm of all gradients together; longer ones are scaled to it. 0: no limit."""
+    clip_embedding_norm: NotNegative = 0.0
+    """Largest norm of the subword embedding's gradient, applied before `clip_norm`. 0: no limit."""
+
+    def __post_init__(self) -> None:
+        exactly_one(self, "steps", "epochs", "minutes")
+
+
+@dataclass(frozen=True, kw_only=True, config=STRICT)
+class Recipe:
+    """A training run, fully described."""
+
+    name: str
+    """What the run is called."""
+    description: str = ""
+    """What it is for, or the number it gives."""
+    seed: Annotated[int, Field(ge=0, lt=2**63)] = 0
+    """Seed of weights, dropout and the order of examples."""
+    data: Data = Field(default_factory=Data)
+    """What is learned from."""
+    vocabulary: Vocabulary
+    """How the subwords are built."""
+    text: Text = Field(default_factory=Text)
+    """How messages become tokens."""
+    model: dict[str, Any]
+    """`kind` and the fields of that model's configuration."""
+    loss: Loss = Field(default_factory=Loss)
+    """The loss."""
+    scale: Scale
+    """The factor of the cosine."""
+    validation: Validation = Field(default_factory=Validation)
+    """How the model is validated during training."""
+    checkpoint: Checkpoint = Field(default_factory=Checkpoint)
+    """How often the state is written."""
+    log: Log = Field(default_factory=Log)
+    """How often metrics are written."""
+    compute: Compute = Field(default_factory=Compute)
+    """Device, precision, threads."""
+    stage: Annotated[tuple[Stage, ...], Field(min_length=1)]
+    """The stages, in order."""
+
+    def __post_init__(self) -> None:
+        clocked = [stage.minutes is not None for stage in self.stage]
+        if self.scale.share is not None and any(clocked) and not all(clocked):
+            raise ValueError("scale.share needs stages that all have a budget in minutes, or none; or give scale.steps")

@@ -1,0 +1,162 @@
+"""Recipes as files: reading with overrides, writing with every default, comparing two of them."""
+
+from __future__ import annotations
+
+import dataclasses
+import importlib
+import re
+import tomllib
+from collections.abc import Iterator, Mapping, Sequence
+from copy import deepcopy
+from pathlib import Path
+from typing import Any
+
+from rejoinder.errors import InputError
+from rejoinder.files import atomic_file
+from rejoinder.training.recipe import Recipe
+from rejoinder.training.recipe_checks import validate
+from rejoinder.training.toml_text import holds_tables, to_toml, toml_value
+
+MODELS = {"convert": "rejoinder.models.convert:ConvertConfig"}
+"""Where the configuration of each kind of model is."""
+
+SHORTHANDS = ("optimizer", "schedule")
+"""Tables of a stage that may be given by their kind alone."""
+
+ALTERNATIVES = (
+    ("steps", "epochs", "minutes"),
+    ("steps", "share"),
+    ("target_size", "minimum_count"),
+    ("warm_up_steps", "warm_up_share"),
+)
+"""Keys of one table of which one is given: setting one on the command line takes the recipe's other one away."""
+
+PLACES = ("data.train", "data.cache")
+"""Keys that say where something is: a run may go on after its data moved, since what it holds is compared."""
+
+
+def load_recipe(path: str | Path, overrides: Sequence[str] = ()) -> Recipe:
+    """Read a recipe.
+
+    Args:
+        path: a TOML file.
+        overrides: settings "section.key=value" that win over the file; values in TOML's syntax, where a bare word
+            may stand for a string; `stage.0.key` is a key of the first stage.
+
+    Raises:
+        InputError: the file is missing or not TOML, a key is unknown, a value of the wrong type or not allowed.
+    """
+    path = Path(path)
+    try:
+        document = tomllib.loads(path.read_text(encoding="utf-8"))
+    except (FileNotFoundError, IsADirectoryError):
+        raise InputError(f"{path}: no such recipe; give the path of a TOML file") from None
+    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
+        raise InputError(f"{path}: not a TOML file: {error}") from None
+    return parse_recipe(document, overrides, origin=str(path))
+
+
+def parse_recipe(document: Mapping[str, Any], overrides: Sequence[str] = (), origin: str = "recipe") -> Recipe:
+    """Validate a recipe that has been read already; see `load_recipe`. `origin` is what errors call it."""
+    copy: dict[str, Any] = deepcopy(dict(document))
+    for setting in overrides:
+        _override(copy, setting)
+    stages = copy.get("stage")
+    for stage in stages if isinstance(stages, list) else ():
+        for key in SHORTHANDS:
+            if isinstance(stage, dict) and isinstance(stage.get(key), str):
+                stage[key] = {"kind": stage[key]}
+    if isinstance(copy.get("model"), dict):
+        copy["model"] = _resolve_model(copy["model"], origin)
+    return validate(Recipe, copy, origin)
+
+
+def recipe_document(recipe: Recipe) -> dict[str, Any]:
+    """The recipe as nested dictionaries, every default written out, absent values left out."""
+    document: dict[str, Any] = _without_none(dataclasses.asdict(recipe))
+    return document
+
+
+def save_recipe(recipe: Recipe, path: str | Path) -> None:
+    """Write the resolved recipe; `load_recipe` gives an equal one back."""
+    with atomic_file(path) as part:
+        part.write_text(to_toml(recipe_document(recipe)), encoding="utf-8")
+
+
+def first_difference(old: Recipe, new: Recipe) -> str | None:
+    """Name the first key in which two recipes differ, with both values.
+
+    Returns:
+        None if a run of the old one can go on as the new one: they are equal but for the places in `PLACES`.
+    """
+    olds, news = (dict(_leaves(recipe_document(recipe))) for recipe in (old, new))
+    for key in [*news, *(key for key in olds if key not in news)]:
+        if key not in PLACES and olds.get(key) != news.get(key):
+            was, now = (toml_value(values[key]) if key in values else "not given" for values in (olds, news))
+            return f"{key} was {was} and is now {now}"
+    return None
+
+
+def _resolve_model(section: Mapping[str, Any], origin: str) -> dict[str, Any]:
+    """Check [model] against the configuration of its kind; all its defaults written out."""
+    kind = section.get("kind")
+    if kind not in MODELS:
+        given = "is missing" if kind is None else f"= {kind!r} is not allowed"
+        raise InputError(f"{origin}: model.kind {given}; allowed: {', '.join(map(repr, MODELS))}")
+    module, _, name = MODELS[str(kind)].partition(":")
+    config = validate(getattr(importlib.import_module(module), name), section, origin, "model")
+    return {"kind": kind, **dataclasses.asdict(config)}
+
+
+def _override(document: dict[str, Any], setting: str) -> None:
+    """Apply one "section.key=value"."""
+    key, equals, text = setting.partition("=")
+    parts = [part.strip() for part in key.split(".")]
+    if not equals or not all(parts):
+        raise InputError(f"--set {setting}: write it as section.key=value")
+    table: Any = document
+    for part in parts[:-1]:
+        if isinstance(table, dict) and part in SHORTHANDS and isinstance(table.get(part), str):
+            table[part] = {"kind": table[part]}
+        table = table.setdefault(part, {}) if isinstance(table, dict) else _entry(table, part, setting)
+    if not isinstance(table, dict):
+        raise InputError(f"--set {setting}: '{'.'.join(parts[:-1])}' is not a table, so it has no key '{parts[-1]}'")
+    for other in (key for keys in ALTERNATIVES if parts[-1] in keys for key in keys):
+        table.pop(other, None)
+    table[parts[-1]] = _override_value(setting, text.strip())
+
+
+def _entry(table: Any, part: str, setting: str) -> Any:
+    """One entry of an array of tables."""
+    if not isinstance(table, list):
+        raise InputError(f"--set {setting}: '{part}' is below a plain value, which has no keys")
+    if not part.isdecimal() or int(part) >= len(table):
+        raise InputError(f"--set {setting}: there is no entry {part}; there are 0 to {len(table) - 1}")
+    return table[int(part)]
+
+
+def _override_value(setting: str, text: str) -> Any:
+    try:
+        read = tomllib.loads(f"value = {text}")
+    except tomllib.TOMLDecodeError as error:
+        if re.fullmatch(r"[^\s\"'\[\]{}=,]+", text):
+            return text  # a bare word: shells eat quotation marks
+        raise InputError(f"--set {setting}: the value is not TOML: {error}") from None
+    if list(read) != ["value"]:
+        raise InputError(f"--set {setting}: give one value")
+    return read["value"]
+
+
+def _without_none(value: Any) -> Any:
+    if isinstance(value, dict):
+        return {key: _without_none(item) for key, item in value.items() if item is not None}
+    return [_without_none(item) for item in value] if isinstance(value, list | tuple) else value
+
+
+def _leaves(value: Any, prefix: str = "") -> Iterator[tuple[str, Any]]:
+    """Dotted key and value of everything that is not a table."""
+    if not holds_tables(value):
+        yield prefix, value
+        return
+    for key, item in value.items() if isinstance(value, dict) else enumerate(value):
+        yield from _leaves(item, f"{prefix}.{key}" if prefix else str(key))

@@ -1,0 +1,59 @@
+"""Where a run stands."""
+
+from __future__ import annotations
+
+import dataclasses
+from dataclasses import dataclass
+
+
+@dataclass
+class RunState:
+    """Where a run stands. The examples of the next batch follow from the stage and its step."""
+
+    step: int = 0
+    """Batches done in all stages."""
+    stage: int = 0
+    """Number of the stage, from 0; the number of stages once the last one is done."""
+    stage_step: int = 0
+    """Batches done in this stage."""
+    stage_seconds: float = 0.0
+    """Seconds spent in this stage, while the process lived."""
+    seconds: float = 0.0
+    """Seconds spent in all stages."""
+    examples: int = 0
+    """Pairs trained on, repeated ones counted again."""
+    tokens: int = 0
+    """Real tokens of those pairs."""
+    best: float | None = None
+    """Best validation so far, by the recipe's metric."""
+    best_step: int = 0
+    """When that was."""
+    without_gain: int = 0
+    """Validations of this stage since its best one."""
+    stage_best: float | None = None
+    """Best validation of this stage."""
+    validated_at: float = 0.0
+    """Value of `seconds` at the last validation."""
+    validated_step: int = 0
+    """Value of `step` at the last validation."""
+    validation: dict[str, float] = dataclasses.field(default_factory=dict)
+    """Figures of the best validation."""
+    loss_sum: float = 0.0
+    """Sum of the losses since the last line of metrics."""
+    accuracy_sum: float = 0.0
+    """Sum of the accuracies since then."""
+    summed: int = 0
+    """Batches in those sums."""
+    data: str = ""
+    """Digest of the examples."""
+
+    def enter_next_stage(self) -> None:
+        """Count from 0 again what is counted by stage."""
+        self.stage += 1
+        self.stage_step, self.stage_seconds = 0, 0.0
+        self.stage_best, self.without_gain = None, 0
+
+    def spend(self, seconds: float) -> None:
+        """Count time."""
+        self.stage_seconds += seconds
+        self.seconds += seconds

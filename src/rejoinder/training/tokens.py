@@ -1,0 +1,202 @@
+"""Examples as memory-mapped token ids: tokenised once, named by their content, read at random.
+
+A store is a folder with raw little-endian arrays and a manifest. Its name is a hash of all that its content depends
+on (the data's digest, the vocabulary's fingerprint, the longest length), so that a stale one is never found.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import IO, Any, Literal
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+
+from rejoinder.corpora.example import read_columns
+from rejoinder.errors import InputError
+from rejoinder.files import atomic_folder
+from rejoinder.text.subwords import Subwords
+
+Ids = npt.NDArray[np.int32]
+Rows = npt.NDArray[np.int64]
+Split = Literal["train", "valid"]
+
+FORMAT = 1
+MANIFEST = "manifest.json"
+SIDES = ("input", "response")
+
+
+@dataclass(frozen=True, slots=True)
+class Column:
+    """Texts as token ids.
+
+    Attributes:
+        ids: the ids of all texts, one after the other, int32 (T,).
+        offsets: text i has ids[offsets[i] : offsets[i + 1]], int64 (n + 1,).
+    """
+
+    ids: Ids
+    offsets: Rows
+
+    def gather(self, rows: Rows) -> tuple[Ids, Ids]:
+        """Ids of the given texts, one after the other, and the length of each."""
+        starts = self.offsets[rows]
+        lengths = self.offsets[rows + 1] - starts
+        ends = np.cumsum(lengths)
+        places = np.arange(ends[-1] if len(ends) else 0) + np.repeat(starts - ends + lengths, lengths)
+        return self.ids[places], lengths.astype(np.int32)
+
+
+@dataclass(frozen=True, slots=True)
+class TokenStore:
+    """Tokenised examples.
+
+    Attributes:
+        input: the newest message of each context.
+        response: the responses.
+        response_hash: equal for responses of equal tokens, int64 (n,).
+    """
+
+    input: Column
+    response: Column
+    response_hash: Rows
+
+    def __len__(self) -> int:
+        return len(self.response_hash)
+
+
+def open_store(path: Path) -> TokenStore:
+    """Map a store into memory.
+
+    Raises:
+        InputError: it is not whole.
+    """
+    try:
+        manifest = json.loads((path / MANIFEST).read_text(encoding="utf-8"))
+        if manifest["format"] != FORMAT:
+            raise ValueError("another format")
+        n = manifest["examples"]
+        columns = [
+            Column(
+                _map(path / f"{side}.ids", np.dtype("<i4"), manifest["tokens"][side]),
+                _map(path / f"{side}.offsets", np.dtype("<i8"), n + 1),
+            )
+            for side in SIDES
+        ]
+        return TokenStore(columns[0], columns[1], _map(path / "response.hash", np.dtype("<i8"), n))
+    except (OSError, ValueError, KeyError, TypeError) as error:
+        raise InputError(f"{path}: not a whole token store ({error}); delete it and run again") from None
+
+
+def build_store(
+    path: Path,
+    data: str | Path,
+    split: Split,
+    tokenizer: Subwords,
+    max_length: int,
+    advance: Callable[[int], object] = int,
+) -> TokenStore:
+    """Tokenise a split, whole or not at all.
+
+    Examples with no token on one of their sides are left out: they have nothing to learn from.
+
+    Args:
+        path: the store's folder.
+        data: examples, as `corpora.example.read_columns` reads them.
+        split: which of their splits.
+        tokenizer: the vocabulary.
+        max_length: tokens of a message that are kept.
+        advance: called with the number of examples after each batch of them.
+    """
+    with atomic_folder(path, marker=MANIFEST) as part:
+        writer = _Writer(part)
+        try:
+            for texts in read_texts(data, split):
+                writer.add([tokenizer.encode_ragged(side, max_length) for side in texts])
+                advance(len(texts[0]))
+        finally:
+            writer.close()
+        manifest = {"format": FORMAT, "examples": writer.examples, "empty": writer.empty, "tokens": writer.tokens}
+        (part / MANIFEST).write_text(json.dumps(manifest), encoding="utf-8")
+    return open_store(path)
+
+
+def read_texts(data: str | Path, split: Split) -> Iterator[tuple[list[str], list[str]]]:
+    """Newest messages and responses, some thousands at a time."""
+    for batch in read_columns(data, split, columns=("context", "response")):
+        yield _newest(batch.column("context")), batch.column("response").to_pylist()
+
+
+def content_key(*parts: object) -> str:
+    """Short name for content that depends on nothing but the parts."""
+    return hashlib.sha256(json.dumps([str(part) for part in parts]).encode()).hexdigest()[:16]
+
+
+def token_hashes(ids: Ids, lengths: Ids) -> Rows:
+    """A 64-bit hash of each text's tokens: the sum of a pseudo-random number for each (place, token)."""
+    lengths = lengths.astype(np.int64)
+    starts = np.cumsum(lengths) - lengths
+    places = np.arange(len(ids)) - np.repeat(starts, lengths)
+    mixed = _mix(ids.astype(np.uint64) << np.uint64(32) | places.astype(np.uint64))
+    sums = np.concatenate([np.zeros(1, np.uint64), np.cumsum(mixed, dtype=np.uint64)])
+    return (sums[starts + lengths] - sums[starts]).view(np.int64)
+
+
+def _mix(x: npt.NDArray[np.uint64]) -> npt.NDArray[np.uint64]:
+    """SplitMix64's finaliser (Steele et al. 2014), which turns counters into pseudo-random numbers."""
+    x = x + np.uint64(0x9E3779B97F4A7C15)
+    x = (x ^ (x >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
+    x = (x ^ (x >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
+    return x ^ (x >> np.uint64(31))
+
+
+def _newest(contexts: pa.ListArray) -> list[str]:
+    """Last message of each context."""
+    offsets = contexts.offsets.to_numpy()
+    if (offsets[1:] == offsets[:-1]).any():
+        raise InputError("an example has an empty context; every example needs at least one message")
+    newest: list[str] = contexts.values.take(pa.array(offsets[1:] - 1)).to_pylist()
+    return newest
+
+
+def _map(path: Path, dtype: np.dtype[Any], count: int) -> npt.NDArray[Any]:
+    if path.stat().st_size != count * dtype.itemsize:
+        raise ValueError(f"{path.name} has {path.stat().st_size} bytes instead of {count * dtype.itemsize}")
+    return np.memmap(path, dtype, mode="r", shape=(count,)) if count else np.empty(0, dtype)
+
+
+class _Writer:
+    """Appends tokenised examples to the files of a store."""
+
+    def __init__(self, folder: Path) -> None:
+        self.examples, self.empty = 0, 0
+        self.tokens = dict.fromkeys(SIDES, 0)
+        names = [f"{side}.{kind}" for side in SIDES for kind in ("ids", "offsets")] + ["response.hash"]
+        self._files: dict[str, IO[bytes]] = {name: (folder / name).open("wb") for name in names}
+        for side in SIDES:
+            self._write(f"{side}.offsets", np.zeros(1), "<i8")
+
+    def add(self, sides: list[tuple[Ids, Ids]]) -> None:
+        """Append examples; each side is ids and lengths."""
+        keep = (sides[0][1] > 0) & (sides[1][1] > 0)
+        self.empty += int((~keep).sum())
+        self.examples += int(keep.sum())
+        for name, (all_ids, all_lengths) in zip(SIDES, sides, strict=True):
+            ids, lengths = all_ids[np.repeat(keep, all_lengths)], all_lengths[keep]
+            self._write(f"{name}.ids", ids, "<i4")
+            self._write(f"{name}.offsets", self.tokens[name] + np.cumsum(lengths, dtype=np.int64), "<i8")
+            self.tokens[name] += len(ids)
+        self._write("response.hash", token_hashes(ids, lengths), "<i8")
+
+    def close(self) -> None:
+        """Close the files."""
+        for file in self._files.values():
+            file.close()
+
+    def _write(self, name: str, values: npt.NDArray[Any], dtype: str) -> None:
+        self._files[name].write(np.ascontiguousarray(values.astype(dtype)).data)

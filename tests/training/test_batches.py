@@ -1,0 +1,105 @@
+"""Batches: random pairs, every example once an epoch, whatever the lengths."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from rejoinder.errors import InputError
+from rejoinder.training.batches import EpochOrder, batches, equal_pairs, make_batch
+from rejoinder.training.tokens import Column, TokenStore, token_hashes
+
+
+def column(texts: list[list[int]]) -> Column:
+    offsets = np.cumsum([0, *map(len, texts)], dtype=np.int64)
+    return Column(np.array([i for text in texts for i in text], dtype=np.int32), offsets)
+
+
+def store(inputs: list[list[int]], responses: list[list[int]]) -> TokenStore:
+    side = column(responses)
+    return TokenStore(column(inputs), side, token_hashes(side.ids, np.diff(side.offsets).astype(np.int32)))
+
+
+def test_an_epoch_has_every_example_once_but_for_the_incomplete_batch() -> None:
+    order = EpochOrder(103, 10, (0, 0))
+    first = np.concatenate([order.rows(step) for step in range(10)])
+    second = np.concatenate([order.rows(step) for step in range(10, 20)])
+    assert order.batches_per_epoch == 10
+    assert len(set(first.tolist())) == len(set(second.tolist())) == 100
+    assert first.tolist() != second.tolist()
+    assert set(first.tolist()) != set(second.tolist()), "each epoch leaves others out"
+
+
+def test_the_order_is_a_function_of_the_seed_and_the_step_alone() -> None:
+    once, again = EpochOrder(50, 7, (3, 1)), EpochOrder(50, 7, (3, 1))
+    expected = [once.rows(step).tolist() for step in range(30)]
+    assert [again.rows(step).tolist() for step in (29, 0, 8)] == [expected[29], expected[0], expected[8]]
+    assert EpochOrder(50, 7, (3, 2)).rows(0).tolist() != expected[0]
+
+
+def test_fewer_examples_than_a_batch_are_refused() -> None:
+    with pytest.raises(InputError, match="9 training examples do not fill a batch of 10"):
+        EpochOrder(9, 10, (0, 0))
+
+
+def test_composition_does_not_depend_on_length() -> None:
+    """The other pairs are the negatives: batches of like lengths would make them easier or harder."""
+    generator = np.random.default_rng(0)
+    texts = [[1] * int(n) for n in generator.integers(1, 40, 2000)]
+    order, examples = EpochOrder(2000, 100, (0, 0)), store(texts, texts)
+    batch_means = [examples.input.gather(order.rows(step))[1].mean() for step in range(20)]
+    lengths = np.diff(examples.input.offsets)
+    expected_spread = lengths.std() / np.sqrt(100)
+    assert np.std(batch_means) < 2 * expected_spread
+    short = store([[1]] * 2000, [[1]] * 2000)
+    assert make_batch(short, order.rows(3), 9).pairs == 100, "the same rows, whatever the texts"
+
+
+def test_a_batch_holds_the_inputs_and_then_the_responses_of_its_rows() -> None:
+    examples = store([[1, 2], [3], [4, 5, 6]], [[7], [8, 9, 10], [11, 12]])
+    batch = make_batch(examples, np.array([2, 0]), padding_id=99)
+    tokens = batch.tokens
+    starts = [s.start + k * s.length for s in tokens.segments for k in range(s.count)]
+    lengths = [s.length for s in tokens.segments for _ in range(s.count)]
+    rows = [tokens.ids[a : a + n].tolist() for a, n in zip(starts, lengths, strict=True)]
+    unpadded = [[i for i in rows[place] if i != 99] for place in tokens.restore.tolist()]
+    assert unpadded == [[4, 5, 6], [1, 2], [11, 12], [7]]
+    assert (batch.pairs, tokens.real_tokens) == (2, 8)
+
+
+@settings(max_examples=50, deadline=None)
+@given(st.lists(st.integers(0, 6), max_size=20))
+def test_equal_pairs_are_all_ordered_pairs_of_equal_hashes(values: list[int]) -> None:
+    found = equal_pairs(np.array(values, dtype=np.int64))
+    n = len(values)
+    assert found.shape[0] == 2
+    assert sorted(zip(*found.tolist(), strict=True)) == [
+        (i, j) for i in range(n) for j in range(n) if i != j and values[i] == values[j]
+    ]
+
+
+def test_equal_responses_of_a_batch_are_found() -> None:
+    examples = store([[1], [2], [3]], [[7, 8], [9], [7, 8]])
+    assert make_batch(examples, np.array([0, 1, 2]), 99).equal.tolist() == [[0, 2], [2, 0]]
+
+
+def test_the_stream_starts_anywhere_and_ends_cleanly() -> None:
+    texts = [[i + 1] for i in range(40)]
+    examples, order = store(texts, texts), EpochOrder(40, 8, (0, 0))
+    whole, late = batches(examples, order, 99), batches(examples, EpochOrder(40, 8, (0, 0)), 99, first=7)
+    everything = [next(whole) for _ in range(9)]
+    assert next(late).tokens.ids.tolist() == everything[7].tokens.ids.tolist()
+    assert next(late).tokens.ids.tolist() == everything[8].tokens.ids.tolist()
+    whole.close()
+    late.close()
+
+
+@settings(max_examples=50, deadline=None)
+@given(st.lists(st.lists(st.integers(0, 50), max_size=6), min_size=1, max_size=12), st.data())
+def test_gathering_gives_the_texts_of_the_rows(texts: list[list[int]], draw: st.DataObject) -> None:
+    rows = draw.draw(st.lists(st.integers(0, len(texts) - 1), max_size=8))
+    ids, lengths = column(texts).gather(np.array(rows, dtype=np.int64))
+    assert lengths.tolist() == [len(texts[row]) for row in rows]
+    assert ids.tolist() == [i for row in rows for i in texts[row]]

@@ -1,0 +1,57 @@
+"""Device and precision."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+
+from rejoinder.errors import InputError
+from rejoinder.training import compute
+from rejoinder.training.compute import choose_device, choose_precision, set_up
+from rejoinder.training.recipe import Compute
+
+
+@pytest.mark.parametrize(("there", "wanted", "chosen"), [
+    (False, "auto", "cpu"), (True, "auto", "cuda"), (True, "cpu", "cpu"), (True, "cuda", "cuda"),
+])  # fmt: skip
+def test_device(monkeypatch: pytest.MonkeyPatch, there: bool, wanted: str, chosen: str) -> None:
+    monkeypatch.setattr(torch.cuda, "is_available", lambda: there)
+    assert choose_device(wanted) == chosen
+
+
+def test_cuda_without_a_device_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(torch.cuda, "is_available", lambda: False)
+    with pytest.raises(InputError, match="sees no CUDA device"):
+        choose_device("cuda")
+
+
+@pytest.mark.parametrize(("device", "native", "wanted", "chosen"), [
+    ("cpu", True, "auto", "bf16"),
+    ("cpu", False, "auto", "fp32"),
+    ("cpu", False, "bf16", "bf16"),
+    ("cuda", True, "auto", "bf16"),
+    ("cuda", False, "auto", "fp16"),
+    ("cuda", False, "fp32", "fp32"),
+])  # fmt: skip
+def test_precision(monkeypatch: pytest.MonkeyPatch, device: str, native: bool, wanted: str, chosen: str) -> None:
+    monkeypatch.setattr(compute, "has_fast_bfloat16", lambda: native)
+    monkeypatch.setattr(torch.cuda, "is_bf16_supported", lambda **_: native)
+    assert choose_precision(wanted, device) == chosen
+
+
+def test_half_precision_on_a_cpu_is_refused() -> None:
+    with pytest.raises(InputError, match="'fp16' needs a CUDA device"):
+        choose_precision("fp16", "cpu")
+
+
+def test_bf16_keeps_float32_weights_and_casts_products() -> None:
+    fabric, name = set_up(Compute(device="cpu", precision="bf16"))
+    layer = fabric.to_device(torch.nn.Linear(4, 4))
+    with fabric.autocast():
+        assert layer(torch.ones(1, 4)).dtype == torch.bfloat16
+    assert (layer.weight.dtype, name) == (torch.float32, "bf16")
+
+
+def test_threads_are_set() -> None:
+    set_up(Compute(device="cpu", threads=1))
+    assert torch.get_num_threads() == 1

@@ -1,0 +1,334 @@
+"""Whole runs of a tiny model."""
+
+from __future__ import annotations
+
+import json
+import math
+import shutil
+import signal
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+from safetensors.torch import load_file
+
+import rejoinder
+from rejoinder.errors import InputError, RejoinderError
+from rejoinder.training import keeper
+from rejoinder.training.checkpoint import load_checkpoint
+from rejoinder.training.display import Silent, Standing
+from rejoinder.training.loop import TrainingInterrupted, train
+from rejoinder.training.metrics import read_metrics
+from rejoinder.training.recipe import Recipe
+from rejoinder.training.run_folder import RunFolder
+from tests.training.tiny import recipe, stage, write_data
+
+
+class At(Silent):
+    """Calls something after a given step."""
+
+    def __init__(self, step: int, call: Callable[[], object]) -> None:
+        self.step, self.call = step, call
+
+    def show(self, standing: Standing) -> None:
+        if standing.step == self.step:
+            self.call()
+
+
+class CrashError(Exception):
+    """Stands for a process that dies."""
+
+
+def crash() -> None:
+    raise CrashError
+
+
+def losses(run: Path) -> list[tuple[int, float]]:
+    return [(line["step"], line["loss"]) for line in read_metrics(run / "metrics.jsonl") if "loss" in line]
+
+
+def same_weights(one: Path, other: Path) -> bool:
+    a, b = (load_file(run / "model" / "model.safetensors") for run in (one, other))
+    return a.keys() == b.keys() and all(torch.equal(a[name], b[name]) for name in a)
+
+
+TWO_STAGES = [
+    stage(name="embeddings", active_blocks=0, steps=15, clip_norm=1.0),
+    stage(name="blocks", batch_size=16, epochs=0.75, optimizer={"kind": "adadelta", "weight_decay": 1e-5},
+          learning_rate=1.0, rates={"embedding": 0.1}, clip_embedding_norm=1.0),
+]  # fmt: skip
+"""15 steps, then 0.75 epochs of 20 batches."""
+
+
+def test_a_run_learns_and_leaves_a_model_that_opens(tmp_path: Path, data: Path) -> None:
+    summary = train(recipe(data, stage=[stage(steps=60)]), tmp_path)
+    assert summary.validation["recall@1"] > 0.4, "chance is 0.05"
+    assert (summary.steps, summary.examples, summary.already_finished) == (60, 60 * 32, False)
+    found = losses(tmp_path)
+    assert [step for step, _ in found] == list(range(1, 61))
+    assert found[-1][1] < found[0][1] - 0.5
+    encoder = rejoinder.load(tmp_path / "model")
+    assert encoder.score([["earlier words", "hello"]], [["one", "two"]]).shape == (1, 2)
+    assert "recall@1 on the validation split" in (tmp_path / "model" / "README.md").read_text()
+
+
+def test_the_folder_holds_what_the_documentation_says(tmp_path: Path, data: Path) -> None:
+    train(recipe(data), tmp_path)
+    assert {path.name for path in tmp_path.iterdir()} == {
+        "recipe.toml", "metrics.jsonl", "tensorboard", "checkpoint", "model", "tokens", "summary.json"
+    }  # fmt: skip
+    line = read_metrics(tmp_path / "metrics.jsonl")[0]
+    assert set(line) == {"step", "stage", "loss", "accuracy", "learning_rate", "scale", "examples_per_second",
+                         "tokens_per_second", "examples", "seconds"}  # fmt: skip
+    validations = [line for line in read_metrics(tmp_path / "metrics.jsonl") if "valid_recall@1" in line]
+    assert [line["step"] for line in validations] == [10, 20]
+
+
+def test_the_same_seed_gives_the_same_run_and_another_seed_another(tmp_path: Path, data: Path) -> None:
+    for name, seed in (("a", 0), ("b", 0), ("c", 1)):
+        train(recipe(data, seed=seed, stage=TWO_STAGES), tmp_path / name)
+    assert losses(tmp_path / "a") == losses(tmp_path / "b") != losses(tmp_path / "c")
+    assert same_weights(tmp_path / "a", tmp_path / "b")
+
+
+def test_stages_follow_each_other_with_their_own_settings(tmp_path: Path, data: Path) -> None:
+    summary = train(recipe(data, stage=TWO_STAGES), tmp_path)
+    lines = [line for line in read_metrics(tmp_path / "metrics.jsonl") if "loss" in line]
+    assert [line["stage"] for line in lines] == ["embeddings"] * 15 + ["blocks"] * 15
+    assert summary.examples == 15 * 32 + 15 * 16
+    assert lines[0]["learning_rate"] == 0.01
+    assert lines[14]["learning_rate"] < 0.001
+    assert lines[15]["learning_rate"] == 1.0, "each stage has its own schedule"
+    scales = [line["scale"] for line in lines]
+    assert scales[0] == 1.0
+    assert scales[10:] == [4.0] * 20, "sqrt(16), from step 10 of the run on, whatever the stage"
+
+
+def test_skipped_blocks_stay_as_they_were(tmp_path: Path, data: Path) -> None:
+    train(recipe(data, stage=[stage(active_blocks=1)], validation={"examples": 0}), tmp_path)
+    loaded = load_checkpoint(RunFolder(tmp_path).checkpoint)
+    assert loaded is not None
+    torch.manual_seed(0)
+    from rejoinder.models.persistence import build_module
+
+    fresh = dict(build_module(recipe(data).model, loaded.tensors["weights/token_embedding.subwords.weight"].shape[0])
+                 .named_parameters())  # fmt: skip
+    moved = {name for name, value in fresh.items() if not torch.equal(loaded.tensors[f"weights/{name}"], value)}
+    assert {name for name in fresh if name not in moved} == {name for name in fresh if name.startswith("blocks.1.")}
+
+
+def often(data: Path) -> Recipe:
+    return recipe(data, stage=TWO_STAGES, checkpoint={"every_steps": 4}, log={"every_steps": 3})
+
+
+@pytest.fixture(scope="module")
+def uninterrupted(tmp_path_factory: pytest.TempPathFactory, data: Path) -> Path:
+    run = tmp_path_factory.mktemp("uninterrupted")
+    train(often(data), run)
+    return run
+
+
+@pytest.mark.parametrize("step", [1, 6, 15, 23, 30])
+def test_a_run_that_dies_goes_on_with_the_same_losses(
+    tmp_path: Path, data: Path, uninterrupted: Path, step: int
+) -> None:
+    """At every kind of moment: before the first checkpoint, between two, at the border of stages, at the end."""
+    with pytest.raises(CrashError):
+        train(often(data), tmp_path, display=At(step, crash))
+    train(often(data), tmp_path)
+    assert losses(tmp_path) == losses(uninterrupted)
+    assert same_weights(tmp_path, uninterrupted)
+
+
+def test_a_run_that_dies_while_it_saves_goes_on(tmp_path: Path, data: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    train(recipe(data), tmp_path / "whole")
+    save = keeper.save_checkpoint
+
+    def dying(path: Path, state: Any, *rest: Any) -> None:
+        if state.step == 15:
+            raise OSError(28, "No space left on device")
+        save(path, state, *rest)
+
+    monkeypatch.setattr(keeper, "save_checkpoint", dying)
+    with pytest.raises(OSError, match="No space left"):
+        train(recipe(data), tmp_path / "broken")
+    loaded = load_checkpoint(RunFolder(tmp_path / "broken").checkpoint)
+    assert loaded is not None
+    assert loaded.state.step == 10
+    monkeypatch.undo()
+    train(recipe(data), tmp_path / "broken")
+    assert losses(tmp_path / "broken") == losses(tmp_path / "whole")
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_ctrl_c_writes_a_checkpoint_and_the_same_command_continues(tmp_path: Path, data: Path, number: int) -> None:
+    train(recipe(data), tmp_path / "whole")
+    before = signal.getsignal(number)
+    interrupt = At(12, lambda: signal.raise_signal(number))
+    with pytest.raises(TrainingInterrupted, match="stopped at step 12, checkpoint written; the same command continues"):
+        train(recipe(data), tmp_path / "broken", display=interrupt)
+    assert signal.getsignal(number) is before
+    loaded = load_checkpoint(RunFolder(tmp_path / "broken").checkpoint)
+    assert loaded is not None
+    assert loaded.state.step == 12
+    assert train(recipe(data), tmp_path / "broken").steps == 20
+    assert losses(tmp_path / "broken") == losses(tmp_path / "whole")
+
+
+def test_a_second_ctrl_c_stops_at_once(tmp_path: Path, data: Path) -> None:
+    def twice() -> None:
+        signal.raise_signal(signal.SIGINT)
+        signal.raise_signal(signal.SIGINT)
+
+    with pytest.raises(KeyboardInterrupt) as caught:
+        train(recipe(data), tmp_path, display=At(12, twice))
+    assert not isinstance(caught.value, TrainingInterrupted)
+
+
+def test_a_finished_run_says_so_and_does_nothing(tmp_path: Path, data: Path) -> None:
+    first = train(recipe(data), tmp_path / "run")
+    (tmp_path / "run").rename(tmp_path / "moved")
+    before = {path: path.stat().st_mtime_ns for path in (tmp_path / "moved").rglob("*")}
+    again = train(recipe("the data may be gone"), tmp_path / "moved")
+    assert again.already_finished
+    assert (again.validation, again.steps) == (first.validation, first.steps)
+    assert again.model == str(tmp_path / "moved" / "model")
+    assert {path: path.stat().st_mtime_ns for path in (tmp_path / "moved").rglob("*")} == before
+
+
+def test_other_examples_are_refused_for_a_run_that_has_begun(tmp_path: Path, data: Path) -> None:
+    with pytest.raises(CrashError):
+        train(recipe(data), tmp_path / "run", display=At(8, crash))
+    other = write_data(tmp_path / "other", seed=1)
+    with pytest.raises(InputError, match="are not those that the run was started with"):
+        train(recipe(other), tmp_path / "run")
+    moved = shutil.copytree(data, tmp_path / "moved")
+    assert train(recipe(moved), tmp_path / "run").steps == 20
+
+
+def test_a_loss_that_is_no_number_stops_the_run_and_keeps_the_last_good_checkpoint(tmp_path: Path, data: Path) -> None:
+    hot = stage(optimizer="sgd", learning_rate=1e30, schedule={"kind": "constant", "warm_up_steps": 1000}, steps=1000)
+    hot["schedule"] = {"kind": "step", "factor": 0.5, "every": 1_000_000}
+    cold = stage(name="cold", steps=7)
+    with pytest.raises(
+        RejoinderError, match=r"stage 'only': .* no longer finite .* at step \d+ \(learning rate 1e\+30\)"
+    ) as caught:  # noqa: E501
+        train(recipe(data, stage=[cold, hot]), tmp_path)
+    assert "the checkpoint of step 7 is kept" in str(caught.value)
+    loaded = load_checkpoint(RunFolder(tmp_path).checkpoint)
+    assert loaded is not None
+    assert loaded.state.step == 7
+    assert all(value.isfinite().all() for name, value in loaded.tensors.items() if name.startswith("weights"))
+    assert not (tmp_path / "summary.json").exists()
+
+
+def test_early_stopping_ends_a_stage_after_so_many_validations_without_gain(tmp_path: Path, data: Path) -> None:
+    still = stage(name="still", learning_rate=1e-30, steps=100)  # learns nothing, so it never gains
+    settings = {
+        "stage": [still, stage(name="next", steps=4)],
+        "validation": {"every_steps": 5, "examples": 40, "candidates": 20, "patience": 3},
+    }
+    summary = train(recipe(data, **settings), tmp_path)
+    stages = [line["stage"] for line in read_metrics(tmp_path / "metrics.jsonl") if "loss" in line]
+    assert stages == ["still"] * 20 + ["next"] * 4, "the first validation is a gain, the next three are not"
+    assert summary.steps == 24
+
+
+def test_the_model_is_the_best_by_validation_not_the_last(
+    tmp_path: Path, data: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    figures = iter([0.1, 0.5, 0.3, 0.5])
+    monkeypatch.setattr(keeper.Validator, "__call__", lambda *_: {"recall@1": (v := next(figures)), "mrr": 1 - v})
+    validation = {"every_steps": 5, "examples": 40, "candidates": 20}
+    summary = train(recipe(data, validation=validation), tmp_path)
+    assert (summary.best_step, summary.validation["recall@1"]) == (10, 0.5)
+    last = load_checkpoint(RunFolder(tmp_path).checkpoint)
+    assert last is not None
+    best = load_file(tmp_path / "model" / "model.safetensors")["token_embedding.subwords.weight"]
+    assert not torch.equal(best, last.tensors["weights/token_embedding.subwords.weight"])
+
+
+def test_without_validation_the_last_model_is_kept(tmp_path: Path, data: Path) -> None:
+    summary = train(recipe(data, validation={"examples": 0}), tmp_path)
+    assert (summary.best_step, summary.validation) == (20, {})
+    last = load_checkpoint(RunFolder(tmp_path).checkpoint)
+    assert last is not None
+    kept = load_file(tmp_path / "model" / "model.safetensors")["token_embedding.subwords.weight"]
+    assert torch.equal(kept, last.tensors["weights/token_embedding.subwords.weight"])
+
+
+class Clock:
+    """Each look at it takes a quarter of a second."""
+
+    def __init__(self) -> None:
+        self.now = 1000.0
+
+    def __call__(self) -> float:
+        self.now += 0.25
+        return self.now
+
+
+def timed(data: Path) -> Any:
+    stages = [stage(name="first", minutes=0.1), stage(name="second", minutes=0.05)]
+    return recipe(data, stage=stages, scale={"share": 0.5}, validation={"every_seconds": 2.0, "examples": 40,
+                  "candidates": 20})  # fmt: skip
+
+
+def test_with_minutes_schedule_scale_and_validation_follow_the_clock(tmp_path: Path, data: Path) -> None:
+    summary = train(timed(data), tmp_path, clock=Clock())
+    lines = [line for line in read_metrics(tmp_path / "metrics.jsonl") if "loss" in line]
+    first = [line for line in lines if line["stage"] == "first"]
+    # Two looks a step: 6 seconds are 12 steps, 3 seconds are 6.
+    assert [line["stage"] for line in lines] == ["first"] * 12 + ["second"] * 6
+    expected = [0.01 * (1 + math.cos(math.pi * step / 12)) / 2 for step in range(12)]
+    assert [line["learning_rate"] for line in first] == pytest.approx(expected)
+    assert [line["scale"] for line in lines] == pytest.approx([min(4.0, 1 + 3 * step / 9) for step in range(18)])
+    validated = [line["step"] for line in read_metrics(tmp_path / "metrics.jsonl") if "valid_mrr" in line]
+    assert validated == [5, 9, 12, 17, 18]
+    assert summary.seconds == pytest.approx(9.0)
+
+
+def test_with_minutes_a_killed_run_has_only_the_time_left(tmp_path: Path, data: Path) -> None:
+    with pytest.raises(CrashError):
+        train(timed(data), tmp_path, clock=Clock(), display=At(7, crash))
+    later = Clock()
+    later.now = 9e9  # the clock of another process, after a night
+    summary = train(timed(data), tmp_path, clock=later)
+    assert summary.steps in (18, 19), "what passed between the last step and the checkpoint is not counted"
+    assert summary.seconds == pytest.approx(9.0, abs=0.25)
+
+
+def test_metrics_are_means_over_the_steps_since_the_last_line(tmp_path: Path, data: Path) -> None:
+    train(recipe(data), tmp_path / "each")
+    train(recipe(data, log={"every_steps": 8}), tmp_path / "eight")
+    each = [loss for _, loss in losses(tmp_path / "each")]
+    expected = [sum(each[:8]) / 8, sum(each[8:16]) / 8, sum(each[16:]) / 4]
+    assert losses(tmp_path / "eight") == [(s, pytest.approx(e)) for s, e in zip((8, 16, 20), expected, strict=True)]
+
+
+@pytest.mark.parametrize(("sections", "said"), [
+    ({"stage": [stage(active_blocks=3)]}, "active_blocks = 3, but the model has 2"),
+    ({"stage": [stage(rates={"embeddings": 1.0})]}, "no parameters are called 'embeddings'"),
+    ({"stage": [stage(batch_size=321)]}, "320 training examples do not fill a batch of 321"),
+    ({"validation": {"candidates": 81}}, "80 validation examples make no group of 81"),
+])  # fmt: skip
+def test_what_does_not_fit_is_refused_before_training(
+    tmp_path: Path, data: Path, sections: dict[str, Any], said: str
+) -> None:
+    with pytest.raises(InputError, match=said):
+        train(recipe(data, **sections), tmp_path)
+    assert not (tmp_path / "metrics.jsonl").exists()
+
+
+def test_bf16_trains_too(tmp_path: Path, data: Path) -> None:
+    compute = {"device": "cpu", "precision": "bf16", "threads": 1}
+    summary = train(recipe(data, compute=compute, stage=[stage(steps=40)]), tmp_path)
+    assert summary.precision == "bf16"
+    assert summary.validation["recall@1"] > 0.2
+
+
+def test_the_summary_is_plain_json(tmp_path: Path, data: Path) -> None:
+    summary = train(recipe(data), tmp_path)
+    assert json.loads(json.dumps(summary.to_json())) == json.loads((tmp_path / "summary.json").read_text())

@@ -1,0 +1,148 @@
+"""The in-batch loss against a double loop, and against the mistakes of other implementations."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+import pytest
+import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from torch import Tensor
+from torch.nn import functional as F  # noqa: N812
+
+from rejoinder.training.batches import equal_pairs
+from rejoinder.training.losses import InBatchLoss
+
+
+def naive(x: Tensor, y: Tensor, scale: float, smoothing: float, groups: list[int]) -> float:
+    """The definition, one pair after the other: `groups` are equal for equal responses."""
+    k, total = len(x), 0.0
+    for i in range(k):
+        seen = [j for j in range(k) if j == i or groups[j] != groups[i]]
+        score = {j: scale * float(x[i] @ y[j]) for j in seen}
+        log_sum = math.log(sum(math.exp(value) for value in score.values()))
+        others = [j for j in seen if j != i]
+        share = smoothing if others else 0.0
+        total -= (1 - share) * (score[i] - log_sum)
+        total -= sum(share / len(others) * (score[j] - log_sum) for j in others)
+    return total / k
+
+
+def units(k: int, d: int, seed: int, dtype: torch.dtype = torch.float64) -> Tensor:
+    return F.normalize(torch.randn(k, d, generator=torch.Generator().manual_seed(seed), dtype=dtype), dim=1)
+
+
+def equal_of(groups: list[int]) -> Tensor:
+    return torch.from_numpy(equal_pairs(np.array(groups)))
+
+
+@settings(max_examples=40, deadline=None)
+@given(
+    groups=st.lists(st.integers(0, 5), min_size=1, max_size=9),
+    smoothing=st.sampled_from([0.0, 0.2, 0.9]),
+    scale=st.sampled_from([1.0, 5.0, 22.6]),
+    seed=st.integers(0, 1000),
+)
+def test_it_is_the_definition_with_smoothing_and_masked_equal_responses(
+    groups: list[int], smoothing: float, scale: float, seed: int
+) -> None:
+    x, y = units(len(groups), 4, seed), units(len(groups), 4, seed + 1)
+    found = InBatchLoss(smoothing)(x, y, scale, equal_of(groups)).value
+    assert float(found) == pytest.approx(naive(x, y, scale, smoothing, groups), abs=2e-5)
+
+
+def test_without_smoothing_it_is_pytorchs_cross_entropy_over_the_responses() -> None:
+    x, y = units(16, 8, 0, torch.float32), units(16, 8, 1, torch.float32)
+    found = InBatchLoss(0.0)(x, y, 10.0).value
+    over_responses, over_contexts = 10 * x @ y.T, 10 * y @ x.T
+    assert float(found) == pytest.approx(float(F.cross_entropy(over_responses, torch.arange(16))), abs=1e-5)
+    assert float(found) != pytest.approx(float(F.cross_entropy(over_contexts, torch.arange(16))), abs=1e-2)
+
+
+def test_the_true_response_keeps_all_but_the_smoothing() -> None:
+    """Not the framework's label smoothing, which spreads over all K responses."""
+    x, y = units(4, 8, 0, torch.float32), units(4, 8, 1, torch.float32)
+    log_p = (5 * x @ y.T).log_softmax(dim=1)
+    target = torch.full((4, 4), 0.2 / 3).fill_diagonal_(0.8)
+    found = InBatchLoss(0.2)(x, y, 5.0).value
+    assert float(found) == pytest.approx(float(-(target * log_p).sum(dim=1).mean()), abs=1e-5)
+    framework = F.cross_entropy(5 * x @ y.T, torch.arange(4), label_smoothing=0.2)
+    assert float(found) != pytest.approx(float(framework), abs=1e-3)
+
+
+def test_the_positive_term_is_in_the_denominator() -> None:
+    """One context far from its response, all else orthogonal: without the positive term the loss would be negative."""
+    x = torch.eye(3)
+    loss = InBatchLoss(0.0)(x, x, 4.0).value
+    assert float(loss) == pytest.approx(math.log(1 + 2 * math.exp(-4)), abs=1e-6)
+    assert float(loss) > 0
+
+
+def test_smoothing_pulls_the_others_up_not_down() -> None:
+    """The gradient for a negative's score is softmax minus its share: at a perfect fit it must rise."""
+    x, y = torch.eye(4), torch.eye(4).clone().requires_grad_()
+    InBatchLoss(0.2)(x, y, 20.0).value.backward()
+    assert y.grad is not None
+    others = y.grad[~torch.eye(4, dtype=torch.bool)]
+    assert (others < 0).all(), "a step along the negative gradient raises the others' scores"
+    assert (y.grad.diagonal() > 0).all(), "and lowers the true one's, whose probability is above 1 - e"
+
+
+def test_the_cosine_is_scaled() -> None:
+    x, y = units(8, 4, 0), units(8, 4, 1)
+    values = [float(InBatchLoss(0.0)(x, x + 0 * y, scale).value) for scale in (1.0, 5.0, 22.6)]
+    assert values == sorted(values, reverse=True)
+    assert values[-1] < 0.1 < 1.0 < values[0], "a cosine without scale cannot get far below log K"
+
+
+def test_equal_encodings_lose_log_k() -> None:
+    x = F.normalize(torch.ones(32, 5), dim=1)
+    found = InBatchLoss(0.2)(x, x, 22.6)
+    assert float(found.value) == pytest.approx(math.log(32), abs=1e-5)
+    assert float(found.accuracy) == 0.0, "a tie is no hit"
+
+
+def test_the_same_response_twice_is_no_negative_of_itself() -> None:
+    x, y = units(4, 8, 0, torch.float32), units(4, 8, 1, torch.float32)
+    y[1] = y[0]
+    masked = InBatchLoss(0.0)(x, y, 10.0, equal_of([7, 7, 8, 9]))
+    assert float(masked.value) == pytest.approx(naive(x, y, 10.0, 0.0, [7, 7, 8, 9]), abs=1e-5)
+    x = y.clone()
+    assert float(InBatchLoss(0.0)(x, y, 10.0, equal_of([7, 7, 8, 9])).accuracy) == 1.0
+    assert float(InBatchLoss(0.0)(x, y, 10.0).accuracy) == 0.5
+
+
+def test_a_batch_of_equal_responses_has_no_loss_and_no_gradient() -> None:
+    x = units(3, 4, 0).requires_grad_()
+    found = InBatchLoss(0.2)(x, units(3, 4, 1), 10.0, equal_of([1, 1, 1]))
+    found.value.backward()
+    assert found.value.item() == pytest.approx(0, abs=1e-6)
+    assert x.grad is not None
+    assert float(x.grad.abs().max()) < 1e-6
+
+
+def test_accuracy_is_the_share_of_contexts_whose_own_response_is_best() -> None:
+    y = torch.eye(4)
+    assert float(InBatchLoss(0.2)(y[[0, 1, 3, 2]], y, 1.0).accuracy) == 0.5
+
+
+@pytest.mark.parametrize("groups", [[0, 1, 2, 3, 4], [0, 1, 0, 2, 0]])
+def test_the_gradient_is_the_one_of_finite_differences(groups: list[int]) -> None:
+    loss, equal = InBatchLoss(0.2), equal_of(groups)  # `_loss` keeps the double precision that differences need
+    x, y = units(5, 3, 0).requires_grad_(), units(5, 3, 1).requires_grad_()
+    assert torch.autograd.gradcheck(lambda a, b: loss._loss(a, b, 3.0, equal).value, (x, y))
+
+
+def test_it_computes_in_float32_under_autocast() -> None:
+    x, y = units(32, 16, 0, torch.float32), units(32, 16, 1, torch.float32)
+    with torch.autocast("cpu", torch.bfloat16):
+        inside = InBatchLoss(0.2)(x, y, 22.6).value
+    assert inside.dtype == torch.float32
+    assert float(inside) == float(InBatchLoss(0.2)(x, y, 22.6).value)
+
+
+def test_half_precision_inputs_give_a_float32_loss() -> None:
+    x = units(8, 4, 0, torch.bfloat16)
+    assert InBatchLoss(0.2)(x, x, 22.6).value.dtype == torch.float32

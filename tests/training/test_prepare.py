@@ -1,0 +1,109 @@
+"""Vocabulary and token stores: made once, and never a stale one."""
+
+from __future__ import annotations
+
+import shutil
+from pathlib import Path
+
+import pytest
+
+from rejoinder.corpora.example import Example, write_examples
+from rejoinder.errors import InputError
+from rejoinder.training import prepare as prepare_module
+from rejoinder.training.display import Silent
+from rejoinder.training.prepare import Prepared, prepare
+from tests.training.tiny import recipe, write_data
+
+
+def made(examples: Path, folder: Path, **sections: object) -> Prepared:
+    return prepare(recipe(examples, **sections), folder, Silent().track)
+
+
+def test_a_second_time_nothing_is_built(tmp_path: Path, data: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    first = made(data, tmp_path)
+    monkeypatch.setattr(prepare_module, "build_store", None)
+    monkeypatch.setattr(prepare_module, "build_subwords", None)
+    again = made(data, tmp_path)
+    assert again.tokenizer.fingerprint == first.tokenizer.fingerprint
+    assert again.train.input.ids.tolist() == first.train.input.ids.tolist()
+
+
+def test_changed_examples_of_the_same_name_are_read_again(tmp_path: Path) -> None:
+    data, cache = write_data(tmp_path / "data"), tmp_path / "cache"
+    before = made(data, cache)
+    shutil.rmtree(data)
+    write_data(data, seed=1)
+    after = made(data, cache)
+    assert after.digest != before.digest
+    assert after.train.response.ids.tolist() != before.train.response.ids.tolist()
+    assert after.train.response.ids.tolist() == made(data, tmp_path / "fresh").train.response.ids.tolist()
+
+
+def test_another_length_or_vocabulary_makes_another_store(tmp_path: Path, data: Path) -> None:
+    whole = made(data, tmp_path)
+    short = made(data, tmp_path, text={"max_length": 2})
+    other = made(data, tmp_path, vocabulary={"minimum_count": 40})
+    assert max(short.train.input.gather(range_of(short))[1]) == 2
+    assert short.tokenizer.fingerprint == whole.tokenizer.fingerprint != other.tokenizer.fingerprint
+    ids, lengths = other.train.input.gather(range_of(other))
+    assert other.tokenizer.decode(ids[: lengths[0]].tolist()) == whole.tokenizer.decode(
+        whole.train.input.gather(range_of(whole))[0][: whole.train.input.offsets[1]].tolist()
+    )
+
+
+def range_of(prepared: Prepared) -> object:
+    import numpy as np
+
+    return np.arange(len(prepared.train))
+
+
+def test_the_cache_may_be_shared_between_runs(tmp_path: Path, data: Path) -> None:
+    made(data, tmp_path / "run", data={"train": str(data), "cache": str(tmp_path / "cache")})
+    assert not (tmp_path / "run").exists()
+    assert len(list((tmp_path / "cache").iterdir())) == 3
+
+
+def test_the_vocabulary_is_of_the_training_split_alone(tmp_path: Path) -> None:
+    for split, word in (("train", "zebra"), ("valid", "quokka")):
+        write_examples([Example((word,), word)] * 50, tmp_path / "data" / f"{split}-0.parquet")
+    tokenizer = made(tmp_path / "data", tmp_path / "tokens", vocabulary={"minimum_count": 2}).tokenizer
+    assert len(tokenizer.encode("zebra")) < len(tokenizer.encode("quokka"))
+
+
+def test_a_sample_counts_about_as_many_utterances(tmp_path: Path, data: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    counted: list[int] = []
+    build = prepare_module.build_subwords
+
+    def counting(texts: object, **settings: object) -> object:
+        kept = list(texts)  # type: ignore[call-overload]
+        counted.append(len(kept))
+        return build(kept, **settings)  # type: ignore[arg-type]
+
+    monkeypatch.setattr(prepare_module, "build_subwords", counting)
+    made(data, tmp_path / "a", vocabulary={"minimum_count": 5, "sample": 640})
+    made(data, tmp_path / "b", vocabulary={"minimum_count": 5, "sample": 100})
+    assert counted[0] == 640
+    assert 60 < counted[1] < 140
+
+
+def test_missing_data_is_refused(tmp_path: Path, data: Path) -> None:
+    with pytest.raises(InputError, match="give --data DIR"):
+        made(Path(), tmp_path, data={})
+    with pytest.raises(InputError, match="no such file or folder"):
+        made(tmp_path / "nothing", tmp_path)
+    (tmp_path / "empty").mkdir()
+    with pytest.raises(InputError, match="train-"):
+        made(tmp_path / "empty", tmp_path)
+    only = tmp_path / "only"
+    only.mkdir()
+    shutil.copy(data / "train-00000.parquet", only)
+    with pytest.raises(InputError, match="valid-"):
+        made(only, tmp_path)
+    assert made(only, tmp_path, validation={"examples": 0}).valid is None
+
+
+def test_no_training_examples_are_refused(tmp_path: Path) -> None:
+    for split in ("train", "valid"):
+        write_examples([Example(("",), "")], tmp_path / "data" / f"{split}-0.parquet")
+    with pytest.raises(InputError, match=r"no training examples|no text|empty"):
+        made(tmp_path / "data", tmp_path / "tokens", vocabulary={"minimum_count": 1})

@@ -1,0 +1,195 @@
+"""Recipes: strict, with errors that name the key, what was given and what is allowed."""
+
+from __future__ import annotations
+
+import ast
+import dataclasses
+import inspect
+import tomllib
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from rejoinder.errors import InputError
+from rejoinder.training import recipe as recipe_module
+from rejoinder.training.recipe import Adadelta, Cosine
+from rejoinder.training.recipe_files import (
+    first_difference,
+    load_recipe,
+    parse_recipe,
+    recipe_document,
+    save_recipe,
+)
+from rejoinder.training.toml_text import to_toml
+from tests.training.tiny import document, recipe, stage
+
+RECIPES = sorted((Path(__file__).parents[2] / "recipes").glob("*.toml"))
+
+
+def test_every_field_has_a_line_of_documentation() -> None:
+    missing = []
+    for node in ast.walk(ast.parse(inspect.getsource(recipe_module))):
+        if isinstance(node, ast.ClassDef):
+            for field, below in zip(node.body, [*node.body[1:], ast.Pass()], strict=True):
+                documented = isinstance(below, ast.Expr) and isinstance(below.value, ast.Constant)
+                if isinstance(field, ast.AnnAssign) and not documented:
+                    missing.append(f"{node.name}.{ast.unparse(field.target)}")
+    assert not missing
+
+
+@pytest.mark.parametrize("path", RECIPES, ids=lambda path: path.name)
+def test_the_recipes_that_we_ship_are_valid(path: Path) -> None:
+    assert load_recipe(path).name == path.stem
+
+
+def test_the_papers_recipe_has_the_papers_values() -> None:
+    paper = load_recipe(RECIPES[0].with_name("convert.toml"))
+    (only,) = paper.stage
+    assert paper.loss.smoothing == 0.2
+    assert (paper.scale.first, paper.scale.last, paper.scale.steps) == (1.0, "sqrt(d)", 10_000)
+    assert (only.batch_size, only.learning_rate, only.clip_embedding_norm) == (512, 1.0, 1.0)
+    assert only.optimizer == Adadelta(rho=0.9, weight_decay=1e-5)
+    assert only.schedule == Cosine(final_learning_rate=0.001)
+    assert paper.text.max_length == 60
+    assert paper.model["embedding_size"] == 512
+    assert paper.model["norm_placement"] == "after"
+
+
+def test_the_resolved_recipe_writes_out_every_default() -> None:
+    written = recipe_document(recipe("data"))
+    assert written["loss"] == {"smoothing": 0.2, "mask_equal_responses": True}
+    assert written["stage"][0]["optimizer"]["betas"] == [0.9, 0.999]
+    assert written["model"]["reduction_heads"] == 2
+
+
+def test_a_saved_recipe_is_read_back_equal(tmp_path: Path) -> None:
+    stages = [stage(rates={"blocks": 0.5}), stage()]
+    original = recipe("some folder", description='quotes " and \\ and é\n', stage=stages)
+    save_recipe(original, tmp_path / "recipe.toml")
+    assert load_recipe(tmp_path / "recipe.toml") == original
+
+
+def test_the_same_document_is_left_as_it_was() -> None:
+    given = document("data")
+    parse_recipe(given, ["loss.smoothing=0.1", "stage.0.optimizer=sgd"])
+    assert given == document("data")
+
+
+@pytest.mark.parametrize(
+    ("override", "said"),
+    [
+        ("loss.smothing=0.1", "unknown key 'loss.smothing'; did you mean 'smoothing'? allowed: smoothing, mask_equal"),
+        ("stage.0.batchsize=3", "unknown key 'stage.0.batchsize'; did you mean 'batch_size'?"),
+        ("stage.0.optimizer.rho=0.5", "unknown key 'stage.0.optimizer.rho'"),
+        ("model.block=3", "unknown key 'model.block'; did you mean 'blocks'?"),
+        ("lose.smoothing=1", "unknown key 'lose'; did you mean 'loss'?"),
+        ("loss.smoothing=1.0", "loss.smoothing = 1.0 is not allowed: it should be less than 1"),
+        ("loss.smoothing=true", "loss.smoothing = True is not allowed: it should be a valid number"),
+        ("stage.0.batch_size=32.0", "stage.0.batch_size = 32.0 is not allowed: it should be a valid integer"),
+        ("stage.0.batch_size='32'", "stage.0.batch_size = '32' is not allowed: it should be a valid integer"),
+        ("stage.0.learning_rate=nan", "stage.0.learning_rate = nan is not allowed: it should be a finite number"),
+        ("stage.0.optimizer=addam", "its kind should be one of 'adadelta', 'sgd', 'adam', 'adamw', 'adamax'"),
+        ("stage.0.schedule=step", "'stage.0.schedule.factor' is missing"),
+        ("stage.0.schedule=inverse_sqrt", "needs warm_up_steps"),
+        ("stage.0.active_blocks=al", "it should be a valid integer or it should be 'all'"),
+        ("stage.0.rates={blocks=-1.0}", "stage.0.rates.blocks = -1.0 is not allowed"),
+        ("stage=[]", "stage = [] is not allowed: it should have at least one entry"),
+        ("model=3", "model = 3 is not allowed: it should be a table"),
+        ("model.kind=bert", "model.kind = 'bert' is not allowed; allowed: 'convert'"),
+        ("model.blocks=3", "model.attention_spans = [3, 5] is not allowed; it must be one positive number for each"),
+        ("data.history=1", "data.history = 1 is not allowed: it should be 0"),
+        ("scale.last=d", "it should be 'sqrt(d)'"),
+        ("stage.1.name=x", "there is no entry 1"),
+        ("name.first=x", "'name' is not a table"),
+        ("name", "write it as section.key=value"),
+        ("name=[1", "the value is not TOML"),
+        ("name=1\nseed=2", "give one value"),
+    ],
+)  # fmt: skip
+def test_errors_name_the_key_what_was_given_and_what_is_allowed(override: str, said: str) -> None:
+    with pytest.raises(InputError) as caught:
+        parse_recipe(document("data"), [override])
+    assert said in str(caught.value)
+    assert "\n" not in str(caught.value).replace(override, "")
+
+
+@pytest.mark.parametrize(
+    ("sections", "said"),
+    [
+        ({"stage": [stage(steps=5, minutes=1)]}, "exactly one of steps, epochs, minutes; given: steps, minutes"),
+        ({"stage": [{k: v for k, v in stage().items() if k != "steps"}]}, "of steps, epochs, minutes; given: none"),
+        ({"scale": {}}, "scale: give exactly one of steps, share; given: none"),
+        ({"vocabulary": {}}, "vocabulary: give exactly one of target_size, minimum_count"),
+        ({"validation": {"every_steps": 1, "every_seconds": 1}}, "at most one of every_steps, every_seconds"),
+        ({"scale": {"share": 0.1}, "stage": [stage(), stage(minutes=1)]}, "scale.share needs stages that all have"),
+        ({"stage": [stage(optimizer={"kind": "sgd", "nesterov": True})]}, "nesterov = true needs a momentum above 0"),
+        ({"stage": [{k: v for k, v in stage().items() if k != "batch_size"}]}, "'stage.0.batch_size' is missing"),
+        ({"model": {}}, "model.kind is missing; allowed: 'convert'"),
+    ],
+)  # fmt: skip
+def test_impossible_combinations_are_refused(sections: dict[str, Any], said: str) -> None:
+    with pytest.raises(InputError, match=None) as caught:
+        recipe("data", **sections)
+    assert said in str(caught.value)
+
+
+def test_overrides_take_toml_values_and_bare_words() -> None:
+    changed = parse_recipe(
+        document("data"),
+        ["model.norm_placement=after", "stage.0.rates={embedding = 0.1}", 'description="a = b"', "seed=7"],
+    )
+    assert changed.model["norm_placement"] == "after"
+    assert changed.stage[0].rates == {"embedding": 0.1}
+    assert (changed.description, changed.seed) == ("a = b", 7)
+
+
+def test_an_override_replaces_its_alternatives() -> None:
+    changed = parse_recipe(document("data"), ["stage.0.minutes=0.5", "vocabulary.target_size=500", "scale.share=0.1"])
+    assert (changed.stage[0].steps, changed.stage[0].minutes) == (None, 0.5)
+    assert (changed.vocabulary.minimum_count, changed.scale.steps) == (None, None)
+
+
+def test_a_key_below_a_shorthand_can_be_overridden() -> None:
+    changed = parse_recipe(document("data"), ["stage.0.schedule.final_learning_rate=0.001"])
+    assert changed.stage[0].schedule == Cosine(final_learning_rate=0.001)
+
+
+@pytest.mark.parametrize("content", [b"name = ", b"\xff\xfe\x00", b"= 3"])
+def test_a_file_that_is_no_toml_is_refused_in_one_line(tmp_path: Path, content: bytes) -> None:
+    (tmp_path / "recipe.toml").write_bytes(content)
+    with pytest.raises(InputError, match="not a TOML file"):
+        load_recipe(tmp_path / "recipe.toml")
+
+
+@pytest.mark.parametrize("name", ["nothing.toml", ""])
+def test_a_missing_file_or_a_folder_is_refused(tmp_path: Path, name: str) -> None:
+    with pytest.raises(InputError, match="no such recipe"):
+        load_recipe(tmp_path / name)
+
+
+def test_an_empty_file_says_what_is_missing(tmp_path: Path) -> None:
+    (tmp_path / "recipe.toml").touch()
+    with pytest.raises(InputError, match="'name' is missing"):
+        load_recipe(tmp_path / "recipe.toml")
+
+
+def test_the_first_difference_is_named_with_both_values() -> None:
+    old, new = recipe("a"), parse_recipe(document("b"), ["stage.0.learning_rate=0.5", "seed=1"])
+    assert first_difference(old, recipe("b")) is None, "where the data lies makes no other run"
+    assert first_difference(old, new) == "seed was 0 and is now 1"
+    absent = parse_recipe(document("a"), ["stage.0.minutes=1.5"])
+    assert first_difference(old, absent) == "stage.0.minutes was not given and is now 1.5"
+    fewer = first_difference(recipe("a", stage=[stage(), stage()]), old)
+    assert fewer == 'stage.1.name was "only" and is now not given'
+
+
+def test_recipes_are_frozen() -> None:
+    with pytest.raises(dataclasses.FrozenInstanceError):
+        recipe("data").stage[0].batch_size = 3  # type: ignore[misc]
+
+
+def test_toml_of_tables_in_arrays_in_tables() -> None:
+    inner = {"c": [1.5, 2.0], "d e": {"f": '\x7f\t\\"'}}
+    value = {"a": 1, "b": inner, "g": [{"h": True}, {"h": False, "i": {"j": 1e-6}}], "k": [], "l": {}}
+    assert tomllib.loads(to_toml(value)) == value

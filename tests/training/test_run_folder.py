@@ -1,0 +1,77 @@
+"""The run's folder: of this recipe or refused, one process at a time, tidied after a kill."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from rejoinder.errors import InputError
+from rejoinder.training.recipe_files import load_recipe
+from rejoinder.training.run_folder import open_run
+from tests.training.tiny import recipe
+
+
+def test_a_new_folder_gets_the_resolved_recipe(tmp_path: Path) -> None:
+    with open_run(tmp_path / "a" / "run", recipe("data")) as folder:
+        assert load_recipe(folder.recipe) == recipe("data")
+
+
+def test_the_same_recipe_opens_it_again_even_if_the_data_moved(tmp_path: Path) -> None:
+    for place in ("data", "elsewhere"):
+        with open_run(tmp_path, recipe(place)):
+            pass
+
+
+def test_another_recipe_is_refused_by_its_first_differing_key(tmp_path: Path) -> None:
+    with open_run(tmp_path / "run", recipe("data")):
+        pass
+    other = recipe("data", loss={"smoothing": 0.1})
+    said = r"another recipe: loss.smoothing was 0.2 and is now 0.1; name another folder"
+    with pytest.raises(InputError, match=said), open_run(tmp_path / "run", other):
+        pass
+
+
+@pytest.mark.parametrize("kind", ["file", "folder"])
+def test_what_is_no_run_is_left_alone(tmp_path: Path, kind: str) -> None:
+    place = tmp_path / "thing"
+    if kind == "file":
+        place.write_text("mine")
+    else:
+        place.mkdir()
+        (place / "letter.txt").write_text("mine")
+    with pytest.raises(InputError, match=r"another folder|name a folder"), open_run(place, recipe("data")):
+        pass
+    kept = place if kind == "file" else place / "letter.txt"
+    assert kept.read_text() == "mine"
+
+
+def test_two_processes_cannot_train_in_one_folder(tmp_path: Path) -> None:
+    pytest.importorskip("fcntl")
+    first, second = open_run(tmp_path, recipe("data")), open_run(tmp_path, recipe("data"))
+    with first, pytest.raises(InputError, match="another process"), second:
+        pass
+    with open_run(tmp_path, recipe("data")):
+        pass
+
+
+def test_leftovers_of_a_killed_process_go(tmp_path: Path) -> None:
+    with open_run(tmp_path, recipe("data")) as folder:
+        folder.checkpoint.parent.mkdir()
+        (folder.checkpoint.parent / ".last.safetensors.x1.part").write_text("half")
+        (folder.tokens / ".train-1.x2.part").mkdir(parents=True)
+        (tmp_path / ".model.x3.part").mkdir()
+    with open_run(tmp_path, recipe("data")):
+        assert sorted(path.name for path in tmp_path.rglob("*")) == ["checkpoint", "recipe.toml", "tokens"]
+
+
+def test_a_model_that_was_about_to_be_replaced_comes_back(tmp_path: Path) -> None:
+    with open_run(tmp_path, recipe("data")) as folder:
+        old, new = tmp_path / ".model.x.old", tmp_path / ".model.x.part"
+        old.mkdir()
+        new.mkdir()
+        (old / "config.json").write_text("{}")
+    with open_run(tmp_path, recipe("data")):
+        assert [path.name for path in folder.model.iterdir()] == ["config.json"]
+        assert not old.exists()
+        assert not new.exists()

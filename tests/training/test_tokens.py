@@ -1,0 +1,117 @@
+"""Token stores: whole or absent, named by content, equal where texts are equal."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from rejoinder.corpora.example import Example, write_examples
+from rejoinder.errors import InputError
+from rejoinder.text.vocabulary import build_subwords
+from rejoinder.training import tokens
+from rejoinder.training.tokens import build_store, content_key, open_store, token_hashes
+
+TOKENIZER = build_subwords(["hello there", "how are you", "fine thanks", "at noon"], minimum_count=1)
+
+
+def write(folder: Path, *pairs: tuple[tuple[str, ...], str]) -> Path:
+    write_examples([Example(context, response) for context, response in pairs], folder / "train-0.parquet")
+    return folder
+
+
+def test_a_store_holds_the_newest_message_and_the_response(tmp_path: Path) -> None:
+    data = write(tmp_path / "data", (("hello", "how are you"), "fine"), (("Hello there",), "at noon"))
+    store = build_store(tmp_path / "store", data, "train", TOKENIZER, 60)
+    for side, texts in ((store.input, ["how are you", "hello there"]), (store.response, ["fine", "at noon"])):
+        for row, text in enumerate(texts):
+            ids, lengths = side.gather(np.array([row]))
+            assert ids.tolist() == TOKENIZER.encode(text)
+            assert lengths.tolist() == [len(ids)]
+
+
+def test_texts_are_cut_at_the_longest_length(tmp_path: Path) -> None:
+    data = write(tmp_path / "data", (("how are you " * 50,), "fine thanks " * 50))
+    store = build_store(tmp_path / "store", data, "train", TOKENIZER, 7)
+    assert len(store.input.ids) == len(store.response.ids) == 7
+
+
+def test_it_is_memory_mapped_and_opened_again_the_same(tmp_path: Path) -> None:
+    data = write(tmp_path / "data", (("hello",), "fine"), (("how",), "fine"))
+    built = build_store(tmp_path / "store", data, "train", TOKENIZER, 60)
+    opened = open_store(tmp_path / "store")
+    assert isinstance(opened.input.ids, np.memmap)
+    assert opened.response.ids.tolist() == built.response.ids.tolist()
+    assert opened.response_hash[0] == opened.response_hash[1]
+
+
+def test_examples_without_a_token_on_a_side_are_left_out(tmp_path: Path) -> None:
+    data = write(tmp_path / "data", (("hello",), ""), (("hello", ""), "fine"), (("how",), "thanks"))
+    store = build_store(tmp_path / "store", data, "train", TOKENIZER, 60)
+    assert len(store) == 1
+    assert store.response.ids.tolist() == TOKENIZER.encode("thanks")
+    assert '"empty": 2' in (tmp_path / "store" / "manifest.json").read_text()
+
+
+def test_an_example_without_any_message_is_refused(tmp_path: Path) -> None:
+    data = write(tmp_path / "data", (("hello",), "fine"), ((), "fine"))
+    with pytest.raises(InputError, match="empty context"):
+        build_store(tmp_path / "store", data, "train", TOKENIZER, 60)
+    assert list(tmp_path.iterdir()) == [data], "no half-written store is left"
+
+
+def test_a_failure_on_the_way_leaves_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    data = write(tmp_path / "data", (("hello",), "fine"))
+
+    def full(*_: object) -> None:
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr(tokens._Writer, "_write", full)
+    with pytest.raises(OSError, match="No space"):
+        build_store(tmp_path / "store", data, "train", TOKENIZER, 60)
+    assert list(tmp_path.iterdir()) == [data]
+
+
+@pytest.mark.parametrize("damage", ["cut", "missing", "manifest", "format"])
+def test_a_damaged_store_is_refused(tmp_path: Path, damage: str) -> None:
+    store = tmp_path / "store"
+    build_store(store, write(tmp_path / "data", (("hello",), "fine")), "train", TOKENIZER, 60)
+    match damage:
+        case "cut":
+            (store / "input.ids").write_bytes((store / "input.ids").read_bytes()[:-4])
+        case "missing":
+            (store / "response.offsets").unlink()
+        case "manifest":
+            (store / "manifest.json").write_text("{")
+        case "format":
+            (store / "manifest.json").write_text('{"format": 0}')
+    with pytest.raises(InputError, match="not a whole token store"):
+        open_store(store)
+
+
+def test_the_key_changes_with_every_part() -> None:
+    keys = {content_key("a", "b", 60), content_key("a", "b", 61), content_key("a", "c", 60), content_key("ab", "", 60)}
+    assert len(keys) == 4
+    assert content_key("a", "b", 60) == content_key("a", "b", 60)
+
+
+texts = st.lists(st.integers(0, 5), max_size=5)
+
+
+@settings(max_examples=100, deadline=None)
+@given(st.lists(texts, min_size=2, max_size=10))
+def test_hashes_are_equal_exactly_where_texts_are(rows: list[list[int]]) -> None:
+    ids = np.array([i for row in rows for i in row], dtype=np.int32)
+    hashes = token_hashes(ids, np.array([len(row) for row in rows], dtype=np.int32)).tolist()
+    for i, row in enumerate(rows):
+        for j, other in enumerate(rows):
+            assert (hashes[i] == hashes[j]) == (row == other)
+
+
+def test_a_hash_does_not_depend_on_the_batch_that_the_text_was_read_in() -> None:
+    alone = token_hashes(np.array([3, 4], np.int32), np.array([2], np.int32))
+    among = token_hashes(np.array([9, 3, 4, 7], np.int32), np.array([1, 2, 1], np.int32))
+    assert alone[0] == among[1]

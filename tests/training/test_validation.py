@@ -1,0 +1,84 @@
+"""Validation: 1-of-N, incomplete groups dropped, ties against the model."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+import torch
+from torch import Tensor
+
+from rejoinder.errors import InputError
+from rejoinder.training.batches import PairBatch
+from rejoinder.training.recipe import Validation
+from rejoinder.training.tokens import Column, TokenStore, token_hashes
+from rejoinder.training.validation import Validator
+
+D = 64
+
+
+def store(responses: list[int]) -> TokenStore:
+    """Examples of one token each: input i, response as given."""
+    n = len(responses)
+    ids, ones = np.array(responses, np.int32), np.ones(n, np.int32)
+    offsets = np.arange(n + 1)
+    return TokenStore(Column(np.arange(n, dtype=np.int32), offsets), Column(ids, offsets), token_hashes(ids, ones))
+
+
+def tokens(batch: PairBatch) -> tuple[Tensor, Tensor]:
+    ids = batch.tokens.ids[batch.tokens.restore]
+    return ids[: batch.pairs], ids[batch.pairs :]
+
+
+def perfect(batch: PairBatch) -> tuple[Tensor, Tensor]:
+    table = torch.eye(D)
+    x, y = tokens(batch)
+    return table[x], table[y]
+
+
+def test_a_perfect_model_has_1_and_a_collapsed_one_has_0() -> None:
+    validator = Validator(store(list(range(60))), Validation(candidates=20, examples=60), 99)
+    assert validator(perfect) == {"recall@1": 1.0, "mrr": 1.0}
+    collapsed = validator(lambda batch: (torch.ones(batch.pairs, D), torch.ones(batch.pairs, D)))
+    assert collapsed == {"recall@1": 0.0, "mrr": pytest.approx(1 / 20)}
+
+
+def test_equal_responses_of_a_group_count_against_the_model_however_they_round() -> None:
+    validator = Validator(store([0, 1, 1, 3]), Validation(candidates=4, examples=4), 99)
+
+    def lucky(batch: PairBatch) -> tuple[Tensor, Tensor]:
+        y = tokens(batch)[1]
+        y_vectors = torch.eye(D)[y]
+        return y_vectors, y_vectors * (1 - 1e-4 * torch.arange(len(y))[:, None])  # copies a little apart
+
+    assert validator(lucky)["recall@1"] == 0.5
+
+
+def test_an_incomplete_group_is_dropped_and_each_example_used_once() -> None:
+    seen: list[int] = []
+
+    def watching(batch: PairBatch) -> tuple[Tensor, Tensor]:
+        seen.extend(tokens(batch)[0].tolist())
+        return perfect(batch)
+
+    validator = Validator(store(list(range(50))), Validation(candidates=20, examples=1000), 99)
+    validator(watching)
+    assert validator.examples == len(seen) == len(set(seen)) == 40
+
+
+def test_the_groups_are_the_same_each_time() -> None:
+    generator = torch.Generator().manual_seed(0)
+    table = torch.randn(2, D, 8, generator=generator)
+    validator = Validator(store(list(range(60))), Validation(candidates=20, examples=60), 99)
+
+    def encode(batch: PairBatch) -> tuple[Tensor, Tensor]:
+        x, y = tokens(batch)
+        return table[0][x], table[1][y]
+
+    assert validator(encode) == validator(encode)
+    assert 0 < validator(encode)["mrr"] < 1
+
+
+@pytest.mark.parametrize(("n", "limit"), [(19, 100), (60, 10)])
+def test_too_few_examples_are_refused(n: int, limit: int) -> None:
+    with pytest.raises(InputError, match=r"make no group of 20; set validation.candidates lower"):
+        Validator(store(list(range(n))), Validation(candidates=20, examples=limit), 99)

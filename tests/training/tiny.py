@@ -1,0 +1,71 @@
+"""A tiny data set and a tiny model, so that whole runs take a second."""
+
+from __future__ import annotations
+
+import random
+from pathlib import Path
+from typing import Any
+
+from rejoinder.corpora.example import Example, write_examples
+from rejoinder.training.recipe import Recipe
+from rejoinder.training.recipe_files import parse_recipe
+
+MODEL = {
+    "kind": "convert",
+    "embedding_size": 16,
+    "blocks": 2,
+    "attention_spans": [3, 5],
+    "head_size": 4,
+    "feed_forward_size": 16,
+    "feed_forward_2_size": 16,
+    "feed_forward_2_layers": 1,
+    "output_size": 16,
+    "norm_placement": "before",
+    "initialisation": "unit",
+    "dropout": 0.1,
+}
+
+
+def write_data(folder: Path, train: int = 320, valid: int = 80, topics: int = 20, seed: int = 0) -> Path:
+    """Examples whose context and response share a topic's words, so that there is something to learn."""
+    generator = random.Random(seed)
+    words = ["".join(generator.choices("abcdefghijklmnop", k=4)) for _ in range(topics * 4)]
+
+    def text(topic: int) -> str:
+        return " ".join(generator.choices(words[4 * topic : 4 * topic + 4], k=generator.randint(1, 6)))
+
+    for split, count in (("train", train), ("valid", valid)):
+        examples = []
+        for number in range(count):
+            topic = generator.randrange(topics)
+            examples.append(Example(("earlier words", text(topic)), text(topic), id=str(number), thread=str(number)))
+        write_examples(examples, folder / f"{split}-00000.parquet")
+    return folder
+
+
+def document(data: Path | str, /, **sections: Any) -> dict[str, Any]:
+    """A recipe of one short stage; `sections` replace its sections."""
+    return {
+        "name": "tiny",
+        "data": {"train": str(data)},
+        "vocabulary": {"minimum_count": 10},
+        "model": dict(MODEL),
+        "scale": {"steps": 10},
+        "validation": {"every_steps": 10, "examples": 80, "candidates": 20},
+        "checkpoint": {"every_steps": 5},
+        "log": {"every_steps": 1},
+        "compute": {"device": "cpu", "precision": "fp32", "threads": 1},
+        "stage": [stage()],
+    } | sections
+
+
+def stage(**keys: Any) -> dict[str, Any]:
+    """A stage of 20 steps of AdamW; `keys` replace its keys."""
+    budget = {} if {"epochs", "minutes"} & set(keys) else {"steps": 20}
+    plain = {"name": "only", "batch_size": 32, "optimizer": "adamw", "learning_rate": 0.01, "schedule": "cosine"}
+    return {**plain, **budget, **keys}
+
+
+def recipe(data: Path | str, /, **sections: Any) -> Recipe:
+    """The recipe of `document`."""
+    return parse_recipe(document(data, **sections))
