@@ -1,0 +1,57 @@
+# Four verbs (demo, test, check, bench); each makes its own virtual environment when there is none.
+
+PYTHON ?= python3
+# Which build of torch: cpu, or default (on Linux that one brings several GB of CUDA packages).
+TORCH ?= cpu
+# More arguments for pytest, such as ARGS="-k subwords -x".
+ARGS ?=
+
+BIN := .venv/bin
+ANY_PYTHON = $(if $(wildcard $(BIN)/python),$(BIN)/python,$(PYTHON))
+INSTALL = $(ANY_PYTHON) scripts/environment.py --torch $(TORCH)
+OLD_PYTHON := Rejoinder needs Python 3.11 or newer; name one that is installed: make PYTHON=python3.12
+
+export PIP_NO_INPUT := 1
+export PYTHONUTF8 := 1
+
+.DEFAULT_GOAL := help
+.PHONY: help demo test test-slow check bench lock clean python
+
+help:  ## list the verbs
+	@sed -n 's/^\([a-z-]*\):.*## /\1\t/p' Makefile | while IFS="$$(printf '\t')" read -r verb does; do \
+	    printf 'make %-10s %s\n' "$$verb" "$$does"; done
+
+demo: python  ## train a small ConveRT on real conversations, evaluate it, get replies (under ten minutes)
+	@$(INSTALL) train baselines demo
+	@PATH="$(CURDIR)/$(BIN):$$PATH" bash scripts/demo.sh
+
+test: python  ## run the tests; ARGS="-k name" chooses among them
+	@$(INSTALL) dev train baselines demo
+	@$(BIN)/python -m pytest -m "not slow and not gpu" $(ARGS)
+
+test-slow: python  ## run the slow tests
+	@$(INSTALL) dev train baselines demo
+	@$(BIN)/python -m pytest -m "slow and not gpu" $(ARGS)
+
+check: python  ## lint (annotations, docstrings, complexity, prints) and type-check
+	@$(INSTALL) dev
+	@echo "ruff" && $(BIN)/ruff check src tests scripts $(wildcard benchmarks)
+	@echo "mypy" && $(BIN)/mypy
+
+bench: python  ## run every benchmark beside its peers; figures go to benchmarks/results
+	@$(INSTALL) bench train baselines demo
+	@failed=""; for script in $$(grep -l '^if __name__ == "__main__"' benchmarks/*.py); do \
+	    printf '\n%s\n' "$$script"; $(BIN)/python "$$script" || failed="$$failed $$script"; done; \
+	if [ -n "$$failed" ]; then echo "Failed:$$failed" >&2; exit 1; fi
+
+lock: python  ## write constraints.txt from an environment with every extra
+	@$(INSTALL) dev train baselines demo bench
+	@$(BIN)/python scripts/lock.py
+
+clean:  ## remove the environment, caches and build output (demo and runs stay)
+	@rm -rf .venv .mypy_cache .pytest_cache .ruff_cache .hypothesis build dist
+	@find src tests scripts $(wildcard benchmarks) -name __pycache__ -type d -prune -exec rm -rf {} +
+
+python:
+	@command -v $(ANY_PYTHON) >/dev/null || { echo "There is no $(ANY_PYTHON). $(OLD_PYTHON)" >&2; exit 1; }
+	@$(ANY_PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || { echo "$(OLD_PYTHON)" >&2; exit 1; }

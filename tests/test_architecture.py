@@ -1,0 +1,183 @@
+"""The shape of the code base: which room may import which, what the base installation needs, how long things get."""
+
+from __future__ import annotations
+
+import ast
+import importlib.metadata
+import re
+import subprocess
+import sys
+import textwrap
+import tomllib
+from collections.abc import Iterable, Iterator
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parent.parent
+SOURCE = ROOT / "src" / "rejoinder"
+MODULES = sorted(SOURCE.rglob("*.py"))
+FOLDERS = [ROOT / name for name in ("src", "tests", "scripts", "benchmarks")]
+ALL_FILES = sorted(path for folder in FOLDERS for path in folder.rglob("*.py"))
+
+# Left to right: a room imports only from the groups to its left. Rooms of one group do not know each other.
+GROUPS = [("text", "corpora"), ("models", "baselines"), ("evaluation", "retrieval"), ("training",),
+          ("serving", "cluster"), ("cli",)]
+POSITION = {room: place for place, group in enumerate(GROUPS) for room in group}
+# Single modules beside the rooms import no room, and every room may import them.
+FREE = {path.stem for path in SOURCE.glob("*.py")} - {"__init__", "__main__"}
+
+# Where the name that is imported is not the distribution's name with underscores.
+IMPORT_NAMES = {"scikit-learn": "sklearn", "faiss-cpu": "faiss"}
+# Packages that another one always brings in a fixed version, as a part of it.
+PARTS = {"pydantic_core": "pydantic"}
+# Imports of a base library that need an extra all the same.
+HIDDEN = {"torch.utils.tensorboard": "tensorboard"}
+
+
+def room_of(path: Path) -> str:
+    """`text` for src/rejoinder/text/subwords.py, `errors` for errors.py, "" for the package's own __init__.py."""
+    parts = path.relative_to(SOURCE).with_suffix("").parts
+    return "" if parts == ("__init__",) else parts[0]
+
+
+def imports(path: Path, nodes: Iterable[ast.AST]) -> Iterator[tuple[int, str]]:
+    """Line and full name of everything that `nodes` import; `from a import b` gives `a.b`."""
+    package = ["rejoinder", *path.relative_to(SOURCE).parts[:-1]]
+    for node in nodes:
+        if isinstance(node, ast.Import):
+            yield from ((node.lineno, alias.name) for alias in node.names)
+        elif isinstance(node, ast.ImportFrom):
+            above = package[: len(package) - node.level + 1] if node.level else []
+            base = ".".join([*above, *([node.module] if node.module else [])])
+            yield from ((node.lineno, f"{base}.{alias.name}") for alias in node.names)
+
+
+def run_on_import(tree: ast.AST) -> Iterator[ast.AST]:
+    """The nodes of a module that run when it is imported: no function bodies, nothing under `if TYPE_CHECKING`."""
+    for node in ast.iter_child_nodes(tree):
+        if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.Lambda):
+            continue
+        if isinstance(node, ast.If) and ast.unparse(node.test).endswith("TYPE_CHECKING"):
+            yield from run_on_import(ast.Module(body=node.orelse, type_ignores=[]))
+            continue
+        yield node
+        yield from run_on_import(node)
+
+
+def parse(path: Path) -> ast.Module:
+    return ast.parse(path.read_text(encoding="utf-8"), str(path))
+
+
+def distribution_names(requirements: list[str]) -> list[str]:
+    return [re.match(r"[A-Za-z0-9_.-]+", requirement)[0] for requirement in requirements]
+
+
+def import_name(distribution: str) -> str:
+    canonical = re.sub(r"[-_.]+", "-", distribution).lower()
+    return IMPORT_NAMES.get(canonical, canonical.replace("-", "_"))
+
+
+def libraries() -> tuple[set[str], set[str]]:
+    """Import names of the base installation's libraries, and of those that only extras bring."""
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
+    base = {import_name(name) for name in distribution_names(project["dependencies"])}
+    extras = {import_name(name) for requirements in project["optional-dependencies"].values()
+              for name in distribution_names(requirements)}
+    return base, extras - base
+
+
+def run(code: str) -> str:
+    """Run Python code in a fresh interpreter and return what it prints."""
+    done = subprocess.run([sys.executable, "-c", textwrap.dedent(code)], capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+    return done.stdout.strip()
+
+
+def test_every_room_has_its_place() -> None:
+    assert {room_of(path) for path in MODULES} <= {"", "__main__"} | FREE | set(POSITION)
+
+
+def test_rooms_import_only_from_their_left() -> None:
+    wrong = []
+    for path in MODULES:
+        room = room_of(path)
+        if room in ("", "__main__"):
+            continue
+        for line, name in imports(path, ast.walk(parse(path))):
+            package, _, rest = name.partition(".")
+            other = rest.partition(".")[0]
+            if package != "rejoinder" or other in FREE | {room, "__version__"}:
+                continue
+            # A name of the public API (`from rejoinder import load`) hides which room it comes from: cli only.
+            if POSITION.get(other, len(GROUPS) - 2) >= POSITION.get(room, 0):
+                wrong.append(f"{path.relative_to(ROOT)}:{line}: {room} imports {name}")
+    assert not wrong
+
+
+def test_every_third_party_import_is_declared() -> None:
+    base, extras = libraries()
+    known = {"rejoinder", *sys.stdlib_module_names}
+    wrong = set()
+    for path in MODULES:
+        tree = parse(path)
+        for nodes, allowed in ((run_on_import(tree), base), (ast.walk(tree), base | extras)):
+            for line, name in imports(path, nodes):
+                library = HIDDEN.get(name.rpartition(".")[0]) or HIDDEN.get(name) or name.partition(".")[0]
+                if PARTS.get(library, library) not in allowed | known:
+                    wrong.add(f"{path.relative_to(ROOT)}:{line}: {name}")
+    assert not wrong, "undeclared, or of an extra and imported at import time"
+
+
+def test_every_module_imports_without_the_libraries_of_extras() -> None:
+    _, extras = libraries()
+    names = [".".join(["rejoinder", *path.relative_to(SOURCE).with_suffix("").parts]) for path in MODULES]
+    names = [name.removesuffix(".__init__") for name in names if not name.endswith("__main__")]
+    imported = run(f"""
+        import importlib, sys
+        for library in {sorted(extras)!r}:
+            sys.modules[library] = None          # importing it now raises ImportError
+        for name in {names!r}:
+            importlib.import_module(name)
+        print(len({names!r}))
+    """)
+    assert int(imported) == len(names)
+
+
+@pytest.mark.parametrize("name", ["torch", "pyarrow", "typer"])
+def test_importing_the_package_is_light(name: str) -> None:
+    assert run(f"import sys, rejoinder; print({name!r} in sys.modules)") == "False"
+
+
+def test_help_needs_no_torch() -> None:
+    shown = run("""
+        import contextlib, io, sys
+        sys.argv = ["rejoinder", "--help"]
+        from rejoinder.cli import main
+        text = io.StringIO()
+        with contextlib.redirect_stdout(text), contextlib.suppress(SystemExit):
+            main()
+        print("reply" in text.getvalue(), "torch" in sys.modules)
+    """)
+    assert shown == "True False"
+
+
+def lengths(path: Path) -> Iterator[tuple[str, int, int]]:
+    """For a file and each of its functions: where it is, how many lines it has, how many it may have."""
+    name = str(path.relative_to(ROOT))
+    yield name, len(path.read_text(encoding="utf-8").splitlines()), 500
+    for node in ast.walk(parse(path)):
+        if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
+            yield f"{name}:{node.lineno} {node.name}", node.end_lineno - node.lineno + 1, 100
+
+
+def test_files_and_functions_stay_short() -> None:
+    assert not [(where, lines) for path in ALL_FILES for where, lines, most in lengths(path) if lines > most]
+
+
+def test_public_names_can_be_loaded() -> None:
+    import rejoinder
+
+    for name in rejoinder.__all__:
+        assert getattr(rejoinder, name) is not None
+    assert rejoinder.__version__ == importlib.metadata.version("rejoinder")

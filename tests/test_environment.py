@@ -1,0 +1,101 @@
+"""The Makefile's environment: installed again when what is asked for changed, and only then."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+import environment
+
+SETTINGS = """\
+[build-system]
+requires = ["hatchling"]
+[project]
+dependencies = ["numpy"]
+[project.optional-dependencies]
+train = ["tensorboard"]
+demo = ["chitchat-dataset"]
+[project.scripts]
+rejoinder = "rejoinder.cli:main"
+[tool.ruff]
+line-length = 120
+"""
+
+
+@pytest.fixture
+def root(tmp_path: Path) -> Path:
+    (tmp_path / "pyproject.toml").write_text(SETTINGS, encoding="utf-8")
+    (tmp_path / "constraints.txt").write_text("numpy==2.4.6\n", encoding="utf-8")
+    return tmp_path
+
+
+def change(root: Path, file: str, old: str, new: str) -> None:
+    path = root / file
+    text = path.read_text(encoding="utf-8")
+    assert old in text
+    path.write_text(text.replace(old, new), encoding="utf-8")
+
+
+def stamp(root: Path, *extras: str) -> None:
+    (root / ".venv" / "stamps").mkdir(parents=True, exist_ok=True)
+    for extra, fingerprint in environment.stale_extras(root, root / ".venv", extras).items():
+        (root / ".venv" / "stamps" / extra).write_text(fingerprint, encoding="utf-8")
+
+
+def stale(root: Path) -> list[str]:
+    return list(environment.stale_extras(root, root / ".venv", ["train", "demo"]))
+
+
+def test_a_new_environment_needs_everything(root: Path) -> None:
+    assert stale(root) == ["train", "demo"]
+
+
+def test_what_is_installed_is_left_alone(root: Path) -> None:
+    stamp(root, "train")
+    assert stale(root) == ["demo"]
+    change(root, "pyproject.toml", "line-length = 120", "line-length = 100")
+    assert stale(root) == ["demo"]
+
+
+@pytest.mark.parametrize(
+    ("file", "old", "new", "expected"),
+    [
+        ("constraints.txt", "2.4.6", "2.4.7", ["train", "demo"]),
+        ("pyproject.toml", '"numpy"', '"numpy", "regex"', ["train", "demo"]),
+        ("pyproject.toml", "cli:main", "shell:main", ["train", "demo"]),
+        ("pyproject.toml", '"chitchat-dataset"', '"chitchat-dataset>=1"', ["demo"]),
+    ],
+)
+def test_a_change_installs_again(root: Path, file: str, old: str, new: str, expected: list[str]) -> None:
+    stamp(root, "train", "demo")
+    assert stale(root) == []
+    change(root, file, old, new)
+    assert stale(root) == expected
+
+
+def test_an_unknown_extra_is_named(root: Path) -> None:
+    with pytest.raises(SystemExit, match=r"'tran'.*train, demo"):
+        environment.fingerprint(root, "tran")
+
+
+def test_nothing_runs_where_nothing_is_stale(root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    stamp(root, "train")
+    monkeypatch.setattr(environment, "create", lambda _venv: pytest.fail("made an environment"))
+    environment.install(root, root / ".venv", ["train"], "cpu")
+
+
+def test_a_failed_installation_leaves_no_stamp(root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(environment, "create", lambda venv: venv / "bin" / "python")
+    monkeypatch.setattr(environment.install_torch, "install", lambda _python, _build: None)
+    monkeypatch.setattr(environment.quiet_pip, "install", lambda _python, _arguments: ["ERROR: no space"])
+    with pytest.raises(SystemExit, match="pip's reasons above"):
+        environment.install(root, root / ".venv", ["train"], "cpu")
+    assert stale(root) == ["train", "demo"]
+
+
+def test_an_environment_whose_python_is_gone_is_named(tmp_path: Path) -> None:
+    (tmp_path / ".venv" / "bin").mkdir(parents=True)
+    (tmp_path / ".venv" / "bin" / "python").symlink_to(tmp_path / "gone")
+    with pytest.raises(SystemExit, match="make clean"):
+        environment.create(tmp_path / ".venv")
