@@ -1,0 +1,167 @@
+"""Encoding speed of both ConveRT sizes beside all-MiniLM-L6-v2, and beside what the machine could do at most.
+
+All programs encode the same chat messages in the same run, turn by turn, tokenisation included. The limit of a model
+is the time that the floating-point operations of its matrix products on the real tokens take at the best
+matrix-multiply rate of this machine, measured in the same run, in the same precision, over the shapes that the model
+uses. Weights are random: speed does not depend on them.
+
+    python benchmarks/encoding.py
+"""
+
+from __future__ import annotations
+
+import argparse
+import statistics
+import tempfile
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+import torch
+from rich.console import Console
+from rich.table import Table
+
+from common import write_result
+from limit import best_rate, gemm_shapes
+from peers import minilm_forms
+from rejoinder.memory import keep_memory
+from rejoinder.models.convert import Convert, ConvertConfig
+from rejoinder.models.encoder import Encoder
+from rejoinder.models.inference import Precision, has_fast_bfloat16, pack_linears
+from rejoinder.text.subwords import Subwords
+from rejoinder.text.vocabulary import build_subwords
+from rejoinder.training.recipe_files import load_recipe
+
+ROOT = Path(__file__).parent.parent
+SIZES = {"paper": "convert.toml", "small": "convert-small.toml"}
+
+
+@dataclass(frozen=True)
+class Measured:
+    """One program's figures."""
+
+    sentences_per_second: float
+    one_sentence_ms: float
+    limit_share: float | None = None
+    """Share of the machine's limit, where the operations are known."""
+
+
+def main() -> None:
+    """Measure, print a table, write `results/encoding.json`."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--sentences", type=int, default=1280)
+    parser.add_argument("--batch", type=int, default=128)
+    parser.add_argument("--repetitions", type=int, default=7)
+    parser.add_argument("--threads", type=int, default=2)
+    options = parser.parse_args()
+    torch.set_num_threads(options.threads)
+    keep_memory()
+    messages, subwords = chat()
+    sentences = messages[: options.sentences]
+    batches = [sentences[i : i + options.batch] for i in range(0, len(sentences), options.batch)]
+    programs, limits = our_programs(subwords, sentences)
+    with tempfile.TemporaryDirectory() as folder:
+        programs |= minilm_forms(Path(folder), options.threads, options.batch)
+        seconds = race(programs, batches, options.repetitions)
+        latency = race(programs, [[text] for text in messages[-200:]], 3)
+    rows = {}
+    for name in programs:
+        rows[name] = Measured(
+            sentences_per_second=len(sentences) / seconds[name],
+            one_sentence_ms=1000 * latency[name] / 200,
+            limit_share=limits[name] / seconds[name] if name in limits else None,
+        )
+    show(rows)
+    figures = {name: asdict(row) for name, row in rows.items()}
+    write_result("encoding", {"threads": options.threads, "batch": options.batch, "rows": figures, **bars(rows)})
+
+
+def chat() -> tuple[list[str], Subwords]:
+    """Chit-chat messages in a fixed random order, and 16,000 subwords built from them."""
+    import chitchat_dataset
+
+    messages = [text for text in chitchat_dataset.MessageDataset() if text.strip()]
+    order = torch.randperm(len(messages), generator=torch.Generator().manual_seed(0)).tolist()
+    return [messages[i] for i in order], build_subwords(messages, minimum_count=6)
+
+
+Encode = Callable[[Sequence[str]], object]
+
+
+def our_programs(subwords: Subwords, sentences: Sequence[str]) -> tuple[dict[str, Encode], dict[str, float]]:
+    """Both sizes in every precision that the processor computes itself, and the limit of each in seconds."""
+    precisions: tuple[Precision, ...] = ("fp32", "bf16", "int8") if has_fast_bfloat16() else ("fp32", "int8")
+    lengths = subwords.encode_ragged(sentences, 60)[1]
+    tokens = int(lengths.sum())
+    programs: dict[str, Encode] = {}
+    limits: dict[str, float] = {}
+    for size, recipe in SIZES.items():
+        config = ConvertConfig(**load_recipe(ROOT / "recipes" / recipe).model)
+        for precision in precisions:
+            module = Convert(config, max(subwords.rows, 32_477 if size == "paper" else 0))
+            operations = 2 * (
+                tokens * module.multiplications_per_token() + len(sentences) * module.multiplications_per_text()
+            )
+            rate = best_rate(gemm_shapes(module, tokens * 128 // len(sentences), 128), precision)
+            pack_linears(module, precision)
+            encoder = Encoder(module, subwords, max_length=60, fingerprint="")
+            name = f"ConveRT {size} {precision}"
+            programs[name] = encoder.encode_responses
+            limits[name] = operations / rate
+    return programs, limits
+
+
+def race(programs: dict[str, Encode], batches: list[list[str]], repetitions: int) -> dict[str, float]:
+    """Median seconds for all batches, the programs taking turns."""
+    taken: dict[str, list[float]] = {name: [] for name in programs}
+    for encode in programs.values():
+        encode(batches[0])
+    for _ in range(repetitions):
+        for name, encode in programs.items():
+            started = time.perf_counter()
+            for batch in batches:
+                encode(batch)
+            taken[name].append(time.perf_counter() - started)
+    return {name: statistics.median(values) for name, values in taken.items()}
+
+
+def bars(rows: dict[str, Measured]) -> dict[str, Any]:
+    """The comparisons that the project holds itself to."""
+    minilm = {name: row for name, row in rows.items() if name.startswith("MiniLM")}
+    fastest = max(minilm.values(), key=lambda row: row.sentences_per_second)
+    ours = {
+        size: max((r for n, r in rows.items() if f" {size} " in n), key=lambda r: r.sentences_per_second)
+        for size in SIZES
+    }
+    quickest = {
+        size: min((r for n, r in rows.items() if f" {size} " in n), key=lambda r: r.one_sentence_ms) for size in SIZES
+    }
+    int8 = rows["MiniLM onnxruntime int8"]
+    return {
+        "ratios": {
+            "paper / fastest MiniLM, batches": ours["paper"].sentences_per_second / fastest.sentences_per_second,
+            "paper / MiniLM sentence-transformers bf16, batches": ours["paper"].sentences_per_second
+            / rows["MiniLM sentence-transformers bf16"].sentences_per_second,
+            "small / fastest MiniLM, batches": ours["small"].sentences_per_second / fastest.sentences_per_second,
+            "paper / MiniLM int8, time of one sentence": quickest["paper"].one_sentence_ms / int8.one_sentence_ms,
+            "small / MiniLM int8, time of one sentence": quickest["small"].one_sentence_ms / int8.one_sentence_ms,
+        }
+    }
+
+
+def show(rows: dict[str, Measured]) -> None:
+    """Print the table."""
+    table = Table("program", "sentences/s", "one sentence, ms", "share of the limit")
+    for name, row in rows.items():
+        share = "" if row.limit_share is None else f"{100 * row.limit_share:.0f} %"
+        table.add_row(name, f"{row.sentences_per_second:,.0f}", f"{row.one_sentence_ms:.2f}", share)
+    console = Console()
+    console.print(table)
+    for name, ratio in bars(rows)["ratios"].items():
+        console.print(f"{name}: {ratio:.2f}")
+
+
+if __name__ == "__main__":
+    main()
