@@ -17,12 +17,12 @@ from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 
 import torch
-from rejoinder.corpora.build import build_data
 from rich.console import Console
 from rich.table import Table
 
 from common import write_result
 from limit import best_rate, gemm_shapes
+from rejoinder.corpora.build import build_data
 from rejoinder.models.persistence import build_module
 from rejoinder.training.batches import EpochOrder, make_batch
 from rejoinder.training.compute import set_up

@@ -44,14 +44,16 @@ run rejoinder evaluate bm25 "$MODEL" --data "$DATA" --candidates 100
 
 headline "4 of 5  Index: the replies are encoded once"
 if [ "$INDEX" -nt "$MODEL/model.safetensors" ]; then say "$INDEX is there already."
-else run rejoinder index "$MODEL" "$DATA" -o "$INDEX"; fi
+elif [ -e "$INDEX" ]; then run rejoinder index "$MODEL" "$DATA" -o "$INDEX" --overwrite
+elif [ -e "$INDEX" ]; then run rejoinder index "$MODEL" "$DATA" -o "$INDEX" --deduplicate --overwrite
+else run rejoinder index "$MODEL" "$DATA" -o "$INDEX" --deduplicate; fi
 
 headline "5 of 5  Replies: the best ones for a message, or for a conversation (oldest message first)"
 run rejoinder reply "$INDEX" "Hi! How are you doing today?"
 run rejoinder reply "$INDEX" "What do you like to do in your free time?"
 run rejoinder reply "$INDEX" "Do you have any pets?" "Yes, two cats. And you?"
 
-headline "What to try next"
+headline "Done in $((SECONDS / 60)) min $((SECONDS % 60)) s. What to try next"
 cat <<'NEXT'
   source .venv/bin/activate                             the command `rejoinder` in this shell
   rejoinder chat demo/index                             talk to it

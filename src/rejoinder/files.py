@@ -2,11 +2,14 @@
 
 Everything that Rejoinder leaves on disk goes through `atomic_file` or `atomic_folder`, so that a full disk, a
 crash or Ctrl-C never leaves a half-written model, index or table behind, nor damages the one that stood there.
+A killed process (which cannot tidy up) leaves at most a hidden `.NAME.*.part` beside the untouched NAME.
 """
 
 from __future__ import annotations
 
 import contextlib
+import ctypes
+import errno
 import hashlib
 import os
 import shutil
@@ -16,22 +19,34 @@ from pathlib import Path
 
 from rejoinder.errors import InputError
 
+_NO_ROOM = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
+_AT_FDCWD = -100
+_RENAME_EXCHANGE = 2
+
 
 @contextlib.contextmanager
 def atomic_file(path: str | Path) -> Iterator[Path]:
-    """Yield a temporary path beside `path`; on success it replaces `path`, on any error it is removed."""
-    path = Path(path)
-    path.parent.mkdir(parents=True, exist_ok=True)
-    handle, name = tempfile.mkstemp(prefix=f".{path.name}.", suffix=".part", dir=path.parent)
+    """Yield a temporary path beside `path`; on success it replaces `path`, on any error it is removed.
+
+    If `path` is a symbolic link, the file that it points to is replaced. The name that an `OSError` gives for the
+    temporary file is changed to `path`.
+
+    Raises:
+        InputError: `path` is a folder, or a device.
+    """
+    target = _real(path)
+    if target.exists() and not target.is_file():
+        kind = "a folder" if target.is_dir() else "no ordinary file"
+        raise InputError(f"{path} is {kind}; name a file to write to")
+    target.parent.mkdir(parents=True, exist_ok=True)
+    handle, name = tempfile.mkstemp(prefix=f".{target.name}.", suffix=".part", dir=target.parent)
     os.close(handle)
     part = Path(name)
-    try:
+    with _tidied(part, path):
         yield part
         _sync(part)
         part.chmod(0o666 & ~_umask())
-        part.replace(path)
-    finally:
-        part.unlink(missing_ok=True)
+        part.replace(target)
 
 
 @contextlib.contextmanager
@@ -40,50 +55,96 @@ def atomic_folder(path: str | Path, *, marker: str) -> Iterator[Path]:
 
     Args:
         path: where the finished folder goes. An existing folder there is replaced only if it is empty or holds a
-            file named `marker` (that is, if it was written by us).
+            file named `marker` (that is, if it was written by us). If it is a symbolic link, what it points to is
+            replaced.
         marker: name of the file that tells such a folder from any other, `config.json` say.
 
     Raises:
-        InputError: `path` is a file, or a folder of something else.
+        InputError: `path` is a file, a folder of something else, or one that cannot be replaced.
     """
-    path = Path(path)
     check_replaceable(path, marker)
-    path.parent.mkdir(parents=True, exist_ok=True)
-    part = Path(tempfile.mkdtemp(prefix=f".{path.name}.", suffix=".part", dir=path.parent))
-    old = part.with_suffix(".old")
-    try:
+    target = _real(path)
+    target.parent.mkdir(parents=True, exist_ok=True)
+    part = Path(tempfile.mkdtemp(prefix=f".{target.name}.", suffix=".part", dir=target.parent))
+    with _tidied(part, path):
         yield part
         for file in part.rglob("*"):
             if file.is_file():
                 _sync(file)
         part.chmod(0o777 & ~_umask())
-        if path.exists():
-            path.rename(old)
-        try:
-            part.rename(path)
-        except OSError:
-            if old.exists():
-                old.rename(path)
-            raise
-    finally:
-        shutil.rmtree(part, ignore_errors=True)
-        shutil.rmtree(old, ignore_errors=True)
+        _put(part, target)
 
 
-def check_replaceable(path: Path, marker: str) -> None:
+def check_replaceable(path: str | Path, marker: str) -> None:
     """Refuse to write a folder over something that is not an earlier one of its kind (see `atomic_folder`)."""
-    if not path.exists():
+    target = _real(path)
+    if not target.exists():
         return
-    if not path.is_dir():
+    if not target.is_dir():
         raise InputError(f"{path} is a file; name a folder to write to")
-    if any(path.iterdir()) and not (path / marker).exists():
+    if any(target.iterdir()) and not (target / marker).exists():
         raise InputError(f"{path} exists and has no {marker}, so it is not ours to replace; name another folder")
+    # The whole folder is replaced. That would leave the shell in a deleted one, and a mounted one cannot be.
+    if Path.cwd().is_relative_to(target) or target.is_mount():
+        where = "mounted" if target.is_mount() else "the current folder, or around it"
+        raise InputError(f"{path} is {where} and so cannot be replaced; name a folder inside it, {path}/new say")
 
 
 def file_digest(path: str | Path) -> str:
     """SHA-256 of a file's bytes, in hexadecimal."""
     with Path(path).open("rb") as file:
         return hashlib.file_digest(file, "sha256").hexdigest()
+
+
+@contextlib.contextmanager
+def _tidied(part: Path, path: str | Path) -> Iterator[None]:
+    """Remove `part` at the end, if it is still there; let errors about it name `path` instead."""
+    try:
+        yield
+    except OSError as error:
+        # A full disk is noticed while writing to an open file, and then no file is named.
+        named = error.errno in _NO_ROOM if error.filename is None else str(part) in str(error.filename)
+        if named:
+            error.filename = str(path)
+        raise
+    finally:
+        if part.is_dir():
+            shutil.rmtree(part, ignore_errors=True)
+        else:
+            part.unlink(missing_ok=True)
+
+
+def _put(part: Path, path: Path) -> None:
+    """Put the folder `part` in the place of `path`; what was there is then at `part`, or gone."""
+    if not path.exists():
+        part.rename(path)
+    elif not _exchange(part, path):
+        _replace_in_steps(part, path)
+
+
+def _exchange(one: Path, other: Path) -> bool:
+    """Swap two names in one step, so that both are there at any moment; False where the system cannot (not Linux)."""
+    try:
+        rename = ctypes.CDLL(None).renameat2
+    except (AttributeError, OSError, TypeError):
+        return False
+    names = os.fsencode(one), os.fsencode(other)
+    return bool(rename(_AT_FDCWD, names[0], _AT_FDCWD, names[1], _RENAME_EXCHANGE) == 0)
+
+
+def _replace_in_steps(part: Path, path: Path) -> None:
+    old = part.with_suffix(".old")
+    try:
+        path.rename(old)
+        part.rename(path)
+    finally:
+        if old.exists() and not path.exists():  # an error or Ctrl-C came between the two
+            old.rename(path)
+        shutil.rmtree(old, ignore_errors=True)
+
+
+def _real(path: str | Path) -> Path:
+    return Path(os.path.realpath(path))
 
 
 def _sync(path: Path) -> None:

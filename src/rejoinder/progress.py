@@ -1,4 +1,8 @@
-"""Progress of long work, on standard error: a bar with rate and time left, or plain lines where there is no terminal."""
+"""Progress of long work, on standard error: a bar with rate and time left.
+
+Where standard error is no terminal (a log file, say) there are plain lines instead, one every ten seconds and one at
+the end.
+"""
 
 from __future__ import annotations
 
@@ -41,12 +45,15 @@ def _bar(description: str, total: int | None, unit: str) -> Iterator[Advance]:
 
     class Rate(ProgressColumn):
         def render(self, task: Task) -> Text:
-            speed = task.finished_speed or task.speed
-            return Text("" if speed is None else f"{speed:,.0f} {unit}/s")
+            # rich knows the recent speed from the second step on; until then the whole time counts.
+            speed = task.finished_speed or task.speed or task.completed / max(task.elapsed or 0.0, 1e-9)
+            return Text(f"{speed:,.0f} {unit}/s" if task.completed else "")
 
     count = TextColumn("{task.completed:,.0f}" + ("" if total is None else f"/{total:,}"))
-    columns = (TextColumn("{task.description}"), BarColumn(), count, Rate(), TimeRemainingColumn(elapsed_when_finished=True))
-    with Progress(*columns, console=Console(stderr=True)) as progress:
+    left = TimeRemainingColumn(elapsed_when_finished=True)
+    columns = (TextColumn("{task.description}"), BarColumn(), count, Rate(), left)
+    # Standard output stays what it is: results go there, and rich would send them to standard error.
+    with Progress(*columns, console=Console(stderr=True), redirect_stdout=False) as progress:
         task = progress.add_task(description, total=total)
         yield lambda done: progress.advance(task, done)
 

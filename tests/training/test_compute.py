@@ -7,7 +7,7 @@ import torch
 
 from rejoinder.errors import InputError
 from rejoinder.training import compute
-from rejoinder.training.compute import choose_device, choose_precision, set_up
+from rejoinder.training.compute import choose_device, choose_precision, set_up, without_denormals
 from rejoinder.training.recipe import Compute
 
 
@@ -55,3 +55,13 @@ def test_bf16_keeps_float32_weights_and_casts_products() -> None:
 def test_threads_are_set() -> None:
     set_up(Compute(device="cpu", threads=1))
     assert torch.get_num_threads() == 1
+
+
+def test_denormal_numbers_are_zero_while_training_and_only_then() -> None:
+    tiny = torch.full((100_000,), 1e-39)
+    if not torch.set_flush_denormal(True):
+        pytest.skip("this processor cannot")
+    torch.set_flush_denormal(False)
+    with without_denormals():
+        assert (tiny * 0.5).abs().max() == 0
+    assert (tiny * 0.5).abs().max() > 0

@@ -214,7 +214,7 @@ def test_a_loss_that_is_no_number_stops_the_run_and_keeps_the_last_good_checkpoi
     cold = stage(name="cold", steps=7)
     with pytest.raises(
         RejoinderError, match=r"stage 'only': .* no longer finite .* at step \d+ \(learning rate 1e\+30\)"
-    ) as caught:  # noqa: E501
+    ) as caught:
         train(recipe(data, stage=[cold, hot]), tmp_path)
     assert "the checkpoint of step 7 is kept" in str(caught.value)
     loaded = load_checkpoint(RunFolder(tmp_path).checkpoint)

@@ -16,7 +16,7 @@ from tests.training.tiny import recipe, write_data
 
 
 def made(examples: Path, folder: Path, **sections: object) -> Prepared:
-    return prepare(recipe(examples, **sections), folder, Silent().track)
+    return prepare(recipe(examples, **sections), folder)
 
 
 def test_a_second_time_nothing_is_built(tmp_path: Path, data: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -107,3 +107,15 @@ def test_no_training_examples_are_refused(tmp_path: Path) -> None:
         write_examples([Example(("",), "")], tmp_path / "data" / f"{split}-0.parquet")
     with pytest.raises(InputError, match=r"no training examples|no text|empty"):
         made(tmp_path / "data", tmp_path / "tokens", vocabulary={"minimum_count": 1})
+
+
+def test_a_vocabulary_that_misses_its_size_is_noted(tmp_path: Path, data: Path) -> None:
+    notes: list[str] = []
+
+    class Noting(Silent):
+        def note(self, text: str) -> None:
+            notes.append(text)
+
+    prepare(recipe(data, vocabulary={"target_size": 50_000}), tmp_path, Noting())
+    assert len(notes) == 1
+    assert "50,000" in notes[0] or "50000" in notes[0]

@@ -1,1 +1,23 @@
 """The command: one file per verb, thin."""
+
+from __future__ import annotations
+
+import io
+import sys
+
+
+def main() -> None:
+    """Run the `rejoinder` command on the process's arguments and exit with its code (see `cli.shell`)."""
+    from rejoinder.cli.shell import guarded
+
+    guarded(_run)()
+
+
+def _run() -> None:
+    # Imported here so that even Ctrl-C during the imports ends in one line.
+    from rejoinder.cli.app import app
+
+    for stream in (sys.stdout, sys.stderr):
+        if isinstance(stream, io.TextIOWrapper):  # a terminal that cannot show a reply's letters shows their codes
+            stream.reconfigure(errors="backslashreplace")
+    app(prog_name="rejoinder")

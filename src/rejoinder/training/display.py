@@ -15,9 +15,6 @@ from rich.progress import BarColumn, Progress, TaskID, TextColumn
 Advance: TypeAlias = Callable[[int], object]
 """Called with the number of units done since the last call."""
 
-Track: TypeAlias = Callable[[str, int | None, str], AbstractContextManager[Advance]]
-"""A progress line: `with track("Tokenising", total, "examples") as advance: advance(n)`."""
-
 PLAIN_SECONDS = 15.0
 """Time from one plain line to the next where there is no terminal."""
 
@@ -64,7 +61,7 @@ class Display(Protocol):
         ...
 
     def track(self, description: str, total: int | None, unit: str) -> AbstractContextManager[Advance]:
-        """Show the progress of something before the training proper."""
+        """Show the progress of work before the training, as `progress.track` does."""
         ...
 
     def close(self) -> None:

@@ -20,7 +20,7 @@ from rejoinder.models import persistence
 from rejoinder.training.batches import EpochOrder, PairBatch, batches
 from rejoinder.training.budget import run_share, stage_budget
 from rejoinder.training.checkpoint import LoadedCheckpoint, load_checkpoint
-from rejoinder.training.compute import set_up
+from rejoinder.training.compute import set_up, without_denormals
 from rejoinder.training.display import Display, Silent, Standing
 from rejoinder.training.keeper import Keeper
 from rejoinder.training.losses import InBatchLoss
@@ -71,10 +71,10 @@ def train(
         keep_memory()
         fabric, precision = set_up(recipe.compute)
         _check_stages(recipe)
-        prepared = prepare(recipe, folder.tokens, display.track)
+        prepared = prepare(recipe, folder.tokens, display)
         with closing(display):
             trainer = _Trainer(recipe, folder, prepared, fabric, precision, display, clock)
-            with MetricsLog(folder, trainer.state.step) as metrics, _interrupts(display) as stop:
+            with MetricsLog(folder, trainer.state.step) as metrics, _interrupts(display) as stop, without_denormals():
                 trainer.run(metrics, stop)
             summary = _summary(recipe, folder, trainer.state, precision)
         save_summary(summary, folder.summary)

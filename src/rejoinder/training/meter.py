@@ -21,6 +21,7 @@ class Meter:
         self.state = state
         self._sums = torch.tensor([state.loss_sum, state.accuracy_sum], dtype=torch.float64, device=device)
         self._examples, self._tokens, self._seconds = 0, 0, 0.0
+        self._last_rates = 0.0, 0.0
         self.loss, self.accuracy = float("nan"), 0.0
 
     def add(self, batch: PairBatch, loss: Loss, seconds: float) -> None:
@@ -46,15 +47,15 @@ class Meter:
         self.state.loss_sum, self.state.accuracy_sum = self._sums.tolist()
 
     def rates(self) -> tuple[float, float]:
-        """Pairs and real tokens per second."""
+        """Pairs and real tokens per second since the last line; before anything is counted, those of the line."""
         if self._seconds <= 0:
-            return 0.0, 0.0
+            return self._last_rates
         return self._examples / self._seconds, self._tokens / self._seconds
 
     def take(self) -> dict[str, float]:
         """Means and rates since the last call; counts from 0 again."""
         self.loss, self.accuracy = (value / self.state.summed for value in self._sums.tolist())
-        examples, tokens = self.rates()
+        examples, tokens = self._last_rates = self.rates()
         self.state.summed = 0
         self._sums.zero_()
         self._examples, self._tokens, self._seconds = 0, 0, 0.0

@@ -4,18 +4,18 @@ from __future__ import annotations
 
 import dataclasses
 import hashlib
+import warnings
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
 
-from rejoinder.corpora.example import data_files
 from rejoinder.errors import InputError
 from rejoinder.files import file_digest
 from rejoinder.text.subwords import Subwords
 from rejoinder.text.vocabulary import build_subwords
-from rejoinder.training.display import Advance, Track
+from rejoinder.training.display import Advance, Display, Silent
 from rejoinder.training.recipe import Recipe
 from rejoinder.training.tokens import (
     Split,
@@ -44,13 +44,13 @@ class Prepared:
     digest: str
 
 
-def prepare(recipe: Recipe, folder: Path, track: Track) -> Prepared:
+def prepare(recipe: Recipe, folder: Path, display: Display | None = None) -> Prepared:
     """Open the vocabulary and the token stores, making those that are not there.
 
     Args:
         recipe: the run's.
         folder: where they are kept if the recipe names no other place.
-        track: shows progress.
+        display: shows progress; None shows nothing.
 
     Raises:
         InputError: the data is missing or has nothing to train on.
@@ -61,12 +61,16 @@ def prepare(recipe: Recipe, folder: Path, track: Track) -> Prepared:
     if not data.exists():
         raise InputError(f"{data}: no such file or folder; `rejoinder data` makes a folder of examples")
     folder = Path(recipe.data.cache) if recipe.data.cache else folder
-    digest = data_digest(data, ["train", "valid"] if recipe.validation.examples else ["train"])
-    tokenizer = _vocabulary(recipe, folder, digest, track)
-    train = _store(recipe, folder, digest, "train", tokenizer, track)
+    splits: list[Split] = ["train", "valid"] if recipe.validation.examples else ["train"]
+    for split in splits:
+        next(iter(read_texts(data, split)), None)  # what is missing is better said now than after a vocabulary
+    digest = data_digest(data, splits)
+    display = display or Silent()
+    tokenizer = _vocabulary(recipe, folder, digest, display)
+    train = _store(recipe, folder, digest, "train", tokenizer, display)
     if len(train) == 0:
         raise InputError(f"{data}: no training examples in it")
-    valid = _store(recipe, folder, digest, "valid", tokenizer, track) if recipe.validation.examples else None
+    valid = _store(recipe, folder, digest, "valid", tokenizer, display) if recipe.validation.examples else None
     return Prepared(tokenizer, train, valid, digest)
 
 
@@ -74,22 +78,27 @@ def data_digest(data: Path, splits: Sequence[Split]) -> str:
     """SHA-256 of a file, or of names and contents of the files of a folder's splits."""
     if data.is_file():
         return file_digest(data)
-    files = [file for split in splits for file in data_files(data, split)]
+    files = sorted(file for split in splits for file in data.glob(f"{split}-*.parquet"))
     whole = hashlib.sha256()
     for file in files:
         whole.update(f"{file.name} {file_digest(file)}\n".encode())
     return whole.hexdigest()
 
 
-def _vocabulary(recipe: Recipe, folder: Path, digest: str, track: Track) -> Subwords:
+def _vocabulary(recipe: Recipe, folder: Path, digest: str, display: Display) -> Subwords:
     path = folder / f"vocabulary-{content_key(digest, recipe.vocabulary, recipe.seed)}.json"
     if path.exists():
         return Subwords.load(path)
     settings = dataclasses.asdict(recipe.vocabulary)
     sample = settings.pop("sample")
     settings = {key: value for key, value in settings.items() if value is not None}
-    with track("Building the vocabulary", None, "utterances") as advance:
+    with (
+        display.track("Building the vocabulary", None, "utterances") as advance,
+        warnings.catch_warnings(record=True) as said,
+    ):
         tokenizer = build_subwords(_utterances(Path(recipe.data.train), sample, recipe.seed, advance), **settings)
+    for warning in said:
+        display.note(str(warning.message))
     tokenizer.save(path)
     return tokenizer
 
@@ -108,10 +117,12 @@ def _utterances(data: Path, sample: int, seed: int, advance: Advance) -> Iterato
             advance(len(texts))
 
 
-def _store(recipe: Recipe, folder: Path, digest: str, split: Split, tokenizer: Subwords, track: Track) -> TokenStore:
+def _store(
+    recipe: Recipe, folder: Path, digest: str, split: Split, tokenizer: Subwords, display: Display
+) -> TokenStore:
     length = recipe.text.max_length
     path = folder / f"{split}-{content_key(digest, tokenizer.fingerprint, length)}"
     if path.exists():
         return open_store(path)
-    with track(f"Tokenising ({split})", None, "examples") as advance:
+    with display.track(f"Tokenising ({split})", None, "examples") as advance:
         return build_store(path, recipe.data.train, split, tokenizer, length, advance)

@@ -1,0 +1,60 @@
+"""The Typer application: the list of verbs. `main` in the package's `__init__` runs it.
+
+Each verb is a function of its own name in a file of its own name, with typer-annotated parameters. What is heavy
+(torch, pyarrow) it imports inside, so that `rejoinder --help` answers at once.
+"""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import typer
+
+import rejoinder
+from rejoinder.cli.chat import chat
+from rejoinder.cli.data import data
+from rejoinder.cli.evaluate import evaluate
+from rejoinder.cli.index import index
+from rejoinder.cli.models import models
+from rejoinder.cli.reply import reply
+from rejoinder.cli.shell import guarded
+from rejoinder.cli.train import train
+
+VERBS = (
+    data,
+    train,
+    evaluate,
+    index,
+    reply,
+    chat,
+    models,
+)
+
+app = typer.Typer(
+    name="rejoinder",
+    no_args_is_help=True,
+    add_completion=False,
+    pretty_exceptions_enable=False,
+    rich_markup_mode=None,
+    epilog="Example: rejoinder data chitchat -o conversations, then rejoinder VERB --help. "
+    "Exit codes: 0 success, 2 bad input, 130 interrupted, 1 anything else. REJOINDER_DEBUG=1 shows tracebacks.",
+)
+
+
+def _print_version(wanted: bool) -> None:
+    if wanted:
+        typer.echo(f"rejoinder {rejoinder.__version__}")
+        raise typer.Exit
+
+
+@app.callback()
+def rejoinder_command(
+    version: Annotated[
+        bool, typer.Option("--version", callback=_print_version, is_eager=True, help="Print the version and exit.")
+    ] = False,
+) -> None:
+    """Conversational response selection: train, evaluate, index and serve models that pick the best reply."""
+
+
+for _verb in VERBS:
+    app.command()(guarded(_verb))

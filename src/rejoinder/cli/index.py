@@ -1,0 +1,187 @@
+"""`rejoinder index`: encode replies; add to an index, delete from it."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any, TypeVar
+
+import typer
+
+from rejoinder.cli.shell import emit
+from rejoinder.errors import InputError
+
+if TYPE_CHECKING:
+    from rejoinder.corpora.example import Split
+    from rejoinder.retrieval.candidates import Candidate
+    from rejoinder.retrieval.codes import Dtype
+    from rejoinder.retrieval.index import Index
+
+Name = TypeVar("Name", bound=str)
+
+
+def index(
+    output: Annotated[Path, typer.Option("-o", "--output", metavar="INDEX", help="The index's folder.")],
+    model: Annotated[str | None, typer.Argument(help="A model folder; not with --delete.")] = None,
+    replies: Annotated[
+        Path | None,
+        typer.Argument(help="Text (one reply a line), .jsonl, .csv, or a folder or .parquet of examples."),
+    ] = None,
+    dtype: Annotated[
+        str | None,
+        typer.Option(
+            metavar="float32|float16|int8",
+            help="What a search scans: float16 takes half the memory, int8 a quarter; the answers are the same. "
+            "float32 if not given.",
+        ),
+    ] = None,
+    split: Annotated[str | None, typer.Option(metavar="train|valid|test", help="Of examples, only this part.")] = None,
+    limit: Annotated[int | None, typer.Option(min=1, metavar="N", help="Only the first N replies.")] = None,
+    deduplicate: Annotated[bool, typer.Option("--deduplicate", help="Only the first of equal texts.")] = False,
+    append: Annotated[bool, typer.Option("--append", help="Add to an index that exists.")] = False,
+    overwrite: Annotated[bool, typer.Option("--overwrite", help="Replace an index that exists.")] = False,
+    delete: Annotated[
+        list[int] | None, typer.Option(metavar="POSITION", help="Delete the reply at this position; repeatable.")
+    ] = None,
+    delete_id: Annotated[
+        list[str] | None, typer.Option(metavar="ID", help="Delete the replies whose field id is this; repeatable.")
+    ] = None,
+    as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object.")] = False,
+) -> None:
+    """Encode replies to answer with. A reply keeps its position, counted from 0, and its line's other fields.
+
+    Example: rejoinder index runs/small/model replies.txt -o replies.index, and later
+    rejoinder index runs/small/model more.txt -o replies.index --append, or
+    rejoinder index -o replies.index --delete 17
+    """
+    if delete or delete_id:
+        if model or append or overwrite:
+            raise InputError("--delete takes only -o INDEX; add or overwrite in a call of its own")
+        result = _delete(output, delete or [], delete_id or [])
+    elif model is None or replies is None:
+        raise InputError("name a MODEL and its REPLIES, as in: rejoinder index runs/small/model replies.txt -o INDEX")
+    elif append and overwrite:
+        raise InputError("--append adds to the index, --overwrite replaces it; give one of them")
+    else:
+        source = _source(replies, split, limit, deduplicate)
+        form = _dtype(dtype)
+        result = _append(model, source, output, form) if append else _build(model, source, output, form, overwrite)
+    emit(result, as_json, _text)
+
+
+class _Source:
+    """Replies that are read twice: to check and count them before hours of encoding, and to encode them."""
+
+    def __init__(self, path: Path, split: Split | None, limit: int | None, deduplicate: bool) -> None:
+        self.path = path
+        self.split = split
+        self.limit = limit
+        self.deduplicate = deduplicate
+
+    def read(self, known: Sequence[str] = ()) -> Iterator[Candidate]:
+        """The replies, without the texts that are known already if equal texts are not wanted."""
+        from rejoinder.retrieval.candidates import distinct
+        from rejoinder.retrieval.reading import read_candidates
+
+        found = read_candidates(self.path, self.split)
+        return itertools.islice(distinct(found, known) if self.deduplicate else found, self.limit)
+
+    def count(self, known: Sequence[str] = ()) -> int:
+        """How many `read` gives."""
+        from rejoinder.progress import track
+
+        total = 0
+        with track(f"Reading {self.path}", unit="replies") as advance:
+            for total, _ in enumerate(self.read(known), 1):  # noqa: B007 (the last one is the count)
+                advance(1)
+        if not total and not known:
+            raise InputError(f"{self.path} holds no replies; each line of it should be one")
+        return total
+
+
+def _build(model: str, source: _Source, output: Path, dtype: Dtype | None, overwrite: bool) -> dict[str, Any]:
+    import rejoinder
+    from rejoinder.progress import track
+    from rejoinder.retrieval.index import Index, check_target
+
+    check_target(output, overwrite=overwrite)
+    encoder = rejoinder.load(model)
+    total = source.count()
+    with track("Encoding", total=total, unit="replies") as advance:
+        built = Index.build(
+            encoder, source.read(), output, dtype=dtype or "float32", overwrite=overwrite, progress=advance
+        )
+    return _describe(built, added=total)
+
+
+def _append(model: str, source: _Source, output: Path, dtype: Dtype | None) -> dict[str, Any]:
+    from rejoinder.cli.answers import open_index
+    from rejoinder.progress import track
+
+    found = open_index(output, model)
+    if dtype not in (None, found.manifest.dtype):
+        raise InputError(f"{output} holds {found.manifest.dtype}, not {dtype}; leave --dtype out, or build it again")
+    known = [candidate.text for _, candidate in found] if source.deduplicate else []
+    total = source.count(known)
+    with track("Encoding", total=total, unit="replies") as advance:
+        added = found.add(source.read(known), progress=advance)
+    return _describe(found, added=len(added))
+
+
+def _delete(output: Path, positions: list[int], ids: list[str]) -> dict[str, Any]:
+    from rejoinder.retrieval.index import Index
+
+    found = Index.open(output)
+    by_id: dict[str, list[int]] = {name: [] for name in ids}
+    for position, candidate in found if ids else ():
+        by_id.get(str(candidate.payload.get("id")), []).append(position)
+    if missing := [name for name in ids if not by_id[name]]:
+        raise InputError(f"{output} has no reply whose field id is {missing[0]!r}")
+    deleted = found.delete({*positions, *itertools.chain(*by_id.values())})
+    return _describe(found, deleted=deleted)
+
+
+def _describe(found: Index, *, added: int = 0, deleted: int = 0) -> dict[str, Any]:
+    return {
+        "index": str(found.folder),
+        "replies": len(found),
+        "added": added,
+        "deleted": deleted,
+        "size": found.manifest.size,
+        "dtype": found.manifest.dtype,
+        "bytes": sum(path.stat().st_size for path in found.folder.rglob("*") if path.is_file()),
+        "model": found.manifest.model.name,
+        "fingerprint": found.fingerprint,
+    }
+
+
+def _text(result: Mapping[str, Any]) -> str:
+    added = f"{result['added']:,} added, " if 0 < result["added"] != result["replies"] else ""
+    deleted = f"{result['deleted']:,} deleted, " if result["deleted"] else ""
+    return (
+        f"{result['index']}: {added}{deleted}{result['replies']:,} replies, "
+        f"vectors of {result['size']} as {result['dtype']}, {result['bytes'] / 1e6:.1f} MB\n"
+        f'Try: rejoinder reply {result["index"]} "How are you?"'
+    )
+
+
+def _source(path: Path, split: str | None, limit: int | None, deduplicate: bool) -> _Source:
+    from rejoinder.corpora.example import SPLITS
+
+    return _Source(path, _one_of("--split", split, SPLITS), limit, deduplicate)
+
+
+def _dtype(name: str | None) -> Dtype | None:
+    from rejoinder.retrieval.codes import DTYPES
+
+    return _one_of("--dtype", name, DTYPES)
+
+
+def _one_of(option: str, given: str | None, allowed: Sequence[Name]) -> Name | None:
+    if given is None:
+        return None
+    for name in allowed:
+        if name == given:
+            return name
+    raise InputError(f"{option} must be {', '.join(allowed[:-1])} or {allowed[-1]}, not {given!r}")

@@ -1,0 +1,134 @@
+"""The border between a verb and the shell: exit codes, one-line errors, one JSON object.
+
+| code | when |
+|---|---|
+| 0 | success |
+| 2 | bad input (`InputError`), or options that typer refuses |
+| 130 | interrupted (Ctrl-C) |
+| 1 | anything else: a full disk, a file that may not be read, no memory, a bug |
+
+A verb raises; it never exits itself. `REJOINDER_DEBUG=1` shows the traceback above the line.
+"""
+
+from __future__ import annotations
+
+import errno
+import functools
+import json
+import os
+import sys
+import traceback
+from collections.abc import Callable, Iterator, Mapping
+from typing import Any, ParamSpec, TypeVar
+
+from rejoinder.errors import InputError
+
+P = ParamSpec("P")
+R = TypeVar("R")
+
+_FULL = (errno.ENOSPC, errno.EDQUOT)
+
+
+def guarded(verb: Callable[P, R]) -> Callable[P, R]:
+    """Wrap a verb: an exception becomes one line on standard error and the exit code of the table above."""
+
+    @functools.wraps(verb)
+    def run(*args: P.args, **kwargs: P.kwargs) -> R:
+        try:
+            result = verb(*args, **kwargs)
+            sys.stdout.flush()
+        except (KeyboardInterrupt, Exception) as error:
+            if _is_exit(error):  # typer's own way to end: it prints and chooses the code
+                raise
+            code, line = explain(error)
+            if os.environ.get("REJOINDER_DEBUG", "0") not in ("", "0"):
+                traceback.print_exception(error)
+            if line:
+                print(f"rejoinder: {line}", file=sys.stderr)
+            _abandon_broken_stdout()
+            raise SystemExit(code) from None
+        return result
+
+    return run
+
+
+def explain(error: BaseException) -> tuple[int, str]:
+    """The exit code for an exception and the line to print; an empty line prints nothing."""
+    line = " ".join(str(error).split())
+    if isinstance(error, InputError):
+        return 2, f"error: {line}"
+    if isinstance(error, UnicodeEncodeError) and error.reason == "surrogates not allowed":
+        # Bytes of an argument that are no UTF-8 come in as lone surrogates.
+        return 2, f"error: {error.object[:60]!a} is not UTF-8 text; check the encoding of what was given"
+    if isinstance(error, KeyboardInterrupt):
+        return 130, "interrupted; nothing that was finished is lost, and no half-written output is left"
+    if isinstance(error, BrokenPipeError):
+        return 1, ""
+    return 1, f"error: {_failure(error, line)}"
+
+
+def _failure(error: BaseException, line: str) -> str:
+    """What went wrong that is not the user's fault, and what to do."""
+    for each in _chain(error):
+        if _says_disk_full(each):
+            return f"no space left to write{_file_of(each, ' ')}; free some or write elsewhere. Older output is untouched"
+    if isinstance(error, MemoryError):
+        return f"not enough memory{': ' + line if line else ''}; give less at once, or use a larger machine"
+    if isinstance(error, OSError):
+        return f"{error.strerror or line or type(error).__name__}{_file_of(error, ': ')}; check the path and its permissions"
+    return f"{type(error).__name__}: {line} (REJOINDER_DEBUG=1 shows where; if it looks like a bug, please report it)"
+
+
+def emit(result: Mapping[str, Any], as_json: bool, human: Callable[[Mapping[str, Any]], str]) -> None:
+    """Print a verb's result on standard output: one JSON object, or the text that `human` makes of it.
+
+    Args:
+        result: what the verb found, of JSON types; numpy values, paths and tuples are converted.
+        as_json: whether `--json` was given.
+        human: makes the text for people; called only without `--json`.
+    """
+    if as_json:
+        ascii_only = (getattr(sys.stdout, "encoding", None) or "ascii").lower().replace("-", "") != "utf8"
+        text = json.dumps(result, ensure_ascii=ascii_only, default=_plain)
+    else:
+        text = human(result)
+    print(text, flush=True)
+
+
+def _plain(value: Any) -> Any:
+    if hasattr(value, "tolist"):
+        return value.tolist()
+    if isinstance(value, os.PathLike):
+        return os.fspath(value)
+    raise TypeError(f"a {type(value).__name__} has no form in JSON")
+
+
+def _is_exit(error: BaseException) -> bool:
+    import typer
+
+    # `Exit` and usage errors carry their code; they have no common base that all versions of typer export.
+    return isinstance(error, typer.Abort) or hasattr(error, "exit_code")
+
+
+def _chain(error: BaseException | None) -> Iterator[BaseException]:
+    while error is not None:
+        yield error
+        error = error.__cause__ or error.__context__
+
+
+def _says_disk_full(error: BaseException) -> bool:
+    # Some libraries (safetensors, torch) wrap the system's error in one of their own and keep only its text.
+    return (isinstance(error, OSError) and error.errno in _FULL) or os.strerror(errno.ENOSPC) in str(error)
+
+
+def _file_of(error: BaseException, before: str) -> str:
+    name = getattr(error, "filename", None)
+    return f"{before}{name}" if isinstance(name, str) else ""
+
+
+def _abandon_broken_stdout() -> None:
+    """Let the interpreter end quietly when standard output cannot take what is still buffered for it."""
+    try:
+        sys.stdout.flush()
+    except OSError:
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())

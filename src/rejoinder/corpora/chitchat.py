@@ -1,0 +1,34 @@
+"""The BYU chit-chat conversations: 4,017 conversations of students, from the PyPI package `chitchat-dataset` (MIT).
+
+A message there is a list of utterances, which are joined with a space; the package also holds 3,151 conversations of
+one message, which give no example. The thread of a conversation is the hash of its text (`splits.content_thread`:
+white space collapsed, blank messages left out, joined with newlines, MD5 in hexadecimal), so that another corpus
+which carries the same conversations can hold out the same ones. https://github.com/BYU-PCCL/chitchat-dataset
+"""
+
+from __future__ import annotations
+
+from collections.abc import Generator
+
+from rejoinder.corpora.dialogues import Threads
+from rejoinder.corpora.example import Example
+from rejoinder.corpora.lines import Reading
+from rejoinder.corpora.records import record_examples
+from rejoinder.errors import MissingExtraError
+
+
+def read_chitchat(reading: Reading | None = None) -> Generator[Example]:
+    """Read the examples of all conversations.
+
+    Raises:
+        MissingExtraError: the package is not installed.
+    """
+    try:
+        import chitchat_dataset
+    except ImportError:
+        raise MissingExtraError("the corpus chitchat", "demo") from None
+    reading, threads = reading or Reading(), Threads()
+    for name, conversation in chitchat_dataset.Dataset().items():
+        turns = [" ".join(utterance["text"] for utterance in message) for message in conversation["messages"]]
+        reading.lines += 1
+        yield from record_examples({"turns": turns}, name, "chitchat", reading, threads)

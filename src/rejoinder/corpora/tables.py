@@ -1,0 +1,213 @@
+"""Examples as Parquet: the schema, a writer that streams, readers that check what they are given."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Iterable, Iterator, Sequence
+from pathlib import Path
+from types import TracebackType
+from typing import Self
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from rejoinder.corpora.example import Example
+from rejoinder.errors import InputError
+
+BASE_SCHEMA = pa.schema(
+    [
+        ("id", pa.string()),
+        ("thread", pa.string()),
+        ("source", pa.string()),
+        ("context", pa.list_(pa.string())),
+        ("response", pa.string()),
+    ]
+)
+CANDIDATE_SCHEMA = pa.schema([*BASE_SCHEMA, ("candidates", pa.list_(pa.string())), ("label", pa.int32())])
+"""Schema of data that gives candidates."""
+
+GROUP_ROWS = 16_384
+"""Most rows in a row group."""
+GROUP_CHARACTERS = 1 << 25
+"""A row group is closed when its texts reach this many characters, so that long messages do not fill the memory."""
+BATCH_ROWS = 4_096
+"""Rows handed out at once."""
+
+_OPTIONAL = ("id", "thread", "source", "candidates", "label")
+
+
+class ExampleWriter:
+    """Writes examples to a Parquet file as they come. A context manager; the file is complete when it ends."""
+
+    def __init__(self, path: str | Path) -> None:
+        self.count = 0
+        self._path = Path(path)
+        self._rows: list[Example] = []
+        self._characters = 0
+        self._schema: pa.Schema | None = None
+        self._writer: pq.ParquetWriter | None = None
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        try:
+            if kind is None:
+                self._flush()
+        finally:
+            if self._writer is not None:
+                self._writer.close()
+
+    def add(self, example: Example) -> None:
+        """Write an example, now or a little later.
+
+        Raises:
+            InputError: it has candidates and the ones before have none, or the other way round; or a text holds
+                half of a surrogate pair, which no file can hold.
+        """
+        schema = CANDIDATE_SCHEMA if example.candidates else BASE_SCHEMA
+        if self._schema is None:
+            self._schema = schema
+        elif schema is not self._schema:
+            state = ("candidates", "none") if example.candidates else ("no candidates", "some")
+            raise InputError(
+                f"example {example.id or self.count} has {state[0]} and the ones before it have {state[1]}; "
+                "make one data set of those with candidates and one of those without"
+            )
+        self._rows.append(example)
+        self.count += 1
+        self._characters += len(example.response) + sum(map(len, (*example.context, *example.candidates)))
+        if len(self._rows) == GROUP_ROWS or self._characters >= GROUP_CHARACTERS:
+            self._flush()
+
+    def _flush(self) -> None:
+        schema = self._schema or BASE_SCHEMA
+        if self._writer is None:
+            self._writer = pq.ParquetWriter(self._path, schema, compression="zstd")
+        if self._rows:
+            self._writer.write_table(pa.Table.from_batches([_batch(self._rows, schema)]))
+        self._rows, self._characters = [], 0
+
+
+def examples_of_table(path: Path) -> Iterator[Example]:
+    """Read the examples of a Parquet file.
+
+    Raises:
+        InputError: the file is damaged or no Parquet, or lacks a column, or a row lacks its context or response.
+    """
+    columns = [*BASE_SCHEMA.names]
+    if "candidates" in _schema(path).names:
+        columns = [*CANDIDATE_SCHEMA.names]
+    for batch in batches_of_table(path, columns):
+        for values in zip(*(column.to_pylist() for column in batch.columns), strict=True):
+            row = dict(zip(columns, values, strict=True))
+            row["context"] = tuple(row["context"])
+            row["candidates"] = tuple(row.get("candidates") or ())
+            yield Example(**row)
+
+
+def batches_of_table(path: Path, columns: Sequence[str]) -> Iterator[pa.RecordBatch]:
+    """Read columns of a Parquet file of examples; `id`, `thread` and `source` that are not there are empty.
+
+    Raises:
+        InputError: as `examples_of_table`.
+    """
+    schema = _schema(path)
+    fields = [_field(name, schema, path) for name in columns]
+    there = [field.name for field in fields if field.name in schema.names]
+    row = 0
+    try:
+        with pq.ParquetFile(path) as file:
+            for batch in file.iter_batches(BATCH_ROWS, columns=there, use_threads=False):
+                yield _checked(batch, fields, path, row)
+                row += batch.num_rows
+    except (pa.ArrowException, UnicodeDecodeError) as error:
+        raise InputError(f"{path} is damaged near row {row} ({_short(error)}); build or copy it again") from None
+
+
+def batches_of_examples(examples: Iterable[Example], columns: Sequence[str]) -> Iterator[pa.RecordBatch]:
+    """Columns of examples that do not come from Parquet.
+
+    Raises:
+        InputError: no such column.
+    """
+    unknown = [name for name in columns if name not in CANDIDATE_SCHEMA.names]
+    if unknown:
+        raise InputError(f"examples have no column {unknown[0]}; there are {', '.join(CANDIDATE_SCHEMA.names)}")
+    schema = pa.schema([CANDIDATE_SCHEMA.field(name) for name in columns])
+    rows = iter(examples)
+    while block := list(itertools.islice(rows, BATCH_ROWS)):
+        yield _batch(block, schema)
+
+
+def _batch(rows: Sequence[Example], schema: pa.Schema) -> pa.RecordBatch:
+    try:
+        arrays = [pa.array([getattr(row, field.name) for row in rows], field.type) for field in schema]
+    except UnicodeEncodeError:
+        raise InputError("a text holds half of a surrogate pair (\\ud800 to \\udfff), which is no character") from None
+    return pa.RecordBatch.from_arrays(arrays, schema=schema)
+
+
+def _schema(path: Path) -> pa.Schema:
+    if path.stat().st_size == 0:
+        raise InputError(f"{path} is empty; build or copy it again")
+    try:
+        return pq.read_schema(path)
+    except pa.ArrowException as error:
+        raise InputError(f"{path} is damaged or no Parquet ({_short(error)}); build or copy it again") from None
+
+
+def _field(name: str, schema: pa.Schema, path: Path) -> pa.Field:
+    """The column as it is to be given; an error if the file has it not, or of another type."""
+    if name not in CANDIDATE_SCHEMA.names:
+        raise InputError(f"examples have no column {name}; there are {', '.join(CANDIDATE_SCHEMA.names)}")
+    if name not in schema.names and name not in _OPTIONAL:
+        raise InputError(f"{path} has no column {name}; it has {', '.join(schema.names) or 'none'}")
+    field = CANDIDATE_SCHEMA.field(name)
+    if name in schema.names and not _is_kind(schema.field(name).type, field.type):
+        raise InputError(f"{path}: column {name} is {schema.field(name).type}; {field.type} is read")
+    return field
+
+
+def _is_kind(given: pa.DataType, wanted: pa.DataType) -> bool:
+    """Whether a column's type can be cast to ours without a change of what it says."""
+    if pa.types.is_list(wanted):
+        lists = pa.types.is_list(given) or pa.types.is_large_list(given)
+        return lists and _is_kind(given.value_type, wanted.value_type)
+    if pa.types.is_integer(wanted):
+        return bool(pa.types.is_integer(given))
+    if pa.types.is_dictionary(given):
+        return _is_kind(given.value_type, wanted)
+    return bool(pa.types.is_string(given) or pa.types.is_large_string(given))
+
+
+def _checked(batch: pa.RecordBatch, fields: Sequence[pa.Field], path: Path, row: int) -> pa.RecordBatch:
+    """The batch with our types, all columns, and no null where a text must be."""
+    batch.validate(full=True)
+    arrays = []
+    for field in fields:
+        if field.name not in batch.schema.names:
+            empty = "" if field.type == pa.string() else None
+            arrays.append(pa.array([empty] * batch.num_rows, field.type))
+            continue
+        array = batch.column(field.name)
+        array = array if array.type == field.type else array.cast(field.type)
+        if field.name in ("id", "thread", "source"):
+            array = array.fill_null("")
+        if field.name in ("context", "response"):
+            _refuse_nulls(array, field.name, path, row)
+        arrays.append(array)
+    return pa.RecordBatch.from_arrays(arrays, schema=pa.schema(fields))
+
+
+def _refuse_nulls(array: pa.Array, name: str, path: Path, row: int) -> None:
+    if array.null_count:
+        raise InputError(f"{path}: row {row + array.is_null().to_pylist().index(True)} has no {name}")
+    if name == "context" and array.flatten().null_count:
+        raise InputError(f"{path}: a message of a context after row {row} is null; messages are texts")
+
+
+def _short(error: Exception) -> str:
+    return " ".join(str(error).split())[:120]

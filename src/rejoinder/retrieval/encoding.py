@@ -1,0 +1,97 @@
+"""From replies to a segment: what an index asks of a model, and how replies are encoded and written."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Iterable, Iterator, Sequence
+from pathlib import Path
+from typing import Protocol
+
+from rejoinder.errors import InputError
+from rejoinder.progress import Advance
+from rejoinder.ranker import Context, FloatArray
+from rejoinder.retrieval.candidates import Candidate
+from rejoinder.retrieval.codes import Dtype, check_unit_rows
+from rejoinder.retrieval.manifest import ModelRecord, SegmentRecord
+from rejoinder.retrieval.segments import SegmentWriter, to_line
+
+
+class ResponseEncoder(Protocol):
+    """What an index needs of a model (`models.encoder.Encoder` has it)."""
+
+    @property
+    def fingerprint(self) -> str:
+        """Digest of weights, configuration and vocabulary."""
+        ...
+
+    @property
+    def name(self) -> str:
+        """Where the model was loaded from."""
+        ...
+
+    def encode_contexts(self, contexts: Sequence[Context]) -> FloatArray:
+        """Encode conversations: (n, d), rows of unit length."""
+        ...
+
+    def encode_responses(self, responses: Sequence[str]) -> FloatArray:
+        """Encode responses: (n, d), rows of unit length."""
+        ...
+
+
+def check_model(index: Path, record: ModelRecord, encoder: ResponseEncoder) -> None:
+    """Refuse to search an index with another model than its own.
+
+    Raises:
+        InputError: the fingerprints differ; names both.
+    """
+    if record.fingerprint != encoder.fingerprint:
+        raise InputError(
+            f"{index} was built with the model {record.name or '(unnamed)'} of fingerprint {record.fingerprint[:12]}, "
+            f"but {encoder.name or 'the given model'} has {encoder.fingerprint[:12]}; use that model (--model), "
+            "or index the replies again with this one"
+        )
+
+
+def batches(replies: Iterable[str | Candidate], size: int) -> Iterator[list[Candidate]]:
+    """Replies in lists of `size`, plain texts made candidates."""
+    candidates = (Candidate(reply) if isinstance(reply, str) else reply for reply in replies)
+    while batch := list(itertools.islice(candidates, size)):
+        yield batch
+
+
+def write_segment(
+    folder: Path,
+    name: str,
+    replies: Iterable[Sequence[Candidate]],
+    encoder: ResponseEncoder,
+    *,
+    first: int,
+    dtype: Dtype,
+    progress: Advance | None,
+) -> tuple[SegmentRecord, int]:
+    """Encode batches of replies and write them to a folder.
+
+    Args:
+        folder: where to write.
+        name: what the folder will be called in the end.
+        replies: batches.
+        encoder: the model.
+        first: position of the first reply.
+        dtype: form of the rows in the scan.
+        progress: called with the number of replies just encoded.
+
+    Returns:
+        The segment's record and the size d of its vectors.
+
+    Raises:
+        InputError: a payload is no JSON, or the model's vectors are not unit vectors.
+    """
+    with SegmentWriter(folder, first, dtype) as writer:
+        for batch in replies:
+            lines = [to_line(candidate, first + writer.count + i) for i, candidate in enumerate(batch)]
+            encoded = encoder.encode_responses([candidate.text for candidate in batch])
+            vectors = check_unit_rows(encoded, "reply", first + writer.count)
+            writer.write(lines, vectors)
+            if progress is not None:
+                progress(len(batch))
+        return writer.finish(name), writer.size

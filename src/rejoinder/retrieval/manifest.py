@@ -1,0 +1,196 @@
+"""The manifest of an index: which model, which files, which replies are gone.
+
+It is replaced as a whole, so that every change of an index happens at one instant.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import hashlib
+import json
+import os
+import sys
+from collections.abc import Iterator
+from dataclasses import asdict, dataclass, replace
+from pathlib import Path
+from typing import Any, get_args
+
+import numpy as np
+import numpy.typing as npt
+
+from rejoinder.errors import InputError
+from rejoinder.files import atomic_file
+from rejoinder.retrieval.codes import Dtype
+
+MANIFEST = "manifest.json"
+FORMAT = 1
+
+
+@dataclass(frozen=True, slots=True)
+class ModelRecord:
+    """The model whose vectors an index holds.
+
+    Attributes:
+        fingerprint: of its weights, configuration and vocabulary: this decides.
+        name: as it was given when the index was built.
+        path: where its folder was then, absolute; empty if it was no folder.
+        relative: the same as seen from the index, so that both can move together.
+    """
+
+    fingerprint: str
+    name: str = ""
+    path: str = ""
+    relative: str = ""
+
+    @classmethod
+    def of(cls, fingerprint: str, name: str, index: Path) -> ModelRecord:
+        """Record a model for the index that will stand at `index`."""
+        if not name or not Path(name).is_dir():
+            return cls(fingerprint, name)
+        path = Path(name).resolve()
+        try:
+            relative = os.path.relpath(path, index.resolve())
+        except ValueError:  # another drive
+            relative = ""
+        return cls(fingerprint, name, str(path), relative)
+
+    def locate(self, index: Path) -> str:
+        """Where the model can be opened now.
+
+        Raises:
+            InputError: its folder is gone.
+        """
+        for place in ([index / self.relative] if self.relative else []) + ([Path(self.path)] if self.path else []):
+            if place.is_dir():
+                return str(place)
+        if self.name and not self.path:
+            return self.name
+        known = f"its model was {self.path}, which is gone" if self.path else "it does not say where its model is"
+        raise InputError(f"{index}: {known}; say where it is now with --model FOLDER")
+
+
+@dataclass(frozen=True, slots=True)
+class SegmentRecord:
+    """A part of an index that was written at once; never changed afterwards.
+
+    Attributes:
+        name: of its folder.
+        first: position of its first reply.
+        count: number of its replies.
+        files: size in bytes and SHA-256 of each of its files.
+    """
+
+    name: str
+    first: int
+    count: int
+    files: dict[str, tuple[int, str]]
+
+
+@dataclass(frozen=True, slots=True)
+class Manifest:
+    """What an index is made of.
+
+    Attributes:
+        model: the model of its vectors.
+        dtype: the form of the rows that the scan reads.
+        size: the size d of the vectors; 0 while there are none.
+        segments: by ascending first position, without gaps.
+        deleted: runs [start, end) of positions that are gone, ascending.
+    """
+
+    model: ModelRecord
+    dtype: Dtype
+    size: int = 0
+    segments: tuple[SegmentRecord, ...] = ()
+    deleted: tuple[tuple[int, int], ...] = ()
+
+    @property
+    def end(self) -> int:
+        """The position of the next reply."""
+        return self.segments[-1].first + self.segments[-1].count if self.segments else 0
+
+    @property
+    def fingerprint(self) -> str:
+        """SHA-256 of everything that decides an answer: model, form, and the digests of vectors and replies."""
+        content = asdict(self) | {"model": self.model.fingerprint}
+        return hashlib.sha256(json.dumps(content, sort_keys=True).encode()).hexdigest()
+
+    def positions_deleted(self) -> npt.NDArray[np.int64]:
+        """The positions that are gone, ascending."""
+        return np.concatenate([np.zeros(0, np.int64), *(np.arange(start, end) for start, end in self.deleted)])
+
+    def without(self, positions: npt.NDArray[np.int64]) -> Manifest:
+        """The manifest after more positions are gone."""
+        gone = np.union1d(self.positions_deleted(), positions)
+        runs = np.split(gone, np.flatnonzero(np.diff(gone) != 1) + 1) if len(gone) else []
+        return replace(self, deleted=tuple((int(run[0]), int(run[-1]) + 1) for run in runs))
+
+    def write(self, folder: Path) -> None:
+        """Put the manifest in the place of the one in `folder`, at one instant."""
+        content = {"kind": "rejoinder index", "format": FORMAT, **asdict(self), "fingerprint": self.fingerprint}
+        with atomic_file(folder / MANIFEST) as part:
+            part.write_text(json.dumps(content, indent=1, ensure_ascii=False) + "\n", encoding="utf-8")
+
+
+def read_manifest(folder: str | Path) -> Manifest:
+    """Read the manifest of an index.
+
+    Raises:
+        InputError: there is no index, it was written by a later version, or its manifest was damaged or altered.
+    """
+    folder = Path(folder)
+    path = folder / MANIFEST
+    if not folder.exists():
+        raise InputError(f"no index {folder}; `rejoinder index MODEL REPLIES -o {folder}` builds one")
+    if not path.is_file():
+        raise InputError(f"{folder} has no {MANIFEST}, so it is no index; `rejoinder index` builds one")
+    try:
+        content = json.loads(path.read_text(encoding="utf-8"))
+        if content.get("kind") == "rejoinder index" and content.get("format") != FORMAT:
+            raise InputError(f"{path} has format {content['format']}; this version reads {FORMAT}: update rejoinder")
+        manifest = _from_json(content)
+    except (AttributeError, KeyError, TypeError, ValueError) as error:
+        reason = f"{type(error).__name__}: {error}"
+        raise InputError(f"{path} is damaged ({reason}); build the index again or copy it again") from None
+    if content.get("fingerprint") != manifest.fingerprint:
+        raise InputError(f"{path} was altered by hand or damaged; build the index again or copy it again")
+    return manifest
+
+
+def _from_json(content: dict[str, Any]) -> Manifest:
+    if content["dtype"] not in get_args(Dtype):
+        raise ValueError(f"dtype {content['dtype']!r}")
+    segments = [
+        SegmentRecord(
+            name=str(segment["name"]),
+            first=int(segment["first"]),
+            count=int(segment["count"]),
+            files={name: (int(size), str(digest)) for name, (size, digest) in segment["files"].items()},
+        )
+        for segment in content["segments"]
+    ]
+    return Manifest(
+        model=ModelRecord(**content["model"]),
+        dtype=content["dtype"],
+        size=int(content["size"]),
+        segments=tuple(segments),
+        deleted=tuple((int(start), int(end)) for start, end in content["deleted"]),
+    )
+
+
+@contextlib.contextmanager
+def only_writer(folder: Path) -> Iterator[None]:
+    """Keep other processes from changing the index meanwhile (they may read it). The lock dies with its process.
+
+    Raises:
+        InputError: another process is changing it.
+    """
+    with (folder / "lock").open("w") as file:
+        if sys.platform != "win32":
+            import fcntl
+
+            try:
+                fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            except BlockingIOError:
+                raise InputError(f"{folder} is being changed by another process; try again when it is done") from None
+        yield

@@ -1,0 +1,124 @@
+"""Replies to be indexed, read from the files people have: text, JSONL, CSV, or examples."""
+
+from __future__ import annotations
+
+import csv
+import itertools
+import json
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+from rejoinder.corpora.example import Split, read_examples
+from rejoinder.corpora.lines import MAX_LINE_BYTES, open_lines, strip_compression
+from rejoinder.errors import InputError
+from rejoinder.retrieval.candidates import Candidate, distinct
+
+TEXT_FIELDS = ("text", "response", "reply", "answer")
+"""Where the text of a reply stands in a JSON object or a table: the first of these that is there."""
+
+
+def read_candidates(
+    path: str | Path, split: Split | None = None, *, limit: int | None = None, deduplicate: bool = False
+) -> Iterator[Candidate]:
+    """Read replies one after the other.
+
+    Args:
+        path: by the end of its name (before .zst, .gz, .bz2, .xz):
+            `.jsonl`, one object a line, its text in one of `TEXT_FIELDS`, the other fields are payload;
+            `.csv`, the same by column; the first row names the columns; a single column may have any name;
+            a data folder or `.parquet` of examples, whose distinct responses are read;
+            anything else is text with one reply a line, blank lines skipped.
+        split: of examples, only this part.
+        limit: at most so many.
+        deduplicate: give only the first of replies with equal texts.
+
+    Raises:
+        InputError: names file, line and reason.
+    """
+    path = Path(path)
+    if not path.exists():
+        raise InputError(f"{path} does not exist; name a file of replies or a data folder")
+    candidates = _read(path, split)
+    return itertools.islice(distinct(candidates) if deduplicate else candidates, limit)
+
+
+def _read(path: Path, split: Split | None) -> Iterator[Candidate]:
+    kind = "" if path.is_dir() else strip_compression(path).suffix.lower()
+    if path.is_dir() or kind == ".parquet":
+        return distinct(Candidate(example.response) for example in read_examples(path, split))
+    if split is not None:
+        raise InputError(f"{path} is not a folder of examples, so it has no {split} split; leave --split out")
+    if kind == ".json":
+        raise InputError(f"{path}: .json is not read; write one JSON object a line and name the file .jsonl")
+    return {".jsonl": _from_jsonl, ".ndjson": _from_jsonl, ".csv": _from_csv}.get(kind, _from_text)(path)
+
+
+def _from_text(path: Path) -> Iterator[Candidate]:
+    for _, line in open_lines(path):
+        if text := line.strip():
+            yield Candidate(text)
+
+
+def _from_jsonl(path: Path) -> Iterator[Candidate]:
+    for number, line in open_lines(path):
+        if line.strip():
+            yield _from_fields(_parse(line, f"{path}:{number}"), f"{path}:{number}")
+
+
+def _parse(line: str, where: str) -> dict[str, Any]:
+    try:
+        values = json.loads(line, parse_constant=_refuse_constant)
+        json.dumps(values, ensure_ascii=False).encode()
+    except UnicodeEncodeError:
+        raise InputError(f"{where}: half of a surrogate pair (\\ud800 to \\udfff) is no character") from None
+    except (ValueError, RecursionError) as error:
+        raise InputError(f"{where}: not JSON ({error}); one object a line is read") from None
+    if not isinstance(values, dict):
+        raise InputError(f'{where}: a JSON {type(values).__name__}; an object is read, as {{"text": "Hello!"}}')
+    return values
+
+
+def _refuse_constant(name: str) -> None:
+    raise ValueError(f"{name} is no JSON number")
+
+
+def _from_csv(path: Path) -> Iterator[Candidate]:
+    lines = _Numbered(path)
+    csv.field_size_limit(MAX_LINE_BYTES)
+    try:
+        table = csv.DictReader(iter(lines), strict=True)
+        names = table.fieldnames or ()
+        for row in table:
+            where = f"{path}:{lines.number}"
+            if None in row or None in row.values():
+                raise InputError(f"{where}: the row has not as many fields as the header has columns, {len(names)}")
+            fields = {TEXT_FIELDS[0]: row[names[0]]} if len(names) == 1 else dict(row)
+            fields.pop("", None)  # the number of the row, as some tables have it
+            yield _from_fields(fields, where)
+    except csv.Error as error:
+        raise InputError(f"{path}:{lines.number}: not CSV ({error})") from None
+
+
+class _Numbered:
+    """The lines of a file, and the number of the last one given."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        self.number = 0
+
+    def __iter__(self) -> Iterator[str]:
+        for number, line in open_lines(self.path):
+            self.number = number
+            yield line + "\n"  # tells a line break in quotes from the end of a row
+
+
+def _from_fields(values: dict[str, Any], where: str) -> Candidate:
+    name = next((name for name in TEXT_FIELDS if name in values), None)
+    if name is None:
+        wanted = ", ".join(TEXT_FIELDS[:-1])
+        raise InputError(f"{where}: no field {wanted} or {TEXT_FIELDS[-1]}; there is {', '.join(values) or 'none'}")
+    text = values[name]
+    if not isinstance(text, str) or not text.strip():
+        raise InputError(f"{where}: {name} is {json.dumps(text)[:60]}; a text is needed")
+    return Candidate(text, {key: value for key, value in values.items() if key != name})

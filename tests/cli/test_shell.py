@@ -1,0 +1,217 @@
+"""Exit codes, one-line errors, one JSON object: what every verb promises to the shell."""
+
+from __future__ import annotations
+
+import errno
+import json
+import os
+import signal
+import subprocess
+import sys
+import textwrap
+from collections.abc import Callable
+from pathlib import Path
+
+import numpy as np
+import pytest
+import typer
+from typer.testing import CliRunner
+
+import rejoinder
+from rejoinder.cli.app import VERBS, app
+from rejoinder.cli.shell import emit, explain, guarded
+from rejoinder.errors import InputError, MissingExtraError
+from rejoinder.files import atomic_file
+
+runner = CliRunner()
+
+
+def chained(outer: Exception, inner: BaseException) -> Exception:
+    outer.__context__ = inner
+    return outer
+
+
+@pytest.mark.parametrize(
+    ("error", "code", "words"),
+    [
+        (InputError("chats.jsonl:3: turn 2 is null, not text"), 2, "chats.jsonl:3: turn 2 is null"),
+        (InputError("two\nlines"), 2, "two lines"),
+        (MissingExtraError("the corpus", "demo"), 2, "rejoinder[demo]"),
+        (KeyboardInterrupt(), 130, "nothing that was finished is lost"),
+        (OSError(errno.ENOSPC, "No space left on device", "run/model"), 1, "no space left to write run/model"),
+        (OSError(errno.EDQUOT, "Disk quota exceeded", "run/model"), 1, "no space left to write run/model"),
+        (RuntimeError("I/O error: No space left on device (os error 28)"), 1, "no space left"),
+        (chained(ValueError("closed file"), OSError(errno.ENOSPC, "x", "run")), 1, "no space left to write run"),
+        (PermissionError(errno.EACCES, "Permission denied", "run/model"), 1, "Permission denied: run/model;"),
+        (OSError("a library's own words"), 1, "a library's own words"),
+        (MemoryError("Unable to allocate 40 GiB"), 1, "not enough memory: Unable to allocate 40 GiB"),
+        (ZeroDivisionError("division by zero"), 1, "REJOINDER_DEBUG=1"),
+        (UnicodeEncodeError("utf-8", "\udcff", 0, 1, "surrogates not allowed"), 2, "not UTF-8"),
+    ],
+    ids=lambda each: type(each).__name__ if isinstance(each, BaseException) else None,
+)
+def test_every_error_is_one_line_and_a_code(
+    error: BaseException, code: int, words: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def verb() -> None:
+        raise error
+
+    with pytest.raises(SystemExit) as end:
+        guarded(verb)()
+    out, err = capsys.readouterr()
+    assert end.value.code == code
+    assert out == ""
+    assert words in err
+    assert err.startswith("rejoinder: ")
+    assert err.count("\n") == 1
+
+
+def test_debug_shows_the_traceback_above_the_line(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def verb() -> None:
+        raise InputError("no such file")
+
+    monkeypatch.setenv("REJOINDER_DEBUG", "1")
+    with pytest.raises(SystemExit):
+        guarded(verb)()
+    err = capsys.readouterr().err
+    assert err.startswith("Traceback")
+    assert err.endswith("rejoinder: error: no such file\n")
+
+
+@pytest.mark.parametrize("end", [typer.Exit(3), typer.Abort(), typer.BadParameter("no"), SystemExit(4)])
+def test_typer_ends_the_command_its_own_way(end: BaseException) -> None:
+    def verb() -> None:
+        raise end
+
+    with pytest.raises(type(end)) as caught:
+        guarded(verb)()
+    assert caught.value is end
+
+
+def test_a_broken_pipe_says_nothing() -> None:
+    assert explain(BrokenPipeError(errno.EPIPE, "Broken pipe")) == (1, "")
+
+
+def test_the_value_and_the_signature_pass_through() -> None:
+    def verb(number: int = 3) -> int:
+        """Say."""
+        return number
+
+    assert guarded(verb)(4) == 4
+    assert guarded(verb).__doc__ == "Say."
+
+
+def test_json_is_exactly_one_object(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+    result = {"recall": np.float32(0.5), "ranks": np.arange(3), "run": tmp_path, "reply": "Grüße 👋\n", "pair": (1, 2)}
+    emit(result, True, lambda _: pytest.fail("people get no text with --json"))
+    out = capsys.readouterr().out
+    assert out.count("\n") == 1
+    assert json.loads(out) == {
+        "recall": 0.5, "ranks": [0, 1, 2], "run": str(tmp_path), "reply": "Grüße 👋\n", "pair": [1, 2]
+    }
+
+
+def test_what_has_no_form_in_json_is_an_error() -> None:
+    with pytest.raises(TypeError, match="object"):
+        emit({"thing": object()}, True, str)
+
+
+def test_people_get_text(capsys: pytest.CaptureFixture[str]) -> None:
+    emit({"count": 3}, False, lambda result: f"{result['count']} replies")
+    assert capsys.readouterr().out == "3 replies\n"
+
+
+def test_version() -> None:
+    result = runner.invoke(app, ["--version"])
+    assert (result.exit_code, result.output) == (0, f"rejoinder {rejoinder.__version__}\n")
+
+
+def test_an_unknown_verb_and_an_unknown_option_are_bad_input() -> None:
+    assert runner.invoke(app, ["anser"]).exit_code == 2
+    for verb in VERBS:
+        result = runner.invoke(app, [verb.__name__, "--no-such-option"])
+        assert result.exit_code == 2
+        assert "--no-such-option" in result.output
+
+
+@pytest.mark.parametrize("verb", VERBS, ids=lambda verb: verb.__name__)
+def test_the_help_of_every_verb_has_an_example_and_json(verb: Callable[..., None]) -> None:
+    result = runner.invoke(app, [verb.__name__, "--help"], terminal_width=200)
+    assert result.exit_code == 0
+    assert f"rejoinder {verb.__name__} " in result.output.partition("Example")[2]
+    assert "--json" in result.output
+
+
+def run(code: str, **settings: str) -> subprocess.Popen[bytes]:
+    """Start Python code in a process of its own, with `main` imported."""
+    return subprocess.Popen(
+        [sys.executable, "-c", "from rejoinder.cli import main\n" + textwrap.dedent(code)],
+        stdout=subprocess.PIPE, stderr=subprocess.PIPE, env={**os.environ, **settings},
+    )
+
+
+SLOW_VERB = """
+    import time
+    from pathlib import Path
+    from rejoinder.cli.shell import guarded
+    from rejoinder.files import atomic_file
+    @guarded
+    def verb():
+        with atomic_file("table") as part:
+            part.write_text("half")
+            print("ready", flush=True)
+            time.sleep(30)
+    verb()
+"""
+
+
+def test_ctrl_c_ends_in_one_line_and_leaves_the_old_output(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    with atomic_file("table") as part:
+        part.write_text("old")
+    process = run(SLOW_VERB)
+    assert process.stdout is not None
+    assert process.stdout.readline() == b"ready\n"
+    process.send_signal(signal.SIGINT)
+    out, err = process.communicate(timeout=20)
+    assert (process.returncode, out) == (130, b"")
+    assert err.count(b"\n") == 1
+    assert b"Traceback" not in err
+    assert [each.name for each in tmp_path.iterdir()] == ["table"]
+    assert Path("table").read_text() == "old"
+
+
+def test_a_reader_that_goes_away_is_no_error_message() -> None:
+    reading, writing = os.pipe()
+    os.close(reading)
+    with os.fdopen(writing, "wb") as closed:
+        done = subprocess.run(
+            [sys.executable, "-c", "from rejoinder.cli import main; main()", "--version"],
+            stdout=closed, stderr=subprocess.PIPE, check=False,
+        )
+    assert done.returncode == 1
+    assert done.stderr == b""
+
+
+@pytest.mark.skipif(not Path("/dev/full").exists(), reason="needs a device that is always full")
+def test_a_full_disk_under_standard_output_is_one_line() -> None:
+    with Path("/dev/full").open("wb") as full:
+        done = subprocess.run(
+            [sys.executable, "-c", "from rejoinder.cli import main; main()", "--help"],
+            stdout=full, stderr=subprocess.PIPE, check=False,
+        )
+    assert done.returncode == 1
+    assert done.stderr.startswith(b"rejoinder: error: no space left")
+    assert done.stderr.count(b"\n") == 1
+
+
+def test_a_terminal_of_few_letters_gets_codes_instead_of_an_error() -> None:
+    code = """
+        import rejoinder.cli.app as module
+        module.app = lambda prog_name: print("caf\\u00e9 \\U0001f44b")
+        main()
+    """
+    out, err = run(code, PYTHONIOENCODING="latin-1", PYTHONUTF8="0").communicate(timeout=20)
+    assert (out, err) == ("café \\U0001f44b\n".encode("latin-1"), b"")

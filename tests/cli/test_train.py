@@ -1,0 +1,168 @@
+"""`rejoinder train`, from the words of the command to its exit code."""
+
+from __future__ import annotations
+
+import json
+import signal
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+import torch
+import typer
+
+from rejoinder.cli.shell import guarded
+from rejoinder.cli.train import train
+from rejoinder.training import checkpoint, display, loop
+from rejoinder.training.recipe_files import save_recipe
+from tests.training.tiny import recipe, write_data
+
+Command = Callable[..., tuple[int, str, str]]
+
+
+@pytest.fixture(scope="module")
+def data(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return write_data(tmp_path_factory.mktemp("examples"))
+
+
+@pytest.fixture
+def recipe_file(tmp_path: Path) -> Path:
+    save_recipe(recipe(""), tmp_path / "tiny.toml")
+    return tmp_path / "tiny.toml"
+
+
+@pytest.fixture
+def command(capsys: pytest.CaptureFixture[str]) -> Command:
+    """Run `rejoinder train` with some arguments: exit code, standard output, standard error."""
+    app = typer.Typer(add_completion=False, pretty_exceptions_enable=False)
+    app.command()(guarded(train))
+
+    def run(*arguments: object) -> tuple[int, str, str]:
+        with pytest.raises(SystemExit) as ended:
+            app([str(argument) for argument in arguments])
+        torch.set_num_threads(1)
+        return int(ended.value.code or 0), *capsys.readouterr()
+
+    return run
+
+
+def test_json_is_one_object_and_everything_else_goes_to_standard_error(
+    command: Command, recipe_file: Path, data: Path, tmp_path: Path
+) -> None:
+    code, out, err = command(recipe_file, "--data", data, "-o", tmp_path / "run", "--json")
+    assert code == 0
+    assert out.count("\n") == 1
+    result = json.loads(out)
+    assert (result["steps"], result["already_finished"]) == (20, False)
+    assert Path(result["model"]) == tmp_path / "run" / "model"
+    assert "validation recall@1" in err
+    code, out, err = command(recipe_file, "--data", data, "-o", tmp_path / "run")
+    assert code == 0
+    assert "is finished already" in out
+    assert "model: " in out
+
+
+def test_settings_override_the_recipe(command: Command, recipe_file: Path, data: Path, tmp_path: Path) -> None:
+    code, out, _ = command(
+        recipe_file, "--data", data, "-o", tmp_path / "run", "--json",
+        "--set", "stage.0.steps=3", "--set", "validation.examples=0", "--set", "stage.0.optimizer=adadelta",
+    )  # fmt: skip
+    assert code == 0
+    assert json.loads(out)["steps"] == 3
+    assert 'kind = "adadelta"' in (tmp_path / "run" / "recipe.toml").read_text()
+
+
+def test_a_path_with_odd_characters_is_a_path(command: Command, recipe_file: Path, tmp_path: Path) -> None:
+    folder = tmp_path / 'my "data" \\ [1]'
+    code, _, err = command(recipe_file, "--data", folder, "-o", tmp_path / "run")
+    assert code == 2
+    assert str(folder) in err
+
+
+@pytest.mark.parametrize(("settings", "said"), [
+    (["--set", "loss.smothing=0.1"], "unknown key 'loss.smothing'; did you mean 'smoothing'?"),
+    (["--set", "stage.0.batch_size=4000"], "320 training examples do not fill a batch of 4000"),
+    (["--set", "stage.0.active_blocks=9"], "active_blocks = 9, but the model has 2"),
+    (["--set", "compute.precision=fp16"], "fp16' needs a CUDA device"),
+])  # fmt: skip
+def test_bad_input_is_one_line_and_exit_code_2(
+    command: Command, recipe_file: Path, data: Path, tmp_path: Path, settings: list[str], said: str
+) -> None:
+    code, out, err = command(recipe_file, "--data", data, "-o", tmp_path / "run", *settings)
+    assert (code, out) == (2, "")
+    assert said in err
+    assert err.count("rejoinder: error:") == 1
+    assert err.splitlines()[-1].startswith("rejoinder: error:")
+    assert "Traceback" not in err
+
+
+def test_a_missing_recipe(command: Command, tmp_path: Path) -> None:
+    code, _, err = command(tmp_path / "no.toml", "-o", tmp_path / "run")
+    assert code == 2
+    assert "no such recipe" in err
+    assert not (tmp_path / "run").exists()
+
+
+def test_another_recipe_for_a_run_that_exists(command: Command, recipe_file: Path, data: Path, tmp_path: Path) -> None:
+    arguments = (recipe_file, "--data", data, "-o", tmp_path / "run", "--set", "validation.examples=0")
+    assert command(*arguments, "--set", "stage.0.steps=1")[0] == 0
+    code, _, err = command(*arguments, "--set", "stage.0.steps=2")
+    assert code == 2
+    assert "stage.0.steps was 1 and is now 2" in err
+
+
+def test_ctrl_c_is_130_and_says_how_to_go_on(
+    command: Command, recipe_file: Path, data: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def show(self: object, standing: display.Standing) -> None:  # noqa: ARG001
+        if standing.step == 7:
+            signal.raise_signal(signal.SIGINT)
+
+    with monkeypatch.context() as patched:
+        patched.setattr(display.TerminalDisplay, "show", show)
+        code, _, err = command(recipe_file, "--data", data, "-o", tmp_path / "run")
+    assert code == 130
+    assert "stopped at step 7, checkpoint written; the same command continues from there" in err
+    code, _, err = command(recipe_file, "--data", data, "-o", tmp_path / "run")
+    assert code == 0
+    assert "at step 7" in err
+
+
+def test_a_full_disk_is_exit_code_1_and_the_last_checkpoint_stays(
+    command: Command, recipe_file: Path, data: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    save, calls = checkpoint.save_file, []
+
+    def full(*arguments: object) -> None:
+        calls.append(1)
+        if len(calls) > 2:
+            raise OSError(28, "No space left on device")
+        save(*arguments)  # type: ignore[arg-type]
+
+    with monkeypatch.context() as patched:
+        patched.setattr(checkpoint, "save_file", full)
+        code, _, err = command(recipe_file, "--data", data, "-o", tmp_path / "run")
+    assert code == 1
+    assert "no space left" in err.lower()
+    assert "Traceback" not in err
+    code, out, _ = command(recipe_file, "--data", data, "-o", tmp_path / "run", "--json")
+    assert code == 0
+    assert json.loads(out)["steps"] == 20
+
+
+def test_a_diverged_run_is_exit_code_1(command: Command, recipe_file: Path, data: Path, tmp_path: Path) -> None:
+    code, _, err = command(
+        recipe_file, "--data", data, "-o", tmp_path / "run",
+        "--set", "stage.0.optimizer=sgd", "--set", "stage.0.learning_rate=1e30",
+    )  # fmt: skip
+    assert code == 1
+    assert "no longer finite numbers" in err
+
+
+def test_the_loop_is_not_imported_before_it_is_needed() -> None:
+    import subprocess
+    import sys
+
+    program = "import sys, rejoinder.cli.train; sys.exit('torch' in sys.modules)"
+    assert subprocess.run([sys.executable, "-c", program], check=False).returncode == 0
+    assert loop.train is not train

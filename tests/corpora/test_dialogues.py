@@ -1,0 +1,108 @@
+"""From dialogues to examples, and the threads of dialogues that name none."""
+
+from __future__ import annotations
+
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from rejoinder.corpora import dialogues
+from rejoinder.corpora.dialogues import Threads, dialogue_examples
+from rejoinder.corpora.splits import content_thread
+
+TURNS = st.lists(st.sampled_from(["a", "b", "c", " ", "", "\n", "hello there"]), max_size=30)
+
+
+def examples(turns, **options):
+    return list(dialogue_examples(turns, name="d", thread="t", source="s", **options))
+
+
+def test_every_turn_has_what_precedes_it():
+    found = examples(["one", "two", "three", "four"])
+    assert [(example.context, example.response) for example in found] == [
+        (("one",), "two"),
+        (("one", "two"), "three"),
+        (("one", "two", "three"), "four"),
+    ]
+    assert [example.id for example in found] == ["d:1", "d:2", "d:3"]
+    assert {(example.thread, example.source) for example in found} == {("t", "s")}
+
+
+def test_a_context_has_at_most_eleven_messages():
+    turns = [f"turn {number}" for number in range(30)]
+    found = examples(turns)
+    assert found[-1].context == tuple(turns[18:29])
+    assert found[9].context == tuple(turns[:10])
+    assert max(len(example.context) for example in found) == 11
+
+
+def test_history_can_be_shorter_or_longer():
+    turns = [str(number) for number in range(30)]
+    assert {len(example.context) for example in examples(turns, history=0)} == {1}
+    assert examples(turns, history=100)[-1].context == tuple(turns[:-1])
+
+
+def test_only_new_responses():
+    found = examples(["a", "b", "c", "d"], first=2)
+    assert [example.response for example in found] == ["c", "d"]
+    assert found[0].context == ("a", "b")
+    assert examples(["a", "b"], first=2) == []
+
+
+def test_blank_turns_were_not_said_and_do_not_move_the_first_response():
+    turns = ["", "a", " \n", "b", "c"]
+    assert [(example.context, example.response, example.id) for example in examples(turns)] == [
+        (("a",), "b", "d:3"),
+        (("a", "b"), "c", "d:4"),
+    ]
+    assert [example.response for example in examples(turns, first=4)] == ["c"]
+
+
+def test_texts_stay_as_they_are():
+    assert examples([" a ", "b\n\tc "])[0].response == "b\n\tc "
+    assert examples([" a ", "b\n\tc "])[0].context == (" a ",)
+
+
+@settings(max_examples=150, deadline=None)
+@given(TURNS, st.integers(1, 8), st.integers(0, 12))
+def test_the_law_of_dialogues(turns, first, history):
+    for example in examples(turns, first=first, history=history):
+        index = int(example.id.removeprefix("d:"))
+        assert index >= first
+        assert turns[index] == example.response
+        before = [turn for turn in turns[:index] if turn.strip()]
+        assert list(example.context) == before[-1 - history :]
+        assert example.context
+    spoken = [index for index, turn in enumerate(turns) if turn.strip()]
+    assert len(examples(turns, first=first)) == sum(index >= first for index in spoken[1:])
+
+
+def test_a_dialogue_is_its_own_thread():
+    threads = Threads()
+    assert threads.of(["hi", "hello"], 1) == content_thread(["hi", "hello"])
+    assert threads.of(["hi", "bye"], 1) == content_thread(["hi", "bye"])
+
+
+def test_branches_of_a_reply_tree_are_one_thread():
+    threads = Threads()
+    root = threads.of(["q", "a", "b"], 1)
+    assert threads.of(["q", "a", "c"], 2) == root
+    assert threads.of(["other", "a"], 1) == content_thread(["other", "a"])
+    assert threads.of(["q", "d"], 1) == root
+    assert threads.of(["q", "a", "b", "e"], 3) == root
+
+
+def test_a_branch_without_its_tree_is_its_own_thread():
+    assert Threads().of(["q", "a", "c"], 2) == content_thread(["q", "a", "c"])
+
+
+def test_the_trees_that_are_remembered_are_bounded(monkeypatch):
+    monkeypatch.setattr(dialogues, "_REMEMBERED_ROOTS", 3)
+    threads = Threads()
+    first = threads.of(["0", "a"], 1)
+    threads.of(["1", "a"], 1)
+    threads.of(["2", "a"], 1)
+    assert threads.of(["0", "a", "b"], 2) == first  # asked for again, so it is remembered longer
+    threads.of(["3", "a"], 1)
+    assert threads.of(["0", "b"], 1) == first
+    assert threads.of(["1", "b"], 1) == content_thread(["1", "b"])
+    assert len(threads._roots) == 3

@@ -1,0 +1,280 @@
+"""Lines out of plain and compressed files, and every way in which a file can be bad."""
+
+from __future__ import annotations
+
+import bz2
+import errno
+import gzip
+import io
+import lzma
+import os
+import random
+import threading
+
+import pytest
+import zstandard
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from rejoinder.corpora import lines as lines_module
+from rejoinder.corpora.lines import BadLineError, Reading, open_lines, strip_compression
+from rejoinder.errors import InputError
+
+COMPRESS = {
+    "": bytes,
+    ".gz": gzip.compress,
+    ".bz2": bz2.compress,
+    ".xz": lzma.compress,
+    ".zst": zstandard.ZstdCompressor().compress,
+}
+COMPRESSED = [suffix for suffix in COMPRESS if suffix]
+
+
+def write(path, data: bytes, suffix: str = ""):
+    path = path / f"file.txt{suffix}"
+    path.write_bytes(COMPRESS[suffix](data))
+    return path
+
+
+def texts(path, reading=None) -> list[str]:
+    return [line for _, line in open_lines(path, reading)]
+
+
+@pytest.mark.parametrize("suffix", COMPRESS)
+def test_lines_and_their_numbers(tmp_path, suffix):
+    path = write(tmp_path, "one\r\n\n  drei \u2028 日本\nlast".encode(), suffix)
+    assert list(open_lines(path)) == [(1, "one"), (2, ""), (3, "  drei \u2028 日本"), (4, "last")]
+
+
+@pytest.mark.parametrize("suffix", COMPRESSED)
+@settings(max_examples=25, deadline=None)
+@given(content=st.lists(st.text(st.characters(exclude_categories=["Cs"], exclude_characters="\r\n\0")), min_size=1))
+def test_every_kind_reads_what_was_written(tmp_path_factory, suffix, content):
+    content[0] = content[0].removeprefix("\ufeff")
+    folder = tmp_path_factory.mktemp("kind")
+    path = write(folder, "".join(f"{line}\n" for line in content).encode(), suffix)
+    assert texts(path) == content
+
+
+@pytest.mark.parametrize("suffix", COMPRESSED)
+def test_streams_one_after_the_other_are_one_file(tmp_path, suffix):
+    path = tmp_path / f"file{suffix}"
+    path.write_bytes(COMPRESS[suffix](b"one\ntw") + COMPRESS[suffix](b"o\nthree\n"))
+    assert texts(path) == ["one", "two", "three"]
+
+
+def test_zstd_with_a_long_window_and_without_a_size(tmp_path):
+    noise = random.Random(0).randbytes(3_000_000).hex()
+    parameters = zstandard.ZstdCompressionParameters(window_log=27, enable_ldm=True)
+    buffer = io.BytesIO()
+    with zstandard.ZstdCompressor(compression_params=parameters).stream_writer(buffer, closefd=False) as stream:
+        stream.write(f"{noise}\n{noise}\n".encode())
+    path = tmp_path / "long.zst"
+    path.write_bytes(buffer.getvalue())
+    assert zstandard.get_frame_parameters(buffer.getvalue()).window_size == 2**27
+    assert texts(path) == [noise, noise]
+
+
+def test_a_window_of_two_gibibytes_is_allowed(tmp_path):
+    """A frame made by hand: magic number, no flags, window of 2^31, one last raw block of five bytes."""
+    path = tmp_path / "window.zst"
+    path.write_bytes(b"\x28\xb5\x2f\xfd" + b"\x00" + bytes([21 << 3]) + (1 | 5 << 3).to_bytes(3, "little") + b"text\n")
+    assert zstandard.get_frame_parameters(path.read_bytes()).window_size == 2**31
+    assert texts(path) == ["text"]
+
+
+def test_a_byte_order_mark_is_no_text(tmp_path):
+    assert texts(write(tmp_path, b"\xef\xbb\xbfone\ntwo\n")) == ["one", "two"]
+
+
+@pytest.mark.parametrize("suffix", COMPRESSED)
+@pytest.mark.parametrize("share", [0.3, 0.6, 0.95])
+def test_a_cut_off_file_is_refused(tmp_path, suffix, share):
+    content = "\n".join(str(random.Random(number).random()) for number in range(5_000)).encode()
+    path = write(tmp_path, content, suffix)
+    data = path.read_bytes()
+    path.write_bytes(data[: int(len(data) * share)])
+    with pytest.raises(InputError, match=rf"file\.txt{suffix} is cut off"):
+        texts(path)
+
+
+@pytest.mark.parametrize("suffix", COMPRESSED)
+def test_cut_off_by_one_byte(tmp_path, suffix):
+    path = write(tmp_path, b"one\ntwo\n", suffix)
+    path.write_bytes(path.read_bytes()[:-1])
+    with pytest.raises(InputError, match="cut off"):
+        texts(path)
+
+
+@pytest.mark.parametrize("suffix", COMPRESSED)
+def test_what_came_before_the_cut_was_given(tmp_path, suffix):
+    content = b"".join(b"%d %s\n" % (number, random.Random(number).randbytes(20).hex().encode()) for number in range(9_000))
+    path = write(tmp_path, content, suffix)
+    data = path.read_bytes()
+    path.write_bytes(data[: len(data) - 100])
+    given = open_lines(path)
+    assert next(given)[1].startswith("0 ")
+    with pytest.raises(InputError, match="cut off"):
+        list(given)
+
+
+@pytest.mark.parametrize("suffix", COMPRESSED)
+def test_damaged_and_mislabelled_files_are_refused(tmp_path, suffix):
+    path = tmp_path / f"file{suffix}"
+    path.write_bytes(b"this is plain text and no compressed data at all\n" * 9)
+    with pytest.raises(InputError, match=rf"damaged or no {suffix} data .*; copy or download it again"):
+        texts(path)
+
+
+@pytest.mark.parametrize("suffix", COMPRESSED)
+def test_a_compressed_file_without_the_ending_is_named(tmp_path, suffix):
+    path = tmp_path / "file.jsonl"
+    path.write_bytes(COMPRESS[suffix](b"text\n"))
+    with pytest.raises(InputError, match=rf"holds {suffix} data; name it so that it ends in {suffix}"):
+        texts(path)
+
+
+@pytest.mark.parametrize(
+    ("content", "reason"),
+    [
+        (b"", "is empty"),
+        (b"fine\nab\0c\n", r"file\.txt:2: binary data"),
+        (b"fine\n\nna\xefve\n", r"file\.txt:3: not UTF-8 \(byte 0xef at position 2\); convert"),
+        ("text\n".encode("utf-16"), "is UTF-16; convert it: iconv"),
+        (b"fine\n\xed\xa0\x80\n", r"file\.txt:2: not UTF-8"),
+    ],
+)
+def test_bad_content(tmp_path, content, reason):
+    with pytest.raises(InputError, match=reason):
+        texts(write(tmp_path, content))
+
+
+@pytest.mark.parametrize("suffix", [".gz", ".bz2", ".xz", ".zst"])
+def test_compressed_nothing_is_empty(tmp_path, suffix):
+    with pytest.raises(InputError, match="is empty"):
+        texts(write(tmp_path, b"", suffix))
+
+
+def test_missing_files_and_folders(tmp_path):
+    with pytest.raises(InputError, match="does not exist"):
+        texts(tmp_path / "nothing.txt")
+    with pytest.raises(InputError, match="is a folder; name the files in it"):
+        texts(tmp_path)
+
+
+def test_a_file_that_may_not_be_read(tmp_path, monkeypatch):
+    path = write(tmp_path, b"text")
+
+    def refuse(*_):
+        raise PermissionError(errno.EACCES, "Permission denied")
+
+    monkeypatch.setattr(lines_module, "_Counted", refuse)
+    with pytest.raises(InputError, match="may not be read; check its permissions"):
+        texts(path)
+
+
+@pytest.mark.parametrize("suffix", COMPRESS)
+def test_an_error_of_the_disk_is_not_called_damage(tmp_path, suffix, monkeypatch):
+    path = write(tmp_path, b"text\n" * 9, suffix)
+
+    def fail(*_):
+        raise OSError(errno.EIO, "Input/output error")
+
+    monkeypatch.setattr(lines_module._Counted, "readinto", fail)
+    with pytest.raises(OSError, match="Input/output error"):
+        texts(path)
+
+
+@pytest.mark.parametrize("suffix", COMPRESS)
+def test_a_message_of_a_million_characters_is_read(tmp_path, suffix):
+    assert texts(write(tmp_path, b"x" * 1_000_000 + b"\nshort", suffix)) == ["x" * 1_000_000, "short"]
+
+
+@pytest.mark.parametrize("suffix", COMPRESS)
+def test_a_line_above_the_limit_is_one_bad_line(tmp_path, suffix, monkeypatch):
+    monkeypatch.setattr(lines_module, "MAX_LINE_BYTES", 1 << 20)
+    path = write(tmp_path, b"a\n" + b"x" * 2_500_000 + b"\nb\n" + b"y" * (1 << 20), suffix)
+    with pytest.raises(InputError, match=r":2: longer than 1 MiB"):
+        texts(path)
+    reading = Reading(skip_bad=True)
+    assert texts(path, reading) == ["a", "b", "y" * (1 << 20)]
+    assert reading.bad_lines == 1
+
+
+def test_a_line_end_does_not_count_for_the_limit_twice(tmp_path, monkeypatch):
+    monkeypatch.setattr(lines_module, "MAX_LINE_BYTES", 4)
+    path = write(tmp_path, b"abcd\nabc\n")
+    assert texts(path, Reading(skip_bad=True)) == ["abc"]
+
+
+def test_a_zstd_bomb_does_not_fill_the_memory(tmp_path, monkeypatch):
+    monkeypatch.setattr(lines_module, "MAX_LINE_BYTES", 1 << 20)
+    path = write(tmp_path, b"0" * 100_000_000, ".zst")
+    sizes = []
+    read = lines_module._Zstd.readinto
+
+    def watched(self, buffer):
+        count = read(self, buffer)
+        sizes.append(len(self._output))
+        return count
+
+    monkeypatch.setattr(lines_module._Zstd, "readinto", watched)
+    with pytest.raises(InputError, match="longer than"):
+        texts(path)
+    assert max(sizes) <= 128 * 2**20
+
+
+def test_bad_lines_are_skipped_counted_and_reported(tmp_path):
+    path = write(tmp_path, b"one\n\xff\ntwo\n\0\n")
+    shown = []
+    reading = Reading(skip_bad=True, on_fault=shown.append)
+    assert list(open_lines(path, reading)) == [(1, "one"), (3, "two")]
+    assert reading.bad_lines == 2
+    assert shown == reading.faults
+    assert shown[0].startswith(f"{path}:2: not UTF-8")
+    assert shown[1].startswith(f"{path}:4: binary data")
+
+
+def test_only_the_first_faults_are_kept(tmp_path):
+    reading = Reading(skip_bad=True)
+    assert texts(write(tmp_path, b"\xff\n" * 500), reading) == []
+    assert reading.bad_lines == 500
+    assert len(reading.faults) == 10
+
+
+def test_without_leave_to_skip_a_bad_line_is_an_error_of_its_own_kind(tmp_path):
+    with pytest.raises(BadLineError):
+        texts(write(tmp_path, b"\xff\n"))
+
+
+@pytest.mark.parametrize("suffix", COMPRESS)
+def test_the_bytes_read_add_up_to_the_file(tmp_path, suffix):
+    path = write(tmp_path, b"some text\n" * 10_000, suffix)
+    counts = []
+    assert len(texts(path, Reading(on_bytes=counts.append))) == 10_000
+    assert sum(counts) == path.stat().st_size
+
+
+@pytest.mark.parametrize("suffix", COMPRESS)
+def test_files_are_closed_when_the_reader_stops_early(tmp_path, suffix):
+    path = write(tmp_path, b"some text\n" * 100_000, suffix)
+    before = len(os.listdir("/proc/self/fd")) if os.path.isdir("/proc/self/fd") else 0
+    given = open_lines(path)
+    next(given)
+    given.close()
+    after = len(os.listdir("/proc/self/fd")) if os.path.isdir("/proc/self/fd") else 0
+    assert after == before
+
+
+def test_a_pipe_can_be_read(tmp_path):
+    path = tmp_path / "pipe"
+    os.mkfifo(path)
+    writer = threading.Thread(target=path.write_bytes, args=(b"one\ntwo\n",))
+    writer.start()
+    assert texts(path) == ["one", "two"]
+    writer.join()
+
+
+def test_names_without_compression():
+    assert str(strip_compression("a/b.jsonl.ZST")) == "a/b.jsonl"
+    assert str(strip_compression("a/b.jsonl")) == "a/b.jsonl"

@@ -1,0 +1,174 @@
+import json
+import shutil
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+
+import rejoinder
+from rejoinder.errors import InputError
+from rejoinder.models.convert import Convert
+from rejoinder.models.persistence import build_module, load, load_module, parse_config, save
+from rejoinder.text.subwords import Subwords
+
+from .conftest import lively, small_config
+
+SUBWORDS = Subwords([chr(0xFE4F), *"abcdefghijklmnopqrstuvwxyz .,?!'\n"])
+TEXTS = ["how are you?", "fine, thanks", "", "two\nlines"]
+
+
+@pytest.fixture
+def network():
+    torch.manual_seed(0)
+    return lively(Convert(small_config(), SUBWORDS.rows))
+
+
+@pytest.fixture
+def folder(tmp_path, network):
+    save(tmp_path / "model", network, SUBWORDS, max_length=40, card="# A model\n")
+    return tmp_path / "model"
+
+
+def test_a_saved_model_comes_back_with_the_same_weights_and_vectors(folder, network):
+    again, subwords, config = load_module(folder)
+    for name, value in network.state_dict().items():
+        assert torch.equal(value, again.state_dict()[name])
+    assert subwords.encode("how are you?") == SUBWORDS.encode("how are you?")
+    assert config["max_length"] == 40
+    encoder = rejoinder.load(folder)
+    assert encoder.max_length == 40
+    assert np.array_equal(encoder.encode_responses(TEXTS), load(str(folder)).encode_responses(TEXTS))
+    assert sorted(p.name for p in folder.iterdir()) == [
+        "README.md",
+        "config.json",
+        "model.safetensors",
+        "vocabulary.json",
+    ]
+
+
+def test_every_default_is_written_out(folder, network):
+    written = json.loads((folder / "config.json").read_text())["model"]
+    assert parse_config(written) == network.config
+    assert set(written) == set(network.config.__dataclass_fields__)
+
+
+def test_active_blocks_are_kept(tmp_path, network):
+    network.set_active_blocks(1)
+    save(tmp_path / "m", network, SUBWORDS, max_length=60, card="")
+    assert load_module(tmp_path / "m")[0].active_blocks == 1
+
+
+def test_the_fingerprint_follows_weights_vocabulary_and_structure(tmp_path, folder, network):
+    same = load(folder).fingerprint
+    shutil.copytree(folder, tmp_path / "copy")
+    assert load(tmp_path / "copy").fingerprint == same
+    with torch.no_grad():
+        network.embedding.weight[0, 0] += 1e-3
+    save(tmp_path / "trained", network, SUBWORDS, max_length=40, card="# A model\n")
+    assert load(tmp_path / "trained").fingerprint != same
+    with torch.no_grad():
+        network.embedding.weight[0, 0] -= 1e-3
+    other = Subwords([chr(0xFE4F), *"bacdefghijklmnopqrstuvwxyz .,?!'\n"])
+    save(tmp_path / "other", network, other, max_length=40, card="# A model\n")
+    assert load(tmp_path / "other").fingerprint != same
+
+
+def cut_short(path):
+    path.write_bytes(path.read_bytes()[:-10])
+
+
+def flip_a_byte(path):
+    data = bytearray(path.read_bytes())
+    data[-1] ^= 1
+    path.write_bytes(bytes(data))
+
+
+def empty(path):
+    path.write_bytes(b"")
+
+
+@pytest.mark.parametrize("name", ["config.json", "model.safetensors", "vocabulary.json"])
+@pytest.mark.parametrize("damage", [cut_short, flip_a_byte, Path.unlink, empty])
+def test_a_damaged_folder_is_refused_in_one_line_that_names_the_file(folder, name, damage):
+    damage(folder / name)
+    with pytest.raises(InputError, match=name) as caught:
+        load(folder)
+    assert "\n" not in str(caught.value)
+
+
+def test_a_config_of_another_structure_is_refused(folder):
+    config = json.loads((folder / "config.json").read_text())
+    config["model"]["output_size"] = 25
+    (folder / "config.json").write_text(json.dumps(config))
+    with pytest.raises(InputError, match="does not fit"):
+        load(folder)
+
+
+def test_a_newer_format_asks_for_an_update(folder):
+    config = json.loads((folder / "config.json").read_text())
+    (folder / "config.json").write_text(json.dumps({**config, "format": 99}))
+    with pytest.raises(InputError, match="format 99"):
+        load(folder)
+
+
+@pytest.mark.parametrize("name", ["no/such/place", "./nowhere", "nowhere"])
+def test_a_model_that_is_not_there(name):
+    with pytest.raises(InputError, match="no model folder"):
+        load(name)
+
+
+def test_the_hub_is_asked_for_an_id_and_its_refusal_is_one_line(monkeypatch, folder):
+    import huggingface_hub
+
+    asked = []
+    monkeypatch.setattr(huggingface_hub, "snapshot_download", lambda name, **_: asked.append(name) or str(folder))
+    assert load("owner/name").fingerprint == load(folder).fingerprint
+    assert asked == ["owner/name"]
+
+    def refuse(*_, **__):
+        raise OSError("offline\nsecond line")
+
+    monkeypatch.setattr(huggingface_hub, "snapshot_download", refuse)
+    with pytest.raises(InputError, match=r"could not be fetched.*offline$"):
+        load("owner/name")
+
+
+def test_a_file_is_no_model(tmp_path):
+    (tmp_path / "file").write_text("x")
+    with pytest.raises(InputError, match="is a file"):
+        load(tmp_path / "file")
+
+
+def test_a_failed_save_leaves_the_earlier_model(folder, network, monkeypatch):
+    before = load(folder).fingerprint
+
+    def full_disk(*_args):
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr("rejoinder.models.persistence.save_file", full_disk)
+    with pytest.raises(OSError, match="No space"):
+        save(folder, network, SUBWORDS, max_length=40, card="")
+    assert load(folder).fingerprint == before
+    assert [p.name for p in folder.parent.iterdir()] == ["model"]
+
+
+def test_another_folder_is_never_overwritten(tmp_path, network):
+    (tmp_path / "letters").mkdir()
+    (tmp_path / "letters" / "to-mum.txt").write_text("dear")
+    with pytest.raises(InputError, match="not ours to replace"):
+        save(tmp_path / "letters", network, SUBWORDS, max_length=40, card="")
+
+
+@pytest.mark.parametrize(
+    ("values", "message"),
+    [
+        ({"embeding_size": 32}, "embeding_size.*known keys"),
+        ({"embedding_size": "32"}, "embedding_size"),
+        ({"norm_placement": "behind"}, "norm_placement.*'behind'"),
+        ({"blocks": 2}, "attention_spans"),
+    ],
+)
+def test_configurations_name_the_wrong_key(values, message):
+    with pytest.raises(InputError, match=message):
+        build_module(values, 50)

@@ -1,0 +1,262 @@
+"""Adding and deleting: the same answers as a rebuild; whole or not at all; positions for good."""
+
+from __future__ import annotations
+
+import itertools
+import multiprocessing
+from pathlib import Path
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from rejoinder.errors import InputError
+from rejoinder.retrieval import index as index_module
+from rejoinder.retrieval.candidates import Candidate
+from rejoinder.retrieval.codes import DTYPES
+from rejoinder.retrieval.index import Index
+from rejoinder.retrieval.manifest import Manifest, ModelRecord, only_writer
+from tests.retrieval.conftest import HashEncoder
+
+CONTEXTS = [["a0"], ["a3"], ["b1"], ["unknown"]]
+A, B = [f"a{i}" for i in range(9)], [f"b{i}" for i in range(5)]
+
+
+@pytest.fixture
+def index(tmp_path, encoder):
+    return Index.build(encoder, A, tmp_path / "index")
+
+
+def answers(index, k=30):
+    return [[(reply.text, reply.score, reply.position) for reply in replies] for replies in index.search(CONTEXTS, k)]
+
+
+changes = st.lists(
+    st.tuples(st.just("add"), st.lists(st.sampled_from([*A, *B]), max_size=6))
+    | st.tuples(st.just("delete"), st.lists(st.integers(0, 30), max_size=6, unique=True)),
+    max_size=6,
+)
+
+
+@pytest.mark.parametrize("dtype", DTYPES)
+@settings(deadline=None, max_examples=25)
+@given(st.lists(st.sampled_from(A), max_size=6), changes)
+def test_changes_equal_a_rebuild(tmp_path_factory, dtype, start, steps) -> None:
+    """The law: whatever was added and deleted, the answers are those of an index of what is left."""
+    folder, encoder = tmp_path_factory.mktemp("law"), HashEncoder()
+    index = Index.build(encoder, start, folder / "changed", dtype=dtype)
+    left = dict(enumerate(start))
+    end = len(start)
+    for kind, values in steps:
+        if kind == "add":
+            assert index.add(values, batch=4) == range(end, end + len(values))
+            left |= dict(enumerate(values, end))
+            end += len(values)
+        else:
+            gone = [position for position in values if position in left]
+            assert index.delete(gone) == len(gone)
+            left = {position: text for position, text in left.items() if position not in gone}
+    rebuilt = Index.build(encoder, left.values(), folder / "rebuilt", dtype=dtype)
+    positions = list(left)
+    wanted = [[(text, score, positions[position]) for text, score, position in row] for row in answers(rebuilt)]
+    assert answers(index) == answers(Index.open(folder / "changed", encoder)) == wanted
+    assert [(position, candidate.text) for position, candidate in index] == list(left.items())
+    assert len(index) == len(left)
+
+
+def test_positions_are_never_given_twice(index) -> None:
+    index.delete([8])
+    assert index.add(["new"]) == range(9, 10)
+    index.delete([9])
+    assert index.add(["newer"]) == range(10, 11)
+
+
+def test_adding_encodes_only_what_is_new(index, encoder) -> None:
+    encoder.calls.clear()
+    index.add(B)
+    assert encoder.calls == [5]
+
+
+def test_adding_nothing_changes_nothing(index) -> None:
+    before = sorted(index.folder.rglob("*"))
+    assert index.add([]) == range(9, 9)
+    assert sorted(path for path in index.folder.rglob("*") if path.name != "lock") == before
+
+
+def test_payloads_of_added_replies_come_back_and_are_found(index) -> None:
+    index.add([Candidate("c", {"id": "x7"}), Candidate("d", {"id": "x8"})])
+    assert index.search([["d"]], k=1)[0][0].payload == {"id": "x8"}
+    assert index.find("id", ["x8", "x7", "x9"]) == [9, 10]
+    index.delete(index.find("id", ["x7"]))
+    assert index.find("id", ["x7", "x8"]) == [10]
+
+
+@pytest.mark.parametrize(("positions", "told"), [([0, 9], "no reply 9; .* 0 to 8"), ([-1], "no reply -1")])
+def test_deleting_what_is_not_there_deletes_nothing(index, positions, told) -> None:
+    with pytest.raises(InputError, match=told):
+        index.delete(positions)
+    assert len(index) == 9
+
+
+def test_deleting_twice_is_an_error(index) -> None:
+    index.delete([2, 3])
+    with pytest.raises(InputError, match=r"reply 3 .*before"):
+        index.delete([4, 3])
+    assert len(index) == 7
+
+
+def test_everything_can_be_deleted(index, encoder) -> None:
+    assert index.delete(range(9)) == 9
+    assert len(index) == 0
+    assert Index.open(index.folder, encoder).search([["a0"]]) == [[]]
+
+
+def test_without_its_model_an_index_lists_and_deletes_but_does_not_search(index) -> None:
+    bare = Index.open(index.folder)
+    bare.delete([1])
+    assert [candidate.text for _, candidate in bare] == [text for text in A if text != "a1"]
+    for forbidden in (lambda: bare.search([["a"]]), lambda: bare.add(["a"])):
+        with pytest.raises(InputError, match="without its model"):
+            forbidden()
+
+
+class CrashError(Exception):
+    """What a test raises in the middle of a change."""
+
+
+def crash(*_args, **_kwargs):
+    raise CrashError
+
+
+STEPS = {
+    "while encoding": lambda patch: patch.setattr(HashEncoder, "encode_responses", crash),
+    "while writing": lambda patch: patch.setattr("rejoinder.retrieval.segments.SegmentWriter.write", crash),
+    "before the folder is in place": lambda patch: patch.setattr(Path, "rename", crash),
+    "before the manifest is written": lambda patch: patch.setattr(Manifest, "write", crash),
+    "before the manifest is in place": lambda patch: patch.setattr(Path, "replace", crash),
+}
+
+
+@pytest.mark.parametrize("step", STEPS)
+def test_a_crash_between_the_steps_of_adding_leaves_the_old_index_valid(index, encoder, step) -> None:
+    before = answers(index)
+    with pytest.MonkeyPatch.context() as patch:
+        STEPS[step](patch)
+        with pytest.raises(CrashError):
+            index.add(B)
+    assert answers(index) == before
+    opened = Index.open(index.folder, encoder, verify=True)
+    assert answers(opened) == before
+    assert opened.add(["b4", "b3"]) == range(9, 11)  # what the crash left is in nobody's way
+    assert answers(Index.open(index.folder, encoder, verify=True)) == answers(opened)
+    assert len(list(index.folder.glob("segment-*"))) == 2
+
+
+@pytest.mark.parametrize("step", ["before the manifest is written", "before the manifest is in place"])
+def test_a_crash_while_deleting_leaves_the_old_index_valid(index, encoder, step) -> None:
+    before = answers(index)
+    with pytest.MonkeyPatch.context() as patch:
+        STEPS[step](patch)
+        with pytest.raises(CrashError):
+            index.delete([0, 1])
+    assert answers(index) == answers(Index.open(index.folder, encoder)) == before
+
+
+def test_a_crash_after_the_manifest_is_in_place_has_added_everything(index, encoder, monkeypatch) -> None:
+    monkeypatch.setattr(index_module, "_open_segment", crash)
+    with pytest.raises(CrashError):
+        index.add(B)
+    monkeypatch.undo()
+    assert len(Index.open(index.folder, encoder, verify=True)) == 14
+
+
+def test_what_a_killed_process_left_is_swept_up_by_the_next_change(index) -> None:
+    left = index.folder / ".segment-000000000009.x.part"
+    left.mkdir()
+    (left / "vectors.f32").write_bytes(b"half")
+    index.delete([0])
+    assert not left.exists()
+
+
+def test_a_change_by_somebody_else_is_not_overwritten(index, encoder) -> None:
+    other = Index.open(index.folder, encoder)
+    other.add(["theirs"])
+    for change in (lambda: index.add(["mine"]), lambda: index.delete([0])):
+        with pytest.raises(InputError, match="somebody else"):
+            change()
+    assert [candidate.text for _, candidate in Index.open(index.folder, encoder)] == [*A, "theirs"]
+
+
+def test_an_open_index_answers_on_while_another_adds(index, encoder) -> None:
+    before = answers(index)
+    Index.open(index.folder, encoder).add(B)
+    assert answers(index) == before
+
+
+def _hold(folder, ready, done) -> None:
+    with only_writer(folder):
+        ready.set()
+        done.wait(20)
+
+
+def test_two_processes_do_not_change_an_index_at_once(index) -> None:
+    pytest.importorskip("fcntl")
+    context = multiprocessing.get_context("spawn")
+    ready, done = context.Event(), context.Event()
+    process = context.Process(target=_hold, args=(index.folder, ready, done))
+    process.start()
+    try:
+        assert ready.wait(20)
+        with pytest.raises(InputError, match="another process"):
+            index.add(["mine"])
+    finally:
+        done.set()
+        process.join()
+    assert index.add(["mine"]) == range(9, 10)
+
+
+@settings(deadline=None, max_examples=50)
+@given(st.lists(st.sets(st.integers(0, 40)), max_size=4))
+def test_deleted_positions_are_kept_as_runs(sets) -> None:
+    manifest = Manifest(ModelRecord("f"), "float32")
+    for positions in sets:
+        manifest = manifest.without(sorted(positions))
+    gone = sorted(set().union(*sets))
+    assert manifest.positions_deleted().tolist() == gone
+    assert all(end < start for (_, end), (start, _) in itertools.pairwise(manifest.deleted))
+
+
+class TestWhereTheModelIs:
+    """The manifest remembers where the model was; both may have moved together."""
+
+    @pytest.fixture
+    def home(self, tmp_path):
+        (tmp_path / "home" / "model").mkdir(parents=True)
+        (tmp_path / "home" / "index").mkdir()
+        return tmp_path / "home"
+
+    def test_where_it_was(self, home) -> None:
+        record = ModelRecord.of("f", str(home / "model"), home / "index")
+        assert Path(record.locate(home / "index")).samefile(home / "model")
+
+    def test_moved_together(self, home, tmp_path) -> None:
+        record = ModelRecord.of("f", str(home / "model"), home / "index")
+        home.rename(tmp_path / "new")
+        assert Path(record.locate(tmp_path / "new" / "index")).samefile(tmp_path / "new" / "model")
+
+    def test_index_moved_alone(self, home, tmp_path) -> None:
+        record = ModelRecord.of("f", str(home / "model"), home / "index")
+        assert Path(record.locate(tmp_path / "far" / "away" / "index")).samefile(home / "model")
+
+    def test_gone(self, home) -> None:
+        record = ModelRecord.of("f", str(home / "model"), home / "index")
+        (home / "model").rmdir()
+        with pytest.raises(InputError, match=r"which is gone.*--model"):
+            record.locate(home / "index")
+
+    def test_a_name_on_the_hub(self, home) -> None:
+        assert ModelRecord.of("f", "owner/name", home / "index").locate(home / "index") == "owner/name"
+
+    def test_unknown(self, home) -> None:
+        with pytest.raises(InputError, match=r"does not say.*--model"):
+            ModelRecord.of("f", "", home / "index").locate(home / "index")

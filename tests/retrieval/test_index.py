@@ -1,0 +1,314 @@
+"""An index answers exactly, brings payloads back, and refuses whatever is not what it was built from."""
+
+from __future__ import annotations
+
+import json
+import time
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from rejoinder.errors import InputError
+from rejoinder.retrieval.candidates import Candidate
+from rejoinder.retrieval.codes import DTYPES
+from rejoinder.retrieval.index import Index, Reply
+from rejoinder.retrieval.manifest import MANIFEST
+from tests.retrieval.conftest import HashEncoder, TableEncoder
+
+TEXTS = [f"reply number {i}" for i in range(40)]
+
+
+@pytest.fixture(params=DTYPES)
+def index(request, tmp_path, encoder):
+    return Index.build(encoder, TEXTS, tmp_path / "index", dtype=request.param, batch=7)
+
+
+def segment(index):
+    return next(index.folder.glob("segment-*"))
+
+
+def test_the_best_reply_comes_first_with_score_and_position(index) -> None:
+    [[best, second]] = index.search([["something before", "reply number 17"]], k=2)
+    assert (best.text, best.position, dict(best.payload)) == ("reply number 17", 17, {})
+    assert best.score == pytest.approx(1, abs=1e-6)
+    assert second.score < 0.9
+
+
+def test_scores_are_cosines_and_equal_in_every_form(tmp_path, encoder) -> None:
+    contexts = [["hello"], ["reply number 3"], ["good-bye"]]
+    answers = [Index.build(encoder, TEXTS, tmp_path / dtype, dtype=dtype).search(contexts, k=40) for dtype in DTYPES]
+    assert answers[0] == answers[1] == answers[2]
+    vectors, queries = encoder.encode_responses(TEXTS), encoder.encode_contexts(contexts)
+    for query, replies in zip(queries, answers[0], strict=True):
+        for reply in replies:
+            assert reply.score == pytest.approx(float(vectors[reply.position] @ query), abs=1e-6)
+        assert [reply.score for reply in replies] == sorted((reply.score for reply in replies), reverse=True)
+
+
+def test_an_index_opened_again_answers_the_same(index, encoder) -> None:
+    opened = Index.open(index.folder, encoder)
+    assert opened.search([["hello"], ["you"]], k=7) == index.search([["hello"], ["you"]], k=7)
+    assert opened.fingerprint == index.fingerprint
+
+
+def test_more_than_there_are_gives_all(index) -> None:
+    [replies] = index.search([["hello"]], k=1000)
+    assert sorted(reply.position for reply in replies) == list(range(40))
+
+
+def test_minimum_score_leaves_weak_replies_out(index) -> None:
+    [replies, none] = index.search([["reply number 3"], ["nothing like it"]], k=5, minimum_score=0.95)
+    assert [reply.position for reply in replies] == [3]
+    assert none == []
+
+
+def test_the_minimum_itself_counts(index) -> None:
+    [[best]] = index.search([["reply number 3"]], k=1)
+    assert index.search([["reply number 3"]], k=1, minimum_score=best.score) == [[best]]
+
+
+def test_ties_go_to_the_reply_that_came_first_and_duplicates_stay(tmp_path, encoder) -> None:
+    index = Index.build(encoder, ["yes", "no", "yes", "maybe", "yes"], tmp_path / "index", dtype="int8")
+    [replies] = index.search([["yes"]], k=4)
+    assert [reply.position for reply in replies[:3]] == [0, 2, 4]
+    assert len({reply.score for reply in replies[:3]}) == 1
+
+
+def test_no_contexts_no_answers(index) -> None:
+    assert index.search_vectors(np.zeros((0, 24), np.float32)) == []
+
+
+@pytest.mark.parametrize("dtype", DTYPES)
+def test_an_empty_index_works(tmp_path, encoder, dtype) -> None:
+    index = Index.build(encoder, [], tmp_path / "index", dtype=dtype)
+    assert len(index) == 0
+    assert index.search([["hello"]], k=3) == [[]]
+    assert Index.open(tmp_path / "index", encoder).add(["hello"]) == range(1)
+    assert Index.open(tmp_path / "index", encoder).search([["hello"]])[0][0].text == "hello"
+
+
+@pytest.mark.parametrize("k", [0, -1])
+def test_asking_for_no_reply_is_an_error(index, k) -> None:
+    with pytest.raises(InputError, match="at least one"):
+        index.search([["hello"]], k=k)
+
+
+def test_an_unknown_form_is_an_error_that_names_the_known(tmp_path, encoder) -> None:
+    with pytest.raises(InputError, match=r"int4.*float32, float16, int8"):
+        Index.build(encoder, ["hello"], tmp_path / "index", dtype="int4")
+    assert list(tmp_path.iterdir()) == []
+
+
+json_values = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False, allow_infinity=False) | st.text(),
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(), inner, max_size=3), max_leaves=6,
+)
+
+
+@settings(deadline=None, max_examples=40)
+@given(st.lists(st.tuples(st.text(), st.dictionaries(st.text(), json_values, max_size=3)), max_size=9))
+def test_texts_and_payloads_come_back_as_they_were(tmp_path_factory, entries) -> None:
+    folder = tmp_path_factory.mktemp("index") / "index"
+    encoder = TableEncoder(np.eye(9, dtype=np.float32))
+    encoder.encode_responses = lambda texts: np.eye(9, dtype=np.float32)[: len(texts)]
+    Index.build(encoder, [Candidate(text, payload) for text, payload in entries], folder)
+    index = Index.open(folder, encoder)
+    assert [(candidate.text, candidate.payload) for _, candidate in index] == entries
+    if entries:
+        [replies] = index.search_vectors(np.eye(9, dtype=np.float32)[:1], k=1)
+        assert replies == [Reply(entries[0][0], 1.0, 0, entries[0][1])]
+
+
+@pytest.mark.parametrize(
+    ("candidate", "told"),
+    [(Candidate("", {"x": {1}}), "set"), (Candidate("", {"x": float("nan")}), "float"), (Candidate("\ud800"), "utf-8")],
+)
+def test_what_json_cannot_hold_is_refused_with_the_position(tmp_path, encoder, candidate, told) -> None:
+    with pytest.raises(InputError, match=f"reply 1 .*{told}"):
+        Index.build(encoder, ["fine", candidate], tmp_path / "index")
+    assert list(tmp_path.iterdir()) == []
+
+
+# Mistakes of others (REFERENCE 7.8): a cache keyed by file name answers after retraining.
+
+
+def test_mistake_8_an_index_of_another_model_is_refused_though_its_name_is_the_same(index) -> None:
+    retrained = HashEncoder(seed="retrained")
+    with pytest.raises(InputError) as refused:
+        Index.open(index.folder, retrained)
+    message = str(refused.value)
+    assert index.manifest.model.fingerprint[:12] in message
+    assert retrained.fingerprint[:12] in message
+    assert "--model" in message
+    assert "\n" not in message
+
+
+def test_mistake_8_a_moved_model_is_the_same_model(index) -> None:
+    assert Index.open(index.folder, HashEncoder(name="elsewhere")).search([["reply number 3"]])[0][0].position == 3
+
+
+def test_mistake_8_the_fingerprint_covers_model_and_candidates(tmp_path, encoder) -> None:
+    def fingerprint(name, encoder, replies, dtype="float32"):
+        return Index.build(encoder, replies, tmp_path / name, dtype=dtype).fingerprint
+
+    first = fingerprint("1", encoder, ["a", "b"])
+    assert fingerprint("2", encoder, ["a", "b"]) == first
+    assert fingerprint("3", encoder, ["b", "a"]) != first
+    assert fingerprint("4", encoder, ["a", Candidate("b", {"id": 1})]) != first
+    assert fingerprint("5", HashEncoder("retrained"), ["a", "b"]) != first
+    assert fingerprint("6", encoder, ["a", "b"], "int8") != first
+
+
+FILES = {"float32": {"vectors.f32", "replies.jsonl", "offsets.i64"}}
+FILES["float16"] = FILES["float32"] | {"codes.f16"}
+FILES["int8"] = FILES["float32"] | {"codes.i8", "scales.f32", "errors.f32"}
+
+
+def damage(path, how) -> None:
+    content = path.read_bytes()
+    if how == "missing":
+        path.unlink()
+    elif how == "truncated":
+        path.write_bytes(content[:-5])
+    elif how == "empty":
+        path.write_bytes(b"")
+    else:
+        middle = len(content) // 2
+        path.write_bytes(content[:middle] + bytes([content[middle] ^ 1]) + content[middle + 1 :])
+
+
+@pytest.mark.parametrize("how", ["missing", "truncated", "empty", "altered"])
+def test_a_damaged_file_is_refused_by_name(index, encoder, how) -> None:
+    assert {path.name for path in segment(index).iterdir()} == FILES[index.manifest.dtype]
+    for name in FILES[index.manifest.dtype]:
+        path = segment(index) / name
+        content = path.read_bytes()
+        damage(path, how)
+        with pytest.raises(InputError, match=f"{name} (is missing|has|was altered).*again") as refused:
+            Index.open(index.folder, encoder)
+        assert "\n" not in str(refused.value)
+        path.write_bytes(content)
+    Index.open(index.folder, encoder)
+
+
+@pytest.mark.parametrize("how", ["missing", "truncated", "empty", "altered"])
+def test_a_damaged_manifest_is_refused(index, encoder, how) -> None:
+    damage(index.folder / MANIFEST, how)
+    with pytest.raises(InputError, match=r"manifest\.json"):
+        Index.open(index.folder, encoder)
+
+
+@pytest.mark.parametrize(
+    ("content", "told"),
+    [("[]", "damaged"), ("{}", "damaged"), ('{"kind": "rejoinder index", "format": 99}', "update rejoinder"),
+     (b"\xff\xfe", "damaged"), ("nonsense", "damaged")],
+)
+def test_a_foreign_manifest_is_refused(index, encoder, content, told) -> None:
+    (index.folder / MANIFEST).write_bytes(content if isinstance(content, bytes) else content.encode())
+    with pytest.raises(InputError, match=f"manifest.json .*{told}"):
+        Index.open(index.folder, encoder)
+
+
+def test_a_manifest_edited_by_hand_is_refused_but_the_place_of_the_model_may_change(index, encoder) -> None:
+    path = index.folder / MANIFEST
+    content = json.loads(path.read_text())
+    content["model"]["path"] = "/elsewhere"
+    path.write_text(json.dumps(content))
+    assert len(Index.open(index.folder, encoder)) == 40
+    content["segments"][0]["count"] = 39
+    path.write_text(json.dumps(content))
+    with pytest.raises(InputError, match="altered by hand"):
+        Index.open(index.folder, encoder)
+
+
+def test_the_content_of_a_large_index_is_compared_on_demand(index, encoder, monkeypatch) -> None:
+    monkeypatch.setattr("rejoinder.retrieval.index.SMALL", 100)
+    damage(segment(index) / "vectors.f32", "altered")
+    opened = Index.open(index.folder, encoder)
+    with pytest.raises(InputError, match=r"vectors.f32 was altered"):
+        opened.verify()
+    with pytest.raises(InputError, match=r"vectors.f32 was altered"):
+        Index.open(index.folder, encoder, verify=True)
+
+
+def test_an_altered_reply_that_was_not_compared_is_noticed_when_it_is_read(index, encoder) -> None:
+    path = segment(index) / "replies.jsonl"
+    path.write_bytes(path.read_bytes().replace(b'"reply number 17"', b'"reply number 17 '))
+    opened = Index.open(index.folder, encoder, verify=False)
+    with pytest.raises(InputError, match=r"replies.jsonl: line 18 was altered"):
+        opened.search([["reply number 17"]])
+
+
+def test_folders_that_are_no_index(tmp_path, encoder) -> None:
+    with pytest.raises(InputError, match="no index"):
+        Index.open(tmp_path / "nothing", encoder)
+    with pytest.raises(InputError, match=r"no manifest.json"):
+        Index.open(tmp_path, encoder)
+
+
+def test_an_index_that_exists_is_kept_unless_overwriting_is_asked_for(index, encoder) -> None:
+    with pytest.raises(InputError, match=r"is an index already.*--append.*--overwrite"):
+        Index.build(encoder, ["new"], index.folder)
+    assert len(Index.open(index.folder, encoder)) == 40
+    Index.build(encoder, ["new"], index.folder, overwrite=True)
+    assert [candidate.text for _, candidate in Index.open(index.folder, encoder)] == ["new"]
+
+
+def test_a_folder_of_something_else_is_never_replaced(tmp_path, encoder) -> None:
+    (tmp_path / "thesis").mkdir()
+    (tmp_path / "thesis" / "chapter.txt").write_text("precious")
+    with pytest.raises(InputError, match="not ours to replace"):
+        Index.build(encoder, ["new"], tmp_path / "thesis", overwrite=True)
+
+
+@pytest.mark.parametrize("error", [KeyboardInterrupt, OSError("No space left on device")])
+def test_an_interrupted_build_leaves_nothing_behind(tmp_path, encoder, error) -> None:
+    def interrupted(_):
+        if len(encoder.calls) == 2:
+            raise error
+
+    with pytest.raises(KeyboardInterrupt if error is KeyboardInterrupt else OSError):
+        Index.build(encoder, TEXTS, tmp_path / "index", batch=10, progress=interrupted)
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_an_interrupted_overwrite_leaves_the_old_index(index, encoder) -> None:
+    def interrupted(_):
+        raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        Index.build(encoder, ["new"], index.folder, overwrite=True, progress=interrupted)
+    assert len(Index.open(index.folder, encoder)) == 40
+    assert [path.name for path in index.folder.parent.iterdir()] == ["index"]
+
+
+def test_ten_thousand_replies_are_read_in_batches_and_indexed_fast(tmp_path, encoder) -> None:
+    done = []
+    started = time.process_time()
+    replies = (f"reply {i}" for i in range(10_000))
+    index = Index.build(encoder, replies, tmp_path / "index", dtype="int8", batch=512, progress=done.append)
+    assert [replies[0].position for replies in index.search([["reply 9999"], ["reply 512"]])] == [9999, 512]
+    assert time.process_time() - started < 5
+    assert sum(done) == len(index) == 10_000
+    assert max(encoder.calls) == 512
+
+
+@pytest.mark.parametrize("dtype", DTYPES)
+def test_vectors_are_mapped_and_not_read_into_memory(tmp_path, encoder, dtype) -> None:
+    index = Index.build(encoder, TEXTS, tmp_path / "index", dtype=dtype)
+    opened = index._segments[0]
+    assert all(isinstance(array, np.memmap) for array in (opened.vectors, *opened.arrays.values()))
+
+
+def test_a_model_without_unit_vectors_is_refused_and_nothing_is_written(tmp_path) -> None:
+    encoder = TableEncoder(np.array([[1, 0], [np.nan, 0]], dtype=np.float32))
+    with pytest.raises(InputError, match="reply 1 has length nan"):
+        Index.build(encoder, ["0", "1"], tmp_path / "index")
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_query_of_another_size_is_refused(index) -> None:
+    with pytest.raises(InputError, match=r"size 3.*24"):
+        index.search_vectors(np.eye(3, dtype=np.float32))

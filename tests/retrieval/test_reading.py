@@ -1,0 +1,120 @@
+"""Replies come out of the files people have; a bad line is named by file, line and reason."""
+
+from __future__ import annotations
+
+import gzip
+import json
+
+import pytest
+import zstandard
+
+from rejoinder.corpora.example import Example, write_examples
+from rejoinder.errors import InputError
+from rejoinder.retrieval.candidates import Candidate, distinct
+from rejoinder.retrieval.reading import read_candidates
+
+
+def write(path, text):
+    path.write_text(text, encoding="utf-8", newline="")
+    return path
+
+
+def texts(path, *arguments, **options):
+    return [candidate.text for candidate in read_candidates(path, *arguments, **options)]
+
+
+def test_plain_text_is_one_reply_a_line_without_blank_lines(tmp_path) -> None:
+    path = write(tmp_path / "replies.txt", "Hello!\r\n\n   \n  At noon, I think.  \nÇa va 👍\nHello!")
+    assert list(read_candidates(path)) == [
+        Candidate("Hello!"), Candidate("At noon, I think."), Candidate("Ça va 👍"), Candidate("Hello!")
+    ]
+
+
+@pytest.mark.parametrize("name", ["text", "response", "reply", "answer"])
+def test_jsonl_keeps_the_other_fields_as_payload(tmp_path, name) -> None:
+    lines = [{name: " Hi\nthere ", "id": 7, "tags": ["a"]}, {"category": None, name: "Bye"}]
+    path = write(tmp_path / "replies.jsonl", "\n\n".join(map(json.dumps, lines)))
+    assert list(read_candidates(path)) == [
+        Candidate(" Hi\nthere ", {"id": 7, "tags": ["a"]}), Candidate("Bye", {"category": None})
+    ]
+
+
+def test_csv_keeps_the_other_columns_as_payload_and_line_breaks_in_quotes(tmp_path) -> None:
+    path = write(tmp_path / "replies.csv", ',id,reply\r\n0,a7,"Hi, you\r\nthere"\r\n\r\n1,a8,Bye\r\n')
+    assert list(read_candidates(path)) == [
+        Candidate("Hi, you\nthere", {"id": "a7"}), Candidate("Bye", {"id": "a8"})
+    ]
+
+
+def test_csv_with_one_column_may_call_it_anything(tmp_path) -> None:
+    assert list(read_candidates(write(tmp_path / "a.csv", "what we say\nHi\nBye\n"))) == [
+        Candidate("Hi"), Candidate("Bye")
+    ]
+
+
+def test_examples_give_their_distinct_responses_of_a_split(tmp_path) -> None:
+    for split, responses in {"train": "aab", "test": "bcc"}.items():
+        write_examples([Example(("x",), response) for response in responses], tmp_path / f"{split}-0.parquet")
+    assert texts(tmp_path, "test") == ["b", "c"]
+    assert texts(tmp_path, "train") == ["a", "b"]
+    assert texts(tmp_path) == ["a", "b", "c"]
+    assert texts(tmp_path / "test-0.parquet") == ["b", "c"]
+
+
+def test_compressed_lines_are_read(tmp_path) -> None:
+    content = b'{"text": "Hi"}\n'
+    (tmp_path / "a.jsonl.gz").write_bytes(gzip.compress(content))
+    (tmp_path / "a.jsonl.zst").write_bytes(zstandard.compress(content))
+    assert texts(tmp_path / "a.jsonl.gz") == texts(tmp_path / "a.jsonl.zst") == ["Hi"]
+
+
+def test_limit_and_deduplication(tmp_path) -> None:
+    path = write(tmp_path / "replies.txt", "a\na\nb\nc\n")
+    assert texts(path, limit=2) == ["a", "a"]
+    assert texts(path, limit=2, deduplicate=True) == ["a", "b"]
+
+
+def test_the_first_of_equal_texts_is_kept() -> None:
+    candidates = [Candidate("a", {"id": 1}), Candidate("b"), Candidate("a", {"id": 2}), Candidate("c")]
+    assert list(distinct(candidates, known=["c"])) == candidates[:2]
+
+
+@pytest.mark.parametrize(
+    ("name", "content", "told"),
+    [
+        ("a.txt", b"", "is empty"),
+        ("a.txt", b"fine\n\xff\xfe", "a.txt:2: not UTF-8"),
+        ("a.txt", b"fine\nbin\0ary", "a.txt:2: binary"),
+        ("a.jsonl", b'{"text": "a"}\n{"text": ', "a.jsonl:2: not JSON"),
+        ("a.jsonl", b'"Hello"\n', "a.jsonl:1: a JSON str.*object"),
+        ("a.jsonl", b'{"text": 7}\n', "a.jsonl:1: text is 7"),
+        ("a.jsonl", b'{"text": " "}\n', 'a.jsonl:1: text is " "'),
+        ("a.jsonl", b'{"utterance": "a"}\n', "a.jsonl:1: no field text, response.*utterance"),
+        ("a.jsonl", b'{"text": "a", "x": NaN}\n', "a.jsonl:1: .*NaN"),
+        ("a.jsonl", b'{"text": "\\ud83d"}\n', "a.jsonl:1: half of a surrogate"),
+        ("a.jsonl", b"[" * 100_000, "a.jsonl:1: not JSON"),
+        ("a.csv", b"id,text\n1,a\n2\n", "a.csv:3: .* columns, 2"),
+        ("a.csv", b"id,text\n1,a,b\n", "a.csv:2: .* columns, 2"),
+        ("a.csv", b'id,text\n1,"a\n', "not CSV"),
+        ("a.csv", b"id,what\n1,a\n", "a.csv:2: no field text.*id, what"),
+        ("a.json", b"[]", "named? .*jsonl|name the file .jsonl"),
+        ("a.txt.gz", gzip.compress(b"Hello" * 999)[:-9], "cut off"),
+        ("a.parquet", b"PAR1 nonsense", "a.parquet"),
+    ],
+)
+def test_bad_input_is_one_clear_line(tmp_path, name, content, told) -> None:
+    (tmp_path / name).write_bytes(content)
+    with pytest.raises(InputError, match=told) as refused:
+        list(read_candidates(tmp_path / name))
+    assert "\n" not in str(refused.value)
+
+
+def test_a_missing_file_and_a_split_of_a_plain_file(tmp_path) -> None:
+    with pytest.raises(InputError, match="does not exist"):
+        read_candidates(tmp_path / "nothing.txt")
+    with pytest.raises(InputError, match="no test split"):
+        read_candidates(write(tmp_path / "a.txt", "a"), "test")
+
+
+def test_a_message_of_a_million_characters_is_read(tmp_path) -> None:
+    assert len(texts(write(tmp_path / "a.txt", "x" * 1_000_000))[0]) == 1_000_000

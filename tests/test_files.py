@@ -1,0 +1,214 @@
+"""Outputs are whole or absent, and what stood there before survives every failure."""
+
+from __future__ import annotations
+
+import errno
+import os
+import stat
+import subprocess
+import sys
+import textwrap
+from pathlib import Path
+
+import pytest
+
+from rejoinder import files
+from rejoinder.errors import InputError
+from rejoinder.files import atomic_file, atomic_folder, check_replaceable, file_digest
+
+MARKER = "config.json"
+FAILURES = [KeyboardInterrupt(), OSError(errno.ENOSPC, "No space left on device"), ValueError("a bug"), SystemExit(1)]
+
+
+@pytest.fixture(params=["exchange", "steps"])
+def way(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> str:
+    """Both ways of putting a folder in another's place: at once (Linux), and in two steps (elsewhere)."""
+    if request.param == "steps":
+        monkeypatch.setattr(files, "_exchange", lambda *_: False)
+    return request.param
+
+
+def write_folder(path: Path, content: str) -> None:
+    with atomic_folder(path, marker=MARKER) as part:
+        (part / MARKER).write_text(content)
+
+
+def names(folder: Path) -> list[str]:
+    return sorted(each.name for each in folder.iterdir())
+
+
+def test_a_file_is_written_with_its_parents(tmp_path: Path) -> None:
+    with atomic_file(tmp_path / "a" / "b" / "file") as part:
+        part.write_text("new")
+        assert not (tmp_path / "a" / "b" / "file").exists()
+    assert (tmp_path / "a" / "b" / "file").read_text() == "new"
+    assert names(tmp_path / "a" / "b") == ["file"]
+
+
+@pytest.mark.parametrize("failure", FAILURES, ids=lambda each: type(each).__name__)
+def test_a_failure_keeps_the_old_file(tmp_path: Path, failure: BaseException) -> None:
+    path = tmp_path / "file"
+    path.write_text("old")
+    with pytest.raises(type(failure)), atomic_file(path) as part:  # noqa: PT012
+        part.write_text("half")
+        raise failure
+    assert path.read_text() == "old"
+    assert names(tmp_path) == ["file"]
+
+
+def test_a_full_disk_is_reported_for_the_file_that_was_asked_for(tmp_path: Path) -> None:
+    with pytest.raises(OSError, match="No space") as caught, atomic_file(tmp_path / "file"):
+        raise OSError(errno.ENOSPC, "No space left on device")
+    assert caught.value.filename == str(tmp_path / "file")
+    with pytest.raises(OSError, match="No space") as caught, atomic_folder(tmp_path / "run", marker=MARKER) as folder:
+        raise OSError(errno.ENOSPC, "No space left on device", str(folder / "weights"))
+    assert caught.value.filename == str(tmp_path / "run")
+
+
+def test_an_error_about_another_file_keeps_its_name(tmp_path: Path) -> None:
+    with pytest.raises(FileNotFoundError) as caught, atomic_file(tmp_path / "file"):
+        (tmp_path / "input").read_text()
+    assert caught.value.filename == str(tmp_path / "input")
+
+
+def test_a_folder_or_a_device_is_no_file_to_write_to(tmp_path: Path) -> None:
+    """Replacing /dev/null by an ordinary file, say, would break the machine. Here a pipe stands for it."""
+    os.mkfifo(tmp_path / "pipe")
+    with pytest.raises(InputError, match="no ordinary file"), atomic_file(tmp_path / "pipe"):
+        pass
+    with pytest.raises(InputError, match="is a folder"), atomic_file(tmp_path):
+        pass
+    assert stat.S_ISFIFO((tmp_path / "pipe").stat().st_mode)
+
+
+def test_modes_follow_the_umask(tmp_path: Path) -> None:
+    old = os.umask(0o027)
+    try:
+        with atomic_file(tmp_path / "file") as part:
+            part.write_text("")
+        write_folder(tmp_path / "folder", "")
+    finally:
+        os.umask(old)
+    assert stat.S_IMODE((tmp_path / "file").stat().st_mode) == 0o640
+    assert stat.S_IMODE((tmp_path / "folder").stat().st_mode) == 0o750
+
+
+def test_a_link_stays_a_link(tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("old")
+    (tmp_path / "file-link").symlink_to("file")
+    with atomic_file(tmp_path / "file-link") as part:
+        part.write_text("new")
+    write_folder(tmp_path / "folder", "old")
+    (tmp_path / "folder-link").symlink_to("folder")
+    write_folder(tmp_path / "folder-link", "new")
+    assert (tmp_path / "file").read_text() == "new"
+    assert (tmp_path / "folder" / MARKER).read_text() == "new"
+    assert (tmp_path / "file-link").is_symlink()
+    assert (tmp_path / "folder-link").is_symlink()
+    assert names(tmp_path) == ["file", "file-link", "folder", "folder-link"]
+
+
+@pytest.mark.usefixtures("way")
+def test_a_folder_replaces_its_predecessor_completely(tmp_path: Path) -> None:
+    path = tmp_path / "model"
+    with atomic_folder(path, marker=MARKER) as part:
+        (part / MARKER).write_text("old")
+        (part / "only-in-the-old-one").write_text("")
+    write_folder(path, "new")
+    assert (path / MARKER).read_text() == "new"
+    assert names(path) == [MARKER]
+    assert names(tmp_path) == ["model"]
+
+
+@pytest.mark.usefixtures("way")
+@pytest.mark.parametrize("failure", FAILURES, ids=lambda each: type(each).__name__)
+def test_a_failure_keeps_the_old_folder(tmp_path: Path, failure: BaseException) -> None:
+    write_folder(tmp_path / "model", "old")
+    with pytest.raises(type(failure)), atomic_folder(tmp_path / "model", marker=MARKER) as part:  # noqa: PT012
+        (part / MARKER).write_text("half")
+        raise failure
+    assert (tmp_path / "model" / MARKER).read_text() == "old"
+    assert names(tmp_path) == ["model"]
+
+
+@pytest.mark.parametrize("failure", FAILURES, ids=lambda each: type(each).__name__)
+def test_a_failure_between_the_two_steps_brings_the_old_folder_back(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, failure: BaseException
+) -> None:
+    """The old folder has been moved away and the new one is not in its place yet: Ctrl-C must not lose both."""
+    write_folder(tmp_path / "model", "old")
+    rename = Path.rename
+
+    def interrupted(self: Path, target: Path) -> Path:
+        if self.suffix == ".part":
+            raise failure
+        return rename(self, target)
+
+    monkeypatch.setattr(files, "_exchange", lambda *_: False)
+    monkeypatch.setattr(Path, "rename", interrupted)
+    with pytest.raises(type(failure)):
+        write_folder(tmp_path / "model", "new")
+    assert (tmp_path / "model" / MARKER).read_text() == "old"
+    assert names(tmp_path) == ["model"]
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="only Linux swaps two names in one step")
+def test_a_kill_at_any_moment_leaves_a_whole_folder(tmp_path: Path) -> None:
+    """A process that replaces a folder over and over is killed (-9); the folder is there and whole, every time."""
+    code = f"""
+        from pathlib import Path
+        from rejoinder.files import atomic_folder
+        number = 0
+        while True:
+            number += 1
+            with atomic_folder({str(tmp_path / "model")!r}, marker="a") as part:
+                (part / "a").write_text(str(number))
+                (part / "b").write_text(str(number))
+            print(number, flush=True)
+    """
+    for _ in range(5):
+        process = subprocess.Popen([sys.executable, "-c", textwrap.dedent(code)], stdout=subprocess.PIPE)
+        assert process.stdout is not None
+        assert [process.stdout.readline() for _ in range(20)][-1] == b"20\n"
+        process.kill()
+        process.wait()
+        process.stdout.close()
+        assert (tmp_path / "model" / "a").read_text() == (tmp_path / "model" / "b").read_text() != ""
+
+
+def test_something_else_is_never_replaced(tmp_path: Path) -> None:
+    (tmp_path / "thesis").mkdir()
+    (tmp_path / "thesis" / "chapter").write_text("ten years of work")
+    with pytest.raises(InputError, match="not ours to replace"):
+        write_folder(tmp_path / "thesis", "new")
+    with pytest.raises(InputError, match="is a file"):
+        check_replaceable(tmp_path / "thesis" / "chapter", MARKER)
+    assert names(tmp_path / "thesis") == ["chapter"]
+    (tmp_path / "empty").mkdir()
+    write_folder(tmp_path / "empty", "new")
+    assert (tmp_path / "empty" / MARKER).read_text() == "new"
+
+
+@pytest.mark.parametrize("path", [".", ".."])
+def test_the_current_folder_is_not_pulled_away(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, path: str
+) -> None:
+    (tmp_path / "above").mkdir()
+    (tmp_path / "above" / MARKER).write_text("")
+    (tmp_path / "above" / "here").mkdir()
+    monkeypatch.chdir(tmp_path / "above" / "here")
+    with pytest.raises(InputError, match="current folder"):
+        write_folder(Path(path), "new")
+
+
+def test_a_mounted_folder_is_refused_before_the_work_starts(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "volume").mkdir()
+    monkeypatch.setattr(Path, "is_mount", lambda self: self == tmp_path / "volume")
+    with pytest.raises(InputError, match="mounted"), atomic_folder(tmp_path / "volume", marker=MARKER):
+        pytest.fail("the work has begun")
+
+
+def test_a_digest_is_that_of_the_content(tmp_path: Path) -> None:
+    (tmp_path / "abc").write_bytes(b"abc")  # FIPS 180-2, appendix B.1
+    expected = "ba7816bf8f01cfea414140de5dae2223b00361a396177a9cb410ff61f20015ad"
+    assert file_digest(tmp_path / "abc") == expected

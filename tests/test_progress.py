@@ -1,0 +1,78 @@
+"""Progress goes to standard error, as a bar or as lines, and never changes the result."""
+
+from __future__ import annotations
+
+import io
+import sys
+
+import pytest
+
+from rejoinder import progress
+from rejoinder.progress import track
+
+
+class Terminal(io.StringIO):
+    def isatty(self) -> bool:
+        return True
+
+
+@pytest.fixture
+def clock(monkeypatch: pytest.MonkeyPatch) -> list[float]:
+    """The time in seconds, as the only element."""
+    now = [0.0]
+    monkeypatch.setattr(progress.time, "monotonic", lambda: now[0])
+    return now
+
+
+def test_plain_lines_show_rate_and_time_left(clock: list[float], capsys: pytest.CaptureFixture[str]) -> None:
+    with track("Encoding", total=4000, unit="replies") as advance:
+        advance(10)
+        clock[0] = 20.0
+        advance(990)
+        clock[0] = 80.0
+        advance(3000)
+    out, err = capsys.readouterr()
+    assert out == ""
+    assert err.splitlines() == [
+        "Encoding: 1,000 of 4,000 replies, 50/s, 60 s left",
+        "Encoding: 4,000 of 4,000 replies, 50/s, 0 s left",
+        "Encoding: 4,000 of 4,000 replies, 50/s, 80.0 s",
+    ]
+
+
+def test_an_unknown_total_leaves_out_the_time_left(clock: list[float], capsys: pytest.CaptureFixture[str]) -> None:
+    with track("Reading") as advance:
+        clock[0] = 10.0
+        advance(5000)
+    assert capsys.readouterr().err.splitlines() == [
+        "Reading: 5,000 examples, 500/s",
+        "Reading: 5,000 examples, 500/s, 10.0 s",
+    ]
+
+
+def test_no_time_and_no_work_are_no_division_by_zero(clock: list[float], capsys: pytest.CaptureFixture[str]) -> None:
+    with track("Reading", total=0):
+        assert clock == [0.0]
+    assert "0 of 0 examples" in capsys.readouterr().err
+
+
+def test_work_that_fails_reports_no_end(capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(ValueError, match="bad"), track("Reading"):
+        raise ValueError("bad")
+    assert capsys.readouterr().err == ""
+
+
+@pytest.mark.parametrize("total", [None, 3])
+def test_a_terminal_gets_a_bar_on_standard_error_only(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], total: int | None
+) -> None:
+    monkeypatch.setenv("TERM", "xterm")
+    monkeypatch.setattr(sys, "stderr", Terminal())
+    with track("Encoding", total, "replies") as advance:
+        advance(3)
+        sys.stdout.write("a result\n")
+    assert capsys.readouterr().out == "a result\n"
+    shown = sys.stderr.getvalue()
+    assert "Encoding" in shown
+    assert ("3/3" if total else "3") in shown
+    assert "replies/s" in shown
