@@ -28,7 +28,7 @@ shapes = {"seed": st.integers(0, 2**32), "count": st.integers(1, 40), "size": st
 
 @pytest.mark.parametrize("integer_products", [True, False])
 @pytest.mark.parametrize("dtype", DTYPES)
-@settings(deadline=None, max_examples=40)
+@settings(deadline=None, max_examples=25)
 @given(**shapes)
 def test_scores_of_the_scan_are_within_their_bound(dtype, integer_products, seed, count, size, spread) -> None:
     rows, queries = unit_rows(seed, count, size, spread), unit_rows(seed + 1, 3, size, spread)
@@ -49,7 +49,7 @@ def test_the_bound_is_tight_enough_to_leave_most_rows_out() -> None:
     assert widest["int8"] < 0.025
 
 
-@settings(deadline=None, max_examples=40)
+@settings(deadline=None, max_examples=25)
 @given(**shapes)
 def test_quantised_rows_are_half_a_step_away_at_most(seed, count, size, spread) -> None:
     rows = unit_rows(seed, count, size, spread)

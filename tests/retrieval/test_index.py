@@ -107,7 +107,7 @@ json_values = st.recursive(
 )
 
 
-@settings(deadline=None, max_examples=40)
+@settings(deadline=None, max_examples=25)
 @given(st.lists(st.tuples(st.text(), st.dictionaries(st.text(), json_values, max_size=3)), max_size=9))
 def test_texts_and_payloads_come_back_as_they_were(tmp_path_factory, entries) -> None:
     folder = tmp_path_factory.mktemp("index") / "index"

@@ -55,7 +55,7 @@ def segments_of(rows, alive, cuts, dtype) -> list[Rows]:
 
 
 @pytest.mark.parametrize("dtype", DTYPES)
-@settings(deadline=None, max_examples=120)
+@settings(deadline=None, max_examples=70)
 @given(collections(), st.integers(1, 70), st.sampled_from([-np.inf, 0.0, 0.5, 0.99, 1.5]),
        st.sampled_from([1, 7, 1 << 14]), st.sampled_from([0, 20, 1 << 20]))
 def test_search_equals_brute_force(dtype, collection, k, minimum, block, pending) -> None:

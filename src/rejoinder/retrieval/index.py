@@ -36,7 +36,7 @@ from rejoinder.retrieval.scan import Rows, search
 from rejoinder.retrieval.segments import REPLIES, Segment
 
 SMALL = 32 << 20
-"""Bytes up to which `Index.open` compares the content of all files with their digests (0.1 s)."""
+"""Bytes up to which `Index.open` compares the content of all files with their digests: a tenth of a second."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -231,10 +231,9 @@ class Index:
         """
         chosen = np.unique(np.fromiter(positions, dtype=np.int64))
         with self._change():
-            for position in chosen:
-                if not 0 <= position < self.manifest.end:
-                    last = self.manifest.end - 1
-                    raise InputError(f"{self.folder} has no reply {position}; its positions go from 0 to {last}")
+            if len(strange := chosen[(chosen < 0) | (chosen >= self.manifest.end)]):
+                last = self.manifest.end - 1
+                raise InputError(f"{self.folder} has no reply {strange[0]}; its positions go from 0 to {last}")
             if len(gone := np.intersect1d(chosen, self._deleted)):
                 raise InputError(f"reply {gone[0]} of {self.folder} was deleted before")
             manifest = self.manifest.without(chosen)

@@ -95,14 +95,14 @@ class Manifest:
         dtype: the form of the rows that the scan reads.
         size: the size d of the vectors; 0 while there are none.
         segments: by ascending first position, without gaps.
-        deleted: runs [start, end) of positions that are gone, ascending.
+        deleted: positions that are gone, as runs, ascending: "3,7-19,40".
     """
 
     model: ModelRecord
     dtype: Dtype
     size: int = 0
     segments: tuple[SegmentRecord, ...] = ()
-    deleted: tuple[tuple[int, int], ...] = ()
+    deleted: str = ""
 
     @property
     def end(self) -> int:
@@ -117,13 +117,21 @@ class Manifest:
 
     def positions_deleted(self) -> npt.NDArray[np.int64]:
         """The positions that are gone, ascending."""
-        return np.concatenate([np.zeros(0, np.int64), *(np.arange(start, end) for start, end in self.deleted)])
+        runs = [run.partition("-") for run in self.deleted.split(",")] if self.deleted else []
+        starts = np.array([int(start) for start, _, _ in runs], dtype=np.int64)
+        counts = np.array([int(last or start) for start, _, last in runs], dtype=np.int64) - starts + 1
+        # Each position is its place among all of them, plus what is between that and the start of its run.
+        return np.arange(counts.sum()) + np.repeat(starts - np.cumsum(counts) + counts, counts)
 
     def without(self, positions: npt.NDArray[np.int64]) -> Manifest:
         """The manifest after more positions are gone."""
         gone = np.union1d(self.positions_deleted(), positions)
-        runs = np.split(gone, np.flatnonzero(np.diff(gone) != 1) + 1) if len(gone) else []
-        return replace(self, deleted=tuple((int(run[0]), int(run[-1]) + 1) for run in runs))
+        if not len(gone):
+            return self
+        ends = np.flatnonzero(np.diff(gone) != 1)
+        firsts, lasts = gone[[0, *(ends + 1)]].tolist(), gone[[*ends, -1]].tolist()
+        runs = (f"{first}" if first == last else f"{first}-{last}" for first, last in zip(firsts, lasts, strict=True))
+        return replace(self, deleted=",".join(runs))
 
     def write(self, folder: Path) -> None:
         """Put the manifest in the place of the one in `folder`, at one instant."""
@@ -174,7 +182,7 @@ def _from_json(content: dict[str, Any]) -> Manifest:
         dtype=content["dtype"],
         size=int(content["size"]),
         segments=tuple(segments),
-        deleted=tuple((int(start), int(end)) for start, end in content["deleted"]),
+        deleted=str(content["deleted"]),
     )
 
 
