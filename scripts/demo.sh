@@ -42,11 +42,12 @@ run rejoinder train recipes/convert-small.toml -o "$RUN" --data "$DATA"
 headline "3 of 5  Evaluation: which of 100 replies was the true one? On held-out dialogues, beside BM25"
 run rejoinder evaluate bm25 "$MODEL" --data "$DATA" --candidates 100
 
-headline "4 of 5  Index: the replies are encoded once"
+headline "4 of 5  Index: ten thousand replies are encoded once"
 if [ "$INDEX" -nt "$MODEL/model.safetensors" ]; then say "$INDEX is there already."
-elif [ -e "$INDEX" ]; then run rejoinder index "$MODEL" "$DATA" -o "$INDEX" --overwrite
-elif [ -e "$INDEX" ]; then run rejoinder index "$MODEL" "$DATA" -o "$INDEX" --deduplicate --overwrite
-else run rejoinder index "$MODEL" "$DATA" -o "$INDEX" --deduplicate; fi
+else
+  again=(); [ -e "$INDEX" ] && again=(--overwrite)
+  run rejoinder index "$MODEL" "$DATA" --limit 10000 -o "$INDEX" ${again[@]+"${again[@]}"}
+fi
 
 headline "5 of 5  Replies: the best ones for a message, or for a conversation (oldest message first)"
 run rejoinder reply "$INDEX" "Hi! How are you doing today?"

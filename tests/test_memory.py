@@ -1,7 +1,47 @@
+"""Large blocks are reused once they are freed, instead of being fetched again page by page."""
+
+from __future__ import annotations
+
 import platform
+import subprocess
+import sys
+
+import pytest
 
 from rejoinder.memory import keep_memory
 
+PROGRAM = """
+import ctypes, resource, sys
+from rejoinder.memory import keep_memory
+libc = ctypes.CDLL(None)
+libc.malloc.restype, libc.malloc.argtypes = ctypes.c_void_p, [ctypes.c_size_t]
+libc.free.argtypes = [ctypes.c_void_p]
+libc.memset.argtypes = [ctypes.c_void_p, ctypes.c_int, ctypes.c_size_t]
 
-def test_freed_memory_is_kept_where_the_allocator_is_glibcs():
-    assert keep_memory() == (platform.system() == "Linux" and platform.libc_ver()[0] == "glibc")
+def use(size):
+    block = libc.malloc(size)
+    libc.memset(block, 1, size)
+    libc.free(block)
+
+if sys.argv[1] == "keep":
+    keep_memory()
+use(100_000_000)
+before = resource.getrusage(resource.RUSAGE_SELF).ru_minflt
+for size in (100_000_000, 60_000_000, 90_000_000):
+    use(size)
+print(resource.getrusage(resource.RUSAGE_SELF).ru_minflt - before)
+"""
+
+
+@pytest.mark.skipif(platform.libc_ver()[0] != "glibc", reason="a setting of glibc's allocator")
+def test_freed_blocks_are_used_again() -> None:
+    faults = {
+        mode: int(subprocess.run([sys.executable, "-c", PROGRAM, mode], capture_output=True, check=True).stdout)
+        for mode in ("keep", "plain")
+    }
+    assert faults["keep"] * 10 < faults["plain"]
+
+
+def test_another_allocator_is_left_alone(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(platform, "system", lambda: "Darwin")
+    assert keep_memory() is False

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import errno
-import itertools
 
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -85,7 +84,7 @@ def test_a_message_of_a_million_characters(tmp_path):
     assert list(read_examples(tmp_path / "long.parquet")) == [example]
 
 
-@pytest.mark.parametrize("order", itertools.permutations([True, False]), ids=str)
+@pytest.mark.parametrize("order", [(True, False), (False, True)], ids=str)
 def test_candidates_are_for_all_or_for_none(tmp_path, order):
     pair = {True: Example(("a",), "b", candidates=("b",), label=0), False: Example(("a",), "b")}
     with pytest.raises(InputError, match=r"example 1 has (no )?candidates and the ones before it have (some|none)"):
@@ -143,8 +142,8 @@ def test_columns_of_text_files_are_those_of_parquet(tmp_path):
     (tmp_path / "pairs.csv").write_text("Hi!,Hello.\nBye.,See you!\n")
     write_examples(read_examples(tmp_path / "pairs.csv"), tmp_path / "pairs.parquet")
     columns = ("context", "response", "thread")
-    tables_ = [pa.Table.from_batches(read_columns(tmp_path / f"pairs.{end}", None, columns)) for end in ("csv", "parquet")]
-    assert tables_[0] == tables_[1]
+    text, table = (list(read_columns(tmp_path / f"pairs.{end}", None, columns)) for end in ("csv", "parquet"))
+    assert pa.Table.from_batches(text) == pa.Table.from_batches(table)
 
 
 @pytest.mark.parametrize("kind", ["jsonl", "parquet"])
@@ -204,14 +203,18 @@ def test_cut_off_and_foreign_parquet_is_refused(tmp_path, keep):
         list(read_examples(path))
 
 
-def test_damaged_data_within_a_parquet_file_is_refused(tmp_path):
-    path = tmp_path / "damaged.parquet"
+@pytest.mark.parametrize("column", ["context", "response"])
+@pytest.mark.parametrize("length", [1, 300])
+def test_altered_bytes_within_a_parquet_file_are_noticed(tmp_path, column, length):
+    path = tmp_path / "altered.parquet"
     write_examples((Example((f"message {number}",), f"response {number}") for number in range(3_000)), path)
+    group = pq.ParquetFile(path).metadata.row_group(0)
+    chunk = next(group.column(each) for each in range(5) if group.column(each).path_in_schema.startswith(column))
     data = bytearray(path.read_bytes())
-    start = pq.ParquetFile(path).metadata.row_group(0).column(3).data_page_offset
-    data[start + 40 : start + 400] = bytes(360)
+    for place in range(chunk.data_page_offset + 1_000, chunk.data_page_offset + 1_000 + length):
+        data[place] ^= 0xFF
     path.write_bytes(data)
-    with pytest.raises(InputError, match="is damaged near row 0"):
+    with pytest.raises(InputError, match="is damaged"):
         list(read_examples(path))
 
 

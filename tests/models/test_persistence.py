@@ -47,6 +47,14 @@ def test_a_saved_model_comes_back_with_the_same_weights_and_vectors(folder, netw
     ]
 
 
+def test_what_both_sides_share_is_stored_once(tmp_path):
+    network = lively(Convert(small_config(feed_forward_2="original"), SUBWORDS.rows))
+    save(tmp_path / "m", network, SUBWORDS, max_length=60, card="")
+    again = load_module(tmp_path / "m")[0]
+    assert again.context_head.shared_skip is again.response_head.shared_skip
+    assert torch.equal(again.shared_skip.weight, network.shared_skip.weight)
+
+
 def test_every_default_is_written_out(folder, network):
     written = json.loads((folder / "config.json").read_text())["model"]
     assert parse_config(written) == network.config

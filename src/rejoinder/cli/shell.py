@@ -21,7 +21,7 @@ import traceback
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any, ParamSpec, TypeVar
 
-from rejoinder.errors import InputError
+from rejoinder.errors import InputError, RejoinderError
 
 P = ParamSpec("P")
 R = TypeVar("R")
@@ -71,11 +71,14 @@ def _failure(error: BaseException, line: str) -> str:
     """What went wrong that is not the user's fault, and what to do."""
     for each in _chain(error):
         if _says_disk_full(each):
-            return f"no space left to write{_file_of(each, ' ')}; free some or write elsewhere. Older output is untouched"
+            return f"no space left to write{_file_of(each, ' ')}; free some. Older output is untouched"
+    if isinstance(error, RejoinderError):
+        return line
     if isinstance(error, MemoryError):
         return f"not enough memory{': ' + line if line else ''}; give less at once, or use a larger machine"
     if isinstance(error, OSError):
-        return f"{error.strerror or line or type(error).__name__}{_file_of(error, ': ')}; check the path and its permissions"
+        reason = error.strerror or line or type(error).__name__
+        return f"{reason}{_file_of(error, ': ')}; check the path and its permissions"
     return f"{type(error).__name__}: {line} (REJOINDER_DEBUG=1 shows where; if it looks like a bug, please report it)"
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import itertools
 from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
@@ -53,11 +54,11 @@ class ExampleWriter:
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        try:
-            if kind is None:
-                self._flush()
-        finally:
-            if self._writer is not None:
+        if kind is None:
+            self._flush()
+        if self._writer is not None:
+            # After an error the file is thrown away, and that it cannot be closed (a full disk) would hide the reason.
+            with contextlib.nullcontext() if kind is None else contextlib.suppress(OSError):
                 self._writer.close()
 
     def add(self, example: Example) -> None:
@@ -85,7 +86,7 @@ class ExampleWriter:
     def _flush(self) -> None:
         schema = self._schema or BASE_SCHEMA
         if self._writer is None:
-            self._writer = pq.ParquetWriter(self._path, schema, compression="zstd")
+            self._writer = pq.ParquetWriter(self._path, schema, compression="zstd", write_page_checksum=True)
         if self._rows:
             self._writer.write_table(pa.Table.from_batches([_batch(self._rows, schema)]))
         self._rows, self._characters = [], 0
@@ -118,13 +119,10 @@ def batches_of_table(path: Path, columns: Sequence[str]) -> Iterator[pa.RecordBa
     fields = [_field(name, schema, path) for name in columns]
     there = [field.name for field in fields if field.name in schema.names]
     row = 0
-    try:
-        with pq.ParquetFile(path) as file:
-            for batch in file.iter_batches(BATCH_ROWS, columns=there, use_threads=False):
-                yield _checked(batch, fields, path, row)
-                row += batch.num_rows
-    except (pa.ArrowException, UnicodeDecodeError) as error:
-        raise InputError(f"{path} is damaged near row {row} ({_short(error)}); build or copy it again") from None
+    with _damage_told(path), pq.ParquetFile(path, page_checksum_verification=True) as file:
+        for batch in file.iter_batches(BATCH_ROWS, columns=there, use_threads=False):
+            yield _checked(batch, fields, path, row)
+            row += batch.num_rows
 
 
 def batches_of_examples(examples: Iterable[Example], columns: Sequence[str]) -> Iterator[pa.RecordBatch]:
@@ -153,10 +151,8 @@ def _batch(rows: Sequence[Example], schema: pa.Schema) -> pa.RecordBatch:
 def _schema(path: Path) -> pa.Schema:
     if path.stat().st_size == 0:
         raise InputError(f"{path} is empty; build or copy it again")
-    try:
+    with _damage_told(path):
         return pq.read_schema(path)
-    except pa.ArrowException as error:
-        raise InputError(f"{path} is damaged or no Parquet ({_short(error)}); build or copy it again") from None
 
 
 def _field(name: str, schema: pa.Schema, path: Path) -> pa.Field:
@@ -209,5 +205,12 @@ def _refuse_nulls(array: pa.Array, name: str, path: Path, row: int) -> None:
         raise InputError(f"{path}: a message of a context after row {row} is null; messages are texts")
 
 
-def _short(error: Exception) -> str:
-    return " ".join(str(error).split())[:120]
+@contextlib.contextmanager
+def _damage_told(path: Path) -> Iterator[None]:
+    try:
+        yield
+    except (pa.ArrowException, OSError) as error:
+        if isinstance(error, OSError) and error.errno is not None:
+            raise  # the disk's; Arrow's own errors about bad bytes have no number
+        reason = " ".join(str(error).split())[:120]
+        raise InputError(f"{path} is damaged or no Parquet ({reason}); build or copy it again") from None

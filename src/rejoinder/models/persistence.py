@@ -73,7 +73,8 @@ def save(folder: str | Path, module: Convert, tokenizer: Subwords, *, max_length
         card: Markdown of the model card, README.md.
     """
     with atomic_folder(folder, marker=CONFIG) as part:
-        weights = {name: value.detach().cpu().contiguous() for name, value in module.state_dict().items()}
+        # Parameters, not the state dictionary: what two parts of a network share is there once.
+        weights = {name: value.detach().cpu().contiguous() for name, value in module.named_parameters()}
         save_file(weights, part / WEIGHTS)
         tokenizer.save(part / VOCABULARY)
         (part / CARD).write_text(card, encoding="utf-8")
@@ -122,12 +123,27 @@ def load_module(folder: Path) -> tuple[Convert, Subwords, dict[str, Any]]:
             raise InputError(f"{folder}: {name} was altered or cut short after it was saved; copy it again")
     tokenizer = Subwords.load(folder / VOCABULARY)
     module = build_module(config["model"], tokenizer.rows)
-    try:
-        module.load_state_dict(load_file(folder / WEIGHTS))
-    except (RuntimeError, SafetensorError) as error:
-        raise InputError(f"{folder}: {WEIGHTS} does not fit {CONFIG}: {str(error).splitlines()[0]}") from error
+    _set_weights(module, folder)
     module.set_active_blocks(config["active_blocks"])
     return module, tokenizer, config
+
+
+def _set_weights(module: Convert, folder: Path) -> None:
+    try:
+        stored = load_file(folder / WEIGHTS)
+    except SafetensorError as error:
+        raise InputError(f"{folder}: {WEIGHTS} is damaged ({error}); copy the model folder again") from error
+    wanted = dict(module.named_parameters())
+    given, expected = ({n: tuple(v.shape) for n, v in side.items()} for side in (stored, wanted))
+    for name in sorted(given.keys() | expected.keys()):
+        if given.get(name) != expected.get(name):
+            raise InputError(
+                f"{folder}: {WEIGHTS} does not fit {CONFIG}: {name} is {given.get(name, 'missing')}, not "
+                f"{expected.get(name, 'to be there')}; copy the model folder again"
+            )
+    with torch.no_grad():
+        for name, parameter in wanted.items():
+            parameter.copy_(stored[name])
 
 
 def fingerprint(config: Mapping[str, Any]) -> str:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import time
 from collections.abc import Mapping
 from pathlib import Path
 from types import TracebackType
@@ -30,6 +31,7 @@ class MetricsLog:
         _cut_back(folder.metrics, step)
         self._lines = folder.metrics.open("a", encoding="utf-8")
         purge = step + 1 if folder.tensorboard.exists() else None
+        _wait_for_a_later_second(folder.tensorboard)
         self._board = SummaryWriter(str(folder.tensorboard), purge_step=purge, flush_secs=30)
 
     def write(self, step: int, stage: str, values: Mapping[str, float]) -> None:
@@ -55,6 +57,16 @@ def read_metrics(path: Path) -> list[dict[str, Any]]:
         return []
     lines = path.read_text(encoding="utf-8").split("\n")[:-1]
     return [json.loads(line) for line in lines]
+
+
+def _wait_for_a_later_second(board: Path) -> None:
+    """TensorBoard reads a run's files in the order of their names, which begin with the second of their creation.
+
+    A run that continues within the second in which it was started would have its files read in any order, and what
+    the killed process wrote too much would not be taken out.
+    """
+    while list(board.glob(f"events.out.tfevents.{int(time.time()):010d}.*")):
+        time.sleep(0.02)
 
 
 def _cut_back(path: Path, step: int) -> None:

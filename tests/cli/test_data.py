@@ -1,0 +1,143 @@
+"""`rejoinder data`, from the command line to the exit code."""
+
+from __future__ import annotations
+
+import errno
+import json
+import sys
+
+import pytest
+
+from rejoinder.cli import main
+from rejoinder.corpora import tables
+from rejoinder.corpora.example import read_examples
+
+DIALOGUES = "".join(json.dumps({"turns": [f"{number} says", f"reply {number}", "end"]}) + "\n" for number in range(200))
+
+
+@pytest.fixture
+def command(monkeypatch, capsys):
+    """Run `rejoinder data` with some arguments: exit code, standard output, standard error."""
+
+    def run(*arguments):
+        monkeypatch.setattr(sys, "argv", ["rejoinder", "data", *map(str, arguments)])
+        with pytest.raises(SystemExit) as exit_:
+            main()
+        captured = capsys.readouterr()
+        return exit_.value.code or 0, captured.out, captured.err
+
+    return run
+
+
+@pytest.fixture
+def chats(tmp_path):
+    path = tmp_path / "chats.jsonl"
+    path.write_text(DIALOGUES)
+    return path
+
+
+def test_what_is_printed(command, chats, tmp_path):
+    code, out, err = command("jsonl", chats, chats, "-o", tmp_path / "data")
+    assert code == 0
+    rows = {line.split()[0]: line.split() for line in out.splitlines()}
+    kept = {split: len(list(read_examples(tmp_path / "data", split))) for split in ("train", "valid", "test")}
+    assert sum(kept.values()) == 400
+    for split, count in kept.items():
+        assert rows[split] == [split, str(2 * count), str(count), str(count), f"({count}", "duplicate)"]
+    assert "400 lines read, 0 bad ones skipped" in out
+    assert out.endswith(f"examples: {tmp_path / 'data'}\n")
+    size = 2 * chats.stat().st_size
+    assert f"{size:,} of {size:,} bytes" in err
+
+
+def test_json_is_one_object_on_standard_output(command, chats, tmp_path):
+    code, out, _ = command("jsonl", chats, "-o", tmp_path / "data", "--json", "--limit", 9, "--history", 0)
+    result = json.loads(out)
+    assert code == 0
+    assert result.pop("output") == str(tmp_path / "data")
+    assert result == json.loads((tmp_path / "data" / "data.json").read_text())
+    assert sum(split["kept"] for split in result["splits"].values()) == 9
+    assert (result["limit"], result["history"]) == (9, 0)
+
+
+def test_csv_and_an_empty_part(command, tmp_path):
+    (tmp_path / "faq.csv").write_text("question,answer\nWhere?,There.\n")
+    code, out, _ = command("csv", tmp_path / "faq.csv", "-o", tmp_path / "data")
+    assert code == 0
+    assert "more conversations are needed" in out
+    assert len(list(read_examples(tmp_path / "data"))) == 1
+
+
+def test_chitchat(command, tmp_path):
+    code, out, err = command("chitchat", "-o", tmp_path / "data", "--limit", 300)
+    assert code == 0
+    assert "conversations read" in out
+    assert "300 examples" in err
+
+
+def test_bad_lines_stop_or_are_skipped_and_shown(command, chats, tmp_path):
+    chats.write_text(DIALOGUES + "oops\n" * 30)
+    code, out, err = command("jsonl", chats, "-o", tmp_path / "data")
+    assert (code, out) == (2, "")
+    assert err.splitlines()[-1].startswith(f"rejoinder: error: {chats}:201: not JSON")
+    assert "--skip-bad" in err
+    assert "Traceback" not in err
+    code, out, err = command("jsonl", chats, "-o", tmp_path / "data", "--skip-bad")
+    assert code == 0
+    assert "30 bad ones skipped" in out
+    assert err.count("skipped: ") == 20
+    assert "more bad lines are skipped and counted" in err
+
+
+@pytest.mark.parametrize(
+    ("arguments", "reason"),
+    [
+        (["reddit", "chats.jsonl"], "no source 'reddit'"),
+        (["chitchat", "chats.jsonl"], "leave chats.jsonl out"),
+        (["jsonl"], "name at least one"),
+        (["jsonl", "missing.jsonl"], "missing.jsonl does not exist"),
+        (["jsonl", "."], ". is a folder; name the files in it"),
+        (["jsonl", "empty.jsonl"], "empty.jsonl is empty"),
+        (["jsonl", "binary.jsonl"], "binary data"),
+        (["jsonl", "cut.jsonl.gz"], "cut.jsonl.gz is cut off"),
+    ],
+)
+def test_bad_input_is_one_line_and_code_2(command, chats, tmp_path, monkeypatch, arguments, reason):
+    import gzip
+
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "empty.jsonl").touch()
+    (tmp_path / "binary.jsonl").write_bytes(bytes(range(256)))
+    (tmp_path / "cut.jsonl.gz").write_bytes(gzip.compress(chats.read_bytes())[:-20])
+    code, out, err = command(*arguments, "-o", "data")
+    assert (code, out) == (2, "")
+    assert reason in err.splitlines()[-1]
+    assert not (tmp_path / "data").exists()
+
+
+@pytest.mark.parametrize("options", [[], ["-o", "data", "--limit", "0"], ["-o", "data", "--history", "-1"]], ids=str)
+def test_bad_options_are_code_2(command, options):
+    assert command("jsonl", "x", *options)[0] == 2
+
+
+@pytest.mark.parametrize(
+    ("stop", "code", "line"),
+    [
+        (OSError(errno.ENOSPC, "No space left on device"), 1, "no space left"),
+        (KeyboardInterrupt(), 130, "interrupted"),
+    ],
+    ids=["full disk", "ctrl-c"],
+)
+def test_a_full_disk_and_ctrl_c_leave_what_was_there(command, chats, tmp_path, monkeypatch, stop, code, line):
+    assert command("jsonl", chats, "-o", tmp_path / "data", "--limit", 5)[0] == 0
+
+    def fail(*_):
+        raise stop
+
+    monkeypatch.setattr(tables.pq.ParquetWriter, "write_table", fail)
+    given, out, err = command("jsonl", chats, "-o", tmp_path / "data")
+    assert (given, out) == (code, "")
+    assert line in err.splitlines()[-1]
+    assert "Traceback" not in err
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["chats.jsonl", "data"]
+    assert len(list(read_examples(tmp_path / "data"))) == 5

@@ -1,0 +1,128 @@
+"""CSV of messages and responses."""
+
+from __future__ import annotations
+
+import csv
+import io
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from rejoinder.corpora.csv_pairs import read_csv
+from rejoinder.corpora.lines import Reading
+from rejoinder.corpora.splits import content_thread
+from rejoinder.errors import InputError
+
+CHARACTERS = st.characters(exclude_categories=["Cs"], exclude_characters="\r\0")
+CELL = st.text(CHARACTERS, min_size=1, max_size=12).filter(str.strip)
+HEADERS = [
+    "",
+    "context,response\n",
+    "Question, Answer\r\n",
+    "\ufeffcontext,response\n",
+    '"CONTEXT","RESPONSE"\n',
+    "\n\ncontext,response\n",
+]
+
+
+@pytest.fixture
+def read(tmp_path):
+    def run(text, reading=None):
+        path = tmp_path / "faq.csv"
+        path.write_text(text, encoding="utf-8", newline="")
+        return list(read_csv(path, reading))
+
+    return run
+
+
+def pairs(examples):
+    return [(example.context, example.response) for example in examples]
+
+
+@pytest.mark.parametrize("header", HEADERS, ids=repr)
+def test_the_header_is_optional(read, header):
+    found = pairs(read(header + "Where is it?,There.\nWhen?,Now.\n"))
+    assert found == [(("Where is it?",), "There."), (("When?",), "Now.")]
+
+
+def test_the_header_says_which_column_is_which(read):
+    text = "id,Answer,notes,question,thread\n7,There.,secret,Where?,t1\n"
+    (example,) = read(text)
+    assert (example.context, example.response, example.id, example.thread) == (("Where?",), "There.", "7", "t1")
+    assert example.source == "faq"
+
+
+def test_extra_contexts_have_columns_of_their_own(read):
+    names = ",".join(f"context/{number}" for number in range(11))
+    cells = ",".join(f"m{number}" for number in range(11))
+    (example,) = read(f"{names},context,response\n{cells},newest,answer\n", Reading(history=20))
+    assert example.context == (*(f"m{number}" for number in range(10, -1, -1)), "newest")
+    (example,) = read("context,context/0,context/1,response\nnewest,before,,answer\n")
+    assert example.context == ("before", "newest")
+
+
+def test_quotes_protect_commas_quotes_and_line_ends(read):
+    assert pairs(read('"one, two","she said ""no""\nand left"\r\nx,y\r\n')) == [
+        (("one, two",), 'she said "no"\nand left'),
+        (("x",), "y"),
+    ]
+
+
+@settings(max_examples=60, deadline=None)
+@given(rows=st.lists(st.tuples(CELL, CELL), min_size=1, max_size=8))
+def test_what_the_csv_module_writes_is_read(tmp_path_factory, rows):
+    text = io.StringIO()
+    csv.writer(text).writerows([("context", "response"), *rows])
+    path = tmp_path_factory.mktemp("csv") / "rows.csv"
+    path.write_text(text.getvalue(), encoding="utf-8", newline="")
+    assert pairs(read_csv(path)) == [((context,), response) for context, response in rows]
+
+
+def test_a_row_of_the_words_question_and_answer_later_is_a_row(read):
+    assert pairs(read("a,b\nquestion,answer\n")) == [(("a",), "b"), (("question",), "answer")]
+
+
+def test_equal_questions_are_of_one_thread(read):
+    first, second, third = read("same,a\nsame,b\nother,a\n")
+    assert first.thread == second.thread == content_thread(["same"])
+    assert third.thread != first.thread
+
+
+def test_blank_rows_are_skipped(read):
+    reading = Reading()
+    assert len(read("a,b\n\n,\n  ,\nc,d\n", reading)) == 2
+    assert (reading.lines, reading.bad_lines) == (2, 0)
+
+
+BAD = [
+    ("a,b,c", r"3 columns instead of 2; put texts with commas in double quotes"),
+    ("a", "1 columns instead of 2"),
+    ("a, ", "the response is blank"),
+    (",b", "the context is blank"),
+    ('a,"b"c', "not CSV .*; write a double quote within quotes twice"),
+]
+
+
+@pytest.mark.parametrize(("line", "reason"), BAD, ids=[line for line, _ in BAD])
+def test_a_bad_row_stops_with_its_place_or_is_skipped(read, line, reason):
+    with pytest.raises(InputError, match=rf"faq\.csv:2: {reason}"):
+        read(f"good,row\n{line}\ngood,row\n")
+    reading = Reading(skip_bad=True)
+    assert len(read(f"good,row\n{line}\ngood,row\n", reading)) == 2
+    assert (reading.lines, reading.bad_lines) == (3, 1)
+
+
+def test_a_quote_that_is_never_closed(read):
+    with pytest.raises(InputError, match=r"faq\.csv:3: not CSV \(unexpected end of data\)"):
+        read('a,b\nc,"d\ne,f\n')
+
+
+def test_the_line_of_a_row_is_that_of_its_end(read):
+    with pytest.raises(InputError, match=r"faq\.csv:4: 3 columns"):
+        read('a,"b\n\nc"\nx,y,z\n')
+
+
+def test_a_message_of_a_million_characters(read):
+    (example,) = read(f"{'x' * 1_000_000},{'y' * 1_000_000}\n")
+    assert len(example.context[0]) == len(example.response) == 1_000_000
