@@ -65,6 +65,7 @@ def test_csv_and_an_empty_part(command, tmp_path):
     code, out, _ = command("csv", tmp_path / "faq.csv", "-o", tmp_path / "data")
     assert code == 0
     assert "more conversations are needed" in out
+    assert "faq.csv:1: a header, not an example" in out
     assert len(list(read_examples(tmp_path / "data"))) == 1
 
 

@@ -114,13 +114,22 @@ def test_a_bad_row_stops_with_its_place_or_is_skipped(read, line, reason):
 
 
 def test_a_quote_that_is_never_closed(read):
-    with pytest.raises(InputError, match=r"faq\.csv:3: not CSV \(unexpected end of data\)"):
+    with pytest.raises(InputError, match=r"faq\.csv:2: not CSV \(unexpected end of data\)"):
         read('a,b\nc,"d\ne,f\n')
 
 
-def test_the_line_of_a_row_is_that_of_its_end(read):
-    with pytest.raises(InputError, match=r"faq\.csv:4: 3 columns"):
-        read('a,"b\n\nc"\nx,y,z\n')
+def test_the_line_of_a_row_is_that_of_its_beginning(read):
+    with pytest.raises(InputError, match=r"faq\.csv:5: 3 columns"):
+        read('a,"b\n\nc"\n\nx,y,"z\n\n"\n')
+
+
+def test_a_row_that_is_taken_for_a_header_is_said(read):
+    reading = Reading()
+    read("Question,Answer\na,b\n", reading)
+    assert len(reading.notes) == 1
+    assert reading.notes[0].endswith("faq.csv:1: a header, not an example: Question, Answer")
+    read("a,b\n", reading)
+    assert len(reading.notes) == 1
 
 
 def test_a_message_of_a_million_characters(read):

@@ -95,8 +95,17 @@ def test_a_branch_without_its_tree_is_its_own_thread():
     assert Threads().of(["q", "a", "c"], 2) == content_thread(["q", "a", "c"])
 
 
-def test_the_trees_that_are_remembered_are_bounded(monkeypatch):
+def test_a_branch_whose_first_turns_are_cut_off_finds_its_tree():
+    threads = Threads()
+    root = threads.of(["1", "2", "3", "4", "5"], 1)
+    assert threads.of(["3", "4", "x", "y"], 2) == root
+    assert threads.of(["4", "x", "z"], 2) == root
+    assert threads.of(["4", "5", "again"], 1) == root  # by its first turn, which began a branch of the tree
+
+
+def test_what_is_remembered_of_trees_is_bounded(monkeypatch):
     monkeypatch.setattr(dialogues, "_REMEMBERED_ROOTS", 3)
+    monkeypatch.setattr(dialogues, "_REMEMBERED_NEIGHBOURS", 3)
     threads = Threads()
     first = threads.of(["0", "a"], 1)
     threads.of(["1", "a"], 1)
@@ -104,5 +113,5 @@ def test_the_trees_that_are_remembered_are_bounded(monkeypatch):
     assert threads.of(["0", "a", "b"], 2) == first  # asked for again, so it is remembered longer
     threads.of(["3", "a"], 1)
     assert threads.of(["0", "b"], 1) == first
-    assert threads.of(["1", "b"], 1) == content_thread(["1", "b"])
-    assert len(threads._roots) == 3
+    assert threads.of(["1", "a", "b"], 2) == content_thread(["1", "a", "b"])
+    assert (len(threads._roots), len(threads._neighbours)) == (3, 3)

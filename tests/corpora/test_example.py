@@ -121,7 +121,7 @@ def test_a_folder_by_parts(folder):
 
 
 def test_a_missing_part_is_named_with_those_that_are_there(folder, tmp_path):
-    with pytest.raises(InputError, match=r"has no valid part \(valid-\*\.parquet\); it has train, test"):
+    with pytest.raises(InputError, match=r"has no valid part, no valid-\*\.parquet; it has train, test"):
         list(read_examples(folder, "valid"))
     with pytest.raises(InputError, match=r"is no data folder: .*; it holds data"):
         list(read_examples(tmp_path))

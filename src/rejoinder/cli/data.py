@@ -80,6 +80,7 @@ def _text(account: Mapping[str, Any]) -> str:
         f"{account['lines']:,} {what} read, {account['bad_lines']:,} bad ones skipped, "
         f"{account['without_reply']:,} without a reply; {account['blank_messages']:,} blank messages left out"
     )
+    lines += [f"note: {note}" for note in account["notes"]]
     empty = [split for split, counts in account["splits"].items() if not counts["kept"]]
     if empty:
         lines.append(f"no conversation fell into {' and '.join(empty)}; more conversations are needed for that")

@@ -44,6 +44,7 @@ class Account:
     lines: int = 0
     bad_lines: int = 0
     faults: list[str] = field(default_factory=list)
+    notes: list[str] = field(default_factory=list)
     blank_messages: int = 0
     without_reply: int = 0
     splits: dict[Split, SplitCounts] = field(default_factory=lambda: {split: SplitCounts() for split in SPLITS})
@@ -85,6 +86,7 @@ def build_data(
         with contextlib.closing(read_source(source, inputs, reading)) as examples:  # type: ignore[type-var]
             _write_splits(examples, part, account, progress)
         account.lines, account.bad_lines, account.faults = reading.lines, reading.bad_lines, reading.faults
+        account.notes = reading.notes
         account.blank_messages, account.without_reply = reading.blank_messages, reading.without_reply
         if not any(counts.kept for counts in account.splits.values()):
             raise InputError(_why_none(account))

@@ -8,6 +8,8 @@ which carries the same conversations can hold out the same ones. https://github.
 
 from __future__ import annotations
 
+import importlib.resources
+import json
 from collections.abc import Generator
 
 from rejoinder.corpora.dialogues import Threads
@@ -24,11 +26,13 @@ def read_chitchat(reading: Reading | None = None) -> Generator[Example]:
         MissingExtraError: the package is not installed.
     """
     try:
-        import chitchat_dataset
-    except ImportError:
+        file = importlib.resources.files("chitchat_dataset") / "dataset.json"
+    except ModuleNotFoundError:
         raise MissingExtraError("the corpus chitchat", "demo") from None
+    # Not by the package's own reader, which takes the file to be in the encoding of the user's locale.
+    conversations = json.loads(file.read_text(encoding="utf-8"))
     reading, threads = reading or Reading(), Threads()
-    for name, conversation in chitchat_dataset.Dataset().items():
+    for name, conversation in conversations.items():
         turns = [" ".join(utterance["text"] for utterance in message) for message in conversation["messages"]]
         reading.lines += 1
         yield from record_examples({"turns": turns}, name, "chitchat", reading, threads)

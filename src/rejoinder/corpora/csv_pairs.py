@@ -27,7 +27,7 @@ def read_csv(path: str | Path, reading: Reading | None = None) -> Generator[Exam
     """Read the examples of a CSV file, compressed or not.
 
     Raises:
-        InputError: a fault of the file; or of a row, with the number of its last line, unless bad rows are skipped.
+        InputError: a fault of the file; or of a row, with the number of its first line, unless bad rows are skipped.
     """
     path, reading, threads = Path(path), reading or Reading(), Threads()
     source = strip_compression(path).stem
@@ -35,7 +35,8 @@ def read_csv(path: str | Path, reading: Reading | None = None) -> Generator[Exam
     for number, row in _rows(path, reading):
         if columns is None:
             columns = _columns(row)
-            if columns != ["context", "response"] or _is_header(row):
+            if _is_header(row):
+                reading.notes.append(f"{path}:{number}: a header, not an example: {', '.join(row)[:60]}")
                 continue
         reading.lines += 1
         try:
@@ -45,29 +46,30 @@ def read_csv(path: str | Path, reading: Reading | None = None) -> Generator[Exam
 
 
 def _rows(path: Path, reading: Reading) -> Iterator[tuple[int, list[str]]]:
-    """Rows that are not blank, and the number of the line on which each ends."""
+    """Rows that are not blank, and the number of the line on which each begins."""
     # The limit is the library's one setting for all its readers, and lower than a message may be long.
     csv.field_size_limit(max(csv.field_size_limit(), MAX_LINE_BYTES))
     lines = _Lines(path, reading)
     table = csv.reader(lines, strict=True)
     while True:
+        start = lines.number + 1
         try:
             row = next(table)
         except StopIteration:
             return
         except csv.Error as error:
             reading.lines += 1
-            reading.bad_line(path, lines.number, f"not CSV ({error}); write a double quote within quotes twice")
+            reading.bad_line(path, start, f"not CSV ({error}); write a double quote within quotes twice")
             continue
         if any(cell.strip() for cell in row):
-            yield lines.number, row
+            yield start, row
 
 
 class _Lines:
     """The lines of a file, and the number of the last one given."""
 
     def __init__(self, path: Path, reading: Reading) -> None:
-        self.number = 1
+        self.number = 0
         self._lines = open_lines(path, reading)
 
     def __iter__(self) -> Iterator[str]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from collections import OrderedDict
 from collections.abc import Iterator, Sequence
 
@@ -9,6 +10,7 @@ from rejoinder.corpora.example import Example
 from rejoinder.corpora.splits import content_thread
 
 _REMEMBERED_ROOTS = 1_000
+_REMEMBERED_NEIGHBOURS = 100_000
 
 
 def dialogue_examples(
@@ -38,22 +40,40 @@ class Threads:
     """Threads for the dialogues of one file that name none: the hash of a dialogue's whole text.
 
     A line whose first new response comes later than at index 1 shows that the file holds reply trees, written as
-    one line for each branch. From there on, lines that begin with the same turn as one of the last thousand trees
-    are of one thread, so that a tree's branches are never split.
+    one line for each branch (the first turns of which may be cut off). Such a line belongs to the thread of an earlier
+    line that has the two turns before its first new response one after the other, or that begins with the same turn.
+    From there on the last also holds for lines that are new from index 1, so that a tree's branches are not split.
+    Remembered are the last 1,000 first turns and 100,000 neighbouring turns, by their hashes: some 20 MB.
     """
 
     def __init__(self) -> None:
         self._trees = False
-        self._roots: OrderedDict[str, str] = OrderedDict()
+        self._roots = _Recent(_REMEMBERED_ROOTS)
+        self._neighbours = _Recent(_REMEMBERED_NEIGHBOURS)
 
     def of(self, turns: Sequence[str], first: int) -> str:
         """The thread of a dialogue; ask once for each dialogue, in the order of the file."""
+        root, neighbours = hash(tuple(turns[:1])), [hash(pair) for pair in itertools.pairwise(turns)]
+        found = self._neighbours.get(neighbours[first - 2]) if first > 1 else None
         self._trees = self._trees or first > 1
-        root, thread = content_thread(turns[:1]), content_thread(turns)
-        if self._trees:
-            thread = self._roots.get(root, thread)
-        self._roots[root] = thread
-        self._roots.move_to_end(root)
-        if len(self._roots) > _REMEMBERED_ROOTS:
-            self._roots.popitem(last=False)
+        if self._trees and found is None:
+            found = self._roots.get(root)
+        thread = content_thread(turns) if found is None else found
+        self._roots.put(root, thread)
+        for neighbour in neighbours:
+            self._neighbours.put(neighbour, thread)
         return thread
+
+
+class _Recent(OrderedDict[int, str]):
+    """The entries put last, at most so many."""
+
+    def __init__(self, most: int) -> None:
+        super().__init__()
+        self._most = most
+
+    def put(self, key: int, value: str) -> None:
+        self[key] = value
+        self.move_to_end(key)
+        if len(self) > self._most:
+            self.popitem(last=False)

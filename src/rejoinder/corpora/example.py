@@ -165,7 +165,7 @@ def _parts(folder: Path, split: Split | None) -> list[Path]:
         return wanted
     there = ", ".join(name for name in SPLITS if parts[name])
     if there:
-        raise InputError(f"{folder} has no {split} part ({split}-*.parquet); it has {there}")
+        raise InputError(f"{folder} has no {split} part, no {split}-*.parquet; it has {there}")
     names = sorted(file.name for file in folder.iterdir() if not file.name.startswith("."))
     shown = ", ".join(names[:5]) + (f" and {len(names) - 5} more" if len(names) > 5 else "") if names else "nothing"
     raise InputError(f"{folder} is no data folder: no train-*, valid-* or test-*.parquet; it holds {shown}")

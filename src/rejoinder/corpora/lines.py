@@ -61,6 +61,8 @@ class Reading:
     """Lines that were skipped."""
     faults: list[str] = field(default_factory=list)
     """What was wrong with the first ten skipped lines."""
+    notes: list[str] = field(default_factory=list)
+    """How files were understood, where it could be otherwise: one line of text each."""
     blank_messages: int = 0
     """Messages of nothing but white space; they are left out of contexts and dialogues."""
     without_reply: int = 0
