@@ -53,3 +53,26 @@ def test_emulated_bfloat16_does_not_count(monkeypatch):
     monkeypatch.setattr(torch.cpu, "_is_avx512_bf16_supported", lambda: False)
     monkeypatch.setattr(torch.cpu, "_is_amx_tile_supported", lambda: False)
     assert not inference.has_fast_bfloat16()
+
+
+def test_few_and_many_rows_take_different_operations_to_the_same_result():
+    generator = torch.Generator().manual_seed(0)
+    weight, bias = torch.randn(24, 32, generator=generator), torch.randn(24, generator=generator)
+    x = torch.randn(inference.FEW_ROWS, 32, generator=generator)
+    for post in ("none", "swish"):
+        layer = inference._Int8Linear(weight, bias, post)
+        many = layer(x)
+        few = torch.cat([layer(x[:-1]), layer(x[-1:])])
+        exact = torch.nn.functional.linear(x, weight, bias)
+        exact = torch.nn.functional.silu(exact) if post == "swish" else exact
+        assert (many - exact).abs().max() < 0.3
+        assert (few - exact).abs().max() < 0.3
+
+
+def test_texts_longer_than_what_is_prepared_are_computed_all_the_same(network):
+    lengths = torch.tensor([inference.FIXED_LENGTH + 9, 3]).numpy().astype("int32")
+    ids = torch.arange(int(lengths.sum())).numpy().astype("int32") % (ROWS - 1)
+    batch = pack(ids, lengths, ROWS - 1)
+    with torch.inference_mode():
+        expected = network.reduce(batch)
+        assert torch.allclose(inference.pack_linears(network, "fp32").reduce(batch), expected, atol=1e-4)

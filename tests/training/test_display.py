@@ -52,3 +52,8 @@ def test_on_a_terminal_there_is_a_live_bar(monkeypatch: pytest.MonkeyPatch) -> N
 ])  # fmt: skip
 def test_durations(seconds: float, text: str) -> None:
     assert duration(seconds) == text
+
+
+def test_before_the_first_means_none_are_shown() -> None:
+    fresh = Standing("warm", 0.0, 1, float("nan"), 0.0, 700.0, None)
+    assert str(fresh) == "step 1, 700 examples/s"

@@ -8,15 +8,23 @@ processors with VNNI or AMX). Where oneDNN or an operation of it is absent, plai
 
 from __future__ import annotations
 
-from typing import Literal, TypeAlias, cast
+import warnings
+from typing import Any, Literal, TypeAlias, cast
 
 import torch
 from torch import Tensor, nn
+from torch.nn import functional as F  # noqa: N812
 
 from rejoinder.errors import InputError
-from rejoinder.models.layers import GATE, FeedForward
+from rejoinder.models.layers import GATE, FeedForward, SelfAttention, TokenEmbedding
 
 Precision: TypeAlias = Literal["fp32", "bf16", "int8"]
+FIXED_LENGTH = 64
+"""Positions that are prepared for; longer texts are computed all the same."""
+
+FEW_ROWS = 256
+"""Rows below which what a layer costs is mostly the number of its operations."""
+
 PRECISIONS = ("auto", "fp32", "bf16", "int8")
 
 
@@ -45,12 +53,22 @@ def pack_linears(module: nn.Module, precision: Precision) -> nn.Module:
     module.eval().requires_grad_(False)
     if precision == "bf16":
         module.to(torch.bfloat16)
+    _fix_positions(module)
     if not _has_onednn():
         if precision == "int8":
             raise InputError("precision 'int8' needs a PyTorch with oneDNN on an x86 processor; use 'auto'")
         return module
     _replace(module, precision)
     return module
+
+
+def _fix_positions(module: nn.Module) -> None:
+    """Compute once what depends on the places in a text alone: a dozen small operations less for every text."""
+    for child in module.modules():
+        if isinstance(child, TokenEmbedding):
+            child.fixed_positions = child.position_table(FIXED_LENGTH)
+        elif isinstance(child, SelfAttention):
+            child.fixed_score_bias = child.score_bias(FIXED_LENGTH, child.qkv.weight)
 
 
 def _has_onednn() -> bool:
@@ -95,7 +113,9 @@ class _PackedLinear(nn.Module):
 class _Int8Linear(nn.Module):
     """A linear layer with 8-bit products: weights signed with a scale per output, inputs unsigned.
 
-    The inputs' range is that of the tensor at hand ("dynamic quantisation"), so no calibration data is needed.
+    The inputs' range is that of the tensor at hand ("dynamic quantisation"), so no calibration data is needed. Many
+    rows are quantised apart from their product, which is then oneDNN's, the faster one; few rows go through
+    FBGEMM's single operation where PyTorch has it: a third of the time for one sentence.
     """
 
     def __init__(self, weight: Tensor, bias: Tensor | None, post: str = "none") -> None:
@@ -107,9 +127,13 @@ class _Int8Linear(nn.Module):
         self.zeros = torch.zeros(len(rounded), dtype=torch.int64)
         self.bias = None if bias is None else bias.detach().float()
         self.post = post
+        self.single = _fbgemm_weight(weight, self.scales, self.bias)
 
     def forward(self, x: Tensor) -> Tensor:
         """x (n, in) -> (n, out), float32."""
+        if self.single is not None and len(x) < FEW_ROWS:
+            y = torch.ops.quantized.linear_dynamic(x, self.single, False)
+            return F.silu(y, inplace=True) if self.post == "swish" else y
         low, high = (float(v) for v in torch.aminmax(x))
         low, high = min(low, 0.0), max(high, 0.0)
         scale = max((high - low) / 254, 1e-12)
@@ -122,3 +146,13 @@ class _Int8Linear(nn.Module):
         )  # fmt: skip
 
 
+def _fbgemm_weight(weight: Tensor, scales: Tensor, bias: Tensor | None) -> Any:
+    """The weight in the form of the single operation, or None where this PyTorch has none."""
+    if "fbgemm" not in torch.backends.quantized.supported_engines or not hasattr(torch.ops.quantized, "linear_dynamic"):
+        return None
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # quantised tensors are going away in PyTorch; then this path does too
+        quantised = torch.quantize_per_channel(
+            weight, scales, torch.zeros(len(weight), dtype=torch.int64), 0, torch.qint8
+        )
+        return torch.ops.quantized.linear_prepack(quantised, bias)

@@ -52,6 +52,7 @@ class TokenEmbedding(nn.Module):
         self.norm = nn.LayerNorm(size)
         self.dropout = nn.Dropout(dropout)
         self.scale = math.sqrt(size) if initialisation == "paper" else 1.0
+        self.fixed_positions: Tensor | None = None  # `inference` computes them once
         for table in (self.subwords, *self.positions):
             if initialisation == "paper":
                 nn.init.uniform_(table.weight, -0.01, 0.01)
@@ -66,11 +67,17 @@ class TokenEmbedding(nn.Module):
         return self.dropout(self.norm(x + self._position_rows(batch)))
 
     def _position_rows(self, batch: TokenBatch) -> Tensor:
-        """Sum of the position tables for each token: one small table (longest text, d), then one look-up."""
-        place = torch.arange(batch.longest, device=batch.ids.device)
+        """Sum of the position tables for each token: one small table, then one look-up."""
+        table = self.fixed_positions
+        if table is None or batch.longest > len(table):
+            table = self.position_table(batch.longest)
+        return F.embedding(batch.positions, table)
+
+    def position_table(self, length: int) -> Tensor:
+        """What is added at each place of a text: (length, d)."""
         tables = cast("list[nn.Embedding]", list(self.positions))
-        rows = torch.stack([table(place % table.num_embeddings) for table in tables]).sum(dim=0)
-        return F.embedding(batch.positions, rows)
+        place = torch.arange(length, device=tables[0].weight.device)
+        return torch.stack([table(place % table.num_embeddings) for table in tables]).sum(dim=0)
 
 
 class SelfAttention(nn.Module):
@@ -99,16 +106,19 @@ class SelfAttention(nn.Module):
         self.qkv = nn.Linear(size, 3 * heads * head_size, bias=False)
         self.output = nn.Linear(heads * head_size, size)
         self.bias = nn.Parameter(torch.zeros(heads, 2 * span + 1)) if relative_bias else None
+        self.fixed_score_bias: Tensor | None = None  # `inference` computes it once
         self.dropout = nn.Dropout(dropout)
 
     def forward(self, x: Tensor, batch: TokenBatch) -> Tensor:
         """x (T, d) -> (T, d)."""
         qkv = self.qkv(x)
-        bias = self._score_bias(batch.longest, qkv)
+        bias = self.fixed_score_bias
+        if bias is None or batch.longest > bias.shape[1]:
+            bias = self.score_bias(batch.longest, qkv)
         parts = [self._attend(part, segment, bias) for part, segment in batch.parts(qkv)]
         return self.dropout(self.output(parts[0] if len(parts) == 1 else torch.cat(parts)))
 
-    def _score_bias(self, length: int, like: Tensor) -> Tensor:
+    def score_bias(self, length: int, like: Tensor) -> Tensor:
         """What is added to the scores of each pair (i, j): (heads, length, length)."""
         place = torch.arange(length, device=like.device)
         distance = place[None, :] - place[:, None]
@@ -121,9 +131,7 @@ class SelfAttention(nn.Module):
     def _attend(self, part: Tensor, segment: Segment, bias: Tensor) -> Tensor:
         """Attention inside the texts of a segment: (count * length, heads * head_size)."""
         n, length, heads = segment.count, segment.length, self.heads
-        part = part.view(n, length, 3, heads, self.head_size)
-        # (3, n * heads, L, 64)
-        q, k, v = part.permute(2, 0, 3, 1, 4).reshape(3, n * heads, length, self.head_size).unbind()
+        q, k, v = split_heads(part, n, length, 3, heads)
         added = bias[:, :length, :length].expand(n, -1, length, length).reshape(n * heads, length, length)
         scores = torch.baddbmm(added, q, k.transpose(1, 2), alpha=1.0 / math.sqrt(self.head_size))
         if segment.real is not None:
@@ -219,8 +227,7 @@ class Reduction(nn.Module):
 
     def _reduce(self, tokens: Tensor, part: Tensor, segment: Segment) -> Tensor:
         n, length, heads = segment.count, segment.length, self.heads
-        part = part.view(n, length, 2, heads, self.head_size)
-        q, k = part.permute(2, 0, 3, 1, 4).reshape(2, n * heads, length, self.head_size).unbind()
+        q, k = split_heads(part, n, length, 2, heads)
         scores = torch.bmm(q, k.transpose(1, 2)).view(n, heads, length, length)
         if segment.real is None:
             weights = torch.softmax(scores, dim=-1, dtype=torch.float32).sum(dim=2) / math.sqrt(length)
@@ -231,6 +238,17 @@ class Reduction(nn.Module):
             real = segment.real[:, None, :, None].to(attention.dtype)  # rows of padded queries count as zero
             weights = (attention * real).sum(dim=2) / real.sum(dim=2).sqrt()
         return torch.bmm(weights.to(tokens.dtype), tokens.view(n, length, -1)).view(n, -1)
+
+
+def split_heads(x: Tensor, texts: int, length: int, kinds: int, heads: int) -> tuple[Tensor, ...]:
+    """Cut projections (texts * length, kinds * heads * size) into `kinds` of (texts * heads, length, size).
+
+    With one head these are views, which matrix products read as they are.
+    """
+    x = x.view(texts, length, kinds, heads, -1)
+    if heads == 1:
+        return x.squeeze(3).unbind(2)
+    return x.permute(2, 0, 3, 1, 4).reshape(kinds, texts * heads, length, -1).unbind()
 
 
 def norm_parameters(module: nn.Module) -> Iterator[nn.Parameter]:

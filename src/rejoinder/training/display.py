@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import sys
 import time
 from collections.abc import Callable, Iterator
@@ -27,7 +28,7 @@ class Standing:
         stage: its name.
         share: share of its budget that is used.
         step: batches done in the whole run.
-        loss: mean over the last lines of metrics.
+        loss: mean over the last line of metrics; not a number before the first.
         accuracy: in-batch accuracy, likewise.
         examples_per_second: pairs trained on per second.
         seconds_left: of the stage; None while unknown.
@@ -43,10 +44,8 @@ class Standing:
 
     def __str__(self) -> str:
         left = "" if self.seconds_left is None else f", {duration(self.seconds_left)} left"
-        return (
-            f"step {self.step:,}, loss {self.loss:.3f}, accuracy {self.accuracy:.1%}, "
-            f"{self.examples_per_second:,.0f} examples/s{left}"
-        )
+        means = "" if math.isnan(self.loss) else f"loss {self.loss:.3f}, accuracy {self.accuracy:.1%}, "
+        return f"step {self.step:,}, {means}{self.examples_per_second:,.0f} examples/s{left}"
 
 
 class Display(Protocol):
