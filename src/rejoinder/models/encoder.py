@@ -123,6 +123,9 @@ class Encoder:
     def _batches(self, texts: list[str]) -> Iterator[tuple[IntArray, TokenBatch]]:
         """The texts from short to long in batches of about CHUNK_TOKENS, with their places among all."""
         ids, lengths = self.tokenizer.encode_ragged(texts, self.max_length)
+        if 0 < len(ids) + len(texts) <= CHUNK_TOKENS:
+            yield np.arange(len(texts), dtype=np.int32), pack(ids, lengths, self.tokenizer.padding_id)
+            return
         starts = np.cumsum(lengths, dtype=np.int64) - lengths
         order = np.argsort(lengths, kind="stable").astype(np.int32)
         chunk_of = np.cumsum(np.maximum(lengths[order], 1)) // CHUNK_TOKENS
