@@ -216,6 +216,13 @@ class Convert(nn.Module):
         r = self.reduce(batch)
         return self.context_head(r[:contexts]), self.response_head(r[contexts:])
 
+    def encode(self, batch: TokenBatch, side: str) -> Tensor:
+        """Vectors of all texts of a batch: their h as "context" or "response", or their r ("reduction")."""
+        r = self.reduce(batch)
+        if side == "reduction":
+            return r
+        return self.context_head(r) if side == "context" else self.response_head(r)
+
     def set_active_blocks(self, count: int) -> None:
         """Compute only the first `count` blocks; the others cost nothing and get no gradient."""
         if not 0 <= count <= self.config.blocks:

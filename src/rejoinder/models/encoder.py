@@ -12,6 +12,7 @@ from torch import Tensor
 from rejoinder.errors import InputError
 from rejoinder.models.convert import Convert
 from rejoinder.models.packing import IntArray, TokenBatch, pack
+from rejoinder.models.single import SingleTexts
 from rejoinder.ranker import Context, FloatArray
 
 CHUNK_TOKENS = 4096
@@ -50,6 +51,7 @@ class Encoder:
         self, module: Convert, tokenizer: Tokenizer, *, max_length: int, fingerprint: str, name: str = ""
     ) -> None:
         self.module = module.eval()
+        self._single_texts = SingleTexts(module)
         self.tokenizer = tokenizer
         self.max_length = max_length
         self.fingerprint = fingerprint
@@ -115,10 +117,8 @@ class Encoder:
         return vectors
 
     def _run(self, batch: TokenBatch, side: str) -> Tensor:
-        r = self.module.reduce(batch)
-        if side == "reduction":
-            return r
-        return self.module.context_head(r) if side == "context" else self.module.response_head(r)
+        alone = self._single_texts(batch, side)
+        return self.module.encode(batch, side) if alone is None else alone
 
     def _batches(self, texts: list[str]) -> Iterator[tuple[IntArray, TokenBatch]]:
         """The texts from short to long in batches of about CHUNK_TOKENS, with their places among all."""

@@ -146,6 +146,12 @@ class _Int8Linear(nn.Module):
         )  # fmt: skip
 
 
+def has_recordable_layers(module: nn.Module) -> bool:
+    """Whether TorchScript can record the network for few rows: all its linear layers are FBGEMM's 8-bit ones."""
+    layers = [child for child in module.modules() if isinstance(child, nn.Linear | _PackedLinear | _Int8Linear)]
+    return bool(layers) and all(isinstance(layer, _Int8Linear) and layer.single is not None for layer in layers)
+
+
 def _fbgemm_weight(weight: Tensor, scales: Tensor, bias: Tensor | None) -> Any:
     """The weight in the form of the single operation, or None where this PyTorch has none."""
     if "fbgemm" not in torch.backends.quantized.supported_engines or not hasattr(torch.ops.quantized, "linear_dynamic"):
