@@ -13,6 +13,11 @@ from .conftest import ROWS, lively, small_config
 from .test_encoder import SUBWORDS
 
 
+@pytest.fixture(autouse=True)
+def _impatient(monkeypatch):
+    monkeypatch.setattr(single, "SEEN_BEFORE", 2)
+
+
 def packed(precision):
     torch.manual_seed(0)
     return pack_linears(lively(Convert(small_config(), SUBWORDS.rows)), precision)

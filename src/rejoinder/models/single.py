@@ -1,8 +1,8 @@
 """One text at a time, as a chat needs it: the network's operations without Python between them.
 
 Of the time that one short text takes, two thirds are Python calling a hundred small operations. TorchScript records
-them once for each length of text and runs them by itself, three to four times as fast. A recording takes a tenth of a
-second or two, so it is made only when a length comes up again.
+them once for each length of text and runs them by itself, two to four times as fast. A recording and its first runs
+take some tenths of a second, so it is made only for lengths that come up often, as in a server that runs for hours.
 """
 
 from __future__ import annotations
@@ -18,12 +18,12 @@ from rejoinder.models.convert import Convert
 from rejoinder.models.inference import FIXED_LENGTH, has_recordable_layers
 from rejoinder.models.packing import Segment, TokenBatch
 
-SEEN_BEFORE = 2
-"""How often a length is computed the ordinary way before it is recorded."""
+SEEN_BEFORE = 100
+"""How often a length is computed the ordinary way before it is recorded: about what a recording costs."""
 
 
 class SingleTexts:
-    """Encodes batches of one text, faster from the third of each length on.
+    """Encodes batches of one text, faster once a length has come up often.
 
     Only 8-bit layers can be recorded (oneDNN's packed float layers cannot); a network without them is left alone.
 
