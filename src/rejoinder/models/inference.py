@@ -33,7 +33,7 @@ def choose_precision(wanted: str) -> Precision:
 
     PyTorch computes bfloat16 on any processor, but where the instructions are missing it emulates them, five times
     slower than float32; so the instructions are asked for, not the library. 8-bit products change the vectors a
-    little (a cosine of about 0.999 to the float ones), so they are used only when asked for.
+    little (the tests ask for a cosine above 0.995 to the float ones), so they are used only when asked for.
     """
     if wanted not in PRECISIONS:
         raise InputError(f"precision {wanted!r} is unknown; allowed are {', '.join(PRECISIONS)}")
