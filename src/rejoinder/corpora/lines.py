@@ -67,6 +67,12 @@ class Reading:
     """Messages of nothing but white space; they are left out of contexts and dialogues."""
     without_reply: int = 0
     """Dialogues that gave no example: fewer than two messages, or no new response."""
+    dropped: dict[str, int] = field(default_factory=dict)
+    """What the rules of a corpus left out, by reason."""
+
+    def drop(self, reason: str, count: int = 1) -> None:
+        """Count records that the rules of a corpus leave out; `reason` is a few words, the same each time."""
+        self.dropped[reason] = self.dropped.get(reason, 0) + count
 
     def bad_line(self, path: str | Path, number: int, reason: str) -> None:
         """Report a bad line.

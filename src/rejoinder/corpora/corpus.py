@@ -1,0 +1,43 @@
+"""What the rest needs to know of a corpus: how its files are read, its settings, its licence and where it comes from."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from rejoinder.corpora.example import Example
+from rejoinder.corpora.lines import Reading
+
+
+@dataclass(frozen=True)
+class NoSettings:
+    """Settings of a corpus that has none."""
+
+
+@dataclass(frozen=True)
+class Corpus:
+    """A corpus. A new one is one file with one of these, and one entry in `sources`.
+
+    Everything here is data or a pure function at module level, so that a worker process gets it by name.
+    """
+
+    name: str
+    """What `rejoinder data NAME` calls it."""
+    title: str
+    """One line: what it is."""
+    reads: str
+    """One line: the files that it reads, in their published format."""
+    licence: str
+    """Under which licence the data is, as far as its publisher says."""
+    origin: str
+    """Where a user gets the files."""
+    expected: str
+    """Counts that the source publishes, to compare with; empty if it publishes none."""
+    read: Callable[[Path, Reading, Any], Iterator[Example]]
+    """(file, reading, settings) -> the file's examples, in its order. Raises `InputError`; a bad line goes to
+    `Reading.bad_line`, a record that the corpus' own rules leave out to `Reading.drop`."""
+    settings: type = NoSettings
+    """A frozen dataclass: each field has a default and, below it, a line of documentation; `__post_init__` raises
+    InputError for a wrong combination. `--set name=value` sets a field."""
