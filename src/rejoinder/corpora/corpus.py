@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -14,6 +14,16 @@ from rejoinder.corpora.lines import Reading
 @dataclass(frozen=True)
 class NoSettings:
     """Settings of a corpus that has none."""
+
+
+@dataclass(frozen=True, slots=True)
+class Block:
+    """Some consecutive whole lines of a file, as they stand there (decompressed)."""
+
+    path: Path
+    number: int
+    """Number of the first line in the file, from 1."""
+    data: bytes
 
 
 @dataclass(frozen=True)
@@ -35,9 +45,16 @@ class Corpus:
     """Where a user gets the files."""
     expected: str
     """Counts that the source publishes, to compare with; empty if it publishes none."""
-    read: Callable[[Path, Reading, Any], Iterator[Example]]
+    read: Callable[[Path, Reading, Any], Iterator[Example]] | None = None
     """(file, reading, settings) -> the file's examples, in its order. Raises `InputError`; a bad line goes to
     `Reading.bad_line`, a record that the corpus' own rules leave out to `Reading.drop`."""
+    scatter: Callable[[Block, Reading, Any], Iterator[tuple[bytes, bytes]]] | None = None
+    """For a corpus whose threads are scattered over its files, instead of `read`: (block, reading, settings) -> for
+    each line that counts, the name of its thread and what is kept of it. All records of a thread meet again in one
+    call of `assemble`."""
+    assemble: Callable[[Iterable[bytes], Reading, Any], Iterator[Example]] | None = None
+    """With `scatter`: (records, reading, settings) -> examples. The records are those of many whole threads, in the
+    order of the input; the order of the examples must follow from them alone."""
     settings: type = NoSettings
     """A frozen dataclass: each field has a default and, below it, a line of documentation; `__post_init__` raises
     InputError for a wrong combination. `--set name=value` sets a field."""
