@@ -25,6 +25,7 @@ from rejoinder.files import atomic_folder, file_digest
 from rejoinder.models.convert import Convert, ConvertConfig
 from rejoinder.models.encoder import Encoder
 from rejoinder.models.inference import choose_precision, pack_linears
+from rejoinder.models.multi_context import MultiContextConvert
 from rejoinder.text.subwords import Subwords
 
 FORMAT = 1
@@ -59,7 +60,8 @@ def build_module(config: Mapping[str, Any] | ConvertConfig, rows: int) -> Conver
         config: its configuration (`kind = "convert"`).
         rows: rows of the subword table, `Subwords.rows`.
     """
-    return Convert(config if isinstance(config, ConvertConfig) else parse_config(config), rows)
+    config = config if isinstance(config, ConvertConfig) else parse_config(config)
+    return MultiContextConvert(config, rows) if config.history else Convert(config, rows)
 
 
 def save(folder: str | Path, module: Convert, tokenizer: Subwords, *, max_length: int, card: str) -> None:

@@ -16,30 +16,42 @@ from rejoinder.models.packing import TokenBatch, pack
 from rejoinder.training.tokens import Rows, TokenStore
 
 
+NO_HISTORIES = torch.empty(0, dtype=torch.int64)
+
+
 @dataclass(frozen=True, slots=True)
 class PairBatch:
     """K pairs.
 
     Attributes:
-        tokens: K inputs followed by their K responses.
+        tokens: K inputs, then their K responses, then the histories of those pairs that have one.
         pairs: K.
         equal: the pairs (i, j), i != j, of equal responses, int64 (2, m).
+        histories: the pairs that have a history, ascending, int64 (M,); none where the model does not read them.
     """
 
     tokens: TokenBatch
     pairs: int
     equal: Tensor
+    histories: Tensor = NO_HISTORIES
 
     def to(self, device: torch.device | str) -> PairBatch:
         """The same batch on another device."""
-        return PairBatch(self.tokens.to(device), self.pairs, self.equal.to(device))
+        tokens, equal, histories = (part.to(device) for part in (self.tokens, self.equal, self.histories))
+        return PairBatch(tokens, self.pairs, equal, histories)
 
 
 def make_batch(store: TokenStore, rows: Rows, padding_id: int) -> PairBatch:
     """The batch of the given examples, in their order."""
-    (inputs, input_lengths), (responses, response_lengths) = store.input.gather(rows), store.response.gather(rows)
-    tokens = pack(np.concatenate([inputs, responses]), np.concatenate([input_lengths, response_lengths]), padding_id)
-    return PairBatch(tokens, len(rows), torch.from_numpy(equal_pairs(store.response_hash[rows])))
+    sides = [store.input.gather(rows), store.response.gather(rows)]
+    histories = np.empty(0, np.int64)
+    if store.history is not None:
+        ids, lengths = store.history.gather(rows)
+        histories = np.flatnonzero(lengths)
+        sides.append((ids, lengths[histories]))
+    tokens = pack(np.concatenate([ids for ids, _ in sides]), np.concatenate([n for _, n in sides]), padding_id)
+    equal = torch.from_numpy(equal_pairs(store.response_hash[rows]))
+    return PairBatch(tokens, len(rows), equal, torch.from_numpy(histories))
 
 
 def equal_pairs(hashes: Rows) -> Rows:

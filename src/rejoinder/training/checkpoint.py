@@ -21,7 +21,7 @@ from rejoinder.errors import InputError
 from rejoinder.files import atomic_file
 from rejoinder.training.state import RunState
 
-FORMAT = 1
+FORMAT = 2
 
 
 def save_checkpoint(

@@ -12,18 +12,18 @@ from types import FrameType
 from typing import Any, NoReturn
 
 import torch
-from torch import Tensor
 
 from rejoinder.errors import InputError, RejoinderError
 from rejoinder.memory import keep_memory
 from rejoinder.models import persistence
+from rejoinder.models.encoded import Encoded
 from rejoinder.training.batches import EpochOrder, PairBatch, batches
 from rejoinder.training.budget import run_share, stage_budget
 from rejoinder.training.checkpoint import LoadedCheckpoint, load_checkpoint
 from rejoinder.training.compute import set_up, without_denormals
 from rejoinder.training.display import Display, Silent, Standing
 from rejoinder.training.keeper import Keeper
-from rejoinder.training.losses import InBatchLoss
+from rejoinder.training.losses import InBatchLoss, SummedLoss
 from rejoinder.training.meter import Meter
 from rejoinder.training.metrics import MetricsLog
 from rejoinder.training.optimization import build_optimizer, clip_gradients, prepare_stage, set_learning_rate
@@ -99,7 +99,7 @@ class _Trainer:
         torch.manual_seed(recipe.seed)
         self.module = persistence.build_module(recipe.model, prepared.tokenizer.rows)
         fabric.to_device(self.module)
-        self.loss = InBatchLoss(recipe.loss.smoothing)
+        self.loss = SummedLoss(InBatchLoss(recipe.loss.smoothing))
         self.orders = [
             EpochOrder(len(prepared.train), stage.batch_size, (recipe.seed, number))
             for number, stage in enumerate(recipe.stage)
@@ -163,9 +163,9 @@ class _Trainer:
         self.scale = score_scale(self.recipe.scale, self.module.output_size, whole)
         self.module.train()
         self.optimizer.zero_grad(set_to_none=True)
-        x, y = self._encode(batch)
-        equal = batch.equal.to(x.device) if self.recipe.loss.mask_equal_responses else None
-        loss = self.loss(x, y, self.scale, equal)
+        batch = batch.to(self.fabric.device)
+        equal = batch.equal if self.recipe.loss.mask_equal_responses else None
+        loss = self.loss(self._encode(batch), self.scale, equal)
         self.fabric.backward(loss.value)
         self._clip(stage)
         set_learning_rate(self.optimizer.optimizer, self.rate)
@@ -176,11 +176,11 @@ class _Trainer:
         state.tokens += batch.tokens.real_tokens
         self.meter.add(batch, loss, self._count_time())
 
-    def _encode(self, batch: PairBatch) -> tuple[Tensor, Tensor]:
-        """h_x and h_y of a batch, in the run's precision."""
+    def _encode(self, batch: PairBatch) -> Encoded:
+        """What the model makes of a batch, in the run's precision."""
         with self.fabric.autocast():
-            x, y = self.module(batch.tokens.to(self.fabric.device), contexts=batch.pairs)
-        return x, y
+            encoded: Encoded = self.module.encode_pairs(batch.tokens, batch.pairs, batch.histories)
+        return encoded
 
     def _clip(self, stage: Stage) -> None:
         if stage.clip_norm or stage.clip_embedding_norm:
@@ -231,7 +231,7 @@ class _Trainer:
         """Validate; returns whether the model is the best so far."""
         if not self.keeper.is_finite():
             self._diverged(stage)
-        figures, best = self.keeper.validate(self._encode)
+        figures, best = self.keeper.validate(lambda batch: self._encode(batch.to(self.fabric.device)).answer)
         self.metrics.write(self.state.step, stage.name, {f"valid_{name}": value for name, value in figures.items()})
         shown = ", ".join(f"{name} {value:.1%}" for name, value in figures.items())
         self.display.note(f"step {self.state.step:,}: validation {shown}{', the best so far' if best else ''}")

@@ -2,19 +2,29 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import NamedTuple
 
 import torch
 from torch import Tensor, nn
 
+from rejoinder.models.encoded import Encoded
+
 MASKED = float("-inf")
 
 
 class Loss(NamedTuple):
-    """What a loss returns: the value to minimise, and the share of contexts whose own response scored best."""
+    """What a loss returns.
+
+    Attributes:
+        value: what to minimise.
+        accuracy: share of contexts whose own response scored best.
+        figures: further numbers to be logged, by name.
+    """
 
     value: Tensor
     accuracy: Tensor
+    figures: Mapping[str, Tensor] = {}
 
 
 class InBatchLoss(nn.Module):
@@ -40,7 +50,9 @@ class InBatchLoss(nn.Module):
         super().__init__()
         self.smoothing = smoothing
 
-    def forward(self, x: Tensor, y: Tensor, scale: float, equal: Tensor | None = None) -> Loss:
+    def forward(
+        self, x: Tensor, y: Tensor, scale: float, equal: Tensor | None = None, present: Tensor | None = None
+    ) -> Loss:
         """Loss and in-batch accuracy, float32.
 
         Args:
@@ -49,15 +61,18 @@ class InBatchLoss(nn.Module):
             scale: c.
             equal: pairs (i, j), i != j, of equal responses: int64 (2, m), both orders of each pair listed; None or
                 empty where all responses differ.
+            present: bool (K,), the contexts that count; None: all. The responses of the others stay as negatives.
 
         Returns:
             The mean loss over contexts, and the share of contexts whose own response scored above all unmasked
-            others (a tie counts against it); the latter without gradient.
+            others (a tie counts against it); the latter without gradient. Both are 0 where no context counts.
         """
         with torch.autocast(x.device.type, enabled=False):
-            return self._loss(x.float(), y.float(), scale, equal)
+            return self._loss(x.float(), y.float(), scale, equal, present)
 
-    def _loss(self, x: Tensor, y: Tensor, scale: float, equal: Tensor | None) -> Loss:
+    def _loss(
+        self, x: Tensor, y: Tensor, scale: float, equal: Tensor | None = None, present: Tensor | None = None
+    ) -> Loss:
         k = x.shape[0]
         x = x * scale
         scores = x @ y.T
@@ -71,10 +86,53 @@ class InBatchLoss(nn.Module):
             scores = scores.index_put((rows, columns), torch.full_like(masked, MASKED))
         smoothing = self.smoothing * (negatives > 0).to(x.dtype)
         target = (1 - smoothing) * true + smoothing / negatives.clamp(min=1) * others
-        return Loss((scores.logsumexp(dim=1) - target).mean(), _accuracy(scores))
+        return Loss(_mean(scores.logsumexp(dim=1) - target, present), _mean(_hits(scores), present))
+
+
+class SummedLoss(nn.Module):
+    """Sum of one ranking loss for each way in which the contexts are encoded (CONVERT, section 3, multi-context).
+
+        L = Σ_p L_p,  L_p = in-batch loss of the encodings x^p against the responses
+
+    For multi-context ConveRT these are h_x, h_z and the combined encoding; with one way it is that way's loss. A
+    context that has no history counts in the other two losses alone.
+
+    Args:
+        ranking: the loss of one way.
+    """
+
+    def __init__(self, ranking: InBatchLoss) -> None:
+        super().__init__()
+        self.ranking = ranking
+
+    def forward(self, encoded: Encoded, scale: float, equal: Tensor | None = None) -> Loss:
+        """The sum; the accuracy of the model's answer; loss and accuracy of each way where there are several.
+
+        Args:
+            encoded: K pairs.
+            scale: c, the same for all.
+            equal: see `InBatchLoss.forward`.
+        """
+        losses = {
+            part.name: self.ranking(part.vectors, encoded.responses, scale, equal, part.present)
+            for part in encoded.parts
+        }
+        *_, answer = losses.values()
+        if len(losses) == 1:
+            return answer
+        figures = {f"loss_{name}": loss.value.detach() for name, loss in losses.items()}
+        figures |= {f"accuracy_{name}": loss.accuracy for name, loss in losses.items()}
+        return Loss(torch.stack([loss.value for loss in losses.values()]).sum(), answer.accuracy, figures)
+
+
+def _mean(values: Tensor, present: Tensor | None) -> Tensor:
+    """Mean over the rows that count; 0 if none does."""
+    if present is None:
+        return values.mean()
+    return (values * present).sum() / present.sum().clamp(min=1)
 
 
 @torch.no_grad()
-def _accuracy(scores: Tensor) -> Tensor:
-    """Share of rows in which nothing but the entry on the diagonal is as high as it."""
-    return ((scores >= scores.diagonal()[:, None]).sum(dim=1) == 1).float().mean()
+def _hits(scores: Tensor) -> Tensor:
+    """Of each row 1 if nothing but the entry on the diagonal is as high as it, else 0."""
+    return ((scores >= scores.diagonal()[:, None]).sum(dim=1) == 1).float()

@@ -9,6 +9,7 @@ import torch
 from torch import Tensor, nn
 
 from rejoinder.errors import InputError
+from rejoinder.models.encoded import Encoded
 from rejoinder.models.packing import TokenBatch
 from rejoinder.training.recipe import Adadelta, Adam, Optimizer, Sgd, Stage
 
@@ -25,8 +26,8 @@ class TrainableEncoder(Protocol):
         """The subword table."""
         ...
 
-    def __call__(self, batch: TokenBatch, contexts: int) -> tuple[Tensor, Tensor]:
-        """Encode: the first `contexts` texts are inputs, the others responses; rows of unit length."""
+    def encode_pairs(self, batch: TokenBatch, pairs: int, histories: Tensor) -> Encoded:
+        """Encode K inputs, then their K responses, then the histories of the pairs whose numbers are given."""
         ...
 
     def set_active_blocks(self, count: int) -> None:

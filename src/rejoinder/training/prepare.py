@@ -13,6 +13,7 @@ import numpy as np
 
 from rejoinder.errors import InputError
 from rejoinder.files import file_digest
+from rejoinder.models.persistence import parse_config
 from rejoinder.text.subwords import Subwords
 from rejoinder.text.vocabulary import build_subwords
 from rejoinder.training.display import Advance, Display, Silent
@@ -105,7 +106,7 @@ def _vocabulary(recipe: Recipe, folder: Path, digest: str, display: Display) -> 
 
 def _utterances(data: Path, sample: int, seed: int, advance: Advance) -> Iterator[str]:
     """Inputs and responses of the training split; where there are more than `sample`, about as many at random."""
-    total = 2 * sum(len(inputs) for inputs, _ in read_texts(data, "train"))
+    total = sum(len(texts) for sides in read_texts(data, "train") for texts in sides)
     generator = np.random.default_rng([seed, 1])
     for sides in read_texts(data, "train"):
         for texts in sides:
@@ -120,9 +121,10 @@ def _utterances(data: Path, sample: int, seed: int, advance: Advance) -> Iterato
 def _store(
     recipe: Recipe, folder: Path, digest: str, split: Split, tokenizer: Subwords, display: Display
 ) -> TokenStore:
-    length = recipe.text.max_length
-    path = folder / f"{split}-{content_key(digest, tokenizer.fingerprint, length)}"
+    length, history = recipe.text.max_length, parse_config(recipe.model).history_text
+    parts = [digest, tokenizer.fingerprint, length, *([] if history is None else [history])]
+    path = folder / f"{split}-{content_key(*parts)}"
     if path.exists():
         return open_store(path)
     with display.track(f"Tokenising ({split})", None, "examples") as advance:
-        return build_store(path, recipe.data.train, split, tokenizer, length, advance)
+        return build_store(path, recipe.data.train, split, tokenizer, length, advance, history)

@@ -33,8 +33,6 @@ class Data:
     train: str = ""
     """Folder (or file) of examples; its training split is learned from, its validation split validated on. A relative
     path starts at the current folder. `--data` on the command line overrides it."""
-    history: Literal[0] = 0
-    """Earlier messages that are encoded beside the newest one. The models so far read the newest message alone."""
     cache: str = ""
     """Folder for vocabularies and token arrays, to share them between runs; empty: `tokens` in the run's folder."""
 
