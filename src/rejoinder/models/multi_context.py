@@ -51,8 +51,8 @@ class MultiContextConvert(Convert):
 
     def combine(self, x: Tensor, z: Tensor) -> Tensor:
         """h_x and h_z (n, d_out), h_z zero where there is no history -> the combined encoding (n, d_out)."""
-        mean = (x + z) / 2
-        return self.combined_head(mean.to(self.combined_head.norms[0].weight.dtype))
+        weights = next(self.combined_head.norms.parameters())  # linear layers may be packed and have none to look at
+        return self.combined_head(((x + z) / 2).to(weights.dtype))
 
     def heads(self) -> dict[str, FeedForward2]:
         """The network of each side, by the side's name."""

@@ -15,7 +15,6 @@ from rejoinder.errors import InputError
 from rejoinder.models.packing import TokenBatch, pack
 from rejoinder.training.tokens import Rows, TokenStore
 
-
 NO_HISTORIES = torch.empty(0, dtype=torch.int64)
 
 
@@ -37,8 +36,7 @@ class PairBatch:
 
     def to(self, device: torch.device | str) -> PairBatch:
         """The same batch on another device."""
-        tokens, equal, histories = (part.to(device) for part in (self.tokens, self.equal, self.histories))
-        return PairBatch(tokens, self.pairs, equal, histories)
+        return PairBatch(self.tokens.to(device), self.pairs, self.equal.to(device), self.histories.to(device))
 
 
 def make_batch(store: TokenStore, rows: Rows, padding_id: int) -> PairBatch:
