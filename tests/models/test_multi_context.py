@@ -32,7 +32,7 @@ def _variant(request):
 
 
 def texts(seed=0):
-    """Ids of PAIRS inputs, PAIRS responses and the histories, some of the greatest length."""
+    """Ids of PAIRS inputs, their histories and PAIRS responses, some of the greatest length."""
     generator = np.random.default_rng(seed)
     lengths = generator.integers(1, 61, 2 * PAIRS + len(HISTORIES))
     lengths[[0, PAIRS, -1]] = 60
@@ -54,23 +54,27 @@ def padded(rows, width=60):
 
 def encodings(network, batch, pairs=PAIRS, histories=HISTORIES):
     with torch.no_grad():
-        encoded = network.encode_pairs(batch, pairs, histories)
-    return {part.name: part.vectors for part in encoded.parts} | {"response": encoded.responses}
+        return network.encode_pairs(batch, pairs, histories)
 
 
 def test_the_three_encodings_of_contexts_and_the_responses(variant):
-    with torch.no_grad():
-        encoded = variant.encode_pairs(packed(texts()), PAIRS, HISTORIES)
-    assert [part.name for part in encoded.parts] == ["input", "history", "combined"]
-    x, z, combined = (part.vectors for part in encoded.parts)
-    assert encoded.answer == (combined, encoded.responses)
-    for vectors in (x, z, combined, encoded.responses):
+    found = encodings(variant, packed(texts()))
+    assert list(found) == ["input", "history", "context", "response"]
+    for vectors in found.values():
         assert vectors.shape == (PAIRS, 24)
         assert vectors.dtype == torch.float32
-    for vectors in (x, z[HISTORIES], combined, encoded.responses):
+    found["history"] = found["history"][HISTORIES]
+    for vectors in found.values():
         assert torch.allclose(vectors.norm(dim=1), torch.ones(len(vectors)), atol=1e-5)
-    assert encoded.parts[0].present is encoded.parts[2].present is None
-    assert encoded.parts[1].present.tolist() == PRESENT.tolist()
+
+
+def test_further_responses_may_follow_those_of_the_pairs(variant):
+    rows = texts()
+    found, more = (encodings(variant, packed(each)) for each in (rows, [*rows, rows[-1], rows[0]]))
+    assert more["response"].shape == (PAIRS + 2, 24)
+    assert torch.allclose(more["response"][-2], found["response"][-1], atol=2e-6)
+    for name in found:
+        assert torch.allclose(more[name][:PAIRS], found[name], atol=2e-6)
 
 
 def test_without_history_h_z_is_zero_and_half_of_h_x_is_combined(variant):
@@ -78,17 +82,17 @@ def test_without_history_h_z_is_zero_and_half_of_h_x_is_combined(variant):
     assert not found["history"][~PRESENT].any()
     with torch.no_grad():
         expected = variant.combined_head(found["input"][~PRESENT] / 2)
-    assert torch.allclose(found["combined"][~PRESENT], expected, atol=1e-6)
+    assert torch.allclose(found["context"][~PRESENT], expected, atol=1e-6)
 
 
 def test_a_batch_without_any_history_is_encoded_and_learned_from(variant):
-    rows = texts()[: 2 * PAIRS]
+    rows = texts()[:PAIRS] + texts()[-PAIRS:]
     none = torch.empty(0, dtype=torch.int64)
     found = encodings(variant, packed(rows), histories=none)
     alone = encodings(variant, packed(texts()))
-    assert torch.allclose(found["combined"][~PRESENT], alone["combined"][~PRESENT], atol=1e-5)
+    assert torch.allclose(found["context"][~PRESENT], alone["context"][~PRESENT], atol=1e-5)
     assert not found["history"].any()
-    variant.encode_pairs(packed(rows), PAIRS, none).answer[0].sum().backward()
+    variant.encode_pairs(packed(rows), PAIRS, none)["context"].sum().backward()
     gradients = [p.grad for p in variant.history_head.layers.parameters()]
     assert all(gradient is None or not gradient.any() for gradient in gradients)
 
@@ -101,7 +105,7 @@ def test_padding_and_neighbours_change_none_of_the_encodings(variant):
         for name, vectors in encodings(variant, batch).items():
             assert torch.allclose(vectors, exact[name], atol=2e-6), name
     for place, pair in enumerate(HISTORIES.tolist()):
-        three = [rows[pair], rows[PAIRS + pair], rows[2 * PAIRS + place]]
+        three = [rows[pair], rows[PAIRS + place], rows[PAIRS + len(HISTORIES) + pair]]
         for width in (60, max(map(len, three))):
             alone = encodings(variant, padded(three, width), 1, torch.tensor([0]))
             for name, vectors in alone.items():
@@ -111,7 +115,7 @@ def test_padding_and_neighbours_change_none_of_the_encodings(variant):
 def test_each_history_belongs_to_its_pair(variant):
     rows = texts()
     swapped = [*rows]
-    swapped[2 * PAIRS], swapped[2 * PAIRS + 1] = rows[2 * PAIRS + 1], rows[2 * PAIRS]
+    swapped[PAIRS], swapped[PAIRS + 1] = rows[PAIRS + 1], rows[PAIRS]
     before, after = (encodings(variant, packed(each))["history"] for each in (rows, swapped))
     assert torch.allclose(before[[0, 1]], after[[1, 0]], atol=2e-6)
     assert torch.allclose(before[2:], after[2:], atol=2e-6)
@@ -119,9 +123,9 @@ def test_each_history_belongs_to_its_pair(variant):
 
 def test_every_parameter_learns(variant):
     """Mistake 2: no parameter without a gradient from the three rankings."""
-    encoded = variant.encode_pairs(packed(texts()), PAIRS, HISTORIES)
-    for part in encoded.parts:
-        (part.vectors @ encoded.responses.T).softmax(dim=1).diagonal().log().sum().backward(retain_graph=True)
+    found = variant.encode_pairs(packed(texts()), PAIRS, HISTORIES)
+    for name in ("input", "history", "context"):
+        (found[name] @ found["response"].T).softmax(dim=1).diagonal().log().sum().backward(retain_graph=True)
     silent = [name for name, p in variant.named_parameters() if p.grad is None or not p.grad.abs().max() > 0]
     assert silent == []
 
@@ -153,7 +157,7 @@ def test_with_zero_residuals_the_untrained_combination_is_the_mean():
         ).eval()
         found = encodings(network, packed(texts()))
         mean = torch.nn.functional.normalize(found["input"] + found["history"], dim=1)
-        assert torch.allclose(found["combined"], mean, atol=1e-5)
+        assert torch.allclose(found["context"], mean, atol=1e-5)
 
 
 def test_the_single_context_part_is_that_of_the_single_context_model():

@@ -13,7 +13,6 @@ from hypothesis import strategies as st
 
 import rejoinder
 from rejoinder.corpora.example import Example, write_examples
-from rejoinder.models.encoded import Encoded, Part
 from rejoinder.models.history import HistoryText
 from rejoinder.text.vocabulary import build_subwords
 from rejoinder.training.batches import make_batch
@@ -24,8 +23,8 @@ from rejoinder.training.prepare import prepare
 from rejoinder.training.recipe import Recipe
 from rejoinder.training.tokens import build_store, open_store
 from tests.training.test_batches import column, store
-from tests.training.test_losses import equal_of, naive, units
 from tests.training.test_loop import At, CrashError, crash, losses, same_weights
+from tests.training.test_losses import equal_of, naive, units
 from tests.training.tiny import MODEL, recipe, stage
 
 TOKENIZER = build_subwords(["hello there", "how are you", "fine thanks", "at noon"], minimum_count=1)
@@ -97,19 +96,20 @@ def test_stores_without_history_keep_their_names_and_others_depend_on_how_it_is_
     assert len(made(history=3, numbered_history=True)) == 8
 
 
-def test_a_batch_ends_with_the_histories_that_there_are() -> None:
+def test_a_batch_holds_the_histories_that_there_are() -> None:
     examples = store([[1], [2], [3], [4]], [[5], [6], [7], [8]])
     examples = type(examples)(examples.input, examples.response, examples.response_hash, column([[9, 9], [], [10], []]))
     batch = make_batch(examples, np.array([3, 2, 1, 0]), padding_id=99)
     assert batch.histories.tolist() == [1, 3]
+    assert batch.present["history"].tolist() == [False, True, False, True]
     assert batch.pairs == 4
     assert batch.tokens.real_tokens == 4 + 4 + 3, "nothing is computed for those without"
     assert len(batch.tokens.restore) == 10
-    first = batch.tokens.restore[torch.tensor([8, 9])]
     ids = batch.tokens.ids.tolist()
     assert ids.count(9) == 2
     starts = [s.start + k * s.length for s in batch.tokens.segments for k in range(s.count)]
-    assert [ids[starts[place]] for place in first.tolist()] == [10, 9]
+    first_tokens = [ids[starts[place]] for place in batch.tokens.restore.tolist()]
+    assert first_tokens == [4, 3, 2, 1, 10, 9, 8, 7, 6, 5], "inputs, histories, responses"
     assert make_batch(store([[1]], [[2]]), np.array([0]), 99).histories.tolist() == []
 
 
@@ -140,16 +140,16 @@ def test_three_losses_are_summed_and_contexts_without_history_left_out_of_one(
     groups, has_history = [group for group, _ in rows], [there for _, there in rows]
     x, z, both, y = (units(len(rows), 4, seed + part) for part in range(4))
     present = torch.tensor(has_history)
-    encoded = Encoded((Part("input", x), Part("history", z * present[:, None], present), Part("combined", both)), y)
-    found = SummedLoss(InBatchLoss(smoothing))(encoded, 5.0, equal_of(groups))
+    encodings = {"input": x, "history": z * present[:, None], "context": both, "response": y}
+    found = SummedLoss(InBatchLoss(smoothing))(encodings, 5.0, equal_of(groups), {"history": present})
     expected = {
         "loss_input": naive(x, y, 5.0, smoothing, groups),
         "loss_history": naive_present(z, y, 5.0, smoothing, groups, has_history),
-        "loss_combined": naive(both, y, 5.0, smoothing, groups),
+        "loss_context": naive(both, y, 5.0, smoothing, groups),
     }
     assert {name: float(found.figures[name]) for name in expected} == pytest.approx(expected, abs=2e-5)
     assert float(found.value) == pytest.approx(sum(expected.values()), abs=5e-5)
-    assert float(found.accuracy) == float(found.figures["accuracy_combined"])
+    assert float(found.accuracy) == float(found.figures["accuracy_context"])
 
 
 def test_accuracy_is_of_the_contexts_that_count() -> None:
@@ -169,9 +169,9 @@ def test_responses_of_pairs_without_history_stay_negatives_and_their_contexts_ge
     assert y.grad[2].abs().max() > 0
 
 
-def test_one_way_of_encoding_has_that_ways_loss() -> None:
+def test_one_encoding_has_its_own_loss() -> None:
     x, y = units(5, 4, 0), units(5, 4, 1)
-    found = SummedLoss(InBatchLoss(0.2))(Encoded((Part("input", x),), y), 5.0)
+    found = SummedLoss(InBatchLoss(0.2))({"context": x, "response": y}, 5.0)
     assert float(found.value) == float(InBatchLoss(0.2)(x, y, 5.0).value)
     assert not found.figures
 
@@ -180,10 +180,10 @@ def test_a_multi_context_run_learns_what_only_the_history_says(tmp_path: Path, c
     summary = train(multi(conversations, stage=[stage(steps=80)]), tmp_path)
     assert summary.validation["recall@1"] > 0.35, "chance is 0.05, and the inputs are all the same"
     lines = [line for line in read_metrics(tmp_path / "metrics.jsonl") if "loss" in line]
-    parts = ("input", "history", "combined")
+    parts = ("input", "history", "context")
     for line in (lines[0], lines[-1]):
         assert line["loss"] == pytest.approx(sum(line[f"loss_{part}"] for part in parts))
-        assert line["accuracy"] == line["accuracy_combined"]
+        assert line["accuracy"] == line["accuracy_context"]
     assert lines[-1]["loss_history"] < lines[0]["loss_history"] - 0.5
     assert lines[-1]["loss_input"] > lines[-1]["loss_history"] + 0.5
     encoder = rejoinder.load(tmp_path / "model")
@@ -192,7 +192,7 @@ def test_a_multi_context_run_learns_what_only_the_history_says(tmp_path: Path, c
     assert not np.allclose(one, other, atol=1e-3)
 
 
-def test_without_any_history_in_the_data_it_trains_all_the_same(tmp_path: Path, data: Path) -> None:
+def test_without_any_history_in_the_data_it_trains_all_the_same(tmp_path: Path) -> None:
     write_examples(
         [Example(("hello there",), f"word {number}", thread=str(number)) for number in range(64)],
         tmp_path / "data" / "train-0.parquet",
@@ -200,7 +200,7 @@ def test_without_any_history_in_the_data_it_trains_all_the_same(tmp_path: Path, 
     train(multi(tmp_path / "data", stage=[stage(steps=3)], validation={"examples": 0}), tmp_path / "run")
     lines = [line for line in read_metrics(tmp_path / "run" / "metrics.jsonl") if "loss" in line]
     assert [line["loss_history"] for line in lines] == [0.0] * 3
-    assert all(line["loss_combined"] > 0 for line in lines)
+    assert all(line["loss_context"] > 0 for line in lines)
 
 
 @pytest.mark.parametrize("step", [7, 15, 22])

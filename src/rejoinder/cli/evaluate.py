@@ -15,8 +15,8 @@ from rejoinder.errors import InputError
 
 if TYPE_CHECKING:
     from rejoinder.corpora.example import Split
-    from rejoinder.evaluation.contexts import Reading
     from rejoinder.evaluation.context_report import ContextTable
+    from rejoinder.evaluation.contexts import Reading
     from rejoinder.evaluation.report import Row
     from rejoinder.evaluation.tasks import RankingTask
     from rejoinder.ranker import Ranker

@@ -9,13 +9,12 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import Literal, cast
+from typing import Literal, TypeAlias, cast
 
 from torch import Tensor, nn
 from torch.nn import functional as F  # noqa: N812
 
 from rejoinder.errors import InputError
-from rejoinder.models.encoded import Encoded, Part
 from rejoinder.models.history import HistoryText
 from rejoinder.models.layers import (
     Block,
@@ -27,6 +26,10 @@ from rejoinder.models.layers import (
     norm_parameters,
 )
 from rejoinder.models.packing import TokenBatch
+
+Encodings: TypeAlias = dict[str, Tensor]
+"""What a model makes of K pairs, float32: "response" holds the responses; every other matrix holds the contexts (K, d),
+which training ranks the responses for; "context" is the one that ranks once the model is trained."""
 
 
 @dataclass(frozen=True)
@@ -238,16 +241,16 @@ class Convert(nn.Module):
         r = self.reduce(batch)
         return self.context_head(r[:contexts]), self.response_head(r[contexts:])
 
-    def encode_pairs(self, batch: TokenBatch, pairs: int, histories: Tensor) -> Encoded:  # noqa: ARG002
-        """What training asks for: K encoded pairs.
+    def encode_pairs(self, batch: TokenBatch, pairs: int, histories: Tensor) -> Encodings:  # noqa: ARG002
+        """What training asks for: h_x as "context" and h_y as "response".
 
         Args:
-            batch: K inputs, then K responses.
+            batch: K inputs, then the responses: those of the K pairs, then any further ones.
             pairs: K.
             histories: empty; this model reads none.
         """
         x, y = self(batch, pairs)
-        return Encoded((Part("input", x),), y)
+        return {"context": x, "response": y}
 
     def encode(self, batch: TokenBatch, side: str) -> Tensor:
         """Vectors of all texts of a batch: their h as "context" or "response", or their r ("reduction")."""

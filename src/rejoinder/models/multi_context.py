@@ -10,8 +10,7 @@ from __future__ import annotations
 import torch
 from torch import Tensor, nn
 
-from rejoinder.models.convert import Convert, ConvertConfig, FeedForward2
-from rejoinder.models.encoded import Encoded, Part
+from rejoinder.models.convert import Convert, ConvertConfig, Encodings, FeedForward2
 from rejoinder.models.packing import TokenBatch
 
 
@@ -34,20 +33,20 @@ class MultiContextConvert(Convert):
         if config.zero_residual:
             self.combined_head.start_as_identity()
 
-    def encode_pairs(self, batch: TokenBatch, pairs: int, histories: Tensor) -> Encoded:
-        """h_x, h_z and the combined encoding of K contexts, and h_y of their responses.
+    def encode_pairs(self, batch: TokenBatch, pairs: int, histories: Tensor) -> Encodings:
+        """h_x as "input", h_z as "history", the combined encoding as "context", h_y as "response".
 
         Args:
-            batch: K inputs, then K responses, then the histories of those pairs that have one.
+            batch: K inputs, then the histories of those pairs that have one, then the responses: those of the K
+                pairs, then any further ones.
             pairs: K.
-            histories: the pairs that have a history, int64 (M,).
+            histories: the pairs that have a history, int64 (H,); h_z of the others is zero.
         """
         r = self.reduce(batch)
-        x, y = self.context_head(r[:pairs]), self.response_head(r[pairs : 2 * pairs])
-        z = torch.zeros_like(x).index_copy(0, histories, self.history_head(r[2 * pairs :]))
-        present = torch.zeros(pairs, dtype=torch.bool, device=x.device).index_fill(0, histories, True)
-        parts = Part("input", x), Part("history", z, present), Part("combined", self.combine(x, z))
-        return Encoded(parts, y)
+        inputs, earlier, responses = r[:pairs], r[pairs : pairs + len(histories)], r[pairs + len(histories) :]
+        x = self.context_head(inputs)
+        z = torch.zeros_like(x).index_copy(0, histories, self.history_head(earlier))
+        return {"input": x, "history": z, "context": self.combine(x, z), "response": self.response_head(responses)}
 
     def combine(self, x: Tensor, z: Tensor) -> Tensor:
         """h_x and h_z (n, d_out), h_z zero where there is no history -> the combined encoding (n, d_out)."""

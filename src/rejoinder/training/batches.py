@@ -23,7 +23,7 @@ class PairBatch:
     """K pairs.
 
     Attributes:
-        tokens: K inputs, then their K responses, then the histories of those pairs that have one.
+        tokens: K inputs, then the histories of those pairs that have one, then the K responses.
         pairs: K.
         equal: the pairs (i, j), i != j, of equal responses, int64 (2, m).
         histories: the pairs that have a history, ascending, int64 (M,); none where the model does not read them.
@@ -34,6 +34,12 @@ class PairBatch:
     equal: Tensor
     histories: Tensor = NO_HISTORIES
 
+    @property
+    def present(self) -> dict[str, Tensor]:
+        """Of encodings that not every context has: which of the K contexts have it, bool (K,)."""
+        none = torch.zeros(self.pairs, dtype=torch.bool, device=self.histories.device)
+        return {"history": none.index_fill(0, self.histories, True)}
+
     def to(self, device: torch.device | str) -> PairBatch:
         """The same batch on another device."""
         return PairBatch(self.tokens.to(device), self.pairs, self.equal.to(device), self.histories.to(device))
@@ -41,12 +47,12 @@ class PairBatch:
 
 def make_batch(store: TokenStore, rows: Rows, padding_id: int) -> PairBatch:
     """The batch of the given examples, in their order."""
-    sides = [store.input.gather(rows), store.response.gather(rows)]
-    histories = np.empty(0, np.int64)
+    sides, histories = [store.input.gather(rows)], np.empty(0, np.int64)
     if store.history is not None:
         ids, lengths = store.history.gather(rows)
         histories = np.flatnonzero(lengths)
         sides.append((ids, lengths[histories]))
+    sides.append(store.response.gather(rows))
     tokens = pack(np.concatenate([ids for ids, _ in sides]), np.concatenate([n for _, n in sides]), padding_id)
     equal = torch.from_numpy(equal_pairs(store.response_hash[rows]))
     return PairBatch(tokens, len(rows), equal, torch.from_numpy(histories))

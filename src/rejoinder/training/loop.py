@@ -12,11 +12,12 @@ from types import FrameType
 from typing import Any, NoReturn
 
 import torch
+from torch import Tensor
 
 from rejoinder.errors import InputError, RejoinderError
 from rejoinder.memory import keep_memory
 from rejoinder.models import persistence
-from rejoinder.models.encoded import Encoded
+from rejoinder.models.convert import Encodings
 from rejoinder.training.batches import EpochOrder, PairBatch, batches
 from rejoinder.training.budget import run_share, stage_budget
 from rejoinder.training.checkpoint import LoadedCheckpoint, load_checkpoint
@@ -165,7 +166,7 @@ class _Trainer:
         self.optimizer.zero_grad(set_to_none=True)
         batch = batch.to(self.fabric.device)
         equal = batch.equal if self.recipe.loss.mask_equal_responses else None
-        loss = self.loss(self._encode(batch), self.scale, equal)
+        loss = self.loss(self._encode(batch), self.scale, equal, batch.present)
         self.fabric.backward(loss.value)
         self._clip(stage)
         set_learning_rate(self.optimizer.optimizer, self.rate)
@@ -176,11 +177,16 @@ class _Trainer:
         state.tokens += batch.tokens.real_tokens
         self.meter.add(batch, loss, self._count_time())
 
-    def _encode(self, batch: PairBatch) -> Encoded:
+    def _encode(self, batch: PairBatch) -> Encodings:
         """What the model makes of a batch, in the run's precision."""
         with self.fabric.autocast():
-            encoded: Encoded = self.module.encode_pairs(batch.tokens, batch.pairs, batch.histories)
-        return encoded
+            encodings: Encodings = self.module.encode_pairs(batch.tokens, batch.pairs, batch.histories)
+        return encodings
+
+    def _sides(self, batch: PairBatch) -> tuple[Tensor, Tensor]:
+        """What validation ranks: contexts and responses."""
+        encodings = self._encode(batch.to(self.fabric.device))
+        return encodings["context"], encodings["response"]
 
     def _clip(self, stage: Stage) -> None:
         if stage.clip_norm or stage.clip_embedding_norm:
@@ -231,7 +237,7 @@ class _Trainer:
         """Validate; returns whether the model is the best so far."""
         if not self.keeper.is_finite():
             self._diverged(stage)
-        figures, best = self.keeper.validate(lambda batch: self._encode(batch.to(self.fabric.device)).answer)
+        figures, best = self.keeper.validate(self._sides)
         self.metrics.write(self.state.step, stage.name, {f"valid_{name}": value for name, value in figures.items()})
         shown = ", ".join(f"{name} {value:.1%}" for name, value in figures.items())
         self.display.note(f"step {self.state.step:,}: validation {shown}{', the best so far' if best else ''}")

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from types import MappingProxyType
 from typing import NamedTuple
 
 import torch
 from torch import Tensor, nn
 
-from rejoinder.models.encoded import Encoded
+from rejoinder.models.convert import Encodings
 
 MASKED = float("-inf")
 
@@ -24,7 +25,7 @@ class Loss(NamedTuple):
 
     value: Tensor
     accuracy: Tensor
-    figures: Mapping[str, Tensor] = {}
+    figures: Mapping[str, Tensor] = MappingProxyType({})
 
 
 class InBatchLoss(nn.Module):
@@ -90,39 +91,47 @@ class InBatchLoss(nn.Module):
 
 
 class SummedLoss(nn.Module):
-    """Sum of one ranking loss for each way in which the contexts are encoded (CONVERT, section 3, multi-context).
+    """Sum of one ranking loss for each encoding of the contexts (CONVERT, section 3, multi-context).
 
         L = Σ_p L_p,  L_p = in-batch loss of the encodings x^p against the responses
 
-    For multi-context ConveRT these are h_x, h_z and the combined encoding; with one way it is that way's loss. A
-    context that has no history counts in the other two losses alone.
+    For multi-context ConveRT these are h_x, h_z and the combined encoding: a context without history counts in the
+    losses of the other two alone. With one encoding it is that one's loss.
 
     Args:
-        ranking: the loss of one way.
+        ranking: the loss of one encoding.
     """
 
     def __init__(self, ranking: InBatchLoss) -> None:
         super().__init__()
         self.ranking = ranking
 
-    def forward(self, encoded: Encoded, scale: float, equal: Tensor | None = None) -> Loss:
-        """The sum; the accuracy of the model's answer; loss and accuracy of each way where there are several.
+    def forward(
+        self,
+        encodings: Encodings,
+        scale: float,
+        equal: Tensor | None = None,
+        present: Mapping[str, Tensor] = MappingProxyType({}),
+    ) -> Loss:
+        """The sum, the accuracy of "context", and loss and accuracy of each encoding where there are several.
 
         Args:
-            encoded: K pairs.
+            encodings: K pairs.
             scale: c, the same for all.
             equal: see `InBatchLoss.forward`.
+            present: of encodings that not every context has, which have it, bool (K,).
         """
         losses = {
-            part.name: self.ranking(part.vectors, encoded.responses, scale, equal, part.present)
-            for part in encoded.parts
+            name: self.ranking(contexts, encodings["response"], scale, equal, present.get(name))
+            for name, contexts in encodings.items()
+            if name != "response"
         }
-        *_, answer = losses.values()
         if len(losses) == 1:
-            return answer
+            return losses["context"]
         figures = {f"loss_{name}": loss.value.detach() for name, loss in losses.items()}
         figures |= {f"accuracy_{name}": loss.accuracy for name, loss in losses.items()}
-        return Loss(torch.stack([loss.value for loss in losses.values()]).sum(), answer.accuracy, figures)
+        value = torch.stack([loss.value for loss in losses.values()]).sum()
+        return Loss(value, losses["context"].accuracy, figures)
 
 
 def _mean(values: Tensor, present: Tensor | None) -> Tensor:

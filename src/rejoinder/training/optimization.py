@@ -9,7 +9,7 @@ import torch
 from torch import Tensor, nn
 
 from rejoinder.errors import InputError
-from rejoinder.models.encoded import Encoded
+from rejoinder.models.convert import Encodings
 from rejoinder.models.packing import TokenBatch
 from rejoinder.training.recipe import Adadelta, Adam, Optimizer, Sgd, Stage
 
@@ -26,8 +26,8 @@ class TrainableEncoder(Protocol):
         """The subword table."""
         ...
 
-    def encode_pairs(self, batch: TokenBatch, pairs: int, histories: Tensor) -> Encoded:
-        """Encode K inputs, then their K responses, then the histories of the pairs whose numbers are given."""
+    def encode_pairs(self, batch: TokenBatch, pairs: int, histories: Tensor) -> Encodings:
+        """Encode K inputs, the histories of the pairs whose numbers are given, and the responses, in this order."""
         ...
 
     def set_active_blocks(self, count: int) -> None:
