@@ -1,4 +1,4 @@
-"""Multi-context ConveRT, from texts to scores, against a second implementation that takes one conversation at a time."""
+"""Multi-context ConveRT, from texts to vectors, against a second implementation: one conversation at a time."""
 
 import numpy as np
 import torch
