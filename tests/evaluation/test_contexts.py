@@ -159,8 +159,8 @@ def test_the_table_in_words_and_as_json():
     assert lines[1] == "40 examples, 10 candidates each (1-of-10)"
     assert "8 examples have no history: by the history alone they are missed" in lines
     header = next(line for line in lines if line.startswith("context "))
-    assert header.split("   ")[-1].strip() == "R@1 minus full"
-    labels = [line.split("   ")[0] for line in lines[lines.index(header) + 1 :]]
+    assert header.split("  ")[-1].strip() == "R@1 minus full"
+    labels = [line.split("  ")[0] for line in lines[lines.index(header) + 1 :]]
     assert labels == ["full", *(f"input + {n}" for n in range(11)), "input alone (h_x)", "history alone (h_z)",
                       "newest 1 of it alone"]  # fmt: skip
     history = next(line for line in lines if line.startswith("history alone"))

@@ -58,7 +58,7 @@ class ContextTable:
         return "\n".join(line.rstrip() for line in out.getvalue().splitlines()) + "\n"
 
     def _table(self) -> Table:
-        table = Table(box=None, padding=(0, 3, 0, 0), header_style="bold")
+        table = Table(box=None, padding=(0, 2, 0, 0), header_style="bold")
         ks = list(self.rows[0].result.recall)[:1]  # the least k alone: a line has to fit a terminal
         for name in ("context", *(f"R@{k}" for k in ks), "MRR", *(f"R@{k} minus full" for k in ks)):
             table.add_column(name, overflow="fold")
