@@ -34,10 +34,10 @@ def run(monkeypatch, capsys):
 def test_from_examples_to_replies(run, tmp_path):
     topics = ["tea and milk", "rain and wind", "cats and dogs", "bread and jam"]
     for split, count in (("train", 96), ("valid", 32), ("test", 40)):
-        examples = [
-            Example((f"about {topics[i % 4]}", "go on"), f"so {topics[i % 4]}" + " then" * (i % 9), thread=f"{split}{i}")
-            for i in range(count)
-        ]
+        examples = []
+        for i in range(count):
+            topic = topics[i % 4]
+            examples.append(Example((f"about {topic}", "go on"), f"so {topic}" + " then" * (i % 9), thread=f"{split}{i}"))
         write_examples(examples, tmp_path / "data" / f"{split}-0.parquet")
     model = {**MODEL, "history": 10, "numbered_history": True}
     steps = [stage(steps=40, batch_size=16)]
@@ -51,7 +51,7 @@ def test_from_examples_to_replies(run, tmp_path):
     assert mrr["full"] == mrr["1"] == mrr["10"] > mrr["0"] + 0.1, "the inputs are all the same"
     assert mrr["history"] > mrr["input"] + 0.1
     (alone,) = run("evaluate", folder, tmp_path / "data", "--candidates", 4, "--context", "history")["results"]
-    assert alone["mrr"]["value"] == mrr["history"]
+    assert alone["mrr"]["value"] == pytest.approx(mrr["history"], abs=0.05), "but for rounding in low precision"
 
     (tmp_path / "replies.txt").write_text("".join(f"so {topic}\n" for topic in topics))
     run("index", folder, tmp_path / "replies.txt", "-o", tmp_path / "index")
