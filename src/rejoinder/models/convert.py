@@ -11,17 +11,19 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Literal, cast
 
+import torch
 from torch import Tensor, nn
 from torch.nn import functional as F  # noqa: N812
 
 from rejoinder.errors import InputError
 from rejoinder.models.layers import (
+    GATE,
     Block,
     FeedForward,
+    GatedLinear,
     Reduction,
     SelfAttention,
     TokenEmbedding,
-    activation,
     norm_parameters,
 )
 from rejoinder.models.packing import TokenBatch
@@ -116,7 +118,7 @@ class FeedForward2(nn.Module):
         self.widen = nn.Linear(r_size, size, bias=False) if r_size != size else None
         in_size = r_size if self.widen is None else size
         sizes = [in_size] + [size] * (config.feed_forward_2_layers - 1)
-        self.layers = nn.ModuleList(nn.Linear(s, size, bias=not self.original) for s in sizes)
+        self.layers = nn.ModuleList(GatedLinear(s, size, bias=not self.original) for s in sizes)
         self.norms = nn.ModuleList(nn.LayerNorm(s if self.norm_first else size) for s in sizes)
         self.output = nn.Linear(size, config.output_size)
         self.shared_skip = shared_skip
@@ -141,8 +143,8 @@ class FeedForward2(nn.Module):
         skipped = None if self.shared_skip is None else self.shared_skip(x)
         x = x if self.widen is None else self.widen(x)
         for layer, norm in zip(self.layers, self.norms, strict=True):
-            step = activation(layer(norm(x) if self.norm_first else x))
-            x = x + step if self.skip else step
+            gated = layer(norm(x) if self.norm_first else x)
+            x = torch.add(x, gated, alpha=1 / GATE) if self.skip else gated / GATE
             x = x if self.norm_first else norm(x)
         h = self.output(x)
         if skipped is not None:
@@ -205,7 +207,8 @@ class Convert(nn.Module):
             x = block(x, batch)
         if self.final_norm is not None:
             x = self.final_norm(x)
-        return self.reduction(x, batch)[batch.restore]
+        r = self.reduction(x, batch)
+        return r if len(r) == 1 else r[batch.restore]
 
     def forward(self, batch: TokenBatch, contexts: int) -> tuple[Tensor, Tensor]:
         """Encode both sides at once: the first `contexts` texts are inputs, the others responses.

@@ -23,11 +23,6 @@ MASKED = -3e4
 padded query with no key in reach gives no NaN."""
 
 
-def activation(x: Tensor) -> Tensor:
-    """x * sigmoid(1.702 x)."""
-    return F.silu(x * GATE) / GATE
-
-
 class TokenEmbedding(nn.Module):
     """Subword embedding plus two learned position tables, then layer norm (CONVERT 3.1).
 
@@ -132,7 +127,9 @@ class SelfAttention(nn.Module):
         """Attention inside the texts of a segment: (count * length, heads * head_size)."""
         n, length, heads = segment.count, segment.length, self.heads
         q, k, v = split_heads(part, n, length, 3, heads)
-        added = bias[:, :length, :length].expand(n, -1, length, length).reshape(n * heads, length, length)
+        added = bias[:, :length, :length]
+        if n > 1:
+            added = added.expand(n, -1, length, length).reshape(n * heads, length, length)
         scores = torch.baddbmm(added, q, k.transpose(1, 2), alpha=1.0 / math.sqrt(self.head_size))
         if segment.real is not None:
             unreal = ~segment.real[:, None, :].expand(n, heads, length).reshape(n * heads, 1, length)
@@ -141,22 +138,29 @@ class SelfAttention(nn.Module):
         return attended.view(n, heads, length, -1).transpose(1, 2).reshape(n * length, -1)
 
 
-class FeedForward(nn.Module):
-    """Linear, x * sigmoid(1.702 x), linear (CONVERT 3.1), token by token.
+class GatedLinear(nn.Linear):
+    """A linear layer and 1.702 times ConveRT's activation of what it gives: silu(1.702 (W x + b)).
 
-    x·sigmoid(1.702x) = silu(1.702x) / 1.702: both factors are moved into the weights, where they cost a
-    thousandth of what they would on the (T, hidden) activations.
+    x·sigmoid(1.702x) = silu(1.702x) / 1.702. The first factor is moved into the weights, where it costs a thousandth
+    of what it would on the activations; the second is left to the caller, who can often do the same with it.
     """
+
+    def forward(self, x: Tensor) -> Tensor:
+        """x (n, in) -> (n, out)."""
+        return F.silu(F.linear(x, self.weight * GATE, None if self.bias is None else self.bias * GATE))
+
+
+class FeedForward(nn.Module):
+    """Linear, x * sigmoid(1.702 x), linear (CONVERT 3.1), token by token."""
 
     def __init__(self, size: int, hidden: int) -> None:
         super().__init__()
-        self.expand = nn.Linear(size, hidden)
+        self.expand = GatedLinear(size, hidden)
         self.contract = nn.Linear(hidden, size)
 
     def forward(self, x: Tensor) -> Tensor:
         """x (T, d) -> (T, d)."""
-        hidden = F.silu(F.linear(x, self.expand.weight * GATE, self.expand.bias * GATE))
-        return F.linear(hidden, self.contract.weight / GATE, self.contract.bias)
+        return F.linear(self.expand(x), self.contract.weight / GATE, self.contract.bias)
 
 
 class Block(nn.Module):
@@ -229,8 +233,8 @@ class Reduction(nn.Module):
         n, length, heads = segment.count, segment.length, self.heads
         q, k = split_heads(part, n, length, 2, heads)
         scores = torch.bmm(q, k.transpose(1, 2)).view(n, heads, length, length)
-        if segment.real is None:
-            weights = torch.softmax(scores, dim=-1, dtype=torch.float32).sum(dim=2) / math.sqrt(length)
+        if segment.real is None:  # the length may be a tensor here, while `single` records
+            weights = torch.softmax(scores, dim=-1, dtype=torch.float32).sum(dim=2) / length**0.5
         else:
             attention = torch.softmax(
                 scores.masked_fill(~segment.real[:, None, None, :], MASKED), dim=-1, dtype=torch.float32
