@@ -23,6 +23,22 @@ MASKED = -3e4
 padded query with no key in reach gives no NaN."""
 
 
+class Dropout(nn.Dropout):
+    """Dropout whose mask costs a quarter of PyTorch's on a CPU, where that one draws each number by itself.
+
+    Here each random number of 64 bits decides about four values, by 16 bits each: the share is kept to 1 in 65,536.
+    """
+
+    def forward(self, x: Tensor) -> Tensor:
+        """x of any shape -> the same shape."""
+        if not self.training or self.p == 0.0 or x.device.type != "cpu":
+            return super().forward(x)
+        dropped = round(self.p * 2**16)
+        drawn = torch.empty((x.numel() + 3) // 4, dtype=torch.int64).random_(-(2**63), None)
+        keep = drawn.view(torch.int16)[: x.numel()].view(x.shape) >= dropped - 2**15
+        return x * keep * (1 / (1 - dropped / 2**16))
+
+
 class TokenEmbedding(nn.Module):
     """Subword embedding plus two learned position tables, then layer norm (CONVERT 3.1).
 
@@ -45,7 +61,7 @@ class TokenEmbedding(nn.Module):
         self.subwords = nn.Embedding(rows, size)
         self.positions = nn.ModuleList(nn.Embedding(count, size) for count in positions)
         self.norm = nn.LayerNorm(size)
-        self.dropout = nn.Dropout(dropout)
+        self.dropout = Dropout(dropout)
         self.scale = math.sqrt(size) if initialisation == "paper" else 1.0
         self.fixed_positions: Tensor | None = None  # `inference` computes them once
         for table in (self.subwords, *self.positions):
@@ -102,7 +118,7 @@ class SelfAttention(nn.Module):
         self.output = nn.Linear(heads * head_size, size)
         self.bias = nn.Parameter(torch.zeros(heads, 2 * span + 1)) if relative_bias else None
         self.fixed_score_bias: Tensor | None = None  # `inference` computes it once
-        self.dropout = nn.Dropout(dropout)
+        self.dropout = Dropout(dropout)
 
     def forward(self, x: Tensor, batch: TokenBatch) -> Tensor:
         """x (T, d) -> (T, d)."""
