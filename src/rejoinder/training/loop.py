@@ -7,23 +7,26 @@ import threading
 import time
 from collections.abc import Callable, Iterator
 from contextlib import closing, contextmanager
+from functools import partial
 from pathlib import Path
 from types import FrameType
 from typing import Any, NoReturn
 
+import numpy as np
 import torch
 from torch import Tensor
 
 from rejoinder.errors import InputError, RejoinderError
 from rejoinder.memory import keep_memory
 from rejoinder.models import persistence
-from rejoinder.training.batches import EpochOrder, PairBatch, batches
+from rejoinder.training.batches import EpochOrder, PairBatch, Share, StepBatch, batches
 from rejoinder.training.budget import run_share, stage_budget
 from rejoinder.training.checkpoint import LoadedCheckpoint, load_checkpoint
 from rejoinder.training.compute import set_up, without_denormals
 from rejoinder.training.display import Display, Silent, Standing
+from rejoinder.training.gradient_cache import Encodings, forward_backward
 from rejoinder.training.keeper import Keeper
-from rejoinder.training.losses import InBatchLoss
+from rejoinder.training.losses import InBatchLoss, Loss
 from rejoinder.training.meter import Meter
 from rejoinder.training.metrics import MetricsLog
 from rejoinder.training.optimization import build_optimizer, clip_gradients, prepare_stage, set_learning_rate
@@ -122,7 +125,6 @@ class _Trainer:
                 "with; give those, or name another folder"
             )
         loaded.restore_module(self.module)
-        loaded.restore_random()
         self.fabric.strategy.precision.load_state_dict(loaded.scaler)
         self.display.note(f"Continuing {self.folder.path} at step {loaded.state.step:,}")
         return loaded.state
@@ -149,13 +151,14 @@ class _Trainer:
         self.optimizer = self.fabric.setup_optimizers(optimizer)
         self.counted_to = self.clock()
         order, padding_id = self.orders[state.stage], self.module.padding_id
-        with closing(batches(self.prepared.train, order, padding_id, state.stage_step)) as stream:
+        share = Share(micro_batch=stage.micro_batch)
+        with closing(batches(self.prepared.train, order, padding_id, state.stage_step, share)) as stream:
             while self._share() < 1 and not self.keeper.stalled():
                 self._step(stage, next(stream))
                 self._after_step(stage)
         self._finish_stage(stage)
 
-    def _step(self, stage: Stage, batch: PairBatch) -> None:
+    def _step(self, stage: Stage, batch: StepBatch) -> None:
         """Forward, loss, backward, update."""
         state, share = self.state, self._share()
         self.rate = learning_rate(stage.schedule, stage.learning_rate, Progress(state.stage_step, share))
@@ -163,24 +166,37 @@ class _Trainer:
         self.scale = score_scale(self.recipe.scale, self.module.output_size, whole)
         self.module.train()
         self.optimizer.zero_grad(set_to_none=True)
-        x, y = self._encode(batch)
-        equal = batch.equal.to(x.device) if self.recipe.loss.mask_equal_responses else None
-        loss = self.loss(x, y, self.scale, equal)
-        self.fabric.backward(loss.value)
+        encode, loss_of = partial(self._encode_part, batch), partial(self._loss, batch)
+        loss = forward_backward(len(batch.parts), encode, loss_of, self.fabric.backward)
         self._clip(stage)
         set_learning_rate(self.optimizer.optimizer, self.rate)
         self.optimizer.step()
         state.step += 1
         state.stage_step += 1
         state.examples += batch.pairs
-        state.tokens += batch.tokens.real_tokens
-        self.meter.add(batch, loss, self._count_time())
+        state.tokens += batch.tokens
+        self.meter.add(batch.pairs, batch.tokens, loss, self._count_time())
 
-    def _encode(self, batch: PairBatch) -> tuple[Tensor, Tensor]:
-        """h_x and h_y of a batch, in the run's precision."""
+    def _encode_part(self, batch: StepBatch, part: int) -> Encodings:
+        """Encode one part of a step's batch; dropout is a function of the seed, the step and the part."""
+        set_randomness(self.recipe.seed, self.state.step, part)
+        return self._encode(batch.parts[part])
+
+    def _encode(self, batch: PairBatch) -> Encodings:
+        """The matrices that the loss is a function of, in the run's precision: h_x and h_y."""
         with self.fabric.autocast():
             x, y = self.module(batch.tokens.to(self.fabric.device), contexts=batch.pairs)
-        return x, y
+        return {"context": x, "response": y}
+
+    def _loss(self, batch: StepBatch, encodings: Encodings) -> Loss:
+        """The loss of a batch as a function of the encodings of all its parts."""
+        equal = batch.equal.to(self.fabric.device) if self.recipe.loss.mask_equal_responses else None
+        return self.loss(encodings["context"], encodings["response"], self.scale, equal, batch.first)
+
+    def _sides(self, batch: PairBatch) -> tuple[Tensor, Tensor]:
+        """What validation ranks: contexts and responses."""
+        encodings = self._encode(batch)
+        return encodings["context"], encodings["response"]
 
     def _clip(self, stage: Stage) -> None:
         if stage.clip_norm or stage.clip_embedding_norm:
@@ -231,7 +247,7 @@ class _Trainer:
         """Validate; returns whether the model is the best so far."""
         if not self.keeper.is_finite():
             self._diverged(stage)
-        figures, best = self.keeper.validate(self._encode)
+        figures, best = self.keeper.validate(self._sides)
         self.metrics.write(self.state.step, stage.name, {f"valid_{name}": value for name, value in figures.items()})
         shown = ", ".join(f"{name} {value:.1%}" for name, value in figures.items())
         self.display.note(f"step {self.state.step:,}: validation {shown}{', the best so far' if best else ''}")
@@ -269,6 +285,11 @@ class _Trainer:
         left = used * (1 - share) / share if share else None
         step, loss, accuracy = self.state.step, self.meter.loss, self.meter.accuracy
         self.display.show(Standing(stage.name, share, step, loss, accuracy, speed, left))
+
+
+def set_randomness(*numbers: int) -> None:
+    """Make what follows (dropout) a function of these numbers alone, so that it can be computed again."""
+    torch.manual_seed(int(np.random.SeedSequence(numbers).generate_state(1)[0]))
 
 
 def _check_stages(recipe: Recipe) -> None:
