@@ -37,7 +37,7 @@ def make_batch(store: TokenStore, rows: Rows, padding_id: int) -> PairBatch:
 
 
 @dataclass(frozen=True, slots=True)
-class Share:
+class Portion:
     """Which part of every batch a process has, and how it computes it.
 
     Attributes:
@@ -51,7 +51,7 @@ class Share:
     micro_batch: int = 0
 
 
-WHOLE = Share()
+WHOLE = Portion()
 """One process that encodes all pairs at once."""
 
 
@@ -77,13 +77,13 @@ class StepBatch:
         return sum(part.tokens.real_tokens for part in self.parts)
 
 
-def make_step(store: TokenStore, rows: Rows, padding_id: int, share: Share) -> StepBatch:
+def make_step(store: TokenStore, rows: Rows, padding_id: int, portion: Portion) -> StepBatch:
     """One process's part of the batch of the given examples; their number is a multiple of the processes'."""
-    own = len(rows) // share.processes
-    first = own * share.rank
+    own = len(rows) // portion.processes
+    first = own * portion.rank
     equal = equal_pairs(store.response_hash[rows])
     equal = equal[:, (equal[0] >= first) & (equal[0] < first + own)] - np.array([[first], [0]])
-    size = share.micro_batch or own
+    size = portion.micro_batch or own
     parts = [rows[start : min(start + size, first + own)] for start in range(first, first + own, size)]
     return StepBatch(
         tuple(make_batch(store, part, padding_id) for part in parts), len(rows), first, torch.from_numpy(equal)
@@ -143,15 +143,15 @@ class EpochOrder:
 
 
 def batches(
-    store: TokenStore, order: EpochOrder, padding_id: int, first: int = 0, share: Share = WHOLE
+    store: TokenStore, order: EpochOrder, padding_id: int, first: int = 0, portion: Portion = WHOLE
 ) -> Generator[StepBatch, None, None]:
-    """A process's share of endless batches from number `first` on.
+    """A process's portion of endless batches from number `first` on.
 
     While one is trained on, a thread prepares the next.
     """
 
     def make(step: int) -> StepBatch:
-        return make_step(store, order.rows(step), padding_id, share)
+        return make_step(store, order.rows(step), padding_id, portion)
 
     with ThreadPoolExecutor(1, thread_name_prefix="batches") as executor:
         step = first

@@ -54,7 +54,7 @@ def forward_backward(
     del pieces
     found = loss(whole)
     backward(found.value)
-    gradients = {name: matrix.grad.split(rows[name]) for name, matrix in whole.items() if matrix.grad is not None}
+    gradients = {name: torch.split(matrix.grad, rows[name]) for name, matrix in whole.items() if matrix.grad is not None}
     for part in range(parts):
         _pass_on(encode(part), {name: cut[part] for name, cut in gradients.items()})
     return found

@@ -19,7 +19,7 @@ from torch import Tensor
 from rejoinder.errors import InputError, RejoinderError
 from rejoinder.memory import keep_memory
 from rejoinder.models import persistence
-from rejoinder.training.batches import EpochOrder, PairBatch, Share, StepBatch, batches
+from rejoinder.training.batches import EpochOrder, PairBatch, Portion, StepBatch, batches
 from rejoinder.training.budget import run_share, stage_budget
 from rejoinder.training.checkpoint import LoadedCheckpoint, load_checkpoint
 from rejoinder.training.compute import set_up, without_denormals
@@ -151,8 +151,8 @@ class _Trainer:
         self.optimizer = self.fabric.setup_optimizers(optimizer)
         self.counted_to = self.clock()
         order, padding_id = self.orders[state.stage], self.module.padding_id
-        share = Share(micro_batch=stage.micro_batch)
-        with closing(batches(self.prepared.train, order, padding_id, state.stage_step, share)) as stream:
+        portion = Portion(micro_batch=stage.micro_batch)
+        with closing(batches(self.prepared.train, order, padding_id, state.stage_step, portion)) as stream:
             while self._share() < 1 and not self.keeper.stalled():
                 self._step(stage, next(stream))
                 self._after_step(stage)
