@@ -8,7 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from rejoinder.errors import InputError
-from rejoinder.training.batches import WHOLE, EpochOrder, Portion, batches, equal_pairs, make_batch, make_step
+from rejoinder.training.batches import WHOLE, EpochOrder, batches, equal_pairs, make_batch, make_step
 from rejoinder.training.tokens import Column, TokenStore, token_hashes
 
 

@@ -54,7 +54,8 @@ def forward_backward(
     del pieces
     found = loss(whole)
     backward(found.value)
-    gradients = {name: torch.split(matrix.grad, rows[name]) for name, matrix in whole.items() if matrix.grad is not None}
+    reached = {name: matrix.grad for name, matrix in whole.items() if matrix.grad is not None}
+    gradients = {name: torch.split(gradient, rows[name]) for name, gradient in reached.items()}
     for part in range(parts):
         _pass_on(encode(part), {name: cut[part] for name, cut in gradients.items()})
     return found
