@@ -104,7 +104,7 @@ class Group(Processes):
         """`gather` without gradient."""
         everything = rows.new_empty((self.count * rows.shape[0], *rows.shape[1:]))
         with _lost_peers():
-            dist.all_gather_into_tensor(everything, rows.contiguous(), group=self.handle)
+            dist.all_gather(list(everything.chunk(self.count)), rows.contiguous(), group=self.handle)
         return everything
 
     def add_up(self, values: Tensor) -> Tensor:

@@ -9,8 +9,11 @@ from __future__ import annotations
 
 import itertools
 import json
+import signal
 import threading
 import time
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import NamedTuple
 
 # There is no public way to the job's store.
@@ -128,9 +131,10 @@ class Presence:
             The error to raise: an `ElsewhereError` in all processes but the first that got here.
         """
         try:
-            before = self._beats()
-            time.sleep(3 * BEAT)
-            after, left = self._beats(), self._farewells()
+            with _ignoring_termination():
+                before = self._beats()
+                time.sleep(3 * BEAT)
+                after, left = self._beats(), self._farewells()
             text = self._describe([r for r, beat in after.items() if before.get(r) == beat], left, lost)
             self._say(Farewell(text, 1, lost=True))
             reporter = self._store.add("reporters", 1) == 1
@@ -178,6 +182,19 @@ class Presence:
 
     def _has(self, key: str) -> bool:
         return bool(self._store.check([key]))
+
+
+@contextmanager
+def _ignoring_termination() -> Iterator[None]:
+    """Go on for some seconds although the launcher, which has noticed the same, ends all processes."""
+    if threading.current_thread() is not threading.main_thread():
+        yield  # signals go to the main thread
+        return
+    before = signal.signal(signal.SIGTERM, signal.SIG_IGN)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGTERM, before)
 
 
 def _exit_code(error: BaseException) -> int:
