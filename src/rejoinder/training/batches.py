@@ -18,28 +18,76 @@ from rejoinder.training.tokens import Rows, TokenStore
 
 @dataclass(frozen=True, slots=True)
 class PairBatch:
-    """K pairs.
+    """Pairs that are encoded at once.
 
     Attributes:
-        tokens: K inputs followed by their K responses.
-        pairs: K.
-        equal: the pairs (i, j), i != j, of equal responses, int64 (2, m).
+        tokens: their n inputs followed by their n responses.
+        pairs: n.
     """
 
     tokens: TokenBatch
     pairs: int
-    equal: Tensor
-
-    def to(self, device: torch.device | str) -> PairBatch:
-        """The same batch on another device."""
-        return PairBatch(self.tokens.to(device), self.pairs, self.equal.to(device))
 
 
 def make_batch(store: TokenStore, rows: Rows, padding_id: int) -> PairBatch:
-    """The batch of the given examples, in their order."""
+    """The given examples, in their order."""
     (inputs, input_lengths), (responses, response_lengths) = store.input.gather(rows), store.response.gather(rows)
     tokens = pack(np.concatenate([inputs, responses]), np.concatenate([input_lengths, response_lengths]), padding_id)
-    return PairBatch(tokens, len(rows), torch.from_numpy(equal_pairs(store.response_hash[rows])))
+    return PairBatch(tokens, len(rows))
+
+
+@dataclass(frozen=True, slots=True)
+class Portion:
+    """Which part of every batch a process has, and how it computes it.
+
+    Attributes:
+        rank: number of the process, from 0.
+        processes: how many there are.
+        micro_batch: pairs that are encoded at once; 0 for all.
+    """
+
+    rank: int = 0
+    processes: int = 1
+    micro_batch: int = 0
+
+
+WHOLE = Portion()
+"""One process that encodes all pairs at once."""
+
+
+@dataclass(frozen=True, slots=True)
+class StepBatch:
+    """What one process has of the K pairs of a step: those from number `first` on.
+
+    Attributes:
+        parts: its pairs, cut into those that are encoded at once.
+        pairs: K.
+        first: number of its first pair.
+        equal: where response j equals that of this process's context i (counted from its first): int64 (2, m).
+    """
+
+    parts: tuple[PairBatch, ...]
+    pairs: int
+    first: int
+    equal: Tensor
+
+    @property
+    def tokens(self) -> int:
+        """Real tokens of this process's pairs."""
+        return sum(part.tokens.real_tokens for part in self.parts)
+
+
+def make_step(store: TokenStore, rows: Rows, padding_id: int, portion: Portion) -> StepBatch:
+    """One process's part of the batch of the given examples; their number is a multiple of the processes'."""
+    own = len(rows) // portion.processes
+    first = own * portion.rank
+    equal = equal_pairs(store.response_hash[rows])
+    equal = equal[:, (equal[0] >= first) & (equal[0] < first + own)] - np.array([[first], [0]])
+    size = portion.micro_batch or own
+    parts = [rows[start : min(start + size, first + own)] for start in range(first, first + own, size)]
+    return StepBatch(
+        tuple(make_batch(store, part, padding_id) for part in parts), len(rows), first, torch.from_numpy(equal)
+    )
 
 
 def equal_pairs(hashes: Rows) -> Rows:
@@ -94,13 +142,22 @@ class EpochOrder:
         return self._order[batch * self.batch_size : (batch + 1) * self.batch_size]
 
 
-def batches(store: TokenStore, order: EpochOrder, padding_id: int, first: int = 0) -> Generator[PairBatch, None, None]:
-    """Endless batches from number `first` on. While one is trained on, a thread prepares the next."""
+def batches(
+    store: TokenStore, order: EpochOrder, padding_id: int, first: int = 0, portion: Portion = WHOLE
+) -> Generator[StepBatch, None, None]:
+    """A process's portion of endless batches from number `first` on.
+
+    While one is trained on, a thread prepares the next.
+    """
+
+    def make(step: int) -> StepBatch:
+        return make_step(store, order.rows(step), padding_id, portion)
+
     with ThreadPoolExecutor(1, thread_name_prefix="batches") as executor:
         step = first
-        following = executor.submit(lambda n: make_batch(store, order.rows(n), padding_id), step)
+        following = executor.submit(make, step)
         while True:
             batch = following.result()
             step += 1
-            following = executor.submit(lambda n: make_batch(store, order.rows(n), padding_id), step)
+            following = executor.submit(make, step)
             yield batch

@@ -11,7 +11,11 @@ MASKED = float("-inf")
 
 
 class Loss(NamedTuple):
-    """What a loss returns: the value to minimise, and the share of contexts whose own response scored best."""
+    """What a loss returns: the value to minimise, and the share of contexts whose own response scored best.
+
+    Where several processes have a part of the batch's contexts each, these are the parts' shares: their sum over the
+    processes is the loss (the accuracy) of the batch.
+    """
 
     value: Tensor
     accuracy: Tensor
@@ -40,29 +44,31 @@ class InBatchLoss(nn.Module):
         super().__init__()
         self.smoothing = smoothing
 
-    def forward(self, x: Tensor, y: Tensor, scale: float, equal: Tensor | None = None) -> Loss:
+    def forward(self, x: Tensor, y: Tensor, scale: float, equal: Tensor | None = None, first: int = 0) -> Loss:
         """Loss and in-batch accuracy, float32.
 
         Args:
-            x: encoded contexts (K, d), rows of unit length.
-            y: encoded responses (K, d), rows of unit length; row i belongs to context i.
+            x: encoded contexts (k, d), rows of unit length: all K of the batch, or those of one process.
+            y: encoded responses (K, d), rows of unit length; row first + i belongs to context i.
             scale: c.
-            equal: pairs (i, j), i != j, of equal responses: int64 (2, m), both orders of each pair listed; None or
-                empty where all responses differ.
+            equal: pairs of a context i and a response j != first + i that equals its own: int64 (2, m), each of two
+                equal responses listed for the context of the other; None or empty where all responses differ.
+            first: number of the first context among the K.
 
         Returns:
-            The mean loss over contexts, and the share of contexts whose own response scored above all unmasked
-            others (a tie counts against it); the latter without gradient.
+            The sum of the contexts' losses divided by K, and the share of the K contexts that are among these and
+            whose own response scored above all unmasked others (a tie counts against it); the latter without
+            gradient.
         """
         with torch.autocast(x.device.type, enabled=False):
-            return self._loss(x.float(), y.float(), scale, equal)
+            return self._loss(x.float(), y.float(), scale, equal, first)
 
-    def _loss(self, x: Tensor, y: Tensor, scale: float, equal: Tensor | None) -> Loss:
-        k = x.shape[0]
+    def _loss(self, x: Tensor, y: Tensor, scale: float, equal: Tensor | None, first: int = 0) -> Loss:
+        k, all_pairs = x.shape[0], y.shape[0]
         x = x * scale
         scores = x @ y.T
-        negatives = x.new_full((k,), k - 1)
-        others = x @ y.sum(dim=0) - (true := (x * y).sum(dim=1))  # Σ_{j≠i} S_ij
+        negatives = x.new_full((k,), all_pairs - 1)
+        others = x @ y.sum(dim=0) - (true := (x * y[first : first + k]).sum(dim=1))  # Σ_{j≠i} S_ij
         if equal is not None and equal.shape[1]:
             rows, columns = equal
             masked = (x[rows] * y[columns]).sum(dim=1)
@@ -71,10 +77,10 @@ class InBatchLoss(nn.Module):
             scores = scores.index_put((rows, columns), torch.full_like(masked, MASKED))
         smoothing = self.smoothing * (negatives > 0).to(x.dtype)
         target = (1 - smoothing) * true + smoothing / negatives.clamp(min=1) * others
-        return Loss((scores.logsumexp(dim=1) - target).mean(), _accuracy(scores))
+        return Loss((scores.logsumexp(dim=1) - target).sum() / all_pairs, _best(scores, first) / all_pairs)
 
 
 @torch.no_grad()
-def _accuracy(scores: Tensor) -> Tensor:
-    """Share of rows in which nothing but the entry on the diagonal is as high as it."""
-    return ((scores >= scores.diagonal()[:, None]).sum(dim=1) == 1).float().mean()
+def _best(scores: Tensor, first: int) -> Tensor:
+    """Number of rows i in which nothing but the entry first + i is as high as it."""
+    return ((scores >= scores.diagonal(first)[:, None]).sum(dim=1) == 1).float().sum()

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import torch
 
-from rejoinder.training.batches import PairBatch
 from rejoinder.training.losses import Loss
 from rejoinder.training.state import RunState
 
@@ -24,18 +23,19 @@ class Meter:
         self._last_rates = 0.0, 0.0
         self.loss, self.accuracy = float("nan"), 0.0
 
-    def add(self, batch: PairBatch, loss: Loss, seconds: float) -> None:
+    def add(self, pairs: int, tokens: int, loss: Loss, seconds: float) -> None:
         """Count a step.
 
         Args:
-            batch: what was trained on.
+            pairs: what was trained on.
+            tokens: real tokens of those pairs.
             loss: what came of it.
             seconds: time since the step before, without validation and checkpoints.
         """
         self.state.summed += 1
         self._sums += torch.stack([loss.value.detach(), loss.accuracy])
-        self._examples += batch.pairs
-        self._tokens += batch.tokens.real_tokens
+        self._examples += pairs
+        self._tokens += tokens
         self._seconds += seconds
 
     def is_finite(self) -> bool:
