@@ -36,8 +36,8 @@ def test_from_examples_to_replies(run, tmp_path):
     for split, count in (("train", 96), ("valid", 32), ("test", 40)):
         examples = []
         for i in range(count):
-            topic = topics[i % 4]
-            examples.append(Example((f"about {topic}", "go on"), f"so {topic}" + " then" * (i % 9), thread=f"{split}{i}"))
+            topic, rest = topics[i % 4], " then" * (i % 9)
+            examples.append(Example((f"about {topic}", "go on"), f"so {topic}{rest}", thread=f"{split}{i}"))
         write_examples(examples, tmp_path / "data" / f"{split}-0.parquet")
     model = {**MODEL, "history": 10, "numbered_history": True}
     steps = [stage(steps=40, batch_size=16)]

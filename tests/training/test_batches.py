@@ -8,7 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from rejoinder.errors import InputError
-from rejoinder.training.batches import EpochOrder, batches, equal_pairs, make_batch
+from rejoinder.training.batches import WHOLE, EpochOrder, batches, equal_pairs, make_batch, make_step
 from rejoinder.training.tokens import Column, TokenStore, token_hashes
 
 
@@ -82,7 +82,7 @@ def test_equal_pairs_are_all_ordered_pairs_of_equal_hashes(values: list[int]) ->
 
 def test_equal_responses_of_a_batch_are_found() -> None:
     examples = store([[1], [2], [3]], [[7, 8], [9], [7, 8]])
-    assert make_batch(examples, np.array([0, 1, 2]), 99).equal.tolist() == [[0, 2], [2, 0]]
+    assert make_step(examples, np.array([0, 1, 2]), 99, WHOLE).equal.tolist() == [[0, 2], [2, 0]]
 
 
 def test_the_stream_starts_anywhere_and_ends_cleanly() -> None:
@@ -90,8 +90,8 @@ def test_the_stream_starts_anywhere_and_ends_cleanly() -> None:
     examples, order = store(texts, texts), EpochOrder(40, 8, (0, 0))
     whole, late = batches(examples, order, 99), batches(examples, EpochOrder(40, 8, (0, 0)), 99, first=7)
     everything = [next(whole) for _ in range(9)]
-    assert next(late).tokens.ids.tolist() == everything[7].tokens.ids.tolist()
-    assert next(late).tokens.ids.tolist() == everything[8].tokens.ids.tolist()
+    assert next(late).parts[0].tokens.ids.tolist() == everything[7].parts[0].tokens.ids.tolist()
+    assert next(late).parts[0].tokens.ids.tolist() == everything[8].parts[0].tokens.ids.tolist()
     whole.close()
     late.close()
 

@@ -43,19 +43,20 @@ def step(module: Convert, optimizer: torch.optim.Optimizer) -> float:
 
 @pytest.mark.parametrize("kind", ["adadelta", "sgd", "adam", "adamw", "adamax"])
 def test_training_goes_on_bit_for_bit(tmp_path: Path, kind: str) -> None:
-    """Weights, optimiser state and the random generator (dropout) all come back."""
+    """Weights and optimiser state come back; dropout is the loop's, a function of seed and step."""
     path = tmp_path / "last.safetensors"
     module, optimizer = setting(kind, 0)
     step(module, optimizer)
     step(module, optimizer)
     save_checkpoint(path, RunState(step=2), module, optimizer, {})
+    torch.manual_seed(5)
     expected = [step(module, optimizer) for _ in range(3)]
     other, other_optimizer = setting(kind, 1)
     loaded = load_checkpoint(path)
     assert loaded is not None
     loaded.restore_module(other)
     loaded.restore_optimizer(other, other_optimizer)
-    loaded.restore_random()
+    torch.manual_seed(5)
     assert [step(other, other_optimizer) for _ in range(3)] == expected
 
 

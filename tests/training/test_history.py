@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import random
+from dataclasses import replace
+from functools import partial
 from pathlib import Path
 
 import numpy as np
@@ -13,15 +15,18 @@ from hypothesis import strategies as st
 
 import rejoinder
 from rejoinder.corpora.example import Example, write_examples
+from rejoinder.models.convert import Encodings
 from rejoinder.models.history import HistoryText
+from rejoinder.models.persistence import build_module
 from rejoinder.text.vocabulary import build_subwords
-from rejoinder.training.batches import make_batch
+from rejoinder.training.batches import Portion, StepBatch, make_batch, make_step
+from rejoinder.training.gradient_cache import forward_backward
 from rejoinder.training.loop import train
-from rejoinder.training.losses import InBatchLoss, SummedLoss
+from rejoinder.training.losses import InBatchLoss, Loss, Present, SummedLoss
 from rejoinder.training.metrics import read_metrics
 from rejoinder.training.prepare import prepare
 from rejoinder.training.recipe import Recipe
-from rejoinder.training.tokens import build_store, open_store
+from rejoinder.training.tokens import TokenStore, build_store, open_store
 from tests.training.test_batches import column, store
 from tests.training.test_loop import At, CrashError, crash, losses, same_weights
 from tests.training.test_losses import equal_of, naive, units
@@ -98,10 +103,9 @@ def test_stores_without_history_keep_their_names_and_others_depend_on_how_it_is_
 
 def test_a_batch_holds_the_histories_that_there_are() -> None:
     examples = store([[1], [2], [3], [4]], [[5], [6], [7], [8]])
-    examples = type(examples)(examples.input, examples.response, examples.response_hash, column([[9, 9], [], [10], []]))
+    examples = replace(examples, history=column([[9, 9], [], [10], []]))
     batch = make_batch(examples, np.array([3, 2, 1, 0]), padding_id=99)
     assert batch.histories.tolist() == [1, 3]
-    assert batch.present["history"].tolist() == [False, True, False, True]
     assert batch.pairs == 4
     assert batch.tokens.real_tokens == 4 + 4 + 3, "nothing is computed for those without"
     assert len(batch.tokens.restore) == 10
@@ -141,7 +145,8 @@ def test_three_losses_are_summed_and_contexts_without_history_left_out_of_one(
     x, z, both, y = (units(len(rows), 4, seed + part) for part in range(4))
     present = torch.tensor(has_history)
     encodings = {"input": x, "history": z * present[:, None], "context": both, "response": y}
-    found = SummedLoss(InBatchLoss(smoothing))(encodings, 5.0, equal_of(groups), {"history": present})
+    having = {"history": Present(present, int(present.sum()))}
+    found = SummedLoss(InBatchLoss(smoothing))(encodings, 5.0, equal_of(groups), present=having)
     expected = {
         "loss_input": naive(x, y, 5.0, smoothing, groups),
         "loss_history": naive_present(z, y, 5.0, smoothing, groups, has_history),
@@ -154,19 +159,80 @@ def test_three_losses_are_summed_and_contexts_without_history_left_out_of_one(
 
 def test_accuracy_is_of_the_contexts_that_count() -> None:
     y = torch.eye(4)
-    found = InBatchLoss(0.0)(y[[0, 1, 3, 2]], y, 5.0, present=torch.tensor([True, False, True, False]))
+    having = Present(torch.tensor([True, False, True, False]), 2)
+    found = InBatchLoss(0.0)(y[[0, 1, 3, 2]], y, 5.0, present=having)
     assert float(found.accuracy) == 0.5
-    nothing = InBatchLoss(0.2)(torch.zeros(4, 4), y, 5.0, present=torch.zeros(4, dtype=torch.bool))
+    nothing = InBatchLoss(0.2)(torch.zeros(4, 4), y, 5.0, present=Present(torch.zeros(4, dtype=torch.bool), 0))
     assert (float(nothing.value), float(nothing.accuracy)) == (0.0, 0.0)
 
 
 def test_responses_of_pairs_without_history_stay_negatives_and_their_contexts_get_no_gradient() -> None:
     z, y = units(3, 4, 0).requires_grad_(), units(3, 4, 1).requires_grad_()
-    InBatchLoss(0.2)(z, y, 5.0, present=torch.tensor([True, True, False])).value.backward()
+    InBatchLoss(0.2)(z, y, 5.0, present=Present(torch.tensor([True, True, False]), 2)).value.backward()
     assert z.grad is not None
     assert y.grad is not None
     assert not z.grad[2].any()
     assert y.grad[2].abs().max() > 0
+
+
+def with_histories() -> TokenStore:
+    """Twelve examples of random tokens; the first five have no history."""
+    generator = np.random.default_rng(0)
+
+    def texts() -> list[list[int]]:
+        return [generator.integers(0, 50, generator.integers(1, 9)).tolist() for _ in range(12)]
+
+    examples = store(texts(), texts())
+    return replace(examples, history=column([text if i > 4 else [] for i, text in enumerate(texts())]))
+
+
+def gradients_of(portions: list[Portion]) -> tuple[list[float], dict[str, torch.Tensor]]:
+    """Sums, over processes that are played one after the other, of losses and of gradients of one step."""
+    torch.manual_seed(0)
+    module = build_module({**MODEL, "history": 10, "dropout": 0.0}, 51)
+    loss, rows = SummedLoss(InBatchLoss(0.2)), np.arange(12)[::-1]
+    steps = [make_step(with_histories(), rows, 50, portion) for portion in portions]
+
+    def encode(step: StepBatch, part: int) -> Encodings:
+        batch = step.parts[part]
+        return module.encode_pairs(batch.tokens, batch.pairs, batch.histories)
+
+    everything = [encode(step, part)["response"] for step in steps for part in range(len(step.parts))]
+    figures = []
+    for step in steps:
+
+        def loss_of(encodings: Encodings, step: StepBatch = step) -> Loss:
+            own = encodings["response"]
+            others = torch.cat(everything).detach()  # of the other processes, whose gradients are added below
+            responses = torch.cat([others[: step.first], own, others[step.first + len(own) :]])
+            return loss({**encodings, "response": responses}, 5.0, step.equal, step.first, step.present)
+
+        found = forward_backward(len(step.parts), partial(encode, step), loss_of)
+        figures.append([float(value.detach()) for value in (found.value, found.accuracy, *found.figures.values())])
+    gradients = {name: p.grad for name, p in module.named_parameters() if p.grad is not None}
+    return np.sum(figures, axis=0).tolist(), gradients
+
+
+@pytest.mark.parametrize("micro_batch", [1, 5, 7])
+def test_a_batch_in_parts_has_the_loss_and_the_gradients_of_the_whole(micro_batch: int) -> None:
+    """Also where a part has no history at all."""
+    figures, gradients = gradients_of([Portion()])
+    in_parts, same = gradients_of([Portion(micro_batch=micro_batch)])
+    assert in_parts == pytest.approx(figures, abs=1e-5)
+    assert gradients.keys() == same.keys()
+    for name, gradient in gradients.items():
+        torch.testing.assert_close(same[name], gradient, rtol=1e-4, atol=1e-6, msg=name)
+
+
+def test_processes_have_shares_of_each_loss_whatever_histories_fall_to_them() -> None:
+    """One has six histories, the other one: a mean of each process's mean would be another loss."""
+    figures, _ = gradients_of([Portion()])
+    shares, _ = gradients_of([Portion(rank, 2) for rank in range(2)])
+    assert shares == pytest.approx(figures, abs=1e-5)
+    first, second = (make_step(with_histories(), np.arange(12)[::-1], 50, Portion(rank, 2)) for rank in range(2))
+    counts = [int(step.present["history"].rows.sum()) for step in (first, second)]
+    assert counts == [6, 1]
+    assert first.present["history"].count == second.present["history"].count == sum(counts)
 
 
 def test_one_encoding_has_its_own_loss() -> None:

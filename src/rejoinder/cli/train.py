@@ -28,19 +28,27 @@ def train(
 
     Example: rejoinder train recipes/convert-small.toml --data data/chitchat -o runs/small
     """
-    from rejoinder.training.display import TerminalDisplay
+    from rejoinder.training.display import Silent, TerminalDisplay
+    from rejoinder.training.distributed import is_first
     from rejoinder.training.loop import TrainingInterrupted
     from rejoinder.training.loop import train as run_recipe
+    from rejoinder.training.presence import ElsewhereError
     from rejoinder.training.recipe_files import load_recipe
     from rejoinder.training.toml_text import toml_value
 
     overrides = [*(settings or []), *([f"data.train={toml_value(str(data))}"] if data else [])]
+    shown = is_first()  # of the processes that torchrun started
     try:
-        summary = run_recipe(load_recipe(recipe, overrides), run, display=TerminalDisplay())
+        summary = run_recipe(load_recipe(recipe, overrides), run, display=TerminalDisplay() if shown else Silent())
     except TrainingInterrupted as interruption:
+        if not shown:
+            raise typer.Exit(130) from None
         sys.stderr.write(f"rejoinder: {interruption}\n")
         raise
-    emit(summary.to_json(), as_json, _text)
+    except ElsewhereError as error:  # another process reports it
+        raise typer.Exit(error.code) from None
+    if shown:
+        emit(summary.to_json(), as_json, _text)
 
 
 def _text(result: Mapping[str, Any]) -> str:

@@ -1,4 +1,4 @@
-"""What the rest needs to know of a corpus: how its files are read, its settings, its licence and where it comes from."""
+"""What the rest needs to know of a corpus: how its files are read, its settings, its licence and its origin."""
 
 from __future__ import annotations
 

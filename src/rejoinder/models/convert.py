@@ -7,29 +7,31 @@ context is the cosine of their h.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Literal, TypeAlias, cast
 
+import torch
 from torch import Tensor, nn
 from torch.nn import functional as F  # noqa: N812
 
 from rejoinder.errors import InputError
 from rejoinder.models.history import HistoryText
 from rejoinder.models.layers import (
+    GATE,
     Block,
     FeedForward,
+    GatedLinear,
     Reduction,
     SelfAttention,
     TokenEmbedding,
-    activation,
     norm_parameters,
 )
 from rejoinder.models.packing import TokenBatch
 
-Encodings: TypeAlias = dict[str, Tensor]
-"""What a model makes of K pairs, float32: "response" holds the responses; every other matrix holds the contexts (K, d),
-which training ranks the responses for; "context" is the one that ranks once the model is trained."""
+Encodings: TypeAlias = Mapping[str, Tensor]
+"""What a model makes of K pairs: matrices by name, float32, whose rows follow the pairs. "response" holds responses; in
+training each other one, of contexts (K, d), ranks them; "context" is the one that ranks in use."""
 
 
 @dataclass(frozen=True)
@@ -133,7 +135,7 @@ class FeedForward2(nn.Module):
         self.input_norm = nn.LayerNorm(in_size) if self.original else None
         self.widen = nn.Linear(in_size, size, bias=False) if self.skip and in_size != size else None
         sizes = [in_size] + [size] * (config.feed_forward_2_layers - 1)
-        self.layers = nn.ModuleList(nn.Linear(s, size, bias=not self.original) for s in sizes)
+        self.layers = nn.ModuleList(GatedLinear(s, size, bias=not self.original) for s in sizes)
         self.norms = nn.ModuleList(nn.LayerNorm(s if self.norm_first else size) for s in sizes)
         self.output = nn.Linear(size, config.output_size)
         self.input_skip = input_skip
@@ -164,10 +166,10 @@ class FeedForward2(nn.Module):
         x = r if self.input_norm is None else self.input_norm(r)
         skipped = None if self.input_skip is None else self.input_skip(x)
         for number, (layer, norm) in enumerate(zip(self.layers, self.norms, strict=True)):
-            step = activation(layer(norm(x) if self.norm_first else x))
-            if self.skip:
-                step = step + (x if self.widen is None or number else self.widen(x))
-            x = step if self.norm_first else norm(step)
+            gated = layer(norm(x) if self.norm_first else x)
+            skip = x if self.widen is None or number else self.widen(x)
+            x = torch.add(skip, gated, alpha=1 / GATE) if self.skip else gated / GATE
+            x = x if self.norm_first else norm(x)
         h = self.output(x)
         if skipped is not None:
             h = h + skipped
@@ -230,7 +232,8 @@ class Convert(nn.Module):
             x = block(x, batch)
         if self.final_norm is not None:
             x = self.final_norm(x)
-        return self.reduction(x, batch)[batch.restore]
+        r = self.reduction(x, batch)
+        return r if len(r) == 1 else r[batch.restore]
 
     def forward(self, batch: TokenBatch, contexts: int) -> tuple[Tensor, Tensor]:
         """Encode both sides at once: the first `contexts` texts are inputs, the others responses.

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Generator
+from collections.abc import Generator, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 
@@ -13,6 +13,7 @@ from torch import Tensor
 
 from rejoinder.errors import InputError
 from rejoinder.models.packing import TokenBatch, pack
+from rejoinder.training.losses import EVERYTHING, Present
 from rejoinder.training.tokens import Rows, TokenStore
 
 NO_HISTORIES = torch.empty(0, dtype=torch.int64)
@@ -20,33 +21,21 @@ NO_HISTORIES = torch.empty(0, dtype=torch.int64)
 
 @dataclass(frozen=True, slots=True)
 class PairBatch:
-    """K pairs.
+    """Pairs that are encoded at once.
 
     Attributes:
-        tokens: K inputs, then the histories of those pairs that have one, then the K responses.
-        pairs: K.
-        equal: the pairs (i, j), i != j, of equal responses, int64 (2, m).
-        histories: the pairs that have a history, ascending, int64 (M,); none where the model does not read them.
+        tokens: their n inputs, then the histories of those pairs that have one, then their n responses.
+        pairs: n.
+        histories: the pairs that have a history, ascending, int64 (m,); none where the model does not read them.
     """
 
     tokens: TokenBatch
     pairs: int
-    equal: Tensor
     histories: Tensor = NO_HISTORIES
-
-    @property
-    def present(self) -> dict[str, Tensor]:
-        """Of encodings that not every context has: which of the K contexts have it, bool (K,)."""
-        none = torch.zeros(self.pairs, dtype=torch.bool, device=self.histories.device)
-        return {"history": none.index_fill(0, self.histories, True)}
-
-    def to(self, device: torch.device | str) -> PairBatch:
-        """The same batch on another device."""
-        return PairBatch(self.tokens.to(device), self.pairs, self.equal.to(device), self.histories.to(device))
 
 
 def make_batch(store: TokenStore, rows: Rows, padding_id: int) -> PairBatch:
-    """The batch of the given examples, in their order."""
+    """The given examples, in their order."""
     sides, histories = [store.input.gather(rows)], np.empty(0, np.int64)
     if store.history is not None:
         ids, lengths = store.history.gather(rows)
@@ -54,8 +43,66 @@ def make_batch(store: TokenStore, rows: Rows, padding_id: int) -> PairBatch:
         sides.append((ids, lengths[histories]))
     sides.append(store.response.gather(rows))
     tokens = pack(np.concatenate([ids for ids, _ in sides]), np.concatenate([n for _, n in sides]), padding_id)
-    equal = torch.from_numpy(equal_pairs(store.response_hash[rows]))
-    return PairBatch(tokens, len(rows), equal, torch.from_numpy(histories))
+    return PairBatch(tokens, len(rows), torch.from_numpy(histories))
+
+
+@dataclass(frozen=True, slots=True)
+class Portion:
+    """Which part of every batch a process has, and how it computes it.
+
+    Attributes:
+        rank: number of the process, from 0.
+        processes: how many there are.
+        micro_batch: pairs that are encoded at once; 0 for all.
+    """
+
+    rank: int = 0
+    processes: int = 1
+    micro_batch: int = 0
+
+
+WHOLE = Portion()
+"""One process that encodes all pairs at once."""
+
+
+@dataclass(frozen=True, slots=True)
+class StepBatch:
+    """What one process has of the K pairs of a step: those from number `first` on.
+
+    Attributes:
+        parts: its pairs, cut into those that are encoded at once.
+        pairs: K.
+        first: number of its first pair.
+        equal: where response j equals that of this process's context i (counted from its first): int64 (2, m).
+        present: of encodings that not every context has, which contexts have them.
+    """
+
+    parts: tuple[PairBatch, ...]
+    pairs: int
+    first: int
+    equal: Tensor
+    present: Mapping[str, Present]
+
+    @property
+    def tokens(self) -> int:
+        """Real tokens of this process's pairs."""
+        return sum(part.tokens.real_tokens for part in self.parts)
+
+
+def make_step(store: TokenStore, rows: Rows, padding_id: int, portion: Portion) -> StepBatch:
+    """One process's part of the batch of the given examples; their number is a multiple of the processes'."""
+    own = len(rows) // portion.processes
+    first = own * portion.rank
+    equal = equal_pairs(store.response_hash[rows])
+    equal = equal[:, (equal[0] >= first) & (equal[0] < first + own)] - np.array([[first], [0]])
+    size = portion.micro_batch or own
+    parts = [rows[start : min(start + size, first + own)] for start in range(first, first + own, size)]
+    present = EVERYTHING
+    if store.history is not None:
+        there = store.history.gather(rows)[1] > 0  # those of the other processes too: the loss divides by their number
+        present = {"history": Present(torch.from_numpy(there[first : first + own]), int(there.sum()))}
+    made = tuple(make_batch(store, part, padding_id) for part in parts)
+    return StepBatch(made, len(rows), first, torch.from_numpy(equal), present)
 
 
 def equal_pairs(hashes: Rows) -> Rows:
@@ -110,13 +157,22 @@ class EpochOrder:
         return self._order[batch * self.batch_size : (batch + 1) * self.batch_size]
 
 
-def batches(store: TokenStore, order: EpochOrder, padding_id: int, first: int = 0) -> Generator[PairBatch, None, None]:
-    """Endless batches from number `first` on. While one is trained on, a thread prepares the next."""
+def batches(
+    store: TokenStore, order: EpochOrder, padding_id: int, first: int = 0, portion: Portion = WHOLE
+) -> Generator[StepBatch, None, None]:
+    """A process's portion of endless batches from number `first` on.
+
+    While one is trained on, a thread prepares the next.
+    """
+
+    def make(step: int) -> StepBatch:
+        return make_step(store, order.rows(step), padding_id, portion)
+
     with ThreadPoolExecutor(1, thread_name_prefix="batches") as executor:
         step = first
-        following = executor.submit(lambda n: make_batch(store, order.rows(n), padding_id), step)
+        following = executor.submit(make, step)
         while True:
             batch = following.result()
             step += 1
-            following = executor.submit(lambda n: make_batch(store, order.rows(n), padding_id), step)
+            following = executor.submit(make, step)
             yield batch

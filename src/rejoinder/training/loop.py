@@ -6,11 +6,13 @@ import signal
 import threading
 import time
 from collections.abc import Callable, Iterator
-from contextlib import closing, contextmanager
+from contextlib import ExitStack, closing, contextmanager, nullcontext
+from functools import partial
 from pathlib import Path
 from types import FrameType
 from typing import Any, NoReturn
 
+import numpy as np
 import torch
 from torch import Tensor
 
@@ -18,13 +20,15 @@ from rejoinder.errors import InputError, RejoinderError
 from rejoinder.memory import keep_memory
 from rejoinder.models import persistence
 from rejoinder.models.convert import Encodings
-from rejoinder.training.batches import EpochOrder, PairBatch, batches
+from rejoinder.training.batches import EpochOrder, PairBatch, Portion, StepBatch, batches
 from rejoinder.training.budget import run_share, stage_budget
 from rejoinder.training.checkpoint import LoadedCheckpoint, load_checkpoint
 from rejoinder.training.compute import set_up, without_denormals
 from rejoinder.training.display import Display, Silent, Standing
+from rejoinder.training.distributed import Processes, check_division, joined
+from rejoinder.training.gradient_cache import forward_backward
 from rejoinder.training.keeper import Keeper
-from rejoinder.training.losses import InBatchLoss, SummedLoss
+from rejoinder.training.losses import InBatchLoss, Loss, SummedLoss
 from rejoinder.training.meter import Meter
 from rejoinder.training.metrics import MetricsLog
 from rejoinder.training.optimization import build_optimizer, clip_gradients, prepare_stage, set_learning_rate
@@ -49,11 +53,13 @@ def train(
     """Train as the recipe says, or continue where an earlier process stopped.
 
     On a CPU, a run whose budgets are in steps or epochs gives the same weights bit for bit, whether it was
-    interrupted or not, given the same number of threads.
+    interrupted or not, given the same number of threads and processes.
+
+    Where torchrun or Ray started several processes that all call this, they train together (see `distributed`).
 
     Args:
         recipe: what to do (see `recipe_files.load_recipe`).
-        run: folder for everything that comes out.
+        run: folder for everything that comes out; of several processes the first one writes it.
         display: shows progress; None shows nothing.
         clock: seconds from any fixed moment.
 
@@ -62,28 +68,34 @@ def train(
 
     Raises:
         InputError: recipe, data and folder do not fit each other.
-        RejoinderError: the loss is no longer a finite number; the last checkpoint stays.
+        RejoinderError: the loss is no longer a finite number, or another process is gone; the last checkpoint stays.
         TrainingInterrupted: Ctrl-C; a checkpoint has been written.
     """
     display = display or Silent()
-    with open_run(Path(run), recipe) as folder:
-        if folder.summary.exists():
+    with joined() as processes, ExitStack() as open_folders:
+        folder = processes.first_before_others(
+            lambda: open_folders.enter_context(open_run(Path(run), recipe)) if processes.first else RunFolder(Path(run))
+        )
+        finished, _ = processes.agree(folder.summary.exists())
+        if finished:
             return load_summary(folder.summary, folder.path, folder.model)
         keep_memory()
         fabric, precision = set_up(recipe.compute)
-        _check_stages(recipe)
-        prepared = prepare(recipe, folder.tokens, display)
+        _check_stages(recipe, processes)
+        prepared = processes.first_before_others(lambda: prepare(recipe, folder.tokens, display))
         with closing(display):
-            trainer = _Trainer(recipe, folder, prepared, fabric, precision, display, clock)
-            with MetricsLog(folder, trainer.state.step) as metrics, _interrupts(display) as stop, without_denormals():
+            trainer = _Trainer(recipe, folder, prepared, fabric, precision, processes, display, clock)
+            log = MetricsLog(folder, trainer.state.step) if processes.first else nullcontext()
+            with log as metrics, _interrupts(display) as stop, without_denormals():
                 trainer.run(metrics, stop)
             summary = _summary(recipe, folder, trainer.state, precision)
-        save_summary(summary, folder.summary)
+        if processes.first:
+            save_summary(summary, folder.summary)
         return summary
 
 
 class _Trainer:
-    """One run in one process."""
+    """One run, as one process sees it."""
 
     def __init__(
         self,
@@ -92,11 +104,12 @@ class _Trainer:
         prepared: Prepared,
         fabric: Any,
         precision: str,
+        processes: Processes,
         display: Display,
         clock: Clock,
     ) -> None:
         self.recipe, self.folder, self.prepared = recipe, folder, prepared
-        self.fabric, self.display, self.clock = fabric, display, clock
+        self.fabric, self.processes, self.display, self.clock = fabric, processes, display, clock
         torch.manual_seed(recipe.seed)
         self.module = persistence.build_module(recipe.model, prepared.tokenizer.rows)
         fabric.to_device(self.module)
@@ -107,14 +120,22 @@ class _Trainer:
         ]
         pairs = zip(recipe.stage, self.orders, strict=True)
         self.budgets = [stage_budget(stage, order.batches_per_epoch) for stage, order in pairs]
-        padding_id = self.module.padding_id
-        validator = Validator(prepared.valid, recipe.validation, padding_id) if prepared.valid is not None else None
         self.loaded = load_checkpoint(folder.checkpoint)
         self.state = self._resume(self.loaded) if self.loaded else RunState(data=prepared.digest)
         self.meter = Meter(self.state, fabric.device)
-        self.keeper = Keeper(recipe, folder, self.state, self.module, prepared.tokenizer, validator, precision)
+        validator = self._validator(prepared)
+        self.keeper = Keeper(
+            recipe, folder, self.state, self.module, prepared.tokenizer, validator, precision, processes.first
+        )
         self.optimizer: Any = None
+        self.metrics: MetricsLog | None = None
         self.rate, self.scale, self.counted_to = 0.0, 0.0, 0.0
+        processes.equalise(self.module)
+
+    def _validator(self, prepared: Prepared) -> Validator | None:
+        if prepared.valid is None:
+            return None
+        return Validator(prepared.valid, self.recipe.validation, self.module.padding_id, self.processes)
 
     def _resume(self, loaded: LoadedCheckpoint) -> RunState:
         if loaded.state.data != self.prepared.digest:
@@ -123,16 +144,15 @@ class _Trainer:
                 "with; give those, or name another folder"
             )
         loaded.restore_module(self.module)
-        loaded.restore_random()
         self.fabric.strategy.precision.load_state_dict(loaded.scaler)
         self.display.note(f"Continuing {self.folder.path} at step {loaded.state.step:,}")
         return loaded.state
 
-    def run(self, metrics: MetricsLog, stop: threading.Event) -> None:
+    def run(self, metrics: MetricsLog | None, stop: threading.Event) -> None:
         """Train to the end.
 
         Args:
-            metrics: where lines go.
+            metrics: where lines go; None in a process that does not write.
             stop: once it is set, a checkpoint is written and TrainingInterrupted raised.
         """
         self.metrics, self.stop = metrics, stop
@@ -150,13 +170,14 @@ class _Trainer:
         self.optimizer = self.fabric.setup_optimizers(optimizer)
         self.counted_to = self.clock()
         order, padding_id = self.orders[state.stage], self.module.padding_id
-        with closing(batches(self.prepared.train, order, padding_id, state.stage_step)) as stream:
+        portion = Portion(self.processes.rank, self.processes.count, stage.micro_batch)
+        with closing(batches(self.prepared.train, order, padding_id, state.stage_step, portion)) as stream:
             while self._share() < 1 and not self.keeper.stalled():
                 self._step(stage, next(stream))
                 self._after_step(stage)
         self._finish_stage(stage)
 
-    def _step(self, stage: Stage, batch: PairBatch) -> None:
+    def _step(self, stage: Stage, batch: StepBatch) -> None:
         """Forward, loss, backward, update."""
         state, share = self.state, self._share()
         self.rate = learning_rate(stage.schedule, stage.learning_rate, Progress(state.stage_step, share))
@@ -164,28 +185,42 @@ class _Trainer:
         self.scale = score_scale(self.recipe.scale, self.module.output_size, whole)
         self.module.train()
         self.optimizer.zero_grad(set_to_none=True)
-        batch = batch.to(self.fabric.device)
-        equal = batch.equal if self.recipe.loss.mask_equal_responses else None
-        loss = self.loss(self._encode(batch), self.scale, equal, batch.present)
-        self.fabric.backward(loss.value)
+        encode, loss_of = partial(self._encode_part, batch), partial(self._loss, batch)
+        loss = forward_backward(len(batch.parts), encode, loss_of, self.fabric.backward)
+        loss = self.processes.sum_gradients(self.module.parameters(), loss)
         self._clip(stage)
         set_learning_rate(self.optimizer.optimizer, self.rate)
         self.optimizer.step()
         state.step += 1
         state.stage_step += 1
+        seconds, tokens = self._count_time(batch.tokens)
         state.examples += batch.pairs
-        state.tokens += batch.tokens.real_tokens
-        self.meter.add(batch, loss, self._count_time())
+        state.tokens += int(tokens)
+        self.meter.add(batch.pairs, int(tokens), loss, seconds)
+
+    def _encode_part(self, batch: StepBatch, part: int) -> Encodings:
+        """Encode one part of a step's batch; dropout is a function of seed, step, process and part."""
+        set_randomness(self.recipe.seed, self.state.step, self.processes.rank, part)
+        return self._encode(batch.parts[part])
 
     def _encode(self, batch: PairBatch) -> Encodings:
-        """What the model makes of a batch, in the run's precision."""
+        """The matrices that the loss is a function of, in the run's precision."""
+        device = self.fabric.device
         with self.fabric.autocast():
-            encodings: Encodings = self.module.encode_pairs(batch.tokens, batch.pairs, batch.histories)
+            encodings: Encodings = self.module.encode_pairs(
+                batch.tokens.to(device), batch.pairs, batch.histories.to(device)
+            )
         return encodings
+
+    def _loss(self, batch: StepBatch, encodings: Encodings) -> Loss:
+        """The loss of this process's contexts among all responses, as a function of the encodings of all parts."""
+        encodings = {**encodings, "response": self.processes.gather(encodings["response"])}
+        equal = batch.equal.to(self.fabric.device) if self.recipe.loss.mask_equal_responses else None
+        return self.loss(encodings, self.scale, equal, batch.first, batch.present)
 
     def _sides(self, batch: PairBatch) -> tuple[Tensor, Tensor]:
         """What validation ranks: contexts and responses."""
-        encodings = self._encode(batch.to(self.fabric.device))
+        encodings = self._encode(batch)
         return encodings["context"], encodings["response"]
 
     def _clip(self, stage: Stage) -> None:
@@ -205,11 +240,12 @@ class _Trainer:
         gained = self.keeper.validation_due() and self._validate(stage)
         if gained or self.keeper.checkpoint_due():
             self._checkpoint(stage)
-        self._count_time()
         self._show(stage)
-        if self.stop.is_set():
+        _, stopped = self._count_time(self.stop.is_set())
+        if stopped:
             if self.keeper.saved_step != self.state.step:
                 self._checkpoint(stage)
+            self.processes.meet()  # before one that ends makes the launcher end the others
             raise TrainingInterrupted(
                 f"stopped at step {self.state.step:,}, checkpoint written; the same command continues from there"
             )
@@ -231,14 +267,18 @@ class _Trainer:
             self._diverged(stage)
         values = self.meter.take() | {"learning_rate": self.rate, "scale": self.scale}
         values |= {"examples": self.state.examples, "seconds": self.state.seconds}
-        self.metrics.write(self.state.step, stage.name, values)
+        self._write(stage, values)
+
+    def _write(self, stage: Stage, values: dict[str, float]) -> None:
+        if self.metrics is not None:
+            self.metrics.write(self.state.step, stage.name, values)
 
     def _validate(self, stage: Stage) -> bool:
         """Validate; returns whether the model is the best so far."""
         if not self.keeper.is_finite():
             self._diverged(stage)
         figures, best = self.keeper.validate(self._sides)
-        self.metrics.write(self.state.step, stage.name, {f"valid_{name}": value for name, value in figures.items()})
+        self._write(stage, {f"valid_{name}": value for name, value in figures.items()})
         shown = ", ".join(f"{name} {value:.1%}" for name, value in figures.items())
         self.display.note(f"step {self.state.step:,}: validation {shown}{', the best so far' if best else ''}")
         return best
@@ -262,12 +302,17 @@ class _Trainer:
         """Share of the stage's budget that is used."""
         return self.budgets[self.state.stage].share(self.state.stage_step, self.state.stage_seconds)
 
-    def _count_time(self) -> float:
-        """Count the time since the last call as the stage's; returns it."""
+    def _count_time(self, figure: float) -> tuple[float, float]:
+        """Count the time since the last call as the stage's, by the clock of the first process.
+
+        Returns:
+            That time, and the sum of a figure over all processes.
+        """
         now = self.clock()
         passed, self.counted_to = now - self.counted_to, now
+        passed, total = self.processes.agree(passed, figure)
         self.state.spend(passed)
-        return passed
+        return passed, total
 
     def _show(self, stage: Stage) -> None:
         share, used = self._share(), self.state.stage_seconds
@@ -277,11 +322,17 @@ class _Trainer:
         self.display.show(Standing(stage.name, share, step, loss, accuracy, speed, left))
 
 
-def _check_stages(recipe: Recipe) -> None:
+def set_randomness(*numbers: int) -> None:
+    """Make what follows (dropout) a function of these numbers alone, so that it can be computed again."""
+    torch.manual_seed(int(np.random.SeedSequence(numbers).generate_state(1)[0]))
+
+
+def _check_stages(recipe: Recipe, processes: Processes) -> None:
     """Refuse stages that do not fit the model before anything long is begun."""
     with torch.device("meta"):  # no memory, no numbers
         probe = persistence.build_module(recipe.model, rows=2)
     for stage in recipe.stage:
+        check_division(stage.name, stage.batch_size, processes.count)
         prepare_stage(probe, stage)
         build_optimizer(probe, stage)
 

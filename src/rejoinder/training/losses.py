@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import dataclass
 from types import MappingProxyType
 from typing import NamedTuple
 
@@ -14,8 +15,28 @@ from rejoinder.models.convert import Encodings
 MASKED = float("-inf")
 
 
+@dataclass(frozen=True, slots=True)
+class Present:
+    """Which contexts of a batch have an encoding that not all have.
+
+    Attributes:
+        rows: of the contexts at hand, all K or those of one process, which have it, bool (k,).
+        count: how many of all K have it.
+    """
+
+    rows: Tensor
+    count: int
+
+
+EVERYTHING: Mapping[str, Present] = MappingProxyType({})
+"""Every context has every encoding."""
+
+
 class Loss(NamedTuple):
     """What a loss returns.
+
+    Where several processes have a part of the batch's contexts each, these are the parts' shares: their sum over the
+    processes is that of the batch.
 
     Attributes:
         value: what to minimise.
@@ -52,33 +73,47 @@ class InBatchLoss(nn.Module):
         self.smoothing = smoothing
 
     def forward(
-        self, x: Tensor, y: Tensor, scale: float, equal: Tensor | None = None, present: Tensor | None = None
+        self,
+        x: Tensor,
+        y: Tensor,
+        scale: float,
+        equal: Tensor | None = None,
+        first: int = 0,
+        present: Present | None = None,
     ) -> Loss:
         """Loss and in-batch accuracy, float32.
 
         Args:
-            x: encoded contexts (K, d), rows of unit length.
-            y: encoded responses (K, d), rows of unit length; row i belongs to context i.
+            x: encoded contexts (k, d), rows of unit length: all K of the batch, or those of one process.
+            y: encoded responses (K, d), rows of unit length; row first + i belongs to context i.
             scale: c.
-            equal: pairs (i, j), i != j, of equal responses: int64 (2, m), both orders of each pair listed; None or
-                empty where all responses differ.
-            present: bool (K,), the contexts that count; None: all. The responses of the others stay as negatives.
+            equal: pairs of a context i and a response j != first + i that equals its own: int64 (2, m), each of two
+                equal responses listed for the context of the other; None or empty where all responses differ.
+            first: number of the first context among the K.
+            present: the contexts that count; None: all. The responses of the others stay as negatives.
 
         Returns:
-            The mean loss over contexts, and the share of contexts whose own response scored above all unmasked
-            others (a tie counts against it); the latter without gradient. Both are 0 where no context counts.
+            The sum of the contexts' losses divided by K, and the share of the K contexts that are among these and
+            whose own response scored above all unmasked others (a tie counts against it); the latter without
+            gradient. With `present` both are of the contexts that count, and 0 where none does.
         """
         with torch.autocast(x.device.type, enabled=False):
-            return self._loss(x.float(), y.float(), scale, equal, present)
+            return self._loss(x.float(), y.float(), scale, equal, first, present)
 
     def _loss(
-        self, x: Tensor, y: Tensor, scale: float, equal: Tensor | None = None, present: Tensor | None = None
+        self,
+        x: Tensor,
+        y: Tensor,
+        scale: float,
+        equal: Tensor | None,
+        first: int = 0,
+        present: Present | None = None,
     ) -> Loss:
-        k = x.shape[0]
+        k, all_pairs = x.shape[0], y.shape[0]
         x = x * scale
         scores = x @ y.T
-        negatives = x.new_full((k,), k - 1)
-        others = x @ y.sum(dim=0) - (true := (x * y).sum(dim=1))  # Σ_{j≠i} S_ij
+        negatives = x.new_full((k,), all_pairs - 1)
+        others = x @ y.sum(dim=0) - (true := (x * y[first : first + k]).sum(dim=1))  # Σ_{j≠i} S_ij
         if equal is not None and equal.shape[1]:
             rows, columns = equal
             masked = (x[rows] * y[columns]).sum(dim=1)
@@ -87,7 +122,11 @@ class InBatchLoss(nn.Module):
             scores = scores.index_put((rows, columns), torch.full_like(masked, MASKED))
         smoothing = self.smoothing * (negatives > 0).to(x.dtype)
         target = (1 - smoothing) * true + smoothing / negatives.clamp(min=1) * others
-        return Loss(_mean(scores.logsumexp(dim=1) - target, present), _mean(_hits(scores), present))
+        losses, hits = scores.logsumexp(dim=1) - target, _hits(scores, first)
+        if present is None:
+            return Loss(losses.sum() / all_pairs, hits.sum() / all_pairs)
+        rows, count = present.rows.to(x.device), max(present.count, 1)
+        return Loss((losses * rows).sum() / count, (hits * rows).sum() / count)
 
 
 class SummedLoss(nn.Module):
@@ -111,18 +150,20 @@ class SummedLoss(nn.Module):
         encodings: Encodings,
         scale: float,
         equal: Tensor | None = None,
-        present: Mapping[str, Tensor] = MappingProxyType({}),
+        first: int = 0,
+        present: Mapping[str, Present] = EVERYTHING,
     ) -> Loss:
         """The sum, the accuracy of "context", and loss and accuracy of each encoding where there are several.
 
         Args:
-            encodings: K pairs.
+            encodings: the contexts, all K or those of one process, and all K responses.
             scale: c, the same for all.
             equal: see `InBatchLoss.forward`.
-            present: of encodings that not every context has, which have it, bool (K,).
+            first: see `InBatchLoss.forward`.
+            present: of encodings that not every context has, which contexts have them.
         """
         losses = {
-            name: self.ranking(contexts, encodings["response"], scale, equal, present.get(name))
+            name: self.ranking(contexts, encodings["response"], scale, equal, first, present.get(name))
             for name, contexts in encodings.items()
             if name != "response"
         }
@@ -134,14 +175,7 @@ class SummedLoss(nn.Module):
         return Loss(value, losses["context"].accuracy, figures)
 
 
-def _mean(values: Tensor, present: Tensor | None) -> Tensor:
-    """Mean over the rows that count; 0 if none does."""
-    if present is None:
-        return values.mean()
-    return (values * present).sum() / present.sum().clamp(min=1)
-
-
 @torch.no_grad()
-def _hits(scores: Tensor) -> Tensor:
-    """Of each row 1 if nothing but the entry on the diagonal is as high as it, else 0."""
-    return ((scores >= scores.diagonal()[:, None]).sum(dim=1) == 1).float()
+def _hits(scores: Tensor, first: int) -> Tensor:
+    """Of each row i 1 if nothing but the entry first + i is as high as it, else 0."""
+    return ((scores >= scores.diagonal(first)[:, None]).sum(dim=1) == 1).float()

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import torch
 
-from rejoinder.training.batches import PairBatch
 from rejoinder.training.losses import Loss
 from rejoinder.training.state import RunState
 
@@ -25,11 +24,12 @@ class Meter:
         self._last_rates = 0.0, 0.0
         self.loss, self.accuracy = float("nan"), 0.0
 
-    def add(self, batch: PairBatch, loss: Loss, seconds: float) -> None:
+    def add(self, pairs: int, tokens: int, loss: Loss, seconds: float) -> None:
         """Count a step.
 
         Args:
-            batch: what was trained on.
+            pairs: what was trained on.
+            tokens: real tokens of those pairs.
             loss: what came of it.
             seconds: time since the step before, without validation and checkpoints.
         """
@@ -38,8 +38,8 @@ class Meter:
         if not self._names:
             self._names, self._sums = tuple(values), self._sums.new_zeros(len(values))
         self._sums += torch.stack([values[name] for name in self._names])
-        self._examples += batch.pairs
-        self._tokens += batch.tokens.real_tokens
+        self._examples += pairs
+        self._tokens += tokens
         self._seconds += seconds
 
     def is_finite(self) -> bool:

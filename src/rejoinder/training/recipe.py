@@ -270,7 +270,10 @@ class Stage:
     active_blocks: Annotated[int, Field(ge=0)] | Literal["all"] = "all"
     """Blocks of the trunk that are computed and trained; skipped ones cost nothing."""
     batch_size: Annotated[int, Field(ge=2)]
-    """K: pairs of a batch; the other pairs' responses are the negatives."""
+    """K: pairs of a batch, of all processes together; the other pairs' responses are the negatives."""
+    micro_batch: Annotated[int, Field(ge=0)] = 0
+    """Pairs that each process encodes at once, so that K may be larger than memory: the same loss and gradients, for a
+    second forward pass. 0: all of its pairs. A run may go on with another value."""
     steps: Count | None = None
     """Budget: batches; or:"""
     epochs: Positive | None = None

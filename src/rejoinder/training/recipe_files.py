@@ -34,6 +34,9 @@ ALTERNATIVES = (
 PLACES = ("data.train", "data.cache")
 """Keys that say where something is: a run may go on after its data moved, since what it holds is compared."""
 
+MEMORY = re.compile(r"stage\.\d+\.micro_batch")
+"""Keys that say how much memory is used: a run may go on with less of it, in fewer processes, say."""
+
 
 def load_recipe(path: str | Path, overrides: Sequence[str] = ()) -> Recipe:
     """Read a recipe.
@@ -87,11 +90,11 @@ def first_difference(old: Recipe, new: Recipe) -> str | None:
     """Name the first key in which two recipes differ, with both values.
 
     Returns:
-        None if a run of the old one can go on as the new one: they are equal but for the places in `PLACES`.
+        None if a run of the old one can go on as the new one: they are equal but for the keys in `PLACES` and `MEMORY`.
     """
     olds, news = (dict(_leaves(recipe_document(recipe))) for recipe in (old, new))
     for key in [*news, *(key for key in olds if key not in news)]:
-        if key not in PLACES and olds.get(key) != news.get(key):
+        if key not in PLACES and not MEMORY.fullmatch(key) and olds.get(key) != news.get(key):
             was, now = (toml_value(values[key]) if key in values else "not given" for values in (olds, news))
             return f"{key} was {was} and is now {now}"
     return None
