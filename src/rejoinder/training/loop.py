@@ -6,7 +6,7 @@ import signal
 import threading
 import time
 from collections.abc import Callable, Iterator
-from contextlib import closing, contextmanager
+from contextlib import closing, contextmanager, nullcontext
 from pathlib import Path
 from types import FrameType
 from typing import Any, NoReturn
@@ -28,6 +28,7 @@ from rejoinder.training.meter import Meter
 from rejoinder.training.metrics import MetricsLog
 from rejoinder.training.optimization import build_optimizer, clip_gradients, prepare_stage, set_learning_rate
 from rejoinder.training.prepare import Prepared, prepare
+from rejoinder.training.quantized import fix_loss_scale, quantized_training
 from rejoinder.training.recipe import Recipe, Stage
 from rejoinder.training.run_folder import RunFolder, open_run
 from rejoinder.training.schedules import Progress, learning_rate, score_scale
@@ -70,6 +71,7 @@ def train(
             return load_summary(folder.summary, folder.path, folder.model)
         keep_memory()
         fabric, precision = set_up(recipe.compute)
+        fix_loss_scale(fabric, recipe.quantization)
         _check_stages(recipe)
         prepared = prepare(recipe, folder.tokens, display)
         with closing(display):
@@ -99,6 +101,7 @@ class _Trainer:
         torch.manual_seed(recipe.seed)
         self.module = persistence.build_module(recipe.model, prepared.tokenizer.rows)
         fabric.to_device(self.module)
+        self.quantized = quantized_training(recipe.quantization, self.module, precision)
         self.loss = InBatchLoss(recipe.loss.smoothing)
         self.orders = [
             EpochOrder(len(prepared.train), stage.batch_size, (recipe.seed, number))
@@ -171,6 +174,8 @@ class _Trainer:
         set_learning_rate(self.optimizer.optimizer, self.rate)
         self.optimizer.step()
         state.step += 1
+        if self.quantized:
+            self.quantized.cover(state.step)
         state.stage_step += 1
         state.examples += batch.pairs
         state.tokens += batch.tokens.real_tokens
@@ -178,7 +183,7 @@ class _Trainer:
 
     def _encode(self, batch: PairBatch) -> tuple[Tensor, Tensor]:
         """h_x and h_y of a batch, in the run's precision."""
-        with self.fabric.autocast():
+        with self.fabric.autocast(), self.quantized.rounded() if self.quantized else nullcontext():
             x, y = self.module(batch.tokens.to(self.fabric.device), contexts=batch.pairs)
         return x, y
 
