@@ -116,7 +116,7 @@ class Ranges(nn.Module):
     ) -> None:
         super().__init__()
         self.names = list(tables)
-        self.half = half
+        self.sixteen_bits: Half = half  # a module has a method named half
         self.room_share, self.room_least = room_share, room_least
         like = next(iter(tables.values()), torch.zeros(0))
         self.register_buffer("bounds", like.detach().new_zeros(len(tables), 2))
@@ -141,13 +141,15 @@ class Ranges(nn.Module):
     def scheme(self) -> Scheme:
         """What to write into a model folder."""
         ranges = {name: (low, high) for name, (low, high) in zip(self.names, self.bounds.tolist(), strict=True)}
-        return Scheme(half=self.half, trained=True, stored=False, ranges=ranges)
+        return Scheme(half=self.sixteen_bits, trained=True, stored=False, ranges=ranges)
 
 
 class QuantizedTraining:
     """Lets a network compute with rounded copies of its parameters; gradients reach the originals unchanged.
 
-    The network keeps its float32 parameters under their names. It only gets one more part, `quantization`.
+    The network keeps its float32 parameters under their names. It only gets one more part, `quantization`. Its layer
+    norms take and give float32, as CONVERT asks of layer norm, softmax and L2 normalisation; softmax and normalisation
+    are float32 in the networks' own code.
 
     Args:
         module: the network, on its device.
@@ -172,6 +174,9 @@ class QuantizedTraining:
         tables = {name: originals[name] for name in table_names(module)}
         self.ranges = Ranges(tables, half, room_share=room_share, room_least=room_least)
         module.quantization = self.ranges
+        for child in module.modules():
+            if isinstance(child, nn.LayerNorm):
+                child.register_forward_pre_hook(_in_float32)
 
     @contextmanager
     def rounded(self) -> Iterator[None]:
@@ -209,9 +214,14 @@ class QuantizedTraining:
         bounds = dict(zip(self.ranges.names, self.ranges.bounds, strict=True))
         apply: Any = _StraightThrough.apply
         return {
-            id(parameter): apply(parameter, bounds.get(name), self.ranges.half)
+            id(parameter): apply(parameter, bounds.get(name), self.ranges.sixteen_bits)
             for name, parameter in self.module.named_parameters()
         }
+
+
+def _in_float32(_: nn.Module, given: tuple[Tensor, ...]) -> tuple[Tensor, ...]:
+    """What enters a layer norm; its inside is float32 anyway, but on a CPU autocast would let 16 bits in and out."""
+    return tuple(value.float() for value in given)
 
 
 class _StraightThrough(torch.autograd.Function):
@@ -223,6 +233,6 @@ class _StraightThrough(torch.autograd.Function):
         return round_to_half(values, half) if bounds is None else round_to_levels(values, bounds)
 
     @staticmethod
-    def backward(ctx: Any, gradient: Tensor) -> tuple[Tensor, None, None]:  # type: ignore[override]  # noqa: ARG004
+    def backward(ctx: Any, gradient: Tensor) -> tuple[Tensor, None, None]:  # noqa: ARG004
         """What comes back goes through."""
         return gradient, None, None
