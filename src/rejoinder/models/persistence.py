@@ -28,6 +28,7 @@ from rejoinder.models.encoder import Encoder
 from rejoinder.models.inference import Precision, choose_precision, pack_linears
 from rejoinder.models.quantization import Ranges, Scheme, round_parameters
 from rejoinder.models.quantized_folder import OFFSET, SCALE, fill, quantized_tensors, read_scheme, scheme_entry
+from rejoinder.models.skeleton import skeleton
 from rejoinder.text.subwords import Subwords
 
 FORMAT = 1
@@ -164,7 +165,7 @@ def _load_quantized(folder: Path, scheme: Scheme, precision: Precision) -> tuple
     """The network of a quantised folder, to encode with: its tables stay in 8 bits."""
     config = _whole_config(folder)
     tokenizer = Subwords.load(folder / VOCABULARY)
-    with torch.device("meta"):  # no memory for random weights that are thrown away
+    with skeleton():
         module = build_module(config["model"], tokenizer.rows)
     if list(module.buffers()):  # numbers that the network makes itself and no file holds
         module = build_module(config["model"], tokenizer.rows)

@@ -103,7 +103,7 @@ def quantized_tensors(module: nn.Module, scheme: Scheme) -> dict[str, Tensor]:
 
 
 def fill(module: nn.Module, weights: Path, scheme: Scheme, dtype: torch.dtype) -> None:
-    """Give a network that was built on the meta device the parameters of a quantised folder, one at a time.
+    """Give a network without numbers (see `skeleton`) the parameters of a quantised folder.
 
     Args:
         module: the network; its tables become `QuantizedTable`s.

@@ -7,10 +7,9 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-import torch
-
 from rejoinder.models.persistence import build_module, parameter_shapes, read_config
 from rejoinder.models.quantization import table_names
+from rejoinder.models.skeleton import skeleton
 
 SCALE_AND_OFFSET = 8
 """Bytes beside each table of 8 bits."""
@@ -49,6 +48,6 @@ def count(shapes: Mapping[str, Sequence[int]], tables: Collection[str]) -> Sizes
 def sizes(folder: Path) -> Sizes:
     """Sizes of a model folder, full or quantised. Reads no weights."""
     _, config = read_config(folder)
-    with torch.device("meta"):  # which parameters are tables does not depend on their rows
+    with skeleton():  # which parameters are tables does not depend on their rows
         tables = table_names(build_module(config["model"], rows=2))
     return count(parameter_shapes(folder), tables)
