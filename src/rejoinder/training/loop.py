@@ -32,6 +32,7 @@ from rejoinder.training.meter import Meter
 from rejoinder.training.metrics import MetricsLog
 from rejoinder.training.optimization import build_optimizer, clip_gradients, prepare_stage, set_learning_rate
 from rejoinder.training.prepare import Prepared, prepare
+from rejoinder.training.quantized import fix_loss_scale, quantized_training
 from rejoinder.training.recipe import Recipe, Stage
 from rejoinder.training.run_folder import RunFolder, open_run
 from rejoinder.training.schedules import Progress, learning_rate, score_scale
@@ -80,6 +81,7 @@ def train(
             return load_summary(folder.summary, folder.path, folder.model)
         keep_memory()
         fabric, precision = set_up(recipe.compute)
+        fix_loss_scale(fabric, recipe.quantization)
         _check_stages(recipe, processes)
         prepared = processes.first_before_others(lambda: prepare(recipe, folder.tokens, display))
         with closing(display):
@@ -112,6 +114,7 @@ class _Trainer:
         torch.manual_seed(recipe.seed)
         self.module = persistence.build_module(recipe.model, prepared.tokenizer.rows)
         fabric.to_device(self.module)
+        self.quantized = quantized_training(recipe.quantization, self.module, precision)
         self.loss = InBatchLoss(recipe.loss.smoothing)
         self.orders = [
             EpochOrder(len(prepared.train), stage.batch_size, (recipe.seed, number))
@@ -191,6 +194,8 @@ class _Trainer:
         set_learning_rate(self.optimizer.optimizer, self.rate)
         self.optimizer.step()
         state.step += 1
+        if self.quantized:
+            self.quantized.cover(state.step)
         state.stage_step += 1
         seconds, tokens = self._count_time(batch.tokens)
         state.examples += batch.pairs
@@ -204,7 +209,7 @@ class _Trainer:
 
     def _encode(self, batch: PairBatch) -> Encodings:
         """The matrices that the loss is a function of, in the run's precision: h_x and h_y."""
-        with self.fabric.autocast():
+        with self.fabric.autocast(), self.quantized.rounded() if self.quantized else nullcontext():
             x, y = self.module(batch.tokens.to(self.fabric.device), contexts=batch.pairs)
         return {"context": x, "response": y}
 
