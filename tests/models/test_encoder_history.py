@@ -11,6 +11,7 @@ from rejoinder.errors import InputError
 from rejoinder.models import encoder as encoder_module
 from rejoinder.models.convert import Convert
 from rejoinder.models.encoder import Encoder
+from rejoinder.models.export import export_quantized
 from rejoinder.models.inference import pack_linears
 from rejoinder.models.multi_context import MultiContextConvert
 from rejoinder.models.persistence import load_module, save
@@ -162,6 +163,16 @@ def test_a_saved_model_comes_back_with_its_history(tmp_path, numbered):
     assert np.abs(loaded.encode_contexts(CONTEXTS) - encoder_of(module).encode_contexts(CONTEXTS)).max() < 1e-5
 
 
+@pytest.mark.parametrize("precision", ["fp32", "bf16", "int8"])
+def test_a_quantised_folder_encodes_conversations(tmp_path, encoder, precision):
+    save(tmp_path / "m", network(), SUBWORDS, max_length=60, card="")
+    export_quantized(tmp_path / "m", tmp_path / "q")
+    few_bits = rejoinder.load(tmp_path / "q", precision=precision)
+    for part in ("all", "input"):
+        cosines = few_bits.by(part).encode_contexts(CONTEXTS) * encoder.by(part).encode_contexts(CONTEXTS)
+        assert cosines.sum(axis=1).min() > 0.99
+
+
 @pytest.mark.parametrize(("precision", "closeness"), [("fp32", 1 - 1e-5), ("bf16", 0.99), ("int8", 0.99)])
 def test_every_precision_encodes_conversations(encoder, precision, closeness):
     expected = encoder.encode_contexts(CONTEXTS)
@@ -172,7 +183,7 @@ def test_every_precision_encodes_conversations(encoder, precision, closeness):
 def test_one_conversation_at_a_time_is_encoded_by_recordings_to_the_same_vector():
     network_ = pack_linears(network(), "int8")
     encoder, ordinary = encoder_of(network_), encoder_of(network_)
-    ordinary._single_texts = lambda batch, side: None
+    ordinary._single_texts = lambda *_: None
     for context in CONTEXTS * 2:
         found, expected = (each.encode_contexts([context]) for each in (encoder, ordinary))
         assert np.abs(found - expected).max() < 1e-5

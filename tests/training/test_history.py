@@ -269,6 +269,13 @@ def test_without_any_history_in_the_data_it_trains_all_the_same(tmp_path: Path) 
     assert all(line["loss_context"] > 0 for line in lines)
 
 
+def test_a_multi_context_model_can_be_trained_for_few_bits(tmp_path: Path, conversations: Path) -> None:
+    train(multi(conversations, stage=[stage(steps=12)], quantization={"enabled": True}), tmp_path)
+    found = [loss for _, loss in losses(tmp_path)]
+    assert found[-1] < found[0] - 0.5
+    assert rejoinder.load(tmp_path / "model").reads_history
+
+
 @pytest.mark.parametrize("step", [7, 15, 22])
 def test_a_multi_context_run_that_dies_goes_on_with_the_same_losses(
     tmp_path: Path, conversations: Path, step: int

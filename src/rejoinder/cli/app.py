@@ -14,6 +14,7 @@ import rejoinder
 from rejoinder.cli.chat import chat
 from rejoinder.cli.data import data
 from rejoinder.cli.evaluate import evaluate
+from rejoinder.cli.export import export
 from rejoinder.cli.index import index
 from rejoinder.cli.models import models
 from rejoinder.cli.reply import reply
@@ -27,6 +28,7 @@ VERBS = (
     index,
     reply,
     chat,
+    export,
     models,
 )
 

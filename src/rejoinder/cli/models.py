@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -14,11 +16,20 @@ def models(
     folders: Annotated[
         list[Path] | None, typer.Argument(metavar="FOLDER...", help="Where to look; here if not given.")
     ] = None,
+    with_sizes: Annotated[
+        bool, typer.Option("--sizes", help="Show parameters and bytes, in float32 and quantised, and runs' speeds.")
+    ] = False,
+    price: Annotated[
+        float | None, typer.Option("--price-per-hour", min=0, help="Of the machine: show what the runs cost.")
+    ] = None,
+    steps: Annotated[
+        int | None, typer.Option(min=1, help="Show the time (and cost) of so many steps at each run's speed.")
+    ] = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object.")] = False,
 ) -> None:
     """List the model folders below some folders, with their sizes and fingerprints.
 
-    Example: rejoinder models runs
+    Example: rejoinder models runs --sizes --price-per-hour 4.65 --steps 966000
     """
     from rejoinder.errors import InputError
     from rejoinder.models.persistence import describe, model_folders
@@ -27,15 +38,71 @@ def models(
     for place in places:
         if not place.is_dir():
             raise InputError(f"{place} is not a folder; name folders to look for models in")
-    found = [describe(folder) for place in places for folder in model_folders(place)]
-    emit({"models": found}, as_json, lambda _: _table(found))
+    shown = with_sizes or price is not None or steps is not None
+    found = [
+        describe(folder) | (_size_and_cost(folder, price, steps) if shown else {})
+        for place in places
+        for folder in model_folders(place)
+    ]
+    emit({"models": found}, as_json, lambda _: _sizes_table(found) if shown else _table(found))
 
 
-def _table(found: list[dict[str, Any]]) -> str:
+def _size_and_cost(folder: Path, price: float | None, steps: int | None) -> dict[str, Any]:
+    """`sizes` of a model folder, and `run`: what the run took that wrote it, where it is still beside it."""
+    from rejoinder.models.sizes import sizes
+    from rejoinder.training.costs import run_cost
+
+    cost = run_cost(folder.resolve().parent)
+    return {"sizes": asdict(sizes(folder)), "run": None if cost is None else cost.to_json(price, steps)}
+
+
+def _table(found: Sequence[Mapping[str, Any]]) -> str:
     if not found:
         return "no model folder here; `rejoinder train RECIPE -o RUN` makes one"
     return "\n".join(
-        f"{model['path']}  {model['kind']}, {model['parameters'] / 1e6:.1f}M parameters, "
+        f"{model['path']}  {model['kind']}{', quantised' if model['quantized'] else ''}, "
+        f"{model['parameters'] / 1e6:.1f}M parameters, "
         f"{model['bytes'] / 1e6:.1f} MB, {model['fingerprint'][:12]}"
         for model in found
     )
+
+
+def _sizes_table(found: Sequence[Mapping[str, Any]]) -> str:
+    """The columns of the paper's tables of models and of ablations."""
+    if not found:
+        return _table(found)
+    rows = [("model", "embedding", "network", "fp32", "quantised", "folder")]
+    for model in found:
+        sizes = model["sizes"]
+        counts = (f"{sizes[f'{part}_parameters'] / 1e6:.1f}M" for part in ("embedding", "network"))
+        bytes_ = (sizes["fp32_bytes"], sizes["quantized_bytes"], model["bytes"])
+        rows.append((model["path"], *counts, *(f"{number / 1e6:.1f} MB" for number in bytes_)))
+    runs = [model["run"] for model in found if model["run"] is not None]
+    return "\n".join([*_aligned(rows), *(["", *_runs_table(runs)] if runs else [])])
+
+
+def _runs_table(runs: Sequence[Mapping[str, Any]]) -> list[str]:
+    priced, stated = "cost" in runs[0], runs[0].get("stated")
+    head = ["run", "steps", "steps/s", "time", *(["cost"] if priced else [])]
+    head += [f"{stated['steps']:,} steps", *(["cost"] if priced else [])] if stated else []
+    return _aligned([head, *(_run_row(run) for run in runs)])
+
+
+def _run_row(run: Mapping[str, Any]) -> list[str]:
+    from rejoinder.training.display import duration
+
+    row = [run["run"], f"{run['steps']:,}", f"{run['steps_per_second']:.2f}"]
+    for account in (run, run.get("stated")):
+        if account is not None:
+            row += [duration(account["seconds"]), *([f"{account['cost']:,.2f}"] if "cost" in account else [])]
+    return row
+
+
+def _aligned(rows: Sequence[Sequence[str]]) -> list[str]:
+    """Columns two blanks apart, the first to the left, the others to the right."""
+    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
+    left, *right = widths
+    return [
+        "  ".join([row[0].ljust(left), *(cell.rjust(width) for cell, width in zip(row[1:], right, strict=True))])
+        for row in rows
+    ]

@@ -1,7 +1,8 @@
 """A model folder: config.json, model.safetensors, vocabulary.json, README.md. Never pickle.
 
 config.json holds every structural choice written out, the digests of the other files, and thereby the fingerprint of
-the model. A folder is written whole or not at all; a folder with a missing or altered file is refused.
+the model. A folder is written whole or not at all; a folder with a missing or altered file is refused. The weights are
+float32, or, in a quantised folder, those that `quantized_folder` describes.
 """
 
 from __future__ import annotations
@@ -24,8 +25,11 @@ from rejoinder.errors import InputError
 from rejoinder.files import atomic_folder, file_digest
 from rejoinder.models.convert import Convert, ConvertConfig
 from rejoinder.models.encoder import Encoder
-from rejoinder.models.inference import choose_precision, pack_linears
+from rejoinder.models.inference import Precision, choose_precision, pack_linears
 from rejoinder.models.multi_context import MultiContextConvert
+from rejoinder.models.quantization import Ranges, Scheme, round_parameters
+from rejoinder.models.quantized_folder import OFFSET, SCALE, fill, quantized_tensors, read_scheme, scheme_entry
+from rejoinder.models.skeleton import skeleton
 from rejoinder.text.subwords import Subwords
 
 FORMAT = 1
@@ -64,7 +68,15 @@ def build_module(config: Mapping[str, Any] | ConvertConfig, rows: int) -> Conver
     return MultiContextConvert(config, rows) if config.history else Convert(config, rows)
 
 
-def save(folder: str | Path, module: Convert, tokenizer: Subwords, *, max_length: int, card: str) -> None:
+def save(
+    folder: str | Path,
+    module: Convert,
+    tokenizer: Subwords,
+    *,
+    max_length: int,
+    card: str,
+    quantized: Scheme | None = None,
+) -> None:
     """Write a model folder, whole or not at all.
 
     Args:
@@ -73,10 +85,18 @@ def save(folder: str | Path, module: Convert, tokenizer: Subwords, *, max_length
         tokenizer: its tokenizer.
         max_length: longest text in tokens.
         card: Markdown of the model card, README.md.
+        quantized: write a quantised folder in this way; None writes float32. Where the network is trained with rounded
+            parameters, the folder says so, and how.
     """
+    scheme = quantized
+    if scheme is None and isinstance(ranges := getattr(module, "quantization", None), Ranges):
+        scheme = ranges.scheme()
     with atomic_folder(folder, marker=CONFIG) as part:
-        # Parameters, not the state dictionary: what two parts of a network share is there once.
-        weights = {name: value.detach().cpu().contiguous() for name, value in module.named_parameters()}
+        if quantized is None:
+            # Parameters, not the state dictionary: what two parts of a network share is there once.
+            weights = {name: value.detach().cpu().contiguous() for name, value in module.named_parameters()}
+        else:
+            weights = quantized_tensors(module, quantized)
         save_file(weights, part / WEIGHTS)
         tokenizer.save(part / VOCABULARY)
         (part / CARD).write_text(card, encoding="utf-8")
@@ -86,6 +106,7 @@ def save(folder: str | Path, module: Convert, tokenizer: Subwords, *, max_length
             "active_blocks": module.active_blocks,
             "max_length": max_length,
             "files": {name: file_digest(part / name) for name in (WEIGHTS, VOCABULARY)},
+            **scheme_entry(scheme),
         }
         (part / CONFIG).write_text(json.dumps(config, indent=2) + "\n", encoding="utf-8")
 
@@ -104,8 +125,15 @@ def load(name_or_path: str | Path, *, precision: str = "auto", threads: int | No
     if threads is not None:
         torch.set_num_threads(threads)
     folder = find(name_or_path)
-    module, tokenizer, config = load_module(folder)
-    pack_linears(module, choose_precision(precision))
+    chosen = choose_precision(precision)
+    scheme = read_scheme(_read_config(folder))
+    if scheme is not None and scheme.stored:
+        module, tokenizer, config = _load_quantized(folder, scheme, chosen)
+    else:
+        module, tokenizer, config = load_module(folder)
+        if scheme is not None:
+            round_parameters(module, scheme)  # what was trained and validated are the rounded parameters
+    pack_linears(module, chosen)
     return Encoder(
         module,
         tokenizer,
@@ -116,18 +144,47 @@ def load(name_or_path: str | Path, *, precision: str = "auto", threads: int | No
 
 
 def load_module(folder: Path) -> tuple[Convert, Subwords, dict[str, Any]]:
-    """The network in full precision (to train it further), its tokenizer and its configuration."""
+    """The network in full precision (to train it further), its tokenizer and its configuration.
+
+    Raises:
+        InputError: the folder is incomplete or altered, or a quantised one.
+    """
+    config = _whole_config(folder)
+    scheme = read_scheme(config)
+    if scheme is not None and scheme.stored:
+        raise InputError(
+            f"{folder} is a quantised folder: it can encode, but its rounded weights are not what training starts "
+            "from; give the model folder that it was exported from"
+        )
+    tokenizer = Subwords.load(folder / VOCABULARY)
+    module = build_module(config["model"], tokenizer.rows)
+    _set_weights(module, folder)
+    module.set_active_blocks(config["active_blocks"])
+    return module, tokenizer, config
+
+
+def _load_quantized(folder: Path, scheme: Scheme, precision: Precision) -> tuple[Convert, Subwords, dict[str, Any]]:
+    """The network of a quantised folder, to encode with: its tables stay in 8 bits."""
+    config = _whole_config(folder)
+    tokenizer = Subwords.load(folder / VOCABULARY)
+    with skeleton():
+        module = build_module(config["model"], tokenizer.rows)
+    if list(module.buffers()):  # numbers that the network makes itself and no file holds
+        module = build_module(config["model"], tokenizer.rows)
+    fill(module, folder / WEIGHTS, scheme, torch.bfloat16 if precision == "bf16" else torch.float32)
+    module.set_active_blocks(config["active_blocks"])
+    return module, tokenizer, config
+
+
+def _whole_config(folder: Path) -> dict[str, Any]:
+    """The configuration of a folder whose files are all there, as they were saved."""
     config = _read_config(folder)
     for name, digest in config["files"].items():
         if not (folder / name).is_file():
             raise InputError(f"{folder}: {name} is missing; copy the whole model folder again")
         if file_digest(folder / name) != digest:
             raise InputError(f"{folder}: {name} was altered or cut short after it was saved; copy it again")
-    tokenizer = Subwords.load(folder / VOCABULARY)
-    module = build_module(config["model"], tokenizer.rows)
-    _set_weights(module, folder)
-    module.set_active_blocks(config["active_blocks"])
-    return module, tokenizer, config
+    return config
 
 
 def _set_weights(module: Convert, folder: Path) -> None:
@@ -187,7 +244,8 @@ def _read_config(folder: Path) -> dict[str, Any]:
         config = json.loads(path.read_text(encoding="utf-8"))
         known = {"format": int, "model": dict, "active_blocks": int, "max_length": int, "files": dict}
         wrong = [key for key, kind in known.items() if not isinstance(config[key], kind)]
-    except (json.JSONDecodeError, UnicodeDecodeError, KeyError, TypeError) as error:
+        read_scheme(config)
+    except (ValueError, KeyError, TypeError) as error:
         raise InputError(f"{path} is damaged ({type(error).__name__}: {error}); copy the model folder again") from None
     if wrong:
         raise InputError(f"{path}: {wrong[0]} has the wrong type; copy the model folder again")
@@ -196,23 +254,41 @@ def _read_config(folder: Path) -> dict[str, Any]:
     return config
 
 
+def read_config(name_or_path: str | Path) -> tuple[Path, dict[str, Any]]:
+    """The folder of a model and its configuration (see `save`), without reading weights; errors as in `load`."""
+    folder = find(name_or_path)
+    return folder, _read_config(folder)
+
+
 def model_folders(place: Path) -> list[Path]:
     """Every model folder at or below `place`, in order of their names."""
     return sorted(path.parent for path in place.rglob(CONFIG) if (path.parent / WEIGHTS).is_file())
 
 
 def describe(folder: Path) -> dict[str, Any]:
-    """What a model folder holds: path, kind, parameters, bytes, fingerprint. Reads no weights."""
+    """What a model folder holds: path, kind, quantised or not, parameters, bytes, fingerprint. Reads no weights."""
     config = _read_config(folder)
-    try:
-        with safe_open(folder / WEIGHTS, framework="pt") as weights:
-            shapes = [weights.get_slice(name).get_shape() for name in weights.keys()]  # noqa: SIM118
-    except SafetensorError as error:
-        raise InputError(f"{folder}: {WEIGHTS} is damaged ({error}); copy the model folder again") from error
+    scheme = read_scheme(config)
     return {
         "path": str(folder),
         "kind": config["model"].get("kind", "unknown"),
-        "parameters": sum(math.prod(shape) for shape in shapes),
-        "bytes": sum(path.stat().st_size for path in folder.iterdir()),
+        "quantized": scheme is not None and scheme.stored,
+        "parameters": sum(math.prod(shape) for shape in parameter_shapes(folder).values()),
+        "bytes": folder_bytes(folder),
         "fingerprint": fingerprint(config),
     }
+
+
+def folder_bytes(folder: Path) -> int:
+    """Bytes of all files of a model folder."""
+    return sum(path.stat().st_size for path in folder.iterdir())
+
+
+def parameter_shapes(folder: Path) -> dict[str, list[int]]:
+    """Shapes of a folder's parameters by name. Reads no weights."""
+    try:
+        with safe_open(folder / WEIGHTS, framework="pt") as weights:
+            names = [name for name in weights.keys() if not name.endswith((SCALE, OFFSET))]  # noqa: SIM118
+            return {name: weights.get_slice(name).get_shape() for name in names}
+    except SafetensorError as error:
+        raise InputError(f"{folder}: {WEIGHTS} is damaged ({error}); copy the model folder again") from error

@@ -39,7 +39,8 @@ class SingleTexts:
         if side not in self._recordings:
             self._recordings[side] = _record(self._module, side)
         # TorchScript's optimiser would spend a tenth of a second on each new length, and gains nothing here.
-        with torch.jit.optimized_execution(False):
+        optimized: Any = torch.jit.optimized_execution  # type: ignore[attr-defined]
+        with optimized(False):
             return self._recordings[side](batch.ids)
 
 

@@ -33,6 +33,7 @@ from rejoinder.training.meter import Meter
 from rejoinder.training.metrics import MetricsLog
 from rejoinder.training.optimization import build_optimizer, clip_gradients, prepare_stage, set_learning_rate
 from rejoinder.training.prepare import Prepared, prepare
+from rejoinder.training.quantized import fix_loss_scale, quantized_training
 from rejoinder.training.recipe import Recipe, Stage
 from rejoinder.training.run_folder import RunFolder, open_run
 from rejoinder.training.schedules import Progress, learning_rate, score_scale
@@ -81,6 +82,7 @@ def train(
             return load_summary(folder.summary, folder.path, folder.model)
         keep_memory()
         fabric, precision = set_up(recipe.compute)
+        fix_loss_scale(fabric, recipe.quantization)
         _check_stages(recipe, processes)
         prepared = processes.first_before_others(lambda: prepare(recipe, folder.tokens, display))
         with closing(display):
@@ -113,6 +115,7 @@ class _Trainer:
         torch.manual_seed(recipe.seed)
         self.module = persistence.build_module(recipe.model, prepared.tokenizer.rows)
         fabric.to_device(self.module)
+        self.quantized = quantized_training(recipe.quantization, self.module, precision)
         self.loss = SummedLoss(InBatchLoss(recipe.loss.smoothing))
         self.orders = [
             EpochOrder(len(prepared.train), stage.batch_size, (recipe.seed, number))
@@ -192,6 +195,8 @@ class _Trainer:
         set_learning_rate(self.optimizer.optimizer, self.rate)
         self.optimizer.step()
         state.step += 1
+        if self.quantized:
+            self.quantized.cover(state.step)
         state.stage_step += 1
         seconds, tokens = self._count_time(batch.tokens)
         state.examples += batch.pairs
@@ -205,11 +210,9 @@ class _Trainer:
 
     def _encode(self, batch: PairBatch) -> Encodings:
         """The matrices that the loss is a function of, in the run's precision."""
-        device = self.fabric.device
-        with self.fabric.autocast():
-            encodings: Encodings = self.module.encode_pairs(
-                batch.tokens.to(device), batch.pairs, batch.histories.to(device)
-            )
+        tokens, histories = batch.tokens.to(self.fabric.device), batch.histories.to(self.fabric.device)
+        with self.fabric.autocast(), self.quantized.rounded() if self.quantized else nullcontext():
+            encodings: Encodings = self.module.encode_pairs(tokens, batch.pairs, histories)
         return encodings
 
     def _loss(self, batch: StepBatch, encodings: Encodings) -> Loss:

@@ -5,6 +5,7 @@ Reading, overriding and comparing recipes is in `recipe_files`. Every field has 
 
 from __future__ import annotations
 
+from dataclasses import fields
 from typing import Annotated, Any, Literal, TypeAlias
 
 from pydantic import ConfigDict, Field
@@ -146,6 +147,31 @@ class Compute:
     other GPUs, else fp32."""
     threads: Annotated[int, Field(ge=0)] = 0
     """CPU threads; 0: as many as PyTorch chooses."""
+
+
+@dataclass(frozen=True, kw_only=True, config=STRICT)
+class Quantization:
+    """[quantization]: training for 8-bit embeddings and 16 bits for everything else (see `models/quantization.py`)."""
+
+    enabled: bool = False
+    """Compute with rounded copies of the parameters, so that the model can be exported in few bits."""
+    half: Literal["auto", "bfloat16", "float16"] = "auto"
+    """The 16-bit float of all that is no embedding; "auto": bfloat16 where the run computes in bf16, else float16,
+    which is more precise."""
+    range_every: Count = 100
+    """Steps from one fitting of the 8-bit ranges to the next; a range that a value has left is fitted at once."""
+    room_share: NotNegative = 0.1
+    """Room below and above the values, as a share of their range; or `room_least` if that is more."""
+    room_least: Positive = 0.01
+    """Room at least."""
+    loss_scale: Positive = 128.0
+    """Factor of the loss where gradients are float16 (compute.precision fp16), which would lose the small ones; the
+    updates are divided by it. It halves, and the step is left out, when a gradient is too large for float16."""
+
+    def __post_init__(self) -> None:
+        given = [field.name for field in fields(self) if getattr(self, field.name) != field.default]
+        if not self.enabled and given:
+            raise ValueError(f"{given[0]} is given, but nothing is quantised; add enabled = true")
 
 
 @dataclass(frozen=True, kw_only=True, config=STRICT)
@@ -327,6 +353,8 @@ class Recipe:
     """How often metrics are written."""
     compute: Compute = Field(default_factory=Compute)
     """Device, precision, threads."""
+    quantization: Quantization = Field(default_factory=Quantization)
+    """Training for few bits."""
     stage: Annotated[tuple[Stage, ...], Field(min_length=1)]
     """The stages, in order."""
 

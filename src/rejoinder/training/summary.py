@@ -77,6 +77,7 @@ def model_card(recipe: Recipe, state: RunState, precision: str) -> str:
         "A dual encoder for conversational response selection, trained by [Rejoinder](https://github.com/rejoinder/rejoinder).",
         "",
         f"- trained on {state.examples:,} pairs ({state.tokens:,} tokens) in {state.step:,} steps, in {precision}",
+        *(["- trained for 8-bit embeddings and 16-bit weights"] if recipe.quantization.enabled else []),
         *figures,
         f"- digest of the examples: `{state.data}`",
         "",

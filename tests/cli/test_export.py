@@ -1,0 +1,120 @@
+"""`rejoinder export` and `rejoinder models`, from the command line to the exit code."""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+import torch
+
+import rejoinder
+from rejoinder.cli import main
+from rejoinder.models.convert import Convert
+from rejoinder.models.persistence import save
+from rejoinder.models.quantization import QuantizedTraining
+from rejoinder.text.subwords import MARK, Subwords
+from tests.models.conftest import small_config
+
+Command = Callable[..., tuple[int, str, str]]
+SUBWORDS = Subwords([MARK, *"abcdefghijklmnopqrstuvwxyz .,?!'\n"])
+
+
+@pytest.fixture
+def command(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Command:
+    """Run `rejoinder` with some arguments: exit code, standard output, standard error."""
+
+    def run(*arguments: object) -> tuple[int, str, str]:
+        monkeypatch.setattr(sys, "argv", ["rejoinder", *map(str, arguments)])
+        with pytest.raises(SystemExit) as exit_:
+            main()
+        captured = capsys.readouterr()
+        return int(exit_.value.code or 0), captured.out, captured.err
+
+    return run
+
+
+@pytest.fixture
+def run(tmp_path: Path) -> Path:
+    """A run's folder with its model and metrics."""
+    torch.manual_seed(0)
+    save(tmp_path / "run" / "model", Convert(small_config(), SUBWORDS.rows), SUBWORDS, max_length=40, card="# Mine\n")
+    metrics = {"step": 7200, "stage": "only", "examples": 720, "examples_per_second": 0.1, "seconds": 9000.0}
+    (tmp_path / "run" / "metrics.jsonl").write_text(json.dumps(metrics) + "\n")
+    return tmp_path / "run"
+
+
+def test_a_quantised_folder_opens_and_answers(command: Command, run: Path, tmp_path: Path) -> None:
+    code, out, _ = command("export", run / "model", "--quantized", "-o", tmp_path / "small", "--json")
+    assert code == 0
+    assert out.count("\n") == 1
+    result = json.loads(out)
+    assert (result["form"], result["trained"], result["half"]) == ("quantized", False, "float16")
+    assert result["bytes"] < result["full_bytes"] / 2
+    assert result["fingerprint"] == rejoinder.load(tmp_path / "small").fingerprint
+    card = (tmp_path / "small" / "README.md").read_text()
+    assert card.startswith("# Mine\n")
+    assert "which knew nothing of it" in card
+
+
+def test_people_are_told_whether_the_model_was_trained_for_it(command: Command, run: Path, tmp_path: Path) -> None:
+    _, out, _ = command("export", run / "model", "--quantized", "-o", tmp_path / "small")
+    assert "embeddings in 8 bits, the rest in float16" in out
+    assert "rounded after training" in out
+    module = Convert(small_config(), SUBWORDS.rows)
+    QuantizedTraining(module, "bfloat16")
+    save(tmp_path / "trained", module, SUBWORDS, max_length=40, card="")
+    _, out, _ = command("export", tmp_path / "trained", "--quantized", "-o", tmp_path / "small")
+    assert "the rest in bfloat16" in out
+    assert "after training" not in out
+
+
+def test_no_form_and_no_model_are_bad_input(command: Command, run: Path, tmp_path: Path) -> None:
+    code, _, err = command("export", run / "model", "-o", tmp_path / "small")
+    assert code == 2
+    assert "--quantized" in err
+    assert command("export", tmp_path / "nothing", "--quantized", "-o", tmp_path / "small")[0] == 2
+    assert not (tmp_path / "small").exists()
+
+
+def test_models_lists_full_and_quantised_folders(command: Command, run: Path, tmp_path: Path) -> None:
+    command("export", run / "model", "--quantized", "-o", tmp_path / "small")
+    code, out, _ = command("models", tmp_path)
+    assert code == 0
+    full, small = out.splitlines()
+    assert "convert, " in full
+    assert "convert, quantised, " in small
+    assert command("models", tmp_path / "nowhere")[0] == 2
+
+
+def test_sizes_and_costs_as_json(command: Command, run: Path, tmp_path: Path) -> None:
+    command("export", run / "model", "--quantized", "-o", tmp_path / "small")
+    _, out, _ = command("models", tmp_path, "--price-per-hour", 2, "--steps", 3600, "--json")
+    full, small = json.loads(out)["models"]
+    assert full["sizes"] == small["sizes"]
+    assert full["sizes"]["embedding_parameters"] == (SUBWORDS.rows + 47 + 11) * 32
+    assert small["run"] is None
+    assert full["run"]["steps_per_second"] == 1.0
+    assert full["run"]["cost"] == 5.0
+    assert full["run"]["stated"] == {"steps": 3600, "seconds": 3600.0, "cost": 2.0}
+
+
+def test_sizes_and_costs_for_people(command: Command, run: Path, tmp_path: Path) -> None:
+    _, out, _ = command("models", tmp_path, "--sizes")
+    head, row, blank, run_head, run_row = out.splitlines()
+    assert head.split() == ["model", "embedding", "network", "fp32", "quantised", "folder"]
+    assert row.startswith(str(run / "model"))
+    assert row.endswith(" MB")
+    assert not blank
+    assert run_head.split() == ["run", "steps", "steps/s", "time"]
+    assert run_row.split()[1:] == ["7,200", "1.00", "2", "h", "30", "min"]
+    _, out, _ = command("models", tmp_path, "--price-per-hour", 2, "--steps", 966_000)
+    assert out.splitlines()[3].split() == ["run", "steps", "steps/s", "time", "cost", "966,000", "steps", "cost"]
+    assert out.splitlines()[4].endswith("268 h 20 min  536.67")
+
+
+def test_where_there_is_no_model(command: Command, tmp_path: Path) -> None:
+    assert "no model folder here" in command("models", tmp_path, "--sizes")[1]
+    assert json.loads(command("models", tmp_path, "--sizes", "--json")[1]) == {"models": []}

@@ -1,0 +1,219 @@
+"""Rounding: what the levels promise, and that training does not feel them in its gradients."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from torch import Tensor, nn
+
+from rejoinder.models.convert import Convert
+from rejoinder.models.packing import TokenBatch, pack
+from rejoinder.models.quantization import (
+    QuantizedTraining,
+    Scheme,
+    bounds_of,
+    round_parameters,
+    round_to_half,
+    round_to_levels,
+    step_of,
+    table_names,
+    to_codes,
+)
+
+from .conftest import ROWS, lively, random_texts, small_config
+
+numbers = st.floats(-1e4, 1e4, width=32)
+tables = st.lists(numbers, min_size=1, max_size=40).map(lambda values: torch.tensor(values)[:, None])
+
+
+def network(**changes: object) -> Convert:
+    torch.manual_seed(0)
+    return lively(Convert(small_config(**changes), ROWS))
+
+
+def some_texts() -> TokenBatch:
+    ids, lengths = random_texts(16)
+    return pack(ids, lengths, ROWS - 1)
+
+
+def loss(module: nn.Module) -> Tensor:
+    """A number that depends on all of the network."""
+    x, y = module(some_texts(), contexts=8)
+    return (x * y.roll(1, 0)).sum() + (x * torch.linspace(-1, 1, x.shape[1])).sum()
+
+
+@given(tables, st.floats(0, 0.5), st.floats(0.001, 1))
+def test_the_range_covers_all_values_with_the_room_that_is_asked_for(table: Tensor, share: float, least: float) -> None:
+    low, high = bounds_of(table, share, least).double()
+    room = max((table.max().double() - table.min().double()) * share, least)
+    slack = 1e-6 * float(table.abs().max()) + 1e-6
+    assert table.min() - low == pytest.approx(float(room), rel=1e-4, abs=slack)
+    assert high - table.max() == pytest.approx(float(room), rel=1e-4, abs=slack)
+
+
+@given(tables)
+def test_rounding_is_off_by_half_a_step_at_most(table: Tensor) -> None:
+    bounds = bounds_of(table, 0.1, 0.01)
+    error = (round_to_levels(table, bounds) - table).abs().max()
+    assert error <= step_of(bounds) / 2 + 4e-7 * bounds.abs().max()
+
+
+@given(tables)
+def test_codes_fit_into_a_byte_and_rounding_twice_changes_nothing(table: Tensor) -> None:
+    bounds = bounds_of(table)
+    codes = to_codes(table, bounds)
+    assert torch.equal(codes, codes.to(torch.uint8).float())
+    once = round_to_levels(table, bounds)
+    assert torch.equal(to_codes(once, bounds), codes) or bounds.abs().max() * 1e-6 > step_of(bounds)
+
+
+@settings(deadline=None)
+@given(
+    st.lists(st.tuples(st.sampled_from([1e-3, 0.1, 1.0, 50.0]), st.integers(0, 2**31)), min_size=1, max_size=30),
+    st.integers(1, 7),
+)
+def test_no_value_is_ever_outside_its_range(updates: list[tuple[float, int]], every: int) -> None:
+    """After each of any updates, large ones between two fittings included, as REFERENCE's point 10 asks."""
+    module = nn.ModuleDict({"words": nn.Embedding(5, 3), "more": nn.Embedding(2, 3)})
+    training = QuantizedTraining(module, "bfloat16", range_every=every)
+    for step, (size, seed) in enumerate(updates, 1):
+        before = training.ranges.bounds.clone()
+        with torch.no_grad():
+            for parameter in module.parameters():
+                parameter.add_(torch.randn(parameter.shape, generator=torch.Generator().manual_seed(seed)) * size)
+        training.cover(step)
+        for was, bounds, parameter in zip(before, training.ranges.bounds, module.parameters(), strict=True):
+            assert bounds[0] <= parameter.min()
+            assert parameter.max() <= bounds[1]
+            left = parameter.min() < was[0] or parameter.max() > was[1]
+            fitted = torch.equal(bounds, bounds_of(parameter, 0.1, 0.01))
+            assert fitted if left or step % every == 0 else torch.equal(bounds, was)
+
+
+def test_a_table_of_equal_values_is_kept() -> None:
+    table = torch.full((4, 4), 0.3)
+    assert torch.allclose(round_to_levels(table, bounds_of(table)), table)
+
+
+def test_a_sixteen_bit_float_is_as_exact_as_it_says() -> None:
+    values = torch.randn(1000)
+    assert ((round_to_half(values, "bfloat16") - values).abs() <= values.abs() * 2**-8).all()
+    assert ((round_to_half(values, "float16") - values).abs() <= values.abs() * 2**-11 + 2**-25).all()
+    assert round_to_half(values, "float16").dtype == torch.float32
+
+
+@pytest.mark.parametrize("half", ["bfloat16", "float16"])
+def test_the_gradient_is_that_of_the_rounded_network(half: str) -> None:
+    """Straight through: what the copies get, the originals get, to the last bit; nothing is lost in the rounding."""
+    module = network()
+    training = QuantizedTraining(module, half)
+    rounded = Convert(module.config, ROWS)
+    rounded.load_state_dict({k: v for k, v in module.state_dict().items() if not k.startswith("quantization.")})
+    round_parameters(rounded, training.ranges.scheme())
+    with training.rounded():
+        value = loss(module)
+    value.backward()
+    expected = loss(rounded)
+    expected.backward()
+    assert value.item() == expected.item()
+    wanted = dict(rounded.named_parameters())
+    for name, parameter in module.named_parameters():
+        assert parameter.grad is not None
+        assert torch.equal(parameter.grad, wanted[name].grad), name
+    assert module.embedding.weight.grad.abs().sum() > 0
+
+
+def test_updates_smaller_than_a_step_add_up() -> None:
+    """What the float32 originals are for: a rounded parameter would never move."""
+    module = nn.Embedding(4, 2)
+    training = QuantizedTraining(module, "bfloat16", range_every=1000)
+    step = float(step_of(training.ranges.bounds[0]))
+    first = round_to_levels(module.weight.detach(), training.ranges.bounds[0])
+    optimizer = torch.optim.SGD(module.parameters(), lr=step / 20)
+    for number in range(1, 61):
+        optimizer.zero_grad()
+        with training.rounded():
+            value = module(torch.arange(4)).sum()
+        value.backward()
+        assert module.weight.grad is not None
+        assert torch.equal(module.weight.grad, torch.ones(4, 2))
+        optimizer.step()
+        training.cover(number)
+    last = round_to_levels(module.weight.detach(), training.ranges.bounds[0])
+    assert torch.allclose(first - last, torch.full((4, 2), 3 * step), atol=1e-5)
+    assert module.weight.dtype == torch.float32
+
+
+def test_the_network_has_its_own_parameters_again_afterwards_even_after_an_error() -> None:
+    module = network(feed_forward_2="original")  # with a layer that two parts share
+    training = QuantizedTraining(module, "float16")
+    before = dict(module.named_parameters())
+    with training.rounded():
+        inside = dict(module.named_parameters())
+        assert inside.keys() == before.keys()
+        assert not any(value is before[name] for name, value in inside.items())
+        assert module.context_head.shared_skip.weight is module.response_head.shared_skip.weight
+    with pytest.raises(RuntimeError, match="midway"), training.rounded():
+        raise RuntimeError("midway")
+    after = dict(module.named_parameters())
+    assert all(after[name] is value for name, value in before.items())
+    assert all(isinstance(value, nn.Parameter) for value in after.values())
+
+
+def test_layer_norm_softmax_and_unit_length_stay_in_float32(monkeypatch: pytest.MonkeyPatch) -> None:
+    module = network()
+    training = QuantizedTraining(module, "bfloat16")
+    kinds: dict[str, set[torch.dtype]] = {"norm": set(), "softmax": set()}
+    for child in module.modules():
+        if isinstance(child, nn.LayerNorm):
+            child.register_forward_hook(lambda layer, _, out: kinds["norm"].update({layer.weight.dtype, out.dtype}))
+    plain = torch.softmax
+
+    def noted(*args: object, **kwargs: object) -> Tensor:
+        result = plain(*args, **kwargs)
+        kinds["softmax"].add(result.dtype)
+        return result
+
+    monkeypatch.setattr(torch, "softmax", noted)
+    with torch.autocast("cpu", dtype=torch.bfloat16), training.rounded():
+        x, _ = module(some_texts(), contexts=8)
+    assert kinds == {"norm": {torch.float32}, "softmax": {torch.float32}}
+    assert x.dtype == torch.float32
+    assert torch.allclose(x.norm(dim=1), torch.ones(8), atol=1e-6)
+
+
+def test_every_table_that_is_looked_up_is_one_of_eight_bits() -> None:
+    assert table_names(network()) == [
+        "token_embedding.subwords.weight",
+        "token_embedding.positions.0.weight",
+        "token_embedding.positions.1.weight",
+    ]
+    assert table_names(nn.Linear(2, 2)) == []
+    shared = nn.ModuleDict({"one": nn.Embedding(3, 2), "other": nn.Embedding(3, 2)})
+    shared["other"].weight = shared["one"].weight
+    assert table_names(shared) == ["one.weight"]
+
+
+def test_a_network_without_tables_is_rounded_too() -> None:
+    module = nn.Linear(3, 2)
+    training = QuantizedTraining(module, "bfloat16")
+    training.cover(1)
+    with training.rounded():
+        result = module(torch.ones(1, 3))
+    assert torch.equal(result, (module.weight.bfloat16().float().sum(1) + module.bias.bfloat16().float())[None])
+    assert training.ranges.scheme() == Scheme(half="bfloat16", trained=True, stored=False)
+
+
+def test_ranges_come_back_with_the_networks_state() -> None:
+    module, other = network(), network()
+    training = QuantizedTraining(module, "bfloat16", range_every=1000)
+    with torch.no_grad():
+        module.embedding.weight.mul_(3)
+    training.cover(1)
+    again = QuantizedTraining(other, "bfloat16", range_every=1000)
+    other.load_state_dict(module.state_dict())
+    assert torch.equal(again.ranges.bounds, training.ranges.bounds)
+    assert np.ptp(training.ranges.bounds[0].numpy()) > 0

@@ -1,0 +1,262 @@
+"""The quantised folder: what is in it, and that it encodes as the network that was trained for it."""
+
+from __future__ import annotations
+
+import gc
+import json
+import random
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+from safetensors.torch import load_file, save_file
+
+import rejoinder
+from rejoinder.errors import InputError
+from rejoinder.files import file_digest
+from rejoinder.models import inference, persistence
+from rejoinder.models.convert import Convert, ConvertConfig
+from rejoinder.models.export import export_quantized
+from rejoinder.models.packing import pack
+from rejoinder.models.persistence import describe, load_module, save
+from rejoinder.models.quantization import QuantizedTraining
+from rejoinder.models.quantized_folder import QuantizedTable, half_for
+from rejoinder.models.sizes import count, sizes
+from rejoinder.text.subwords import MARK, Subwords
+
+from .conftest import lively, small_config
+
+SUBWORDS = Subwords([MARK, *"abcdefghijklmnopqrstuvwxyz .,?!'\n"])
+TEXTS = ["how are you?", "fine, thanks", "", "two\nlines", "a much longer text with many more letters in it, yes!"]
+
+
+def network(**changes: object) -> Convert:
+    torch.manual_seed(0)
+    return lively(Convert(small_config(**changes), SUBWORDS.rows))
+
+
+@pytest.fixture
+def plain(tmp_path: Path) -> Path:
+    """The folder of a model that was trained as usual."""
+    save(tmp_path / "plain", network(), SUBWORDS, max_length=40, card="# A model\n")
+    return tmp_path / "plain"
+
+
+@pytest.fixture(params=["bfloat16", "float16"])
+def trained(tmp_path: Path, request: pytest.FixtureRequest) -> tuple[Path, QuantizedTraining]:
+    """The folder of a model that was trained for few bits, and what it was trained with."""
+    module = network(feed_forward_2="original")
+    training = QuantizedTraining(module, request.param)
+    save(tmp_path / "trained", module, SUBWORDS, max_length=40, card="# A model\n")
+    return tmp_path / "trained", training
+
+
+def forward(training: QuantizedTraining, texts: list[str]) -> np.ndarray:
+    """Responses as the network in training computes them."""
+    ids, lengths = SUBWORDS.encode_ragged(texts, 40)
+    with torch.no_grad(), training.rounded():
+        return training.module.eval().encode(pack(ids, lengths, SUBWORDS.padding_id), "response").numpy()
+
+
+def test_exported_it_encodes_as_in_training(tmp_path: Path, trained: tuple[Path, QuantizedTraining]) -> None:
+    folder, training = trained
+    export_quantized(folder, tmp_path / "small")
+    exact = forward(training, TEXTS)
+    for place in (tmp_path / "small", folder):
+        vectors = rejoinder.load(place, precision="fp32").encode_responses(TEXTS)
+        assert (vectors * exact).sum(axis=1).min() > 1 - 1e-6
+    with torch.no_grad():
+        originals = load_module(folder)[0].eval().encode(
+            pack(*SUBWORDS.encode_ragged(TEXTS, 40), SUBWORDS.padding_id), "response"
+        )
+    assert (originals.numpy() * exact).sum(axis=1).min() < 1 - 1e-6, "else nothing was rounded here"
+
+
+@pytest.mark.parametrize("precision", ["fp32", "bf16", "int8"])
+def test_in_every_precision_it_gives_what_the_full_folder_gives(
+    tmp_path: Path, trained: tuple[Path, QuantizedTraining], precision: str
+) -> None:
+    folder, _ = trained
+    export_quantized(folder, tmp_path / "small")
+    full, small = (rejoinder.load(place, precision=precision) for place in (folder, tmp_path / "small"))
+    assert (full.encode_responses(TEXTS) * small.encode_responses(TEXTS)).sum(axis=1).min() > 0.9999
+    assert (full.transfer(TEXTS) - small.transfer(TEXTS)).max() < 0.05
+
+
+@pytest.mark.parametrize(("has_bfloat16", "kind"), [(True, torch.bfloat16), (False, torch.float32)])
+def test_the_processors_fastest_precision_is_taken_and_never_float16(
+    tmp_path: Path, plain: Path, monkeypatch: pytest.MonkeyPatch, has_bfloat16: bool, kind: torch.dtype
+) -> None:
+    assert export_quantized(plain, tmp_path / "small")["half"] == "float16"
+    monkeypatch.setattr(inference, "has_fast_bfloat16", lambda: has_bfloat16)
+    small, full = rejoinder.load(tmp_path / "small"), rejoinder.load(plain)
+    for encoder in (small, full):
+        assert {p.dtype for p in encoder.module.parameters() if p.is_floating_point()} == {kind}
+        assert encoder.module.reduce(pack(*SUBWORDS.encode_ragged(TEXTS), SUBWORDS.padding_id)).dtype == kind
+    assert (small.encode_responses(TEXTS) * full.encode_responses(TEXTS)).sum(axis=1).min() > 0.999
+
+
+def test_the_table_stays_in_eight_bits(tmp_path: Path) -> None:
+    """No tensor of floats as large as the table exists, neither after opening nor after encoding."""
+    rows = Subwords([MARK, *map(chr, range(0x4E00, 0x4E00 + 5000))])
+    module = Convert(small_config(), rows.rows)
+    entries = module.embedding.weight.numel()
+    save(tmp_path / "full", module, rows, max_length=40, card="")
+    del module
+    export_quantized(tmp_path / "full", tmp_path / "small")
+    gc.collect()
+    encoder = rejoinder.load(tmp_path / "small", precision="fp32")
+    encoder.encode_responses(TEXTS)
+    table = encoder.module.embedding
+    assert isinstance(table, QuantizedTable)
+    assert (table.weight.dtype, table.weight.numel()) == (torch.uint8, entries)
+    held = [value for value in gc.get_objects() if issubclass(type(value), torch.Tensor)]
+    assert not [value.shape for value in held if value.is_floating_point() and value.numel() >= entries]
+
+
+def test_the_file_holds_bytes_with_scale_and_offset_and_sixteen_bits(tmp_path: Path, plain: Path) -> None:
+    export_quantized(plain, tmp_path / "small")
+    stored, full = (load_file(place / "model.safetensors") for place in (tmp_path / "small", plain))
+    for name, values in full.items():
+        if stored[name].dtype == torch.uint8:
+            scale, offset = stored[f"{name}.scale"], stored[f"{name}.offset"]
+            assert (scale.dtype, scale.shape, offset.dtype) == (torch.float32, (), torch.float32)
+            assert (stored[name].float() * scale + offset - values).abs().max() <= scale * 0.501
+        else:
+            assert torch.equal(stored[name], values.half())
+    assert [name for name, value in stored.items() if value.dtype == torch.uint8 and "subwords" in name]
+
+
+def test_numbers_too_large_for_float16_go_to_bfloat16(tmp_path: Path) -> None:
+    module = network()
+    assert half_for(module) == "float16"
+    with torch.no_grad():
+        module.context_head.output.bias[0] = 1e6
+    assert half_for(module) == "bfloat16"
+    save(tmp_path / "full", module, SUBWORDS, max_length=40, card="")
+    assert export_quantized(tmp_path / "full", tmp_path / "small")["half"] == "bfloat16"
+    assert np.isfinite(rejoinder.load(tmp_path / "small").encode_contexts([["hi"]])).all()
+
+
+def test_each_folder_has_a_fingerprint_of_its_own(tmp_path: Path, plain: Path) -> None:
+    one = export_quantized(plain, tmp_path / "one")["fingerprint"]
+    assert export_quantized(plain, tmp_path / "two")["fingerprint"] == one
+    assert rejoinder.load(tmp_path / "two").fingerprint == one
+    assert one != rejoinder.load(plain).fingerprint
+
+
+def test_training_does_not_start_from_it_unsaid(tmp_path: Path, plain: Path) -> None:
+    export_quantized(plain, tmp_path / "small")
+    with pytest.raises(InputError, match=r"is a quantised folder.*the model folder that it was exported from"):
+        load_module(tmp_path / "small")
+    with pytest.raises(InputError, match="is a quantised folder"):
+        export_quantized(tmp_path / "small", tmp_path / "smaller")
+
+
+def test_an_export_never_replaces_its_model_or_anything_else(tmp_path: Path, plain: Path) -> None:
+    with pytest.raises(InputError, match="is the model itself"):
+        export_quantized(plain, plain)
+    (tmp_path / "letters").mkdir()
+    (tmp_path / "letters" / "to-mum.txt").write_text("dear")
+    with pytest.raises(InputError, match="not ours to replace"):
+        export_quantized(plain, tmp_path / "letters")
+
+
+def test_weights_that_are_no_numbers_are_refused(tmp_path: Path) -> None:
+    module = network()
+    with torch.no_grad():
+        module.embedding.weight[3, 0] = float("nan")
+    save(tmp_path / "full", module, SUBWORDS, max_length=40, card="")
+    with pytest.raises(InputError, match="not all weights are finite"):
+        export_quantized(tmp_path / "full", tmp_path / "small")
+
+
+def test_a_file_of_another_network_is_refused(tmp_path: Path, plain: Path) -> None:
+    small = tmp_path / "small"
+    export_quantized(plain, small)
+    tensors, config = load_file(small / "model.safetensors"), json.loads((small / "config.json").read_text())
+    name = "token_embedding.subwords.weight"
+    for changed, message in (
+        ({n: v for n, v in tensors.items() if n != f"{name}.scale"}, f"{name}.scale is missing"),
+        (tensors | {name: tensors[name].float()}, f"{name} is .'F32'"),
+        (tensors | {"reduction.query_key.weight": torch.zeros(2, 2).half()}, "reduction.query_key.weight is"),
+    ):
+        save_file(changed, small / "model.safetensors")
+        config["files"]["model.safetensors"] = file_digest(small / "model.safetensors")
+        (small / "config.json").write_text(json.dumps(config))
+        with pytest.raises(InputError, match=message):
+            rejoinder.load(small)
+
+
+@pytest.mark.parametrize("entry", [{}, {"half": "float8", "trained": True, "stored": True}, "yes"])
+def test_a_damaged_entry_is_refused(tmp_path: Path, plain: Path, entry: object) -> None:
+    small = tmp_path / "small"
+    export_quantized(plain, small)
+    config = json.loads((small / "config.json").read_text())
+    (small / "config.json").write_text(json.dumps(config | {"quantization": entry}))
+    with pytest.raises(InputError, match=r"config.json is damaged .*quantization"):
+        rejoinder.load(small)
+
+
+def test_numbers_that_a_network_makes_itself_are_there(
+    tmp_path: Path, plain: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    class Shifted(Convert):
+        def __init__(self, config: ConvertConfig, rows: int) -> None:
+            super().__init__(config, rows)
+            self.register_buffer("shift", torch.arange(float(self.reduction_size)))
+
+        def reduce(self, batch: object) -> torch.Tensor:
+            return super().reduce(batch) + self.shift
+
+    before = rejoinder.load(plain, precision="fp32").transfer(["hello"])
+    export_quantized(plain, tmp_path / "small")
+    monkeypatch.setattr(persistence, "build_module", lambda _, rows: Shifted(small_config(), rows))
+    after = rejoinder.load(tmp_path / "small", precision="fp32").transfer(["hello"])
+    assert np.allclose(after - before, np.arange(before.shape[1]), atol=0.1)
+
+
+def test_sizes_are_counted_by_kind_of_parameter() -> None:
+    counted = count({"words": [10, 3], "places": [4, 3], "layer": [3, 3], "bias": [3]}, {"words", "places"})
+    assert (counted.embedding_parameters, counted.network_parameters) == (42, 12)
+    assert (counted.fp32_bytes, counted.quantized_bytes) == (4 * 54, 42 + 2 * 12 + 2 * 8)
+
+
+def test_sizes_are_what_the_files_hold_and_equal_for_both_folders(tmp_path: Path, plain: Path) -> None:
+    described = export_quantized(plain, tmp_path / "small")
+    found = sizes(plain)
+    assert found == sizes(tmp_path / "small")
+    stored, full = (load_file(place / "model.safetensors") for place in (tmp_path / "small", plain))
+    assert found.quantized_bytes == sum(value.nbytes for value in stored.values())
+    assert found.fp32_bytes == sum(value.nbytes for value in full.values())
+    assert described["parameters"] == describe(plain)["parameters"] == found.fp32_bytes / 4
+    assert (described["quantized"], describe(plain)["quantized"]) == (True, False)
+
+
+def paper_subwords() -> Subwords:
+    """As many subwords as the paper has, of about the length of English ones (8 bytes; ours have 7)."""
+    generator = random.Random(0)
+    words = {MARK, *"abcdefghijklmnopqrstuvwxyz"}
+    while len(words) < 31_476:
+        letters = generator.choices("etaoinshrdlu", k=generator.randint(4, 9))
+        words.add(MARK * generator.randint(0, 1) + "".join(letters))
+    return Subwords(sorted(words))
+
+
+def test_the_papers_model_is_sixty_megabytes_at_most(tmp_path: Path) -> None:
+    subwords = paper_subwords()
+    assert subwords.rows == 32_477
+    with torch.device("meta"):
+        module = Convert(ConvertConfig(), subwords.rows)
+    module.to_empty(device="cpu")
+    for parameter in module.parameters():
+        torch.nn.init.uniform_(parameter, -0.1, 0.1)
+    save(tmp_path / "full", module, subwords, max_length=60, card="# ConveRT\n")
+    described = export_quantized(tmp_path / "full", tmp_path / "small")
+    assert described["bytes"] <= 60_000_000
+    assert described["bytes"] == sum(path.stat().st_size for path in (tmp_path / "small").iterdir())
+    found = sizes(tmp_path / "small")
+    assert found.embedding_parameters == (32_477 + 47 + 11) * 512
+    assert described["bytes"] - found.quantized_bytes < 1_000_000, "the vocabulary and a little"
+    assert rejoinder.load(tmp_path / "small").encode_responses(["hello"]).shape == (1, 512)

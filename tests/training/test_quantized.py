@@ -1,0 +1,210 @@
+"""Runs that train for few bits."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from lightning_fabric import Fabric
+from lightning_fabric.plugins import MixedPrecision
+
+import rejoinder
+from rejoinder.errors import InputError
+from rejoinder.models.convert import Convert
+from rejoinder.models.export import export_quantized
+from rejoinder.models.packing import pack
+from rejoinder.models.persistence import build_module, load_module
+from rejoinder.models.quantization import QuantizedTraining, bounds_of, round_to_levels, table_names
+from rejoinder.text.subwords import Subwords
+from rejoinder.training.checkpoint import load_checkpoint
+from rejoinder.training.loop import train
+from rejoinder.training.quantized import choose_half, fix_loss_scale
+from rejoinder.training.recipe import Quantization, Recipe
+from rejoinder.training.run_folder import RunFolder
+from tests.training.test_loop import TWO_STAGES, At, CrashError, crash, losses, same_weights
+from tests.training.tiny import recipe
+
+TEXTS = ["abcd efgh", "mnop", "", "abba abba abba abba"]
+
+
+def quantized(data: Path, **sections: Any) -> Recipe:
+    return recipe(data, **{"quantization": {"enabled": True, "range_every": 7}, "stage": TWO_STAGES} | sections)
+
+
+def in_training(run: Path, settings: Recipe) -> tuple[QuantizedTraining, Subwords]:
+    """The network as it stood when the run wrote its last checkpoint."""
+    subwords = Subwords.load(run / "model" / "vocabulary.json")
+    module = build_module(settings.model, subwords.rows)
+    training = QuantizedTraining(module, choose_half(settings.quantization, "fp32"))
+    loaded = load_checkpoint(RunFolder(run).checkpoint)
+    assert loaded is not None
+    loaded.restore_module(module)
+    module.eval()
+    return training, subwords
+
+
+@pytest.fixture(scope="module")
+def run(tmp_path_factory: pytest.TempPathFactory, data: Path) -> Path:
+    """A run without validation: its model is the last one, that of its checkpoint."""
+    folder = tmp_path_factory.mktemp("quantized")
+    train(quantized(data, validation={"examples": 0}), folder)
+    return folder
+
+
+@pytest.mark.parametrize("half", ["bfloat16", "float16"])
+def test_an_exported_run_encodes_as_it_was_trained_to(tmp_path: Path, data: Path, half: str) -> None:
+    settings = quantized(data, validation={"examples": 0}, quantization={"enabled": True, "half": half})
+    train(settings, tmp_path / "run")
+    written = export_quantized(tmp_path / "run" / "model", tmp_path / "small")
+    assert (written["trained"], written["half"]) == (True, half)
+    training, subwords = in_training(tmp_path / "run", settings)
+    with torch.no_grad(), training.rounded():
+        exact = training.module.encode(pack(*subwords.encode_ragged(TEXTS, 60), subwords.padding_id), "context").numpy()
+    vectors = rejoinder.load(tmp_path / "small", precision="fp32").encode_contexts([[text] for text in TEXTS])
+    assert (vectors * exact).sum(axis=1).min() > 0.9999
+    assert np.abs(vectors - exact).max() < 1e-5
+
+
+def test_training_and_validation_see_the_rounded_model(
+    tmp_path: Path, data: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    levels: dict[bool, list[int]] = {True: [], False: []}
+    plain = Convert.reduce
+
+    def reduce(self: Convert, *arguments: Any) -> torch.Tensor:
+        levels[self.training].append(self.embedding.weight.detach().unique().numel())
+        return plain(self, *arguments)
+
+    monkeypatch.setattr(Convert, "reduce", reduce)
+    train(quantized(data), tmp_path)
+    assert len(levels[True]) == 30
+    assert levels[False], "the validations"
+    assert max(levels[True] + levels[False]) <= 256
+    assert load_module(tmp_path / "model")[0].embedding.weight.unique().numel() > 256
+
+
+def test_it_learns_about_as_well_as_without(tmp_path: Path, data: Path) -> None:
+    figures = [
+        train(recipe(data, quantization={"enabled": enabled}), tmp_path / str(enabled)).validation["mrr"]
+        for enabled in (False, True)
+    ]
+    assert figures[1] == pytest.approx(figures[0], abs=0.05)
+    assert losses(tmp_path / "True") != losses(tmp_path / "False")
+
+
+def test_what_is_saved_are_the_float32_originals(run: Path) -> None:
+    loaded = load_checkpoint(RunFolder(run).checkpoint)
+    assert loaded is not None
+    state = {name: value for name, value in loaded.tensors.items() if not name.startswith("rng")}
+    assert {value.dtype for value in state.values()} == {torch.float32}
+    module, _, config = load_module(run / "model")
+    tables = table_names(module)
+    assert config["quantization"]["ranges"].keys() == set(tables)
+    for name, parameter in module.named_parameters():
+        assert torch.equal(parameter, loaded.tensors[f"weights/{name}"])
+        if name in tables:
+            bounds = torch.tensor(config["quantization"]["ranges"][name])
+            assert bounds[0] <= parameter.min()
+            assert parameter.max() <= bounds[1]
+            assert not torch.equal(round_to_levels(parameter, bounds), parameter)
+
+
+def test_the_ranges_are_fitted_as_often_as_the_recipe_says(run: Path, data: Path, tmp_path: Path) -> None:
+    """30 steps: at 7 the last fitting was at 28; at 1,000 only what a value left was fitted."""
+    train(quantized(data, validation={"examples": 0}, quantization={"enabled": True, "range_every": 30}), tmp_path)
+    often, once = (load_module(place / "model") for place in (run, tmp_path))
+    for (module, _, config), fitted_last in ((often, False), (once, True)):
+        name = "token_embedding.subwords.weight"
+        bounds = torch.tensor(config["quantization"]["ranges"][name])
+        assert torch.equal(bounds, bounds_of(dict(module.named_parameters())[name], 0.1, 0.01)) is fitted_last
+
+
+@pytest.mark.parametrize("step", [6, 15, 23])
+def test_a_run_that_dies_goes_on_with_the_same_losses(tmp_path: Path, data: Path, run: Path, step: int) -> None:
+    settings = quantized(data, validation={"examples": 0}, checkpoint={"every_steps": 4})
+    with pytest.raises(CrashError):
+        train(settings, tmp_path, display=At(step, crash))
+    train(settings, tmp_path)
+    assert losses(tmp_path) == losses(run)
+    assert same_weights(tmp_path, run)
+    ranges = [json.loads((place / "model" / "config.json").read_text())["quantization"] for place in (tmp_path, run)]
+    assert ranges[0] == ranges[1]
+
+
+def test_in_bfloat16_the_originals_and_their_gradients_are_float32(tmp_path: Path, data: Path) -> None:
+    compute = {"device": "cpu", "precision": "bf16", "threads": 1}
+    train(quantized(data, compute=compute, stage=[TWO_STAGES[0]], validation={"examples": 0}), tmp_path)
+    assert json.loads((tmp_path / "model" / "config.json").read_text())["quantization"]["half"] == "bfloat16"
+    loaded = load_checkpoint(RunFolder(tmp_path).checkpoint)
+    assert loaded is not None
+    assert {value.dtype for name, value in loaded.tensors.items() if "rng" not in name} == {torch.float32}
+
+
+@pytest.mark.parametrize(("wanted", "precision", "half"), [
+    ("auto", "bf16", "bfloat16"), ("auto", "fp32", "float16"), ("auto", "fp16", "float16"),
+    ("bfloat16", "fp32", "bfloat16"), ("float16", "bf16", "float16"),
+])  # fmt: skip
+def test_sixteen_bit_float(wanted: str, precision: str, half: str) -> None:
+    assert choose_half(Quantization(enabled=True, half=wanted), precision) == half
+
+
+@pytest.mark.parametrize(("section", "message"), [
+    ({"half": "bfloat16"}, "half is given, but nothing is quantised; add enabled = true"),
+    ({"enabled": True, "half": "float8"}, "quantization.half = 'float8' is not allowed"),
+    ({"enabled": True, "bits": 4}, "unknown key 'quantization.bits'"),
+    ({"enabled": True, "range_every": 0}, "quantization.range_every = 0"),
+    ({"enabled": True, "room_least": 0.0}, "quantization.room_least = 0.0"),
+    ({"enabled": "yes"}, "quantization.enabled = 'yes'"),
+])  # fmt: skip
+def test_settings_are_checked(section: dict[str, Any], message: str) -> None:
+    with pytest.raises(InputError, match=message):
+        recipe("data", quantization=section)
+
+
+def half_precision() -> Any:
+    """A Fabric that computes in fp16 with loss scaling, as on a GPU."""
+    scaler = torch.amp.GradScaler("cpu")
+    return Fabric(accelerator="cpu", devices=1, plugins=[MixedPrecision("16-mixed", "cpu", scaler=scaler)])
+
+
+def test_the_loss_is_scaled_by_the_recipes_factor_and_the_update_is_not() -> None:
+    fabric = half_precision()
+    fix_loss_scale(fabric, Quantization(enabled=True, loss_scale=128.0))
+    weight = torch.nn.Parameter(torch.ones(1))
+    optimizer = fabric.setup_optimizers(torch.optim.SGD([weight], lr=1.0))
+    for before in (1.0, 0.75):
+        optimizer.zero_grad()
+        fabric.backward((weight * 0.25).sum())
+        assert weight.grad == 128 * 0.25
+        optimizer.step()
+        assert weight.item() == before - 0.25
+    assert fabric.strategy.precision.state_dict()["scale"] == 128.0, "constant, and part of the checkpoint"
+
+
+def test_a_gradient_too_large_for_float16_costs_a_step_and_halves_the_factor() -> None:
+    fabric = half_precision()
+    fix_loss_scale(fabric, Quantization(enabled=True))
+    weight = torch.nn.Parameter(torch.ones(1))
+    optimizer = fabric.setup_optimizers(torch.optim.SGD([weight], lr=1.0))
+    fabric.backward((weight * float("inf")).sum())
+    optimizer.step()
+    assert weight.item() == 1.0
+    assert fabric.strategy.precision.scaler.get_scale() == 64.0
+
+
+def test_without_quantisation_or_without_float16_scaling_stays_as_it_is() -> None:
+    fabric = half_precision()
+    scaler = fabric.strategy.precision.scaler
+    fix_loss_scale(fabric, Quantization())
+    assert fabric.strategy.precision.scaler is scaler
+    plain = Fabric(accelerator="cpu", devices=1, precision="bf16-mixed")
+    fix_loss_scale(plain, Quantization(enabled=True))
+    assert plain.strategy.precision.scaler is None
+
+
+def test_the_model_card_says_so(run: Path) -> None:
+    assert "trained for 8-bit embeddings and 16-bit weights" in (run / "model" / "README.md").read_text()
