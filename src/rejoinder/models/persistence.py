@@ -194,6 +194,12 @@ def _read_config(folder: Path) -> dict[str, Any]:
     return config
 
 
+def read_config(name_or_path: str | Path) -> tuple[Path, dict[str, Any]]:
+    """The folder of a model and its configuration (see `save`), without reading weights; errors as in `load`."""
+    folder = find(name_or_path)
+    return folder, _read_config(folder)
+
+
 def model_folders(place: Path) -> list[Path]:
     """Every model folder at or below `place`, in order of their names."""
     return sorted(path.parent for path in place.rglob(CONFIG) if (path.parent / WEIGHTS).is_file())

@@ -20,13 +20,14 @@ class Loss(NamedTuple):
 class InBatchLoss(nn.Module):
     """Softmax over the batch's responses for each context, with the paper's label smoothing.
 
-    For K pairs with encodings x_i, y_j of unit length and the scale c:
+    For K pairs with encodings x_i, y_j of unit length, M further responses y_K ... y_(K+M-1) that are negatives of all
+    contexts (hard negatives; mostly M = 0), and the scale c:
 
         S_ij = c · x_i·y_j
         log p_ij = S_ij - log Σ_j' exp S_ij'            (over the responses j', the true one i included)
         L = -1/K Σ_i [ (1 - e) log p_ii + e/n_i Σ_{j≠i} log p_ij ]
 
-    The true response gets 1 - e and the n_i = K - 1 others share e evenly (CONVERT, section 3; PyTorch's own label
+    The true response gets 1 - e and the n_i = K + M - 1 others share e evenly (CONVERT, section 3; PyTorch's own label
     smoothing gives the true response a part of e too). Responses that equal the true one are masked: they are in
     neither sum, n_i counts the others, and where none is left e is 0.
 
@@ -45,10 +46,10 @@ class InBatchLoss(nn.Module):
 
         Args:
             x: encoded contexts (K, d), rows of unit length.
-            y: encoded responses (K, d), rows of unit length; row i belongs to context i.
+            y: encoded responses (K + M, d), rows of unit length; row i < K belongs to context i.
             scale: c.
-            equal: pairs (i, j), i != j, of equal responses: int64 (2, m), both orders of each pair listed; None or
-                empty where all responses differ.
+            equal: pairs (i, j), i < K, i != j, of equal responses: int64 (2, m), those of two pairs of the batch
+                listed in both orders; None or empty where all responses differ.
 
         Returns:
             The mean loss over contexts, and the share of contexts whose own response scored above all unmasked
@@ -60,9 +61,9 @@ class InBatchLoss(nn.Module):
     def _loss(self, x: Tensor, y: Tensor, scale: float, equal: Tensor | None) -> Loss:
         k = x.shape[0]
         x = x * scale
-        scores = x @ y.T
-        negatives = x.new_full((k,), k - 1)
-        others = x @ y.sum(dim=0) - (true := (x * y).sum(dim=1))  # Σ_{j≠i} S_ij
+        scores = x @ y.T  # (K, K + M)
+        negatives = x.new_full((k,), len(y) - 1)
+        others = x @ y.sum(dim=0) - (true := (x * y[:k]).sum(dim=1))  # Σ_{j≠i} S_ij
         if equal is not None and equal.shape[1]:
             rows, columns = equal
             masked = (x[rows] * y[columns]).sum(dim=1)
