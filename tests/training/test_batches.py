@@ -69,6 +69,19 @@ def test_a_batch_holds_the_inputs_and_then_the_responses_of_its_rows() -> None:
     assert (batch.pairs, tokens.real_tokens) == (2, 8)
 
 
+def test_further_responses_follow_those_of_the_pairs() -> None:
+    examples = store([[1, 2], [3], [4, 5, 6]], [[7], [8, 9], [7]])
+    batch = make_batch(examples, np.array([1, 0]), 99, further=np.array([2, 1, 2, 2]))
+    ids, lengths = batch.tokens.ids, [s.length for s in batch.tokens.segments for _ in range(s.count)]
+    starts = np.cumsum([0, *lengths])
+    rows = [[i for i in ids[a:b].tolist() if i != 99] for a, b in zip(starts, starts[1:], strict=False)]
+    assert [rows[place] for place in batch.tokens.restore.tolist()] == [
+        [3], [1, 2], [8, 9], [7], [7], [8, 9], [7], [7]
+    ]  # fmt: skip
+    assert batch.pairs == 2
+    assert sorted(zip(*batch.equal.tolist(), strict=True)) == [(0, 3), (1, 2), (1, 4), (1, 5)]
+
+
 @settings(max_examples=50, deadline=None)
 @given(st.lists(st.integers(0, 6), max_size=20))
 def test_equal_pairs_are_all_ordered_pairs_of_equal_hashes(values: list[int]) -> None:
@@ -94,6 +107,19 @@ def test_the_stream_starts_anywhere_and_ends_cleanly() -> None:
     assert next(late).tokens.ids.tolist() == everything[8].tokens.ids.tolist()
     whole.close()
     late.close()
+
+
+def test_the_stream_ends_where_it_is_told_to_and_asks_for_nothing_beyond() -> None:
+    texts = [[i + 1] for i in range(40)]
+    asked: list[int] = []
+
+    def further(rows: np.ndarray) -> np.ndarray:
+        asked.append(len(asked))
+        return rows[:2]
+
+    found = list(batches(store(texts, texts), EpochOrder(40, 8, (0, 0)), 99, first=2, stop=5, further=further))
+    assert len(found) == len(asked) == 3
+    assert all(len(batch.tokens.restore) == 8 + 8 + 2 for batch in found)
 
 
 @settings(max_examples=50, deadline=None)

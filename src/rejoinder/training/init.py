@@ -63,8 +63,8 @@ def _merged(given: Any, base: Mapping[str, Any], origin: str, name: str) -> Any:
     if conflicts:
         listed = ", ".join(f"model.{key} = {given[key]!r} (there {_plain(base[key])!r})" for key in conflicts)
         raise InputError(
-            f"{origin}: not as in init.model, {name}: {listed}; leave out what the model brings, or train from scratch; "
-            f"what may differ: {', '.join(CHANGEABLE)}"
+            f"{origin}: not as in init.model, {name}: {listed}; leave out what the model brings (only "
+            f"{', '.join(CHANGEABLE)} may differ), or train from scratch"
         )
     return {**base, **given}
 

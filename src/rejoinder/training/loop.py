@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import functools
 import signal
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Generator, Iterator
 from contextlib import closing, contextmanager
 from pathlib import Path
 from types import FrameType
@@ -17,15 +18,20 @@ from torch import Tensor
 from rejoinder.errors import InputError, RejoinderError
 from rejoinder.memory import keep_memory
 from rejoinder.models import persistence
-from rejoinder.training.batches import EpochOrder, PairBatch, batches
+from rejoinder.models.packing import TokenBatch
+from rejoinder.training.batches import PairBatch, batches
 from rejoinder.training.budget import run_share, stage_budget
 from rejoinder.training.checkpoint import LoadedCheckpoint, load_checkpoint
 from rejoinder.training.compute import set_up, without_denormals
 from rejoinder.training.display import Display, Silent, Standing
+from rejoinder.training.hard_negatives import Table, Tables
+from rejoinder.training.init import copy_initial_weights
 from rejoinder.training.keeper import Keeper
 from rejoinder.training.losses import InBatchLoss
 from rejoinder.training.meter import Meter
 from rejoinder.training.metrics import MetricsLog
+from rejoinder.training.mining import Miner
+from rejoinder.training.mixing import MixedOrder
 from rejoinder.training.optimization import build_optimizer, clip_gradients, prepare_stage, set_learning_rate
 from rejoinder.training.prepare import Prepared, prepare
 from rejoinder.training.recipe import Recipe, Stage
@@ -98,10 +104,12 @@ class _Trainer:
         self.fabric, self.display, self.clock = fabric, display, clock
         torch.manual_seed(recipe.seed)
         self.module = persistence.build_module(recipe.model, prepared.tokenizer.rows)
+        if recipe.init.model and not folder.checkpoint.exists():
+            copy_initial_weights(self.module, recipe.init)
         fabric.to_device(self.module)
         self.loss = InBatchLoss(recipe.loss.smoothing)
         self.orders = [
-            EpochOrder(len(prepared.train), stage.batch_size, (recipe.seed, number))
+            MixedOrder(prepared.sizes, recipe.data.shares, stage.batch_size, (recipe.seed, number))
             for number, stage in enumerate(recipe.stage)
         ]
         pairs = zip(recipe.stage, self.orders, strict=True)
@@ -118,7 +126,7 @@ class _Trainer:
     def _resume(self, loaded: LoadedCheckpoint) -> RunState:
         if loaded.state.data != self.prepared.digest:
             raise InputError(
-                f"{self.folder.path}: the examples in {self.recipe.data.train} are not those that the run was started "
+                f"{self.folder.path}: the examples in {self._places()} are not those that the run was started "
                 "with; give those, or name another folder"
             )
         loaded.restore_module(self.module)
@@ -126,6 +134,9 @@ class _Trainer:
         self.fabric.strategy.precision.load_state_dict(loaded.scaler)
         self.display.note(f"Continuing {self.folder.path} at step {loaded.state.step:,}")
         return loaded.state
+
+    def _places(self) -> str:
+        return " and ".join([self.recipe.data.train, *(mixed.train for mixed in self.recipe.data.mix)])
 
     def run(self, metrics: MetricsLog, stop: threading.Event) -> None:
         """Train to the end.
@@ -148,12 +159,52 @@ class _Trainer:
         self.loaded = None  # its tensors are not needed any more
         self.optimizer = self.fabric.setup_optimizers(optimizer)
         self.counted_to = self.clock()
-        order, padding_id = self.orders[state.stage], self.module.padding_id
-        with closing(batches(self.prepared.train, order, padding_id, state.stage_step)) as stream:
-            while self._share() < 1 and not self.keeper.stalled():
-                self._step(stage, next(stream))
-                self._after_step(stage)
+        if self.recipe.init.model and self.keeper.validator is not None and state.best is None:
+            self._validate(stage)  # the model to start from: what comes out is no worse
+        tables = self._tables(stage)
+        while self._goes_on():
+            stop = None if tables is None else tables.window(state.stage_step).stop
+            with closing(self._batches(stage, tables, stop)) as stream:
+                while self._goes_on() and (stop is None or state.stage_step < stop):
+                    self._step(stage, next(stream))
+                    self._after_step(stage)
         self._finish_stage(stage)
+
+    def _goes_on(self) -> bool:
+        """Whether the stage has budget left, and has not stalled."""
+        return self._share() < 1 and not self.keeper.stalled()
+
+    def _batches(self, stage: Stage, tables: Tables | None, stop: int | None) -> Generator[PairBatch, None, None]:
+        """The stage's batches from where it stands to `stop`, with hard negatives if there are `tables`."""
+        further = None if tables is None else self._table(stage, tables).of
+        order, padding_id = self.orders[self.state.stage], self.module.padding_id
+        return batches(self.prepared.train, order, padding_id, self.state.stage_step, stop, further)
+
+    def _tables(self, stage: Stage) -> Tables | None:
+        """The stage's tables of hard negatives; None if it has none."""
+        if stage.hard_negatives is None:
+            return None
+        number, budget = self.state.stage, self.budgets[self.state.stage]
+        steps = None if budget.in_seconds else int(budget.amount)
+        seed = (self.recipe.seed, number)
+        return Tables(stage.hard_negatives, self.orders[number], steps, self.folder.hard_negatives, seed)
+
+    def _table(self, stage: Stage, tables: Tables) -> Table:
+        """The table of hard negatives for the next batches, mined now if they begin a window."""
+        state = self.state
+        table = tables.load(state.step, state.stage_step)
+        if table is None:
+            assert stage.hard_negatives is not None  # there are tables
+            self.module.eval()
+            store, padding_id = self.prepared.train, self.module.padding_id
+            miner = Miner(store, stage.hard_negatives, self._encode, self._encode_responses, padding_id)
+            with torch.no_grad():
+                pause = functools.partial(self._stop_if_asked, stage)
+                table = tables.mine(state.step, state.stage_step, miner, self.display, pause)
+            self._count_time()
+            self._checkpoint(stage)  # from here on no earlier table is needed
+            tables.forget_others(state.step, state.stage_step)
+        return table
 
     def _step(self, stage: Stage, batch: PairBatch) -> None:
         """Forward, loss, backward, update."""
@@ -182,6 +233,11 @@ class _Trainer:
             x, y = self.module(batch.tokens.to(self.fabric.device), contexts=batch.pairs)
         return x, y
 
+    def _encode_responses(self, tokens: TokenBatch) -> Tensor:
+        """h_y of responses, in the run's precision."""
+        with self.fabric.autocast():
+            return self.module.encode(tokens.to(self.fabric.device), "response")
+
     def _clip(self, stage: Stage) -> None:
         if stage.clip_norm or stage.clip_embedding_norm:
             self.fabric.strategy.precision.unscale_gradients(self.optimizer.optimizer)
@@ -201,6 +257,9 @@ class _Trainer:
             self._checkpoint(stage)
         self._count_time()
         self._show(stage)
+        self._stop_if_asked(stage)
+
+    def _stop_if_asked(self, stage: Stage) -> None:
         if self.stop.is_set():
             if self.keeper.saved_step != self.state.step:
                 self._checkpoint(stage)

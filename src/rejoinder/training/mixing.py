@@ -71,7 +71,7 @@ class MixedOrder:
             if len(self.sizes) > 1 and size < count:
                 name = f"data.mix.{stream - 1}" if stream else "data.train"
                 raise InputError(
-                    f"the {size} training examples of {name} do not fill its {count} places in a batch of {batch_size}; "
+                    f"{size} training examples of {name} do not fill its {count} places in a batch of {batch_size}; "
                     "lower its share or the stages' batch_size"
                 )
             self._orders.append(EpochOrder(size, count, seed, stream))

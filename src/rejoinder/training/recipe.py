@@ -28,8 +28,11 @@ def exactly_one(section: object, *names: str) -> None:
 
 @dataclass(frozen=True, kw_only=True, config=STRICT)
 class Init:
-    """[init]: a trained model to start from. Its weights, vocabulary and structure are taken: [vocabulary] is left out,
-    and [model] may give nothing but what no weight depends on (dropout)."""
+    """[init]: a trained model to start from.
+
+    Its weights, vocabulary and structure are taken: [vocabulary] is left out, and [model] may give nothing but what no
+    weight depends on (dropout).
+    """
 
     model: str = ""
     """Model folder, or its id on the Hugging Face Hub; empty: start from random weights. `--init` overrides it."""

@@ -125,7 +125,10 @@ def _override(document: dict[str, Any], setting: str) -> None:
     if not equals or not all(parts):
         raise InputError(f"--set {setting}: write it as section.key=value")
     table: Any = document
-    for part in parts[:-1]:
+    for depth, part in enumerate(parts[:-1]):
+        if isinstance(table, dict) and part.isdecimal() and part not in table:
+            above = ".".join(parts[:depth])
+            raise InputError(f"--set {setting}: the recipe has no list '{above}', so there is no entry {part}")
         if isinstance(table, dict) and part in SHORTHANDS and isinstance(table.get(part), str):
             table[part] = {"kind": table[part]}
         table = table.setdefault(part, {}) if isinstance(table, dict) else _entry(table, part, setting)
