@@ -47,6 +47,26 @@ def test_on_a_terminal_there_is_a_live_bar(monkeypatch: pytest.MonkeyPatch) -> N
     assert "loss 2.500" in terminal.getvalue()
 
 
+def test_the_bar_makes_way_for_other_work_and_comes_back(monkeypatch: pytest.MonkeyPatch) -> None:
+    class Terminal(io.StringIO):
+        def isatty(self) -> bool:
+            return True
+
+    monkeypatch.setattr(sys, "stderr", terminal := Terminal())
+    monkeypatch.setenv("COLUMNS", "160")
+    monkeypatch.setenv("TERM", "xterm")
+    shown = TerminalDisplay()
+    shown.show(STANDING)
+    with shown.track("Mining", 10, "pairs") as advance:
+        advance(10)
+    before = len(terminal.getvalue())
+    shown.show(STANDING)
+    shown.close()
+    assert "Mining" in terminal.getvalue()[:before]
+    assert terminal.getvalue()[before:].rstrip().count("warm") >= 1
+    assert "Mining" not in terminal.getvalue()[before:]
+
+
 @pytest.mark.parametrize(("seconds", "text"), [
     (0, "0 s"), (59.4, "59 s"), (59.6, "1 min 00 s"), (185, "3 min 05 s"), (8040, "2 h 14 min"), (-3, "0 s"),
 ])  # fmt: skip

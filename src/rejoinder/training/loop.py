@@ -161,6 +161,7 @@ class _Trainer:
         self.counted_to = self.clock()
         if self.recipe.init.model and self.keeper.validator is not None and state.best is None:
             self._validate(stage)  # the model to start from: what comes out is no worse
+            self._checkpoint(stage)
         tables = self._tables(stage)
         while self._goes_on():
             stop = None if tables is None else tables.window(state.stage_step).stop
