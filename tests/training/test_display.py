@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import sys
+import time
 
 import pytest
 
@@ -58,8 +59,11 @@ def test_the_bar_makes_way_for_other_work_and_comes_back(monkeypatch: pytest.Mon
     shown = TerminalDisplay()
     shown.show(STANDING)
     with shown.track("Mining", 10, "pairs") as advance:
+        start = len(terminal.getvalue())
         advance(10)
+        time.sleep(0.4)  # the bar of the training would draw itself four times a second
     before = len(terminal.getvalue())
+    assert "warm" not in terminal.getvalue()[start:before], "two bars at a time overwrite each other"
     shown.show(STANDING)
     shown.close()
     assert "Mining" in terminal.getvalue()[:before]
