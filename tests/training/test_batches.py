@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import itertools
+
 import numpy as np
 import pytest
 from hypothesis import given, settings
@@ -74,7 +76,7 @@ def test_further_responses_follow_those_of_the_pairs() -> None:
     batch = make_batch(examples, np.array([1, 0]), 99, further=np.array([2, 1, 2, 2]))
     ids, lengths = batch.tokens.ids, [s.length for s in batch.tokens.segments for _ in range(s.count)]
     starts = np.cumsum([0, *lengths])
-    rows = [[i for i in ids[a:b].tolist() if i != 99] for a, b in zip(starts, starts[1:], strict=False)]
+    rows = [[i for i in ids[a:b].tolist() if i != 99] for a, b in itertools.pairwise(starts)]
     assert [rows[place] for place in batch.tokens.restore.tolist()] == [
         [3], [1, 2], [8, 9], [7], [7], [8, 9], [7], [7]
     ]  # fmt: skip

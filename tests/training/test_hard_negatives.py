@@ -80,7 +80,7 @@ def test_a_table_gives_the_negatives_of_its_rows_in_the_order_asked_for() -> Non
 
 def mined(data: Path, /, **sections: Any) -> Recipe:
     """Two stages: one without, one that mines every 6 of its 15 steps."""
-    hard = {"per_pair": 2, "pool": 200, "among": 20, "margin": 0.1, "every_steps": 6}
+    hard = {"per_pair": 2, "pool": 200, "margin": 0.1, "every_steps": 6}
     stages = [stage(name="plain", steps=7), stage(name="hard", steps=15, hard_negatives=hard)]
     return recipe(data, **{"stage": stages, "checkpoint": {"every_steps": 4}} | sections)
 
@@ -206,7 +206,6 @@ def test_hard_negatives_of_a_mixture_and_of_a_budget_in_minutes(tmp_path: Path, 
 @pytest.mark.parametrize(("keys", "said"), [
     ({"margin": 0.1, "share": 0.9}, "give at most one of margin, share; given: both"),
     ({"every_steps": 3, "every_epochs": 1.0}, "give at most one of every_steps, every_epochs; given: both"),
-    ({"per_pair": 60}, "among = 50 is below per_pair = 60; raise it"),
     ({"share": 1.5}, "stage.0.hard_negatives.share = 1.5 is not allowed"),
     ({"pool": 1}, "stage.0.hard_negatives.pool = 1 is not allowed"),
     ({"per_piar": 2}, "unknown key 'stage.0.hard_negatives.per_piar'; did you mean 'per_pair'?"),
@@ -219,5 +218,5 @@ def test_wrong_settings_teach(keys: dict[str, Any], said: str) -> None:
 
 def test_a_pool_that_is_too_small_is_an_error_before_the_first_step(tmp_path: Path, data: Path) -> None:
     few = stage(hard_negatives={"per_pair": 10, "pool": 5})
-    with pytest.raises(InputError, match="too few for hard_negatives.per_pair = 10"):
+    with pytest.raises(InputError, match=r"too few for hard_negatives\.per_pair = 10"):
         train(mined(data, stage=[few]), tmp_path)

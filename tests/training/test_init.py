@@ -89,7 +89,7 @@ def test_settings_that_repeat_the_model_are_no_conflict(model: Path, target: Pat
     ({"init": {"model": "nowhere"}}, "init.model: no model folder nowhere"),
     ({"init": {"modle": "x"}}, "unknown key 'init.modle'; did you mean 'model'?"),
     ({"init": {"fingerprint": "abc"}}, "init: fingerprint is given, but no model that it could be of"),
-    ({"init": {}}, "give a model to start from (--init MODEL, or init.model), or [vocabulary] to build one"),
+    ({"init": {}}, "give a model to start from (--init MODEL, or init.model), or [vocabulary] and [model] to train"),
 ])  # fmt: skip
 def test_conflicts_are_named(model: Path, target: Path, sections: dict[str, Any], said: str) -> None:
     whole = tuned(model, target)
@@ -191,7 +191,7 @@ def test_weights_that_were_altered_are_refused(tmp_path: Path, model: Path, targ
     with pytest.raises(InputError, match="altered"):
         train(made(broken, target), tmp_path / "run")
     (shutil.copytree(model, tmp_path / "no-words") / "vocabulary.json").write_text("{}")
-    with pytest.raises(InputError, match="vocabulary.json is missing or was altered"):
+    with pytest.raises(InputError, match=r"vocabulary\.json is missing or was altered"):
         train(made(tmp_path / "no-words", target), tmp_path / "other")
 
 

@@ -14,7 +14,7 @@ from torch import Tensor
 from rejoinder.errors import InputError
 from rejoinder.models.packing import TokenBatch
 from rejoinder.training.batches import PairBatch
-from rejoinder.training.mining import KnownAnswers, Miner, ceiling, fill, hardest
+from rejoinder.training.mining import KnownAnswers, Miner, hardest, highest
 from rejoinder.training.recipe import HardNegatives
 from rejoinder.training.tokens import TokenStore
 from tests.training.test_batches import store
@@ -44,7 +44,7 @@ def examples(inputs: list[int], responses: list[int]) -> TokenStore:
 def by_loop(
     model: Model, inputs: list[int], responses: list[int], drawn: list[int], config: HardNegatives
 ) -> list[list[int]]:
-    """For each pair the words of its hard negatives, one candidate after the other; fewer than k where it runs out."""
+    """For each pair the words of its hard negatives, one candidate after the other."""
     known = set(zip(inputs, responses, strict=True))
     pool = list(dict.fromkeys(responses[i] for i in drawn))
     found = []
@@ -55,8 +55,9 @@ def by_loop(
             limit = score[right] + config.margin
         if config.share is not None:
             limit = score[right] - (1 - config.share) * abs(score[right])
-        best = sorted(pool, key=lambda w: (-score[w], pool.index(w)))[: config.among]
-        found.append([w for w in best if (word, w) not in known and score[w] <= limit][: config.per_pair])
+        wrong = sorted((w for w in pool if (word, w) not in known), key=lambda w: -score[w])
+        below, above = [w for w in wrong if score[w] <= limit], [w for w in wrong if score[w] > limit]
+        found.append([*below, *reversed(above)][: config.per_pair])
     return found
 
 
@@ -64,32 +65,27 @@ def by_loop(
 @given(
     pairs=st.lists(st.tuples(st.integers(0, 9), st.integers(0, WORDS - 1)), min_size=8, max_size=40),
     kind=st.sampled_from([{}, {"margin": 0.1}, {"margin": -0.2}, {"share": 0.95}, {"share": 1.0}]),
-    among=st.integers(2, 12),
+    k=st.integers(1, 4),
     seed=st.integers(0, 100),
     draw=st.data(),
 )
 def test_it_finds_what_a_loop_over_the_pool_finds(
-    pairs: list[tuple[int, int]], kind: dict[str, Any], among: int, seed: int, draw: st.DataObject
+    pairs: list[tuple[int, int]], kind: dict[str, Any], k: int, seed: int, draw: st.DataObject
 ) -> None:
     inputs, responses = map(list, zip(*pairs, strict=True))
     drawn = sorted(draw.draw(st.sets(st.integers(0, len(pairs) - 1), min_size=4)))
-    config = HardNegatives(per_pair=2, among=among, **kind)
-    model = Model(seed)
+    config, model = HardNegatives(per_pair=k, **kind), Model(seed)
     miner = Miner(examples(inputs, responses), config, model.encode, model.encode_responses, WORDS)
-    rows = np.arange(len(pairs))
     expected = by_loop(model, inputs, responses, drawn, config)
-    try:
-        mined = miner(rows, np.array(drawn), np.random.default_rng(0), int)
-    except InputError:
-        pool, known = {responses[i] for i in drawn}, set(pairs)
-        assert min(sum((word, w) not in known for w in pool) for word in inputs) < 2, "there really are too few"
+    if min(map(len, expected)) < k:
+        with pytest.raises(InputError, match=r"too few for hard_negatives\.per_pair"):
+            miner(np.arange(len(pairs)), np.array(drawn), int)
         return
-    assert mined.negatives.shape == (len(pairs), 2)
-    assert mined.random == sum(2 - len(words) for words in expected)
+    mined = miner(np.arange(len(pairs)), np.array(drawn), int)
+    assert mined.negatives.shape == (len(pairs), k)
     for word, wanted, found in zip(inputs, expected, mined.negatives, strict=True):
         words = [responses[row] for row in found]
-        assert words[: len(wanted)] == wanted
-        assert len(set(words)) == 2
+        assert words == wanted
         assert all((word, w) not in set(pairs) for w in words), "a known answer is no negative"
         assert set(found.tolist()) <= set(drawn), "all come from the pool"
 
@@ -98,70 +94,69 @@ def test_equal_texts_and_known_answers_are_never_negatives() -> None:
     """Input 1 is answered by 5 and 6; 5 stands there twice. Only 7 is left, however far away it is."""
     inputs, responses = [1, 1, 2, 3], [5, 6, 5, 7]
     model = Model(0)
-    miner = Miner(examples(inputs, responses), HardNegatives(among=1), model.encode, model.encode_responses, WORDS)
-    mined = miner(np.arange(2), np.arange(4), np.random.default_rng(0), int)
-    assert mined.negatives.tolist() == [[3], [3]]
+    miner = Miner(examples(inputs, responses), HardNegatives(), model.encode, model.encode_responses, WORDS)
+    assert miner(np.arange(2), np.arange(4), int).negatives.tolist() == [[3], [3]]
 
 
 def test_many_blocks_give_the_same_as_one(monkeypatch: pytest.MonkeyPatch) -> None:
     generator = np.random.default_rng(1)
     inputs, responses = generator.integers(0, 10, 200).tolist(), generator.integers(0, WORDS, 200).tolist()
     model, rows = Model(3), np.arange(200)
-    miner = Miner(examples(inputs, responses), HardNegatives(per_pair=3), model.encode, model.encode_responses, WORDS)
+    config = HardNegatives(per_pair=3, margin=0.1)
+    miner = Miner(examples(inputs, responses), config, model.encode, model.encode_responses, WORDS)
     done: list[int] = []
-    whole = miner(rows, rows, np.random.default_rng(0), done.append)
+    whole = miner(rows, rows, done.append)
     assert sum(done) == 400
-    monkeypatch.setattr("rejoinder.training.mining.PAIRS_AT_ONCE", 7)
-    monkeypatch.setattr("rejoinder.training.mining.HASHED_AT_ONCE", 9)
-    assert miner(rows, rows, np.random.default_rng(0), int).negatives.tolist() == whole.negatives.tolist()
+    for name, value in (("PAIRS_AT_ONCE", 7), ("HASHED_AT_ONCE", 9), ("SCORES_AT_ONCE", 100)):
+        monkeypatch.setattr(f"rejoinder.training.mining.{name}", value)
+        again = miner(rows, rows, int)
+        assert (again.negatives.tolist(), again.above) == (whole.negatives.tolist(), whole.above)
 
 
 def test_the_limit_by_margin_and_by_share() -> None:
-    own = np.array([0.8, 0.0, -0.4])
-    assert ceiling(own, HardNegatives(margin=0.1)).tolist() == pytest.approx([0.9, 0.1, -0.3])
-    assert ceiling(own, HardNegatives(margin=-0.1)).tolist() == pytest.approx([0.7, -0.1, -0.5])
-    assert ceiling(own, HardNegatives(share=0.5)).tolist() == pytest.approx([0.4, 0.0, -0.6])
-    assert ceiling(own, HardNegatives(share=1.0)).tolist() == own.tolist()
-    assert np.isinf(ceiling(own, HardNegatives())).all()
+    own = torch.tensor([0.8, 0.0, -0.4])
+    assert highest(own, HardNegatives(margin=0.1)).tolist() == pytest.approx([0.9, 0.1, -0.3])
+    assert highest(own, HardNegatives(margin=-0.1)).tolist() == pytest.approx([0.7, -0.1, -0.5])
+    assert highest(own, HardNegatives(share=0.5)).tolist() == pytest.approx([0.4, 0.0, -0.6])
+    assert highest(own, HardNegatives(share=1.0)).tolist() == own.tolist()
+    assert highest(own, HardNegatives()).isinf().all()
 
 
-def test_a_candidate_above_the_limit_is_left_out_and_one_below_taken() -> None:
-    model = Model(0)
-    model.tables = torch.eye(D).repeat(2, 7, 1)[:, :WORDS].clone()
-    near = torch.tensor([0.9, np.sqrt(1 - 0.81), 0, 0, 0, 0])
-    nearer = torch.tensor([0.97, np.sqrt(1 - 0.97**2), 0, 0, 0, 0])
-    model.tables[1][10], model.tables[1][11] = near.float(), nearer.float()
-    data = examples([0, 1, 2, 3], [6, 10, 11, 9])  # word 6 is the same unit vector as word 0: the own score is 1
-    for kind, expected in (({}, 2), ({"share": 0.95}, 1), ({"margin": -0.05}, 1), ({"share": 0.5}, 3)):
-        miner = Miner(data, HardNegatives(**kind), model.encode, model.encode_responses, WORDS)
-        found = miner(np.array([0]), np.arange(4), np.random.default_rng(0), int).negatives
-        assert found.tolist() == [[expected]], kind
+SCORES = torch.tensor([[0.9, 0.1, 0.5, -0.8, 0.7]])
 
 
-def test_the_first_allowed_ones_are_taken_in_their_order() -> None:
-    places = np.array([[5, 3, 8, 1], [4, 2, 6, 7]])
-    allowed = np.array([[False, True, False, True], [False, False, False, True]])
-    assert hardest(places, allowed, 2).tolist() == [[3, 1], [7, -1]]
-    assert hardest(places, allowed, 5).tolist() == [[3, 1, -1, -1, -1], [7, -1, -1, -1, -1]]
+@pytest.mark.parametrize(("limit", "right", "expected", "above"), [
+    (1.0, [], [0, 4, 2], 0),
+    (0.8, [], [4, 2, 1], 0),
+    (0.8, [4, 1], [2, 3, 0], 1),
+    (0.0, [], [3, 1, 2], 2),
+    (-1.0, [3], [1, 2, 4], 3),
+])  # fmt: skip
+def test_the_hardest_up_to_the_limit_and_then_the_nearest_above_it(
+    limit: float, right: list[int], expected: list[int], above: int
+) -> None:
+    known = np.array([[0] * len(right), right], dtype=np.int64)
+    places, count = hardest(SCORES, torch.tensor([limit]), known, 3)
+    assert (places.tolist(), count) == ([expected], above)
 
 
-def test_what_is_missing_is_filled_from_the_pool_without_repeats() -> None:
-    known = KnownAnswers(np.array([1, 1]), np.array([10, 12]))
-    responses = np.array([10, 11, 12, 13])
-    filled = fill(np.array([[3, -1], [-1, -1]]), np.array([1, 2]), responses, known, np.array([2, 2]))
-    assert filled.tolist() == [[3, 1], [2, 3]]
+@pytest.mark.parametrize(("right", "k"), [([0, 1, 2], 3), ([], 6)])
+def test_a_pool_without_enough_wrong_answers_is_refused(right: list[int], k: int) -> None:
+    known = np.array([[0] * len(right), right], dtype=np.int64)
+    with pytest.raises(InputError, match=rf"5 different responses in the pool are too few for .*per_pair = {k};"):
+        hardest(SCORES, torch.tensor([1.0]), known, k)
 
 
-def test_a_pool_without_enough_wrong_answers_is_refused() -> None:
-    known = KnownAnswers(np.array([1]), np.array([10]))
-    with pytest.raises(InputError, match=r"2 different responses in the pool are too few for hard_negatives.per_pair"):
-        fill(np.array([[-1, -1]]), np.array([1]), np.array([10, 11]), known, np.array([0]))
-
-
-@settings(max_examples=50, deadline=None)
-@given(st.lists(st.tuples(st.integers(-5, 5), st.integers(-5, 5)), min_size=1, max_size=20))
-def test_known_answers_are_those_of_the_pairs(pairs: list[tuple[int, int]]) -> None:
+@settings(max_examples=80, deadline=None)
+@given(
+    st.lists(st.tuples(st.integers(-5, 5), st.integers(-5, 5)), min_size=1, max_size=20),
+    st.lists(st.integers(-7, 7), min_size=1, unique=True),
+    st.lists(st.integers(-6, 6), max_size=8),
+)
+def test_known_answers_are_those_of_the_pairs(
+    pairs: list[tuple[int, int]], pool: list[int], asked: list[int]
+) -> None:
     inputs, responses = (np.array(side, dtype=np.int64) for side in zip(*pairs, strict=True))
-    grid = np.arange(-6, 7)
-    found = KnownAnswers(inputs, responses).hold(grid[:, None], grid)
-    assert found.tolist() == [[(int(i), int(r)) in pairs for r in grid] for i in grid]
+    found = KnownAnswers(inputs, responses, np.array(pool, np.int64)).places(np.array(asked, np.int64))
+    expected = {(i, pool.index(r)) for i, word in enumerate(asked) for w, r in pairs if w == word and r in pool}
+    assert set(zip(*found.tolist(), strict=True)) == expected

@@ -18,7 +18,7 @@ from safetensors.numpy import load_file, save_file
 from rejoinder.errors import InputError
 from rejoinder.files import atomic_file
 from rejoinder.training.display import Display
-from rejoinder.training.mining import Miner
+from rejoinder.training.mining import Mined, Miner
 from rejoinder.training.mixing import MixedOrder
 from rejoinder.training.recipe import HardNegatives
 from rejoinder.training.tokens import Rows
@@ -121,15 +121,12 @@ class Tables:
                 advance(done)
                 pause()
 
-            mined = miner(rows, drawn, generator, report)
+            mined = miner(rows, drawn, report)
         table = Table(rows, mined.negatives)
         with atomic_file(self._path(step, stage_step)) as part:
             save_file({"rows": table.rows, "negatives": table.negatives}, part)
-        share = mined.random / max(1, mined.negatives.size)
-        display.note(
-            f"step {step:,}: hard negatives for {len(rows):,} pairs, {self._config.per_pair} each, "
-            f"{share:.1%} of them drawn at random for want of hard ones"
-        )
+        each = f"{self._config.per_pair} each{_above(mined)}"
+        display.note(f"step {step:,}: hard negatives for {len(rows):,} pairs, {each}")
         return table
 
     def forget_others(self, step: int, stage_step: int) -> None:
@@ -162,3 +159,8 @@ class Tables:
             raise InputError(
                 f"{path}: not a whole table of hard negatives ({error}); name another folder to train again"
             ) from None
+
+
+def _above(mined: Mined) -> str:
+    """What is to be said of those above the limit."""
+    return f", {mined.above / mined.negatives.size:.1%} of them above the limit" if mined.above else ""

@@ -12,7 +12,7 @@ from rejoinder.errors import InputError
 from rejoinder.files import file_digest
 from rejoinder.models import persistence
 from rejoinder.text.subwords import Subwords
-from rejoinder.training.recipe import Init
+from rejoinder.training.recipe import NO_START, Init
 
 CHANGEABLE = ("dropout",)
 """Fields of a model's configuration that a recipe may change: those that neither shape nor meaning of a weight depends
@@ -26,16 +26,18 @@ def take_over(document: dict[str, Any], origin: str, resolve: Resolve) -> None:
     """Fill in what a recipe with `init.model` takes from that model, in place: fingerprint, [model], longest text.
 
     Args:
-        document: the recipe, before it is validated; one without `init.model` is left alone.
+        document: the recipe, before it is validated; one that trains from scratch is left alone.
         origin: what an error calls the recipe.
         resolve: see `Resolve`.
 
     Raises:
         InputError: there is no such model, it is not the one whose fingerprint is given, or the recipe has settings
-            that contradict it.
+            that contradict it; or it says neither where to start nor how to train from scratch.
     """
-    init = document.get("init")
+    init, model = document.get("init"), document.get("model", {})
     if not (isinstance(init, dict) and isinstance(init.get("model"), str) and init["model"]):
+        if document and "vocabulary" not in document and isinstance(model, dict) and "kind" not in model:
+            raise InputError(f"{origin}: {NO_START}")
         return
     name = init["model"]
     try:
@@ -48,7 +50,7 @@ def take_over(document: dict[str, Any], origin: str, resolve: Resolve) -> None:
     if "vocabulary" in document:
         raise InputError(f"{origin}: the vocabulary is that of init.model, {name}; leave [vocabulary] out")
     init["fingerprint"] = found
-    document["model"] = _merged(document.get("model", {}), resolve(config["model"], name), origin, name)
+    document["model"] = _merged(model, resolve(config["model"], name), origin, name)
     text = document.setdefault("text", {})
     if isinstance(text, dict):
         text.setdefault("max_length", config["max_length"])

@@ -199,9 +199,8 @@ class _Trainer:
             self.module.eval()
             store, padding_id = self.prepared.train, self.module.padding_id
             miner = Miner(store, stage.hard_negatives, self._encode, self._encode_responses, padding_id)
-            with torch.no_grad():
-                pause = functools.partial(self._stop_if_asked, stage)
-                table = tables.mine(state.step, state.stage_step, miner, self.display, pause)
+            pause = functools.partial(self._stop_if_asked, stage)
+            table = tables.mine(state.step, state.stage_step, miner, self.display, pause)
             self._count_time()
             self._checkpoint(stage)  # from here on no earlier table is needed
             tables.forget_others(state.step, state.stage_step)

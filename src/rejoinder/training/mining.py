@@ -13,25 +13,22 @@ from dataclasses import dataclass
 from typing import NamedTuple
 
 import numpy as np
-import numpy.typing as npt
+import torch
 from torch import Tensor
 
 from rejoinder.errors import InputError
 from rejoinder.models.packing import TokenBatch, pack
-from rejoinder.ranker import FloatArray
-from rejoinder.retrieval import scan
 from rejoinder.training.batches import make_batch
 from rejoinder.training.display import Advance
 from rejoinder.training.recipe import HardNegatives
 from rejoinder.training.tokens import Rows, TokenStore, token_hashes
 from rejoinder.training.validation import PAIRS_AT_ONCE, Encode
 
-Scores = npt.NDArray[np.float64]
-Places = npt.NDArray[np.int64]
-Known = npt.NDArray[np.bool_]
-
 HASHED_AT_ONCE = 1 << 16
 """Texts whose tokens are in memory together."""
+
+SCORES_AT_ONCE = 1 << 24
+"""Scores that are in memory together: 64 MB."""
 
 EncodeResponses = Callable[[TokenBatch], Tensor]
 """Tokens of n responses -> h_y (n, d)."""
@@ -42,15 +39,18 @@ class Mined(NamedTuple):
 
     Attributes:
         negatives: examples whose responses they are, the hardest first: int64 (n, k).
-        random: how many of them were drawn at random, since too few were left of those looked at.
+        above: how many of them are above the limit, since the pool had too few below it.
     """
 
     negatives: Rows
-    random: int
+    above: int
 
 
 class Miner:
     """Searches a pool of responses for the hard negatives of pairs.
+
+    Every response of the pool is scored. (The scan of `retrieval` would not be faster, and knows neither a highest
+    score nor answers to leave out.)
 
     Args:
         store: all examples.
@@ -71,13 +71,13 @@ class Miner:
         self._store, self._config, self._padding_id = store, config, padding_id
         self._encode, self._encode_responses = encode, encode_responses
 
-    def __call__(self, rows: Rows, drawn: Rows, generator: np.random.Generator, advance: Advance) -> Mined:
+    @torch.no_grad()
+    def __call__(self, rows: Rows, drawn: Rows, advance: Advance) -> Mined:
         """Find k negatives for each of n pairs.
 
         Args:
             rows: examples to find them for (n,).
             drawn: examples whose responses are the pool; equal responses count once.
-            generator: draws what is missing.
             advance: called with the number of responses and pairs done, n + len(drawn) in all.
 
         Raises:
@@ -85,26 +85,24 @@ class Miner:
         """
         pool = self._pool(drawn, advance)
         every = np.union1d(rows, drawn)
-        known = KnownAnswers(self._input_hashes(every), self._store.response_hash[every])
-        found, random = [], 0
-        for start in range(0, len(rows), PAIRS_AT_ONCE):
-            block = rows[start : start + PAIRS_AT_ONCE]
-            inputs = self._input_hashes(block)
-            chosen = self._choose(block, inputs, pool, known)
-            random += int((chosen < 0).sum())
-            starts = generator.integers(len(pool.rows), size=len(block))
-            found.append(pool.rows[fill(chosen, inputs, pool.hashes, known, starts)])
+        known = KnownAnswers(self._input_hashes(every), self._store.response_hash[every], pool.hashes)
+        size = max(1, min(PAIRS_AT_ONCE, SCORES_AT_ONCE // len(pool.rows)))
+        found, above = [np.empty((0, self._config.per_pair), np.int64)], 0
+        for start in range(0, len(rows), size):
+            block = rows[start : start + size]
+            places, easier = self._block(block, pool, known)
+            found.append(pool.rows[places])
+            above += easier
             advance(len(block))
-        return Mined(np.concatenate(found), random)
+        return Mined(np.concatenate(found), above)
 
-    def _choose(self, block: Rows, inputs: Rows, pool: Pool, known: KnownAnswers) -> Places:
-        """Places in the pool of the best k that are left in, -1 where there are fewer: (b, k)."""
+    def _block(self, block: Rows, pool: Pool, known: KnownAnswers) -> tuple[Rows, int]:
+        """Places of the negatives in the pool (b, k), and how many are above the limit."""
         encoded = self._encode(make_batch(self._store, block, self._padding_id))
-        x, y = (h.float().cpu().numpy() for h in encoded)
-        own = (x.astype(np.float64) * y).sum(axis=1)
-        places, scores = _nearest(x, pool.vectors, self._config.among)
-        wrong = (places >= 0) & ~known.hold(inputs[:, None], pool.hashes[places])
-        return hardest(places, wrong & (scores <= ceiling(own, self._config)[:, None]), self._config.per_pair)
+        x, y = (h.float() for h in encoded)
+        right = known.places(self._input_hashes(block))
+        limit = highest((x * y).sum(dim=1), self._config)
+        return hardest(x @ pool.vectors.T, limit, right, self._config.per_pair)
 
     def _pool(self, drawn: Rows, advance: Advance) -> Pool:
         hashes = self._store.response_hash[drawn]
@@ -114,10 +112,10 @@ class Miner:
         for start in range(0, len(rows), PAIRS_AT_ONCE):
             block = rows[start : start + PAIRS_AT_ONCE]
             batch = pack(*self._store.response.gather(block), self._padding_id)
-            vectors.append(self._encode_responses(batch).float().cpu().numpy())
+            vectors.append(self._encode_responses(batch).float())
             advance(len(block))
         advance(len(drawn) - len(rows))
-        return Pool(rows, hashes[first], np.concatenate(vectors))
+        return Pool(rows, hashes[first], torch.cat(vectors))
 
     def _input_hashes(self, rows: Rows) -> Rows:
         parts = range(0, len(rows), HASHED_AT_ONCE)
@@ -136,81 +134,65 @@ class Pool:
 
     rows: Rows
     hashes: Rows
-    vectors: FloatArray
+    vectors: Tensor
 
 
 class KnownAnswers:
-    """Which responses are known to answer an input: those of all pairs with that input.
+    """Which responses of a pool are known to answer an input: those of all pairs with that input.
 
     Args:
-        inputs: hash of each pair's input.
-        responses: hash of each pair's response.
+        inputs: hash of each pair's input (n,).
+        responses: hash of each pair's response (n,).
+        pool: hash of each response of the pool, all different (p,).
     """
 
-    def __init__(self, inputs: Rows, responses: Rows) -> None:
-        self._pairs = np.unique(_pair(inputs, responses))
+    def __init__(self, inputs: Rows, responses: Rows, pool: Rows) -> None:
+        ordered = np.argsort(pool)
+        places = ordered[np.searchsorted(pool, responses, sorter=ordered).clip(max=len(pool) - 1)]
+        inside = pool[places] == responses
+        by_input = np.argsort(inputs[inside], kind="stable")
+        self._inputs, self._places = inputs[inside][by_input], places[inside][by_input]
 
-    def hold(self, inputs: Rows, responses: Rows) -> Known:
-        """Whether each response is known to answer each input; shapes are broadcast."""
-        wanted = _pair(inputs, responses)
-        places = np.searchsorted(self._pairs, wanted).clip(max=len(self._pairs) - 1)
-        found: Known = self._pairs[places] == wanted
-        return found
+    def places(self, inputs: Rows) -> Rows:
+        """For n inputs all pairs (i, place in the pool) of a known answer to input i: (2, m)."""
+        first, last = (np.searchsorted(self._inputs, inputs, side=side) for side in ("left", "right"))
+        counts = last - first
+        which = np.repeat(np.arange(len(inputs)), counts)
+        within = np.arange(len(which)) - np.repeat(np.cumsum(counts) - counts, counts)
+        return np.stack([which, self._places[first[which] + within]])
 
 
-def _pair(inputs: Rows, responses: Rows) -> npt.NDArray[np.uint64]:
-    """One hash of two."""
-    return inputs.astype(np.uint64) * np.uint64(0x9E3779B97F4A7C15) + responses.astype(np.uint64)
-
-
-def ceiling(own: Scores, config: HardNegatives) -> Scores:
-    """The highest score of a negative, given the score of each pair's own response: (n,)."""
+def highest(own: Tensor, config: HardNegatives) -> Tensor:
+    """The highest score that a negative may have, given the score of each pair's own response: (n,)."""
     if config.margin is not None:
         return own + config.margin
     if config.share is not None:
-        return own - (1 - config.share) * np.abs(own)  # below the own score where that is negative, too
-    return np.full_like(own, np.inf)
+        return own - (1 - config.share) * own.abs()  # below the own score where that is negative, too
+    return torch.full_like(own, torch.inf)
 
 
-def hardest(places: Places, allowed: Known, k: int) -> Places:
-    """The first k allowed ones of each row (n, m) of places, in their order: (n, k), -1 where there are fewer."""
-    order = np.argsort(~allowed, axis=1, kind="stable")[:, :k]
-    taken = np.where(np.take_along_axis(allowed, order, 1), np.take_along_axis(places, order, 1), -1)
-    missing = k - taken.shape[1]
-    return np.pad(taken, ((0, 0), (0, missing)), constant_values=-1)
-
-
-def fill(chosen: Places, inputs: Rows, responses: Rows, known: KnownAnswers, starts: Places) -> Places:
-    """Put other responses of the pool where there are too few: wrong ones, none twice, whatever their score.
+def hardest(scores: Tensor, limit: Tensor, right: Rows, k: int) -> tuple[Rows, int]:
+    """The k hardest negatives of n pairs: the highest scores up to the limit, then the lowest ones above it.
 
     Args:
-        chosen: places in the pool, -1 for those that are missing: (n, k).
-        inputs: hash of each pair's input (n,).
-        responses: hash of each response of the pool (p,).
-        known: answers that are right.
-        starts: where in the pool to begin looking, for each pair (n,).
+        scores: of each response of the pool for each pair, from -1 to 1: (n, p).
+        limit: of each pair (n,).
+        right: pairs (i, place) that are no negatives (2, m).
+        k: how many.
+
+    Returns:
+        Their places (n, k), and how many of them are above the limit.
 
     Raises:
-        InputError: the pool has too few.
+        InputError: fewer than k are left of the pool.
     """
-    chosen = chosen.copy()
-    for offset in range(len(responses)):
-        open_ = np.flatnonzero((chosen < 0).any(axis=1))
-        if len(open_) == 0:
-            return chosen
-        place = (starts[open_] + offset) % len(responses)
-        fits = ~known.hold(inputs[open_], responses[place]) & ~(chosen[open_] == place[:, None]).any(axis=1)
-        column = (chosen[open_[fits]] < 0).argmax(axis=1)
-        chosen[open_[fits], column] = place[fits]
-    if (chosen < 0).any():
+    above = scores > limit[:, None]
+    keys = torch.where(above, -4 - scores, scores)
+    keys[tuple(torch.from_numpy(right).to(scores.device))] = -torch.inf
+    best = torch.topk(keys, min(k, keys.shape[1]))
+    if best.values.shape[1] < k or bool(best.values[:, -1].isneginf().any()):
         raise InputError(
-            f"{len(responses)} different responses in the pool are too few for hard_negatives.per_pair = "
-            f"{chosen.shape[1]}; raise hard_negatives.pool, or lower per_pair"
+            f"{scores.shape[1]} different responses in the pool are too few for hard_negatives.per_pair = {k}; "
+            "raise hard_negatives.pool, or lower per_pair"
         )
-    return chosen
-
-
-def _nearest(queries: FloatArray, vectors: FloatArray, count: int) -> tuple[Places, Scores]:
-    """Places and scores of the best `count` of the pool for each query, best first; -1 where there are fewer."""
-    found = scan.search([scan.Rows(0, vectors, {})], queries, min(count, len(vectors)))
-    return np.stack([places for places, _ in found]), np.stack([scores for _, scores in found])
+    return best.indices.cpu().numpy(), int((best.values < -2).sum())

@@ -19,6 +19,11 @@ Share: TypeAlias = Annotated[float, Field(ge=0, le=1)]
 Decay: TypeAlias = Annotated[float, Field(ge=0, lt=1)]
 
 
+NO_START = (
+    "give a model to start from (--init MODEL, or init.model), or [vocabulary] and [model] to train one from scratch"
+)
+
+
 def exactly_one(section: object, *names: str) -> None:
     """Raise ValueError unless exactly one of the fields is given."""
     given = [name for name in names if getattr(section, name) is not None]
@@ -316,11 +321,9 @@ class HardNegatives:
     pool: Annotated[int, Field(ge=2)] = 20_000
     """Training examples whose responses are searched, drawn at random anew each time; each set of a mixture gives its
     share."""
-    among: Count = 50
-    """Best responses of the pool that are looked at for a pair; the k best that are left in are taken."""
     margin: float | None = None
-    """Leave out what scores more than this above the pair's own response (below it if negative), by cosine, as another
-    right answer; or:"""
+    """Leave out what scores (by cosine) more than this above the pair's own response, as another right answer; a
+    negative margin leaves out what is near below it, too; or:"""
     share: Annotated[float, Field(gt=0, le=1)] | None = None
     """Leave out what scores above this share of its score. Neither: leave out equal texts and known answers only."""
     every_steps: Count | None = None
@@ -329,8 +332,6 @@ class HardNegatives:
     """Passes over the training split from one to the next; neither: once, when the stage begins."""
 
     def __post_init__(self) -> None:
-        if self.among < self.per_pair:
-            raise ValueError(f"among = {self.among} is below per_pair = {self.per_pair}; raise it")
         if self.margin is not None and self.share is not None:
             raise ValueError("give at most one of margin, share; given: both")
         if self.every_steps is not None and self.every_epochs is not None:
@@ -409,7 +410,7 @@ class Recipe:
 
     def __post_init__(self) -> None:
         if not self.init.model and self.vocabulary is None:
-            raise ValueError("give a model to start from (--init MODEL, or init.model), or [vocabulary] to build one")
+            raise ValueError(NO_START)
         clocked = [stage.minutes is not None for stage in self.stage]
         if self.scale.share is not None and any(clocked) and not all(clocked):
             raise ValueError("scale.share needs stages that all have a budget in minutes, or none; or give scale.steps")

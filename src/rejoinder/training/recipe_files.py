@@ -126,9 +126,9 @@ def _override(document: dict[str, Any], setting: str) -> None:
         raise InputError(f"--set {setting}: write it as section.key=value")
     table: Any = document
     for depth, part in enumerate(parts[:-1]):
-        if isinstance(table, dict) and part.isdecimal() and part not in table:
+        if part.isdecimal() and (table == [] or (isinstance(table, dict) and part not in table)):
             above = ".".join(parts[:depth])
-            raise InputError(f"--set {setting}: the recipe has no list '{above}', so there is no entry {part}")
+            raise InputError(f"--set {setting}: the recipe lists nothing in '{above}', so there is no entry {part}")
         if isinstance(table, dict) and part in SHORTHANDS and isinstance(table.get(part), str):
             table[part] = {"kind": table[part]}
         table = table.setdefault(part, {}) if isinstance(table, dict) else _entry(table, part, setting)
