@@ -1,9 +1,9 @@
 """Finding hard negatives: the wrong responses that a model ranks highest for the input of a pair.
 
-ACL19 (section 6) leaves them to future work. In conversation many responses fit an input, and the nearest ones of a
+ACL19 leaves them to future work. In conversation many responses fit an input, and the nearest ones of a
 large pool are often right, so what may be right is left out: texts equal to the pair's own response, responses that
 are known to answer the same input, and whatever scores too close to the pair's own response (Moreira et al. 2024,
-"NV-Retriever", section 4, compares such limits).
+"NV-Retriever", compares such limits).
 """
 
 from __future__ import annotations

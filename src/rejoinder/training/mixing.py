@@ -1,4 +1,4 @@
-"""Several sets of examples in every batch, each with its share (ACL19, section 4.3: FT-MIXED).
+"""Several sets of examples in every batch, each with its share (ACL19: FT-MIXED).
 
 In fine-tuning on a mixture, every batch has general pairs beside those of the target, so that each set gives the
 other negatives, and what was learned in general is not forgotten.
