@@ -147,16 +147,24 @@ def test_without_validation_nothing_is_validated_before_the_first_step(
     assert read_metrics(tmp_path / "metrics.jsonl")[0]["step"] == 1
 
 
-@pytest.mark.parametrize("step", [1, 8, 13])
-def test_a_run_that_dies_goes_on_bit_for_bit(tmp_path: Path, model: Path, target: Path, step: int) -> None:
-    train(made(model, target), tmp_path / "whole")
+@pytest.fixture(scope="module")
+def uninterrupted(tmp_path_factory: pytest.TempPathFactory, model: Path, target: Path) -> Path:
+    run = tmp_path_factory.mktemp("uninterrupted")
+    train(made(model, target), run)
+    return run
+
+
+@pytest.mark.parametrize("step", [1, 13])
+def test_a_run_that_dies_goes_on_bit_for_bit(
+    tmp_path: Path, model: Path, target: Path, uninterrupted: Path, step: int
+) -> None:
     with pytest.raises(CrashError):
-        train(made(model, target), tmp_path / "broken", display=At(step, crash))
-    train(made(model, target), tmp_path / "broken")
-    lines = read_metrics(tmp_path / "broken" / "metrics.jsonl")
+        train(made(model, target), tmp_path, display=At(step, crash))
+    train(made(model, target), tmp_path)
+    lines = read_metrics(tmp_path / "metrics.jsonl")
     assert [line["step"] for line in lines if "valid_mrr" in line] == [0, 10, 20]
-    assert losses(tmp_path / "broken") == losses(tmp_path / "whole")
-    assert same_weights(tmp_path / "broken", tmp_path / "whole")
+    assert losses(tmp_path) == losses(uninterrupted)
+    assert same_weights(tmp_path, uninterrupted)
 
 
 def test_another_model_is_refused_for_a_run_that_has_begun_the_same_elsewhere_is_not(

@@ -104,7 +104,8 @@ def join(stores: Sequence[TokenStore]) -> TokenStore:
     columns: dict[str, Any] = {}
     for field in dataclasses.fields(TokenStore):
         parts = [getattr(store, field.name) for store in stores]
-        columns[field.name] = JoinedTexts(parts, sizes) if hasattr(parts[0], "gather") else JoinedNumbers(parts)
+        texts = hasattr(parts[0], "gather")
+        columns[field.name] = JoinedTexts(parts, sizes) if texts else JoinedNumbers(parts)
     return TokenStore(**columns)
 
 

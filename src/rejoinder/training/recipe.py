@@ -167,7 +167,7 @@ class Validation:
 
 @dataclass(frozen=True, kw_only=True, config=STRICT)
 class Checkpoint:
-    """[checkpoint]: how often everything needed to continue is written (also after a validation with gain, and after mining)."""
+    """[checkpoint]: how often everything needed to continue is written (also after a gain and after mining)."""
 
     every_steps: Count | None = None
     """Steps from one to the next."""
