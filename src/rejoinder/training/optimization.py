@@ -29,6 +29,10 @@ class TrainableEncoder(Protocol):
         """Encode: the first `contexts` texts are inputs, the others responses; rows of unit length."""
         ...
 
+    def encode(self, batch: TokenBatch, side: str) -> Tensor:
+        """Encode texts of one side, "context" or "response"; rows of unit length."""
+        ...
+
     def set_active_blocks(self, count: int) -> None:
         """Compute and train only the first `count` blocks."""
         ...
