@@ -149,7 +149,7 @@ def test_the_stream_ends_where_it_is_told_to_and_asks_for_nothing_beyond() -> No
 
     found = list(batches(store(texts, texts), EpochOrder(40, 8, (0, 0)), 99, first=2, stop=5, further=further))
     assert len(found) == len(asked) == 3
-    assert all(len(batch.tokens.restore) == 8 + 8 + 8 for batch in found)
+    assert all(len(batch.parts[0].tokens.restore) == 8 + 8 + 8 for batch in found)
 
 
 @settings(max_examples=50, deadline=None)
