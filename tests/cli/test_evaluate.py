@@ -89,6 +89,18 @@ def test_the_table_names_models_numbers_and_units(command, folder, models):
         assert label in out
 
 
+def test_several_models_on_several_data_sets_end_with_one_table(command, folder, models, tmp_path):
+    write_examples(numbered_examples(100), tmp_path / "general.parquet")
+    good, half = models
+    code, out, _ = command(good, half, "--data", folder, tmp_path / "general.parquet")
+    assert code == 0
+    table = out.split("R@1 side by side\n")[1].splitlines()
+    assert table[0].split() == [str(folder), "(test)", str(tmp_path / "general.parquet")]
+    assert table[1].split() == [good, "100.0", "100.0-100.0", "100.0", "100.0-100.0"]
+    assert table[2].split()[0] == half
+    assert 40 < float(table[2].split()[1]) < 60
+
+
 def test_one_model_and_one_data_set_as_plain_arguments(command, folder):
     code, out, _ = command("bm25", folder, "--json")
     assert code == 0

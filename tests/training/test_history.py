@@ -19,18 +19,21 @@ from rejoinder.models.convert import Encodings
 from rejoinder.models.history import HistoryText
 from rejoinder.models.persistence import build_module
 from rejoinder.text.vocabulary import build_subwords
-from rejoinder.training.batches import Portion, StepBatch, make_batch, make_step
+from rejoinder.training.batches import PairBatch, Portion, StepBatch, make_batch, make_step
 from rejoinder.training.gradient_cache import forward_backward
 from rejoinder.training.loop import train
 from rejoinder.training.losses import InBatchLoss, Loss, Present, SummedLoss
 from rejoinder.training.metrics import read_metrics
+from rejoinder.training.mining import Miner
+from rejoinder.training.mixing import join
 from rejoinder.training.prepare import prepare
-from rejoinder.training.recipe import Recipe
+from rejoinder.training.recipe import HardNegatives, Recipe
+from rejoinder.training.recipe_files import parse_recipe
 from rejoinder.training.tokens import TokenStore, build_store, open_store
 from tests.training.test_batches import column, store
 from tests.training.test_loop import At, CrashError, crash, losses, same_weights
 from tests.training.test_losses import equal_of, naive, units
-from tests.training.tiny import MODEL, recipe, stage
+from tests.training.tiny import MODEL, document, recipe, stage
 
 TOKENIZER = build_subwords(["hello there", "how are you", "fine thanks", "at noon"], minimum_count=1)
 
@@ -117,6 +120,30 @@ def test_a_batch_holds_the_histories_that_there_are() -> None:
     assert make_batch(store([[1]], [[2]]), np.array([0]), 99).histories.tolist() == []
 
 
+def test_several_sets_are_joined_with_their_histories_or_without_any() -> None:
+    one, other = store([[1], [2]], [[3], [4]]), store([[5]], [[6]])
+    assert join([one, other]).history is None
+    joined = join([replace(one, history=column([[7, 8], []])), replace(other, history=column([[9]]))])
+    assert joined.history is not None
+    ids, lengths = joined.history.gather(np.array([2, 1, 0]))
+    assert (ids.tolist(), lengths.tolist()) == ([9, 7, 8], [1, 0, 2])
+
+
+def test_a_known_answer_is_one_to_the_same_input_after_the_same_history() -> None:
+    """All inputs are equal; the responses to one context may be negatives of another."""
+    examples = replace(store([[1]] * 3, [[2], [3], [4]]), history=column([[8], [8], [9]]))
+    table = torch.eye(5)
+
+    def encode(batch: PairBatch) -> tuple[torch.Tensor, torch.Tensor]:
+        ids = batch.tokens.ids[batch.tokens.restore]
+        return table[ids[: batch.pairs]], table[ids[-batch.pairs :]]
+
+    miner = Miner(examples, HardNegatives(), encode, lambda batch: table[batch.ids[batch.restore]], 99)
+    mined = miner(np.arange(3), np.arange(3), int).negatives
+    assert mined[:2].tolist() == [[2], [2]], "2 and 3 both answer the first two contexts"
+    assert mined[2].tolist() in ([0], [1])
+
+
 def naive_present(
     x: torch.Tensor, y: torch.Tensor, scale: float, smoothing: float, groups: list[int], present: list[bool]
 ) -> float:
@@ -144,9 +171,9 @@ def test_three_losses_are_summed_and_contexts_without_history_left_out_of_one(
     groups, has_history = [group for group, _ in rows], [there for _, there in rows]
     x, z, both, y = (units(len(rows), 4, seed + part) for part in range(4))
     present = torch.tensor(has_history)
-    encodings = {"input": x, "history": z * present[:, None], "context": both, "response": y}
+    contexts = {"input": x, "history": z * present[:, None], "context": both}
     having = {"history": Present(present, int(present.sum()))}
-    found = SummedLoss(InBatchLoss(smoothing))(encodings, 5.0, equal_of(groups), present=having)
+    found = SummedLoss(InBatchLoss(smoothing))(contexts, y, 5.0, equal_of(groups), present=having)
     expected = {
         "loss_input": naive(x, y, 5.0, smoothing, groups),
         "loss_history": naive_present(z, y, 5.0, smoothing, groups, has_history),
@@ -187,7 +214,7 @@ def with_histories() -> TokenStore:
 
 
 def gradients_of(portions: list[Portion]) -> tuple[list[float], dict[str, torch.Tensor]]:
-    """Sums, over processes that are played one after the other, of losses and of gradients of one step."""
+    """Figures of one step, summed over processes that are played one after the other, and gradients."""
     torch.manual_seed(0)
     module = build_module({**MODEL, "history": 10, "dropout": 0.0}, 51)
     loss, rows = SummedLoss(InBatchLoss(0.2)), np.arange(12)[::-1]
@@ -203,9 +230,10 @@ def gradients_of(portions: list[Portion]) -> tuple[list[float], dict[str, torch.
 
         def loss_of(encodings: Encodings, step: StepBatch = step) -> Loss:
             own = encodings["response"]
-            others = torch.cat(everything).detach()  # of the other processes, whose gradients are added below
+            others = torch.cat(everything).detach()  # of the other processes
             responses = torch.cat([others[: step.first], own, others[step.first + len(own) :]])
-            return loss({**encodings, "response": responses}, 5.0, step.equal, step.first, step.present)
+            contexts = {name: x for name, x in encodings.items() if name != "response"}
+            return loss(contexts, responses, 5.0, step.equal, step.first, step.pairs, step.present)
 
         found = forward_backward(len(step.parts), partial(encode, step), loss_of)
         figures.append([float(value.detach()) for value in (found.value, found.accuracy, *found.figures.values())])
@@ -237,7 +265,7 @@ def test_processes_have_shares_of_each_loss_whatever_histories_fall_to_them() ->
 
 def test_one_encoding_has_its_own_loss() -> None:
     x, y = units(5, 4, 0), units(5, 4, 1)
-    found = SummedLoss(InBatchLoss(0.2))({"context": x, "response": y}, 5.0)
+    found = SummedLoss(InBatchLoss(0.2))({"context": x}, y, 5.0)
     assert float(found.value) == float(InBatchLoss(0.2)(x, y, 5.0).value)
     assert not found.figures
 
@@ -274,6 +302,22 @@ def test_a_multi_context_model_can_be_trained_for_few_bits(tmp_path: Path, conve
     found = [loss for _, loss in losses(tmp_path)]
     assert found[-1] < found[0] - 0.5
     assert rejoinder.load(tmp_path / "model").reads_history
+
+
+def test_histories_mixing_fine_tuning_and_hard_negatives_go_together(tmp_path: Path, conversations: Path) -> None:
+    """A run that starts from a multi-context model, with two sets in every batch and mined negatives, in parts."""
+    train(multi(conversations, stage=[stage(steps=10)]), tmp_path / "first")
+    hard = {"per_pair": 2, "pool": 100, "every_steps": 4}
+    document_ = document(conversations, stage=[stage(steps=8, hard_negatives=hard, micro_batch=10)])
+    del document_["vocabulary"], document_["model"]
+    document_ |= {"init": {"model": str(tmp_path / "first" / "model")}, "model": {"numbered_history": True}}
+    document_["data"] |= {"mix": [{"train": str(conversations), "share": 0.5}]}
+    train(parse_recipe(document_), tmp_path / "second")
+    lines = [line for line in read_metrics(tmp_path / "second" / "metrics.jsonl") if "loss" in line]
+    assert len(lines) == 8
+    assert lines[0]["loss"] == pytest.approx(sum(lines[0][f"loss_{part}"] for part in ("input", "history", "context")))
+    model = rejoinder.load(tmp_path / "second" / "model").module
+    assert model.history == HistoryText(10, numbered=True)
 
 
 @pytest.mark.parametrize("step", [7, 15, 22])

@@ -63,6 +63,9 @@ def evaluate(
     Ties count against the model.
 
     Example: rejoinder evaluate runs/small/model bm25 --data data/chitchat
+
+    With several models and several data sets, a last table has a line for each model, a column for each data set:
+    rejoinder evaluate runs/general/model runs/support/model --data data/support data/general
     """
     from rejoinder.evaluation.contexts import parse_reading, reader, with_parts
     from rejoinder.evaluation.report import plain

@@ -59,13 +59,20 @@ def plain(rows: Sequence[Row], width: int | None = None) -> str:
 
 
 def show(rows: Sequence[Row], console: Console) -> None:
-    """Print, for each data set, what was ranked and a table with a column for each ranker."""
+    """Print, for each data set, what was ranked and a table with a column for each ranker.
+
+    Where there are several of both, a last table has a line for each ranker and a column for each data set.
+    """
     for number, (data, group) in enumerate(_by_data(rows)):
         if number:
             console.print()
         console.print(Text(data, style="bold"))
         console.print(Text(describe(group[0].result)))
         console.print(_table(group))
+    if len({row.data for row in rows}) > 1 and len({row.model for row in rows}) > 1:
+        console.print()
+        console.print(Text("R@1 side by side", style="bold"))
+        console.print(_side_by_side(rows))
 
 
 def describe(result: RankingResult) -> str:
@@ -91,6 +98,19 @@ def _table(rows: Sequence[Row]) -> Table:
         table.add_row(f"R@{k}", *(percent(row.result.recall.get(k), "{}  {}-{}") for row in rows))
     table.add_row("MRR", *(percent(row.result.mrr, "{}  {}-{}") for row in rows))
     table.add_row("time", *(f"{row.result.seconds:.1f} s" for row in rows))
+    return table
+
+
+def _side_by_side(rows: Sequence[Row]) -> Table:
+    """Recall at 1: a line for each ranker, a column for each data set; empty where one was not ranked by the other."""
+    table = Table(box=None, padding=(0, 3, 0, 0), header_style="bold")
+    table.add_column("", overflow="fold")
+    names = list(dict.fromkeys(row.data for row in rows))
+    for name in names:
+        table.add_column(Text(name), overflow="fold")
+    found = {(row.title, row.data): row.result.recall.get(1) for row in rows}
+    for model in dict.fromkeys(row.title for row in rows):
+        table.add_row(Text(model), *(percent(found.get((model, name)), "{}  {}-{}") for name in names))
     return table
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import signal
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Generator, Iterator
 from contextlib import ExitStack, closing, contextmanager, nullcontext
 from functools import partial
 from pathlib import Path
@@ -20,17 +20,22 @@ from rejoinder.errors import InputError, RejoinderError
 from rejoinder.memory import keep_memory
 from rejoinder.models import persistence
 from rejoinder.models.convert import Encodings
-from rejoinder.training.batches import EpochOrder, PairBatch, Portion, StepBatch, batches
+from rejoinder.models.packing import TokenBatch
+from rejoinder.training.batches import PairBatch, Portion, StepBatch, batches
 from rejoinder.training.budget import run_share, stage_budget
 from rejoinder.training.checkpoint import LoadedCheckpoint, load_checkpoint
 from rejoinder.training.compute import set_up, without_denormals
 from rejoinder.training.display import Display, Silent, Standing
 from rejoinder.training.distributed import Processes, check_division, joined
 from rejoinder.training.gradient_cache import forward_backward
+from rejoinder.training.hard_negatives import Table, Tables
+from rejoinder.training.init import copy_initial_weights
 from rejoinder.training.keeper import Keeper
 from rejoinder.training.losses import InBatchLoss, Loss, SummedLoss
 from rejoinder.training.meter import Meter
 from rejoinder.training.metrics import MetricsLog
+from rejoinder.training.mining import Miner
+from rejoinder.training.mixing import MixedOrder
 from rejoinder.training.optimization import build_optimizer, clip_gradients, prepare_stage, set_learning_rate
 from rejoinder.training.prepare import Prepared, prepare
 from rejoinder.training.quantized import fix_loss_scale, quantized_training
@@ -114,11 +119,13 @@ class _Trainer:
         self.fabric, self.processes, self.display, self.clock = fabric, processes, display, clock
         torch.manual_seed(recipe.seed)
         self.module = persistence.build_module(recipe.model, prepared.tokenizer.rows)
+        if recipe.init.model and not folder.checkpoint.exists():
+            copy_initial_weights(self.module, recipe.init)
         fabric.to_device(self.module)
         self.quantized = quantized_training(recipe.quantization, self.module, precision)
         self.loss = SummedLoss(InBatchLoss(recipe.loss.smoothing))
         self.orders = [
-            EpochOrder(len(prepared.train), stage.batch_size, (recipe.seed, number))
+            MixedOrder(prepared.sizes, recipe.data.shares, stage.batch_size, (recipe.seed, number))
             for number, stage in enumerate(recipe.stage)
         ]
         pairs = zip(recipe.stage, self.orders, strict=True)
@@ -143,13 +150,16 @@ class _Trainer:
     def _resume(self, loaded: LoadedCheckpoint) -> RunState:
         if loaded.state.data != self.prepared.digest:
             raise InputError(
-                f"{self.folder.path}: the examples in {self.recipe.data.train} are not those that the run was started "
+                f"{self.folder.path}: the examples in {self._places()} are not those that the run was started "
                 "with; give those, or name another folder"
             )
         loaded.restore_module(self.module)
         self.fabric.strategy.precision.load_state_dict(loaded.scaler)
         self.display.note(f"Continuing {self.folder.path} at step {loaded.state.step:,}")
         return loaded.state
+
+    def _places(self) -> str:
+        return " and ".join([self.recipe.data.train, *(mixed.train for mixed in self.recipe.data.mix)])
 
     def run(self, metrics: MetricsLog | None, stop: threading.Event) -> None:
         """Train to the end.
@@ -172,13 +182,67 @@ class _Trainer:
         self.loaded = None  # its tensors are not needed any more
         self.optimizer = self.fabric.setup_optimizers(optimizer)
         self.counted_to = self.clock()
-        order, padding_id = self.orders[state.stage], self.module.padding_id
-        portion = Portion(self.processes.rank, self.processes.count, stage.micro_batch)
-        with closing(batches(self.prepared.train, order, padding_id, state.stage_step, portion)) as stream:
-            while self._share() < 1 and not self.keeper.stalled():
-                self._step(stage, next(stream))
-                self._after_step(stage)
+        if self.recipe.init.model and self.keeper.validator is not None and state.best is None:
+            self._validate(stage)  # the model to start from: what comes out is no worse
+            self._checkpoint(stage)
+        tables = self._tables(stage)
+        while self._goes_on():
+            stop = None if tables is None else tables.window(state.stage_step).stop
+            with closing(self._batches(stage, tables, stop)) as stream:
+                while self._goes_on() and (stop is None or state.stage_step < stop):
+                    self._step(stage, next(stream))
+                    self._after_step(stage)
         self._finish_stage(stage)
+
+    def _goes_on(self) -> bool:
+        """Whether the stage has budget left, and has not stalled."""
+        return self._share() < 1 and not self.keeper.stalled()
+
+    def _batches(self, stage: Stage, tables: Tables | None, stop: int | None) -> Generator[StepBatch, None, None]:
+        """The stage's batches from where it stands to `stop`, with hard negatives if there are `tables`."""
+        further = None if tables is None else self._table(stage, tables).of
+        order, padding_id = self.orders[self.state.stage], self.module.padding_id
+        portion = Portion(self.processes.rank, self.processes.count, stage.micro_batch)
+        begin = self.state.stage_step
+        return batches(self.prepared.train, order, padding_id, begin, portion, stop=stop, further=further)
+
+    def _tables(self, stage: Stage) -> Tables | None:
+        """The stage's tables of hard negatives; None if it has none."""
+        if stage.hard_negatives is None:
+            return None
+        number, budget = self.state.stage, self.budgets[self.state.stage]
+        steps = None if budget.in_seconds else int(budget.amount)
+        seed = (self.recipe.seed, number)
+        return Tables(stage.hard_negatives, self.orders[number], steps, self.folder.hard_negatives, seed)
+
+    def _table(self, stage: Stage, tables: Tables) -> Table:
+        """The table of hard negatives for the next batches, mined now if they begin a window."""
+        state = self.state
+        table = self.processes.first_before_others(lambda: tables.load(state.step, state.stage_step))
+        if table is None:
+            table = self.processes.first_before_others(lambda: self._mine(stage, tables))
+            self._count_time(0)
+            self._checkpoint(stage)  # from here on no earlier table is needed
+            if self.processes.first:
+                tables.forget_others(state.step, state.stage_step)
+        return table
+
+    def _mine(self, stage: Stage, tables: Tables) -> Table:
+        """Mine a table, in the first process; the others find what it wrote."""
+        state = self.state
+        if not self.processes.first and (table := tables.load(state.step, state.stage_step)) is not None:
+            return table
+        assert stage.hard_negatives is not None  # there are tables
+        self.module.eval()
+        store, padding_id = self.prepared.train, self.module.padding_id
+        miner = Miner(store, stage.hard_negatives, self._sides, self._encode_responses, padding_id)
+        # Others that wait cannot be told to stop; with them, Ctrl-C is looked at after the next step.
+        pause = partial(self._pause, stage) if self.processes.count == 1 else lambda: None
+        return tables.mine(state.step, state.stage_step, miner, self.display, pause)
+
+    def _pause(self, stage: Stage) -> None:
+        if self.stop.is_set():
+            self._interrupt(stage)
 
     def _step(self, stage: Stage, batch: StepBatch) -> None:
         """Forward, loss, backward, update."""
@@ -213,18 +277,28 @@ class _Trainer:
         tokens, histories = batch.tokens.to(self.fabric.device), batch.histories.to(self.fabric.device)
         with self.fabric.autocast(), self.quantized.rounded() if self.quantized else nullcontext():
             encodings: Encodings = self.module.encode_pairs(tokens, batch.pairs, histories)
-        return encodings
+        responses, pairs = encodings["response"], batch.pairs
+        if len(responses) == pairs:
+            return encodings
+        return {**encodings, "response": responses[:pairs], "further": responses[pairs:]}
 
     def _loss(self, batch: StepBatch, encodings: Encodings) -> Loss:
         """The loss of this process's contexts among all responses, as a function of the encodings of all parts."""
-        encodings = {**encodings, "response": self.processes.gather(encodings["response"])}
+        sides = [self.processes.gather(encodings[side]) for side in ("response", "further") if side in encodings]
+        contexts = {name: rows for name, rows in encodings.items() if name not in ("response", "further")}
+        responses = sides[0] if len(sides) == 1 else torch.cat(sides)
         equal = batch.equal.to(self.fabric.device) if self.recipe.loss.mask_equal_responses else None
-        return self.loss(encodings, self.scale, equal, batch.first, batch.present)
+        return self.loss(contexts, responses, self.scale, equal, batch.first, batch.pairs, batch.present)
 
     def _sides(self, batch: PairBatch) -> tuple[Tensor, Tensor]:
         """What validation ranks: contexts and responses."""
         encodings = self._encode(batch)
         return encodings["context"], encodings["response"]
+
+    def _encode_responses(self, tokens: TokenBatch) -> Tensor:
+        """h_y of responses, in the run's precision."""
+        with self.fabric.autocast(), self.quantized.rounded() if self.quantized else nullcontext():
+            return self.module.encode(tokens.to(self.fabric.device), "response")
 
     def _clip(self, stage: Stage) -> None:
         if stage.clip_norm or stage.clip_embedding_norm:
@@ -246,12 +320,16 @@ class _Trainer:
         self._show(stage)
         _, stopped = self._count_time(self.stop.is_set())
         if stopped:
-            if self.keeper.saved_step != self.state.step:
-                self._checkpoint(stage)
-            self.processes.meet()  # before one that ends makes the launcher end the others
-            raise TrainingInterrupted(
-                f"stopped at step {self.state.step:,}, checkpoint written; the same command continues from there"
-            )
+            self._interrupt(stage)
+
+    def _interrupt(self, stage: Stage) -> NoReturn:
+        """Write a checkpoint and end."""
+        if self.keeper.saved_step != self.state.step:
+            self._checkpoint(stage)
+        self.processes.meet()  # before one that ends makes the launcher end the others
+        raise TrainingInterrupted(
+            f"stopped at step {self.state.step:,}, checkpoint written; the same command continues from there"
+        )
 
     def _finish_stage(self, stage: Stage) -> None:
         """What is left over for metrics, a last validation, a checkpoint at the door of the next stage."""

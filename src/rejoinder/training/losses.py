@@ -52,13 +52,14 @@ class Loss(NamedTuple):
 class InBatchLoss(nn.Module):
     """Softmax over the batch's responses for each context, with the paper's label smoothing.
 
-    For K pairs with encodings x_i, y_j of unit length and the scale c:
+    For K pairs with encodings x_i, y_j of unit length, M further responses y_K ... y_(K+M-1) that are negatives of all
+    contexts (hard negatives; mostly M = 0), and the scale c:
 
         S_ij = c · x_i·y_j
         log p_ij = S_ij - log Σ_j' exp S_ij'            (over the responses j', the true one i included)
         L = -1/K Σ_i [ (1 - e) log p_ii + e/n_i Σ_{j≠i} log p_ij ]
 
-    The true response gets 1 - e and the n_i = K - 1 others share e evenly (CONVERT, section 3; PyTorch's own label
+    The true response gets 1 - e and the n_i = K + M - 1 others share e evenly (CONVERT, section 3; PyTorch's own label
     smoothing gives the true response a part of e too). Responses that equal the true one are masked: they are in
     neither sum, n_i counts the others, and where none is left e is 0.
 
@@ -79,17 +80,19 @@ class InBatchLoss(nn.Module):
         scale: float,
         equal: Tensor | None = None,
         first: int = 0,
+        pairs: int | None = None,
         present: Present | None = None,
     ) -> Loss:
         """Loss and in-batch accuracy, float32.
 
         Args:
             x: encoded contexts (k, d), rows of unit length: all K of the batch, or those of one process.
-            y: encoded responses (K, d), rows of unit length; row first + i belongs to context i.
+            y: encoded responses (K + M, d), rows of unit length; row first + i belongs to context i.
             scale: c.
             equal: pairs of a context i and a response j != first + i that equals its own: int64 (2, m), each of two
                 equal responses listed for the context of the other; None or empty where all responses differ.
             first: number of the first context among the K.
+            pairs: K; None for all responses, M = 0.
             present: the contexts that count; None: all. The responses of the others stay as negatives.
 
         Returns:
@@ -98,7 +101,8 @@ class InBatchLoss(nn.Module):
             gradient. With `present` both are of the contexts that count, and 0 where none does.
         """
         with torch.autocast(x.device.type, enabled=False):
-            return self._loss(x.float(), y.float(), scale, equal, first, present)
+            pairs = len(y) if pairs is None else pairs
+            return self._loss(x.float(), y.float(), scale, equal, first, pairs, present)
 
     def _loss(
         self,
@@ -106,13 +110,14 @@ class InBatchLoss(nn.Module):
         y: Tensor,
         scale: float,
         equal: Tensor | None,
-        first: int = 0,
+        first: int,
+        pairs: int,
         present: Present | None = None,
     ) -> Loss:
-        k, all_pairs = x.shape[0], y.shape[0]
+        k = x.shape[0]
         x = x * scale
-        scores = x @ y.T
-        negatives = x.new_full((k,), all_pairs - 1)
+        scores = x @ y.T  # (k, K + M)
+        negatives = x.new_full((k,), len(y) - 1)
         others = x @ y.sum(dim=0) - (true := (x * y[first : first + k]).sum(dim=1))  # Σ_{j≠i} S_ij
         if equal is not None and equal.shape[1]:
             rows, columns = equal
@@ -124,7 +129,7 @@ class InBatchLoss(nn.Module):
         target = (1 - smoothing) * true + smoothing / negatives.clamp(min=1) * others
         losses, hits = scores.logsumexp(dim=1) - target, _hits(scores, first)
         if present is None:
-            return Loss(losses.sum() / all_pairs, hits.sum() / all_pairs)
+            return Loss(losses.sum() / pairs, hits.sum() / pairs)
         rows, count = present.rows.to(x.device), max(present.count, 1)
         return Loss((losses * rows).sum() / count, (hits * rows).sum() / count)
 
@@ -147,25 +152,27 @@ class SummedLoss(nn.Module):
 
     def forward(
         self,
-        encodings: Encodings,
+        contexts: Encodings,
+        y: Tensor,
         scale: float,
         equal: Tensor | None = None,
         first: int = 0,
+        pairs: int | None = None,
         present: Mapping[str, Present] = EVERYTHING,
     ) -> Loss:
         """The sum, the accuracy of "context", and loss and accuracy of each encoding where there are several.
 
         Args:
-            encodings: the contexts, all K or those of one process, and all K responses.
-            scale: c, the same for all.
-            equal: see `InBatchLoss.forward`.
-            first: see `InBatchLoss.forward`.
+            contexts: encoded contexts by name, one of them "context".
+            y: encoded responses; this and the others as in `InBatchLoss.forward`, the same for all encodings.
+            scale: c.
+            equal: which responses are equal.
+            first: number of the first context.
+            pairs: K.
             present: of encodings that not every context has, which contexts have them.
         """
         losses = {
-            name: self.ranking(contexts, encodings["response"], scale, equal, first, present.get(name))
-            for name, contexts in encodings.items()
-            if name != "response"
+            name: self.ranking(x, y, scale, equal, first, pairs, present.get(name)) for name, x in contexts.items()
         }
         if len(losses) == 1:
             return losses["context"]

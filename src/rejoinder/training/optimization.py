@@ -30,6 +30,10 @@ class TrainableEncoder(Protocol):
         """Encode K inputs, the histories of the pairs whose numbers are given, and the responses, in this order."""
         ...
 
+    def encode(self, batch: TokenBatch, side: str) -> Tensor:
+        """Encode texts of one side, "context" or "response"; rows of unit length."""
+        ...
+
     def set_active_blocks(self, count: int) -> None:
         """Compute and train only the first `count` blocks."""
         ...

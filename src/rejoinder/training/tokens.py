@@ -12,7 +12,7 @@ import json
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
-from typing import IO, Any, Literal
+from typing import IO, Any, Literal, Protocol
 
 import numpy as np
 import numpy.typing as npt
@@ -58,6 +58,26 @@ class Column:
         return self.ids[places], lengths.astype(np.int32)
 
 
+class Texts(Protocol):
+    """Texts as token ids, wherever they are: a `Column`, or several as one (`mixing.JoinedTexts`)."""
+
+    def gather(self, rows: Rows) -> tuple[Ids, Ids]:
+        """Ids of the given texts, one after the other, and the length of each."""
+        ...
+
+
+class Numbers(Protocol):
+    """A number of each example: an array, or several as one (`mixing.JoinedNumbers`)."""
+
+    def __len__(self) -> int:
+        """How many examples there are."""
+        ...
+
+    def __getitem__(self, rows: Rows, /) -> Rows:
+        """The numbers of the given examples, in the shape of `rows`."""
+        ...
+
+
 @dataclass(frozen=True, slots=True)
 class TokenStore:
     """Tokenised examples.
@@ -70,10 +90,10 @@ class TokenStore:
             does not read them.
     """
 
-    input: Column
-    response: Column
-    response_hash: Rows
-    history: Column | None = None
+    input: Texts
+    response: Texts
+    response_hash: Numbers
+    history: Texts | None = None
 
     def __len__(self) -> int:
         return len(self.response_hash)
