@@ -73,7 +73,7 @@ def test_the_numbers_are_those_of_the_library(command, folder):
     _, out, _ = command("bm25", "--data", folder, "--candidates", 20, "--seed", 3, "--json")
     expected = evaluate(BM25(), numbered_examples(250, turns_per_thread=5), candidates=20, seed=3).to_json()
     (found,) = json.loads(out)["results"]
-    varying = ("seconds", "model", "data")
+    varying = ("seconds", "model", "data", "context")
     assert {key: value for key, value in found.items() if key not in varying} == {
         key: value for key, value in expected.items() if key not in varying
     }
@@ -183,3 +183,75 @@ def test_a_wrong_model_is_found_before_any_work(command, folder, models):
     assert code == 2
     assert "no model 'missing'" in err
     assert not models[good].calls
+
+
+class Half(Rule):
+    """A multi-context model that knows the answer by the history alone."""
+
+    reads_history = True
+
+    def __init__(self, part="all"):
+        super().__init__(knows_it_all)
+        self.part = part
+
+    def by(self, part):
+        return Half(part)
+
+    def remembering(self):
+        return self
+
+    def score(self, contexts, candidates):
+        if self.part == "input":
+            contexts = [["x 0"] for _ in contexts]
+        elif any(len(context) < 2 for context in contexts):
+            contexts = [context if len(context) > 1 else ["x 0"] for context in contexts]
+        return super().score(contexts, candidates)
+
+
+@pytest.fixture
+def multi(monkeypatch, tmp_path):
+    (tmp_path / "multi").mkdir()
+    monkeypatch.setattr(rejoinder, "load", lambda _: Half(), raising=False)
+    examples = [Example(("earlier", f"message {i}"), f"reply {i}", id=str(i)) for i in range(50)]
+    write_examples(examples, tmp_path / "d.parquet")
+    return tmp_path / "multi", tmp_path / "d.parquet"
+
+
+def test_a_context_can_be_read_in_part(command, multi):
+    for reading, recall in (("full", 1.0), ("1", 1.0), ("0", 0.02), ("input", 0.02), ("history", 1.0)):
+        code, out, err = command(*multi, "--candidates", 50, "--context", reading, "--json")
+        assert code == 0, err
+        (found,) = json.loads(out)["results"]
+        assert (found["context"], found["recall"]["1"]["value"]) == (reading, recall)
+    _, out, _ = command(*multi, "--candidates", 50, "--context", "history")
+    assert f"{multi[0]} (history)" in out
+    code, out, _ = command("bm25", multi[1], "--candidates", 50, "--context", 0, "--json")
+    assert code == 0
+
+
+def test_all_readings_in_one_table(command, multi):
+    code, out, err = command(*multi, "--candidates", 50, "--context-table")
+    assert code == 0, err
+    assert f"{multi[0]} on {multi[1]}\n50 examples" in out
+    for line in ("full ", "input + 0 ", "input + 10 ", "input alone (h_x) ", "history alone (h_z) "):
+        assert f"\n{line}" in out
+    code, out, _ = command(*multi, "--candidates", 50, "--context-table", "--json")
+    assert out.count("\n") == 1
+    results = json.loads(out)["results"]
+    assert len(results) == 15
+    assert results[1]["minus_full"]["recall"]["1"]["value"] == pytest.approx(-0.98)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["--context", "newest"], "not 'newest'"),
+        (["--context", "history"], "bm25 has no parts for input and history"),
+        (["--context-table"], "bm25 has no parts for input and history"),
+        (["--context-table", "--context", "0"], "leave --context out"),
+    ],
+)
+def test_wrong_readings_are_refused_before_the_data_is_read(command, arguments, message):
+    code, _, err = command("bm25", "nowhere.parquet", *arguments)
+    assert code == 2
+    assert message in err

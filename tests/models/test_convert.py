@@ -174,7 +174,7 @@ def test_impossible_structures_are_refused_by_name(change, message):
 def test_costs_are_counted_from_the_weights(network):
     per_block = 32 * 3 * 8 + 8 * 32 + 2 * 32 * 64
     assert network.multiplications_per_token() == 3 * per_block + 32 * 2 * 2 * 8
-    assert network.multiplications_per_text() == 64 * 48 + 3 * 48 * 48 + 48 * 24
+    assert network.multiplications_per_text() == 2 * 64 * 48 + 2 * 48 * 48 + 48 * 24
     network.set_active_blocks(1)
     assert network.multiplications_per_token() == per_block + 32 * 2 * 2 * 8
 

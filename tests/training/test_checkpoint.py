@@ -61,7 +61,8 @@ def test_training_goes_on_bit_for_bit(tmp_path: Path, kind: str) -> None:
 
 
 def test_the_state_and_the_loss_scaling_come_back(tmp_path: Path) -> None:
-    state = RunState(step=9, stage=1, stage_seconds=0.1 + 0.2, best=1 / 3, validation={"mrr": 0.7}, loss_sum=1e-17)
+    sums = {"loss": 1e-17, "accuracy": 0.5}
+    state = RunState(step=9, stage=1, stage_seconds=0.1 + 0.2, best=1 / 3, validation={"mrr": 0.7}, sums=sums)
     module, _ = setting("sgd", 0)
     save_checkpoint(tmp_path / "c", state, module, None, {"scale": 65536.0, "_growth_tracker": 3})
     loaded = load_checkpoint(tmp_path / "c")

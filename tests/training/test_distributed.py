@@ -35,8 +35,11 @@ from tests.training.tiny import MODEL, recipe, stage, write_data
 STEADY = {"model": {**MODEL, "dropout": 0.0}}
 """Dropout is drawn for each process, so runs are compared without."""
 
+ONE_STEP = {"stage": [stage(optimizer="sgd", learning_rate=1.0, schedule="constant", steps=1)]}
+
 RUNS = {
-    "gradient": {"stage": [stage(optimizer="sgd", learning_rate=1.0, schedule="constant", steps=1)]},
+    "gradient": ONE_STEP,
+    "history": {**ONE_STEP, "model": {**STEADY["model"], "history": 10}},
     "two_stages": {"stage": [
         stage(name="embeddings", active_blocks=0, steps=8, clip_norm=1.0, micro_batch=5),
         stage(name="blocks", batch_size=20, epochs=0.5, optimizer="adadelta", learning_rate=1.0, micro_batch=10,
@@ -53,7 +56,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     data = write_data(folder / "examples", topics=4)  # few, so that some responses are equal
     where = {"data": {"train": str(data), "cache": str(folder / "cache")}}
     for name, settings in RUNS.items():
-        save_recipe(recipe(data, **STEADY, **settings, **where), folder / "recipes" / f"{name}.toml")
+        save_recipe(recipe(data, **{**STEADY, **settings, **where}), folder / "recipes" / f"{name}.toml")
     save_recipe(recipe(data, **where), folder / "dropout.toml")
     save_recipe(recipe(data, **STEADY, **where), folder / "plain.toml")
     with pytest.raises(TrainingInterrupted):
@@ -79,20 +82,25 @@ def assert_same_run(one: Path, other: Path, tolerance: float) -> None:
         torch.testing.assert_close(ours[name], theirs[name], rtol=0, atol=tolerance, msg=name)
 
 
-def test_two_processes_have_the_loss_and_the_gradient_of_one(tmp_path: Path, folder: Path) -> None:
+@pytest.mark.parametrize("name", ["gradient", "history"])
+def test_two_processes_have_the_loss_and_the_gradient_of_one(tmp_path: Path, folder: Path, name: str) -> None:
     """One step of plain descent at the rate 1: the weights have moved by the gradient."""
-    settings = load_recipe(folder / "recipes" / "gradient.toml")
+    settings = load_recipe(folder / "recipes" / f"{name}.toml")
     tokens = prepare(settings, tmp_path / "tokens").train
     rows = EpochOrder(len(tokens), 32, (0, 0)).rows(0)
     halves = [make_step(tokens, rows, 0, Portion(rank, 2)) for rank in range(2)]
     for rank, half in enumerate(halves):
         assert (half.equal[1] // 16 != rank).any(), "responses of the other process that equal one's own"
     train(settings, tmp_path / "one")
-    assert_same_run(folder / "two" / "gradient", tmp_path / "one", 2e-6)
+    assert_same_run(folder / "two" / name, tmp_path / "one", 2e-6)
+    lines = [read_metrics(run / "metrics.jsonl")[0] for run in (folder / "two" / name, tmp_path / "one")]
+    figures = [key for key in lines[1] if key.startswith(("loss", "accuracy"))]
+    assert len(figures) == (8 if name == "history" else 2)
+    assert [lines[0][key] for key in figures] == pytest.approx([lines[1][key] for key in figures], abs=2e-6)
     torch.manual_seed(settings.seed)
     after = weights(tmp_path / "one")
     before = build_module(settings.model, len(after["weights/token_embedding.subwords.weight"])).named_parameters()
-    moved = [float((after[f"weights/{name}"] - value.detach()).abs().max()) for name, value in before]
+    moved = [float((after[f"weights/{key}"] - value.detach()).abs().max()) for key, value in before]
     assert min(moved) > 1e-5, "every parameter has a gradient to compare"
 
 

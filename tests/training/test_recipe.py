@@ -134,7 +134,7 @@ def test_the_same_document_is_left_as_it_was() -> None:
         ("model=3", "model = 3 is not allowed: it should be a table"),
         ("model.kind=bert", "model.kind = 'bert' is not allowed; allowed: 'convert'"),
         ("model.blocks=3", "model.attention_spans = [3, 5] is not allowed; it must be one positive number for each"),
-        ("data.history=1", "data.history = 1 is not allowed: it should be 0"),
+        ("data.history=1", "unknown key 'data.history'; allowed: train, mix, cache"),
         ("scale.last=d", "it should be 'sqrt(d)'"),
         ("stage.1.name=x", "there is no entry 1"),
         ("data.mix.0.train=x", "the recipe lists nothing in 'data.mix', so there is no entry 0"),

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Generator
+from collections.abc import Callable, Generator, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from typing import Protocol
@@ -14,7 +14,10 @@ from torch import Tensor
 
 from rejoinder.errors import InputError
 from rejoinder.models.packing import TokenBatch, pack
+from rejoinder.training.losses import EVERYTHING, Present
 from rejoinder.training.tokens import Rows, TokenStore
+
+NO_HISTORIES = torch.empty(0, dtype=torch.int64)
 
 
 @dataclass(frozen=True, slots=True)
@@ -22,12 +25,15 @@ class PairBatch:
     """Pairs that are encoded at once, and further responses that are negatives of all pairs of the step.
 
     Attributes:
-        tokens: their n inputs followed by their n responses and the further ones.
+        tokens: their n inputs, then the histories of those pairs that have one, then their n responses and the further
+            ones.
         pairs: n.
+        histories: the pairs that have a history, ascending, int64 (m,); none where the model does not read them.
     """
 
     tokens: TokenBatch
     pairs: int
+    histories: Tensor = NO_HISTORIES
 
 
 NONE: Rows = np.empty(0, np.int64)
@@ -42,10 +48,14 @@ def make_batch(store: TokenStore, rows: Rows, padding_id: int, further: Rows = N
         padding_id: the model's.
         further: examples whose responses are further negatives (see `hard_negatives`).
     """
-    answers = np.concatenate([rows, further])
-    (inputs, input_lengths), (responses, response_lengths) = store.input.gather(rows), store.response.gather(answers)
-    tokens = pack(np.concatenate([inputs, responses]), np.concatenate([input_lengths, response_lengths]), padding_id)
-    return PairBatch(tokens, len(rows))
+    sides, histories = [store.input.gather(rows)], np.empty(0, np.int64)
+    if store.history is not None:
+        ids, lengths = store.history.gather(rows)
+        histories = np.flatnonzero(lengths)
+        sides.append((ids, lengths[histories]))
+    sides.append(store.response.gather(np.concatenate([rows, further])))
+    tokens = pack(np.concatenate([ids for ids, _ in sides]), np.concatenate([n for _, n in sides]), padding_id)
+    return PairBatch(tokens, len(rows), torch.from_numpy(histories))
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,12 +87,14 @@ class StepBatch:
         first: number of its first pair.
         equal: where response j equals that of this process's context i (counted from its first): int64 (2, m). The
             K responses of the pairs come first, then the further ones.
+        present: of encodings that not every context has, which contexts have them.
     """
 
     parts: tuple[PairBatch, ...]
     pairs: int
     first: int
     equal: Tensor
+    present: Mapping[str, Present]
 
     @property
     def tokens(self) -> int:
@@ -106,7 +118,11 @@ def make_step(
     size = portion.micro_batch or own
     pieces = [slice(start, min(start + size, first + own)) for start in range(first, first + own, size)]
     parts = tuple(make_batch(store, rows[piece], padding_id, more[piece].reshape(-1)) for piece in pieces)
-    return StepBatch(parts, len(rows), first, torch.from_numpy(equal))
+    present = EVERYTHING
+    if store.history is not None:
+        there = store.history.gather(rows)[1] > 0  # those of the other processes too: the loss divides by their number
+        present = {"history": Present(torch.from_numpy(there[first : first + own]), int(there.sum()))}
+    return StepBatch(parts, len(rows), first, torch.from_numpy(equal), present)
 
 
 def equal_pairs(hashes: Rows) -> Rows:

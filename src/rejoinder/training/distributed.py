@@ -122,14 +122,16 @@ class Group(Processes):
         learning = [parameter for parameter in parameters if parameter.requires_grad]
         has = loss.value.new_tensor([parameter.grad is not None for parameter in learning], dtype=torch.float32)
         gradients = [torch.zeros_like(p) if p.grad is None else p.grad for p in learning]
-        pieces = [loss.value.detach(), loss.accuracy, has, *gradients]
+        figures = [loss.value.detach(), loss.accuracy, *loss.figures.values()]
+        pieces = [torch.stack(figures), has, *gradients]
         flat = self.add_up(torch.cat([piece.reshape(-1).float() for piece in pieces]))
-        value, accuracy, anywhere, *sums = torch.split(flat, [piece.numel() for piece in pieces])
+        totals, anywhere, *sums = torch.split(flat, [piece.numel() for piece in pieces])
         for number, (parameter, gradient, total) in enumerate(zip(learning, gradients, sums, strict=True)):
             gradient.copy_(total.view_as(gradient))
             if parameter.grad is None and bool(anywhere[number]):
                 parameter.grad = gradient
-        return Loss(value[0], accuracy[0])
+        value, accuracy, *others = totals
+        return Loss(value, accuracy, dict(zip(loss.figures, others, strict=True)))
 
     def agree(self, value: float, figure: float = 0.0) -> tuple[float, float]:
         """See `Processes.agree`."""

@@ -14,15 +14,12 @@ Loss and gradients are those of the whole batch; it costs a second forward pass,
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from typing import TypeAlias
 
 import torch
 from torch import Tensor
 
+from rejoinder.models.convert import Encodings
 from rejoinder.training.losses import Loss
-
-Encodings: TypeAlias = Mapping[str, Tensor]
-"""What a model makes of some pairs: matrices by name ("context", "response", ...), whose rows follow the pairs."""
 
 
 def forward_backward(

@@ -19,6 +19,7 @@ from torch import Tensor
 from rejoinder.errors import InputError, RejoinderError
 from rejoinder.memory import keep_memory
 from rejoinder.models import persistence
+from rejoinder.models.convert import Encodings
 from rejoinder.models.packing import TokenBatch
 from rejoinder.training.batches import PairBatch, Portion, StepBatch, batches
 from rejoinder.training.budget import run_share, stage_budget
@@ -26,11 +27,11 @@ from rejoinder.training.checkpoint import LoadedCheckpoint, load_checkpoint
 from rejoinder.training.compute import set_up, without_denormals
 from rejoinder.training.display import Display, Silent, Standing
 from rejoinder.training.distributed import Processes, check_division, joined
-from rejoinder.training.gradient_cache import Encodings, forward_backward
+from rejoinder.training.gradient_cache import forward_backward
 from rejoinder.training.hard_negatives import Table, Tables
 from rejoinder.training.init import copy_initial_weights
 from rejoinder.training.keeper import Keeper
-from rejoinder.training.losses import InBatchLoss, Loss
+from rejoinder.training.losses import InBatchLoss, Loss, SummedLoss
 from rejoinder.training.meter import Meter
 from rejoinder.training.metrics import MetricsLog
 from rejoinder.training.mining import Miner
@@ -122,7 +123,7 @@ class _Trainer:
             copy_initial_weights(self.module, recipe.init)
         fabric.to_device(self.module)
         self.quantized = quantized_training(recipe.quantization, self.module, precision)
-        self.loss = InBatchLoss(recipe.loss.smoothing)
+        self.loss = SummedLoss(InBatchLoss(recipe.loss.smoothing))
         self.orders = [
             MixedOrder(prepared.sizes, recipe.data.shares, stage.batch_size, (recipe.seed, number))
             for number, stage in enumerate(recipe.stage)
@@ -272,18 +273,22 @@ class _Trainer:
         return self._encode(batch.parts[part])
 
     def _encode(self, batch: PairBatch) -> Encodings:
-        """The matrices that the loss is a function of, in the run's precision: h_x and h_y."""
+        """The matrices that the loss is a function of, in the run's precision."""
+        device, n = self.fabric.device, batch.pairs
         with self.fabric.autocast(), self.quantized.rounded() if self.quantized else nullcontext():
-            x, y = self.module(batch.tokens.to(self.fabric.device), contexts=batch.pairs)
-        encodings = {"context": x, "response": y[: batch.pairs]}
-        return encodings if len(y) == batch.pairs else encodings | {"further": y[batch.pairs :]}
+            encodings: Encodings = self.module.encode_pairs(batch.tokens.to(device), n, batch.histories.to(device))
+        responses = encodings["response"]
+        if len(responses) == n:
+            return encodings
+        return {**encodings, "response": responses[:n], "further": responses[n:]}
 
     def _loss(self, batch: StepBatch, encodings: Encodings) -> Loss:
         """The loss of this process's contexts among all responses, as a function of the encodings of all parts."""
         sides = [self.processes.gather(encodings[side]) for side in ("response", "further") if side in encodings]
-        responses = sides[0] if len(sides) == 1 else torch.cat(sides)
+        contexts = {name: rows for name, rows in encodings.items() if name not in ("response", "further")}
+        every = {**contexts, "response": sides[0] if len(sides) == 1 else torch.cat(sides)}
         equal = batch.equal.to(self.fabric.device) if self.recipe.loss.mask_equal_responses else None
-        return self.loss(encodings["context"], responses, self.scale, equal, batch.first, batch.pairs)
+        return self.loss(every, self.scale, equal, batch.first, batch.pairs, batch.present)
 
     def _sides(self, batch: PairBatch) -> tuple[Tensor, Tensor]:
         """What validation ranks: contexts and responses."""

@@ -13,6 +13,7 @@ import numpy as np
 
 from rejoinder.errors import InputError
 from rejoinder.files import file_digest
+from rejoinder.models.persistence import parse_config
 from rejoinder.text.subwords import Subwords
 from rejoinder.text.vocabulary import build_subwords
 from rejoinder.training.display import Advance, Display, Silent
@@ -136,7 +137,7 @@ def _vocabulary(
 
 def _utterances(sets: Sequence[Path], sample: int, seed: int, advance: Advance) -> Iterator[str]:
     """Inputs and responses of the training splits; where there are more than `sample`, about as many at random."""
-    total = 2 * sum(len(inputs) for data in sets for inputs, _ in read_texts(data, "train"))
+    total = sum(len(texts) for data in sets for sides in read_texts(data, "train") for texts in sides)
     generator = np.random.default_rng([seed, 1])
     for sides in (sides for data in sets for sides in read_texts(data, "train")):
         for texts in sides:
@@ -151,9 +152,10 @@ def _utterances(sets: Sequence[Path], sample: int, seed: int, advance: Advance) 
 def _store(
     recipe: Recipe, folder: Path, data: Path, digest: str, split: Split, tokenizer: Subwords, display: Display
 ) -> TokenStore:
-    length = recipe.text.max_length
-    path = folder / f"{split}-{content_key(digest, tokenizer.fingerprint, length)}"
+    length, history = recipe.text.max_length, parse_config(recipe.model).history_text
+    parts = [digest, tokenizer.fingerprint, length, *([] if history is None else [history])]
+    path = folder / f"{split}-{content_key(*parts)}"
     if path.exists():
         return open_store(path)
     with display.track(f"Tokenising {data} ({split})", None, "examples") as advance:
-        return build_store(path, data, split, tokenizer, length, advance)
+        return build_store(path, data, split, tokenizer, length, advance, history)

@@ -69,8 +69,6 @@ class Data:
     path starts at the current folder. `--data` on the command line overrides it."""
     mix: tuple[Mixed, ...] = ()
     """Further sets of examples, each with its share of every batch; the rest of a batch comes from `train`."""
-    history: Literal[0] = 0
-    """Earlier messages that are encoded beside the newest one. The models so far read the newest message alone."""
     cache: str = ""
     """Folder for vocabularies and token arrays, to share them between runs; empty: `tokens` in the run's folder."""
 
