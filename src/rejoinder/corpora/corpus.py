@@ -1,4 +1,4 @@
-"""What the rest needs to know of a corpus: how its files are read, its settings, its licence and where it comes from."""
+"""What the rest needs to know of a corpus: how its files are read, its settings, its licence and its origin."""
 
 from __future__ import annotations
 
@@ -55,6 +55,9 @@ class Corpus:
     assemble: Callable[[Iterable[bytes], Reading, Any], Iterator[Example]] | None = None
     """With `scatter`: (records, reading, settings) -> examples. The records are those of many whole threads, in the
     order of the input; the order of the examples must follow from them alone."""
+    packaged: Callable[[], Path] | None = None
+    """For a corpus that comes in a package: finds its file, which `read` then reads; the user names no inputs. Raises
+    `MissingExtraError`."""
     settings: type = NoSettings
     """A frozen dataclass: each field has a default and, below it, a line of documentation; `__post_init__` raises
     InputError for a wrong combination. `--set name=value` sets a field."""
