@@ -51,14 +51,14 @@ class Reading:
 
     skip_bad: bool = False
     """Skip and count bad lines instead of stopping at the first. Faults of a whole file always stop."""
-    max_bad: int | None = None
-    """With `skip_bad`: stop when more lines than this are bad. None: never."""
     history: int = 10
     """Messages kept before the newest one of a context; older ones are cut off."""
     on_bytes: Callable[[int], object] | None = None
     """Called with the number of bytes just read from disk (before decompression)."""
     on_fault: Callable[[str], object] | None = None
     """Called with one line of text for each bad line that is skipped."""
+    max_bad: int | None = None
+    """With `skip_bad`: stop when more lines than this are bad. None: never."""
     lines: int = 0
     """Lines (rows of a table, conversations of a corpus) that were not blank, bad ones included."""
     bad_lines: int = 0

@@ -150,7 +150,7 @@ class _Zstd(io.RawIOBase):
     def __init__(self, source: IO[bytes]) -> None:
         self._source = source
         self._frames = _Frames(source)
-        decoder = zstandard.ZstdDecompressor(max_window_size=2**31)
+        decoder: Any = zstandard.ZstdDecompressor(max_window_size=2**31)
         self._reader = decoder.stream_reader(self._frames, read_size=_BUFFER, read_across_frames=True, closefd=False)
 
     def readable(self) -> bool:
