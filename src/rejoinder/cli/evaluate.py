@@ -33,7 +33,13 @@ def evaluate(
         list[str] | None,
         typer.Option(metavar="DATA", help="Data folders, or Parquet, JSONL or CSV files of examples."),
     ] = None,
-    candidates: Annotated[int, typer.Option(metavar="N", help="N of 1-of-N, where the data has no lists.")] = 100,
+    candidates: Annotated[
+        str,
+        typer.Option(
+            metavar="N|all",
+            help="N of 1-of-N, where the data has no lists; all: every different response of the whole data set.",
+        ),
+    ] = "100",
     limit: Annotated[
         int | None, typer.Option(min=1, metavar="N", help="Rank at most N examples, drawn at random.")
     ] = None,
@@ -54,9 +60,9 @@ def evaluate(
     from rejoinder.evaluation.report import plain
 
     models, places = _models_and_data(arguments, data or [])
-    chosen = _split(split)
+    chosen, count = _split(split), _candidates(candidates)
     rankers = {name: open_ranker(name) for name in models}
-    tasks = [_read_task(Path(place), chosen, candidates, limit, seed) for place in places]
+    tasks = [_read_task(Path(place), chosen, count, limit, seed) for place in places]
     rows = [_rank(name, ranker, *task, seed) for task in tasks for name, ranker in rankers.items()]
     width = shutil.get_terminal_size().columns if sys.stdout.isatty() else None
     emit({"results": [row.to_json() for row in rows]}, as_json, lambda _: plain(rows, width).rstrip("\n"))
@@ -120,11 +126,21 @@ def _split(name: str | None) -> Split | None:
     raise InputError(f"--split must be {', '.join(SPLITS[:-1])} or {SPLITS[-1]}, not {name!r}")
 
 
+def _candidates(text: str) -> int | None:
+    """N, or None for all."""
+    if text == "all":
+        return None
+    try:
+        return int(text)
+    except ValueError:
+        raise InputError(f"--candidates must be a number of 2 or more, or all, not {text[:40]!r}") from None
+
+
 def _read_task(
-    path: Path, split: Split | None, candidates: int, limit: int | None, seed: int
+    path: Path, split: Split | None, candidates: int | None, limit: int | None, seed: int
 ) -> tuple[str, RankingTask]:
     """The task and its name."""
-    from rejoinder.corpora.example import read_examples
+    from rejoinder.corpora.example import read_columns, read_examples
     from rejoinder.evaluation.sampling import sample
     from rejoinder.evaluation.tasks import ranking_task
     from rejoinder.progress import track
@@ -135,7 +151,11 @@ def _read_task(
     with track(f"Reading {path}", unit="examples") as advance:
         examples = sample(read_examples(path, split), limit, seed, progress=advance)
     try:
-        return name, ranking_task(examples, candidates=candidates, seed=seed)
+        if candidates is not None:
+            return name, ranking_task(examples, candidates=candidates, seed=seed)
+        # Of all parts: a new question may have any answer, also one that is known from training alone.
+        batches = read_columns(path, None, ("response",))
+        return name, ranking_task(examples, pool=(text for batch in batches for text in batch.column(0).to_pylist()))
     except InputError as error:
         raise InputError(f"{name}: {error}") from error
 

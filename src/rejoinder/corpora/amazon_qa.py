@@ -107,8 +107,9 @@ def _pairs(record: Mapping[str, Any]) -> tuple[str, list[tuple[str, str]]]:
 def _field(record: Any, name: str, kind: type) -> Any:
     value = record.get(name) if isinstance(record, dict) else None
     if not isinstance(value, kind):
-        fields = ", ".join(list(record)[:6]) if isinstance(record, dict) else type(record).__name__
-        raise BadRecordError(f"no {name} ({'a text' if kind is str else 'a list'}); there is {fields[:100] or 'nothing'}")
+        wanted = "a text" if kind is str else "a list"
+        there = ", ".join(list(record)[:6]) if isinstance(record, dict) else f"a {type(record).__name__}"
+        raise BadRecordError(f"no {name} ({wanted}); there is {there[:100] or 'nothing'}")
     return value
 
 
@@ -118,7 +119,7 @@ CORPUS = Corpus(
     reads="qa_*.json.gz (an answer a line) and QA_*.json.gz (a product a line), Python dictionaries",
     licence="research use, as its publisher says",
     origin="http://jmcauley.ucsd.edu/data/amazon/qa/",
-    expected="all 38 files: 1,569,513 lines, 4,035,625 pairs, 3,689,912 without duplicates, 373,007 of them test (DATA19)",
+    expected="all 38 files: 1,569,513 lines, 4,035,625 pairs, 3,689,912 distinct ones, 373,007 of them test (DATA19)",
     read=read_amazon_qa,
     settings=AmazonQASettings,
 )

@@ -87,14 +87,14 @@ def questions_and_answer(line: str) -> tuple[list[str], str]:
     if not isinstance(record, dict):
         raise BadRecordError(f"JSON, but a {type(record).__name__}; one object a line is read")
     asked = record.get("question", record.get("questions"))
-    questions = asked if isinstance(asked, list) else [asked]
+    questions: list[Any] = asked if isinstance(asked, list) else [asked]
     texts = [*questions, record.get("answer")]
     if not questions or not all(map(_is_text, texts)):
         raise BadRecordError(
             "question (a text), or questions (a list of texts), and answer (a text) are read; none may be missing or "
             f"blank; the fields are {', '.join(list(record)[:6])[:100] or 'none'}"
         )
-    return questions, texts[-1]
+    return questions, record["answer"]
 
 
 def _is_text(value: Any) -> bool:

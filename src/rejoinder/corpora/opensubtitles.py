@@ -14,7 +14,7 @@ from __future__ import annotations
 import itertools
 import re
 import string
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -145,7 +145,7 @@ CORPUS = Corpus(
     name="opensubtitles",
     title="OpenSubtitles: consecutive lines of film and television subtitles.",
     reads="OPUS's monolingual plain text (mono/en.txt.gz), its parts, or text files of one film each; a line a line",
-    licence="not stated; OPUS asks for a link to http://www.opensubtitles.org/ and a citation of Lison and Tiedemann 2016",
+    licence="not stated; OPUS asks for a link to opensubtitles.org and a citation of Lison and Tiedemann 2016",
     origin="https://opus.nlpl.eu/OpenSubtitles-v2018.php, the plain text under the language's code",
     expected="English, v2018: 4,415 threads, 316,891,717 examples, 33,240,156 of them test (DATA19)",
     read=read_opensubtitles,

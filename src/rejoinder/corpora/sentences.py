@@ -4,13 +4,18 @@ from __future__ import annotations
 
 import re
 
-_STOP = re.compile(r"""(?<![.!?…])[.!?…]++["'”’»)\]]*+\s++|[。！？]++[」』”’）]*+""")
-_OPENING = "\"'“‘«([¿¡"
+_STOP = re.compile(r"""(?<![.!?…])[.!?…]++["'”’»)\]]*+\s++|[。！？]++[」』”’）]*+""")  # noqa: RUF001
+_OPENING = "\"'“‘«([¿¡"  # noqa: RUF001
 _LONGEST = 12
 _ABBREVIATIONS = frozenset(
-    "mr mrs ms dr prof st jr sr rev hon gen col lt sgt capt cmdr vs cf ca c approx fl e.g i.e etc al no nos vol pp p "
-    "fig ed eds inc ltd co corp bros mt ft dept univ jan feb mar apr jun jul aug sep sept oct nov dec b d r".split()
+    (
+        *("mr", "mrs", "ms", "dr", "prof", "st", "jr", "sr", "rev", "hon", "gen", "col", "lt", "sgt", "capt", "cmdr"),
+        *("b", "d", "r", "c", "ca", "fl", "approx", "vs", "cf", "etc", "al", "no", "nos", "vol", "p", "pp", "fig"),
+        *("ed", "eds", "inc", "ltd", "co", "corp", "bros", "mt", "ft", "dept", "univ"),
+        *("jan", "feb", "mar", "apr", "jun", "jul", "aug", "sep", "sept", "oct", "nov", "dec"),
+    )
 )
+"""What stands before a full stop within a sentence; initials and words with a full stop in them need no list."""
 
 
 def sentences(paragraph: str) -> list[str]:

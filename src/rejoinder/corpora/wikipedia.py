@@ -118,7 +118,7 @@ def _answer(text: list[list[str]], query: str, most: int) -> str:
     lines: list[str] = []
     length = 0
     for paragraph in text:
-        kept = []
+        kept: list[str] = []
         for sentence in paragraph:
             if sentence == query:
                 continue

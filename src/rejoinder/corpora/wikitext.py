@@ -23,17 +23,19 @@ _TOKEN = re.compile(
 )
 _NAME = {"{{": "{{", "}}": "{{", "[[": "[[", "]]": "[[", "{|": "{|", "|}": "{|"}
 _NO_PROSE = frozenset(
-    "ref references math chem ce gallery imagemap timeline score hiero graph mapframe maplink templatedata templatestyles "
-    "syntaxhighlight source pre indicator section style".split()
+    (
+        *("ref", "references", "math", "chem", "ce", "gallery", "imagemap", "timeline", "score", "hiero", "graph"),
+        *("mapframe", "maplink", "templatedata", "syntaxhighlight", "source", "pre", "style"),
+    )
 )
 """Tags whose content is no prose; it is not parsed either."""
 _EXTERNAL = re.compile(r"\[(?:https?:|ftp:|mailto:)?+//[^\s\[\]]*+\s*+([^\[\]]*+)\]")
 _EMPHASIS = re.compile(r"''++")
 _SWITCH = re.compile(r"__[A-Z]++__")
-_EMPTY_BRACKETS = re.compile(r"\([\s,;:]*+\)")
+_AFTER_BRACKET = re.compile(r"\([\s,;:]++")
 _SPACE_BEFORE = re.compile(r"(?<=\S) ([,.;:)])")
 _LANGUAGE = re.compile(r"[a-z]{2,3}(?:-[a-z]{2,8})?")
-_NOT_PROSE = tuple("*#:;=|!{}") + ("----",)
+_NOT_PROSE = (*"*#:;=|!{}", "----")
 """How a line of a list, heading, table or rule begins."""
 
 
@@ -82,7 +84,8 @@ def _after(text: str, end: str, place: int, unended: set[str]) -> int:
     """Where the text goes on after `end` (and the rest of its tag); at `place` if the end never comes."""
     if end in unended:
         return place
-    found = re.compile(rf"{re.escape(end)}\b[^>]*+>?" if end.startswith("<") else end, re.IGNORECASE).search(text, place)
+    pattern = rf"{end}\b[^>]*+>?" if end.startswith("<") else end
+    found = re.compile(pattern, re.IGNORECASE).search(text, place)
     if found is None:
         unended.add(end)
     return place if found is None else found.end()
@@ -122,5 +125,5 @@ def _clean(line: str) -> str:
     if line.startswith(_NOT_PROSE):
         return ""
     line = _EMPHASIS.sub("", _EXTERNAL.sub(r"\1", _SWITCH.sub("", line)))
-    line = " ".join(_EMPTY_BRACKETS.sub("", html.unescape(line)).split())
+    line = " ".join(_AFTER_BRACKET.sub("(", html.unescape(line)).replace("()", "").split())
     return _SPACE_BEFORE.sub(r"\1", line) if any(map(str.isalpha, line)) else ""
