@@ -54,7 +54,8 @@ def _tokens(text: str) -> Iterator[_Token]:
         kind = match.lastgroup or ""
         yield kind, match[kind], match.start(kind)
         place = match.end()
-    raise ValueError(f"{text[place : place + 20].strip()!r} at position {place}")
+    rest = text[place:].lstrip()
+    raise ValueError(f"{rest[:20]!r} at position {len(text) - len(rest)}")
 
 
 def _value(token: _Token, tokens: Iterator[_Token], depth: int) -> Any:
