@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -14,7 +15,7 @@ MAX_DEPTH = 16
 """Most elements within each other; an export has five."""
 MAX_TAG = 1 << 14
 """Most bytes of a tag or comment that goes on over lines: expat 2.5 begins anew with each line of it."""
-MAX_TEXT = 1 << 24
+MAX_TEXT = 1 << 22
 """Most characters of a page; MediaWiki's own limit is 2 MiB."""
 
 _MEDIA_KEYS = ("6", "14")
@@ -77,7 +78,7 @@ class _Parser:
         self._page: Page | None = None
         self._fault_of_page = ""
         self._media = _MEDIA_NAMES
-        self._kept: list[str] | None = None  # pieces of the text of the open element, if it counts
+        self._kept: io.StringIO | None = None  # the text of the open element, if it counts
         self._room = 0
         self._expat = expat.ParserCreate()
         self._expat.buffer_text = True
@@ -121,7 +122,7 @@ class _Parser:
             raise self._fault(f"<{name[:40]}> instead of <mediawiki>; MediaWiki's XML exports are read")
         elif self._page is not None and name == "redirect":
             self._page.redirect = True
-        self._kept = [] if self._counts(attributes) else None
+        self._kept = io.StringIO() if self._counts(attributes) else None
         self._room = MAX_TEXT
 
     def _counts(self, attributes: dict[str, str]) -> bool:
@@ -140,11 +141,11 @@ class _Parser:
         if self._room < 0:
             self._kept, self._fault_of_page = None, f"more than {MAX_TEXT:,} characters in <{self._open[-1]}>"
         else:
-            self._kept.append(text)
+            self._kept.write(text)
 
     def _end(self, name: str) -> None:
         if self._kept is not None:
-            self._take(_KEPT[tuple(self._open[1:])], "".join(self._kept))
+            self._take(_KEPT[tuple(self._open[1:])], self._kept.getvalue())
             self._kept = None
         self._open.pop()
         if name == "page" and self._open == ["mediawiki"] and self._page is not None:

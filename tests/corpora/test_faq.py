@@ -1,0 +1,127 @@
+"""FAQs: several questions an answer, in lines and in rows; what is held out; what the candidates are."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from rejoinder.corpora.faq import CORPUS, FaqSettings, questions_and_answer, read_faq
+from rejoinder.corpora.lines import Reading
+from rejoinder.corpora.splits import content_thread
+from rejoinder.errors import InputError
+from rejoinder.evaluation.tasks import ranking_task
+
+CARD, PIN = "You find it in your letter box.", "Ask for a new one, at any time."
+PAIRS = [("Where is my card?", CARD), ("Card?", CARD), ("I forgot my PIN", PIN), ("no card, yet", CARD)]
+
+
+@pytest.fixture
+def read(tmp_path):
+    def run(text, name="faq.jsonl", reading=None, **options):
+        path = tmp_path / name
+        path.write_text(text, encoding="utf-8")
+        return list(read_faq(path, reading, FaqSettings(**options)))
+
+    return run
+
+
+def lines(*records):
+    return "".join(f"{json.dumps(record)}\n" for record in records)
+
+
+FORMS = {
+    "lists.jsonl": lines(
+        {"questions": ["Where is my card?", "Card?"], "answer": CARD},
+        {"question": "I forgot my PIN", "answer": PIN, "category": "cards"},
+        {"question": ["no card, yet"], "answer": CARD},
+    ),
+    "rows.csv": f'Question,id,ANSWER\nWhere is my card?,1,{CARD}\nCard?,2,{CARD}\nI forgot my PIN,3,"{PIN}"\n'
+    f'"no card, yet",4,{CARD}\n',
+    "bare.csv": f'Where is my card?,{CARD}\nCard?,{CARD}\nI forgot my PIN,"{PIN}"\n"no card, yet",{CARD}\n',
+}
+
+
+@pytest.mark.parametrize("name", FORMS)
+def test_every_question_is_an_example(read, name):
+    examples = read(FORMS[name], name)
+    assert [(*example.context, example.response) for example in examples] == PAIRS
+    assert {example.source for example in examples} == {"faq"}
+    assert len({example.id for example in examples}) == 4
+
+
+@pytest.mark.parametrize("name", FORMS)
+def test_what_stays_together(read, name):
+    by_question = [example.thread for example in read(FORMS[name], name)]
+    assert by_question == [content_thread([question]) for question, _ in PAIRS]
+    by_answer = [example.thread for example in read(FORMS[name], name, thread="answer")]
+    assert by_answer == [content_thread([answer]) for _, answer in PAIRS]
+    with pytest.raises(InputError, match="thread must be question or answer, not 'both'"):
+        FaqSettings(thread="both")
+
+
+def test_an_answer_is_one_candidate_however_often_it_is_asked_for(read):
+    examples = read(FORMS["lists.jsonl"])
+    task = ranking_task(examples, pool=(example.response for example in examples))
+    assert list(task.candidates[0]) == [CARD, PIN]
+    assert task.labels.tolist() == [0, 0, 1, 0]
+
+
+@pytest.mark.parametrize(
+    ("line", "message"),
+    [
+        ("{", "not JSON"),
+        ("[" * 100_000, "JSON nested too deep"),
+        ('["q", "a"]', "JSON, but a list"),
+        ('{"question": "q"}', "question (a text), or questions (a list of texts), and answer (a text) are read"),
+        ('{"frage": "q", "antwort": "a"}', "the fields are frage, antwort"),
+        ('{"question": [], "answer": "a"}', "none may be missing or blank"),
+        ('{"question": ["q", 5], "answer": "a"}', "none may be missing or blank"),
+        ('{"question": "q", "answer": ["a"]}', "none may be missing or blank"),
+        ('{"question": " ", "answer": "a"}', "none may be missing or blank"),
+        ('{"question": "q", "answer": "\\ud800"}', "none may be missing or blank"),
+    ],
+)
+def test_bad_lines_are_named_and_can_be_skipped(read, line, message):
+    good = lines({"question": "q", "answer": "a"})
+    with pytest.raises(InputError) as error:
+        read(f"{good}\n{line}\n")
+    assert "faq.jsonl:3: " in str(error.value)
+    assert message in str(error.value)
+    reading = Reading(skip_bad=True)
+    assert len(read(f"{good}{line}\n{good}", reading=reading)) == 2
+    assert (reading.lines, reading.bad_lines) == (3, 1)
+
+
+def test_a_bad_row_is_named(read):
+    with pytest.raises(InputError, match=r"faq.csv:2: "):
+        read("question,answer\na,b,c\n", "faq.csv")
+
+
+@settings(deadline=None, max_examples=80)
+@given(st.text(alphabet='{}[]",:qa\\u d8\n', max_size=60) | st.text(max_size=40))
+def test_any_text_gives_examples_or_an_error_that_names_the_file(tmp_path_factory, text):
+    folder = tmp_path_factory.mktemp("fuzz")
+    for name in ("faq.csv", "faq.jsonl"):
+        (folder / name).write_text(text, encoding="utf-8", errors="replace")
+        try:
+            for example in read_faq(folder / name):
+                assert example.context[-1].strip()
+                assert example.response.strip()
+        except InputError as error:
+            assert str(error).startswith(str(folder / name))  # noqa: PT017
+
+
+@given(st.recursive(st.none() | st.integers() | st.text(max_size=3), lambda inner: st.lists(inner, max_size=3)))
+def test_any_json_gives_texts_or_an_error(value):
+    try:
+        questions, answer = questions_and_answer(json.dumps({"question": value, "answer": value}))
+    except ValueError:
+        return
+    assert [type(each) for each in (*questions, answer)] == [str, str]
+
+
+def test_the_record_names_this_reader():
+    assert (CORPUS.name, CORPUS.read, CORPUS.settings) == ("faq", read_faq, FaqSettings)
