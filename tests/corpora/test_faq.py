@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 
 from rejoinder.corpora.faq import CORPUS, FaqSettings, questions_and_answer, read_faq
 from rejoinder.corpora.lines import Reading
+from rejoinder.corpora.settings import read_settings
 from rejoinder.corpora.splits import content_thread
 from rejoinder.errors import InputError
 from rejoinder.evaluation.tasks import ranking_task
@@ -58,8 +59,8 @@ def test_what_stays_together(read, name):
     assert by_question == [content_thread([question]) for question, _ in PAIRS]
     by_answer = [example.thread for example in read(FORMS[name], name, thread="answer")]
     assert by_answer == [content_thread([answer]) for _, answer in PAIRS]
-    with pytest.raises(InputError, match="thread must be question or answer, not 'both'"):
-        FaqSettings(thread="both")
+    with pytest.raises(InputError, match="it should be 'question' or 'answer'"):
+        read_settings(CORPUS, ["thread=both"])
 
 
 def test_an_answer_is_one_candidate_however_often_it_is_asked_for(read):

@@ -10,6 +10,7 @@ import pytest
 from rejoinder.corpora.chitchat import packaged_file, read_chitchat
 from rejoinder.corpora.jsonl import read_jsonl
 from rejoinder.corpora.lines import Reading
+from rejoinder.corpora.sources import read_source
 
 OPEN = Path(os.environ.get("REJOINDER_DATA", "nowhere")) / "open"
 pytestmark = [
@@ -43,7 +44,7 @@ COUNTS = {
 def test_dialogues_and_pairs(name):
     reading = Reading(history=0)
     pairs = 0
-    for example in read_jsonl(OPEN / f"{name}.jsonl.zst", reading):
+    for example in read_source("dialogues", [OPEN / f"{name}.jsonl.zst"], reading):
         pairs += example.source == name
     assert (reading.lines, pairs) == COUNTS[name]
     assert (reading.bad_lines, reading.blank_messages, reading.without_reply) == (0, 0, 0)

@@ -160,7 +160,6 @@ def test_xml_is_refused_with_what_to_read_instead(read):
         ({"min_length": 0}, "min_length must be 1 or more"),
         ({"min_length": 9, "max_length": 8}, "max_length not less, not 9 and 8"),
         ({"shard_lines": -1}, "shard_lines must be 0 or more, not -1"),
-        ({"thread": "film"}, "thread must be file or folder, not 'film'"),
     ],
 )
 def test_impossible_settings_are_refused(options, message):

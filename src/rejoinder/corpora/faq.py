@@ -17,7 +17,7 @@ import json
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 from rejoinder.corpora.corpus import Corpus
 from rejoinder.corpora.csv_pairs import read_csv
@@ -25,21 +25,14 @@ from rejoinder.corpora.example import Example
 from rejoinder.corpora.lines import Reading, open_lines, strip_compression
 from rejoinder.corpora.records import BadRecordError
 from rejoinder.corpora.splits import content_thread
-from rejoinder.errors import InputError
-
-_THREADS = ("question", "answer")
 
 
 @dataclass(frozen=True)
 class FaqSettings:
     """What is held out."""
 
-    thread: str = "question"
+    thread: Literal["question", "answer"] = "question"
     """`question`: the ways to ask for one answer may fall into different parts; `answer`: they stay together."""
-
-    def __post_init__(self) -> None:
-        if self.thread not in _THREADS:
-            raise InputError(f"thread must be {' or '.join(_THREADS)}, not {self.thread!r}")
 
 
 def read_faq(

@@ -17,6 +17,7 @@ import string
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Literal
 
 from rejoinder.corpora.corpus import Corpus
 from rejoinder.corpora.example import Example
@@ -27,7 +28,6 @@ _SPEAKER = re.compile(r"(?:^|(?<=[.!?]\s))(?!\d++:\d)\w++:(?!//)")
 """A word and a colon where a sentence begins; neither a time (10:30) nor an address (http://)."""
 _BRACKETED = re.compile(r"[\[(][^\])]*+[\])]")
 _EDGES = " \t-\N{EN DASH}\N{EM DASH}"
-_THREADS = ("file", "folder")
 
 
 @dataclass(frozen=True)
@@ -40,7 +40,7 @@ class OpenSubtitlesSettings:
     """Most characters of a response and of the line before it."""
     shard_lines: int = 100_000
     """A file of more lines than this holds many films and is cut into threads of so many lines; 0: never."""
-    thread: str = "file"
+    thread: Literal["file", "folder"] = "file"
     """What names a film: its file, or its folder, if that holds several subtitles of one film (as OPUS sorts them)."""
 
     def __post_init__(self) -> None:
@@ -50,8 +50,6 @@ class OpenSubtitlesSettings:
             )
         if self.shard_lines < 0:
             raise InputError(f"shard_lines must be 0 or more, not {self.shard_lines}")
-        if self.thread not in _THREADS:
-            raise InputError(f"thread must be {' or '.join(_THREADS)}, not {self.thread!r}")
 
 
 def read_opensubtitles(

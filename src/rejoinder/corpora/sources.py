@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
-from rejoinder.corpora import chitchat, csv_pairs, jsonl
+from rejoinder.corpora import amazon_qa, chitchat, csv_pairs, faq, jsonl, opensubtitles, wikipedia
 from rejoinder.corpora.corpus import Corpus
 from rejoinder.corpora.example import Example
 from rejoinder.corpora.lines import Reading
@@ -18,6 +18,11 @@ CORPORA: dict[str, Corpus] = {
         chitchat.CORPUS,
         jsonl.CORPUS,
         csv_pairs.CORPUS,
+        faq.CORPUS,
+        jsonl.DIALOGUES,
+        opensubtitles.CORPUS,
+        amazon_qa.CORPUS,
+        wikipedia.CORPUS,
     )
 }
 """Every corpus. A new one is imported above (its file imports no extra's library) and listed here."""
