@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import csv
 import json
+import os
+from pathlib import Path
 
 import pytest
 from hypothesis import given, settings
@@ -11,8 +14,9 @@ from hypothesis import strategies as st
 from rejoinder.corpora.faq import CORPUS, FaqSettings, questions_and_answer, read_faq
 from rejoinder.corpora.lines import Reading
 from rejoinder.corpora.settings import read_settings
-from rejoinder.corpora.splits import content_thread
+from rejoinder.corpora.splits import content_thread, split_of
 from rejoinder.errors import InputError
+from rejoinder.evaluation.ranking import evaluate, evaluate_task
 from rejoinder.evaluation.tasks import ranking_task
 
 CARD, PIN = "You find it in your letter box.", "Ask for a new one, at any time."
@@ -126,3 +130,22 @@ def test_any_json_gives_texts_or_an_error(value):
 
 def test_the_record_names_this_reader():
     assert (CORPUS.name, CORPUS.read, CORPUS.settings) == ("faq", read_faq, FaqSettings)
+
+
+@pytest.mark.data
+@pytest.mark.skipif("REJOINDER_DATA" not in os.environ, reason="REJOINDER_DATA is not set")
+def test_questions_of_bank_customers(tmp_path):
+    """BANKING77, with the names of its intents for answers: what copies among 100 candidates do to the figures."""
+    from rejoinder.baselines.keywords import BM25
+
+    with (Path(os.environ["REJOINDER_DATA"]) / "eval" / "banking77" / "train.csv").open(encoding="utf-8") as file:
+        rows = [(row["text"], row["category"].replace("_", " ")) for row in csv.DictReader(file)]
+    with (tmp_path / "faq.csv").open("w", encoding="utf-8", newline="") as file:
+        csv.writer(file).writerows([("question", "answer"), *rows])
+    examples = list(read_faq(tmp_path / "faq.csv"))
+    test = [example for example in examples if split_of(example.thread) == "test"]
+    assert (len(examples), len(test)) == (10_003, 983)
+    by_answers = evaluate_task(BM25(), ranking_task(test, pool=(example.response for example in examples)))
+    assert (by_answers.candidates, by_answers.ambiguous, round(by_answers.recall[1].value, 3)) == (77, 0, 0.295)
+    of_100 = evaluate(BM25(), test)
+    assert (of_100.examples, of_100.ambiguous, round(of_100.recall[1].value, 3)) == (900, 659, 0.096)

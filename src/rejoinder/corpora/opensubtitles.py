@@ -94,8 +94,11 @@ def clean_line(line: str) -> str:
     'Well come in! Thanks.'
     """
     end = max(line.rfind(")"), line.rfind("]")) + 1  # so that every bracket searched from has its end
-    line = _BRACKETED.sub("", line[:end]) + line[end:]
-    line = _SPEAKER.sub("", line.strip(_EDGES))
+    if end:
+        line = _BRACKETED.sub("", line[:end]) + line[end:]
+    line = line.strip(_EDGES)
+    if ":" in line:
+        line = _SPEAKER.sub("", line)
     return " ".join(line.split()).strip(_EDGES)
 
 
