@@ -5,13 +5,16 @@ from __future__ import annotations
 import csv
 import json
 import os
+from collections import Counter
 from pathlib import Path
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from rejoinder.corpora.faq import CORPUS, FaqSettings, questions_and_answer, read_faq
+from rejoinder.corpora.build import build_data
+from rejoinder.corpora.example import Example, read_examples
+from rejoinder.corpora.faq import CORPUS, FaqSettings, questions_and_answer, read_faq, split_faq
 from rejoinder.corpora.lines import Reading
 from rejoinder.corpora.settings import read_settings
 from rejoinder.corpora.splits import content_thread, split_of
@@ -72,6 +75,51 @@ def test_an_answer_is_one_candidate_however_often_it_is_asked_for(read):
     task = ranking_task(examples, pool=(example.response for example in examples))
     assert list(task.candidates[0]) == [CARD, PIN]
     assert task.labels.tolist() == [0, 0, 1, 0]
+
+
+def parts(count=4096, **options):
+    """How many of so many threads go to each part."""
+    examples = (Example(("q",), "a", thread=f"{number}") for number in range(count))
+    return Counter(split_faq(example, FaqSettings(**options)) for example in examples)
+
+
+def test_the_shares_of_the_parts():
+    threads = [Example(("q",), "a", thread=f"{number}") for number in range(5000)]
+    assert [split_faq(each, FaqSettings()) for each in threads] == [split_of(each.thread) for each in threads]
+    bank = parts(valid_share=0.1, test_share=0.2)
+    assert bank["train"] == pytest.approx(0.7 * 4096, abs=100)
+    assert bank["valid"] == pytest.approx(0.1 * 4096, abs=60)
+    assert bank["test"] == pytest.approx(0.2 * 4096, abs=80)
+    assert parts(valid_share=0.0, test_share=0.0) == {"train": 4096}
+    assert set(parts(valid_share=0.0, test_share=0.5)) == {"train", "test"}
+
+
+def test_a_thread_that_is_for_testing_stays_so_in_a_larger_test_part():
+    for number in range(500):
+        example = Example(("q",), "a", thread=f"{number}")
+        if split_faq(example, FaqSettings()) == "test":
+            assert split_faq(example, FaqSettings(test_share=0.2)) == "test"
+
+
+@pytest.mark.parametrize("shares", [(-0.1, 0.1), (0.1, -0.1), (0.5, 0.5), (float("nan"), 0.1)])
+def test_impossible_shares_are_refused(shares):
+    with pytest.raises(InputError, match="valid_share and test_share must be 0 or more and leave something"):
+        FaqSettings(valid_share=shares[0], test_share=shares[1])
+
+
+def test_a_folder_is_built_with_these_shares(tmp_path):
+    """And a part that is named for a file comes first."""
+    text = lines(*({"question": f"Question {number}?", "answer": f"Answer {number % 7}."} for number in range(400)))
+    (tmp_path / "faq.jsonl").write_text(text, encoding="utf-8")
+    settings = FaqSettings(valid_share=0.25, test_share=0.25)
+    account = build_data("faq", [tmp_path / "faq.jsonl"], tmp_path / "data", settings=settings)
+    kept = {split: counts.kept for split, counts in account.splits.items()}
+    assert sum(kept.values()) == 400
+    assert all(60 < kept[split] < 140 for split in ("valid", "test"))
+    for split in kept:
+        assert {split_faq(example, settings) for example in read_examples(tmp_path / "data", split)} == {split}
+    account = build_data("faq", [f"test={tmp_path / 'faq.jsonl'}"], tmp_path / "data", settings=settings)
+    assert account.splits["test"].kept == 400
 
 
 @pytest.mark.parametrize(

@@ -21,10 +21,11 @@ from typing import Any, Literal
 
 from rejoinder.corpora.corpus import Corpus
 from rejoinder.corpora.csv_pairs import read_csv
-from rejoinder.corpora.example import Example
+from rejoinder.corpora.example import Example, Split
 from rejoinder.corpora.lines import Reading, open_lines, strip_compression
 from rejoinder.corpora.records import BadRecordError
-from rejoinder.corpora.splits import content_thread
+from rejoinder.corpora.splits import content_thread, thread_share
+from rejoinder.errors import InputError
 
 
 @dataclass(frozen=True)
@@ -33,6 +34,17 @@ class FaqSettings:
 
     thread: Literal["question", "answer"] = "question"
     """`question`: the ways to ask for one answer may fall into different parts; `answer`: they stay together."""
+    valid_share: float = 0.02
+    """Share of the threads that are for validation."""
+    test_share: float = 0.1
+    """Share of the threads that are for testing."""
+
+    def __post_init__(self) -> None:
+        if not (self.valid_share >= 0 and self.test_share >= 0 and self.valid_share + self.test_share < 1):
+            raise InputError(
+                "valid_share and test_share must be 0 or more and leave something for training, not "
+                f"{self.valid_share} and {self.test_share}"
+            )
 
 
 def read_faq(
@@ -48,6 +60,14 @@ def read_faq(
     for example in read(path, reading):
         thread = content_thread([example.context[-1] if settings.thread == "question" else example.response])
         yield dataclasses.replace(example, thread=thread, source="faq")
+
+
+def split_faq(example: Example, settings: FaqSettings) -> Split:
+    """The part of an example: as `splits.split_of`, with the shares of the settings."""
+    left = 1 - thread_share(example.thread)
+    if left < settings.test_share:
+        return "test"
+    return "valid" if left < settings.test_share + settings.valid_share else "train"
 
 
 def _read_lines(path: Path, reading: Reading) -> Iterator[Example]:
@@ -103,5 +123,6 @@ CORPUS = Corpus(
     origin="your own export",
     expected="",
     read=read_faq,
+    split=split_faq,
     settings=FaqSettings,
 )
