@@ -68,8 +68,8 @@ def test_a_line_with_a_products_questions(read):
     ]
     assert reading.lines == 2
     assert reading.dropped == {
-        "answer of fewer than 4 or more than 59 words": 1,
-        "question of fewer than 4 or more than 59 words": 2,
+        "pairs whose answer has fewer than 4 or more than 59 words": 1,
+        "pairs whose question has fewer than 4 or more than 59 words": 2,
     }
 
 
@@ -86,7 +86,7 @@ def test_words_are_what_single_spaces_separate(text, fits):
 def test_blank_texts_have_words_but_are_left_out(read):
     reading = Reading()
     assert not read({**SINGLE, "answer": "    "}, {**SINGLE, "question": "     "}, reading=reading)
-    assert reading.dropped == {"answer is blank": 1, "question is blank": 1}
+    assert reading.dropped == {"pairs with a blank answer": 1, "pairs with a blank question": 1}
 
 
 def test_lengths_are_settings(read):

@@ -151,7 +151,7 @@ def test_which_pages_are_articles(dump):
         "redirects": 2,
         "pages that are no wikitext": 1,
         "lists, indices, outlines and disambiguations": 2,
-        "links, templates and tables nested deeper than 100": 1,
+        "articles with links, templates and tables nested deeper than 100": 1,
         "articles without a sentence that can be the query, or with nothing else": 4,
     }
     assert len(list(read_wikipedia(path, None, WikipediaSettings(lists=True)))) == 3

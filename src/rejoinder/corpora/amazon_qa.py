@@ -72,9 +72,9 @@ def fault_of_pair(question: str, answer: str, settings: AmazonQASettings) -> str
     """Why the pair is left out, or nothing. Words are counted as DATA19 does: two spaces enclose an empty one."""
     for text, name in ((question, "question"), (answer, "answer")):
         if not text.strip():
-            return f"{name} is blank"
+            return f"pairs with a blank {name}"
         if not settings.min_words <= text.count(" ") + 1 <= settings.max_words:
-            return f"{name} of fewer than {settings.min_words} or more than {settings.max_words} words"
+            return f"pairs whose {name} has fewer than {settings.min_words} or more than {settings.max_words} words"
     return ""
 
 
@@ -115,7 +115,7 @@ def _field(record: Any, name: str, kind: type) -> Any:
 
 CORPUS = Corpus(
     name="amazon-qa",
-    title="AmazonQA: questions about products with their answers.",
+    title="Questions about products with their answers.",
     reads="qa_*.json.gz (an answer a line) and QA_*.json.gz (a product a line), Python dictionaries",
     licence="research use, as its publisher says",
     origin="http://jmcauley.ucsd.edu/data/amazon/qa/",

@@ -144,7 +144,7 @@ def _refuse_markup(path: Path, line: str) -> None:
 
 CORPUS = Corpus(
     name="opensubtitles",
-    title="OpenSubtitles: consecutive lines of film and television subtitles.",
+    title="Consecutive lines of film and television subtitles, from OPUS.",
     reads="OPUS's monolingual plain text (mono/en.txt.gz), its parts, or text files of one film each; a line a line",
     licence="not stated; OPUS asks for a link to opensubtitles.org and a citation of Lison and Tiedemann 2016",
     origin="https://opus.nlpl.eu/OpenSubtitles-v2018.php, the plain text under the language's code",

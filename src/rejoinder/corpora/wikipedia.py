@@ -67,7 +67,7 @@ def read_wikipedia(
             try:
                 example = article_example(page, settings)
             except NestingError as error:
-                reason = str(error)
+                reason = f"articles with {error}"
             else:
                 if example is not None:
                     yield example
@@ -133,7 +133,7 @@ def _answer(text: list[list[str]], query: str, most: int) -> str:
 
 CORPUS = Corpus(
     name="wikipedia",
-    title="Wikipedia: find the article that a sentence comes from.",
+    title="Article search: a sentence and the article that it comes from.",
     reads="a dump of articles (*-pages-articles*.xml.bz2, or its numbered parts) of any language",
     licence="CC BY-SA 4.0 (dumps before June 2023: 3.0) and GFDL",
     origin="https://dumps.wikimedia.org/enwiki/",
