@@ -8,7 +8,8 @@ from pathlib import Path
 import pytest
 
 from rejoinder.corpora.chitchat import packaged_file, read_chitchat
-from rejoinder.corpora.jsonl import read_jsonl
+from rejoinder.corpora.corpus import NoSettings
+from rejoinder.corpora.jsonl import DIALOGUES, read_jsonl
 from rejoinder.corpora.lines import Reading
 
 OPEN = Path(os.environ.get("REJOINDER_DATA", "nowhere")) / "open"
@@ -43,7 +44,7 @@ COUNTS = {
 def test_dialogues_and_pairs(name):
     reading = Reading(history=0)
     pairs = 0
-    for example in read_jsonl(OPEN / f"{name}.jsonl.zst", reading):
+    for example in DIALOGUES.read(OPEN / f"{name}.jsonl.zst", reading, NoSettings()):
         pairs += example.source == name
     assert (reading.lines, pairs) == COUNTS[name]
     assert (reading.bad_lines, reading.blank_messages, reading.without_reply) == (0, 0, 0)

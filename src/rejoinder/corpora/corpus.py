@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from rejoinder.corpora.example import Example
+from rejoinder.corpora.example import Example, Split
 from rejoinder.corpora.lines import Block, Reading
 
 __all__ = ["Block", "Corpus", "NoSettings"]
@@ -50,6 +50,9 @@ class Corpus:
     packaged: Callable[[], Path] | None = None
     """For a corpus that comes in a package: finds its file, which `read` then reads; the user names no inputs. Raises
     `MissingExtraError`."""
+    split: Callable[[Example, Any], Split] | None = None
+    """(example, settings) -> its part, for a corpus that is not split by `splits.split_of`; all examples of a thread
+    get the same one. A part that the user names for a file comes first."""
     settings: type = NoSettings
     """A frozen dataclass: each field has a default and, below it, a line of documentation; `__post_init__` raises
     InputError for a wrong combination. `--set name=value` sets a field."""

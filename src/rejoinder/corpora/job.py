@@ -80,6 +80,8 @@ class Job:
                 return
 
 
-def placed(example: Example, part: Split | None) -> tuple[Split, Example]:
-    """An example with its split: the given part, or the one that its thread's hash says."""
+def placed(job: Job, example: Example, part: Split | None) -> tuple[Split, Example]:
+    """An example with its split: the given part, or what the corpus says, or else its thread's hash."""
+    if part is None and job.corpus.split is not None:
+        part = job.corpus.split(example, job.settings)
     return part or split_of(example.thread), example

@@ -18,6 +18,7 @@ nothing else, is a bad line. Blank lines are skipped. All other texts stay as th
 
 from __future__ import annotations
 
+import dataclasses
 import json
 from collections.abc import Generator
 from pathlib import Path
@@ -73,4 +74,12 @@ CORPUS = Corpus(
     origin="your own export",
     expected="",
     read=read_jsonl,
+)
+DIALOGUES = dataclasses.replace(
+    CORPUS,
+    name="dialogues",
+    title="Published dialogues, one a line; a line may repeat turns of an earlier one.",
+    reads='*.jsonl.zst (also with --long): {"id", "source", "turns": [...]}, with "from": the first turn that is new',
+    licence="each file its own",
+    origin="each file its own",
 )

@@ -166,7 +166,7 @@ def _examples(job: Job, files: Files, task: AssembleTask, reading: Reading) -> I
     for part, number in task.partitions:
         reading.part = part
         for example in job.corpus.assemble(_records(job, files[part], number), reading, job.settings):
-            yield placed(example, part)
+            yield placed(job, example, part)
 
 
 def _records(job: Job, names: Sequence[str], number: int) -> Iterator[bytes]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from pathlib import Path
 
-from rejoinder.corpora import chitchat, csv_pairs, jsonl
+from rejoinder.corpora import amazon_qa, chitchat, csv_pairs, faq, jsonl, opensubtitles, wikipedia
 from rejoinder.corpora.corpus import Corpus
 from rejoinder.corpora.example import SPLITS
 from rejoinder.corpora.job import Input
@@ -17,6 +17,11 @@ CORPORA: dict[str, Corpus] = {
         chitchat.CORPUS,
         jsonl.CORPUS,
         csv_pairs.CORPUS,
+        faq.CORPUS,
+        jsonl.DIALOGUES,
+        opensubtitles.CORPUS,
+        amazon_qa.CORPUS,
+        wikipedia.CORPUS,
     )
 }
 """Every corpus. A new one is imported above (its file imports no extra's library) and listed here."""

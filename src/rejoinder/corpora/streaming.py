@@ -66,4 +66,4 @@ def _examples(job: Job, task: ReadTask, reading: Reading) -> Iterator[tuple[Spli
     for given in task.inputs:
         reading.part = given.part
         for example in job.corpus.read(given.path, reading, job.settings):
-            yield placed(example, given.part)
+            yield placed(job, example, given.part)
