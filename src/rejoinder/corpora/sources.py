@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
-from rejoinder.corpora import chitchat, csv_pairs, jsonl
+from rejoinder.corpora import chitchat, convai2, csv_pairs, dstc7, jsonl, semeval, ubuntu
 from rejoinder.corpora.corpus import Corpus
 from rejoinder.corpora.example import Example
 from rejoinder.corpora.lines import Reading
@@ -18,6 +18,10 @@ CORPORA: dict[str, Corpus] = {
         chitchat.CORPUS,
         jsonl.CORPUS,
         csv_pairs.CORPUS,
+        ubuntu.CORPUS,
+        dstc7.CORPUS,
+        convai2.CORPUS,
+        semeval.CORPUS,
     )
 }
 """Every corpus. A new one is imported above (its file imports no extra's library) and listed here."""
