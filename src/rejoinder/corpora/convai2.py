@@ -1,9 +1,9 @@
-"""ConvAI2 (PersonaChat): chat between two people who play a persona, in ParlAI's text format.
+r"""ConvAI2 (PersonaChat): chat between two people who play a persona, in ParlAI's text format.
 
 Numbered lines; the number 1 begins a dialogue. A line is `N your persona: TEXT`, `N partner's persona: TEXT`, or
 `N MESSAGE<tab>RESPONSE`, perhaps followed by `<tab>REWARD<tab>CANDIDATE|CANDIDATE|...`. "Your" persona is that of the
 one who responds. `__SILENCE__` as a message says that the one who responds speaks first; the reward is not used. A
-literal `\\n` within a line stands for the end of a line.
+literal `\n` within a line stands for the end of a line.
 
 - The persona is the oldest part of every context, before the history, and is never cut off with it. Its lines keep
   their prefix, as in POLY's input, and are one message joined with spaces, or one message each.
@@ -231,7 +231,7 @@ CORPUS = Corpus(
     reads="{train,valid}_{self,other,both,none}_{original,revised}{,_no_cands}.txt in ParlAI's format",
     licence="CC BY 4.0",
     origin="parl.ai/downloads/convai2/convai2_fix_723.tgz",
-    expected="17,878 training dialogues with 131,438 examples, 1,000 validation dialogues with 7,801, 20 candidates each",
+    expected="17,878 training dialogues with 131,438 examples, 1,000 validation dialogues with 7,801; 20 candidates",
     read=read_convai2,
     settings=Convai2Settings,
 )

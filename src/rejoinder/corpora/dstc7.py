@@ -28,7 +28,6 @@ from rejoinder.corpora.records import BadRecordError, text_of
 from rejoinder.corpora.splits import content_thread
 from rejoinder.errors import InputError
 
-
 _NONE = "NONE"
 """Stands for the id of the right candidate where none is right (subtask 4)."""
 
@@ -148,7 +147,7 @@ def _choice(dialogue: _Dialogue, reading: Reading) -> tuple[str, tuple[str, ...]
     """Response, candidates and its place among them; a blank response if there is none, which is counted."""
     options = dialogue.options
     if len(options) < 2:
-        raise BadRecordError(f"{len(options)} candidates in options-for-next; at least 2 are read (not subtask 2's pool)")
+        raise BadRecordError(f"{len(options)} candidates in options-for-next; 2 or more are read")
     right = [each for each in dialogue.answers if each in options]
     if not right or not options[right[0]].strip():
         reading.drop("no right response among the candidates" if not right else "blank response")
@@ -159,7 +158,7 @@ def _choice(dialogue: _Dialogue, reading: Reading) -> tuple[str, tuple[str, ...]
 
 def _options(record: Mapping[str, Any], name: str) -> dict[str, str]:
     """Texts by candidate ids, in the order of the list; a candidate that is there twice counts once."""
-    options = {}
+    options: dict[str, str] = {}
     for place, option in enumerate(_objects(record[name], name)):
         each = _id(option.get("candidate-id"), f"{name}[{place}].candidate-id")
         text = text_of(option.get("utterance"), f"{name}[{place}].utterance")
@@ -187,7 +186,7 @@ CORPUS = Corpus(
     name="dstc7",
     title="DSTC7 track 1: next utterance among 100, Ubuntu support chat and student advising.",
     reads="ubuntu_{train,dev,test}_subtask_*.json and Advising's; answers of the test sets from their .tsv",
-    licence="none stated; the repository of the task is Apache-2.0",
+    licence="none stated for the data; the repository of the task is MIT",
     origin="ibm.github.io/dstc-noesis/public/datasets.html; Ubuntu's files also parl.ai/downloads/dstc7/dstc7_v2.tgz",
     expected="Ubuntu subtask 1: 100,000 training, 5,000 development and 1,000 test dialogues, 100 candidates each",
     read=read_dstc7,

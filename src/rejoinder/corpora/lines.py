@@ -32,7 +32,6 @@ COMPRESSIONS = (".zst", ".gz", ".bz2", ".xz")
 _ZSTD_PIECE = 4096
 """Compressed bytes handed to the zstd decoder at once: a piece of zeros can become 30,000 times as long."""
 _SHOWN_FAULTS = 10
-_PIECE = 1 << 16
 _MAGIC = {b"\x28\xb5\x2f\xfd": ".zst", b"\x1f\x8b": ".gz", b"BZh": ".bz2", b"\xfd7zXZ\x00": ".xz", b"PAR1": ".parquet"}
 _BYTE_ORDER_MARKS = (b"\xff\xfe", b"\xfe\xff")
 _DAMAGE = (EOFError, zlib.error, lzma.LZMAError, gzip.BadGzipFile, zstandard.ZstdError)
@@ -117,27 +116,6 @@ def open_lines(path: str | Path, reading: Reading | None = None) -> Iterator[tup
                 yield number, text
     if number == 0:
         raise InputError(f"{path} is empty; it should hold at least one line of text")
-
-
-def open_pieces(path: str | Path, reading: Reading | None = None) -> Iterator[bytes]:
-    """Read a file that is not made of lines, decompressed as by `open_lines`, in pieces of at most 64 KiB.
-
-    Raises:
-        InputError: the file is missing, a folder, unreadable, empty, damaged or cut off.
-    """
-    path, empty = Path(path), True
-    with contextlib.closing(_open(path, reading or Reading())) as stream:
-        while True:
-            try:
-                piece = stream.read(_PIECE)
-            except (*_DAMAGE, OSError) as error:
-                raise _damage(path, error) from error
-            if not piece:
-                break
-            empty = False
-            yield piece
-    if empty:
-        raise InputError(f"{path} is empty; copy or download it again")
 
 
 def strip_compression(path: str | Path) -> Path:

@@ -3,7 +3,7 @@
 | form | a row | becomes |
 |---|---|---|
 | training | `Context,Utterance,Label` | an example where the label is 1; label 0 marks a response drawn at random |
-| validation and test, V2 | `Context,Ground Truth Utterance,Distractor_0,...,Distractor_8` | an example with 10 candidates |
+| validation and test, V2 | `Context,Ground Truth Utterance,Distractor_0,...` | an example with 10 candidates |
 | validation and test, V1 | ten rows `Context,Utterance,Label` of one context | an example with 10 candidates |
 
 The header says which form a file has; without one (V1) the first ten rows do. `__eot__` ends a turn and `__eou__` an
@@ -179,6 +179,6 @@ CORPUS = Corpus(
     reads="train.csv, valid.csv and test.csv of V2; trainset.csv, valset.csv and testset.csv of V1",
     licence="none stated for the data; the scripts that make V2 are Apache-2.0",
     origin="github.com/rkadlec/ubuntu-ranking-dataset-creator makes V2; V1 was at cs.mcgill.ca",
-    expected="V2: 1,000,000 training rows, half of label 1; 19,560 validation and 18,920 test examples of 10 candidates",
+    expected="V2: 1,000,000 training rows, about half of label 1; 19,560 validation and 18,920 test examples",
     read=read_ubuntu,
 )
