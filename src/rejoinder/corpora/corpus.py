@@ -8,22 +8,14 @@ from pathlib import Path
 from typing import Any
 
 from rejoinder.corpora.example import Example
-from rejoinder.corpora.lines import Reading
+from rejoinder.corpora.lines import Block, Reading
+
+__all__ = ["Block", "Corpus", "NoSettings"]
 
 
 @dataclass(frozen=True)
 class NoSettings:
     """Settings of a corpus that has none."""
-
-
-@dataclass(frozen=True, slots=True)
-class Block:
-    """Some consecutive whole lines of a file, as they stand there (decompressed)."""
-
-    path: Path
-    number: int
-    """Number of the first line in the file, from 1."""
-    data: bytes
 
 
 @dataclass(frozen=True)

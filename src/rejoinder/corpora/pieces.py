@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import contextlib
 from collections.abc import Iterator
 from pathlib import Path
 
-from rejoinder.corpora.lines import _DAMAGE, Reading, _damage, _open
+from rejoinder.corpora.lines import Reading
+from rejoinder.corpora.streams import open_stream
 from rejoinder.errors import InputError
 
 _PIECE = 1 << 16
@@ -18,16 +18,10 @@ def open_pieces(path: str | Path, reading: Reading | None = None) -> Iterator[by
     Raises:
         InputError: the file is missing, a folder, unreadable, empty, damaged or cut off.
     """
-    path, empty = Path(path), True
-    with contextlib.closing(_open(path, reading or Reading())) as stream:
-        while True:
-            try:
-                piece = stream.read(_PIECE)
-            except (*_DAMAGE, OSError) as error:
-                raise _damage(path, error) from error
-            if not piece:
-                break
-            empty = False
+    piece = b""
+    with open_stream(path, reading.on_bytes if reading is not None else None) as stream:
+        while data := stream.read(_PIECE):
+            piece = data
             yield piece
-    if empty:
+    if not piece:
         raise InputError(f"{path} is empty; copy or download it again")
