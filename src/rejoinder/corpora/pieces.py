@@ -18,10 +18,10 @@ def open_pieces(path: str | Path, reading: Reading | None = None) -> Iterator[by
     Raises:
         InputError: the file is missing, a folder, unreadable, empty, damaged or cut off.
     """
-    piece = b""
+    empty = True
     with open_stream(path, reading.on_bytes if reading is not None else None) as stream:
         while data := stream.read(_PIECE):
-            piece = data
-            yield piece
-    if not piece:
+            empty = False
+            yield data
+    if empty:
         raise InputError(f"{path} is empty; copy or download it again")
