@@ -9,6 +9,9 @@ from hypothesis import strategies as st
 from rejoinder.corpora.example import Example
 from rejoinder.errors import InputError
 
+_PLACE = r"(:\d+: | is empty| has no labels| holds | is UTF-16|: \d+ responses)"
+"""What follows the name of the file: mostly the line, else what is wrong with all of it."""
+
 
 @st.composite
 def mangled(draw, data: bytes, insertions: list[bytes]) -> bytes:
@@ -37,7 +40,7 @@ def check_read(read, path) -> None:
     except InputError as error:
         text = str(error)
         assert "\n" not in text
-        assert re.search(re.escape(str(path)) + r"(:\d+: | is empty| has no | holds | is UTF-16|: \d+ responses)", text), text
+        assert re.search(re.escape(str(path)) + _PLACE, text), text
         return
     for example in examples:
         assert isinstance(example, Example)

@@ -28,7 +28,10 @@ OTHER_SIDE = """\
 2 i'm great .\tnice .
 3 no\tok
 """
-PERSONA = "your persona: i read twenty books a year. your persona: i only eat kosher. partner's persona: i'm a stay at home dad."
+PERSONA = (
+    "your persona: i read twenty books a year. your persona: i only eat kosher. "
+    "partner's persona: i'm a stay at home dad."
+)
 
 
 def dialogues(count):

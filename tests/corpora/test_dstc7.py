@@ -192,7 +192,7 @@ def test_a_dialogue_gives_all_its_examples_or_none(read):
 @settings(max_examples=150, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(data=st.data())
 def test_damaged_files_give_examples_or_say_where(tmp_path, data):
-    whole = json.dumps([dialogue("train", candidates=3, right=("C1",)), dialogue("dev", candidates=3, right=("C1",))], indent=1)
+    whole = json.dumps([dialogue(part, candidates=3, right=("C1",)) for part in ("train", "dev")], indent=1)
     insertions = [b'"', b"{", b"}", b"[", b"]", b",", b"\\", b"\xff", b"null", b"[" * 3000, b"1e999", b'"\\ud800"']
     path = tmp_path / "ubuntu.json"
     path.write_bytes(data.draw(mangled(whole.encode(), insertions)))

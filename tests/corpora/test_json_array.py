@@ -79,7 +79,7 @@ def test_faults_have_their_line(tmp_path, text, reason):
 
 def test_objects_before_a_fault_are_given(tmp_path):
     found = []
-    with pytest.raises(InputError, match="data.json:3"):
+    with pytest.raises(InputError, match=r"data\.json:3"):
         found.extend(value for _, value in array_objects(write(tmp_path, '[{"a": 1},\n{"a": 2},\n{"a"]')))
     assert found == [{"a": 1}, {"a": 2}]
 

@@ -19,7 +19,7 @@ from tests.corpora.mangled import check_read, mangled
 OLD = """\
 <root>
 
-<Question QID="Q1" QCATEGORY="Socialising" QDATE="2010-01-17 15:26:30" QUSERID="U5425" QTYPE="GENERAL" QGOLD_YN="Not Applicable">
+<Question QID="Q1" QCATEGORY="Socialising" QDATE="2010-01-17 15:26:30" QTYPE="GENERAL" QGOLD_YN="Not Applicable">
 	<QSubject>Courier?</QSubject>
 	<QBody>What is the best company &amp; why?
 
@@ -44,7 +44,7 @@ HEAD = """\
 <?xml version="1.0" encoding="utf-8"?>
 <!DOCTYPE xml [
 <!ELEMENT xml (OrgQuestion*)>
-<!ATTLIST xml 
+<!ATTLIST xml
 version CDATA #REQUIRED
 >
 <!ELEMENT OrgQuestion (OrgQSubject, OrgQBody, Thread)>
@@ -63,7 +63,8 @@ def thread(name, comments, *, skip="", body="Which one?"):
     return (
         f'<OrgQuestion ORGQ_ID="Q1"><OrgQSubject>not</OrgQSubject><OrgQBody>read</OrgQBody>'
         f'<Thread THREAD_SEQUENCE="{name}"{marked}><RelQuestion RELQ_ID="{name}" RELQ_RELEVANCE2ORGQ="Relevant">'
-        f"<RelQSubject>Banks {name}</RelQSubject><RelQBody>{body}</RelQBody></RelQuestion>\n{rows}</Thread></OrgQuestion>\n"
+        f"<RelQSubject>Banks {name}</RelQSubject><RelQBody>{body}</RelQBody></RelQuestion>\n{rows}"
+        "</Thread></OrgQuestion>\n"
     )
 
 
@@ -100,7 +101,7 @@ def test_2016(read):
 
 def test_2015_reformatted_has_threads_without_an_original_question(read):
     body = thread("Q5", COMMENTS).split("</OrgQBody>")[1].replace("</OrgQuestion>", "")
-    multiline = body.replace("RelCText>", "RelCBody>").replace("</RelComment>", "<RelCClean>x // y</RelCClean></RelComment>")
+    multiline = body.replace("</RelCText>", "</RelCText><RelCClean>x // y</RelCClean>").replace("RelCText", "RelCBody")
     for text in (body, multiline):
         assert [each.response for each in read(f"<xml>{text}</xml>")] == ["the first", "the second"]
 
@@ -194,7 +195,7 @@ BOMBS = {
 
 @pytest.mark.parametrize("bomb", BOMBS.values(), ids=BOMBS)
 def test_entities_are_refused(read, bomb):
-    with pytest.raises(InputError, match=r"dev\.xml:1: the entity .*; files that declare or need entities are not read"):
+    with pytest.raises(InputError, match=r"dev\.xml:1: the entity .*; files that declare or need entities are not"):
         read(bomb)
 
 
@@ -244,7 +245,7 @@ def test_questions_come_before_the_file_is_read_to_its_end(tmp_path):
 @given(data=st.data())
 def test_damaged_files_give_examples_or_say_where(tmp_path, data):
     whole = data.draw(st.sampled_from([OLD, NEW])).encode()
-    insertions = [b"<", b">", b"&", b"&x;", b"<!-- ", b"<![CDATA[", b"<Thread>", b"</Thread>", b"\0", b"\xff", b"<a>" * 20]
+    insertions = [b"<", b">", b"&", b"&x;", b"<!-- ", b"<![CDATA[", b"<Thread>", b"</Thread>", b"\xff", b"<a>" * 20]
     path = tmp_path / "dev.xml"
     path.write_bytes(data.draw(mangled(whole, insertions)))
     chosen = SemevalSettings(candidates=data.draw(st.sampled_from(["none", "thread"])))

@@ -27,6 +27,7 @@ WIDE = [
     [CONTEXT, "/home __eou__", *(f"no {number} __eou__ really __eou__" for number in range(9))],
     ["hi __eou__ __eot__ ", "hello __eou__", *(f"bye {number} __eou__" for number in range(9))],
 ]
+UTTERANCE = st.text("ab _", min_size=1).filter(str.strip)
 
 
 def text_of(rows):
@@ -97,8 +98,8 @@ def test_the_history_is_cut_and_the_thread_stays(read):
 
 def test_blank_texts(read):
     reading = Reading()
-    rows = [["a __eou__ __eot__ __eou__ __eot__ b __eou__ __eot__", "x", "1"], [" __eot__ ", "x", "1"], ["a", " __eou__", "1"]]
-    (example,) = read([TRAIN[0], *rows], reading)
+    first = ["a __eou__ __eot__ __eou__ __eot__ b __eou__ __eot__", "x", "1"]
+    (example,) = read([TRAIN[0], first, [" __eot__ ", "x", "1"], ["a", " __eou__", "1"]], reading)
     assert example.context == ("a", "b")
     assert reading.dropped == {"blank context": 1, "blank response": 1}
     assert reading.blank_messages == 2
@@ -112,7 +113,7 @@ def test_a_blank_distractor_keeps_its_place(read):
 
 
 @settings(max_examples=60, deadline=None)
-@given(st.lists(st.lists(st.text("ab _", min_size=1).filter(str.strip), min_size=1, max_size=3), min_size=1, max_size=5))
+@given(st.lists(st.lists(UTTERANCE, min_size=1, max_size=3), min_size=1, max_size=5))
 def test_turns_come_back_as_the_script_wrote_them(turns):
     text = "".join("".join(f"{utterance} __eou__ " for utterance in turn) + " __eot__ " for turn in turns)
     assert split_turns(text) == [" ".join(utterance.strip() for utterance in turn) for turn in turns]
@@ -142,7 +143,7 @@ def test_after_a_list_that_lacks_a_row_the_next_is_whole(read):
 
 
 def test_another_file_is_refused(read):
-    with pytest.raises(InputError, match=r"train\.csv:1: the first row is 'question, answer'; read are files that begin"):
+    with pytest.raises(InputError, match=r"train\.csv:1: the first row is 'question, answer'; read are files"):
         read("question,answer\na,b\n")
     with pytest.raises(InputError, match="is empty"):
         read("")
