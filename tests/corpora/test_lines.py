@@ -29,6 +29,7 @@ from rejoinder.corpora.lines import (
     block_lines,
     open_blocks,
     open_lines,
+    open_pieces,
     strip_compression,
 )
 from rejoinder.corpora.streams import open_stream
@@ -355,6 +356,16 @@ def test_blocks_of_nothing_and_of_one_line(tmp_path):
         list(open_blocks(write(tmp_path, b"")))
     assert [block.data for block in open_blocks(write(tmp_path, b"one"))] == [b"one"]
     assert list(block_lines(Block(tmp_path, 1, b"\xef\xbb\xbfone\n"), Reading())) == [(1, "one")]
+
+
+@pytest.mark.parametrize("suffix", COMPRESS)
+def test_pieces_of_a_file_without_lines(tmp_path, suffix):
+    content = random.Random(2).randbytes(300_000)
+    pieces = list(open_pieces(write(tmp_path, b"[" + content, suffix)))
+    assert b"".join(pieces) == b"[" + content
+    assert max(map(len, pieces)) <= 1 << 16
+    with pytest.raises(InputError, match="is empty"):
+        list(open_pieces(write(tmp_path, b"", suffix)))
 
 
 def test_skipping_stops_at_a_limit(tmp_path):

@@ -21,6 +21,7 @@ MAX_LINE_BYTES = 64 * 1024 * 1024
 BLOCK_BYTES = 8 * 1024 * 1024
 """A block of lines has at most so many bytes, unless one line alone has more."""
 
+_PIECE_BYTES = 1 << 16
 SHOWN_FAULTS = 10
 """The words of so many faults are kept."""
 __all__ = [
@@ -34,6 +35,7 @@ __all__ = [
     "block_lines",
     "open_blocks",
     "open_lines",
+    "open_pieces",
     "strip_compression",
     "too_many_bad",
 ]
@@ -141,6 +143,21 @@ def open_lines(path: str | Path, reading: Reading | None = None) -> Iterator[tup
                 yield number, text
     if number == 0:
         raise _empty(path)
+
+
+def open_pieces(path: str | Path, reading: Reading | None = None) -> Iterator[bytes]:
+    """Read a file that is not made of lines, decompressed as by `open_lines`, in pieces of at most 64 KiB.
+
+    Raises:
+        InputError: the file is missing, a folder, unreadable, empty, damaged or cut off.
+    """
+    path, piece = Path(path), b""
+    with open_stream(path, reading.on_bytes if reading else None) as stream:
+        while part := stream.read(_PIECE_BYTES):
+            piece = part
+            yield piece
+    if not piece:
+        raise InputError(f"{path} is empty; copy or download it again")
 
 
 def open_blocks(path: str | Path, reading: Reading | None = None, size: int | None = None) -> Iterator[Block]:
