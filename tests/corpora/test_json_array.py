@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from rejoinder.corpora import json_array, pieces
+from rejoinder.corpora import json_array, lines
 from rejoinder.corpora.json_array import array_objects
 from rejoinder.corpora.lines import Reading
 from rejoinder.errors import InputError
@@ -39,7 +39,7 @@ def test_whatever_json_writes_is_read(tmp_path_factory, values, indent, ascii_on
     text = json.dumps(values, indent=indent, ensure_ascii=ascii_only)
     path = write(tmp_path_factory.mktemp("json"), text)
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(pieces, "_PIECE", piece)
+        patch.setattr(lines, "_PIECE_BYTES", piece)
         assert objects(path) == values
 
 

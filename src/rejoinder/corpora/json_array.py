@@ -9,8 +9,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from rejoinder.corpora.lines import MAX_LINE_BYTES, Reading
-from rejoinder.corpora.pieces import open_pieces
+from rejoinder.corpora.lines import MAX_LINE_BYTES, Reading, open_pieces
 from rejoinder.errors import InputError
 
 _SPACE = re.compile(r"[ \t\n\r]*")

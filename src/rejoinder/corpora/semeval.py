@@ -28,8 +28,7 @@ from xml.parsers import expat
 from rejoinder.corpora.choices import check_choices
 from rejoinder.corpora.corpus import Corpus
 from rejoinder.corpora.example import Example
-from rejoinder.corpora.lines import MAX_LINE_BYTES, Reading, open_lines, strip_compression
-from rejoinder.corpora.pieces import open_pieces
+from rejoinder.corpora.lines import MAX_LINE_BYTES, Reading, open_lines, open_pieces, strip_compression
 from rejoinder.corpora.splits import content_thread, split_of
 from rejoinder.errors import InputError
 
