@@ -46,7 +46,10 @@ def read_chitchat(
     # Not by the package's own reader, which takes the file to be in the encoding of the user's locale.
     conversations = json.loads(Path(path).read_text(encoding="utf-8"))
     reading, threads = reading or Reading(), Threads()
-    for name, conversation in conversations.items():
+    size = Path(path).stat().st_size
+    for number, (name, conversation) in enumerate(conversations.items()):
+        if reading.on_bytes is not None:  # evenly, since the file is one piece
+            reading.on_bytes(size * (number + 1) // len(conversations) - size * number // len(conversations))
         turns = [" ".join(utterance["text"] for utterance in message) for message in conversation["messages"]]
         reading.lines += 1
         yield from record_examples({"turns": turns}, name, "chitchat", reading, threads)

@@ -15,7 +15,8 @@ from rejoinder.corpora.processes import map_in_processes
 T = TypeVar("T")
 R = TypeVar("R")
 
-_WORTH_A_PROCESS = 16 * 1024 * 1024
+_WORTH_A_PROCESS = 64 * 1024 * 1024
+"""Bytes of input that take clearly longer than starting a process in every stage."""
 
 
 class Engine(Protocol):

@@ -6,10 +6,10 @@ One line is at most `MAX_LINE_BYTES` long; text is UTF-8, strictly. Compressed f
 from __future__ import annotations
 
 import io
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import IO
+from typing import IO, Any
 
 from rejoinder.corpora.example import Split
 from rejoinder.corpora.streams import COMPRESSIONS, open_stream, strip_compression
@@ -22,6 +22,7 @@ BLOCK_BYTES = 8 * 1024 * 1024
 """A block of lines has at most so many bytes, unless one line alone has more."""
 
 _PIECE_BYTES = 1 << 16
+_COUNTS = ("lines", "bad_lines", "faults", "notes", "blank_messages", "without_reply", "dropped")
 SHOWN_FAULTS = 10
 """The words of so many faults are kept."""
 __all__ = [
@@ -83,6 +84,35 @@ class Reading:
         """Count records that the rules of a corpus leave out; `reason` is a few words, the same each time."""
         self.dropped[reason] = self.dropped.get(reason, 0) + count
 
+    def counts(self) -> dict[str, Any]:
+        """What happened, as JSON can hold it; see `add`."""
+        return {name: getattr(self, name) for name in _COUNTS}
+
+    def add(self, counts: Mapping[str, Any]) -> None:
+        """Count in what happened to another one, by its `counts`, and report its bad lines.
+
+        Raises:
+            InputError: there are bad lines and they are not to be skipped, or too many altogether.
+        """
+        for name in ("lines", "bad_lines", "blank_messages", "without_reply"):
+            setattr(self, name, getattr(self, name) + counts[name])
+        for reason, count in counts["dropped"].items():
+            self.drop(reason, count)
+        self.notes += counts["notes"]
+        self.faults = [*self.faults, *counts["faults"]][:SHOWN_FAULTS]
+        self._report(counts["faults"], counts["bad_lines"])
+
+    def _report(self, faults: Sequence[str], bad_lines: int) -> None:
+        if bad_lines and not self.skip_bad:
+            raise BadLineError(faults[0])
+        if self.on_fault is not None:
+            for fault in faults:
+                self.on_fault(fault)
+            if bad_lines > len(faults):
+                self.on_fault(f"{bad_lines - len(faults):,} more bad lines there")
+        if self.max_bad is not None and self.bad_lines > self.max_bad:
+            raise too_many_bad(self.max_bad, self.faults)
+
     def bad_line(self, path: str | Path, number: int, reason: str) -> None:
         """Report a bad line.
 
@@ -118,6 +148,8 @@ class Block:
     number: int
     """Number of the first line in the file, from 1."""
     data: bytes
+    start: int = 0
+    """Where in the (decompressed) file it begins."""
 
 
 def open_lines(path: str | Path, reading: Reading | None = None) -> Iterator[tuple[int, str]]:
@@ -175,7 +207,7 @@ def open_blocks(path: str | Path, reading: Reading | None = None, size: int | No
     """
     path, reading = Path(path), reading or Reading()
     size = min(size or BLOCK_BYTES, MAX_LINE_BYTES)
-    number, rest = 1, b""
+    number, start, rest = 1, 0, b""
     with open_stream(path, reading.on_bytes) as stream:
         while data := rest + stream.read(size - len(rest)):
             end = data.rfind(b"\n") + 1
@@ -185,11 +217,12 @@ def open_blocks(path: str | Path, reading: Reading | None = None, size: int | No
                 data += stream.readline(max(0, MAX_LINE_BYTES + 1 - len(data)))
                 end = len(data)
             if end > MAX_LINE_BYTES:
-                _skip_line(stream, data)
+                start += _skip_line(stream, data)
                 reading.lines += 1
                 reading.bad_line(path, number, _too_long())
             else:
-                yield Block(path, number, data[:end])
+                yield Block(path, number, data[:end], start)
+            start += end
             number += max(1, data.count(b"\n", 0, end))
             rest = data[end:]
     if number == 1:
@@ -216,10 +249,13 @@ def _raw_lines(stream: IO[bytes]) -> Iterator[bytes]:
         yield line
 
 
-def _skip_line(stream: IO[bytes], start: bytes) -> None:
-    """Read up to the end of a line that begins with `start`."""
+def _skip_line(stream: IO[bytes], start: bytes) -> int:
+    """Read up to the end of a line that begins with `start`; the number of bytes read."""
+    skipped = 0
     while start and not start.endswith(b"\n"):
         start = stream.readline(MAX_LINE_BYTES)
+        skipped += len(start)
+    return skipped
 
 
 def _empty(path: Path) -> InputError:

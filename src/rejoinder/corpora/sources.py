@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
 
 from rejoinder.corpora import chitchat, convai2, csv_pairs, dstc7, jsonl, semeval, ubuntu
 from rejoinder.corpora.corpus import Corpus
-from rejoinder.corpora.example import Example
-from rejoinder.corpora.lines import Reading
+from rejoinder.corpora.example import SPLITS
+from rejoinder.corpora.job import Input
 from rejoinder.errors import InputError
 
 CORPORA: dict[str, Corpus] = {
@@ -27,32 +26,47 @@ CORPORA: dict[str, Corpus] = {
 """Every corpus. A new one is imported above (its file imports no extra's library) and listed here."""
 
 
-def check_source(source: str, inputs: Sequence[str | Path]) -> Corpus:
-    """The corpus of this name, once the inputs are seen to fit it and to be there, before any work.
+def find_corpus(source: str | Corpus) -> Corpus:
+    """The corpus of this name; one that is given itself is given back.
+
+    Raises:
+        InputError: there is none of that name.
+    """
+    if isinstance(source, Corpus):
+        return source
+    if source not in CORPORA:
+        raise InputError(f"no source {source!r}; there are {', '.join(CORPORA)}")
+    return CORPORA[source]
+
+
+def find_inputs(corpus: Corpus, inputs: Sequence[str | Path]) -> list[Input]:
+    """The files to read, once they are seen to fit the corpus and to be there, before any work.
+
+    Args:
+        corpus: the corpus.
+        inputs: as the user gives them: paths, or "train=PATH", "valid=PATH", "test=PATH" where there is no file of
+            that whole name.
 
     Raises:
         InputError: says what does not fit.
+        MissingExtraError: the corpus' package is not installed.
     """
-    if source not in CORPORA:
-        raise InputError(f"no source {source!r}; there are {', '.join(CORPORA)}")
-    corpus = CORPORA[source]
-    if corpus.packaged is not None and inputs:
-        raise InputError(f"{source} brings its own data; leave {inputs[0]} out")
-    if corpus.packaged is None and not inputs:
-        raise InputError(f"{source} reads files; name at least one")
-    for path in map(Path, inputs):
-        if not path.exists():
-            raise InputError(f"{path} does not exist; check the name")
-    return corpus
+    if corpus.packaged is not None:
+        if inputs:
+            raise InputError(f"{corpus.name} brings its own data; leave {inputs[0]} out")
+        return [Input(corpus.packaged())]
+    if not inputs:
+        raise InputError(f"{corpus.name} reads files; name at least one")
+    return [_find_input(each) for each in inputs]
 
 
-def read_source(source: str, inputs: Sequence[str | Path], reading: Reading, settings: Any = None) -> Iterator[Example]:
-    """Read the examples of a source, file after file.
-
-    Raises:
-        InputError: a fault of the source, a file or a line.
-    """
-    corpus = check_source(source, inputs)
-    assert corpus.read is not None
-    for path in [corpus.packaged()] if corpus.packaged is not None else map(Path, inputs):
-        yield from corpus.read(path, reading, settings or corpus.settings())
+def _find_input(given: str | Path) -> Input:
+    prefix, equals, rest = str(given).partition("=")
+    part = next((split for split in SPLITS if split == prefix), None)
+    found = Input(Path(given)) if part is None or Path(given).exists() else Input(Path(rest), part)
+    if found.path.is_dir():
+        raise InputError(f"{found.path} is a folder; name the files in it")
+    if not found.path.exists():
+        hint = "; what may stand before = is train, valid or test" if equals and part is None else ""
+        raise InputError(f"{found.path} does not exist; check the name{hint}")
+    return found
