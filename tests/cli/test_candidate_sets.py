@@ -104,4 +104,4 @@ def test_semeval_has_each_question_once_in_the_test_part(ranked, tmp_path):
     (tmp_path / "dev.xml").write_text(f"<root>{threads}</root>")
     account, result = ranked("semeval", f"test={tmp_path / 'dev.xml'}", "--set", "candidates=thread")
     check(result, examples=12, candidates=2)
-    assert account["dropped"] == {"comment not labelled Good": 12, "not the first Good comment": 12}
+    assert account["dropped"] == {"comments not labelled Good": 12, "Good comments after the first": 12}

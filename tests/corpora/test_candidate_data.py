@@ -49,7 +49,7 @@ def test_semeval_2016_has_the_comments_of_subtask_a(name, threads, repeated, goo
     examples = list(read_semeval(SEMEVAL / f"SemEval2016-Task3-CQA-QL-{name}.xml.zst", reading))
     assert len(examples) == good
     assert reading.lines == threads
-    assert reading.dropped == {"comments of repeated questions": repeated, "comment not labelled Good": others}
+    assert reading.dropped == {"comments of repeated questions": repeated, "comments not labelled Good": others}
 
 
 def test_semeval_2016_has_each_question_once_outside_training():

@@ -90,7 +90,7 @@ def test_who_speaks_first_has_only_the_persona_before(read):
     first, second = read(OTHER_SIDE, reading)
     assert (first.context, first.response) == (("hi !", "i'm great ."), "nice .")
     assert second.context[-1] == "no"
-    assert reading.dropped == {"a response with nothing before it": 1}
+    assert reading.dropped == {"responses with nothing before them": 1}
     opening = read("1 your persona: i am one.\n2 __SILENCE__\thi !\n")[0]
     assert (opening.context, opening.response) == (("your persona: i am one.",), "hi !")
 

@@ -117,7 +117,7 @@ def test_dialogues_without_a_right_candidate_are_dropped(read, right):
     record["options-for-correct-answers"] = right
     reading = Reading()
     assert read([record, dialogue("dev")], reading)[0].response == "candidate C7"
-    assert reading.dropped == {"no right response among the candidates": 1}
+    assert reading.dropped == {"dialogues without a right candidate": 1}
 
 
 def test_no_right_candidate_in_training_leaves_the_other_utterances(read):
@@ -136,7 +136,7 @@ def test_answers_of_the_test_set_come_from_their_file(read, tmp_path):
     first, second = read(records, reading, answers=str(answers))
     assert (first.response, first.label) == ("candidate C5", 5)
     assert (second.response, len(second.candidates)) == ("candidate C9", 99)
-    assert reading.dropped == {"no right response among the candidates": 1}
+    assert reading.dropped == {"dialogues without a right candidate": 1}
     with pytest.raises(InputError, match=r"json:2: dialogue 1: example 1 has no answer; .* --set answers=FILE"):
         read(records)
     answers.write_text("1 C5\n")

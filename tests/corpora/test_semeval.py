@@ -88,7 +88,7 @@ def test_2015(read):
     question = "Courier?\nWhat is the best company & why?\n\nthanks"
     assert (first.context, first.response, second.response) == ((question,), "try ARAMEX", "DHL")
     assert (first.id, first.source, first.thread) == ("dev:Q1_C1", "semeval", content_thread([question]))
-    assert reading.dropped == {"comment not labelled Good": 1}
+    assert reading.dropped == {"comments not labelled Good": 1}
 
 
 def test_2016(read):
@@ -96,7 +96,7 @@ def test_2016(read):
     first, second = read(NEW, reading)
     assert (first.context, first.response) == (("Banks Q1_R4\nWhich one?",), "the first")
     assert (second.id, second.response) == ("dev:Q1_R4_C4", "the second")
-    assert (reading.lines, reading.dropped) == (2, {"comment not labelled Good": 4})
+    assert (reading.lines, reading.dropped) == (2, {"comments not labelled Good": 4})
 
 
 def test_2015_reformatted_has_threads_without_an_original_question(read):
@@ -114,7 +114,7 @@ def test_only_in_training_a_question_may_be_there_twice(read):
     reading = Reading(part="train")
     (first,) = read(NEW, reading, answers="first")
     assert first.response == "the first"
-    assert reading.dropped["not the first Good comment"] == 1
+    assert reading.dropped["Good comments after the first"] == 1
 
 
 def test_without_a_named_part_the_split_of_the_question_decides(read):
@@ -132,7 +132,7 @@ def test_candidates_are_the_other_comments_but_good_ones(read):
     reading = Reading(part="train")
     only_good = HEAD + thread("Q1_R1", COMMENTS[:1] * 2) + thread("Q1_R4", COMMENTS) + "</xml>"
     assert len(read(only_good, reading, candidates="thread")) == 2
-    assert reading.dropped["no comment of the question that is not Good"] == 2
+    assert reading.dropped["Good comments of questions without another"] == 2
 
 
 def test_repeated_threads_are_left_out_unless_asked_for(read):
@@ -151,7 +151,7 @@ def test_labels_can_come_from_a_file(read, tmp_path):
     gold.write_text("Q1_C1\tBad\nQ1_C3\tGood\n")
     reading = Reading(part="train")
     assert [each.response for each in read(hidden, reading, gold=str(gold))] == ["DHL"]
-    assert reading.dropped == {"comment not labelled Good": 1, "unlabelled comment": 1}
+    assert reading.dropped == {"comments not labelled Good": 1, "comments without a label": 1}
     gold.write_text("Q1_C1 Bad\n")
     with pytest.raises(InputError, match=r"gold\.txt:1: no label; a line is the id"):
         read(hidden, gold=str(gold))
@@ -179,10 +179,10 @@ def test_blank_texts_are_dropped(read):
     text = OLD.replace("try ARAMEX", " ").replace("<CBody>DHL</CBody>", "")
     reading = Reading(part="train")
     assert read(text, reading) == []
-    assert reading.dropped == {"blank comment": 2, "comment not labelled Good": 1}
+    assert reading.dropped == {"blank comments": 2, "comments not labelled Good": 1}
     reading = Reading(part="train")
     read(f"<xml>{thread('Q1_R1', COMMENTS).replace('Banks Q1_R1', '').replace('Which one?', '')}</xml>", reading)
-    assert reading.dropped == {"comments of a blank question": 4}
+    assert reading.dropped == {"comments of blank questions": 4}
 
 
 BOMBS = {

@@ -57,7 +57,7 @@ def test_training_rows_of_label_1_are_examples(read):
     assert (first.response, first.candidates, first.label) == ("/home i think", (), None)
     assert (first.id, first.source) == ("train:2", "ubuntu")
     assert (second.context, second.response) == (("hi",), "hello")
-    assert reading.dropped == {"a response drawn at random (label 0)": 1}
+    assert reading.dropped == {"responses drawn at random (label 0)": 1}
     assert (reading.lines, reading.bad_lines, reading.blank_messages) == (3, 0, 0)
 
 
@@ -101,7 +101,7 @@ def test_blank_texts(read):
     first = ["a __eou__ __eot__ __eou__ __eot__ b __eou__ __eot__", "x", "1"]
     (example,) = read([TRAIN[0], first, [" __eot__ ", "x", "1"], ["a", " __eou__", "1"]], reading)
     assert example.context == ("a", "b")
-    assert reading.dropped == {"blank context": 1, "blank response": 1}
+    assert reading.dropped == {"blank contexts": 1, "blank responses": 1}
     assert reading.blank_messages == 2
 
 

@@ -202,7 +202,7 @@ def _examples(dialogue: _Dialogue, path: Path, reading: Reading, settings: Conva
             label = _last_place(row.candidates, row.response)
             yield Example(context, row.response, name, thread, "convai2", row.candidates, label)
         else:
-            reading.drop("a response with nothing before it")
+            reading.drop("responses with nothing before them")
         said.append(row.response)
     reading.without_reply += bool(dialogue.rows) and count == 0
 

@@ -150,7 +150,7 @@ def _choice(dialogue: _Dialogue, reading: Reading) -> tuple[str, tuple[str, ...]
         raise BadRecordError(f"{len(options)} candidates in options-for-next; 2 or more are read")
     right = [each for each in dialogue.answers if each in options]
     if not right or not options[right[0]].strip():
-        reading.drop("no right response among the candidates" if not right else "blank response")
+        reading.drop("dialogues without a right candidate" if not right else "blank responses")
         return "", (), None
     kept = [each for each in options if each == right[0] or each not in right]
     return options[right[0]], tuple(options[each] for each in kept), kept.index(right[0])

@@ -136,7 +136,7 @@ def _examples(question: _Question, path: Path, reading: Reading, settings: Semev
         reading.drop("comments of repeated questions", len(question.comments))
         return
     if not text:
-        reading.drop("comments of a blank question", len(question.comments))
+        reading.drop("comments of blank questions", len(question.comments))
         return
     thread = content_thread([text])
     only_first = settings.answers == "first" or (
@@ -144,10 +144,10 @@ def _examples(question: _Question, path: Path, reading: Reading, settings: Semev
     )
     found = 0
     for comment in question.comments:
-        reason = _why_not(comment) or ("not the first Good comment" if only_first and found else "")
+        reason = _why_not(comment) or ("Good comments after the first" if only_first and found else "")
         candidates, label = _candidates(question, comment, settings)
         if not reason and settings.candidates == "thread" and len(candidates) < 2:
-            reason = "no comment of the question that is not Good"
+            reason = "Good comments of questions without another"
         if reason:
             reading.drop(reason)
             continue
@@ -159,10 +159,10 @@ def _examples(question: _Question, path: Path, reading: Reading, settings: Semev
 def _why_not(comment: _Comment) -> str:
     """Why a comment is no response; nothing if it is one."""
     if comment.label in _UNLABELLED:
-        return "unlabelled comment"
+        return "comments without a label"
     if comment.label != GOOD:
-        return "comment not labelled Good"
-    return "" if comment.text.strip() else "blank comment"
+        return "comments not labelled Good"
+    return "" if comment.text.strip() else "blank comments"
 
 
 def _candidates(question: _Question, right: _Comment, settings: SemevalSettings) -> tuple[tuple[str, ...], int | None]:

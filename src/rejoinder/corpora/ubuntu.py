@@ -116,7 +116,7 @@ def _pair_examples(pairs: Iterator[_Pair], path: Path, reading: Reading) -> Iter
         if pair.right:
             yield from _example(pair.context, [pair.utterance], None, path, pair.number, reading)
         else:
-            reading.drop("a response drawn at random (label 0)")
+            reading.drop("responses drawn at random (label 0)")
 
 
 def _list_examples(pairs: Iterator[_Pair], path: Path, reading: Reading) -> Iterator[Example]:
@@ -160,7 +160,7 @@ def _example(
     response = candidates[label or 0]
     reading.blank_messages += len(turns) - len(messages)
     if not messages or not response:
-        reading.drop("blank response" if messages else "blank context")
+        reading.drop("blank responses" if messages else "blank contexts")
         return
     yield Example(
         context=tuple(messages[-1 - reading.history :]),
