@@ -35,7 +35,7 @@ def read_csv(
     path, reading, threads = Path(path), reading or Reading(), Threads()
     source = strip_compression(path).stem
     columns: list[str] | None = None
-    for number, row in _rows(path, reading):
+    for number, row in csv_rows(path, reading):
         if columns is None:
             columns = _columns(row)
             if _is_header(row):
@@ -48,8 +48,12 @@ def read_csv(
             reading.bad_line(path, number, str(error))
 
 
-def _rows(path: Path, reading: Reading) -> Iterator[tuple[int, list[str]]]:
-    """Rows that are not blank, and the number of the line on which each begins."""
+def csv_rows(path: Path, reading: Reading) -> Iterator[tuple[int, list[str]]]:
+    """Rows of a CSV file that are not blank, and the number of the line on which each begins.
+
+    Raises:
+        InputError: a fault of the file; or of a row, unless bad rows are skipped.
+    """
     # The limit is the library's one setting for all its readers, and lower than a message may be long.
     csv.field_size_limit(max(csv.field_size_limit(), MAX_LINE_BYTES))
     lines = _Lines(path, reading)

@@ -5,7 +5,19 @@ from __future__ import annotations
 from collections.abc import Sequence
 from pathlib import Path
 
-from rejoinder.corpora import amazon_qa, chitchat, csv_pairs, faq, jsonl, opensubtitles, wikipedia
+from rejoinder.corpora import (
+    amazon_qa,
+    chitchat,
+    convai2,
+    csv_pairs,
+    dstc7,
+    faq,
+    jsonl,
+    opensubtitles,
+    semeval,
+    ubuntu,
+    wikipedia,
+)
 from rejoinder.corpora.corpus import Corpus
 from rejoinder.corpora.example import SPLITS
 from rejoinder.corpora.job import Input
@@ -22,6 +34,10 @@ CORPORA: dict[str, Corpus] = {
         opensubtitles.CORPUS,
         amazon_qa.CORPUS,
         wikipedia.CORPUS,
+        ubuntu.CORPUS,
+        dstc7.CORPUS,
+        convai2.CORPUS,
+        semeval.CORPUS,
     )
 }
 """Every corpus. A new one is imported above (its file imports no extra's library) and listed here."""
