@@ -1,0 +1,245 @@
+"""Reddit: comments out of monthly dumps, each with the comments that it answers.
+
+Read are the files of newline-delimited JSON that hold all comments of a month, `RC_2018-01.zst` and so on, and for
+titles and the over-18 mark those of submissions, `RS_2018-01.zst`; a line is told by its fields. A thread, the
+comments below one submission, can be spread over months. So `scatter` makes a short record of each line, and
+`assemble` builds the trees of whole threads and gives an example for every comment that, like the comment which it
+answers, passes the filter of `reddit_rules`. Source: DATA19, section 3.1, and the code published with it.
+"""
+
+from __future__ import annotations
+
+import io
+from collections import Counter
+from collections.abc import Generator, Iterable, Iterator
+
+import msgspec
+
+from rejoinder.corpora.corpus import Block, Corpus
+from rejoinder.corpora.example import Example
+from rejoinder.corpora.lines import Reading
+from rejoinder.corpora.reddit_rules import (
+    KEPT,
+    LOST,
+    OVER_18,
+    SEPARATORS,
+    SUBMISSION,
+    RedditSettings,
+    judge,
+    pack,
+    thread_of,
+    trim,
+    unpack,
+)
+
+_Tree = dict[str, tuple[str, str, str]]
+"""Comments of a thread by id: (state, parent, text)."""
+
+
+class _Line(msgspec.Struct, gc=False):
+    """The fields of a line that are read; the other thirty are only skipped."""
+
+    id: str
+    link_id: str | None = None
+    parent_id: str | None = None
+    body: str | None | msgspec.UnsetType = msgspec.UNSET
+    title: str | None = None
+    author: str | None = None
+    subreddit: str | None = None
+    over_18: bool | None = None
+
+
+_DECODER = msgspec.json.Decoder(_Line)
+
+
+class _NotReddit(ValueError):
+    """A line that is JSON and neither a comment nor a submission."""
+
+
+def scatter(block: Block, reading: Reading, settings: RedditSettings) -> Generator[tuple[bytes, bytes]]:
+    """Read lines of a dump; give thread and record of each that counts.
+
+    Raises:
+        BadLineError: a line that is no comment or submission, unless bad lines are skipped.
+    """
+    decode, wanted = _DECODER.decode, settings.wanted
+    submissions = settings.titles or settings.drop_nsfw
+    data = block.data.removeprefix(b"\xef\xbb\xbf") if block.number == 1 else block.data
+    for number, line in enumerate(io.BytesIO(data), block.number):
+        if line.isspace():
+            continue
+        reading.lines += 1
+        try:
+            item = decode(line)
+            if wanted and (item.subreddit or "").lower() not in wanted:
+                reading.drop("in another subreddit")
+            elif item.link_id is not None:
+                yield _comment(item, settings)
+            elif item.title is None:
+                raise _NotReddit("neither link_id nor title")
+            elif submissions:
+                yield _submission(item, settings)
+            else:
+                reading.drop("a submission (only used for titles and drop_nsfw)")
+        except (ValueError, RecursionError) as error:  # msgspec's errors are ValueErrors
+            what = "a comment (id, link_id, parent_id, body) or submission (id, title) of Reddit is read, one a line"
+            reading.bad_line(block.path, number, f"{error}; {what}")
+
+
+def _comment(item: _Line, settings: RedditSettings) -> tuple[bytes, bytes]:
+    link, parent, body, name = item.link_id or "", item.parent_id or "t3_", item.body, item.id
+    thread, above = link[3:], parent[3:]
+    if link[:3] != "t3_" or not thread or not name:
+        raise _NotReddit(f"link_id is {link[:20]!r} and id {name[:20]!r}")
+    if parent[:3] == "t3_":
+        above = ""
+    elif parent[:3] != "t1_":
+        raise _NotReddit(f"parent_id is {parent[:20]!r}")
+    if body is None:
+        body = "[deleted]"
+    elif body is msgspec.UNSET:
+        raise _NotReddit("a comment without body")
+    state = judge(body, item.author, settings)
+    if state != KEPT:
+        body = body[: settings.cut + 1]  # all that an ancestor's cut can need
+    record = pack(thread, state, name, above, body)
+    # Zero bytes separate the fields. One more is rare, and harmless in the body, which stands last.
+    if record.count(0) != SEPARATORS and "\0" in thread + name + above:
+        raise _NotReddit(f"a zero character in the id {name[:20]!r}, the link_id or the parent_id")
+    return thread.encode(), record
+
+
+def _submission(item: _Line, settings: RedditSettings) -> tuple[bytes, bytes]:
+    name = item.id
+    if not name or "\0" in name:
+        raise _NotReddit(f"id is {name[:20]!r}")
+    title = (item.title or "")[: settings.cut + 1]
+    return name.encode(), pack(name, OVER_18 if item.over_18 else SUBMISSION, name, "", title)
+
+
+def assemble(records: Iterable[bytes], reading: Reading, settings: RedditSettings) -> Generator[Example]:
+    """Give the examples of whole threads: thread after thread as they first appear, within one in the order of records.
+
+    The set of examples does not depend on the order. Memory: the records, once, and the tree of one thread.
+    """
+    threads: dict[bytes, list[bytes]] = {}
+    for record in records:
+        name = thread_of(record)
+        group = threads.get(name)
+        if group is None:
+            threads[name] = [record]
+        else:
+            group.append(record)
+    lost: Counter[str] = Counter()
+    try:
+        for name, group in threads.items():
+            tree, title = _tree(group, lost)
+            group.clear()  # so that memory only falls from here on
+            if not settings.drop_nsfw or _is_clean(tree, title, lost):
+                yield from _Thread(name.decode(), tree, title, reading, settings).examples(lost)
+    finally:
+        for reason, count in lost.items():
+            reading.drop(reason, count)
+
+
+def _tree(records: list[bytes], lost: Counter[str]) -> tuple[_Tree, tuple[str, str] | None]:
+    """The comments of a thread, and state and title of its submission, if that is there.
+
+    Of several records of one comment the greatest counts, whatever their order: one that says deleted, if any does.
+    """
+    tree: _Tree = {}
+    title: tuple[str, str] | None = None
+    for record in records:
+        state, name, parent, text = unpack(record)
+        if state in (SUBMISSION, OVER_18):
+            title = max(title or ("", ""), (state, text))
+        elif name not in tree:
+            tree[name] = (state, parent, text)
+        else:
+            tree[name] = max(tree[name], (state, parent, text))
+            lost["the same comment again"] += 1
+    return tree, title
+
+
+def _is_clean(tree: _Tree, title: tuple[str, str] | None, lost: Counter[str]) -> bool:
+    if title is not None and title[0] == SUBMISSION:
+        return True
+    lost["in a thread over 18" if title else "in a thread whose submission is not there"] += len(tree)
+    return False
+
+
+class _Thread:
+    """A thread on the way to its examples."""
+
+    def __init__(
+        self, name: str, tree: _Tree, title: tuple[str, str] | None, reading: Reading, settings: RedditSettings
+    ) -> None:
+        self._name, self._tree, self._reading = name, tree, reading
+        self._title = trim(title[1], settings.cut) if settings.titles and title else ""
+        self._depth, self._cut = min(settings.depth, reading.history + 1), settings.cut
+        self._ends: dict[str, bool] = {}
+
+    def examples(self, lost: Counter[str]) -> Iterator[Example]:
+        """An example for each comment that is kept and answers one that is kept; the others are counted by reason."""
+        tree = self._tree
+        for name, (state, parent, text) in tree.items():
+            if state != KEPT:
+                lost[LOST[state]] += 1
+            elif not parent:
+                lost["answers the submission"] += 1
+            elif parent not in tree:
+                lost["answers a comment that is not there"] += 1
+            elif tree[parent][0] != KEPT:
+                lost["answers a comment that is " + LOST[tree[parent][0]]] += 1
+            elif (context := self._context(parent)) is None:
+                lost["in a circle of comments"] += 1
+            else:
+                yield Example(context, text, name, self._name, "reddit")
+
+    def _context(self, parent: str) -> tuple[str, ...] | None:
+        """The message answered and its ancestors, oldest first; None if these go round in a circle."""
+        tree, cut = self._tree, self._cut
+        _, above, text = tree[parent]
+        messages = [text]
+        for _ in range(1, self._depth):
+            if above not in tree:
+                break
+            _, above, text = tree[above]
+            messages.append(text if len(text) <= cut else trim(text, cut))
+        else:
+            # The context is full, and only now may its ancestors go on for ever.
+            return None if above in tree and not self._end(above) else self._oldest_first(messages)
+        if not above and self._title:
+            messages.append(self._title)
+        return self._oldest_first(messages)
+
+    def _end(self, name: str) -> bool:
+        """Whether the ancestors of a comment come to an end. Each comment is walked over once, however deep they go."""
+        path, ends = [], self._ends
+        while name not in ends and name in self._tree:
+            ends[name] = False  # what is met again before the end is a circle
+            path.append(name)
+            name = self._tree[name][1]
+        result = ends.get(name, True)
+        for passed in path:
+            ends[passed] = result
+        return result
+
+    def _oldest_first(self, messages: list[str]) -> tuple[str, ...]:
+        """The messages, newest first, the other way round and without blank ones. The newest is never blank."""
+        told = [message for message in messages if message and not message.isspace()]
+        self._reading.blank_messages += len(messages) - len(told)
+        return tuple(reversed(told))
+
+
+CORPUS = Corpus(
+    name="reddit",
+    title="comments of Reddit and the comments that they answer",
+    reads="monthly dumps of comments, RC_*.zst, and of submissions, RS_*.zst: newline-delimited JSON",
+    licence="none stated; a comment is its author's, and Reddit's terms of use apply",
+    origin="dumps that Pushshift published, which others pass on (Academic Torrents)",
+    expected="2015 to 2018: 3.68 billion comments give 727M examples, 654M below 0.9 of the split (DATA19)",
+    scatter=scatter,
+    assemble=assemble,
+    settings=RedditSettings,
+)

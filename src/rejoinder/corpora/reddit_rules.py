@@ -1,0 +1,145 @@
+"""The rules by which Reddit's comments become examples, a pure function each; and what is kept of a comment meanwhile.
+
+Rules of DATA19: section 3.1 of the paper and the code published with it (`reddit/create_data.py`), which uses the texts
+as the dump has them: markdown, links and HTML entities (`&gt;`) stay.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from rejoinder.errors import InputError
+
+GONE = frozenset({"[deleted]", "[removed]", "[ Removed by Reddit ]"})
+"""What stands for the text of a comment that its author or a moderator took away."""
+_LONGEST_GONE = max(map(len, GONE))
+
+KEPT = "0"
+"""State of a comment that can be a response, or the message that one answers. Other comments are only history."""
+LOST = {
+    "1": "too short",
+    "2": "too long",
+    "3": "nothing but white space",
+    "4": "by a bot",
+    "9": "deleted or removed",  # the greatest, so that of two copies of a comment the deleted one counts
+}
+"""The other states of a comment, each with its reason in words."""
+_SHORT, _LONG, _BLANK, _BOT, _DELETED = LOST
+SUBMISSION, OVER_18 = "s", "x"
+"""States of a submission."""
+SEPARATORS = 4
+"""Zero bytes between the fields of a record."""
+UNITS = ("characters", "words")
+
+
+@dataclass(frozen=True)
+class RedditSettings:
+    """Which comments count and what becomes of them. Source of the defaults: DATA19, section 3.1."""
+
+    unit: str = "characters"
+    """What lengths are counted in: `characters` (DATA19) or `words`, runs without white space (ACL19, section 4)."""
+    minimum: int = 9
+    """Least length of a response and of the message that it answers, in units."""
+    maximum: int = 127
+    """Greatest length of both, in units."""
+    depth: int = 10
+    """Most messages of a context: the one answered and earlier ancestors. `--history` can only make it less."""
+    cut: int = 127
+    """Characters to which earlier ancestors are cut, at the end of a word."""
+    subreddits: str = ""
+    """Names of the subreddits to read, with commas between; empty: all. Capital letters do not matter."""
+    titles: bool = False
+    """Put the title of the submission, cut as an ancestor, before a context that reaches back to it (needs RS files)."""
+    drop_bots: bool = False
+    """Leave out responses by bots, and to bots (see `is_bot`)."""
+    drop_nsfw: bool = False
+    """Leave out threads whose submission is marked as over 18, or is not there to tell (needs RS files)."""
+
+    def __post_init__(self) -> None:
+        if self.unit not in UNITS:
+            raise InputError(f"unit is {self.unit!r}; lengths are counted in {' or '.join(UNITS)}")
+        if not 1 <= self.minimum <= self.maximum:
+            given = f"minimum is {self.minimum} and maximum {self.maximum}"
+            raise InputError(f"{given}; lengths go from 1 up, the minimum not above the maximum")
+        for name, value in (("depth", self.depth), ("cut", self.cut)):
+            if value < 1:
+                raise InputError(f"{name} is {value}; it is at least 1")
+
+    @property
+    def wanted(self) -> frozenset[str]:
+        """Names of the subreddits to read, in lower case; empty for all."""
+        names = (name.strip().lower().removeprefix("/").removeprefix("r/") for name in self.subreddits.split(","))
+        return frozenset(name for name in names if name)
+
+
+def trim(text: str, limit: int) -> str:
+    """At most `limit` characters of the text, cut where a letter or digit meets another character, or the reverse.
+
+    A single word longer than the limit leaves nothing.
+
+    >>> trim("Where did you go?", 10)
+    'Where did '
+    """
+    if len(text) <= limit:
+        return text
+    for end in range(limit, 0, -1):
+        if text[end].isalnum() != text[end - 1].isalnum():
+            return text[:end]
+    return ""
+
+
+def is_bot(author: str) -> bool:
+    """Whether a name is AutoModerator's or ends in `bot`, in whatever case.
+
+    >>> is_bot("RemindMeBot"), is_bot("botanist")
+    (True, False)
+    """
+    return author == "AutoModerator" or author[-3:].lower() == "bot"
+
+
+def judge(body: str, author: str | None, settings: RedditSettings) -> str:
+    """The state of a comment: `KEPT`, or the reason of `LOST` that holds (deleted first, then its length).
+
+    Args:
+        body: its text.
+        author: who wrote it, if that is known.
+        settings: lengths, and whether bots count.
+    """
+    length = len(body)
+    if length <= _LONGEST_GONE and body in GONE:  # a look-up hashes the text, so only of short ones
+        return _DELETED
+    if settings.unit == "words":
+        length = len(body.split())
+    if length < settings.minimum:
+        return _SHORT
+    if length > settings.maximum:
+        return _LONG
+    if body.isspace():
+        return _BLANK
+    if settings.drop_bots and author is not None and is_bot(author):
+        return _BOT
+    return KEPT
+
+
+def pack(thread: str, state: str, name: str, parent: str, text: str) -> bytes:
+    """A record of a comment or submission. The names hold no zero character; the text may.
+
+    Args:
+        thread: id of the submission, without `t3_`.
+        state: `KEPT`, one of `LOST`, `SUBMISSION` or `OVER_18`.
+        name: id of the comment; of a submission the thread's again.
+        parent: id of the comment that it answers, without `t1_`; empty if it answers the submission.
+        text: body or title.
+    """
+    return f"{thread}\0{state}\0{name}\0{parent}\0{text}".encode()
+
+
+def unpack(record: bytes) -> tuple[str, str, str, str]:
+    """State, name, parent and text of a record."""
+    _, state, name, parent, text = record.decode().split("\0", SEPARATORS)
+    return state, name, parent, text
+
+
+def thread_of(record: bytes) -> bytes:
+    """The thread that a record belongs to."""
+    return record[: record.index(0)]
