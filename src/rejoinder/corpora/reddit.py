@@ -27,13 +27,12 @@ from rejoinder.corpora.reddit_rules import (
     RedditSettings,
     judge,
     pack,
-    thread_of,
     trim,
     unpack,
 )
 
-_Tree = dict[str, tuple[str, str, str]]
-"""Comments of a thread by id: (state, parent, text)."""
+_Tree = dict[str, list[str]]
+"""Comments of a thread by id, as `unpack` gives them: [thread, state, id, parent, text]."""
 
 
 class _Line(msgspec.Struct, gc=False):
@@ -62,8 +61,8 @@ def scatter(block: Block, reading: Reading, settings: RedditSettings) -> Generat
     Raises:
         BadLineError: a line that is no comment or submission, unless bad lines are skipped.
     """
-    decode, wanted = _DECODER.decode, settings.wanted
-    submissions = settings.titles or settings.drop_nsfw
+    decode, submissions = _DECODER.decode, settings.titles or settings.drop_nsfw
+    wanted = {name.lower() for name in settings.subreddits}
     data = block.data.removeprefix(b"\xef\xbb\xbf") if block.number == 1 else block.data
     for number, line in enumerate(io.BytesIO(data), block.number):
         if line.isspace():
@@ -124,7 +123,7 @@ def assemble(records: Iterable[bytes], reading: Reading, settings: RedditSetting
     """
     threads: dict[bytes, list[bytes]] = {}
     for record in records:
-        name = thread_of(record)
+        name = record[: record.index(0)]
         group = threads.get(name)
         if group is None:
             threads[name] = [record]
@@ -133,64 +132,64 @@ def assemble(records: Iterable[bytes], reading: Reading, settings: RedditSetting
     lost: Counter[str] = Counter()
     try:
         for name, group in threads.items():
-            tree, title = _tree(group, lost)
+            tree, submission = _tree(group, lost)
             group.clear()  # so that memory only falls from here on
-            if not settings.drop_nsfw or _is_clean(tree, title, lost):
+            if not settings.drop_nsfw or _is_clean(tree, submission, lost):
+                title = submission[-1] if submission and settings.titles else ""
                 yield from _Thread(name.decode(), tree, title, reading, settings).examples(lost)
     finally:
         for reason, count in lost.items():
             reading.drop(reason, count)
 
 
-def _tree(records: list[bytes], lost: Counter[str]) -> tuple[_Tree, tuple[str, str] | None]:
-    """The comments of a thread, and state and title of its submission, if that is there.
+def _tree(records: list[bytes], lost: Counter[str]) -> tuple[_Tree, list[str] | None]:
+    """The comments of a thread, and its submission, if that is there.
 
     Of several records of one comment the greatest counts, whatever their order: one that says deleted, if any does.
     """
     tree: _Tree = {}
-    title: tuple[str, str] | None = None
+    submission: list[str] | None = None
     for record in records:
-        state, name, parent, text = unpack(record)
-        if state in (SUBMISSION, OVER_18):
-            title = max(title or ("", ""), (state, text))
+        comment = unpack(record)
+        _, state, name, _, _ = comment
+        if state >= SUBMISSION:
+            submission = comment if submission is None else max(submission, comment)
         elif name not in tree:
-            tree[name] = (state, parent, text)
+            tree[name] = comment
         else:
-            tree[name] = max(tree[name], (state, parent, text))
+            tree[name] = max(tree[name], comment)
             lost["the same comment again"] += 1
-    return tree, title
+    return tree, submission
 
 
-def _is_clean(tree: _Tree, title: tuple[str, str] | None, lost: Counter[str]) -> bool:
-    if title is not None and title[0] == SUBMISSION:
+def _is_clean(tree: _Tree, submission: list[str] | None, lost: Counter[str]) -> bool:
+    if submission is not None and submission[1] == SUBMISSION:
         return True
-    lost["in a thread over 18" if title else "in a thread whose submission is not there"] += len(tree)
+    lost["in a thread over 18" if submission else "in a thread whose submission is not there"] += len(tree)
     return False
 
 
 class _Thread:
     """A thread on the way to its examples."""
 
-    def __init__(
-        self, name: str, tree: _Tree, title: tuple[str, str] | None, reading: Reading, settings: RedditSettings
-    ) -> None:
+    def __init__(self, name: str, tree: _Tree, title: str, reading: Reading, settings: RedditSettings) -> None:
         self._name, self._tree, self._reading = name, tree, reading
-        self._title = trim(title[1], settings.cut) if settings.titles and title else ""
+        self._title = trim(title, settings.cut)
         self._depth, self._cut = min(settings.depth, reading.history + 1), settings.cut
         self._ends: dict[str, bool] = {}
 
     def examples(self, lost: Counter[str]) -> Iterator[Example]:
         """An example for each comment that is kept and answers one that is kept; the others are counted by reason."""
         tree = self._tree
-        for name, (state, parent, text) in tree.items():
+        for name, (_, state, _, parent, text) in tree.items():
             if state != KEPT:
                 lost[LOST[state]] += 1
             elif not parent:
                 lost["answers the submission"] += 1
             elif parent not in tree:
                 lost["answers a comment that is not there"] += 1
-            elif tree[parent][0] != KEPT:
-                lost["answers a comment that is " + LOST[tree[parent][0]]] += 1
+            elif tree[parent][1] != KEPT:
+                lost["answers a comment that is " + LOST[tree[parent][1]]] += 1
             elif (context := self._context(parent)) is None:
                 lost["in a circle of comments"] += 1
             else:
@@ -199,12 +198,12 @@ class _Thread:
     def _context(self, parent: str) -> tuple[str, ...] | None:
         """The message answered and its ancestors, oldest first; None if these go round in a circle."""
         tree, cut = self._tree, self._cut
-        _, above, text = tree[parent]
+        _, _, _, above, text = tree[parent]
         messages = [text]
         for _ in range(1, self._depth):
             if above not in tree:
                 break
-            _, above, text = tree[above]
+            _, _, _, above, text = tree[above]
             messages.append(text if len(text) <= cut else trim(text, cut))
         else:
             # The context is full, and only now may its ancestors go on for ever.
@@ -219,7 +218,7 @@ class _Thread:
         while name not in ends and name in self._tree:
             ends[name] = False  # what is met again before the end is a circle
             path.append(name)
-            name = self._tree[name][1]
+            name = self._tree[name][3]
         result = ends.get(name, True)
         for passed in path:
             ends[passed] = result

@@ -6,7 +6,9 @@ as the dump has them: markdown, links and HTML entities (`&gt;`) stay.
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass
+from typing import Literal
 
 from rejoinder.errors import InputError
 
@@ -29,14 +31,13 @@ SUBMISSION, OVER_18 = "s", "x"
 """States of a submission."""
 SEPARATORS = 4
 """Zero bytes between the fields of a record."""
-UNITS = ("characters", "words")
 
 
 @dataclass(frozen=True)
 class RedditSettings:
     """Which comments count and what becomes of them. Source of the defaults: DATA19, section 3.1."""
 
-    unit: str = "characters"
+    unit: Literal["characters", "words"] = "characters"
     """What lengths are counted in: `characters` (DATA19) or `words`, runs without white space (ACL19, section 4)."""
     minimum: int = 9
     """Least length of a response and of the message that it answers, in units."""
@@ -46,8 +47,8 @@ class RedditSettings:
     """Most messages of a context: the one answered and earlier ancestors. `--history` can only make it less."""
     cut: int = 127
     """Characters to which earlier ancestors are cut, at the end of a word."""
-    subreddits: str = ""
-    """Names of the subreddits to read, with commas between; empty: all. Capital letters do not matter."""
+    subreddits: tuple[str, ...] = ()
+    """Names of the subreddits to read; empty: all. Capital letters do not matter."""
     titles: bool = False
     """Put the title of the submission, cut as an ancestor, before a context that reaches back to it (needs RS files)."""
     drop_bots: bool = False
@@ -56,20 +57,16 @@ class RedditSettings:
     """Leave out threads whose submission is marked as over 18, or is not there to tell (needs RS files)."""
 
     def __post_init__(self) -> None:
-        if self.unit not in UNITS:
-            raise InputError(f"unit is {self.unit!r}; lengths are counted in {' or '.join(UNITS)}")
+        if self.unit not in ("characters", "words"):
+            raise InputError(f"unit is {self.unit!r}; lengths are counted in characters or words")
         if not 1 <= self.minimum <= self.maximum:
             given = f"minimum is {self.minimum} and maximum {self.maximum}"
             raise InputError(f"{given}; lengths go from 1 up, the minimum not above the maximum")
+        if not all(re.fullmatch(r"\w+", name) for name in self.subreddits):
+            raise InputError(f"subreddits are {list(self.subreddits)}; give names without r/, [\"AskReddit\"] say")
         for name, value in (("depth", self.depth), ("cut", self.cut)):
             if value < 1:
                 raise InputError(f"{name} is {value}; it is at least 1")
-
-    @property
-    def wanted(self) -> frozenset[str]:
-        """Names of the subreddits to read, in lower case; empty for all."""
-        names = (name.strip().lower().removeprefix("/").removeprefix("r/") for name in self.subreddits.split(","))
-        return frozenset(name for name in names if name)
 
 
 def trim(text: str, limit: int) -> str:
@@ -134,12 +131,6 @@ def pack(thread: str, state: str, name: str, parent: str, text: str) -> bytes:
     return f"{thread}\0{state}\0{name}\0{parent}\0{text}".encode()
 
 
-def unpack(record: bytes) -> tuple[str, str, str, str]:
-    """State, name, parent and text of a record."""
-    _, state, name, parent, text = record.decode().split("\0", SEPARATORS)
-    return state, name, parent, text
-
-
-def thread_of(record: bytes) -> bytes:
-    """The thread that a record belongs to."""
-    return record[: record.index(0)]
+def unpack(record: bytes) -> list[str]:
+    """Thread, state, name, parent and text of a record."""
+    return record.decode().split("\0", SEPARATORS)
