@@ -1,7 +1,8 @@
-"""Lines of Reddit's dumps for tests, and a job without an engine: blocks in, partitions of whole threads, examples out."""
+"""Lines of Reddit's dumps for tests, and a job without an engine: blocks in, partitions of threads, examples out."""
 
 from __future__ import annotations
 
+import itertools
 import json
 import zlib
 from collections.abc import Iterable, Sequence
@@ -47,7 +48,7 @@ def blocks(data: bytes, cuts: Sequence[int] = ()) -> list[Block]:
     """The data in blocks, cut after the lines with these numbers."""
     lines = data.splitlines(keepends=True)
     places = [0, *sorted(set(cuts)), len(lines)]
-    return [Block(DUMP, a + 1, b"".join(lines[a:b])) for a, b in zip(places, places[1:], strict=False) if a < b]
+    return [Block(DUMP, a + 1, b"".join(lines[a:b])) for a, b in itertools.pairwise(places) if a < b]
 
 
 def run(

@@ -35,16 +35,19 @@ def reference(lines: list[dict[str, Any]], chosen: RedditSettings, history: int)
         chain = ancestors(thread, response, comments)
         if not chain or not passes(response, chosen) or not passes(chain[0], chosen):
             continue
-        nearest = chain[: min(chosen.depth, history + 1)]
+        most = min(chosen.depth, history + 1)
+        nearest = chain[:most]
         messages = [nearest[0]["body"], *(shortened(each["body"] or "[deleted]", chosen.cut) for each in nearest[1:])]
-        if chosen.titles and len(messages) < min(chosen.depth, history + 1) and chain[-1]["parent_id"] == f"t3_{thread}":
+        if chosen.titles and len(messages) < most and chain[-1]["parent_id"] == f"t3_{thread}":
             messages += [shortened(each["title"], chosen.cut) for each in titles.get(thread, ())[:1]]
         context = tuple(message for message in reversed(messages) if message.strip())
         examples.add((name, thread, context, response["body"]))
     return examples
 
 
-def ancestors(thread: str, line: dict[str, Any], comments: dict[tuple[str, str], dict[str, Any]]) -> list[dict[str, Any]]:
+def ancestors(
+    thread: str, line: dict[str, Any], comments: dict[tuple[str, str], dict[str, Any]]
+) -> list[dict[str, Any]]:
     """What a comment answers, what that answers, and so on; nothing if that goes round in a circle."""
     chain: list[dict[str, Any]] = []
     while line["parent_id"].startswith("t1_") and (thread, line["parent_id"][3:]) in comments:
@@ -85,7 +88,8 @@ def dumps(draw: st.DrawFn) -> list[dict[str, Any]]:
     for thread in "tu":
         for name in draw(st.lists(st.sampled_from("abcdefghijkl"), max_size=14, unique=True)):
             start, length = draw(st.integers(0, 20)), draw(st.integers(0, 40) | st.integers(0, 400))
-            body = draw(st.just((WORDS * 8)[start : start + length]) | st.sampled_from(["[deleted]", "[removed]", " \t ", None]))
+            text = (WORDS * 8)[start : start + length]
+            body = draw(st.just(text) | st.sampled_from(["[deleted]", "[removed]", " \t ", None]))
             line = comment(name, draw(st.just("") | st.sampled_from("abcdefghijklz")), body or None, thread,
                            author=draw(st.sampled_from(["alice", "SomeBot", "AutoModerator"])))  # fmt: skip
             lines += [line] * draw(st.integers(1, 2))

@@ -50,11 +50,11 @@ class RedditSettings:
     subreddits: tuple[str, ...] = ()
     """Names of the subreddits to read; empty: all. Capital letters do not matter."""
     titles: bool = False
-    """Put the title of the submission, cut as an ancestor, before a context that reaches back to it (needs RS files)."""
+    """Put the title of the submission, cut as an ancestor, before a context that reaches back to it; needs RS files."""
     drop_bots: bool = False
     """Leave out responses by bots, and to bots (see `is_bot`)."""
     drop_nsfw: bool = False
-    """Leave out threads whose submission is marked as over 18, or is not there to tell (needs RS files)."""
+    """Leave out threads whose submission is marked as over 18, or is not there to tell; needs RS files."""
 
     def __post_init__(self) -> None:
         if self.unit not in ("characters", "words"):
