@@ -1,0 +1,94 @@
+"""Chunks: what the tasks of a job write, some hundred thousand examples each, before copies are dropped.
+
+A chunk is a folder: `train.arrow`, `valid.arrow` and `test.arrow`, those that have any example, and `pairs.npy`, the
+digests of all of them (see `deduplication`).
+"""
+
+from __future__ import annotations
+
+import contextlib
+import itertools
+from collections.abc import Iterable, Iterator
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+from typing import Any
+
+from rejoinder.corpora.deduplication import PairList, pair_digest
+from rejoinder.corpora.example import Example, Split
+from rejoinder.corpora.tables import ExampleWriter
+from rejoinder.files import atomic_folder
+
+CHUNK_EXAMPLES = 1 << 18
+"""Most examples of a chunk, all splits together."""
+CHUNK_CHARACTERS = 1 << 28
+"""A chunk is closed when its texts reach this many characters."""
+PAIRS = "pairs.npy"
+_LOOK_EVERY = 64
+
+
+@dataclass
+class Chunk:
+    """What there is in a chunk."""
+
+    path: str
+    """Its folder, relative to the work folder."""
+    rows: dict[Split, int] = field(default_factory=dict)
+    """Examples of each split that has any."""
+    characters: dict[Split, int] = field(default_factory=dict)
+    """Of their texts."""
+    candidates: dict[Split, bool] = field(default_factory=dict)
+    """Whether they have candidates."""
+
+    @property
+    def total(self) -> int:
+        """All its examples."""
+        return sum(self.rows.values())
+
+
+def write_chunks(examples: Iterable[tuple[Split, Example]], folder: Path, name: str) -> list[dict[str, Any]]:
+    """Write the examples of a task as chunks, each whole or not at all.
+
+    Args:
+        examples: with the splits that they belong to.
+        folder: the work folder.
+        name: of the task.
+
+    Returns:
+        The fields of a `Chunk` for each, in order.
+
+    Raises:
+        InputError: some examples of a split have candidates and others have none.
+    """
+    rest = iter(examples)
+    chunks: list[dict[str, Any]] = []
+    for number in itertools.count():
+        first = next(rest, None)
+        if first is None:
+            return chunks
+        chunk = Chunk(f"chunks/{name}.{number}")
+        with atomic_folder(folder / chunk.path, marker=PAIRS) as part:
+            _write_chunk(itertools.chain([first], rest), part, chunk)
+        chunks.append(asdict(chunk))
+    raise AssertionError("itertools.count ended")
+
+
+def _write_chunk(examples: Iterator[tuple[Split, Example]], path: Path, chunk: Chunk) -> None:
+    """Write examples until the chunk is full."""
+    writers: dict[Split, ExampleWriter] = {}
+    pairs = PairList()
+    with contextlib.ExitStack() as stack:
+        for count, (split, example) in enumerate(examples, 1):
+            if split not in writers:
+                writers[split] = stack.enter_context(ExampleWriter(path / f"{split}.arrow"))
+                chunk.candidates[split] = bool(example.candidates)
+            pairs.add(pair_digest(example), split, writers[split].count)
+            writers[split].add(example)
+            if count % _LOOK_EVERY == 0 and _is_full(count, writers.values()):
+                break
+    pairs.save(path / PAIRS)
+    chunk.rows = {split: writer.count for split, writer in writers.items()}
+    chunk.characters = {split: writer.characters for split, writer in writers.items()}
+
+
+def _is_full(count: int, writers: Iterable[ExampleWriter]) -> bool:
+    return count >= CHUNK_EXAMPLES or sum(writer.characters for writer in writers) >= CHUNK_CHARACTERS
