@@ -105,8 +105,8 @@ def test_a_record_gives_back_what_it_was_made_of(thread, state, name, parent, te
 
 @pytest.mark.parametrize(("settings", "words"), [
     ({"unit": "bytes"}, "'bytes'; lengths are counted in characters or words"),
-    ({"minimum": 0}, "lengths go from 1 up"),
-    ({"minimum": 10, "maximum": 9}, "minimum is 10 and maximum 9"),
+    ({"min_length": 0}, "lengths go from 1 up"),
+    ({"min_length": 10, "max_length": 9}, "min_length is 10 and max_length 9"),
     ({"depth": 0}, "depth is 0"),
     ({"cut": 0}, "cut is 0"),
     ({"subreddits": ("r/pics",)}, "without r/"),

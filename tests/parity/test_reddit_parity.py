@@ -68,7 +68,7 @@ def passes(line: dict[str, Any], chosen: RedditSettings) -> bool:
     if chosen.drop_bots and (line["author"] == "AutoModerator" or re.search("(?i)bot$", line["author"])):
         return False
     size = len(line["body"]) if chosen.unit == "characters" else len(re.findall(r"\S+", line["body"]))
-    return chosen.minimum <= size <= chosen.maximum
+    return chosen.min_length <= size <= chosen.max_length
 
 
 def shortened(text: str, limit: int) -> str:
@@ -103,8 +103,8 @@ def dumps(draw: st.DrawFn) -> list[dict[str, Any]]:
 @given(
     dumps(),
     st.builds(
-        RedditSettings, unit=st.sampled_from(["characters", "words"]), minimum=st.integers(1, 10),
-        maximum=st.integers(10, 200), depth=st.integers(1, 12), cut=st.integers(1, 200), titles=st.booleans(),
+        RedditSettings, unit=st.sampled_from(["characters", "words"]), min_length=st.integers(1, 10),
+        max_length=st.integers(10, 200), depth=st.integers(1, 12), cut=st.integers(1, 200), titles=st.booleans(),
         subreddits=st.sampled_from([(), ("pics",), ("other",)]), drop_bots=st.booleans(), drop_nsfw=st.booleans(),
     ),
     st.integers(0, 12),

@@ -39,9 +39,9 @@ class RedditSettings:
 
     unit: Literal["characters", "words"] = "characters"
     """What lengths are counted in: `characters` (DATA19) or `words`, runs without white space (ACL19, section 4)."""
-    minimum: int = 9
+    min_length: int = 9
     """Least length of a response and of the message that it answers, in units."""
-    maximum: int = 127
+    max_length: int = 127
     """Greatest length of both, in units."""
     depth: int = 10
     """Most messages of a context: the one answered and earlier ancestors. `--history` can only make it less."""
@@ -59,9 +59,9 @@ class RedditSettings:
     def __post_init__(self) -> None:
         if self.unit not in ("characters", "words"):
             raise InputError(f"unit is {self.unit!r}; lengths are counted in characters or words")
-        if not 1 <= self.minimum <= self.maximum:
-            given = f"minimum is {self.minimum} and maximum {self.maximum}"
-            raise InputError(f"{given}; lengths go from 1 up, the minimum not above the maximum")
+        if not 1 <= self.min_length <= self.max_length:
+            given = f"min_length is {self.min_length} and max_length {self.max_length}"
+            raise InputError(f"{given}; lengths go from 1 up, and the first is not above the second")
         if not all(re.fullmatch(r"\w+", name) for name in self.subreddits):
             raise InputError(f"subreddits are {list(self.subreddits)}; give names without r/, [\"AskReddit\"] say")
         for name, value in (("depth", self.depth), ("cut", self.cut)):
@@ -107,9 +107,9 @@ def judge(body: str, author: str | None, settings: RedditSettings) -> str:
         return _DELETED
     if settings.unit == "words":
         length = len(body.split())
-    if length < settings.minimum:
+    if length < settings.min_length:
         return _SHORT
-    if length > settings.maximum:
+    if length > settings.max_length:
         return _LONG
     if body.isspace():
         return _BLANK

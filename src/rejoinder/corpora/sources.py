@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from pathlib import Path
 
-from rejoinder.corpora import chitchat, csv_pairs, jsonl
+from rejoinder.corpora import chitchat, csv_pairs, jsonl, reddit
 from rejoinder.corpora.corpus import Corpus
 from rejoinder.corpora.example import SPLITS
 from rejoinder.corpora.job import Input
@@ -17,6 +17,7 @@ CORPORA: dict[str, Corpus] = {
         chitchat.CORPUS,
         jsonl.CORPUS,
         csv_pairs.CORPUS,
+        reddit.CORPUS,
     )
 }
 """Every corpus. A new one is imported above (its file imports no extra's library) and listed here."""
