@@ -51,7 +51,7 @@ def data(
     from rejoinder.corpora.settings import read_settings
     from rejoinder.corpora.sources import find_corpus, find_inputs
     from rejoinder.corpora.streaming import size_of
-    from rejoinder.corpora.work import work_folder
+    from rejoinder.corpora.work import WorkFolderError, work_folder
 
     if about:
         show_about(source, as_json)
@@ -63,7 +63,8 @@ def data(
     files = find_inputs(corpus, inputs or [])
     size = sum(map(size_of, files))
     known = all(each.path.is_file() for each in files)
-    with track(f"reading {source}", size if known else None, "bytes") as advance:
+    shown = track(f"reading {source}", size if known else None, "bytes")
+    with local_engine(processes, size) as engine, shown as advance:
         reading = Reading(skip_bad, history, max_bad=max_bad, on_fault=_Faults())
         try:
             account = build_data(
@@ -73,11 +74,11 @@ def data(
                 settings=values,
                 reading=reading,
                 limit=limit,
-                engine=local_engine(processes, size),
+                engine=engine,
                 progress=advance,
             )
         except BaseException as error:
-            if (work := work_folder(output)).exists():
+            if (work := work_folder(output)).exists() and not isinstance(error, WorkFolderError):
                 kept = f"what is finished is kept in {work}; the same command goes on from there"
                 sys.stderr.write(f"rejoinder: {kept}\n")
             if isinstance(error, BadLineError):

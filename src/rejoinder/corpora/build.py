@@ -16,6 +16,7 @@ import contextlib
 import dataclasses
 import functools
 import json
+import math
 import os
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -26,9 +27,8 @@ import rejoinder
 from rejoinder.corpora.account import FORMAT, SUMMARY, Account
 from rejoinder.corpora.chunks import Chunk
 from rejoinder.corpora.corpus import Corpus
-from rejoinder.corpora.deduplication import bucket_count
 from rejoinder.corpora.engine import Engine, LocalEngine
-from rejoinder.corpora.job import Input, Job
+from rejoinder.corpora.job import Input, Job, Sizes
 from rejoinder.corpora.lines import Reading
 from rejoinder.corpora.reporting import Stages, watched
 from rejoinder.corpora.scattering import (
@@ -45,7 +45,7 @@ from rejoinder.corpora.scattering import (
 from rejoinder.corpora.shards import Copies, bucket_copies, plan_shards, shard_done, shard_folder, write_shard
 from rejoinder.corpora.sources import find_corpus, find_inputs
 from rejoinder.corpora.streaming import read_files, read_tasks, size_of
-from rejoinder.corpora.work import forget, is_done, once, open_work
+from rejoinder.corpora.work import forget, forget_all, is_done, once, open_work
 from rejoinder.errors import InputError
 from rejoinder.files import atomic_folder, check_replaceable
 
@@ -66,6 +66,7 @@ def build_data(
     reading: Reading | None = None,
     limit: int | None = None,
     engine: Engine | None = None,
+    sizes: Sizes | None = None,
     progress: Callable[[int], object] | None = None,
 ) -> Account:
     """Build a data folder, whole or not at all; an earlier one is replaced when the new one is complete.
@@ -81,10 +82,12 @@ def build_data(
         folder: where `train-00000.parquet`, `valid-00000.parquet`, `test-00000.parquet` (and more, where there is
             much) and `data.json` go.
         settings: of the corpus, an instance of its dataclass; its defaults if not given.
-        reading: what to do with bad lines, and how much history to keep; gets the counts.
+        reading: what to do with bad lines, and how much history to keep; gets the counts. (Its `on_bytes` is not
+            called: see `progress`.)
         limit: stop when so many examples are kept. One task then reads everything, so one process does; and of a
             corpus whose threads are scattered the whole input is read all the same.
         engine: runs the tasks; in this process if not given.
+        sizes: of the job's pieces.
         progress: called with the number of further bytes of the input that are done with, in all stages.
 
     Raises:
@@ -98,8 +101,9 @@ def build_data(
     reading = reading or Reading()
     named = [str(each) for each in inputs]
     account = Account(corpus.name, named, dataclasses.asdict(settings), reading.history, limit)
-    with open_work(folder, _identity(account, given)) as work:
-        job = Job(corpus, settings, work, reading.history, reading.skip_bad, reading.max_bad, limit)
+    sizes = sizes or Sizes()
+    with open_work(folder, _identity(account, given, sizes)) as work:
+        job = Job(corpus, settings, work, reading.history, reading.skip_bad, reading.max_bad, limit, sizes)
         _Build(job, given, reading, account, engine or LocalEngine(), progress).run(folder)
     return account
 
@@ -129,6 +133,7 @@ class _Build:
         copies, buckets = self._find_copies(chunks)
         self._account.add_chunks(chunks, copies)
         if not any(counts.kept for counts in self._account.splits.values()):
+            forget_all(self._job.folder)
             raise InputError(self._account.why_nothing_kept())
         self._write(chunks, copies, buckets, folder)
 
@@ -137,7 +142,7 @@ class _Build:
         chunks = []
         self._stages.begin(_READ)
         work = functools.partial(read_files, self._job)
-        tasks = read_tasks(self._inputs, together=self._job.limit is not None)
+        tasks = read_tasks(self._job, self._inputs)
         with watched(self._job.folder, self._stages.read) as finish, self._mapped(work, tasks) as results:
             for result in results:
                 self._reading.add(result["counts"])
@@ -187,7 +192,7 @@ class _Build:
 
     def _merge(self, files: Files, partitions: int) -> Files:
         """Make few files of many."""
-        tasks = list(merge_tasks(files))
+        tasks = list(merge_tasks(self._job, files))
         merged = {part: names for part, names in files.items() if not any(task.part == part for task in tasks)}
         work = functools.partial(merge_files, self._job, partitions)
         for task, _ in zip(tasks, self._staged(_MERGE, work, tasks), strict=True):
@@ -198,7 +203,7 @@ class _Build:
     def _find_copies(self, chunks: Sequence[Chunk]) -> tuple[Copies, int]:
         """The number of copies in each chunk, and the number of buckets that say which they are."""
         copies: Copies = Counter()
-        buckets = bucket_count(sum(chunk.total for chunk in chunks))
+        buckets = max(1, math.ceil(sum(chunk.total for chunk in chunks) / self._job.sizes.bucket))
         work = functools.partial(bucket_copies, self._job.folder, [chunk.path for chunk in chunks], buckets)
         for result in self._staged(_COPIES, work, range(buckets) if chunks else ()):
             for chunk, split, count in result["copies"]:
@@ -207,7 +212,7 @@ class _Build:
 
     def _write(self, chunks: Sequence[Chunk], copies: Copies, buckets: int, folder: str | Path) -> None:
         """Write the files of the data folder and put it in its place."""
-        tasks = plan_shards(chunks, copies)
+        tasks = plan_shards(chunks, copies, self._job.sizes)
         shards = shard_folder(self._job.folder)
         for task in tasks:
             if not (shards / task.name).exists():  # moved already, when the last run was stopped
@@ -246,7 +251,7 @@ def _checked(settings: Any, corpus: Corpus) -> Any:
     return settings
 
 
-def _identity(account: Account, inputs: Sequence[Input]) -> dict[str, Any]:
+def _identity(account: Account, inputs: Sequence[Input], sizes: Sizes) -> dict[str, Any]:
     """What makes two jobs the same: so much of an earlier run is used again.
 
     Whether bad lines are skipped is none of it: that may be changed, and the finished work still holds.
@@ -259,6 +264,7 @@ def _identity(account: Account, inputs: Sequence[Input]) -> dict[str, Any]:
         "settings": account.settings,
         "history": account.history,
         "limit": account.limit,
+        "sizes": dataclasses.asdict(sizes),
         "inputs": [[each.part, *_state(each.path)] for each in inputs],
         "further files": [_state(path) for path in named],
     }

@@ -8,20 +8,17 @@ from __future__ import annotations
 
 import contextlib
 import itertools
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
 
 from rejoinder.corpora.deduplication import PairList, pair_digest
 from rejoinder.corpora.example import Example, Split
+from rejoinder.corpora.job import Job, Sizes
 from rejoinder.corpora.tables import ExampleWriter
 from rejoinder.files import atomic_folder
 
-CHUNK_EXAMPLES = 1 << 18
-"""Most examples of a chunk, all splits together."""
-CHUNK_CHARACTERS = 1 << 28
-"""A chunk is closed when its texts reach this many characters."""
 PAIRS = "pairs.npy"
 _LOOK_EVERY = 64
 
@@ -45,12 +42,12 @@ class Chunk:
         return sum(self.rows.values())
 
 
-def write_chunks(examples: Iterable[tuple[Split, Example]], folder: Path, name: str) -> list[dict[str, Any]]:
+def write_chunks(examples: Iterable[tuple[Split, Example]], job: Job, name: str) -> list[dict[str, Any]]:
     """Write the examples of a task as chunks, each whole or not at all.
 
     Args:
         examples: with the splits that they belong to.
-        folder: the work folder.
+        job: the job.
         name: of the task.
 
     Returns:
@@ -66,13 +63,13 @@ def write_chunks(examples: Iterable[tuple[Split, Example]], folder: Path, name: 
         if first is None:
             return chunks
         chunk = Chunk(f"chunks/{name}.{number}")
-        with atomic_folder(folder / chunk.path, marker=PAIRS) as part:
-            _write_chunk(itertools.chain([first], rest), part, chunk)
+        with atomic_folder(job.folder / chunk.path, marker=PAIRS) as part:
+            _write_chunk(itertools.chain([first], rest), part, chunk, job.sizes)
         chunks.append(asdict(chunk))
     raise AssertionError("itertools.count ended")
 
 
-def _write_chunk(examples: Iterator[tuple[Split, Example]], path: Path, chunk: Chunk) -> None:
+def _write_chunk(examples: Iterator[tuple[Split, Example]], path: Path, chunk: Chunk, sizes: Sizes) -> None:
     """Write examples until the chunk is full."""
     writers: dict[Split, ExampleWriter] = {}
     pairs = PairList()
@@ -83,12 +80,12 @@ def _write_chunk(examples: Iterator[tuple[Split, Example]], path: Path, chunk: C
                 chunk.candidates[split] = bool(example.candidates)
             pairs.add(pair_digest(example), split, writers[split].count)
             writers[split].add(example)
-            if count % _LOOK_EVERY == 0 and _is_full(count, writers.values()):
+            if count == sizes.chunk or (count % _LOOK_EVERY == 0 and _characters(writers) >= sizes.chunk_characters):
                 break
     pairs.save(path / PAIRS)
     chunk.rows = {split: writer.count for split, writer in writers.items()}
     chunk.characters = {split: writer.characters for split, writer in writers.items()}
 
 
-def _is_full(count: int, writers: Iterable[ExampleWriter]) -> bool:
-    return count >= CHUNK_EXAMPLES or sum(writer.characters for writer in writers) >= CHUNK_CHARACTERS
+def _characters(writers: Mapping[Split, ExampleWriter]) -> int:
+    return sum(writer.characters for writer in writers.values())

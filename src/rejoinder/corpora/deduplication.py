@@ -21,9 +21,6 @@ from rejoinder.corpora.example import SPLITS, Example, Split
 from rejoinder.errors import InputError
 from rejoinder.files import atomic_file
 
-BUCKET_PAIRS = 1 << 20
-"""About so many digests are compared at once."""
-
 DIGEST_BYTES = 16
 _PAIR = np.dtype([("high", "<u8"), ("low", "<u8"), ("row", "<u4")])
 _COPY = np.dtype([("chunk", "<u4"), ("row", "<u4")])
@@ -70,11 +67,6 @@ class PairList:
         pairs["high"], pairs["low"] = halves[order, 0], halves[order, 1]
         pairs["row"] = np.frombuffer(self._rows, np.uint32)[order]
         np.save(path, pairs, allow_pickle=False)
-
-
-def bucket_count(pairs: int) -> int:
-    """How many buckets so many examples need."""
-    return max(1, -(-pairs // BUCKET_PAIRS))
 
 
 def find_copies(lists: Sequence[Path], bucket: int, buckets: int, path: Path) -> list[tuple[int, Split, int]]:

@@ -8,9 +8,9 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Generator, Iterable
-from typing import Protocol, TypeVar
+from typing import Protocol, Self, TypeVar
 
-from rejoinder.corpora.processes import map_in_processes
+from rejoinder.corpora.processes import Processes
 
 T = TypeVar("T")
 R = TypeVar("R")
@@ -40,15 +40,22 @@ class Engine(Protocol):
 
 
 class LocalEngine:
-    """Runs tasks in this process, or in several of this machine."""
+    """Runs tasks in this process, or in several of this machine. A context manager, which ends those."""
 
     def __init__(self, processes: int = 1) -> None:
         """With one process, tasks run in this one; otherwise in so many others."""
         self.processes = processes
+        self._workers = Processes(processes)
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._workers.close()
 
     def map(self, work: Callable[[T], R], tasks: Iterable[T]) -> Generator[R]:
         """See `Engine.map`."""
-        return (work(task) for task in tasks) if self.processes == 1 else map_in_processes(work, tasks, self.processes)
+        return (work(task) for task in tasks) if self.processes == 1 else self._workers.map(work, tasks)
 
 
 def local_engine(processes: int | None, size: int) -> LocalEngine:

@@ -10,7 +10,7 @@ from typing import Any
 from rejoinder.corpora.corpus import Corpus
 from rejoinder.corpora.deduplication import pair_digest
 from rejoinder.corpora.example import Example, Split
-from rejoinder.corpora.lines import Reading
+from rejoinder.corpora.lines import BLOCK_BYTES, Reading
 from rejoinder.corpora.splits import split_of
 
 
@@ -21,6 +21,30 @@ class Input:
     path: Path
     part: Split | None = None
     """The split that all its examples go to, whatever their threads' hashes."""
+
+
+@dataclass(frozen=True)
+class Sizes:
+    """How large the pieces of a job are. They decide its memory and its tasks, and never which examples come out."""
+
+    files: int = 32 * 1024 * 1024
+    """Bytes: small files that follow each other are read in one task; a larger file is one of its own."""
+    block: int = BLOCK_BYTES
+    """Bytes of lines that are scattered at once."""
+    merged: int = 256
+    """Files of scattered records that become one, where there are more."""
+    partition: int = 32 * 1024 * 1024
+    """Bytes of records that are assembled at once, about; as Python objects they take some times as much."""
+    chunk: int = 1 << 18
+    """Examples of a chunk."""
+    chunk_characters: int = 1 << 28
+    """A chunk is closed when its texts reach this many."""
+    bucket: int = 1 << 20
+    """Digests that are compared at once, about."""
+    shard: int = 1 << 19
+    """A file of the data folder is closed when it has so many examples."""
+    shard_characters: int = 1 << 30
+    """A file of the data folder is closed when its texts reach this many."""
 
 
 @dataclass(frozen=True)
@@ -37,6 +61,7 @@ class Job:
     max_bad: int | None = None
     limit: int | None = None
     """How many distinct examples are enough."""
+    sizes: Sizes = Sizes()
 
     def reading(self, part: Split | None = None, on_bytes: Callable[[int], object] | None = None) -> Reading:
         """A reading for one task."""

@@ -27,10 +27,6 @@ from rejoinder.corpora.work import is_done, once
 Files: TypeAlias = dict[Split | None, list[str]]
 """Names of files of segments in the order of the input, for each part of the data."""
 
-PARTITION_BYTES = 32 * 1024 * 1024
-"""About so many bytes of records are assembled at once; as Python objects they take some times as much."""
-MERGED = 256
-"""So many files of segments become one, where there are more."""
 _SAMPLED = 8
 
 
@@ -68,12 +64,12 @@ def partition_count(job: Job, inputs: Sequence[Input]) -> int:
         consumed: list[int] = []
         # Faults are told when the file is read in earnest.
         reading = Reading(True, job.history, given.part, on_bytes=consumed.append)
-        for block in open_blocks(given.path, reading):
+        for block in open_blocks(given.path, reading, job.sizes.block):
             kept += len(_scattered(job, block, reading, 1)[0])
             read += len(block.data) if _is_plain(given.path) else sum(consumed)
             break
     total = sum(map(size_of, inputs))
-    return max(1, math.ceil(total * kept / max(1, read) / PARTITION_BYTES))
+    return max(1, math.ceil(total * kept / max(1, read) / job.sizes.partition))
 
 
 def scatter_tasks(job: Job, inputs: Sequence[Input], reading: Reading, files: Files) -> Iterator[ScatterTask]:
@@ -86,7 +82,7 @@ def scatter_tasks(job: Job, inputs: Sequence[Input], reading: Reading, files: Fi
         files: gets the names of the files that the tasks write.
     """
     for place, given in enumerate(inputs):
-        for number, block in enumerate(open_blocks(given.path, reading)):
+        for number, block in enumerate(open_blocks(given.path, reading, job.sizes.block)):
             name = f"block-{place:06}-{number:06}"
             files.setdefault(given.part, []).append(name)
             length = len(block.data)
@@ -113,13 +109,13 @@ def scatter_block(job: Job, partitions: int, task: ScatterTask) -> dict[str, Any
     return once(job.folder, task.name, work)
 
 
-def merge_tasks(files: Files) -> Iterator[MergeTask]:
+def merge_tasks(job: Job, files: Files) -> Iterator[MergeTask]:
     """Tasks that make few files out of many; none where there are few."""
+    most = job.sizes.merged
     for part, names in files.items():
-        if len(names) > MERGED:
-            for start in range(0, len(names), MERGED):
-                name = f"merged-{part or 'threads'}-{start // MERGED:06}"
-                yield MergeTask(name, part, tuple(names[start : start + MERGED]))
+        for start in range(0, len(names), most) if len(names) > most else ():
+            name = f"merged-{part or 'threads'}-{start // most:06}"
+            yield MergeTask(name, part, tuple(names[start : start + most]))
 
 
 def merge_files(job: Job, partitions: int, task: MergeTask) -> dict[str, Any]:
@@ -153,7 +149,7 @@ def assemble_partitions(job: Job, files: Files, task: AssembleTask) -> dict[str,
 
     def work() -> dict[str, Any]:
         reading = job.reading()
-        chunks = write_chunks(job.until_enough(_examples(job, files, task, reading)), job.folder, task.name)
+        chunks = write_chunks(job.until_enough(_examples(job, files, task, reading)), job, task.name)
         return {"chunks": chunks, "counts": reading.counts()}
 
     return once(job.folder, task.name, work)

@@ -14,15 +14,11 @@ import pyarrow as pa
 from rejoinder.corpora.chunks import PAIRS, Chunk
 from rejoinder.corpora.deduplication import copies_of, find_copies
 from rejoinder.corpora.example import SPLITS, Split
+from rejoinder.corpora.job import Sizes
 from rejoinder.corpora.tables import arrow_batches, write_batches
 from rejoinder.corpora.work import once
 from rejoinder.errors import InputError
 from rejoinder.files import atomic_file
-
-SHARD_ROWS = 1 << 19
-"""A shard is closed when it has so many examples."""
-SHARD_CHARACTERS = 1 << 30
-"""A shard is closed when its texts reach this many characters."""
 
 Copies = Counter[tuple[int, Split]]
 """Number of copies by chunk and split."""
@@ -52,7 +48,7 @@ def bucket_copies(folder: Path, chunks: Sequence[str], buckets: int, bucket: int
     return once(folder, f"copies-{bucket:06}", work)
 
 
-def plan_shards(chunks: Sequence[Chunk], copies: Mapping[tuple[int, Split], int]) -> list[ShardTask]:
+def plan_shards(chunks: Sequence[Chunk], copies: Mapping[tuple[int, Split], int], sizes: Sizes) -> list[ShardTask]:
     """Which chunks go into which file. Each split has at least one file.
 
     Raises:
@@ -61,7 +57,7 @@ def plan_shards(chunks: Sequence[Chunk], copies: Mapping[tuple[int, Split], int]
     return [
         ShardTask(f"{split}-{number:05}.parquet", split, tuple(group))
         for split in SPLITS
-        for number, group in enumerate(_groups(chunks, copies, split))
+        for number, group in enumerate(_groups(chunks, copies, split, sizes))
     ]
 
 
@@ -90,7 +86,7 @@ def shard_folder(folder: Path) -> Path:
 
 
 def _groups(
-    chunks: Sequence[Chunk], copies: Mapping[tuple[int, Split], int], split: Split
+    chunks: Sequence[Chunk], copies: Mapping[tuple[int, Split], int], split: Split, sizes: Sizes
 ) -> Iterator[list[tuple[int, bool]]]:
     """Consecutive chunks that make one file, those left out of which nothing is kept."""
     group: list[tuple[int, bool]] = []
@@ -109,7 +105,7 @@ def _groups(
         empty = False
         group.append((number, (number, split) in copies))
         rows, characters = rows + kept, characters + chunk.characters[split]
-        if rows >= SHARD_ROWS or characters >= SHARD_CHARACTERS:
+        if rows >= sizes.shard or characters >= sizes.shard_characters:
             yield group
             group, rows, characters = [], 0, 0
     if group or empty:

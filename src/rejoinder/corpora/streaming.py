@@ -13,9 +13,6 @@ from rejoinder.corpora.lines import Reading
 from rejoinder.corpora.reporting import Report
 from rejoinder.corpora.work import once
 
-TASK_BYTES = 32 * 1024 * 1024
-"""Small files that follow each other are one task, up to so many bytes; a larger file is one of its own."""
-
 
 @dataclass(frozen=True)
 class ReadTask:
@@ -27,18 +24,13 @@ class ReadTask:
     """Bytes of all of them."""
 
 
-def read_tasks(inputs: Sequence[Input], together: bool) -> Iterator[ReadTask]:
-    """Cut a list of files into tasks; what is in a task follows from the files' sizes alone.
-
-    Args:
-        inputs: the files, in the order of the job.
-        together: one task of them all, for a job that has a limit.
-    """
+def read_tasks(job: Job, inputs: Sequence[Input]) -> Iterator[ReadTask]:
+    """Cut a list of files into tasks, by their sizes alone; one task of them all for a job that has a limit."""
     sizes = [size_of(each) for each in inputs]
     start = 0
     for end in range(1, len(inputs) + 1):
-        full = end < len(inputs) and sum(sizes[start : end + 1]) > TASK_BYTES
-        if end == len(inputs) or (full and not together):
+        full = end == len(inputs) or sum(sizes[start : end + 1]) > job.sizes.files
+        if end == len(inputs) or (full and job.limit is None):
             yield ReadTask(f"read-{start:06}", tuple(inputs[start:end]), sum(sizes[start:end]))
             start = end
 
@@ -62,7 +54,7 @@ def read_files(job: Job, task: ReadTask) -> dict[str, Any]:
         with Report(job.folder, task.name) as report:
             reading = job.reading(on_bytes=report)
             examples = job.until_enough(_examples(job, task, reading))
-            chunks = write_chunks(examples, job.folder, task.name)
+            chunks = write_chunks(examples, job, task.name)
         return {"chunks": chunks, "counts": reading.counts(), "size": task.size}
 
     return once(job.folder, task.name, work)

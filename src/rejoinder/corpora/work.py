@@ -24,6 +24,10 @@ RUNNING = "running"
 """Folder of what running tasks tell (see `reporting`)."""
 
 
+class WorkFolderError(InputError):
+    """The work folder cannot be used."""
+
+
 def work_folder(output: str | Path) -> Path:
     """Where the work for an output folder is kept until it is complete."""
     target = Path(os.path.realpath(output))
@@ -41,12 +45,12 @@ def open_work(output: str | Path, job: Mapping[str, Any]) -> Iterator[Path]:
         job: what identifies the job, as JSON can hold it. What another job left is removed.
 
     Raises:
-        InputError: another process works in it, or the folder is none of ours.
+        WorkFolderError: another process works in it, or the folder is none of ours.
     """
     path = work_folder(output)
     path.mkdir(parents=True, exist_ok=True)
     if any(path.iterdir()) and not (path / _LOCK).exists():
-        raise InputError(f"{path} is in the way and not ours to remove; move it, or name another output folder")
+        raise WorkFolderError(f"{path} is in the way and not ours to remove; move it, or name another output folder")
     with _locked(path):
         _prepare(path, job)
         try:
@@ -67,12 +71,14 @@ def once(folder: Path, name: str, make: Callable[[], dict[str, Any]]) -> dict[st
         make: does the work; its result must be such that JSON can hold it.
     """
     done = folder / _DONE / f"{name}.json"
-    if done.exists():
+    with contextlib.suppress(FileNotFoundError, ValueError):  # not there, or emptied by a power cut
         earlier: dict[str, Any] = json.loads(done.read_text(encoding="utf-8"))
         return earlier
     result = make()
-    with atomic_file(done) as part:
-        part.write_text(json.dumps(result), encoding="utf-8")
+    # The files of the task are on the disk by now. This one need not be: if it gets lost, the task is done again.
+    part = done.with_name(f".{done.name}.{os.getpid()}.part")
+    part.write_text(json.dumps(result), encoding="utf-8")
+    part.replace(done)
     return result
 
 
@@ -84,6 +90,12 @@ def is_done(folder: Path, name: str) -> bool:
 def forget(folder: Path, name: str) -> None:
     """Let a task be done again."""
     (folder / _DONE / f"{name}.json").unlink(missing_ok=True)
+
+
+def forget_all(folder: Path) -> None:
+    """Let every task be done again: there is nothing worth keeping."""
+    for done in (folder / _DONE).iterdir():
+        done.unlink()
 
 
 def _prepare(path: Path, job: Mapping[str, Any]) -> None:
@@ -119,5 +131,5 @@ def _locked(path: Path) -> Iterator[None]:
         except ImportError:  # Windows has no such lock
             pass
         except BlockingIOError:
-            raise InputError(f"another process is at the same work ({path}); wait for it or stop it") from None
+            raise WorkFolderError(f"another process is at the same work ({path}); wait for it or stop it") from None
         yield
