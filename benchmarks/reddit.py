@@ -3,7 +3,8 @@
 A dump of invented comments (`reddit_dump.py`) is read by `rejoinder data reddit`, whole command and start of Python
 included, once with one process and once with two, alternating. Memory is that of all processes together, sampled.
 Beam (`reddit_beam.py`, its local runner) reads a part of the same dump that it finishes in reasonable time, without its
-start; so does Rejoinder, and both outputs are compared as sets. The limit is what decompressing and parsing alone take.
+start; so does Rejoinder, and both outputs are compared as sets. The limit is what decompressing, parsing and judging
+each comment take alone. From these rates follows what all of Reddit's comments of 2015 to 2018 would take.
 
     python benchmarks/reddit.py --beam-python ~/beam/bin/python      # that environment: pip install apache-beam msgspec
     python benchmarks/reddit.py --comments 100000                    # a small trial
@@ -12,6 +13,7 @@ start; so does Rejoinder, and both outputs are compared as sets. The limit is wh
 from __future__ import annotations
 
 import argparse
+import contextlib
 import json
 import os
 import shutil
@@ -22,7 +24,7 @@ import tempfile
 import threading
 import time
 from collections import deque
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
@@ -39,6 +41,8 @@ from rejoinder.corpora.reddit_rules import RedditSettings
 
 HERE = Path(__file__).parent
 MONTHS = 5
+ALL_COMMENTS = 3_680_000_000
+"""Of 2015 to 2018 (DATA19)."""
 COMMAND = [sys.executable, "-c", "from rejoinder.cli import main; main()", "data", "reddit"]
 BEAM = {"plain": [], "with the parser msgspec": ["--parser", "msgspec"], "with DATA19's shuffle": ["--shuffle"]}
 Pair = tuple[tuple[str, ...], str]
@@ -53,6 +57,8 @@ class Run:
     cpu_seconds: float
     peak_bytes: int
     """Memory of the process and all below it, the greatest sum that was seen."""
+    disk_bytes: int
+    """Size of the files it leaves or works with, the greatest sum that was seen."""
 
     @property
     def rate(self) -> float:
@@ -80,23 +86,24 @@ def measure(folder: Path, options: argparse.Namespace) -> dict[str, Any]:
     comments, part = options.comments, options.part or options.comments // 10
     months = write_dump(folder / "dump", comments, MONTHS)
     (portion,) = write_dump(folder / "part", part)  # the same seed: the first lines of the same dump
-    limit = parsing_rate(months[0])
+    limit, record_bytes = scatter_alone(months[0])
     runs: dict[int, list[Run]] = {1: [], 2: []}
     for _ in range(options.repetitions):
         for processes, done in runs.items():
-            done.append(rejoinder(months, folder / "out", comments, processes)[0])
-    first = {n: rejoinder(months[:1], folder / "out", comments // MONTHS, n)[0] for n in runs}
-    ours = {n: rejoinder([portion], folder / "out", part, n) for n in runs}
+            done.append(rejoinder(months, folder / "job" / "out", comments, processes)[0])
+    first = {n: rejoinder(months[:1], folder / "job" / "out", comments // MONTHS, n)[0] for n in runs}
+    ours = {n: rejoinder([portion], folder / "job" / "out", part, n) for n in runs}
     beam, equal = {}, {}
     if options.beam_python:
         for name, arguments in BEAM.items():
             beam[name], pairs = run_beam(options.beam_python, portion, folder / "beam", part, arguments)
             equal[name] = all(pairs == own for _, own in ours.values())
     middle = {n: sorted(done, key=lambda run: run.seconds)[len(done) // 2] for n, done in runs.items()}
-    return {
+    result = {
         "comments": comments,
         "bytes": sum(path.stat().st_size for path in months),
         "limit_comments_per_second": limit,
+        "record_bytes_per_comment": record_bytes,
         "repetitions": options.repetitions,
         "rejoinder": {n: [described(run) for run in done] for n, done in runs.items()},
         "rejoinder_first_month": {n: described(run) for n, run in first.items()},
@@ -110,23 +117,40 @@ def measure(folder: Path, options: argparse.Namespace) -> dict[str, Any]:
         },
         "memory_five_times_as_many_comments": {n: middle[n].peak_bytes / first[n].peak_bytes for n in runs},
     }  # fmt: skip
+    return result | {"all_of_reddit": all_of_reddit(middle, record_bytes)}
 
 
-def parsing_rate(path: Path) -> float:
-    """Comments per second of decompressing, parsing and judging alone, in this process."""
+def all_of_reddit(runs: Mapping[int, Run], record_bytes: float) -> dict[str, Any]:
+    """What `ALL_COMMENTS` take at the rates of these runs, in proportion."""
+    times = {n: ALL_COMMENTS / run.comments for n, run in runs.items()}
+    return {
+        "comments": ALL_COMMENTS,
+        "core_hours": {n: times[n] * run.cpu_seconds / 3600 for n, run in runs.items()},
+        "hours": {n: times[n] * run.seconds / 3600 for n, run in runs.items()},
+        "shuffled_bytes": ALL_COMMENTS * record_bytes,
+        "disk_bytes": times[1] * runs[1].disk_bytes,
+    }
+
+
+def scatter_alone(path: Path) -> tuple[float, float]:
+    """Comments per second of decompressing, parsing and judging alone, in this process; and bytes of a record."""
     begin, reading = time.perf_counter(), Reading()
     for block in open_blocks(path):
         deque(scatter(block, reading, RedditSettings()), maxlen=0)
-    return reading.lines / (time.perf_counter() - begin)
+    rate = reading.lines / (time.perf_counter() - begin)
+    first = next(open_blocks(path))
+    records = [len(record) for _, record in scatter(first, Reading(), RedditSettings())]
+    return rate, sum(records) / len(records)
 
 
 def rejoinder(inputs: Sequence[Path], output: Path, comments: int, processes: int) -> tuple[Run, set[Pair]]:
     """Build a data folder; the run, and its pairs."""
-    shutil.rmtree(output, ignore_errors=True)
+    shutil.rmtree(output.parent, ignore_errors=True)
     names = map(str, inputs)
-    run, _ = watched([*COMMAND, *names, "-o", str(output), "--processes", str(processes), "--json"], comments)
+    command = [*COMMAND, *names, "-o", str(output), "--processes", str(processes), "--json"]
+    run, _ = watched(command, comments, output.parent)
     pairs = {(example.context, example.response) for example in read_examples(output)}
-    shutil.rmtree(output)
+    shutil.rmtree(output.parent)
     return run, pairs
 
 
@@ -134,7 +158,7 @@ def run_beam(python: str, path: Path, output: Path, comments: int, more: Sequenc
     """Run the Beam pipeline; the run with its own seconds, and its pairs."""
     shutil.rmtree(output, ignore_errors=True)
     output.mkdir()
-    run, text = watched([python, str(HERE / "reddit_beam.py"), str(output), str(path), *more], comments)
+    run, text = watched([python, str(HERE / "reddit_beam.py"), str(output), str(path), *more], comments, output)
     run.seconds = json.loads(text.splitlines()[-1])["seconds"]
     pairs: set[Pair] = set()
     for file in output.glob("*.jsonl"):
@@ -143,13 +167,13 @@ def run_beam(python: str, path: Path, output: Path, comments: int, more: Sequenc
     return run, pairs
 
 
-def watched(command: Sequence[str], comments: int) -> tuple[Run, str]:
-    """Run a command and watch its time and memory; the run, and its standard output."""
+def watched(command: Sequence[str], comments: int, folder: Path) -> tuple[Run, str]:
+    """Run a command that works in a folder and watch time, memory and disk; the run, and its standard output."""
     begin = time.perf_counter()
     with tempfile.TemporaryFile("w+", encoding="utf-8") as errors:
         process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=errors, text=True)
-        peak, over = [0], threading.Event()
-        watcher = threading.Thread(target=watch, args=(process.pid, peak, over))
+        peaks, over = [0, 0], threading.Event()
+        watcher = threading.Thread(target=watch, args=(process.pid, folder, peaks, over))
         watcher.start()
         assert process.stdout is not None
         text = process.stdout.read()
@@ -161,13 +185,27 @@ def watched(command: Sequence[str], comments: int) -> tuple[Run, str]:
         if process.returncode:
             errors.seek(0)
             sys.exit(f"{' '.join(command[:4])} ... failed:\n{errors.read()[-2000:]}")
-    return Run(comments, seconds, usage.ru_utime + usage.ru_stime, peak[0]), text
+    return Run(comments, seconds, usage.ru_utime + usage.ru_stime, *peaks), text
 
 
-def watch(root: int, peak: list[int], over: threading.Event) -> None:
-    """Note the greatest memory of a process and all below it, twenty times a second."""
+def watch(root: int, folder: Path, peaks: list[int], over: threading.Event) -> None:
+    """Note the greatest memory of a process and all below it, 20 times a second; and of a folder, every half second."""
+    looks = 0
     while not over.wait(0.05):
-        peak[0] = max(peak[0], sum(map(resident, family(root))))
+        peaks[0] = max(peaks[0], sum(map(resident, family(root))))
+        looks += 1
+        if looks % 10 == 0:
+            peaks[1] = max(peaks[1], folder_bytes(folder))
+
+
+def folder_bytes(folder: Path) -> int:
+    """Bytes of all files below a folder, without those that are removed meanwhile."""
+    total = 0
+    for place, _, names in os.walk(folder):
+        for name in names:
+            with contextlib.suppress(OSError):
+                total += (Path(place) / name).stat().st_size
+    return total
 
 
 def family(root: int) -> Iterator[int]:
@@ -212,8 +250,14 @@ def show(result: dict[str, Any]) -> None:
     console.print(f"limit, one process: {result['limit_comments_per_second']:,.0f} comments/s")
     console.print(f"two processes to one: {result['two_processes_to_one']:.2f}")
     for name, ratios in result["times_as_fast_as_beam"].items():
-        told = "the same examples" if result["beam_gives_the_same_examples"][name] else "OTHER EXAMPLES"
-        console.print(f"times as fast as Beam {name}: " + ", ".join(f"{r:.1f}" for r in ratios.values()) + f" ({told})")
+        same = "the same examples" if result["beam_gives_the_same_examples"][name] else "OTHER EXAMPLES"
+        console.print(f"times as fast as Beam {name}: " + ", ".join(f"{r:.1f}" for r in ratios.values()) + f" ({same})")
+    told = result["all_of_reddit"]
+    console.print(
+        f"{told['comments']:,} comments: {told['core_hours'][1]:,.0f} core hours; hours with one process "
+        f"{told['hours'][1]:,.1f}, with two {told['hours'][2]:,.1f}; {told['shuffled_bytes'] / 1e9:,.0f} GB shuffled, "
+        f"{told['disk_bytes'] / 1e9:,.0f} GB of disk"
+    )
     for n, ratio in result["memory_five_times_as_many_comments"].items():
         console.print(f"memory for {MONTHS} times as many comments, processes: {n}: {ratio:.2f} times")
 
