@@ -1,88 +1,33 @@
-"""Building as a job of tasks: the engine changes nothing, what is finished is kept, bad lines have limits."""
+"""Building as a job of tasks: engine and sizes change nothing, copies, given parts, limits, progress, memory."""
 
 from __future__ import annotations
 
-import functools
-import gzip
 import json
 import os
-import signal
 import subprocess
 import sys
 import textwrap
-import time
 from collections import Counter
 from pathlib import Path
 
 import pytest
 
-from rejoinder.corpora import streaming
 from rejoinder.corpora.build import build_data
 from rejoinder.corpora.engine import LocalEngine
-from rejoinder.corpora.example import SPLITS, read_examples
-from rejoinder.corpora.job import Sizes
+from rejoinder.corpora.example import SPLITS
 from rejoinder.corpora.lines import BadLineError, Reading
 from rejoinder.corpora.work import work_folder
 from rejoinder.errors import InputError
-from tests.corpora.toy import TOY, ToySettings, toy_lines
+from tests.corpora.jobs import KINDS, TINY, build, contents, dialogues, pairs, scattered
+from tests.corpora.toy import ToySettings, toy_lines
 
 ROOT = Path(__file__).parent.parent.parent
-
-
-SMALL = Sizes(files=4_000, block=1_000, merged=4, partition=3_000, chunk=64, bucket=100, shard=150)
-"""Pieces of a few examples, so that there are many of each."""
-build = functools.partial(build_data, sizes=SMALL)
-TINY = Sizes(files=77, block=333, merged=2, partition=999, chunk=7, bucket=33, shard=33)
 
 
 @pytest.fixture(autouse=True)
 def _no_waiting_for_the_disk(monkeypatch):
     """There are far more files here than in earnest."""
     monkeypatch.setattr(os, "fsync", lambda _: None)
-
-
-class Watched:
-    """An engine that notes which work was done."""
-
-    def __init__(self):
-        self.done = Counter()
-
-    def map(self, work, tasks):
-        for task in tasks:
-            self.done[work.func.__name__] += 1
-            yield work(task)
-
-
-def dialogues(path, start, stop, tail="end"):
-    lines_ = (json.dumps({"turns": [f"{number} says", f"reply {number}", tail]}) for number in range(start, stop))
-    path.write_text("".join(f"{line}\n" for line in lines_))
-    return path
-
-
-def streamed(folder):
-    files = [dialogues(folder / f"{place}.jsonl", 40 * place, 40 * place + 55) for place in range(6)]
-    return "jsonl", [*files[:4], f"test={files[4]}", f"valid={files[5]}", files[0]]
-
-
-def scattered(folder):
-    lines_ = toy_lines(150)
-    halves = folder / "one.txt", folder / "two.txt.gz"
-    halves[0].write_text("".join(f"{line}\n" for line in lines_[::2]))
-    halves[1].write_bytes(gzip.compress("".join(f"{line}\n" for line in lines_[1::2]).encode()))
-    test = folder / "test.txt"
-    test.write_text("".join(f"{line}\n" for line in [*toy_lines(20, seed=1), *lines_[:40]]))
-    return TOY, [*halves, f"test={test}"]
-
-
-KINDS = {"streamed": streamed, "scattered": scattered}
-
-
-def contents(folder):
-    return {path.name: path.read_bytes() for path in sorted(folder.iterdir())}
-
-
-def pairs(folder, split=None):
-    return [(example.context, example.response) for example in read_examples(folder, split)]
 
 
 @pytest.fixture(scope="module")
@@ -239,118 +184,11 @@ def test_what_was_read_before_a_bad_line_is_used_when_it_is_skipped(tmp_path):
     files[0].write_text("\n".join(files[0].read_text().splitlines()[:100]))
     with pytest.raises(BadLineError, match=r"1\.jsonl:101: not JSON"):
         build("jsonl", files, tmp_path / "data")
-    engine = Watched()
-    account = build("jsonl", files, tmp_path / "data", reading=Reading(skip_bad=True), engine=engine)
+    account = build("jsonl", files, tmp_path / "data", reading=Reading(skip_bad=True))
     assert (account.bad_lines, account.lines) == (8, 308)
     # And the other way round: what was skipped is not forgiven.
     with pytest.raises(BadLineError, match=r"1\.jsonl:101: not JSON"):
         build("jsonl", files, tmp_path / "data")
-
-
-class StopError(Exception):
-    """Stops a job from outside."""
-
-
-class Stopping(Watched):
-    """An engine that stops after some tasks."""
-
-    def __init__(self, after):
-        super().__init__()
-        self._after = after
-
-    def map(self, work, tasks):
-        for result in super().map(work, tasks):
-            if self.done.total() > self._after:
-                raise StopError
-            yield result
-
-
-@pytest.mark.parametrize("kind", KINDS)
-def test_a_stopped_job_goes_on_wherever_it_was(tmp_path, kind):
-    source, inputs = KINDS[kind](tmp_path)
-    counting = Watched()
-    account = build(source, inputs, tmp_path / "whole", engine=counting)
-    total = counting.done.total()
-    for after in sorted({0, 1, 2, total // 4, total // 2, 3 * total // 4, total - 2, total - 1}):
-        with pytest.raises(StopError):
-            build(source, inputs, tmp_path / "data", engine=Stopping(after))
-        assert work_folder(tmp_path / "data").exists()
-        assert build(source, inputs, tmp_path / "data") == account
-        assert contents(tmp_path / "data") == contents(tmp_path / "whole")
-        assert not work_folder(tmp_path / "data").exists()
-
-
-def test_finished_tasks_are_not_done_again(tmp_path, monkeypatch):
-    source, inputs = streamed(tmp_path)
-    with pytest.raises(StopError):
-        build(source, inputs, tmp_path / "data", engine=Stopping(3))
-    read = []
-    real = streaming.write_chunks
-    monkeypatch.setattr(streaming, "write_chunks", lambda *given: read.append(given[2]) or real(*given))
-    build(source, inputs, tmp_path / "data")
-    assert "read-000000" not in read
-    assert len(read) == len(set(read)) > 1
-
-
-def test_changed_input_or_settings_begin_anew(tmp_path):
-    source, inputs = streamed(tmp_path)
-    for change in ("nothing", "file", "history"):
-        with pytest.raises(StopError):
-            build(source, inputs, tmp_path / "data", engine=Stopping(3))
-        done = work_folder(tmp_path / "data") / "done"
-        before = {path.name: path.stat().st_mtime_ns for path in done.iterdir()}
-        assert before
-        if change == "file":
-            dialogues(inputs[0], 500, 555, tail="other")
-        reading = Reading(history=3 if change == "history" else 10)
-        with pytest.raises(StopError):
-            build(source, inputs, tmp_path / "data", reading=reading, engine=Stopping(0))
-        after = {path.name: path.stat().st_mtime_ns for path in done.iterdir()}
-        assert (before.items() <= after.items()) == (change == "nothing")
-    account = build(source, inputs, tmp_path / "data")
-    assert ("500 says",) in {context for context, _ in pairs(tmp_path / "data")}
-    assert account.history == 10
-
-
-def test_a_stop_while_the_folder_is_put_in_place(tmp_path, monkeypatch):
-    source, inputs = streamed(tmp_path)
-    build(source, inputs, tmp_path / "whole")
-    real, calls = Path.rename, []
-
-    def rename(self, target):
-        calls.append(self)
-        if self.parent.name == "shards" and len([path for path in calls if path.parent.name == "shards"]) == 3:
-            raise StopError
-        return real(self, target)
-
-    monkeypatch.setattr(Path, "rename", rename)
-    with pytest.raises(StopError):
-        build(source, inputs, tmp_path / "data")
-    monkeypatch.undo()
-    assert not (tmp_path / "data").exists()
-
-
-def test_a_second_process_is_kept_out(tmp_path):
-    source, inputs = streamed(tmp_path)
-
-    class Nested(Watched):
-        def map(self, work, tasks):
-            with pytest.raises(InputError, match="another process is at the same work"):
-                build(source, inputs, tmp_path / "data")
-            return super().map(work, tasks)
-
-    build(source, inputs, tmp_path / "data", engine=Nested())
-    assert pairs(tmp_path / "data")
-
-
-def test_a_folder_of_others_in_the_place_of_the_work_is_not_touched(tmp_path):
-    source, inputs = streamed(tmp_path)
-    other = work_folder(tmp_path / "data")
-    other.mkdir()
-    (other / "thesis.tex").touch()
-    with pytest.raises(InputError, match=r"\.data\.work is in the way and not ours to remove"):
-        build(source, inputs, tmp_path / "data")
-    assert [path.name for path in other.iterdir()] == ["thesis.tex"]
 
 
 def test_progress_adds_up_to_the_size_of_the_input(tmp_path):
@@ -376,78 +214,41 @@ def test_a_pipe_is_read_here_and_never_taken_up_again(tmp_path, engines):
     assert len(pairs(tmp_path / "data")) == 200
 
 
-SCRIPT = """
-    import sys, time, os, resource
+MEMORY = """
+    import resource, sys
     from pathlib import Path
     from rejoinder.corpora.build import build_data
-    from rejoinder.corpora.corpus import Corpus
-    from rejoinder.corpora.engine import LocalEngine
-    from rejoinder.corpora.jsonl import read_jsonl
     from rejoinder.corpora.job import Sizes
-
-    def slow(path, reading, settings):
-        (Path(path).parent / "pids" / str(os.getpid())).touch()
-        for example in read_jsonl(path, reading):
-            if "hang" in sys.argv and path.name >= "3":
-                time.sleep(60)
-            yield example
+    from tests.corpora.toy import TOY
 
     if __name__ == "__main__":
-        corpus = Corpus("slow", "", "", "", "", "", read=slow)
-        folder = Path(sys.argv[1])
-        try:
-            with LocalEngine(int(sys.argv[2])) as engine:
-                files = sorted(folder.glob("*.jsonl"))
-                build_data(corpus, files, folder / "data", engine=engine, sizes=Sizes(files=1))
-        except KeyboardInterrupt:
-            sys.exit(130)
+        source = TOY if sys.argv[1] == "scattered" else "jsonl"
+        sizes = Sizes(block=50_000, partition=100_000, chunk=2_000, bucket=2_000)
+        build_data(source, [sys.argv[2]], Path(sys.argv[2] + ".out"), sizes=sizes)
+        print(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss)
 """
 
 
-def start(folder, *arguments):
-    script = folder / "script.py"
-    script.write_text(textwrap.dedent(SCRIPT))
-    (folder / "pids").mkdir(exist_ok=True)
-    return subprocess.Popen([sys.executable, script, folder, *arguments], start_new_session=True, cwd=ROOT)
+@pytest.mark.slow
+@pytest.mark.parametrize("kind", KINDS)
+def test_memory_does_not_grow_with_the_input(tmp_path, kind):
+    """The peak of a process, for an input and for five times as much, whose examples would take 300 MB."""
+    script, peaks = tmp_path / "script.py", []
+    script.write_text(textwrap.dedent(MEMORY))
+    for times in (1, 5):
+        path = tmp_path / f"{times}.txt"
+        if kind == "scattered":
+            texts = toy_lines(3_000 * times, messages=10, words=12)
+        else:
+            turns = (toy_lines(1, seed, messages=10, words=12) for seed in range(3_000 * times))
+            texts = [json.dumps({"turns": each}) for each in turns]
+        path.write_text("".join(f"{text}\n" for text in texts))
+        command = [sys.executable, script, kind, path]
+        done = subprocess.run(command, capture_output=True, text=True, check=True, cwd=ROOT, env=environment())
+        peaks.append(int(done.stdout))
+    assert peaks[1] < 1.15 * peaks[0]
 
 
-def wait_for(condition, seconds=30):
-    end = time.monotonic() + seconds
-    while time.monotonic() < end:
-        if found := condition():
-            return found
-        time.sleep(0.02)
-    return None
-
-
-def alive(pid):
-    try:
-        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] != "Z"
-    except OSError:
-        return False
-
-
-@pytest.mark.parametrize("how", [signal.SIGKILL, signal.SIGINT])
-def test_killed_half_way_and_run_again(tmp_path, how):
-    """A real process with two workers, killed when three of six files are read; nothing is left running."""
-    for place in range(6):
-        dialogues(tmp_path / f"{place}.jsonl", 100 * place, 100 * place + 100)
-    process = start(tmp_path, "2", "hang")
-    done = work_folder(tmp_path / "data") / "done"
-    assert wait_for(lambda: done.is_dir() and len(list(done.iterdir())) == 3)
-    assert wait_for(lambda: len(list((tmp_path / "pids").iterdir())) == 2)
-    (os.kill if how == signal.SIGKILL else os.killpg)(process.pid, how)
-    assert process.wait(20) == (130 if how == signal.SIGINT else -how)
-    workers = [int(path.name) for path in (tmp_path / "pids").iterdir()]
-    assert wait_for(lambda: not any(map(alive, workers)))
-    times = {path.name: path.stat().st_mtime_ns for path in done.iterdir()}
-    assert not (tmp_path / "data").exists()
-    # The same job again, as far as reading; the finished tasks are the same files as before.
-    again = start(tmp_path, "1", "hang")
-    assert wait_for(lambda: again.pid in [int(path.name) for path in (tmp_path / "pids").iterdir()])
-    assert {path.name: path.stat().st_mtime_ns for path in done.iterdir()} == times
-    again.kill()
-    again.wait()
-    assert start(tmp_path, "2").wait(60) == 0
-    assert len(pairs(tmp_path / "data")) == 1200
-    assert not work_folder(tmp_path / "data").exists()
+def environment():
+    """So that a script elsewhere finds this package of tests."""
+    return {**os.environ, "PYTHONPATH": os.pathsep.join([str(ROOT), os.environ.get("PYTHONPATH", "")])}

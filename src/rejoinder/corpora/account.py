@@ -52,14 +52,15 @@ class Account:
             setattr(self, name, value)
 
     def add_chunks(self, chunks: Sequence[Chunk], copies: Mapping[tuple[int, Split], int]) -> None:
-        """Enter the examples that were read, and which of them were copies."""
+        """Enter the examples that were read; `copies` are those that came in an earlier chunk."""
         for number, chunk in enumerate(chunks):
             for split, rows in chunk.rows.items():
-                counts, copied = self.splits[split], copies.get((number, split), 0)
-                counts.read += rows
-                counts.kept += rows - copied
-                if copied:
-                    counts.dropped["duplicate"] = counts.dropped.get("duplicate", 0) + copied
+                within, across = chunk.copies.get(split, 0), copies.get((number, split), 0)
+                counts = self.splits[split]
+                counts.read += rows + within
+                counts.kept += rows - across
+                if within or across:
+                    counts.dropped["duplicate"] = counts.dropped.get("duplicate", 0) + within + across
 
     def to_json(self) -> dict[str, Any]:
         """As data.json holds it."""

@@ -100,7 +100,8 @@ def build_data(
     _check_folder(Path(folder))
     reading = reading or Reading()
     named = [str(each) for each in inputs]
-    account = Account(corpus.name, named, dataclasses.asdict(settings), reading.history, limit)
+    values = json.loads(json.dumps(dataclasses.asdict(settings), default=str))
+    account = Account(corpus.name, named, values, reading.history, limit)
     sizes = sizes or Sizes()
     with open_work(folder, _identity(account, given, sizes)) as work:
         job = Job(corpus, settings, work, reading.history, reading.skip_bad, reading.max_bad, limit, sizes)

@@ -1,13 +1,14 @@
-"""Chunks: what the tasks of a job write, some hundred thousand examples each, before copies are dropped.
+"""Chunks: what the tasks of a job write, some hundred thousand examples each, without copies within a chunk.
 
 A chunk is a folder: `train.arrow`, `valid.arrow` and `test.arrow`, those that have any example, and `pairs.npy`, the
-digests of all of them (see `deduplication`).
+digests of all of them, by which copies in other chunks are found (see `deduplication`).
 """
 
 from __future__ import annotations
 
 import contextlib
 import itertools
+from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
@@ -31,6 +32,8 @@ class Chunk:
     """Its folder, relative to the work folder."""
     rows: dict[Split, int] = field(default_factory=dict)
     """Examples of each split that has any."""
+    copies: dict[Split, int] = field(default_factory=dict)
+    """Examples that were left out, since an equal one came before them in the chunk."""
     characters: dict[Split, int] = field(default_factory=dict)
     """Of their texts."""
     candidates: dict[Split, bool] = field(default_factory=dict)
@@ -72,19 +75,24 @@ def write_chunks(examples: Iterable[tuple[Split, Example]], job: Job, name: str)
 def _write_chunk(examples: Iterator[tuple[Split, Example]], path: Path, chunk: Chunk, sizes: Sizes) -> None:
     """Write examples until the chunk is full."""
     writers: dict[Split, ExampleWriter] = {}
-    pairs = PairList()
+    pairs, copies = PairList(), Counter[Split]()
     with contextlib.ExitStack() as stack:
-        for count, (split, example) in enumerate(examples, 1):
+        for split, example in examples:
             if split not in writers:
                 writers[split] = stack.enter_context(ExampleWriter(path / f"{split}.arrow"))
                 chunk.candidates[split] = bool(example.candidates)
-            pairs.add(pair_digest(example), split, writers[split].count)
-            writers[split].add(example)
-            if count == sizes.chunk or (count % _LOOK_EVERY == 0 and _characters(writers) >= sizes.chunk_characters):
+            if pairs.add(pair_digest(example), split, writers[split].count):
+                writers[split].add(example)
+            else:
+                copies[split] += 1
+            if len(pairs) == sizes.chunk:
+                break
+            if len(pairs) % _LOOK_EVERY == 0 and _characters(writers) >= sizes.chunk_characters:
                 break
     pairs.save(path / PAIRS)
     chunk.rows = {split: writer.count for split, writer in writers.items()}
     chunk.characters = {split: writer.characters for split, writer in writers.items()}
+    chunk.copies = dict(copies)
 
 
 def _characters(writers: Mapping[Split, ExampleWriter]) -> int:

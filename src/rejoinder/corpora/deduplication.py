@@ -1,8 +1,8 @@
 """Exactly equal examples: the first one stays, however many there are.
 
-Each chunk of examples brings a list of 16-byte digests, sorted. A bucket is a range of digests, so many buckets that
-one fits the memory; the lists of all chunks within a range are put together, sorted, and what equals its predecessor
-is a copy.
+Each chunk of examples brings a sorted list of 16-byte digests, none twice. A bucket is a range of digests, so many
+buckets that one fits the memory; the lists of all chunks within a range are put together, sorted, and what equals its
+predecessor is a copy.
 """
 
 from __future__ import annotations
@@ -48,24 +48,28 @@ def pair_digest(example: Example) -> bytes:
 
 
 class PairList:
-    """The digests of a chunk of examples."""
+    """The digests of a chunk of examples, none twice."""
 
     def __init__(self) -> None:
-        self._digests = bytearray()
-        self._rows = array("I")
+        self._rows: dict[bytes, int] = {}
 
-    def add(self, digest: bytes, split: Split, row: int) -> None:
-        """Add an example that is this row of this split of the chunk."""
-        self._digests += digest
-        self._rows.append(row << _SPLIT_BITS | SPLITS.index(split))
+    def __len__(self) -> int:
+        return len(self._rows)
+
+    def add(self, digest: bytes, split: Split, row: int) -> bool:
+        """Add an example that is to be this row of this split of the chunk; False if an equal one is there."""
+        mine = row << _SPLIT_BITS | SPLITS.index(split)
+        before = len(self._rows)
+        self._rows.setdefault(digest, mine)
+        return len(self._rows) > before
 
     def save(self, path: Path) -> None:
-        """Write them sorted, equal ones in the order in which they came."""
-        halves = np.frombuffer(bytes(self._digests), "<u8").reshape(-1, 2)
-        order = np.lexsort((halves[:, 1], halves[:, 0]))  # stable
+        """Write them sorted."""
+        halves = np.frombuffer(b"".join(self._rows), "<u8").reshape(-1, 2)
+        order = np.lexsort((halves[:, 1], halves[:, 0]))
         pairs = np.empty(len(order), _PAIR)
         pairs["high"], pairs["low"] = halves[order, 0], halves[order, 1]
-        pairs["row"] = np.frombuffer(self._rows, np.uint32)[order]
+        pairs["row"] = np.fromiter(self._rows.values(), np.uint32, len(order))[order]
         np.save(path, pairs, allow_pickle=False)
 
 
@@ -84,7 +88,7 @@ def find_copies(lists: Sequence[Path], bucket: int, buckets: int, path: Path) ->
     ranges = [_range(list_, bucket, buckets) for list_ in lists]
     pairs = np.concatenate(ranges)
     chunks = np.repeat(np.arange(len(ranges), dtype=np.uint32), [len(range_) for range_ in ranges])
-    order = np.lexsort((pairs["low"], pairs["high"]))  # stable: equal ones stay in the order of the job
+    order = np.lexsort((pairs["low"], pairs["high"]))  # stable: equal ones stay in the order of the chunks
     high, low = pairs["high"][order], pairs["low"][order]
     copies = order[1:][(high[1:] == high[:-1]) & (low[1:] == low[:-1])]
     found = np.empty(len(copies), _COPY)

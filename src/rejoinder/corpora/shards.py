@@ -21,7 +21,7 @@ from rejoinder.errors import InputError
 from rejoinder.files import atomic_file
 
 Copies = Counter[tuple[int, Split]]
-"""Number of copies by chunk and split."""
+"""Number of copies of examples in earlier chunks, by chunk and split."""
 
 
 @dataclass(frozen=True)

@@ -26,13 +26,14 @@ class ReadTask:
 
 def read_tasks(job: Job, inputs: Sequence[Input]) -> Iterator[ReadTask]:
     """Cut a list of files into tasks, by their sizes alone; one task of them all for a job that has a limit."""
-    sizes = [size_of(each) for each in inputs]
-    start = 0
-    for end in range(1, len(inputs) + 1):
-        full = end == len(inputs) or sum(sizes[start : end + 1]) > job.sizes.files
-        if end == len(inputs) or (full and job.limit is None):
-            yield ReadTask(f"read-{start:06}", tuple(inputs[start:end]), sum(sizes[start:end]))
-            start = end
+    start = size = 0
+    for end, given in enumerate(inputs):
+        more = size_of(given)
+        if end > start and size + more > job.sizes.files and job.limit is None:
+            yield ReadTask(f"read-{start:06}", tuple(inputs[start:end]), size)
+            start, size = end, 0
+        size += more
+    yield ReadTask(f"read-{start:06}", tuple(inputs[start:]), size)
 
 
 def size_of(given: Input) -> int:

@@ -10,6 +10,7 @@ import contextlib
 import json
 import os
 import shutil
+import uuid
 from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
@@ -76,7 +77,7 @@ def once(folder: Path, name: str, make: Callable[[], dict[str, Any]]) -> dict[st
         return earlier
     result = make()
     # The files of the task are on the disk by now. This one need not be: if it gets lost, the task is done again.
-    part = done.with_name(f".{done.name}.{os.getpid()}.part")
+    part = done.with_name(f".{done.name}.{uuid.uuid4().hex}.part")
     part.write_text(json.dumps(result), encoding="utf-8")
     part.replace(done)
     return result
