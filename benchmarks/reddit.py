@@ -3,8 +3,8 @@
 A dump of invented comments (`reddit_dump.py`) is read by `rejoinder data reddit`, whole command and start of Python
 included, once with one process and once with two, alternating. Memory is that of all processes together, sampled.
 Beam (`reddit_beam.py`, its local runner) reads a part of the same dump that it finishes in reasonable time, without its
-start; so does Rejoinder, and both outputs are compared as sets. The limit is what decompressing, parsing and judging
-each comment take alone. From these rates follows what all of Reddit's comments of 2015 to 2018 would take.
+start; so does Rejoinder, and both outputs are compared as sets. The machine's limit is what decompressing, parsing and
+judging each comment take alone. What all of Reddit takes is worked out from these rates (`reddit_scale.py`).
 
     python benchmarks/reddit.py --beam-python ~/beam/bin/python      # that environment: pip install apache-beam msgspec
     python benchmarks/reddit.py --comments 100000                    # a small trial
@@ -23,8 +23,7 @@ import sys
 import tempfile
 import threading
 import time
-from collections import deque
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
@@ -34,15 +33,11 @@ from rich.table import Table
 
 from common import write_result
 from reddit_dump import write_dump
+from reddit_scale import all_of_reddit, limits
 from rejoinder.corpora.example import read_examples
-from rejoinder.corpora.lines import Reading, open_blocks
-from rejoinder.corpora.reddit import scatter
-from rejoinder.corpora.reddit_rules import RedditSettings
 
 HERE = Path(__file__).parent
 MONTHS = 5
-ALL_COMMENTS = 3_680_000_000
-"""Of 2015 to 2018 (DATA19)."""
 COMMAND = [sys.executable, "-c", "from rejoinder.cli import main; main()", "data", "reddit"]
 BEAM = {"plain": [], "with the parser msgspec": ["--parser", "msgspec"], "with DATA19's shuffle": ["--shuffle"]}
 Pair = tuple[tuple[str, ...], str]
@@ -86,7 +81,7 @@ def measure(folder: Path, options: argparse.Namespace) -> dict[str, Any]:
     comments, part = options.comments, options.part or options.comments // 10
     months = write_dump(folder / "dump", comments, MONTHS)
     (portion,) = write_dump(folder / "part", part)  # the same seed: the first lines of the same dump
-    limit, record_bytes = scatter_alone(months[0])
+    steps = limits(months[0])
     runs: dict[int, list[Run]] = {1: [], 2: []}
     for _ in range(options.repetitions):
         for processes, done in runs.items():
@@ -102,8 +97,7 @@ def measure(folder: Path, options: argparse.Namespace) -> dict[str, Any]:
     result = {
         "comments": comments,
         "bytes": sum(path.stat().st_size for path in months),
-        "limit_comments_per_second": limit,
-        "record_bytes_per_comment": record_bytes,
+        "steps_alone": steps,
         "repetitions": options.repetitions,
         "rejoinder": {n: [described(run) for run in done] for n, done in runs.items()},
         "rejoinder_first_month": {n: described(run) for n, run in first.items()},
@@ -117,30 +111,8 @@ def measure(folder: Path, options: argparse.Namespace) -> dict[str, Any]:
         },
         "memory_five_times_as_many_comments": {n: middle[n].peak_bytes / first[n].peak_bytes for n in runs},
     }  # fmt: skip
-    return result | {"all_of_reddit": all_of_reddit(middle, record_bytes)}
-
-
-def all_of_reddit(runs: Mapping[int, Run], record_bytes: float) -> dict[str, Any]:
-    """What `ALL_COMMENTS` take at the rates of these runs, in proportion."""
-    times = {n: ALL_COMMENTS / run.comments for n, run in runs.items()}
-    return {
-        "comments": ALL_COMMENTS,
-        "core_hours": {n: times[n] * run.cpu_seconds / 3600 for n, run in runs.items()},
-        "hours": {n: times[n] * run.seconds / 3600 for n, run in runs.items()},
-        "shuffled_bytes": ALL_COMMENTS * record_bytes,
-        "disk_bytes": times[1] * runs[1].disk_bytes,
-    }
-
-
-def scatter_alone(path: Path) -> tuple[float, float]:
-    """Comments per second of decompressing, parsing and judging alone, in this process; and bytes of a record."""
-    begin, reading = time.perf_counter(), Reading()
-    for block in open_blocks(path):
-        deque(scatter(block, reading, RedditSettings()), maxlen=0)
-    rate = reading.lines / (time.perf_counter() - begin)
-    first = next(open_blocks(path))
-    records = [len(record) for _, record in scatter(first, Reading(), RedditSettings())]
-    return rate, sum(records) / len(records)
+    alone = middle[1]
+    return result | {"all_of_reddit": all_of_reddit(alone.comments, alone.cpu_seconds, alone.disk_bytes, steps)}
 
 
 def rejoinder(inputs: Sequence[Path], output: Path, comments: int, processes: int) -> tuple[Run, set[Pair]]:
@@ -247,17 +219,14 @@ def show(result: dict[str, Any]) -> None:
         table.add_row(name, *cells)
     console = Console()
     console.print(table)
-    console.print(f"limit, one process: {result['limit_comments_per_second']:,.0f} comments/s")
+    for name, value in result["steps_alone"].items():
+        console.print(f"{name.replace('_', ' ')}, one process: {value:,.0f}")
     console.print(f"two processes to one: {result['two_processes_to_one']:.2f}")
     for name, ratios in result["times_as_fast_as_beam"].items():
         same = "the same examples" if result["beam_gives_the_same_examples"][name] else "OTHER EXAMPLES"
         console.print(f"times as fast as Beam {name}: " + ", ".join(f"{r:.1f}" for r in ratios.values()) + f" ({same})")
-    told = result["all_of_reddit"]
-    console.print(
-        f"{told['comments']:,} comments: {told['core_hours'][1]:,.0f} core hours; hours with one process "
-        f"{told['hours'][1]:,.1f}, with two {told['hours'][2]:,.1f}; {told['shuffled_bytes'] / 1e9:,.0f} GB shuffled, "
-        f"{told['disk_bytes'] / 1e9:,.0f} GB of disk"
-    )
+    for name, value in result["all_of_reddit"].items():
+        console.print(f"all of Reddit, {name.replace('_', ' ')}: {value:,.1f}")
     for n, ratio in result["memory_five_times_as_many_comments"].items():
         console.print(f"memory for {MONTHS} times as many comments, processes: {n}: {ratio:.2f} times")
 
