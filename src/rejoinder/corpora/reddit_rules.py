@@ -38,7 +38,7 @@ class RedditSettings:
     """Which comments count and what becomes of them. Source of the defaults: DATA19, section 3.1."""
 
     unit: Literal["characters", "words"] = "characters"
-    """What lengths are counted in: `characters` (DATA19) or `words`, runs without white space (ACL19, section 4)."""
+    """What lengths are counted in: `characters` (DATA19) or `words`, runs without white space (ACL19)."""
     min_length: int = 9
     """Least length of a response and of the message that it answers, in units."""
     max_length: int = 127
