@@ -15,6 +15,7 @@ from __future__ import annotations
 import contextlib
 import dataclasses
 import functools
+import importlib.metadata
 import json
 import math
 import os
@@ -23,7 +24,6 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import Any, TypeAlias, TypeVar
 
-import rejoinder
 from rejoinder.corpora.account import FORMAT, SUMMARY, Account
 from rejoinder.corpora.chunks import Chunk
 from rejoinder.corpora.corpus import Corpus
@@ -260,7 +260,7 @@ def _identity(account: Account, inputs: Sequence[Input], sizes: Sizes) -> dict[s
     named = [Path(value) for value in account.settings.values() if isinstance(value, str) and Path(value).is_file()]
     return {
         "format": FORMAT,
-        "version": rejoinder.__version__,
+        "version": importlib.metadata.version("rejoinder"),
         "source": account.source,
         "settings": account.settings,
         "history": account.history,

@@ -14,6 +14,7 @@ from rejoinder.corpora import (
     faq,
     jsonl,
     opensubtitles,
+    reddit,
     semeval,
     ubuntu,
     wikipedia,
@@ -38,6 +39,7 @@ CORPORA: dict[str, Corpus] = {
         dstc7.CORPUS,
         convai2.CORPUS,
         semeval.CORPUS,
+        reddit.CORPUS,
     )
 }
 """Every corpus. A new one is imported above (its file imports no extra's library) and listed here."""
