@@ -1,9 +1,9 @@
 """The quantised folder beside the full one and beside all-MiniLM-L6-v2: bytes, memory, speed; and what training costs.
 
 Each program runs in a process of its own, which does nothing else: it opens its model, encodes the same chat messages,
-none longer than 60 subwords, in one call, again and again, and says the median rate and the most memory that the
-process ever had. The programs take turns, and the median of the rounds is told. Weights are random, of the paper's
-size: neither speed nor memory depends on what was learned. MiniLM runs in sentence-transformers, 128 messages at a time.
+none longer than 60 subwords, in one call, again and again, and says the median rate and the most memory that it ever
+had. The programs take turns, and the median of the rounds is told. Weights are random, of the paper's size: neither
+speed nor memory depends on what was learned. MiniLM runs in sentence-transformers, 128 messages at a time.
 
 Training: the median time of a step of the small recipe's stages, with and without rounded parameters, on the same
 batches, the runs taking turns.
@@ -14,6 +14,7 @@ batches, the runs taking turns.
 from __future__ import annotations
 
 import argparse
+import itertools
 import json
 import statistics
 import subprocess
@@ -183,7 +184,7 @@ def training(options: argparse.Namespace) -> dict[str, dict[str, float]]:
         for number in range(options.rounds):
             for quantised, seconds in found.items():
                 run = options.folder / f"{stage.name}-{quantised}-{number}"
-                seconds += step_seconds(recipe, stage, quantised, run, options)
+                seconds.extend(step_seconds(recipe, stage, quantised, run, options))
         without, with_ = (statistics.median(seconds) for seconds in found.values())
         figures = {"steps_per_second": 1 / without, "quantised_steps_per_second": 1 / with_, "ratio": without / with_}
         result[f"small, stage '{stage.name}'"] = figures
@@ -201,7 +202,7 @@ def step_seconds(recipe: Any, stage: Any, quantised: bool, run: Path, options: a
     times: list[float] = []
 
     class Clock(Silent):
-        def show(self, standing: Standing) -> None:
+        def show(self, standing: Standing) -> None:  # noqa: ARG002
             times.append(time.perf_counter())
 
     one_stage = replace(
@@ -214,7 +215,7 @@ def step_seconds(recipe: Any, stage: Any, quantised: bool, run: Path, options: a
         quantization=Quantization(enabled=quantised),
     )
     train(one_stage, run, display=Clock())
-    return [after - before for before, after in zip(times, times[1:], strict=False)]
+    return [after - before for before, after in itertools.pairwise(times)]
 
 
 def show(result: dict[str, Any]) -> None:

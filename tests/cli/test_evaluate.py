@@ -155,6 +155,17 @@ def test_a_model_is_ranked_in_steps_and_bm25_at_once(command, monkeypatch, tmp_p
     assert calls == [300]
 
 
+def test_all_candidates_are_the_different_responses_of_all_parts(command, tmp_path):
+    """An FAQ: two answers in the test part, asked for five times; a third one is known from training."""
+    asked = [Example((f"{answer} {number}",), answer) for number in range(3) for answer in ("alpha", "beta")][:5]
+    write_examples(asked, tmp_path / "faq" / "test-0.parquet")
+    write_examples([Example(("gamma?",), "gamma"), Example(("alpha?",), "alpha")], tmp_path / "faq" / "train-0.parquet")
+    _, out, _ = command("bm25", tmp_path / "faq", "--candidates", "all", "--json")
+    (found,) = json.loads(out)["results"]
+    assert (found["examples"], found["candidates"], found["dropped"], found["ambiguous"]) == (5, 3, 0, 0)
+    assert found["recall"]["1"]["value"] == 1.0
+
+
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
@@ -163,6 +174,7 @@ def test_a_model_is_ranked_in_steps_and_bm25_at_once(command, monkeypatch, tmp_p
         (["bm25", "x", "DATA"], "name the data with --data"),
         (["DATA", "--data", "DATA"], "data, not a model"),
         (["bm25", "DATA", "--candidates", "300"], "250 examples cannot fill a group of 300 candidates"),
+        (["bm25", "DATA", "--candidates", "most"], "--candidates must be a number of 2 or more, or all, not 'most'"),
         (["bm25", "DATA", "--candidates", "1"], "at least 2 candidates, not 1"),
         (["bm25", "DATA", "--split", "train"], "no train-*.parquet"),
         (["bm25", "nowhere"], "nowhere"),

@@ -171,9 +171,9 @@ def test_three_losses_are_summed_and_contexts_without_history_left_out_of_one(
     groups, has_history = [group for group, _ in rows], [there for _, there in rows]
     x, z, both, y = (units(len(rows), 4, seed + part) for part in range(4))
     present = torch.tensor(has_history)
-    contexts = {"input": x, "history": z * present[:, None], "context": both}
+    encodings = {"input": x, "history": z * present[:, None], "context": both, "response": y}
     having = {"history": Present(present, int(present.sum()))}
-    found = SummedLoss(InBatchLoss(smoothing))(contexts, y, 5.0, equal_of(groups), present=having)
+    found = SummedLoss(InBatchLoss(smoothing))(encodings, 5.0, equal_of(groups), present=having)
     expected = {
         "loss_input": naive(x, y, 5.0, smoothing, groups),
         "loss_history": naive_present(z, y, 5.0, smoothing, groups, has_history),
@@ -232,8 +232,7 @@ def gradients_of(portions: list[Portion]) -> tuple[list[float], dict[str, torch.
             own = encodings["response"]
             others = torch.cat(everything).detach()  # of the other processes
             responses = torch.cat([others[: step.first], own, others[step.first + len(own) :]])
-            contexts = {name: x for name, x in encodings.items() if name != "response"}
-            return loss(contexts, responses, 5.0, step.equal, step.first, step.pairs, step.present)
+            return loss({**encodings, "response": responses}, 5.0, step.equal, step.first, step.pairs, step.present)
 
         found = forward_backward(len(step.parts), partial(encode, step), loss_of)
         figures.append([float(value.detach()) for value in (found.value, found.accuracy, *found.figures.values())])
@@ -265,7 +264,7 @@ def test_processes_have_shares_of_each_loss_whatever_histories_fall_to_them() ->
 
 def test_one_encoding_has_its_own_loss() -> None:
     x, y = units(5, 4, 0), units(5, 4, 1)
-    found = SummedLoss(InBatchLoss(0.2))({"context": x}, y, 5.0)
+    found = SummedLoss(InBatchLoss(0.2))({"context": x, "response": y}, 5.0)
     assert float(found.value) == float(InBatchLoss(0.2)(x, y, 5.0).value)
     assert not found.figures
 

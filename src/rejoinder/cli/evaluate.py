@@ -35,7 +35,13 @@ def evaluate(
         list[str] | None,
         typer.Option(metavar="DATA", help="Data folders, or Parquet, JSONL or CSV files of examples."),
     ] = None,
-    candidates: Annotated[int, typer.Option(metavar="N", help="N of 1-of-N, where the data has no lists.")] = 100,
+    candidates: Annotated[
+        str,
+        typer.Option(
+            metavar="N|all",
+            help="N of 1-of-N, where the data has no lists; all: every different response of the whole data set.",
+        ),
+    ] = "100",
     limit: Annotated[
         int | None, typer.Option(min=1, metavar="N", help="Rank at most N examples, drawn at random.")
     ] = None,
@@ -71,14 +77,14 @@ def evaluate(
     from rejoinder.evaluation.report import plain
 
     models, places = _models_and_data(arguments, data or [])
-    chosen, reading = _split(split), parse_reading(context)
+    chosen, count, reading = _split(split), _candidates(candidates), parse_reading(context)
     if context_table and context != "full":
         raise InputError("--context-table shows every reading of a context; leave --context out")
     rankers = {name: reader(open_ranker(name), reading, name) for name in models}
     if context_table:
         for name, ranker in rankers.items():
             with_parts(ranker, name)  # a wrong model is refused before the data is read
-    tasks = [_read_task(Path(place), chosen, candidates, limit, seed) for place in places]
+    tasks = [_read_task(Path(place), chosen, count, limit, seed) for place in places]
     width = shutil.get_terminal_size().columns if sys.stdout.isatty() else None
     if context_table:
         tables = [_tabulate(name, ranker, *task, seed) for task in tasks for name, ranker in rankers.items()]
@@ -150,11 +156,21 @@ def _split(name: str | None) -> Split | None:
     raise InputError(f"--split must be {', '.join(SPLITS[:-1])} or {SPLITS[-1]}, not {name!r}")
 
 
+def _candidates(text: str) -> int | None:
+    """N, or None for all."""
+    if text == "all":
+        return None
+    try:
+        return int(text)
+    except ValueError:
+        raise InputError(f"--candidates must be a number of 2 or more, or all, not {text[:40]!r}") from None
+
+
 def _read_task(
-    path: Path, split: Split | None, candidates: int, limit: int | None, seed: int
+    path: Path, split: Split | None, candidates: int | None, limit: int | None, seed: int
 ) -> tuple[str, RankingTask]:
     """The task and its name."""
-    from rejoinder.corpora.example import read_examples
+    from rejoinder.corpora.example import read_columns, read_examples
     from rejoinder.evaluation.sampling import sample
     from rejoinder.evaluation.tasks import ranking_task
     from rejoinder.progress import track
@@ -165,7 +181,11 @@ def _read_task(
     with track(f"Reading {path}", unit="examples") as advance:
         examples = sample(read_examples(path, split), limit, seed, progress=advance)
     try:
-        return name, ranking_task(examples, candidates=candidates, seed=seed)
+        if candidates is not None:
+            return name, ranking_task(examples, candidates=candidates, seed=seed)
+        # Of all parts: a new question may have any answer, also one that is known from training alone.
+        batches = read_columns(path, None, ("response",))
+        return name, ranking_task(examples, pool=(text for batch in batches for text in batch.column(0).to_pylist()))
     except InputError as error:
         raise InputError(f"{name}: {error}") from error
 

@@ -48,7 +48,7 @@ def make_batch(store: TokenStore, rows: Rows, padding_id: int, further: Rows = N
         padding_id: the model's.
         further: examples whose responses are further negatives (see `hard_negatives`).
     """
-    sides, histories = [store.input.gather(rows)], NONE
+    sides, histories = [store.input.gather(rows)], np.empty(0, np.int64)
     if store.history is not None:
         ids, lengths = store.history.gather(rows)
         histories = np.flatnonzero(lengths)

@@ -274,21 +274,21 @@ class _Trainer:
 
     def _encode(self, batch: PairBatch) -> Encodings:
         """The matrices that the loss is a function of, in the run's precision."""
-        tokens, histories = batch.tokens.to(self.fabric.device), batch.histories.to(self.fabric.device)
+        device, n = self.fabric.device, batch.pairs
         with self.fabric.autocast(), self.quantized.rounded() if self.quantized else nullcontext():
-            encodings: Encodings = self.module.encode_pairs(tokens, batch.pairs, histories)
-        responses, pairs = encodings["response"], batch.pairs
-        if len(responses) == pairs:
+            encodings: Encodings = self.module.encode_pairs(batch.tokens.to(device), n, batch.histories.to(device))
+        responses = encodings["response"]
+        if len(responses) == n:
             return encodings
-        return {**encodings, "response": responses[:pairs], "further": responses[pairs:]}
+        return {**encodings, "response": responses[:n], "further": responses[n:]}
 
     def _loss(self, batch: StepBatch, encodings: Encodings) -> Loss:
         """The loss of this process's contexts among all responses, as a function of the encodings of all parts."""
         sides = [self.processes.gather(encodings[side]) for side in ("response", "further") if side in encodings]
         contexts = {name: rows for name, rows in encodings.items() if name not in ("response", "further")}
-        responses = sides[0] if len(sides) == 1 else torch.cat(sides)
+        every = {**contexts, "response": sides[0] if len(sides) == 1 else torch.cat(sides)}
         equal = batch.equal.to(self.fabric.device) if self.recipe.loss.mask_equal_responses else None
-        return self.loss(contexts, responses, self.scale, equal, batch.first, batch.pairs, batch.present)
+        return self.loss(every, self.scale, equal, batch.first, batch.pairs, batch.present)
 
     def _sides(self, batch: PairBatch) -> tuple[Tensor, Tensor]:
         """What validation ranks: contexts and responses."""

@@ -152,8 +152,7 @@ class SummedLoss(nn.Module):
 
     def forward(
         self,
-        contexts: Encodings,
-        y: Tensor,
+        encodings: Encodings,
         scale: float,
         equal: Tensor | None = None,
         first: int = 0,
@@ -163,16 +162,17 @@ class SummedLoss(nn.Module):
         """The sum, the accuracy of "context", and loss and accuracy of each encoding where there are several.
 
         Args:
-            contexts: encoded contexts by name, one of them "context".
-            y: encoded responses; this and the others as in `InBatchLoss.forward`, the same for all encodings.
-            scale: c.
-            equal: which responses are equal.
-            first: number of the first context.
-            pairs: K.
+            encodings: the contexts, all K or those of one process, and all K + M responses.
+            scale: c, the same for all.
+            equal: see `InBatchLoss.forward`.
+            first: see `InBatchLoss.forward`.
+            pairs: see `InBatchLoss.forward`.
             present: of encodings that not every context has, which contexts have them.
         """
         losses = {
-            name: self.ranking(x, y, scale, equal, first, pairs, present.get(name)) for name, x in contexts.items()
+            name: self.ranking(contexts, encodings["response"], scale, equal, first, pairs, present.get(name))
+            for name, contexts in encodings.items()
+            if name != "response"
         }
         if len(losses) == 1:
             return losses["context"]

@@ -104,8 +104,8 @@ def join(stores: Sequence[TokenStore]) -> TokenStore:
     columns: dict[str, Any] = {}
     for field in dataclasses.fields(TokenStore):
         parts = [getattr(store, field.name) for store in stores]
-        if parts[0] is None:
-            continue  # no history, in none of them
+        if parts[0] is None:  # no histories, in none of them: they are made for one model
+            continue
         texts = hasattr(parts[0], "gather")
         columns[field.name] = JoinedTexts(parts, sizes) if texts else JoinedNumbers(parts)
     return TokenStore(**columns)
