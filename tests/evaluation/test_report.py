@@ -10,7 +10,7 @@ import pytest
 from rich.console import Console
 
 from rejoinder.evaluation.bootstrap import Estimate
-from rejoinder.evaluation.report import Row, describe, markdown, plain, show
+from rejoinder.evaluation.report import Row, describe, markdown, plain, show, to_json
 from rejoinder.evaluation.results import RankingResult
 
 RESULT = RankingResult(
@@ -28,10 +28,11 @@ RESULT = RankingResult(
     seed=0,
     fingerprint="f",
     seconds=2.34,
-    ranks=np.zeros(0, np.int64),
-    unit_of=np.zeros(0, np.int64),
+    ranks=np.array([1, 5, 2, 1]),
+    unit_of=np.array([0, 0, 1, 1]),
 )
 OTHER = dataclasses.replace(RESULT, recall={1: Estimate(0.1, 0.0, 0.2)}, candidates=10, fewest_candidates=5, given=True)
+BETTER = dataclasses.replace(RESULT, ranks=np.array([1, 1, 2, 1]))
 
 
 def test_markdown_has_a_line_for_each_model_and_data_set():
@@ -47,15 +48,17 @@ def test_markdown_has_a_line_for_each_model_and_data_set():
 
 
 def test_plain_text_has_a_table_for_each_data_set_and_a_column_for_each_model():
-    text = plain([Row("bm25", "chat", RESULT), Row("bm25", "faq", OTHER), Row("runs/small/model", "chat", RESULT)])
+    text = plain([Row("bm25", "chat", RESULT), Row("bm25", "faq", OTHER), Row("runs/small/model", "chat", BETTER)])
     assert text == (
         "chat\n"
         "12,300 examples, 100 candidates each (1-of-100); 42 left over\n"
         "in %, with 95% intervals: 1,000 resamples of 1,234 threads\n"
+        "gain: R@1 above bm25, paired example by example\n"
         "       bm25              runs/small/model\n"
         "R@1    27.5  26.0-29.0   27.5  26.0-29.0\n"
         "R@10   50.0  48.0-52.0   50.0  48.0-52.0\n"
         "MRR    34.6  33.0-36.0   34.6  33.0-36.0\n"
+        "gain                     +25.0  +0.0 to +50.0\n"
         "time   2.3 s             2.3 s\n"
         "\n"
         "faq\n"
@@ -103,3 +106,10 @@ def test_a_narrow_terminal_keeps_every_number(width):
     out = io.StringIO()
     show([Row("bm25", "chat", RESULT)], Console(file=out, width=width, color_system=None))
     assert "27.5  26.0-29.0" in out.getvalue()
+
+
+def test_json_has_the_paired_difference_to_the_first_of_the_same_data():
+    rows = to_json([Row("bm25", "chat", RESULT), Row("bm25", "faq", OTHER), Row("better", "chat", BETTER)])
+    gains = {(row["model"], row["data"]): row.get("recall_at_1_above_the_first") for row in rows}
+    assert gains[("bm25", "chat")] is gains[("bm25", "faq")] is None
+    assert gains[("better", "chat")] == {"value": 0.25, "low": 0.0, "high": 0.5}

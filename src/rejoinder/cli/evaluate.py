@@ -74,7 +74,7 @@ def evaluate(
     rejoinder evaluate runs/general/model runs/support/model --data data/support data/general
     """
     from rejoinder.evaluation.contexts import parse_reading, reader, with_parts
-    from rejoinder.evaluation.report import plain
+    from rejoinder.evaluation.report import plain, to_json
 
     models, places = _models_and_data(arguments, data or [])
     chosen, count, reading = _split(split), _candidates(candidates), parse_reading(context)
@@ -95,7 +95,7 @@ def evaluate(
         )
         return
     rows = [_rank(name, ranker, *task, reading, seed) for task in tasks for name, ranker in rankers.items()]
-    emit({"results": [row.to_json() for row in rows]}, as_json, lambda _: plain(rows, width).rstrip("\n"))
+    emit({"results": to_json(rows)}, as_json, lambda _: plain(rows, width).rstrip("\n"))
 
 
 def open_ranker(name: str) -> Ranker:

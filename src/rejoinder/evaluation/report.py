@@ -12,7 +12,7 @@ from rich.table import Table
 from rich.text import Text
 
 from rejoinder.evaluation.bootstrap import CONFIDENCE, Estimate
-from rejoinder.evaluation.results import RankingResult
+from rejoinder.evaluation.results import RankingResult, compare
 
 
 @dataclass(frozen=True)
@@ -68,6 +68,8 @@ def show(rows: Sequence[Row], console: Console) -> None:
             console.print()
         console.print(Text(data, style="bold"))
         console.print(Text(describe(group[0].result)))
+        if len(group) > 1:
+            console.print(Text(f"gain: R@1 above {group[0].title}, paired example by example"))
         console.print(_table(group))
     if len({row.data for row in rows}) > 1 and len({row.model for row in rows}) > 1:
         console.print()
@@ -97,8 +99,26 @@ def _table(rows: Sequence[Row]) -> Table:
     for k in ks:
         table.add_row(f"R@{k}", *(percent(row.result.recall.get(k), "{}  {}-{}") for row in rows))
     table.add_row("MRR", *(percent(row.result.mrr, "{}  {}-{}") for row in rows))
+    if len(rows) > 1:  # paired, so much narrower than the intervals above would let one think
+        others = (percent(difference_at_1(row, rows[0]), "{:+}  {:+} to {:+}") for row in rows[1:])
+        table.add_row("gain", "", *others)
     table.add_row("time", *(f"{row.result.seconds:.1f} s" for row in rows))
     return table
+
+
+def difference_at_1(row: Row, first: Row) -> Estimate:
+    """Recall at 1 of a ranker minus that of the first one on the same examples, with its paired interval."""
+    return compare(row.result, first.result, resamples=row.result.resamples, seed=row.result.seed).recall[1]
+
+
+def to_json(rows: Sequence[Row]) -> list[dict[str, Any]]:
+    """Each row in types that JSON has; all but the first of a data set with their difference to it."""
+    found = []
+    for _, group in _by_data(rows):
+        for row in group:
+            more = {} if row is group[0] else {"recall_at_1_above_the_first": difference_at_1(row, group[0]).to_json()}
+            found.append(row.to_json() | more)
+    return found
 
 
 def _side_by_side(rows: Sequence[Row]) -> Table:
@@ -129,7 +149,7 @@ def percent(estimate: Estimate | None, form: str) -> str:
     """Value, low and high end of an estimate in %, in the three places of `form`; empty for None."""
     if estimate is None:  # a k that is not below this data set's number of candidates
         return ""
-    return form.format(*(f"{100 * number:.1f}" for number in (estimate.value, estimate.low, estimate.high)))
+    return form.format(*(round(100 * number, 1) for number in (estimate.value, estimate.low, estimate.high)))
 
 
 def _candidates(result: RankingResult) -> str:
