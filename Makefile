@@ -30,7 +30,7 @@ test: python  ## run the tests; ARGS="-k name" chooses among them
 	@$(BIN)/python -m pytest -m "not slow and not gpu" $(ARGS)
 
 test-slow: python  ## run the slow tests
-	@$(INSTALL) dev train baselines demo
+	@$(INSTALL) dev train baselines demo cluster
 	@$(BIN)/python -m pytest -m "slow and not gpu" $(ARGS)
 
 check: python  ## lint (annotations, docstrings, complexity, prints) and type-check
@@ -45,7 +45,7 @@ bench: python  ## run every benchmark beside its peers; figures go to benchmarks
 	if [ -n "$$failed" ]; then echo "Failed:$$failed" >&2; exit 1; fi
 
 lock: python  ## write constraints.txt from an environment with every extra
-	@$(INSTALL) dev train baselines demo bench
+	@$(INSTALL) dev train baselines bert ann serve onnx plots demo bench cluster
 	@$(BIN)/python scripts/lock.py
 
 clean:  ## remove the environment, caches and build output (demo and runs stay)

@@ -1,11 +1,10 @@
 """The quantised folder beside the full one and beside all-MiniLM-L6-v2: bytes, memory, speed; and what training costs.
 
 Each program runs in a process of its own, which does nothing else: it opens its model, encodes the same chat messages,
-none longer than 60 subwords, in one call, again and again, and says the median rate and the most memory that the
-process ever had. The programs take turns, and the median of the rounds is told. How fast the quantised folder is beside
-the full one is measured once more with both in one process, taking turns at every call. Weights are random, of the
-paper's size: neither speed nor memory depends on what was learned. MiniLM runs in sentence-transformers, 128 messages
-at a time.
+none longer than 60 subwords, in one call, again and again, and says the median rate and the most memory that it ever
+had. The programs take turns, and the median of the rounds is told. How fast the quantised folder is beside the full one
+is measured once more with both in one process, taking turns at every call. Weights are random, of the paper's size:
+neither speed nor memory depends on what was learned. MiniLM runs in sentence-transformers, 128 messages at a time.
 
 Training: the median time of a step of the small recipe's stages, with and without rounded parameters, on the same
 batches, the runs taking turns.
@@ -205,9 +204,9 @@ def training(options: argparse.Namespace) -> dict[str, dict[str, float]]:
     for stage in recipe.stage:
         found: dict[bool, list[float]] = {False: [], True: []}
         for number in range(options.rounds):
-            for quantised in found:
+            for quantised, seconds in found.items():
                 run = options.folder / f"{stage.name}-{quantised}-{number}"
-                found[quantised] += step_seconds(recipe, stage, quantised, run, options)
+                seconds.extend(step_seconds(recipe, stage, quantised, run, options))
         without, with_ = (statistics.median(seconds) for seconds in found.values())
         figures = {"steps_per_second": 1 / without, "quantised_steps_per_second": 1 / with_, "ratio": without / with_}
         result[f"small, stage '{stage.name}'"] = figures

@@ -16,3 +16,8 @@ class MissingExtraError(InputError):
 
     def __init__(self, feature: str, extra: str) -> None:
         super().__init__(f"{feature} needs the extra '{extra}': pip install 'rejoinder[{extra}]'")
+        self.feature, self.extra = feature, extra
+
+    def __reduce__(self) -> tuple[type[MissingExtraError], tuple[str, str], dict[str, object]]:
+        """So that it comes out of a worker process as it went in."""
+        return type(self), (self.feature, self.extra), vars(self)

@@ -6,13 +6,16 @@ Evaluation and serving know nothing else about a model.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Protocol, TypeAlias, runtime_checkable
+from typing import Literal, Protocol, TypeAlias, runtime_checkable
 
 import numpy as np
 import numpy.typing as npt
 
 Context: TypeAlias = Sequence[str]
 """A conversation so far: its messages, oldest first. The newest one is the *input*, the others the *history*."""
+
+ContextPart: TypeAlias = Literal["all", "input", "history"]
+"""What of a context is read: all that the model can read, or the input or the history alone."""
 
 FloatArray: TypeAlias = npt.NDArray[np.float32]
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import errno
 import json
+import re
 import sys
 
 import pytest
@@ -11,6 +12,8 @@ import pytest
 from rejoinder.cli import main
 from rejoinder.corpora import tables
 from rejoinder.corpora.example import read_examples
+from rejoinder.corpora.sources import CORPORA
+from tests.corpora.toy import TOY, toy_lines
 
 DIALOGUES = "".join(json.dumps({"turns": [f"{number} says", f"reply {number}", "end"]}) + "\n" for number in range(200))
 
@@ -73,7 +76,7 @@ def test_chitchat(command, tmp_path):
     code, out, err = command("chitchat", "-o", tmp_path / "data", "--limit", 300)
     assert code == 0
     assert "conversations read" in out
-    assert "300 examples" in err
+    assert re.search(r"reading chitchat: ([\d,]+) of \1 bytes", err)
 
 
 def test_bad_lines_stop_or_are_skipped_and_shown(command, chats, tmp_path):
@@ -86,14 +89,14 @@ def test_bad_lines_stop_or_are_skipped_and_shown(command, chats, tmp_path):
     code, out, err = command("jsonl", chats, "-o", tmp_path / "data", "--skip-bad")
     assert code == 0
     assert "30 bad ones skipped" in out
-    assert err.count("skipped: ") == 20
-    assert "more bad lines are skipped and counted" in err
+    assert err.count("skipped: ") == 11
+    assert "skipped: 20 more bad lines there" in err
 
 
 @pytest.mark.parametrize(
     ("arguments", "reason"),
     [
-        (["reddit", "chats.jsonl"], "no source 'reddit'"),
+        (["twitter", "chats.jsonl"], "no source 'twitter'"),
         (["chitchat", "chats.jsonl"], "leave chats.jsonl out"),
         (["jsonl"], "name at least one"),
         (["jsonl", "missing.jsonl"], "missing.jsonl does not exist"),
@@ -114,6 +117,69 @@ def test_bad_input_is_one_line_and_code_2(command, chats, tmp_path, monkeypatch,
     assert (code, out) == (2, "")
     assert reason in err.splitlines()[-1]
     assert not (tmp_path / "data").exists()
+
+
+def test_the_corpora_are_listed_and_each_is_told_about(command):
+    code, out, _ = command("--about")
+    assert code == 0
+    assert {line.split()[0] for line in out.splitlines() if line} >= {"chitchat", "jsonl", "csv", "rejoinder"}
+    code, out, _ = command("chitchat", "--about")
+    assert code == 0
+    for text in ("licence   MIT", "origin    pip install chitchat-dataset", "expected  7,168", "no settings"):
+        assert text in out
+    listed = json.loads(command("--about", "--json")[1])["sources"]
+    for name, title in listed.items():
+        told = json.loads(command(name, "--about", "--json")[1])
+        assert (told["name"], told["title"]) == (name, title)
+        assert set(told) == {"name", "title", "reads", "licence", "origin", "expected", "settings"}
+    assert command("nope", "--about")[0] == 2
+
+
+def test_settings_of_a_corpus(command, chats, tmp_path, monkeypatch):
+    monkeypatch.setitem(CORPORA, "toy", TOY)
+    code, out, _ = command("toy", "--about")
+    assert code == 0
+    assert "  shortest=1  (int)\n      Fewest characters of a message." in out
+    path = tmp_path / "toy.txt"
+    path.write_text("".join(f"{line}\n" for line in toy_lines(100)))
+    code, out, _ = command("toy", path, "-o", tmp_path / "data", "--set", "shortest=9", "--json")
+    assert code == 0
+    assert json.loads(out)["settings"] == {"shortest": 9}
+    code, out, _ = command("toy", path, "-o", tmp_path / "data", "--set", "shortest=9")
+    assert "short message" in out
+    code, _, err = command("toy", path, "-o", tmp_path / "data", "--set", "shortest=x")
+    assert (code, "it should be a valid integer; shortest (int, default 1): Fewest characters" in err) == (2, True)
+    code, _, err = command("jsonl", chats, "-o", tmp_path / "data", "--set", "a=1")
+    assert (code, "jsonl has no settings" in err) == (2, True)
+
+
+def test_given_parts(command, chats, tmp_path):
+    code, out, _ = command("jsonl", f"test={chats}", "-o", tmp_path / "data", "--json")
+    assert code == 0
+    assert {split: counts["kept"] for split, counts in json.loads(out)["splits"].items()} == {
+        "train": 0,
+        "valid": 0,
+        "test": 400,
+    }
+
+
+def test_processes_change_nothing(command, tmp_path):
+    files = []
+    for place in range(3):
+        files.append(tmp_path / f"{place}.jsonl")
+        files[-1].write_text(DIALOGUES.replace("says", f"says {place}"))
+    assert command("jsonl", *files, "-o", tmp_path / "one", "--processes", 1)[0] == 0
+    assert command("jsonl", *files, "-o", tmp_path / "two", "--processes", 2)[0] == 0
+    for path in (tmp_path / "one").iterdir():
+        assert path.read_bytes() == (tmp_path / "two" / path.name).read_bytes()
+
+
+def test_too_many_bad_lines(command, chats, tmp_path):
+    chats.write_text(DIALOGUES + "oops\n" * 30)
+    code, out, err = command("jsonl", chats, "-o", tmp_path / "data", "--skip-bad", "--max-bad", 29)
+    assert (code, out) == (2, "")
+    assert "more than 29 bad lines" in err
+    assert command("jsonl", chats, "-o", tmp_path / "data", "--skip-bad", "--max-bad", 30)[0] == 0
 
 
 @pytest.mark.parametrize("options", [[], ["-o", "data", "--limit", "0"], ["-o", "data", "--history", "-1"]], ids=str)
@@ -140,5 +206,6 @@ def test_a_full_disk_and_ctrl_c_leave_what_was_there(command, chats, tmp_path, m
     assert (given, out) == (code, "")
     assert line in err.splitlines()[-1]
     assert "Traceback" not in err
-    assert sorted(path.name for path in tmp_path.iterdir()) == ["chats.jsonl", "data"]
+    assert f"what is finished is kept in {tmp_path / '.data.work'}; the same command goes on" in err
+    assert sorted(path.name for path in tmp_path.iterdir()) == [".data.work", "chats.jsonl", "data"]
     assert len(list(read_examples(tmp_path / "data"))) == 5

@@ -73,7 +73,7 @@ def test_the_numbers_are_those_of_the_library(command, folder):
     _, out, _ = command("bm25", "--data", folder, "--candidates", 20, "--seed", 3, "--json")
     expected = evaluate(BM25(), numbered_examples(250, turns_per_thread=5), candidates=20, seed=3).to_json()
     (found,) = json.loads(out)["results"]
-    varying = ("seconds", "model", "data")
+    varying = ("seconds", "model", "data", "context")
     assert {key: value for key, value in found.items() if key not in varying} == {
         key: value for key, value in expected.items() if key not in varying
     }
@@ -87,6 +87,18 @@ def test_the_table_names_models_numbers_and_units(command, folder, models):
     assert "threads" in out
     for label in (*models, "R@1 ", "R@50", "MRR", "time", "100.0  100.0-100.0"):
         assert label in out
+
+
+def test_several_models_on_several_data_sets_end_with_one_table(command, folder, models, tmp_path):
+    write_examples(numbered_examples(100), tmp_path / "general.parquet")
+    good, half = models
+    code, out, _ = command(good, half, "--data", folder, tmp_path / "general.parquet")
+    assert code == 0
+    table = out.split("R@1 side by side\n")[1].splitlines()
+    assert table[0].split() == [str(folder), "(test)", str(tmp_path / "general.parquet")]
+    assert table[1].split() == [good, "100.0", "100.0-100.0", "100.0", "100.0-100.0"]
+    assert table[2].split()[0] == half
+    assert 40 < float(table[2].split()[1]) < 60
 
 
 def test_one_model_and_one_data_set_as_plain_arguments(command, folder):
@@ -143,6 +155,17 @@ def test_a_model_is_ranked_in_steps_and_bm25_at_once(command, monkeypatch, tmp_p
     assert calls == [300]
 
 
+def test_all_candidates_are_the_different_responses_of_all_parts(command, tmp_path):
+    """An FAQ: two answers in the test part, asked for five times; a third one is known from training."""
+    asked = [Example((f"{answer} {number}",), answer) for number in range(3) for answer in ("alpha", "beta")][:5]
+    write_examples(asked, tmp_path / "faq" / "test-0.parquet")
+    write_examples([Example(("gamma?",), "gamma"), Example(("alpha?",), "alpha")], tmp_path / "faq" / "train-0.parquet")
+    _, out, _ = command("bm25", tmp_path / "faq", "--candidates", "all", "--json")
+    (found,) = json.loads(out)["results"]
+    assert (found["examples"], found["candidates"], found["dropped"], found["ambiguous"]) == (5, 3, 0, 0)
+    assert found["recall"]["1"]["value"] == 1.0
+
+
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
@@ -151,6 +174,7 @@ def test_a_model_is_ranked_in_steps_and_bm25_at_once(command, monkeypatch, tmp_p
         (["bm25", "x", "DATA"], "name the data with --data"),
         (["DATA", "--data", "DATA"], "data, not a model"),
         (["bm25", "DATA", "--candidates", "300"], "250 examples cannot fill a group of 300 candidates"),
+        (["bm25", "DATA", "--candidates", "most"], "--candidates must be a number of 2 or more, or all, not 'most'"),
         (["bm25", "DATA", "--candidates", "1"], "at least 2 candidates, not 1"),
         (["bm25", "DATA", "--split", "train"], "no train-*.parquet"),
         (["bm25", "nowhere"], "nowhere"),
@@ -171,3 +195,75 @@ def test_a_wrong_model_is_found_before_any_work(command, folder, models):
     assert code == 2
     assert "no model 'missing'" in err
     assert not models[good].calls
+
+
+class Half(Rule):
+    """A multi-context model that knows the answer by the history alone."""
+
+    reads_history = True
+
+    def __init__(self, part="all"):
+        super().__init__(knows_it_all)
+        self.part = part
+
+    def by(self, part):
+        return Half(part)
+
+    def remembering(self):
+        return self
+
+    def score(self, contexts, candidates):
+        if self.part == "input":
+            contexts = [["x 0"] for _ in contexts]
+        elif any(len(context) < 2 for context in contexts):
+            contexts = [context if len(context) > 1 else ["x 0"] for context in contexts]
+        return super().score(contexts, candidates)
+
+
+@pytest.fixture
+def multi(monkeypatch, tmp_path):
+    (tmp_path / "multi").mkdir()
+    monkeypatch.setattr(rejoinder, "load", lambda _: Half(), raising=False)
+    examples = [Example(("earlier", f"message {i}"), f"reply {i}", id=str(i)) for i in range(50)]
+    write_examples(examples, tmp_path / "d.parquet")
+    return tmp_path / "multi", tmp_path / "d.parquet"
+
+
+def test_a_context_can_be_read_in_part(command, multi):
+    for reading, recall in (("full", 1.0), ("1", 1.0), ("0", 0.02), ("input", 0.02), ("history", 1.0)):
+        code, out, err = command(*multi, "--candidates", 50, "--context", reading, "--json")
+        assert code == 0, err
+        (found,) = json.loads(out)["results"]
+        assert (found["context"], found["recall"]["1"]["value"]) == (reading, recall)
+    _, out, _ = command(*multi, "--candidates", 50, "--context", "history")
+    assert f"{multi[0]} (history)" in out
+    code, out, _ = command("bm25", multi[1], "--candidates", 50, "--context", 0, "--json")
+    assert code == 0
+
+
+def test_all_readings_in_one_table(command, multi):
+    code, out, err = command(*multi, "--candidates", 50, "--context-table")
+    assert code == 0, err
+    assert f"{multi[0]} on {multi[1]}\n50 examples" in out
+    for line in ("full ", "input + 0 ", "input + 10 ", "input alone (h_x) ", "history alone (h_z) "):
+        assert f"\n{line}" in out
+    code, out, _ = command(*multi, "--candidates", 50, "--context-table", "--json")
+    assert out.count("\n") == 1
+    results = json.loads(out)["results"]
+    assert len(results) == 15
+    assert results[1]["minus_full"]["recall"]["1"]["value"] == pytest.approx(-0.98)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["--context", "newest"], "not 'newest'"),
+        (["--context", "history"], "bm25 has no parts for input and history"),
+        (["--context-table"], "bm25 has no parts for input and history"),
+        (["--context-table", "--context", "0"], "leave --context out"),
+    ],
+)
+def test_wrong_readings_are_refused_before_the_data_is_read(command, arguments, message):
+    code, _, err = command("bm25", "nowhere.parquet", *arguments)
+    assert code == 2
+    assert message in err

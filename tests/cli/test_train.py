@@ -96,6 +96,37 @@ def test_bad_input_is_one_line_and_exit_code_2(
     assert "Traceback" not in err
 
 
+def test_fine_tuning_on_two_sets_from_a_model(
+    command: Command, recipe_file: Path, data: Path, tmp_path: Path
+) -> None:
+    quick = ("--set", "stage.0.steps=3", "--set", "validation.examples=0")
+    assert command(recipe_file, "--data", data, "-o", tmp_path / "first", *quick)[0] == 0
+    general = write_data(tmp_path / 'gen "eral"', seed=3)
+    tune = tmp_path / "tune.toml"
+    tune.write_text("""
+        name = "tune"
+        data.mix = [{ share = 0.75 }]
+        scale = { steps = 0 }
+        validation = { every_steps = 2, examples = 40, candidates = 20 }
+        compute = { device = "cpu", threads = 1 }
+        stage = [{ name = "mixed", batch_size = 32, steps = 4, optimizer = "adamw", learning_rate = 0.001 }]
+    """)
+    options = ("--init", tmp_path / "first" / "model", "--general", general)
+    hard = ("--set", "stage.0.hard_negatives.per_pair=2", "--set", "stage.0.hard_negatives.every_steps=2")
+    code, out, err = command(tune, "--data", data, "-o", tmp_path / "run", *options, *hard, "--json")
+    assert code == 0, err
+    assert json.loads(out)["steps"] == 4
+    assert "step 0: validation" in err
+    assert "step 2: hard negatives for 64 pairs, 2 each" in err
+    said = command(tune, "--data", data, "-o", tmp_path / "other")[2]
+    assert "give a model to start from (--init MODEL" in said
+    said = command(tune, "--data", data, "-o", tmp_path / "other", *options[:2])[2]
+    assert "no data to mix in: give --general DIR" in said
+    code, _, said = command(recipe_file, "--data", data, "-o", tmp_path / "other", *options[2:])
+    assert code == 2
+    assert "the recipe lists nothing in 'data.mix'" in said
+
+
 def test_a_missing_recipe(command: Command, tmp_path: Path) -> None:
     code, _, err = command(tmp_path / "no.toml", "-o", tmp_path / "run")
     assert code == 2

@@ -7,18 +7,14 @@ import json
 from collections import defaultdict
 
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
 
-from rejoinder.corpora import build, tables
+from rejoinder.corpora import job, tables
 from rejoinder.corpora.build import build_data
-from rejoinder.corpora.deduplication import SeenPairs
-from rejoinder.corpora.example import SPLITS, Example, read_examples
+from rejoinder.corpora.example import SPLITS, read_examples
 from rejoinder.corpora.lines import Reading
 from rejoinder.corpora.splits import split_of
 from rejoinder.errors import InputError, MissingExtraError
 
-TEXT = st.text("ab", max_size=3)
 FILES = ["data.json", "test-00000.parquet", "train-00000.parquet", "valid-00000.parquet"]
 
 
@@ -115,7 +111,7 @@ def test_nothing_to_keep_is_an_error_that_says_why(tmp_path):
 @pytest.mark.parametrize(
     ("source", "inputs", "reason"),
     [
-        ("reddit", ["x"], "no source 'reddit'; there are chitchat, jsonl, csv"),
+        ("twitter", ["x"], "no source 'twitter'; there are chitchat, jsonl, csv"),
         ("chitchat", ["x"], "chitchat brings its own data; leave x out"),
         ("jsonl", [], "jsonl reads files; name at least one"),
         ("csv", ["missing.csv"], r"missing\.csv does not exist"),
@@ -155,16 +151,20 @@ def test_a_full_disk_or_ctrl_c_leaves_the_previous_folder(chats, tmp_path, monke
         raise stop
 
     if where == "reading":
-        monkeypatch.setattr(build, "split_of", fail)
+        monkeypatch.setattr(job, "split_of", fail)
     else:
         monkeypatch.setattr(tables.pq.ParquetWriter, {"writing": "write_table", "closing": "close"}[where], fail)
     with pytest.raises(type(stop)):
         build_data("jsonl", [chats], tmp_path / "data")
     monkeypatch.undo()
-    assert names(tmp_path) == ["chats.jsonl", "data"]
+    # What was read is kept, if reading came to its end.
+    assert names(tmp_path) == [*([] if where == "reading" else [".data.work"]), "chats.jsonl", "data"]
     assert names(tmp_path / "data") == FILES
     assert len(list(read_examples(tmp_path / "data"))) == 5
     assert json.loads((tmp_path / "data" / "data.json").read_text()) == account.to_json()
+    build_data("jsonl", [chats], tmp_path / "data")
+    assert names(tmp_path) == ["chats.jsonl", "data"]
+    assert len(list(read_examples(tmp_path / "data"))) == 600
 
 
 def test_chitchat(tmp_path):
@@ -183,14 +183,3 @@ def test_chitchat_without_its_package_names_the_extra(tmp_path, monkeypatch):
     with pytest.raises(MissingExtraError, match=r"rejoinder\[demo\]"):
         build_data("chitchat", [], tmp_path / "chit")
     assert names(tmp_path) == []
-
-
-@settings(max_examples=200, deadline=None)
-@given(st.lists(st.builds(Example, st.lists(TEXT, min_size=1, max_size=3).map(tuple), TEXT, id=TEXT), max_size=20))
-def test_exactly_equal_pairs_are_copies(examples):
-    seen, known = SeenPairs(), set()
-    for example in examples:
-        pair = (example.context, example.response)
-        assert seen.add(example) == (pair not in known)
-        known.add(pair)
-    assert len(seen) == len(known)

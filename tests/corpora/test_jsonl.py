@@ -5,12 +5,15 @@ from __future__ import annotations
 import json
 
 import pytest
+import zstandard
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from rejoinder.corpora.corpus import NoSettings
 from rejoinder.corpora.example import Example
 from rejoinder.corpora.jsonl import read_jsonl
 from rejoinder.corpora.lines import Reading
+from rejoinder.corpora.sources import CORPORA
 from rejoinder.corpora.splits import content_thread
 from rejoinder.errors import InputError
 
@@ -236,3 +239,17 @@ def test_wrongly_encoded_lines_are_bad_lines(tmp_path):
     reading = Reading(skip_bad=True)
     assert len(list(read_jsonl(path, reading))) == 1
     assert (reading.lines, reading.bad_lines) == (2, 1)
+
+
+def test_dialogues_is_the_same_reader_also_for_long_windows(tmp_path):
+    """As published collections are compressed: zstd --long=27, frames of unknown size."""
+    path = tmp_path / "set.jsonl.zst"
+    lines = [{"id": "d", "source": "plays", "turns": ["a", "b", "c"]}, {"turns": ["a", "b", "d"], "from": 2}]
+    parameters = zstandard.ZstdCompressionParameters(window_log=27, enable_ldm=True)
+    compressor = zstandard.ZstdCompressor(compression_params=parameters).compressobj()
+    data = "".join(f"{json.dumps(line)}\n" for line in lines).encode()
+    path.write_bytes(compressor.compress(data) + compressor.flush())
+    examples = list(CORPORA["dialogues"].read(path, Reading(), NoSettings()))
+    assert pairs(examples) == [(("a",), "b"), (("a", "b"), "c"), (("a", "b"), "d")]
+    assert [example.source for example in examples] == ["plays", "plays", "set"]
+    assert len({example.thread for example in examples}) == 1

@@ -3,13 +3,17 @@
 from __future__ import annotations
 
 import bz2
+import contextlib
 import errno
 import gzip
 import io
+import itertools
 import lzma
 import os
 import random
+import re
 import threading
+import tracemalloc
 
 import pytest
 import zstandard
@@ -17,7 +21,18 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from rejoinder.corpora import lines as lines_module
-from rejoinder.corpora.lines import BadLineError, Reading, open_lines, strip_compression
+from rejoinder.corpora import streams
+from rejoinder.corpora.lines import (
+    BadLineError,
+    Block,
+    Reading,
+    block_lines,
+    open_blocks,
+    open_lines,
+    open_pieces,
+    strip_compression,
+)
+from rejoinder.corpora.streams import open_stream
 from rejoinder.errors import InputError
 
 COMPRESS = {
@@ -81,6 +96,31 @@ def test_a_window_of_two_gibibytes_is_allowed(tmp_path):
     path.write_bytes(b"\x28\xb5\x2f\xfd" + b"\x00" + bytes([21 << 3]) + (1 | 5 << 3).to_bytes(3, "little") + b"text\n")
     assert zstandard.get_frame_parameters(path.read_bytes()).window_size == 2**31
     assert texts(path) == ["text"]
+
+
+def zstd_frames():
+    """Frames of every shape: with and without checksum, size and window, long runs, nothing in them, to be skipped."""
+    noise = random.Random(1).randbytes(300_000)
+    for content in (b"", b"x\n", b"0" * 400_000 + b"\n", noise + b"\n"):
+        for checksum, known in ((True, True), (False, True), (True, False)):
+            compressor = zstandard.ZstdCompressor(level=1, write_checksum=checksum, write_content_size=known)
+            streamed = compressor.compressobj()
+            yield compressor.compress(content) if known else streamed.compress(content) + streamed.flush()
+    yield b"\x5a\x2a\x4d\x18" + (7).to_bytes(4, "little") + b"skip me"
+    yield b"\x50\x2a\x4d\x18" + (0).to_bytes(4, "little")
+
+
+def test_zstd_frames_of_every_shape_and_every_cut(tmp_path):
+    """A file that ends between two frames is whole, one that ends anywhere else is cut off."""
+    path, data = tmp_path / "file.zst", b"".join(zstd_frames())
+    ends = set(itertools.accumulate(len(frame) for frame in zstd_frames()))
+    near = {end + step for end in ends for step in range(-9, 20)}
+    for cut in sorted(cut for cut in near | set(range(5_000, len(data), 9_973)) | ends if 40 < cut <= len(data)):
+        path.write_bytes(data[:cut])
+        expected = contextlib.nullcontext() if cut in ends else pytest.raises(InputError, match="cut off")
+        with expected, open_stream(path) as stream:
+            content = stream.read()
+    assert len(content) == 3 * (2 + 400_001 + 300_001)
 
 
 def test_a_byte_order_mark_is_no_text(tmp_path):
@@ -168,7 +208,7 @@ def test_a_file_that_may_not_be_read(tmp_path, monkeypatch):
     def refuse(*_):
         raise PermissionError(errno.EACCES, "Permission denied")
 
-    monkeypatch.setattr(lines_module, "_Counted", refuse)
+    monkeypatch.setattr(streams, "_Counted", refuse)
     with pytest.raises(InputError, match="may not be read; check its permissions"):
         texts(path)
 
@@ -180,7 +220,7 @@ def test_an_error_of_the_disk_is_not_called_damage(tmp_path, suffix, monkeypatch
     def fail(*_):
         raise OSError(errno.EIO, "Input/output error")
 
-    monkeypatch.setattr(lines_module._Counted, "readinto", fail)
+    monkeypatch.setattr(streams._Counted, "readinto", fail)
     with pytest.raises(OSError, match="Input/output error"):
         texts(path)
 
@@ -210,18 +250,12 @@ def test_a_line_end_does_not_count_for_the_limit_twice(tmp_path, monkeypatch):
 def test_a_zstd_bomb_does_not_fill_the_memory(tmp_path, monkeypatch):
     monkeypatch.setattr(lines_module, "MAX_LINE_BYTES", 1 << 20)
     path = write(tmp_path, b"0" * 100_000_000, ".zst")
-    sizes = []
-    read = lines_module._Zstd.readinto
-
-    def watched(self, buffer):
-        count = read(self, buffer)
-        sizes.append(len(self._output))
-        return count
-
-    monkeypatch.setattr(lines_module._Zstd, "readinto", watched)
+    tracemalloc.start()
     with pytest.raises(InputError, match="longer than"):
         texts(path)
-    assert max(sizes) <= 128 * 2**20
+    peak = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    assert peak < 8 * 2**20
 
 
 def test_bad_lines_are_skipped_counted_and_reported(tmp_path):
@@ -258,8 +292,8 @@ def test_the_bytes_read_add_up_to_the_file(tmp_path, suffix):
 @pytest.mark.parametrize("suffix", COMPRESS)
 def test_files_are_closed_when_the_reader_stops_early(tmp_path, suffix, monkeypatch):
     opened = []
-    real = lines_module._Counted
-    monkeypatch.setattr(lines_module, "_Counted", lambda *given: opened.append(real(*given)) or opened[-1])
+    real = streams._Counted
+    monkeypatch.setattr(streams, "_Counted", lambda *given: opened.append(real(*given)) or opened[-1])
     given = open_lines(write(tmp_path, b"some text\n" * 100_000, suffix))
     next(given)
     assert not opened[0].closed
@@ -274,6 +308,71 @@ def test_a_pipe_can_be_read(tmp_path):
     writer.start()
     assert texts(path) == ["one", "two"]
     writer.join()
+
+
+LINES = st.lists(st.binary(max_size=12).map(lambda line: line.replace(b"\n", b"")), min_size=1, max_size=30)
+
+
+def in_blocks(path, reading, size):
+    blocks = list(open_blocks(path, reading, size))
+    assert all(block.data.endswith(b"\n") for block in blocks[:-1])
+    assert all(len(block.data) <= size or block.data.count(b"\n") <= 1 for block in blocks)
+    return blocks, [line for block in blocks for line in block_lines(block, reading)]
+
+
+@settings(max_examples=150, deadline=None)
+@given(lines=LINES, size=st.integers(1, 40), ended=st.booleans(), longest=st.integers(1, 14))
+def test_blocks_hold_the_lines_of_the_file(tmp_path_factory, lines, size, ended, longest):
+    """Whatever the blocks' size: the same lines, numbers and faults, too long ones included."""
+    path = tmp_path_factory.mktemp("blocks") / "file.txt"
+    path.write_bytes(b"\n".join(lines) + (b"\n" if ended else b""))
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(lines_module, "MAX_LINE_BYTES", longest)
+        patch.setattr(streams, "_MAGIC", {})
+        patch.setattr(streams, "_BYTE_ORDER_MARKS", ())
+        one, other = Reading(skip_bad=True), Reading(skip_bad=True)
+        try:
+            expected = list(open_lines(path, one))
+        except InputError as error:
+            with pytest.raises(InputError, match=re.escape(str(error))):
+                in_blocks(path, other, size)
+            return
+        assert in_blocks(path, other, size)[1] == expected
+    assert (one.lines, one.bad_lines) == (other.lines, other.bad_lines)
+    assert sorted(one.faults) == sorted(other.faults) or one.bad_lines > 10
+
+
+@pytest.mark.parametrize("suffix", COMPRESS)
+def test_blocks_of_compressed_files(tmp_path, suffix):
+    content = "".join(f"line {number}\n" for number in range(20_000)).encode()
+    blocks, given = in_blocks(write(tmp_path, content, suffix), Reading(), 10_000)
+    assert b"".join(block.data for block in blocks) == content
+    assert [number for number, _ in given] == list(range(1, 20_001))
+    assert len(blocks) == -(-len(content) // 10_000) or len(blocks) > len(content) // 10_000
+
+
+def test_blocks_of_nothing_and_of_one_line(tmp_path):
+    with pytest.raises(InputError, match="is empty"):
+        list(open_blocks(write(tmp_path, b"")))
+    assert [block.data for block in open_blocks(write(tmp_path, b"one"))] == [b"one"]
+    assert list(block_lines(Block(tmp_path, 1, b"\xef\xbb\xbfone\n"), Reading())) == [(1, "one")]
+
+
+@pytest.mark.parametrize("suffix", COMPRESS)
+def test_pieces_of_a_file_without_lines(tmp_path, suffix):
+    content = random.Random(2).randbytes(300_000)
+    pieces = list(open_pieces(write(tmp_path, b"[" + content, suffix)))
+    assert b"".join(pieces) == b"[" + content
+    assert max(map(len, pieces)) <= 1 << 16
+    with pytest.raises(InputError, match="is empty"):
+        list(open_pieces(write(tmp_path, b"", suffix)))
+
+
+def test_skipping_stops_at_a_limit(tmp_path):
+    path = write(tmp_path, b"\xff\n" * 5)
+    assert texts(path, Reading(skip_bad=True, max_bad=5)) == []
+    with pytest.raises(InputError, match=r"more than 4 bad lines, the first: .*:1: not UTF-8.*--max-bad"):
+        texts(path, Reading(skip_bad=True, max_bad=4))
 
 
 def test_names_without_compression():

@@ -7,8 +7,9 @@ from pathlib import Path
 
 import pytest
 
-from rejoinder.corpora.chitchat import read_chitchat
-from rejoinder.corpora.jsonl import read_jsonl
+from rejoinder.corpora.chitchat import packaged_file, read_chitchat
+from rejoinder.corpora.corpus import NoSettings
+from rejoinder.corpora.jsonl import DIALOGUES, read_jsonl
 from rejoinder.corpora.lines import Reading
 
 OPEN = Path(os.environ.get("REJOINDER_DATA", "nowhere")) / "open"
@@ -43,7 +44,7 @@ COUNTS = {
 def test_dialogues_and_pairs(name):
     reading = Reading(history=0)
     pairs = 0
-    for example in read_jsonl(OPEN / f"{name}.jsonl.zst", reading):
+    for example in DIALOGUES.read(OPEN / f"{name}.jsonl.zst", reading, NoSettings()):
         pairs += example.source == name
     assert (reading.lines, pairs) == COUNTS[name]
     assert (reading.bad_lines, reading.blank_messages, reading.without_reply) == (0, 0, 0)
@@ -55,7 +56,7 @@ def test_every_file_is_in_the_table():
 
 def test_the_packaged_chitchat_is_matched_by_its_threads():
     """4,006 of 4,013 distinct conversations; in the other seven one copy joins messages which the other keeps apart."""
-    packaged = {example.thread for example in read_chitchat()}
+    packaged = {example.thread for example in read_chitchat(packaged_file())}
     copied = {example.thread for example in read_jsonl(OPEN / "byu_chitchat.jsonl.zst")}
     assert len(copied) == 4_013
     assert len(packaged & copied) == 4_006

@@ -65,7 +65,25 @@ def test_plain_text_has_a_table_for_each_data_set_and_a_column_for_each_model():
         "R@1    10.0  0.0-20.0\n"
         "MRR    34.6  33.0-36.0\n"
         "time   2.3 s\n"
+        "\n"
+        "R@1 side by side\n"
+        "                   chat              faq\n"
+        "bm25               27.5  26.0-29.0   10.0  0.0-20.0\n"
+        "runs/small/model   27.5  26.0-29.0\n"
     )
+
+
+def test_models_and_data_side_by_side_only_where_there_are_several_of_both():
+    one_set = [Row("bm25", "chat", RESULT), Row("direct", "chat", RESULT)]
+    one_model = [Row("bm25", "chat", RESULT), Row("bm25", "faq", OTHER)]
+    assert "side by side" not in plain(one_set) + plain(one_model)
+    tuned = [Row("direct", "faq", RESULT), Row("[b]tuned[/b]", "faq", OTHER)]
+    both = plain([*tuned, *one_set, Row("[b]tuned[/b]", "chat", OTHER)])
+    table = both.split("R@1 side by side\n")[1].splitlines()
+    assert table[0].split() == ["faq", "chat"]
+    assert table[1].split() == ["direct", "27.5", "26.0-29.0", "27.5", "26.0-29.0"]
+    assert table[2].split() == ["[b]tuned[/b]", "10.0", "0.0-20.0", "10.0", "0.0-20.0"]
+    assert table[3].split() == ["bm25", "27.5", "26.0-29.0"]
 
 
 def test_names_are_printed_as_they_are():

@@ -107,3 +107,37 @@ def test_candidates_equal_to_the_right_one():
     task = ranking_task([given_example("x", 0, ("a", "b", "a")), given_example("y", 1, ("a", "b", "B"))])
     assert task.equals_right(np.array([0, 1])).tolist() == [[True, False, True], [False, True, False]]
     assert task.equals_right(np.array([1])).tolist() == [[False, True, False]]
+
+
+def test_a_pool_is_every_examples_candidates_each_text_once():
+    """Three questions, two of which have the same answer: it is there once, so nothing stands against its own copy."""
+    examples = [Example((name,), answer) for name, answer in (("x", "a"), ("y", "b"), ("z", "a"))]
+    task = ranking_task(examples, pool=["c", "a", "b", "a"])
+    assert list(task.candidates) == [["c", "a", "b"]] * 3
+    assert task.labels.tolist() == [1, 2, 1]
+    assert task.contexts == [("x",), ("y",), ("z",)]
+    assert (task.given, task.dropped) == (False, 0)
+    assert np.array_equal(task.equals_right(np.arange(3)), np.eye(3, dtype=bool)[[1, 2, 1]])
+
+
+def test_a_pool_is_ranked_in_blocks_of_bounded_size(monkeypatch):
+    monkeypatch.setattr("rejoinder.evaluation.tasks.SHARED_CELLS", 7)
+    task = ranking_task([Example((name,), "a") for name in "vwxyz"], pool=["a", "b", "c"])
+    assert [block.tolist() for block in task.blocks()] == [[0, 1], [2, 3], [4]]
+    assert [block.tolist() for block in task.blocks(1)] == [[0], [1], [2], [3], [4]]
+    monkeypatch.setattr("rejoinder.evaluation.tasks.SHARED_CELLS", 1)
+    assert len(list(task.blocks())) == 5
+
+
+@pytest.mark.parametrize(
+    ("examples", "pool", "message"),
+    [
+        ([given_example("x", 0)], ["a", "b"], "1 of 1 examples have candidates of their own"),
+        ([Example(("x",), "a", id="q:1")], ["b", "c"], "lacks the response of example q:1"),
+        ([Example(("x",), "a")], ["a", "a"], "1 examples and 1 different responses"),
+        ([], ["a", "b"], "0 examples and 2 different responses"),
+    ],
+)
+def test_a_pool_that_does_not_fit_is_refused(examples, pool, message):
+    with pytest.raises(InputError, match=message):
+        ranking_task(examples, pool=pool)

@@ -4,6 +4,7 @@ import torch
 
 from rejoinder.errors import InputError
 from rejoinder.models.convert import Convert, ConvertConfig, count_parameters, set_dropout
+from rejoinder.models.layers import Dropout
 from rejoinder.models.packing import pack, rectangle
 
 from .conftest import ROWS, lively, random_texts, small_config
@@ -173,6 +174,22 @@ def test_impossible_structures_are_refused_by_name(change, message):
 def test_costs_are_counted_from_the_weights(network):
     per_block = 32 * 3 * 8 + 8 * 32 + 2 * 32 * 64
     assert network.multiplications_per_token() == 3 * per_block + 32 * 2 * 2 * 8
-    assert network.multiplications_per_text() == 64 * 48 + 3 * 48 * 48 + 48 * 24
+    assert network.multiplications_per_text() == 2 * 64 * 48 + 2 * 48 * 48 + 48 * 24
     network.set_active_blocks(1)
     assert network.multiplications_per_token() == per_block + 32 * 2 * 2 * 8
+
+
+@pytest.mark.parametrize("share", [0.1, 0.3])
+def test_dropout_drops_its_share_and_keeps_the_mean(share):
+    torch.manual_seed(0)
+    dropout, x = Dropout(share), torch.ones(401, 501, requires_grad=True)
+    y = dropout(x)
+    y.sum().backward()
+    kept = y != 0
+    assert kept.float().mean().item() == pytest.approx(1 - share, abs=0.005)
+    assert y.mean().item() == pytest.approx(1.0, abs=0.01)
+    assert torch.equal(x.grad, y.detach())  # the same mask and factor on the way back
+    assert kept.float().mean(dim=0).std() < 0.05  # no column is dropped more than another
+    torch.manual_seed(0)
+    assert torch.equal(dropout(x), y)
+    assert torch.equal(dropout.eval()(x), x)

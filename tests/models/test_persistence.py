@@ -51,7 +51,7 @@ def test_what_both_sides_share_is_stored_once(tmp_path):
     network = lively(Convert(small_config(feed_forward_2="original"), SUBWORDS.rows))
     save(tmp_path / "m", network, SUBWORDS, max_length=60, card="")
     again = load_module(tmp_path / "m")[0]
-    assert again.context_head.shared_skip is again.response_head.shared_skip
+    assert again.context_head.input_skip is again.response_head.input_skip
     assert torch.equal(again.shared_skip.weight, network.shared_skip.weight)
 
 

@@ -155,7 +155,7 @@ def test_the_network_has_its_own_parameters_again_afterwards_even_after_an_error
         inside = dict(module.named_parameters())
         assert inside.keys() == before.keys()
         assert not any(value is before[name] for name, value in inside.items())
-        assert module.context_head.shared_skip.weight is module.response_head.shared_skip.weight
+        assert module.context_head.input_skip.weight is module.response_head.input_skip.weight
     with pytest.raises(RuntimeError, match="midway"), training.rounded():
         raise RuntimeError("midway")
     after = dict(module.named_parameters())

@@ -2,20 +2,14 @@ import numpy as np
 import pytest
 import torch
 
-from rejoinder.models import single
 from rejoinder.models.convert import Convert
 from rejoinder.models.encoder import Encoder
-from rejoinder.models.inference import pack_linears
+from rejoinder.models.inference import FIXED_LENGTH, pack_linears
 from rejoinder.models.packing import pack
 from rejoinder.models.single import SingleTexts
 
 from .conftest import ROWS, lively, small_config
 from .test_encoder import SUBWORDS
-
-
-@pytest.fixture(autouse=True)
-def _impatient(monkeypatch):
-    monkeypatch.setattr(single, "SEEN_BEFORE", 2)
 
 
 def packed(precision):
@@ -29,18 +23,16 @@ def text_of(length, seed=0):
 
 
 @pytest.mark.parametrize("side", ["context", "response", "reduction"])
-@pytest.mark.parametrize("length", [1, 13])
-def test_a_recording_gives_every_text_of_its_length_its_own_vector(side, length):
+def test_one_recording_gives_every_text_of_every_length_its_own_vector(side):
     network = packed("int8")
     singles = SingleTexts(network)
     with torch.inference_mode():
-        for _ in range(single.SEEN_BEFORE):
-            assert singles(text_of(length), side) is None
-        for seed in range(4):
-            batch = text_of(length, seed)
+        for length in (*range(1, 20), FIXED_LENGTH):
+            batch = text_of(length, seed=length)
             vector = singles(batch, side)
             assert vector is not None
             assert torch.allclose(vector, network.encode(batch, side), atol=1e-5)
+    assert len(singles._recordings) == 1
 
 
 def test_floats_several_texts_and_long_texts_are_computed_the_ordinary_way():
@@ -48,7 +40,7 @@ def test_floats_several_texts_and_long_texts_are_computed_the_ordinary_way():
     for network, batch in ((packed("fp32"), text_of(5)), (packed("int8"), two), (packed("int8"), text_of(90))):
         singles = SingleTexts(network)
         with torch.inference_mode():
-            assert all(singles(batch, "context") is None for _ in range(single.SEEN_BEFORE + 2))
+            assert singles(batch, "context") is None
 
 
 def test_an_encoder_answers_the_same_the_first_and_the_tenth_time():

@@ -50,17 +50,18 @@ def reduction(x, w, size):
 
 
 def head(r, w, name, *, before):
-    x = r @ w[f"{name}.widen.weight"].T if f"{name}.widen.weight" in w else r
+    x = r
     for layer in range(3):
         entering = normed(x, w, f"{name}.norms.{layer}") if before else x
-        x = x + gate(entering @ w[f"{name}.layers.{layer}.weight"].T + w[f"{name}.layers.{layer}.bias"])
+        skip = x @ w[f"{name}.widen.weight"].T if layer == 0 and f"{name}.widen.weight" in w else x
+        x = skip + gate(entering @ w[f"{name}.layers.{layer}.weight"].T + w[f"{name}.layers.{layer}.bias"])
         x = x if before else normed(x, w, f"{name}.norms.{layer}")
     h = x @ w[f"{name}.output.weight"].T + w[f"{name}.output.bias"]
     return h / np.linalg.norm(h)
 
 
-def encode(ids, w, config):
-    """h_x and h_y of one text."""
+def trunk(ids, w, config):
+    """r of one text."""
     before = config.norm_placement == "before"
     scale = math.sqrt(config.embedding_size) if config.initialisation == "paper" else 1.0
     rows = [
@@ -80,7 +81,12 @@ def encode(ids, w, config):
             x = normed(x + feed_forward(x, w, f"{name}.feed_forward"), w, f"{name}.feed_forward_norm")
     if before:
         x = normed(x, w, "final_norm")
-    r = reduction(x, w, 8)
+    return reduction(x, w, 8)
+
+
+def encode(ids, w, config):
+    """h_x and h_y of one text."""
+    r, before = trunk(ids, w, config), config.norm_placement == "before"
     return head(r, w, "context_head", before=before), head(r, w, "response_head", before=before)
 
 

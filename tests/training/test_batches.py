@@ -2,13 +2,24 @@
 
 from __future__ import annotations
 
+import itertools
+
 import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from rejoinder.errors import InputError
-from rejoinder.training.batches import EpochOrder, batches, equal_pairs, make_batch
+from rejoinder.training.batches import (
+    WHOLE,
+    EpochOrder,
+    PairBatch,
+    Portion,
+    batches,
+    equal_pairs,
+    make_batch,
+    make_step,
+)
 from rejoinder.training.tokens import Column, TokenStore, token_hashes
 
 
@@ -69,6 +80,38 @@ def test_a_batch_holds_the_inputs_and_then_the_responses_of_its_rows() -> None:
     assert (batch.pairs, tokens.real_tokens) == (2, 8)
 
 
+def test_further_responses_follow_those_of_the_pairs() -> None:
+    examples = store([[1, 2], [3], [4, 5, 6]], [[7], [8, 9], [7]])
+    batch = make_batch(examples, np.array([1, 0]), 99, further=np.array([2, 1, 2, 2]))
+    ids, lengths = batch.tokens.ids, [s.length for s in batch.tokens.segments for _ in range(s.count)]
+    starts = np.cumsum([0, *lengths])
+    rows = [[i for i in ids[a:b].tolist() if i != 99] for a, b in itertools.pairwise(starts)]
+    assert [rows[place] for place in batch.tokens.restore.tolist()] == [
+        [3], [1, 2], [8, 9], [7], [7], [8, 9], [7], [7]
+    ]  # fmt: skip
+    assert batch.pairs == 2
+    step = make_step(examples, np.array([1, 0]), 99, WHOLE, lambda _: np.array([[2], [1]]))
+    assert sorted(zip(*step.equal.tolist(), strict=True)) == [(0, 3), (1, 2)]
+
+
+def test_portions_and_parts_have_the_further_responses_of_their_own_pairs() -> None:
+    texts = [[i] for i in range(12)]
+    examples, rows = store(texts, texts), np.arange(4)
+
+    def further(chosen: np.ndarray) -> np.ndarray:
+        return np.repeat(chosen, 2).reshape(-1, 2) + 4
+
+    whole = make_step(examples, rows, 99, WHOLE, further)
+    halves = [make_step(examples, rows, 99, Portion(rank, 2, 1), further) for rank in range(2)]
+
+    def texts_of(part: PairBatch) -> list[int]:
+        return part.tokens.ids[part.tokens.restore].tolist()
+
+    assert texts_of(whole.parts[0])[8:] == [4, 4, 5, 5, 6, 6, 7, 7]
+    assert [texts_of(part)[2:] for half in halves for part in half.parts] == [[4, 4], [5, 5], [6, 6], [7, 7]]
+    assert [half.equal.shape[1] for half in halves] == [0, 0]
+
+
 @settings(max_examples=50, deadline=None)
 @given(st.lists(st.integers(0, 6), max_size=20))
 def test_equal_pairs_are_all_ordered_pairs_of_equal_hashes(values: list[int]) -> None:
@@ -82,7 +125,7 @@ def test_equal_pairs_are_all_ordered_pairs_of_equal_hashes(values: list[int]) ->
 
 def test_equal_responses_of_a_batch_are_found() -> None:
     examples = store([[1], [2], [3]], [[7, 8], [9], [7, 8]])
-    assert make_batch(examples, np.array([0, 1, 2]), 99).equal.tolist() == [[0, 2], [2, 0]]
+    assert make_step(examples, np.array([0, 1, 2]), 99, WHOLE).equal.tolist() == [[0, 2], [2, 0]]
 
 
 def test_the_stream_starts_anywhere_and_ends_cleanly() -> None:
@@ -90,10 +133,23 @@ def test_the_stream_starts_anywhere_and_ends_cleanly() -> None:
     examples, order = store(texts, texts), EpochOrder(40, 8, (0, 0))
     whole, late = batches(examples, order, 99), batches(examples, EpochOrder(40, 8, (0, 0)), 99, first=7)
     everything = [next(whole) for _ in range(9)]
-    assert next(late).tokens.ids.tolist() == everything[7].tokens.ids.tolist()
-    assert next(late).tokens.ids.tolist() == everything[8].tokens.ids.tolist()
+    assert next(late).parts[0].tokens.ids.tolist() == everything[7].parts[0].tokens.ids.tolist()
+    assert next(late).parts[0].tokens.ids.tolist() == everything[8].parts[0].tokens.ids.tolist()
     whole.close()
     late.close()
+
+
+def test_the_stream_ends_where_it_is_told_to_and_asks_for_nothing_beyond() -> None:
+    texts = [[i + 1] for i in range(40)]
+    asked: list[int] = []
+
+    def further(rows: np.ndarray) -> np.ndarray:
+        asked.append(len(asked))
+        return rows[:, None]
+
+    found = list(batches(store(texts, texts), EpochOrder(40, 8, (0, 0)), 99, first=2, stop=5, further=further))
+    assert len(found) == len(asked) == 3
+    assert all(len(batch.parts[0].tokens.restore) == 8 + 8 + 8 for batch in found)
 
 
 @settings(max_examples=50, deadline=None)

@@ -43,24 +43,26 @@ def step(module: Convert, optimizer: torch.optim.Optimizer) -> float:
 
 @pytest.mark.parametrize("kind", ["adadelta", "sgd", "adam", "adamw", "adamax"])
 def test_training_goes_on_bit_for_bit(tmp_path: Path, kind: str) -> None:
-    """Weights, optimiser state and the random generator (dropout) all come back."""
+    """Weights and optimiser state come back; dropout is the loop's, a function of seed and step."""
     path = tmp_path / "last.safetensors"
     module, optimizer = setting(kind, 0)
     step(module, optimizer)
     step(module, optimizer)
     save_checkpoint(path, RunState(step=2), module, optimizer, {})
+    torch.manual_seed(5)
     expected = [step(module, optimizer) for _ in range(3)]
     other, other_optimizer = setting(kind, 1)
     loaded = load_checkpoint(path)
     assert loaded is not None
     loaded.restore_module(other)
     loaded.restore_optimizer(other, other_optimizer)
-    loaded.restore_random()
+    torch.manual_seed(5)
     assert [step(other, other_optimizer) for _ in range(3)] == expected
 
 
 def test_the_state_and_the_loss_scaling_come_back(tmp_path: Path) -> None:
-    state = RunState(step=9, stage=1, stage_seconds=0.1 + 0.2, best=1 / 3, validation={"mrr": 0.7}, loss_sum=1e-17)
+    sums = {"loss": 1e-17, "accuracy": 0.5}
+    state = RunState(step=9, stage=1, stage_seconds=0.1 + 0.2, best=1 / 3, validation={"mrr": 0.7}, sums=sums)
     module, _ = setting("sgd", 0)
     save_checkpoint(tmp_path / "c", state, module, None, {"scale": 65536.0, "_growth_tracker": 3})
     loaded = load_checkpoint(tmp_path / "c")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import sys
+import time
 
 import pytest
 
@@ -45,6 +46,29 @@ def test_on_a_terminal_there_is_a_live_bar(monkeypatch: pytest.MonkeyPatch) -> N
     shown.close()
     assert "warm" in terminal.getvalue()
     assert "loss 2.500" in terminal.getvalue()
+
+
+def test_the_bar_makes_way_for_other_work_and_comes_back(monkeypatch: pytest.MonkeyPatch) -> None:
+    class Terminal(io.StringIO):
+        def isatty(self) -> bool:
+            return True
+
+    monkeypatch.setattr(sys, "stderr", terminal := Terminal())
+    monkeypatch.setenv("COLUMNS", "160")
+    monkeypatch.setenv("TERM", "xterm")
+    shown = TerminalDisplay()
+    shown.show(STANDING)
+    with shown.track("Mining", 10, "pairs") as advance:
+        start = len(terminal.getvalue())
+        advance(10)
+        time.sleep(0.4)  # the bar of the training would draw itself four times a second
+    before = len(terminal.getvalue())
+    assert "warm" not in terminal.getvalue()[start:before], "two bars at a time overwrite each other"
+    shown.show(STANDING)
+    shown.close()
+    assert "Mining" in terminal.getvalue()[:before]
+    assert terminal.getvalue()[before:].rstrip().count("warm") >= 1
+    assert "Mining" not in terminal.getvalue()[before:]
 
 
 @pytest.mark.parametrize(("seconds", "text"), [

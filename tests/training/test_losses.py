@@ -17,10 +17,10 @@ from rejoinder.training.losses import InBatchLoss
 
 
 def naive(x: Tensor, y: Tensor, scale: float, smoothing: float, groups: list[int]) -> float:
-    """The definition, one pair after the other: `groups` are equal for equal responses."""
+    """The definition, one pair after the other: `groups` are equal for equal responses; there may be more y than x."""
     k, total = len(x), 0.0
     for i in range(k):
-        seen = [j for j in range(k) if j == i or groups[j] != groups[i]]
+        seen = [j for j in range(len(y)) if j == i or groups[j] != groups[i]]
         score = {j: scale * float(x[i] @ y[j]) for j in seen}
         log_sum = math.log(sum(math.exp(value) for value in score.values()))
         others = [j for j in seen if j != i]
@@ -51,6 +51,37 @@ def test_it_is_the_definition_with_smoothing_and_masked_equal_responses(
     x, y = units(len(groups), 4, seed), units(len(groups), 4, seed + 1)
     found = InBatchLoss(smoothing)(x, y, scale, equal_of(groups)).value
     assert float(found) == pytest.approx(naive(x, y, scale, smoothing, groups), abs=2e-5)
+
+
+@settings(max_examples=60, deadline=None)
+@given(
+    groups=st.lists(st.integers(0, 5), min_size=1, max_size=9),
+    further=st.lists(st.integers(0, 5), max_size=9),
+    smoothing=st.sampled_from([0.0, 0.2, 0.9]),
+    scale=st.sampled_from([1.0, 22.6]),
+    seed=st.integers(0, 1000),
+)
+def test_further_negatives_are_columns_of_every_context_and_share_the_smoothing(
+    groups: list[int], further: list[int], smoothing: float, scale: float, seed: int
+) -> None:
+    both = [*groups, *further]
+    x, y = units(len(groups), 4, seed), units(len(both), 4, seed + 1)
+    equal = equal_of(both)
+    found = InBatchLoss(smoothing)(x, y, scale, equal[:, equal[0] < len(groups)], pairs=len(groups))
+    assert float(found.value) == pytest.approx(naive(x, y, scale, smoothing, both), abs=2e-5)
+    scores = x @ y.T
+    wins = [
+        all(scores[i, i] > scores[i, j] for j in range(len(both)) if both[j] != both[i]) for i in range(len(groups))
+    ]
+    assert float(found.accuracy) == pytest.approx(sum(wins) / len(wins))
+
+
+def test_gradients_flow_into_further_negatives_and_push_them_away() -> None:
+    x, y = units(3, 4, 0), units(5, 4, 1).requires_grad_()
+    InBatchLoss(0.0)(x, y, 5.0, pairs=3).value.backward()
+    assert y.grad is not None
+    pushed = y.detach() - 0.1 * y.grad
+    assert ((x @ pushed.T)[:, 3:].sum() < (x @ y.detach().T)[:, 3:].sum()).item()
 
 
 def test_without_smoothing_it_is_pytorchs_cross_entropy_over_the_responses() -> None:
@@ -128,11 +159,12 @@ def test_accuracy_is_the_share_of_contexts_whose_own_response_is_best() -> None:
     assert float(InBatchLoss(0.2)(y[[0, 1, 3, 2]], y, 1.0).accuracy) == 0.5
 
 
-@pytest.mark.parametrize("groups", [[0, 1, 2, 3, 4], [0, 1, 0, 2, 0]])
+@pytest.mark.parametrize("groups", [[0, 1, 2, 3, 4], [0, 1, 0, 2, 0], [0, 1, 0, 2, 0, 3, 2]])
 def test_the_gradient_is_the_one_of_finite_differences(groups: list[int]) -> None:
     loss, equal = InBatchLoss(0.2), equal_of(groups)  # `_loss` keeps the double precision that differences need
-    x, y = units(5, 3, 0).requires_grad_(), units(5, 3, 1).requires_grad_()
-    assert torch.autograd.gradcheck(lambda a, b: loss._loss(a, b, 3.0, equal).value, (x, y))
+    equal = equal[:, equal[0] < 5]
+    x, y = units(5, 3, 0).requires_grad_(), units(len(groups), 3, 1).requires_grad_()
+    assert torch.autograd.gradcheck(lambda a, b: loss._loss(a, b, 3.0, equal, 0, 5).value, (x, y))
 
 
 def test_it_computes_in_float32_under_autocast() -> None:

@@ -12,8 +12,10 @@ from typing import Any
 import pytest
 
 from rejoinder.errors import InputError
+from rejoinder.models import persistence
+from rejoinder.text.vocabulary import build_subwords
 from rejoinder.training import recipe as recipe_module
-from rejoinder.training.recipe import Adadelta, Cosine
+from rejoinder.training.recipe import Adadelta, Cosine, Recipe
 from rejoinder.training.recipe_files import (
     first_difference,
     load_recipe,
@@ -22,7 +24,7 @@ from rejoinder.training.recipe_files import (
     save_recipe,
 )
 from rejoinder.training.toml_text import to_toml
-from tests.training.tiny import document, recipe, stage
+from tests.training.tiny import MODEL, document, recipe, stage
 
 RECIPES = sorted((Path(__file__).parents[2] / "recipes").glob("*.toml"))
 
@@ -38,9 +40,23 @@ def test_every_field_has_a_line_of_documentation() -> None:
     assert not missing
 
 
+@pytest.fixture(scope="module")
+def model(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A model folder to start from."""
+    tokenizer = build_subwords(["hello there"], minimum_count=1)
+    module, folder = persistence.build_module(MODEL, tokenizer.rows), tmp_path_factory.mktemp("model") / "model"
+    persistence.save(folder, module, tokenizer, max_length=60, card="")
+    return folder
+
+
+def shipped(path: Path, model: Path) -> Recipe:
+    """A recipe of ours; those that fine-tune need a model to start from."""
+    return load_recipe(path, [f'init.model="{model}"'] if path.name.startswith("fine-tune") else [])
+
+
 @pytest.mark.parametrize("path", RECIPES, ids=lambda path: path.name)
-def test_the_recipes_that_we_ship_are_valid(path: Path) -> None:
-    assert load_recipe(path).name == path.stem
+def test_the_recipes_that_we_ship_are_valid(path: Path, model: Path) -> None:
+    assert shipped(path, model).name == path.stem
 
 
 def test_the_papers_recipe_has_the_papers_values() -> None:
@@ -54,6 +70,26 @@ def test_the_papers_recipe_has_the_papers_values() -> None:
     assert paper.text.max_length == 60
     assert paper.model["embedding_size"] == 512
     assert paper.model["norm_placement"] == "after"
+
+
+@pytest.mark.parametrize("name", ["fine-tune-direct", "fine-tune-mixed", "target-only"])
+def test_the_papers_fine_tuning_has_the_papers_values(name: str, model: Path) -> None:
+    tuning = shipped(RECIPES[0].with_name(f"{name}.toml"), model)
+    (only,) = tuning.stage
+    scratch = name == "target-only"
+    assert (only.batch_size, only.steps, tuning.model["dropout"]) == (256, 60_000, 0.2)
+    assert only.learning_rate == (1.0 if scratch else 0.1)
+    assert only.schedule == Cosine(final_learning_rate=0.001 if scratch else 0.0001)
+    assert only.optimizer == Adadelta(rho=0.9, weight_decay=1e-5)
+    assert tuning.data.shares == ((0.25, 0.75) if name == "fine-tune-mixed" else (1.0,))
+    assert (tuning.vocabulary is None) == (not scratch)
+    assert tuning.validation.patience > 0
+
+
+@pytest.mark.parametrize("name", ["fine-tune-direct", "fine-tune-mixed-small"])
+def test_a_recipe_that_needs_a_model_says_so(name: str) -> None:
+    with pytest.raises(InputError, match=r"give a model to start from \(--init MODEL, or init.model\)"):
+        load_recipe(RECIPES[0].with_name(f"{name}.toml"))
 
 
 def test_the_resolved_recipe_writes_out_every_default() -> None:
@@ -98,9 +134,10 @@ def test_the_same_document_is_left_as_it_was() -> None:
         ("model=3", "model = 3 is not allowed: it should be a table"),
         ("model.kind=bert", "model.kind = 'bert' is not allowed; allowed: 'convert'"),
         ("model.blocks=3", "model.attention_spans = [3, 5] is not allowed; it must be one positive number for each"),
-        ("data.history=1", "data.history = 1 is not allowed: it should be 0"),
+        ("data.history=1", "unknown key 'data.history'; allowed: train, mix, cache"),
         ("scale.last=d", "it should be 'sqrt(d)'"),
         ("stage.1.name=x", "there is no entry 1"),
+        ("data.mix.0.train=x", "the recipe lists nothing in 'data.mix', so there is no entry 0"),
         ("name.first=x", "'name' is not a table"),
         ("name", "write it as section.key=value"),
         ("name=[1", "the value is not TOML"),
@@ -120,6 +157,7 @@ def test_errors_name_the_key_what_was_given_and_what_is_allowed(override: str, s
         ({"stage": [stage(steps=5, minutes=1)]}, "exactly one of steps, epochs, minutes; given: steps, minutes"),
         ({"stage": [{k: v for k, v in stage().items() if k != "steps"}]}, "of steps, epochs, minutes; given: none"),
         ({"scale": {}}, "scale: give exactly one of steps, share; given: none"),
+        ({"init": {"fingerprint": "abc"}}, "init: fingerprint is given, but no model"),
         ({"vocabulary": {}}, "vocabulary: give exactly one of target_size, minimum_count"),
         ({"validation": {"every_steps": 1, "every_seconds": 1}}, "at most one of every_steps, every_seconds"),
         ({"scale": {"share": 0.1}, "stage": [stage(), stage(minutes=1)]}, "scale.share needs stages that all have"),

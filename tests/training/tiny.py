@@ -27,7 +27,10 @@ MODEL = {
 
 
 def write_data(folder: Path, train: int = 320, valid: int = 80, topics: int = 20, seed: int = 0) -> Path:
-    """Examples whose context and response share a topic's words, so that there is something to learn."""
+    """Examples whose newest message and response share a topic's words, so that there is something to learn.
+
+    Every third one has no earlier message.
+    """
     generator = random.Random(seed)
     words = ["".join(generator.choices("abcdefghijklmnop", k=4)) for _ in range(topics * 4)]
 
@@ -38,7 +41,8 @@ def write_data(folder: Path, train: int = 320, valid: int = 80, topics: int = 20
         examples = []
         for number in range(count):
             topic = generator.randrange(topics)
-            examples.append(Example(("earlier words", text(topic)), text(topic), id=str(number), thread=str(number)))
+            context = (*(["earlier words"] if number % 3 else []), text(topic))
+            examples.append(Example(context, text(topic), id=str(number), thread=str(number)))
         write_examples(examples, folder / f"{split}-00000.parquet")
     return folder
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -17,41 +17,110 @@ _SHOWN_FAULTS = 20
 
 
 def data(
-    source: Annotated[str, typer.Argument(help="chitchat (no INPUT), jsonl or csv.")],
-    output: Annotated[Path, typer.Option("--output", "-o", metavar="DIR", help="Folder for the examples.")],
+    source: Annotated[str | None, typer.Argument(help="A corpus; --about lists them.")] = None,
     inputs: Annotated[
-        list[Path] | None, typer.Argument(metavar="INPUT...", help="Files; also .zst, .gz, .bz2 or .xz.")
+        list[str] | None,
+        typer.Argument(
+            metavar="INPUT...",
+            help="Files; also .zst, .gz, .bz2 or .xz. train=, valid= or test= before one puts it into that split.",
+        ),
     ] = None,
+    output: Annotated[
+        Path | None, typer.Option("--output", "-o", metavar="DIR", help="Folder for the examples.")
+    ] = None,
+    settings: Annotated[
+        list[str] | None, typer.Option("--set", metavar="NAME=VALUE", help="A setting of the corpus; repeatable.")
+    ] = None,
+    about: Annotated[bool, typer.Option("--about", help="Show the corpora, or all about SOURCE.")] = False,
     skip_bad: Annotated[bool, typer.Option("--skip-bad", help="Skip and count bad lines instead of stopping.")] = False,
+    max_bad: Annotated[int, typer.Option(min=0, help="With --skip-bad: stop when more lines are bad.")] = 1_000,
     history: Annotated[int, typer.Option(min=0, help="Messages kept before the newest one of a context.")] = 10,
-    limit: Annotated[int | None, typer.Option(min=1, help="Stop when so many examples are kept.")] = None,
+    limit: Annotated[int | None, typer.Option(min=1, help="Stop when so many examples are kept; one process.")] = None,
+    processes: Annotated[
+        int | None, typer.Option(min=1, help="Processes; as many as there are cores, or as pay off, if not given.")
+    ] = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object.")] = False,
 ) -> None:
     """Build a folder of examples, split by conversation into train, valid and test. Duplicates are dropped.
 
-    Example: rejoinder data jsonl chats.jsonl.zst -o data/chats
+    Work that was stopped goes on with the same command. Example: rejoinder data jsonl chats.jsonl.zst -o data/chats
     """
     from rejoinder.corpora.build import build_data
+    from rejoinder.corpora.engine import local_engine
     from rejoinder.corpora.lines import BadLineError, Reading
-    from rejoinder.corpora.sources import check_source
+    from rejoinder.corpora.settings import read_settings
+    from rejoinder.corpora.sources import find_corpus, find_inputs
+    from rejoinder.corpora.streaming import size_of
+    from rejoinder.corpora.work import WorkFolderError, work_folder
 
-    paths = inputs or []
-    check_source(source, paths)
-    total, unit = (_size(paths), "bytes") if paths else (None, "examples")
-    with track(f"reading {source}", total, unit) as advance:
-        reading = Reading(skip_bad, history, on_bytes=advance if paths else None, on_fault=_Faults())
+    if about:
+        show_about(source, as_json)
+        return
+    if source is None or output is None:
+        raise InputError("give a SOURCE and -o DIR, or --about for a list of the corpora")
+    corpus = find_corpus(source)
+    values = read_settings(corpus, settings or [])
+    files = find_inputs(corpus, inputs or [])
+    size = sum(map(size_of, files))
+    known = all(each.path.is_file() for each in files)
+    shown = track(f"reading {source}", size if known else None, "bytes")
+    with local_engine(processes, size) as engine, shown as advance:
+        reading = Reading(skip_bad, history, max_bad=max_bad, on_fault=_Faults())
         try:
             account = build_data(
-                source, paths, output, reading=reading, limit=limit, progress=None if paths else advance
+                corpus,
+                inputs or [],
+                output,
+                settings=values,
+                reading=reading,
+                limit=limit,
+                engine=engine,
+                progress=advance,
             )
-        except BadLineError as error:
-            raise InputError(f"{error} (--skip-bad skips and counts bad lines)") from error
+        except BaseException as error:
+            if (work := work_folder(output)).exists() and not isinstance(error, WorkFolderError):
+                kept = f"what is finished is kept in {work}; the same command goes on from there"
+                sys.stderr.write(f"rejoinder: {kept}\n")
+            if isinstance(error, BadLineError):
+                raise InputError(f"{error} (--skip-bad skips and counts bad lines)") from error
+            raise
     emit({"output": str(output), **account.to_json()}, as_json, _text)
 
 
-def _size(paths: Sequence[Path]) -> int | None:
-    """Bytes of all files together; None if one is a pipe, whose size nobody knows."""
-    return sum(path.stat().st_size for path in paths) if all(path.is_file() for path in paths) else None
+def show_about(source: str | None, as_json: bool) -> None:
+    """Print the list of corpora, or all that is known of one."""
+    from rejoinder.corpora.settings import settings_of
+    from rejoinder.corpora.sources import CORPORA, find_corpus
+
+    if source is None:
+        emit({"sources": {name: corpus.title for name, corpus in CORPORA.items()}}, as_json, _list_text)
+        return
+    corpus = find_corpus(source)
+    names = ("name", "title", "reads", "licence", "origin", "expected")
+    known = {name: getattr(corpus, name) for name in names}
+    options = [
+        {"name": each.name, "type": each.kind, "default": each.default, "meaning": each.meaning}
+        for each in settings_of(corpus)
+    ]
+    emit({**known, "settings": options}, as_json, _about_text)
+
+
+def _list_text(result: Mapping[str, Any]) -> str:
+    width = max(map(len, result["sources"]))
+    lines = [f"{name:<{width}}  {title}" for name, title in result["sources"].items()]
+    return "\n".join([*lines, "", "rejoinder data SOURCE --about tells more of one."])
+
+
+def _about_text(result: Mapping[str, Any]) -> str:
+    import json
+
+    lines = [f"{result['name']}: {result['title']}"]
+    lines += [f"{name:<9} {result[name]}" for name in ("reads", "licence", "origin", "expected") if result[name]]
+    lines += ["", "settings (--set NAME=VALUE):" if result["settings"] else "no settings"]
+    for each in result["settings"]:
+        lines.append(f"  {each['name']}={json.dumps(each['default'], default=str)}  ({each['type']})")
+        lines.append(f"      {each['meaning']}")
+    return "\n".join(lines)
 
 
 class _Faults:
@@ -80,7 +149,10 @@ def _text(account: Mapping[str, Any]) -> str:
         f"{account['lines']:,} {what} read, {account['bad_lines']:,} bad ones skipped, "
         f"{account['without_reply']:,} without a reply; {account['blank_messages']:,} blank messages left out"
     )
-    lines += [f"note: {note}" for note in account["notes"]]
+    lines += [f"left out: {count:,} {reason}" for reason, count in account["dropped"].items()]
+    lines += [f"note: {note}" for note in account["notes"][:_SHOWN_FAULTS]]
+    if (more := len(account["notes"]) - _SHOWN_FAULTS) > 0:
+        lines.append(f"note: {more:,} more are in {account['output']}/data.json")
     empty = [split for split, counts in account["splits"].items() if not counts["kept"]]
     if empty:
         lines.append(f"no conversation fell into {' and '.join(empty)}; more conversations are needed for that")

@@ -15,6 +15,8 @@ from rejoinder.errors import InputError
 
 if TYPE_CHECKING:
     from rejoinder.corpora.example import Split
+    from rejoinder.evaluation.context_report import ContextTable
+    from rejoinder.evaluation.contexts import Reading
     from rejoinder.evaluation.report import Row
     from rejoinder.evaluation.tasks import RankingTask
     from rejoinder.ranker import Ranker
@@ -33,7 +35,13 @@ def evaluate(
         list[str] | None,
         typer.Option(metavar="DATA", help="Data folders, or Parquet, JSONL or CSV files of examples."),
     ] = None,
-    candidates: Annotated[int, typer.Option(metavar="N", help="N of 1-of-N, where the data has no lists.")] = 100,
+    candidates: Annotated[
+        str,
+        typer.Option(
+            metavar="N|all",
+            help="N of 1-of-N, where the data has no lists; all: every different response of the whole data set.",
+        ),
+    ] = "100",
     limit: Annotated[
         int | None, typer.Option(min=1, metavar="N", help="Rank at most N examples, drawn at random.")
     ] = None,
@@ -41,6 +49,17 @@ def evaluate(
         str | None,
         typer.Option(metavar="train|valid|test", help="Of a folder test, of a file everything, if not given."),
     ] = None,
+    context: Annotated[
+        str,
+        typer.Option(
+            metavar="READING",
+            help="What is read of a context: full; N: the newest message and N earlier ones; of multi-context models "
+            "also input, history, history=N: by that part alone.",
+        ),
+    ] = "full",
+    context_table: Annotated[
+        bool, typer.Option("--context-table", help="Compare all readings of a context by multi-context models.")
+    ] = False,
     seed: Annotated[int, typer.Option(min=0, help="Of the groups, of --limit and of the intervals.")] = 0,
     as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object.")] = False,
 ) -> None:
@@ -50,15 +69,32 @@ def evaluate(
     Ties count against the model.
 
     Example: rejoinder evaluate runs/small/model bm25 --data data/chitchat
+
+    With several models and several data sets, a last table has a line for each model, a column for each data set:
+    rejoinder evaluate runs/general/model runs/support/model --data data/support data/general
     """
+    from rejoinder.evaluation.contexts import parse_reading, reader, with_parts
     from rejoinder.evaluation.report import plain
 
     models, places = _models_and_data(arguments, data or [])
-    chosen = _split(split)
-    rankers = {name: open_ranker(name) for name in models}
-    tasks = [_read_task(Path(place), chosen, candidates, limit, seed) for place in places]
-    rows = [_rank(name, ranker, *task, seed) for task in tasks for name, ranker in rankers.items()]
+    chosen, count, reading = _split(split), _candidates(candidates), parse_reading(context)
+    if context_table and context != "full":
+        raise InputError("--context-table shows every reading of a context; leave --context out")
+    rankers = {name: reader(open_ranker(name), reading, name) for name in models}
+    if context_table:
+        for name, ranker in rankers.items():
+            with_parts(ranker, name)  # a wrong model is refused before the data is read
+    tasks = [_read_task(Path(place), chosen, count, limit, seed) for place in places]
     width = shutil.get_terminal_size().columns if sys.stdout.isatty() else None
+    if context_table:
+        tables = [_tabulate(name, ranker, *task, seed) for task in tasks for name, ranker in rankers.items()]
+        emit(
+            {"results": [row for table in tables for row in table.to_json()]},
+            as_json,
+            lambda _: "\n".join(table.plain(width) for table in tables).rstrip("\n"),
+        )
+        return
+    rows = [_rank(name, ranker, *task, reading, seed) for task in tasks for name, ranker in rankers.items()]
     emit({"results": [row.to_json() for row in rows]}, as_json, lambda _: plain(rows, width).rstrip("\n"))
 
 
@@ -120,11 +156,21 @@ def _split(name: str | None) -> Split | None:
     raise InputError(f"--split must be {', '.join(SPLITS[:-1])} or {SPLITS[-1]}, not {name!r}")
 
 
+def _candidates(text: str) -> int | None:
+    """N, or None for all."""
+    if text == "all":
+        return None
+    try:
+        return int(text)
+    except ValueError:
+        raise InputError(f"--candidates must be a number of 2 or more, or all, not {text[:40]!r}") from None
+
+
 def _read_task(
-    path: Path, split: Split | None, candidates: int, limit: int | None, seed: int
+    path: Path, split: Split | None, candidates: int | None, limit: int | None, seed: int
 ) -> tuple[str, RankingTask]:
     """The task and its name."""
-    from rejoinder.corpora.example import read_examples
+    from rejoinder.corpora.example import read_columns, read_examples
     from rejoinder.evaluation.sampling import sample
     from rejoinder.evaluation.tasks import ranking_task
     from rejoinder.progress import track
@@ -135,12 +181,16 @@ def _read_task(
     with track(f"Reading {path}", unit="examples") as advance:
         examples = sample(read_examples(path, split), limit, seed, progress=advance)
     try:
-        return name, ranking_task(examples, candidates=candidates, seed=seed)
+        if candidates is not None:
+            return name, ranking_task(examples, candidates=candidates, seed=seed)
+        # Of all parts: a new question may have any answer, also one that is known from training alone.
+        batches = read_columns(path, None, ("response",))
+        return name, ranking_task(examples, pool=(text for batch in batches for text in batch.column(0).to_pylist()))
     except InputError as error:
         raise InputError(f"{name}: {error}") from error
 
 
-def _rank(model: str, ranker: Ranker, data: str, task: RankingTask, seed: int) -> Row:
+def _rank(model: str, ranker: Ranker, data: str, task: RankingTask, reading: Reading, seed: int) -> Row:
     from rejoinder.evaluation.ranking import evaluate_task
     from rejoinder.evaluation.report import Row
     from rejoinder.progress import track
@@ -148,4 +198,16 @@ def _rank(model: str, ranker: Ranker, data: str, task: RankingTask, seed: int) -
     block_size = None if model in BASELINES else ENCODER_BLOCK
     with track(f"Ranking with {model}", total=len(task), unit="examples") as advance:
         result = evaluate_task(ranker, task, seed=seed, block_size=block_size, progress=advance)
-    return Row(model, data, result)
+    return Row(model, data, result, str(reading))
+
+
+def _tabulate(model: str, ranker: Ranker, data: str, task: RankingTask, seed: int) -> ContextTable:
+    from rejoinder.evaluation.context_report import ContextTable
+    from rejoinder.evaluation.contexts import context_table, table_readings
+    from rejoinder.progress import track
+
+    total = len(task) * len(table_readings())
+    with track(f"Ranking with {model}", total=total, unit="examples") as advance:
+        rows = context_table(ranker, task, name=model, seed=seed, block_size=ENCODER_BLOCK, progress=advance)
+    alone = sum(len(context) == 1 for context in task.contexts)
+    return ContextTable(model, data, rows, without_history=alone)

@@ -1,126 +1,127 @@
-"""Build a data folder: read a source, drop duplicates, split by thread, write Parquet, account for everything."""
+"""Build a data folder: read a corpus, split by thread, drop duplicates, write Parquet, account for everything.
+
+| stage | a task | leaves in the work folder |
+|---|---|---|
+| read | some files (`streaming`); or a block of lines, then a partition (`scattering`) | chunks of examples |
+| duplicates | a range of digests (`deduplication`) | which rows are copies |
+| write | a file of the data folder (`shards`) | that file |
+
+Memory holds a few tasks' worth of data, however large the input. What comes out depends on the input and the settings,
+not on the engine.
+"""
 
 from __future__ import annotations
 
-import contextlib
+import dataclasses
+import importlib.metadata
 import json
-from collections.abc import Callable, Iterable, Sequence
-from dataclasses import asdict, dataclass, field
+import os
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
-from rejoinder.corpora.deduplication import SeenPairs
-from rejoinder.corpora.example import SPLITS, Example, Split
+from rejoinder.corpora.account import FORMAT, SUMMARY, Account
+from rejoinder.corpora.corpus import Corpus
+from rejoinder.corpora.engine import Engine, LocalEngine
+from rejoinder.corpora.job import Input, Job, Sizes
 from rejoinder.corpora.lines import Reading
-from rejoinder.corpora.sources import check_source, read_source
-from rejoinder.corpora.splits import split_of
-from rejoinder.corpora.tables import ExampleWriter
+from rejoinder.corpora.run_job import JobRun
+from rejoinder.corpora.sources import find_corpus, find_inputs
+from rejoinder.corpora.work import open_work
 from rejoinder.errors import InputError
-from rejoinder.files import atomic_folder
-
-SUMMARY = "data.json"
-"""The file of a data folder that says what was read, kept and dropped, and that the folder is one."""
-FORMAT = "rejoinder examples 1"
-
-
-@dataclass
-class SplitCounts:
-    """What became of the examples of one split; read = kept + dropped."""
-
-    read: int = 0
-    kept: int = 0
-    dropped: dict[str, int] = field(default_factory=dict)
-    """By reason. `duplicate`: exactly this context and response came before."""
-
-
-@dataclass
-class Account:
-    """What was read, kept and dropped. The fields that are also in `lines.Reading` mean the same."""
-
-    source: str
-    inputs: list[str]
-    history: int
-    limit: int | None
-    lines: int = 0
-    bad_lines: int = 0
-    faults: list[str] = field(default_factory=list)
-    notes: list[str] = field(default_factory=list)
-    blank_messages: int = 0
-    without_reply: int = 0
-    splits: dict[Split, SplitCounts] = field(default_factory=lambda: {split: SplitCounts() for split in SPLITS})
-
-    def to_json(self) -> dict[str, Any]:
-        """As data.json holds it."""
-        return {"format": FORMAT, **asdict(self)}
+from rejoinder.files import check_replaceable
 
 
 def build_data(
-    source: str,
+    source: str | Corpus,
     inputs: Sequence[str | Path],
     folder: str | Path,
     *,
+    settings: Any = None,
     reading: Reading | None = None,
     limit: int | None = None,
+    engine: Engine | None = None,
+    sizes: Sizes | None = None,
     progress: Callable[[int], object] | None = None,
 ) -> Account:
     """Build a data folder, whole or not at all; an earlier one is replaced when the new one is complete.
 
-    Duplicates are dropped before anything is split, so that no pair is in two splits: the first one stays.
+    Duplicates are dropped over all splits: of equal ones the first stays, in the order of the inputs (of a corpus
+    whose threads are scattered, in the order of its partitions). If the work is stopped after some of it was
+    finished, `work.work_folder(folder)` keeps that, and the same call goes on from there.
 
     Args:
-        source: one of `sources.SOURCES`.
-        inputs: the files to read, in this order; none for a source that brings its own data.
-        folder: where `train-00000.parquet`, `valid-00000.parquet`, `test-00000.parquet` and `data.json` go.
-        reading: what to do with bad lines, and how much history to keep.
-        limit: stop when so many examples are kept.
-        progress: called with 1 for each example read.
+        source: a corpus, or the name of one of `sources.CORPORA`.
+        inputs: the files to read, in this order, each perhaps as "train=FILE", "valid=FILE" or "test=FILE", which
+            puts all its examples into that split; none for a corpus that brings its own data.
+        folder: where `train-00000.parquet`, `valid-00000.parquet`, `test-00000.parquet` (and more, where there is
+            much) and `data.json` go.
+        settings: of the corpus, an instance of its dataclass; its defaults if not given.
+        reading: what to do with bad lines, and how much history to keep; gets the counts. (Its `on_bytes` is not
+            called: see `progress`.)
+        limit: stop when so many examples are kept. One task then reads everything, so one process does; and of a
+            corpus whose threads are scattered the whole input is read all the same.
+        engine: runs the tasks; in this process if not given.
+        sizes: of the job's pieces.
+        progress: called with the number of further bytes of the input that are done with, in all stages.
 
     Raises:
         InputError: bad input, no example at all, or a folder that holds something else.
     """
-    check_source(source, inputs)
+    corpus = find_corpus(source)
+    given = find_inputs(corpus, inputs)
+    settings = _checked(settings, corpus)
+    check_replaceable(folder, SUMMARY)
     _check_folder(Path(folder))
     reading = reading or Reading()
-    account = Account(source, [str(path) for path in inputs], reading.history, limit)
-    with atomic_folder(folder, marker=SUMMARY) as part:
-        with contextlib.closing(read_source(source, inputs, reading)) as examples:  # type: ignore[type-var]
-            _write_splits(examples, part, account, progress)
-        account.lines, account.bad_lines, account.faults = reading.lines, reading.bad_lines, reading.faults
-        account.notes = reading.notes
-        account.blank_messages, account.without_reply = reading.blank_messages, reading.without_reply
-        if not any(counts.kept for counts in account.splits.values()):
-            raise InputError(_why_none(account))
-        text = json.dumps(account.to_json(), indent=1, ensure_ascii=False)
-        (part / SUMMARY).write_text(f"{text}\n", encoding="utf-8")
+    named = [str(each) for each in inputs]
+    values = json.loads(json.dumps(dataclasses.asdict(settings), default=str))
+    account = Account(corpus.name, named, values, reading.history, limit)
+    sizes = sizes or Sizes()
+    with open_work(folder, _identity(account, given, sizes)) as work:
+        job = Job(corpus, settings, work, reading.history, reading.skip_bad, reading.max_bad, limit, sizes)
+        JobRun(job, given, reading, account, engine or LocalEngine(), progress).run(folder)
     return account
 
 
-def _write_splits(
-    examples: Iterable[Example], folder: Path, account: Account, progress: Callable[[int], object] | None
-) -> None:
-    seen, kept = SeenPairs(), 0
-    with contextlib.ExitStack() as stack:
-        writers = {split: stack.enter_context(ExampleWriter(folder / f"{split}-00000.parquet")) for split in SPLITS}
-        for example in examples:
-            split = split_of(example.thread)
-            counts = account.splits[split]
-            counts.read += 1
-            if seen.add(example):
-                writers[split].add(example)
-                counts.kept += 1
-                kept += 1
-            else:
-                counts.dropped["duplicate"] = counts.dropped.get("duplicate", 0) + 1
-            if progress is not None:
-                progress(1)
-            if kept == account.limit:
-                return
+def _checked(settings: Any, corpus: Corpus) -> Any:
+    """The settings of a corpus, its defaults if there are none."""
+    if settings is None:
+        return corpus.settings()
+    if not isinstance(settings, corpus.settings):
+        raise InputError(f"{corpus.name} takes {corpus.settings.__name__}, not a {type(settings).__name__}")
+    return settings
+
+
+def _identity(account: Account, inputs: Sequence[Input], sizes: Sizes) -> dict[str, Any]:
+    """What makes two jobs the same: so much of an earlier run is used again.
+
+    Whether bad lines are skipped is none of it: that may be changed, and the finished work still holds.
+    """
+    named = [Path(value) for value in account.settings.values() if isinstance(value, str) and Path(value).is_file()]
+    return {
+        "format": FORMAT,
+        "version": importlib.metadata.version("rejoinder"),
+        "source": account.source,
+        "settings": account.settings,
+        "history": account.history,
+        "limit": account.limit,
+        "sizes": dataclasses.asdict(sizes),
+        "inputs": [[each.part, *_state(each.path)] for each in inputs],
+        "further files": [_state(path) for path in named],
+    }
+
+
+def _state(path: Path) -> list[Any]:
+    """Name, size and time of a file; a pipe is never the same again."""
+    state = path.stat()
+    return [str(path.absolute()), state.st_size, state.st_mtime_ns if path.is_file() else os.urandom(8).hex()]
 
 
 def _check_folder(folder: Path) -> None:
     """Refuse a folder that holds more than a data folder does: all of it would be replaced."""
     if not folder.is_dir() or not (summary := folder / SUMMARY).is_file():
-        return  # what is left to refuse, atomic_folder refuses
+        return  # what is left to refuse, check_replaceable refuses
     try:
         ours = str(json.loads(summary.read_text(encoding="utf-8"))["format"]).startswith("rejoinder examples")
     except (ValueError, LookupError, TypeError):
@@ -129,11 +130,3 @@ def _check_folder(folder: Path) -> None:
     if not ours or others:
         what = others[0] if others else f"a {SUMMARY} of something else"
         raise InputError(f"{folder} holds {what}, which is not ours to replace; name another folder")
-
-
-def _why_none(account: Account) -> str:
-    where = ", ".join(account.inputs[:3]) or account.source
-    if account.bad_lines:
-        bad = f"{account.bad_lines} of {account.lines} lines are bad"
-        return f"{where}: no example, {bad}, the first: {account.faults[0]}"
-    return f"{where}: no example in {account.lines} lines; a dialogue needs a message and a response to it"

@@ -11,7 +11,9 @@ from __future__ import annotations
 import importlib.resources
 import json
 from collections.abc import Generator
+from pathlib import Path
 
+from rejoinder.corpora.corpus import Corpus, NoSettings
 from rejoinder.corpora.dialogues import Threads
 from rejoinder.corpora.example import Example
 from rejoinder.corpora.lines import Reading
@@ -19,8 +21,8 @@ from rejoinder.corpora.records import record_examples
 from rejoinder.errors import MissingExtraError
 
 
-def read_chitchat(reading: Reading | None = None) -> Generator[Example]:
-    """Read the examples of all conversations.
+def packaged_file() -> Path:
+    """The file of the installed package.
 
     Raises:
         MissingExtraError: the package is not installed.
@@ -29,10 +31,37 @@ def read_chitchat(reading: Reading | None = None) -> Generator[Example]:
         file = importlib.resources.files("chitchat_dataset") / "dataset.json"
     except ModuleNotFoundError:
         raise MissingExtraError("the corpus chitchat", "demo") from None
+    return Path(str(file))
+
+
+def read_chitchat(
+    path: str | Path, reading: Reading | None = None, _settings: NoSettings | None = None
+) -> Generator[Example]:
+    """Read the examples of all conversations; there are no settings.
+
+    Args:
+        path: what `packaged_file` gives.
+        reading: how much history to keep, and the counts.
+    """
     # Not by the package's own reader, which takes the file to be in the encoding of the user's locale.
-    conversations = json.loads(file.read_text(encoding="utf-8"))
+    conversations = json.loads(Path(path).read_text(encoding="utf-8"))
     reading, threads = reading or Reading(), Threads()
-    for name, conversation in conversations.items():
+    size = Path(path).stat().st_size
+    for number, (name, conversation) in enumerate(conversations.items()):
+        if reading.on_bytes is not None:  # evenly, since the file is one piece
+            reading.on_bytes(size * (number + 1) // len(conversations) - size * number // len(conversations))
         turns = [" ".join(utterance["text"] for utterance in message) for message in conversation["messages"]]
         reading.lines += 1
         yield from record_examples({"turns": turns}, name, "chitchat", reading, threads)
+
+
+CORPUS = Corpus(
+    name="chitchat",
+    title="BYU chit-chat: 4,017 conversations of students, from the PyPI package chitchat-dataset.",
+    reads="the file that the package brings; no INPUT",
+    licence="MIT",
+    origin="pip install chitchat-dataset (in the extra demo); https://github.com/BYU-PCCL/chitchat-dataset",
+    expected="7,168 conversations, 3,151 of them of one message",
+    read=read_chitchat,
+    packaged=packaged_file,
+)

@@ -1,4 +1,4 @@
-"""What the rest needs to know of a corpus: how its files are read, its settings, its licence and where it comes from."""
+"""What the rest needs to know of a corpus: how its files are read, its settings, its licence and its origin."""
 
 from __future__ import annotations
 
@@ -7,23 +7,15 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from rejoinder.corpora.example import Example
-from rejoinder.corpora.lines import Reading
+from rejoinder.corpora.example import Example, Split
+from rejoinder.corpora.lines import Block, Reading
+
+__all__ = ["Block", "Corpus", "NoSettings"]
 
 
 @dataclass(frozen=True)
 class NoSettings:
     """Settings of a corpus that has none."""
-
-
-@dataclass(frozen=True, slots=True)
-class Block:
-    """Some consecutive whole lines of a file, as they stand there (decompressed)."""
-
-    path: Path
-    number: int
-    """Number of the first line in the file, from 1."""
-    data: bytes
 
 
 @dataclass(frozen=True)
@@ -55,6 +47,12 @@ class Corpus:
     assemble: Callable[[Iterable[bytes], Reading, Any], Iterator[Example]] | None = None
     """With `scatter`: (records, reading, settings) -> examples. The records are those of many whole threads, in the
     order of the input; the order of the examples must follow from them alone."""
+    packaged: Callable[[], Path] | None = None
+    """For a corpus that comes in a package: finds its file, which `read` then reads; the user names no inputs. Raises
+    `MissingExtraError`."""
+    split: Callable[[Example, Any], Split] | None = None
+    """(example, settings) -> its part, for a corpus that is not split by `splits.split_of`; all examples of a thread
+    get the same one. A part that the user names for a file comes first."""
     settings: type = NoSettings
     """A frozen dataclass: each field has a default and, below it, a line of documentation; `__post_init__` raises
     InputError for a wrong combination. `--set name=value` sets a field."""

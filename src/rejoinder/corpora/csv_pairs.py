@@ -13,6 +13,7 @@ import csv
 from collections.abc import Generator, Iterator, Mapping
 from pathlib import Path
 
+from rejoinder.corpora.corpus import Corpus, NoSettings
 from rejoinder.corpora.dialogues import Threads
 from rejoinder.corpora.example import Example
 from rejoinder.corpora.lines import MAX_LINE_BYTES, Reading, open_lines, strip_compression
@@ -23,8 +24,10 @@ _SAME = {"question": "context", "answer": "response"}
 _KNOWN = frozenset({"context", "response", "id", "thread", "thread_id", "product_id", "file_id", "source"})
 
 
-def read_csv(path: str | Path, reading: Reading | None = None) -> Generator[Example]:
-    """Read the examples of a CSV file, compressed or not.
+def read_csv(
+    path: str | Path, reading: Reading | None = None, _settings: NoSettings | None = None
+) -> Generator[Example]:
+    """Read the examples of a CSV file, compressed or not; there are no settings.
 
     Raises:
         InputError: a fault of the file; or of a row, with the number of its first line, unless bad rows are skipped.
@@ -32,7 +35,7 @@ def read_csv(path: str | Path, reading: Reading | None = None) -> Generator[Exam
     path, reading, threads = Path(path), reading or Reading(), Threads()
     source = strip_compression(path).stem
     columns: list[str] | None = None
-    for number, row in _rows(path, reading):
+    for number, row in csv_rows(path, reading):
         if columns is None:
             columns = _columns(row)
             if _is_header(row):
@@ -45,8 +48,12 @@ def read_csv(path: str | Path, reading: Reading | None = None) -> Generator[Exam
             reading.bad_line(path, number, str(error))
 
 
-def _rows(path: Path, reading: Reading) -> Iterator[tuple[int, list[str]]]:
-    """Rows that are not blank, and the number of the line on which each begins."""
+def csv_rows(path: Path, reading: Reading) -> Iterator[tuple[int, list[str]]]:
+    """Rows of a CSV file that are not blank, and the number of the line on which each begins.
+
+    Raises:
+        InputError: a fault of the file; or of a row, unless bad rows are skipped.
+    """
     # The limit is the library's one setting for all its readers, and lower than a message may be long.
     csv.field_size_limit(max(csv.field_size_limit(), MAX_LINE_BYTES))
     lines = _Lines(path, reading)
@@ -97,3 +104,14 @@ def _record(row: list[str], columns: list[str]) -> Mapping[str, str]:
         raise BadRecordError(f"{len(row)} columns instead of {len(columns)}; put texts with commas in double quotes")
     cells = zip(columns, row, strict=True)
     return {name: cell for name, cell in cells if name in _KNOWN or EARLIER_CONTEXT.fullmatch(name)}
+
+
+CORPUS = Corpus(
+    name="csv",
+    title="Your own pairs of what was said and the response to it, one a row.",
+    reads="*.csv with the columns context and response, or question and answer",
+    licence="yours",
+    origin="your own export",
+    expected="",
+    read=read_csv,
+)

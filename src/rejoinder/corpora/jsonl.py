@@ -18,19 +18,23 @@ nothing else, is a bad line. Blank lines are skipped. All other texts stay as th
 
 from __future__ import annotations
 
+import dataclasses
 import json
 from collections.abc import Generator
 from pathlib import Path
 from typing import Any
 
+from rejoinder.corpora.corpus import Corpus, NoSettings
 from rejoinder.corpora.dialogues import Threads
 from rejoinder.corpora.example import Example
 from rejoinder.corpora.lines import Reading, open_lines, strip_compression
 from rejoinder.corpora.records import BadRecordError, record_examples
 
 
-def read_jsonl(path: str | Path, reading: Reading | None = None) -> Generator[Example]:
-    """Read the examples of a file of JSON lines, compressed or not.
+def read_jsonl(
+    path: str | Path, reading: Reading | None = None, _settings: NoSettings | None = None
+) -> Generator[Example]:
+    """Read the examples of a file of JSON lines, compressed or not; there are no settings.
 
     Raises:
         InputError: a fault of the file; or of a line, with its number, unless bad lines are skipped.
@@ -60,3 +64,22 @@ def _parse(line: str) -> dict[str, Any]:
     if not isinstance(record, dict):
         raise BadRecordError(f"JSON, but a {type(record).__name__}; one object a line is read")
     return record
+
+
+CORPUS = Corpus(
+    name="jsonl",
+    title="Your own conversations or pairs, one JSON object a line.",
+    reads='*.jsonl: {"turns": [...]}, {"messages": [...]}, {"context": [...], "response": "..."}, DATA19\'s flat form',
+    licence="yours",
+    origin="your own export",
+    expected="",
+    read=read_jsonl,
+)
+DIALOGUES = dataclasses.replace(
+    CORPUS,
+    name="dialogues",
+    title="Published dialogues, one a line; a line may repeat turns of an earlier one.",
+    reads='*.jsonl.zst (also with --long): {"id", "source", "turns": [...]}, with "from": the first turn that is new',
+    licence="each file its own",
+    origin="each file its own",
+)

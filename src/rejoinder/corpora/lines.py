@@ -1,39 +1,45 @@
 """Lines of text out of files that may be compressed, with every fault named by file and line.
 
-One line is at most `MAX_LINE_BYTES` long; text is UTF-8, strictly; zstd streams may use windows up to 2 GiB
-(`zstd --long=31`), which then take that much memory.
+One line is at most `MAX_LINE_BYTES` long; text is UTF-8, strictly. Compressed files: see `streams`.
 """
 
 from __future__ import annotations
 
-import bz2
-import contextlib
-import errno
-import gzip
 import io
-import lzma
-import zlib
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import IO, Any
 
-import zstandard
-
+from rejoinder.corpora.example import Split
+from rejoinder.corpora.streams import COMPRESSIONS, open_stream, strip_compression
 from rejoinder.errors import InputError
 
 MAX_LINE_BYTES = 64 * 1024 * 1024
 """Longest line that is read. A longer one is a fault of that line, not a reason to run out of memory."""
 
-COMPRESSIONS = (".zst", ".gz", ".bz2", ".xz")
-"""Ends of the names of compressed files that are read."""
+BLOCK_BYTES = 8 * 1024 * 1024
+"""A block of lines has at most so many bytes, unless one line alone has more."""
 
-_ZSTD_PIECE = 4096
-"""Compressed bytes handed to the zstd decoder at once: a piece of zeros can become 30,000 times as long."""
-_SHOWN_FAULTS = 10
-_MAGIC = {b"\x28\xb5\x2f\xfd": ".zst", b"\x1f\x8b": ".gz", b"BZh": ".bz2", b"\xfd7zXZ\x00": ".xz", b"PAR1": ".parquet"}
-_BYTE_ORDER_MARKS = (b"\xff\xfe", b"\xfe\xff")
-_DAMAGE = (EOFError, zlib.error, lzma.LZMAError, gzip.BadGzipFile, zstandard.ZstdError)
+_PIECE_BYTES = 1 << 16
+_COUNTS = ("lines", "bad_lines", "faults", "notes", "blank_messages", "without_reply", "dropped")
+SHOWN_FAULTS = 10
+"""The words of so many faults are kept."""
+__all__ = [
+    "BLOCK_BYTES",
+    "COMPRESSIONS",
+    "MAX_LINE_BYTES",
+    "SHOWN_FAULTS",
+    "BadLineError",
+    "Block",
+    "Reading",
+    "block_lines",
+    "open_blocks",
+    "open_lines",
+    "open_pieces",
+    "strip_compression",
+    "too_many_bad",
+]
 
 
 class BadLineError(InputError):
@@ -51,10 +57,14 @@ class Reading:
     """Skip and count bad lines instead of stopping at the first. Faults of a whole file always stop."""
     history: int = 10
     """Messages kept before the newest one of a context; older ones are cut off."""
+    part: Split | None = None
+    """The part of the data that the file is for, where the user says so; otherwise each thread's hash decides."""
     on_bytes: Callable[[int], object] | None = None
     """Called with the number of bytes just read from disk (before decompression)."""
     on_fault: Callable[[str], object] | None = None
     """Called with one line of text for each bad line that is skipped."""
+    max_bad: int | None = None
+    """With `skip_bad`: stop when more lines than this are bad. None: never."""
     lines: int = 0
     """Lines (rows of a table, conversations of a corpus) that were not blank, bad ones included."""
     bad_lines: int = 0
@@ -74,20 +84,72 @@ class Reading:
         """Count records that the rules of a corpus leave out; `reason` is a few words, the same each time."""
         self.dropped[reason] = self.dropped.get(reason, 0) + count
 
+    def counts(self) -> dict[str, Any]:
+        """What happened, as JSON can hold it; see `add`."""
+        return {name: getattr(self, name) for name in _COUNTS}
+
+    def add(self, counts: Mapping[str, Any]) -> None:
+        """Count in what happened to another one, by its `counts`, and report its bad lines.
+
+        Raises:
+            InputError: there are bad lines and they are not to be skipped, or too many altogether.
+        """
+        for name in ("lines", "bad_lines", "blank_messages", "without_reply"):
+            setattr(self, name, getattr(self, name) + counts[name])
+        for reason, count in counts["dropped"].items():
+            self.drop(reason, count)
+        self.notes += counts["notes"]
+        self.faults = [*self.faults, *counts["faults"]][:SHOWN_FAULTS]
+        self._report(counts["faults"], counts["bad_lines"])
+
+    def _report(self, faults: Sequence[str], bad_lines: int) -> None:
+        if bad_lines and not self.skip_bad:
+            raise BadLineError(faults[0])
+        if self.on_fault is not None:
+            for fault in faults:
+                self.on_fault(fault)
+            if bad_lines > len(faults):
+                self.on_fault(f"{bad_lines - len(faults):,} more bad lines there")
+        if self.max_bad is not None and self.bad_lines > self.max_bad:
+            raise too_many_bad(self.max_bad, self.faults)
+
     def bad_line(self, path: str | Path, number: int, reason: str) -> None:
         """Report a bad line.
 
         Raises:
             BadLineError: always, unless bad lines are to be skipped.
+            InputError: they are, but there are too many.
         """
         fault = f"{path}:{number}: {reason}"
         if not self.skip_bad:
             raise BadLineError(fault)
         self.bad_lines += 1
-        if len(self.faults) < _SHOWN_FAULTS:
+        if len(self.faults) < SHOWN_FAULTS:
             self.faults.append(fault)
         if self.on_fault is not None:
             self.on_fault(fault)
+        if self.max_bad is not None and self.bad_lines > self.max_bad:
+            raise too_many_bad(self.max_bad, self.faults)
+
+
+def too_many_bad(most: int, faults: list[str]) -> InputError:
+    """The error for more than `most` bad lines, of which `faults` are the first."""
+    return InputError(
+        f"more than {most:,} bad lines, the first: {faults[0]}; check that the file is what it is taken for, "
+        "or allow more (--max-bad)"
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class Block:
+    """Some consecutive whole lines of a file, as they stand there (decompressed)."""
+
+    path: Path
+    number: int
+    """Number of the first line in the file, from 1."""
+    data: bytes
+    start: int = 0
+    """Where in the (decompressed) file it begins."""
 
 
 def open_lines(path: str | Path, reading: Reading | None = None) -> Iterator[tuple[int, str]]:
@@ -106,84 +168,109 @@ def open_lines(path: str | Path, reading: Reading | None = None) -> Iterator[tup
     """
     path, reading = Path(path), reading or Reading()
     number = 0
-    with contextlib.closing(_open(path, reading)) as stream:
-        for number, line in enumerate(_raw_lines(stream, path), 1):
+    with open_stream(path, reading.on_bytes) as stream:
+        for number, line in enumerate(_raw_lines(stream), 1):
             text = _decode(line, path, number, reading)
             if text is not None:
                 yield number, text
     if number == 0:
-        raise InputError(f"{path} is empty; it should hold at least one line of text")
+        raise _empty(path)
 
 
-def strip_compression(path: str | Path) -> Path:
-    """The path without .zst, .gz, .bz2 or .xz at its end."""
-    path = Path(path)
-    return path.with_suffix("") if path.suffix.lower() in COMPRESSIONS else path
+def open_pieces(path: str | Path, reading: Reading | None = None) -> Iterator[bytes]:
+    """Read a file that is not made of lines, decompressed as by `open_lines`, in pieces of at most 64 KiB.
+
+    Raises:
+        InputError: the file is missing, a folder, unreadable, empty, damaged or cut off.
+    """
+    path, piece = Path(path), b""
+    with open_stream(path, reading.on_bytes if reading else None) as stream:
+        while part := stream.read(_PIECE_BYTES):
+            piece = part
+            yield piece
+    if not piece:
+        raise InputError(f"{path} is empty; copy or download it again")
 
 
-def _open(path: Path, reading: Reading) -> IO[bytes]:
-    if path.is_dir():
-        raise InputError(f"{path} is a folder; name the files in it")
-    try:
-        source = io.BufferedReader(_Counted(path, reading.on_bytes), 1 << 18)
-    except FileNotFoundError:
-        raise InputError(f"{path} does not exist; check the name") from None
-    except PermissionError:
-        raise InputError(f"{path} may not be read; check its permissions") from None
-    suffix = path.suffix.lower()
-    if suffix not in COMPRESSIONS:
-        return _plain(source, path)
-    if suffix == ".zst":
-        return io.BufferedReader(_Zstd(source), 1 << 18)
-    decoders: dict[str, Callable[[Any], Any]] = {".gz": gzip.open, ".bz2": bz2.open, ".xz": lzma.open}
-    return io.BufferedReader(_Owner(decoders[suffix](source), source), 1 << 18)
+def open_blocks(path: str | Path, reading: Reading | None = None, size: int | None = None) -> Iterator[Block]:
+    """Read a text file as blocks of whole lines, for work on many lines at once or elsewhere.
+
+    Where the blocks end follows from the file and `size` alone.
+
+    Args:
+        path: the file, compressed or not, as for `open_lines`.
+        reading: what to do with a line that is too long; other bad lines are found by `block_lines`.
+        size: bytes of a block; `BLOCK_BYTES` if not given. A longer line is a block of its own.
+
+    Raises:
+        InputError: as `open_lines`.
+    """
+    path, reading = Path(path), reading or Reading()
+    size = min(size or BLOCK_BYTES, MAX_LINE_BYTES)
+    number, start, rest = 1, 0, b""
+    with open_stream(path, reading.on_bytes) as stream:
+        while data := rest + stream.read(size - len(rest)):
+            end = data.rfind(b"\n") + 1
+            if len(data) < size:
+                end = len(data)
+            elif end == 0:  # one line alone is longer
+                data += stream.readline(max(0, MAX_LINE_BYTES + 1 - len(data)))
+                end = len(data)
+            if end > MAX_LINE_BYTES:
+                start += _skip_line(stream, data)
+                reading.lines += 1
+                reading.bad_line(path, number, _too_long())
+            else:
+                yield Block(path, number, data[:end], start)
+            start += end
+            number += max(1, data.count(b"\n", 0, end))
+            rest = data[end:]
+    if number == 1:
+        raise _empty(path)
 
 
-def _plain(source: io.BufferedReader[_Counted], path: Path) -> IO[bytes]:
-    """The file itself, unless its first bytes say that it is something else."""
-    start = source.peek(8)
-    reason = ""
-    for magic, suffix in _MAGIC.items():
-        if start.startswith(magic):
-            reason = f"holds {suffix} data; name it so that it ends in {suffix}"
-    if start.startswith(_BYTE_ORDER_MARKS):
-        reason = f"is UTF-16; convert it: iconv -f UTF-16 -t UTF-8 {path.name}"
-    if reason:
-        source.close()
-        raise InputError(f"{path} {reason}")
-    return source
+def block_lines(block: Block, reading: Reading) -> Iterator[tuple[int, str]]:
+    """The lines of a block: number in the file and text, as `open_lines` gives them.
+
+    Raises:
+        BadLineError: a line is bad, unless such lines are to be skipped.
+    """
+    for number, line in enumerate(io.BytesIO(block.data), block.number):
+        text = _decode(line, block.path, number, reading)
+        if text is not None:
+            yield number, text
 
 
-def _raw_lines(stream: IO[bytes], path: Path) -> Iterator[bytes]:
+def _raw_lines(stream: IO[bytes]) -> Iterator[bytes]:
     """Lines with their ends; of a line above the limit its first bytes, one more than the limit."""
-    while True:
-        try:
-            line = stream.readline(MAX_LINE_BYTES + 1)
-            if len(line) > MAX_LINE_BYTES:
-                rest = line
-                while rest and not rest.endswith(b"\n"):
-                    rest = stream.readline(MAX_LINE_BYTES)
-        except (*_DAMAGE, OSError) as error:
-            raise _damage(path, error) from error
-        if not line:
-            return
+    while line := stream.readline(MAX_LINE_BYTES + 1):
+        if len(line) > MAX_LINE_BYTES:
+            _skip_line(stream, line)
         yield line
 
 
-def _damage(path: Path, error: Exception) -> Exception:
-    """What to raise for an error of a decompressor; an error of the disk is given back as it is."""
-    if isinstance(error, OSError) and error.errno not in (None, errno.EINVAL):
-        return error
-    if isinstance(error, EOFError):
-        return InputError(f"{path} is cut off: its {path.suffix} data ends early; copy or download it again")
-    return InputError(f"{path} is damaged or no {path.suffix} data ({error}); copy or download it again")
+def _skip_line(stream: IO[bytes], start: bytes) -> int:
+    """Read up to the end of a line that begins with `start`; the number of bytes read."""
+    skipped = 0
+    while start and not start.endswith(b"\n"):
+        start = stream.readline(MAX_LINE_BYTES)
+        skipped += len(start)
+    return skipped
+
+
+def _empty(path: Path) -> InputError:
+    return InputError(f"{path} is empty; it should hold at least one line of text")
+
+
+def _too_long() -> str:
+    return f"longer than {MAX_LINE_BYTES // 2**20} MiB; write one example a line"
 
 
 def _decode(line: bytes, path: Path, number: int, reading: Reading) -> str | None:
     """The text of a line, or None if it is bad and skipped."""
     reason = ""
     if len(line) > MAX_LINE_BYTES:
-        reason = f"longer than {MAX_LINE_BYTES // 2**20} MiB; write one example a line"
+        reason = _too_long()
     elif b"\0" in line:
         reason = "binary data (a zero byte); a text file is read"
     else:
@@ -196,82 +283,3 @@ def _decode(line: bytes, path: Path, number: int, reading: Reading) -> str | Non
     reading.lines += 1
     reading.bad_line(path, number, reason)
     return None
-
-
-class _Counted(io.FileIO):
-    """A file that tells how many bytes are read from it."""
-
-    def __init__(self, path: Path, on_bytes: Callable[[int], object] | None) -> None:
-        super().__init__(path, "rb")
-        self._on_bytes = on_bytes
-
-    def readinto(self, buffer: Any, /) -> int:
-        count = super().readinto(buffer) or 0
-        if self._on_bytes is not None:
-            self._on_bytes(count)
-        return count
-
-
-class _Owner(io.RawIOBase):
-    """A decompressed stream that closes the file beneath it when it is closed."""
-
-    def __init__(self, stream: IO[bytes], source: IO[bytes]) -> None:
-        self._stream, self._source = stream, source
-
-    def readable(self) -> bool:
-        return True
-
-    def readinto(self, buffer: Any, /) -> int:
-        data = self._stream.read(len(buffer))
-        buffer[: len(data)] = data
-        return len(data)
-
-    def close(self) -> None:
-        if not self.closed:
-            self._stream.close()
-            self._source.close()
-        super().close()
-
-
-class _Zstd(io.RawIOBase):
-    """Decompressed zstd frames, one after the other.
-
-    The library's own reader takes the end of the file for the end of the data, even in the middle of a frame.
-    """
-
-    def __init__(self, source: IO[bytes]) -> None:
-        self._source = source
-        self._decoder = zstandard.ZstdDecompressor(max_window_size=2**31)
-        self._frame: Any = None
-        self._input = self._output = b""
-        self._place = 0
-
-    def readable(self) -> bool:
-        return True
-
-    def readinto(self, buffer: Any, /) -> int:
-        while self._place == len(self._output):
-            if not self._decode_piece():
-                return 0
-        data = self._output[self._place : self._place + len(buffer)]
-        self._place += len(data)
-        buffer[: len(data)] = data
-        return len(data)
-
-    def _decode_piece(self) -> bool:
-        self._input = self._input or self._source.read(_ZSTD_PIECE)
-        if not self._input:
-            if self._frame is not None:
-                raise EOFError("the last frame is incomplete")
-            return False
-        if self._frame is None:
-            self._frame = self._decoder.decompressobj()
-        self._output, self._place = self._frame.decompress(self._input), 0
-        self._input = b""
-        if self._frame.eof:
-            self._input, self._frame = self._frame.unused_data, None
-        return True
-
-    def close(self) -> None:
-        self._source.close()
-        super().close()

@@ -41,8 +41,8 @@ def record_examples(
     Raises:
         BadRecordError: the record is in none of the forms, or a text is missing, blank or no text.
     """
-    name = _text(record.get("id") or name, "id")
-    source = _text(record.get("source") or source, "source")
+    name = text_of(record.get("id") or name, "id")
+    source = text_of(record.get("source") or source, "source")
     if "turns" in record:
         turns = _texts(record["turns"], "turns")
     elif "messages" in record:
@@ -91,16 +91,16 @@ def _choice(record: Mapping[str, Any]) -> tuple[str, tuple[str, ...], int | None
             raise BadRecordError("a label but no candidates; it is the place of the response among them")
         if "response" not in record:
             raise BadRecordError(f"context but no response; the fields are {', '.join(list(record)[:6])}")
-        return _text(record["response"], "response"), (), None
+        return text_of(record["response"], "response"), (), None
     if label is None:
-        response = _text(record.get("response"), "response")
+        response = text_of(record.get("response"), "response")
         if candidates.count(response) != 1:
             times = candidates.count(response)
             raise BadRecordError(f"the response is {times} times among the candidates; give its place as label")
         return response, candidates, candidates.index(response)
     if type(label) is not int or not 0 <= label < count:
         raise BadRecordError(f"label is {_shown(label)}; with {count} candidates it is 0 to {count - 1}")
-    response = _text(record.get("response", candidates[label]), "response")
+    response = text_of(record.get("response", candidates[label]), "response")
     if response != candidates[label]:
         raise BadRecordError(f"candidate {label}, which label names, is not the response")
     return response, candidates, label
@@ -109,7 +109,7 @@ def _choice(record: Mapping[str, Any]) -> tuple[str, tuple[str, ...], int | None
 def _earlier(record: Mapping[str, Any]) -> list[str]:
     """DATA19's extra contexts, oldest first: by their numbers, since as words `context/10` comes before `context/2`."""
     numbers = {int(match[1]): key for key in record if (match := EARLIER_CONTEXT.fullmatch(key))}
-    return [_text(record[numbers[number]], numbers[number]) for number in sorted(numbers, reverse=True)]
+    return [text_of(record[numbers[number]], numbers[number]) for number in sorted(numbers, reverse=True)]
 
 
 def _spoken(messages: Any) -> list[str]:
@@ -122,7 +122,7 @@ def _spoken(messages: Any) -> list[str]:
             raise BadRecordError(f"messages[{place}] is {_shown(message)}; an object with role and content is read")
         calls = message.get("content") is None and ("tool_calls" in message or "function_call" in message)
         if message["role"] not in _NO_TURNS and not calls:
-            turns.append(_text(message.get("content"), f"messages[{place}].content"))
+            turns.append(text_of(message.get("content"), f"messages[{place}].content"))
     return turns
 
 
@@ -136,16 +136,21 @@ def _first_response(record: Mapping[str, Any], turns: Sequence[str]) -> int:
 def _thread(record: Mapping[str, Any]) -> str:
     """The thread that a record names, or nothing. Some corpora number their threads."""
     value = next((record[name] for name in _THREAD_FIELDS if record.get(name) not in (None, "")), "")
-    return str(value) if type(value) is int else _text(value, "thread")
+    return str(value) if type(value) is int else text_of(value, "thread")
 
 
 def _texts(value: Any, name: str) -> list[str]:
     if not isinstance(value, list):
         raise BadRecordError(f"{name} is {_shown(value)}; a list of texts is read")
-    return [_text(each, f"{name}[{place}]") for place, each in enumerate(value)]
+    return [text_of(each, f"{name}[{place}]") for place, each in enumerate(value)]
 
 
-def _text(value: Any, name: str) -> str:
+def text_of(value: Any, name: str) -> str:
+    """The value, if it is a text that a file can hold.
+
+    Raises:
+        BadRecordError: it is none; `name` says where it stands.
+    """
     if not isinstance(value, str):
         raise BadRecordError(f"{name} is {_shown(value)}; a text is read")
     try:

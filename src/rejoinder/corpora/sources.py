@@ -1,52 +1,91 @@
-"""What examples can be built from: each source by its name."""
+"""What examples can be built from: each corpus by its name."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 
-from rejoinder.corpora.chitchat import read_chitchat
-from rejoinder.corpora.csv_pairs import read_csv
-from rejoinder.corpora.example import Example
-from rejoinder.corpora.jsonl import read_jsonl
-from rejoinder.corpora.lines import Reading
+from rejoinder.corpora import (
+    amazon_qa,
+    chitchat,
+    convai2,
+    csv_pairs,
+    dstc7,
+    faq,
+    jsonl,
+    opensubtitles,
+    reddit,
+    semeval,
+    ubuntu,
+    wikipedia,
+)
+from rejoinder.corpora.corpus import Corpus
+from rejoinder.corpora.example import SPLITS
+from rejoinder.corpora.job import Input
 from rejoinder.errors import InputError
 
-FILE_SOURCES: dict[str, Callable[[str | Path, Reading | None], Iterator[Example]]] = {
-    "jsonl": read_jsonl,
-    "csv": read_csv,
+CORPORA: dict[str, Corpus] = {
+    corpus.name: corpus
+    for corpus in (
+        chitchat.CORPUS,
+        jsonl.CORPUS,
+        csv_pairs.CORPUS,
+        faq.CORPUS,
+        jsonl.DIALOGUES,
+        opensubtitles.CORPUS,
+        amazon_qa.CORPUS,
+        wikipedia.CORPUS,
+        ubuntu.CORPUS,
+        dstc7.CORPUS,
+        convai2.CORPUS,
+        semeval.CORPUS,
+        reddit.CORPUS,
+    )
 }
-"""Sources that read files of the user."""
-PACKAGED_SOURCES: dict[str, Callable[[Reading | None], Iterator[Example]]] = {"chitchat": read_chitchat}
-"""Sources that bring their own data."""
-SOURCES = (*PACKAGED_SOURCES, *FILE_SOURCES)
+"""Every corpus. A new one is imported above (its file imports no extra's library) and listed here."""
 
 
-def check_source(source: str, inputs: Sequence[str | Path]) -> None:
-    """Refuse a source that is not known, or inputs that do not fit it or are not there, before any work.
+def find_corpus(source: str | Corpus) -> Corpus:
+    """The corpus of this name; one that is given itself is given back.
 
     Raises:
-        InputError: says which.
+        InputError: there is none of that name.
     """
-    if source not in SOURCES:
-        raise InputError(f"no source {source!r}; there are {', '.join(SOURCES)}")
-    if source in PACKAGED_SOURCES and inputs:
-        raise InputError(f"{source} brings its own data; leave {inputs[0]} out")
-    if source in FILE_SOURCES and not inputs:
-        raise InputError(f"{source} reads files; name at least one")
-    for path in map(Path, inputs):
-        if not path.exists():
-            raise InputError(f"{path} does not exist; check the name")
+    if isinstance(source, Corpus):
+        return source
+    if source not in CORPORA:
+        raise InputError(f"no source {source!r}; there are {', '.join(CORPORA)}")
+    return CORPORA[source]
 
 
-def read_source(source: str, inputs: Sequence[str | Path], reading: Reading) -> Iterator[Example]:
-    """Read the examples of a source, file after file.
+def find_inputs(corpus: Corpus, inputs: Sequence[str | Path]) -> list[Input]:
+    """The files to read, once they are seen to fit the corpus and to be there, before any work.
+
+    Args:
+        corpus: the corpus.
+        inputs: as the user gives them: paths, or "train=PATH", "valid=PATH", "test=PATH" where there is no file of
+            that whole name.
 
     Raises:
-        InputError: a fault of the source, a file or a line.
+        InputError: says what does not fit.
+        MissingExtraError: the corpus' package is not installed.
     """
-    check_source(source, inputs)
-    if source in PACKAGED_SOURCES:
-        yield from PACKAGED_SOURCES[source](reading)
-    for path in inputs:
-        yield from FILE_SOURCES[source](path, reading)
+    if corpus.packaged is not None:
+        if inputs:
+            raise InputError(f"{corpus.name} brings its own data; leave {inputs[0]} out")
+        return [Input(corpus.packaged())]
+    if not inputs:
+        raise InputError(f"{corpus.name} reads files; name at least one")
+    return [_find_input(each) for each in inputs]
+
+
+def _find_input(given: str | Path) -> Input:
+    prefix, equals, rest = str(given).partition("=")
+    part = next((split for split in SPLITS if split == prefix), None)
+    found = Input(Path(given)) if part is None or Path(given).exists() else Input(Path(rest), part)
+    if found.path.is_dir():
+        raise InputError(f"{found.path} is a folder; name the files in it")
+    if not found.path.exists():
+        hint = "; what may stand before = is train, valid or test" if equals and part is None else ""
+        raise InputError(f"{found.path} does not exist; check the name{hint}")
+    return found

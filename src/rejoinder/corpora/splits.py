@@ -24,11 +24,16 @@ def split_of(thread: str) -> Split:
     >>> split_of("alice")
     'train'
     """
-    digest = hashlib.md5(thread.encode("utf-8"), usedforsecurity=False).digest()
-    share = (1 + int.from_bytes(digest, "big") % 4096) / 4096
+    share = thread_share(thread)
     if share < TRAIN_SHARE:
         return "train"
     return "valid" if share < TRAIN_AND_VALID_SHARE else "test"
+
+
+def thread_share(thread: str) -> float:
+    """The u of `split_of`: a number above 0 and up to 1, in steps of 1/4096, that follows from the thread's name."""
+    digest = hashlib.md5(thread.encode("utf-8"), usedforsecurity=False).digest()
+    return (1 + int.from_bytes(digest, "big") % 4096) / 4096
 
 
 def content_thread(messages: Iterable[str]) -> str:

@@ -7,7 +7,7 @@ import itertools
 from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 from types import TracebackType
-from typing import Self
+from typing import Any, Self
 
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -38,15 +38,21 @@ _OPTIONAL = ("id", "thread", "source", "candidates", "label")
 
 
 class ExampleWriter:
-    """Writes examples to a Parquet file as they come. A context manager; the file is complete when it ends."""
+    """Writes examples to a file as they come. A context manager; the file is complete when it ends.
+
+    Attributes:
+        count: examples so far.
+        characters: of all their texts.
+    """
 
     def __init__(self, path: str | Path) -> None:
-        self.count = 0
+        """The file is Parquet, or Arrow's own format if its name ends in .arrow: faster, larger, for our own use."""
+        self.count = self.characters = 0
         self._path = Path(path)
         self._rows: list[Example] = []
-        self._characters = 0
+        self._flushed = 0
         self._schema: pa.Schema | None = None
-        self._writer: pq.ParquetWriter | None = None
+        self._writer: Any = None
 
     def __enter__(self) -> Self:
         return self
@@ -79,17 +85,71 @@ class ExampleWriter:
             )
         self._rows.append(example)
         self.count += 1
-        self._characters += len(example.response) + sum(map(len, (*example.context, *example.candidates)))
-        if len(self._rows) == GROUP_ROWS or self._characters >= GROUP_CHARACTERS:
+        self.characters += len(example.response) + sum(map(len, (*example.context, *example.candidates)))
+        if len(self._rows) == GROUP_ROWS or self.characters - self._flushed >= GROUP_CHARACTERS:
             self._flush()
 
     def _flush(self) -> None:
         schema = self._schema or BASE_SCHEMA
         if self._writer is None:
-            self._writer = pq.ParquetWriter(self._path, schema, compression="zstd", write_page_checksum=True)
+            self._writer = _new_file(self._path, schema)
         if self._rows:
             self._writer.write_table(pa.Table.from_batches([_batch(self._rows, schema)]))
-        self._rows, self._characters = [], 0
+        self._rows, self._flushed = [], self.characters
+
+
+def write_batches(batches: Iterable[pa.RecordBatch], path: Path) -> int:
+    """Write batches of examples to a Parquet file, in row groups as `ExampleWriter` makes them.
+
+    Args:
+        batches: all of one schema, `BASE_SCHEMA` if there are none.
+        path: the file.
+
+    Returns:
+        The number of rows.
+    """
+    rows = 0
+    with contextlib.ExitStack() as stack:
+        writer = None
+        for group in _groups(batches):
+            if writer is None:
+                writer = stack.enter_context(contextlib.closing(_new_file(path, group[0].schema)))
+            writer.write_table(pa.Table.from_batches(group))
+            rows += sum(batch.num_rows for batch in group)
+        if writer is None:
+            _new_file(path, BASE_SCHEMA).close()
+    return rows
+
+
+def arrow_batches(path: Path) -> Iterator[pa.RecordBatch]:
+    """The batches of a file that `ExampleWriter` wrote in Arrow's own format."""
+    with pa.OSFile(str(path)) as file, pa.ipc.open_file(file) as table:
+        for number in range(table.num_record_batches):
+            yield table.get_batch(number)
+
+
+def _groups(batches: Iterable[pa.RecordBatch]) -> Iterator[list[pa.RecordBatch]]:
+    """The rows in groups of `GROUP_ROWS`, or fewer where they are large."""
+    group: list[pa.RecordBatch] = []
+    rows = size = 0
+    for batch in batches:
+        rest = batch
+        while rest.num_rows:
+            piece = rest.slice(0, GROUP_ROWS - rows)
+            rest = rest.slice(piece.num_rows)
+            group.append(piece)
+            rows, size = rows + piece.num_rows, size + piece.nbytes
+            if rows == GROUP_ROWS or size >= GROUP_CHARACTERS:
+                yield group
+                group, rows, size = [], 0, 0
+    if group:
+        yield group
+
+
+def _new_file(path: Path, schema: pa.Schema) -> Any:
+    if path.suffix == ".arrow":
+        return pa.ipc.new_file(str(path), schema, options=pa.ipc.IpcWriteOptions(compression="lz4"))
+    return pq.ParquetWriter(path, schema, compression="zstd", write_page_checksum=True)
 
 
 def examples_of_table(path: Path) -> Iterator[Example]:

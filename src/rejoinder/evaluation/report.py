@@ -22,10 +22,17 @@ class Row:
     model: str
     data: str
     result: RankingResult
+    context: str = "full"
+    """What of each context it was given, in the words of `contexts.parse_reading`."""
+
+    @property
+    def title(self) -> str:
+        """The model, and what it was given unless that was everything."""
+        return self.model if self.context == "full" else f"{self.model} ({self.context})"
 
     def to_json(self) -> dict[str, Any]:
         """Names and result in one flat object."""
-        return {"model": self.model, "data": self.data, **self.result.to_json()}
+        return {"model": self.model, "data": self.data, "context": self.context, **self.result.to_json()}
 
 
 def markdown(rows: Sequence[Row]) -> str:
@@ -35,10 +42,10 @@ def markdown(rows: Sequence[Row]) -> str:
     lines = [header, ["---", "---", *["---:"] * (len(ks) + 3), "---", "---:"]]
     for row in rows:
         result = row.result
-        values = [_percent(result.recall.get(k), "{} [{}, {}]") for k in ks]
-        values.append(_percent(result.mrr, "{} [{}, {}]"))
+        values = [percent(result.recall.get(k), "{} [{}, {}]") for k in ks]
+        values.append(percent(result.mrr, "{} [{}, {}]"))
         size = [f"{result.examples:,}", _candidates(result), f"{result.units:,} {result.unit}s"]
-        lines.append([_escape(row.model), _escape(row.data), *values, *size, f"{result.seconds:.1f}"])
+        lines.append([_escape(row.title), _escape(row.data), *values, *size, f"{result.seconds:.1f}"])
     return "".join(f"| {' | '.join(cells)} |\n" for cells in lines)
 
 
@@ -46,19 +53,26 @@ def plain(rows: Sequence[Row], width: int | None = None) -> str:
     """The tables of `show` as text without colours, folded at `width`, or (None) as wide as they need to be."""
     out = io.StringIO()
     if width is None:  # names decide how much is needed
-        width = 120 + sum(len(row.model) + len(row.data) + 24 for row in rows)
+        width = 120 + sum(len(row.title) + len(row.data) + 24 for row in rows)
     show(rows, Console(file=out, width=width, color_system=None))
     return "\n".join(line.rstrip() for line in out.getvalue().splitlines()) + "\n"
 
 
 def show(rows: Sequence[Row], console: Console) -> None:
-    """Print, for each data set, what was ranked and a table with a column for each ranker."""
+    """Print, for each data set, what was ranked and a table with a column for each ranker.
+
+    Where there are several of both, a last table has a line for each ranker and a column for each data set.
+    """
     for number, (data, group) in enumerate(_by_data(rows)):
         if number:
             console.print()
         console.print(Text(data, style="bold"))
         console.print(Text(describe(group[0].result)))
         console.print(_table(group))
+    if len({row.data for row in rows}) > 1 and len({row.model for row in rows}) > 1:
+        console.print()
+        console.print(Text("R@1 side by side", style="bold"))
+        console.print(_side_by_side(rows))
 
 
 def describe(result: RankingResult) -> str:
@@ -79,11 +93,24 @@ def _table(rows: Sequence[Row]) -> Table:
     table = Table(box=None, padding=(0, 3, 0, 0), header_style="bold")
     table.add_column("")
     for row in rows:
-        table.add_column(Text(row.model), overflow="fold")
+        table.add_column(Text(row.title), overflow="fold")
     for k in ks:
-        table.add_row(f"R@{k}", *(_percent(row.result.recall.get(k), "{}  {}-{}") for row in rows))
-    table.add_row("MRR", *(_percent(row.result.mrr, "{}  {}-{}") for row in rows))
+        table.add_row(f"R@{k}", *(percent(row.result.recall.get(k), "{}  {}-{}") for row in rows))
+    table.add_row("MRR", *(percent(row.result.mrr, "{}  {}-{}") for row in rows))
     table.add_row("time", *(f"{row.result.seconds:.1f} s" for row in rows))
+    return table
+
+
+def _side_by_side(rows: Sequence[Row]) -> Table:
+    """Recall at 1: a line for each ranker, a column for each data set; empty where one was not ranked by the other."""
+    table = Table(box=None, padding=(0, 3, 0, 0), header_style="bold")
+    table.add_column("", overflow="fold")
+    names = list(dict.fromkeys(row.data for row in rows))
+    for name in names:
+        table.add_column(Text(name), overflow="fold")
+    found = {(row.title, row.data): row.result.recall.get(1) for row in rows}
+    for model in dict.fromkeys(row.title for row in rows):
+        table.add_row(Text(model), *(percent(found.get((model, name)), "{}  {}-{}") for name in names))
     return table
 
 
@@ -98,7 +125,8 @@ def _recalls(rows: Sequence[Row]) -> list[int]:
     return sorted({k for row in rows for k in row.result.recall})
 
 
-def _percent(estimate: Estimate | None, form: str) -> str:
+def percent(estimate: Estimate | None, form: str) -> str:
+    """Value, low and high end of an estimate in %, in the three places of `form`; empty for None."""
     if estimate is None:  # a k that is not below this data set's number of candidates
         return ""
     return form.format(*(f"{100 * number:.1f}" for number in (estimate.value, estimate.low, estimate.high)))

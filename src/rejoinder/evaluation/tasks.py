@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING, Literal
@@ -18,6 +18,9 @@ if TYPE_CHECKING:
     from rejoinder.corpora.example import Example
 
 IntArray = npt.NDArray[np.int64]
+
+SHARED_CELLS = 1 << 25
+"""Most scores that are computed at once where all contexts share one list of candidates: some 300 MB."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -35,7 +38,7 @@ class RankingTask:
     unit: Literal["thread", "example"]
     """What a unit is: all examples of a thread, or one example where the data names no threads."""
     given: bool
-    """The data gave the candidates; otherwise they are the responses of the other examples of a group."""
+    """The data gave the candidates; otherwise they are the responses of the other examples of a group, or a pool."""
     dropped: int
     """Examples left over after the last full group; they are neither scored nor candidates."""
 
@@ -54,16 +57,22 @@ class RankingTask:
         previous: Sequence[str] | None = None
         for context, texts, label in zip(self.contexts, self.candidates, self.labels, strict=True):
             # A group's shared list is hashed once, where it starts. `repr` keeps texts apart, whatever they hold.
-            new = () if texts == previous else tuple(texts)
+            new = () if texts is previous or texts == previous else tuple(texts)
             digest.update(repr((tuple(context), new, int(label))).encode("utf-8"))
             previous = texts
         return digest.hexdigest()
 
     def blocks(self, size: int | None = None) -> Iterator[IntArray]:
-        """Places of examples that have equally many candidates, at most `size` (default: all) at a time."""
+        """Places of examples that have equally many candidates, at most `size` (default: all) at a time.
+
+        Where all share one list, that list is in every block, so that blocks of a bounded size change no score.
+        """
+        shared = all(texts is self.candidates[0] for texts in self.candidates)
         for length in np.unique(self.lengths):
             places = np.flatnonzero(self.lengths == length)
             step = size or len(places)
+            if shared:
+                step = min(step, max(1, SHARED_CELLS // int(length)))
             for start in range(0, len(places), step):
                 yield places[start : start + step]
 
@@ -75,28 +84,40 @@ class RankingTask:
             texts = self.candidates[place]
             if id(texts) not in rows:
                 rows[id(texts)] = np.array([numbers.setdefault(text, len(numbers)) for text in texts])
+        if len(rows) == 1:
+            (table,) = rows.values()
+            return np.asarray(table[None] == table[self.labels[block]][:, None])
         table = np.stack([rows[id(self.candidates[place])] for place in block])
         right = table[np.arange(len(block)), self.labels[block]]
         equal: npt.NDArray[np.bool_] = table == right[:, None]
         return equal
 
 
-def ranking_task(examples: Sequence[Example], *, candidates: int = 100, seed: int = 0) -> RankingTask:
+def ranking_task(
+    examples: Sequence[Example], *, candidates: int = 100, pool: Iterable[str] | None = None, seed: int = 0
+) -> RankingTask:
     """Give each example its candidates.
 
     Where the data has candidate lists, these. Otherwise 1-of-N (DATA19, section 4): the examples are shuffled once
     and cut into groups of exactly N; the response of each is a candidate for the N - 1 other contexts of its group;
-    an incomplete last group is dropped.
+    an incomplete last group is dropped. With a `pool`, every text of it is a candidate of every example, once: where
+    few answers serve many questions, as in an FAQ, no answer then stands against its own copy.
 
     Args:
         examples: all of them with `candidates` and `label`, or none.
-        candidates: N, 2 or more; not used where the data has candidates.
+        candidates: N, 2 or more; not used where the data has candidates, nor with a pool.
+        pool: all candidates, repetitions allowed; the examples' responses are among them.
         seed: of the shuffle.
 
     Raises:
-        InputError: too few examples for one group, a list without a label, or lists in only a part of the data.
+        InputError: too few examples for one group, a list without a label, lists in only a part of the data, or a
+            pool although the data has lists, or without a response of the data.
     """
     with_lists = sum(1 for example in examples if example.candidates)
+    if pool is not None:
+        if with_lists:
+            raise InputError(f"{with_lists} of {len(examples)} examples have candidates of their own; rank these")
+        return _pooled(examples, list(dict.fromkeys(pool)))
     if with_lists == 0:
         return _one_of_n(examples, candidates, seed)
     if with_lists < len(examples):
@@ -123,6 +144,26 @@ def _one_of_n(examples: Sequence[Example], n: int, seed: int) -> RankingTask:
         unit=unit,
         given=False,
         dropped=len(examples) - len(order),
+    )
+
+
+def _pooled(examples: Sequence[Example], texts: Sequence[str]) -> RankingTask:
+    """Each example with all of `texts`, which are distinct."""
+    if len(texts) < 2 or not examples:
+        raise InputError(f"{len(examples)} examples and {len(texts)} different responses; give more data")
+    places = {text: place for place, text in enumerate(texts)}
+    for example in examples:
+        if example.response not in places:
+            raise InputError(f"the pool of candidates lacks the response of example {example.id or example.context}")
+    units, unit = _units(examples)
+    return RankingTask(
+        contexts=[example.context for example in examples],
+        candidates=[texts] * len(examples),
+        labels=np.array([places[example.response] for example in examples], dtype=np.int64),
+        units=units,
+        unit=unit,
+        given=False,
+        dropped=0,
     )
 
 

@@ -7,24 +7,31 @@ context is the cosine of their h.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from typing import Literal, cast
+from typing import Literal, TypeAlias, cast
 
+import torch
 from torch import Tensor, nn
 from torch.nn import functional as F  # noqa: N812
 
 from rejoinder.errors import InputError
+from rejoinder.models.history import HistoryText
 from rejoinder.models.layers import (
+    GATE,
     Block,
     FeedForward,
+    GatedLinear,
     Reduction,
     SelfAttention,
     TokenEmbedding,
-    activation,
     norm_parameters,
 )
 from rejoinder.models.packing import TokenBatch
+
+Encodings: TypeAlias = Mapping[str, Tensor]
+"""What a model makes of K pairs: matrices by name, float32, whose rows follow the pairs. "response" holds responses; in
+training each other one, of contexts (K, d), ranks them; "context" is the one that ranks in use."""
 
 
 @dataclass(frozen=True)
@@ -72,6 +79,10 @@ class ConvertConfig:
     then exactly its embeddings and its reduction."""
     dropout: float = 0.0
     """Dropout after the embedding and after each self-attention (0.2 in the paper's fine-tuning)."""
+    history: int = 0
+    """Earlier messages that are read as extra contexts (paper: 10; see `multi_context`). 0: single-context."""
+    numbered_history: bool = False
+    """Put "0: ", "1: ", ... before the earlier messages, 0 for the newest of them (the paper's DSTC7)."""
 
     def __post_init__(self) -> None:
         for name in ("embedding_size", "head_size", "heads", "feed_forward_size", "reduction_heads", "output_size"):
@@ -92,34 +103,42 @@ class ConvertConfig:
         _check(0 <= self.dropout < 1, "dropout", self.dropout, "at least 0 and below 1")
         layers, size = self.feed_forward_2_layers, self.feed_forward_2_size
         _check(layers >= 1 and size > 0, "feed_forward_2_layers/_size", (layers, size), "positive numbers")
+        _check(self.history >= 0, "history", self.history, "0 or more")
+        _check(not self.numbered_history or self.history > 0, "numbered_history", True, "false where history = 0")
+
+    @property
+    def history_text(self) -> HistoryText | None:
+        """How earlier messages become the text that the model reads, or None if it reads the newest message alone."""
+        return HistoryText(self.history, self.numbered_history) if self.history else None
 
 
 class FeedForward2(nn.Module):
     """From r to h for one side: hidden layers, a linear layer, unit length (CONVERT 3.2).
 
     Layout "paper": each layer is x + act(linear(x)), normalised (after the sum or before the linear layer, like the
-    blocks). Layout "original": layer norm of the input, layers of bias-free linear, activation and layer norm, a
-    linear layer, plus a projection of the input that all sides share, layer norm.
+    blocks); where the first one changes the size, its skip connection is a projection. Layout "original": layer norm
+    of the input, layers of bias-free linear, activation and layer norm, a linear layer, plus a projection of the
+    input that all sides share, layer norm.
 
     Args:
         config: the model's.
-        shared_skip: the projection that the sides share in the layout "original", or None.
+        input_skip: the projection of the input in the layout "original", or None.
+        in_size: size of the input; None: that of r.
     """
 
-    def __init__(self, config: ConvertConfig, shared_skip: nn.Linear | None) -> None:
+    def __init__(self, config: ConvertConfig, input_skip: nn.Linear | None, in_size: int | None = None) -> None:
         super().__init__()
         self.original = config.feed_forward_2 == "original"
         self.norm_first = not self.original and config.norm_placement == "before"
         self.skip = config.skip_connections and not self.original
-        r_size, size = config.reduction_heads * config.embedding_size, config.feed_forward_2_size
-        self.input_norm = nn.LayerNorm(r_size) if self.original else None
-        self.widen = nn.Linear(r_size, size, bias=False) if r_size != size else None
-        in_size = r_size if self.widen is None else size
+        in_size, size = in_size or config.reduction_heads * config.embedding_size, config.feed_forward_2_size
+        self.input_norm = nn.LayerNorm(in_size) if self.original else None
+        self.widen = nn.Linear(in_size, size, bias=False) if self.skip and in_size != size else None
         sizes = [in_size] + [size] * (config.feed_forward_2_layers - 1)
-        self.layers = nn.ModuleList(nn.Linear(s, size, bias=not self.original) for s in sizes)
+        self.layers = nn.ModuleList(GatedLinear(s, size, bias=not self.original) for s in sizes)
         self.norms = nn.ModuleList(nn.LayerNorm(s if self.norm_first else size) for s in sizes)
         self.output = nn.Linear(size, config.output_size)
-        self.shared_skip = shared_skip
+        self.input_skip = input_skip
         self.output_norm = nn.LayerNorm(config.output_size) if self.original else None
         for layer in self.linears():
             nn.init.orthogonal_(layer.weight)
@@ -129,20 +148,27 @@ class FeedForward2(nn.Module):
             for weight in (layer.weight for layer in self.linears() if layer not in (self.widen, self.output)):
                 nn.init.zeros_(weight)
 
+    def start_as_identity(self) -> None:
+        """Let it give its input's direction back, as far as the sizes allow, once its hidden layers are at zero."""
+        if self.skip and self.widen is None:
+            nn.init.eye_(self.output.weight)
+        elif self.widen is not None:  # its columns are orthonormal, so its transpose undoes it
+            self.output.weight.data.copy_(self.widen.weight.data.T)
+
     def linears(self) -> Iterator[nn.Linear]:
         """All its linear layers, the shared one included."""
-        for child in (self.widen, *self.layers, self.output, self.shared_skip):
+        for child in (self.widen, *self.layers, self.output, self.input_skip):
             if isinstance(child, nn.Linear):
                 yield child
 
     def forward(self, r: Tensor) -> Tensor:
-        """r (n, heads · d) -> h (n, output_size), rows of unit length."""
+        """r (n, in_size) -> h (n, output_size), rows of unit length."""
         x = r if self.input_norm is None else self.input_norm(r)
-        skipped = None if self.shared_skip is None else self.shared_skip(x)
-        x = x if self.widen is None else self.widen(x)
-        for layer, norm in zip(self.layers, self.norms, strict=True):
-            step = activation(layer(norm(x) if self.norm_first else x))
-            x = x + step if self.skip else step
+        skipped = None if self.input_skip is None else self.input_skip(x)
+        for number, (layer, norm) in enumerate(zip(self.layers, self.norms, strict=True)):
+            gated = layer(norm(x) if self.norm_first else x)
+            skip = x if self.widen is None or number else self.widen(x)
+            x = torch.add(skip, gated, alpha=1 / GATE) if self.skip else gated / GATE
             x = x if self.norm_first else norm(x)
         h = self.output(x)
         if skipped is not None:
@@ -167,6 +193,7 @@ class Convert(nn.Module):
         self.output_size = config.output_size
         self.reduction_size = config.reduction_heads * config.embedding_size
         self.active_blocks = config.blocks
+        self.history: HistoryText | None = None
         d, before = config.embedding_size, config.norm_placement == "before"
         self.token_embedding = TokenEmbedding(rows, d, config.positions, config.initialisation, config.dropout)
         self.blocks = nn.ModuleList(
@@ -205,7 +232,8 @@ class Convert(nn.Module):
             x = block(x, batch)
         if self.final_norm is not None:
             x = self.final_norm(x)
-        return self.reduction(x, batch)[batch.restore]
+        r = self.reduction(x, batch)
+        return r if len(r) == 1 else r[batch.restore]
 
     def forward(self, batch: TokenBatch, contexts: int) -> tuple[Tensor, Tensor]:
         """Encode both sides at once: the first `contexts` texts are inputs, the others responses.
@@ -216,12 +244,25 @@ class Convert(nn.Module):
         r = self.reduce(batch)
         return self.context_head(r[:contexts]), self.response_head(r[contexts:])
 
+    def encode_pairs(self, batch: TokenBatch, pairs: int, histories: Tensor) -> Encodings:  # noqa: ARG002
+        """What training asks for: h_x as "context" and h_y as "response".
+
+        Args:
+            batch: K inputs, then the responses: those of the K pairs, then any further ones.
+            pairs: K.
+            histories: empty; this model reads none.
+        """
+        x, y = self(batch, pairs)
+        return {"context": x, "response": y}
+
     def encode(self, batch: TokenBatch, side: str) -> Tensor:
         """Vectors of all texts of a batch: their h as "context" or "response", or their r ("reduction")."""
         r = self.reduce(batch)
-        if side == "reduction":
-            return r
-        return self.context_head(r) if side == "context" else self.response_head(r)
+        return r if side == "reduction" else self.heads()[side](r)
+
+    def heads(self) -> dict[str, FeedForward2]:
+        """The network of each side, by the side's name."""
+        return {"context": self.context_head, "response": self.response_head}
 
     def set_active_blocks(self, count: int) -> None:
         """Compute only the first `count` blocks; the others cost nothing and get no gradient."""

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import copy
 from collections.abc import Callable, Iterator, Sequence
-from typing import Literal, Protocol
+from typing import Literal, Protocol, TypeAlias, get_args
 
 import numpy as np
 import torch
@@ -11,15 +12,22 @@ from torch import Tensor
 
 from rejoinder.errors import InputError
 from rejoinder.models.convert import Convert
+from rejoinder.models.multi_context import MultiContextConvert
 from rejoinder.models.packing import IntArray, TokenBatch, pack
 from rejoinder.models.single import SingleTexts
-from rejoinder.ranker import Context, FloatArray
+from rejoinder.ranker import Context, ContextPart, FloatArray
 
 CHUNK_TOKENS = 4096
 """Tokens computed at once: enough for full speed, few enough for the activations to stay in the cache."""
 
+CHUNK_CONTEXTS = 1024
+"""Contexts with their histories encoded between two steps of a progress bar."""
+
 Advance = Callable[[int], None]
 """Called with the number of texts just done."""
+
+Side: TypeAlias = Literal["context", "history", "response", "reduction"]
+"""What a text is encoded as."""
 
 
 class Tokenizer(Protocol):
@@ -52,6 +60,8 @@ class Encoder:
     ) -> None:
         self.module = module.eval()
         self._single_texts = SingleTexts(module)
+        self._part: ContextPart = "all"
+        self._known: dict[tuple[Side, str], FloatArray] | None = None
         self.tokenizer = tokenizer
         self.max_length = max_length
         self.fingerprint = fingerprint
@@ -62,13 +72,69 @@ class Encoder:
         """Size d of the vectors."""
         return self.module.output_size
 
+    @property
+    def reads_history(self) -> bool:
+        """Whether a context's earlier messages count, not the newest one alone."""
+        return self.module.history is not None
+
+    def by(self, part: ContextPart) -> Encoder:
+        """The same encoder, which encodes contexts by their input alone (h_x), or by their history alone (h_z).
+
+        Raises:
+            InputError: the model reads no history, so it has no such parts; or there is no such part.
+        """
+        if part not in get_args(ContextPart):
+            raise InputError(f"{part!r} is no part of a context; allowed are {', '.join(get_args(ContextPart))}")
+        if part != "all" and not self.reads_history:
+            raise InputError(f"{self.name or 'this model'} reads the newest message alone, so it has no part {part!r}")
+        other = copy.copy(self)
+        other._part = part
+        return other
+
+    def remembering(self) -> Encoder:
+        """The same encoder, which keeps every vector and encodes no text twice: 4·d bytes for each text.
+
+        For evaluations that read the same conversations in several ways. `by` of it shares what is known.
+        """
+        other = copy.copy(self)
+        other._known = {}
+        return other
+
     def encode_contexts(self, contexts: Sequence[Context], advance: Advance | None = None) -> FloatArray:
-        """Encode conversations by their newest message (single-context ConveRT): (n, d), rows of unit length.
+        """Encode conversations: (n, d), rows of unit length.
+
+        A single-context model reads the newest message. A multi-context model reads the earlier ones too and gives
+        the combined encoding, or the part that `by` chose (with "history" a row is zero where there is none).
 
         Raises:
             InputError: a context has no message.
         """
-        return self._encode([newest_message(context) for context in contexts], "context", advance)
+        inputs = [newest_message(context) for context in contexts]
+        if not self.reads_history or self._part == "input":
+            return self._encode(inputs, "context", advance)
+        vectors = np.empty((len(contexts), self.size), dtype=np.float32)
+        for start in range(0, len(contexts), CHUNK_CONTEXTS):
+            chunk = slice(start, start + CHUNK_CONTEXTS)
+            vectors[chunk] = self._with_history(inputs[chunk], contexts[chunk])
+            if advance is not None:
+                advance(len(inputs[chunk]))
+        return vectors
+
+    def _with_history(self, inputs: list[str], contexts: Sequence[Context]) -> FloatArray:
+        """Combined encodings, or h_z, of some contexts."""
+        module = self.module
+        assert isinstance(module, MultiContextConvert)
+        assert module.history is not None
+        texts = [module.history.join(context) for context in contexts]
+        z = np.zeros((len(texts), self.size), dtype=np.float32)
+        there = [i for i, text in enumerate(texts) if text]
+        z[there] = self._encode([texts[i] for i in there], "history", None)
+        if self._part == "history":
+            return z
+        x = self._encode(inputs, "context", None)
+        with torch.inference_mode():
+            combined: FloatArray = module.combine(torch.from_numpy(x), torch.from_numpy(z)).numpy()
+        return combined
 
     def encode_responses(self, responses: Sequence[str], advance: Advance | None = None) -> FloatArray:
         """Encode responses: (n, d), rows of unit length."""
@@ -99,9 +165,17 @@ class Encoder:
             scores[i] = responses[by_list[id(texts)]] @ queries[i]
         return scores
 
-    def _encode(
-        self, texts: list[str], side: Literal["context", "response", "reduction"], advance: Advance | None
-    ) -> FloatArray:
+    def _encode(self, texts: list[str], side: Side, advance: Advance | None) -> FloatArray:
+        if self._known is None:
+            return self._compute(texts, side, advance)
+        new = [text for text in dict.fromkeys(texts) if (side, text) not in self._known]
+        vectors = self._compute(new, side, advance)
+        self._known |= {(side, text): vector for text, vector in zip(new, vectors, strict=True)}
+        if advance is not None:
+            advance(len(texts) - len(new))
+        return np.stack([self._known[side, text] for text in texts]) if texts else vectors
+
+    def _compute(self, texts: list[str], side: Side, advance: Advance | None) -> FloatArray:
         pieces, places = [], []
         with torch.inference_mode():
             for chosen, batch in self._batches(texts):

@@ -16,7 +16,7 @@ from torch import Tensor, nn
 from torch.nn import functional as F  # noqa: N812
 
 from rejoinder.errors import InputError
-from rejoinder.models.layers import GATE, FeedForward, SelfAttention, TokenEmbedding
+from rejoinder.models.layers import GATE, FeedForward, GatedLinear, SelfAttention, TokenEmbedding
 
 Precision: TypeAlias = Literal["fp32", "bf16", "int8"]
 FIXED_LENGTH = 64
@@ -86,14 +86,33 @@ def _has_onednn() -> bool:
 def _replace(module: nn.Module, precision: Precision) -> None:
     packed = _Int8Linear if precision == "int8" else _PackedLinear
     for name, child in module.named_children():
-        if isinstance(child, FeedForward):
-            expand, contract = child.expand, child.contract
-            expanded = packed(expand.weight * GATE, expand.bias * GATE, "swish")
-            setattr(module, name, nn.Sequential(expanded, packed(contract.weight / GATE, contract.bias)))
+        if isinstance(child, nn.Dropout):
+            setattr(module, name, nn.Identity())
+        elif isinstance(child, FeedForward):
+            contract = packed(child.contract.weight / GATE, child.contract.bias)
+            setattr(module, name, _PackedFeedForward(_packed_gated(child.expand, packed), contract))
+        elif isinstance(child, GatedLinear):
+            setattr(module, name, _packed_gated(child, packed))
         elif isinstance(child, nn.Linear):
             setattr(module, name, packed(child.weight, child.bias))
         else:
             _replace(child, precision)
+
+
+def _packed_gated(layer: GatedLinear, packed: type[_PackedLinear | _Int8Linear]) -> nn.Module:
+    return packed(layer.weight * GATE, None if layer.bias is None else layer.bias * GATE, "swish")
+
+
+class _PackedFeedForward(nn.Module):
+    """A feed-forward part of packed layers."""
+
+    def __init__(self, expand: nn.Module, contract: nn.Module) -> None:
+        super().__init__()
+        self.expand, self.contract = expand, contract
+
+    def forward(self, x: Tensor) -> Tensor:
+        """x (T, d) -> (T, d)."""
+        return self.contract(self.expand(x))
 
 
 class _PackedLinear(nn.Module):
@@ -132,7 +151,7 @@ class _Int8Linear(nn.Module):
     def forward(self, x: Tensor) -> Tensor:
         """x (n, in) -> (n, out), float32."""
         if self.single is not None and len(x) < FEW_ROWS:
-            y = torch.ops.quantized.linear_dynamic(x, self.single, False)
+            y = torch.ops.quantized.linear_dynamic.default(x, self.single, False)
             return F.silu(y, inplace=True) if self.post == "swish" else y
         low, high = (float(v) for v in torch.aminmax(x))
         low, high = min(low, 0.0), max(high, 0.0)

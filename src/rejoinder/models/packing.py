@@ -77,6 +77,8 @@ class TokenBatch:
 
         One `split` rather than a slice for each: in the backward pass a slice fills a whole (T, ...) tensor.
         """
+        if len(self.segments) == 1:
+            return iter([(x, self.segments[0])])
         sizes = [segment.count * segment.length for segment in self.segments]
         return zip(torch.split(x, sizes), self.segments, strict=True)
 

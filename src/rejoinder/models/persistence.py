@@ -26,6 +26,7 @@ from rejoinder.files import atomic_folder, file_digest
 from rejoinder.models.convert import Convert, ConvertConfig
 from rejoinder.models.encoder import Encoder
 from rejoinder.models.inference import Precision, choose_precision, pack_linears
+from rejoinder.models.multi_context import MultiContextConvert
 from rejoinder.models.quantization import Ranges, Scheme, round_parameters
 from rejoinder.models.quantized_folder import OFFSET, SCALE, fill, quantized_tensors, read_scheme, scheme_entry
 from rejoinder.models.skeleton import skeleton
@@ -63,7 +64,8 @@ def build_module(config: Mapping[str, Any] | ConvertConfig, rows: int) -> Conver
         config: its configuration (`kind = "convert"`).
         rows: rows of the subword table, `Subwords.rows`.
     """
-    return Convert(config if isinstance(config, ConvertConfig) else parse_config(config), rows)
+    config = config if isinstance(config, ConvertConfig) else parse_config(config)
+    return MultiContextConvert(config, rows) if config.history else Convert(config, rows)
 
 
 def save(

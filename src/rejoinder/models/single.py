@@ -1,14 +1,13 @@
 """One text at a time, as a chat needs it: the network's operations without Python between them.
 
 Of the time that one short text takes, two thirds are Python calling a hundred small operations. TorchScript records
-them once for each length of text and runs them by itself, two to four times as fast. A recording and its first runs
-take some tenths of a second, so it is made only for lengths that come up often, as in a server that runs for hours.
+them at the first text, which takes about a tenth of a second, and runs them by itself from then on. One recording
+serves texts of all lengths.
 """
 
 from __future__ import annotations
 
 import warnings
-from collections import Counter
 from typing import Any
 
 import torch
@@ -18,12 +17,9 @@ from rejoinder.models.convert import Convert
 from rejoinder.models.inference import FIXED_LENGTH, has_recordable_layers
 from rejoinder.models.packing import Segment, TokenBatch
 
-SEEN_BEFORE = 100
-"""How often a length is computed the ordinary way before it is recorded: about what a recording costs."""
-
 
 class SingleTexts:
-    """Encodes batches of one text, faster once a length has come up often.
+    """Encodes batches of one text.
 
     Only 8-bit layers can be recorded (oneDNN's packed float layers cannot); a network without them is left alone.
 
@@ -34,42 +30,37 @@ class SingleTexts:
     def __init__(self, module: Convert) -> None:
         self._module = module
         self._recordable = has_recordable_layers(module)
-        self._seen: Counter[tuple[str, int]] = Counter()
-        self._recordings: dict[tuple[str, int], Any] = {}
+        self._recordings: dict[str, Any] = {}
 
     def __call__(self, batch: TokenBatch, side: str) -> Tensor | None:
         """The vector (1, d) of a batch of one text, or None if it has to be computed the ordinary way."""
-        length = batch.computed_tokens
-        if not self._recordable or len(batch.restore) != 1 or length > FIXED_LENGTH:
+        if not self._recordable or len(batch.restore) != 1 or batch.computed_tokens > FIXED_LENGTH:
             return None
-        key = side, length
-        if key not in self._recordings:
-            self._seen[key] += 1
-            if self._seen[key] <= SEEN_BEFORE:
-                return None
-            self._recordings[key] = _record(self._module, side, length)
-        return self._recordings[key](batch.ids)
+        if side not in self._recordings:
+            self._recordings[side] = _record(self._module, side)
+        # TorchScript's optimiser would spend a tenth of a second on each new length, and gains nothing here.
+        optimized: Any = torch.jit.optimized_execution  # type: ignore[attr-defined]
+        with optimized(False):
+            return self._recordings[side](batch.ids)
 
 
 class _OneText(nn.Module):
-    """ids (L,) -> the vector (1, d), for texts of one fixed length."""
+    """ids (L,) -> the vector (1, d). L is taken from a tensor, so that it stays a variable of the recording."""
 
-    def __init__(self, module: Convert, side: str, length: int) -> None:
+    def __init__(self, module: Convert, side: str) -> None:
         super().__init__()
-        self.module, self.side, self.length = module, side, length
-        self.positions = torch.arange(length)
+        self.module, self.side = module, side
         self.restore = torch.zeros(1, dtype=torch.int64)
 
     def forward(self, ids: Tensor) -> Tensor:
-        segments = (Segment(0, 1, self.length),)
-        batch = TokenBatch(ids, self.positions, segments, self.restore, self.length)
+        length = ids.size(0)
+        batch = TokenBatch(ids, torch.arange(length), (Segment(0, 1, length),), self.restore, length)
         return self.module.encode(batch, self.side)
 
 
-def _record(module: Convert, side: str, length: int) -> Any:
+def _record(module: Convert, side: str) -> Any:
     # Tensors made under inference mode cannot be recorded.
     with torch.inference_mode(mode=False), torch.no_grad(), warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # lengths become constants, as they should
-        example = torch.zeros(length, dtype=torch.int64)
+        warnings.simplefilter("ignore")  # comparisons of lengths become constants, as they should
         record: Any = torch.jit.trace
-        return record(_OneText(module, side, length), (example,), check_trace=False)
+        return record(_OneText(module, side), (torch.zeros(2, dtype=torch.int64),), check_trace=False)

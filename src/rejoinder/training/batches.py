@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Generator
+from collections.abc import Callable, Generator, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
+from typing import Protocol
 
 import numpy as np
 import numpy.typing as npt
@@ -13,33 +14,115 @@ from torch import Tensor
 
 from rejoinder.errors import InputError
 from rejoinder.models.packing import TokenBatch, pack
+from rejoinder.training.losses import EVERYTHING, Present
 from rejoinder.training.tokens import Rows, TokenStore
+
+NO_HISTORIES = torch.empty(0, dtype=torch.int64)
 
 
 @dataclass(frozen=True, slots=True)
 class PairBatch:
-    """K pairs.
+    """Pairs that are encoded at once, and further responses that are negatives of all pairs of the step.
 
     Attributes:
-        tokens: K inputs followed by their K responses.
-        pairs: K.
-        equal: the pairs (i, j), i != j, of equal responses, int64 (2, m).
+        tokens: their n inputs, then the histories of those pairs that have one, then their n responses and the further
+            ones.
+        pairs: n.
+        histories: the pairs that have a history, ascending, int64 (m,); none where the model does not read them.
     """
 
     tokens: TokenBatch
     pairs: int
+    histories: Tensor = NO_HISTORIES
+
+
+NONE: Rows = np.empty(0, np.int64)
+
+
+def make_batch(store: TokenStore, rows: Rows, padding_id: int, further: Rows = NONE) -> PairBatch:
+    """The given examples, in their order.
+
+    Args:
+        store: all examples.
+        rows: the n examples.
+        padding_id: the model's.
+        further: examples whose responses are further negatives (see `hard_negatives`).
+    """
+    sides, histories = [store.input.gather(rows)], np.empty(0, np.int64)
+    if store.history is not None:
+        ids, lengths = store.history.gather(rows)
+        histories = np.flatnonzero(lengths)
+        sides.append((ids, lengths[histories]))
+    sides.append(store.response.gather(np.concatenate([rows, further])))
+    tokens = pack(np.concatenate([ids for ids, _ in sides]), np.concatenate([n for _, n in sides]), padding_id)
+    return PairBatch(tokens, len(rows), torch.from_numpy(histories))
+
+
+@dataclass(frozen=True, slots=True)
+class Portion:
+    """Which part of every batch a process has, and how it computes it.
+
+    Attributes:
+        rank: number of the process, from 0.
+        processes: how many there are.
+        micro_batch: pairs that are encoded at once; 0 for all.
+    """
+
+    rank: int = 0
+    processes: int = 1
+    micro_batch: int = 0
+
+
+WHOLE = Portion()
+"""One process that encodes all pairs at once."""
+
+
+@dataclass(frozen=True, slots=True)
+class StepBatch:
+    """What one process has of the K pairs of a step: those from number `first` on.
+
+    Attributes:
+        parts: its pairs, cut into those that are encoded at once.
+        pairs: K.
+        first: number of its first pair.
+        equal: where response j equals that of this process's context i (counted from its first): int64 (2, m). The
+            K responses of the pairs come first, then the further ones.
+        present: of encodings that not every context has, which contexts have them.
+    """
+
+    parts: tuple[PairBatch, ...]
+    pairs: int
+    first: int
     equal: Tensor
+    present: Mapping[str, Present]
 
-    def to(self, device: torch.device | str) -> PairBatch:
-        """The same batch on another device."""
-        return PairBatch(self.tokens.to(device), self.pairs, self.equal.to(device))
+    @property
+    def tokens(self) -> int:
+        """Real tokens of this process's pairs."""
+        return sum(part.tokens.real_tokens for part in self.parts)
 
 
-def make_batch(store: TokenStore, rows: Rows, padding_id: int) -> PairBatch:
-    """The batch of the given examples, in their order."""
-    (inputs, input_lengths), (responses, response_lengths) = store.input.gather(rows), store.response.gather(rows)
-    tokens = pack(np.concatenate([inputs, responses]), np.concatenate([input_lengths, response_lengths]), padding_id)
-    return PairBatch(tokens, len(rows), torch.from_numpy(equal_pairs(store.response_hash[rows])))
+Further = Callable[[Rows], Rows]
+"""n examples -> for each the k examples whose responses are further negatives (n, k)."""
+
+
+def make_step(
+    store: TokenStore, rows: Rows, padding_id: int, portion: Portion, further: Further | None = None
+) -> StepBatch:
+    """One process's part of the batch of the given examples; their number is a multiple of the processes'."""
+    own = len(rows) // portion.processes
+    first = own * portion.rank
+    more = np.empty((len(rows), 0), np.int64) if further is None else further(rows)
+    equal = equal_pairs(store.response_hash[np.concatenate([rows, more.reshape(-1)])])
+    equal = equal[:, (equal[0] >= first) & (equal[0] < first + own)] - np.array([[first], [0]])
+    size = portion.micro_batch or own
+    pieces = [slice(start, min(start + size, first + own)) for start in range(first, first + own, size)]
+    parts = tuple(make_batch(store, rows[piece], padding_id, more[piece].reshape(-1)) for piece in pieces)
+    present = EVERYTHING
+    if store.history is not None:
+        there = store.history.gather(rows)[1] > 0  # those of the other processes too: the loss divides by their number
+        present = {"history": Present(torch.from_numpy(there[first : first + own]), int(there.sum()))}
+    return StepBatch(parts, len(rows), first, torch.from_numpy(equal), present)
 
 
 def equal_pairs(hashes: Rows) -> Rows:
@@ -69,18 +152,19 @@ class EpochOrder:
         examples: number of examples.
         batch_size: K.
         seed: numbers that the order is a function of.
+        stream: tells apart orders of one seed, those of several sets of examples.
 
     Raises:
         InputError: there are fewer examples than K.
     """
 
-    def __init__(self, examples: int, batch_size: int, seed: tuple[int, ...]) -> None:
+    def __init__(self, examples: int, batch_size: int, seed: tuple[int, ...], stream: int = 0) -> None:
         if examples < batch_size:
             raise InputError(
                 f"{examples} training examples do not fill a batch of {batch_size}; "
                 f"set the stages' batch_size to {examples} at most"
             )
-        self.batch_size, self._examples, self._seed = batch_size, examples, seed
+        self.batch_size, self._examples, self._seed, self._stream = batch_size, examples, seed, stream
         self.batches_per_epoch = examples // batch_size
         self._epoch = -1
         self._order: Rows = np.empty(0, np.int64)
@@ -89,18 +173,50 @@ class EpochOrder:
         """Examples of the batch number `step`, from 0."""
         epoch, batch = divmod(step, self.batches_per_epoch)
         if epoch != self._epoch:
-            self._order = np.random.default_rng([*self._seed, epoch]).permutation(self._examples)
+            generator = np.random.default_rng([*self._seed, epoch, self._stream])
+            self._order = generator.permutation(self._examples)
             self._epoch = epoch
         return self._order[batch * self.batch_size : (batch + 1) * self.batch_size]
 
 
-def batches(store: TokenStore, order: EpochOrder, padding_id: int, first: int = 0) -> Generator[PairBatch, None, None]:
-    """Endless batches from number `first` on. While one is trained on, a thread prepares the next."""
+class Order(Protocol):
+    """Which examples each batch has."""
+
+    def rows(self, step: int) -> Rows:
+        """Examples of the batch number `step`, from 0."""
+        ...
+
+
+def batches(
+    store: TokenStore,
+    order: Order,
+    padding_id: int,
+    first: int = 0,
+    portion: Portion = WHOLE,
+    *,
+    stop: int | None = None,
+    further: Further | None = None,
+) -> Generator[StepBatch, None, None]:
+    """A process's portion of the batches from number `first` on. While one is trained on, a thread prepares the next.
+
+    Args:
+        store: all examples.
+        order: which of them each batch has.
+        padding_id: the model's.
+        first: number of the first batch.
+        portion: what this process has of each.
+        stop: number of the batch at which they end; None for endless ones.
+        further: finds the further negatives of a batch's examples; None for none.
+    """
+
+    def make(step: int) -> StepBatch:
+        return make_step(store, order.rows(step), padding_id, portion, further)
+
     with ThreadPoolExecutor(1, thread_name_prefix="batches") as executor:
-        step = first
-        following = executor.submit(lambda n: make_batch(store, order.rows(n), padding_id), step)
-        while True:
+        step, following = first, executor.submit(make, first)
+        while stop is None or step < stop:
             batch = following.result()
             step += 1
-            following = executor.submit(lambda n: make_batch(store, order.rows(n), padding_id), step)
+            if stop is None or step < stop:
+                following = executor.submit(make, step)
             yield batch

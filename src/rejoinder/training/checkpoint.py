@@ -1,6 +1,7 @@
 """The state of a run in one file of tensors and JSON.
 
 It is replaced in one step, so that killing the process at any moment loses only what came after the last checkpoint.
+Random generators are not in it: dropout and the order of examples are functions of the seed and the step.
 """
 
 from __future__ import annotations
@@ -21,7 +22,7 @@ from rejoinder.errors import InputError
 from rejoinder.files import atomic_file
 from rejoinder.training.state import RunState
 
-FORMAT = 1
+FORMAT = 2
 
 
 def save_checkpoint(
@@ -49,9 +50,6 @@ def save_checkpoint(
                 for key, value in values.items()
                 if isinstance(value, Tensor)
             }
-    tensors["rng/cpu"] = torch.get_rng_state()
-    if torch.cuda.is_available():
-        tensors |= {f"rng/cuda/{i}": value for i, value in enumerate(torch.cuda.get_rng_state_all())}
     content = {"format": FORMAT, "state": dataclasses.asdict(state), "scaler": dict(scaler)}
     whole = {name: value.detach().cpu().contiguous() for name, value in tensors.items()}
     with atomic_file(path) as part:
@@ -89,13 +87,6 @@ class LoadedCheckpoint:
                 entry, _, name = rest.partition("/")
                 state.setdefault(order.index(name), {})[entry] = value
         optimizer.load_state_dict({**optimizer.state_dict(), "state": state})
-
-    def restore_random(self) -> None:
-        """Set PyTorch's random generators as they were."""
-        torch.set_rng_state(self.tensors["rng/cpu"])
-        states = [value for name, value in sorted(self.tensors.items()) if name.startswith("rng/cuda/")]
-        if torch.cuda.is_available() and len(states) == torch.cuda.device_count():
-            torch.cuda.set_rng_state_all(states)
 
 
 def load_checkpoint(path: Path) -> LoadedCheckpoint | None:

@@ -10,6 +10,7 @@ import torch
 
 from rejoinder.errors import InputError, MissingExtraError
 from rejoinder.models.inference import has_fast_bfloat16
+from rejoinder.training.distributed import started_with
 from rejoinder.training.recipe import Compute
 
 PRECISIONS = {"fp32": "32-true", "bf16": "bf16-mixed", "fp16": "16-mixed"}
@@ -59,7 +60,21 @@ def set_up(compute: Compute) -> tuple[Any, str]:
         torch.set_num_threads(compute.threads)
     device = choose_device(compute.device)
     precision = choose_precision(compute.precision, device)
-    return Fabric(accelerator=device, devices=1, precision=PRECISIONS[precision]), precision
+    return Fabric(accelerator=device, devices=_devices(device), precision=PRECISIONS[precision]), precision
+
+
+def _devices(device: str) -> int | list[int]:
+    """Which device of its kind this process computes on, as Fabric takes it."""
+    place = started_with()
+    if device == "cpu" or place["WORLD_SIZE"] == 1:
+        return 1
+    here, there_are = place["LOCAL_WORLD_SIZE"], torch.cuda.device_count()
+    if here > there_are:
+        raise InputError(
+            f"{here} processes were started on this machine, but PyTorch sees {there_are} CUDA devices there; start at "
+            "most one process for each, or set compute.device = 'cpu'"
+        )
+    return [place["LOCAL_RANK"]]
 
 
 @contextmanager

@@ -60,7 +60,7 @@ class Display(Protocol):
         ...
 
     def track(self, description: str, total: int | None, unit: str) -> AbstractContextManager[Advance]:
-        """Show the progress of work before the training, as `progress.track` does."""
+        """Show the progress of work before or between steps of training, as `progress.track` does."""
         ...
 
     def close(self) -> None:
@@ -119,9 +119,10 @@ class TerminalDisplay:
 
     @contextmanager
     def track(self, description: str, total: int | None, unit: str) -> Iterator[Advance]:
-        """The progress line that all verbs share."""
+        """The progress line that all verbs share; the bar of the training, if there is one, makes way for it."""
         from rejoinder.progress import track
 
+        self.close()
         with track(description, total, unit) as advance:
             yield advance
 
@@ -129,6 +130,7 @@ class TerminalDisplay:
         """Stop drawing the bar."""
         if self._task is not None:
             self._bar.stop()
+            self._bar.remove_task(self._task)
             self._task = None
 
 

@@ -27,6 +27,7 @@ class Keeper:
         tokenizer: its vocabulary.
         validator: None for a run without validation, of which the last model is kept.
         precision: name of the precision, for the model card.
+        writes: whether this process writes files; of several, one does.
     """
 
     def __init__(
@@ -38,9 +39,11 @@ class Keeper:
         tokenizer: Subwords,
         validator: Validator | None,
         precision: str,
+        writes: bool = True,
     ) -> None:
         self.recipe, self.folder, self.state = recipe, folder, state
         self.module, self.tokenizer, self.validator, self.precision = module, tokenizer, validator, precision
+        self.writes = writes
         self._saved_at = state.seconds
         self.saved_step: int | None = state.step if folder.checkpoint.exists() else None
 
@@ -93,13 +96,16 @@ class Keeper:
     def save_model(self) -> None:
         """Write the model folder."""
         self.state.best_step = self.state.step
+        if not self.writes:
+            return
         card = model_card(self.recipe, self.state, self.precision)
         length = self.recipe.text.max_length
         persistence.save(self.folder.model, self.module, self.tokenizer, max_length=length, card=card)
 
     def checkpoint(self, optimizer: torch.optim.Optimizer | None, scaler: dict[str, Any]) -> None:
         """Write everything needed to continue."""
-        save_checkpoint(self.folder.checkpoint, self.state, self.module, optimizer, scaler)
+        if self.writes:
+            save_checkpoint(self.folder.checkpoint, self.state, self.module, optimizer, scaler)
         self._saved_at, self.saved_step = self.state.seconds, self.state.step
 
     def is_finite(self) -> bool:

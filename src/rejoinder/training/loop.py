@@ -5,27 +5,37 @@ from __future__ import annotations
 import signal
 import threading
 import time
-from collections.abc import Callable, Iterator
-from contextlib import closing, contextmanager, nullcontext
+from collections.abc import Callable, Generator, Iterator
+from contextlib import ExitStack, closing, contextmanager, nullcontext
+from functools import partial
 from pathlib import Path
 from types import FrameType
 from typing import Any, NoReturn
 
+import numpy as np
 import torch
 from torch import Tensor
 
 from rejoinder.errors import InputError, RejoinderError
 from rejoinder.memory import keep_memory
 from rejoinder.models import persistence
-from rejoinder.training.batches import EpochOrder, PairBatch, batches
+from rejoinder.models.convert import Encodings
+from rejoinder.models.packing import TokenBatch
+from rejoinder.training.batches import PairBatch, Portion, StepBatch, batches
 from rejoinder.training.budget import run_share, stage_budget
 from rejoinder.training.checkpoint import LoadedCheckpoint, load_checkpoint
 from rejoinder.training.compute import set_up, without_denormals
 from rejoinder.training.display import Display, Silent, Standing
+from rejoinder.training.distributed import Processes, check_division, joined
+from rejoinder.training.gradient_cache import forward_backward
+from rejoinder.training.hard_negatives import Table, Tables
+from rejoinder.training.init import copy_initial_weights
 from rejoinder.training.keeper import Keeper
-from rejoinder.training.losses import InBatchLoss
+from rejoinder.training.losses import InBatchLoss, Loss, SummedLoss
 from rejoinder.training.meter import Meter
 from rejoinder.training.metrics import MetricsLog
+from rejoinder.training.mining import Miner
+from rejoinder.training.mixing import MixedOrder
 from rejoinder.training.optimization import build_optimizer, clip_gradients, prepare_stage, set_learning_rate
 from rejoinder.training.prepare import Prepared, prepare
 from rejoinder.training.quantized import fix_loss_scale, quantized_training
@@ -49,11 +59,13 @@ def train(
     """Train as the recipe says, or continue where an earlier process stopped.
 
     On a CPU, a run whose budgets are in steps or epochs gives the same weights bit for bit, whether it was
-    interrupted or not, given the same number of threads.
+    interrupted or not, given the same number of threads and processes.
+
+    Where torchrun or Ray started several processes that all call this, they train together (see `distributed`).
 
     Args:
         recipe: what to do (see `recipe_files.load_recipe`).
-        run: folder for everything that comes out.
+        run: folder for everything that comes out; of several processes the first one writes it.
         display: shows progress; None shows nothing.
         clock: seconds from any fixed moment.
 
@@ -62,29 +74,35 @@ def train(
 
     Raises:
         InputError: recipe, data and folder do not fit each other.
-        RejoinderError: the loss is no longer a finite number; the last checkpoint stays.
+        RejoinderError: the loss is no longer a finite number, or another process is gone; the last checkpoint stays.
         TrainingInterrupted: Ctrl-C; a checkpoint has been written.
     """
     display = display or Silent()
-    with open_run(Path(run), recipe) as folder:
-        if folder.summary.exists():
+    with joined() as processes, ExitStack() as open_folders:
+        folder = processes.first_before_others(
+            lambda: open_folders.enter_context(open_run(Path(run), recipe)) if processes.first else RunFolder(Path(run))
+        )
+        finished, _ = processes.agree(folder.summary.exists())
+        if finished:
             return load_summary(folder.summary, folder.path, folder.model)
         keep_memory()
         fabric, precision = set_up(recipe.compute)
         fix_loss_scale(fabric, recipe.quantization)
-        _check_stages(recipe)
-        prepared = prepare(recipe, folder.tokens, display)
+        _check_stages(recipe, processes)
+        prepared = processes.first_before_others(lambda: prepare(recipe, folder.tokens, display))
         with closing(display):
-            trainer = _Trainer(recipe, folder, prepared, fabric, precision, display, clock)
-            with MetricsLog(folder, trainer.state.step) as metrics, _interrupts(display) as stop, without_denormals():
+            trainer = _Trainer(recipe, folder, prepared, fabric, precision, processes, display, clock)
+            log = MetricsLog(folder, trainer.state.step) if processes.first else nullcontext()
+            with log as metrics, _interrupts(display) as stop, without_denormals():
                 trainer.run(metrics, stop)
             summary = _summary(recipe, folder, trainer.state, precision)
-        save_summary(summary, folder.summary)
+        if processes.first:
+            save_summary(summary, folder.summary)
         return summary
 
 
 class _Trainer:
-    """One run in one process."""
+    """One run, as one process sees it."""
 
     def __init__(
         self,
@@ -93,48 +111,61 @@ class _Trainer:
         prepared: Prepared,
         fabric: Any,
         precision: str,
+        processes: Processes,
         display: Display,
         clock: Clock,
     ) -> None:
         self.recipe, self.folder, self.prepared = recipe, folder, prepared
-        self.fabric, self.display, self.clock = fabric, display, clock
+        self.fabric, self.processes, self.display, self.clock = fabric, processes, display, clock
         torch.manual_seed(recipe.seed)
         self.module = persistence.build_module(recipe.model, prepared.tokenizer.rows)
+        if recipe.init.model and not folder.checkpoint.exists():
+            copy_initial_weights(self.module, recipe.init)
         fabric.to_device(self.module)
         self.quantized = quantized_training(recipe.quantization, self.module, precision)
-        self.loss = InBatchLoss(recipe.loss.smoothing)
+        self.loss = SummedLoss(InBatchLoss(recipe.loss.smoothing))
         self.orders = [
-            EpochOrder(len(prepared.train), stage.batch_size, (recipe.seed, number))
+            MixedOrder(prepared.sizes, recipe.data.shares, stage.batch_size, (recipe.seed, number))
             for number, stage in enumerate(recipe.stage)
         ]
         pairs = zip(recipe.stage, self.orders, strict=True)
         self.budgets = [stage_budget(stage, order.batches_per_epoch) for stage, order in pairs]
-        padding_id = self.module.padding_id
-        validator = Validator(prepared.valid, recipe.validation, padding_id) if prepared.valid is not None else None
         self.loaded = load_checkpoint(folder.checkpoint)
         self.state = self._resume(self.loaded) if self.loaded else RunState(data=prepared.digest)
         self.meter = Meter(self.state, fabric.device)
-        self.keeper = Keeper(recipe, folder, self.state, self.module, prepared.tokenizer, validator, precision)
+        validator = self._validator(prepared)
+        self.keeper = Keeper(
+            recipe, folder, self.state, self.module, prepared.tokenizer, validator, precision, processes.first
+        )
         self.optimizer: Any = None
+        self.metrics: MetricsLog | None = None
         self.rate, self.scale, self.counted_to = 0.0, 0.0, 0.0
+        processes.equalise(self.module)
+
+    def _validator(self, prepared: Prepared) -> Validator | None:
+        if prepared.valid is None:
+            return None
+        return Validator(prepared.valid, self.recipe.validation, self.module.padding_id, self.processes)
 
     def _resume(self, loaded: LoadedCheckpoint) -> RunState:
         if loaded.state.data != self.prepared.digest:
             raise InputError(
-                f"{self.folder.path}: the examples in {self.recipe.data.train} are not those that the run was started "
+                f"{self.folder.path}: the examples in {self._places()} are not those that the run was started "
                 "with; give those, or name another folder"
             )
         loaded.restore_module(self.module)
-        loaded.restore_random()
         self.fabric.strategy.precision.load_state_dict(loaded.scaler)
         self.display.note(f"Continuing {self.folder.path} at step {loaded.state.step:,}")
         return loaded.state
 
-    def run(self, metrics: MetricsLog, stop: threading.Event) -> None:
+    def _places(self) -> str:
+        return " and ".join([self.recipe.data.train, *(mixed.train for mixed in self.recipe.data.mix)])
+
+    def run(self, metrics: MetricsLog | None, stop: threading.Event) -> None:
         """Train to the end.
 
         Args:
-            metrics: where lines go.
+            metrics: where lines go; None in a process that does not write.
             stop: once it is set, a checkpoint is written and TrainingInterrupted raised.
         """
         self.metrics, self.stop = metrics, stop
@@ -151,14 +182,69 @@ class _Trainer:
         self.loaded = None  # its tensors are not needed any more
         self.optimizer = self.fabric.setup_optimizers(optimizer)
         self.counted_to = self.clock()
-        order, padding_id = self.orders[state.stage], self.module.padding_id
-        with closing(batches(self.prepared.train, order, padding_id, state.stage_step)) as stream:
-            while self._share() < 1 and not self.keeper.stalled():
-                self._step(stage, next(stream))
-                self._after_step(stage)
+        if self.recipe.init.model and self.keeper.validator is not None and state.best is None:
+            self._validate(stage)  # the model to start from: what comes out is no worse
+            self._checkpoint(stage)
+        tables = self._tables(stage)
+        while self._goes_on():
+            stop = None if tables is None else tables.window(state.stage_step).stop
+            with closing(self._batches(stage, tables, stop)) as stream:
+                while self._goes_on() and (stop is None or state.stage_step < stop):
+                    self._step(stage, next(stream))
+                    self._after_step(stage)
         self._finish_stage(stage)
 
-    def _step(self, stage: Stage, batch: PairBatch) -> None:
+    def _goes_on(self) -> bool:
+        """Whether the stage has budget left, and has not stalled."""
+        return self._share() < 1 and not self.keeper.stalled()
+
+    def _batches(self, stage: Stage, tables: Tables | None, stop: int | None) -> Generator[StepBatch, None, None]:
+        """The stage's batches from where it stands to `stop`, with hard negatives if there are `tables`."""
+        further = None if tables is None else self._table(stage, tables).of
+        order, padding_id = self.orders[self.state.stage], self.module.padding_id
+        portion = Portion(self.processes.rank, self.processes.count, stage.micro_batch)
+        begin = self.state.stage_step
+        return batches(self.prepared.train, order, padding_id, begin, portion, stop=stop, further=further)
+
+    def _tables(self, stage: Stage) -> Tables | None:
+        """The stage's tables of hard negatives; None if it has none."""
+        if stage.hard_negatives is None:
+            return None
+        number, budget = self.state.stage, self.budgets[self.state.stage]
+        steps = None if budget.in_seconds else int(budget.amount)
+        seed = (self.recipe.seed, number)
+        return Tables(stage.hard_negatives, self.orders[number], steps, self.folder.hard_negatives, seed)
+
+    def _table(self, stage: Stage, tables: Tables) -> Table:
+        """The table of hard negatives for the next batches, mined now if they begin a window."""
+        state = self.state
+        table = self.processes.first_before_others(lambda: tables.load(state.step, state.stage_step))
+        if table is None:
+            table = self.processes.first_before_others(lambda: self._mine(stage, tables))
+            self._count_time(0)
+            self._checkpoint(stage)  # from here on no earlier table is needed
+            if self.processes.first:
+                tables.forget_others(state.step, state.stage_step)
+        return table
+
+    def _mine(self, stage: Stage, tables: Tables) -> Table:
+        """Mine a table, in the first process; the others find what it wrote."""
+        state = self.state
+        if not self.processes.first and (table := tables.load(state.step, state.stage_step)) is not None:
+            return table
+        assert stage.hard_negatives is not None  # there are tables
+        self.module.eval()
+        store, padding_id = self.prepared.train, self.module.padding_id
+        miner = Miner(store, stage.hard_negatives, self._sides, self._encode_responses, padding_id)
+        # Others that wait cannot be told to stop; with them, Ctrl-C is looked at after the next step.
+        pause = partial(self._pause, stage) if self.processes.count == 1 else lambda: None
+        return tables.mine(state.step, state.stage_step, miner, self.display, pause)
+
+    def _pause(self, stage: Stage) -> None:
+        if self.stop.is_set():
+            self._interrupt(stage)
+
+    def _step(self, stage: Stage, batch: StepBatch) -> None:
         """Forward, loss, backward, update."""
         state, share = self.state, self._share()
         self.rate = learning_rate(stage.schedule, stage.learning_rate, Progress(state.stage_step, share))
@@ -166,10 +252,9 @@ class _Trainer:
         self.scale = score_scale(self.recipe.scale, self.module.output_size, whole)
         self.module.train()
         self.optimizer.zero_grad(set_to_none=True)
-        x, y = self._encode(batch)
-        equal = batch.equal.to(x.device) if self.recipe.loss.mask_equal_responses else None
-        loss = self.loss(x, y, self.scale, equal)
-        self.fabric.backward(loss.value)
+        encode, loss_of = partial(self._encode_part, batch), partial(self._loss, batch)
+        loss = forward_backward(len(batch.parts), encode, loss_of, self.fabric.backward)
+        loss = self.processes.sum_gradients(self.module.parameters(), loss)
         self._clip(stage)
         set_learning_rate(self.optimizer.optimizer, self.rate)
         self.optimizer.step()
@@ -177,15 +262,43 @@ class _Trainer:
         if self.quantized:
             self.quantized.cover(state.step)
         state.stage_step += 1
+        seconds, tokens = self._count_time(batch.tokens)
         state.examples += batch.pairs
-        state.tokens += batch.tokens.real_tokens
-        self.meter.add(batch, loss, self._count_time())
+        state.tokens += int(tokens)
+        self.meter.add(batch.pairs, int(tokens), loss, seconds)
 
-    def _encode(self, batch: PairBatch) -> tuple[Tensor, Tensor]:
-        """h_x and h_y of a batch, in the run's precision."""
+    def _encode_part(self, batch: StepBatch, part: int) -> Encodings:
+        """Encode one part of a step's batch; dropout is a function of seed, step, process and part."""
+        set_randomness(self.recipe.seed, self.state.step, self.processes.rank, part)
+        return self._encode(batch.parts[part])
+
+    def _encode(self, batch: PairBatch) -> Encodings:
+        """The matrices that the loss is a function of, in the run's precision."""
+        device, n = self.fabric.device, batch.pairs
         with self.fabric.autocast(), self.quantized.rounded() if self.quantized else nullcontext():
-            x, y = self.module(batch.tokens.to(self.fabric.device), contexts=batch.pairs)
-        return x, y
+            encodings: Encodings = self.module.encode_pairs(batch.tokens.to(device), n, batch.histories.to(device))
+        responses = encodings["response"]
+        if len(responses) == n:
+            return encodings
+        return {**encodings, "response": responses[:n], "further": responses[n:]}
+
+    def _loss(self, batch: StepBatch, encodings: Encodings) -> Loss:
+        """The loss of this process's contexts among all responses, as a function of the encodings of all parts."""
+        sides = [self.processes.gather(encodings[side]) for side in ("response", "further") if side in encodings]
+        contexts = {name: rows for name, rows in encodings.items() if name not in ("response", "further")}
+        every = {**contexts, "response": sides[0] if len(sides) == 1 else torch.cat(sides)}
+        equal = batch.equal.to(self.fabric.device) if self.recipe.loss.mask_equal_responses else None
+        return self.loss(every, self.scale, equal, batch.first, batch.pairs, batch.present)
+
+    def _sides(self, batch: PairBatch) -> tuple[Tensor, Tensor]:
+        """What validation ranks: contexts and responses."""
+        encodings = self._encode(batch)
+        return encodings["context"], encodings["response"]
+
+    def _encode_responses(self, tokens: TokenBatch) -> Tensor:
+        """h_y of responses, in the run's precision."""
+        with self.fabric.autocast(), self.quantized.rounded() if self.quantized else nullcontext():
+            return self.module.encode(tokens.to(self.fabric.device), "response")
 
     def _clip(self, stage: Stage) -> None:
         if stage.clip_norm or stage.clip_embedding_norm:
@@ -204,14 +317,19 @@ class _Trainer:
         gained = self.keeper.validation_due() and self._validate(stage)
         if gained or self.keeper.checkpoint_due():
             self._checkpoint(stage)
-        self._count_time()
         self._show(stage)
-        if self.stop.is_set():
-            if self.keeper.saved_step != self.state.step:
-                self._checkpoint(stage)
-            raise TrainingInterrupted(
-                f"stopped at step {self.state.step:,}, checkpoint written; the same command continues from there"
-            )
+        _, stopped = self._count_time(self.stop.is_set())
+        if stopped:
+            self._interrupt(stage)
+
+    def _interrupt(self, stage: Stage) -> NoReturn:
+        """Write a checkpoint and end."""
+        if self.keeper.saved_step != self.state.step:
+            self._checkpoint(stage)
+        self.processes.meet()  # before one that ends makes the launcher end the others
+        raise TrainingInterrupted(
+            f"stopped at step {self.state.step:,}, checkpoint written; the same command continues from there"
+        )
 
     def _finish_stage(self, stage: Stage) -> None:
         """What is left over for metrics, a last validation, a checkpoint at the door of the next stage."""
@@ -230,14 +348,18 @@ class _Trainer:
             self._diverged(stage)
         values = self.meter.take() | {"learning_rate": self.rate, "scale": self.scale}
         values |= {"examples": self.state.examples, "seconds": self.state.seconds}
-        self.metrics.write(self.state.step, stage.name, values)
+        self._write(stage, values)
+
+    def _write(self, stage: Stage, values: dict[str, float]) -> None:
+        if self.metrics is not None:
+            self.metrics.write(self.state.step, stage.name, values)
 
     def _validate(self, stage: Stage) -> bool:
         """Validate; returns whether the model is the best so far."""
         if not self.keeper.is_finite():
             self._diverged(stage)
-        figures, best = self.keeper.validate(self._encode)
-        self.metrics.write(self.state.step, stage.name, {f"valid_{name}": value for name, value in figures.items()})
+        figures, best = self.keeper.validate(self._sides)
+        self._write(stage, {f"valid_{name}": value for name, value in figures.items()})
         shown = ", ".join(f"{name} {value:.1%}" for name, value in figures.items())
         self.display.note(f"step {self.state.step:,}: validation {shown}{', the best so far' if best else ''}")
         return best
@@ -261,12 +383,17 @@ class _Trainer:
         """Share of the stage's budget that is used."""
         return self.budgets[self.state.stage].share(self.state.stage_step, self.state.stage_seconds)
 
-    def _count_time(self) -> float:
-        """Count the time since the last call as the stage's; returns it."""
+    def _count_time(self, figure: float) -> tuple[float, float]:
+        """Count the time since the last call as the stage's, by the clock of the first process.
+
+        Returns:
+            That time, and the sum of a figure over all processes.
+        """
         now = self.clock()
         passed, self.counted_to = now - self.counted_to, now
+        passed, total = self.processes.agree(passed, figure)
         self.state.spend(passed)
-        return passed
+        return passed, total
 
     def _show(self, stage: Stage) -> None:
         share, used = self._share(), self.state.stage_seconds
@@ -276,11 +403,17 @@ class _Trainer:
         self.display.show(Standing(stage.name, share, step, loss, accuracy, speed, left))
 
 
-def _check_stages(recipe: Recipe) -> None:
+def set_randomness(*numbers: int) -> None:
+    """Make what follows (dropout) a function of these numbers alone, so that it can be computed again."""
+    torch.manual_seed(int(np.random.SeedSequence(numbers).generate_state(1)[0]))
+
+
+def _check_stages(recipe: Recipe, processes: Processes) -> None:
     """Refuse stages that do not fit the model before anything long is begun."""
     with torch.device("meta"):  # no memory, no numbers
         probe = persistence.build_module(recipe.model, rows=2)
     for stage in recipe.stage:
+        check_division(stage.name, stage.batch_size, processes.count)
         prepare_stage(probe, stage)
         build_optimizer(probe, stage)
 

@@ -2,31 +2,64 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from dataclasses import dataclass
+from types import MappingProxyType
 from typing import NamedTuple
 
 import torch
 from torch import Tensor, nn
 
+from rejoinder.models.convert import Encodings
+
 MASKED = float("-inf")
 
 
+@dataclass(frozen=True, slots=True)
+class Present:
+    """Which contexts of a batch have an encoding that not all have.
+
+    Attributes:
+        rows: of the contexts at hand, all K or those of one process, which have it, bool (k,).
+        count: how many of all K have it.
+    """
+
+    rows: Tensor
+    count: int
+
+
+EVERYTHING: Mapping[str, Present] = MappingProxyType({})
+"""Every context has every encoding."""
+
+
 class Loss(NamedTuple):
-    """What a loss returns: the value to minimise, and the share of contexts whose own response scored best."""
+    """What a loss returns.
+
+    Where several processes have a part of the batch's contexts each, these are the parts' shares: their sum over the
+    processes is that of the batch.
+
+    Attributes:
+        value: what to minimise.
+        accuracy: share of contexts whose own response scored best.
+        figures: further numbers to be logged, by name.
+    """
 
     value: Tensor
     accuracy: Tensor
+    figures: Mapping[str, Tensor] = MappingProxyType({})
 
 
 class InBatchLoss(nn.Module):
     """Softmax over the batch's responses for each context, with the paper's label smoothing.
 
-    For K pairs with encodings x_i, y_j of unit length and the scale c:
+    For K pairs with encodings x_i, y_j of unit length, M further responses y_K ... y_(K+M-1) that are negatives of all
+    contexts (hard negatives; mostly M = 0), and the scale c:
 
         S_ij = c · x_i·y_j
         log p_ij = S_ij - log Σ_j' exp S_ij'            (over the responses j', the true one i included)
         L = -1/K Σ_i [ (1 - e) log p_ii + e/n_i Σ_{j≠i} log p_ij ]
 
-    The true response gets 1 - e and the n_i = K - 1 others share e evenly (CONVERT, section 3; PyTorch's own label
+    The true response gets 1 - e and the n_i = K + M - 1 others share e evenly (CONVERT, section 3; PyTorch's own label
     smoothing gives the true response a part of e too). Responses that equal the true one are masked: they are in
     neither sum, n_i counts the others, and where none is left e is 0.
 
@@ -40,29 +73,52 @@ class InBatchLoss(nn.Module):
         super().__init__()
         self.smoothing = smoothing
 
-    def forward(self, x: Tensor, y: Tensor, scale: float, equal: Tensor | None = None) -> Loss:
+    def forward(
+        self,
+        x: Tensor,
+        y: Tensor,
+        scale: float,
+        equal: Tensor | None = None,
+        first: int = 0,
+        pairs: int | None = None,
+        present: Present | None = None,
+    ) -> Loss:
         """Loss and in-batch accuracy, float32.
 
         Args:
-            x: encoded contexts (K, d), rows of unit length.
-            y: encoded responses (K, d), rows of unit length; row i belongs to context i.
+            x: encoded contexts (k, d), rows of unit length: all K of the batch, or those of one process.
+            y: encoded responses (K + M, d), rows of unit length; row first + i belongs to context i.
             scale: c.
-            equal: pairs (i, j), i != j, of equal responses: int64 (2, m), both orders of each pair listed; None or
-                empty where all responses differ.
+            equal: pairs of a context i and a response j != first + i that equals its own: int64 (2, m), each of two
+                equal responses listed for the context of the other; None or empty where all responses differ.
+            first: number of the first context among the K.
+            pairs: K; None for all responses, M = 0.
+            present: the contexts that count; None: all. The responses of the others stay as negatives.
 
         Returns:
-            The mean loss over contexts, and the share of contexts whose own response scored above all unmasked
-            others (a tie counts against it); the latter without gradient.
+            The sum of the contexts' losses divided by K, and the share of the K contexts that are among these and
+            whose own response scored above all unmasked others (a tie counts against it); the latter without
+            gradient. With `present` both are of the contexts that count, and 0 where none does.
         """
         with torch.autocast(x.device.type, enabled=False):
-            return self._loss(x.float(), y.float(), scale, equal)
+            pairs = len(y) if pairs is None else pairs
+            return self._loss(x.float(), y.float(), scale, equal, first, pairs, present)
 
-    def _loss(self, x: Tensor, y: Tensor, scale: float, equal: Tensor | None) -> Loss:
+    def _loss(
+        self,
+        x: Tensor,
+        y: Tensor,
+        scale: float,
+        equal: Tensor | None,
+        first: int,
+        pairs: int,
+        present: Present | None = None,
+    ) -> Loss:
         k = x.shape[0]
         x = x * scale
-        scores = x @ y.T
-        negatives = x.new_full((k,), k - 1)
-        others = x @ y.sum(dim=0) - (true := (x * y).sum(dim=1))  # Σ_{j≠i} S_ij
+        scores = x @ y.T  # (k, K + M)
+        negatives = x.new_full((k,), len(y) - 1)
+        others = x @ y.sum(dim=0) - (true := (x * y[first : first + k]).sum(dim=1))  # Σ_{j≠i} S_ij
         if equal is not None and equal.shape[1]:
             rows, columns = equal
             masked = (x[rows] * y[columns]).sum(dim=1)
@@ -71,10 +127,62 @@ class InBatchLoss(nn.Module):
             scores = scores.index_put((rows, columns), torch.full_like(masked, MASKED))
         smoothing = self.smoothing * (negatives > 0).to(x.dtype)
         target = (1 - smoothing) * true + smoothing / negatives.clamp(min=1) * others
-        return Loss((scores.logsumexp(dim=1) - target).mean(), _accuracy(scores))
+        losses, hits = scores.logsumexp(dim=1) - target, _hits(scores, first)
+        if present is None:
+            return Loss(losses.sum() / pairs, hits.sum() / pairs)
+        rows, count = present.rows.to(x.device), max(present.count, 1)
+        return Loss((losses * rows).sum() / count, (hits * rows).sum() / count)
+
+
+class SummedLoss(nn.Module):
+    """Sum of one ranking loss for each encoding of the contexts (CONVERT, section 3, multi-context).
+
+        L = Σ_p L_p,  L_p = in-batch loss of the encodings x^p against the responses
+
+    For multi-context ConveRT these are h_x, h_z and the combined encoding: a context without history counts in the
+    losses of the other two alone. With one encoding it is that one's loss.
+
+    Args:
+        ranking: the loss of one encoding.
+    """
+
+    def __init__(self, ranking: InBatchLoss) -> None:
+        super().__init__()
+        self.ranking = ranking
+
+    def forward(
+        self,
+        encodings: Encodings,
+        scale: float,
+        equal: Tensor | None = None,
+        first: int = 0,
+        pairs: int | None = None,
+        present: Mapping[str, Present] = EVERYTHING,
+    ) -> Loss:
+        """The sum, the accuracy of "context", and loss and accuracy of each encoding where there are several.
+
+        Args:
+            encodings: the contexts, all K or those of one process, and all K + M responses.
+            scale: c, the same for all.
+            equal: see `InBatchLoss.forward`.
+            first: see `InBatchLoss.forward`.
+            pairs: see `InBatchLoss.forward`.
+            present: of encodings that not every context has, which contexts have them.
+        """
+        losses = {
+            name: self.ranking(contexts, encodings["response"], scale, equal, first, pairs, present.get(name))
+            for name, contexts in encodings.items()
+            if name != "response"
+        }
+        if len(losses) == 1:
+            return losses["context"]
+        figures = {f"loss_{name}": loss.value.detach() for name, loss in losses.items()}
+        figures |= {f"accuracy_{name}": loss.accuracy for name, loss in losses.items()}
+        value = torch.stack([loss.value for loss in losses.values()]).sum()
+        return Loss(value, losses["context"].accuracy, figures)
 
 
 @torch.no_grad()
-def _accuracy(scores: Tensor) -> Tensor:
-    """Share of rows in which nothing but the entry on the diagonal is as high as it."""
-    return ((scores >= scores.diagonal()[:, None]).sum(dim=1) == 1).float().mean()
+def _hits(scores: Tensor, first: int) -> Tensor:
+    """Of each row i 1 if nothing but the entry first + i is as high as it, else 0."""
+    return ((scores >= scores.diagonal(first)[:, None]).sum(dim=1) == 1).float()

@@ -9,6 +9,7 @@ import torch
 from torch import Tensor, nn
 
 from rejoinder.errors import InputError
+from rejoinder.models.convert import Encodings
 from rejoinder.models.packing import TokenBatch
 from rejoinder.training.recipe import Adadelta, Adam, Optimizer, Sgd, Stage
 
@@ -25,8 +26,12 @@ class TrainableEncoder(Protocol):
         """The subword table."""
         ...
 
-    def __call__(self, batch: TokenBatch, contexts: int) -> tuple[Tensor, Tensor]:
-        """Encode: the first `contexts` texts are inputs, the others responses; rows of unit length."""
+    def encode_pairs(self, batch: TokenBatch, pairs: int, histories: Tensor) -> Encodings:
+        """Encode K inputs, the histories of the pairs whose numbers are given, and the responses, in this order."""
+        ...
+
+    def encode(self, batch: TokenBatch, side: str) -> Tensor:
+        """Encode texts of one side, "context" or "response"; rows of unit length."""
         ...
 
     def set_active_blocks(self, count: int) -> None:

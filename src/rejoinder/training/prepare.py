@@ -13,9 +13,12 @@ import numpy as np
 
 from rejoinder.errors import InputError
 from rejoinder.files import file_digest
+from rejoinder.models.persistence import parse_config
 from rejoinder.text.subwords import Subwords
 from rejoinder.text.vocabulary import build_subwords
 from rejoinder.training.display import Advance, Display, Silent
+from rejoinder.training.init import initial_tokenizer
+from rejoinder.training.mixing import join
 from rejoinder.training.recipe import Recipe
 from rejoinder.training.tokens import (
     Split,
@@ -33,13 +36,15 @@ class Prepared:
 
     Attributes:
         tokenizer: the vocabulary.
-        train: tokens of the training split.
-        valid: tokens of the validation split; None where the recipe has no validation.
+        train: tokens of the training split, of all sets one after the other.
+        sizes: examples of each set, `data.train` first.
+        valid: tokens of the validation split of `data.train`; None where the recipe has no validation.
         digest: of the examples.
     """
 
     tokenizer: Subwords
     train: TokenStore
+    sizes: tuple[int, ...]
     valid: TokenStore | None
     digest: str
 
@@ -55,23 +60,42 @@ def prepare(recipe: Recipe, folder: Path, display: Display | None = None) -> Pre
     Raises:
         InputError: the data is missing or has nothing to train on.
     """
-    data = Path(recipe.data.train)
-    if not recipe.data.train:
-        raise InputError("no data to train on: give --data DIR, or data.train in the recipe")
-    if not data.exists():
-        raise InputError(f"{data}: no such file or folder; `rejoinder data` makes a folder of examples")
+    sets = _sets(recipe)
     folder = Path(recipe.data.cache) if recipe.data.cache else folder
     splits: list[Split] = ["train", "valid"] if recipe.validation.examples else ["train"]
-    for split in splits:
+    for data, split in [(sets[0], split) for split in splits] + [(data, "train") for data in sets[1:]]:
         next(iter(read_texts(data, split)), None)  # what is missing is better said now than after a vocabulary
-    digest = data_digest(data, splits)
+    digests = [data_digest(sets[0], splits), *(data_digest(data, ["train"]) for data in sets[1:])]
     display = display or Silent()
-    tokenizer = _vocabulary(recipe, folder, digest, display)
-    train = _store(recipe, folder, digest, "train", tokenizer, display)
-    if len(train) == 0:
-        raise InputError(f"{data}: no training examples in it")
-    valid = _store(recipe, folder, digest, "valid", tokenizer, display) if recipe.validation.examples else None
-    return Prepared(tokenizer, train, valid, digest)
+    tokenizer = _vocabulary(recipe, folder, sets, digests, display)
+    stores = []
+    for data, digest in zip(sets, digests, strict=True):
+        stores.append(_store(recipe, folder, data, digest, "train", tokenizer, display))
+        if len(stores[-1]) == 0:
+            raise InputError(f"{data}: no training examples in it")
+    valid = None
+    if recipe.validation.examples:
+        valid = _store(recipe, folder, sets[0], digests[0], "valid", tokenizer, display)
+    return Prepared(tokenizer, join(stores), tuple(map(len, stores)), valid, _joined(digests))
+
+
+def _sets(recipe: Recipe) -> list[Path]:
+    """Where the sets of examples are, `data.train` first."""
+    options = [("train on", "--data DIR", "data.train", recipe.data.train)]
+    for number, mixed in enumerate(recipe.data.mix):
+        option = "another --general DIR" if number else "--general DIR"
+        options.append(("mix in", option, f"data.mix.{number}.train", mixed.train))
+    for purpose, option, key, place in options:
+        if not place:
+            raise InputError(f"no data to {purpose}: give {option}, or {key} in the recipe")
+        if not Path(place).exists():
+            raise InputError(f"{place}: no such file or folder; `rejoinder data` makes a folder of examples")
+    return [Path(place) for *_, place in options]
+
+
+def _joined(digests: Sequence[str]) -> str:
+    """One digest of several; of one, that one."""
+    return digests[0] if len(digests) == 1 else hashlib.sha256(" ".join(digests).encode()).hexdigest()
 
 
 def data_digest(data: Path, splits: Sequence[Split]) -> str:
@@ -85,8 +109,16 @@ def data_digest(data: Path, splits: Sequence[Split]) -> str:
     return whole.hexdigest()
 
 
-def _vocabulary(recipe: Recipe, folder: Path, digest: str, display: Display) -> Subwords:
-    path = folder / f"vocabulary-{content_key(digest, recipe.vocabulary, recipe.seed)}.json"
+def _vocabulary(
+    recipe: Recipe, folder: Path, sets: Sequence[Path], digests: Sequence[str], display: Display
+) -> Subwords:
+    """The vocabulary of the model to start from, or one built from the training splits of all sets."""
+    if recipe.vocabulary is None:
+        path = folder / f"vocabulary-{content_key(recipe.init.fingerprint)}.json"
+        if not path.exists():
+            initial_tokenizer(recipe.init).save(path)
+        return Subwords.load(path)
+    path = folder / f"vocabulary-{content_key(_joined(digests), recipe.vocabulary, recipe.seed)}.json"
     if path.exists():
         return Subwords.load(path)
     settings = dataclasses.asdict(recipe.vocabulary)
@@ -96,18 +128,18 @@ def _vocabulary(recipe: Recipe, folder: Path, digest: str, display: Display) -> 
         display.track("Building the vocabulary", None, "utterances") as advance,
         warnings.catch_warnings(record=True) as said,
     ):
-        tokenizer = build_subwords(_utterances(Path(recipe.data.train), sample, recipe.seed, advance), **settings)
+        tokenizer = build_subwords(_utterances(sets, sample, recipe.seed, advance), **settings)
     for warning in said:
         display.note(str(warning.message))
     tokenizer.save(path)
     return tokenizer
 
 
-def _utterances(data: Path, sample: int, seed: int, advance: Advance) -> Iterator[str]:
-    """Inputs and responses of the training split; where there are more than `sample`, about as many at random."""
-    total = 2 * sum(len(inputs) for inputs, _ in read_texts(data, "train"))
+def _utterances(sets: Sequence[Path], sample: int, seed: int, advance: Advance) -> Iterator[str]:
+    """Inputs and responses of the training splits; where there are more than `sample`, about as many at random."""
+    total = sum(len(texts) for data in sets for sides in read_texts(data, "train") for texts in sides)
     generator = np.random.default_rng([seed, 1])
-    for sides in read_texts(data, "train"):
+    for sides in (sides for data in sets for sides in read_texts(data, "train")):
         for texts in sides:
             if total <= sample:
                 yield from texts
@@ -118,11 +150,12 @@ def _utterances(data: Path, sample: int, seed: int, advance: Advance) -> Iterato
 
 
 def _store(
-    recipe: Recipe, folder: Path, digest: str, split: Split, tokenizer: Subwords, display: Display
+    recipe: Recipe, folder: Path, data: Path, digest: str, split: Split, tokenizer: Subwords, display: Display
 ) -> TokenStore:
-    length = recipe.text.max_length
-    path = folder / f"{split}-{content_key(digest, tokenizer.fingerprint, length)}"
+    length, history = recipe.text.max_length, parse_config(recipe.model).history_text
+    parts = [digest, tokenizer.fingerprint, length, *([] if history is None else [history])]
+    path = folder / f"{split}-{content_key(*parts)}"
     if path.exists():
         return open_store(path)
-    with display.track(f"Tokenising ({split})", None, "examples") as advance:
-        return build_store(path, recipe.data.train, split, tokenizer, length, advance)
+    with display.track(f"Tokenising {data} ({split})", None, "examples") as advance:
+        return build_store(path, data, split, tokenizer, length, advance, history)

@@ -20,11 +20,44 @@ Share: TypeAlias = Annotated[float, Field(ge=0, le=1)]
 Decay: TypeAlias = Annotated[float, Field(ge=0, lt=1)]
 
 
+NO_START = (
+    "give a model to start from (--init MODEL, or init.model), or [vocabulary] and [model] to train one from scratch"
+)
+
+
 def exactly_one(section: object, *names: str) -> None:
     """Raise ValueError unless exactly one of the fields is given."""
     given = [name for name in names if getattr(section, name) is not None]
     if len(given) != 1:
         raise ValueError(f"give exactly one of {', '.join(names)}; given: {', '.join(given) or 'none'}")
+
+
+@dataclass(frozen=True, kw_only=True, config=STRICT)
+class Init:
+    """[init]: a trained model to start from.
+
+    Its weights, vocabulary and structure are taken: [vocabulary] is left out, and [model] may give nothing but what no
+    weight depends on (dropout).
+    """
+
+    model: str = ""
+    """Model folder, or its id on the Hugging Face Hub; empty: start from random weights. `--init` overrides it."""
+    fingerprint: str = ""
+    """The model's fingerprint, filled in when the recipe is read. If it is given, no other model is taken."""
+
+    def __post_init__(self) -> None:
+        if self.fingerprint and not self.model:
+            raise ValueError("fingerprint is given, but no model that it could be of")
+
+
+@dataclass(frozen=True, kw_only=True, config=STRICT)
+class Mixed:
+    """[[data.mix]]: further examples that are in every batch (ACL19, FT-MIXED)."""
+
+    train: str = ""
+    """Folder (or file) of examples, whose training split is learned from. `--general` overrides it for the first."""
+    share: Annotated[float, Field(gt=0, lt=1)]
+    """Share of the pairs of every batch (rounded to whole pairs, the same in each)."""
 
 
 @dataclass(frozen=True, kw_only=True, config=STRICT)
@@ -34,10 +67,21 @@ class Data:
     train: str = ""
     """Folder (or file) of examples; its training split is learned from, its validation split validated on. A relative
     path starts at the current folder. `--data` on the command line overrides it."""
-    history: Literal[0] = 0
-    """Earlier messages that are encoded beside the newest one. The models so far read the newest message alone."""
+    mix: tuple[Mixed, ...] = ()
+    """Further sets of examples, each with its share of every batch; the rest of a batch comes from `train`."""
     cache: str = ""
     """Folder for vocabularies and token arrays, to share them between runs; empty: `tokens` in the run's folder."""
+
+    def __post_init__(self) -> None:
+        if sum(mixed.share for mixed in self.mix) >= 1:
+            given = " + ".join(str(mixed.share) for mixed in self.mix)
+            raise ValueError(f"the shares of mix must leave something of a batch to data.train; given: {given}")
+
+    @property
+    def shares(self) -> tuple[float, ...]:
+        """Share of each set in every batch, `train` first."""
+        mixed = [each.share for each in self.mix]
+        return (1 - sum(mixed), *mixed)
 
 
 @dataclass(frozen=True, kw_only=True, config=STRICT)
@@ -122,7 +166,7 @@ class Validation:
 
 @dataclass(frozen=True, kw_only=True, config=STRICT)
 class Checkpoint:
-    """[checkpoint]: how often everything needed to continue is written (also after a validation with gain)."""
+    """[checkpoint]: how often everything needed to continue is written (also after a gain and after mining)."""
 
     every_steps: Count | None = None
     """Steps from one to the next."""
@@ -290,6 +334,35 @@ Schedule: TypeAlias = Annotated[Constant | Cosine | Step | InverseSqrt, Field(di
 
 
 @dataclass(frozen=True, kw_only=True, config=STRICT)
+class HardNegatives:
+    """[stage.hard_negatives]: wrong responses that the model itself ranks high, as further negatives of each pair.
+
+    They are found with the model as it is at the time, among a sample of the training responses (see `mining`).
+    """
+
+    per_pair: Count = 1
+    """k: so many for each pair of a batch; each is a negative of every context of the batch."""
+    pool: Annotated[int, Field(ge=2)] = 20_000
+    """Training examples whose responses are searched, drawn at random anew each time; each set of a mixture gives its
+    share."""
+    margin: float | None = None
+    """Leave out what scores (by cosine) more than this above the pair's own response, as another right answer; a
+    negative margin leaves out what is near below it, too; or:"""
+    share: Annotated[float, Field(gt=0, le=1)] | None = None
+    """Leave out what scores above this share of its score. Neither: leave out equal texts and known answers only."""
+    every_steps: Count | None = None
+    """Steps from one mining to the next; or:"""
+    every_epochs: Positive | None = None
+    """Passes over the training split from one to the next; neither: once, when the stage begins."""
+
+    def __post_init__(self) -> None:
+        if self.margin is not None and self.share is not None:
+            raise ValueError("give at most one of margin, share; given: both")
+        if self.every_steps is not None and self.every_epochs is not None:
+            raise ValueError("give at most one of every_steps, every_epochs; given: both")
+
+
+@dataclass(frozen=True, kw_only=True, config=STRICT)
 class Stage:
     """[[stage]]: one part of the run; its optimiser, schedule and data order start afresh."""
 
@@ -298,7 +371,10 @@ class Stage:
     active_blocks: Annotated[int, Field(ge=0)] | Literal["all"] = "all"
     """Blocks of the trunk that are computed and trained; skipped ones cost nothing."""
     batch_size: Annotated[int, Field(ge=2)]
-    """K: pairs of a batch; the other pairs' responses are the negatives."""
+    """K: pairs of a batch, of all processes together; the other pairs' responses are the negatives."""
+    micro_batch: Annotated[int, Field(ge=0)] = 0
+    """Pairs that each process encodes at once, so that K may be larger than memory: the same loss and gradients, for a
+    second forward pass. 0: all of its pairs. A run may go on with another value."""
     steps: Count | None = None
     """Budget: batches; or:"""
     epochs: Positive | None = None
@@ -317,6 +393,8 @@ class Stage:
     """Largest norm of all gradients together; longer ones are scaled to it. 0: no limit."""
     clip_embedding_norm: NotNegative = 0.0
     """Largest norm of the subword embedding's gradient, applied before `clip_norm`. 0: no limit."""
+    hard_negatives: HardNegatives | None = None
+    """Negatives beyond those of the batch; none if the table is left out."""
 
     def __post_init__(self) -> None:
         exactly_one(self, "steps", "epochs", "minutes")
@@ -332,10 +410,12 @@ class Recipe:
     """What it is for, or the number it gives."""
     seed: Annotated[int, Field(ge=0, lt=2**63)] = 0
     """Seed of weights, dropout and the order of examples."""
+    init: Init = Field(default_factory=Init)
+    """The model to start from."""
     data: Data = Field(default_factory=Data)
     """What is learned from."""
-    vocabulary: Vocabulary
-    """How the subwords are built."""
+    vocabulary: Vocabulary | None = None
+    """How the subwords are built; left out where `init` gives them."""
     text: Text = Field(default_factory=Text)
     """How messages become tokens."""
     model: dict[str, Any]
@@ -358,6 +438,8 @@ class Recipe:
     """The stages, in order."""
 
     def __post_init__(self) -> None:
+        if not self.init.model and self.vocabulary is None:
+            raise ValueError(NO_START)
         clocked = [stage.minutes is not None for stage in self.stage]
         if self.scale.share is not None and any(clocked) and not all(clocked):
             raise ValueError("scale.share needs stages that all have a budget in minutes, or none; or give scale.steps")

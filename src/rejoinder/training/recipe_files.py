@@ -13,6 +13,7 @@ from typing import Any
 
 from rejoinder.errors import InputError
 from rejoinder.files import atomic_file
+from rejoinder.training.init import take_over
 from rejoinder.training.recipe import Recipe
 from rejoinder.training.recipe_checks import validate
 from rejoinder.training.toml_text import holds_tables, to_toml, toml_value
@@ -28,23 +29,31 @@ ALTERNATIVES = (
     ("steps", "share"),
     ("target_size", "minimum_count"),
     ("warm_up_steps", "warm_up_share"),
+    ("every_steps", "every_epochs"),
+    ("margin", "share"),
 )
 """Keys of one table of which one is given: setting one on the command line takes the recipe's other one away."""
 
-PLACES = ("data.train", "data.cache")
+PLACES = re.compile(r"init\.model|data\.(mix\.\d+\.)?train|data\.cache")
 """Keys that say where something is: a run may go on after its data moved, since what it holds is compared."""
 
+MEMORY = re.compile(r"stage\.\d+\.micro_batch")
+"""Keys that say how much memory is used: a run may go on with less of it, in fewer processes, say."""
 
-def load_recipe(path: str | Path, overrides: Sequence[str] = ()) -> Recipe:
+
+def load_recipe(path: str | Path, overrides: Sequence[str] = (), *, resolved: bool = False) -> Recipe:
     """Read a recipe.
 
     Args:
         path: a TOML file.
         overrides: settings "section.key=value" that win over the file; values in TOML's syntax, where a bare word
             may stand for a string; `stage.0.key` is a key of the first stage.
+        resolved: the file was written by `save_recipe`: what came from the model of `init.model` is in it already,
+            and that model may be gone.
 
     Raises:
-        InputError: the file is missing or not TOML, a key is unknown, a value of the wrong type or not allowed.
+        InputError: the file is missing or not TOML, a key is unknown, a value of the wrong type or not allowed; or
+            the model of `init.model` is missing, or another one than the recipe says.
     """
     path = Path(path)
     try:
@@ -53,10 +62,12 @@ def load_recipe(path: str | Path, overrides: Sequence[str] = ()) -> Recipe:
         raise InputError(f"{path}: no such recipe; give the path of a TOML file") from None
     except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
         raise InputError(f"{path}: not a TOML file: {error}") from None
-    return parse_recipe(document, overrides, origin=str(path))
+    return parse_recipe(document, overrides, origin=str(path), resolved=resolved)
 
 
-def parse_recipe(document: Mapping[str, Any], overrides: Sequence[str] = (), origin: str = "recipe") -> Recipe:
+def parse_recipe(
+    document: Mapping[str, Any], overrides: Sequence[str] = (), origin: str = "recipe", *, resolved: bool = False
+) -> Recipe:
     """Validate a recipe that has been read already; see `load_recipe`. `origin` is what errors call it."""
     copy: dict[str, Any] = deepcopy(dict(document))
     for setting in overrides:
@@ -66,6 +77,8 @@ def parse_recipe(document: Mapping[str, Any], overrides: Sequence[str] = (), ori
         for key in SHORTHANDS:
             if isinstance(stage, dict) and isinstance(stage.get(key), str):
                 stage[key] = {"kind": stage[key]}
+    if not resolved:
+        take_over(copy, origin, _resolve_model)
     if isinstance(copy.get("model"), dict):
         copy["model"] = _resolve_model(copy["model"], origin)
     return validate(Recipe, copy, origin)
@@ -87,11 +100,12 @@ def first_difference(old: Recipe, new: Recipe) -> str | None:
     """Name the first key in which two recipes differ, with both values.
 
     Returns:
-        None if a run of the old one can go on as the new one: they are equal but for the places in `PLACES`.
+        None if a run of the old one can go on as the new one: they are equal but for the keys in `PLACES` and `MEMORY`.
     """
     olds, news = (dict(_leaves(recipe_document(recipe))) for recipe in (old, new))
     for key in [*news, *(key for key in olds if key not in news)]:
-        if key not in PLACES and olds.get(key) != news.get(key):
+        free = PLACES.fullmatch(key) or MEMORY.fullmatch(key)
+        if not free and olds.get(key) != news.get(key):
             was, now = (toml_value(values[key]) if key in values else "not given" for values in (olds, news))
             return f"{key} was {was} and is now {now}"
     return None
@@ -115,7 +129,10 @@ def _override(document: dict[str, Any], setting: str) -> None:
     if not equals or not all(parts):
         raise InputError(f"--set {setting}: write it as section.key=value")
     table: Any = document
-    for part in parts[:-1]:
+    for depth, part in enumerate(parts[:-1]):
+        if part.isdecimal() and (table == [] or (isinstance(table, dict) and part not in table)):
+            above = ".".join(parts[:depth])
+            raise InputError(f"--set {setting}: the recipe lists nothing in '{above}', so there is no entry {part}")
         if isinstance(table, dict) and part in SHORTHANDS and isinstance(table.get(part), str):
             table[part] = {"kind": table[part]}
         table = table.setdefault(part, {}) if isinstance(table, dict) else _entry(table, part, setting)

@@ -54,6 +54,11 @@ class RunFolder:
         return self.path / "tokens"
 
     @property
+    def hard_negatives(self) -> Path:
+        """Mined tables."""
+        return self.path / "hard_negatives"
+
+    @property
     def summary(self) -> Path:
         """What came out, once the run is finished."""
         return self.path / "summary.json"
@@ -72,7 +77,7 @@ def open_run(path: Path, recipe: Recipe) -> Iterator[RunFolder]:
     if path.is_dir() and any(path.iterdir()) and not folder.recipe.exists():
         raise InputError(f"{path} is not empty and has no {folder.recipe.name}, so it is no run; name another folder")
     if folder.recipe.exists():
-        difference = first_difference(load_recipe(folder.recipe), recipe)
+        difference = first_difference(load_recipe(folder.recipe, resolved=True), recipe)
         if difference:
             raise InputError(
                 f"{path} is a run of another recipe: {difference}; "
@@ -104,7 +109,7 @@ def _locked(folder: RunFolder) -> Iterator[None]:
 
 def _tidy(folder: RunFolder) -> None:
     """Remove what a killed process left half-written; put a model back that was about to be replaced."""
-    for place in (folder.path, folder.checkpoint.parent, folder.tokens):
+    for place in (folder.path, folder.checkpoint.parent, folder.tokens, folder.hard_negatives):
         for old in place.glob(".*.old"):
             target = place / old.name[1:].split(".")[0]
             if not target.exists():

@@ -38,10 +38,8 @@ class RunState:
     """Value of `step` at the last validation."""
     validation: dict[str, float] = dataclasses.field(default_factory=dict)
     """Figures of the best validation."""
-    loss_sum: float = 0.0
-    """Sum of the losses since the last line of metrics."""
-    accuracy_sum: float = 0.0
-    """Sum of the accuracies since then."""
+    sums: dict[str, float] = dataclasses.field(default_factory=dict)
+    """Sums of loss, accuracy and what else is logged, since the last line of metrics."""
     summed: int = 0
     """Batches in those sums."""
     data: str = ""

@@ -1,7 +1,8 @@
 """Examples as memory-mapped token ids: tokenised once, named by their content, read at random.
 
 A store is a folder with raw little-endian arrays and a manifest. Its name is a hash of all that its content depends
-on (the data's digest, the vocabulary's fingerprint, the longest length), so that a stale one is never found.
+on (the data's digest, the vocabulary's fingerprint, the longest length, for models that read it how the history is
+joined), so that a stale one is never found.
 """
 
 from __future__ import annotations
@@ -11,7 +12,7 @@ import json
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
-from typing import IO, Any, Literal
+from typing import IO, Any, Literal, Protocol
 
 import numpy as np
 import numpy.typing as npt
@@ -20,6 +21,7 @@ import pyarrow as pa
 from rejoinder.corpora.example import read_columns
 from rejoinder.errors import InputError
 from rejoinder.files import atomic_folder
+from rejoinder.models.history import HistoryText
 from rejoinder.text.subwords import Subwords
 
 Ids = npt.NDArray[np.int32]
@@ -29,6 +31,10 @@ Split = Literal["train", "valid"]
 FORMAT = 1
 MANIFEST = "manifest.json"
 SIDES = ("input", "response")
+"""Columns of every store."""
+
+HISTORY = "history"
+"""Column of the stores for models that read earlier messages too."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,6 +58,26 @@ class Column:
         return self.ids[places], lengths.astype(np.int32)
 
 
+class Texts(Protocol):
+    """Texts as token ids, wherever they are: a `Column`, or several as one (`mixing.JoinedTexts`)."""
+
+    def gather(self, rows: Rows) -> tuple[Ids, Ids]:
+        """Ids of the given texts, one after the other, and the length of each."""
+        ...
+
+
+class Numbers(Protocol):
+    """A number of each example: an array, or several as one (`mixing.JoinedNumbers`)."""
+
+    def __len__(self) -> int:
+        """How many examples there are."""
+        ...
+
+    def __getitem__(self, rows: Rows, /) -> Rows:
+        """The numbers of the given examples, in the shape of `rows`."""
+        ...
+
+
 @dataclass(frozen=True, slots=True)
 class TokenStore:
     """Tokenised examples.
@@ -60,11 +86,14 @@ class TokenStore:
         input: the newest message of each context.
         response: the responses.
         response_hash: equal for responses of equal tokens, int64 (n,).
+        history: the earlier messages of each context as one text, empty where there are none; None where the model
+            does not read them.
     """
 
-    input: Column
-    response: Column
-    response_hash: Rows
+    input: Texts
+    response: Texts
+    response_hash: Numbers
+    history: Texts | None = None
 
     def __len__(self) -> int:
         return len(self.response_hash)
@@ -80,15 +109,15 @@ def open_store(path: Path) -> TokenStore:
         manifest = json.loads((path / MANIFEST).read_text(encoding="utf-8"))
         if manifest["format"] != FORMAT:
             raise ValueError("another format")
-        n = manifest["examples"]
+        n, tokens = manifest["examples"], manifest["tokens"]
         columns = [
             Column(
-                _map(path / f"{side}.ids", np.dtype("<i4"), manifest["tokens"][side]),
+                _map(path / f"{side}.ids", np.dtype("<i4"), tokens[side]),
                 _map(path / f"{side}.offsets", np.dtype("<i8"), n + 1),
             )
-            for side in SIDES
+            for side in (*SIDES, *(side for side in tokens if side == HISTORY))
         ]
-        return TokenStore(columns[0], columns[1], _map(path / "response.hash", np.dtype("<i8"), n))
+        return TokenStore(columns[0], columns[1], _map(path / "response.hash", np.dtype("<i8"), n), *columns[2:])
     except (OSError, ValueError, KeyError, TypeError) as error:
         raise InputError(f"{path}: not a whole token store ({error}); delete it and run again") from None
 
@@ -100,23 +129,25 @@ def build_store(
     tokenizer: Subwords,
     max_length: int,
     advance: Callable[[int], object] = int,
+    history: HistoryText | None = None,
 ) -> TokenStore:
     """Tokenise a split, whole or not at all.
 
-    Examples with no token on one of their sides are left out: they have nothing to learn from.
+    Examples without a token in their input or response are left out: they have nothing to learn from.
 
     Args:
         path: the store's folder.
         data: examples, as `corpora.example.read_columns` reads them.
         split: which of their splits.
         tokenizer: the vocabulary.
-        max_length: tokens of a message that are kept.
+        max_length: tokens of a text that are kept.
         advance: called with the number of examples after each batch of them.
+        history: how earlier messages become a text; None leaves them out.
     """
     with atomic_folder(path, marker=MANIFEST) as part:
-        writer = _Writer(part)
+        writer = _Writer(part, SIDES if history is None else (*SIDES, HISTORY))
         try:
-            for texts in read_texts(data, split):
+            for texts in read_texts(data, split, history):
                 writer.add([tokenizer.encode_ragged(side, max_length) for side in texts])
                 advance(len(texts[0]))
         finally:
@@ -126,10 +157,14 @@ def build_store(
     return open_store(path)
 
 
-def read_texts(data: str | Path, split: Split) -> Iterator[tuple[list[str], list[str]]]:
-    """Newest messages and responses, some thousands at a time."""
+def read_texts(data: str | Path, split: Split, history: HistoryText | None = None) -> Iterator[list[list[str]]]:
+    """Newest messages, responses and, if asked for, histories, some thousands at a time."""
     for batch in read_columns(data, split, columns=("context", "response")):
-        yield _newest(batch.column("context")), batch.column("response").to_pylist()
+        contexts = batch.column("context")
+        texts = [_newest(contexts), batch.column("response").to_pylist()]
+        if history is not None:
+            texts.append([history.join(context) for context in contexts.to_pylist()])
+        yield texts
 
 
 def content_key(*parts: object) -> str:
@@ -173,12 +208,12 @@ def _map(path: Path, dtype: np.dtype[Any], count: int) -> npt.NDArray[Any]:
 class _Writer:
     """Appends tokenised examples to the files of a store."""
 
-    def __init__(self, folder: Path) -> None:
+    def __init__(self, folder: Path, sides: tuple[str, ...]) -> None:
         self.examples, self.empty = 0, 0
-        self.tokens = dict.fromkeys(SIDES, 0)
-        names = [f"{side}.{kind}" for side in SIDES for kind in ("ids", "offsets")] + ["response.hash"]
+        self.tokens = dict.fromkeys(sides, 0)
+        names = [f"{side}.{kind}" for side in sides for kind in ("ids", "offsets")] + ["response.hash"]
         self._files: dict[str, IO[bytes]] = {name: (folder / name).open("wb") for name in names}
-        for side in SIDES:
+        for side in sides:
             self._write(f"{side}.offsets", np.zeros(1), "<i8")
 
     def add(self, sides: list[tuple[Ids, Ids]]) -> None:
@@ -186,12 +221,13 @@ class _Writer:
         keep = (sides[0][1] > 0) & (sides[1][1] > 0)
         self.empty += int((~keep).sum())
         self.examples += int(keep.sum())
-        for name, (all_ids, all_lengths) in zip(SIDES, sides, strict=True):
+        for name, (all_ids, all_lengths) in zip(self.tokens, sides, strict=True):
             ids, lengths = all_ids[np.repeat(keep, all_lengths)], all_lengths[keep]
             self._write(f"{name}.ids", ids, "<i4")
             self._write(f"{name}.offsets", self.tokens[name] + np.cumsum(lengths, dtype=np.int64), "<i8")
             self.tokens[name] += len(ids)
-        self._write("response.hash", token_hashes(ids, lengths), "<i8")
+            if name == "response":
+                self._write("response.hash", token_hashes(ids, lengths), "<i8")
 
     def close(self) -> None:
         """Close the files."""

@@ -11,6 +11,7 @@ from torch import Tensor
 from rejoinder.errors import InputError
 from rejoinder.evaluation.ranking import ranks
 from rejoinder.training.batches import PairBatch, make_batch
+from rejoinder.training.distributed import Processes
 from rejoinder.training.recipe import Validation
 from rejoinder.training.tokens import Rows, TokenStore
 
@@ -30,12 +31,15 @@ class Validator:
         store: tokens of the validation split.
         config: the recipe's.
         padding_id: the model's.
+        processes: they share the groups.
 
     Raises:
         InputError: there are fewer examples than candidates.
     """
 
-    def __init__(self, store: TokenStore, config: Validation, padding_id: int) -> None:
+    def __init__(
+        self, store: TokenStore, config: Validation, padding_id: int, processes: Processes | None = None
+    ) -> None:
         self.candidates = config.candidates
         groups = min(len(store), config.examples) // config.candidates
         if groups == 0:
@@ -46,12 +50,12 @@ class Validator:
         order = np.random.default_rng(0).permutation(len(store))[: groups * config.candidates]
         together = max(1, PAIRS_AT_ONCE // config.candidates) * config.candidates
         self.examples = len(order)
-        self._store, self._padding_id = store, padding_id
+        self._store, self._padding_id, self._processes = store, padding_id, processes or Processes()
         self._parts = [order[start : start + together] for start in range(0, len(order), together)]
 
     def __call__(self, encode: Encode) -> dict[str, float]:
         """Recall at 1 and mean reciprocal rank of what `encode` (pairs -> h_x, h_y) gives."""
-        found = np.concatenate([self._ranks(rows, encode) for rows in self._parts])
+        found = np.concatenate(self._processes.divide(self._parts, lambda rows: self._ranks(rows, encode)))
         return {"recall@1": float((found == 1).mean()), "mrr": float((1 / found).mean())}
 
     @torch.no_grad()

@@ -1,0 +1,89 @@
+"""What all of Reddit takes, worked out from measured rates: for `benchmarks/reddit.py` and docs/scale.md.
+
+Most of the work grows in proportion to the comments, so a run of some million says what it takes. Two things do not
+show in such a run and are measured apart: one process cuts the dumps into blocks whatever the number of workers, and
+each file of records has a segment for every partition, of which a large job has many more.
+"""
+
+from __future__ import annotations
+
+import math
+import tempfile
+import time
+from collections import deque
+from pathlib import Path
+from typing import Any
+
+from rejoinder.corpora.job import Sizes
+from rejoinder.corpora.lines import Reading, open_blocks
+from rejoinder.corpora.reddit import scatter
+from rejoinder.corpora.reddit_rules import RedditSettings
+from rejoinder.corpora.segments import add_record, read_segment, write_segments
+
+ALL_COMMENTS = 3_680_000_000
+"""Comments of 2015 to 2018 (DATA19)."""
+SIZES = Sizes()
+_FILES, _READ = 16, 400
+
+
+def limits(path: Path) -> dict[str, float]:
+    """Rates of single steps in this process, from one month of a dump: comments per second, and bytes of a comment.
+
+    Args:
+        path: the month; it is read twice.
+    """
+    begin, lines, size = time.perf_counter(), 0, 0
+    for block in open_blocks(path):
+        lines, size = lines + block.data.count(b"\n"), size + len(block.data)
+    cut = time.perf_counter() - begin
+    begin, records = time.perf_counter(), 0
+    for block in open_blocks(path):
+        records += sum(len(record) + 4 for _, record in scatter(block, Reading(), RedditSettings()))
+    return {
+        "cut_into_blocks_per_second": lines / cut,
+        "cut_parsed_and_judged_per_second": lines / (time.perf_counter() - begin),
+        "bytes_per_comment": size / lines,
+        "record_bytes_per_comment": records / lines,
+    }
+
+
+def all_of_reddit(comments: int, cpu_seconds: float, disk_bytes: int, steps: dict[str, float]) -> dict[str, Any]:
+    """What `ALL_COMMENTS` take.
+
+    Args:
+        comments: of a run that was measured.
+        cpu_seconds: of that run, with one process.
+        disk_bytes: that it used at most.
+        steps: what `limits` gave.
+    """
+    times = ALL_COMMENTS / comments
+    shuffled = ALL_COMMENTS * steps["record_bytes_per_comment"]
+    partitions = math.ceil(shuffled / SIZES.partition)
+    blocks = math.ceil(ALL_COMMENTS * steps["bytes_per_comment"] / SIZES.block)
+    merging = blocks * partitions * segment_seconds(partitions) if blocks > SIZES.merged else 0.0
+    return {
+        "comments": ALL_COMMENTS,
+        "core_hours": times * cpu_seconds / 3600,
+        "hours_at_least": ALL_COMMENTS / steps["cut_into_blocks_per_second"] / 3600,
+        "decompressed_bytes": ALL_COMMENTS * steps["bytes_per_comment"],
+        "shuffled_bytes": shuffled,
+        "disk_bytes": times * disk_bytes,
+        "blocks": blocks,
+        "partitions": partitions,
+        "core_hours_of_merging": merging / 3600,
+    }
+
+
+def segment_seconds(partitions: int) -> float:
+    """Processor time to read one segment of one block's file when there are so many partitions."""
+    with tempfile.TemporaryDirectory() as folder:
+        files = [Path(folder, str(number)) for number in range(_FILES)]
+        for file in files:
+            segments = [bytearray() for _ in range(partitions)]
+            for number in range(SIZES.block // 1000):
+                add_record(segments[number * 7919 % partitions], bytes(97))
+            write_segments(file, segments)
+        begin = time.process_time()
+        numbers = range(min(_READ, partitions))
+        deque((read_segment(file, number) for number in numbers for file in files), maxlen=0)
+        return (time.process_time() - begin) / (len(numbers) * _FILES)

@@ -1,0 +1,91 @@
+"""Training on a Ray cluster, through Ray Train (version 2 of its interface)."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+from typing import Any
+
+from rejoinder.errors import InputError, MissingExtraError, RejoinderError
+from rejoinder.training.display import TerminalDisplay
+from rejoinder.training.distributed import is_first
+from rejoinder.training.loop import train
+from rejoinder.training.presence import ElsewhereError
+from rejoinder.training.recipe import Recipe
+from rejoinder.training.recipe_files import parse_recipe, recipe_document
+from rejoinder.training.summary import RunSummary
+
+
+def train_on_ray(
+    recipe: Recipe, run: str | Path, *, workers: int, gpus: bool = False, restarts: int = 3
+) -> RunSummary:
+    """Train as `training.loop.train` does, in several processes that Ray places on a cluster.
+
+    The cluster is the one that `ray.init` connected to; without that, Ray starts one on this machine. Rejoinder must
+    be installed on all machines, and they must find the examples and the run folder under the same path: a shared
+    file system. Relative paths start at the current folder. Ray keeps its own notes beside the run, in `NAME.ray`.
+
+    Args:
+        recipe: what to do; a stage's batch size is that of all workers together.
+        run: folder for everything that comes out.
+        workers: number of processes.
+        gpus: whether each gets a GPU of its own; without, each gets a CPU.
+        restarts: how often all workers are started again after one was lost, to go on from the last checkpoint.
+
+    Raises:
+        MissingExtraError: Ray is not installed.
+        InputError: recipe, data and folder do not fit each other.
+        RejoinderError: the training failed, more often than `restarts`.
+    """
+    try:
+        from ray.train import FailureConfig, RunConfig, ScalingConfig, TrainingFailedError
+        from ray.train.torch import TorchTrainer
+    except ImportError:
+        raise MissingExtraError("training on Ray", "cluster") from None
+    place = Path(run).resolve()
+    place.parent.mkdir(parents=True, exist_ok=True)
+    trainer = TorchTrainer(
+        _work,
+        train_loop_config={"recipe": recipe_document(recipe), "run": str(place), "folder": str(Path.cwd())},
+        scaling_config=ScalingConfig(num_workers=workers, use_gpu=gpus),
+        run_config=RunConfig(
+            name=f"{place.name}.ray",
+            storage_path=str(place.parent),
+            failure_config=FailureConfig(max_failures=restarts),
+        ),
+    )
+    try:
+        done = trainer.fit().return_value
+    except TrainingFailedError as error:
+        raise RejoinderError(f"{place}: training on Ray failed: {_reason(error)}") from None
+    if "refused" in done:
+        raise InputError(done["refused"])
+    return RunSummary(**done["summary"])
+
+
+def _work(config: dict[str, Any]) -> dict[str, Any]:
+    """What each worker does, in a process that Ray has connected to the others'.
+
+    Returns:
+        What came out, or why the recipe was refused: Ray would start workers that raise an error again.
+    """
+    os.chdir(config["folder"])
+    display = TerminalDisplay() if is_first() else None
+    try:
+        return {"summary": train(parse_recipe(config["recipe"]), config["run"], display=display).to_json()}
+    except (InputError, ElsewhereError) as error:
+        if is_first() or getattr(error, "code", 1) == 2:
+            return {"refused": str(error)}
+        raise
+
+
+def _reason(error: BaseException) -> str:
+    """Ray's error in a line: what became of each worker that failed."""
+    failures: dict[int, BaseException] = getattr(error, "worker_failures", {})
+    return "; ".join(f"worker {rank}: {_line(failure)}" for rank, failure in failures.items()) or _line(error)
+
+
+def _line(error: BaseException) -> str:
+    """The line of an error's text that says what happened: the last one of a traceback, else the first one."""
+    lines = [line.strip() for line in str(error).splitlines() if line.strip()] or [type(error).__name__]
+    return lines[-1 if lines[0].startswith("Traceback") else 0]

@@ -1,0 +1,78 @@
+"""What became of everything that was read; `data.json` in a data folder."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass, field
+from typing import Any
+
+from rejoinder.corpora.chunks import Chunk
+from rejoinder.corpora.example import SPLITS, Split
+from rejoinder.corpora.lines import Reading
+
+SUMMARY = "data.json"
+"""The file of a data folder that says what was read, kept and dropped, and that the folder is one."""
+FORMAT = "rejoinder examples 1"
+
+
+@dataclass
+class SplitCounts:
+    """What became of the examples of one split; read = kept + dropped."""
+
+    read: int = 0
+    kept: int = 0
+    dropped: dict[str, int] = field(default_factory=dict)
+    """By reason. `duplicate`: exactly this context and response (and candidates) came before."""
+
+
+@dataclass
+class Account:
+    """What was read, kept and dropped. The fields that are also in `lines.Reading` mean the same."""
+
+    source: str
+    inputs: list[str]
+    """As they were given, `test=FILE` say."""
+    settings: dict[str, Any]
+    """Of the corpus, every default written out."""
+    history: int
+    limit: int | None
+    lines: int = 0
+    bad_lines: int = 0
+    faults: list[str] = field(default_factory=list)
+    notes: list[str] = field(default_factory=list)
+    blank_messages: int = 0
+    without_reply: int = 0
+    dropped: dict[str, int] = field(default_factory=dict)
+    """What the rules of the corpus left out, by reason, before anything was split."""
+    splits: dict[Split, SplitCounts] = field(default_factory=lambda: {split: SplitCounts() for split in SPLITS})
+
+    def add_reading(self, reading: Reading) -> None:
+        """Enter what happened while reading."""
+        for name, value in reading.counts().items():
+            setattr(self, name, value)
+
+    def add_chunks(self, chunks: Sequence[Chunk], copies: Mapping[tuple[int, Split], int]) -> None:
+        """Enter the examples that were read; `copies` are those that came in an earlier chunk."""
+        for number, chunk in enumerate(chunks):
+            for split, rows in chunk.rows.items():
+                within, across = chunk.copies.get(split, 0), copies.get((number, split), 0)
+                counts = self.splits[split]
+                counts.read += rows + within
+                counts.kept += rows - across
+                if within or across:
+                    counts.dropped["duplicate"] = counts.dropped.get("duplicate", 0) + within + across
+
+    def to_json(self) -> dict[str, Any]:
+        """As data.json holds it."""
+        return {"format": FORMAT, **asdict(self)}
+
+    def why_nothing_kept(self) -> str:
+        """One line for a job that gave no example."""
+        where = ", ".join(self.inputs[:3]) or self.source
+        if self.bad_lines:
+            bad = f"{self.bad_lines} of {self.lines} lines are bad"
+            return f"{where}: no example, {bad}, the first: {self.faults[0]}"
+        if self.dropped:
+            why = ", ".join(f"{count:,} {reason}" for reason, count in self.dropped.items())
+            return f"{where}: no example in {self.lines} lines; left out: {why}"
+        return f"{where}: no example in {self.lines} lines; a dialogue needs a message and a response to it"

@@ -1,0 +1,237 @@
+r"""ConvAI2 (PersonaChat): chat between two people who play a persona, in ParlAI's text format.
+
+Numbered lines; the number 1 begins a dialogue. A line is `N your persona: TEXT`, `N partner's persona: TEXT`, or
+`N MESSAGE<tab>RESPONSE`, perhaps followed by `<tab>REWARD<tab>CANDIDATE|CANDIDATE|...`. "Your" persona is that of the
+one who responds. `__SILENCE__` as a message says that the one who responds speaks first; the reward is not used. A
+literal `\n` within a line stands for the end of a line.
+
+- The persona is the oldest part of every context, before the history, and is never cut off with it. Its lines keep
+  their prefix, as in POLY's input, and are one message joined with spaces, or one message each.
+- A response with nothing before it, not even a persona, is dropped.
+- The thread is the hash of a dialogue's first two messages: the training file holds each dialogue twice, once from
+  either side, and both begin with the same two.
+- Files without candidates can get some drawn from other dialogues; figures on those compare only with figures on the
+  same draw, not with published ones.
+
+Format: ParlAI's `FbDialogTeacher` and task `convai2`.
+"""
+
+from __future__ import annotations
+
+import itertools
+import random
+import re
+from collections.abc import Generator, Iterator, Sequence
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Literal
+
+from rejoinder.corpora.choices import check_choices
+from rejoinder.corpora.corpus import Corpus
+from rejoinder.corpora.example import Example
+from rejoinder.corpora.lines import Reading, open_lines, strip_compression
+from rejoinder.corpora.records import BadRecordError
+from rejoinder.corpora.splits import content_thread
+from rejoinder.errors import InputError
+
+SILENCE = "__SILENCE__"
+_NUMBERED = re.compile(r"(\d{1,9}) (.*)", re.DOTALL)
+_PERSONA = re.compile(r"(your|partner's) persona: ")
+_SIDES = {"self": "your", "other": "partner's"}
+
+
+@dataclass(frozen=True)
+class Convai2Settings:
+    """Settings of `rejoinder data convai2`."""
+
+    personas: Literal["all", "self", "other", "none"] = "all"
+    """Whose persona lines go into the contexts: all that the file has, those of the one who responds, the other's."""
+    persona_messages: Literal["one", "each"] = "one"
+    """Whether the persona lines are one message of the context or one each."""
+    draw: int = 0
+    """Candidates to draw for each example from the responses of the file's other dialogues, where the file gives none;
+    19 make ConvAI2's 1-of-20. The whole file is held in memory for that."""
+    seed: int = 0
+    """Of the draw."""
+
+    def __post_init__(self) -> None:
+        check_choices(self)
+        if self.draw < 0:
+            raise InputError(f"draw is {self.draw}; it is the number of candidates to draw, 0 for none")
+
+
+@dataclass
+class _Row:
+    """A message and the response to it; the message is blank where the one who responds speaks first."""
+
+    number: int
+    message: str
+    response: str
+    candidates: tuple[str, ...] = ()
+
+
+@dataclass
+class _Dialogue:
+    personas: list[str] = field(default_factory=list)
+    rows: list[_Row] = field(default_factory=list)
+
+
+def read_convai2(
+    path: str | Path, reading: Reading | None = None, settings: Convai2Settings | None = None
+) -> Generator[Example]:
+    """Read the examples of a file, compressed or not.
+
+    Raises:
+        InputError: a fault of the file; or of a line, with its number, unless bad lines are skipped; or too few
+            dialogues to draw candidates from.
+    """
+    path, reading, settings = Path(path), reading or Reading(), settings or Convai2Settings()
+    dialogues = _dialogues(path, reading)
+    examples = (each for dialogue in dialogues for each in _examples(dialogue, path, reading, settings))
+    yield from draw_candidates(examples, path, reading, settings) if settings.draw else examples
+
+
+def draw_candidates(
+    examples: Iterator[Example], path: Path, reading: Reading, settings: Convai2Settings
+) -> Iterator[Example]:
+    """Give examples without candidates some from other threads, and the right one last, as ParlAI's lists have it.
+
+    They are distinct, none is the response, and they follow from the seed, the id and the file's responses alone.
+
+    Raises:
+        InputError: there are not that many other responses.
+    """
+    held = list(examples)
+    threads: dict[str, str | None] = {}
+    for example in held:
+        first = threads.setdefault(example.response, example.thread)
+        threads[example.response] = first if first == example.thread else None  # in several threads: in another one
+    pool = list(threads.items())
+    for example in held:
+        yield example if example.candidates else _with_candidates(example, pool, path, settings)
+    if any(not example.candidates for example in held):
+        reading.notes.append(
+            f"{path}: no candidates in the file; {settings.draw} for each example were drawn from its other dialogues "
+            f"(seed {settings.seed}), so figures do not compare with published ones"
+        )
+
+
+def _with_candidates(
+    example: Example, pool: Sequence[tuple[str, str | None]], path: Path, settings: Convai2Settings
+) -> Example:
+    """The example with candidates out of a pool of distinct responses, each with its thread or None for several."""
+    rng = random.Random(f"{settings.seed} {example.id}")  # a text is hashed by SHA-512: the same everywhere
+    drawn: dict[str, None] = {}
+    for place in _places(rng, len(pool), 4 * settings.draw):
+        response, thread = pool[place]
+        if thread != example.thread and response != example.response:
+            drawn[response] = None
+        if len(drawn) == settings.draw:
+            return replace(example, candidates=(*drawn, example.response), label=len(drawn))
+    raise InputError(f"{path}: {len(drawn)} responses of other dialogues for draw={settings.draw}; draw fewer")
+
+
+def _places(rng: random.Random, count: int, attempts: int) -> Iterator[int]:
+    """Random places, with repetitions; then, where these were not enough, all of them in random order."""
+    for _ in range(attempts):
+        yield rng.randrange(count)
+    yield from rng.sample(range(count), count)
+
+
+def _dialogues(path: Path, reading: Reading) -> Iterator[_Dialogue]:
+    dialogue, last = _Dialogue(), 0
+    for number, line in open_lines(path, reading):
+        if not line.strip():
+            continue
+        reading.lines += 1
+        try:
+            place, persona, row = _parse(line, number)
+        except BadRecordError as error:
+            reading.bad_line(path, number, str(error))
+            continue
+        if place <= last:  # it starts again at 1, or at 2 if that line was bad
+            yield dialogue
+            dialogue = _Dialogue()
+        last = place
+        dialogue.personas += persona
+        dialogue.rows += row
+    yield dialogue
+
+
+def _parse(line: str, number: int) -> tuple[int, list[str], list[_Row]]:
+    """The number that a line begins with, its persona lines, and its messages with their responses."""
+    match = _NUMBERED.fullmatch(line)
+    if match is None:
+        raise BadRecordError("no number at its beginning; a line is N, a space and a text, or two with a tab between")
+    text, *fields = (part.strip().replace("\\n", "\n") for part in match[2].split("\t"))
+    parts = [part.strip() for part in text.split("\n")]
+    personas = [part for part in parts if _PERSONA.match(part)]
+    said = ["" if part == SILENCE else part for part in parts if not _PERSONA.match(part)]
+    response = fields[0] if fields else ""
+    if personas and response and not said:
+        raise BadRecordError("a response to a persona line; a response follows a message and a tab")
+    rows = [_Row(number, message, "") for message in said[:-1]]
+    if said and (said[-1] or response):
+        candidates = _candidates(response, fields[2]) if len(fields) > 2 and fields[2] else ()
+        rows.append(_Row(number, said[-1], response, candidates))
+    return int(match[1]), personas, rows
+
+
+def _candidates(response: str, listed: str) -> tuple[str, ...]:
+    candidates = tuple(candidate.strip() for candidate in listed.split("|"))
+    if response not in candidates:
+        raise BadRecordError("the response is not among the candidates of its line")
+    if len(candidates) < 2:
+        raise BadRecordError("one candidate; ranking needs at least 2")
+    return candidates
+
+
+def _examples(dialogue: _Dialogue, path: Path, reading: Reading, settings: Convai2Settings) -> Iterator[Example]:
+    said: list[str] = []
+    thread = content_thread(_first_messages(dialogue.rows))
+    persona = _persona(dialogue.personas, settings)
+    count = 0
+    for row in dialogue.rows:
+        said += [row.message] if row.message else []
+        if not row.response:
+            continue
+        count += 1
+        context = (*persona, *said[-1 - reading.history :])
+        if context:
+            name = f"{strip_compression(path).stem}:{row.number}"
+            label = _last_place(row.candidates, row.response)
+            yield Example(context, row.response, name, thread, "convai2", row.candidates, label)
+        else:
+            reading.drop("responses with nothing before them")
+        said.append(row.response)
+    reading.without_reply += bool(dialogue.rows) and count == 0
+
+
+def _first_messages(rows: Sequence[_Row]) -> list[str]:
+    spoken = (text for row in rows for text in (row.message, row.response) if text)
+    return list(itertools.islice(spoken, 2))
+
+
+def _persona(lines: Sequence[str], settings: Convai2Settings) -> list[str]:
+    """The messages that the persona lines become."""
+    wanted = settings.personas
+    side = _SIDES.get(wanted)
+    chosen = [line for line in lines if wanted == "all" or (side is not None and line.startswith(side))]
+    return [" ".join(chosen)] if chosen and settings.persona_messages == "one" else chosen
+
+
+def _last_place(candidates: Sequence[str], response: str) -> int | None:
+    """Where the response stands; the last place, since ParlAI's lists end with it."""
+    return len(candidates) - 1 - candidates[::-1].index(response) if candidates else None
+
+
+CORPUS = Corpus(
+    name="convai2",
+    title="ConvAI2 (PersonaChat): chat between two people who play a persona, next utterance among 20.",
+    reads="{train,valid}_{self,other,both,none}_{original,revised}{,_no_cands}.txt in ParlAI's format",
+    licence="CC BY 4.0",
+    origin="parl.ai/downloads/convai2/convai2_fix_723.tgz",
+    expected="17,878 training dialogues with 131,438 examples, 1,000 validation dialogues with 7,801; 20 candidates",
+    read=read_convai2,
+    settings=Convai2Settings,
+)

@@ -1,0 +1,194 @@
+"""DSTC7 track 1 (NOESIS), sentence selection: Ubuntu support chat and student advising, as a JSON array of dialogues.
+
+A dialogue has `example-id`, `messages-so-far` (objects with `speaker` and `utterance`), `options-for-next` (100 objects
+with `candidate-id` and `utterance`) and `options-for-correct-answers` (the same objects). In the test files the last is
+missing; the answers are lines of a separate file: example id, tab, candidate ids joined with commas, and in Ubuntu's
+files another tab and the text. Subtasks 1, 3, 4 and 5 are read; subtask 2 takes its candidates from one pool.
+
+- Several answers are right in Advising: the first one among the candidates is the response, and the other right ones
+  leave the list, so that they do not count as wrong.
+- Dialogues none of whose candidates is right (subtask 4) are dropped: there is nothing to rank first.
+
+Format: ibm.github.io/dstc7-noesis, data description; the task's own `metrics.py` for the answers of the test set.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Generator, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, Literal
+
+from rejoinder.corpora.choices import check_choices
+from rejoinder.corpora.corpus import Corpus
+from rejoinder.corpora.example import Example
+from rejoinder.corpora.json_array import array_objects
+from rejoinder.corpora.lines import Reading, open_lines
+from rejoinder.corpora.records import BadRecordError, text_of
+from rejoinder.corpora.splits import content_thread
+from rejoinder.errors import InputError
+
+_NONE = "NONE"
+"""Stands for the id of the right candidate where none is right (subtask 4)."""
+
+
+@dataclass(frozen=True)
+class Dstc7Settings:
+    """Settings of `rejoinder data dstc7`."""
+
+    utterances: Literal["train", "all", "last"] = "train"
+    """Which utterances are responses: of training dialogues every one but the first, without candidates (POLY, section
+    5), of others the last; or `all` or `last` everywhere. A dialogue's `data-split` says what it is."""
+    answers: str = ""
+    """File with the answers of the test set."""
+    speakers: bool = False
+    """Whether messages of a context begin with their speaker, `participant_1: ` say."""
+
+    def __post_init__(self) -> None:
+        check_choices(self)
+        if self.answers and not Path(self.answers).is_file():
+            raise InputError(f"answers is {self.answers}, which is no file; name the file with the test set's answers")
+
+
+@dataclass(frozen=True)
+class _Dialogue:
+    """What is used of a dialogue."""
+
+    name: str
+    speakers: Sequence[str]
+    messages: Sequence[str]
+    options: Mapping[str, str] = field(default_factory=dict)
+    """Texts of the candidates by their ids."""
+    answers: Mapping[str, str] = field(default_factory=dict)
+    """Texts of the right ones by their ids."""
+    train: bool = False
+
+
+def read_dstc7(
+    path: str | Path, reading: Reading | None = None, settings: Dstc7Settings | None = None
+) -> Generator[Example]:
+    """Read the examples of a file, compressed or not; memory holds one dialogue at a time.
+
+    Raises:
+        InputError: a fault of the file; or of a dialogue, with its line and number, unless bad ones are skipped.
+    """
+    path, reading, settings = Path(path), reading or Reading(), settings or Dstc7Settings()
+    answers = read_answers(settings.answers, reading) if settings.answers else {}
+    for number, (line, record) in enumerate(array_objects(path, reading), 1):
+        reading.lines += 1
+        try:
+            dialogue = _dialogue(record, answers, reading)
+            examples = list(_examples(dialogue, reading, settings))
+        except BadRecordError as error:
+            reading.bad_line(path, line, f"dialogue {number}: {error}")
+        else:
+            yield from examples
+
+
+def read_answers(path: str | Path, reading: Reading) -> dict[str, dict[str, str]]:
+    """Read a file of the test set's answers: for each example id the ids of the right candidates, with texts if given.
+
+    Raises:
+        InputError: a fault of the file; or of a line, unless bad lines are skipped.
+    """
+    answers = {}
+    for number, line in open_lines(path, reading):
+        name, tab, rest = line.partition("\t")
+        ids, _, text = rest.partition("\t")
+        if tab and name.strip() and ids.strip():
+            answers[name.strip()] = {each.strip(): text for each in ids.split(",")}
+        elif line.strip():
+            reading.bad_line(path, number, "no answer; a line is an example id, a tab and ids of candidates")
+    return answers
+
+
+def _dialogue(record: Mapping[str, Any], known: Mapping[str, Mapping[str, str]], reading: Reading) -> _Dialogue:
+    name = _id(record.get("example-id"), "example-id")
+    said = _objects(record.get("messages-so-far"), "messages-so-far")
+    messages = [text_of(message.get("utterance"), f"messages-so-far[{i}].utterance") for i, message in enumerate(said)]
+    reading.blank_messages += sum(not message.strip() for message in messages)
+    answers = known.get(name)
+    if "options-for-correct-answers" in record:
+        answers = _options(record, "options-for-correct-answers")
+    if answers is None:
+        raise BadRecordError(f"example {name} has no answer; name the file of the answers: --set answers=FILE")
+    spoken = [place for place, message in enumerate(messages) if message.strip()]
+    if not spoken:
+        raise BadRecordError("messages-so-far is blank; it needs at least one message")
+    return _Dialogue(
+        name=name,
+        speakers=[text_of(said[place].get("speaker", ""), "speaker") for place in spoken],
+        messages=[messages[place] for place in spoken],
+        options=_options(record, "options-for-next") if "options-for-next" in record else {},
+        answers={each: text for each, text in answers.items() if each.upper() != _NONE},
+        train=record.get("data-split") == "train",
+    )
+
+
+def _examples(dialogue: _Dialogue, reading: Reading, settings: Dstc7Settings) -> Iterator[Example]:
+    named = zip(dialogue.speakers, dialogue.messages, strict=True)
+    said = [f"{speaker}: {message}" if settings.speakers else message for speaker, message in named]
+    thread = content_thread(dialogue.messages[:2])
+    train = reading.part == "train" or (reading.part is None and dialogue.train)
+    if settings.utterances == "last" or (settings.utterances == "train" and not train):
+        response, candidates, label = _choice(dialogue, reading)
+        if response:
+            context = tuple(said[-1 - reading.history :])
+            yield Example(context, response, dialogue.name, thread, "dstc7", candidates, label)
+        return
+    last = next((text for text in dialogue.answers.values() if text.strip()), "")
+    responses = [*dialogue.messages, *([last] if last else [])]
+    for place in range(1, len(responses)):
+        context = tuple(said[max(0, place - 1 - reading.history) : place])
+        yield Example(context, responses[place], f"{dialogue.name}:{place}", thread, "dstc7")
+
+
+def _choice(dialogue: _Dialogue, reading: Reading) -> tuple[str, tuple[str, ...], int | None]:
+    """Response, candidates and its place among them; a blank response if there is none, which is counted."""
+    options = dialogue.options
+    if len(options) < 2:
+        raise BadRecordError(f"{len(options)} candidates in options-for-next; 2 or more are read")
+    right = [each for each in dialogue.answers if each in options]
+    if not right or not options[right[0]].strip():
+        reading.drop("dialogues without a right candidate" if not right else "blank responses")
+        return "", (), None
+    kept = [each for each in options if each == right[0] or each not in right]
+    return options[right[0]], tuple(options[each] for each in kept), kept.index(right[0])
+
+
+def _options(record: Mapping[str, Any], name: str) -> dict[str, str]:
+    """Texts by candidate ids, in the order of the list; a candidate that is there twice counts once."""
+    options: dict[str, str] = {}
+    for place, option in enumerate(_objects(record[name], name)):
+        each = _id(option.get("candidate-id"), f"{name}[{place}].candidate-id")
+        text = text_of(option.get("utterance"), f"{name}[{place}].utterance")
+        if options.setdefault(each, text) != text:
+            raise BadRecordError(f"{name} holds the candidate {each} twice, with different texts")
+    return options
+
+
+def _objects(value: Any, name: str) -> list[dict[str, Any]]:
+    if not isinstance(value, list) or not all(isinstance(each, dict) for each in value):
+        raise BadRecordError(f"{name} is missing or no list of objects")
+    return value
+
+
+def _id(value: Any, name: str) -> str:
+    """An id as text; Ubuntu's examples and Advising's candidates have numbers."""
+    if type(value) is int:
+        return str(value)
+    if not value:
+        raise BadRecordError(f"{name} is missing or blank")
+    return text_of(value, name)
+
+
+CORPUS = Corpus(
+    name="dstc7",
+    title="DSTC7 track 1: next utterance among 100, Ubuntu support chat and student advising.",
+    reads="ubuntu_{train,dev,test}_subtask_*.json and Advising's; answers of the test sets from their .tsv",
+    licence="none stated for the data; the repository of the task is MIT",
+    origin="ibm.github.io/dstc-noesis/public/datasets.html; Ubuntu's files also parl.ai/downloads/dstc7/dstc7_v2.tgz",
+    expected="Ubuntu subtask 1: 100,000 training, 5,000 development and 1,000 test dialogues, 100 candidates each",
+    read=read_dstc7,
+    settings=Dstc7Settings,
+)

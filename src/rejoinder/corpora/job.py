@@ -1,0 +1,87 @@
+"""A job: one corpus, its settings, and how its files are read; what every task of it must know."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from rejoinder.corpora.corpus import Corpus
+from rejoinder.corpora.deduplication import pair_digest
+from rejoinder.corpora.example import Example, Split
+from rejoinder.corpora.lines import BLOCK_BYTES, Reading
+from rejoinder.corpora.splits import split_of
+
+
+@dataclass(frozen=True)
+class Input:
+    """A file to read."""
+
+    path: Path
+    part: Split | None = None
+    """The split that all its examples go to, whatever their threads' hashes."""
+
+
+@dataclass(frozen=True)
+class Sizes:
+    """How large the pieces of a job are. They decide its memory and its tasks, and never which examples come out."""
+
+    files: int = 32 * 1024 * 1024
+    """Bytes: small files that follow each other are read in one task; a larger file is one of its own."""
+    block: int = BLOCK_BYTES
+    """Bytes of lines that are scattered at once."""
+    merged: int = 256
+    """Files of scattered records that become one, where there are more."""
+    partition: int = 32 * 1024 * 1024
+    """Bytes of records that are assembled at once, about; as Python objects they take some times as much."""
+    chunk: int = 1 << 18
+    """Examples of a chunk."""
+    chunk_characters: int = 1 << 28
+    """A chunk is closed when its texts reach this many."""
+    bucket: int = 1 << 20
+    """Digests that are compared at once, about."""
+    shard: int = 1 << 19
+    """A file of the data folder is closed when it has so many examples."""
+    shard_characters: int = 1 << 30
+    """A file of the data folder is closed when its texts reach this many."""
+
+
+@dataclass(frozen=True)
+class Job:
+    """What all tasks of a job have in common. Workers get it by pickling."""
+
+    corpus: Corpus
+    settings: Any
+    """An instance of `corpus.settings`."""
+    folder: Path
+    """The work folder."""
+    history: int = 10
+    skip_bad: bool = False
+    max_bad: int | None = None
+    limit: int | None = None
+    """How many distinct examples are enough."""
+    sizes: Sizes = Sizes()
+
+    def reading(self, part: Split | None = None, on_bytes: Callable[[int], object] | None = None) -> Reading:
+        """A reading for one task."""
+        return Reading(self.skip_bad, self.history, part, on_bytes, max_bad=self.max_bad)
+
+    def until_enough(self, examples: Iterable[tuple[Split, Example]]) -> Iterator[tuple[Split, Example]]:
+        """The examples until so many distinct ones came as the limit says; all of them without a limit."""
+        if self.limit is None:
+            yield from examples
+            return
+        seen = set()
+        for split, example in examples:
+            yield split, example
+            seen.add(pair_digest(example))
+            if len(seen) == self.limit:
+                return
+
+
+def placed(job: Job, example: Example, part: Split | None) -> tuple[Split, Example]:
+    """An example with its split: the given part, or what the corpus says, or else its thread's hash."""
+    if part is None and job.corpus.split is not None:
+        part = job.corpus.split(example, job.settings)
+    return part or split_of(example.thread), example

@@ -1,0 +1,154 @@
+"""OpenSubtitles: each line of a film's subtitles answers the line before it.
+
+Source: DATA19, section 3.2, and its published code, whose rules these are: a line loses what nobody says (the name of
+the speaker, bracketed sounds); context and response have 9 to 127 characters; the lines before them are extra contexts
+of any length; lines with nothing left count as not there. Where we differ is listed in docs/choices.md.
+
+OPUS publishes one text file for each language, a line for each line of a subtitle, in which films follow each other
+without a mark. DATA19 cut it with `split -a 3 -l 100000` and split the data by the names of the parts (lines-aaa, ...).
+A file with more lines than that is cut here in the same way, so that its split is the published one.
+"""
+
+from __future__ import annotations
+
+import itertools
+import re
+import string
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Literal
+
+from rejoinder.corpora.corpus import Corpus
+from rejoinder.corpora.example import Example
+from rejoinder.corpora.lines import Reading, open_lines, strip_compression
+from rejoinder.errors import InputError
+
+_SPEAKER = re.compile(r"(?:^|(?<=[.!?]\s))(?!\d++:\d)\w++:(?!//)")
+"""A word and a colon where a sentence begins; neither a time (10:30) nor an address (http://)."""
+_BRACKETED = re.compile(r"[\[(][^\])]*+[\])]")
+_EDGES = " \t-\N{EN DASH}\N{EM DASH}"
+
+
+@dataclass(frozen=True)
+class OpenSubtitlesSettings:
+    """What counts as an example, and as a film."""
+
+    min_length: int = 9
+    """Fewest characters of a response and of the line before it."""
+    max_length: int = 127
+    """Most characters of a response and of the line before it."""
+    shard_lines: int = 100_000
+    """A file of more lines than this holds many films and is cut into threads of so many lines; 0: never."""
+    thread: Literal["file", "folder"] = "file"
+    """What names a film: its file, or its folder, if that holds several subtitles of one film (as OPUS sorts them)."""
+
+    def __post_init__(self) -> None:
+        if not 1 <= self.min_length <= self.max_length:
+            raise InputError(
+                f"min_length must be 1 or more and max_length not less, not {self.min_length} and {self.max_length}"
+            )
+        if self.shard_lines < 0:
+            raise InputError(f"shard_lines must be 0 or more, not {self.shard_lines}")
+
+
+def read_opensubtitles(
+    path: str | Path, reading: Reading | None = None, settings: OpenSubtitlesSettings | None = None
+) -> Iterator[Example]:
+    """Read the examples of one film's subtitles, or of the one file of a language.
+
+    Raises:
+        InputError: a fault of the file; or of a line, with its number, unless bad lines are skipped.
+    """
+    path, reading, settings = Path(path), reading or Reading(), settings or OpenSubtitlesSettings()
+    name = (path.absolute().parent if settings.thread == "folder" else strip_compression(path)).name
+    shard_lines = settings.shard_lines if _has_more_lines(path, settings.shard_lines) else 0
+    earlier: list[str] = []
+    previous = 0
+    for number, line in open_lines(path, reading):
+        if number == 1:
+            _refuse_markup(path, line)
+        if shard_lines and (number - 1) // shard_lines != (previous - 1) // shard_lines:
+            name = shard_name((number - 1) // shard_lines)
+            earlier.clear()
+        elif number != previous + 1:  # a bad line was skipped: what follows does not answer what stood before it
+            earlier.clear()
+        previous = number
+        if not line or line.isspace():
+            continue
+        reading.lines += 1
+        text = clean_line(line)
+        if not text:
+            reading.drop("lines of nothing that is said")
+            continue
+        if earlier and _fits(earlier[-1], text, settings, reading):
+            yield Example(tuple(earlier), text, f"{name}:{number}", name, "opensubtitles")
+        earlier.append(text)
+        del earlier[: -1 - reading.history]
+
+
+def clean_line(line: str) -> str:
+    """What is said in a line of subtitles. The time is linear in its length.
+
+    >>> clean_line("- JOHN: Well [sighs]  come in! ANN: Thanks. (door)")
+    'Well come in! Thanks.'
+    """
+    end = max(line.rfind(")"), line.rfind("]")) + 1  # so that every bracket searched from has its end
+    if end:
+        line = _BRACKETED.sub("", line[:end]) + line[end:]
+    line = line.strip(_EDGES)
+    if ":" in line:
+        line = _SPEAKER.sub("", line)
+    return " ".join(line.split()).strip(_EDGES)
+
+
+def shard_name(number: int) -> str:
+    """Name of the part with this number, from 0, as `split -a 3` gives it.
+
+    >>> [shard_name(number) for number in (0, 27, 17575)]
+    ['lines-aaa', 'lines-abb', 'lines-zzz']
+    """
+    letters = ""
+    while number or len(letters) < 3:
+        number, letter = divmod(number, 26)
+        letters = string.ascii_lowercase[letter] + letters
+    return f"lines-{letters}"
+
+
+def _fits(context: str, response: str, settings: OpenSubtitlesSettings, reading: Reading) -> bool:
+    """Whether both have the right length; if not, the reason is counted."""
+    if min(len(context), len(response)) < settings.min_length:
+        reading.drop(f"pairs with a line of fewer than {settings.min_length} characters")
+    elif max(len(context), len(response)) > settings.max_length:
+        reading.drop(f"pairs with a line of more than {settings.max_length} characters")
+    else:
+        return True
+    return False
+
+
+def _has_more_lines(path: Path, count: int) -> bool:
+    """Whether the file has more than `count` lines (0: do not look). A pipe cannot be read twice, and is long."""
+    if count == 0:
+        return False
+    if path.exists() and not path.is_file() and not path.is_dir():
+        return True
+    # Faults are reported by whoever reads the file in earnest.
+    numbers = (number for number, _ in open_lines(path, Reading(skip_bad=True)))
+    return any(number > count for number in itertools.islice(numbers, count + 1))
+
+
+def _refuse_markup(path: Path, line: str) -> None:
+    if line.lstrip().startswith(("<?xml", "<document")):
+        raise InputError(f"{path} is XML; OPUS's plain text is read, one subtitle line a line (mono/en.txt.gz)")
+
+
+CORPUS = Corpus(
+    name="opensubtitles",
+    title="Consecutive lines of film and television subtitles, from OPUS.",
+    reads="OPUS's monolingual plain text (mono/en.txt.gz), its parts, or text files of one film each; a line a line",
+    licence="not stated; OPUS asks for a link to opensubtitles.org and a citation of Lison and Tiedemann 2016",
+    origin="https://opus.nlpl.eu/OpenSubtitles-v2018.php, the plain text under the language's code",
+    expected="English, v2018: 4,415 threads, 316,891,717 examples, 33,240,156 of them test (DATA19)",
+    read=read_opensubtitles,
+    settings=OpenSubtitlesSettings,
+)

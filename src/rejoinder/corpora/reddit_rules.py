@@ -1,0 +1,136 @@
+"""The rules by which Reddit's comments become examples, a pure function each; and what is kept of a comment meanwhile.
+
+Rules of DATA19: section 3.1 of the paper and the code published with it (`reddit/create_data.py`), which uses the texts
+as the dump has them: markdown, links and HTML entities (`&gt;`) stay.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from typing import Literal
+
+from rejoinder.errors import InputError
+
+GONE = frozenset({"[deleted]", "[removed]", "[ Removed by Reddit ]"})
+"""What stands for the text of a comment that its author or a moderator took away."""
+_LONGEST_GONE = max(map(len, GONE))
+
+KEPT = "0"
+"""State of a comment that can be a response, or the message that one answers. Other comments are only history."""
+LOST = {
+    "1": "too short",
+    "2": "too long",
+    "3": "nothing but white space",
+    "4": "by a bot",
+    "9": "deleted or removed",  # the greatest, so that of two copies of a comment the deleted one counts
+}
+"""The other states of a comment, each with its reason in words."""
+_SHORT, _LONG, _BLANK, _BOT, _DELETED = LOST
+SUBMISSION, OVER_18 = "s", "x"
+"""States of a submission."""
+SEPARATORS = 4
+"""Zero bytes between the fields of a record."""
+
+
+@dataclass(frozen=True)
+class RedditSettings:
+    """Which comments count and what becomes of them. Source of the defaults: DATA19, section 3.1."""
+
+    unit: Literal["characters", "words"] = "characters"
+    """What lengths are counted in: `characters` (DATA19) or `words`, runs without white space (ACL19)."""
+    min_length: int = 9
+    """Least length of a response and of the message that it answers, in units."""
+    max_length: int = 127
+    """Greatest length of both, in units."""
+    depth: int = 10
+    """Most messages of a context: the one answered and earlier ancestors. `--history` can only make it less."""
+    cut: int = 127
+    """Characters to which earlier ancestors are cut, at the end of a word."""
+    subreddits: tuple[str, ...] = ()
+    """Names of the subreddits to read; empty: all. Capital letters do not matter."""
+    titles: bool = False
+    """Put the title of the submission, cut as an ancestor, before a context that reaches back to it; needs RS files."""
+    drop_bots: bool = False
+    """Leave out responses by bots, and to bots (see `is_bot`)."""
+    drop_nsfw: bool = False
+    """Leave out threads whose submission is marked as over 18, or is not there to tell; needs RS files."""
+
+    def __post_init__(self) -> None:
+        if self.unit not in ("characters", "words"):
+            raise InputError(f"unit is {self.unit!r}; lengths are counted in characters or words")
+        if not 1 <= self.min_length <= self.max_length:
+            given = f"min_length is {self.min_length} and max_length {self.max_length}"
+            raise InputError(f"{given}; lengths go from 1 up, and the first is not above the second")
+        if not all(re.fullmatch(r"\w+", name) for name in self.subreddits):
+            raise InputError(f"subreddits are {list(self.subreddits)}; give names without r/, [\"AskReddit\"] say")
+        for name, value in (("depth", self.depth), ("cut", self.cut)):
+            if value < 1:
+                raise InputError(f"{name} is {value}; it is at least 1")
+
+
+def trim(text: str, limit: int) -> str:
+    """At most `limit` characters of the text, cut where a letter or digit meets another character, or the reverse.
+
+    A single word longer than the limit leaves nothing.
+
+    >>> trim("Where did you go?", 10)
+    'Where did '
+    """
+    if len(text) <= limit:
+        return text
+    for end in range(limit, 0, -1):
+        if text[end].isalnum() != text[end - 1].isalnum():
+            return text[:end]
+    return ""
+
+
+def is_bot(author: str) -> bool:
+    """Whether a name is AutoModerator's or ends in `bot`, in whatever case.
+
+    >>> is_bot("RemindMeBot"), is_bot("botanist")
+    (True, False)
+    """
+    return author == "AutoModerator" or author[-3:].lower() == "bot"
+
+
+def judge(body: str, author: str | None, settings: RedditSettings) -> str:
+    """The state of a comment: `KEPT`, or the reason of `LOST` that holds (deleted first, then its length).
+
+    Args:
+        body: its text.
+        author: who wrote it, if that is known.
+        settings: lengths, and whether bots count.
+    """
+    length = len(body)
+    if length <= _LONGEST_GONE and body in GONE:  # a look-up hashes the text, so only of short ones
+        return _DELETED
+    if settings.unit == "words":
+        length = len(body.split())
+    if length < settings.min_length:
+        return _SHORT
+    if length > settings.max_length:
+        return _LONG
+    if body.isspace():
+        return _BLANK
+    if settings.drop_bots and author is not None and is_bot(author):
+        return _BOT
+    return KEPT
+
+
+def pack(thread: str, state: str, name: str, parent: str, text: str) -> bytes:
+    """A record of a comment or submission. The names hold no zero character; the text may.
+
+    Args:
+        thread: id of the submission, without `t3_`.
+        state: `KEPT`, one of `LOST`, `SUBMISSION` or `OVER_18`.
+        name: id of the comment; of a submission the thread's again.
+        parent: id of the comment that it answers, without `t1_`; empty if it answers the submission.
+        text: body or title.
+    """
+    return f"{thread}\0{state}\0{name}\0{parent}\0{text}".encode()
+
+
+def unpack(record: bytes) -> list[str]:
+    """Thread, state, name, parent and text of a record."""
+    return record.decode().split("\0", SEPARATORS)

@@ -1,0 +1,205 @@
+"""Corpora whose threads are scattered over their files: records are brought together by thread, then assembled.
+
+1. Each block of lines is scattered over partitions by the hash of the thread: one file of segments for each block.
+2. Where there are many such files, some hundred of them become one.
+3. Each partition, small enough for the memory, is assembled to examples.
+
+Files that were given for a part of the data (`test=FILE`) have partitions of their own.
+"""
+
+from __future__ import annotations
+
+import math
+import zlib
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, TypeAlias
+
+from rejoinder.corpora.chunks import write_chunks
+from rejoinder.corpora.example import Example, Split
+from rejoinder.corpora.job import Input, Job, placed
+from rejoinder.corpora.lines import COMPRESSIONS, Block, Reading, open_blocks
+from rejoinder.corpora.segments import add_record, merge_segments, read_segment, records_of, write_segments
+from rejoinder.corpora.streaming import size_of
+from rejoinder.corpora.work import is_done, once
+
+Files: TypeAlias = dict[Split | None, list[str]]
+"""Names of files of segments in the order of the input, for each part of the data."""
+
+_SAMPLED = 8
+_PARTITIONS_OF_A_PIPE = 256
+"""Enough for 8 GiB of records; how much comes out of a pipe, nobody knows."""
+
+
+@dataclass(frozen=True)
+class ScatterTask:
+    """A block of lines: with its bytes, or without them where a worker can read them itself."""
+
+    name: str
+    block: Block
+    length: int
+    part: Split | None
+
+
+@dataclass(frozen=True)
+class MergeTask:
+    """Files of segments that become one."""
+
+    name: str
+    part: Split | None
+    files: tuple[str, ...]
+
+
+@dataclass(frozen=True)
+class AssembleTask:
+    """Partitions to assemble, one after the other."""
+
+    name: str
+    partitions: tuple[tuple[Split | None, int], ...]
+
+
+def partition_count(job: Job, inputs: Sequence[Input]) -> int:
+    """How many partitions the records need, going by the first blocks of some files."""
+    if not all(given.path.is_file() for given in inputs):
+        return _PARTITIONS_OF_A_PIPE
+    read = kept = 0
+    for given in inputs[:: -(-len(inputs) // _SAMPLED)]:
+        consumed: list[int] = []
+        # Faults are told when the file is read in earnest.
+        reading = Reading(True, job.history, given.part, on_bytes=consumed.append)
+        for block in open_blocks(given.path, reading, job.sizes.block):
+            kept += len(_scattered(job, block, reading, 1)[0])
+            read += len(block.data) if _is_plain(given.path) else sum(consumed)
+            break
+    total = sum(map(size_of, inputs))
+    return max(1, math.ceil(total * kept / max(1, read) / job.sizes.partition))
+
+
+def scatter_tasks(job: Job, inputs: Sequence[Input], reading: Reading, files: Files) -> Iterator[ScatterTask]:
+    """Cut the inputs into blocks, in order, as they are asked for.
+
+    Args:
+        job: the job.
+        inputs: the files.
+        reading: reports the bytes read and the lines that are too long.
+        files: gets the names of the files that the tasks write.
+    """
+    for place, given in enumerate(inputs):
+        for number, block in enumerate(open_blocks(given.path, reading, job.sizes.block)):
+            name = f"block-{place:06}-{number:06}"
+            files.setdefault(given.part, []).append(name)
+            length = len(block.data)
+            if _is_plain(given.path) or is_done(job.folder, name):
+                block = Block(block.path, block.number, b"", block.start)  # noqa: PLW2901 (the bytes are let go)
+            yield ScatterTask(name, block, length, given.part)
+
+
+def scatter_block(job: Job, partitions: int, task: ScatterTask) -> dict[str, Any]:
+    """Do a task: write the records of a block, in partitions.
+
+    Returns:
+        `counts` (see `Reading.counts`).
+
+    Raises:
+        InputError: a bad line.
+    """
+
+    def work() -> dict[str, Any]:
+        reading = job.reading(task.part)
+        write_segments(_file(job, task.name), _scattered(job, _whole(task), reading, partitions))
+        return {"counts": reading.counts()}
+
+    return once(job.folder, task.name, work)
+
+
+def merge_tasks(job: Job, files: Files) -> Iterator[MergeTask]:
+    """Tasks that make few files out of many; none where there are few."""
+    most = job.sizes.merged
+    for part, names in files.items():
+        for start in range(0, len(names), most) if len(names) > most else ():
+            name = f"merged-{part or 'threads'}-{start // most:06}"
+            yield MergeTask(name, part, tuple(names[start : start + most]))
+
+
+def merge_files(job: Job, task: MergeTask) -> dict[str, Any]:
+    """Do a task: make one file of several; they are removed by who gets the result."""
+
+    def work() -> dict[str, Any]:
+        merge_segments([_file(job, name) for name in task.files], _file(job, task.name))
+        return {}
+
+    return once(job.folder, task.name, work)
+
+
+def assemble_tasks(job: Job, files: Files, partitions: int) -> Iterator[AssembleTask]:
+    """A task for each partition; one task of them all for a job that has a limit."""
+    places = [(part, number) for part in files for number in range(partitions)]
+    if job.limit is not None:
+        yield AssembleTask("assembled", tuple(places))
+        return
+    for part, number in places:
+        yield AssembleTask(f"assembled-{part or 'threads'}-{number:06}", ((part, number),))
+
+
+def assemble_partitions(job: Job, files: Files, task: AssembleTask) -> dict[str, Any]:
+    """Do a task: assemble its partitions and write chunks.
+
+    Returns:
+        `chunks`, the fields of `chunks.Chunk` for each, and `counts` (see `Reading.counts`).
+    """
+
+    def work() -> dict[str, Any]:
+        reading = job.reading()
+        chunks = write_chunks(job.until_enough(_examples(job, files, task, reading)), job, task.name)
+        return {"chunks": chunks, "counts": reading.counts()}
+
+    return once(job.folder, task.name, work)
+
+
+def remove_files(job: Job, names: Sequence[str]) -> None:
+    """Remove files of segments that are no longer needed."""
+    for name in names:
+        _file(job, name).unlink(missing_ok=True)
+
+
+def _examples(job: Job, files: Files, task: AssembleTask, reading: Reading) -> Iterator[tuple[Split, Example]]:
+    assert job.corpus.assemble is not None
+    for part, number in task.partitions:
+        reading.part = part
+        for example in job.corpus.assemble(_records(job, files[part], number), reading, job.settings):
+            yield placed(job, example, part)
+
+
+def _records(job: Job, names: Sequence[str], number: int) -> Iterator[bytes]:
+    """The records of a partition, in the order of the input."""
+    for name in names:
+        yield from records_of(read_segment(_file(job, name), number))
+
+
+def _scattered(job: Job, block: Block, reading: Reading, partitions: int) -> list[bytearray]:
+    """The records of a block, in a segment for each partition."""
+    assert job.corpus.scatter is not None
+    segments = [bytearray() for _ in range(partitions)]
+    for thread, record in job.corpus.scatter(block, reading, job.settings):
+        add_record(segments[zlib.crc32(thread) % partitions], record)
+    return segments
+
+
+def _whole(task: ScatterTask) -> Block:
+    """The task's block with its bytes."""
+    block = task.block
+    if len(block.data) == task.length:
+        return block
+    with block.path.open("rb") as file:
+        file.seek(block.start)
+        return Block(block.path, block.number, file.read(task.length), block.start)
+
+
+def _file(job: Job, name: str) -> Path:
+    return job.folder / "records" / name
+
+
+def _is_plain(path: Path) -> bool:
+    """Whether a worker can read any place of the file."""
+    return path.is_file() and path.suffix.lower() not in COMPRESSIONS

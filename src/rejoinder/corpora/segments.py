@@ -1,0 +1,80 @@
+"""Files of numbered segments: one file for what belongs to many places, so that few files are open at once.
+
+Layout: n + 1 places of 8 bytes (little-endian), of the first byte of each segment and of the end; then the segments.
+Records within a segment: 4 bytes of length, then the bytes.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import itertools
+import sys
+from array import array
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import IO
+
+from rejoinder.files import atomic_file
+
+
+def write_segments(path: Path, segments: Sequence[bytes | bytearray]) -> None:
+    """Write a file of segments, whole or not at all."""
+    places = itertools.accumulate(map(len, segments), initial=8 * (len(segments) + 1))
+    with atomic_file(path) as part, part.open("wb") as file:
+        file.write(b"".join(place.to_bytes(8, "little") for place in places))
+        file.writelines(segments)
+
+
+def merge_segments(sources: Sequence[Path], path: Path) -> None:
+    """Write one file of several: each of its segments is theirs one after the other. Memory holds one at a time.
+
+    All sources are open at once.
+    """
+    with contextlib.ExitStack() as stack:
+        files = [stack.enter_context(source.open("rb")) for source in sources]
+        places = [_places(file) for file in files]
+        part = stack.enter_context(atomic_file(path))
+        target = stack.enter_context(part.open("wb"))
+        # A place in the merged file is the sum of those in the sources: all headers but one are left out.
+        shift = 8 * len(places[0]) * (len(places) - 1)
+        target.write(b"".join((sum(each) - shift).to_bytes(8, "little") for each in zip(*places, strict=True)))
+        for number in range(len(places[0]) - 1):
+            for file, ends in zip(files, places, strict=True):
+                file.seek(ends[number])
+                target.write(file.read(ends[number + 1] - ends[number]))
+
+
+def read_segment(path: Path, number: int) -> bytes:
+    """One segment of a file."""
+    with path.open("rb", buffering=0) as file:
+        file.seek(8 * number)
+        ends = file.read(16)
+        start, end = int.from_bytes(ends[:8], "little"), int.from_bytes(ends[8:], "little")
+        file.seek(start)
+        data = file.read(end - start)
+    assert len(data) == end - start, f"{path} is cut off"
+    return data
+
+
+def _places(file: IO[bytes]) -> array[int]:
+    """The places at the start of a file."""
+    start = file.read(8)
+    places = array("Q", start + file.read(int.from_bytes(start, "little") - 8))
+    if sys.byteorder == "big":
+        places.byteswap()
+    return places
+
+
+def add_record(segment: bytearray, record: bytes) -> None:
+    """Put a record at the end of a segment."""
+    segment += len(record).to_bytes(4, "little")
+    segment += record
+
+
+def records_of(segment: bytes) -> Iterator[bytes]:
+    """The records of a segment."""
+    place = 0
+    while place < len(segment):
+        end = place + 4 + int.from_bytes(segment[place : place + 4], "little")
+        yield segment[place + 4 : end]
+        place = end

@@ -1,0 +1,184 @@
+"""The Ubuntu Dialogue Corpus: technical support on IRC between two people, versions 1 and 2, as CSV.
+
+| form | a row | becomes |
+|---|---|---|
+| training | `Context,Utterance,Label` | an example where the label is 1; label 0 marks a response drawn at random |
+| validation and test, V2 | `Context,Ground Truth Utterance,Distractor_0,...` | an example with 10 candidates |
+| validation and test, V1 | ten rows `Context,Utterance,Label` of one context | an example with 10 candidates |
+
+The header says which form a file has; without one (V1) the first ten rows do. `__eot__` ends a turn and `__eou__` an
+utterance within it; V1 ends its turns with `__EOS__` or `</s>`. A turn is one message: its utterances joined with a
+space. The rows name no dialogues, so the thread is the hash of the first turn. Format: the README and source of
+github.com/rkadlec/ubuntu-ranking-dataset-creator (V2), Lowe et al. 2015, section 3.3 (V1).
+"""
+
+from __future__ import annotations
+
+import itertools
+import re
+from collections.abc import Generator, Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from rejoinder.corpora.corpus import Corpus, NoSettings
+from rejoinder.corpora.csv_pairs import csv_rows
+from rejoinder.corpora.example import Example
+from rejoinder.corpora.lines import Reading, strip_compression
+from rejoinder.corpora.splits import content_thread
+from rejoinder.errors import InputError
+
+LIST = 10
+"""Rows of V1's validation and test files that make one list of candidates."""
+_PAIR = ["context", "utterance", "label"]
+_WIDE = ["context", "ground truth utterance"]
+_LABELS = {"1": True, "1.0": True, "0": False, "0.0": False}
+_OLD_TURN_END = re.compile(r"__EOS__|</s>")
+
+
+def split_turns(context: str) -> list[str]:
+    """The turns of a context, oldest first, blank ones included."""
+    turns = context.split("__eot__") if "__eot__" in context else _OLD_TURN_END.split(context)
+    if not turns[-1].strip():  # what follows the last mark
+        turns.pop()
+    return [join_utterances(turn) for turn in turns]
+
+
+def join_utterances(turn: str) -> str:
+    """The utterances of a turn as one message."""
+    return " ".join(filter(None, (utterance.strip() for utterance in turn.split("__eou__"))))
+
+
+def read_ubuntu(
+    path: str | Path, reading: Reading | None = None, _settings: NoSettings | None = None
+) -> Generator[Example]:
+    """Read the examples of a file of the corpus, compressed or not; there are no settings.
+
+    Raises:
+        InputError: a fault of the file; or of a row, with the number of its first line, unless bad rows are skipped.
+    """
+    path, reading = Path(path), reading or Reading()
+    rows = csv_rows(path, reading)
+    number, first = next(rows, (0, []))
+    header = [cell.strip().lower() for cell in first]
+    if header[:2] == _WIDE and len(header) > 2:
+        yield from _wide_examples(rows, len(header), path, reading)
+    elif header == _PAIR or (len(header) == len(_PAIR) and header[2] in _LABELS):
+        given = rows if header == _PAIR else itertools.chain([(number, first)], rows)
+        yield from _pair_examples(_pairs(given, path, reading), path, reading)
+    elif first:
+        raise InputError(
+            f"{path}:{number}: the first row is {', '.join(first)[:60]!r}; read are files that begin with "
+            "Context,Utterance,Label or with Context,Ground Truth Utterance,Distractor_0,..."
+        )
+
+
+def _wide_examples(
+    rows: Iterator[tuple[int, list[str]]], columns: int, path: Path, reading: Reading
+) -> Iterator[Example]:
+    for number, row in rows:
+        reading.lines += 1
+        if len(row) == columns:
+            yield from _example(row[0], row[1:], 0, path, number, reading)
+        else:
+            reading.bad_line(path, number, f"{len(row)} columns instead of {columns}, which the header has")
+
+
+@dataclass(frozen=True, slots=True)
+class _Pair:
+    number: int
+    context: str
+    utterance: str
+    right: bool
+
+
+def _pairs(rows: Iterator[tuple[int, list[str]]], path: Path, reading: Reading) -> Iterator[_Pair]:
+    for number, row in rows:
+        reading.lines += 1
+        if len(row) != len(_PAIR):
+            reading.bad_line(path, number, f"{len(row)} columns instead of 3: context, utterance, label")
+        elif row[2].strip() not in _LABELS:
+            reading.bad_line(path, number, f"the label is {row[2][:20]!r}; it is 1 or 0")
+        else:
+            yield _Pair(number, row[0], row[1], _LABELS[row[2].strip()])
+
+
+def _pair_examples(pairs: Iterator[_Pair], path: Path, reading: Reading) -> Iterator[Example]:
+    """Examples of training rows, or of lists if the first ten rows are one."""
+    head = list(itertools.islice(pairs, LIST))
+    pairs = itertools.chain(head, pairs)
+    lists = not _fault_of_list(head)
+    what = f"lists of {LIST} candidates" if lists else "pairs; those of label 0 are left out"
+    reading.notes.append(f"{path}: rows with labels, read as {what}, by the first {LIST} rows")
+    if lists:
+        yield from _list_examples(pairs, path, reading)
+        return
+    for pair in pairs:
+        if pair.right:
+            yield from _example(pair.context, [pair.utterance], None, path, pair.number, reading)
+        else:
+            reading.drop("responses drawn at random (label 0)")
+
+
+def _list_examples(pairs: Iterator[_Pair], path: Path, reading: Reading) -> Iterator[Example]:
+    for rows in _lists(pairs):
+        fault = _fault_of_list(rows)
+        if fault:
+            reading.bad_line(path, rows[0].number, fault)
+            continue
+        label = [pair.right for pair in rows].index(True)
+        utterances = [pair.utterance for pair in rows]
+        yield from _example(rows[0].context, utterances, label, path, rows[0].number, reading)
+
+
+def _lists(pairs: Iterator[_Pair]) -> Iterator[list[_Pair]]:
+    """Ten rows at a time, fewer where the context changes before: after a missing row the next list is whole."""
+    rows: list[_Pair] = []
+    for pair in pairs:
+        if len(rows) == LIST or (rows and pair.context != rows[0].context):
+            yield rows
+            rows = []
+        rows.append(pair)
+    if rows:
+        yield rows
+
+
+def _fault_of_list(rows: Sequence[_Pair]) -> str:
+    """Why these rows are no list of candidates; nothing if they are one."""
+    if len({pair.context for pair in rows}) != 1 or len(rows) != LIST:
+        return f"{len(rows)} rows of one context instead of {LIST}, the first of which is this one"
+    right = sum(pair.right for pair in rows)
+    return "" if right == 1 else f"{right} of the {LIST} rows of one context have label 1; exactly one has"
+
+
+def _example(
+    context: str, responses: Sequence[str], label: int | None, path: Path, number: int, reading: Reading
+) -> Iterator[Example]:
+    """The example of a context and its candidates; of its only response if `label` is None. None if one is blank."""
+    turns = split_turns(context)
+    messages = [turn for turn in turns if turn]
+    candidates = tuple(map(join_utterances, responses))
+    response = candidates[label or 0]
+    reading.blank_messages += len(turns) - len(messages)
+    if not messages or not response:
+        reading.drop("blank responses" if messages else "blank contexts")
+        return
+    yield Example(
+        context=tuple(messages[-1 - reading.history :]),
+        response=response,
+        id=f"{strip_compression(path).stem}:{number}",
+        thread=content_thread(messages[:1]),
+        source="ubuntu",
+        candidates=() if label is None else candidates,
+        label=label,
+    )
+
+
+CORPUS = Corpus(
+    name="ubuntu",
+    title="Ubuntu Dialogue Corpus V1 and V2: technical support on IRC between two people.",
+    reads="train.csv, valid.csv and test.csv of V2; trainset.csv, valset.csv and testset.csv of V1",
+    licence="none stated for the data; the scripts that make V2 are Apache-2.0",
+    origin="github.com/rkadlec/ubuntu-ranking-dataset-creator makes V2; V1 was at cs.mcgill.ca",
+    expected="V2: 1,000,000 training rows, about half of label 1; 19,560 validation and 18,920 test examples",
+    read=read_ubuntu,
+)

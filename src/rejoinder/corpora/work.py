@@ -1,0 +1,136 @@
+"""The work folder of a job: what its tasks have finished, so that a job that was stopped goes on where it was.
+
+It is `.NAME.work` beside the output folder NAME. `job.json` says which job it belongs to; `done/` holds the result of
+each finished task; the rest are the files that the tasks write, each whole or not there.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import shutil
+import uuid
+from collections.abc import Callable, Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+from rejoinder.errors import InputError
+from rejoinder.files import atomic_file
+
+_JOB = "job.json"
+_LOCK = "lock"
+_DONE = "done"
+RUNNING = "running"
+"""Folder of what running tasks tell (see `reporting`)."""
+
+
+class WorkFolderError(InputError):
+    """The work folder cannot be used."""
+
+
+def work_folder(output: str | Path) -> Path:
+    """Where the work for an output folder is kept until it is complete."""
+    target = Path(os.path.realpath(output))
+    return target.parent / f".{target.name}.work"
+
+
+@contextlib.contextmanager
+def open_work(output: str | Path, job: Mapping[str, Any]) -> Iterator[Path]:
+    """Take hold of the work folder of a job, with what an earlier run of the same job left in it.
+
+    It is removed at the end; after an error or Ctrl-C it stays if any task was finished.
+
+    Args:
+        output: the output folder.
+        job: what identifies the job, as JSON can hold it. What another job left is removed.
+
+    Raises:
+        WorkFolderError: another process works in it, or the folder is none of ours.
+    """
+    path = work_folder(output)
+    path.mkdir(parents=True, exist_ok=True)
+    if any(path.iterdir()) and not (path / _LOCK).exists():
+        raise WorkFolderError(f"{path} is in the way and not ours to remove; move it, or name another output folder")
+    with _locked(path):
+        _prepare(path, job)
+        try:
+            yield path
+        except BaseException:
+            if not any((path / _DONE).iterdir()):
+                shutil.rmtree(path, ignore_errors=True)
+            raise
+        shutil.rmtree(path, ignore_errors=True)
+
+
+def once(folder: Path, name: str, make: Callable[[], dict[str, Any]]) -> dict[str, Any]:
+    """The result of a task: what an earlier run of it gave, or else what `make` gives now.
+
+    Args:
+        folder: the work folder.
+        name: name of the task; the same work has the same name each time.
+        make: does the work; its result must be such that JSON can hold it.
+    """
+    done = folder / _DONE / f"{name}.json"
+    with contextlib.suppress(FileNotFoundError, ValueError):  # not there, or emptied by a power cut
+        earlier: dict[str, Any] = json.loads(done.read_text(encoding="utf-8"))
+        return earlier
+    result = make()
+    # The files of the task are on the disk by now. This one need not be: if it gets lost, the task is done again.
+    part = done.with_name(f".{done.name}.{uuid.uuid4().hex}.part")
+    part.write_text(json.dumps(result), encoding="utf-8")
+    part.replace(done)
+    return result
+
+
+def is_done(folder: Path, name: str) -> bool:
+    """Whether a task is finished."""
+    return (folder / _DONE / f"{name}.json").exists()
+
+
+def forget(folder: Path, name: str) -> None:
+    """Let a task be done again."""
+    (folder / _DONE / f"{name}.json").unlink(missing_ok=True)
+
+
+def forget_all(folder: Path) -> None:
+    """Let every task be done again: there is nothing worth keeping."""
+    for done in (folder / _DONE).iterdir():
+        done.unlink()
+
+
+def _prepare(path: Path, job: Mapping[str, Any]) -> None:
+    """Keep what the same job left, without what was half-written; remove everything else."""
+    text = json.dumps(job, indent=1, default=str)
+    file = path / _JOB
+    if not file.exists() or file.read_text(encoding="utf-8") != text:
+        for each in path.iterdir():
+            if each.name != _LOCK:
+                _remove(each)
+        with atomic_file(file) as part:
+            part.write_text(text, encoding="utf-8")
+    for rest in [*path.rglob(".*.part"), path / RUNNING]:
+        _remove(rest)
+    (path / _DONE).mkdir(exist_ok=True)
+
+
+def _remove(path: Path) -> None:
+    if path.is_dir():
+        shutil.rmtree(path)
+    else:
+        path.unlink(missing_ok=True)
+
+
+@contextlib.contextmanager
+def _locked(path: Path) -> Iterator[None]:
+    """Keep a second process out of the folder; the lock goes with the process, however it ends."""
+    with (path / _LOCK).open("ab") as file:
+        try:
+            import fcntl
+
+            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except ImportError:  # Windows has no such lock
+            pass
+        except BlockingIOError:
+            raise WorkFolderError(f"another process is at the same work ({path}); wait for it or stop it") from None
+        yield

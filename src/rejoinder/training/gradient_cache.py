@@ -1,0 +1,68 @@
+"""Gradients of a batch that is larger than memory (GradCache: Gao et al. 2021, section 3).
+
+The loss of a batch couples all its pairs: each response is a negative of every other context. Cutting the batch into
+smaller ones and adding up their gradients (gradient accumulation) is therefore another loss, with fewer negatives.
+But the loss couples the pairs through their encodings alone, and these are small. So:
+
+1. encode all parts, without keeping what a gradient needs;
+2. the loss of all encodings together, and its gradient with respect to each encoding;
+3. encode part after part again, this time keeping what a gradient needs, and pass on the gradient of its encodings.
+
+Loss and gradients are those of the whole batch; it costs a second forward pass, and memory for one part.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+
+import torch
+from torch import Tensor
+
+from rejoinder.models.convert import Encodings
+from rejoinder.training.losses import Loss
+
+
+def forward_backward(
+    parts: int,
+    encode: Callable[[int], Encodings],
+    loss: Callable[[Encodings], Loss],
+    backward: Callable[[Tensor], None] = Tensor.backward,
+) -> Loss:
+    """Compute the loss of a batch and add its gradients to the parameters'.
+
+    Args:
+        parts: number of parts of the batch. With one there is nothing to be saved, and it is encoded once.
+        encode: encodes the part of that number. It is called twice for each, and must give the same both times:
+            dropout has to be the same.
+        loss: the loss of all encodings, each matrix holding the rows of all parts in their order.
+        backward: starts the backward pass of a loss, scaling it if need be.
+
+    Returns:
+        The loss.
+    """
+    if parts == 1:
+        found = loss(encode(0))
+        backward(found.value)
+        return found
+    with torch.no_grad():
+        pieces = [encode(part) for part in range(parts)]
+    whole = {name: torch.cat([piece[name] for piece in pieces]).requires_grad_() for name in pieces[0]}
+    rows = {name: [len(piece[name]) for piece in pieces] for name in whole}
+    del pieces
+    found = loss(whole)
+    backward(found.value)
+    reached = {name: matrix.grad for name, matrix in whole.items() if matrix.grad is not None}
+    gradients = {name: torch.split(gradient, rows[name]) for name, gradient in reached.items()}
+    for part in range(parts):
+        _pass_on(encode(part), {name: cut[part] for name, cut in gradients.items()})
+    return found
+
+
+def _pass_on(encodings: Encodings, gradients: Mapping[str, Tensor]) -> None:
+    """Continue the backward pass from the encodings of one part into the parameters.
+
+    What does not depend on a parameter that learns (a part without history, a side that is frozen) has no gradient.
+    """
+    names = [name for name in gradients if encodings[name].requires_grad]
+    if names:
+        torch.autograd.backward([encodings[name] for name in names], [gradients[name] for name in names])

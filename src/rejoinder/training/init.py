@@ -1,0 +1,112 @@
+"""Starting from a trained model: what a recipe takes over from it, and its weights."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from rejoinder.errors import InputError
+from rejoinder.files import file_digest
+from rejoinder.models import persistence
+from rejoinder.text.subwords import Subwords
+from rejoinder.training.recipe import NO_START, Init
+
+CHANGEABLE = ("dropout", "numbered_history")
+"""Fields of a model's configuration that a recipe may change: those that neither shape nor meaning of a weight depends
+on. (The paper numbers the earlier messages of DSTC7 alone, not those of Reddit that its model starts from.)"""
+
+Resolve = Callable[[Mapping[str, Any], str], dict[str, Any]]
+"""[model] and the name of the recipe -> [model] checked and with all its defaults."""
+
+
+def take_over(document: dict[str, Any], origin: str, resolve: Resolve) -> None:
+    """Fill in what a recipe with `init.model` takes from that model, in place: fingerprint, [model], longest text.
+
+    Args:
+        document: the recipe, before it is validated; one that trains from scratch is left alone.
+        origin: what an error calls the recipe.
+        resolve: see `Resolve`.
+
+    Raises:
+        InputError: there is no such model, it is not the one whose fingerprint is given, or the recipe has settings
+            that contradict it; or it says neither where to start nor how to train from scratch.
+    """
+    init, model = document.get("init"), document.get("model", {})
+    if not (isinstance(init, dict) and isinstance(init.get("model"), str) and init["model"]):
+        if document and "vocabulary" not in document and isinstance(model, dict) and "kind" not in model:
+            raise InputError(f"{origin}: {NO_START}")
+        return
+    name = init["model"]
+    try:
+        _, config = persistence.read_config(name)
+    except InputError as error:
+        raise InputError(f"{origin}: init.model: {error}") from None
+    found = persistence.fingerprint(config)
+    if init.get("fingerprint") not in (None, "", found):
+        raise InputError(f"{origin}: init.fingerprint = '{init['fingerprint']}', but {name} has '{found}'")
+    if "vocabulary" in document:
+        raise InputError(f"{origin}: the vocabulary is that of init.model, {name}; leave [vocabulary] out")
+    init["fingerprint"] = found
+    document["model"] = _merged(model, resolve(config["model"], name), origin, name)
+    text = document.setdefault("text", {})
+    if isinstance(text, dict):
+        text.setdefault("max_length", config["max_length"])
+
+
+def _merged(given: Any, base: Mapping[str, Any], origin: str, name: str) -> Any:
+    """The model's own configuration with what the recipe may change; anything but a table is left to validation."""
+    if not isinstance(given, dict):
+        return given
+    # An unknown key is no conflict: validation says which ones there are.
+    conflicts = [key for key in given if key in base and key not in CHANGEABLE and given[key] != _plain(base[key])]
+    if conflicts:
+        listed = ", ".join(f"model.{key} = {given[key]!r} (there {_plain(base[key])!r})" for key in conflicts)
+        raise InputError(
+            f"{origin}: not as in init.model, {name}: {listed}; leave out what the model brings (only "
+            f"{', '.join(CHANGEABLE)} may differ), or train from scratch"
+        )
+    return {**base, **given}
+
+
+def _plain(value: Any) -> Any:
+    return list(value) if isinstance(value, tuple) else value
+
+
+def initial_tokenizer(init: Init) -> Subwords:
+    """The vocabulary of the model.
+
+    Raises:
+        InputError: it was altered after it was saved.
+    """
+    folder, config = _unchanged(init)
+    path = folder / persistence.VOCABULARY
+    if not path.is_file() or file_digest(path) != config["files"][persistence.VOCABULARY]:
+        raise InputError(f"{path} is missing or was altered after it was saved; copy the model folder again")
+    return Subwords.load(path)
+
+
+def copy_initial_weights(module: nn.Module, init: Init) -> None:
+    """Give a new network the weights of the model; it differs from it in `CHANGEABLE` alone.
+
+    Raises:
+        InputError: the model is damaged, or another one than when the recipe was read.
+    """
+    folder, _ = _unchanged(init)
+    stored = _named(persistence.load_module(folder)[0])
+    with torch.no_grad():
+        for name, value in _named(module).items():
+            value.copy_(stored[name])
+
+
+def _unchanged(init: Init) -> tuple[Any, dict[str, Any]]:
+    folder, config = persistence.read_config(init.model)
+    if persistence.fingerprint(config) != init.fingerprint:
+        raise InputError(f"init.model: {init.model} was replaced by another model since the recipe was read; run again")
+    return folder, config
+
+
+def _named(module: nn.Module) -> dict[str, Tensor]:
+    return {**dict(module.named_parameters()), **dict(module.named_buffers())}

@@ -1,0 +1,151 @@
+"""Several sets of examples in every batch, each with its share (ACL19: FT-MIXED).
+
+In fine-tuning on a mixture, every batch has general pairs beside those of the target, so that each set gives the
+other negatives, and what was learned in general is not forgotten.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from rejoinder.errors import InputError
+from rejoinder.training.batches import EpochOrder
+from rejoinder.training.tokens import Ids, Rows, TokenStore
+
+
+def split_batch(batch_size: int, shares: Sequence[float]) -> tuple[int, ...]:
+    """Pairs of each set in a batch: the shares rounded by largest remainder, so that they sum to the batch.
+
+    Args:
+        batch_size: K.
+        shares: of the sets, which sum to 1.
+
+    Raises:
+        InputError: a set would get no pair.
+    """
+    exact = np.array(shares) * batch_size
+    counts = np.floor(exact + 1e-9).astype(np.int64)
+    # Equal remainders are those that rounding errors make differ: the earlier set gets the pair.
+    late = np.argsort(-np.round(exact - counts, 9), kind="stable")
+    counts[late[: batch_size - counts.sum()]] += 1
+    if (counts == 0).any():
+        least = float(np.min(shares))
+        raise InputError(
+            f"a share of {least:.3g} of a batch of {batch_size} is no whole pair; raise the share in data.mix, or "
+            f"batch_size to {int(np.ceil(1 / least))} at least"
+        )
+    return tuple(counts.tolist())
+
+
+class MixedOrder:
+    """Which examples each batch of a stage has: so many of each set, one set after the other.
+
+    The examples of all sets are numbered through, those of the first set from 0 on. Each set has epochs of its own
+    (see `EpochOrder`), and the order in which an epoch goes through a set depends on nothing but the seed and the
+    set's number and size: other shares cut the same order into other batches.
+
+    Args:
+        sizes: number of examples of each set.
+        shares: share of each set in every batch.
+        batch_size: K.
+        seed: numbers that the order is a function of.
+
+    Attributes:
+        counts: pairs of each set in every batch.
+        batches_per_epoch: batches in which the first set goes by once.
+
+    Raises:
+        InputError: a set has fewer examples than its part of a batch, or a part is empty.
+    """
+
+    def __init__(self, sizes: Sequence[int], shares: Sequence[float], batch_size: int, seed: tuple[int, ...]) -> None:
+        self.sizes, self.batch_size = tuple(sizes), batch_size
+        self.counts = split_batch(batch_size, shares)
+        self._firsts = _firsts(self.sizes)
+        self._orders = []
+        for stream, (size, count) in enumerate(zip(self.sizes, self.counts, strict=True)):
+            if len(self.sizes) > 1 and size < count:
+                name = f"data.mix.{stream - 1}" if stream else "data.train"
+                raise InputError(
+                    f"{size} training examples of {name} do not fill its {count} places in a batch of {batch_size}; "
+                    "lower its share or the stages' batch_size"
+                )
+            self._orders.append(EpochOrder(size, count, seed, stream))
+        self.batches_per_epoch = self._orders[0].batches_per_epoch
+
+    def rows(self, step: int) -> Rows:
+        """Examples of the batch number `step`, from 0: (K,)."""
+        parts = zip(self._firsts, self._orders, strict=True)
+        return np.concatenate([first + order.rows(step) for first, order in parts])
+
+    def sample(self, count: int, generator: np.random.Generator) -> Rows:
+        """About `count` different examples, of each set as many as its share, or all that it has; ascending."""
+        parts = []
+        for first, size, part in zip(self._firsts, self.sizes, self.counts, strict=True):
+            wanted = min(size, max(1, round(count * part / self.batch_size)))
+            parts.append(first + np.sort(generator.choice(size, wanted, replace=False, shuffle=False)))
+        return np.concatenate(parts)
+
+
+def _firsts(sizes: Sequence[int]) -> Rows:
+    """Number of the first example of each set."""
+    return np.cumsum([0, *sizes[:-1]], dtype=np.int64)
+
+
+def join(stores: Sequence[TokenStore]) -> TokenStore:
+    """Several stores as one, their examples numbered through; nothing is copied."""
+    if len(stores) == 1:
+        return stores[0]
+    sizes = [len(store) for store in stores]
+    columns: dict[str, Any] = {}
+    for field in dataclasses.fields(TokenStore):
+        parts = [getattr(store, field.name) for store in stores]
+        if parts[0] is None:  # no histories, in none of them: they are made for one model
+            continue
+        texts = hasattr(parts[0], "gather")
+        columns[field.name] = JoinedTexts(parts, sizes) if texts else JoinedNumbers(parts)
+    return TokenStore(**columns)
+
+
+class JoinedTexts:
+    """Texts of several columns, numbered through."""
+
+    def __init__(self, parts: Sequence[Any], sizes: Sequence[int]) -> None:
+        self._parts, self._firsts = list(parts), _firsts(sizes)
+
+    def gather(self, rows: Rows) -> tuple[Ids, Ids]:
+        """As `tokens.Column.gather`."""
+        owners = np.searchsorted(self._firsts, rows, side="right") - 1
+        lengths = np.zeros(len(rows), np.int32)
+        found = []
+        for owner in np.unique(owners):
+            mine = owners == owner
+            ids, lengths[mine] = self._parts[owner].gather(rows[mine] - self._firsts[owner])
+            found.append((mine, ids))
+        ids = np.empty(int(lengths.sum()), np.int32)
+        for mine, part in found:
+            ids[np.repeat(mine, lengths)] = part
+        return ids, lengths
+
+
+class JoinedNumbers:
+    """Numbers of several arrays, numbered through."""
+
+    def __init__(self, parts: Sequence[Rows]) -> None:
+        self._parts, self._firsts = list(parts), _firsts([len(part) for part in parts])
+        self._size = sum(len(part) for part in parts)
+
+    def __len__(self) -> int:
+        return self._size
+
+    def __getitem__(self, rows: Rows) -> Rows:
+        owners = np.searchsorted(self._firsts, rows, side="right") - 1
+        values = np.empty(rows.shape, np.int64)
+        for owner in np.unique(owners):
+            mine = owners == owner
+            values[mine] = self._parts[owner][rows[mine] - self._firsts[owner]]
+        return values

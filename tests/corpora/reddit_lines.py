@@ -1,0 +1,70 @@
+"""Lines of Reddit's dumps for tests, and a job without an engine: blocks in, partitions of threads, examples out."""
+
+from __future__ import annotations
+
+import itertools
+import json
+import zlib
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+from typing import Any
+
+from rejoinder.corpora.corpus import Block
+from rejoinder.corpora.example import Example
+from rejoinder.corpora.lines import Reading
+from rejoinder.corpora.reddit import CORPUS
+from rejoinder.corpora.reddit_rules import RedditSettings
+
+DUMP = Path("RC_2018-01.zst")
+
+
+def comment(name: str, parent: str = "", body: str | None = "", thread: str = "t", **fields: Any) -> dict[str, Any]:
+    """A comment as a dump has it; no parent: it answers the submission. Its body tells its name unless given."""
+    above = f"t1_{parent}" if parent else f"t3_{thread}"
+    text = f"this is comment {name}" if body == "" else body
+    return {
+        "author": "alice", "author_flair_text": None, "body": text, "can_gild": True, "controversiality": 0,
+        "created_utc": 1514764968, "edited": False, "gildings": {"gid_1": 0, "gid_2": 0}, "id": name,
+        "link_id": f"t3_{thread}", "parent_id": above, "score": 3, "stickied": False, "subreddit": "pics",
+        "subreddit_id": "t5_2qh0u", **fields,
+    }  # fmt: skip
+
+
+def submission(thread: str = "t", title: str = "What do you think?", over_18: bool = False) -> dict[str, Any]:
+    """A submission as a dump has it."""
+    return {
+        "author": "bob", "created_utc": 1514764900, "domain": "example.org", "id": thread, "is_self": True,
+        "num_comments": 3, "over_18": over_18, "score": 1, "selftext": "", "subreddit": "pics", "title": title,
+        "url": "https://example.org/",
+    }  # fmt: skip
+
+
+def dump(records: Iterable[dict[str, Any]]) -> bytes:
+    """The lines of a dump file."""
+    return b"".join(json.dumps(record, separators=(",", ":")).encode() + b"\n" for record in records)
+
+
+def blocks(data: bytes, cuts: Sequence[int] = ()) -> list[Block]:
+    """The data in blocks, cut after the lines with these numbers."""
+    lines = data.splitlines(keepends=True)
+    places = [0, *sorted(set(cuts)), len(lines)]
+    return [Block(DUMP, a + 1, b"".join(lines[a:b])) for a, b in itertools.pairwise(places) if a < b]
+
+
+def run(
+    records: Iterable[dict[str, Any]] | bytes,
+    settings: RedditSettings | None = None,
+    reading: Reading | None = None,
+    cuts: Sequence[int] = (),
+    partitions: int = 1,
+) -> list[Example]:
+    """The examples of a dump: each block by `scatter`, each partition of the threads by `assemble`."""
+    settings, reading = settings or RedditSettings(), reading or Reading()
+    data = records if isinstance(records, bytes) else dump(records)
+    assert CORPUS.scatter is not None
+    assert CORPUS.assemble is not None
+    parts: list[list[bytes]] = [[] for _ in range(partitions)]
+    for block in blocks(data, cuts):
+        for thread, record in CORPUS.scatter(block, reading, settings):
+            parts[zlib.crc32(thread) % partitions].append(record)
+    return [example for part in parts for example in CORPUS.assemble(iter(part), reading, settings)]

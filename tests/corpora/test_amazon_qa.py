@@ -1,0 +1,170 @@
+"""AmazonQA: both shapes of its lines, its filters, every way in which a line can be bad, the real files."""
+
+from __future__ import annotations
+
+import gzip
+import os
+from pathlib import Path
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from rejoinder.corpora import amazon_qa
+from rejoinder.corpora.amazon_qa import CORPUS, AmazonQASettings, fault_of_pair, read_amazon_qa
+from rejoinder.corpora.example import Example
+from rejoinder.corpora.lines import Reading
+from rejoinder.errors import InputError
+
+SINGLE = {
+    "questionType": "yes/no",
+    "asin": "B000",
+    "answerTime": "Nov 4, 2014",
+    "unixTime": 1415088000,
+    "question": "Will it work with Windows?",
+    "answerType": "Y",
+    "answer": "Yes, it works\twith all of them.",
+}
+MULTIPLE = {
+    "asin": "B001",
+    "questions": [
+        {
+            "questionType": "open-ended",
+            "questionText": "How long is the cable?",
+            "answers": [
+                {"answerText": "Two metres, I think.", "helpful": [2, 2]},
+                {"answerText": "About six feet long.", "helpful": [0, 1]},
+                {"answerText": "Long", "helpful": [0, 1]},
+            ],
+        },
+        {"questionText": "Why?", "answers": [{"answerText": "Because it is so."}, {"answerText": "No idea at all."}]},
+        {"questionText": "Is nobody going to answer?", "answers": []},
+    ],
+}
+
+
+@pytest.fixture
+def read(tmp_path):
+    def run(*lines, reading=None, **options):
+        path = tmp_path / "qa_Toys.json.gz"
+        path.write_bytes(gzip.compress("".join(f"{line}\n" for line in lines).encode()))
+        return list(read_amazon_qa(path, reading, AmazonQASettings(**options)))
+
+    return run
+
+
+def test_a_line_with_one_answer(read):
+    assert read(SINGLE) == [
+        Example((SINGLE["question"],), SINGLE["answer"], "qa_Toys:1:0", "B000", "amazon-qa"),
+    ]
+
+
+def test_a_line_with_a_products_questions(read):
+    reading = Reading()
+    examples = read(SINGLE, "", MULTIPLE, reading=reading)[1:]
+    assert [(example.context, example.response, example.id, example.thread) for example in examples] == [
+        (("How long is the cable?",), "Two metres, I think.", "qa_Toys:3:0", "B001"),
+        (("How long is the cable?",), "About six feet long.", "qa_Toys:3:1", "B001"),
+    ]
+    assert reading.lines == 2
+    assert reading.dropped == {
+        "pairs whose answer has fewer than 4 or more than 59 words": 1,
+        "pairs whose question has fewer than 4 or more than 59 words": 2,
+    }
+
+
+@pytest.mark.parametrize(
+    ("text", "fits"),
+    [("a b c d", True), ("a b c", False), (" ".join("a" * 59), True), (" ".join("a" * 60), False), ("a  b c", True)],
+)
+def test_words_are_what_single_spaces_separate(text, fits):
+    """As the published code counts them, so that the published counts come out."""
+    assert (fault_of_pair(text, "one two three four", AmazonQASettings()) == "") == fits
+    assert (fault_of_pair("one two three four", text, AmazonQASettings()) == "") == fits
+
+
+def test_blank_texts_have_words_but_are_left_out(read):
+    reading = Reading()
+    assert not read({**SINGLE, "answer": "    "}, {**SINGLE, "question": "     "}, reading=reading)
+    assert reading.dropped == {"pairs with a blank answer": 1, "pairs with a blank question": 1}
+
+
+def test_lengths_are_settings(read):
+    assert len(read(MULTIPLE, min_words=1, max_words=4)) == 2
+    for options in ({"min_words": 0}, {"min_words": 5, "max_words": 4}):
+        with pytest.raises(InputError, match="min_words must be 1 or more"):
+            AmazonQASettings(**options)
+
+
+@pytest.mark.parametrize(
+    ("line", "message"),
+    [
+        ('{"asin": true}', "no Python dictionary ('true}' at position 9)"),
+        ("[1]", "a list; AmazonQA's lines are Python dictionaries"),
+        ({"question": "a", "answer": "b"}, "no asin (a text); there is question, answer"),
+        ({"asin": ""}, "asin is empty"),
+        ({"asin": "x"}, "no questions (a list); there is asin"),
+        ({"asin": "x", "question": "a"}, "no answer (a text)"),
+        ({"asin": "x", "question": 5, "answer": "b"}, "no question (a text)"),
+        ({"asin": "x", "questions": ["a"]}, "no questionText (a text); there is a str"),
+        ({"asin": "x", "questions": [{"questionText": "a"}]}, "no answers (a list)"),
+        ({"asin": "x", "questions": [{"questionText": "a", "answers": [None]}]}, "no answerText (a text)"),
+        ("__import__('os')._exit(3)", "no Python dictionary (\"__import__("),
+        ("{'asin': " * 10_000, "lists and dictionaries within each other"),
+    ],
+)
+def test_bad_lines_are_named_and_can_be_skipped(read, line, message):
+    with pytest.raises(InputError) as error:
+        read(SINGLE, line)
+    assert "qa_Toys.json.gz:2: " in str(error.value)
+    assert message in str(error.value)
+    assert len(str(error.value)) < 400
+    reading = Reading(skip_bad=True)
+    assert len(read(SINGLE, line, SINGLE, reading=reading)) == 2
+    assert (reading.lines, reading.bad_lines) == (3, 1)
+
+
+def test_a_long_line_is_not_parsed(read, monkeypatch):
+    monkeypatch.setattr(amazon_qa, "MAX_LINE", 100)
+    with pytest.raises(InputError, match=r":1: .* characters; a line has up to 100"):
+        read(SINGLE)
+
+
+@settings(deadline=None, max_examples=80)
+@given(st.data())
+def test_damaged_lines_give_errors_that_name_the_file(tmp_path_factory, data):
+    line = bytearray(repr(data.draw(st.sampled_from([SINGLE, MULTIPLE]))).encode())
+    for _ in range(data.draw(st.integers(1, 4))):
+        place = data.draw(st.integers(0, len(line) - 1))
+        line[place : place + data.draw(st.integers(0, 3))] = data.draw(st.binary(max_size=3))
+    path = tmp_path_factory.mktemp("fuzz") / "qa_x.json"
+    path.write_bytes(bytes(line) + b"\n")
+    try:
+        for example in read_amazon_qa(path):
+            assert example.thread
+    except InputError as error:
+        assert str(error).startswith(str(path))  # noqa: PT017
+
+
+def test_the_record_names_this_reader():
+    assert (CORPUS.name, CORPUS.read, CORPUS.settings) == ("amazon-qa", read_amazon_qa, AmazonQASettings)
+
+
+# Answers, pairs of the right lengths, and distinct ones: the last two counted with the rules of DATA19's code.
+COUNTS = {
+    "qa_Appliances": (9_011, 6_819, 6_705),
+    "qa_Video_Games": (13_307, 9_783, 7_258),
+    "QA_Video_Games": (28_893, 20_971, 20_713),
+}
+
+
+@pytest.mark.data
+@pytest.mark.skipif("REJOINDER_DATA" not in os.environ, reason="REJOINDER_DATA is not set")
+@pytest.mark.parametrize("name", COUNTS)
+def test_the_real_files(name):
+    reading = Reading()
+    path = Path(os.environ["REJOINDER_DATA"]) / "eval" / "amazonqa" / f"{name}.json.gz"
+    examples = list(read_amazon_qa(path, reading))
+    distinct = {(example.context, example.response) for example in examples}
+    assert (len(examples) + sum(reading.dropped.values()), len(examples), len(distinct)) == COUNTS[name]
+    assert reading.bad_lines == 0

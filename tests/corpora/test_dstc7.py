@@ -1,0 +1,200 @@
+"""DSTC7 track 1, in files of the form that the task describes."""
+
+from __future__ import annotations
+
+import copy
+import json
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from rejoinder.corpora.dstc7 import Dstc7Settings, read_dstc7
+from rejoinder.corpora.lines import Reading
+from rejoinder.corpora.splits import content_thread
+from rejoinder.errors import InputError
+from tests.corpora.mangled import check_read, mangled
+
+
+def option(number, text=None):
+    return {"candidate-id": number, "utterance": text or f"candidate {number}"}
+
+
+def dialogue(part="train", *, messages=3, candidates=100, right=("C7",), name=1100001):
+    options = [option(f"C{number}") for number in range(candidates)]
+    return {
+        "data-split": part,
+        "example-id": name,
+        "messages-so-far": [
+            {"speaker": f"participant_{1 + place % 2}", "utterance": f"message {place}"} for place in range(messages)
+        ],
+        "options-for-correct-answers": [each for each in options if each["candidate-id"] in right],
+        "options-for-next": options,
+        "scenario": 1,
+    }
+
+
+@pytest.fixture
+def read(tmp_path):
+    def run(records, reading=None, **chosen):
+        path = tmp_path / "ubuntu.json"
+        path.write_text(records if isinstance(records, str) else json.dumps(records, indent=4))
+        return list(read_dstc7(path, reading, Dstc7Settings(**chosen)))
+
+    return run
+
+
+def test_every_utterance_of_training_is_a_response(read):
+    examples = read([dialogue()])
+    assert [(example.context, example.response) for example in examples] == [
+        (("message 0",), "message 1"),
+        (("message 0", "message 1"), "message 2"),
+        (("message 0", "message 1", "message 2"), "candidate C7"),
+    ]
+    assert {(example.candidates, example.label) for example in examples} == {((), None)}
+    assert [example.id for example in examples] == ["1100001:1", "1100001:2", "1100001:3"]
+    assert {example.thread for example in examples} == {content_thread(["message 0", "message 1"])}
+
+
+def test_other_parts_keep_their_candidates(read):
+    (example,) = read([dialogue("dev")])
+    assert example.context == ("message 0", "message 1", "message 2")
+    assert (example.response, example.label, len(example.candidates)) == ("candidate C7", 7, 100)
+    assert (example.id, example.source) == ("1100001", "dstc7")
+
+
+@pytest.mark.parametrize(
+    ("utterances", "part", "split", "count"),
+    [
+        ("train", "train", None, 3),
+        ("train", "dev", None, 1),
+        ("train", "train", "test", 1),
+        ("train", "dev", "train", 3),
+        ("all", "dev", None, 3),
+        ("last", "train", "train", 1),
+    ],
+)
+def test_the_setting_the_users_part_and_the_files_own_decide(read, utterances, part, split, count):
+    assert len(read([dialogue(part)], Reading(part=split), utterances=utterances)) == count
+
+
+def test_speakers_are_text_only_when_asked_for(read):
+    assert read([dialogue("dev")], speakers=True)[0].context[:2] == (
+        "participant_1: message 0",
+        "participant_2: message 1",
+    )
+    last = read([dialogue()], speakers=True)[1]
+    assert (last.context[-1], last.response) == ("participant_2: message 1", "message 2")
+    assert last.thread == read([dialogue()])[1].thread
+
+
+def test_the_history_is_cut(read):
+    examples = read([dialogue(messages=20)], Reading(history=1))
+    assert {len(example.context) for example in examples} == {1, 2}
+    assert examples[-1].context == ("message 18", "message 19")
+    assert examples[0].thread == examples[-1].thread
+
+
+def test_other_right_answers_are_not_wrong_ones(read):
+    (example,) = read([dialogue("dev", right=("C2", "C7", "C90"))])
+    assert (example.response, len(example.candidates)) == ("candidate C2", 98)
+    assert example.candidates[example.label] == "candidate C2"
+    assert not {"candidate C7", "candidate C90"} & set(example.candidates)
+
+
+def test_numbers_are_ids_too(read):
+    record = dialogue("dev", name=0)
+    record["options-for-next"] = [option(545833110, "yes"), option(29212879, "no")]
+    record["options-for-correct-answers"] = [option(29212879, "no")]
+    record["profile"] = {"Courses": {"Prior": []}, "Standing": "junior"}
+    (example,) = read([record])
+    assert (example.candidates, example.label, example.id) == (("yes", "no"), 1, "0")
+
+
+@pytest.mark.parametrize("right", [[], [option("NONE", "None")], [option("elsewhere")]])
+def test_dialogues_without_a_right_candidate_are_dropped(read, right):
+    record = dialogue("dev")
+    record["options-for-correct-answers"] = right
+    reading = Reading()
+    assert read([record, dialogue("dev")], reading)[0].response == "candidate C7"
+    assert reading.dropped == {"dialogues without a right candidate": 1}
+
+
+def test_no_right_candidate_in_training_leaves_the_other_utterances(read):
+    record = dialogue(right=())
+    record["options-for-correct-answers"] = [option("NONE", "None")]
+    assert [example.response for example in read([record])] == ["message 1", "message 2"]
+
+
+def test_answers_of_the_test_set_come_from_their_file(read, tmp_path):
+    records = [dialogue("test", name=number) for number in (1, 2, 3)]
+    for record in records:
+        del record["options-for-correct-answers"]
+    answers = tmp_path / "ubuntu_responses.tsv"
+    answers.write_text("1\tC5\tcandidate C5\n2\tC9,C8\n3\tNONE\n")
+    reading = Reading()
+    first, second = read(records, reading, answers=str(answers))
+    assert (first.response, first.label) == ("candidate C5", 5)
+    assert (second.response, len(second.candidates)) == ("candidate C9", 99)
+    assert reading.dropped == {"dialogues without a right candidate": 1}
+    with pytest.raises(InputError, match=r"json:2: dialogue 1: example 1 has no answer; .* --set answers=FILE"):
+        read(records)
+    answers.write_text("1 C5\n")
+    with pytest.raises(InputError, match=r"ubuntu_responses\.tsv:1: no answer; a line is an example id, a tab"):
+        read(records, answers=str(answers))
+    with pytest.raises(InputError, match=r"answers is nowhere\.tsv, which is no file"):
+        Dstc7Settings(answers="nowhere.tsv")
+
+
+def test_settings_are_checked():
+    with pytest.raises(InputError, match="utterances is 'some'; it is one of train, all, last"):
+        Dstc7Settings(utterances="some")
+
+
+def test_blank_messages_are_as_if_nobody_had_spoken(read):
+    record = dialogue("dev")
+    record["messages-so-far"][1]["utterance"] = "  "
+    reading = Reading()
+    (example,) = read([record], reading)
+    assert example.context == ("message 0", "message 2")
+    assert reading.blank_messages == 1
+
+
+BAD = [
+    ({"messages-so-far": None}, "messages-so-far is missing or no list of objects"),
+    ({"messages-so-far": [{"speaker": "a"}]}, r"messages-so-far\[0\]\.utterance is null; a text is read"),
+    ({"messages-so-far": [{"speaker": "a", "utterance": " "}]}, "messages-so-far is blank"),
+    ({"example-id": None}, "example-id is missing"),
+    ({"options-for-next": ["a", "b"]}, "options-for-next is missing or no list of objects"),
+    ({"options-for-next": [option("C7")]}, "1 candidates in options-for-next; 2 or more are read"),
+    ({"options-for-next": [option("C7"), option("C7", "other")]}, "holds the candidate C7 twice, with different texts"),
+    ({"options-for-next": [{"utterance": "a"}] * 2}, r"options-for-next\[0\]\.candidate-id is missing"),
+    ({"options-for-correct-answers": "C7"}, "options-for-correct-answers is missing or no list of objects"),
+]
+
+
+@pytest.mark.parametrize(("change", "reason"), BAD)
+def test_bad_dialogues_have_line_and_number_and_can_be_skipped(read, change, reason):
+    records = [dialogue("dev"), {**dialogue("dev"), **change}, dialogue("dev")]
+    with pytest.raises(InputError, match=rf"ubuntu\.json:\d{{3,}}: dialogue 2: .*{reason}"):
+        read(records)
+    reading = Reading(skip_bad=True)
+    assert len(read(records, reading)) == 2
+    assert (reading.lines, reading.bad_lines) == (3, 1)
+
+
+def test_a_dialogue_gives_all_its_examples_or_none(read):
+    record = copy.deepcopy(dialogue())
+    record["messages-so-far"][2]["utterance"] = 7
+    assert read([record], Reading(skip_bad=True)) == []
+
+
+@settings(max_examples=150, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(data=st.data())
+def test_damaged_files_give_examples_or_say_where(tmp_path, data):
+    whole = json.dumps([dialogue(part, candidates=3, right=("C1",)) for part in ("train", "dev")], indent=1)
+    insertions = [b'"', b"{", b"}", b"[", b"]", b",", b"\\", b"\xff", b"null", b"[" * 3000, b"1e999", b'"\\ud800"']
+    path = tmp_path / "ubuntu.json"
+    path.write_bytes(data.draw(mangled(whole.encode(), insertions)))
+    for skip in (False, True):
+        check_read(lambda path, skip=skip: read_dstc7(path, Reading(skip_bad=skip)), path)

@@ -1,0 +1,194 @@
+"""Tasks in this process and in others: order, laziness, errors, and nothing left behind."""
+
+from __future__ import annotations
+
+import functools
+import os
+import pickle
+import signal
+import subprocess
+import sys
+import textwrap
+import time
+from pathlib import Path
+
+import pytest
+
+from rejoinder.corpora.engine import LocalEngine, local_engine, usable_cores
+from rejoinder.corpora.lines import BadLineError
+from rejoinder.corpora.processes import WorkerDiedError, _attempt
+from rejoinder.errors import InputError, MissingExtraError
+
+
+class StrangeError(Exception):
+    """An error that cannot be pickled back: its constructor takes more than its message."""
+
+    def __init__(self, what, why):
+        super().__init__(f"{what}: {why}")
+
+
+def later(number, folder=None):
+    """Longer for smaller numbers, so that results arrive out of order."""
+    time.sleep(0.03 if number % 3 == 0 else 0)
+    if folder is not None:
+        (folder / str(number)).touch()
+    return number * number
+
+
+def fail(number, error):
+    if number == 3:
+        raise error
+    return number
+
+
+def strange(_):
+    raise StrangeError("a", "b")
+
+
+def die(number):
+    if number == 1:
+        os.kill(os.getpid(), signal.SIGKILL)
+    return number
+
+
+def where(_):
+    return os.getpid()
+
+
+def length(data):
+    return len(data)
+
+
+@pytest.fixture(scope="module")
+def engines():
+    with LocalEngine(1) as one, LocalEngine(3) as three:
+        yield {1: one, 3: three}
+
+
+@pytest.mark.parametrize("processes", [1, 3])
+def test_results_are_in_the_order_of_the_tasks(engines, processes):
+    assert list(engines[processes].map(later, range(20))) == [number * number for number in range(20)]
+    assert list(engines[processes].map(later, [])) == []
+
+
+def test_one_process_is_this_one_and_more_are_others_which_stay(engines):
+    assert set(engines[1].map(where, range(3))) == {os.getpid()}
+    others = {pid for _ in range(3) for pid in engines[3].map(where, range(9))}
+    assert os.getpid() not in others
+    assert 1 <= len(others) <= 3
+
+
+def test_large_tasks_do_not_block(engines):
+    tasks = (bytes(3_000_000 + number) for number in range(12))
+    assert list(engines[3].map(length, tasks)) == [3_000_000 + number for number in range(12)]
+
+
+@pytest.mark.parametrize("processes", [1, 3])
+def test_tasks_are_taken_as_they_are_needed(engines, processes, tmp_path):
+    taken = []
+
+    def tasks():
+        for number in range(1_000):
+            taken.append(number)
+            yield number
+
+    results = engines[processes].map(functools.partial(later, folder=tmp_path), tasks())
+    assert [next(results) for _ in range(5)] == [0, 1, 4, 9, 16]
+    results.close()
+    assert 5 <= len(taken) <= 5 + 64 * processes + 4 * processes
+    assert len(taken) >= len(list(tmp_path.iterdir())) >= 5
+    assert list(engines[processes].map(later, range(3))) == [0, 1, 4]
+
+
+ERRORS = [
+    InputError("a.jsonl is empty"),
+    BadLineError("a.jsonl:3: no"),
+    MissingExtraError("this", "demo"),
+    OSError(28, "No space left on device", "a.parquet"),
+    UnicodeDecodeError("utf-8", b"\xff", 0, 1, "invalid"),
+    KeyError("x"),
+]
+
+
+@pytest.mark.parametrize("error", ERRORS, ids=lambda error: type(error).__name__)
+def test_an_error_is_sent_as_it_is(error):
+    answer, result = pickle.loads(_attempt(pickle.dumps(functools.partial(fail, error=error)), pickle.dumps(3)))
+    assert (type(answer), str(answer), result) == (type(error), str(error), None)
+    assert {name: getattr(answer, name, None) for name in ("extra", "filename", "errno")} == {
+        name: getattr(error, name, None) for name in ("extra", "filename", "errno")
+    }
+    assert "in fail" in answer.__notes__[0]
+
+
+@pytest.mark.parametrize("processes", [1, 3])
+def test_an_error_ends_the_work(engines, processes):
+    with pytest.raises(MissingExtraError, match=r"this needs the extra 'demo'"):
+        list(engines[processes].map(functools.partial(fail, error=ERRORS[2]), range(30)))
+
+
+def test_an_error_that_cannot_be_sent_is_told_in_words():
+    error, _ = pickle.loads(_attempt(pickle.dumps(strange), pickle.dumps(1)))
+    assert (type(error), str(error)) == (RuntimeError, "StrangeError: a: b")
+
+
+def test_a_killed_worker_is_an_error_that_says_so(engines):
+    with pytest.raises(WorkerDiedError, match="killed by signal 9; if memory ran out, give fewer --processes"):
+        list(engines[3].map(die, range(9)))
+
+
+SCRIPT = """
+    import os, sys, time
+    from pathlib import Path
+    from rejoinder.corpora.engine import LocalEngine
+
+    def work(number):
+        (Path(sys.argv[1]) / str(os.getpid())).touch()
+        time.sleep(60)
+
+    if __name__ == "__main__":
+        try:
+            list(LocalEngine(2).map(work, range(9)))
+        except KeyboardInterrupt:
+            sys.exit(130)
+"""
+
+
+@pytest.mark.parametrize("how", ["ctrl-c", "kill -9"])
+def test_nothing_is_left_running(tmp_path, how):
+    """Ctrl-C goes to the whole group of processes; a kill -9 only to the first."""
+    script, pids = tmp_path / "script.py", tmp_path / "pids"
+    script.write_text(textwrap.dedent(SCRIPT))
+    pids.mkdir()
+    process = subprocess.Popen(
+        [sys.executable, script, pids], stderr=subprocess.PIPE, start_new_session=True, text=True
+    )
+    workers = wait_for(lambda: len(list(pids.iterdir())) == 2 and [int(path.name) for path in pids.iterdir()])
+    if how == "ctrl-c":
+        os.killpg(process.pid, signal.SIGINT)
+    else:
+        process.kill()
+    assert "Traceback" not in process.communicate(timeout=20)[1]
+    assert process.returncode == (130 if how == "ctrl-c" else -signal.SIGKILL)
+    assert wait_for(lambda: not any(alive(pid) for pid in workers))
+
+
+def wait_for(condition, seconds=20):
+    end = time.monotonic() + seconds
+    while time.monotonic() < end:
+        if found := condition():
+            return found
+        time.sleep(0.02)
+    return None
+
+
+def alive(pid):
+    try:
+        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] != "Z"
+    except OSError:
+        return False
+
+
+def test_as_many_processes_as_pay_off():
+    assert local_engine(5, 0).processes == 5
+    assert local_engine(None, 1_000).processes == 1
+    assert local_engine(None, 1 << 40).processes == usable_cores()

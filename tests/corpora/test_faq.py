@@ -1,0 +1,199 @@
+"""FAQs: several questions an answer, in lines and in rows; what is held out; what the candidates are."""
+
+from __future__ import annotations
+
+import csv
+import json
+import os
+from collections import Counter
+from pathlib import Path
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from rejoinder.corpora.build import build_data
+from rejoinder.corpora.example import Example, read_examples
+from rejoinder.corpora.faq import CORPUS, FaqSettings, questions_and_answer, read_faq, split_faq
+from rejoinder.corpora.lines import Reading
+from rejoinder.corpora.settings import read_settings
+from rejoinder.corpora.splits import content_thread, split_of
+from rejoinder.errors import InputError
+from rejoinder.evaluation.ranking import evaluate, evaluate_task
+from rejoinder.evaluation.tasks import ranking_task
+
+CARD, PIN = "You find it in your letter box.", "Ask for a new one, at any time."
+PAIRS = [("Where is my card?", CARD), ("Card?", CARD), ("I forgot my PIN", PIN), ("no card, yet", CARD)]
+
+
+@pytest.fixture
+def read(tmp_path):
+    def run(text, name="faq.jsonl", reading=None, **options):
+        path = tmp_path / name
+        path.write_text(text, encoding="utf-8")
+        return list(read_faq(path, reading, FaqSettings(**options)))
+
+    return run
+
+
+def lines(*records):
+    return "".join(f"{json.dumps(record)}\n" for record in records)
+
+
+FORMS = {
+    "lists.jsonl": lines(
+        {"questions": ["Where is my card?", "Card?"], "answer": CARD},
+        {"question": "I forgot my PIN", "answer": PIN, "category": "cards"},
+        {"question": ["no card, yet"], "answer": CARD},
+    ),
+    "rows.csv": f'Question,id,ANSWER\nWhere is my card?,1,{CARD}\nCard?,2,{CARD}\nI forgot my PIN,3,"{PIN}"\n'
+    f'"no card, yet",4,{CARD}\n',
+    "bare.csv": f'Where is my card?,{CARD}\nCard?,{CARD}\nI forgot my PIN,"{PIN}"\n"no card, yet",{CARD}\n',
+}
+
+
+@pytest.mark.parametrize("name", FORMS)
+def test_every_question_is_an_example(read, name):
+    examples = read(FORMS[name], name)
+    assert [(*example.context, example.response) for example in examples] == PAIRS
+    assert {example.source for example in examples} == {"faq"}
+    assert len({example.id for example in examples}) == 4
+
+
+@pytest.mark.parametrize("name", FORMS)
+def test_what_stays_together(read, name):
+    by_question = [example.thread for example in read(FORMS[name], name)]
+    assert by_question == [content_thread([question]) for question, _ in PAIRS]
+    by_answer = [example.thread for example in read(FORMS[name], name, thread="answer")]
+    assert by_answer == [content_thread([answer]) for _, answer in PAIRS]
+    with pytest.raises(InputError, match="it should be 'question' or 'answer'"):
+        read_settings(CORPUS, ["thread=both"])
+
+
+def test_an_answer_is_one_candidate_however_often_it_is_asked_for(read):
+    examples = read(FORMS["lists.jsonl"])
+    task = ranking_task(examples, pool=(example.response for example in examples))
+    assert list(task.candidates[0]) == [CARD, PIN]
+    assert task.labels.tolist() == [0, 0, 1, 0]
+
+
+def parts(count=4096, **options):
+    """How many of so many threads go to each part."""
+    examples = (Example(("q",), "a", thread=f"{number}") for number in range(count))
+    return Counter(split_faq(example, FaqSettings(**options)) for example in examples)
+
+
+def test_the_shares_of_the_parts():
+    threads = [Example(("q",), "a", thread=f"{number}") for number in range(5000)]
+    assert [split_faq(each, FaqSettings()) for each in threads] == [split_of(each.thread) for each in threads]
+    bank = parts(valid_share=0.1, test_share=0.2)
+    assert bank["train"] == pytest.approx(0.7 * 4096, abs=100)
+    assert bank["valid"] == pytest.approx(0.1 * 4096, abs=60)
+    assert bank["test"] == pytest.approx(0.2 * 4096, abs=80)
+    assert parts(valid_share=0.0, test_share=0.0) == {"train": 4096}
+    assert set(parts(valid_share=0.0, test_share=0.5)) == {"train", "test"}
+
+
+def test_a_thread_that_is_for_testing_stays_so_in_a_larger_test_part():
+    for number in range(500):
+        example = Example(("q",), "a", thread=f"{number}")
+        if split_faq(example, FaqSettings()) == "test":
+            assert split_faq(example, FaqSettings(test_share=0.2)) == "test"
+
+
+@pytest.mark.parametrize("shares", [(-0.1, 0.1), (0.1, -0.1), (0.5, 0.5), (float("nan"), 0.1)])
+def test_impossible_shares_are_refused(shares):
+    with pytest.raises(InputError, match="valid_share and test_share must be 0 or more and leave something"):
+        FaqSettings(valid_share=shares[0], test_share=shares[1])
+
+
+def test_a_folder_is_built_with_these_shares(tmp_path):
+    """And a part that is named for a file comes first."""
+    text = lines(*({"question": f"Question {number}?", "answer": f"Answer {number % 7}."} for number in range(400)))
+    (tmp_path / "faq.jsonl").write_text(text, encoding="utf-8")
+    settings = FaqSettings(valid_share=0.25, test_share=0.25)
+    account = build_data("faq", [tmp_path / "faq.jsonl"], tmp_path / "data", settings=settings)
+    kept = {split: counts.kept for split, counts in account.splits.items()}
+    assert sum(kept.values()) == 400
+    assert all(60 < kept[split] < 140 for split in ("valid", "test"))
+    for split in kept:
+        assert {split_faq(example, settings) for example in read_examples(tmp_path / "data", split)} == {split}
+    account = build_data("faq", [f"test={tmp_path / 'faq.jsonl'}"], tmp_path / "data", settings=settings)
+    assert account.splits["test"].kept == 400
+
+
+@pytest.mark.parametrize(
+    ("line", "message"),
+    [
+        ("{", "not JSON"),
+        ("[" * 100_000, "JSON nested too deep"),
+        ('["q", "a"]', "JSON, but a list"),
+        ('{"question": "q"}', "question (a text), or questions (a list of texts), and answer (a text) are read"),
+        ('{"frage": "q", "antwort": "a"}', "the fields are frage, antwort"),
+        ('{"question": [], "answer": "a"}', "none may be missing or blank"),
+        ('{"question": ["q", 5], "answer": "a"}', "none may be missing or blank"),
+        ('{"question": "q", "answer": ["a"]}', "none may be missing or blank"),
+        ('{"question": " ", "answer": "a"}', "none may be missing or blank"),
+        ('{"question": "q", "answer": "\\ud800"}', "none may be missing or blank"),
+    ],
+)
+def test_bad_lines_are_named_and_can_be_skipped(read, line, message):
+    good = lines({"question": "q", "answer": "a"})
+    with pytest.raises(InputError) as error:
+        read(f"{good}\n{line}\n")
+    assert "faq.jsonl:3: " in str(error.value)
+    assert message in str(error.value)
+    reading = Reading(skip_bad=True)
+    assert len(read(f"{good}{line}\n{good}", reading=reading)) == 2
+    assert (reading.lines, reading.bad_lines) == (3, 1)
+
+
+def test_a_bad_row_is_named(read):
+    with pytest.raises(InputError, match=r"faq.csv:2: "):
+        read("question,answer\na,b,c\n", "faq.csv")
+
+
+@settings(deadline=None, max_examples=80)
+@given(st.text(alphabet='{}[]",:qa\\u d8\n', max_size=60) | st.text(max_size=40))
+def test_any_text_gives_examples_or_an_error_that_names_the_file(tmp_path_factory, text):
+    folder = tmp_path_factory.mktemp("fuzz")
+    for name in ("faq.csv", "faq.jsonl"):
+        (folder / name).write_text(text, encoding="utf-8", errors="replace")
+        try:
+            for example in read_faq(folder / name):
+                assert example.context[-1].strip()
+                assert example.response.strip()
+        except InputError as error:
+            assert str(error).startswith(str(folder / name))  # noqa: PT017
+
+
+@given(st.recursive(st.none() | st.integers() | st.text(max_size=3), lambda inner: st.lists(inner, max_size=3)))
+def test_any_json_gives_texts_or_an_error(value):
+    try:
+        questions, answer = questions_and_answer(json.dumps({"question": value, "answer": value}))
+    except ValueError:
+        return
+    assert [type(each) for each in (*questions, answer)] == [str, str]
+
+
+def test_the_record_names_this_reader():
+    assert (CORPUS.name, CORPUS.read, CORPUS.settings) == ("faq", read_faq, FaqSettings)
+
+
+@pytest.mark.data
+@pytest.mark.skipif("REJOINDER_DATA" not in os.environ, reason="REJOINDER_DATA is not set")
+def test_questions_of_bank_customers(tmp_path):
+    """BANKING77, with the names of its intents for answers: what copies among 100 candidates do to the figures."""
+    from rejoinder.baselines.keywords import BM25
+
+    with (Path(os.environ["REJOINDER_DATA"]) / "eval" / "banking77" / "train.csv").open(encoding="utf-8") as file:
+        rows = [(row["text"], row["category"].replace("_", " ")) for row in csv.DictReader(file)]
+    with (tmp_path / "faq.csv").open("w", encoding="utf-8", newline="") as file:
+        csv.writer(file).writerows([("question", "answer"), *rows])
+    examples = list(read_faq(tmp_path / "faq.csv"))
+    test = [example for example in examples if split_of(example.thread) == "test"]
+    assert (len(examples), len(test)) == (10_003, 983)
+    by_answers = evaluate_task(BM25(), ranking_task(test, pool=(example.response for example in examples)))
+    assert (by_answers.candidates, by_answers.ambiguous, round(by_answers.recall[1].value, 3)) == (77, 0, 0.295)
+    of_100 = evaluate(BM25(), test)
+    assert (of_100.examples, of_100.ambiguous, round(of_100.recall[1].value, 3)) == (900, 659, 0.096)

@@ -1,0 +1,261 @@
+"""Building as a job of tasks: engine and sizes change nothing, copies, given parts, limits, progress, memory."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+import textwrap
+from collections import Counter
+from pathlib import Path
+
+import pytest
+
+from rejoinder.corpora.build import build_data
+from rejoinder.corpora.engine import LocalEngine
+from rejoinder.corpora.example import SPLITS
+from rejoinder.corpora.lines import BadLineError, Reading
+from rejoinder.corpora.work import work_folder
+from rejoinder.errors import InputError
+from tests.corpora.jobs import KINDS, TINY, build, contents, dialogues, pairs, scattered
+from tests.corpora.toy import TOY, ToySettings, toy_lines
+
+ROOT = Path(__file__).parent.parent.parent
+
+
+@pytest.fixture(autouse=True)
+def _no_waiting_for_the_disk(monkeypatch):
+    """There are far more files here than in earnest."""
+    monkeypatch.setattr(os, "fsync", lambda _: None)
+
+
+@pytest.fixture(scope="module")
+def engines():
+    with LocalEngine(1) as one, LocalEngine(2) as two, LocalEngine(3) as three:
+        yield {1: one, 2: two, 3: three}
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_the_engine_changes_nothing(tmp_path, engines, kind):
+    source, inputs = KINDS[kind](tmp_path)
+    one = build(source, inputs, tmp_path / "one")
+    for processes in (2, 3):
+        account = build(source, inputs, tmp_path / "more", engine=engines[processes])
+        assert account == one
+        assert contents(tmp_path / "more") == contents(tmp_path / "one")
+    assert len(list((tmp_path / "one").glob("train-*.parquet"))) > 1
+    assert not work_folder(tmp_path / "one").exists()
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_sizes_of_tasks_change_the_files_but_not_the_examples(tmp_path, kind):
+    """By default there is one of everything here."""
+    source, inputs = KINDS[kind](tmp_path)
+    whole = build_data(source, inputs, tmp_path / "whole")
+    assert sorted(contents(tmp_path / "whole"))[1:] == [f"{split}-00000.parquet" for split in sorted(SPLITS)]
+    parts = build_data(source, inputs, tmp_path / "parts", sizes=TINY)
+    if kind == "streamed":
+        assert parts == whole
+        assert pairs(tmp_path / "parts") == pairs(tmp_path / "whole")
+    for split in SPLITS:
+        assert parts.splits[split].read == whole.splits[split].read
+    assert set(pairs(tmp_path / "parts")) == set(pairs(tmp_path / "whole"))
+    assert len(pairs(tmp_path / "parts")) == len(pairs(tmp_path / "whole"))
+
+
+def test_threads_meet_again(tmp_path):
+    """Against all lines read at once."""
+    source, inputs = scattered(tmp_path)
+    settings, reading = ToySettings(shortest=9), Reading(history=1)
+    account = build(source, inputs, tmp_path / "data", settings=settings, reading=reading)
+    expected, left = Counter(), 0
+    for lines_, part in ((toy_lines(150), None), ([*toy_lines(20, seed=1), *toy_lines(150)[:40]], "test")):
+        threads = {}
+        for line in lines_:
+            thread, place, text = line.split(" ", 2)
+            if len(text) >= 9:
+                threads.setdefault(thread, {})[int(place)] = text
+            else:
+                left += 1
+        for messages in threads.values():
+            texts = [messages[place] for place in sorted(messages)]
+            expected.update((tuple(texts[max(0, i - 2) : i]), texts[i], part or "") for i in range(1, len(texts)))
+    assert set(pairs(tmp_path / "data")) == {(context, response) for context, response, _ in expected}
+    assert sum(counts.read for counts in account.splits.values()) == expected.total()
+    assert account.dropped == {"short message": left}
+    assert account.lines == 600 + 80 + 40
+    assert account.settings == {"shortest": 9}
+    given = {(context, response) for context, response, part in expected if part}
+    hashed = {(context, response) for context, response, part in expected if not part}
+    assert given - hashed <= set(pairs(tmp_path / "data", "test"))
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_of_copies_the_first_stays_wherever_they_are(tmp_path, kind):
+    source, inputs = KINDS[kind](tmp_path)
+    once = build(source, inputs, tmp_path / "once")
+    twice = build(source, [*inputs, *inputs], tmp_path / "twice")
+    assert len(set(pairs(tmp_path / "twice"))) == len(pairs(tmp_path / "twice"))
+    for split in SPLITS:
+        one, two = once.splits[split], twice.splits[split]
+        assert two.read - two.kept == two.dropped.get("duplicate", 0)
+        if kind == "streamed":
+            assert (two.kept, two.read) == (one.kept, 2 * one.read)
+    if kind == "streamed":
+        assert pairs(tmp_path / "twice") == pairs(tmp_path / "once")
+
+
+def test_copies_across_splits_stay_where_they_came_first(tmp_path):
+    file = dialogues(tmp_path / "a.jsonl", 0, 30)
+    account = build("jsonl", [f"test={file}", f"train={file}"], tmp_path / "data")
+    assert (account.splits["test"].kept, account.splits["train"].kept) == (60, 0)
+    assert pairs(tmp_path / "data", "train") == []
+    assert account.splits["train"].dropped == {"duplicate": 60}
+    assert account.inputs == [f"test={file}", f"train={file}"]
+
+
+def test_given_parts_win_over_the_hash(tmp_path):
+    one, two = dialogues(tmp_path / "one.jsonl", 0, 50), dialogues(tmp_path / "two.jsonl", 50, 100)
+    build("jsonl", [f"valid={one}", two], tmp_path / "data")
+    valid = {context[0] for context, _ in pairs(tmp_path / "data", "valid")}
+    assert {f"{number} says" for number in range(50)} <= valid
+    assert len(pairs(tmp_path / "data", "train")) > 60
+
+
+def test_a_file_of_that_whole_name_is_no_part(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    dialogues(Path("train=chats.jsonl"), 0, 100)
+    account = build("jsonl", ["train=chats.jsonl"], "data")
+    assert all(counts.kept for counts in account.splits.values())
+    with pytest.raises(InputError, match=r"^test\.jsonl does not exist; check the name$"):
+        build("jsonl", ["train=test.jsonl"], "data")
+    with pytest.raises(InputError, match=r"^trian=chats\.jsonl does not exist.* train, valid or test"):
+        build("jsonl", ["trian=chats.jsonl"], "data")
+
+
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("limit", [1, 100, 10_000])
+def test_a_limit_is_the_first_of_what_there_is(tmp_path, kind, limit):
+    source, inputs = KINDS[kind](tmp_path)
+    build(source, inputs, tmp_path / "all")
+    account = build(source, inputs, tmp_path / "few", limit=limit)
+    kept = pairs(tmp_path / "few")
+    assert len(kept) == min(limit, len(pairs(tmp_path / "all")))
+    assert len(kept) == sum(counts.kept for counts in account.splits.values())
+    assert set(kept) <= set(pairs(tmp_path / "all"))
+    if kind == "streamed":
+        for split in SPLITS:
+            few = pairs(tmp_path / "few", split)
+            assert few == pairs(tmp_path / "all", split)[: len(few)]
+
+
+def test_mixed_candidates_are_refused_wherever_they_are(tmp_path):
+    one, two = dialogues(tmp_path / "one.jsonl", 0, 90), tmp_path / "two.jsonl"
+    two.write_text('{"context": ["a"], "candidates": ["b", "c"], "label": 0, "thread": "x"}\n')
+    with pytest.raises(InputError, match="has candidates and the ones before it have none"):
+        build("jsonl", [one, two], tmp_path / "data")
+    with pytest.raises(InputError, match="some examples of the train part have candidates and some have none"):
+        build_data("jsonl", [one, two], tmp_path / "data", sizes=TINY)
+
+
+def bad_files(folder):
+    for place in range(3):
+        file = dialogues(folder / f"{place}.jsonl", 100 * place, 100 * place + 100)
+        file.write_text(file.read_text() + "oops\n" * 4)
+    return sorted(folder.glob("*.jsonl"))
+
+
+@pytest.mark.parametrize("processes", [1, 2])
+def test_bad_lines_count_over_all_processes(tmp_path, engines, processes):
+    files, faults = bad_files(tmp_path), []
+    reading = Reading(skip_bad=True, max_bad=12, on_fault=faults.append)
+    account = build("jsonl", files, tmp_path / "data", reading=reading, engine=engines[processes])
+    assert account.bad_lines == reading.bad_lines == len(faults) == 12
+    assert account.lines == 312
+    assert account.faults == faults[:10]
+    reading = Reading(skip_bad=True, max_bad=11)
+    with pytest.raises(InputError, match=r"more than 11 bad lines, the first: .*0\.jsonl:101: not JSON.*--max-bad"):
+        build("jsonl", files, tmp_path / "other", reading=reading, engine=engines[processes])
+
+
+def test_what_was_read_before_a_bad_line_is_used_when_it_is_skipped(tmp_path):
+    files = bad_files(tmp_path)
+    files[0].write_text("\n".join(files[0].read_text().splitlines()[:100]))
+    with pytest.raises(BadLineError, match=r"1\.jsonl:101: not JSON"):
+        build("jsonl", files, tmp_path / "data")
+    account = build("jsonl", files, tmp_path / "data", reading=Reading(skip_bad=True))
+    assert (account.bad_lines, account.lines) == (8, 308)
+    # And the other way round: what was skipped is not forgiven.
+    with pytest.raises(BadLineError, match=r"1\.jsonl:101: not JSON"):
+        build("jsonl", files, tmp_path / "data")
+
+
+def test_progress_adds_up_to_the_size_of_the_input(tmp_path):
+    for kind, make in KINDS.items():
+        (tmp_path / kind).mkdir()
+        source, inputs = make(tmp_path / kind)
+        steps = []
+        build(source, inputs, tmp_path / kind / "data", progress=steps.append)
+        sizes = [Path(str(path).removeprefix("test=").removeprefix("valid=")).stat().st_size for path in inputs]
+        assert sum(steps) == sum(sizes)
+        assert len(steps) > 5
+        assert min(steps) > 0
+
+
+@pytest.mark.parametrize("kind", ["streamed", "scattered"])
+def test_a_pipe_is_read_here_and_never_taken_up_again(tmp_path, engines, kind):
+    pipe, same = tmp_path / "pipe", tmp_path / "same.txt"
+    os.mkfifo(pipe)
+    if kind == "scattered":
+        same.write_text("".join(f"{line}\n" for line in toy_lines(50)))
+    else:
+        dialogues(same, 0, 100)
+    source = {"streamed": "jsonl", "scattered": TOY}[kind]
+    whole = build(source, [same], tmp_path / "whole")
+    for _ in range(2):
+        writer = subprocess.Popen(["cp", same, pipe])
+        account = build(source, [pipe], tmp_path / "data", engine=engines[2])
+        writer.wait()
+    assert account.splits == whole.splits
+    assert set(pairs(tmp_path / "data")) == set(pairs(tmp_path / "whole"))
+
+
+MEMORY = """
+    import resource, sys
+    from pathlib import Path
+    from rejoinder.corpora.build import build_data
+    from rejoinder.corpora.job import Sizes
+    from tests.corpora.toy import TOY
+
+    if __name__ == "__main__":
+        source = TOY if sys.argv[1] == "scattered" else "jsonl"
+        sizes = Sizes(block=50_000, partition=100_000, chunk=2_000, bucket=2_000)
+        build_data(source, [sys.argv[2]], Path(sys.argv[2] + ".out"), sizes=sizes)
+        print(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss)
+"""
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("kind", KINDS)
+def test_memory_does_not_grow_with_the_input(tmp_path, kind):
+    """The peak of a process, for an input and for five times as much, whose examples would take 300 MB."""
+    script, peaks = tmp_path / "script.py", []
+    script.write_text(textwrap.dedent(MEMORY))
+    for times in (1, 5):
+        path = tmp_path / f"{times}.txt"
+        if kind == "scattered":
+            texts = toy_lines(3_000 * times, messages=10, words=12)
+        else:
+            turns = (toy_lines(1, seed, messages=10, words=12) for seed in range(3_000 * times))
+            texts = [json.dumps({"turns": each}) for each in turns]
+        path.write_text("".join(f"{text}\n" for text in texts))
+        command = [sys.executable, script, kind, path]
+        done = subprocess.run(command, capture_output=True, text=True, check=True, cwd=ROOT, env=environment())
+        peaks.append(int(done.stdout))
+    assert peaks[1] < 1.15 * peaks[0]
+
+
+def environment():
+    """So that a script elsewhere finds this package of tests."""
+    return {**os.environ, "PYTHONPATH": os.pathsep.join([str(ROOT), os.environ.get("PYTHONPATH", "")])}

@@ -1,0 +1,213 @@
+"""Jobs that are stopped: what is finished is kept, nothing is left running, and the same job goes on."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+import textwrap
+import time
+from pathlib import Path
+
+import pytest
+
+from rejoinder.corpora import streaming
+from rejoinder.corpora.lines import Reading
+from rejoinder.corpora.work import work_folder
+from rejoinder.errors import InputError
+from tests.corpora.jobs import KINDS, Watched, build, contents, dialogues, pairs, streamed
+
+ROOT = Path(__file__).parent.parent.parent
+
+
+@pytest.fixture(autouse=True)
+def _no_waiting_for_the_disk(monkeypatch):
+    """There are far more files here than in earnest."""
+    monkeypatch.setattr(os, "fsync", lambda _: None)
+
+
+class StopError(Exception):
+    """Stops a job from outside."""
+
+
+class Stopping(Watched):
+    """An engine that stops after some tasks."""
+
+    def __init__(self, after):
+        super().__init__()
+        self._after = after
+
+    def map(self, work, tasks):
+        for result in super().map(work, tasks):
+            if self.done.total() > self._after:
+                raise StopError
+            yield result
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_a_stopped_job_goes_on_wherever_it_was(tmp_path, kind):
+    source, inputs = KINDS[kind](tmp_path)
+    counting = Watched()
+    account = build(source, inputs, tmp_path / "whole", engine=counting)
+    total = counting.done.total()
+    for after in sorted({0, 1, 2, total // 4, total // 2, 3 * total // 4, total - 2, total - 1}):
+        with pytest.raises(StopError):
+            build(source, inputs, tmp_path / "data", engine=Stopping(after))
+        assert work_folder(tmp_path / "data").exists()
+        assert build(source, inputs, tmp_path / "data") == account
+        assert contents(tmp_path / "data") == contents(tmp_path / "whole")
+        assert not work_folder(tmp_path / "data").exists()
+
+
+def test_finished_tasks_are_not_done_again(tmp_path, monkeypatch):
+    source, inputs = streamed(tmp_path)
+    with pytest.raises(StopError):
+        build(source, inputs, tmp_path / "data", engine=Stopping(3))
+    read = []
+    real = streaming.write_chunks
+    monkeypatch.setattr(streaming, "write_chunks", lambda *given: read.append(given[2]) or real(*given))
+    build(source, inputs, tmp_path / "data")
+    assert "read-000000" not in read
+    assert len(read) == len(set(read)) > 1
+
+
+def test_changed_input_or_settings_begin_anew(tmp_path):
+    source, inputs = streamed(tmp_path)
+    for change in ("nothing", "file", "history"):
+        with pytest.raises(StopError):
+            build(source, inputs, tmp_path / "data", engine=Stopping(3))
+        done = work_folder(tmp_path / "data") / "done"
+        before = {path.name: path.stat().st_mtime_ns for path in done.iterdir()}
+        assert before
+        if change == "file":
+            dialogues(inputs[0], 500, 555, tail="other")
+        reading = Reading(history=3 if change == "history" else 10)
+        with pytest.raises(StopError):
+            build(source, inputs, tmp_path / "data", reading=reading, engine=Stopping(0))
+        after = {path.name: path.stat().st_mtime_ns for path in done.iterdir()}
+        assert (before.items() <= after.items()) == (change == "nothing")
+    account = build(source, inputs, tmp_path / "data")
+    assert ("500 says",) in {context for context, _ in pairs(tmp_path / "data")}
+    assert account.history == 10
+
+
+def test_a_stop_while_the_folder_is_put_in_place(tmp_path, monkeypatch):
+    source, inputs = streamed(tmp_path)
+    build(source, inputs, tmp_path / "whole")
+    real, calls = Path.rename, []
+
+    def rename(self, target):
+        calls.append(self)
+        if self.parent.name == "shards" and len([path for path in calls if path.parent.name == "shards"]) == 3:
+            raise StopError
+        return real(self, target)
+
+    monkeypatch.setattr(Path, "rename", rename)
+    with pytest.raises(StopError):
+        build(source, inputs, tmp_path / "data")
+    monkeypatch.undo()
+    assert not (tmp_path / "data").exists()
+    build(source, inputs, tmp_path / "data")
+    assert contents(tmp_path / "data") == contents(tmp_path / "whole")
+    assert sorted(path.name for path in tmp_path.iterdir() if path.is_dir()) == ["data", "whole"]
+
+
+def test_a_second_process_is_kept_out(tmp_path):
+    source, inputs = streamed(tmp_path)
+
+    class Nested(Watched):
+        def map(self, work, tasks):
+            with pytest.raises(InputError, match="another process is at the same work"):
+                build(source, inputs, tmp_path / "data")
+            return super().map(work, tasks)
+
+    build(source, inputs, tmp_path / "data", engine=Nested())
+    assert pairs(tmp_path / "data")
+
+
+def test_a_folder_of_others_in_the_place_of_the_work_is_not_touched(tmp_path):
+    source, inputs = streamed(tmp_path)
+    other = work_folder(tmp_path / "data")
+    other.mkdir()
+    (other / "thesis.tex").touch()
+    with pytest.raises(InputError, match=r"\.data\.work is in the way and not ours to remove"):
+        build(source, inputs, tmp_path / "data")
+    assert [path.name for path in other.iterdir()] == ["thesis.tex"]
+
+
+SCRIPT = """
+    import sys, time, os, resource
+    from pathlib import Path
+    from rejoinder.corpora.build import build_data
+    from rejoinder.corpora.corpus import Corpus
+    from rejoinder.corpora.engine import LocalEngine
+    from rejoinder.corpora.jsonl import read_jsonl
+    from rejoinder.corpora.job import Sizes
+
+    def slow(path, reading, settings):
+        (Path(path).parent / "pids" / str(os.getpid())).touch()
+        for example in read_jsonl(path, reading):
+            if "hang" in sys.argv and path.name >= "3":
+                time.sleep(60)
+            yield example
+
+    if __name__ == "__main__":
+        corpus = Corpus("slow", "", "", "", "", "", read=slow)
+        folder = Path(sys.argv[1])
+        try:
+            with LocalEngine(int(sys.argv[2])) as engine:
+                files = sorted(folder.glob("*.jsonl"))
+                build_data(corpus, files, folder / "data", engine=engine, sizes=Sizes(files=1))
+        except KeyboardInterrupt:
+            sys.exit(130)
+"""
+
+
+def start(folder, *arguments):
+    script = folder / "script.py"
+    script.write_text(textwrap.dedent(SCRIPT))
+    (folder / "pids").mkdir(exist_ok=True)
+    return subprocess.Popen([sys.executable, script, folder, *arguments], start_new_session=True, cwd=ROOT)
+
+
+def wait_for(condition, seconds=30):
+    end = time.monotonic() + seconds
+    while time.monotonic() < end:
+        if found := condition():
+            return found
+        time.sleep(0.02)
+    return None
+
+
+def alive(pid):
+    try:
+        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] != "Z"
+    except OSError:
+        return False
+
+
+@pytest.mark.parametrize("how", [signal.SIGKILL, signal.SIGINT])
+def test_killed_half_way_and_run_again(tmp_path, how):
+    """A real process with two workers, killed when three of six files are read; nothing is left running."""
+    for place in range(6):
+        dialogues(tmp_path / f"{place}.jsonl", 100 * place, 100 * place + 100)
+    process = start(tmp_path, "2", "hang")
+    done = work_folder(tmp_path / "data") / "done"
+    assert wait_for(lambda: done.is_dir() and len(list(done.iterdir())) == 3)
+    assert wait_for(lambda: len(list((tmp_path / "pids").iterdir())) == 2)
+    (os.kill if how == signal.SIGKILL else os.killpg)(process.pid, how)
+    assert process.wait(20) == (130 if how == signal.SIGINT else -how)
+    workers = [int(path.name) for path in (tmp_path / "pids").iterdir()]
+    assert wait_for(lambda: not any(map(alive, workers)))
+    times = {path.name: path.stat().st_mtime_ns for path in done.iterdir()}
+    assert not (tmp_path / "data").exists()
+    # The same job again, as far as reading; the finished tasks are the same files as before.
+    again = start(tmp_path, "1", "hang")
+    assert wait_for(lambda: again.pid in [int(path.name) for path in (tmp_path / "pids").iterdir()])
+    assert {path.name: path.stat().st_mtime_ns for path in done.iterdir()} == times
+    again.kill()
+    again.wait()
+    assert start(tmp_path, "2").wait(60) == 0
+    assert len(pairs(tmp_path / "data")) == 1200
+    assert not work_folder(tmp_path / "data").exists()

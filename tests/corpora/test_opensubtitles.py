@@ -1,0 +1,191 @@
+"""Subtitles: what is said in a line, which lines are pairs, which lines are a film."""
+
+from __future__ import annotations
+
+import gzip
+import itertools
+import string
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from rejoinder.corpora.lines import Reading
+from rejoinder.corpora.opensubtitles import (
+    CORPUS,
+    OpenSubtitlesSettings,
+    clean_line,
+    read_opensubtitles,
+    shard_name,
+)
+from rejoinder.corpora.splits import split_of
+from rejoinder.errors import InputError
+
+LINES = ["First of the lines.", "- JOHN: The second one.", "[door slams]", "", "Short.", "And here is the fourth."]
+
+
+@pytest.fixture
+def read(tmp_path):
+    def run(*lines, name="film.txt", reading=None, **options):
+        path = tmp_path / name
+        path.parent.mkdir(exist_ok=True, parents=True)
+        data = "".join(f"{line}\n" for line in lines).encode()
+        path.write_bytes(gzip.compress(data) if name.endswith(".gz") else data)
+        return list(read_opensubtitles(path, reading, OpenSubtitlesSettings(**options)))
+
+    return run
+
+
+@pytest.mark.parametrize(
+    ("line", "said"),
+    [
+        ("Hello there.", "Hello there."),
+        ("JOHN: Hello.", "Hello."),
+        ("- JOHN: Hello.", "Hello."),
+        ("Hello. MARY: Hi!", "Hello. Hi!"),
+        ("- Hello.\r", "Hello."),
+        ("— Привет. —", "Привет."),
+        ("Well [sighs]  I (coughs) know", "Well I know"),
+        ("(all laughing)", ""),
+        ("c3po:", ""),
+        ("[a (b] c", "c"),
+        ("10:30 is late, and 9: is later", "10:30 is late, and 9: is later"),
+        ("see http://x.org: fine", "see http://x.org: fine"),
+        ("http://x.org", "http://x.org"),
+        ("Not Mr. Smith: no", "Not Mr. no"),
+        ("an open ( bracket", "an open ( bracket"),
+        ("a ) b (c) d", "a ) b d"),
+    ],
+)
+def test_what_is_said_in_a_line(line, said):
+    assert clean_line(line) == said
+
+
+@given(st.text(alphabet="aB:.-()[] 1\t", max_size=40))
+def test_cleaning_leaves_no_edges_double_spaces_or_bracketed_text(line):
+    said = clean_line(line)
+    assert said == " ".join(said.split()).strip("- ")
+    opened = min((said.find(sign) for sign in "([" if sign in said), default=len(said))
+    assert not set(")]") & set(said[opened:])
+
+
+@pytest.mark.parametrize("line", ["(" * 2**20, "[" * 2**19 + ")" * 2**19, "a:" * 2**19, ". a" * 2**19, "- " * 2**19])
+def test_cleaning_a_line_of_a_megabyte_takes_no_time(line):
+    """Were it quadratic, this would take days."""
+    assert len(clean_line(line)) <= len(line)
+
+
+def test_consecutive_lines_are_pairs_with_earlier_lines_of_any_length(read):
+    reading = Reading()
+    examples = read(*LINES, reading=reading)
+    assert [(example.context, example.response) for example in examples] == [
+        (("First of the lines.",), "The second one."),
+    ]
+    assert reading.lines == 5
+    assert reading.dropped == {
+        "lines of nothing that is said": 1,
+        "pairs with a line of fewer than 9 characters": 2,
+    }
+    (*_, last) = read(*LINES, "- The fifth line.")
+    assert last.context == ("First of the lines.", "The second one.", "Short.", "And here is the fourth.")
+    assert (last.id, last.thread, last.source) == ("film.txt:7", "film.txt", "opensubtitles")
+
+
+def test_lengths_are_settings_and_include_their_ends(read):
+    nine, long = "a" * 9, "b" * 127
+    assert len(read(nine, long, nine)) == 2
+    reading = Reading()
+    assert not read("a" * 8, nine, "b" * 128, reading=reading)
+    assert reading.dropped == {
+        "pairs with a line of fewer than 9 characters": 1,
+        "pairs with a line of more than 127 characters": 1,
+    }
+    assert len(read("a", "b" * 200, min_length=1, max_length=200)) == 1
+
+
+@pytest.mark.parametrize("history", [0, 1, 3, 10])
+def test_history_is_limited(read, history):
+    lines = [f"This is line {number}." for number in range(20)]
+    examples = read(*lines, reading=Reading(history=history))
+    assert len(examples) == 19
+    assert examples[-1].context == tuple(lines[18 - history : 19])
+
+
+def test_a_big_file_is_cut_into_threads_as_split_does_it(read):
+    lines = [f"This is line {number}." for number in range(7)]
+    examples = read(*lines, name="en.txt.gz", shard_lines=3)
+    assert [(example.thread, example.id) for example in examples] == [
+        ("lines-aaa", "lines-aaa:2"),
+        ("lines-aaa", "lines-aaa:3"),
+        ("lines-aab", "lines-aab:5"),
+        ("lines-aab", "lines-aab:6"),
+    ]
+    assert all(len(example.context) < 3 for example in examples)  # none goes over the end of a part
+    assert {example.thread for example in read(*lines, shard_lines=7)} == {"film.txt"}
+    assert {example.thread for example in read(*lines, shard_lines=0)} == {"film.txt"}
+    assert {example.thread for example in read(*lines, name="lines-abc.gz")} == {"lines-abc"}
+
+
+def test_parts_are_split_as_data19_split_them():
+    """Of its 4,415 parts 462 are test, 10.46 %; of the examples it published 10.49 % (33,240,156 of 316,891,717)."""
+    names = [shard_name(number) for number in range(4_415)]
+    assert names == ["lines-" + "".join(each) for each in itertools.product(string.ascii_lowercase, repeat=3)][:4_415]
+    assert sum(split_of(name) == "test" for name in names) == 462
+    assert split_of("lines-emk") == "test"  # the part of the test example that its README shows
+    assert shard_name(26**3) == "lines-baaa"
+
+
+def test_the_folder_may_name_the_film(read):
+    examples = read("This is a line.", "This is another.", name="1994/110912/1.txt", thread="folder")
+    assert examples[0].thread == "110912"
+
+
+def test_lines_around_a_skipped_one_are_no_pair(tmp_path):
+    path = tmp_path / "film.txt"
+    path.write_bytes(b"This is a line.\n\xff\nThis is another.\nAnd one more.\n")
+    with pytest.raises(InputError, match=r"film.txt:2: not UTF-8"):
+        list(read_opensubtitles(path))
+    (example,) = read_opensubtitles(path, Reading(skip_bad=True))
+    assert example.context == ("This is another.",)
+
+
+def test_xml_is_refused_with_what_to_read_instead(read):
+    with pytest.raises(InputError, match=r"film.txt is XML; .*mono/en.txt.gz"):
+        read('<?xml version="1.0"?>', "<document>")
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"min_length": 0}, "min_length must be 1 or more"),
+        ({"min_length": 9, "max_length": 8}, "max_length not less, not 9 and 8"),
+        ({"shard_lines": -1}, "shard_lines must be 0 or more, not -1"),
+    ],
+)
+def test_impossible_settings_are_refused(options, message):
+    with pytest.raises(InputError, match=message):
+        OpenSubtitlesSettings(**options)
+
+
+@settings(deadline=None, max_examples=60)
+@given(st.binary(max_size=300))
+def test_any_bytes_give_examples_or_an_error_that_names_the_file(tmp_path_factory, data):
+    path = tmp_path_factory.mktemp("fuzz") / "film.txt"
+    path.write_bytes(data)
+    for reading in (Reading(), Reading(skip_bad=True)):
+        try:
+            for example in read_opensubtitles(path, reading):
+                assert 9 <= len(example.response) <= 127
+        except InputError as error:
+            assert str(path) in str(error)  # noqa: PT017
+
+
+def test_a_cut_off_archive_is_named(tmp_path):
+    path = tmp_path / "en.txt.gz"
+    path.write_bytes(gzip.compress(b"This is a line.\n" * 1000)[:-20])
+    with pytest.raises(InputError, match=r"en.txt.gz is cut off"):
+        list(read_opensubtitles(path))
+
+
+def test_the_record_names_this_reader():
+    assert (CORPUS.name, CORPUS.read, CORPUS.settings) == ("opensubtitles", read_opensubtitles, OpenSubtitlesSettings)

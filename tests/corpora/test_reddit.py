@@ -1,0 +1,307 @@
+"""Reddit's comments: lines to records, records to examples."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from rejoinder.corpora.lines import BadLineError, Reading
+from rejoinder.corpora.reddit import CORPUS
+from rejoinder.corpora.reddit_rules import RedditSettings
+from rejoinder.corpora.splits import split_of
+
+from .reddit_lines import blocks, comment, dump, run, submission
+
+
+def body(name):
+    return f"this is comment {name}"
+
+
+def contexts(examples):
+    return {example.id: example.context for example in examples}
+
+
+def test_a_thread_gives_an_example_for_each_answer():
+    thread = [comment("a"), comment("b", "a"), comment("c", "b"), comment("d", "a"), comment("e")]
+    examples = run(thread)
+    assert contexts(examples) == {"b": (body("a"),), "c": (body("a"), body("b")), "d": (body("a"),)}
+    assert {(example.thread, example.source) for example in examples} == {("t", "reddit")}
+    assert [example.response for example in examples] == [body("b"), body("c"), body("d")]
+
+
+def test_texts_stay_as_they_are():
+    raw = "&gt; **so** [it](http://x.y) is\n\n\u2019\U0001f602 &amp; "
+    (example,) = run([comment("a", body=raw), comment("b", "a", raw[::-1])])
+    assert (example.context, example.response) == ((raw,), raw[::-1])
+
+
+def test_the_thread_is_the_id_that_data19_splits_by():
+    (example,) = run([comment("a", thread="7nbkdg"), comment("b", "a", thread="7nbkdg")])
+    assert example.thread == "7nbkdg"
+    assert split_of(example.thread) == split_of("7nbkdg")
+
+
+def test_both_the_response_and_what_it_answers_pass_the_filter_and_ancestors_need_not():
+    long = "so many words " * 20
+    thread = [comment("a", body="short"), comment("b", "a"), comment("c", "b"), comment("d", "c", long),
+              comment("e", "d"), comment("f", "e"), comment("g", "f", "[deleted]"), comment("h", "g")]  # fmt: skip
+    reading = Reading()
+    found = contexts(run(thread, reading=reading))
+    cut = "so many words " * 9
+    assert found == {"c": ("short", body("b")), "f": ("short", body("b"), body("c"), cut, body("e"))}
+    assert reading.dropped == {
+        "too short": 1, "too long": 1, "deleted or removed": 1, "answers a comment that is too short": 1,
+        "answers a comment that is too long": 1, "answers a comment that is deleted or removed": 1,
+    }  # fmt: skip
+
+
+def test_every_comment_is_an_example_or_counted_with_a_reason():
+    thread = [comment("a"), comment("a"), comment("b", "a"), comment("c", "gone"), comment("d", "d"),
+              comment("e", "c", "x"), comment("f", "b", None), comment("g", thread="u"),
+              comment("h", "g", thread="u")]  # fmt: skip
+    reading = Reading()
+    examples = run([*thread, submission()], reading=reading)
+    assert reading.lines == len(thread) + 1 == len(examples) + sum(reading.dropped.values())
+
+
+def test_a_missing_parent_begins_a_tree_of_its_own():
+    reading = Reading()
+    found = contexts(run([comment("a", "gone"), comment("b", "a"), comment("c", "b")], reading=reading))
+    assert found == {"b": (body("a"),), "c": (body("a"), body("b"))}
+    assert reading.dropped == {"answers a comment that is not there": 1}
+
+
+def test_a_parent_is_looked_for_in_its_own_thread():
+    assert run([comment("a", thread="one"), comment("b", "a", thread="two")]) == []
+
+
+@pytest.mark.parametrize("depth", [1, 2, 10])
+def test_depth_bounds_the_context(depth):
+    chain = [comment(f"c{number}", f"c{number - 1}" if number else "") for number in range(15)]
+    found = contexts(run(chain, RedditSettings(depth=depth)))
+    assert found["c14"] == tuple(body(f"c{number}") for number in range(14 - depth, 14))
+    assert len(found["c1"]) == 1
+
+
+def test_history_bounds_it_too():
+    chain = [comment(f"c{number}", f"c{number - 1}" if number else "") for number in range(15)]
+    assert len(contexts(run(chain, reading=Reading(history=2)))["c14"]) == 3
+    assert len(contexts(run(chain, reading=Reading(history=0)))["c14"]) == 1
+
+
+def test_blank_ancestors_are_left_out_and_counted():
+    reading = Reading()
+    thread = [comment("a"), comment("b", "a", " \n"), comment("c", "b", "x" * 200), comment("d", "c"),
+              comment("e", "d")]  # fmt: skip
+    assert contexts(run(thread, reading=reading)) == {"e": (body("a"), body("d"))}
+    assert reading.blank_messages == 2  # white space, and the word of 200 letters of which a cut leaves nothing
+
+
+@pytest.mark.parametrize("length", [1, 2, 3, 40])
+def test_circles_end_and_give_nothing(length):
+    circle = [comment(f"c{number}", f"c{(number + 1) % length}") for number in range(length)]
+    below = [comment("x", "c0"), comment("y", "x")]
+    reading = Reading()
+    assert run([*below, *circle], reading=reading) == []
+    assert reading.dropped == {"in a circle of comments": length + 2}
+
+
+def test_a_thread_100_000_comments_deep():
+    names = [f"c{number}" for number in range(100_000)]
+    lines = [f'{{"id":"{name}","link_id":"t3_t","parent_id":"t1_{above}","body":"this is comment {name}"}}\n'
+             for above, name in zip(["none", *names], names, strict=False)]  # fmt: skip
+    for order in (lines, lines[::-1]):
+        examples = run("".join(order).encode())
+        assert len(examples) == len(names) - 1
+        assert len(contexts(examples)["c99999"]) == 10
+
+
+def test_the_order_of_examples_is_that_of_the_records():
+    lines = [comment("b", "a", thread="u"), comment("z", "y"), comment("a", thread="u"), comment("y"),
+             comment("c", "b", thread="u")]  # fmt: skip
+    assert [example.id for example in run(lines)] == ["b", "c", "z"]
+
+
+def test_of_two_copies_of_a_comment_the_deleted_one_counts():
+    copies = [comment("b", "a"), comment("b", "a", "[deleted]"), comment("b", "a", "longer text than before")]
+    for order in (copies, copies[::-1]):
+        reading = Reading()
+        assert run([comment("a"), *order], reading=reading) == []
+        assert reading.dropped["the same comment again"] == 2
+
+
+def test_subreddits():
+    lines = [comment("a"), comment("b", "a"), comment("c", thread="u", subreddit="AskReddit"),
+             comment("d", "c", thread="u", subreddit="AskReddit"),
+             comment("e", thread="v", subreddit=None)]  # fmt: skip
+    reading = Reading()
+    assert [example.id for example in run(lines, RedditSettings(subreddits=("askreddit",)), reading)] == ["d"]
+    assert reading.dropped == {"in another subreddit": 3, "answers the submission": 1}
+    assert len(run(lines, RedditSettings(subreddits=("AskReddit", "pics")))) == 2
+
+
+def test_words():
+    nine = "a reply of nine words and not one more"
+    thread = [comment("a", body=f"{nine} {'x' * 300}"), comment("b", "a", nine), comment("c", "b", nine)]
+    found = contexts(run(thread, RedditSettings(unit="words")))
+    # What is answered is whole; further back it is cut.
+    assert found == {"b": (f"{nine} {'x' * 300}",), "c": (f"{nine} ", nine)}
+
+
+def test_titles_stand_before_contexts_that_reach_back_to_them():
+    long = "so many words " * 20
+    chain = [comment(f"c{number}", f"c{number - 1}" if number else "") for number in range(4)]
+    other = [comment("x", "gone", thread="u"), comment("y", "x", thread="u"), submission("u")]
+    found = contexts(run([*chain, submission(title=long), *other], RedditSettings(titles=True, depth=3)))
+    assert found["c1"] == (long[:126], body("c0"))
+    assert found["c2"] == (long[:126], body("c0"), body("c1"))
+    assert found["c3"] == (body("c0"), body("c1"), body("c2"))  # the depth is used up
+    assert found["y"] == (body("x"),)  # its tree does not begin at the submission
+    assert set(found) == {"c1", "c2", "c3", "y"}
+
+
+def test_without_titles_submissions_only_count_as_lines():
+    reading = Reading()
+    assert len(run([submission(), comment("a"), comment("b", "a")], reading=reading)) == 1
+    assert reading.lines == 3
+    assert reading.dropped == {"a submission (only used for titles and drop_nsfw)": 1, "answers the submission": 1}
+
+
+def test_threads_over_18():
+    threads = [each for thread in "uvwx" for each in (comment("a", thread=thread), comment("b", "a", thread=thread))]
+    submissions = [submission("u"), submission("v", over_18=True), submission("w"), submission("w", over_18=True)]
+    assert len(run([*threads, *submissions])) == 4
+    reading = Reading()
+    (example,) = run([*threads, *submissions], RedditSettings(drop_nsfw=True), reading)
+    assert example.thread == "u"
+    assert reading.dropped["in a thread over 18"] == 4
+    assert reading.dropped["in a thread whose submission is not there"] == 2
+
+
+def test_bots_neither_answer_nor_are_answered():
+    thread = [comment("a", author="AutoModerator"), comment("b", "a"), comment("c", "b"),
+              comment("d", "c", author="RemindMeBot")]  # fmt: skip
+    assert len(run(thread)) == 3
+    assert contexts(run(thread, RedditSettings(drop_bots=True))) == {"c": (body("a"), body("b"))}
+
+
+def test_null_where_dumps_have_it():
+    lines = [comment("a", parent_id=None, author=None), comment("b", "a", None), comment("c", "a"),
+             comment("d", "a", over_18=None, title=None)]  # fmt: skip
+    assert contexts(run(lines)) == {"c": (body("a"),), "d": (body("a"),)}
+
+
+BAD = {
+    "not JSON": b"{",
+    "two on a line": dump([comment("a")]).strip() + dump([comment("b")]).strip(),
+    "an array": b"[1]",
+    "a number for an id": dump([comment("a") | {"id": 7}]),
+    "no id": b'{"body":"x","link_id":"t3_t"}',
+    "neither": b'{"id":"a"}',
+    "no body": b'{"id":"a","link_id":"t3_t","parent_id":"t3_t"}',
+    "a link without t3_": dump([comment("a") | {"link_id": "t"}]),
+    "an empty link": dump([comment("a") | {"link_id": "t3_"}]),
+    "an empty id": dump([comment("")]),
+    "a parent of another kind": dump([comment("a") | {"parent_id": "t5_a"}]),
+    "a zero character in an id": dump([comment("a\0b")]),
+    "a submission with one": dump([submission("a\0b")]),
+    "half a surrogate pair": b'{"id":"a","link_id":"t3_t","parent_id":"t3_t","body":"\\ud83d"}',
+    "not UTF-8": b'{"id":"a","link_id":"t3_t","parent_id":"t3_t","body":"\xff"}',
+    "nested too deep": b'{"id":"a","x":' + b"[" * 100_000 + b"]" * 100_000 + b"}",
+}
+
+
+@pytest.mark.parametrize("line", BAD.values(), ids=BAD)
+def test_a_bad_line_is_named_or_skipped(line):
+    data = dump([comment("a")]) + b"\n" + line.strip() + b"\n" + dump([comment("b", "a")])
+    titles = RedditSettings(titles=True)
+    with pytest.raises(BadLineError, match=r"RC_2018-01.zst:3: .*of Reddit is read, one a line"):
+        run(data, titles)
+    reading = Reading(skip_bad=True)
+    assert len(run(data, titles, reading, cuts=[2])) == 1
+    assert (reading.lines, reading.bad_lines) == (3, 1)
+
+
+def test_line_ends_and_a_byte_order_mark():
+    data = b"\xef\xbb\xbf" + dump([comment("a"), comment("b", "a")]).replace(b"\n", b"\r\n")
+    assert len(run(data)) == 1
+    assert len(run(data[:-2])) == 1
+
+
+def test_a_zero_character_in_a_body_is_text():
+    text = "zero \0 and\0another one"
+    (example,) = run([comment("a", body=text), comment("b", "a", text)])
+    assert (example.context, example.response) == ((text,), text)
+
+
+# Threads with circles, missing parents, copies and texts of every kind, out of few names.
+NAMES = st.sampled_from("abcdefgh")
+TEXTS = ["", "[deleted]", "[removed]", " " * 12, "too few", "1 2 3 4 5 6 7 8 9", "w" * 130, "long words " * 15, None]
+BODIES = st.sampled_from(TEXTS) | NAMES.map(body)
+COMMENTS = st.builds(comment, NAMES, st.just("") | NAMES, BODIES, st.sampled_from("tu"), author=st.sampled_from(
+    ["alice", "RemindMeBot", None]), subreddit=st.sampled_from(["pics", "AskReddit"]))  # fmt: skip
+SUBMISSIONS = st.builds(submission, st.sampled_from("tu"), st.sampled_from(["", "Hi", "word " * 40]), st.booleans())
+DUMPS = st.lists(COMMENTS | SUBMISSIONS, max_size=25)
+SETTINGS = st.builds(
+    RedditSettings, unit=st.sampled_from(["characters", "words"]), depth=st.integers(1, 5), cut=st.integers(1, 140),
+    subreddits=st.sampled_from([(), ("pics",)]), titles=st.booleans(), drop_bots=st.booleans(), drop_nsfw=st.booleans(),
+)  # fmt: skip
+
+
+def found(lines, chosen, **how):
+    reading = Reading(skip_bad=True)
+    examples = run(lines, chosen, reading, **how)
+    assert len({(example.thread, example.id) for example in examples}) == len(examples)
+    return set(examples), reading.lines, reading.bad_lines, reading.dropped, reading.blank_messages
+
+
+@given(st.data(), DUMPS, SETTINGS)
+def test_neither_the_order_of_lines_nor_blocks_and_partitions_matter(data, lines, chosen):
+    expected = found(lines, chosen)
+    mixed = data.draw(st.permutations(lines))
+    cuts = data.draw(st.lists(st.integers(0, len(lines)), max_size=4))
+    assert found(mixed, chosen, cuts=cuts, partitions=data.draw(st.integers(1, 5))) == expected
+
+
+@given(DUMPS, SETTINGS)
+def test_every_context_is_short_enough_and_has_no_blank(lines, chosen):
+    for example in run(lines, chosen):
+        assert 1 <= len(example.context) <= chosen.depth
+        assert all(message.strip() for message in (*example.context, example.response))
+        assert all(len(message) <= chosen.cut for message in example.context[:-1])
+
+
+@given(st.data(), DUMPS, st.lists(st.binary(max_size=30) | st.sampled_from(list(BAD.values())), max_size=4))
+@settings(max_examples=60)
+def test_damaged_lines_harm_nothing_else(data, lines, damage):
+    whole = dump(lines).splitlines(keepends=True)
+    for piece in damage:
+        whole.insert(data.draw(st.integers(0, len(whole))), piece.replace(b"\n", b"") + b"\n")
+    cuts = data.draw(st.lists(st.integers(0, len(whole)), max_size=4))
+    examples, read, bad, _, _ = found(b"".join(whole), RedditSettings(titles=True), cuts=cuts)
+    assert examples == found(lines, RedditSettings(titles=True))[0]
+    assert read == len(lines) + bad
+
+
+@given(st.data())
+@settings(max_examples=200)
+def test_any_line_is_read_or_refused(data):
+    """A comment with some bytes changed: a record, or a bad line; never another error."""
+    line = bytearray(dump([data.draw(COMMENTS | SUBMISSIONS)]).strip())
+    for _ in range(data.draw(st.integers(1, 6))):
+        line[data.draw(st.integers(0, len(line) - 1))] = data.draw(st.sampled_from(b'\0"\\{}[]:,tnu0 \xff\xc3\n'))
+    reading = Reading(skip_bad=True)
+    (block,) = blocks(bytes(line).replace(b"\n", b" "))
+    records = list(CORPUS.scatter(block, reading, RedditSettings(titles=True)))
+    assert len(records) + reading.bad_lines == reading.lines <= 1
+    assert all(record.startswith(thread + b"\0") for thread, record in records)
+    list(CORPUS.assemble([record for _, record in records], reading, RedditSettings(titles=True)))
+
+
+def test_fields_that_are_not_read_may_hold_anything():
+    odd = {"gildings": [{"deep": [[[]]]}], "edited": 1.5e300, "author_flair_richtext": "\u0000", "score": -1}
+    line = json.dumps(comment("b", "a") | odd | {"extra": {"id": 7, "body": None}}).encode() + b"\n"
+    assert len(run(dump([comment("a")]) + line)) == 1

@@ -1,0 +1,252 @@
+"""SemEval task 3, in files of the form of 2015 and of 2016."""
+
+from __future__ import annotations
+
+import itertools
+import lzma
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from rejoinder.corpora import semeval
+from rejoinder.corpora.lines import Reading
+from rejoinder.corpora.semeval import SemevalSettings, question_text, read_semeval
+from rejoinder.corpora.splits import content_thread, split_of
+from rejoinder.errors import InputError
+from tests.corpora.mangled import check_read, mangled
+
+OLD = """\
+<root>
+
+<Question QID="Q1" QCATEGORY="Socialising" QDATE="2010-01-17 15:26:30" QTYPE="GENERAL" QGOLD_YN="Not Applicable">
+	<QSubject>Courier?</QSubject>
+	<QBody>What is the best company &amp; why?
+
+thanks</QBody>
+	<Comment CID="Q1_C1" CUSERID="U401" CGOLD="Good" CGOLD_YN="Not Applicable">
+		<CSubject>RE: Courier?</CSubject>
+		<CBody>try ARAMEX </CBody>
+	</Comment>
+	<Comment CID="Q1_C2" CUSERID="U274" CGOLD="Dialogue" CGOLD_YN="Not Applicable">
+		<CSubject>lol</CSubject>
+		<CBody>same as &lt;b&gt;you&lt;/b&gt;</CBody>
+	</Comment>
+	<Comment CID="Q1_C3" CUSERID="U275" CGOLD="Good" CGOLD_YN="Not Applicable">
+		<CSubject>DHL</CSubject>
+		<CBody>DHL</CBody>
+	</Comment>
+</Question>
+
+</root>
+"""
+HEAD = """\
+<?xml version="1.0" encoding="utf-8"?>
+<!DOCTYPE xml [
+<!ELEMENT xml (OrgQuestion*)>
+<!ATTLIST xml
+version CDATA #REQUIRED
+>
+<!ELEMENT OrgQuestion (OrgQSubject, OrgQBody, Thread)>
+]>
+<xml version="1.0">
+"""
+
+
+def thread(name, comments, *, skip="", body="Which one?"):
+    marked = f' SubtaskA_Skip_Because_Same_As_RelQuestion_ID="{skip}"' if skip else ""
+    rows = "".join(
+        f'<RelComment RELC_ID="{name}_C{number}" RELC_RELEVANCE2ORGQ="Good" RELC_RELEVANCE2RELQ="{label}">'
+        f"<RelCText>{text}</RelCText></RelComment>\n"
+        for number, (label, text) in enumerate(comments, 1)
+    )
+    return (
+        f'<OrgQuestion ORGQ_ID="Q1"><OrgQSubject>not</OrgQSubject><OrgQBody>read</OrgQBody>'
+        f'<Thread THREAD_SEQUENCE="{name}"{marked}><RelQuestion RELQ_ID="{name}" RELQ_RELEVANCE2ORGQ="Relevant">'
+        f"<RelQSubject>Banks {name}</RelQSubject><RelQBody>{body}</RelQBody></RelQuestion>\n{rows}"
+        "</Thread></OrgQuestion>\n"
+    )
+
+
+COMMENTS = [("Good", "the first"), ("Bad", "no"), ("PotentiallyUseful", "maybe"), ("Good", "the second")]
+NEW = HEAD + thread("Q1_R4", COMMENTS) + thread("Q1_R5", COMMENTS[1:3]) + "</xml>"
+
+
+@pytest.fixture
+def read(tmp_path):
+    def run(text, reading=None, **chosen):
+        path = tmp_path / "dev.xml"
+        path.write_text(text, encoding="utf-8")
+        return list(read_semeval(path, reading or Reading(part="train"), SemevalSettings(**chosen)))
+
+    return run
+
+
+def test_2015(read):
+    reading = Reading(part="train")
+    first, second = read(OLD, reading)
+    question = "Courier?\nWhat is the best company & why?\n\nthanks"
+    assert (first.context, first.response, second.response) == ((question,), "try ARAMEX", "DHL")
+    assert (first.id, first.source, first.thread) == ("dev:Q1_C1", "semeval", content_thread([question]))
+    assert reading.dropped == {"comments not labelled Good": 1}
+
+
+def test_2016(read):
+    reading = Reading(part="train")
+    first, second = read(NEW, reading)
+    assert (first.context, first.response) == (("Banks Q1_R4\nWhich one?",), "the first")
+    assert (second.id, second.response) == ("dev:Q1_R4_C4", "the second")
+    assert (reading.lines, reading.dropped) == (2, {"comments not labelled Good": 4})
+
+
+def test_2015_reformatted_has_threads_without_an_original_question(read):
+    body = thread("Q5", COMMENTS).split("</OrgQBody>")[1].replace("</OrgQuestion>", "")
+    multiline = body.replace("</RelCText>", "</RelCText><RelCClean>x // y</RelCClean>").replace("RelCText", "RelCBody")
+    for text in (body, multiline):
+        assert [each.response for each in read(f"<xml>{text}</xml>")] == ["the first", "the second"]
+
+
+def test_only_in_training_a_question_may_be_there_twice(read):
+    (own,) = {each.thread for each in read(NEW)}
+    assert len(read(NEW, Reading(part="test"))) == len(read(NEW, Reading(part="valid"))) == 1
+    assert len(read(NEW, Reading())) == (2 if split_of(own) == "train" else 1)
+    assert len(read(NEW, Reading(part="test"), answers="all")) == 2
+    reading = Reading(part="train")
+    (first,) = read(NEW, reading, answers="first")
+    assert first.response == "the first"
+    assert reading.dropped["Good comments after the first"] == 1
+
+
+def test_without_a_named_part_the_split_of_the_question_decides(read):
+    text = "".join(thread(f"Q{number}_R1", COMMENTS) for number in range(60))
+    examples = read(f"<xml>{text}</xml>", Reading())
+    counts = {name: len(list(group)) for name, group in itertools.groupby(examples, key=lambda each: each.thread)}
+    assert set(counts.values()) == {1, 2}
+    assert all(count == (2 if split_of(name) == "train" else 1) for name, count in counts.items())
+
+
+def test_candidates_are_the_other_comments_but_good_ones(read):
+    first, second = read(NEW, candidates="thread")
+    assert (first.candidates, first.label) == (("the first", "no", "maybe"), 0)
+    assert (second.candidates, second.label) == (("no", "maybe", "the second"), 2)
+    reading = Reading(part="train")
+    only_good = HEAD + thread("Q1_R1", COMMENTS[:1] * 2) + thread("Q1_R4", COMMENTS) + "</xml>"
+    assert len(read(only_good, reading, candidates="thread")) == 2
+    assert reading.dropped["Good comments of questions without another"] == 2
+
+
+def test_repeated_threads_are_left_out_unless_asked_for(read):
+    text = HEAD + thread("Q1_R1", COMMENTS, skip="Q9_R9") + thread("Q1_R4", COMMENTS) + "</xml>"
+    reading = Reading(part="train")
+    assert len(read(text, reading)) == 2
+    assert reading.dropped["comments of repeated questions"] == 4
+    assert len(read(text, repeated=True)) == 4
+
+
+def test_labels_can_come_from_a_file(read, tmp_path):
+    hidden = OLD.replace('CGOLD="Good"', 'CGOLD="?"').replace('CGOLD="Dialogue"', 'CGOLD="?"')
+    with pytest.raises(InputError, match=r"dev\.xml has no labels; name the file that has .* --set gold=FILE"):
+        read(hidden)
+    gold = tmp_path / "gold.txt"
+    gold.write_text("Q1_C1\tBad\nQ1_C3\tGood\n")
+    reading = Reading(part="train")
+    assert [each.response for each in read(hidden, reading, gold=str(gold))] == ["DHL"]
+    assert reading.dropped == {"comments not labelled Good": 1, "comments without a label": 1}
+    gold.write_text("Q1_C1 Bad\n")
+    with pytest.raises(InputError, match=r"gold\.txt:1: no label; a line is the id"):
+        read(hidden, gold=str(gold))
+    with pytest.raises(InputError, match=r"gold is nowhere\.txt, which is no file"):
+        SemevalSettings(gold="nowhere.txt")
+
+
+@pytest.mark.parametrize(
+    ("subject", "body", "text"),
+    [
+        ("Best bank?", "I need one.", "Best bank?\nI need one."),
+        ("Best  bank", "best bank\n in town, please", "best bank\n in town, please"),
+        ("which bank...", "Which bank is best?", "Which bank is best?"),
+        ("Best bank?", "  ", "Best bank?"),
+        ("", "I need one.", "I need one."),
+        ("...", "", "..."),
+        ("", "", ""),
+    ],
+)
+def test_subject_and_body_are_one_message(subject, body, text):
+    assert question_text(subject, body) == text
+
+
+def test_blank_texts_are_dropped(read):
+    text = OLD.replace("try ARAMEX", " ").replace("<CBody>DHL</CBody>", "")
+    reading = Reading(part="train")
+    assert read(text, reading) == []
+    assert reading.dropped == {"blank comments": 2, "comments not labelled Good": 1}
+    reading = Reading(part="train")
+    read(f"<xml>{thread('Q1_R1', COMMENTS).replace('Banks Q1_R1', '').replace('Which one?', '')}</xml>", reading)
+    assert reading.dropped == {"comments of blank questions": 4}
+
+
+BOMBS = {
+    "laughs": '<!DOCTYPE xml [<!ENTITY a "aaaaaaaaaa">\n<!ENTITY b "&a;&a;&a;&a;">]><xml>&b;</xml>',
+    "parameter": '<!DOCTYPE xml [<!ENTITY % a "<!ELEMENT xml ANY>"> %a;]><xml/>',
+    "external": '<!DOCTYPE xml [<!ENTITY a SYSTEM "file:///etc/passwd">]><xml>&a;</xml>',
+    "foreign": '<!DOCTYPE xml SYSTEM "http://example.org/x.dtd"><xml>&undeclared;</xml>',
+}
+
+
+@pytest.mark.parametrize("bomb", BOMBS.values(), ids=BOMBS)
+def test_entities_are_refused(read, bomb):
+    with pytest.raises(InputError, match=r"dev\.xml:1: the entity .*; files that declare or need entities are not"):
+        read(bomb)
+
+
+def test_an_attribute_that_the_dtd_gives_is_not_repeated_for_each_element(read):
+    text = f'<!DOCTYPE x [<!ATTLIST Thread a CDATA "{"x" * 500_000}">]><x>{"<Thread/>" * 20_000}</x>'
+    assert read(text) == []  # 10 GB, were it
+
+
+@pytest.mark.parametrize(
+    ("text", "reason"),
+    [
+        ("", " is empty"),
+        ("no xml", ":1: not XML, or cut off"),
+        (OLD[:200], r":\d+: not XML, or cut off"),
+        ("<a>" * 100_000, ":1: elements nested more than 16 deep"),
+        ('<a b="' + "x" * 3_000_000 + '"/>', ":1: a tag or comment above 1 MiB"),
+        ("<xml>\n<Thread>\n<Question/></Thread></xml>", ":3: a Question within a question"),
+        ('<?xml version="1.0" encoding="gbk"?><xml/>', r":1: not XML .*convert the file to UTF-8"),
+        ('<?xml version="1.0" encoding="nonsense"?><xml/>', r":1: not XML"),
+    ],
+)
+def test_faults_have_their_line(read, text, reason):
+    with pytest.raises(InputError, match=rf"dev\.xml{reason}"):
+        read(text)
+
+
+def test_long_texts_are_read_and_endless_ones_refused(read, monkeypatch):
+    long = NEW.replace("the first", "x" * 5_000_000)
+    assert len(read(long)[0].response) == 5_000_000
+    monkeypatch.setattr(semeval, "MAX_LINE_BYTES", 1 << 20)
+    with pytest.raises(InputError, match="a question with comments above 1 MiB"):
+        read(long)
+    with pytest.raises(InputError, match="a question with comments above 1 MiB"):
+        read(f"<xml><Thread>{'<RelComment/>' * 20_000}")
+
+
+def test_questions_come_before_the_file_is_read_to_its_end(tmp_path):
+    path = tmp_path / "dev.xml.xz"
+    path.write_bytes(lzma.compress((NEW[:-6] + "<Filler/>" * 100_000 + "<broken").encode()))
+    examples = read_semeval(path, Reading(part="train"))
+    assert next(examples).response == "the first"
+    with pytest.raises(InputError, match="not XML"):
+        list(examples)
+
+
+@settings(max_examples=200, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(data=st.data())
+def test_damaged_files_give_examples_or_say_where(tmp_path, data):
+    whole = data.draw(st.sampled_from([OLD, NEW])).encode()
+    insertions = [b"<", b">", b"&", b"&x;", b"<!-- ", b"<![CDATA[", b"<Thread>", b"</Thread>", b"\xff", b"<a>" * 20]
+    path = tmp_path / "dev.xml"
+    path.write_bytes(data.draw(mangled(whole, insertions)))
+    chosen = SemevalSettings(candidates=data.draw(st.sampled_from(["none", "thread"])))
+    check_read(lambda path: read_semeval(path, Reading(part="train"), chosen), path)

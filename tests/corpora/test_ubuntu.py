@@ -1,0 +1,159 @@
+"""The Ubuntu Dialogue Corpus, in files as its scripts write them."""
+
+from __future__ import annotations
+
+import csv
+import io
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from rejoinder.corpora.lines import Reading
+from rejoinder.corpora.splits import content_thread
+from rejoinder.corpora.ubuntu import read_ubuntu, split_turns
+from rejoinder.errors import InputError
+from tests.corpora.mangled import check_read, mangled
+
+CONTEXT = 'anyone know why "ls" fails? __eou__ it says, no such file __eou__ __eot__ which dir? __eou__ __eot__ '
+TRAIN = [
+    ["Context", "Utterance", "Label"],
+    [CONTEXT, "/home __eou__ i think __eou__", "1.0"],
+    [CONTEXT, "buy a mac __eou__", "0.0"],
+    ["hi __eou__ __eot__ ", "hello __eou__", "1"],
+]
+WIDE = [
+    ["Context", "Ground Truth Utterance", *(f"Distractor_{number}" for number in range(9))],
+    [CONTEXT, "/home __eou__", *(f"no {number} __eou__ really __eou__" for number in range(9))],
+    ["hi __eou__ __eot__ ", "hello __eou__", *(f"bye {number} __eou__" for number in range(9))],
+]
+UTTERANCE = st.text("ab _", min_size=1).filter(str.strip)
+
+
+def text_of(rows):
+    text = io.StringIO()
+    csv.writer(text).writerows(rows)
+    return text.getvalue()
+
+
+def block(context, right=0, rows=10):
+    return [[context, f"answer {row}", str(int(row == right))] for row in range(rows)]
+
+
+@pytest.fixture
+def read(tmp_path):
+    def run(rows, reading=None):
+        path = tmp_path / "train.csv"
+        path.write_text(rows if isinstance(rows, str) else text_of(rows), encoding="utf-8", newline="")
+        return list(read_ubuntu(path, reading))
+
+    return run
+
+
+def test_training_rows_of_label_1_are_examples(read):
+    reading = Reading()
+    first, second = read(TRAIN, reading)
+    assert first.context == ('anyone know why "ls" fails? it says, no such file', "which dir?")
+    assert (first.response, first.candidates, first.label) == ("/home i think", (), None)
+    assert (first.id, first.source) == ("train:2", "ubuntu")
+    assert (second.context, second.response) == (("hi",), "hello")
+    assert reading.dropped == {"responses drawn at random (label 0)": 1}
+    assert (reading.lines, reading.bad_lines, reading.blank_messages) == (3, 0, 0)
+
+
+def test_v2_validation_rows_keep_their_candidates(read):
+    first, second = read(WIDE)
+    assert first.candidates == ("/home", *(f"no {number} really" for number in range(9)))
+    assert (first.label, first.response) == (0, "/home")
+    assert second.candidates[second.label] == second.response == "hello"
+
+
+@pytest.mark.parametrize("header", [True, False])
+def test_v1_lists_are_ten_rows(read, header):
+    rows = [*block("a __EOS__ b __EOS__"), *block("c</s>d</s>", right=4)]
+    first, second = read([["Context", "Utterance", "Label"], *rows] if header else rows)
+    assert (first.context, first.response, first.label) == (("a", "b"), "answer 0", 0)
+    assert (second.context, second.response, second.label) == (("c", "d"), "answer 4", 4)
+    assert len(first.candidates) == len(second.candidates) == 10
+
+
+def test_v1_lists_of_equal_contexts_stay_apart(read):
+    assert len(read([*block("hi"), *block("hi", right=3)])) == 2
+
+
+def test_how_rows_with_labels_were_understood_is_said(read):
+    for rows, words in ((block("hi"), "lists of 10 candidates"), (TRAIN, "pairs; those of label 0 are left out")):
+        reading = Reading()
+        read(rows, reading)
+        assert len(reading.notes) == 1
+        assert words in reading.notes[0]
+
+
+def test_the_history_is_cut_and_the_thread_stays(read):
+    turns = "".join(f"turn {number} __eou__ __eot__ " for number in range(20))
+    (example,) = read([TRAIN[0], [turns, "yes __eou__", "1"]], Reading(history=2))
+    assert example.context == ("turn 17", "turn 18", "turn 19")
+    assert example.thread == content_thread(["turn 0"])
+
+
+def test_blank_texts(read):
+    reading = Reading()
+    first = ["a __eou__ __eot__ __eou__ __eot__ b __eou__ __eot__", "x", "1"]
+    (example,) = read([TRAIN[0], first, [" __eot__ ", "x", "1"], ["a", " __eou__", "1"]], reading)
+    assert example.context == ("a", "b")
+    assert reading.dropped == {"blank contexts": 1, "blank responses": 1}
+    assert reading.blank_messages == 2
+
+
+def test_a_blank_distractor_keeps_its_place(read):
+    row = [*WIDE[1][:4], " __eou__", *WIDE[1][5:]]
+    (example,) = read([WIDE[0], row])
+    assert len(example.candidates) == 10
+    assert example.candidates[3] == ""
+
+
+@settings(max_examples=60, deadline=None)
+@given(st.lists(st.lists(UTTERANCE, min_size=1, max_size=3), min_size=1, max_size=5))
+def test_turns_come_back_as_the_script_wrote_them(turns):
+    text = "".join("".join(f"{utterance} __eou__ " for utterance in turn) + " __eot__ " for turn in turns)
+    assert split_turns(text) == [" ".join(utterance.strip() for utterance in turn) for turn in turns]
+
+
+@pytest.mark.parametrize(
+    ("rows", "reason"),
+    [
+        ([TRAIN[0], ["a", "b"]], "train.csv:2: 2 columns instead of 3"),
+        ([TRAIN[0], ["a", "b", "yes"]], "train.csv:2: the label is 'yes'; it is 1 or 0"),
+        ([WIDE[0], WIDE[1][:-1]], "train.csv:2: 10 columns instead of 11"),
+        ([*block("a"), *block("b", rows=9), *block("c")], "train.csv:11: 9 rows of one context instead of 10"),
+        ([*block("a"), *block("b", right=10)], "train.csv:11: 0 of the 10 rows of one context have label 1"),
+    ],
+)
+def test_bad_rows_have_their_line_and_can_be_skipped(read, rows, reason):
+    with pytest.raises(InputError, match=reason):
+        read(rows)
+    reading = Reading(skip_bad=True)
+    read(rows, reading)
+    assert reading.bad_lines == 1
+
+
+def test_after_a_list_that_lacks_a_row_the_next_is_whole(read):
+    examples = read([*block("a"), *block("b", rows=9), *block("c", right=2)], Reading(skip_bad=True))
+    assert [(example.context, example.label) for example in examples] == [(("a",), 0), (("c",), 2)]
+
+
+def test_another_file_is_refused(read):
+    with pytest.raises(InputError, match=r"train\.csv:1: the first row is 'question, answer'; read are files"):
+        read("question,answer\na,b\n")
+    with pytest.raises(InputError, match="is empty"):
+        read("")
+
+
+@settings(max_examples=150, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(data=st.data())
+def test_damaged_files_give_examples_or_say_where(tmp_path, data):
+    whole = data.draw(st.sampled_from([text_of(TRAIN), text_of(WIDE), text_of([*block("a __EOS__"), *block("b", 3)])]))
+    path = tmp_path / "train.csv"
+    path.write_bytes(data.draw(mangled(whole.encode(), [b'"', b",", b"\n", b"\r", b"\0", b"\xff", b"__eot__"])))
+    for skip in (False, True):
+        check_read(lambda path, skip=skip: read_ubuntu(path, Reading(skip_bad=skip)), path)

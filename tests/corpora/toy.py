@@ -1,0 +1,69 @@
+"""A toy corpus whose threads are scattered: a line is `thread number text`; the reply follows by number."""
+
+from __future__ import annotations
+
+import random
+from dataclasses import dataclass
+
+from rejoinder.corpora.corpus import Corpus
+from rejoinder.corpora.example import Example
+from rejoinder.corpora.lines import block_lines
+
+
+@dataclass(frozen=True)
+class ToySettings:
+    """Settings of the toy."""
+
+    shortest: int = 1
+    """Fewest characters of a message."""
+
+
+def scatter(block, reading, settings):
+    for number, line in block_lines(block, reading):
+        reading.lines += 1
+        thread, _, rest = line.partition(" ")
+        place, _, text = rest.partition(" ")
+        if not place.isdecimal():
+            reading.bad_line(block.path, number, "no number")
+        elif len(text) < settings.shortest:
+            reading.drop("short message")
+        else:
+            yield thread.encode(), line.encode()
+
+
+def assemble(records, reading, _settings):
+    threads = {}
+    for record in records:
+        thread, place, text = record.decode().split(" ", 2)
+        threads.setdefault(thread, {})[int(place)] = text
+    for thread, messages in threads.items():
+        texts = [messages[place] for place in sorted(messages)]
+        reading.without_reply += len(texts) < 2
+        for place in range(1, len(texts)):
+            context = tuple(texts[max(0, place - 1 - reading.history) : place])
+            yield Example(context, texts[place], f"{thread}:{place}", thread, "toy")
+
+
+TOY = Corpus(
+    name="toy",
+    title="",
+    reads="",
+    licence="",
+    origin="",
+    expected="",
+    scatter=scatter,
+    assemble=assemble,
+    settings=ToySettings,
+)
+
+
+def toy_lines(threads, seed=0, *, messages=4, words=3):
+    """Lines of some threads, shuffled."""
+    source = random.Random(seed)
+    lines = [
+        f"t{seed}-{thread} {place} " + " ".join(f"w{source.randrange(90)}" for _ in range(words))
+        for thread in range(threads)
+        for place in range(messages)
+    ]
+    source.shuffle(lines)
+    return lines

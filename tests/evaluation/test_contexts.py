@@ -1,0 +1,181 @@
+"""Readings of a context: how much of it a ranker is given, and by which part it ranks."""
+
+from __future__ import annotations
+
+import copy
+import json
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from rejoinder.corpora.example import Example
+from rejoinder.errors import InputError
+from rejoinder.evaluation.context_report import ContextTable
+from rejoinder.evaluation.contexts import (
+    FULL,
+    Reading,
+    context_table,
+    parse_reading,
+    reader,
+    table_readings,
+)
+from rejoinder.evaluation.ranking import evaluate_task
+from rejoinder.evaluation.results import compare
+from rejoinder.evaluation.tasks import ranking_task
+from tests.evaluation.fakes import Rule, knows_it_all
+
+
+class Reader:
+    """Ranks a response by how often it stands in what is read; remembers what it was given."""
+
+    reads_history = True
+
+    def __init__(self) -> None:
+        self.part, self.calls, self.remembers = "all", [], False
+
+    def by(self, part):
+        other = copy.copy(self)
+        other.part = part
+        return other
+
+    def remembering(self):
+        other = copy.copy(self)
+        other.remembers = True
+        return other
+
+    def score(self, contexts, candidates):
+        self.calls.append((self.part, list(contexts), self.remembers))
+        read = {"all": lambda c: c, "input": lambda c: c[-1:], "history": lambda c: c[:-1]}[self.part]
+        return np.array(
+            [[read(c).count(text) for text in texts] for c, texts in zip(contexts, candidates, strict=True)],
+            dtype=np.float32,
+        )
+
+
+def examples(count=40):
+    """The response to example i is told by the message i mod 4 places before its input; every fifth has no history."""
+    found = []
+    for i in range(count):
+        messages = [f"filler {i} {n}" for n in range(5)]
+        messages[4 - i % 4] = f"answer {i}"
+        found.append(Example(("alone",) if i % 5 == 0 else messages, f"answer {i}", thread=str(i // 2)))
+    return found
+
+
+@pytest.mark.parametrize(
+    ("text", "reading"),
+    [
+        ("full", FULL),
+        ("0", Reading(0)),
+        ("3", Reading(3)),
+        ("10", Reading(10)),
+        ("input", Reading(part="input")),
+        ("history", Reading(part="history")),
+        ("history=1", Reading(1, "history")),
+    ],
+)
+def test_readings_have_words_and_back(text, reading):
+    assert parse_reading(text) == reading
+    assert str(reading) == text
+
+
+@pytest.mark.parametrize("text", ["", "all", "-1", "n=3", "input=2", "history=", "history=x", "٣", "1.5", "history=-1"])
+def test_other_words_are_refused(text):
+    with pytest.raises(InputError, match="input, history or history=N, not"):
+        parse_reading(text)
+
+
+def test_no_history_by_no_history_is_refused():
+    with pytest.raises(InputError, match="leaves nothing to rank by"):
+        parse_reading("history=0")
+
+
+@given(st.lists(st.text(max_size=2), min_size=1, max_size=12), st.integers(0, 14))
+def test_a_cut_keeps_the_newest_messages(context, messages):
+    kept = Reading(messages).cut(context)
+    assert kept == context[len(context) - len(kept) :]
+    assert len(kept) == min(len(context), messages + 1)
+    assert FULL.cut(context) == context
+
+
+def test_any_ranker_can_be_given_less_of_a_context():
+    rule = Rule(knows_it_all)
+    ranker = reader(rule, Reading(1))
+    ranker.score([["a", "b 1", "c 2"], ["d 3"]], [["x 2"], ["x 3"]])
+    assert rule.calls[0][0] == [["b 1", "c 2"], ["d 3"]]
+    assert reader(rule, FULL) is rule
+
+
+@pytest.mark.parametrize("part", ["input", "history"])
+def test_parts_are_those_of_the_model(part):
+    ranker = Reader()
+    reader(ranker, Reading(part=part)).score([["a", "b"]], [["b"]])
+    assert ranker.calls == [(part, [["a", "b"]], False)]
+    reader(ranker, Reading(2, part)).score([["a", "b", "c", "d"]], [["b"]])
+    assert ranker.calls[-1] == (part, [["b", "c", "d"]], False)
+
+
+def test_rankers_without_parts_say_so():
+    single = Reader()
+    single.reads_history = False
+    for ranker in (Rule(knows_it_all), single):
+        with pytest.raises(InputError, match="bm25 has no parts for input and history: only multi-context models"):
+            reader(ranker, Reading(part="history"), "bm25")
+        with pytest.raises(InputError, match="this ranker has no parts"):
+            context_table(ranker, ranking_task(examples(), candidates=10))
+
+
+def test_the_table_has_every_reading_with_paired_differences_to_the_full_context():
+    task = ranking_task(examples(), candidates=10)
+    ranker, done = Reader(), []
+    rows = context_table(ranker, task, resamples=50, seed=3, progress=done.append)
+    assert [row.reading for row in rows] == table_readings()
+    assert [str(reading) for reading in table_readings()] == [
+        "full", *map(str, range(11)), "input", "history", "history=1"
+    ]  # fmt: skip
+    assert sum(done) == len(task) * len(rows)
+    assert all(remembers for _, _, remembers in ranker.calls)
+    recall = {str(row.reading): row.result.recall[1].value for row in rows}
+    assert recall["full"] == recall["4"] == recall["10"] == 0.8, "all that have a history"
+    assert recall["0"] == recall["input"] == 0.2
+    assert recall["1"] == 0.4
+    assert recall["history"] == pytest.approx(0.6), "those without history are missed"
+    assert recall["history=1"] == 0.2
+    for row in rows[1:]:
+        alone = evaluate_task(reader(Reader(), row.reading), task, resamples=50, seed=3)
+        assert row.result == alone
+        assert row.difference == compare(alone, rows[0].result, resamples=50, seed=3)
+        assert row.difference.recall[1].value == pytest.approx(recall[str(row.reading)] - 0.8)
+    assert rows[0].difference is None
+
+
+def test_the_table_in_words_and_as_json():
+    task = ranking_task(examples(), candidates=10)
+    table = ContextTable("runs/[multi]", "chat", context_table(Reader(), task, resamples=20), without_history=8)
+    lines = table.plain().splitlines()
+    assert lines[0] == "runs/[multi] on chat"
+    assert lines[1] == "40 examples, 10 candidates each (1-of-10)"
+    assert "8 examples have no history: by the history alone they are missed" in lines
+    header = next(line for line in lines if line.startswith("context "))
+    assert header.split("  ")[-1].strip() == "R@1 minus full"
+    labels = [line.split("  ")[0] for line in lines[lines.index(header) + 1 :]]
+    assert labels == ["full", *(f"input + {n}" for n in range(11)), "input alone (h_x)", "history alone (h_z)",
+                      "newest 1 of it alone"]  # fmt: skip
+    history = next(line for line in lines if line.startswith("history alone"))
+    assert "60.0  " in history
+    assert "-20.0  " in history
+    assert max(map(len, lines)) <= 80, "it fits a terminal"
+    assert [line.rstrip() for line in table.plain(80).splitlines()] == lines
+    found = json.loads(json.dumps(table.to_json()))
+    assert [row["context"] for row in found] == [str(reading) for reading in table_readings()]
+    assert found[0]["minus_full"] is None
+    assert found[-1]["minus_full"]["recall"]["1"]["value"] == pytest.approx(-0.6)
+    assert {row["model"] for row in found} == {"runs/[multi]"}
+
+
+def test_without_missing_histories_nothing_is_said_of_them():
+    task = ranking_task(examples(), candidates=10)
+    table = ContextTable("m", "chat", context_table(Reader(), task, resamples=20), without_history=0)
+    assert "have no history" not in table.plain()

@@ -1,0 +1,120 @@
+"""Reddit's examples beside a slow reference: a dictionary of all comments, and for each a walk to its end."""
+
+from __future__ import annotations
+
+import re
+from typing import Any
+
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from rejoinder.corpora.lines import Reading
+from rejoinder.corpora.reddit_rules import RedditSettings
+from tests.corpora.reddit_lines import comment, run, submission
+
+WORDS = "A comment, of words; with marks: and, well, no end... in sight "
+
+
+def reference(lines: list[dict[str, Any]], chosen: RedditSettings, history: int) -> set[tuple[Any, ...]]:
+    """(id, thread, context, response) of every example, by the rules as they are written down in docs/corpora.md."""
+    titles: dict[str, list[dict[str, Any]]] = {}
+    comments: dict[tuple[str, str], dict[str, Any]] = {}
+    for line in lines:
+        if chosen.subreddits and line["subreddit"] not in chosen.subreddits:
+            continue
+        if "title" in line:
+            titles.setdefault(line["id"], []).append(line)
+        else:
+            key = line["link_id"][3:], line["id"]
+            if key not in comments or gone(line):
+                comments[key] = line
+    examples = set()
+    for (thread, name), response in comments.items():
+        if chosen.drop_nsfw and (thread not in titles or any(each["over_18"] for each in titles[thread])):
+            continue
+        chain = ancestors(thread, response, comments)
+        if not chain or not passes(response, chosen) or not passes(chain[0], chosen):
+            continue
+        most = min(chosen.depth, history + 1)
+        nearest = chain[:most]
+        messages = [nearest[0]["body"], *(shortened(each["body"] or "[deleted]", chosen.cut) for each in nearest[1:])]
+        if chosen.titles and len(messages) < most and chain[-1]["parent_id"] == f"t3_{thread}":
+            messages += [shortened(each["title"], chosen.cut) for each in titles.get(thread, ())[:1]]
+        context = tuple(message for message in reversed(messages) if message.strip())
+        examples.add((name, thread, context, response["body"]))
+    return examples
+
+
+def ancestors(
+    thread: str, line: dict[str, Any], comments: dict[tuple[str, str], dict[str, Any]]
+) -> list[dict[str, Any]]:
+    """What a comment answers, what that answers, and so on; nothing if that goes round in a circle."""
+    chain: list[dict[str, Any]] = []
+    while line["parent_id"].startswith("t1_") and (thread, line["parent_id"][3:]) in comments:
+        line = comments[thread, line["parent_id"][3:]]
+        if any(line is each for each in chain):
+            return []
+        chain.append(line)
+    return chain
+
+
+def gone(line: dict[str, Any]) -> bool:
+    return line["body"] in (None, "[deleted]", "[removed]")
+
+
+def passes(line: dict[str, Any], chosen: RedditSettings) -> bool:
+    if gone(line) or not line["body"].strip():
+        return False
+    if chosen.drop_bots and (line["author"] == "AutoModerator" or re.search("(?i)bot$", line["author"])):
+        return False
+    size = len(line["body"]) if chosen.unit == "characters" else len(re.findall(r"\S+", line["body"]))
+    return chosen.min_length <= size <= chosen.max_length
+
+
+def shortened(text: str, limit: int) -> str:
+    """As DATA19's code does it: one character too many, then off with the last one until a boundary shows."""
+    if len(text) <= limit:
+        return text
+    text = text[: limit + 1]
+    while len(text) > 1 and text[-1].isalnum() == text[-2].isalnum():
+        text = text[:-1]
+    return text[:-1]
+
+
+@st.composite
+def dumps(draw: st.DrawFn) -> list[dict[str, Any]]:
+    """Two threads with circles, missing parents, copies, and bodies of every length and kind."""
+    lines = []
+    for thread in "tu":
+        for name in draw(st.lists(st.sampled_from("abcdefghijkl"), max_size=14, unique=True)):
+            start, length = draw(st.integers(0, 20)), draw(st.integers(0, 40) | st.integers(0, 400))
+            text = (WORDS * 8)[start : start + length]
+            body = draw(st.just(text) | st.sampled_from(["[deleted]", "[removed]", " \t ", None]))
+            line = comment(name, draw(st.just("") | st.sampled_from("abcdefghijklz")), body or None, thread,
+                           author=draw(st.sampled_from(["alice", "SomeBot", "AutoModerator"])))  # fmt: skip
+            lines += [line] * draw(st.integers(1, 2))
+            if draw(st.booleans()) and draw(st.booleans()):
+                lines.append(line | {"body": "[deleted]", "author": "[deleted]"})
+        if draw(st.booleans()):
+            lines.append(submission(thread, draw(st.sampled_from(["A title", " ", WORDS * 3])), draw(st.booleans())))
+    return draw(st.permutations(lines))
+
+
+@given(
+    dumps(),
+    st.builds(
+        RedditSettings, unit=st.sampled_from(["characters", "words"]), min_length=st.integers(1, 10),
+        max_length=st.integers(10, 200), depth=st.integers(1, 12), cut=st.integers(1, 200), titles=st.booleans(),
+        subreddits=st.sampled_from([(), ("pics",), ("other",)]), drop_bots=st.booleans(), drop_nsfw=st.booleans(),
+    ),
+    st.integers(0, 12),
+    st.integers(1, 3),
+)  # fmt: skip
+@settings(max_examples=300)
+def test_the_examples_are_those_of_the_reference(
+    lines: list[dict[str, Any]], chosen: RedditSettings, history: int, partitions: int
+) -> None:
+    examples = run(lines, chosen, Reading(history=history), cuts=[5, 11], partitions=partitions)
+    found = {(each.id, each.thread, each.context, each.response) for each in examples}
+    assert len(found) == len(examples)
+    assert found == reference(lines, chosen, history)

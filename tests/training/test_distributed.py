@@ -1,0 +1,250 @@
+"""Several processes do what one does with the same batch, and none of them waits for one that is gone."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import pytest
+import torch
+
+from rejoinder.errors import InputError
+from rejoinder.models.persistence import build_module
+from rejoinder.training import distributed
+from rejoinder.training.batches import EpochOrder, Portion, make_step
+from rejoinder.training.checkpoint import load_checkpoint
+from rejoinder.training.distributed import check_division, started_with
+from rejoinder.training.loop import TrainingInterrupted, train
+from rejoinder.training.metrics import read_metrics
+from rejoinder.training.prepare import prepare
+from rejoinder.training.recipe_files import load_recipe, save_recipe
+from rejoinder.training.run_folder import RunFolder
+from tests.training import together
+from tests.training.test_loop import At, losses, same_weights
+from tests.training.test_metrics import steps_on_the_board
+from tests.training.tiny import MODEL, recipe, stage, write_data
+
+STEADY = {"model": {**MODEL, "dropout": 0.0}}
+"""Dropout is drawn for each process, so runs are compared without."""
+
+ONE_STEP = {"stage": [stage(optimizer="sgd", learning_rate=1.0, schedule="constant", steps=1)]}
+
+RUNS = {
+    "gradient": ONE_STEP,
+    "history": {**ONE_STEP, "model": {**STEADY["model"], "history": 10}},
+    "two_stages": {"stage": [
+        stage(name="embeddings", active_blocks=0, steps=8, clip_norm=1.0, micro_batch=5),
+        stage(name="blocks", batch_size=20, epochs=0.5, optimizer="adadelta", learning_rate=1.0, micro_batch=10,
+              clip_embedding_norm=0.5),
+    ]},
+    "minutes": {"stage": [stage(minutes=0.02, schedule="constant")], "scale": {"share": 0.5}},
+}  # fmt: skip
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """What two processes leave; the checks of `together` have passed in both."""
+    folder = tmp_path_factory.mktemp("together")
+    data = write_data(folder / "examples", topics=4)  # few, so that some responses are equal
+    where = {"data": {"train": str(data), "cache": str(folder / "cache")}}
+    for name, settings in RUNS.items():
+        save_recipe(recipe(data, **{**STEADY, **settings, **where}), folder / "recipes" / f"{name}.toml")
+    save_recipe(recipe(data, **where), folder / "dropout.toml")
+    save_recipe(recipe(data, **STEADY, **where), folder / "plain.toml")
+    with pytest.raises(TrainingInterrupted):
+        train(load_recipe(folder / "plain.toml"), folder / "one_then_two",
+              display=At(7, lambda: signal.raise_signal(signal.SIGINT)))  # fmt: skip
+    both = together.launch(folder)
+    expected = dict.fromkeys((check.__name__ for check in together.CHECKS), "ok")
+    assert both == [expected, {**expected, "killed": "begun"}]
+    return folder
+
+
+def weights(run: Path) -> dict[str, torch.Tensor]:
+    loaded = load_checkpoint(RunFolder(run).checkpoint)
+    assert loaded is not None
+    return {name: value for name, value in loaded.tensors.items() if name.startswith("weights/")}
+
+
+def assert_same_run(one: Path, other: Path, tolerance: float) -> None:
+    assert [step for step, _ in losses(one)] == [step for step, _ in losses(other)]
+    assert [loss for _, loss in losses(one)] == pytest.approx([loss for _, loss in losses(other)], abs=tolerance)
+    ours, theirs = weights(one), weights(other)
+    for name in ours:
+        torch.testing.assert_close(ours[name], theirs[name], rtol=0, atol=tolerance, msg=name)
+
+
+@pytest.mark.parametrize("name", ["gradient", "history"])
+def test_two_processes_have_the_loss_and_the_gradient_of_one(tmp_path: Path, folder: Path, name: str) -> None:
+    """One step of plain descent at the rate 1: the weights have moved by the gradient."""
+    settings = load_recipe(folder / "recipes" / f"{name}.toml")
+    tokens = prepare(settings, tmp_path / "tokens").train
+    rows = EpochOrder(len(tokens), 32, (0, 0)).rows(0)
+    halves = [make_step(tokens, rows, 0, Portion(rank, 2)) for rank in range(2)]
+    for rank, half in enumerate(halves):
+        assert (half.equal[1] // 16 != rank).any(), "responses of the other process that equal one's own"
+    train(settings, tmp_path / "one")
+    assert_same_run(folder / "two" / name, tmp_path / "one", 2e-6)
+    lines = [read_metrics(run / "metrics.jsonl")[0] for run in (folder / "two" / name, tmp_path / "one")]
+    figures = [key for key in lines[1] if key.startswith(("loss", "accuracy"))]
+    assert len(figures) == (8 if name == "history" else 2)
+    assert [lines[0][key] for key in figures] == pytest.approx([lines[1][key] for key in figures], abs=2e-6)
+    torch.manual_seed(settings.seed)
+    after = weights(tmp_path / "one")
+    before = build_module(settings.model, len(after["weights/token_embedding.subwords.weight"])).named_parameters()
+    moved = [float((after[f"weights/{key}"] - value.detach()).abs().max()) for key, value in before]
+    assert min(moved) > 1e-5, "every parameter has a gradient to compare"
+
+
+def test_two_processes_stay_beside_one_over_stages_in_parts(tmp_path: Path, folder: Path) -> None:
+    """Other optimisers, clipping, skipped blocks, gradient caching; validation and everything that is written."""
+    settings = load_recipe(folder / "recipes" / "two_stages.toml")
+    summary, two = train(settings, tmp_path / "one"), folder / "two" / "two_stages"
+    assert_same_run(two, tmp_path / "one", 1e-3)
+    found = json.loads((two / "summary.json").read_text())
+    assert {key: found[key] for key in ("steps", "examples", "tokens")} == {
+        "steps": summary.steps, "examples": summary.examples, "tokens": summary.tokens
+    }  # fmt: skip
+    lines = [read_metrics(run / "metrics.jsonl") for run in (two, tmp_path / "one")]
+    for ours, theirs in zip(*lines, strict=True):
+        assert ours.keys() == theirs.keys()
+        assert ours["step"] == theirs["step"]
+        for name in {"accuracy", "valid_mrr", "valid_recall@1"} & ours.keys():
+            assert ours[name] == pytest.approx(theirs[name], abs=0.03), name
+    assert {path.name for path in two.iterdir()} == {path.name for path in (tmp_path / "one").iterdir()}
+
+
+def test_a_budget_in_minutes_follows_the_clock_of_the_first(folder: Path) -> None:
+    lines = [line for line in read_metrics(folder / "two" / "minutes" / "metrics.jsonl") if "loss" in line]
+    steps = [line["step"] for line in lines]
+    assert steps == list(range(1, len(steps) + 1)), "one line a step, from one process"
+    assert json.loads((folder / "two" / "minutes" / "summary.json").read_text())["seconds"] >= 1.2
+
+
+def test_a_run_that_is_stopped_in_one_process_stops_in_both_and_goes_on_bit_for_bit(folder: Path) -> None:
+    whole, stopped = folder / "two" / "whole", folder / "two" / "stopped"
+    assert losses(stopped) == losses(whole)
+    assert same_weights(stopped, whole)
+
+
+def test_a_run_of_one_goes_on_in_two_and_the_other_way_round(tmp_path: Path, folder: Path) -> None:
+    settings = load_recipe(folder / "plain.toml")
+    train(settings, tmp_path / "one")
+    loaded = load_checkpoint(RunFolder(folder / "two_then_one").checkpoint)
+    assert loaded is not None
+    assert loaded.state.step == 7
+    assert train(settings, folder / "two_then_one").steps == 20
+    for name in ("two_then_one", "one_then_two"):
+        assert_same_run(folder / name, tmp_path / "one", 1e-3)
+        assert steps_on_the_board(RunFolder(folder / name)) == list(range(1, 21))
+
+
+def test_a_killed_process_ends_the_other_and_the_run_goes_on_from_its_checkpoint(tmp_path: Path, folder: Path) -> None:
+    settings = load_recipe(folder / "plain.toml")
+    kept = load_checkpoint(RunFolder(folder / "killed").checkpoint)
+    assert kept is not None
+    assert kept.state.step == 5
+    assert not (folder / "killed" / "summary.json").exists()
+    train(settings, tmp_path / "one")
+    assert train(settings, folder / "killed").steps == 20
+    assert_same_run(folder / "killed", tmp_path / "one", 1e-3)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("rank", [0, 1])
+def test_the_command_under_torchrun_ends_with_one_line_when_a_process_is_killed(
+    tmp_path: Path, data: Path, rank: int
+) -> None:
+    save_recipe(recipe(data, stage=[stage(steps=2000)], checkpoint={"every_steps": 4}), tmp_path / "recipe.toml")
+    with _torchrun(tmp_path) as launcher:
+        _await_step(launcher, tmp_path, 9)
+        os.kill(_worker(launcher.pid, rank), signal.SIGKILL)
+        assert launcher.wait(timeout=60) != 0, "no hang"
+    lines = [line for line in (tmp_path / "said").read_text().splitlines() if line.startswith("rejoinder:")]
+    assert lines == [
+        f"rejoinder: error: process {rank} of 2 is gone: killed, out of memory, or its machine is down; the same "
+        "command continues the run from its last checkpoint"
+    ]
+    kept = load_checkpoint(RunFolder(tmp_path / "run").checkpoint)
+    assert kept is not None
+    assert kept.state.step >= 8
+
+
+@pytest.mark.slow
+def test_the_command_under_torchrun_can_be_interrupted_and_goes_on_to_its_end(tmp_path: Path, data: Path) -> None:
+    save_recipe(recipe(data, stage=[stage(steps=100)], checkpoint={"every_steps": 50}), tmp_path / "recipe.toml")
+    with _torchrun(tmp_path) as launcher:
+        _await_step(launcher, tmp_path, 9)
+        launcher.send_signal(signal.SIGINT)
+        assert launcher.wait(timeout=60) != 0
+    said = (tmp_path / "said").read_text()
+    assert said.count("checkpoint written; the same command continues from there") == 1
+    with _torchrun(tmp_path) as launcher:
+        assert launcher.wait(timeout=100) == 0
+    result = json.loads((tmp_path / "printed").read_text())
+    assert result["steps"] == 100, "one JSON object, from one process"
+    assert "Continuing run at step" in (tmp_path / "said").read_text()
+
+
+@contextmanager
+def _torchrun(folder: Path) -> Iterator[subprocess.Popen[bytes]]:
+    """Two processes of the real command, started by the real launcher; what they say is in `said`."""
+    command = [sys.executable, "-m", "torch.distributed.run", "--nproc-per-node", "2", "--master-port",
+               str(together.free_port()), "-m", "rejoinder", "train", "recipe.toml", "-o", "run", "--json"]  # fmt: skip
+    source = {"PYTHONPATH": str(together.ROOT / "src"), "OMP_NUM_THREADS": "1"}
+    with (folder / "said").open("w") as said, (folder / "printed").open("w") as printed:
+        launcher = subprocess.Popen(command, cwd=folder, stderr=said, stdout=printed, env={**os.environ, **source})
+        try:
+            yield launcher
+        finally:
+            launcher.terminate()  # which ends its processes; after a clean end it does nothing
+            launcher.wait(timeout=60)
+
+
+def _await_step(launcher: subprocess.Popen[bytes], folder: Path, step: int) -> None:
+    deadline = time.monotonic() + 100
+    while launcher.poll() is None and _steps(folder / "run") < step and time.monotonic() < deadline:
+        time.sleep(0.01)
+    assert launcher.poll() is None, (folder / "said").read_text()
+
+
+def _steps(run: Path) -> int:
+    lines = read_metrics(run / "metrics.jsonl")
+    return int(lines[-1]["step"]) if lines else 0
+
+
+def _worker(launcher: int, rank: int) -> int:
+    """Process id of one of torchrun's children."""
+    found = subprocess.run(["ps", "-eo", "pid=,ppid="], capture_output=True, text=True, check=True).stdout
+    children = sorted(int(pid) for pid, parent in (line.split() for line in found.splitlines())
+                      if int(parent) == launcher)  # fmt: skip
+    return children[rank]
+
+
+@pytest.mark.parametrize(("size", "count", "fits"), [(33, 2, "32 or 34"), (7, 3, "6 or 9"), (3, 4, "to 4,")])
+def test_a_batch_that_cannot_be_shared_is_refused(size: int, count: int, fits: str) -> None:
+    with pytest.raises(InputError, match=re.escape(fits)):
+        check_division("only", size, count)
+    check_division("only", size * count, count)
+
+
+def test_without_a_launcher_there_is_one_process(monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in distributed.NAMES:
+        monkeypatch.delenv(name, raising=False)
+    assert started_with()["WORLD_SIZE"] == 1
+    monkeypatch.setenv("WORLD_SIZE", "4")  # alone it is another tool's
+    assert started_with()["WORLD_SIZE"] == 1
+    monkeypatch.setenv("RANK", "1")
+    with pytest.raises(InputError, match="LOCAL_RANK is ''; start them with torchrun"):
+        started_with()
+    monkeypatch.setenv("LOCAL_RANK", "1")
+    monkeypatch.setenv("LOCAL_WORLD_SIZE", "2")
+    assert started_with() == {"RANK": 1, "WORLD_SIZE": 4, "LOCAL_RANK": 1, "LOCAL_WORLD_SIZE": 2}

@@ -1,0 +1,338 @@
+"""Earlier messages on their way through training: token stores, batches, losses, whole runs."""
+
+from __future__ import annotations
+
+import random
+from dataclasses import replace
+from functools import partial
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+import rejoinder
+from rejoinder.corpora.example import Example, write_examples
+from rejoinder.models.convert import Encodings
+from rejoinder.models.history import HistoryText
+from rejoinder.models.persistence import build_module
+from rejoinder.text.vocabulary import build_subwords
+from rejoinder.training.batches import PairBatch, Portion, StepBatch, make_batch, make_step
+from rejoinder.training.gradient_cache import forward_backward
+from rejoinder.training.loop import train
+from rejoinder.training.losses import InBatchLoss, Loss, Present, SummedLoss
+from rejoinder.training.metrics import read_metrics
+from rejoinder.training.mining import Miner
+from rejoinder.training.mixing import join
+from rejoinder.training.prepare import prepare
+from rejoinder.training.recipe import HardNegatives, Recipe
+from rejoinder.training.recipe_files import parse_recipe
+from rejoinder.training.tokens import TokenStore, build_store, open_store
+from tests.training.test_batches import column, store
+from tests.training.test_loop import At, CrashError, crash, losses, same_weights
+from tests.training.test_losses import equal_of, naive, units
+from tests.training.tiny import MODEL, document, recipe, stage
+
+TOKENIZER = build_subwords(["hello there", "how are you", "fine thanks", "at noon"], minimum_count=1)
+
+
+@pytest.fixture(scope="module")
+def conversations(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Examples whose topic is in the history alone, and some without any."""
+    generator = random.Random(0)
+    folder = tmp_path_factory.mktemp("conversations")
+    words = ["".join(generator.choices("abcdefghijklmnop", k=4)) for _ in range(80)]
+    for split, count in (("train", 320), ("valid", 80)):
+        examples = []
+        for number in range(count):
+            topic = 4 * generator.randrange(20)
+
+            def text(topic: int = topic) -> str:
+                return " ".join(generator.choices(words[topic : topic + 4], k=generator.randint(1, 5)))
+
+            earlier = [text() for _ in range(0 if number % 10 == 0 else generator.randint(1, 4))]
+            examples.append(Example((*earlier, "and so"), text(), id=str(number), thread=str(number)))
+        write_examples(examples, folder / f"{split}-00000.parquet")
+    return folder
+
+
+def multi(data: Path, **sections: object) -> Recipe:
+    return recipe(data, **{"model": {**MODEL, "history": 10}, **sections})
+
+
+def texts_of(data: Path, *examples: tuple[tuple[str, ...], str]) -> Path:
+    write_examples([Example(context, response) for context, response in examples], data / "train-0.parquet")
+    return data
+
+
+def test_a_store_may_hold_histories_newest_message_first(tmp_path: Path) -> None:
+    data = texts_of(
+        tmp_path / "data",
+        (("at noon", "hello", "how are you"), "fine"),
+        (("hello there",), "at noon"),
+        (("hello", "", "how"), ""),  # no response: left out with its history
+        (("  ", "how"), "thanks"),
+    )
+    build_store(tmp_path / "store", data, "train", TOKENIZER, 5, history=HistoryText(numbered=True))
+    opened = open_store(tmp_path / "store")
+    assert opened.history is not None
+    assert isinstance(opened.history.ids, np.memmap)
+    ids, lengths = opened.history.gather(np.arange(3))
+    assert ids.tolist() == TOKENIZER.encode("0: hello 1: at noon")[:5]
+    assert lengths.tolist() == [5, 0, 0]
+    plain = build_store(tmp_path / "plain", data, "train", TOKENIZER, 5)
+    assert plain.history is None
+    assert plain.response_hash.tolist() == opened.response_hash.tolist()
+    assert not list((tmp_path / "plain").glob("history*"))
+
+
+def test_stores_without_history_keep_their_names_and_others_depend_on_how_it_is_joined(
+    tmp_path: Path, conversations: Path
+) -> None:
+    def made(**model: object) -> set[str]:
+        folder = tmp_path / "tokens"
+        prepare(recipe(conversations, model={**MODEL, **model}), folder)
+        return {path.name for path in folder.iterdir() if path.is_dir()}
+
+    single = made()
+    assert made() == single
+    three = made(history=3)
+    assert len(three - single) == 2, "for training and validation"
+    assert len(made(history=4) - three) == 2
+    assert len(made(history=3, numbered_history=True)) == 8
+
+
+def test_a_batch_holds_the_histories_that_there_are() -> None:
+    examples = store([[1], [2], [3], [4]], [[5], [6], [7], [8]])
+    examples = replace(examples, history=column([[9, 9], [], [10], []]))
+    batch = make_batch(examples, np.array([3, 2, 1, 0]), padding_id=99)
+    assert batch.histories.tolist() == [1, 3]
+    assert batch.pairs == 4
+    assert batch.tokens.real_tokens == 4 + 4 + 3, "nothing is computed for those without"
+    assert len(batch.tokens.restore) == 10
+    ids = batch.tokens.ids.tolist()
+    assert ids.count(9) == 2
+    starts = [s.start + k * s.length for s in batch.tokens.segments for k in range(s.count)]
+    first_tokens = [ids[starts[place]] for place in batch.tokens.restore.tolist()]
+    assert first_tokens == [4, 3, 2, 1, 10, 9, 8, 7, 6, 5], "inputs, histories, responses"
+    assert make_batch(store([[1]], [[2]]), np.array([0]), 99).histories.tolist() == []
+
+
+def test_several_sets_are_joined_with_their_histories_or_without_any() -> None:
+    one, other = store([[1], [2]], [[3], [4]]), store([[5]], [[6]])
+    assert join([one, other]).history is None
+    joined = join([replace(one, history=column([[7, 8], []])), replace(other, history=column([[9]]))])
+    assert joined.history is not None
+    ids, lengths = joined.history.gather(np.array([2, 1, 0]))
+    assert (ids.tolist(), lengths.tolist()) == ([9, 7, 8], [1, 0, 2])
+
+
+def test_a_known_answer_is_one_to_the_same_input_after_the_same_history() -> None:
+    """All inputs are equal; the responses to one context may be negatives of another."""
+    examples = replace(store([[1]] * 3, [[2], [3], [4]]), history=column([[8], [8], [9]]))
+    table = torch.eye(5)
+
+    def encode(batch: PairBatch) -> tuple[torch.Tensor, torch.Tensor]:
+        ids = batch.tokens.ids[batch.tokens.restore]
+        return table[ids[: batch.pairs]], table[ids[-batch.pairs :]]
+
+    miner = Miner(examples, HardNegatives(), encode, lambda batch: table[batch.ids[batch.restore]], 99)
+    mined = miner(np.arange(3), np.arange(3), int).negatives
+    assert mined[:2].tolist() == [[2], [2]], "2 and 3 both answer the first two contexts"
+    assert mined[2].tolist() in ([0], [1])
+
+
+def naive_present(
+    x: torch.Tensor, y: torch.Tensor, scale: float, smoothing: float, groups: list[int], present: list[bool]
+) -> float:
+    """Mean over the contexts that count, one at a time: each sees all responses."""
+    k = len(groups)
+    each = []
+    for i in (i for i in range(k) if present[i]):
+        seen = [j for j in range(k) if j == i or groups[j] != groups[i]]
+        own = torch.stack([scale * (x[i] @ y[j]) for j in seen]).log_softmax(dim=0)
+        share = smoothing if len(seen) > 1 else 0.0
+        weights = [1 - share if j == i else share / (len(seen) - 1) for j in seen]
+        each.append(-sum(weight * float(value) for weight, value in zip(weights, own, strict=True)))
+    return sum(each) / len(each) if each else 0.0
+
+
+@settings(max_examples=40, deadline=None)
+@given(
+    rows=st.lists(st.tuples(st.integers(0, 5), st.booleans()), min_size=1, max_size=9),
+    smoothing=st.sampled_from([0.0, 0.2]),
+    seed=st.integers(0, 1000),
+)
+def test_three_losses_are_summed_and_contexts_without_history_left_out_of_one(
+    rows: list[tuple[int, bool]], smoothing: float, seed: int
+) -> None:
+    groups, has_history = [group for group, _ in rows], [there for _, there in rows]
+    x, z, both, y = (units(len(rows), 4, seed + part) for part in range(4))
+    present = torch.tensor(has_history)
+    encodings = {"input": x, "history": z * present[:, None], "context": both, "response": y}
+    having = {"history": Present(present, int(present.sum()))}
+    found = SummedLoss(InBatchLoss(smoothing))(encodings, 5.0, equal_of(groups), present=having)
+    expected = {
+        "loss_input": naive(x, y, 5.0, smoothing, groups),
+        "loss_history": naive_present(z, y, 5.0, smoothing, groups, has_history),
+        "loss_context": naive(both, y, 5.0, smoothing, groups),
+    }
+    assert {name: float(found.figures[name]) for name in expected} == pytest.approx(expected, abs=2e-5)
+    assert float(found.value) == pytest.approx(sum(expected.values()), abs=5e-5)
+    assert float(found.accuracy) == float(found.figures["accuracy_context"])
+
+
+def test_accuracy_is_of_the_contexts_that_count() -> None:
+    y = torch.eye(4)
+    having = Present(torch.tensor([True, False, True, False]), 2)
+    found = InBatchLoss(0.0)(y[[0, 1, 3, 2]], y, 5.0, present=having)
+    assert float(found.accuracy) == 0.5
+    nothing = InBatchLoss(0.2)(torch.zeros(4, 4), y, 5.0, present=Present(torch.zeros(4, dtype=torch.bool), 0))
+    assert (float(nothing.value), float(nothing.accuracy)) == (0.0, 0.0)
+
+
+def test_responses_of_pairs_without_history_stay_negatives_and_their_contexts_get_no_gradient() -> None:
+    z, y = units(3, 4, 0).requires_grad_(), units(3, 4, 1).requires_grad_()
+    InBatchLoss(0.2)(z, y, 5.0, present=Present(torch.tensor([True, True, False]), 2)).value.backward()
+    assert z.grad is not None
+    assert y.grad is not None
+    assert not z.grad[2].any()
+    assert y.grad[2].abs().max() > 0
+
+
+def with_histories() -> TokenStore:
+    """Twelve examples of random tokens; the first five have no history."""
+    generator = np.random.default_rng(0)
+
+    def texts() -> list[list[int]]:
+        return [generator.integers(0, 50, generator.integers(1, 9)).tolist() for _ in range(12)]
+
+    examples = store(texts(), texts())
+    return replace(examples, history=column([text if i > 4 else [] for i, text in enumerate(texts())]))
+
+
+def gradients_of(portions: list[Portion]) -> tuple[list[float], dict[str, torch.Tensor]]:
+    """Figures of one step, summed over processes that are played one after the other, and gradients."""
+    torch.manual_seed(0)
+    module = build_module({**MODEL, "history": 10, "dropout": 0.0}, 51)
+    loss, rows = SummedLoss(InBatchLoss(0.2)), np.arange(12)[::-1]
+    steps = [make_step(with_histories(), rows, 50, portion) for portion in portions]
+
+    def encode(step: StepBatch, part: int) -> Encodings:
+        batch = step.parts[part]
+        return module.encode_pairs(batch.tokens, batch.pairs, batch.histories)
+
+    everything = [encode(step, part)["response"] for step in steps for part in range(len(step.parts))]
+    figures = []
+    for step in steps:
+
+        def loss_of(encodings: Encodings, step: StepBatch = step) -> Loss:
+            own = encodings["response"]
+            others = torch.cat(everything).detach()  # of the other processes
+            responses = torch.cat([others[: step.first], own, others[step.first + len(own) :]])
+            return loss({**encodings, "response": responses}, 5.0, step.equal, step.first, step.pairs, step.present)
+
+        found = forward_backward(len(step.parts), partial(encode, step), loss_of)
+        figures.append([float(value.detach()) for value in (found.value, found.accuracy, *found.figures.values())])
+    gradients = {name: p.grad for name, p in module.named_parameters() if p.grad is not None}
+    return np.sum(figures, axis=0).tolist(), gradients
+
+
+@pytest.mark.parametrize("micro_batch", [1, 5, 7])
+def test_a_batch_in_parts_has_the_loss_and_the_gradients_of_the_whole(micro_batch: int) -> None:
+    """Also where a part has no history at all."""
+    figures, gradients = gradients_of([Portion()])
+    in_parts, same = gradients_of([Portion(micro_batch=micro_batch)])
+    assert in_parts == pytest.approx(figures, abs=1e-5)
+    assert gradients.keys() == same.keys()
+    for name, gradient in gradients.items():
+        torch.testing.assert_close(same[name], gradient, rtol=1e-4, atol=1e-6, msg=name)
+
+
+def test_processes_have_shares_of_each_loss_whatever_histories_fall_to_them() -> None:
+    """One has six histories, the other one: a mean of each process's mean would be another loss."""
+    figures, _ = gradients_of([Portion()])
+    shares, _ = gradients_of([Portion(rank, 2) for rank in range(2)])
+    assert shares == pytest.approx(figures, abs=1e-5)
+    first, second = (make_step(with_histories(), np.arange(12)[::-1], 50, Portion(rank, 2)) for rank in range(2))
+    counts = [int(step.present["history"].rows.sum()) for step in (first, second)]
+    assert counts == [6, 1]
+    assert first.present["history"].count == second.present["history"].count == sum(counts)
+
+
+def test_one_encoding_has_its_own_loss() -> None:
+    x, y = units(5, 4, 0), units(5, 4, 1)
+    found = SummedLoss(InBatchLoss(0.2))({"context": x, "response": y}, 5.0)
+    assert float(found.value) == float(InBatchLoss(0.2)(x, y, 5.0).value)
+    assert not found.figures
+
+
+def test_a_multi_context_run_learns_what_only_the_history_says(tmp_path: Path, conversations: Path) -> None:
+    summary = train(multi(conversations, stage=[stage(steps=80)]), tmp_path)
+    assert summary.validation["recall@1"] > 0.35, "chance is 0.05, and the inputs are all the same"
+    lines = [line for line in read_metrics(tmp_path / "metrics.jsonl") if "loss" in line]
+    parts = ("input", "history", "context")
+    for line in (lines[0], lines[-1]):
+        assert line["loss"] == pytest.approx(sum(line[f"loss_{part}"] for part in parts))
+        assert line["accuracy"] == line["accuracy_context"]
+    assert lines[-1]["loss_history"] < lines[0]["loss_history"] - 0.5
+    assert lines[-1]["loss_input"] > lines[-1]["loss_history"] + 0.5
+    encoder = rejoinder.load(tmp_path / "model")
+    assert encoder.reads_history
+    one, other = encoder.encode_contexts([["abcd", "and so"], ["mnop", "and so"]])
+    assert not np.allclose(one, other, atol=1e-3)
+
+
+def test_without_any_history_in_the_data_it_trains_all_the_same(tmp_path: Path) -> None:
+    write_examples(
+        [Example(("hello there",), f"word {number}", thread=str(number)) for number in range(64)],
+        tmp_path / "data" / "train-0.parquet",
+    )
+    train(multi(tmp_path / "data", stage=[stage(steps=3)], validation={"examples": 0}), tmp_path / "run")
+    lines = [line for line in read_metrics(tmp_path / "run" / "metrics.jsonl") if "loss" in line]
+    assert [line["loss_history"] for line in lines] == [0.0] * 3
+    assert all(line["loss_context"] > 0 for line in lines)
+
+
+def test_a_multi_context_model_can_be_trained_for_few_bits(tmp_path: Path, conversations: Path) -> None:
+    train(multi(conversations, stage=[stage(steps=12)], quantization={"enabled": True}), tmp_path)
+    found = [loss for _, loss in losses(tmp_path)]
+    assert found[-1] < found[0] - 0.5
+    assert rejoinder.load(tmp_path / "model").reads_history
+
+
+def test_histories_mixing_fine_tuning_and_hard_negatives_go_together(tmp_path: Path, conversations: Path) -> None:
+    """A run that starts from a multi-context model, with two sets in every batch and mined negatives, in parts."""
+    train(multi(conversations, stage=[stage(steps=10)]), tmp_path / "first")
+    hard = {"per_pair": 2, "pool": 100, "every_steps": 4}
+    document_ = document(conversations, stage=[stage(steps=8, hard_negatives=hard, micro_batch=10)])
+    del document_["vocabulary"], document_["model"]
+    document_ |= {"init": {"model": str(tmp_path / "first" / "model")}, "model": {"numbered_history": True}}
+    document_["data"] |= {"mix": [{"train": str(conversations), "share": 0.5}]}
+    train(parse_recipe(document_), tmp_path / "second")
+    lines = [line for line in read_metrics(tmp_path / "second" / "metrics.jsonl") if "loss" in line]
+    assert len(lines) == 8
+    assert lines[0]["loss"] == pytest.approx(sum(lines[0][f"loss_{part}"] for part in ("input", "history", "context")))
+    model = rejoinder.load(tmp_path / "second" / "model").module
+    assert model.history == HistoryText(10, numbered=True)
+
+
+@pytest.mark.parametrize("step", [7, 15, 22])
+def test_a_multi_context_run_that_dies_goes_on_with_the_same_losses(
+    tmp_path: Path, conversations: Path, step: int
+) -> None:
+    stages = [stage(name="embeddings", active_blocks=0, steps=15), stage(name="blocks", steps=10)]
+    settings_ = multi(conversations, stage=stages, checkpoint={"every_steps": 4}, log={"every_steps": 3})
+    train(settings_, tmp_path / "whole")
+    with pytest.raises(CrashError):
+        train(settings_, tmp_path / "broken", display=At(step, crash))
+    train(settings_, tmp_path / "broken")
+    assert losses(tmp_path / "broken") == losses(tmp_path / "whole")
+    figures = [
+        [{name: value for name, value in line.items() if name.startswith(("loss_", "accuracy_"))} for line in lines]
+        for lines in (read_metrics(tmp_path / run / "metrics.jsonl") for run in ("broken", "whole"))
+    ]
+    assert figures[0] == figures[1]
+    assert same_weights(tmp_path / "broken", tmp_path / "whole")

@@ -1,0 +1,231 @@
+"""Starting from a trained model: what is taken, what may differ, and that a run cannot change it unnoticed."""
+
+from __future__ import annotations
+
+import json
+import shutil
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+from safetensors.torch import load_file
+
+import rejoinder
+from rejoinder.corpora.example import read_examples
+from rejoinder.errors import InputError
+from rejoinder.evaluation.ranking import evaluate
+from rejoinder.models import persistence
+from rejoinder.training import loop
+from rejoinder.training.checkpoint import load_checkpoint
+from rejoinder.training.loop import train
+from rejoinder.training.metrics import read_metrics
+from rejoinder.training.recipe import Recipe
+from rejoinder.training.recipe_files import load_recipe, parse_recipe, save_recipe
+from rejoinder.training.run_folder import RunFolder
+from tests.training.test_loop import At, CrashError, crash, losses, same_weights
+from tests.training.tiny import MODEL, document, recipe, stage, write_data
+
+
+@pytest.fixture(scope="module")
+def model(tmp_path_factory: pytest.TempPathFactory, data: Path) -> Path:
+    """A model that has learned something, with texts of at most 30 tokens."""
+    run = tmp_path_factory.mktemp("pretrained")
+    train(recipe(data, text={"max_length": 30}, stage=[stage(steps=40)]), run)
+    return run / "model"
+
+
+@pytest.fixture(scope="module")
+def target(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return write_data(tmp_path_factory.mktemp("target"), train=200, topics=12, seed=7)
+
+
+def tuned(model: Path, target: Path, /, **sections: Any) -> dict[str, Any]:
+    """A recipe that starts from `model`: no vocabulary, nothing of the model."""
+    whole = document(target, **{"init": {"model": str(model)}} | sections)
+    del whole["vocabulary"]
+    if "model" not in sections:
+        del whole["model"]
+    return whole
+
+
+def made(model: Path, target: Path, /, **sections: Any) -> Recipe:
+    return parse_recipe(tuned(model, target, **sections))
+
+
+def test_structure_vocabulary_and_longest_text_are_those_of_the_model(
+    tmp_path: Path, model: Path, target: Path
+) -> None:
+    settings = made(model, target)
+    _, config = persistence.read_config(model)
+    assert settings.init.fingerprint == persistence.fingerprint(config)
+    assert json.loads(json.dumps(settings.model)) == config["model"]
+    assert settings.text.max_length == 30
+    assert made(model, target, text={"max_length": 20}).text.max_length == 20, "it may be given"
+    train(settings, tmp_path)
+    assert (tmp_path / "model" / "vocabulary.json").read_bytes() == (model / "vocabulary.json").read_bytes()
+
+
+def test_dropout_may_differ_and_is_saved_with_what_comes_out(tmp_path: Path, model: Path, target: Path) -> None:
+    settings = made(model, target, model={"dropout": 0.4})
+    assert settings.model["dropout"] == 0.4
+    assert settings.model["embedding_size"] == MODEL["embedding_size"]
+    train(settings, tmp_path)
+    assert persistence.read_config(tmp_path / "model")[1]["model"]["dropout"] == 0.4
+
+
+def test_settings_that_repeat_the_model_are_no_conflict(model: Path, target: Path) -> None:
+    assert made(model, target, model=dict(MODEL)) == made(model, target)
+
+
+@pytest.mark.parametrize(("sections", "said"), [
+    ({"model": {"blocks": 3, "dropout": 0.2, "head_size": 8}},
+     "model.blocks = 3 (there 2), model.head_size = 8 (there 4); leave out what the model brings (only dropout, "
+     "numbered_history may"),
+    ({"model": {"kind": "other"}}, "model.kind = 'other' (there 'convert')"),
+    ({"model": {"attention_spans": [3, 4]}}, "model.attention_spans = [3, 4] (there [3, 5])"),
+    ({"model": {"droput": 0.1}}, "unknown key 'model.droput'; did you mean 'dropout'?"),
+    ({"model": {"dropout": 2.0}}, "model.dropout = 2.0 is not allowed"),
+    ({"vocabulary": {"target_size": 500}}, "the vocabulary is that of init.model"),
+    ({"init": {"model": "nowhere"}}, "init.model: no model folder nowhere"),
+    ({"init": {"modle": "x"}}, "unknown key 'init.modle'; did you mean 'model'?"),
+    ({"init": {"fingerprint": "abc"}}, "init: fingerprint is given, but no model that it could be of"),
+    ({"init": {}}, "give a model to start from (--init MODEL, or init.model), or [vocabulary] and [model] to train"),
+])  # fmt: skip
+def test_conflicts_are_named(model: Path, target: Path, sections: dict[str, Any], said: str) -> None:
+    whole = tuned(model, target)
+    if "init" in sections and "model" not in sections["init"]:
+        whole["model"] = dict(MODEL)
+    with pytest.raises(InputError) as caught:
+        parse_recipe(whole | sections)
+    assert said in str(caught.value)
+
+
+def test_a_fingerprint_in_the_recipe_pins_the_model(model: Path, target: Path) -> None:
+    with pytest.raises(InputError, match=r"init.fingerprint = 'abc', but .*model has '[0-9a-f]{64}'"):
+        made(model, target, init={"model": str(model), "fingerprint": "abc"})
+    right = made(model, target).init.fingerprint
+    assert made(model, target, init={"model": str(model), "fingerprint": right}).init.fingerprint == right
+
+
+def test_before_the_first_step_the_score_is_that_of_the_model_folder(
+    tmp_path: Path, data: Path, model: Path
+) -> None:
+    """Same weights, same groups: the figure of step 0 is what `evaluate` says of the folder."""
+    train(made(model, data, model={"dropout": 0.4}), tmp_path)
+    first = read_metrics(tmp_path / "metrics.jsonl")[0]
+    expected = evaluate(rejoinder.load(model, precision="fp32"), list(read_examples(data, "valid")), candidates=20)
+    assert first["step"] == 0
+    assert first["valid_recall@1"] == expected.recall[1].value
+    assert first["valid_mrr"] == pytest.approx(expected.mrr.value, abs=1e-12)
+
+
+def test_a_tuning_that_only_harms_leaves_the_model_as_it_was(tmp_path: Path, data: Path, model: Path) -> None:
+    harmful = stage(optimizer="sgd", learning_rate=50.0, schedule="constant", steps=10, clip_norm=1.0)
+    summary = train(made(model, data, stage=[harmful]), tmp_path)
+    assert summary.best_step == 0
+    kept, given = (load_file(folder / "model.safetensors") for folder in (tmp_path / "model", model))
+    assert kept.keys() == given.keys()
+    assert all(torch.equal(kept[name], given[name]) for name in given)
+    last = load_checkpoint(RunFolder(tmp_path).checkpoint)
+    assert last is not None
+    name = "token_embedding.subwords.weight"
+    assert not torch.equal(last.tensors[f"weights/{name}"], given[name])
+
+
+def test_tuning_learns_the_target_from_the_first_model(tmp_path: Path, model: Path, target: Path) -> None:
+    summary = train(made(model, target, stage=[stage(steps=40)]), tmp_path)
+    first = read_metrics(tmp_path / "metrics.jsonl")[0]
+    assert summary.validation["recall@1"] > first["valid_recall@1"] + 0.1
+    card = (tmp_path / "model" / "README.md").read_text()
+    assert f"started from the model with the fingerprint `{made(model, target).init.fingerprint}`" in card
+
+
+def test_without_validation_nothing_is_validated_before_the_first_step(
+    tmp_path: Path, model: Path, target: Path
+) -> None:
+    train(made(model, target, validation={"examples": 0}), tmp_path)
+    assert read_metrics(tmp_path / "metrics.jsonl")[0]["step"] == 1
+
+
+@pytest.fixture(scope="module")
+def uninterrupted(tmp_path_factory: pytest.TempPathFactory, model: Path, target: Path) -> Path:
+    run = tmp_path_factory.mktemp("uninterrupted")
+    train(made(model, target), run)
+    return run
+
+
+@pytest.mark.parametrize("step", [1, 13])
+def test_a_run_that_dies_goes_on_bit_for_bit(
+    tmp_path: Path, model: Path, target: Path, uninterrupted: Path, step: int
+) -> None:
+    with pytest.raises(CrashError):
+        train(made(model, target), tmp_path, display=At(step, crash))
+    train(made(model, target), tmp_path)
+    lines = read_metrics(tmp_path / "metrics.jsonl")
+    assert [line["step"] for line in lines if "valid_mrr" in line] == [0, 10, 20]
+    assert losses(tmp_path) == losses(uninterrupted)
+    assert same_weights(tmp_path, uninterrupted)
+
+
+def test_another_model_is_refused_for_a_run_that_has_begun_the_same_elsewhere_is_not(
+    tmp_path: Path, model: Path, target: Path, data: Path
+) -> None:
+    with pytest.raises(CrashError):
+        train(made(model, target), tmp_path / "run", display=At(8, crash))
+    other = tmp_path / "other"
+    train(recipe(data, seed=1, text={"max_length": 30}), other)
+    with pytest.raises(InputError, match=r"a run of another recipe: init.fingerprint was .* and is now"):
+        train(made(other / "model", target), tmp_path / "run")
+    moved = shutil.copytree(model, tmp_path / "moved")
+    assert train(made(moved, target), tmp_path / "run").steps == 20
+
+
+def test_the_saved_recipe_is_whole_without_the_model(tmp_path: Path, model: Path, target: Path) -> None:
+    gone = shutil.copytree(model, tmp_path / "model")
+    settings = made(gone, target, model={"dropout": 0.4})
+    save_recipe(settings, tmp_path / "recipe.toml")
+    assert load_recipe(tmp_path / "recipe.toml") == settings, "also as a recipe of its own"
+    shutil.rmtree(gone)
+    assert load_recipe(tmp_path / "recipe.toml", resolved=True) == settings
+    with pytest.raises(InputError, match=r"init.model: no model folder"):
+        load_recipe(tmp_path / "recipe.toml")
+
+
+def test_weights_that_were_altered_are_refused(tmp_path: Path, model: Path, target: Path) -> None:
+    broken = shutil.copytree(model, tmp_path / "broken")
+    content = bytearray((broken / "model.safetensors").read_bytes())
+    content[-1] ^= 1
+    (broken / "model.safetensors").write_bytes(content)
+    with pytest.raises(InputError, match="altered"):
+        train(made(broken, target), tmp_path / "run")
+    (shutil.copytree(model, tmp_path / "no-words") / "vocabulary.json").write_text("{}")
+    with pytest.raises(InputError, match=r"vocabulary\.json is missing or was altered"):
+        train(made(tmp_path / "no-words", target), tmp_path / "other")
+
+
+def test_a_model_that_is_replaced_after_the_recipe_was_read_is_refused(
+    tmp_path: Path, model: Path, target: Path, data: Path
+) -> None:
+    place = shutil.copytree(model, tmp_path / "model")
+    settings = made(place, target)
+    train(recipe(data, seed=1, text={"max_length": 30}), tmp_path / "other")
+    shutil.rmtree(place)
+    shutil.copytree(tmp_path / "other" / "model", place)
+    with pytest.raises(InputError, match="was replaced by another model"):
+        train(settings, tmp_path / "run")
+
+
+def test_a_run_that_goes_on_does_not_read_the_weights_again(
+    tmp_path: Path, model: Path, target: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with pytest.raises(CrashError):
+        train(made(model, target), tmp_path, display=At(8, crash))
+    monkeypatch.setattr(loop, "copy_initial_weights", None)
+    assert train(made(model, target), tmp_path).steps == 20
+
+
+def test_data_of_the_model_and_the_target_can_be_mixed(tmp_path: Path, data: Path, model: Path, target: Path) -> None:
+    sets = {"train": str(target), "mix": [{"train": str(data), "share": 0.75}]}
+    summary = train(made(model, target, data=sets), tmp_path)
+    assert summary.examples == 20 * 32

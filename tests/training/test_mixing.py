@@ -1,0 +1,227 @@
+"""Several sets in every batch: exact shares, orders that do not depend on them, and runs that go on bit for bit."""
+
+from __future__ import annotations
+
+from collections import Counter
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from rejoinder.errors import InputError
+from rejoinder.training.batches import EpochOrder
+from rejoinder.training.loop import train
+from rejoinder.training.mixing import MixedOrder, join, split_batch
+from rejoinder.training.prepare import prepare
+from rejoinder.training.recipe import Recipe
+from tests.training.test_batches import store
+from tests.training.test_loop import At, CrashError, crash, losses, same_weights
+from tests.training.tiny import recipe, stage, write_data
+
+
+@pytest.fixture(scope="module")
+def general(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return write_data(tmp_path_factory.mktemp("general"), train=500, topics=30, seed=5)
+
+
+@settings(max_examples=200, deadline=None)
+@given(st.lists(st.integers(1, 60), min_size=1, max_size=5), st.integers(5, 600))
+def test_a_batch_is_split_to_whole_pairs_within_one_of_the_shares(weights: list[int], batch_size: int) -> None:
+    shares = [weight / sum(weights) for weight in weights]
+    try:
+        counts = split_batch(batch_size, shares)
+    except InputError:
+        assert min(shares) * batch_size < 1
+        return
+    assert sum(counts) == batch_size
+    assert min(counts) >= 1
+    assert all(abs(count - share * batch_size) < 1 + 1e-6 for count, share in zip(counts, shares, strict=True))
+
+
+def test_three_to_one_for_the_general_data_as_in_the_paper() -> None:
+    assert split_batch(256, (0.25, 0.75)) == (64, 192)
+
+
+@settings(max_examples=60, deadline=None)
+@given(
+    sizes=st.tuples(st.integers(20, 90), st.integers(20, 90), st.integers(20, 90)),
+    shares=st.sampled_from([(0.5, 0.25, 0.25), (0.2, 0.5, 0.3), (1 / 3, 1 / 3, 1 / 3)]),
+    seed=st.integers(0, 100),
+)
+def test_every_batch_has_the_same_shares_and_each_set_its_own_epochs(
+    sizes: tuple[int, int, int], shares: tuple[float, ...], seed: int
+) -> None:
+    order = MixedOrder(sizes, shares, 20, (seed, 0))
+    borders = np.cumsum([0, *sizes])
+    seen: list[list[int]] = [[], [], []]
+    for step in range(25):
+        rows = order.rows(step)
+        owners = np.searchsorted(borders, rows, side="right") - 1
+        assert tuple(np.bincount(owners, minlength=3)) == order.counts
+        for owner in range(3):
+            seen[owner] += (rows[owners == owner] - borders[owner]).tolist()
+    for size, count, found in zip(sizes, order.counts, seen, strict=True):
+        epoch = size // count * count
+        assert max(Counter(found[:epoch]).values()) == 1, "no example comes again before the next epoch"
+        assert set(found) <= set(range(size))
+
+
+def test_the_order_of_a_set_does_not_depend_on_shares_or_other_sets() -> None:
+    """Another share cuts the same order into other batches; another set changes nothing."""
+    few, many = MixedOrder((100, 300), (0.25, 0.75), 40, (3, 1)), MixedOrder((100, 77), (0.5, 0.5), 40, (3, 1))
+    first = np.concatenate([few.rows(step)[:10] for step in range(10)])
+    second = np.concatenate([many.rows(step)[:20] for step in range(5)])
+    assert first.tolist() == second.tolist()
+    assert sorted(first.tolist()) == list(range(100))
+    alone = EpochOrder(100, 10, (3, 1))
+    assert few.rows(7)[:10].tolist() == alone.rows(7).tolist()
+    general = [MixedOrder((50, 300), shares, 40, (3, 1)) for shares in ((0.25, 0.75), (0.75, 0.25))]
+    wide = np.concatenate([general[0].rows(step)[10:] for step in range(10)])
+    narrow = np.concatenate([general[1].rows(step)[30:] for step in range(30)])
+    assert wide.tolist() == narrow.tolist()
+
+
+def test_two_sets_of_one_size_have_different_orders() -> None:
+    order = MixedOrder((100, 100), (0.5, 0.5), 40, (0, 0))
+    rows = np.concatenate([order.rows(step) for step in range(10)]).reshape(10, 2, 20)
+    assert rows[:5, 0].tolist() != (rows[:5, 1] - 100).tolist()
+    assert rows[5:, 0].tolist() != (rows[:5, 1] - 100).tolist(), "nor are the epochs shifted against each other"
+
+
+def test_one_set_is_an_order_of_epochs() -> None:
+    mixed, plain = MixedOrder((53,), (1.0,), 10, (4, 2)), EpochOrder(53, 10, (4, 2))
+    assert [mixed.rows(step).tolist() for step in range(12)] == [plain.rows(step).tolist() for step in range(12)]
+    assert mixed.batches_per_epoch == 5
+
+
+def test_the_composition_of_a_batch_does_not_depend_on_lengths() -> None:
+    """The order is asked for rows before any text is looked at, and long texts are no more often together."""
+    generator = np.random.default_rng(0)
+    texts = [[1] * int(n) for n in generator.integers(1, 40, 3000)]
+    order = MixedOrder((1000, 2000), (0.25, 0.75), 100, (0, 0))
+    joined = join([store(texts[:1000], texts[:1000]), store(texts[1000:], texts[1000:])])
+    means = [joined.response.gather(order.rows(step))[1].mean() for step in range(30)]
+    spread = np.std([len(text) for text in texts]) / np.sqrt(100)
+    assert 0.5 * spread < np.std(means) < 2 * spread
+
+
+def test_a_sample_has_the_shares_and_no_example_twice() -> None:
+    order = MixedOrder((50, 10_000), (0.25, 0.75), 40, (0, 0))
+    found = order.sample(100, np.random.default_rng(0))
+    assert len(set(found.tolist())) == len(found) == 100
+    assert (found < 50).sum() == 25
+    assert (np.diff(found) > 0).all()
+    whole = order.sample(10**6, np.random.default_rng(0))
+    assert whole.tolist() == list(range(10_050))
+
+
+@settings(max_examples=60, deadline=None)
+@given(
+    st.lists(st.lists(st.lists(st.integers(0, 9), max_size=4), max_size=5), min_size=2, max_size=4),
+    st.data(),
+)
+def test_joined_stores_give_the_texts_of_their_parts(parts: list[list[list[int]]], draw: st.DataObject) -> None:
+    texts = [text for part in parts for text in part]
+    joined, whole = join([store(part, part[::-1]) for part in parts]), store(texts, texts)
+    assert len(joined) == len(texts)
+    rows = draw.draw(st.lists(st.integers(0, max(0, len(texts) - 1)), max_size=10 if texts else 0))
+    places = np.array(rows, dtype=np.int64)
+    ids, lengths = joined.input.gather(places)
+    expected, expected_lengths = whole.input.gather(places)
+    assert (ids.tolist(), lengths.tolist()) == (expected.tolist(), expected_lengths.tolist())
+    reversed_texts = [text for part in parts for text in part[::-1]]
+    hashes = store(reversed_texts, reversed_texts).response_hash
+    assert joined.response_hash[places].tolist() == hashes[places].tolist()
+
+
+@pytest.mark.parametrize(("sizes", "shares", "said"), [
+    ((10, 1000), (0.5, 0.5), "10 training examples of data.train do not fill its 16 places in a batch of 32; lower"),
+    ((1000, 10), (0.5, 0.5), "10 training examples of data.mix.0 do not fill its 16 places"),
+    ((1000, 1000), (0.99, 0.01), "a share of 0.01 of a batch of 32 is no whole pair; raise the share in data.mix, or "
+                                 "batch_size to 100 at least"),
+    ((20,), (1.0,), "20 training examples do not fill a batch of 32"),
+])  # fmt: skip
+def test_sets_that_do_not_fill_their_part_are_refused(
+    sizes: tuple[int, ...], shares: tuple[float, ...], said: str
+) -> None:
+    with pytest.raises(InputError) as caught:
+        MixedOrder(sizes, shares, 32, (0, 0))
+    assert said in str(caught.value)
+
+
+def mixed(data: Path, general: Path | str, **sections: Any) -> Recipe:
+    sets = {"train": str(data), "mix": [{"train": str(general), "share": 0.75}]}
+    return recipe(data, data=sets, checkpoint={"every_steps": 4}, **sections)
+
+
+def test_a_mixed_run_trains_on_both_and_counts_epochs_of_the_target(
+    tmp_path: Path, data: Path, general: Path
+) -> None:
+    summary = train(mixed(data, general, stage=[stage(epochs=0.5)]), tmp_path)
+    assert summary.steps == 20, "half of 320 / 8"
+    assert summary.examples == 20 * 32
+
+
+def test_validation_and_vocabulary_of_a_mixture(tmp_path: Path, data: Path, general: Path) -> None:
+    alone, both = prepare(recipe(data), tmp_path / "a"), prepare(mixed(data, general), tmp_path / "b")
+    assert (both.sizes, len(both.train)) == ((320, 500), 820)
+    assert alone.valid is not None
+    assert both.valid is not None
+    assert len(both.valid) == len(alone.valid) == 80, "validation is of the target alone"
+    assert both.digest != alone.digest
+    assert both.tokenizer.fingerprint != alone.tokenizer.fingerprint, "built from both"
+    other = write_data(tmp_path / "other", train=500, topics=30, seed=6)
+    assert prepare(mixed(data, other), tmp_path / "c").digest != both.digest
+
+
+@pytest.fixture(scope="module")
+def uninterrupted(tmp_path_factory: pytest.TempPathFactory, data: Path, general: Path) -> Path:
+    run = tmp_path_factory.mktemp("uninterrupted")
+    train(mixed(data, general), run)
+    return run
+
+
+@pytest.mark.parametrize("step", [3, 11])
+def test_a_mixed_run_that_dies_goes_on_bit_for_bit(
+    tmp_path: Path, data: Path, general: Path, uninterrupted: Path, step: int
+) -> None:
+    with pytest.raises(CrashError):
+        train(mixed(data, general), tmp_path, display=At(step, crash))
+    train(mixed(data, general), tmp_path)
+    assert losses(tmp_path) == losses(uninterrupted)
+    assert same_weights(tmp_path, uninterrupted)
+
+
+def test_other_general_examples_are_refused_for_a_run_that_has_begun(
+    tmp_path: Path, data: Path, general: Path
+) -> None:
+    with pytest.raises(CrashError):
+        train(mixed(data, general), tmp_path / "run", display=At(8, crash))
+    other = write_data(tmp_path / "other", train=500, topics=30, seed=6)
+    with pytest.raises(InputError, match=f"the examples in {data} and {other} are not those"):
+        train(mixed(data, other), tmp_path / "run")
+    same = write_data(tmp_path / "same", train=500, topics=30, seed=5)
+    assert train(mixed(data, same), tmp_path / "run").steps == 20, "the place may change, the content may not"
+
+
+def test_a_missing_general_set_says_how_to_give_it(tmp_path: Path, data: Path) -> None:
+    with pytest.raises(InputError, match=r"no data to mix in: give --general DIR, or data\.mix\.0\.train"):
+        prepare(mixed(data, ""), tmp_path)
+    with pytest.raises(InputError, match="no such file or folder"):
+        prepare(mixed(data, tmp_path / "nothing"), tmp_path)
+
+
+@pytest.mark.parametrize(("mix", "said"), [
+    ([{"share": 1.0}], "data.mix.0.share = 1.0 is not allowed"),
+    ([{"share": 0.0}], "data.mix.0.share = 0.0 is not allowed"),
+    ([{"train": "x"}], "'data.mix.0.share' is missing"),
+    ([{"share": 0.5}, {"share": 0.5}], "must leave something of a batch to data.train; given: 0.5 + 0.5"),
+    ([{"shares": 0.5}], "unknown key 'data.mix.0.shares'; did you mean 'share'?"),
+])  # fmt: skip
+def test_wrong_mixtures_teach(mix: list[dict[str, Any]], said: str) -> None:
+    with pytest.raises(InputError) as caught:
+        recipe("data", data={"train": "data", "mix": mix})
+    assert said in str(caught.value)

@@ -1,0 +1,172 @@
+"""Checks that need two processes: all of them in one launch, since each process imports torch.
+
+`launch` starts `python -m tests.training.together FOLDER RANK` twice, as torchrun would. Each process runs all CHECKS,
+in the same order, and writes what became of them; the tests in test_distributed read that.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import socket
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+import torch
+from torch import nn
+
+from rejoinder.errors import InputError, RejoinderError
+from rejoinder.training import presence
+from rejoinder.training.display import Silent
+from rejoinder.training.distributed import joined
+from rejoinder.training.loop import TrainingInterrupted, train
+from rejoinder.training.losses import Loss
+from rejoinder.training.presence import ElsewhereError
+from rejoinder.training.recipe_files import load_recipe
+from tests.training.test_loop import At
+
+ROOT = Path(__file__).parents[2]
+
+
+def environment(rank: int, count: int, port: int) -> dict[str, str]:
+    """What a launcher gives to a process."""
+    here = {"RANK": rank, "WORLD_SIZE": count, "LOCAL_RANK": rank, "LOCAL_WORLD_SIZE": count, "MASTER_PORT": port}
+    here |= {"MASTER_ADDR": "127.0.0.1", "OMP_NUM_THREADS": 1}
+    return {**os.environ, **{name: str(value) for name, value in here.items()}}
+
+
+def free_port() -> int:
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        return int(probe.getsockname()[1])
+
+
+def launch(folder: Path) -> list[dict[str, str]]:
+    """Run all checks in two processes: what became of each, by process."""
+    port = free_port()
+    command = [sys.executable, "-m", "tests.training.together", str(folder)]
+    processes = [subprocess.Popen(command, env=environment(rank, 2, port), cwd=ROOT) for rank in range(2)]
+    try:
+        for process in processes:
+            process.wait(timeout=100)
+    finally:
+        for process in processes:
+            process.kill()
+    return [json.loads((folder / f"{rank}.json").read_text()) for rank in range(2)]
+
+
+def gathering(_: Path) -> None:
+    """A gathered row's gradient is the sum of what it gets in all processes."""
+    with joined() as processes:
+        rank = processes.rank
+        rows = torch.full((2, 3), 1.0 + rank, requires_grad=True)
+        everything = processes.gather(rows)
+        assert everything.tolist() == [[1.0] * 3] * 2 + [[2.0] * 3] * 2
+        weights = torch.arange(4.0)[:, None] + 10 * rank  # this process's own loss
+        (weights * everything).sum().backward()
+        expected = [10.0, 12.0] if rank == 0 else [14.0, 16.0]
+        assert rows.grad is not None
+        assert rows.grad.tolist() == [[value] * 3 for value in expected]
+
+
+def summing(_: Path) -> None:
+    """Gradients and shares of the loss are summed; a gradient that only one process has reaches both."""
+    with joined() as processes:
+        everywhere, here, nowhere, frozen = (nn.Parameter(torch.zeros(2, 2)) for _ in range(4))
+        frozen.requires_grad_(False)
+        everywhere.grad = torch.full((2, 2), 1.0 + processes.rank)
+        if processes.rank == 1:
+            here.grad = torch.arange(4.0).view(2, 2)
+        share = Loss(torch.tensor(0.25 + processes.rank), torch.tensor(0.125))
+        total = processes.sum_gradients([everywhere, here, nowhere, frozen], share)
+        assert (total.value.item(), total.accuracy.item()) == (1.5, 0.25)
+        assert everywhere.grad.tolist() == [[3.0] * 2] * 2
+        assert here.grad is not None
+        assert here.grad.tolist() == [[0.0, 1.0], [2.0, 3.0]]
+        assert nowhere.grad is None
+        assert frozen.grad is None
+
+
+def agreeing(folder: Path) -> None:
+    """Shares of work come back in order; the first one's word counts; weights become the first one's."""
+    with joined() as processes:
+        done = []
+        results = processes.divide([10, 11, 12, 13, 14], lambda item: done.append(item) or 2 * item)
+        assert results == [20, 22, 24, 26, 28]
+        assert done == [[10, 12, 14], [11, 13]][processes.rank]
+        assert processes.agree(0.1 + processes.rank, 1 + processes.rank) == (0.1, 3.0)
+        seen = processes.first_before_others(lambda: (folder / "flag").exists() or (folder / "flag").write_text("x"))
+        assert seen == (1 if processes.first else True)
+        layer = nn.Linear(3, 3)
+        nn.init.constant_(layer.weight, float(processes.rank))
+        processes.equalise(layer)
+        assert float(layer.weight.detach().abs().max()) == 0.0
+
+
+def runs(folder: Path) -> None:
+    """Whole runs, which the test compares with those of one process."""
+    for path in sorted((folder / "recipes").glob("*.toml")):
+        train(load_recipe(path), folder / "two" / path.stem)
+
+
+def interrupted(folder: Path) -> None:
+    """Ctrl-C in one process stops both after the same step; both go on, with the same dropout, bit for bit."""
+    settings, rank = load_recipe(folder / "dropout.toml"), int(os.environ["RANK"])
+    train(settings, folder / "two" / "whole")
+    stop = At(7, lambda: signal.raise_signal(signal.SIGINT)) if rank == 1 else Silent()
+    with pytest.raises(TrainingInterrupted, match="stopped at step 7, checkpoint written"):
+        train(settings, folder / "two" / "stopped", display=stop)
+    train(settings, folder / "two" / "stopped")
+
+
+def resumed(folder: Path) -> None:
+    """A run that one process began; and one that this begins, for one process to go on with."""
+    settings, rank = load_recipe(folder / "plain.toml"), int(os.environ["RANK"])
+    train(settings, folder / "one_then_two")
+    stop = At(7, lambda: signal.raise_signal(signal.SIGTERM)) if rank == 0 else Silent()
+    with pytest.raises(TrainingInterrupted):
+        train(settings, folder / "two_then_one", display=stop)
+
+
+def refused(folder: Path) -> None:
+    """What the first process refuses ends both; what does not divide is refused, and what can be is said."""
+    kind = InputError if os.environ["RANK"] == "0" else ElsewhereError  # which says nothing more, with the same code
+    with pytest.raises(kind, match="seed was 0 and is now 5") as caught:
+        train(load_recipe(folder / "plain.toml", ["seed=5"]), folder / "one_then_two")
+    assert getattr(caught.value, "code", 2) == 2
+    with pytest.raises(kind, match=r"33 \(of all processes together\) cannot be shared evenly by 2 .* to 32 or 34"):
+        train(load_recipe(folder / "plain.toml", ["stage.0.batch_size=33"]), folder / "odd")
+
+
+def killed(folder: Path) -> None:
+    """The last check: a process dies in the middle of a run, and the other one ends and says so."""
+    settings, rank = load_recipe(folder / "plain.toml"), int(os.environ["RANK"])
+    die = At(9, lambda: os.kill(os.getpid(), signal.SIGKILL)) if rank == 1 else Silent()
+    with pytest.raises(RejoinderError) as caught:
+        train(settings, folder / "killed", display=die)
+    assert str(caught.value) == (
+        "process 1 of 2 is gone: killed, out of memory, or its machine is down; the same command continues the run "
+        "from its last checkpoint"
+    )
+
+
+CHECKS: tuple[Callable[[Path], None], ...] = (gathering, summing, agreeing, runs, interrupted, resumed, refused, killed)
+
+
+def main(folder: Path) -> None:
+    presence.BEAT = 0.2
+    found, rank = {}, os.environ["RANK"]
+    for check in CHECKS:
+        found[check.__name__] = "begun"
+        (folder / f"{rank}.json").write_text(json.dumps(found))
+        check(folder)
+        found[check.__name__] = "ok"
+    (folder / f"{rank}.json").write_text(json.dumps(found))
+
+
+if __name__ == "__main__":
+    main(Path(sys.argv[1]))
