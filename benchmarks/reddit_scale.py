@@ -23,25 +23,29 @@ from rejoinder.corpora.segments import add_record, read_segment, write_segments
 ALL_COMMENTS = 3_680_000_000
 """Comments of 2015 to 2018 (DATA19)."""
 SIZES = Sizes()
+CORES = (2, 16, 64)
+_STEPS = ("cut_into_blocks_per_second", "cut_parsed_and_judged_per_second")
 _FILES, _READ = 16, 400
 
 
 def limits(path: Path) -> dict[str, float]:
     """Rates of single steps in this process, from one month of a dump: comments per second, and bytes of a comment.
 
+    They count processor time: one thread does them, and other programs do not matter then.
+
     Args:
         path: the month; it is read twice.
     """
-    begin, lines, size = time.perf_counter(), 0, 0
+    begin, lines, size = time.process_time(), 0, 0
     for block in open_blocks(path):
         lines, size = lines + block.data.count(b"\n"), size + len(block.data)
-    cut = time.perf_counter() - begin
-    begin, records = time.perf_counter(), 0
+    cut = time.process_time() - begin
+    begin, records = time.process_time(), 0
     for block in open_blocks(path):
         records += sum(len(record) + 4 for _, record in scatter(block, Reading(), RedditSettings()))
     return {
         "cut_into_blocks_per_second": lines / cut,
-        "cut_parsed_and_judged_per_second": lines / (time.perf_counter() - begin),
+        "cut_parsed_and_judged_per_second": lines / (time.process_time() - begin),
         "bytes_per_comment": size / lines,
         "record_bytes_per_comment": records / lines,
     }
@@ -60,17 +64,22 @@ def all_of_reddit(comments: int, cpu_seconds: float, disk_bytes: int, steps: dic
     shuffled = ALL_COMMENTS * steps["record_bytes_per_comment"]
     partitions = math.ceil(shuffled / SIZES.partition)
     blocks = math.ceil(ALL_COMMENTS * steps["bytes_per_comment"] / SIZES.block)
-    merging = blocks * partitions * segment_seconds(partitions) if blocks > SIZES.merged else 0.0
+    cut, scatter_ = (ALL_COMMENTS / steps[name] / 3600 for name in _STEPS)
+    merging = blocks * partitions * segment_seconds(partitions) / 3600
+    total = times * cpu_seconds / 3600 + merging
     return {
         "comments": ALL_COMMENTS,
-        "core_hours": times * cpu_seconds / 3600,
-        "hours_at_least": ALL_COMMENTS / steps["cut_into_blocks_per_second"] / 3600,
+        "core_hours": total,
+        "core_hours_of_cutting": cut,
+        "core_hours_of_scattering": scatter_ - cut,
+        "core_hours_of_merging": merging,
+        # While blocks are scattered, one process cuts them; the other stages have no such bottleneck.
+        "hours_by_cores": {cores: max(cut, scatter_ / cores) + (total - scatter_) / cores for cores in CORES},
         "decompressed_bytes": ALL_COMMENTS * steps["bytes_per_comment"],
         "shuffled_bytes": shuffled,
         "disk_bytes": times * disk_bytes,
         "blocks": blocks,
         "partitions": partitions,
-        "core_hours_of_merging": merging / 3600,
     }
 
 
