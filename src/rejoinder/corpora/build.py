@@ -19,7 +19,7 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
-import rejoinder
+from rejoinder import __version__
 from rejoinder.corpora.account import FORMAT, SUMMARY, Account
 from rejoinder.corpora.corpus import Corpus
 from rejoinder.corpora.engine import Engine, LocalEngine
@@ -101,7 +101,7 @@ def _identity(account: Account, inputs: Sequence[Input], sizes: Sizes) -> dict[s
     named = [Path(value) for value in account.settings.values() if isinstance(value, str) and Path(value).is_file()]
     return {
         "format": FORMAT,
-        "version": rejoinder.__version__,
+        "version": __version__,
         "source": account.source,
         "settings": account.settings,
         "history": account.history,
