@@ -19,7 +19,7 @@ from rejoinder.corpora.lines import BadLineError, Reading
 from rejoinder.corpora.work import work_folder
 from rejoinder.errors import InputError
 from tests.corpora.jobs import KINDS, TINY, build, contents, dialogues, pairs, scattered
-from tests.corpora.toy import ToySettings, toy_lines
+from tests.corpora.toy import TOY, ToySettings, toy_lines
 
 ROOT = Path(__file__).parent.parent.parent
 
@@ -203,15 +203,22 @@ def test_progress_adds_up_to_the_size_of_the_input(tmp_path):
         assert min(steps) > 0
 
 
-def test_a_pipe_is_read_here_and_never_taken_up_again(tmp_path, engines):
-    pipe = tmp_path / "chats.jsonl"
+@pytest.mark.parametrize("kind", ["streamed", "scattered"])
+def test_a_pipe_is_read_here_and_never_taken_up_again(tmp_path, engines, kind):
+    pipe, same = tmp_path / "pipe", tmp_path / "same.txt"
     os.mkfifo(pipe)
-    text = dialogues(tmp_path / "same.jsonl", 0, 100).read_text()
+    if kind == "scattered":
+        same.write_text("".join(f"{line}\n" for line in toy_lines(50)))
+    else:
+        dialogues(same, 0, 100)
+    source = {"streamed": "jsonl", "scattered": TOY}[kind]
+    whole = build(source, [same], tmp_path / "whole")
     for _ in range(2):
-        writer = subprocess.Popen([sys.executable, "-c", f"open({str(pipe)!r}, 'w').write({text!r})"])
-        build("jsonl", [pipe], tmp_path / "data", engine=engines[2])
+        writer = subprocess.Popen(["cp", same, pipe])
+        account = build(source, [pipe], tmp_path / "data", engine=engines[2])
         writer.wait()
-    assert len(pairs(tmp_path / "data")) == 200
+    assert account.splits == whole.splits
+    assert set(pairs(tmp_path / "data")) == set(pairs(tmp_path / "whole"))
 
 
 MEMORY = """

@@ -20,7 +20,7 @@ from rejoinder.corpora.chunks import write_chunks
 from rejoinder.corpora.example import Example, Split
 from rejoinder.corpora.job import Input, Job, placed
 from rejoinder.corpora.lines import COMPRESSIONS, Block, Reading, open_blocks
-from rejoinder.corpora.segments import add_record, read_segment, records_of, write_segments
+from rejoinder.corpora.segments import add_record, merge_segments, read_segment, records_of, write_segments
 from rejoinder.corpora.streaming import size_of
 from rejoinder.corpora.work import is_done, once
 
@@ -28,6 +28,8 @@ Files: TypeAlias = dict[Split | None, list[str]]
 """Names of files of segments in the order of the input, for each part of the data."""
 
 _SAMPLED = 8
+_PARTITIONS_OF_A_PIPE = 256
+"""Enough for 8 GiB of records; how much comes out of a pipe, nobody knows."""
 
 
 @dataclass(frozen=True)
@@ -59,6 +61,8 @@ class AssembleTask:
 
 def partition_count(job: Job, inputs: Sequence[Input]) -> int:
     """How many partitions the records need, going by the first blocks of some files."""
+    if not all(given.path.is_file() for given in inputs):
+        return _PARTITIONS_OF_A_PIPE
     read = kept = 0
     for given in inputs[:: -(-len(inputs) // _SAMPLED)]:
         consumed: list[int] = []
@@ -118,13 +122,11 @@ def merge_tasks(job: Job, files: Files) -> Iterator[MergeTask]:
             yield MergeTask(name, part, tuple(names[start : start + most]))
 
 
-def merge_files(job: Job, partitions: int, task: MergeTask) -> dict[str, Any]:
+def merge_files(job: Job, task: MergeTask) -> dict[str, Any]:
     """Do a task: make one file of several; they are removed by who gets the result."""
 
     def work() -> dict[str, Any]:
-        sources = [_file(job, name) for name in task.files]
-        parts = (b"".join(read_segment(file, number) for file in sources) for number in range(partitions))
-        write_segments(_file(job, task.name), list(parts))
+        merge_segments([_file(job, name) for name in task.files], _file(job, task.name))
         return {}
 
     return once(job.folder, task.name, work)

@@ -6,9 +6,13 @@ Records within a segment: 4 bytes of length, then the bytes.
 
 from __future__ import annotations
 
+import contextlib
 import itertools
+import sys
+from array import array
 from collections.abc import Iterator, Sequence
 from pathlib import Path
+from typing import IO
 
 from rejoinder.files import atomic_file
 
@@ -21,6 +25,25 @@ def write_segments(path: Path, segments: Sequence[bytes | bytearray]) -> None:
         file.writelines(segments)
 
 
+def merge_segments(sources: Sequence[Path], path: Path) -> None:
+    """Write one file of several: each of its segments is theirs one after the other. Memory holds one at a time.
+
+    All sources are open at once.
+    """
+    with contextlib.ExitStack() as stack:
+        files = [stack.enter_context(source.open("rb")) for source in sources]
+        places = [_places(file) for file in files]
+        part = stack.enter_context(atomic_file(path))
+        target = stack.enter_context(part.open("wb"))
+        # A place in the merged file is the sum of those in the sources: all headers but one are left out.
+        shift = 8 * len(places[0]) * (len(places) - 1)
+        target.write(b"".join((sum(each) - shift).to_bytes(8, "little") for each in zip(*places, strict=True)))
+        for number in range(len(places[0]) - 1):
+            for file, ends in zip(files, places, strict=True):
+                file.seek(ends[number])
+                target.write(file.read(ends[number + 1] - ends[number]))
+
+
 def read_segment(path: Path, number: int) -> bytes:
     """One segment of a file."""
     with path.open("rb", buffering=0) as file:
@@ -31,6 +54,15 @@ def read_segment(path: Path, number: int) -> bytes:
         data = file.read(end - start)
     assert len(data) == end - start, f"{path} is cut off"
     return data
+
+
+def _places(file: IO[bytes]) -> array[int]:
+    """The places at the start of a file."""
+    start = file.read(8)
+    places = array("Q", start + file.read(int.from_bytes(start, "little") - 8))
+    if sys.byteorder == "big":
+        places.byteswap()
+    return places
 
 
 def add_record(segment: bytearray, record: bytes) -> None:
