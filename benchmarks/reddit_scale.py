@@ -10,7 +10,6 @@ from __future__ import annotations
 import math
 import tempfile
 import time
-from collections import deque
 from pathlib import Path
 from typing import Any
 
@@ -18,14 +17,14 @@ from rejoinder.corpora.job import Sizes
 from rejoinder.corpora.lines import Reading, open_blocks
 from rejoinder.corpora.reddit import scatter
 from rejoinder.corpora.reddit_rules import RedditSettings
-from rejoinder.corpora.segments import add_record, read_segment, write_segments
+from rejoinder.corpora.segments import add_record, merge_segments, write_segments
 
 ALL_COMMENTS = 3_680_000_000
 """Comments of 2015 to 2018 (DATA19)."""
 SIZES = Sizes()
 CORES = (2, 16, 64)
 _STEPS = ("cut_into_blocks_per_second", "cut_parsed_and_judged_per_second")
-_FILES, _READ = 16, 400
+_FILES = 64
 
 
 def limits(path: Path) -> dict[str, float]:
@@ -84,7 +83,7 @@ def all_of_reddit(comments: int, cpu_seconds: float, disk_bytes: int, steps: dic
 
 
 def segment_seconds(partitions: int) -> float:
-    """Processor time to read one segment of one block's file when there are so many partitions."""
+    """Processor time to merge one segment of one block's file when there are so many partitions."""
     with tempfile.TemporaryDirectory() as folder:
         files = [Path(folder, str(number)) for number in range(_FILES)]
         for file in files:
@@ -93,6 +92,5 @@ def segment_seconds(partitions: int) -> float:
                 add_record(segments[number * 7919 % partitions], bytes(97))
             write_segments(file, segments)
         begin = time.process_time()
-        numbers = range(min(_READ, partitions))
-        deque((read_segment(file, number) for number in numbers for file in files), maxlen=0)
-        return (time.process_time() - begin) / (len(numbers) * _FILES)
+        merge_segments(files, Path(folder, "merged"))
+        return (time.process_time() - begin) / (partitions * _FILES)

@@ -96,7 +96,7 @@ def test_bad_lines_stop_or_are_skipped_and_shown(command, chats, tmp_path):
 @pytest.mark.parametrize(
     ("arguments", "reason"),
     [
-        (["reddit", "chats.jsonl"], "no source 'reddit'"),
+        (["twitter", "chats.jsonl"], "no source 'twitter'"),
         (["chitchat", "chats.jsonl"], "leave chats.jsonl out"),
         (["jsonl"], "name at least one"),
         (["jsonl", "missing.jsonl"], "missing.jsonl does not exist"),

@@ -111,7 +111,7 @@ def test_nothing_to_keep_is_an_error_that_says_why(tmp_path):
 @pytest.mark.parametrize(
     ("source", "inputs", "reason"),
     [
-        ("reddit", ["x"], "no source 'reddit'; there are chitchat, jsonl, csv"),
+        ("twitter", ["x"], "no source 'twitter'; there are chitchat, jsonl, csv"),
         ("chitchat", ["x"], "chitchat brings its own data; leave x out"),
         ("jsonl", [], "jsonl reads files; name at least one"),
         ("csv", ["missing.csv"], r"missing\.csv does not exist"),
