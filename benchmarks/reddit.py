@@ -109,6 +109,9 @@ def measure(folder: Path, options: argparse.Namespace) -> dict[str, Any]:
         "times_as_fast_as_beam": {
             name: {n: middle[n].rate / run.rate for n in runs} for name, run in beam.items()
         },
+        "times_less_processor_time_than_beam": {
+            name: run.cpu_seconds / ours[1][0].cpu_seconds for name, run in beam.items()
+        },
         "memory_five_times_as_many_comments": {n: middle[n].peak_bytes / first[n].peak_bytes for n in runs},
     }  # fmt: skip
     alone = middle[1]
@@ -226,7 +229,11 @@ def show(result: dict[str, Any]) -> None:
         same = "the same examples" if result["beam_gives_the_same_examples"][name] else "OTHER EXAMPLES"
         console.print(f"times as fast as Beam {name}: " + ", ".join(f"{r:.1f}" for r in ratios.values()) + f" ({same})")
     for name, value in result["all_of_reddit"].items():
-        console.print(f"all of Reddit, {name.replace('_', ' ')}: {value:,.1f}")
+        told = value if isinstance(value, dict) else {"": value}
+        amounts = ", ".join(f"{cores or ''} {amount:,.1f}".strip() for cores, amount in told.items())
+        console.print(f"all of Reddit, {name.replace('_', ' ')}: {amounts}")
+    for name, ratio in result["times_less_processor_time_than_beam"].items():
+        console.print(f"times less processor time than Beam {name}, its part, starts included: {ratio:.1f}")
     for n, ratio in result["memory_five_times_as_many_comments"].items():
         console.print(f"memory for {MONTHS} times as many comments, processes: {n}: {ratio:.2f} times")
 

@@ -10,7 +10,6 @@ from __future__ import annotations
 import math
 import tempfile
 import time
-from collections import deque
 from pathlib import Path
 from typing import Any
 
@@ -18,30 +17,34 @@ from rejoinder.corpora.job import Sizes
 from rejoinder.corpora.lines import Reading, open_blocks
 from rejoinder.corpora.reddit import scatter
 from rejoinder.corpora.reddit_rules import RedditSettings
-from rejoinder.corpora.segments import add_record, read_segment, write_segments
+from rejoinder.corpora.segments import add_record, merge_segments, write_segments
 
 ALL_COMMENTS = 3_680_000_000
 """Comments of 2015 to 2018 (DATA19)."""
 SIZES = Sizes()
-_FILES, _READ = 16, 400
+CORES = (2, 16, 64)
+_STEPS = ("cut_into_blocks_per_second", "cut_parsed_and_judged_per_second")
+_FILES = 64
 
 
 def limits(path: Path) -> dict[str, float]:
     """Rates of single steps in this process, from one month of a dump: comments per second, and bytes of a comment.
 
+    They count processor time: one thread does them, and other programs do not matter then.
+
     Args:
         path: the month; it is read twice.
     """
-    begin, lines, size = time.perf_counter(), 0, 0
+    begin, lines, size = time.process_time(), 0, 0
     for block in open_blocks(path):
         lines, size = lines + block.data.count(b"\n"), size + len(block.data)
-    cut = time.perf_counter() - begin
-    begin, records = time.perf_counter(), 0
+    cut = time.process_time() - begin
+    begin, records = time.process_time(), 0
     for block in open_blocks(path):
         records += sum(len(record) + 4 for _, record in scatter(block, Reading(), RedditSettings()))
     return {
         "cut_into_blocks_per_second": lines / cut,
-        "cut_parsed_and_judged_per_second": lines / (time.perf_counter() - begin),
+        "cut_parsed_and_judged_per_second": lines / (time.process_time() - begin),
         "bytes_per_comment": size / lines,
         "record_bytes_per_comment": records / lines,
     }
@@ -60,22 +63,27 @@ def all_of_reddit(comments: int, cpu_seconds: float, disk_bytes: int, steps: dic
     shuffled = ALL_COMMENTS * steps["record_bytes_per_comment"]
     partitions = math.ceil(shuffled / SIZES.partition)
     blocks = math.ceil(ALL_COMMENTS * steps["bytes_per_comment"] / SIZES.block)
-    merging = blocks * partitions * segment_seconds(partitions) if blocks > SIZES.merged else 0.0
+    cut, scatter_ = (ALL_COMMENTS / steps[name] / 3600 for name in _STEPS)
+    merging = blocks * partitions * segment_seconds(partitions) / 3600
+    total = times * cpu_seconds / 3600 + merging
     return {
         "comments": ALL_COMMENTS,
-        "core_hours": times * cpu_seconds / 3600,
-        "hours_at_least": ALL_COMMENTS / steps["cut_into_blocks_per_second"] / 3600,
+        "core_hours": total,
+        "core_hours_of_cutting": cut,
+        "core_hours_of_scattering": scatter_ - cut,
+        "core_hours_of_merging": merging,
+        # While blocks are scattered, one process cuts them; the other stages have no such bottleneck.
+        "hours_by_cores": {cores: max(cut, scatter_ / cores) + (total - scatter_) / cores for cores in CORES},
         "decompressed_bytes": ALL_COMMENTS * steps["bytes_per_comment"],
         "shuffled_bytes": shuffled,
         "disk_bytes": times * disk_bytes,
         "blocks": blocks,
         "partitions": partitions,
-        "core_hours_of_merging": merging / 3600,
     }
 
 
 def segment_seconds(partitions: int) -> float:
-    """Processor time to read one segment of one block's file when there are so many partitions."""
+    """Processor time to merge one segment of one block's file when there are so many partitions."""
     with tempfile.TemporaryDirectory() as folder:
         files = [Path(folder, str(number)) for number in range(_FILES)]
         for file in files:
@@ -84,6 +92,5 @@ def segment_seconds(partitions: int) -> float:
                 add_record(segments[number * 7919 % partitions], bytes(97))
             write_segments(file, segments)
         begin = time.process_time()
-        numbers = range(min(_READ, partitions))
-        deque((read_segment(file, number) for number in numbers for file in files), maxlen=0)
-        return (time.process_time() - begin) / (len(numbers) * _FILES)
+        merge_segments(files, Path(folder, "merged"))
+        return (time.process_time() - begin) / (partitions * _FILES)

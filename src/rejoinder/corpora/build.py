@@ -13,13 +13,13 @@ not on the engine.
 from __future__ import annotations
 
 import dataclasses
-import importlib.metadata
 import json
 import os
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
+from rejoinder import __version__
 from rejoinder.corpora.account import FORMAT, SUMMARY, Account
 from rejoinder.corpora.corpus import Corpus
 from rejoinder.corpora.engine import Engine, LocalEngine
@@ -101,7 +101,7 @@ def _identity(account: Account, inputs: Sequence[Input], sizes: Sizes) -> dict[s
     named = [Path(value) for value in account.settings.values() if isinstance(value, str) and Path(value).is_file()]
     return {
         "format": FORMAT,
-        "version": importlib.metadata.version("rejoinder"),
+        "version": __version__,
         "source": account.source,
         "settings": account.settings,
         "history": account.history,
