@@ -71,14 +71,14 @@ def evaluate(
     from rejoinder.evaluation.report import plain
 
     models, places = _models_and_data(arguments, data or [])
-    chosen, reading = _split(split), parse_reading(context)
+    chosen, reading = parse_split(split), parse_reading(context)
     if context_table and context != "full":
         raise InputError("--context-table shows every reading of a context; leave --context out")
     rankers = {name: reader(open_ranker(name), reading, name) for name in models}
     if context_table:
         for name, ranker in rankers.items():
             with_parts(ranker, name)  # a wrong model is refused before the data is read
-    tasks = [_read_task(Path(place), chosen, candidates, limit, seed) for place in places]
+    tasks = [read_task(Path(place), chosen, candidates, limit, seed) for place in places]
     width = shutil.get_terminal_size().columns if sys.stdout.isatty() else None
     if context_table:
         tables = [_tabulate(name, ranker, *task, seed) for task in tasks for name, ranker in rankers.items()]
@@ -139,7 +139,12 @@ def _holds_examples(name: str) -> bool:
     return name not in BASELINES and (path.is_file() or any(path.glob("*.parquet")))
 
 
-def _split(name: str | None) -> Split | None:
+def parse_split(name: str | None) -> Split | None:
+    """The split of that name; None for None.
+
+    Raises:
+        InputError: there is no such split.
+    """
     from rejoinder.corpora.example import SPLITS
 
     if name is None:
@@ -150,10 +155,14 @@ def _split(name: str | None) -> Split | None:
     raise InputError(f"--split must be {', '.join(SPLITS[:-1])} or {SPLITS[-1]}, not {name!r}")
 
 
-def _read_task(
+def read_task(
     path: Path, split: Split | None, candidates: int, limit: int | None, seed: int
 ) -> tuple[str, RankingTask]:
-    """The task and its name."""
+    """The task and its name: examples of a folder's or file's split, for a folder test if None is given.
+
+    Raises:
+        InputError: the data is missing or damaged, or has too few examples.
+    """
     from rejoinder.corpora.example import read_examples
     from rejoinder.evaluation.sampling import sample
     from rejoinder.evaluation.tasks import ranking_task
