@@ -189,6 +189,13 @@ def test_an_override_replaces_its_alternatives() -> None:
     assert (changed.vocabulary.minimum_count, changed.scale.steps) == (None, None)
 
 
+def test_validation_has_one_interval_and_a_checkpoint_may_have_two() -> None:
+    timed = document("data", validation={"every_seconds": 60.0}, checkpoint={"every_seconds": 60.0})
+    changed = parse_recipe(timed, ["validation.every_steps=7", "checkpoint.every_steps=8"])
+    assert (changed.validation.every_steps, changed.validation.every_seconds) == (7, None)
+    assert (changed.checkpoint.every_steps, changed.checkpoint.every_seconds) == (8, 60.0)
+
+
 def test_a_key_below_a_shorthand_can_be_overridden() -> None:
     changed = parse_recipe(document("data"), ["stage.0.schedule.final_learning_rate=0.001"])
     assert changed.stage[0].schedule == Cosine(final_learning_rate=0.001)

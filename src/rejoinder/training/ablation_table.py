@@ -100,8 +100,8 @@ class AblationTable:
         header = ["row", "R@1", "minus base", "MRR", *(["published R@1", "minus base"] if published else [])]
         rows = [[*header, "parameters", "steps", "steps/s", "examples"]]
         for line in self.lines:
-            theirs = line.row.published
-            beside = [] if not published else [_number(theirs), _minus(theirs, base) if line is not self.lines[0] else ""]
+            theirs, minus = line.row.published, base if line is not self.lines[0] else None
+            beside = [_number(theirs), _minus(theirs, minus)] if published else []
             rows.append([line.row.title.replace("|", "\\|"), *_figures(line), *beside, *_costs(line)])
         return rows
 
