@@ -26,7 +26,8 @@ from rejoinder.training.recipe_files import (
 from rejoinder.training.toml_text import to_toml
 from tests.training.tiny import MODEL, document, recipe, stage
 
-RECIPES = sorted((Path(__file__).parents[2] / "recipes").glob("*.toml"))
+FILES = sorted((Path(__file__).parents[2] / "recipes").glob("*.toml"))
+RECIPES = [path for path in FILES if not path.name.startswith("ablations")]
 
 
 def test_every_field_has_a_line_of_documentation() -> None:
@@ -186,6 +187,13 @@ def test_an_override_replaces_its_alternatives() -> None:
     changed = parse_recipe(document("data"), ["stage.0.minutes=0.5", "vocabulary.target_size=500", "scale.share=0.1"])
     assert (changed.stage[0].steps, changed.stage[0].minutes) == (None, 0.5)
     assert (changed.vocabulary.minimum_count, changed.scale.steps) == (None, None)
+
+
+def test_validation_has_one_interval_and_a_checkpoint_may_have_two() -> None:
+    timed = document("data", validation={"every_seconds": 60.0}, checkpoint={"every_seconds": 60.0})
+    changed = parse_recipe(timed, ["validation.every_steps=7", "checkpoint.every_steps=8"])
+    assert (changed.validation.every_steps, changed.validation.every_seconds) == (7, None)
+    assert (changed.checkpoint.every_steps, changed.checkpoint.every_seconds) == (8, 60.0)
 
 
 def test_a_key_below_a_shorthand_can_be_overridden() -> None:

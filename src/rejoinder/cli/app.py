@@ -11,6 +11,7 @@ from typing import Annotated
 import typer
 
 import rejoinder
+from rejoinder.cli.ablate import ablate
 from rejoinder.cli.chat import chat
 from rejoinder.cli.data import data
 from rejoinder.cli.evaluate import evaluate
@@ -25,6 +26,7 @@ VERBS = (
     data,
     train,
     evaluate,
+    ablate,
     index,
     reply,
     chat,

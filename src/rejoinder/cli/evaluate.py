@@ -77,14 +77,14 @@ def evaluate(
     from rejoinder.evaluation.report import plain, to_json
 
     models, places = _models_and_data(arguments, data or [])
-    chosen, count, reading = _split(split), _candidates(candidates), parse_reading(context)
+    chosen, count, reading = parse_split(split), _candidates(candidates), parse_reading(context)
     if context_table and context != "full":
         raise InputError("--context-table shows every reading of a context; leave --context out")
     rankers = {name: reader(open_ranker(name), reading, name) for name in models}
     if context_table:
         for name, ranker in rankers.items():
             with_parts(ranker, name)  # a wrong model is refused before the data is read
-    tasks = [_read_task(Path(place), chosen, count, limit, seed) for place in places]
+    tasks = [read_task(Path(place), chosen, count, limit, seed) for place in places]
     width = shutil.get_terminal_size().columns if sys.stdout.isatty() else None
     if context_table:
         tables = [_tabulate(name, ranker, *task, seed) for task in tasks for name, ranker in rankers.items()]
@@ -145,7 +145,12 @@ def _holds_examples(name: str) -> bool:
     return name not in BASELINES and (path.is_file() or any(path.glob("*.parquet")))
 
 
-def _split(name: str | None) -> Split | None:
+def parse_split(name: str | None) -> Split | None:
+    """The split of that name; None for None.
+
+    Raises:
+        InputError: there is no such split.
+    """
     from rejoinder.corpora.example import SPLITS
 
     if name is None:
@@ -166,10 +171,15 @@ def _candidates(text: str) -> int | None:
         raise InputError(f"--candidates must be a number of 2 or more, or all, not {text[:40]!r}") from None
 
 
-def _read_task(
+def read_task(
     path: Path, split: Split | None, candidates: int | None, limit: int | None, seed: int
 ) -> tuple[str, RankingTask]:
-    """The task and its name."""
+    """The task and its name: examples of a folder's or file's split, for a folder test if None is given;
+    `candidates` None: all different responses.
+
+    Raises:
+        InputError: the data is missing or damaged, or has too few examples.
+    """
     from rejoinder.corpora.example import read_columns, read_examples
     from rejoinder.evaluation.sampling import sample
     from rejoinder.evaluation.tasks import ranking_task

@@ -88,7 +88,7 @@ def train(
         keep_memory()
         fabric, precision = set_up(recipe.compute)
         fix_loss_scale(fabric, recipe.quantization)
-        _check_stages(recipe, processes)
+        check_stages(recipe, processes)
         prepared = processes.first_before_others(lambda: prepare(recipe, folder.tokens, display))
         with closing(display):
             trainer = _Trainer(recipe, folder, prepared, fabric, precision, processes, display, clock)
@@ -408,8 +408,12 @@ def set_randomness(*numbers: int) -> None:
     torch.manual_seed(int(np.random.SeedSequence(numbers).generate_state(1)[0]))
 
 
-def _check_stages(recipe: Recipe, processes: Processes) -> None:
-    """Refuse stages that do not fit the model before anything long is begun."""
+def check_stages(recipe: Recipe, processes: Processes) -> None:
+    """Refuse stages that do not fit the model, or the number of processes, before anything long is begun.
+
+    Raises:
+        InputError: names the stage and what does not fit.
+    """
     with torch.device("meta"):  # no memory, no numbers
         probe = persistence.build_module(recipe.model, rows=2)
     for stage in recipe.stage:

@@ -30,9 +30,13 @@ ALTERNATIVES = (
     ("target_size", "minimum_count"),
     ("warm_up_steps", "warm_up_share"),
     ("every_steps", "every_epochs"),
+    ("every_steps", "every_seconds"),
     ("margin", "share"),
 )
 """Keys of one table of which one is given: setting one on the command line takes the recipe's other one away."""
+
+COMBINED = ("checkpoint",)
+"""Tables in which all of them may be given."""
 
 PLACES = re.compile(r"init\.model|data\.(mix\.\d+\.)?train|data\.cache")
 """Keys that say where something is: a run may go on after its data moved, since what it holds is compared."""
@@ -138,8 +142,9 @@ def _override(document: dict[str, Any], setting: str) -> None:
         table = table.setdefault(part, {}) if isinstance(table, dict) else _entry(table, part, setting)
     if not isinstance(table, dict):
         raise InputError(f"--set {setting}: '{'.'.join(parts[:-1])}' is not a table, so it has no key '{parts[-1]}'")
-    for other in (key for keys in ALTERNATIVES if parts[-1] in keys for key in keys):
-        table.pop(other, None)
+    if parts[0] not in COMBINED:
+        for other in (key for keys in ALTERNATIVES if parts[-1] in keys for key in keys):
+            table.pop(other, None)
     table[parts[-1]] = _override_value(setting, text.strip())
 
 

@@ -1,0 +1,227 @@
+"""`rejoinder ablate`: tables of small trainings, from the words of the command to its exit code."""
+
+from __future__ import annotations
+
+import csv
+import json
+import signal
+import sys
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+
+from rejoinder.cli import main
+from rejoinder.corpora.example import read_examples, write_examples
+from rejoinder.models import persistence
+from rejoinder.training import display, loop
+from rejoinder.training.recipe_files import save_recipe
+from rejoinder.training.toml_text import to_toml
+from tests.training.tiny import recipe, stage, write_data
+
+Command = Callable[..., tuple[int, str, str]]
+
+ROWS = {"heads-2": ["model.heads=2"], "no-skip": ["model.skip_connections=false"]}
+
+
+@pytest.fixture(scope="module")
+def data(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = write_data(tmp_path_factory.mktemp("examples"))
+    write_examples(read_examples(folder, "valid"), folder / "test-00000.parquet")
+    return folder
+
+
+@pytest.fixture
+def file(tmp_path: Path) -> Path:
+    return write_file(tmp_path, ROWS)
+
+
+def write_file(folder: Path, rows: dict[str, list[str]]) -> Path:
+    """A file of ablations of 6 steps a row."""
+    quick = recipe("", stage=[stage(steps=6)], validation={"examples": 40, "candidates": 20})
+    save_recipe(quick, folder / "tiny.toml")
+    listed = [{"name": name, "settings": settings, "published": 50.5} for name, settings in rows.items()]
+    path = folder / "rows.toml"
+    path.write_text(to_toml({"name": "Tiny table", "recipe": "tiny.toml", "published": 52.0, "row": listed}))
+    return path
+
+
+@pytest.fixture
+def command(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Iterator[Command]:
+    """Run the command with some words: exit code, standard output, standard error."""
+
+    def run(*words: object) -> tuple[int, str, str]:
+        monkeypatch.setattr(sys, "argv", ["rejoinder", *map(str, words)])
+        with pytest.raises(SystemExit) as ended:
+            main()
+        captured = capsys.readouterr()
+        return int(ended.value.code or 0), captured.out, captured.err
+
+    threads = torch.get_num_threads()
+    yield run
+    torch.set_num_threads(threads)
+
+
+@pytest.fixture
+def trained(monkeypatch: pytest.MonkeyPatch) -> list[str]:
+    """Names of the rows whose training begins or goes on, as it happens."""
+    begun: list[str] = []
+    run = loop._Trainer.run
+
+    def count(self: Any, *arguments: Any) -> None:
+        begun.append(self.folder.path.name)
+        run(self, *arguments)
+
+    monkeypatch.setattr(loop._Trainer, "run", count)
+    return begun
+
+
+def test_the_table_has_the_numbers_of_evaluate(command: Command, file: Path, data: Path, tmp_path: Path) -> None:
+    out_folder = tmp_path / "out"
+    code, out, err = command("ablate", file, "--data", data, "-o", out_folder, "--candidates", 20, "--json")
+    assert code == 0, err
+    assert out.count("\n") == 1
+    table = json.loads(out)
+    assert [row["row"] for row in table["rows"]] == ["base", *ROWS]
+    assert json.loads((out_folder / "table.json").read_text()) == {k: v for k, v in table.items() if k != "folder"}
+    folders = [row["model"] for row in table["rows"]]
+    _, out, _ = command("evaluate", *folders, "--data", data, "--candidates", 20, "--json")
+    for row, expected in zip(table["rows"], json.loads(out)["results"], strict=True):
+        found = row["result"]
+        assert {k: v for k, v in found.items() if k != "seconds"} == {k: expected[k] for k in found if k != "seconds"}
+        assert (row["steps"], row["examples"], row["failure"]) == (6, 6 * 32, None)
+        assert row["steps_per_second"] > 0
+    base, *others = table["rows"]
+    assert base["minus_base"] is None
+    for row in others:
+        found, expected = row["minus_base"], row["result"]
+        for first, second, difference in (
+            (expected["recall"]["1"], base["result"]["recall"]["1"], found["recall"]["1"]),
+            (expected["mrr"], base["result"]["mrr"], found["mrr"]),
+        ):
+            assert difference["value"] == pytest.approx(first["value"] - second["value"])
+            assert difference["low"] <= difference["value"] <= difference["high"]
+    for row in table["rows"]:
+        module, *_ = persistence.load_module(Path(row["model"]))
+        assert row["parameters"] == sum(parameter.numel() for parameter in module.parameters())
+    assert others[0]["parameters"] > base["parameters"]
+
+
+def test_markdown_and_csv_say_the_same(command: Command, file: Path, data: Path, tmp_path: Path) -> None:
+    folder = tmp_path / "out"
+    words = ("ablate", file, "--data", data, "-o", folder, "--candidates", 20)
+    code, out, err = command(*words, "--rows", "no-skip")
+    assert code == 0, err
+    text = (folder / "table.md").read_text()
+    assert out.startswith(text)
+    rows = [[cell.strip() for cell in line.strip("|\n").split("|")] for line in text.splitlines() if line[:1] == "|"]
+    assert rows[0] == ["row", "R@1", "minus base", "MRR", "published R@1", "minus base", "parameters", "steps",
+                       "steps/s", "examples"]  # fmt: skip
+    with (folder / "table.csv").open() as lines:
+        values = list(csv.DictReader(lines))
+    assert [row["row"] for row in values] == ["base", "no-skip"]
+    for row, cells in zip(values, rows[2:], strict=True):
+        shown = [f"{100 * float(row[f'recall@1{end}']):.1f}" for end in ("", "_low", "_high")]
+        assert cells[1] == "{} [{}, {}]".format(*shown)
+    assert (rows[2][2], rows[2][4:6]) == ("", ["52.0", ""])
+    assert rows[3][2].startswith(f"{100 * float(values[1]['recall@1_minus_base']):+.1f} [")
+    assert rows[3][4:6] == ["50.5", "-1.5"]
+
+
+def test_finished_rows_are_not_trained_again(
+    command: Command, file: Path, data: Path, tmp_path: Path, trained: list[str]
+) -> None:
+    words = ("ablate", file, "--data", data, "-o", tmp_path / "out", "--candidates", 20, "--json")
+    assert command(*words, "--rows", "no-skip")[0] == 0
+    assert trained == ["base", "no-skip"]
+    code, out, _ = command(*words, "--rows", "heads-2")
+    assert (code, trained) == (0, ["base", "no-skip", "heads-2"])
+    assert [row["row"] for row in json.loads(out)["rows"]] == ["base", "heads-2", "no-skip"], "in the file's order"
+    stores = sorted(path.name.partition("-")[0] for path in (tmp_path / "out" / "tokens").iterdir())
+    assert stores == ["train", "valid", "vocabulary"], "shared by all rows"
+
+
+def test_ctrl_c_keeps_the_table_and_the_row_goes_on(
+    command: Command, file: Path, data: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, trained: list[str]
+) -> None:
+    def show(self: object, standing: display.Standing) -> None:  # noqa: ARG001
+        if trained[-1] == "heads-2" and standing.step == 3:
+            signal.raise_signal(signal.SIGINT)
+
+    words = ("ablate", file, "--data", data, "-o", tmp_path / "out", "--candidates", 20, "--json")
+    with monkeypatch.context() as patched:
+        patched.setattr(display.TerminalDisplay, "show", show)
+        code, out, err = command(*words)
+    assert (code, out) == (130, "")
+    assert "stopped at step 3, checkpoint written; the same command continues from there" in err
+    assert [row["row"] for row in json.loads((tmp_path / "out" / "table.json").read_text())["rows"]] == ["base"]
+    code, out, err = command(*words)
+    assert code == 0
+    assert "at step 3" in err
+    assert trained == ["base", "heads-2", "heads-2", "no-skip"]
+    whole = command(*words[:5], tmp_path / "whole", *words[6:])[1]
+    figures = [[row["result"]["recall"] for row in json.loads(text)["rows"]] for text in (out, whole)]
+    assert figures[0] == figures[1], "as if never interrupted"
+
+
+def test_a_row_that_diverges_fails_alone(command: Command, data: Path, tmp_path: Path) -> None:
+    wild = ["stage.0.optimizer=sgd", "stage.0.learning_rate=1e30"]
+    file = write_file(tmp_path, {"wild": wild, **ROWS})
+    words = ("ablate", file, "--data", data, "-o", tmp_path / "out", "--candidates", 20)
+    code, out, err = command(*words, "--rows", "wild", "no-skip", "--json")
+    assert code == 1
+    assert "1 of 3 rows failed, the others are done: wild: stage 'only': loss or weights" in err
+    rows = {row["row"]: row for row in json.loads(out)["rows"]}
+    assert "no longer finite" in rows["wild"]["failure"]
+    assert rows["no-skip"]["minus_base"]
+    assert "failed" in (tmp_path / "out" / "table.md").read_text()
+
+
+@pytest.mark.parametrize(("words", "said"), [
+    (["--rows", "head-2"], "has no row 'head-2'; did you mean 'heads-2'? its rows: base, heads-2, no-skip"),
+    (["--rows", "no-skip", "nothing"], "has no row 'nothing'; its rows: base"),
+    (["--set", "stage.0.step=3"], "unknown key 'stage.0.step'; did you mean 'steps'?"),
+    (["--split", "tset"], "--split must be"),
+    (["--candidates", "1000"], "80 examples cannot fill a group of 1000"),
+])  # fmt: skip
+def test_bad_input_is_said_before_anything_is_trained(
+    command: Command, file: Path, data: Path, tmp_path: Path, words: list[str], said: str
+) -> None:
+    code, out, err = command("ablate", file, "--data", data, "-o", tmp_path / "out", *words)
+    assert (code, out) == (2, "")
+    assert said in err
+    assert err.splitlines()[-1].startswith("rejoinder: error:")
+    assert not (tmp_path / "out").exists()
+
+
+def test_other_settings_or_another_folder_are_refused(
+    command: Command, file: Path, data: Path, tmp_path: Path, trained: list[str]
+) -> None:
+    words = ("ablate", file, "--data", data, "--candidates", 20, "--rows", "no-skip")
+    assert command(*words, "-o", tmp_path / "out")[0] == 0
+    code, _, err = command(*words, "-o", tmp_path / "out", "--set", "stage.0.steps=7")
+    assert code == 2
+    assert "was begun with another recipe: stage.0.steps was 6 and is now 7" in err
+    write_file(tmp_path, {**ROWS, "no-skip": ["model.skip_connections=false", "model.heads=2"]})
+    code, out, err = command(*words[:-2], "--rows", "heads-2", "-o", tmp_path / "out", "--json")
+    assert code == 0
+    assert "no-skip is left out of the table, it is of another recipe: description was" in err
+    assert [row["row"] for row in json.loads(out)["rows"]] == ["base", "heads-2"]
+    (tmp_path / "mine").mkdir()
+    (tmp_path / "mine" / "table.md").write_text("notes")
+    code, _, err = command(*words, "-o", tmp_path / "mine")
+    assert code == 2
+    assert "mine is no folder of an ablation" in err
+    assert trained == ["base", "no-skip", "heads-2"]
+
+
+def test_several_processes_are_refused(
+    command: Command, file: Path, data: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name, value in {"RANK": "0", "WORLD_SIZE": "2", "LOCAL_RANK": "0", "LOCAL_WORLD_SIZE": "2"}.items():
+        monkeypatch.setenv(name, value)
+    code, _, err = command("ablate", file, "--data", data, "-o", tmp_path / "out", "--candidates", 20)
+    assert code == 2
+    assert "start it without torchrun" in err

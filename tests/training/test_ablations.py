@@ -1,0 +1,117 @@
+"""Files of ablations: every row one change that trains, with errors before anything is trained."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+import torch
+
+from rejoinder.errors import InputError
+from rejoinder.models import persistence
+from rejoinder.training.ablations import BASE, load_plan
+from rejoinder.training.recipe_files import save_recipe
+from rejoinder.training.toml_text import to_toml
+from tests.training.tiny import recipe
+
+RECIPES = Path(__file__).parents[2] / "recipes"
+SHIPPED = sorted(RECIPES.glob("ablations*.toml"))
+TABLE_4 = {
+    BASE: 68.2, "heads-8": 68.5, "no-relative-bias": 67.8, "no-growing-span": 67.7, "one-bucket": 68.0,
+    "one-reduction-head": 67.7, "no-skip": 67.8, "last-three": 66.7, "last-five": 66.6,
+}  # fmt: skip
+
+Write = Callable[..., Path]
+
+
+@pytest.fixture
+def write(tmp_path: Path) -> Write:
+    """Write a file of ablations beside the tiny recipe; rows by name, further keys of the file by name."""
+    save_recipe(recipe("data"), tmp_path / "tiny.toml")
+
+    def write_(rows: dict[str, list[str]], **keys: object) -> Path:
+        listed = [{"name": name, "settings": settings} for name, settings in rows.items()]
+        path = tmp_path / "file.toml"
+        path.write_text(to_toml({"name": "t", "recipe": "tiny.toml", **keys, "row": listed}), encoding="utf-8")
+        return path
+
+    return write_
+
+
+@pytest.mark.parametrize("path", SHIPPED, ids=lambda path: path.name)
+def test_every_row_that_we_ship_builds_its_model(path: Path) -> None:
+    plan = load_plan(path)
+    assert set(TABLE_4) <= {row.name for row in plan.rows}
+    for row in plan.rows:
+        with torch.device("meta"):
+            module = persistence.build_module(row.recipe.model, rows=1000)
+        assert sum(parameter.numel() for parameter in module.parameters()) > 100_000, row.name
+    sizes = {row.name: row.recipe.vocabulary.buckets for row in plan.rows if row.recipe.vocabulary}
+    assert {name for name, buckets in sizes.items() if buckets == 1} == {"one-bucket", "last-three", "last-five"}
+
+
+def test_the_papers_table_is_complete_with_its_figures() -> None:
+    plan = load_plan(RECIPES / "ablations.toml")
+    assert {row.name: row.published for row in plan.rows if row.published is not None} == TABLE_4
+    single = [row for row in plan.rows[1:] if not row.name.startswith("last-")]
+    assert all(len(row.settings) == 1 for row in single), "each is one setting"
+
+
+def test_rows_change_the_recipe_and_nothing_else(write: Write) -> None:
+    plan = load_plan(write({"eight": ["model.heads=8"], "two": ["loss.smoothing=0.1", "model.dropout=0.0"]}))
+    assert [row.name for row in plan.rows] == [BASE, "eight", "two"]
+    base, eight, two = (row.recipe for row in plan.rows)
+    assert eight.model == {**base.model, "heads": 8}
+    assert (two.loss.smoothing, two.model) == (0.1, {**base.model, "dropout": 0.0})
+    assert (eight.name, eight.description) == ("t: eight", "model.heads=8")
+
+
+def test_settings_of_all_rows_give_way_to_a_rows_own(write: Write) -> None:
+    path = write({"a": ["loss.smoothing=0.1"]}, settings=["stage.0.steps=7", "loss.smoothing=0.3"])
+    base, row = (each.recipe for each in load_plan(path, ["stage.0.minutes=2", "loss.smoothing=0.4"]).rows)
+    assert (base.loss.smoothing, row.loss.smoothing) == (0.4, 0.1)
+    assert [(stage.steps, stage.minutes) for stage in (*base.stage, *row.stage)] == [(None, 2.0)] * 2
+
+
+@pytest.mark.parametrize(
+    ("rows", "keys", "said"),
+    [
+        ({"a": ["model.heads=1"]}, {}, "row 'a': it changes nothing"),
+        ({"a": ["model.head=8"]}, {}, "row 'a': "),
+        ({"a": ["model.head=8"]}, {}, "unknown key 'model.head'; did you mean 'heads'?"),
+        ({"a": ["stage.0.steps=3"]}, {}, "row 'a': its budget is not the base's"),
+        ({"a": ["stage.0.active_blocks=9"]}, {}, "active_blocks = 9, but the model has 2"),
+        ({"base": ["model.heads=8"]}, {}, "two rows have the name 'base' (the recipe itself)"),
+        ({"A b": ["model.heads=8"]}, {}, "row.0.name = 'A b' is not allowed"),
+        ({"a": []}, {}, "row.0.settings = [] is not allowed: it should have at least one entry"),
+        ({"a": ["model.heads=8"]}, {"recip": "x"}, "unknown key 'recip'; did you mean 'recipe'?"),
+        ({"a": ["model.heads=8"]}, {"recipe": "no.toml"}, "no such recipe"),
+        ({"a": ["model.heads=8"]}, {"published": 168.2}, "published = 168.2 is not allowed"),
+    ],
+)  # fmt: skip
+def test_errors_name_the_row_and_the_reason(
+    write: Write, rows: dict[str, list[str]], keys: dict[str, object], said: str
+) -> None:
+    with pytest.raises(InputError) as caught:
+        load_plan(write(rows, **keys))
+    assert said in str(caught.value)
+    assert "\n" not in str(caught.value)
+
+
+def test_a_recipe_or_a_missing_file_is_no_file_of_ablations(tmp_path: Path) -> None:
+    with pytest.raises(InputError, match=r"convert\.toml is a recipe; give a file of ablations"):
+        load_plan(RECIPES / "convert.toml")
+    with pytest.raises(InputError, match="no such file; give a TOML file of ablations"):
+        load_plan(tmp_path / "no.toml")
+    (tmp_path / "bad.toml").write_text("= 3")
+    with pytest.raises(InputError, match="not a TOML file"):
+        load_plan(tmp_path / "bad.toml")
+
+
+def test_rows_are_chosen_by_name_with_the_base(write: Write) -> None:
+    plan = load_plan(write({"eight": ["model.heads=8"], "two": ["model.heads=2"]}))
+    assert plan.chosen([]) == {BASE, "eight", "two"}
+    assert plan.chosen(["two"]) == {BASE, "two"}
+    with pytest.raises(InputError, match=r"no row 'eigt'; did you mean 'eight'\? its rows: base, eight, two"):
+        plan.chosen(["two", "eigt"])
