@@ -174,8 +174,9 @@ def _candidates(text: str) -> int | None:
 def read_task(
     path: Path, split: Split | None, candidates: int | None, limit: int | None, seed: int
 ) -> tuple[str, RankingTask]:
-    """The task and its name: examples of a folder's or file's split, for a folder test if None is given;
-    `candidates` None: all different responses.
+    """The task and its name: examples of a folder's or file's split, for a folder test if None is given.
+
+    With `candidates` None, all different responses of the data are candidates.
 
     Raises:
         InputError: the data is missing or damaged, or has too few examples.
