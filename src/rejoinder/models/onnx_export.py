@@ -55,7 +55,7 @@ def export_onnx(model: str | Path, output: str | Path) -> dict[str, Any]:
     folder = persistence.find(model)
     module, tokenizer, config = persistence.load_as_validated(folder)
     module.eval().requires_grad_(False)
-    context: nn.Module = _Side(module, "context")
+    context: _Encoder = _Side(module, "context")
     if isinstance(module, MultiContextConvert):
         context = _Conversations(module)
     with atomic_folder(output, marker=MANIFEST) as part:
@@ -81,10 +81,15 @@ def export_onnx(model: str | Path, output: str | Path) -> dict[str, Any]:
     }
 
 
-class _Side(nn.Module):
-    """ids and mask (n, L) -> h of one side (n, d)."""
+class _Encoder(nn.Module):
+    """What becomes one file."""
 
-    inputs = ("ids", "mask")
+    inputs: tuple[str, ...] = ("ids", "mask")
+    """Names of what `forward` takes, in its order."""
+
+
+class _Side(_Encoder):
+    """ids and mask (n, L) -> h of one side (n, d)."""
 
     def __init__(self, module: Convert, side: str) -> None:
         super().__init__()
@@ -94,7 +99,7 @@ class _Side(nn.Module):
         return encode_padded(self.module, ids, mask, self.side)
 
 
-class _Conversations(nn.Module):
+class _Conversations(_Encoder):
     """Inputs (n, L) and histories (n, M) -> the combined encodings (n, d)."""
 
     inputs = ("ids", "mask", "history_ids", "history_mask")
@@ -107,29 +112,28 @@ class _Conversations(nn.Module):
         return encode_conversations(self.module, ids, mask, history_ids, history_mask)
 
 
-def _write(encoder: _Side | _Conversations | nn.Module, path: Path) -> list[str]:
-    """Record one encoder; its inputs' names."""
-    names = list(encoder.inputs)  # type: ignore[arg-type]
+def _write(encoder: _Encoder, path: Path) -> list[str]:
+    """Record one encoder for any number of texts and any length; its inputs' names."""
     count = torch.export.Dim("count")
-    example, shapes = [], []
-    for name, length, size in zip(names[::2], ("length", "history_length"), (9, 7), strict=False):
-        del name
-        shape = {0: count, 1: torch.export.Dim(length)}
-        example += [torch.zeros(3, size, dtype=torch.int64), torch.ones(3, size, dtype=torch.bool)]
-        shapes += [shape, shape]
+    example: list[Tensor] = []
+    shapes: list[dict[int, Any]] = []
+    for name in encoder.inputs:
+        size, kind = (9, "length") if not name.startswith("history") else (7, "history_length")
+        example.append(torch.ones(3, size, dtype=torch.bool if name.endswith("mask") else torch.int64))
+        shapes.append({0: count, 1: torch.export.Dim(kind)})
     with _quiet():
+        # By itself, torch.onnx.export would fix a dimension that cannot vary, instead of saying so.
+        program = torch.export.export(encoder, tuple(example), dynamic_shapes=tuple(shapes), strict=False)
         torch.onnx.export(
-            encoder,
-            tuple(example),
-            path,
-            input_names=names,
+            program,
+            f=path,
+            input_names=encoder.inputs,
             output_names=["vectors"],
-            dynamic_shapes=tuple(shapes),
-            dynamo=True,
+            dynamic_shapes=tuple(shapes),  # only the dimensions' names in the file
             external_data=False,
             verbose=False,
         )
-    return names
+    return list(encoder.inputs)
 
 
 @contextmanager
