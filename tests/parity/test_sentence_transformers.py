@@ -12,7 +12,7 @@ from rejoinder.models.sentence_export import export_sentence_transformers
 from tests.models.conftest import lively, small_config
 from tests.models.test_encoder import SUBWORDS
 
-sentence_transformers = pytest.importorskip("sentence_transformers", "5")
+sentence_transformers = pytest.importorskip("sentence_transformers", "6")
 pytestmark = pytest.mark.slow
 
 TEXTS = ["how are you?", "", "x", "see the cat " * 30, "hello there", "fine, thanks", "bye! " * 7]
@@ -64,7 +64,7 @@ def test_saved_by_the_library_it_is_still_a_model_of_both(folders, tmp_path):
 def test_its_trainer_trains_both_sides(folders, tmp_path):
     datasets = pytest.importorskip("datasets")
     pytest.importorskip("accelerate")
-    losses = pytest.importorskip("sentence_transformers.losses")
+    losses = pytest.importorskip("sentence_transformers.sentence_transformer.losses")
     model = opened(folders[1])
     before = {name: value.clone() for name, value in model.named_parameters()}
     pairs = datasets.Dataset.from_dict({"message": TEXTS * 2, "reply": [*TEXTS[3:], *TEXTS[:3]] * 2})

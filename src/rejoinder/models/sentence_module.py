@@ -74,7 +74,7 @@ class SentenceModule(nn.Module):
         return self.network.output_size
 
     def get_sentence_embedding_dimension(self) -> int:
-        """Size d of the vectors, by the name that the library had for it before version 5.4."""
+        """Size d of the vectors, by the library's older name for it."""
         return self.get_embedding_dimension()
 
     def preprocess(
@@ -111,7 +111,7 @@ class SentenceModule(nn.Module):
         return features if task is None else {**features, "task": task}
 
     def tokenize(self, texts: Sequence[Any], task: str | None = None) -> dict[str, Any]:
-        """`preprocess` by the name that the library had for it before version 5.4."""
+        """`preprocess` by the library's older name for it."""
         return self.preprocess(texts, task=task)
 
     def forward(self, features: dict[str, Any], task: str | None = None) -> dict[str, Any]:
