@@ -108,7 +108,8 @@ def test_the_folder_is_complete(single):
 def test_the_example_of_the_guide(single, tmp_path, monkeypatch, capsys):
     """It runs as it stands, needs no PyTorch, and finds the replies that the library finds."""
     folder, encoder = single
-    code = next(block for block in re.findall(r"```python\n(.*?)```", GUIDE.read_text(), re.S) if "onnxruntime" in block)
+    blocks = re.findall(r"```python\n(.*?)```", GUIDE.read_text(encoding="utf-8"), re.S)
+    code = next(block for block in blocks if "onnxruntime" in block)
     assert "torch" not in code
     (tmp_path / "demo").mkdir()
     (tmp_path / "demo" / "onnx").symlink_to(folder)

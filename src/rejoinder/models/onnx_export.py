@@ -59,7 +59,8 @@ def export_onnx(model: str | Path, output: str | Path) -> dict[str, Any]:
     if isinstance(module, MultiContextConvert):
         context = _Conversations(module)
     with atomic_folder(output, marker=MANIFEST) as part:
-        inputs = {CONTEXT: _write(context, part / CONTEXT), RESPONSE: _write(_Side(module, "response"), part / RESPONSE)}
+        encoders = {CONTEXT: context, RESPONSE: _Side(module, "response")}
+        inputs = {name: _write(encoder, part / name) for name, encoder in encoders.items()}
         tokenizer.save(part / persistence.VOCABULARY)
         manifest = {
             "format": FORMAT,
@@ -151,14 +152,14 @@ def _quiet() -> Iterator[None]:
 
 def _card(module: Convert) -> str:
     history = (
-        " context.onnx also takes `history_ids` and `history_mask`, the earlier messages joined as `onnx.json` says; a row"
-        " that is all false is a conversation without history."
+        " context.onnx also takes `history_ids` and `history_mask`, the earlier messages joined as `onnx.json` says; a "
+        "row that is all false is a conversation without history."
         if module.history is not None
         else ""
     )
     return (
-        "\n\n## ONNX\n\ncontext.onnx and response.onnx take `ids`, int64 (n, L), and `mask`, bool (n, L), true where a token "
-        f"is, and give `vectors`, float32 (n, {module.output_size}), rows of unit length.{history} The score of a response "
-        "is the dot product with the context's vector. onnx.json has the longest length and the id of the padding; "
-        "vocabulary.json is for `rejoinder.text.subwords.Subwords`.\n"
+        "\n\n## ONNX\n\ncontext.onnx and response.onnx take `ids`, int64 (n, L), and `mask`, bool (n, L), true where a "
+        f"token is, and give `vectors`, float32 (n, {module.output_size}), rows of unit length.{history} The score of a "
+        "response is the dot product with the context's vector. onnx.json has the longest length and the id of the "
+        "padding; vocabulary.json is for `rejoinder.text.subwords.Subwords`.\n"
     )

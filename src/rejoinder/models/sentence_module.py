@@ -104,7 +104,8 @@ class SentenceModule(nn.Module):
         if side == "response" and any(len(context) > 1 for context in contexts):
             raise InputError("a response is one text, not a conversation of several messages")
         longest = max_length or self.max_seq_length
-        features = self._ids([(prompt or "") + newest_message(c) for c in contexts], longest, "input_ids", "attention_mask")
+        texts = [(prompt or "") + newest_message(context) for context in contexts]
+        features = self._ids(texts, longest, "input_ids", "attention_mask")
         history = self.network.history
         if side == "context" and history is not None:
             features |= self._ids([history.join(c) for c in contexts], longest, "history_ids", "history_mask")
