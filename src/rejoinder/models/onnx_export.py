@@ -159,7 +159,7 @@ def _card(module: Convert) -> str:
     )
     return (
         "\n\n## ONNX\n\ncontext.onnx and response.onnx take `ids`, int64 (n, L), and `mask`, bool (n, L), true where a "
-        f"token is, and give `vectors`, float32 (n, {module.output_size}), rows of unit length.{history} The score of a "
-        "response is the dot product with the context's vector. onnx.json has the longest length and the id of the "
+        f"token is, and give `vectors`, float32 (n, {module.output_size}), rows of unit length.{history} The score of "
+        "a response is the dot product with the context's vector. onnx.json has the longest length and the id of the "
         "padding; vocabulary.json is for `rejoinder.text.subwords.Subwords`.\n"
     )
