@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib.machinery
 import json
 import sys
 from collections.abc import Callable
@@ -77,6 +78,44 @@ def test_no_form_and_no_model_are_bad_input(command: Command, run: Path, tmp_pat
     assert "--quantized" in err
     assert command("export", tmp_path / "nothing", "--quantized", "-o", tmp_path / "small")[0] == 2
     assert not (tmp_path / "small").exists()
+
+
+def test_a_sentence_transformers_folder_is_still_a_model(command: Command, run: Path, tmp_path: Path) -> None:
+    arguments = ("export", run / "model", "--sentence-transformers", "-o", tmp_path / "st")
+    code, out, _ = command(*arguments, "--side", "response", "--json")
+    result = json.loads(out)
+    assert code == 0
+    assert (result["form"], result["side"]) == ("sentence-transformers", "response")
+    assert result["fingerprint"] == rejoinder.load(tmp_path / "st").fingerprint
+    code, out, _ = command(*arguments)
+    assert code == 0
+    assert "trust_remote_code=True" in out
+    assert "encode for contexts" in out
+
+
+@pytest.mark.parametrize("absent", ["onnx", "onnxscript"])
+def test_onnx_without_its_libraries_names_the_extra(
+    command: Command, run: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, absent: str
+) -> None:
+    monkeypatch.setattr(
+        "importlib.util.find_spec", lambda name: None if name == absent else importlib.machinery.ModuleSpec(name, None)
+    )
+    code, _, err = command("export", run / "model", "--onnx", "-o", tmp_path / "onnx")
+    assert code == 2
+    assert "rejoinder[onnx]" in err
+    assert not (tmp_path / "onnx").exists()
+
+
+def test_one_form_and_its_own_options(command: Command, run: Path, tmp_path: Path) -> None:
+    for wrong, word in (
+        (["--onnx", "--quantized"], "--quantized and --onnx were given"),
+        (["--quantized", "--side", "context"], "--side is for --sentence-transformers alone"),
+        (["--sentence-transformers", "--side", "answer"], "allowed are context, response"),
+    ):
+        code, _, err = command("export", run / "model", *wrong, "-o", tmp_path / "out")
+        assert code == 2
+        assert word in " ".join(err.split())
+    assert not (tmp_path / "out").exists()
 
 
 def test_models_lists_full_and_quantised_folders(command: Command, run: Path, tmp_path: Path) -> None:

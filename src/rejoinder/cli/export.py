@@ -18,20 +18,48 @@ def export(
     quantized: Annotated[
         bool, typer.Option("--quantized", help="8-bit embeddings, 16 bits for the rest: a model folder to load.")
     ] = False,
+    onnx: Annotated[bool, typer.Option("--onnx", help="Both encoders as ONNX files, with the vocabulary.")] = False,
+    sentence_transformers: Annotated[
+        bool, typer.Option("--sentence-transformers", help="A folder that SentenceTransformer opens.")
+    ] = False,
+    side: Annotated[
+        str | None,
+        typer.Option(help="With --sentence-transformers: what plain `encode` takes texts as, context or response."),
+    ] = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object.")] = False,
 ) -> None:
     """Write a trained model in another form.
 
     Example: rejoinder export demo/run/model --quantized -o demo/small
     """
-    if not quantized:
-        raise InputError("say in which form to write the model: --quantized")
-    from rejoinder.models.export import export_quantized
+    forms = {"--quantized": quantized, "--onnx": onnx, "--sentence-transformers": sentence_transformers}
+    chosen = [form for form, wanted in forms.items() if wanted]
+    if len(chosen) != 1:
+        given = f"{' and '.join(chosen)} were given; " if chosen else ""
+        raise InputError(f"{given}say in which one form to write the model: {', '.join(forms)}")
+    if side is not None and not sentence_transformers:
+        raise InputError(f"--side is for --sentence-transformers alone; {chosen[0]} has both sides")
+    result, text = _write(chosen[0], model, output, side)
+    emit({"model": model, "form": chosen[0].removeprefix("--"), **result}, as_json, text)
 
-    emit({"model": model, "form": "quantized", **export_quantized(model, output)}, as_json, _text)
+
+def _write(form: str, model: str, output: Path, side: str | None) -> tuple[dict[str, Any], Any]:
+    """Write one form: the result, and what tells it to people."""
+    if form == "--quantized":
+        from rejoinder.models.export import export_quantized
+
+        return export_quantized(model, output), _quantized_text
+    if form == "--onnx":
+        from rejoinder.models.onnx_export import export_onnx
+
+        return export_onnx(model, output), _onnx_text
+    from rejoinder.models.sentence_export import export_sentence_transformers
+    from rejoinder.models.sentence_module import check_side
+
+    return export_sentence_transformers(model, output, check_side(side or "context")), _sentence_text
 
 
-def _text(result: Mapping[str, Any]) -> str:
+def _quantized_text(result: Mapping[str, Any]) -> str:
     """The result for people."""
     lines = [
         f"{result['bytes'] / 1e6:.1f} MB instead of {result['full_bytes'] / 1e6:.1f}: "
@@ -43,3 +71,16 @@ def _text(result: Mapping[str, Any]) -> str:
             "trains a model for it"
         )
     return "\n".join([*lines, f"model: {result['path']}"])
+
+
+def _onnx_text(result: Mapping[str, Any]) -> str:
+    """The result for people."""
+    return f"{' and '.join(result['files'])}, {result['bytes'] / 1e6:.1f} MB\nfolder: {result['path']}"
+
+
+def _sentence_text(result: Mapping[str, Any]) -> str:
+    """The result for people."""
+    return (
+        f'SentenceTransformer("{result["path"]}", trust_remote_code=True): encode_query for contexts, encode_document '
+        f"for responses, encode for {result['side']}s\nmodel: {result['path']}"
+    )

@@ -233,7 +233,7 @@ class Convert(nn.Module):
         if self.final_norm is not None:
             x = self.final_norm(x)
         r = self.reduction(x, batch)
-        return r if len(r) == 1 else r[batch.restore]
+        return r if r.shape[0] == 1 else r[batch.restore]  # not len(r), which an export would take for a constant
 
     def forward(self, batch: TokenBatch, contexts: int) -> tuple[Tensor, Tensor]:
         """Encode both sides at once: the first `contexts` texts are inputs, the others responses.

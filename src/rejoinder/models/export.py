@@ -43,13 +43,12 @@ def export_quantized(model: str | Path, output: str | Path) -> dict[str, Any]:
         scheme = Scheme(half=half_for(module), trained=False, stored=True)
     else:
         scheme = dataclasses.replace(trained, stored=True)
-    card = (folder / persistence.CARD).read_text(encoding="utf-8") if (folder / persistence.CARD).is_file() else ""
     persistence.save(
         output,
         module,
         tokenizer,
         max_length=config["max_length"],
-        card=card.rstrip() + "\n\n" + _card(scheme),
+        card=persistence.read_card(folder) + "\n\n" + _card(scheme),
         quantized=scheme,
     )
     described = persistence.describe(Path(output))

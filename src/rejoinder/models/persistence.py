@@ -88,27 +88,34 @@ def save(
         quantized: write a quantised folder in this way; None writes float32. Where the network is trained with rounded
             parameters, the folder says so, and how.
     """
+    with atomic_folder(folder, marker=CONFIG) as part:
+        write_files(part, module, tokenizer, max_length=max_length, quantized=quantized)
+        (part / CARD).write_text(card, encoding="utf-8")
+
+
+def write_files(
+    folder: Path, module: Convert, tokenizer: Subwords, *, max_length: int, quantized: Scheme | None = None
+) -> None:
+    """What `save` writes, all but the card, into a folder that is there. The caller sees to it that it is whole."""
     scheme = quantized
     if scheme is None and isinstance(ranges := getattr(module, "quantization", None), Ranges):
         scheme = ranges.scheme()
-    with atomic_folder(folder, marker=CONFIG) as part:
-        if quantized is None:
-            # Parameters, not the state dictionary: what two parts of a network share is there once.
-            weights = {name: value.detach().cpu().contiguous() for name, value in module.named_parameters()}
-        else:
-            weights = quantized_tensors(module, quantized)
-        save_file(weights, part / WEIGHTS)
-        tokenizer.save(part / VOCABULARY)
-        (part / CARD).write_text(card, encoding="utf-8")
-        config = {
-            "format": FORMAT,
-            "model": dataclasses.asdict(module.config),
-            "active_blocks": module.active_blocks,
-            "max_length": max_length,
-            "files": {name: file_digest(part / name) for name in (WEIGHTS, VOCABULARY)},
-            **scheme_entry(scheme),
-        }
-        (part / CONFIG).write_text(json.dumps(config, indent=2) + "\n", encoding="utf-8")
+    if quantized is None:
+        # Parameters, not the state dictionary: what two parts of a network share is there once.
+        weights = {name: value.detach().cpu().contiguous() for name, value in module.named_parameters()}
+    else:
+        weights = quantized_tensors(module, quantized)
+    save_file(weights, folder / WEIGHTS)
+    tokenizer.save(folder / VOCABULARY)
+    config = {
+        "format": FORMAT,
+        "model": dataclasses.asdict(module.config),
+        "active_blocks": module.active_blocks,
+        "max_length": max_length,
+        "files": {name: file_digest(folder / name) for name in (WEIGHTS, VOCABULARY)},
+        **scheme_entry(scheme),
+    }
+    (folder / CONFIG).write_text(json.dumps(config, indent=2) + "\n", encoding="utf-8")
 
 
 def load(name_or_path: str | Path, *, precision: str = "auto", threads: int | None = None) -> Encoder:
@@ -130,9 +137,7 @@ def load(name_or_path: str | Path, *, precision: str = "auto", threads: int | No
     if scheme is not None and scheme.stored:
         module, tokenizer, config = _load_quantized(folder, scheme, chosen)
     else:
-        module, tokenizer, config = load_module(folder)
-        if scheme is not None:
-            round_parameters(module, scheme)  # what was trained and validated are the rounded parameters
+        module, tokenizer, config = load_as_validated(folder)
     pack_linears(module, chosen)
     return Encoder(
         module,
@@ -160,6 +165,18 @@ def load_module(folder: Path) -> tuple[Convert, Subwords, dict[str, Any]]:
     module = build_module(config["model"], tokenizer.rows)
     _set_weights(module, folder)
     module.set_active_blocks(config["active_blocks"])
+    return module, tokenizer, config
+
+
+def load_as_validated(folder: Path) -> tuple[Convert, Subwords, dict[str, Any]]:
+    """As `load_module`, but of a model that was trained for few bits the rounded parameters, still in float32.
+
+    These are what was trained and validated, so they are what gives a model's vectors.
+    """
+    module, tokenizer, config = load_module(folder)
+    scheme = read_scheme(config)
+    if scheme is not None:
+        round_parameters(module, scheme)
     return module, tokenizer, config
 
 
@@ -277,6 +294,12 @@ def describe(folder: Path) -> dict[str, Any]:
         "bytes": folder_bytes(folder),
         "fingerprint": fingerprint(config),
     }
+
+
+def read_card(folder: Path) -> str:
+    """The Markdown of a model's card, without white space at its end; empty if it has none."""
+    path = folder / CARD
+    return path.read_text(encoding="utf-8").rstrip() if path.is_file() else ""
 
 
 def folder_bytes(folder: Path) -> int:
