@@ -5,9 +5,14 @@ from __future__ import annotations
 import json
 
 import pytest
+import zstandard
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from rejoinder.corpora.build import build_data
+from rejoinder.corpora.engine import LocalEngine
+from rejoinder.corpora.example import read_examples
+from rejoinder.corpora.job import Sizes
 from rejoinder.corpora.lines import BadLineError, Reading
 from rejoinder.corpora.reddit import CORPUS
 from rejoinder.corpora.reddit_rules import RedditSettings
@@ -305,3 +310,29 @@ def test_fields_that_are_not_read_may_hold_anything():
     odd = {"gildings": [{"deep": [[[]]]}], "edited": 1.5e300, "author_flair_richtext": "\u0000", "score": -1}
     line = json.dumps(comment("b", "a") | odd | {"extra": {"id": 7, "body": None}}).encode() + b"\n"
     assert len(run(dump([comment("a")]) + line)) == 1
+
+
+@pytest.mark.parametrize("processes", [1, 2])
+def test_a_whole_job(tmp_path, processes):
+    threads = [
+        comment(f"c{place}", f"c{place - 1}" if place % 7 else "", thread=f"t{number}", body=f"{number} {body(place)}")
+        for place in range(30)
+        for number in range(20)
+    ]
+    months = [tmp_path / f"RC_2018-0{month}.zst" for month in (1, 2)]
+    for path, lines in zip(months, (threads[:350], threads[350:]), strict=True):
+        path.write_bytes(zstandard.compress(dump(lines)))
+    titles = tmp_path / "RS_2018-01.zst"
+    titles.write_bytes(zstandard.compress(dump(submission(f"t{number}") for number in range(20))))
+    chosen = RedditSettings(titles=True)
+    sizes = Sizes(block=20_000, partition=10_000, merged=3)
+    account = build_data("reddit", [*months, titles], tmp_path / "out", settings=chosen, sizes=sizes,
+                         engine=LocalEngine(processes))  # fmt: skip
+    expected = run([*threads, *(submission(f"t{number}") for number in range(20))], chosen)
+    assert {*read_examples(tmp_path / "out")} == {*expected}
+    assert len(expected) == 20 * 25
+    assert all(split_of(example.thread) == "test" for example in read_examples(tmp_path / "out", "test"))
+    kept = sum(counts.kept for counts in account.splits.values())
+    assert account.lines == len(threads) + 20
+    # Each thread has a submission, which is no comment.
+    assert kept + sum(account.dropped.values()) == len(threads) == kept + account.dropped["answers the submission"]
