@@ -33,13 +33,13 @@ class Sizes:
     """Bytes of lines that are scattered at once."""
     merged: int = 256
     """Files of scattered records that become one, where there are more."""
-    partition: int = 32 * 1024 * 1024
+    partition: int = 16 * 1024 * 1024
     """Bytes of records that are assembled at once, about; as Python objects they take some times as much."""
-    chunk: int = 1 << 18
+    chunk: int = 1 << 17
     """Examples of a chunk."""
     chunk_characters: int = 1 << 28
     """A chunk is closed when its texts reach this many."""
-    bucket: int = 1 << 20
+    bucket: int = 1 << 19
     """Digests that are compared at once, about."""
     shard: int = 1 << 19
     """A file of the data folder is closed when it has so many examples."""

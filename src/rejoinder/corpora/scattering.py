@@ -29,7 +29,7 @@ Files: TypeAlias = dict[Split | None, list[str]]
 
 _SAMPLED = 8
 _PARTITIONS_OF_A_PIPE = 256
-"""Enough for 8 GiB of records; how much comes out of a pipe, nobody knows."""
+"""Enough for 4 GiB of records; how much comes out of a pipe, nobody knows."""
 
 
 @dataclass(frozen=True)

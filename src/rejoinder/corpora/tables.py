@@ -49,6 +49,7 @@ class ExampleWriter:
         """The file is Parquet, or Arrow's own format if its name ends in .arrow: faster, larger, for our own use."""
         self.count = self.characters = 0
         self._path = Path(path)
+        self._most = BATCH_ROWS if self._path.suffix == ".arrow" else GROUP_ROWS
         self._rows: list[Example] = []
         self._flushed = 0
         self._schema: pa.Schema | None = None
@@ -86,7 +87,7 @@ class ExampleWriter:
         self._rows.append(example)
         self.count += 1
         self.characters += len(example.response) + sum(map(len, (*example.context, *example.candidates)))
-        if len(self._rows) == GROUP_ROWS or self.characters - self._flushed >= GROUP_CHARACTERS:
+        if len(self._rows) == self._most or self.characters - self._flushed >= GROUP_CHARACTERS:
             self._flush()
 
     def _flush(self) -> None:
