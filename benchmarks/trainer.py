@@ -2,11 +2,12 @@
 
 Ours: ConveRT in the paper's size, the real training loop. The peer: `SentenceTransformerTrainer` with
 `MultipleNegativesRankingLoss` on a BERT of the same layers, width and feed-forward size (random weights, MiniLM's
-tokenizer, mean of the tokens). Both: chit-chat pairs cut at 60 tokens, the same batch, threads and precision (bf16
-where the processor has instructions for it, else fp32), AdamW, no dropout, gradients clipped to the norm 1, no
-validation. They take turns; the first step of a turn is not counted. Each is used as it comes: ours tokenises a data
-set once, before training (not counted), the peer's collator does it in every step (counted; its share is reported, and the
-ratio without).
+tokenizer, mean of the tokens).
+Both: chit-chat pairs cut at 60 tokens, the same batch, threads and precision (bf16 where the processor has
+instructions for it, else fp32), AdamW, no dropout, gradients clipped to the norm 1, no validation. They take
+turns; the first step of a turn is not counted. Each is used as it comes: ours tokenises a data set once, before
+training (not counted), the peer's collator does it in every step (counted; its share is reported, and the ratio
+without).
 
     python benchmarks/trainer.py --steps 2          # a small trial
     python benchmarks/trainer.py

@@ -163,8 +163,9 @@ def _messages(given: Any) -> Context:
         return [given]
     turns = [given] if isinstance(given, Mapping) else given
     if isinstance(turns, Sequence) and turns:
-        texts = [turn.get("content") if isinstance(turn, Mapping) else None for turn in turns]
-        if all(isinstance(text, str) for text in texts):
+        spoken = [turn["content"] for turn in turns if isinstance(turn, Mapping) and "content" in turn]
+        texts = [text for text in spoken if isinstance(text, str)]
+        if len(texts) == len(turns):
             return texts
     raise InputError(
         f'an input is a text, or a list of messages, oldest first, each {{"role": ..., "content": text}}; '
