@@ -234,8 +234,7 @@ def test_a_pipe_is_read_here_and_never_taken_up_again(tmp_path, engines):
 MEMORY = """
     import resource, sys
     from pathlib import Path
-    from rejoinder.corpora import lines
-from rejoinder.corpora.build import build_data
+    from rejoinder.corpora.build import build_data
     from rejoinder.corpora.job import Sizes
     from tests.corpora.toy import TOY
 
