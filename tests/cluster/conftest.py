@@ -18,6 +18,8 @@ def two_nodes() -> Iterator[Any]:
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("RAY_USAGE_STATS_ENABLED", "0")
         patch.setenv("RAY_AUTH_MODE", "disabled")
+        # Otherwise Ray takes 127.0.0.1 in an address for the machine's outer one, where nobody listens.
+        patch.setattr("ray._private.ray_constants.ENABLE_RAY_CLUSTER", False)
         from ray.cluster_utils import Cluster
 
         cluster = Cluster(initialize_head=True, head_node_args=node(1, include_dashboard=False))
