@@ -18,8 +18,10 @@ from rejoinder.cluster.nodes import Needs, check_here
 from rejoinder.cluster.ray_engine import RayEngine
 from rejoinder.corpora.work import work_folder
 from rejoinder.errors import InputError, MissingExtraError, RejoinderError
+from rejoinder.retrieval.index import Index
 from tests.cluster.conftest import node
 from tests.corpora.jobs import KINDS, build, contents, pairs
+from tests.models.small import small_model
 
 BENCHMARKS = Path(__file__).parent.parent.parent / "benchmarks"
 
@@ -183,6 +185,18 @@ def test_reddit_on_a_cluster(engine: RayEngine, tmp_path: Path, monkeypatch: pyt
     assert set(pairs(tmp_path / "there")) == set(pairs(tmp_path / "here"))
     assert len(pairs(tmp_path / "there")) > 1_000
     assert contents(tmp_path / "there") == contents(tmp_path / "here")
+
+
+@pytest.mark.slow
+def test_an_index_from_a_cluster_has_the_same_bytes(engine: RayEngine, tmp_path: Path) -> None:
+    encoder = small_model(tmp_path / "model")
+    replies = [f"reply number {number} of {number % 7}" for number in range(300)]
+    here = Index.build(encoder, replies[:250], tmp_path / "here", batch=32)
+    there = Index.build(encoder, replies[:250], tmp_path / "there", batch=32, engine=engine)
+    here.add(replies[250:], batch=16)
+    there.add(replies[250:], batch=16, engine=engine)
+    assert there.fingerprint == here.fingerprint
+    there.verify()
 
 
 @pytest.mark.slow
