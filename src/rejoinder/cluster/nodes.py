@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import functools
+import importlib.metadata
 import os
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Self
-
-import rejoinder
 
 
 @dataclass(frozen=True)
@@ -32,7 +31,12 @@ class Needs:
     def of(cls, tokens: Sequence[Path], files: Sequence[str | Path]) -> Self:
         """What this process has."""
         sizes = tuple((str(path.absolute()), path.stat().st_size) for path in map(Path, files))
-        return cls(rejoinder.__version__, str(Path.cwd()), tuple(map(str, tokens)), sizes)
+        return cls(version_here(), str(Path.cwd()), tuple(map(str, tokens)), sizes)
+
+
+def version_here() -> str:
+    """The version of Rejoinder that is installed here."""
+    return importlib.metadata.version("rejoinder")
 
 
 def check_here(needs: Needs) -> str:
@@ -41,8 +45,8 @@ def check_here(needs: Needs) -> str:
     Returns:
         What is wrong, as the rest of a sentence that begins with the node; empty if nothing is.
     """
-    if rejoinder.__version__ != needs.version:
-        return f"has rejoinder {rejoinder.__version__}, and {needs.version} is needed; install that on all nodes"
+    if (version := version_here()) != needs.version:
+        return f"has rejoinder {version}, and {needs.version} is needed; install that on all nodes"
     try:
         os.chdir(needs.current)
     except OSError as error:

@@ -93,12 +93,11 @@ def write_segment(
         InputError: a payload is no JSON, or the model's vectors are not unit vectors.
     """
     with SegmentWriter(folder, first, dtype) as writer:
-        for batch, encoded in _encoded(replies, encoder, engine):
-            lines = [to_line(candidate, first + writer.count + i) for i, candidate in enumerate(batch)]
+        for lines, encoded in _encoded(_lines(replies, first), encoder, engine):
             vectors = check_unit_rows(encoded, "reply", first + writer.count)
             writer.write(lines, vectors)
             if progress is not None:
-                progress(len(batch))
+                progress(len(lines))
         return writer.finish(name), writer.size
 
 
@@ -121,23 +120,30 @@ def _open_model(model: str, fingerprint: str) -> ResponseEncoder:
     return encoder
 
 
-def _encoded(
-    replies: Iterable[Sequence[Candidate]], encoder: ResponseEncoder, engine: Engine | None
-) -> Iterator[tuple[Sequence[Candidate], FloatArray]]:
-    """Batches with their vectors, in order."""
-    if engine is None:
-        for batch in replies:
-            yield batch, encoder.encode_responses([candidate.text for candidate in batch])
-        return
-    given: deque[Sequence[Candidate]] = deque()
+def _lines(replies: Iterable[Sequence[Candidate]], first: int) -> Iterator[tuple[list[bytes], list[str]]]:
+    """Of each batch what is stored, checked before anything is encoded, and the texts."""
+    for batch in replies:
+        yield [to_line(candidate, first + i) for i, candidate in enumerate(batch)], [each.text for each in batch]
+        first += len(batch)
 
-    def texts() -> Iterator[list[str]]:
-        for batch in replies:
-            given.append(batch)
-            yield [candidate.text for candidate in batch]
+
+def _encoded(
+    batches_: Iterable[tuple[list[bytes], list[str]]], encoder: ResponseEncoder, engine: Engine | None
+) -> Iterator[tuple[list[bytes], FloatArray]]:
+    """Batches of lines with the vectors of their texts, in order."""
+    if engine is None:
+        for lines, texts in batches_:
+            yield lines, encoder.encode_responses(texts)
+        return
+    given: deque[list[bytes]] = deque()
+
+    def tasks() -> Iterator[list[str]]:
+        for lines, texts in batches_:
+            given.append(lines)
+            yield texts
 
     model = str(Path(encoder.name).resolve()) if Path(encoder.name).is_dir() else encoder.name
     work = functools.partial(encode_with, model, encoder.fingerprint)
-    with contextlib.closing(engine.map(work, texts())) as results:
+    with contextlib.closing(engine.map(work, tasks())) as results:
         for vectors in results:
             yield given.popleft(), vectors
