@@ -18,10 +18,8 @@ from rejoinder.cluster.nodes import Needs, check_here
 from rejoinder.cluster.ray_engine import RayEngine
 from rejoinder.corpora.work import work_folder
 from rejoinder.errors import InputError, MissingExtraError, RejoinderError
-from rejoinder.retrieval.index import Index
 from tests.cluster.conftest import node
 from tests.corpora.jobs import KINDS, build, contents, pairs
-from tests.models.small import small_model
 
 BENCHMARKS = Path(__file__).parent.parent.parent / "benchmarks"
 
@@ -189,6 +187,10 @@ def test_reddit_on_a_cluster(engine: RayEngine, tmp_path: Path, monkeypatch: pyt
 
 @pytest.mark.slow
 def test_an_index_from_a_cluster_has_the_same_bytes(engine: RayEngine, tmp_path: Path) -> None:
+    # Not above: the workers import this file, and torch takes them seconds.
+    from rejoinder.retrieval.index import Index
+    from tests.models.small import small_model
+
     encoder = small_model(tmp_path / "model")
     replies = [f"reply number {number} of {number % 7}" for number in range(300)]
     here = Index.build(encoder, replies[:250], tmp_path / "here", batch=32)
