@@ -79,7 +79,8 @@ def die_once(folder: Path, work: Any, task: Any) -> Any:
         return work(task)
     work(task)
     # The result never arrives, and what says that the task is done is gone: it must be done again over its files.
-    for done in (work.args[0].folder / "done").glob(f"{task.name}.json"):
+    folder = getattr(work.args[0], "folder", work.args[0])
+    for done in (folder / "done").glob(f"*{task.name}.json"):
         done.unlink()
     os.kill(os.getpid(), signal.SIGKILL)
     return None
