@@ -209,3 +209,18 @@ def test_a_full_disk_and_ctrl_c_leave_what_was_there(command, chats, tmp_path, m
     assert f"what is finished is kept in {tmp_path / '.data.work'}; the same command goes on" in err
     assert sorted(path.name for path in tmp_path.iterdir()) == [".data.work", "chats.jsonl", "data"]
     assert len(list(read_examples(tmp_path / "data"))) == 5
+
+
+def test_options_of_a_cluster_that_do_not_fit(command, chats, tmp_path, monkeypatch):
+    for options, words in (
+        (["--engine", "spark"], "--engine must be local or ray, not 'spark'"),
+        (["--address", "auto"], "give --engine ray with it"),
+        (["--engine", "ray", "--processes", 2], "--processes is for this machine"),
+    ):
+        code, out, err = command("jsonl", chats, "-o", tmp_path / "data", *options)
+        assert (code, out) == (2, "")
+        assert words in err
+    monkeypatch.setitem(sys.modules, "ray", None)
+    code, _, err = command("jsonl", chats, "-o", tmp_path / "data", "--engine", "ray")
+    assert code == 2
+    assert err == "rejoinder: error: --engine ray needs the extra 'cluster': pip install 'rejoinder[cluster]'\n"

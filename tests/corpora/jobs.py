@@ -21,7 +21,8 @@ TINY = Sizes(files=77, block=333, merged=2, partition=999, chunk=7, bucket=33, s
 class Watched:
     """An engine that notes which work was done."""
 
-    def __init__(self):
+    def __init__(self, remote=False):
+        self.remote = remote
         self.done = Counter()
 
     def map(self, work, tasks):

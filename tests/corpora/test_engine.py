@@ -16,7 +16,7 @@ import pytest
 
 from rejoinder.corpora.engine import LocalEngine, local_engine, usable_cores
 from rejoinder.corpora.lines import BadLineError
-from rejoinder.corpora.processes import WorkerDiedError, _attempt
+from rejoinder.corpora.processes import WorkerDiedError, attempt
 from rejoinder.errors import InputError, MissingExtraError
 
 
@@ -112,7 +112,7 @@ ERRORS = [
 
 @pytest.mark.parametrize("error", ERRORS, ids=lambda error: type(error).__name__)
 def test_an_error_is_sent_as_it_is(error):
-    answer, result = pickle.loads(_attempt(pickle.dumps(functools.partial(fail, error=error)), pickle.dumps(3)))
+    answer, result = pickle.loads(attempt(pickle.dumps(functools.partial(fail, error=error)), pickle.dumps(3)))
     assert (type(answer), str(answer), result) == (type(error), str(error), None)
     assert {name: getattr(answer, name, None) for name in ("extra", "filename", "errno")} == {
         name: getattr(error, name, None) for name in ("extra", "filename", "errno")
@@ -127,7 +127,7 @@ def test_an_error_ends_the_work(engines, processes):
 
 
 def test_an_error_that_cannot_be_sent_is_told_in_words():
-    error, _ = pickle.loads(_attempt(pickle.dumps(strange), pickle.dumps(1)))
+    error, _ = pickle.loads(attempt(pickle.dumps(strange), pickle.dumps(1)))
     assert (type(error), str(error)) == (RuntimeError, "StrangeError: a: b")
 
 

@@ -12,13 +12,14 @@ from pathlib import Path
 
 import pytest
 
+from rejoinder.corpora import lines
 from rejoinder.corpora.build import build_data
 from rejoinder.corpora.engine import LocalEngine
 from rejoinder.corpora.example import SPLITS
 from rejoinder.corpora.lines import BadLineError, Reading
 from rejoinder.corpora.work import work_folder
 from rejoinder.errors import InputError
-from tests.corpora.jobs import KINDS, TINY, build, contents, dialogues, pairs, scattered
+from tests.corpora.jobs import KINDS, TINY, Watched, build, contents, dialogues, pairs, scattered
 from tests.corpora.toy import TOY, ToySettings, toy_lines
 
 ROOT = Path(__file__).parent.parent.parent
@@ -46,6 +47,22 @@ def test_the_engine_changes_nothing(tmp_path, engines, kind):
         assert contents(tmp_path / "more") == contents(tmp_path / "one")
     assert len(list((tmp_path / "one").glob("train-*.parquet"))) > 1
     assert not work_folder(tmp_path / "one").exists()
+
+
+def test_files_that_are_cut_where_they_are_read_give_the_same(tmp_path, monkeypatch):
+    monkeypatch.setattr(lines, "MAX_LINE_BYTES", 500)
+    source, inputs = scattered(tmp_path)
+    for given in (inputs[0], tmp_path / "test.txt"):
+        given.write_text(f"{given.read_text()}no\n{'x' * 600}\nno 2\n")
+    readings = {kind: Reading(skip_bad=True) for kind in ("one", "far")}
+    one, far = Watched(), Watched(remote=True)
+    account = build(source, inputs, tmp_path / "one", engine=one, reading=readings["one"])
+    assert build(source, inputs, tmp_path / "far", engine=far, reading=readings["far"]) == account
+    assert contents(tmp_path / "far") == contents(tmp_path / "one")
+    assert (far.done["scatter_file"], far.done["scatter_block"], one.done["scatter_file"]) == (3, 0, 0)
+    assert account.bad_lines == 4
+    with pytest.raises(BadLineError, match=r"one\.txt:301: no number"):
+        build(source, inputs, tmp_path / "strict", engine=Watched(remote=True))
 
 
 @pytest.mark.parametrize("kind", KINDS)

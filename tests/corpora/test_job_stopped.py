@@ -34,8 +34,8 @@ class StopError(Exception):
 class Stopping(Watched):
     """An engine that stops after some tasks."""
 
-    def __init__(self, after):
-        super().__init__()
+    def __init__(self, after, remote=False):
+        super().__init__(remote)
         self._after = after
 
     def map(self, work, tasks):
@@ -45,15 +45,16 @@ class Stopping(Watched):
             yield result
 
 
-@pytest.mark.parametrize("kind", KINDS)
-def test_a_stopped_job_goes_on_wherever_it_was(tmp_path, kind):
+@pytest.mark.parametrize(("kind", "remote"), [("streamed", False), ("scattered", False), ("scattered", True)])
+def test_a_stopped_job_goes_on_wherever_it_was(tmp_path, kind, remote):
+    """With any engine: what one has finished another one uses."""
     source, inputs = KINDS[kind](tmp_path)
-    counting = Watched()
+    counting = Watched(remote)
     account = build(source, inputs, tmp_path / "whole", engine=counting)
     total = counting.done.total()
     for after in sorted({0, 1, 2, total // 4, total // 2, 3 * total // 4, total - 2, total - 1}):
         with pytest.raises(StopError):
-            build(source, inputs, tmp_path / "data", engine=Stopping(after))
+            build(source, inputs, tmp_path / "data", engine=Stopping(after, remote))
         assert work_folder(tmp_path / "data").exists()
         assert build(source, inputs, tmp_path / "data") == account
         assert contents(tmp_path / "data") == contents(tmp_path / "whole")

@@ -15,6 +15,8 @@ from rejoinder.retrieval.candidates import Candidate
 from rejoinder.retrieval.codes import DTYPES
 from rejoinder.retrieval.index import Index, Reply
 from rejoinder.retrieval.manifest import MANIFEST
+from tests.corpora.jobs import Watched
+from tests.models.small import small_model
 from tests.retrieval.conftest import HashEncoder, TableEncoder
 
 TEXTS = [f"reply number {i}" for i in range(40)]
@@ -312,3 +314,18 @@ def test_a_model_without_unit_vectors_is_refused_and_nothing_is_written(tmp_path
 def test_a_query_of_another_size_is_refused(index) -> None:
     with pytest.raises(InputError, match=r"size 3.*24"):
         index.search_vectors(np.eye(3, dtype=np.float32))
+
+
+def test_an_engine_encodes_in_order_and_changes_nothing(tmp_path):
+    encoder = small_model(tmp_path / "model")
+    engine = Watched()
+    replies = [f"reply number {number} of {number % 7}" for number in range(100)]
+    here = Index.build(encoder, replies[:70], tmp_path / "here", batch=16, dtype="int8")
+    there = Index.build(encoder, replies[:70], tmp_path / "there", batch=16, dtype="int8", engine=engine)
+    here.add(replies[70:], batch=16)
+    there.add(replies[70:], batch=16, engine=engine)
+    assert there.fingerprint == here.fingerprint
+    assert engine.done == {"encode_with": 7}
+    encoder.fingerprint = "0" * 64
+    with pytest.raises(InputError, match="model is another model on a worker's machine"):
+        Index.build(encoder, replies, tmp_path / "wrong", engine=Watched())

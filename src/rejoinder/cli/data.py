@@ -9,6 +9,7 @@ from typing import Annotated, Any
 
 import typer
 
+from rejoinder.cli.engines import AddressOption, EngineOption, ray_engine, wants_ray
 from rejoinder.cli.shell import emit
 from rejoinder.errors import InputError
 from rejoinder.progress import track
@@ -39,6 +40,8 @@ def data(
     processes: Annotated[
         int | None, typer.Option(min=1, help="Processes; as many as there are cores, or as pay off, if not given.")
     ] = None,
+    where: EngineOption = None,
+    address: AddressOption = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object.")] = False,
 ) -> None:
     """Build a folder of examples, split by conversation into train, valid and test. Duplicates are dropped.
@@ -58,13 +61,17 @@ def data(
         return
     if source is None or output is None:
         raise InputError("give a SOURCE and -o DIR, or --about for a list of the corpora")
+    on_ray = wants_ray(where, address)
+    if on_ray and processes is not None:
+        raise InputError("--processes is for this machine; a Ray cluster uses the CPUs that its nodes offer")
     corpus = find_corpus(source)
     values = read_settings(corpus, settings or [])
     files = find_inputs(corpus, inputs or [])
     size = sum(map(size_of, files))
     known = all(each.path.is_file() for each in files)
     shown = track(f"reading {source}", size if known else None, "bytes")
-    with local_engine(processes, size) as engine, shown as advance:
+    cluster = ray_engine(address, output, (each.path for each in files)) if on_ray else None
+    with cluster or local_engine(processes, size) as engine, shown as advance:
         reading = Reading(skip_bad, history, max_bad=max_bad, on_fault=_Faults())
         try:
             account = build_data(

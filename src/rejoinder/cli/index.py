@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import itertools
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
@@ -9,10 +10,12 @@ from typing import TYPE_CHECKING, Annotated, Any, TypeVar
 
 import typer
 
+from rejoinder.cli.engines import AddressOption, EngineOption, ray_engine, wants_ray
 from rejoinder.cli.shell import emit
 from rejoinder.errors import InputError
 
 if TYPE_CHECKING:
+    from rejoinder.corpora.engine import Engine
     from rejoinder.corpora.example import Split
     from rejoinder.retrieval.candidates import Candidate
     from rejoinder.retrieval.codes import Dtype
@@ -47,6 +50,8 @@ def index(
     delete_id: Annotated[
         list[str] | None, typer.Option(metavar="ID", help="Delete the replies whose field id is this; repeatable.")
     ] = None,
+    where: EngineOption = None,
+    address: AddressOption = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object.")] = False,
 ) -> None:
     """Encode replies to answer with. A reply keeps its position, counted from 0, and its line's other fields.
@@ -55,8 +60,9 @@ def index(
     rejoinder index runs/small/model more.txt -o replies.index --append, or
     rejoinder index -o replies.index --delete 17
     """
+    on_ray = wants_ray(where, address)
     if delete or delete_id:
-        if model or append or overwrite:
+        if model or append or overwrite or on_ray:
             raise InputError("--delete takes only -o INDEX; add or overwrite in a call of its own")
         result = _delete(output, delete or [], delete_id or [])
     elif model is None or replies is None:
@@ -66,7 +72,12 @@ def index(
     else:
         source = _source(replies, split, limit, deduplicate)
         form = _dtype(dtype)
-        result = _append(model, source, output, form) if append else _build(model, source, output, form, overwrite)
+        files = [path for path in Path(model).glob("*") if path.is_file()]
+        with ray_engine(address, output, files) if on_ray else contextlib.nullcontext() as engine:
+            if append:
+                result = _append(model, source, output, form, engine)
+            else:
+                result = _build(model, source, output, form, overwrite, engine)
     emit(result, as_json, _text)
 
 
@@ -100,7 +111,9 @@ class _Source:
         return total
 
 
-def _build(model: str, source: _Source, output: Path, dtype: Dtype | None, overwrite: bool) -> dict[str, Any]:
+def _build(
+    model: str, source: _Source, output: Path, dtype: Dtype | None, overwrite: bool, engine: Engine | None
+) -> dict[str, Any]:
     import rejoinder
     from rejoinder.progress import track
     from rejoinder.retrieval.index import Index, check_target
@@ -110,12 +123,20 @@ def _build(model: str, source: _Source, output: Path, dtype: Dtype | None, overw
     total = source.count()
     with track("Encoding", total=total, unit="replies") as advance:
         built = Index.build(
-            encoder, source.read(), output, dtype=dtype or "float32", overwrite=overwrite, progress=advance
+            encoder,
+            source.read(),
+            output,
+            dtype=dtype or "float32",
+            overwrite=overwrite,
+            progress=advance,
+            engine=engine,
         )
     return _describe(built, added=total)
 
 
-def _append(model: str, source: _Source, output: Path, dtype: Dtype | None) -> dict[str, Any]:
+def _append(
+    model: str, source: _Source, output: Path, dtype: Dtype | None, engine: Engine | None
+) -> dict[str, Any]:
     from rejoinder.cli.answers import open_index
     from rejoinder.progress import track
 
@@ -125,7 +146,7 @@ def _append(model: str, source: _Source, output: Path, dtype: Dtype | None) -> d
     known = [candidate.text for _, candidate in found] if source.deduplicate else []
     total = source.count(known)
     with track("Encoding", total=total, unit="replies") as advance:
-        added = found.add(source.read(known), progress=advance)
+        added = found.add(source.read(known), progress=advance, engine=engine)
     return _describe(found, added=len(added))
 
 

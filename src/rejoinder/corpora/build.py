@@ -2,7 +2,7 @@
 
 | stage | a task | leaves in the work folder |
 |---|---|---|
-| read | some files (`streaming`); or a block of lines, then a partition (`scattering`) | chunks of examples |
+| read | some files (`streaming`); or a block of lines or a file, then a partition (`scattering`) | chunks of examples |
 | duplicates | a range of digests (`deduplication`) | which rows are copies |
 | write | a file of the data folder (`shards`) | that file |
 

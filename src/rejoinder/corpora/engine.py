@@ -1,4 +1,4 @@
-"""What runs the tasks of a job: this process, or several of this machine.
+"""What runs the tasks of a job: this process, several of this machine, or a cluster (`cluster.ray_engine`).
 
 A job is a list of tasks that follows from its input alone. An engine may run a task anywhere, at any time, and again
 after a failure; what a task leaves behind is the same each time. So the engine never changes what comes out.
@@ -22,6 +22,11 @@ _WORTH_A_PROCESS = 64 * 1024 * 1024
 class Engine(Protocol):
     """Runs tasks."""
 
+    @property
+    def remote(self) -> bool:
+        """Whether tasks run on other machines too: what they read should then not come through this process."""
+        ...
+
     def map(self, work: Callable[[T], R], tasks: Iterable[T]) -> Generator[R]:
         """Run `work` on each task.
 
@@ -41,6 +46,8 @@ class Engine(Protocol):
 
 class LocalEngine:
     """Runs tasks in this process, or in several of this machine. A context manager, which ends those."""
+
+    remote = False
 
     def __init__(self, processes: int = 1) -> None:
         """With one process, tasks run in this one; otherwise in so many others."""

@@ -147,7 +147,7 @@ def _serve(connection: Connection) -> None:
         if message.startswith(_WORK):
             work = message[1:]
         else:
-            connection.send_bytes(_attempt(work, message[1:]))
+            connection.send_bytes(attempt(work, message[1:]))
 
 
 def _receive(connection: Connection, messages: queue.SimpleQueue[bytes]) -> None:
@@ -158,8 +158,16 @@ def _receive(connection: Connection, messages: queue.SimpleQueue[bytes]) -> None
     os._exit(1)
 
 
-def _attempt(work: bytes, task: bytes) -> bytes:
-    """Do a task, and pickle what comes of it. All that is unpickled comes from our own process."""
+def attempt(work: bytes, task: bytes) -> bytes:
+    """Do a task, wherever that is.
+
+    Args:
+        work: the function, pickled. All that is unpickled here and where the answer arrives comes from our own job.
+        task: its argument, pickled.
+
+    Returns:
+        (error, None) or (None, result), pickled; an error that cannot be is told in words.
+    """
     try:
         return pickle.dumps((None, _load(work)(pickle.loads(task))))  # noqa: S301
     except BaseException as error:  # noqa: BLE001 (raised where the results arrive)

@@ -21,11 +21,13 @@ from rejoinder.corpora.scattering import (
     Files,
     assemble_partitions,
     assemble_tasks,
+    file_tasks,
     merge_files,
     merge_tasks,
     partition_count,
     remove_files,
     scatter_block,
+    scatter_file,
     scatter_tasks,
 )
 from rejoinder.corpora.shards import Copies, bucket_copies, plan_shards, shard_done, shard_folder, write_shard
@@ -101,12 +103,30 @@ class JobRun:
         """Bring records together by thread: the files of segments, and the number of partitions."""
         self._stages.begin(_SCATTER)
         before = is_done(self._job.folder, "scattered")
-        result = once(self._job.folder, "scattered", self._scatter_now)
+        scatter = self._scatter_files if self._engine.remote else self._scatter_blocks
+        result = once(self._job.folder, "scattered", scatter)
         if before:
             self._reading.add(result["counts"])
         return dict(result["files"]), result["partitions"]
 
-    def _scatter_now(self) -> dict[str, Any]:
+    def _scatter_files(self) -> dict[str, Any]:
+        """Each file where it is read."""
+        files: Files = {}
+        partitions = partition_count(self._job, self._inputs)
+        work = functools.partial(scatter_file, self._job, partitions)
+        tasks, long = list(file_tasks(self._inputs)), []
+        with watched(self._job.folder, self._stages.read) as finish, self._mapped(work, tasks) as results:
+            for task, result in zip(tasks, results, strict=True):
+                files.setdefault(task.given.part, []).extend(result["files"])
+                self._reading.add(result["counts"])
+                long.append(result["long"])
+                finish(result["size"])
+        for counts in long:  # in the order of `_scatter_blocks`
+            self._reading.add(counts)
+        return {"files": list(files.items()), "partitions": partitions, "counts": self._reading.counts()}
+
+    def _scatter_blocks(self) -> dict[str, Any]:
+        """Block by block, cut out here."""
         files: Files = {}
         partitions, read = partition_count(self._job, self._inputs), 0
 
@@ -147,8 +167,11 @@ class JobRun:
         """Write the files of the data folder and put it in its place."""
         tasks = plan_shards(chunks, copies, self._job.sizes)
         shards = shard_folder(self._job.folder)
+        # Made and listed, not asked for one by one: a network file system remembers for a while what was not there.
+        shards.mkdir(exist_ok=True)
+        there = {path.name for path in shards.iterdir()}
         for task in tasks:
-            if not (shards / task.name).exists():  # moved already, when the last run was stopped
+            if task.name not in there:  # moved already, when the last run was stopped
                 forget(self._job.folder, shard_done(task))
         work = functools.partial(write_shard, self._job.folder, [chunk.path for chunk in chunks], buckets)
         for _ in self._staged(_WRITE, work, tasks):

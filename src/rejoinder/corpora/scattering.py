@@ -1,6 +1,8 @@
 """Corpora whose threads are scattered over their files: records are brought together by thread, then assembled.
 
 1. Each block of lines is scattered over partitions by the hash of the thread: one file of segments for each block.
+   A task is a block, which this process cuts out of the input; or where tasks run on other machines a whole file, so
+   that its bytes go nowhere else. What is written is the same.
 2. Where there are many such files, some hundred of them become one.
 3. Each partition, small enough for the memory, is assembled to examples.
 
@@ -20,6 +22,7 @@ from rejoinder.corpora.chunks import write_chunks
 from rejoinder.corpora.example import Example, Split
 from rejoinder.corpora.job import Input, Job, placed
 from rejoinder.corpora.lines import COMPRESSIONS, Block, Reading, open_blocks
+from rejoinder.corpora.reporting import Report
 from rejoinder.corpora.segments import add_record, merge_segments, read_segment, records_of, write_segments
 from rejoinder.corpora.streaming import size_of
 from rejoinder.corpora.work import is_done, once
@@ -40,6 +43,18 @@ class ScatterTask:
     block: Block
     length: int
     part: Split | None
+
+
+@dataclass(frozen=True)
+class FileTask:
+    """A file whose blocks are scattered where it is read."""
+
+    name: str
+    place: int
+    """Its number among the inputs."""
+    given: Input
+    size: int
+    """Its bytes."""
 
 
 @dataclass(frozen=True)
@@ -87,7 +102,7 @@ def scatter_tasks(job: Job, inputs: Sequence[Input], reading: Reading, files: Fi
     """
     for place, given in enumerate(inputs):
         for number, block in enumerate(open_blocks(given.path, reading, job.sizes.block)):
-            name = f"block-{place:06}-{number:06}"
+            name = _block_name(place, number)
             files.setdefault(given.part, []).append(name)
             length = len(block.data)
             if _is_plain(given.path) or is_done(job.folder, name):
@@ -109,6 +124,37 @@ def scatter_block(job: Job, partitions: int, task: ScatterTask) -> dict[str, Any
         reading = job.reading(task.part)
         write_segments(_file(job, task.name), _scattered(job, _whole(task), reading, partitions))
         return {"counts": reading.counts()}
+
+    return once(job.folder, task.name, work)
+
+
+def file_tasks(inputs: Sequence[Input]) -> Iterator[FileTask]:
+    """A task for each file, for engines whose tasks run on other machines."""
+    for place, given in enumerate(inputs):
+        yield FileTask(f"file-{place:06}", place, given, size_of(given))
+
+
+def scatter_file(job: Job, partitions: int, task: FileTask) -> dict[str, Any]:
+    """Do a task: read a file and write the records of each of its blocks, in partitions.
+
+    Returns:
+        `files`, the names of the files written; `counts` of the blocks and `long` ones of the lines that are in none
+        since they are too long (see `Reading.counts`); `size`, the bytes read.
+
+    Raises:
+        InputError: a bad line, or a fault of the file.
+    """
+
+    def work() -> dict[str, Any]:
+        names: list[str] = []
+        total = job.reading(task.given.part)
+        with Report(job.folder, task.name) as report:
+            long = job.reading(task.given.part, on_bytes=report)
+            for number, block in enumerate(open_blocks(task.given.path, long, job.sizes.block)):
+                names.append(_block_name(task.place, number))
+                done = scatter_block(job, partitions, ScatterTask(names[-1], block, len(block.data), task.given.part))
+                total.add(done["counts"])
+        return {"files": names, "counts": total.counts(), "long": long.counts(), "size": task.size}
 
     return once(job.folder, task.name, work)
 
@@ -194,6 +240,10 @@ def _whole(task: ScatterTask) -> Block:
     with block.path.open("rb") as file:
         file.seek(block.start)
         return Block(block.path, block.number, file.read(task.length), block.start)
+
+
+def _block_name(place: int, number: int) -> str:
+    return f"block-{place:06}-{number:06}"
 
 
 def _file(job: Job, name: str) -> Path:

@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+import contextlib
+import functools
 import itertools
+from collections import deque
 from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import Protocol
 
+from rejoinder.corpora.engine import Engine
 from rejoinder.errors import InputError
 from rejoinder.progress import Advance
 from rejoinder.ranker import Context, FloatArray
@@ -68,6 +72,7 @@ def write_segment(
     first: int,
     dtype: Dtype,
     progress: Advance | None,
+    engine: Engine | None = None,
 ) -> tuple[SegmentRecord, int]:
     """Encode batches of replies and write them to a folder.
 
@@ -79,6 +84,7 @@ def write_segment(
         first: position of the first reply.
         dtype: form of the rows in the scan.
         progress: called with the number of replies just encoded.
+        engine: its workers encode, each batch as one task; None encodes here.
 
     Returns:
         The segment's record and the size d of its vectors.
@@ -87,11 +93,57 @@ def write_segment(
         InputError: a payload is no JSON, or the model's vectors are not unit vectors.
     """
     with SegmentWriter(folder, first, dtype) as writer:
-        for batch in replies:
-            lines = [to_line(candidate, first + writer.count + i) for i, candidate in enumerate(batch)]
-            encoded = encoder.encode_responses([candidate.text for candidate in batch])
+        for lines, encoded in _encoded(_lines(replies, first), encoder, engine):
             vectors = check_unit_rows(encoded, "reply", first + writer.count)
             writer.write(lines, vectors)
             if progress is not None:
-                progress(len(batch))
+                progress(len(lines))
         return writer.finish(name), writer.size
+
+
+def encode_with(model: str, fingerprint: str, texts: Sequence[str]) -> FloatArray:
+    """Encode responses with a model by its name, which stays open in this process: a task of an engine.
+
+    Raises:
+        InputError: there is no such model here, or it is another one there.
+    """
+    return _open_model(model, fingerprint).encode_responses(texts)
+
+
+@functools.lru_cache(1)
+def _open_model(model: str, fingerprint: str) -> ResponseEncoder:
+    from rejoinder.models.persistence import load
+
+    encoder = load(model)
+    if encoder.fingerprint != fingerprint:
+        raise InputError(f"{model} is another model on a worker's machine; all machines must see the same one")
+    return encoder
+
+
+def _lines(replies: Iterable[Sequence[Candidate]], first: int) -> Iterator[tuple[list[bytes], list[str]]]:
+    """Of each batch what is stored, checked before anything is encoded, and the texts."""
+    for batch in replies:
+        yield [to_line(candidate, first + i) for i, candidate in enumerate(batch)], [each.text for each in batch]
+        first += len(batch)
+
+
+def _encoded(
+    batches_: Iterable[tuple[list[bytes], list[str]]], encoder: ResponseEncoder, engine: Engine | None
+) -> Iterator[tuple[list[bytes], FloatArray]]:
+    """Batches of lines with the vectors of their texts, in order."""
+    if engine is None:
+        for lines, texts in batches_:
+            yield lines, encoder.encode_responses(texts)
+        return
+    given: deque[list[bytes]] = deque()
+
+    def tasks() -> Iterator[list[str]]:
+        for lines, texts in batches_:
+            given.append(lines)
+            yield texts
+
+    model = str(Path(encoder.name).resolve()) if Path(encoder.name).is_dir() else encoder.name
+    work = functools.partial(encode_with, model, encoder.fingerprint)
+    with contextlib.closing(engine.map(work, tasks())) as results:
+        for vectors in results:
+            yield given.popleft(), vectors

@@ -24,6 +24,7 @@ from typing import Any, Self
 import numpy as np
 import numpy.typing as npt
 
+from rejoinder.corpora.engine import Engine
 from rejoinder.errors import InputError
 from rejoinder.files import atomic_folder, check_replaceable
 from rejoinder.progress import Advance
@@ -85,6 +86,7 @@ class Index:
         batch: int = 1024,
         overwrite: bool = False,
         progress: Advance | None = None,
+        engine: Engine | None = None,
     ) -> Self:
         """Encode replies and write an index, whole or not at all.
 
@@ -98,6 +100,7 @@ class Index:
             batch: replies encoded at once.
             overwrite: replace an index that is there.
             progress: called with the number of replies just encoded.
+            engine: its workers open the model by its name and encode; None encodes here.
 
         Raises:
             InputError: `folder` is taken, `dtype` is unknown, a payload is no JSON, the model's vectors are not unit
@@ -109,7 +112,7 @@ class Index:
         check_target(folder, overwrite=overwrite)
         manifest = Manifest(ModelRecord.of(encoder.fingerprint, encoder.name, folder), dtype)
         with atomic_folder(folder, marker=MANIFEST) as part:
-            manifest = _extended(manifest, part, encoder, batches(replies, batch), progress)
+            manifest = _extended(manifest, part, encoder, batches(replies, batch), progress, engine)
             manifest.write(part)
         return cls.open(folder, encoder, verify=False)
 
@@ -195,7 +198,12 @@ class Index:
         ]
 
     def add(
-        self, replies: Iterable[str | Candidate], *, batch: int = 1024, progress: Advance | None = None
+        self,
+        replies: Iterable[str | Candidate],
+        *,
+        batch: int = 1024,
+        progress: Advance | None = None,
+        engine: Engine | None = None,
     ) -> range:
         """Add replies; they get the next positions. All are added or none.
 
@@ -203,6 +211,7 @@ class Index:
             replies: as in `build`.
             batch: replies encoded at once.
             progress: called with the number of replies just encoded.
+            engine: as in `build`.
 
         Returns:
             Their positions.
@@ -213,7 +222,7 @@ class Index:
         encoder = self._model()
         with self._change():
             first = self.manifest.end
-            manifest = _extended(self.manifest, self.folder, encoder, batches(replies, batch), progress)
+            manifest = _extended(self.manifest, self.folder, encoder, batches(replies, batch), progress, engine)
             manifest.write(self.folder)
             new = range(len(self._segments), len(manifest.segments))
             opened = [_open_segment(self.folder, manifest, i, verify=False) for i in new]
@@ -299,6 +308,7 @@ def _extended(
     encoder: ResponseEncoder,
     replies: Iterator[list[Candidate]],
     progress: Advance | None,
+    engine: Engine | None,
 ) -> Manifest:
     """Write replies as a new segment in `folder`: the manifest that counts it in. The one on disk stays."""
     head = next(replies, None)
@@ -309,7 +319,14 @@ def _extended(
     with atomic_folder(folder / name, marker=REPLIES) as part:
         all_of_them = itertools.chain([head], replies)
         record, size = write_segment(
-            part, name, all_of_them, encoder, first=manifest.end, dtype=manifest.dtype, progress=progress
+            part,
+            name,
+            all_of_them,
+            encoder,
+            first=manifest.end,
+            dtype=manifest.dtype,
+            progress=progress,
+            engine=engine,
         )
     if manifest.size not in (0, size):
         raise InputError(f"vectors of size {size}; those of the index have {manifest.size}")
