@@ -36,7 +36,7 @@ class Dropout(nn.Dropout):
         dropped = round(self.p * 2**16)
         drawn = torch.empty((x.numel() + 3) // 4, dtype=torch.int64).random_(-(2**63), None)
         keep = drawn.view(torch.int16)[: x.numel()].view(x.shape) >= dropped - 2**15
-        return x * keep * (1 / (1 - dropped / 2**16))
+        return x * keep.to(x.dtype).mul_(1 / (1 - dropped / 2**16))
 
 
 class TokenEmbedding(nn.Module):
