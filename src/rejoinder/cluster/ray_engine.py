@@ -139,7 +139,10 @@ class RayEngine:
         return data
 
     def _cancel(self, running: list[Any]) -> None:
-        """End what still runs; at the end of the work that is nothing."""
+        """End what still runs; at the end of the work that is nothing.
+
+        Ray kills the workers a moment after it says so. What such a task still writes is whole and right, or nothing.
+        """
         for reference in running:
             self._ray.cancel(reference, force=True)
         if running:
