@@ -5,6 +5,7 @@ from __future__ import annotations
 import functools
 import os
 import signal
+import socket
 import sys
 import time
 from collections.abc import Iterator
@@ -15,7 +16,7 @@ import pytest
 
 from rejoinder.cluster import nodes
 from rejoinder.cluster.nodes import Needs, check_here
-from rejoinder.cluster.ray_engine import RayEngine
+from rejoinder.cluster.ray_engine import RayEngine, check_address
 from rejoinder.corpora.job import Sizes
 from rejoinder.corpora.work import work_folder
 from rejoinder.errors import InputError, MissingExtraError, RejoinderError
@@ -45,6 +46,19 @@ def test_what_a_node_lacks_is_said(tmp_path: Path, monkeypatch: pytest.MonkeyPat
     assert "cannot enter the current folder" in check_here(elsewhere)
     monkeypatch.setattr(nodes, "version_here", lambda: "9.9")
     assert check_here(needs) == f"has rejoinder 9.9, and {needs.version} is needed; install that on all nodes"
+
+
+def test_an_address_where_nobody_listens_is_refused_at_once() -> None:
+    with socket.socket() as server:
+        server.bind(("127.0.0.1", 0))
+        address = f"127.0.0.1:{server.getsockname()[1]}"
+        for given in (address, f"ray://{address}"):
+            with pytest.raises(InputError, match=rf"no Ray cluster answers at {given} \(.*refused"):
+                check_address(given)
+        server.listen()
+        check_address(address)
+    for given in (None, "auto"):
+        check_address(given)
 
 
 def square(number: int) -> tuple[int, int]:

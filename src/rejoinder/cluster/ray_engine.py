@@ -9,6 +9,7 @@ from __future__ import annotations
 import logging
 import os
 import pickle
+import socket
 import time
 import uuid
 from collections import deque
@@ -32,6 +33,8 @@ _RETRIES = 5
 """How often a task is done again after its worker or its node was lost."""
 _LOOK_AGAIN = 10.0
 """Seconds after which the cluster's size is asked for again: nodes may come and go."""
+_CONNECTING = 10.0
+"""Seconds to wait for somebody to answer at the address of a cluster."""
 _PATIENCE = 30.0
 """Seconds to wait for cancelled tasks to be gone."""
 
@@ -205,15 +208,35 @@ def _run(common: tuple[bytes, Needs], task: bytes) -> tuple[bytes, bytes]:
     return (pickle.dumps(error) if error is not None else b""), pickle.dumps(result)
 
 
+def check_address(address: str | None) -> None:
+    """Refuse an address where nothing listens: Ray itself would try for minutes.
+
+    Raises:
+        InputError: says so.
+    """
+    host, colon, port = (address or "").removeprefix("ray://").rpartition(":")
+    if not colon or not port.isdecimal():
+        return  # "auto" and the like: Ray knows
+    try:
+        socket.create_connection((host.strip("[]"), int(port)), timeout=_CONNECTING).close()
+    except (OSError, OverflowError) as error:
+        raise _no_cluster(address, error) from error
+
+
 def _connect(ray: Any, address: str | None) -> None:
+    check_address(address)
     os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")  # a cluster that is started here reports to nobody
     os.environ.setdefault("RAY_IGNORE_UNHANDLED_ERRORS", "1")  # results that nobody fetches since another one failed
     try:
         ray.init(address=address, log_to_driver=False, logging_level=logging.ERROR)
     except (ConnectionError, RuntimeError, ValueError) as error:
-        where = f"at {address}" if address else "of RAY_ADDRESS or on this machine"
-        advice = "`ray start --head` starts one; --address is auto, HOST:PORT or ray://HOST:PORT"
-        raise InputError(f"no Ray cluster answers {where} ({_last_line(error)}); {advice}") from error
+        raise _no_cluster(address, error) from error
+
+
+def _no_cluster(address: str | None, error: BaseException) -> InputError:
+    where = f"at {address}" if address else "of RAY_ADDRESS or on this machine"
+    advice = "`ray start --head` starts one; --address is auto, HOST:PORT or ray://HOST:PORT"
+    return InputError(f"no Ray cluster answers {where} ({_last_line(error)}); {advice}")
 
 
 def _lost(error: BaseException) -> str:
