@@ -24,9 +24,10 @@ from rejoinder.training.checkpoint import load_checkpoint
 from rejoinder.training.loop import train
 from rejoinder.training.quantized import choose_half, fix_loss_scale
 from rejoinder.training.recipe import Quantization, Recipe
+from rejoinder.training.recipe_files import parse_recipe
 from rejoinder.training.run_folder import RunFolder
 from tests.training.test_loop import TWO_STAGES, At, CrashError, crash, losses, same_weights
-from tests.training.tiny import recipe
+from tests.training.tiny import document, recipe, stage
 
 TEXTS = ["abcd efgh", "mnop", "", "abba abba abba abba"]
 
@@ -208,3 +209,17 @@ def test_without_quantisation_or_without_float16_scaling_stays_as_it_is() -> Non
 
 def test_the_model_card_says_so(run: Path) -> None:
     assert "trained for 8-bit embeddings and 16-bit weights" in (run / "model" / "README.md").read_text()
+
+
+def test_a_run_starts_from_the_originals_and_not_from_a_quantised_folder(run: Path, data: Path, tmp_path: Path) -> None:
+    def starting_from(model: Path) -> Recipe:
+        whole = document(data, init={"model": str(model)}, quantization={"enabled": True}, stage=[stage(steps=1)])
+        return parse_recipe({key: value for key, value in whole.items() if key not in ("vocabulary", "model")})
+
+    summary = train(starting_from(run / "model"), tmp_path / "tuned")
+    assert summary.steps == 1
+    was, is_ = (load_module(place / "model")[0].embedding.weight for place in (run, tmp_path / "tuned"))
+    assert (was - is_).abs().max() < 0.1, "a step away from the originals"
+    export_quantized(run / "model", tmp_path / "small")
+    with pytest.raises(InputError, match=r"init.model: .*small is a quantised folder.*that it was exported from"):
+        starting_from(tmp_path / "small")

@@ -155,17 +155,22 @@ def load_module(folder: Path) -> tuple[Convert, Subwords, dict[str, Any]]:
         InputError: the folder is incomplete or altered, or a quantised one.
     """
     config = _whole_config(folder)
+    refuse_quantized(folder, config)
+    tokenizer = Subwords.load(folder / VOCABULARY)
+    module = build_module(config["model"], tokenizer.rows)
+    _set_weights(module, folder)
+    module.set_active_blocks(config["active_blocks"])
+    return module, tokenizer, config
+
+
+def refuse_quantized(folder: Path, config: Mapping[str, Any]) -> None:
+    """Raise InputError if a folder, with this configuration, holds rounded weights: for work that needs exact ones."""
     scheme = read_scheme(config)
     if scheme is not None and scheme.stored:
         raise InputError(
             f"{folder} is a quantised folder: it can encode, but its rounded weights are not what training starts "
             "from; give the model folder that it was exported from"
         )
-    tokenizer = Subwords.load(folder / VOCABULARY)
-    module = build_module(config["model"], tokenizer.rows)
-    _set_weights(module, folder)
-    module.set_active_blocks(config["active_blocks"])
-    return module, tokenizer, config
 
 
 def load_as_validated(folder: Path) -> tuple[Convert, Subwords, dict[str, Any]]:

@@ -41,7 +41,8 @@ def take_over(document: dict[str, Any], origin: str, resolve: Resolve) -> None:
         return
     name = init["model"]
     try:
-        _, config = persistence.read_config(name)
+        folder, config = persistence.read_config(name)
+        persistence.refuse_quantized(folder, config)
     except InputError as error:
         raise InputError(f"{origin}: init.model: {error}") from None
     found = persistence.fingerprint(config)
