@@ -128,6 +128,27 @@ def test_equal_responses_of_a_batch_are_found() -> None:
     assert make_step(examples, np.array([0, 1, 2]), 99, WHOLE).equal.tolist() == [[0, 2], [2, 0]]
 
 
+@settings(max_examples=30, deadline=None)
+@given(st.sampled_from([1, 2, 3, 4, 6]), st.integers(0, 13), st.integers(0, 100))
+def test_the_processes_share_a_batch_and_find_equal_responses_of_each_other(
+    processes: int, micro_batch: int, seed: int
+) -> None:
+    generator = np.random.default_rng(seed)
+    examples = store([[i + 100] for i in range(30)], [[int(i)] for i in generator.integers(0, 6, 30)])
+    rows = generator.permutation(30)[:12]
+    whole = make_step(examples, rows, 99, WHOLE)
+    found, inputs = [], []
+    for rank in range(processes):
+        share = make_step(examples, rows, 99, Portion(rank, processes, micro_batch))
+        assert (share.pairs, share.first) == (12, rank * 12 // processes)
+        assert all(part.pairs <= (micro_batch or 12) for part in share.parts)
+        found += [(i + share.first, j) for i, j in share.equal.T.tolist()]
+        for part in share.parts:
+            inputs += part.tokens.ids[part.tokens.restore][: part.pairs].tolist()
+    assert sorted(found) == sorted(map(tuple, whole.equal.T.tolist()))
+    assert inputs == [int(row) + 100 for row in rows], "every pair once, in the order of the whole batch"
+
+
 def test_the_stream_starts_anywhere_and_ends_cleanly() -> None:
     texts = [[i + 1] for i in range(40)]
     examples, order = store(texts, texts), EpochOrder(40, 8, (0, 0))

@@ -84,6 +84,23 @@ def test_gradients_flow_into_further_negatives_and_push_them_away() -> None:
     assert ((x @ pushed.T)[:, 3:].sum() < (x @ y.detach().T)[:, 3:].sum()).item()
 
 
+@settings(max_examples=40, deadline=None)
+@given(
+    groups=st.lists(st.integers(0, 4), min_size=1, max_size=12).filter(lambda groups: len(groups) % 2 == 0),
+    shares=st.sampled_from([1, 2]),
+    seed=st.integers(0, 1000),
+)
+def test_the_shares_of_several_processes_add_up_to_the_loss(groups: list[int], shares: int, seed: int) -> None:
+    x, y = units(len(groups), 4, seed), units(len(groups), 4, seed + 1)
+    equal, loss, own = equal_of(groups), InBatchLoss(0.2), len(groups) // shares
+    whole, parts = loss(x, y, 5.0, equal), []
+    for first in range(0, len(groups), own):
+        mine = equal[:, (equal[0] >= first) & (equal[0] < first + own)] - torch.tensor([[first], [0]])
+        parts.append(loss(x[first : first + own], y, 5.0, mine, first))
+    assert sum(float(part.value) for part in parts) == pytest.approx(float(whole.value), abs=2e-6)
+    assert sum(float(part.accuracy) for part in parts) == pytest.approx(float(whole.accuracy), abs=1e-6)
+
+
 def test_without_smoothing_it_is_pytorchs_cross_entropy_over_the_responses() -> None:
     x, y = units(16, 8, 0, torch.float32), units(16, 8, 1, torch.float32)
     found = InBatchLoss(0.0)(x, y, 10.0).value

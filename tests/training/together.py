@@ -52,7 +52,7 @@ def launch(folder: Path) -> list[dict[str, str]]:
     processes = [subprocess.Popen(command, env=environment(rank, 2, port), cwd=ROOT) for rank in range(2)]
     try:
         for process in processes:
-            process.wait(timeout=100)
+            process.wait(timeout=250)
     finally:
         for process in processes:
             process.kill()

@@ -17,7 +17,7 @@ from contextlib import contextmanager
 from typing import NamedTuple
 
 # There is no public way to the job's store.
-from torch.distributed.distributed_c10d import PrefixStore, _get_default_store
+from torch.distributed.distributed_c10d import PrefixStore, Store, _get_default_store
 
 from rejoinder.errors import InputError, RejoinderError
 
@@ -66,12 +66,13 @@ class Presence:
     Args:
         rank: number of this process.
         count: how many there are.
+        store: where they leave word; by default the job's.
     """
 
-    def __init__(self, rank: int, count: int) -> None:
+    def __init__(self, rank: int, count: int, store: Store | None = None) -> None:
         self.rank, self.count = rank, count
         # All processes train the same runs in the same order, so they count alike.
-        self._store = PrefixStore(f"rejoinder/{next(_runs)}", _get_default_store())
+        self._store = store or PrefixStore(f"rejoinder/{next(_runs)}", _get_default_store())
         self._ended = threading.Event()
         self._store.set(f"beat/{rank}", "0")
         self._heart = threading.Thread(target=self._beat, name="presence", daemon=True)
