@@ -11,7 +11,7 @@ from torch import Tensor, nn
 from rejoinder.errors import InputError
 from rejoinder.files import file_digest
 from rejoinder.models import persistence
-from rejoinder.text.subwords import Subwords
+from rejoinder.text.tokenizer import Tokenizer
 from rejoinder.training.recipe import NO_START, Init
 
 CHANGEABLE = ("dropout", "numbered_history")
@@ -76,7 +76,7 @@ def _plain(value: Any) -> Any:
     return list(value) if isinstance(value, tuple) else value
 
 
-def initial_tokenizer(init: Init) -> Subwords:
+def initial_tokenizer(init: Init) -> Tokenizer:
     """The vocabulary of the model.
 
     Raises:
@@ -86,7 +86,8 @@ def initial_tokenizer(init: Init) -> Subwords:
     path = folder / persistence.VOCABULARY
     if not path.is_file() or file_digest(path) != config["files"][persistence.VOCABULARY]:
         raise InputError(f"{path} is missing or was altered after it was saved; copy the model folder again")
-    return Subwords.load(path)
+    tokenizer: Tokenizer = persistence.load_tokenizer(folder, config)
+    return tokenizer
 
 
 def copy_initial_weights(module: nn.Module, init: Init) -> None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import dataclasses
 import hashlib
 import warnings
 from collections.abc import Iterator, Sequence
@@ -13,9 +12,8 @@ import numpy as np
 
 from rejoinder.errors import InputError
 from rejoinder.files import file_digest
-from rejoinder.models.persistence import parse_config
-from rejoinder.text.subwords import Subwords
-from rejoinder.text.vocabulary import build_subwords
+from rejoinder.models.families import family, parse_config
+from rejoinder.text.tokenizer import Tokenizer
 from rejoinder.training.display import Advance, Display, Silent
 from rejoinder.training.init import initial_tokenizer
 from rejoinder.training.mixing import join
@@ -28,6 +26,7 @@ from rejoinder.training.tokens import (
     open_store,
     read_texts,
 )
+from rejoinder.training.vocabularies import build_vocabulary
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,7 +41,7 @@ class Prepared:
         digest: of the examples.
     """
 
-    tokenizer: Subwords
+    tokenizer: Tokenizer
     train: TokenStore
     sizes: tuple[int, ...]
     valid: TokenStore | None
@@ -111,24 +110,24 @@ def data_digest(data: Path, splits: Sequence[Split]) -> str:
 
 def _vocabulary(
     recipe: Recipe, folder: Path, sets: Sequence[Path], digests: Sequence[str], display: Display
-) -> Subwords:
+) -> Tokenizer:
     """The vocabulary of the model to start from, or one built from the training splits of all sets."""
+    read = family(recipe.model["kind"]).load_tokenizer
     if recipe.vocabulary is None:
         path = folder / f"vocabulary-{content_key(recipe.init.fingerprint)}.json"
         if not path.exists():
             initial_tokenizer(recipe.init).save(path)
-        return Subwords.load(path)
+        return read(path)
     path = folder / f"vocabulary-{content_key(_joined(digests), recipe.vocabulary, recipe.seed)}.json"
     if path.exists():
-        return Subwords.load(path)
-    settings = dataclasses.asdict(recipe.vocabulary)
-    sample = settings.pop("sample")
-    settings = {key: value for key, value in settings.items() if value is not None}
+        return read(path)
     with (
         display.track("Building the vocabulary", None, "utterances") as advance,
         warnings.catch_warnings(record=True) as said,
     ):
-        tokenizer = build_subwords(_utterances(sets, sample, recipe.seed, advance), **settings)
+        tokenizer = build_vocabulary(
+            recipe.vocabulary, _utterances(sets, recipe.vocabulary.sample, recipe.seed, advance)
+        )
     for warning in said:
         display.note(str(warning.message))
     tokenizer.save(path)
@@ -150,7 +149,7 @@ def _utterances(sets: Sequence[Path], sample: int, seed: int, advance: Advance) 
 
 
 def _store(
-    recipe: Recipe, folder: Path, data: Path, digest: str, split: Split, tokenizer: Subwords, display: Display
+    recipe: Recipe, folder: Path, data: Path, digest: str, split: Split, tokenizer: Tokenizer, display: Display
 ) -> TokenStore:
     length, history = recipe.text.max_length, parse_config(recipe.model).history_text
     parts = [digest, tokenizer.fingerprint, length, *([] if history is None else [history])]

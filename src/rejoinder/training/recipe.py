@@ -85,9 +85,11 @@ class Data:
 
 
 @dataclass(frozen=True, kw_only=True, config=STRICT)
-class Vocabulary:
-    """[vocabulary]: how the subwords are built from the training split (CONVERT 3.1)."""
+class SubwordVocabulary:
+    """[vocabulary] of kind "subwords" (the default): how they are built from the training split (CONVERT 3.1)."""
 
+    kind: Literal["subwords"] = "subwords"
+    """Which tokenizer this is."""
     target_size: Annotated[int, Field(ge=100)] | None = None
     """Number of subwords to aim at (within 1 %); or:"""
     minimum_count: Count | None = None
@@ -105,6 +107,10 @@ class Vocabulary:
 
     def __post_init__(self) -> None:
         exactly_one(self, "target_size", "minimum_count")
+
+
+Vocabulary: TypeAlias = SubwordVocabulary
+"""[vocabulary]; further kinds of tokenizers become members of a union, told apart by `kind`."""
 
 
 @dataclass(frozen=True, kw_only=True, config=STRICT)

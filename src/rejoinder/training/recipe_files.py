@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import dataclasses
-import importlib
 import re
 import tomllib
 from collections.abc import Iterator, Mapping, Sequence
@@ -13,13 +12,11 @@ from typing import Any
 
 from rejoinder.errors import InputError
 from rejoinder.files import atomic_file
+from rejoinder.models.families import HOMES, family
 from rejoinder.training.init import take_over
 from rejoinder.training.recipe import Recipe
 from rejoinder.training.recipe_checks import validate
 from rejoinder.training.toml_text import holds_tables, to_toml, toml_value
-
-MODELS = {"convert": "rejoinder.models.convert:ConvertConfig"}
-"""Where the configuration of each kind of model is."""
 
 SHORTHANDS = ("optimizer", "schedule")
 """Tables of a stage that may be given by their kind alone."""
@@ -81,6 +78,8 @@ def parse_recipe(
         for key in SHORTHANDS:
             if isinstance(stage, dict) and isinstance(stage.get(key), str):
                 stage[key] = {"kind": stage[key]}
+    if isinstance(vocabulary := copy.get("vocabulary"), dict):
+        vocabulary.setdefault("kind", "subwords")
     if not resolved:
         take_over(copy, origin, _resolve_model)
     if isinstance(copy.get("model"), dict):
@@ -118,11 +117,10 @@ def first_difference(old: Recipe, new: Recipe) -> str | None:
 def _resolve_model(section: Mapping[str, Any], origin: str) -> dict[str, Any]:
     """Check [model] against the configuration of its kind; all its defaults written out."""
     kind = section.get("kind")
-    if kind not in MODELS:
+    if kind not in HOMES:
         given = "is missing" if kind is None else f"= {kind!r} is not allowed"
-        raise InputError(f"{origin}: model.kind {given}; allowed: {', '.join(map(repr, MODELS))}")
-    module, _, name = MODELS[str(kind)].partition(":")
-    config = validate(getattr(importlib.import_module(module), name), section, origin, "model")
+        raise InputError(f"{origin}: model.kind {given}; allowed: {', '.join(map(repr, HOMES))}")
+    config = validate(family(kind).config, section, origin, "model")
     return {"kind": kind, **dataclasses.asdict(config)}
 
 

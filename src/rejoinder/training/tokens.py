@@ -22,7 +22,7 @@ from rejoinder.corpora.example import read_columns
 from rejoinder.errors import InputError
 from rejoinder.files import atomic_folder
 from rejoinder.models.history import HistoryText
-from rejoinder.text.subwords import Subwords
+from rejoinder.text.tokenizer import Tokenizer
 
 Ids = npt.NDArray[np.int32]
 Rows = npt.NDArray[np.int64]
@@ -126,7 +126,7 @@ def build_store(
     path: Path,
     data: str | Path,
     split: Split,
-    tokenizer: Subwords,
+    tokenizer: Tokenizer,
     max_length: int,
     advance: Callable[[int], object] = int,
     history: HistoryText | None = None,
