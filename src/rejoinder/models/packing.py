@@ -54,6 +54,7 @@ class TokenBatch:
         segments: where the texts are; together they cover all T tokens.
         restore: row of text i among the ordered texts, int64 (n,): `ordered[restore]` has the caller's order.
         real_tokens: tokens that are not padding, at most T.
+        types: segment id of each token, int64 (T,); None: all 0.
     """
 
     ids: Tensor
@@ -61,6 +62,7 @@ class TokenBatch:
     segments: tuple[Segment, ...]
     restore: Tensor
     real_tokens: int
+    types: Tensor | None = None
 
     @property
     def computed_tokens(self) -> int:
@@ -89,10 +91,27 @@ class TokenBatch:
             for segment in self.segments
         )
         move = {name: getattr(self, name).to(device) for name in ("ids", "positions", "restore")}
-        return replace(self, segments=segments, **move)
+        types = None if self.types is None else self.types.to(device)
+        return replace(self, segments=segments, types=types, **move)
+
+    def places(self) -> tuple[Tensor, Tensor]:
+        """Index of each text's first token and its number of real tokens, int64 (n,) both, in the caller's order."""
+        device = self.ids.device
+        starts, lengths = [], []
+        for segment in self.segments:
+            starts.append(segment.start + segment.length * torch.arange(segment.count, device=device))
+            whole = torch.full((segment.count,), segment.length, device=device)
+            lengths.append(whole if segment.real is None else segment.real.sum(dim=1))
+        return torch.cat(starts)[self.restore], torch.cat(lengths)[self.restore]
 
 
-def pack(ids: IntArray, lengths: IntArray, padding_id: int, segment_cost: int = SEGMENT_COST) -> TokenBatch:
+def pack(
+    ids: IntArray,
+    lengths: IntArray,
+    padding_id: int,
+    segment_cost: int = SEGMENT_COST,
+    types: IntArray | None = None,
+) -> TokenBatch:
     """Order texts by length and cut them into segments.
 
     A text without tokens is computed as one padding token: it gets a vector like any other.
@@ -102,6 +121,7 @@ def pack(ids: IntArray, lengths: IntArray, padding_id: int, segment_cost: int = 
         lengths: number of ids of each text, (n,).
         padding_id: the id that stands where there is no token.
         segment_cost: padding tokens that are accepted to save a segment; 0 for no padding at all.
+        types: segment ids of the tokens, (T,); None: all 0.
     """
     order = np.argsort(lengths, kind="stable")
     shown = np.maximum(lengths[order], 1).astype(np.int64)  # tokens that count as real
@@ -114,6 +134,10 @@ def pack(ids: IntArray, lengths: IntArray, padding_id: int, segment_cost: int = 
     inside = positions < stored
     packed = np.full(len(positions), padding_id, dtype=np.int64)
     packed[inside] = ids[source[inside]]
+    packed_types = None
+    if types is not None:
+        packed_types = np.zeros(len(positions), dtype=np.int64)
+        packed_types[inside] = types[source[inside]]
     restore = np.empty(len(order), dtype=np.int64)
     restore[order] = np.arange(len(order))
     return TokenBatch(
@@ -122,6 +146,7 @@ def pack(ids: IntArray, lengths: IntArray, padding_id: int, segment_cost: int = 
         segments=_segments(shown, widths),
         restore=torch.from_numpy(restore),
         real_tokens=int(shown.sum()),
+        types=None if packed_types is None else torch.from_numpy(packed_types),
     )
 
 
