@@ -105,6 +105,33 @@ class TokenBatch:
         return torch.cat(starts)[self.restore], torch.cat(lengths)[self.restore]
 
 
+@dataclass(frozen=True, slots=True)
+class SidesBatch:
+    """Contexts and responses packed apart, for models that read each side with a network of its own.
+
+    Attributes:
+        contexts: tokens of the contexts.
+        responses: tokens of the responses.
+    """
+
+    contexts: TokenBatch
+    responses: TokenBatch
+
+    @property
+    def real_tokens(self) -> int:
+        """Tokens that are not padding."""
+        return self.contexts.real_tokens + self.responses.real_tokens
+
+    @property
+    def computed_tokens(self) -> int:
+        """All tokens, padding included."""
+        return self.contexts.computed_tokens + self.responses.computed_tokens
+
+    def to(self, device: torch.device | str) -> SidesBatch:
+        """The same batch on another device."""
+        return SidesBatch(self.contexts.to(device), self.responses.to(device))
+
+
 def pack(
     ids: IntArray,
     lengths: IntArray,
@@ -148,6 +175,30 @@ def pack(
         real_tokens=int(shown.sum()),
         types=None if packed_types is None else torch.from_numpy(packed_types),
     )
+
+
+def chunks(
+    ids: IntArray, lengths: IntArray, padding_id: int, tokens: int, types: IntArray | None = None
+) -> Iterator[tuple[IntArray, TokenBatch]]:
+    """Texts from short to long in batches of about so many tokens, each with its places among all texts.
+
+    Args:
+        ids: the texts' token ids one after the other, (T,).
+        lengths: number of ids of each text, (n,).
+        padding_id: the id that stands where there is no token.
+        tokens: tokens of a batch; a longer text is one by itself.
+        types: segment ids of the tokens, (T,); None: all 0.
+    """
+    if 0 < len(ids) + len(lengths) <= tokens:
+        yield np.arange(len(lengths), dtype=np.int32), pack(ids, lengths, padding_id, types=types)
+        return
+    starts = np.cumsum(lengths, dtype=np.int64) - lengths
+    order = np.argsort(lengths, kind="stable").astype(np.int32)
+    chunk_of = np.cumsum(np.maximum(lengths[order], 1)) // tokens
+    for chosen in np.split(order, np.flatnonzero(np.diff(chunk_of)) + 1) if len(order) else ():
+        places = np.concatenate([np.arange(starts[i], starts[i] + lengths[i]) for i in chosen.tolist()])
+        kept = None if types is None else types[places]
+        yield chosen, pack(ids[places], lengths[chosen], padding_id, types=kept)
 
 
 def rectangle(ids: Tensor, real: Tensor) -> TokenBatch:
