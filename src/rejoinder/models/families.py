@@ -12,7 +12,7 @@ import json
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any, Literal, TypeAlias
 
 from pydantic import ConfigDict, TypeAdapter, ValidationError
 from pydantic.dataclasses import dataclass as checked_dataclass
@@ -28,6 +28,10 @@ HOMES = {
     "cross-encoder": "rejoinder.models.cross_encoder",
 }
 """The module that defines the `FAMILY` of each kind; imported when a model of that kind is met."""
+
+
+Packing: TypeAlias = Literal["together", "apart", "joined"]
+"""How training packs the texts of pairs; see `Family`."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,7 +55,7 @@ class Family:
     load_tokenizer: Callable[[Path], Tokenizer]
     prepare: Callable[[Any, Any], object]
     open: Callable[..., Any]
-    packing: Literal["together", "apart", "joined"] = "together"
+    packing: Packing = "together"
     dialogue: Callable[[Any, Any, int], Dialogue] | None = None
 
 

@@ -5,9 +5,10 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Iterable
 
+from rejoinder.text.bpe import build_bpe
 from rejoinder.text.tokenizer import Tokenizer
 from rejoinder.text.vocabulary import build_subwords
-from rejoinder.training.recipe import Vocabulary
+from rejoinder.training.recipe import BpeVocabulary, Vocabulary
 
 
 def build_vocabulary(config: Vocabulary, utterances: Iterable[str]) -> Tokenizer:
@@ -17,6 +18,8 @@ def build_vocabulary(config: Vocabulary, utterances: Iterable[str]) -> Tokenizer
         config: the section.
         utterances: inputs and responses of the training data, at most `config.sample` or about so many.
     """
+    if isinstance(config, BpeVocabulary):
+        return build_bpe(utterances, config.merges, config.minimum_count)
     settings = {name: value for name, value in dataclasses.asdict(config).items() if value is not None}
     del settings["kind"], settings["sample"]
     return build_subwords(utterances, **settings)
