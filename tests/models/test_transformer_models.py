@@ -115,6 +115,20 @@ def test_an_opened_folder_gives_the_networks_scores(tmp_path, name, precision):
     assert isinstance(model, DualEncoder) == (name != "cross-encoder")
 
 
+@pytest.mark.parametrize("name", ["poly first", "poly learnt"])
+def test_a_poly_encoder_says_which_vectors_are_there(tmp_path, name):
+    model = opened(tmp_path / "model", name)
+    assert not model.unit_length
+    encoded = model.encode_contexts([["hello"], ["how are you today what about the cats they sleep all day long"]])
+    if name == "poly learnt":
+        assert encoded.present is None
+        assert encoded.vectors.shape == (2, 5, 16)
+    else:
+        assert encoded.present.all(axis=1).tolist() == [False, True]
+        tokens = len(model.dialogue.contexts([["hello"]])[0])
+        assert len(encoded.of(0)) == tokens < len(encoded.of(1)) == 9
+
+
 def _score(model, module, context, candidates):
     x, y = (part for part in (model.dialogue.contexts([context]), model.dialogue.responses(candidates)))
     if hasattr(module, "encode"):

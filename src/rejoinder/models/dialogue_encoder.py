@@ -12,7 +12,7 @@ from rejoinder.models.attended import own_scores
 from rejoinder.models.candidate_lists import candidate_lists
 from rejoinder.models.families import family_of
 from rejoinder.models.packing import IntArray, chunks
-from rejoinder.ranker import Context, FloatArray
+from rejoinder.ranker import Context, ContextVectors, FloatArray
 from rejoinder.text.tokenizer import Tokenizer
 
 CHUNK_TOKENS = 4096
@@ -51,13 +51,18 @@ class DialogueEncoder:
         """Size d of the vectors."""
         return self.module.output_size
 
+    @property
+    def unit_length(self) -> bool:
+        """Whether rows are of unit length, so that scores are cosines."""
+        return getattr(self.module.config, "similarity", "dot") == "cosine"
+
     def encode_contexts(self, contexts: Sequence[Context], advance: Advance | None = None) -> FloatArray:
-        """Encode conversations: (n, d), or of a poly-encoder (n, m, d) with rows of zeros where a context has fewer.
+        """Encode conversations: (n, d).
 
         Raises:
             InputError: a context has no message.
         """
-        return self._encode(*self.dialogue.contexts(contexts), "context", advance)
+        return self._vectors(contexts, advance)
 
     def encode_responses(self, responses: Sequence[str], advance: Advance | None = None) -> FloatArray:
         """Encode responses: (n, d)."""
@@ -73,11 +78,15 @@ class DialogueEncoder:
         size = max(1, CHUNK_NUMBERS // (lists.rows.shape[1] * self.size))
         for start in range(0, len(contexts), size):
             part = slice(start, start + size)
-            encoded = torch.from_numpy(self.encode_contexts(contexts[part]))
+            encoded = torch.from_numpy(self._vectors(contexts[part]))
             with torch.inference_mode():
                 found = own_scores(encoded, responses[torch.from_numpy(lists.rows[part]).long()])
             scores[part] = found.numpy()
         return scores
+
+    def _vectors(self, contexts: Sequence[Context], advance: Advance | None = None) -> FloatArray:
+        """Vectors of conversations: (n, d), or of a poly-encoder (n, m, d)."""
+        return self._encode(*self.dialogue.contexts(contexts), "context", advance)
 
     def _encode(self, ids: IntArray, lengths: IntArray, side: str, advance: Advance | None) -> FloatArray:
         pieces: list[FloatArray] = []
@@ -94,3 +103,21 @@ class DialogueEncoder:
         for chosen, piece in zip(places, pieces, strict=True):
             vectors[chosen] = piece
         return vectors
+
+
+class PolyDialogueEncoder(DialogueEncoder):
+    """Encodes a conversation as several vectors (fulfils `ranker.PolyEncoder`); see `DialogueEncoder`."""
+
+    def encode_contexts(  # type: ignore[override]  # several vectors are another protocol
+        self, contexts: Sequence[Context], advance: Advance | None = None
+    ) -> ContextVectors:
+        """Encode conversations: m vectors each, fewer where a conversation has fewer tokens.
+
+        Raises:
+            InputError: a context has no message.
+        """
+        vectors = self._vectors(contexts, advance)
+        if vectors.ndim == 2:  # no conversation at all
+            vectors = vectors[:, None]
+        present = (vectors != 0).any(axis=2)
+        return ContextVectors(vectors, None if present.all() else present)

@@ -13,7 +13,7 @@ from typing import Literal
 from torch import Tensor, nn
 
 from rejoinder.models import reductions
-from rejoinder.models.dialogue_encoder import DialogueEncoder
+from rejoinder.models.dialogue_encoder import PolyDialogueEncoder
 from rejoinder.models.dual_transformer import DualShape, DualTransformer, dialogue
 from rejoinder.models.families import Family
 from rejoinder.models.inference import pack_linears
@@ -66,7 +66,7 @@ FAMILY = Family(
     build=PolyEncoder,
     load_tokenizer=Pretrained.load,
     prepare=pack_linears,
-    open=DialogueEncoder,
+    open=PolyDialogueEncoder,
     packing="apart",
     dialogue=dialogue,
 )
