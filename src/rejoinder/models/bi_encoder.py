@@ -44,6 +44,7 @@ class BiEncoder(DualTransformer):
 FAMILY = Family(
     config=BiEncoderConfig,
     build=BiEncoder,
+    vocabulary="bpe",
     load_tokenizer=Pretrained.load,
     prepare=pack_linears,
     open=DialogueEncoder,

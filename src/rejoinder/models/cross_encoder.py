@@ -104,6 +104,7 @@ class CrossEncoder(nn.Module):
 FAMILY = Family(
     config=CrossEncoderConfig,
     build=CrossEncoder,
+    vocabulary="bpe",
     load_tokenizer=Pretrained.load,
     prepare=pack_linears,
     open=CrossRanker,

@@ -64,6 +64,7 @@ class PolyEncoder(DualTransformer):
 FAMILY = Family(
     config=PolyEncoderConfig,
     build=PolyEncoder,
+    vocabulary="bpe",
     load_tokenizer=Pretrained.load,
     prepare=pack_linears,
     open=PolyDialogueEncoder,
