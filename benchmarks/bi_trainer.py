@@ -3,11 +3,11 @@
     python benchmarks/bi_trainer.py
     python benchmarks/bi_trainer.py --steps 2 --rounds 1 --batch 16    # a smoke test
 
-Both learn from the same pairs (newest message and response of the chit-chat conversations, at most 72 tokens each), with
-batches of one size, AdamW, one learning rate, MiniLM's dropout, in one precision, on the CPU. Ours trains two transformers,
-one for each side, as the paper's bi-encoder does; the peer one for both, as is usual there: ours updates twice as many
-weights. Turns alternate; the first step of a turn is not counted. Tokenising is part of the peer's step; ours is done once,
-before (the result file has the peer's share of it).
+Both learn from the same pairs (newest message and response of the chit-chat conversations, at most 72 tokens each),
+with batches of one size, AdamW, one learning rate, MiniLM's dropout, in one precision, on the CPU. Ours trains two
+transformers, one for each side, as the paper's bi-encoder does; the peer one for both, as is usual there: ours updates
+twice as many weights. Turns alternate; the first step of a turn is not counted. Tokenising is part of the peer's step;
+ours is done once, before (the result file has the peer's share of it).
 """
 
 from __future__ import annotations

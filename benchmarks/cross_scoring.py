@@ -3,10 +3,10 @@
     python benchmarks/cross_scoring.py
     python benchmarks/cross_scoring.py --contexts 2 --candidates 10 --rounds 1    # a smoke test
 
-Both score the same pairs: conversations of the chit-chat test split, each with its own and other responses. The weights are
-MiniLM's with a random linear layer on top; scores need not mean anything to take their time. The peer gets the context as
-one text of as many tokens as ours. Turns alternate, after one that is not counted. The result file also has the share of
-useful tokens, those that are no padding, of all that ours computes.
+Both score the same pairs: conversations of the chit-chat test split, each with its own and other responses. The
+weights are MiniLM's with a random linear layer on top; scores need not mean anything to take their time. The peer gets
+the context as one text, and cuts the pair where ours cuts. Turns alternate, after one that is not counted. The result
+file also has the share of useful tokens, those that are no padding, of all that ours computes.
 """
 
 from __future__ import annotations

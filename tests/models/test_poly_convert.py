@@ -58,6 +58,7 @@ def test_a_folder_reads_whole_conversations(tmp_path):
     tokenizer = Subwords([chr(0xFE4F), *"abcdefghijklmnopqrstuvwxyz"], buckets=8)
     save(tmp_path / "model", network(tokenizer.rows), tokenizer, max_length=20, card="# A model\n")
     model = load(tmp_path / "model", precision="fp32")
-    whole, newest = (model.score([context], [["fine", "no"]]) for context in (["hello", "how are you"], ["how are you"]))
+    contexts = (["hello", "how are you"], ["how are you"])
+    whole, newest = (model.score([context], [["fine", "no"]]) for context in contexts)
     assert not np.allclose(whole, newest)
     assert model.encode_contexts([["hello"]]).vectors.shape == (1, 3, 24)

@@ -8,7 +8,7 @@ import pytest
 
 from rejoinder.training.budget import Budget, run_share, stage_budget
 from rejoinder.training.recipe import Scale, Stage
-from rejoinder.training.recipe_schedules import Constant, Cosine, InverseSqrt, Plateau, Schedule, Step
+from rejoinder.training.recipe_schedules import Constant, Cosine, InverseSqrt, Schedule, Step
 from rejoinder.training.schedules import Progress, learning_rate, score_scale
 
 

@@ -114,7 +114,6 @@ class _Source:
 def _build(
     model: str, source: _Source, output: Path, dtype: Dtype | None, overwrite: bool, engine: Engine | None
 ) -> dict[str, Any]:
-    import rejoinder
     from rejoinder.progress import track
     from rejoinder.retrieval.index import Index, check_target
 
@@ -198,8 +197,8 @@ def _open_encoder(name: str) -> Any:
     model = rejoinder.load(name)
     if not hasattr(model, "encode_responses"):
         raise InputError(
-            f"{name} reads a reply together with the conversation, so it cannot encode replies ahead of time; index them "
-            "with a bi- or poly-encoder or a ConveRT, and let this one rank the best ones: rejoinder reply --rerank"
+            f"{name} reads a reply together with the conversation, so it cannot encode replies ahead of time; index "
+            "them with a bi- or poly-encoder or a ConveRT, and let this one rank the best ones: rejoinder reply --rerank"
         )
     return model
 

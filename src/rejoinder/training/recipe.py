@@ -14,7 +14,6 @@ from pydantic.dataclasses import dataclass
 from rejoinder.training.recipe_schedules import Constant, Plateau, Schedule
 from rejoinder.training.recipe_types import STRICT, Count, Decay, NotNegative, Positive, Share, exactly_one
 
-
 NO_START = (
     "give a model to start from (--init MODEL, or init.model), a transformer for its parts (init.transformer), or "
     "[vocabulary] and [model] to train one from scratch"
