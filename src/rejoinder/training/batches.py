@@ -144,7 +144,7 @@ def make_step(
     more = np.empty((len(rows), 0), np.int64) if further is None else further(rows)
     if packing == "joined":
         same = np.nonzero(store.response_hash[more] == store.response_hash[rows][:, None])
-        equal = np.stack([same[0], same[1] + 1])  # number 0 is the right one
+        equal: Rows = np.stack([same[0], same[1] + 1])  # number 0 is the right one
     else:
         equal = equal_pairs(store.response_hash[np.concatenate([rows, more.reshape(-1)])])
     equal = equal[:, (equal[0] >= first) & (equal[0] < first + own)] - np.array([[first], [0]])
