@@ -112,6 +112,7 @@ class StepBatch:
             K responses of the pairs come first, then the further ones; where contexts are joined with candidates, j
             counts a context's own candidates, the right one first.
         present: of encodings that not every context has, which contexts have them.
+        rows: the K examples.
     """
 
     parts: tuple[PairBatch, ...]
@@ -119,6 +120,7 @@ class StepBatch:
     first: int
     equal: Tensor
     present: Mapping[str, Present]
+    rows: Rows
 
     @property
     def tokens(self) -> int:
@@ -155,7 +157,7 @@ def make_step(
     if store.history is not None:
         there = store.history.gather(rows)[1] > 0  # those of the other processes too: the loss divides by their number
         present = {"history": Present(torch.from_numpy(there[first : first + own]), int(there.sum()))}
-    return StepBatch(parts, len(rows), first, torch.from_numpy(equal), present)
+    return StepBatch(parts, len(rows), first, torch.from_numpy(equal), present, rows)
 
 
 def equal_pairs(hashes: Rows) -> Rows:

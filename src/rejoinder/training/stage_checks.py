@@ -38,6 +38,8 @@ def check_negatives(recipe: Recipe, stage: Stage) -> None:
         raise InputError(
             f"stage '{stage.name}': a {kind} has no negatives but those drawn for each pair; give negatives = 15"
         )
+    if family(kind).packing == "joined" and recipe.distillation is not None:
+        raise InputError(f"distillation: a {kind} encodes no responses to compare; teach another kind of model")
     by_cosine = recipe.model.get("similarity", "cosine" if family(kind).dialogue is None else "dot") == "cosine"
     if stage.hard_negatives is not None and not by_cosine:
         raise InputError(
