@@ -31,7 +31,7 @@ def teacher(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder
 
 
-def taught_by(teacher: Path | str, data: Path, **sections: Any) -> Recipe:
+def taught_by(teacher: Path | str, data: Path, /, **sections: Any) -> Recipe:
     return recipe(data, **({"distillation": {"teacher": str(teacher), "candidates": 4}} | sections))
 
 

@@ -15,6 +15,7 @@ from torch import Tensor
 from rejoinder.errors import InputError
 from rejoinder.models.dialogue import join
 from rejoinder.models.families import Packing
+from rejoinder.models.masked_lm import MaskedBatch
 from rejoinder.models.packing import SidesBatch, TokenBatch, pack
 from rejoinder.training.losses import EVERYTHING, Present
 from rejoinder.training.tokens import Rows, TokenStore
@@ -36,7 +37,7 @@ class PairBatch:
         histories: the pairs that have a history, ascending, int64 (m,); none where the model does not read them.
     """
 
-    tokens: TokenBatch | SidesBatch
+    tokens: TokenBatch | SidesBatch | MaskedBatch
     pairs: int
     histories: Tensor = NO_HISTORIES
 
@@ -268,6 +269,17 @@ def batches(
     def make(step: int) -> StepBatch:
         return make_step(store, order.rows(step), padding_id, portion, further, packing)
 
+    yield from prefetched(make, first, stop)
+
+
+def prefetched(make: Callable[[int], StepBatch], first: int, stop: int | None) -> Generator[StepBatch, None, None]:
+    """What `make` gives for the numbers from `first` on; while one is used, a thread makes the next.
+
+    Args:
+        make: number -> batch.
+        first: the first number.
+        stop: number at which they end; None for endless ones.
+    """
     with ThreadPoolExecutor(1, thread_name_prefix="batches") as executor:
         step, following = first, executor.submit(make, first)
         while stop is None or step < stop:

@@ -21,7 +21,7 @@ from rejoinder.memory import keep_memory
 from rejoinder.models.convert import Encodings
 from rejoinder.models.families import build_module, family_of
 from rejoinder.models.packing import TokenBatch
-from rejoinder.training.batches import Further, PairBatch, Portion, RandomNegatives, StepBatch, batches
+from rejoinder.training.batches import Further, PairBatch, Portion, RandomNegatives, StepBatch, batches, prefetched
 from rejoinder.training.budget import run_share, stage_budget
 from rejoinder.training.checkpoint import LoadedCheckpoint, load_checkpoint
 from rejoinder.training.compute import set_up, without_denormals
@@ -33,6 +33,7 @@ from rejoinder.training.hard_negatives import Table, Tables
 from rejoinder.training.init import copy_initial_weights
 from rejoinder.training.keeper import Keeper
 from rejoinder.training.losses import InBatchLoss, Loss, SummedLoss
+from rejoinder.training.masked_lm import LikeLengths, Masking, pair_lengths, pretraining_step
 from rejoinder.training.meter import Meter
 from rejoinder.training.metrics import MetricsLog
 from rejoinder.training.mining import Miner
@@ -129,8 +130,11 @@ class _Trainer:
         self.quantized = quantized_training(recipe.quantization, self.module, precision)
         self.distiller = Distiller(recipe.distillation, prepared.train) if recipe.distillation else None
         self.loss = SummedLoss(InBatchLoss(recipe.loss.smoothing))
+        self.masking = Masking.of(prepared.tokenizer) if self.packing == "masked" else None
         self.orders = [
-            MixedOrder(prepared.sizes, recipe.data.shares, stage.batch_size, (recipe.seed, number))
+            LikeLengths(pair_lengths(prepared.train), stage.batch_tokens, stage.batch_size, (recipe.seed, number))
+            if self.packing == "masked"
+            else MixedOrder(prepared.sizes, recipe.data.shares, stage.batch_size, (recipe.seed, number))
             for number, stage in enumerate(recipe.stage)
         ]
         pairs = zip(recipe.stage, self.orders, strict=True)
@@ -213,6 +217,12 @@ class _Trainer:
         order, padding_id = self.orders[self.state.stage], self.module.padding_id
         portion = Portion(self.processes.rank, self.processes.count, stage.micro_batch)
         begin = self.state.stage_step
+        if self.masking is not None:
+            store, masking, seed = self.prepared.train, self.masking, (self.recipe.seed, self.state.stage)
+            size = stage.micro_batch
+            return prefetched(
+                lambda step: pretraining_step(store, order.rows(step), step, masking, seed, size), begin, stop
+            )
         options: Any = {"stop": stop, "further": further, "packing": self.packing}
         return batches(self.prepared.train, order, padding_id, begin, portion, **options)
 
@@ -303,6 +313,8 @@ class _Trainer:
         `taught` is what the teacher gives, where there is one.
         """
         equal = batch.equal.to(self.fabric.device) if self.recipe.loss.mask_equal_responses else None
+        if "losses" in encodings:
+            return Loss(encodings["losses"].mean(), encodings["hits"].mean())
         if "scores" in encodings:
             return self.loss(encodings, self.scale, equal, batch.first, batch.pairs)
         sides = [self.processes.gather(encodings[side]) for side in ("response", "further") if side in encodings]

@@ -359,6 +359,9 @@ class Stage:
     but the embeddings: "all" here, and rates = { embedding = 0.0 }.)"""
     batch_size: Annotated[int, Field(ge=2)]
     """K: pairs of a batch, of all processes together; the other pairs' responses are the negatives."""
+    batch_tokens: Annotated[int, Field(ge=0)] = 0
+    """Tokens of a batch at most, in pretraining, where batches have pairs of like lengths, up to batch_size of them
+    (POLY: 32,000); 0 for everything else."""
     micro_batch: Annotated[int, Field(ge=0)] = 0
     """Pairs that each process encodes at once, so that K may be larger than memory: the same loss and gradients, for a
     second forward pass. 0: all of its pairs. A run may go on with another value."""
