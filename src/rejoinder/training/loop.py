@@ -45,6 +45,7 @@ from rejoinder.training.schedules import Progress, learning_rate, score_scale
 from rejoinder.training.state import RunState
 from rejoinder.training.summary import RunSummary, load_summary, save_summary
 from rejoinder.training.validation import Validator
+from rejoinder.training.words import set_embedding
 
 Clock = Callable[[], float]
 
@@ -121,6 +122,8 @@ class _Trainer:
         self.module = build_module(recipe.model, prepared.tokenizer.rows)
         if recipe.init.model and not folder.checkpoint.exists():
             copy_initial_weights(self.module, recipe.init)
+        if prepared.words is not None:
+            set_embedding(self.module.embedding, prepared.words)
         fabric.to_device(self.module)
         self.quantized = quantized_training(recipe.quantization, self.module, precision)
         self.loss = SummedLoss(InBatchLoss(recipe.loss.smoothing))

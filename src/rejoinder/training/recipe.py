@@ -44,8 +44,13 @@ class Init:
     """Model folder, or its id on the Hugging Face Hub; empty: start from random weights. `--init` overrides it."""
     fingerprint: str = ""
     """The model's fingerprint, filled in when the recipe is read. If it is given, no other model is taken."""
+    words: str = ""
+    """Instead of a model: a sentence encoder (its folder, its id, or "minilm") whose vectors of single subwords the
+    embedding starts from (see `words`)."""
 
     def __post_init__(self) -> None:
+        if self.model and self.words:
+            raise ValueError("give at most one of model, words; given: both")
         if self.fingerprint and not self.model:
             raise ValueError("fingerprint is given, but no model that it could be of")
 
