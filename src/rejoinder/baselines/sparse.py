@@ -35,9 +35,6 @@ if TYPE_CHECKING:
 BUCKETS = 1 << 20
 """Rows of the table that words are hashed to (MurmurHash3 of their UTF-8 bytes)."""
 
-CHUNK = 1000
-"""Texts between two steps of a progress bar."""
-
 
 class TfIdf:
     """TF-IDF behind the `Ranker` protocol: the cosine of two vectors of words (fulfils `fitting.Fitted`).
@@ -85,8 +82,8 @@ class TfIdf:
         """
         width = common_length(contexts, candidates)
         texts, columns = number_texts(candidates)
-        responses = self._vectors(texts)
-        queries = self._vectors([self._query(context) for context in contexts])
+        queries, responses = self._vectors([self._query(context) for context in contexts]), self._vectors(texts)
+        queries, responses = _only_used_columns(queries, responses)
         scores = np.zeros((len(contexts), width), dtype=np.float32)
         for key, rows in rows_of_each_list(candidates).items():
             scores[rows] = (queries[rows] @ responses[columns[key]].T).toarray()
@@ -105,15 +102,13 @@ class TfIdf:
 
     def _counts(self, texts: Sequence[str], progress: Progress | None = None) -> Any:
         """How often each bucket's words stand in each text: sparse (n, BUCKETS)."""
-        sparse = _library("scipy.sparse", self.name)
         hashing = self._features.HashingVectorizer(n_features=BUCKETS, norm=None, alternate_sign=self._signed)
-        parts = [sparse.csr_matrix((0, BUCKETS), dtype=np.float64)]
-        for start in range(0, len(texts), CHUNK):
-            parts.append(hashing.transform(texts[start : start + CHUNK]))
-            if progress is not None:
-                progress(parts[-1].shape[0])
-        counts = sparse.vstack(parts, format="csr")
+        if not texts:
+            return hashing.transform([""])[:0]  # the library refuses no text at all
+        counts = hashing.transform(texts)
         counts.sum_duplicates()  # and sorts: texts of the same words get the very same numbers
+        if progress is not None:
+            progress(len(texts))
         return counts
 
     def _tfidf(self, texts: Sequence[str]) -> Any:
@@ -169,7 +164,7 @@ class Data19BM25(TfIdf):
     def _learn(self, tfidf: Any) -> None:
         n, df = tfidf.shape[0], _document_counts(tfidf)
         self._rarity = np.log((n - df + 0.5) / (df + 0.5))
-        self._mean_length = float(tfidf.sum()) / n or 1.0  # without any word nothing is ever divided by it
+        self._mean_length = float(tfidf.sum()) / n or 1.0  # 0 where no training text has a word
 
     def _vectors(self, texts: Sequence[str]) -> Any:
         vectors = self._tfidf(texts)
@@ -206,6 +201,16 @@ class SparseIndex:
 def _document_counts(matrix: Any) -> npt.NDArray[np.int64]:
     """In how many rows each column is not zero."""
     return np.bincount(matrix.indices[matrix.data != 0], minlength=matrix.shape[1])
+
+
+def _only_used_columns(*matrices: Any) -> list[Any]:
+    """The matrices without columns that are zero in all: products of a few rows take less than a walk through BUCKETS."""
+    used, places = np.unique(np.concatenate([matrix.indices for matrix in matrices]), return_inverse=True)
+    parts = np.split(places, np.cumsum([matrix.nnz for matrix in matrices])[:-1])
+    return [
+        type(matrix)((matrix.data, part, matrix.indptr), shape=(matrix.shape[0], len(used)))
+        for matrix, part in zip(matrices, parts, strict=True)
+    ]
 
 
 def _library(name: str, feature: str) -> ModuleType:
