@@ -45,7 +45,7 @@ bench: python  ## run every benchmark beside its peers; figures go to benchmarks
 	if [ -n "$$failed" ]; then echo "Failed:$$failed" >&2; exit 1; fi
 
 lock: python  ## write constraints.txt from an environment with every extra
-	@$(INSTALL) dev train baselines bert ann serve onnx plots demo bench cluster
+	@$(INSTALL) dev train baselines encoders bert ann serve onnx plots demo bench cluster
 	@$(BIN)/python scripts/lock.py
 
 clean:  ## remove the environment, caches and build output (demo and runs stay)

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import shutil
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from rejoinder.cli.rankers import BASELINES, fit_ranker, open_rankers, read_training, scores_depend_on_the_call
 from rejoinder.cli.shell import emit
 from rejoinder.errors import InputError
 
@@ -22,14 +23,18 @@ if TYPE_CHECKING:
     from rejoinder.ranker import Ranker
 
 ENCODER_BLOCK = 5000
-"""Examples between two steps of the progress bar. A baseline's scores depend on all candidates of a call, so a
-baseline gets all of them at once; an encoder's do not."""
+"""Examples between two steps of the progress bar. BM25's scores depend on all candidates of a call, so it gets all of
+them at once; those of others do not."""
 
 
 def evaluate(
     arguments: Annotated[
         list[str],
-        typer.Argument(metavar="MODEL", help="Model folders, or bm25. One model may be followed by one data set."),
+        typer.Argument(
+            metavar="MODEL",
+            help="Model folders, bm25, bm25-data19, tfidf, sim:ENCODER, map:ENCODER (ENCODER: minilm, use, a model "
+            "folder, FOLDER#r, one of sentence-transformers). One model may be followed by one data set.",
+        ),
     ],
     data: Annotated[
         list[str] | None,
@@ -60,6 +65,10 @@ def evaluate(
     context_table: Annotated[
         bool, typer.Option("--context-table", help="Compare all readings of a context by multi-context models.")
     ] = False,
+    fit_on: Annotated[
+        Path | None,
+        typer.Option(metavar="DATA", help="Its training split is what tfidf, bm25-data19 and map learn from; else each data's."),
+    ] = None,
     seed: Annotated[int, typer.Option(min=0, help="Of the groups, of --limit and of the intervals.")] = 0,
     as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object.")] = False,
 ) -> None:
@@ -80,7 +89,8 @@ def evaluate(
     chosen, count, reading = parse_split(split), _candidates(candidates), parse_reading(context)
     if context_table and context != "full":
         raise InputError("--context-table shows every reading of a context; leave --context out")
-    rankers = {name: reader(open_ranker(name), reading, name) for name in models}
+    bare = open_rankers(models)
+    rankers = {name: reader(ranker, reading, name) for name, ranker in bare.items()}
     if context_table:
         for name, ranker in rankers.items():
             with_parts(ranker, name)  # a wrong model is refused before the data is read
@@ -94,34 +104,13 @@ def evaluate(
             lambda _: "\n".join(table.plain(width) for table in tables).rstrip("\n"),
         )
         return
-    rows = [_rank(name, ranker, *task, reading, seed) for task in tasks for name, ranker in rankers.items()]
-    emit({"results": to_json(rows)}, as_json, lambda _: plain(rows, width).rstrip("\n"))
-
-
-def open_ranker(name: str) -> Ranker:
-    """A baseline by its name, or a model by its folder or its id on the Hugging Face Hub.
-
-    Raises:
-        InputError: there is no such model.
-    """
-    if name in BASELINES:
-        return BASELINES[name]()
-    if "/" not in name and not Path(name).exists():
-        known = ", ".join(BASELINES)
-        raise InputError(f"no model {name!r}: give a model folder (RUN/model of a training run) or one of: {known}")
-    import rejoinder
-
-    return rejoinder.load(name)
-
-
-def _bm25() -> Ranker:
-    from rejoinder.baselines.keywords import BM25
-
-    return BM25()
-
-
-BASELINES: dict[str, Callable[[], Ranker]] = {"bm25": _bm25}
-"""Rankers that need no training, by the name that stands for them in place of a model folder."""
+    training = [read_training(bare, Path(place), chosen, reading, fit_on, seed) for place in places]
+    rows, learned = [], []
+    for task, examples in zip(tasks, training, strict=True):
+        for name, ranker in rankers.items():
+            learned.append(fit_ranker(name, bare[name], examples, task[0]))
+            rows.append(_rank(name, ranker, *task, reading, seed))
+    emit({"results": to_json(rows), "learned": [each for each in learned if each]}, as_json, lambda _: plain(rows, width).rstrip("\n"))
 
 
 def _models_and_data(arguments: Sequence[str], data: Sequence[str]) -> tuple[list[str], list[str]]:
@@ -206,7 +195,7 @@ def _rank(model: str, ranker: Ranker, data: str, task: RankingTask, reading: Rea
     from rejoinder.evaluation.report import Row
     from rejoinder.progress import track
 
-    block_size = None if model in BASELINES else ENCODER_BLOCK
+    block_size = None if scores_depend_on_the_call(model) else ENCODER_BLOCK
     with track(f"Ranking with {model}", total=len(task), unit="examples") as advance:
         result = evaluate_task(ranker, task, seed=seed, block_size=block_size, progress=advance)
     return Row(model, data, result, str(reading))
