@@ -20,6 +20,7 @@ from rejoinder.cli.index import index
 from rejoinder.cli.models import models
 from rejoinder.cli.reply import reply
 from rejoinder.cli.shell import guarded
+from rejoinder.cli.table import table
 from rejoinder.cli.train import train
 
 VERBS = (
@@ -27,6 +28,7 @@ VERBS = (
     train,
     evaluate,
     ablate,
+    table,
     index,
     reply,
     chat,
