@@ -18,6 +18,7 @@ from rejoinder.cli.evaluate import evaluate
 from rejoinder.cli.export import export
 from rejoinder.cli.index import index
 from rejoinder.cli.models import models
+from rejoinder.cli.plot import plot
 from rejoinder.cli.reply import reply
 from rejoinder.cli.shell import guarded
 from rejoinder.cli.table import table
@@ -29,6 +30,7 @@ VERBS = (
     evaluate,
     ablate,
     table,
+    plot,
     index,
     reply,
     chat,
