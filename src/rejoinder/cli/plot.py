@@ -92,6 +92,8 @@ def split_title(model: str) -> tuple[str, str]:
 def encode(spec: str, texts: Labelled, fit: Path | None, seed: int) -> FloatArray:
     """Vectors of texts, each as a conversation of one message: array (n, d).
 
+    Of a ranker that is fitted it is the side of responses: MAP leaves a context's vector as the encoder gives it.
+
     Raises:
         InputError: there is no such model, it gives no vectors, or it has to be fitted and there is nothing to fit it on.
     """
@@ -100,15 +102,15 @@ def encode(spec: str, texts: Labelled, fit: Path | None, seed: int) -> FloatArra
     from rejoinder.progress import track
     from rejoinder.ranker import DualEncoder
 
-    ranker, _ = TableRankers().open(spec, lambda: _training(spec, fit, seed))
+    ranker, learned = TableRankers().open(spec, lambda: _training(spec, fit, seed))
     if not isinstance(ranker, DualEncoder):
         raise InputError(f"{spec} gives scores and no vectors, so there is nothing to draw; name a model that encodes")
-    contexts = [[text] for text in texts.texts]
     pieces = []
-    with track(f"Encoding with {spec}", total=len(contexts), unit="texts") as advance:
-        for start in range(0, len(contexts), _ENCODED_AT_ONCE):
-            piece = contexts[start : start + _ENCODED_AT_ONCE]
-            pieces.append(ranker.encode_contexts(piece))
+    with track(f"Encoding with {spec}", total=len(texts.texts), unit="texts") as advance:
+        for start in range(0, len(texts.texts), _ENCODED_AT_ONCE):
+            piece = texts.texts[start : start + _ENCODED_AT_ONCE]
+            contexts = [[text] for text in piece]
+            pieces.append(ranker.encode_contexts(contexts) if learned is None else ranker.encode_responses(piece))
             advance(len(piece))
     return np.concatenate(pieces)
 

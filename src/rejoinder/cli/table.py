@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import tomllib
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Protocol, runtime_checkable
 
@@ -97,8 +97,16 @@ def load_table(path: Path, overrides: Sequence[str] = ()) -> TableFile:
 class Learner(Protocol):
     """A ranker that learns from training examples before it can score."""
 
-    def fit(self, examples: Sequence[Example]) -> object:
-        """Forget what was learned before and learn from these examples."""
+    def fit(self, examples: Sequence[Example], progress: Callable[[int], object] | None = None) -> Mapping[str, Any]:
+        """Forget what was learned before and learn from these examples.
+
+        Args:
+            examples: never those that are ranked afterwards.
+            progress: called as their texts are read, two for each example.
+
+        Returns:
+            What was learned, of types that JSON has.
+        """
         ...
 
 
@@ -114,13 +122,16 @@ class TableRankers:
             return f"{name} of rejoinder {rejoinder.__version__}"
         return f"{kind}{colon}{_contents(place)}"
 
-    def open(self, name: str, training: Callable[[], Sequence[Example]]) -> tuple[Ranker, bool]:
+    def open(self, name: str, training: Callable[[], Sequence[Example]]) -> tuple[Ranker, Mapping[str, Any] | None]:
         """See `evaluation.table_run.Rankers.open`."""
+        from rejoinder.progress import track
+
         ranker = open_ranker(name)
         if not isinstance(ranker, Learner):
-            return ranker, False
-        ranker.fit(training())
-        return ranker, True
+            return ranker, None
+        examples = training()
+        with track(f"Fitting {name}", total=2 * len(examples), unit="texts") as advance:
+            return ranker, ranker.fit(examples, advance)
 
     def block_size(self, name: str) -> int | None:
         """See `evaluation.table_run.Rankers.block_size`."""

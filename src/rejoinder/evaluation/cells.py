@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -33,21 +34,21 @@ class CellStore:
     def __init__(self, folder: Path) -> None:
         self.folder = folder
 
-    def read(self, key: str) -> tuple[RankingResult, str | None] | None:
-        """The result, and the digest of what the ranker was fitted on (None if it needs no fitting).
+    def read(self, key: str) -> tuple[RankingResult, str | None, Any] | None:
+        """The result, the digest of what the ranker was fitted on (None if it needs no fitting), what it learned.
 
         Returns:
             None if there is no such cell, or its file is damaged: it is then measured again.
         """
         try:
             found = json.loads(self._file(key).read_text(encoding="utf-8"))
-            return result_from_json(found["result"]), found["fitted_on"]
+            return result_from_json(found["result"]), found["fitted_on"], found["about"]["learned"]
         except (FileNotFoundError, ValueError, KeyError, TypeError):
             return None
 
-    def write(self, key: str, result: RankingResult, fitted_on: str | None, about: dict[str, str]) -> None:
-        """Keep a cell; `about` is for people who look into the file."""
-        values = {"about": about, "fitted_on": fitted_on, "result": result_to_json(result)}
+    def write(self, key: str, result: RankingResult, fitted_on: str | None, about: Mapping[str, Any]) -> None:
+        """Keep a cell; `about` holds what the ranker learned under "learned", and what people would like to know."""
+        values = {"about": dict(about), "fitted_on": fitted_on, "result": result_to_json(result)}
         with atomic_file(self._file(key)) as part:
             part.write_text(json.dumps(values) + "\n", encoding="utf-8")
 

@@ -29,11 +29,13 @@ class Cell:
         result: what it reached; None if it could not be measured.
         missing: then why, and what to do; empty if the table has no such system.
         ranker: what was measured: a folder, a baseline's name.
+        learned: what a ranker says that was fitted for this column, of types that JSON has.
     """
 
     result: RankingResult | None = None
     missing: str = ""
     ranker: str = ""
+    learned: Mapping[str, Any] | None = None
 
 
 @dataclass(frozen=True)
@@ -139,7 +141,8 @@ class Table:
     def _plain(self, line: str, column: str) -> dict[str, Any]:
         cell = self.cell(line, column)
         names = {"system": self.lines[line].name, "data": self.columns[column].name, "ranker": cell.ranker}
-        return {**names, "missing": cell.missing or None, "result": cell.result and cell.result.to_json()}
+        result = cell.result and cell.result.to_json()
+        return {**names, "missing": cell.missing or None, "result": result, "learned": cell.learned}
 
 
 def table_of_rows(rows: Sequence[Row], name: str) -> Table:
@@ -160,7 +163,7 @@ def check_folder(folder: Path) -> None:
 
 def _flat(values: Mapping[str, Any]) -> dict[str, Any]:
     """A cell of `to_json` without tables in it."""
-    flat = {key: value for key, value in values.items() if key != "result"}
+    flat = {key: value for key, value in values.items() if key not in ("result", "learned")}
     result = values["result"] or {}
     for k, estimate in result.get("recall", {}).items():
         flat |= _spread(f"recall@{k}", Estimate(**estimate))

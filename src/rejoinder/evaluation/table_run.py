@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Protocol, TypeAlias
+from typing import TYPE_CHECKING, Any, Protocol, TypeAlias
 
 from rejoinder.errors import InputError, MissingExtraError
 from rejoinder.evaluation.cells import CellStore, cell_key
@@ -37,8 +37,8 @@ class Rankers(Protocol):
         """
         ...
 
-    def open(self, name: str, training: Callable[[], Sequence[Example]]) -> tuple[Ranker, bool]:
-        """The ranker, and whether it was fitted on `training`, which is called only then.
+    def open(self, name: str, training: Callable[[], Sequence[Example]]) -> tuple[Ranker, Mapping[str, Any] | None]:
+        """The ranker, and what it learned from `training`; None, and `training` not called, if it needs no fitting.
 
         Raises:
             InputError: there is no such ranker, or nothing to fit it on.
@@ -136,14 +136,14 @@ class Measurement:
         key = cell_key(identity, task.fingerprint, column.seed)
         kept = self.store.read(key)
         if kept is not None and (kept[1] is None or kept[1] == training_digest(column)):
-            return Cell(kept[0], ranker=name)
-        ranker, fitted = self.rankers.open(name, lambda: self._training(column))
+            return Cell(kept[0], ranker=name, learned=kept[2])
+        ranker, learned = self.rankers.open(name, lambda: self._training(column))
         with self.show(f"{column.name}: {name}", len(task)) as advance:
             block = self.rankers.block_size(name)
             result = evaluate_task(ranker, task, seed=column.seed, block_size=block, progress=advance)
-        fitted_on = training_digest(column) if fitted else None
-        self.store.write(key, result, fitted_on, {"data": column.path, "ranker": name})
-        return Cell(result, ranker=name)
+        fitted_on = None if learned is None else training_digest(column)
+        self.store.write(key, result, fitted_on, {"data": column.path, "ranker": name, "learned": learned})
+        return Cell(result, ranker=name, learned=learned)
 
     def _training(self, column: DataColumn) -> Sequence[Example]:
         with self.show(f"Reading {column.train or column.path}", None) as advance:
