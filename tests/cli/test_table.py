@@ -30,7 +30,7 @@ group = "keywords"
 
 [row.ours]
 name = "Ours"
-ranker = "model"
+ranker = "runs/model"
 make = "rejoinder train R -o {column}"
 
 [column.n]
@@ -76,37 +76,37 @@ def test_a_table_is_measured_once_and_again_when_its_model_changes(command, plac
     missing = {(cell["system"], cell["data"]): cell["missing"] for cell in found["cells"]}
     assert missing == {
         ("BM25", "Numbers"): None,
-        ("Ours", "Numbers"): "no model; `rejoinder train R -o n`",
+        ("Ours", "Numbers"): "no runs/model; `rejoinder train R -o n`",
         ("BM25", "Gone"): "no gone; `rejoinder data X -o gone`",
         ("Ours", "Gone"): "no gone; `rejoinder data X -o gone`",
     }
     files = [f"table.{kind}" for kind in ("md", "csv", "json", "png", "svg")]
     assert sorted(path.name for path in (place / "out").iterdir()) == sorted([*files, "cells"])
     assert found["files"] == [f"out/{name}" for name in files]
-    small_model(place / "model")
+    small_model(place / "runs" / "model")
     code, out, err = command("table", "table.toml", "-o", "out", "--column", "n")
     assert code == 0, err
-    assert "Numbers: model" in err
+    assert "Numbers: runs/model" in err
     assert "Numbers: bm25" not in err
     assert "A *small* table." in out
     assert "| Ours | " in out
-    config = json.loads((place / "model" / "config.json").read_text())
-    (place / "model" / "config.json").write_text(json.dumps(config | {"max_length": 30}))
-    assert "Numbers: model" in command("table", "table.toml", "-o", "out")[2]
-    assert "Numbers: model" not in command("table", "table.toml", "-o", "out")[2]
+    config = json.loads((place / "runs" / "model" / "config.json").read_text())
+    (place / "runs" / "model" / "config.json").write_text(json.dumps(config | {"max_length": 30}))
+    assert "Numbers: runs/model" in command("table", "table.toml", "-o", "out")[2]
+    assert "Numbers: runs/model" not in command("table", "table.toml", "-o", "out")[2]
     assert "Numbers: " in command("table", "table.toml", "-o", "out", "--set", "column.n.limit=40")[2]
 
 
 def test_strict_refuses_what_is_missing_before_anything_is_measured(command, place):
-    code, out, err = command("table", "table.toml", "-o", "out", "--strict")
+    code, out, err = command("table", "table.toml", "-o", "out", "--strict", "--column", "n")
     assert (code, out) == (2, "")
-    assert "no model; `rejoinder train R -o n`" in err
+    assert "no runs/model; `rejoinder train R -o n`" in err
     assert not (place / "out").exists()
     assert command("table", "table.toml", "-o", "out", "--strict", "--row", "bm25", "--column", "n")[0] == 0
 
 
 def test_a_damaged_model_is_no_missing_one(command, place):
-    (place / "model").mkdir()
+    (place / "runs" / "model").mkdir(parents=True)
     code, out, _ = command("table", "table.toml", "-o", "out", "--column", "n", "--json")
     assert code == 0
     reason = json.loads(out)["cells"][1]["missing"]

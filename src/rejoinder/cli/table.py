@@ -58,7 +58,7 @@ def table(
     found = Measurement(TableRankers(), CellStore(folder / CELLS), track, strict).table(plan)
     files = found.save(folder)
     result = {**found.to_json(), "files": files}
-    emit(result, as_json, lambda _: f"{markdown(found)}\n{'\n'.join(map(str, files))}")
+    emit(result, as_json, lambda _: "\n".join([markdown(found), *map(str, files)]))
 
 
 def load_table(path: Path, overrides: Sequence[str] = ()) -> TableFile:

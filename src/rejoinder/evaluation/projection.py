@@ -6,6 +6,7 @@ the projection, which moves points about as it must.
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Sequence
 from typing import Literal, TypeAlias, get_args
 
@@ -60,7 +61,9 @@ def project(vectors: FloatArray, method: Method = "tsne", *, perplexity: float =
     else:
         from sklearn.manifold import Isomap
 
-        found = Isomap(n_components=2, n_neighbors=min(NEIGHBOURS, len(rows) - 1)).fit_transform(rows)
+        with warnings.catch_warnings():  # a graph in several pieces, as good encodings give, is joined all the same
+            warnings.simplefilter("ignore")
+            found = Isomap(n_components=2, n_neighbors=min(NEIGHBOURS, len(rows) - 1)).fit_transform(rows)
     return np.asarray(found, dtype=np.float32)
 
 
