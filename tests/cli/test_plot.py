@@ -123,7 +123,8 @@ def test_categories_by_number_or_name_and_a_limit(command, texts, letters, tmp_p
     assert (tmp_path / "p.png").read_bytes()[:4] == b"\x89PNG"
 
 
-def test_a_model_that_learns_is_fitted_first(command, texts, letters, tmp_path):
+@pytest.mark.usefixtures("letters")
+def test_a_model_that_learns_is_fitted_first(command, texts, tmp_path):
     write_examples(numbered_examples(20), tmp_path / "data" / "train-0.parquet")
     arguments = [tmp_path / "fitted", "--data", texts, "-o", tmp_path / "p.png", "--method", "pca"]
     code, _, err = command(*arguments)

@@ -68,7 +68,7 @@ def place(tmp_path, monkeypatch):
     return tmp_path
 
 
-def test_a_table_is_measured_once_and_again_when_its_model_changes(command, place, monkeypatch):
+def test_a_table_is_measured_once_and_again_when_its_model_changes(command, place):
     pytest.importorskip("matplotlib")
     code, out, err = command("table", "table.toml", "-o", "out", "--json")
     assert code == 0, err
@@ -158,7 +158,8 @@ def test_bad_input_gives_one_line_and_exit_code_2(command, place, arguments, mes
     assert not (place / "out").exists()
 
 
-def test_without_matplotlib_nothing_is_measured(command, place, monkeypatch):
+@pytest.mark.usefixtures("place")
+def test_without_matplotlib_nothing_is_measured(command, monkeypatch):
     monkeypatch.setitem(sys.modules, "matplotlib.figure", None)
     for arguments in (["table", "table.toml"], ["evaluate", "bm25", "numbers"]):
         code, _, err = command(*arguments, "-o", "out")

@@ -15,8 +15,8 @@ from rejoinder.errors import InputError
 from rejoinder.evaluation.cells import CellStore, result_from_json, result_to_json
 from rejoinder.evaluation.columns import read_column
 from rejoinder.evaluation.ranking import evaluate
-from rejoinder.evaluation.table import Table, table_of_rows
 from rejoinder.evaluation.report import Row
+from rejoinder.evaluation.table import Table, table_of_rows
 from rejoinder.evaluation.table_file import DataColumn, SystemRow, TableFile
 from rejoinder.evaluation.table_markdown import markdown, recall_table
 from rejoinder.evaluation.table_run import Measurement
@@ -53,13 +53,13 @@ class Shelf:
         ranker = self.makers[name]()
         return ranker, ranker.fit(training()) if isinstance(ranker, Fitting) else None
 
-    def block_size(self, name):
+    def block_size(self, _):
         return None
 
 
 @contextlib.contextmanager
-def silent(description, total):
-    yield lambda done: None
+def silent(*_):
+    yield lambda _: None
 
 
 @pytest.fixture
@@ -104,7 +104,7 @@ def test_finished_cells_are_kept_until_model_or_data_or_settings_change(data, tm
 
 def test_an_interrupted_table_goes_on(data, tmp_path):
     class Interrupted(Rule):
-        def score(self, contexts, candidates):
+        def score(self, *_):
             raise KeyboardInterrupt
 
     shelf, cells = Shelf(half=lambda: Interrupted(knows_nothing)), tmp_path / "cells"
@@ -131,6 +131,14 @@ def test_a_fitted_ranker_learns_from_the_training_part_and_is_measured_again_whe
     assert measure(file_of(data, ("learns",), candidates=20, train=str(other)), shelf, cells).cell("learns", "n").result
 
 
+@pytest.mark.parametrize("split", ["train", "all"])
+def test_nothing_is_learned_from_what_is_ranked(data, tmp_path, split):
+    file = file_of(data, ("good", "learns"), candidates=20, split=split)
+    table = measure(file, Shelf(), tmp_path / "cells")
+    assert table.cell("good", "n").result
+    assert "name other data to learn from" in table.cell("learns", "n").missing
+
+
 def test_what_is_missing_leaves_a_dash_and_the_command_that_makes_it(data, tmp_path):
     file = file_of(data, ("good", "gone"), candidates=20)
     absent = DataColumn(name="Other", path=str(tmp_path / "none"), make="build none")
@@ -139,8 +147,8 @@ def test_what_is_missing_leaves_a_dash_and_the_command_that_makes_it(data, tmp_p
     assert table.cell("gone", "n").missing == f"no gone; `make n of {data}`"
     assert table.cell("good", "other").missing == f"no {tmp_path / 'none'}; `build none`"
     text = markdown(table)
-    assert "| Good | **100.0** [100.0, 100.0] | – (2) |" in text
-    assert "| Gone | – (1) | – (2) |" in text
+    assert "| Good | **100.0** [100.0, 100.0] | - (2) |" in text
+    assert "| Gone | - (1) | - (2) |" in text
     assert f"1. no gone; `make n of {data}` (for Gone on N)\n" in text
     assert "(for Good on Other, Gone on Other)" in text
     shelf = Shelf()
@@ -273,7 +281,7 @@ def test_a_table_is_written_whole_or_not_at_all(tmp_path, monkeypatch):
     table_of_rows(results("half"), "Old").save(tmp_path)
     before = {file.name: file.read_bytes() for file in tmp_path.iterdir()}
 
-    def full(figure, path, kind):
+    def full(_, path, *__):
         path.write_text("half of a picture")
         raise OSError(28, "No space left on device")
 
@@ -297,4 +305,4 @@ def test_a_table_with_nothing_measured_can_be_written(data, tmp_path):
     table = measure(file_of(data, ("gone",), candidates=20), Shelf(), tmp_path / "cells")
     assert isinstance(table, Table)
     table.save(tmp_path / "out")
-    assert "– (1)" in (tmp_path / "out/table.md").read_text()
+    assert "- (1)" in (tmp_path / "out/table.md").read_text()

@@ -23,7 +23,7 @@ _ENCODED_AT_ONCE = 512
 
 def plot(
     models: Annotated[
-        list[str], typer.Argument(metavar="MODEL...", help="As for evaluate, if it encodes; TITLE=MODEL gives it a title.")
+        list[str], typer.Argument(metavar="MODEL...", help="As for evaluate, if it encodes; or TITLE=MODEL.")
     ],
     data: Annotated[Path, typer.Option(metavar="FILE", help="CSV with the columns text and category.")],
     output: Annotated[
@@ -95,7 +95,7 @@ def encode(spec: str, texts: Labelled, fit: Path | None, seed: int) -> FloatArra
     Of a ranker that is fitted it is the side of responses: MAP leaves a context's vector as the encoder gives it.
 
     Raises:
-        InputError: there is no such model, it gives no vectors, or it has to be fitted and there is nothing to fit it on.
+        InputError: there is no such model, it gives no vectors, or there is nothing to fit it on.
     """
     import numpy as np
 

@@ -114,13 +114,14 @@ class TableRankers:
     """The rankers that `rejoinder evaluate` knows (fulfils `evaluation.table_run.Rankers`)."""
 
     def identity(self, name: str) -> str:
-        """What stands before the last colon, and of a folder what its files hold, of a name this version of Rejoinder."""
+        """The name; of "map:FOLDER#r" and its like with the folder's contents in its place, else with our version."""
         import rejoinder
 
         kind, colon, place = name.rpartition(":")
-        if "/" not in place and not Path(place).exists():
+        folder, mark, output = place.partition("#")
+        if "/" not in folder and not Path(folder).exists():
             return f"{name} of rejoinder {rejoinder.__version__}"
-        return f"{kind}{colon}{_contents(place)}"
+        return f"{kind}{colon}{_contents(folder)}{mark}{output}"
 
     def open(self, name: str, training: Callable[[], Sequence[Example]]) -> tuple[Ranker, Mapping[str, Any] | None]:
         """See `evaluation.table_run.Rankers.open`."""

@@ -46,7 +46,7 @@ def _draw_column(axis: Axes, table: Table, column: str, colours: dict[str, str])
     for place, (key, line) in enumerate(table.lines.items()):
         cell = table.cell(key, column)
         if cell.result is None:
-            axis.text(0.6, place, "–" if cell.missing else "", va="center", fontsize=8, color="0.4")  # noqa: RUF001
+            axis.text(0.6, place, "-" if cell.missing else "", va="center", fontsize=8, color="0.4")
             continue
         estimate = cell.result.recall[1]
         value, low, high = 100 * estimate.value, 100 * estimate.low, 100 * estimate.high

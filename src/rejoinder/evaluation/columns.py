@@ -89,11 +89,11 @@ def training_examples(column: DataColumn, progress: Progress | None = None) -> l
     """The examples that fit a ranker for this column.
 
     Raises:
-        InputError: the data has no training part.
+        InputError: the data has no training part, or that is what is ranked.
     """
     from rejoinder.corpora.example import read_examples
 
-    path = column.train or column.path
+    path = _training_place(column)
     examples = sample(read_examples(path, "train"), column.train_examples, column.seed, progress=progress)
     if not examples:
         raise InputError(f"{path} has no training examples; name data that has some (train)")
@@ -104,14 +104,22 @@ def training_digest(column: DataColumn) -> str:
     """SHA-256 that changes when `training_examples` may give others; from the bytes of the files.
 
     Raises:
-        InputError: there is no such data.
+        InputError: as for `training_examples`.
     """
-    path = Path(column.train or column.path)
+    path = _training_place(column)
     files = sorted(path.glob("train-*.parquet")) if path.is_dir() else [path]
     if not files or not files[0].is_file():
         raise InputError(f"{path} has no training examples; name data that has some (train)")
     digests = [(file.name, file_digest(file)) for file in files]
     return hashlib.sha256(repr((digests, column.train_examples, column.seed)).encode()).hexdigest()
+
+
+def _training_place(column: DataColumn) -> Path:
+    """Data to learn from, of which the column ranks nothing."""
+    place = Path(column.train or column.path)
+    if place.resolve() == Path(column.path).resolve() and _split(column) in (None, "train"):
+        raise InputError(f"{column.path} is ranked with its training part; name other data to learn from (train)")
+    return place
 
 
 class _Once:

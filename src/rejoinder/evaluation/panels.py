@@ -60,7 +60,8 @@ def draw_panels(panels: Sequence[Panel], categories: Sequence[str], names: Seque
     for axis in axes[len(panels) :]:
         axis.set_visible(False)
     handles, labels = axes[0].get_legend_handles_labels()
-    figure.legend(handles, labels, loc="outside lower center", ncols=columns, fontsize=8, frameon=False, markerscale=1.6)
+    look = {"fontsize": 8, "frameon": False, "markerscale": 1.6}
+    figure.legend(handles, labels, loc="outside lower center", ncols=columns, **look)
     return figure
 
 

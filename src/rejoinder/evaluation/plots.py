@@ -51,7 +51,8 @@ def picture_kind(path: Path) -> str:
     """
     kind = path.suffix.lower().removeprefix(".")
     if kind not in KINDS:
-        raise InputError(f"{path}: a picture's name ends in {', '.join(f'.{each}' for each in KINDS)}; give -o such a name")
+        ends = ", ".join(f".{each}" for each in KINDS)
+        raise InputError(f"{path}: a picture's name ends in {ends}; give -o such a name")
     return kind
 
 

@@ -28,7 +28,9 @@ NEIGHBOURS = 10
 _BLOCK = 1024
 
 
-def project(vectors: FloatArray, method: Method = "tsne", *, perplexity: float = PERPLEXITY, seed: int = 0) -> FloatArray:
+def project(
+    vectors: FloatArray, method: Method = "tsne", *, perplexity: float = PERPLEXITY, seed: int = 0
+) -> FloatArray:
     """Two coordinates for each vector; distances between vectors are those between their directions.
 
     Args:

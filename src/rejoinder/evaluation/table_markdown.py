@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from rejoinder.evaluation import report
 from rejoinder.evaluation.table import Cell, Table
 
-DASH = "–"  # noqa: RUF001 (an en dash is what tables have)
+DASH = "-"
 
 
 def markdown(table: Table) -> str:
@@ -55,10 +55,9 @@ def _columns(table: Table) -> str:
 
 def _missing(table: Table) -> str:
     """The notes that the dashes refer to."""
-    notes = [
-        f"{number}. {reason} (for {', '.join(cells)})\n" for number, (reason, cells) in enumerate(table.missing().items(), 1)
-    ]
-    return "Not measured:\n\n" + "".join(notes)
+    notes = enumerate(table.missing().items(), 1)
+    lines = (f"{number}. {reason} (for {', '.join(cells)})\n" for number, (reason, cells) in notes)
+    return "Not measured:\n\n" + "".join(lines)
 
 
 def _escape(text: str) -> str:

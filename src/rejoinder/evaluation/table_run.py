@@ -126,8 +126,9 @@ class Measurement:
         try:
             return self.rankers.identity(name)
         except InputError as error:
-            there = Path(name.rpartition(":")[2]).exists()  # but damaged, say: making it anew may not be the remedy
-            if there or not row.make or isinstance(error, MissingExtraError):
+            place = name.rpartition(":")[2].partition("#")[0]
+            # One that is there may be damaged, or of another kind: to make it anew may not be the remedy.
+            if Path(place).exists() or not row.make or isinstance(error, MissingExtraError):
                 raise
             raise InputError(f"no {name}; `{filled(row.make, key, column.path)}`") from error
 
