@@ -26,11 +26,11 @@ demo: python  ## train a small ConveRT on real conversations, evaluate it, get r
 	@PATH="$(CURDIR)/$(BIN):$$PATH" bash scripts/demo.sh
 
 test: python  ## run the tests; ARGS="-k name" chooses among them
-	@$(INSTALL) dev train baselines demo
+	@$(INSTALL) dev train baselines plots demo
 	@$(BIN)/python -m pytest -m "not slow and not gpu" $(ARGS)
 
 test-slow: python  ## run the slow tests
-	@$(INSTALL) dev train baselines demo cluster onnx bench
+	@$(INSTALL) dev train baselines plots demo cluster onnx bench
 	@$(BIN)/python -m pytest -m "slow and not gpu" $(ARGS)
 
 check: python  ## lint (annotations, docstrings, complexity, prints) and type-check

@@ -18,8 +18,10 @@ from rejoinder.cli.evaluate import evaluate
 from rejoinder.cli.export import export
 from rejoinder.cli.index import index
 from rejoinder.cli.models import models
+from rejoinder.cli.plot import plot
 from rejoinder.cli.reply import reply
 from rejoinder.cli.shell import guarded
+from rejoinder.cli.table import table
 from rejoinder.cli.train import train
 
 VERBS = (
@@ -27,6 +29,8 @@ VERBS = (
     train,
     evaluate,
     ablate,
+    table,
+    plot,
     index,
     reply,
     chat,

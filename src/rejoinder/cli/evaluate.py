@@ -67,9 +67,16 @@ def evaluate(
     ] = False,
     fit_on: Annotated[
         Path | None,
-        typer.Option(metavar="DATA", help="Its training split is what tfidf, bm25-data19 and map learn from; else each data's."),
+        typer.Option(
+            metavar="DATA",
+            help="Its training split is what tfidf, bm25-data19 and map learn from; else each data set's own.",
+        ),
     ] = None,
     seed: Annotated[int, typer.Option(min=0, help="Of the groups, of --limit and of the intervals.")] = 0,
+    folder: Annotated[
+        Path | None,
+        typer.Option("--output", "-o", metavar="DIR", help="Also write table.md, .csv, .json, .png and .svg there."),
+    ] = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object.")] = False,
 ) -> None:
     """Measure rankers: recall at 1, 2, 3, 5, 10, 50 and MRR, with 95 % intervals.
@@ -84,11 +91,14 @@ def evaluate(
     """
     from rejoinder.evaluation.contexts import parse_reading, reader, with_parts
     from rejoinder.evaluation.report import plain, to_json
+    from rejoinder.evaluation.table import table_of_rows
 
     models, places = _models_and_data(arguments, data or [])
     chosen, count, reading = parse_split(split), _candidates(candidates), parse_reading(context)
     if context_table and context != "full":
         raise InputError("--context-table shows every reading of a context; leave --context out")
+    if folder is not None:
+        _check_output(folder, context_table)
     bare = open_rankers(models)
     rankers = {name: reader(ranker, reading, name) for name, ranker in bare.items()}
     if context_table:
@@ -110,7 +120,21 @@ def evaluate(
         for name, ranker in rankers.items():
             learned.append(fit_ranker(name, bare[name], examples, task[0]))
             rows.append(_rank(name, ranker, *task, reading, seed))
-    emit({"results": to_json(rows), "learned": [each for each in learned if each]}, as_json, lambda _: plain(rows, width).rstrip("\n"))
+    if folder is not None:
+        table_of_rows(rows, "Recall at 1").save(folder)
+    results = {"results": to_json(rows), "learned": [each for each in learned if each]}
+    emit(results, as_json, lambda _: plain(rows, width).rstrip("\n"))
+
+
+def _check_output(folder: Path, context_table: bool) -> None:
+    """Refuse before the work what would fail after it."""
+    from rejoinder.evaluation.plots import check_matplotlib
+    from rejoinder.evaluation.table import check_folder
+
+    if context_table:
+        raise InputError("-o writes a table of models and data sets; leave it out with --context-table")
+    check_folder(folder)
+    check_matplotlib()
 
 
 def _models_and_data(arguments: Sequence[str], data: Sequence[str]) -> tuple[list[str], list[str]]:

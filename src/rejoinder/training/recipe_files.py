@@ -72,7 +72,7 @@ def parse_recipe(
     """Validate a recipe that has been read already; see `load_recipe`. `origin` is what errors call it."""
     copy: dict[str, Any] = deepcopy(dict(document))
     for setting in overrides:
-        _override(copy, setting)
+        override(copy, setting)
     stages = copy.get("stage")
     for stage in stages if isinstance(stages, list) else ():
         for key in SHORTHANDS:
@@ -124,8 +124,12 @@ def _resolve_model(section: Mapping[str, Any], origin: str) -> dict[str, Any]:
     return {"kind": kind, **dataclasses.asdict(config)}
 
 
-def _override(document: dict[str, Any], setting: str) -> None:
-    """Apply one "section.key=value"."""
+def override(document: dict[str, Any], setting: str) -> None:
+    """Apply one setting "section.key=value" to a document that was read from TOML.
+
+    Raises:
+        InputError: it is not written so, or names something below a plain value or an entry that is not there.
+    """
     key, equals, text = setting.partition("=")
     parts = [part.strip() for part in key.split(".")]
     if not equals or not all(parts):
@@ -144,6 +148,17 @@ def _override(document: dict[str, Any], setting: str) -> None:
         for other in (key for keys in ALTERNATIVES if parts[-1] in keys for key in keys):
             table.pop(other, None)
     table[parts[-1]] = _override_value(setting, text.strip())
+
+
+def _resolve_model(section: Mapping[str, Any], origin: str) -> dict[str, Any]:
+    """Check [model] against the configuration of its kind; all its defaults written out."""
+    kind = section.get("kind")
+    if kind not in MODELS:
+        given = "is missing" if kind is None else f"= {kind!r} is not allowed"
+        raise InputError(f"{origin}: model.kind {given}; allowed: {', '.join(map(repr, MODELS))}")
+    module, _, name = MODELS[str(kind)].partition(":")
+    config = validate(getattr(importlib.import_module(module), name), section, origin, "model")
+    return {"kind": kind, **dataclasses.asdict(config)}
 
 
 def _entry(table: Any, part: str, setting: str) -> Any:
