@@ -13,6 +13,7 @@ import typer
 import rejoinder
 from rejoinder.cli.ablate import ablate
 from rejoinder.cli.chat import chat
+from rejoinder.cli.corpus import corpus
 from rejoinder.cli.data import data
 from rejoinder.cli.evaluate import evaluate
 from rejoinder.cli.export import export
@@ -26,6 +27,7 @@ from rejoinder.cli.train import train
 
 VERBS = (
     data,
+    corpus,
     train,
     evaluate,
     ablate,

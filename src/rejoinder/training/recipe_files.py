@@ -15,7 +15,7 @@ from rejoinder.files import atomic_file
 from rejoinder.models.families import HOMES, family
 from rejoinder.training.init import take_over
 from rejoinder.training.recipe import Recipe
-from rejoinder.training.recipe_checks import validate
+from rejoinder.checking import validate
 from rejoinder.training.toml_text import holds_tables, to_toml, toml_value
 
 SHORTHANDS = ("optimizer", "schedule")
