@@ -145,6 +145,7 @@ class FeedForward2(nn.Module):
         self.norm_first = not self.original and config.norm_placement == "before"
         self.skip = config.skip_connections and not self.original
         in_size, size = in_size or config.reduction_heads * config.embedding_size, config.feed_forward_2_size
+        self.in_size = in_size
         self.input_norm = nn.LayerNorm(in_size) if self.original else None
         self.widen = nn.Linear(in_size, size, bias=False) if self.skip and in_size != size else None
         sizes = [in_size] + [size] * (config.feed_forward_2_layers - 1)
@@ -170,8 +171,7 @@ class FeedForward2(nn.Module):
 
     def start_as_mean(self, heads: int) -> None:
         """Let it give the mean of its input's `heads` equal parts, as far as the sizes allow (see above)."""
-        in_size = self.layers[0].in_features if self.widen is None else self.widen.in_features
-        part = torch.eye(self.output.out_features, in_size // heads) / heads
+        part = torch.eye(self.output.out_features, self.in_size // heads) / heads
         mean = part.repeat(1, heads)
         self.output.weight.data.copy_(mean if self.widen is None else mean @ self.widen.weight.data.T)
 

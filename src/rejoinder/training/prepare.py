@@ -81,7 +81,7 @@ def prepare(recipe: Recipe, folder: Path, display: Display | None = None) -> Pre
     if recipe.validation.examples:
         valid = _store(recipe, folder, sets[0], digests[0], "valid", tokenizer, display)
     train = join(stores)
-    words = _words(recipe, folder, train, tokenizer, display) if recipe.init.words else None
+    words = _words(recipe, folder, train, digests, tokenizer, display) if recipe.init.words else None
     return Prepared(tokenizer, train, tuple(map(len, stores)), valid, _joined(digests), words)
 
 
@@ -167,12 +167,14 @@ def _store(
         return build_store(path, data, split, tokenizer, length, advance, history)
 
 
-def _words(recipe: Recipe, folder: Path, train: TokenStore, tokenizer: Tokenizer, display: Display) -> FloatArray:
+def _words(
+    recipe: Recipe, folder: Path, train: TokenStore, digests: Sequence[str], tokenizer: Tokenizer, display: Display
+) -> FloatArray:
     """The embedding to start from, computed once for these examples, this vocabulary and this encoder."""
     if not isinstance(tokenizer, Subwords):
         raise InputError("init.words: this kind of model has no subwords, so it cannot start from vectors of subwords")
     size = parse_config(recipe.model).embedding_size
-    key = content_key(recipe.init.words, tokenizer.fingerprint, size, recipe.seed, len(train), *train.response_hash[:9])
+    key = content_key(recipe.init.words, tokenizer.fingerprint, size, recipe.seed, *digests)
     path = folder / f"words-{key}.npy"
     if not path.exists():
         with display.track("Encoding the vocabulary", tokenizer.size, "subwords") as advance:

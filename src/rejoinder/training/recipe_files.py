@@ -150,17 +150,6 @@ def override(document: dict[str, Any], setting: str) -> None:
     table[parts[-1]] = _override_value(setting, text.strip())
 
 
-def _resolve_model(section: Mapping[str, Any], origin: str) -> dict[str, Any]:
-    """Check [model] against the configuration of its kind; all its defaults written out."""
-    kind = section.get("kind")
-    if kind not in MODELS:
-        given = "is missing" if kind is None else f"= {kind!r} is not allowed"
-        raise InputError(f"{origin}: model.kind {given}; allowed: {', '.join(map(repr, MODELS))}")
-    module, _, name = MODELS[str(kind)].partition(":")
-    config = validate(getattr(importlib.import_module(module), name), section, origin, "model")
-    return {"kind": kind, **dataclasses.asdict(config)}
-
-
 def _entry(table: Any, part: str, setting: str) -> Any:
     """One entry of an array of tables."""
     if not isinstance(table, list):
