@@ -11,11 +11,11 @@ from copy import deepcopy
 from pathlib import Path
 from typing import Any
 
+from rejoinder.checking import validate
 from rejoinder.errors import InputError
 from rejoinder.files import atomic_file
 from rejoinder.training.init import take_over
 from rejoinder.training.recipe import Recipe
-from rejoinder.checking import validate
 from rejoinder.training.toml_text import holds_tables, to_toml, toml_value
 
 MODELS = {"convert": "rejoinder.models.convert:ConvertConfig"}
