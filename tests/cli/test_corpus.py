@@ -5,11 +5,11 @@ from __future__ import annotations
 import json
 
 import pytest
+from typer.testing import CliRunner
 
 from rejoinder.cli.app import app
 from rejoinder.corpora.example import read_examples
 from tests.corpora.pretraining.test_build import dialogues, write
-from typer.testing import CliRunner
 
 RECIPE = """
 kind = "corpus"

@@ -99,9 +99,11 @@ def _leak_lines(counts: Mapping[str, Any]) -> list[str]:
     sets = dict.fromkeys([*counts["sources"], *(counts["evaluation"] or {})], None)
     for name in sets:
         found = counts["leaks"].get(name, {"equal": 0, "near": 0})
-        lines.append(f"| {name}{' (test)' if name in counts['sources'] else ''} | {found['equal']:,} | {found['near']:,} |")
+        shown = f"{name} (test)" if name in counts["sources"] else name
+        lines.append(f"| {shown} | {found['equal']:,} | {found['near']:,} |")
     if counts["evaluation"] is None and counts["recipe"]["evaluation"]:
         lines += ["", "Not compared with the evaluation sets of the recipe, only with the held-out tests."]
     words = counts["recipe"]["leaks"]["fewest_words"]
-    lines += ["", f"{counts['common']:,} training pairs of fewer than {words} words are equal to a test pair: common talk."]
+    common = f"{counts['common']:,} training pairs of fewer than {words} words"
+    lines += ["", f"{common} are equal to a test pair: common talk."]
     return lines

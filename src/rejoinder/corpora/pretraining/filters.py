@@ -1,4 +1,4 @@
-"""Is a message fit to be learned from? Pure functions of one message; the first rule that it breaks names the reason."""
+"""Is a message fit to be learned from? Pure functions of one message; the first rule broken is the reason."""
 
 from __future__ import annotations
 
@@ -14,17 +14,17 @@ _COMMAND = re.compile(r"\s*[!/][a-z]\w*\s*", re.IGNORECASE)
 _REPEATING = 6
 
 
-def no_words(text: str, words: Sequence[str], filters: Filters) -> bool:
+def no_words(_text: str, words: Sequence[str], _filters: Filters) -> bool:
     """No letter and no digit is in it."""
     return not words
 
 
-def too_long(text: str, words: Sequence[str], filters: Filters) -> bool:
+def too_long(_text: str, words: Sequence[str], filters: Filters) -> bool:
     """More words than `most_words`."""
     return len(words) > filters.most_words
 
 
-def only_links(text: str, words: Sequence[str], filters: Filters) -> bool:
+def only_links(text: str, _words: Sequence[str], _filters: Filters) -> bool:
     """Nothing is left without its web addresses."""
     return _URL.search(text) is not None and not words_of(_URL.sub(" ", text))
 
@@ -34,14 +34,14 @@ def mostly_no_letters(text: str, words: Sequence[str], filters: Filters) -> bool
     return sum(len(word) for word in words if word.isalpha()) < filters.fewest_letters * (len(text) - text.count(" "))
 
 
-def repeated_word(text: str, words: Sequence[str], filters: Filters) -> bool:
+def repeated_word(_text: str, words: Sequence[str], filters: Filters) -> bool:
     """One word is more than `most_repeated` of six words or more."""
     if len(words) < _REPEATING:
         return False
     return max(Counter(words).values()) > filters.most_repeated * len(words)
 
 
-def command(text: str, words: Sequence[str], filters: Filters) -> bool:
+def command(text: str, _words: Sequence[str], _filters: Filters) -> bool:
     """A command to a chat robot and nothing else, "!paste" say."""
     return _COMMAND.fullmatch(text) is not None
 

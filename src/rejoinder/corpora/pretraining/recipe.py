@@ -115,7 +115,7 @@ def load_corpus_recipe(path: str | Path) -> CorpusRecipe:
     try:
         document = tomllib.loads(Path(path).read_text(encoding="utf-8"))
     except (FileNotFoundError, IsADirectoryError):
-        raise InputError(f"{path}: no such recipe; give the path of a TOML file, recipes/corpus/open.toml say") from None
+        raise InputError(f"{path}: no such recipe; name a TOML file, recipes/corpus/open.toml say") from None
     except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
         raise InputError(f"{path}: not a TOML file: {error}") from None
     return validate(CorpusRecipe, document, str(path))
