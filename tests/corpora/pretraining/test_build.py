@@ -74,6 +74,22 @@ def test_examples_have_their_history(tmp_path):
         assert (example.context, example.response) == (tuple(said[-3:]), turns[name][int(place)])
 
 
+def test_a_share_of_the_training_dialogues_is_spaced_out(tmp_path):
+    records = [{**record, "turns": [f"{turn}." for turn in record["turns"]]} for record in dialogues(1, 300)]
+    folder = write(tmp_path / "in", a=records)
+    _, plain = built(folder, tmp_path / "plain", recipe("a"))
+    _, read = built(folder, tmp_path / "out", recipe("a", spaced=0.3))
+    assert read["test"] == plain["test"]
+    assert [example.id for example in read["train"]] == [example.id for example in plain["train"]]
+    spaced = {}
+    for example, before in zip(read["train"], plain["train"], strict=True):
+        texts = (*example.context, example.response)
+        assert tuple(text.replace(" .", ".") for text in texts) == (*before.context, before.response)
+        spaced.setdefault(example.thread, set()).update(text.endswith(" .") for text in texts)
+    assert all(len(kinds) == 1 for kinds in spaced.values())  # a dialogue is spaced out as a whole or not at all
+    assert 0.2 < sum(kinds == {True} for kinds in spaced.values()) / len(spaced) < 0.4
+
+
 def test_the_same_conversation_elsewhere_is_held_out_alike(tmp_path):
     records = dialogues(2, 150)
     other = [{"id": record["id"], "turns": [turn.upper() + "!" for turn in record["turns"]]} for record in records]

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from rejoinder.corpora.pretraining.cleaning import clean
+from rejoinder.corpora.pretraining.cleaning import clean, spaced_out
 from rejoinder.corpora.pretraining.filters import REASONS, fault_of
 from rejoinder.corpora.pretraining.recipe import Filters, load_corpus_recipe
 from rejoinder.corpora.splits import conversation_thread, words_of
@@ -53,6 +53,18 @@ def test_filters(text, reason):
 )
 def test_cleaners(text, names, cleaned):
     assert clean(text, names) == cleaned
+
+
+@pytest.mark.parametrize(
+    ("text", "spaced"),
+    [
+        ("Yeah, it's fine, isn't it?", "Yeah , it's fine , isn't it ?"),
+        ("at 10:30, e.g. 3.5", "at 10:30 , e.g . 3.5"),
+        ("...", "..."),
+    ],
+)
+def test_spacing_out_puts_a_space_before_the_marks_that_end_a_word(text, spaced):
+    assert spaced_out(text) == spaced
 
 
 def test_a_conversation_is_known_by_its_words_alone():

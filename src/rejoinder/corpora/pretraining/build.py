@@ -7,6 +7,8 @@ write what stays. Memory holds the words of all messages, some 0.8 GB for three 
 from __future__ import annotations
 
 import contextlib
+import dataclasses
+import hashlib
 import json
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -17,6 +19,7 @@ import numpy as np
 from rejoinder.corpora.dialogues import dialogue_examples
 from rejoinder.corpora.example import SPLITS, Example
 from rejoinder.corpora.lines import Reading
+from rejoinder.corpora.pretraining.cleaning import spaced_out
 from rejoinder.corpora.pretraining.counts import corpus_counts, markdown
 from rejoinder.corpora.pretraining.evaluation_sets import find_files, read_sets
 from rejoinder.corpora.pretraining.recipe import CorpusRecipe, Source
@@ -129,9 +132,11 @@ def _write(
                 raise InputError(f"{files[number]} changed while it was read; leave it alone and build again")
             if stays[rows].any():
                 thread = chosen.threads[count - 1]
+                spaced = chosen.split[rows.start] != TEST and _is_spaced(thread, recipe)
                 for example, place in _examples(dialogue, recipe.source[number], thread, recipe.history):
                     if stays[rows.start + place]:
-                        writers.add(SPLITS[chosen.split[rows.start + place]], example)
+                        written = _spaced(example) if spaced else example
+                        writers.add(SPLITS[chosen.split[rows.start + place]], written)
 
 
 def _examples(dialogue: Dialogue, source: Source, thread: str, history: int) -> Iterator[tuple[Example, int]]:
@@ -159,3 +164,14 @@ class _Writers:
             path.parent.mkdir(parents=True, exist_ok=True)
             writer = self._writers[key] = self._stack.enter_context(ExampleWriter(path))
         writer.add(example)
+
+
+def _is_spaced(thread: str, recipe: CorpusRecipe) -> bool:
+    """Whether a dialogue is among the share whose marks are spaced out, by a hash of its thread and the seed."""
+    digest = hashlib.sha256(f"{recipe.seed} spaced {thread}".encode()).digest()
+    return int.from_bytes(digest[:4], "big") < recipe.spaced * 2**32
+
+
+def _spaced(example: Example) -> Example:
+    context = tuple(spaced_out(message) for message in example.context)
+    return dataclasses.replace(example, context=context, response=spaced_out(example.response))

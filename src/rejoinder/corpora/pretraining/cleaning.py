@@ -25,6 +25,17 @@ def spacing(text: str) -> str:
     return _BEFORE_MARK.sub("", text)
 
 
+_MARK = re.compile(r"(?<=\w)(?=[,.?!;:](?:\s|$))")
+
+
+def spaced_out(text: str) -> str:
+    """With a space before each mark that ends a word, as tokenised data sets have it: "Yeah , it's" from "Yeah, it's".
+
+    A model that has seen some of this reads such texts nearly as well as others.
+    """
+    return _MARK.sub(" ", text)
+
+
 CLEANERS: dict[str, Callable[[str], str]] = {"brackets": brackets, "parentheses": parentheses, "spacing": spacing}
 
 

@@ -93,6 +93,9 @@ class CorpusRecipe:
     """Messages kept before the newest one of a context."""
     same_words: Count = 20
     """Two dialogues belong to one split if they share a pair of so many words or more."""
+    spaced: Annotated[float, Field(ge=0, le=1)] = 0.0
+    """Share of the training and validation dialogues whose marks get a space before them (see `cleaning`), so that a
+    model can read tokenised data, too."""
     filters: Filters = Filters()
     leaks: Leaks = Leaks()
     evaluation: tuple[Evaluation, ...] = ()
