@@ -95,17 +95,17 @@ class Opener:
             return encoders.minilm()
         if name == "use":
             return encoders.universal_sentence_encoder()
+        if not name or ("/" not in name and "#" not in name and not Path(name).exists()):
+            raise InputError(
+                f"no encoder {name!r}: give minilm, use, a model folder (with #r for its r), or a folder or an id "
+                "(owner/name) of sentence-transformers"
+            )
         place, mark, output = name.rpartition("#")
         if mark and output not in ("h", "r"):
             raise InputError(f"{name}: of a model there are {place}#h and {place}#r, no #{output}")
         if mark or _is_ours(Path(name)):
             model = self._model(place or name)
             return encoders.TextVectors(model.transfer) if output == "r" and mark else model
-        if "/" not in name and not Path(name).exists():
-            raise InputError(
-                f"no encoder {name!r}: give minilm, use, a model folder (with #r for its r), or a folder or an id "
-                "(owner/name) of sentence-transformers"
-            )
         return encoders.sentence_transformer(name)
 
     def _model(self, name: str) -> Encoder:
