@@ -94,7 +94,8 @@ def test_what_learns_learns_from_each_data_set(command, folder, tmp_path):
 
 def test_other_data_to_learn_from(command, folder, tmp_path):
     alone = tmp_path / "test.jsonl"
-    alone.write_text("".join(json.dumps({"context": [f"word{i}"], "response": f"word{i} yes"}) + "\n" for i in range(9)))
+    lines = (json.dumps({"context": [f"word{i}"], "response": f"word{i} yes"}) for i in range(9))
+    alone.write_text("\n".join(lines) + "\n", encoding="utf-8")
     code, _, err = command("bm25", "tfidf", "--data", alone, "--candidates", 9)
     assert code == 2
     assert "is ranked whole" in err

@@ -204,7 +204,7 @@ def _document_counts(matrix: Any) -> npt.NDArray[np.int64]:
 
 
 def _only_used_columns(*matrices: Any) -> list[Any]:
-    """The matrices without columns that are zero in all: products of a few rows take less than a walk through BUCKETS."""
+    """The matrices without columns that are zero in all: a product of few rows then walks through no BUCKETS."""
     used, places = np.unique(np.concatenate([matrix.indices for matrix in matrices]), return_inverse=True)
     parts = np.split(places, np.cumsum([matrix.nnz for matrix in matrices])[:-1])
     return [

@@ -60,7 +60,7 @@ class Sim:
 
 
 class Map(Sim):
-    """Ranks by x·((W + αI) y) with a learned W (fulfils `fitting.Fitted`); see `mapping`.
+    """Ranks by x·((W + a·I) y) with a learned W (fulfils `fitting.Fitted`); see `mapping`.
 
     Args:
         encoder: gives the vectors x of contexts and y of responses.
@@ -73,7 +73,7 @@ class Map(Sim):
         self._matrix: FloatArray | None = None
 
     def fit(self, examples: Sequence[Example], progress: Progress | None = None) -> Mapping[str, Any]:
-        """Learn W and α; see `Fitted.fit`. What is returned holds the learning curve of every setting."""
+        """Learn W and the scalar a; see `Fitted.fit`. What is returned holds the learning curve of every setting."""
         import torch
 
         from rejoinder.baselines.mapping import learn

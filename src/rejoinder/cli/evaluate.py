@@ -6,7 +6,7 @@ import shutil
 import sys
 from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
@@ -67,7 +67,7 @@ def evaluate(
     ] = False,
     fit_on: Annotated[
         Path | None,
-        typer.Option(metavar="DATA", help="Its training split is what tfidf, bm25-data19 and map learn from; else each data's."),
+        typer.Option(metavar="DATA", help="Its training split is what tfidf, bm25-data19 and map learn from."),
     ] = None,
     seed: Annotated[int, typer.Option(min=0, help="Of the groups, of --limit and of the intervals.")] = 0,
     as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object.")] = False,
@@ -105,12 +105,14 @@ def evaluate(
         )
         return
     training = [read_training(bare, Path(place), chosen, reading, fit_on, seed) for place in places]
-    rows, learned = [], []
+    rows: list[Row] = []
+    learned: list[dict[str, Any] | None] = []
     for task, examples in zip(tasks, training, strict=True):
         for name, ranker in rankers.items():
             learned.append(fit_ranker(name, bare[name], examples, task[0]))
             rows.append(_rank(name, ranker, *task, reading, seed))
-    emit({"results": to_json(rows), "learned": [each for each in learned if each]}, as_json, lambda _: plain(rows, width).rstrip("\n"))
+    found = {"results": to_json(rows), "learned": [each for each in learned if each]}
+    emit(found, as_json, lambda _: plain(rows, width).rstrip("\n"))
 
 
 def _models_and_data(arguments: Sequence[str], data: Sequence[str]) -> tuple[list[str], list[str]]:

@@ -8,7 +8,7 @@
 
 | ENCODER | what encodes |
 |---|---|
-| minilm, use | all-MiniLM-L6-v2; the multilingual Universal Sentence Encoder; both from packages of the extra `encoders` |
+| minilm, use | all-MiniLM-L6-v2; the multilingual Universal Sentence Encoder (extra `encoders`) |
 | FOLDER, FOLDER#h | h of one of our models |
 | FOLDER#r | its r, which is made for other tasks |
 | FOLDER or ID of sentence-transformers | that model |
@@ -105,14 +105,14 @@ class Opener:
             raise InputError(f"{name}: of a model there are {place}#h and {place}#r, no #{output}")
         if mark or _is_ours(Path(name)):
             model = self._model(place or name)
-            return encoders.TextVectors(model.transfer) if output == "r" and mark else model
+            return encoders.TextVectors(model.transfer) if output == "r" and mark else model.remembering()
         return encoders.sentence_transformer(name)
 
     def _model(self, name: str) -> Encoder:
         import rejoinder
 
         if name not in self._models:
-            self._models[name] = rejoinder.load(name).remembering()
+            self._models[name] = rejoinder.load(name)
         return self._models[name]
 
 
