@@ -5,8 +5,8 @@ it. For vectors x of an input and y of a response, both of unit length, the scor
 
     x·((W + a·I) y)
 
-with W (d, d) orthogonal and the scalar a = 1 at the start. The loss is the softmax over the responses of a batch with label
-smoothing, as TensorFlow's loss does it: 0.2 is spread over all K responses, the true one included. The penalty is
+with W (d, d) orthogonal and the scalar a = 1 at the start. The loss is the softmax over the responses of a batch with
+label smoothing, as TensorFlow's loss does it: 0.2 is spread over all K responses, the true one included. The penalty is
 l2/2 · Σ W². Adagrad as TensorFlow has it: its sums of squares start at 0.1, not at 0, which is what makes learning
 rates of 10 and 3 possible.
 
