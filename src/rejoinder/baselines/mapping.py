@@ -16,6 +16,7 @@ products is one product of two matrices, which takes a processor no longer than 
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import Any, Literal, NamedTuple, TypeAlias
 
@@ -146,7 +147,7 @@ def learn(x: Tensor, y: Tensor, number: Tensor, settings: MapSettings) -> Mappin
     found = Mapping(torch.eye(x.shape[1]), 0, 0, float(recall(choose, torch.eye(x.shape[1])[:, None], "dot")), grid)
     highest = -1.0
     for epoch in range(1, settings.epochs + 1):
-        for rows in torch.randperm(len(train.x), generator=generator).split(settings.batch):
+        for rows in _parts(torch.randperm(len(train.x), generator=generator), settings.batch):
             if len(rows) > 1:
                 state.step(train.of(rows))
         matrices = state.matrices()
@@ -160,6 +161,11 @@ def learn(x: Tensor, y: Tensor, number: Tensor, settings: MapSettings) -> Mappin
         if not state.places:
             break
     return found
+
+
+def _parts(rows: Tensor, size: int) -> Iterator[Tensor]:
+    for start in range(0, len(rows), size):
+        yield rows[start : start + size]
 
 
 def _stalled(values: list[float], patience: int) -> bool:
@@ -179,7 +185,7 @@ def recall(pairs: _Pairs, matrices: Tensor, similarity: Similarity) -> Tensor:
     """
     d, count, _ = matrices.shape
     hits = torch.zeros(count, dtype=torch.int64)
-    for rows in torch.arange(len(pairs.x)).split(GROUP):
+    for rows in _parts(torch.arange(len(pairs.x)), GROUP):
         x, y, _ = pairs.of(rows)
         mapped = (matrices.reshape(d * count, d) @ y.T).view(d, count, len(rows))
         if similarity == "cosine":
