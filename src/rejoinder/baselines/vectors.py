@@ -122,8 +122,10 @@ class VectorIndex:
             InputError: k is below 1.
         """
         check_k(k)
+        if not len(self):
+            return best(np.zeros((len(contexts), 0)), k)
         found = [best(np.zeros((0, len(self))), k)]
-        for start in range(0, len(contexts) if len(self) else 0, QUERIES):
+        for start in range(0, len(contexts), QUERIES):
             queries = unit(self._ranker.encoder.encode_contexts(contexts[start : start + QUERIES]))
             found.append(best((queries @ self._responses.T).astype(np.float64), k))
         return Hits(*(np.concatenate(parts) for parts in zip(*found, strict=True)))
