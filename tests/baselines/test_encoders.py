@@ -37,6 +37,7 @@ def folder(tmp_path_factory):
     return place / "model"
 
 
+@pytest.mark.slow
 def test_a_folder_gives_the_vectors_of_the_library(folder, monkeypatch):
     from sentence_transformers import SentenceTransformer
 
@@ -49,6 +50,7 @@ def test_a_folder_gives_the_vectors_of_the_library(folder, monkeypatch):
     assert np.allclose(sentence_transformer(folder).encode_responses(TEXTS[:1]), expected[:1], atol=1e-5)
 
 
+@pytest.mark.slow
 def test_bfloat16_changes_little(folder, monkeypatch):
     vectors = []
     for fast in (False, True):
@@ -60,6 +62,7 @@ def test_bfloat16_changes_little(folder, monkeypatch):
     assert cosine.min() > 0.99
 
 
+@pytest.mark.slow
 def test_prompts_of_queries_and_documents_are_used(folder, monkeypatch):
     monkeypatch.setattr(encoders, "has_fast_bfloat16", lambda: False)
     settings = folder / "config_sentence_transformers.json"

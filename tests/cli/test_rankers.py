@@ -130,6 +130,11 @@ def test_names(name, kind, minilm):  # noqa: ARG001
     assert type(open_ranker(name)) is kind
 
 
+def test_map_by_the_dot_product(minilm):  # noqa: ARG001
+    rankers = open_rankers(["map:minilm", "map-dot:minilm"])
+    assert [ranker.settings.similarity for ranker in rankers.values()] == ["cosine", "dot"]
+
+
 def test_our_own_models_by_h_and_by_r(tmp_path):
     model = small_model(tmp_path / "model")
     contexts, lists = [["hello you", "abc"], ["number 7"]], [["reply", "abc"], ["number", "x"]]
@@ -152,7 +157,7 @@ def test_our_own_models_by_h_and_by_r(tmp_path):
         ("map:", "no encoder ''"),
         ("sim:FOLDER#x", "there are .*#h and .*#r, no #x"),
         ("sim:nowhere/model#r", "no model folder nowhere/model|could not be fetched"),
-        ("tfidff", "no model 'tfidff': .* bm25, bm25-data19, tfidf, sim:ENCODER, map:ENCODER"),
+        ("tfidff", "no model 'tfidff': .* bm25, bm25-data19, tfidf, sim:ENCODER, map:ENCODER, map-dot:ENCODER"),
     ],
 )
 def test_wrong_names(name, message, tmp_path, monkeypatch):

@@ -5,6 +5,7 @@
 | a model folder, or an id on the Hugging Face Hub | the model |
 | bm25, bm25-data19, tfidf | keywords |
 | sim:ENCODER, map:ENCODER | vectors of a pretrained encoder, as they are or through a learned map |
+| map-dot:ENCODER | MAP ranked by the dot product instead of the cosine |
 
 | ENCODER | what encodes |
 |---|---|
@@ -51,7 +52,7 @@ def _tfidf() -> Ranker:
 BASELINES: dict[str, Callable[[], Ranker]] = {"bm25": _bm25, "bm25-data19": _bm25_data19, "tfidf": _tfidf}
 """Rankers that need no model, by the name that stands for them in place of a model folder."""
 
-OVER_ENCODERS = ("sim", "map")
+OVER_ENCODERS = ("sim", "map", "map-dot")
 """What stands before the colon and the encoder."""
 
 
@@ -82,11 +83,15 @@ class Opener:
         return rejoinder.load(name)
 
     def _over(self, kind: str, name: str) -> Ranker:
+        from rejoinder.baselines.mapping import MapSettings
         from rejoinder.baselines.vectors import Map, Sim
 
         if name not in self._encoders:
             self._encoders[name] = self._encoder(name)
-        return (Sim if kind == "sim" else Map)(self._encoders[name])
+        encoder = self._encoders[name]
+        if kind == "sim":
+            return Sim(encoder)
+        return Map(encoder, MapSettings(similarity="dot" if kind == "map-dot" else "cosine"))
 
     def _encoder(self, name: str) -> VectorEncoder:
         from rejoinder.baselines import encoders
