@@ -102,6 +102,8 @@ class Map(Sim):
     def _responses(self, texts: Sequence[str]) -> FloatArray:
         if self._matrix is None:
             raise not_fitted("MAP")
+        if not texts:  # vectors of no text have no size
+            return np.zeros((0, len(self._matrix)), dtype=np.float32)
         mapped: FloatArray = super()._responses(texts) @ self._matrix.T
         return unit(mapped) if self.settings.similarity == "cosine" else mapped
 
