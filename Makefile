@@ -30,7 +30,7 @@ test: python  ## run the tests; ARGS="-k name" chooses among them
 	@$(BIN)/python -m pytest -m "not slow and not gpu" $(ARGS)
 
 test-slow: python  ## run the slow tests
-	@$(INSTALL) dev train baselines plots demo cluster onnx bench
+	@$(INSTALL) dev train baselines encoders plots demo cluster onnx bench
 	@$(BIN)/python -m pytest -m "slow and not gpu" $(ARGS)
 
 check: python  ## lint (annotations, docstrings, complexity, prints) and type-check

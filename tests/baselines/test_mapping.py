@@ -76,12 +76,10 @@ def test_recall_counts_groups_and_ties():
 
 def test_cosine_and_dot_rank_by_different_lengths():
     x, y = torch.tensor([[1.0, 0.0], [0.0, 1.0]]), torch.tensor([[1.0, 0.0], [0.6, 0.8]])
-    matrix = torch.diag(torch.tensor([1.0, 2.0]))[:, None]
     data = _Pairs(x, y, torch.arange(2))
-    assert recall(data, matrix * torch.tensor([[[2.0]], [[0.1]]]), "dot").tolist() == [1.0]
-    long = torch.tensor([[1.0, 3.0], [0.0, 0.1]])[:, None]  # stretches the second response along the first axis
+    long = torch.tensor([[1.0, 3.0], [0.0, 0.1]])[:, None]  # stretches the second response along the first input
     assert recall(data, long, "dot").tolist() == [0.5]
-    assert recall(data, long, "cosine").tolist() == [0.5]
+    assert recall(data, long, "cosine").tolist() == [1.0]
 
 
 def rotated(count=600, size=16, noise=0.7):
@@ -128,7 +126,6 @@ def test_bfloat16_products_learn_the_same(monkeypatch):
 
 def test_a_setting_that_diverges_harms_no_other():
     x, y, number = rotated(200, 8)
-    x[:, 0] += 0.0
     found = learn(x, y, number, MapSettings(learning_rates=(1e30, 3.0), penalties=(0.0, 1e30), epochs=5))
     assert found.curves[found.best].learning_rate == 3.0
     assert found.curves[found.best].penalty == 0.0

@@ -1,4 +1,4 @@
-"""Pretrained sentence encoders for SIM and MAP: anything of sentence-transformers, MiniLM and USE from PyPI packages."""
+"""Pretrained encoders for SIM and MAP: anything of sentence-transformers, MiniLM and USE from PyPI packages."""
 
 from __future__ import annotations
 

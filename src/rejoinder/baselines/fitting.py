@@ -11,7 +11,7 @@ from rejoinder.errors import InputError, RejoinderError
 FIT_EXAMPLES = 10_000
 """Training examples that a baseline learns from (DATA19, section 5)."""
 
-Progress = Callable[[int], object]
+Progress = Callable[[int], None]
 """Called with the number of texts just done."""
 
 

@@ -3,10 +3,10 @@
 Source: Henderson and others, "A Repository of Conversational Datasets" (2019), section 4.3, and the code published with
 it. For vectors x of an input and y of a response, both of unit length, the score is
 
-    x·((W + αI) y)
+    x·((W + a·I) y)
 
-with W (d, d) orthogonal and α = 1 at the start. The loss is the softmax over the responses of a batch with label
-smoothing, as TensorFlow's loss does it: 0.2 is spread over all K responses, the true one included. The penalty is
+with W (d, d) orthogonal and the scalar a = 1 at the start. The loss is the softmax over the responses of a batch with
+label smoothing, as TensorFlow's loss does it: 0.2 is spread over all K responses, the true one included. The penalty is
 l2/2 · Σ W². Adagrad as TensorFlow has it: its sums of squares start at 0.1, not at 0, which is what makes learning
 rates of 10 and 3 possible.
 
@@ -16,6 +16,7 @@ products is one product of two matrices, which takes a processor no longer than 
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import Any, Literal, NamedTuple, TypeAlias
 
@@ -47,7 +48,7 @@ class MapSettings:
     penalties: tuple[float, ...] = (0.0, 0.1, 0.01, 0.001)
     """L2 penalties on W that are tried with each."""
     similarity: Similarity = "cosine"
-    """Ranked by the cosine of x and (W + αI) y (the paper), or by their dot product (its code)."""
+    """Ranked by the cosine of x and (W + a·I) y (the paper), or by their dot product (its code)."""
     smoothing: float = 0.2
     """Label smoothing."""
     batch: int = 256
@@ -95,7 +96,7 @@ class Mapping(NamedTuple):
     """What was learned.
 
     Attributes:
-        matrix: W + αI of the best epoch of the best setting, float32 (d, d).
+        matrix: W + a·I of the best epoch of the best setting, float32 (d, d).
         best: place of that setting among the curves.
         epoch: that epoch, from 1.
         unmapped: recall at 1 on the examples that choose without any mapping, which is SIM's.
@@ -146,7 +147,7 @@ def learn(x: Tensor, y: Tensor, number: Tensor, settings: MapSettings) -> Mappin
     found = Mapping(torch.eye(x.shape[1]), 0, 0, float(recall(choose, torch.eye(x.shape[1])[:, None], "dot")), grid)
     highest = -1.0
     for epoch in range(1, settings.epochs + 1):
-        for rows in torch.randperm(len(train.x), generator=generator).split(settings.batch):
+        for rows in _parts(torch.randperm(len(train.x), generator=generator), settings.batch):
             if len(rows) > 1:
                 state.step(train.of(rows))
         matrices = state.matrices()
@@ -162,6 +163,11 @@ def learn(x: Tensor, y: Tensor, number: Tensor, settings: MapSettings) -> Mappin
     return found
 
 
+def _parts(rows: Tensor, size: int) -> Iterator[Tensor]:
+    for start in range(0, len(rows), size):
+        yield rows[start : start + size]
+
+
 def _stalled(values: list[float], patience: int) -> bool:
     return len(values) - 1 - values.index(max(values)) >= patience
 
@@ -171,7 +177,7 @@ def recall(pairs: _Pairs, matrices: Tensor, similarity: Similarity) -> Tensor:
 
     Args:
         pairs: n examples.
-        matrices: W + αI of each setting, (d, settings, d).
+        matrices: W + a·I of each setting, (d, settings, d).
         similarity: what ranks.
 
     Returns:
@@ -179,7 +185,7 @@ def recall(pairs: _Pairs, matrices: Tensor, similarity: Similarity) -> Tensor:
     """
     d, count, _ = matrices.shape
     hits = torch.zeros(count, dtype=torch.int64)
-    for rows in torch.arange(len(pairs.x)).split(GROUP):
+    for rows in _parts(torch.arange(len(pairs.x)), GROUP):
         x, y, _ = pairs.of(rows)
         mapped = (matrices.reshape(d * count, d) @ y.T).view(d, count, len(rows))
         if similarity == "cosine":
@@ -191,7 +197,7 @@ def recall(pairs: _Pairs, matrices: Tensor, similarity: Similarity) -> Tensor:
 
 
 class _State:
-    """W and α of the settings that are still in training, with Adagrad's sums.
+    """W and a of the settings that are still in training, with Adagrad's sums.
 
     Args:
         start: the W that all start from (d, d).
@@ -239,7 +245,7 @@ class _State:
         self.coarse[rows] = weights
 
     def matrices(self) -> Tensor:
-        """W + αI of each setting (d, settings, d)."""
+        """W + a·I of each setting (d, settings, d)."""
         return self.weights + self.residual[:, None] * torch.eye(len(self.weights))[:, None]
 
     def keep(self, chosen: list[bool]) -> None:

@@ -104,7 +104,7 @@ class TfIdf:
         """How often each bucket's words stand in each text: sparse (n, BUCKETS)."""
         hashing = self._features.HashingVectorizer(n_features=BUCKETS, norm=None, alternate_sign=self._signed)
         if not texts:
-            return hashing.transform([""])[:0]  # the library refuses no text at all
+            return hashing.transform([""])[:0]
         counts = hashing.transform(texts)
         counts.sum_duplicates()  # and sorts: texts of the same words get the very same numbers
         if progress is not None:
@@ -115,7 +115,8 @@ class TfIdf:
         """TF-IDF vectors of unit length: sparse (n, BUCKETS), float64."""
         if self._idf is None:
             raise not_fitted(self.name)
-        return self._idf.transform(self._counts(texts))
+        counts = self._counts(texts)
+        return self._idf.transform(counts) if texts else counts  # the library refuses no text at all
 
     def _learn(self, tfidf: Any) -> None:
         """Learn from the vectors of the training texts what more there is to learn: here nothing."""
@@ -204,7 +205,7 @@ def _document_counts(matrix: Any) -> npt.NDArray[np.int64]:
 
 
 def _only_used_columns(*matrices: Any) -> list[Any]:
-    """The matrices without columns that are zero in all: products of a few rows take less than a walk through BUCKETS."""
+    """The matrices without columns that are zero in all: a product of few rows then walks through no BUCKETS."""
     used, places = np.unique(np.concatenate([matrix.indices for matrix in matrices]), return_inverse=True)
     parts = np.split(places, np.cumsum([matrix.nnz for matrix in matrices])[:-1])
     return [

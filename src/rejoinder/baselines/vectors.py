@@ -68,7 +68,7 @@ class Sim:
 
 
 class Map(Sim):
-    """Ranks by x·((W + αI) y) with a learned W (fulfils `fitting.Fitted`); see `mapping`.
+    """Ranks by x·((W + a·I) y) with a learned W (fulfils `fitting.Fitted`); see `mapping`.
 
     Args:
         encoder: gives the vectors x of contexts and y of responses.
@@ -81,7 +81,7 @@ class Map(Sim):
         self._matrix: FloatArray | None = None
 
     def fit(self, examples: Sequence[Example], progress: Progress | None = None) -> Mapping[str, Any]:
-        """Learn W and α; see `Fitted.fit`. What is returned holds the learning curve of every setting."""
+        """Learn W and the scalar a; see `Fitted.fit`. What is returned holds the learning curve of every setting."""
         import torch
 
         from rejoinder.baselines.mapping import learn
@@ -110,6 +110,8 @@ class Map(Sim):
     def _responses(self, texts: Sequence[str]) -> FloatArray:
         if self._matrix is None:
             raise not_fitted("MAP")
+        if not texts:  # vectors of no text have no size
+            return np.zeros((0, len(self._matrix)), dtype=np.float32)
         mapped: FloatArray = super()._responses(texts) @ self._matrix.T
         return unit(mapped) if self.settings.similarity == "cosine" else mapped
 
@@ -130,8 +132,10 @@ class VectorIndex:
             InputError: k is below 1.
         """
         check_k(k)
+        if not len(self):
+            return best(np.zeros((len(contexts), 0)), k)
         found = [best(np.zeros((0, len(self))), k)]
-        for start in range(0, len(contexts) if len(self) else 0, QUERIES):
+        for start in range(0, len(contexts), QUERIES):
             queries = unit(self._ranker.encoder.encode_contexts(contexts[start : start + QUERIES]))
             found.append(best((queries @ self._responses.T).astype(np.float64), k))
         return Hits(*(np.concatenate(parts) for parts in zip(*found, strict=True)))

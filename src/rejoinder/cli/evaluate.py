@@ -6,7 +6,7 @@ import shutil
 import sys
 from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
@@ -115,7 +115,8 @@ def evaluate(
         )
         return
     training = [read_training(bare, Path(place), chosen, reading, fit_on, seed) for place in places]
-    rows, learned = [], []
+    rows: list[Row] = []
+    learned: list[dict[str, Any] | None] = []
     for task, examples in zip(tasks, training, strict=True):
         for name, ranker in rankers.items():
             learned.append(fit_ranker(name, bare[name], examples, task[0]))

@@ -5,10 +5,11 @@
 | a model folder, or an id on the Hugging Face Hub | the model |
 | bm25, bm25-data19, tfidf | keywords |
 | sim:ENCODER, map:ENCODER | vectors of a pretrained encoder, as they are or through a learned map |
+| map-dot:ENCODER | MAP ranked by the dot product instead of the cosine |
 
 | ENCODER | what encodes |
 |---|---|
-| minilm, use | all-MiniLM-L6-v2; the multilingual Universal Sentence Encoder; both from packages of the extra `encoders` |
+| minilm, use | all-MiniLM-L6-v2; the multilingual Universal Sentence Encoder (extra `encoders`) |
 | FOLDER, FOLDER#h | h of one of our models |
 | FOLDER#r | its r, which is made for other tasks |
 | FOLDER or ID of sentence-transformers | that model |
@@ -51,7 +52,7 @@ def _tfidf() -> Ranker:
 BASELINES: dict[str, Callable[[], Ranker]] = {"bm25": _bm25, "bm25-data19": _bm25_data19, "tfidf": _tfidf}
 """Rankers that need no model, by the name that stands for them in place of a model folder."""
 
-OVER_ENCODERS = ("sim", "map")
+OVER_ENCODERS = ("sim", "map", "map-dot")
 """What stands before the colon and the encoder."""
 
 
@@ -82,11 +83,15 @@ class Opener:
         return rejoinder.load(name)
 
     def _over(self, kind: str, name: str) -> Ranker:
+        from rejoinder.baselines.mapping import MapSettings
         from rejoinder.baselines.vectors import Map, Sim
 
         if name not in self._encoders:
             self._encoders[name] = self._encoder(name)
-        return (Sim if kind == "sim" else Map)(self._encoders[name])
+        encoder = self._encoders[name]
+        if kind == "sim":
+            return Sim(encoder)
+        return Map(encoder, MapSettings(similarity="dot" if kind == "map-dot" else "cosine"))
 
     def _encoder(self, name: str) -> VectorEncoder:
         from rejoinder.baselines import encoders
@@ -95,24 +100,24 @@ class Opener:
             return encoders.minilm()
         if name == "use":
             return encoders.universal_sentence_encoder()
+        if not name or ("/" not in name and "#" not in name and not Path(name).exists()):
+            raise InputError(
+                f"no encoder {name!r}: give minilm, use, a model folder (with #r for its r), or a folder or an id "
+                "(owner/name) of sentence-transformers"
+            )
         place, mark, output = name.rpartition("#")
         if mark and output not in ("h", "r"):
             raise InputError(f"{name}: of a model there are {place}#h and {place}#r, no #{output}")
         if mark or _is_ours(Path(name)):
             model = self._model(place or name)
-            return encoders.TextVectors(model.transfer) if output == "r" and mark else model
-        if "/" not in name and not Path(name).exists():
-            raise InputError(
-                f"no encoder {name!r}: give minilm, use, a model folder (with #r for its r), or a folder or an id "
-                "(owner/name) of sentence-transformers"
-            )
+            return encoders.TextVectors(model.transfer) if output == "r" and mark else model.remembering()
         return encoders.sentence_transformer(name)
 
     def _model(self, name: str) -> Encoder:
         import rejoinder
 
         if name not in self._models:
-            self._models[name] = rejoinder.load(name).remembering()
+            self._models[name] = rejoinder.load(name)
         return self._models[name]
 
 

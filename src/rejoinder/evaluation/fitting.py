@@ -38,7 +38,7 @@ def training_examples(
 
     path = Path(path)
     if evaluated == "train":
-        raise InputError("a baseline that learns from the training split is not ranked on it; take --split valid or test")
+        raise InputError("what learns from the training split is not ranked on it; take --split valid or test")
     if evaluated is None and path.is_file():
         raise InputError(
             f"{path} is ranked whole, so nothing of it is left to learn from; rank a part of it (--split test), give a "
