@@ -129,8 +129,8 @@ def test_a_model_that_learns_is_fitted_first(command, texts, tmp_path):
     arguments = [tmp_path / "fitted", "--data", texts, "-o", tmp_path / "p.png", "--method", "pca"]
     code, _, err = command(*arguments)
     assert code == 2
-    assert "learns from examples before it encodes; name some with --fit DATA" in err
-    code, out, err = command(*arguments, "--fit", tmp_path / "data")
+    assert "learns from examples before it encodes; name some with --fit-on DATA" in err
+    code, out, err = command(*arguments, "--fit-on", tmp_path / "data")
     assert code == 0, err
     assert "10-neighbour purity" in out
 

@@ -39,7 +39,7 @@ def plot(
     ] = None,
     limit: Annotated[int, typer.Option(min=3, metavar="N", help="At most N texts, drawn at random.")] = 2000,
     neighbours: Annotated[int, typer.Option(min=1, metavar="K", help="Of the purity below each panel.")] = 10,
-    fit: Annotated[
+    fit_on: Annotated[
         Path | None, typer.Option(metavar="DATA", help="Examples to fit models on that learn from some (map:).")
     ] = None,
     seed: Annotated[int, typer.Option(min=0, help="Of the draw and of t-SNE.")] = 0,
@@ -66,7 +66,7 @@ def plot(
     panels, found = [], []
     for model in models:
         title, spec = split_title(model)
-        vectors = encode(spec, texts, fit, seed)
+        vectors = encode(spec, texts, fit_on, seed)
         purity = neighbour_purity(vectors, texts.categories, neighbours)
         points = project(vectors, chosen, perplexity=perplexity, seed=seed)
         panels.append(Panel(title, points, f"{neighbours}-neighbour purity {100 * purity:.1f} %"))
@@ -120,7 +120,7 @@ def _training(spec: str, fit: Path | None, seed: int) -> Sequence[Example]:
     from rejoinder.evaluation.table_file import DataColumn
 
     if fit is None:
-        raise InputError(f"{spec} learns from examples before it encodes; name some with --fit DATA")
+        raise InputError(f"{spec} learns from examples before it encodes; name some with --fit-on DATA")
     return training_examples(DataColumn(name=str(fit), path=str(fit), seed=seed))
 
 
