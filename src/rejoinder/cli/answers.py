@@ -52,11 +52,10 @@ def open_searcher(
         return open_index(folder, model, verify=verify)
     if k > rerank_top:
         raise InputError(f"-k {k} asks for more replies than --rerank-top {rerank_top} ranks again; raise --rerank-top")
-    import rejoinder
+    from rejoinder.cli.evaluate import open_ranker
     from rejoinder.retrieval.cascade import Cascade
 
-    ranker = rejoinder.load(rerank)
-    return Cascade(open_index(folder, model, verify=verify), ranker, rerank_top)
+    return Cascade(open_index(folder, model, verify=verify), open_ranker(rerank), rerank_top)
 
 
 def read_messages(stream: BinaryIO) -> Iterator[str]:
