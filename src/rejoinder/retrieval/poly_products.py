@@ -21,6 +21,8 @@ from rejoinder.ranker import FloatArray
 from rejoinder.retrieval.codes import Array, integer_products_are_exact, longest_of
 from rejoinder.retrieval.poly_scores import UNIT_ROUNDOFF
 
+_PACKED_FROM = 256
+"""Rows from which oneDNN's product is used: it prepares itself for every number of rows anew, about a millisecond."""
 _CONVERTED_AT_ONCE = 512
 """Rows converted to float32 at once: with d = 768 they stay in the cache."""
 
@@ -60,7 +62,7 @@ class PolyQueries:
         """Products (b, M) of float32 rows (b, d) with all vectors, computed in float32 whatever PyTorch is set to."""
         if not _computes_float32():
             return torch.from_numpy(rows.numpy() @ self.vectors.T)
-        if self._packed is None:
+        if len(rows) < _PACKED_FROM or self._packed is None:
             return torch.mm(rows, torch.from_numpy(self.vectors).T)
         product: Tensor = torch.ops.mkldnn._linear_pointwise(rows, self._packed, None, "none", [], "")
         return product

@@ -31,6 +31,8 @@ PRODUCTS_AT_ONCE = 1 << 19  # computed at once: 2 MB
 ROWS_AT_ONCE, ROWS_AT_LEAST = 1 << 13, 1 << 8
 ROWS_AGAIN = 1 << 11
 """Exact rows gathered at once: 6 MB with d = 768."""
+MANY = 4
+"""For each reply wanted, rows of a block that may be among the best: more, and raising the floor is worth a look."""
 PENDING_AT_MOST = 1 << 20  # pairs kept before they are settled: 12 MB
 
 
@@ -155,6 +157,8 @@ class _Head:
         """
         errors = products.errors(query)
         greatest = (products.greatest(query) + errors).double().numpy()
+        if np.isneginf(self.floor):  # before anything is known, everything passes
+            self._guess_floor(greatest, first, alive)
         hopeful = greatest >= self.floor
         chosen = np.flatnonzero(hopeful) if alive is None else alive[hopeful[alive]]
         if not len(chosen):
@@ -182,10 +186,19 @@ class _Head:
         order = order[scores[order] >= self.minimum]
         return positions[order], scores[order]
 
+    def _guess_floor(self, greatest: Scores, first: int, alive: Positions | None) -> None:
+        """Find a first floor among the rows with the greatest products: some k replies score so much."""
+        rows = np.arange(len(greatest)) if alive is None else alive
+        if len(rows) >= self.k:
+            chosen = rows[np.argpartition(-greatest[rows], self.k - 1)[: self.k]]
+            self.floor = float(_lower(self._again(np.sort(first + chosen))).min())
+
     def _raise_floor(self, positions: Positions, found: Interval) -> None:
         """Raise the floor by what the best of some rows score at least."""
         if self.exact:
             self._lower(_lower(found))
+            return
+        if len(positions) <= MANY * self.k:  # as well looked at in the end
             return
         better = np.flatnonzero(found.scores > self.floor)
         if len(better) > self.k:
