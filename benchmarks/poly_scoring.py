@@ -44,7 +44,7 @@ TOPICS, LENGTH = 1000, 7.75
 """Topics of the candidates; length of a vector: the product of two is at most 60."""
 BEST = 10
 BLOCK = 2048
-"""Candidates that the usual implementation attends with at once: the fastest of 512, 1024, 2048 and 4096."""
+"""Candidates that the usual implementation attends with at once."""
 
 Program = Callable[[], object]
 
@@ -163,7 +163,6 @@ def measure(data: Data, m: int, options: argparse.Namespace) -> dict[str, Any]:
 
 
 def _bi_encoder(segments: list[Rows], query: FloatArray) -> object:
-    """`scan.search` looks at the length of its queries, as the poly-encoder's search does."""
     return search(segments, query, BEST)
 
 
@@ -193,14 +192,15 @@ def ratios(seconds: dict[str, float]) -> dict[str, float]:
 
 
 def agreement(data: Data, m: int, contexts: int) -> dict[str, float]:
-    """Largest relative difference of scores, and the share of contexts with the same best ten."""
+    """Largest difference of scores, relative to them (to 1, a sixtieth of the largest, where they are below that), and
+    the share of contexts with the same best ten."""
     encoded = data.contexts(contexts, m)
     best = min(BEST, data.count)
     same, difference = 0, 0.0
     for context in encoded:
         usual = Attended(data.rows, context, packed=True)().numpy()
         ours = poly_scores(data.rows, ContextVectors(context[None]))[0]
-        difference = max(difference, float((np.abs(ours - usual) / np.abs(usual).clip(1e-2)).max()))
+        difference = max(difference, float((np.abs(ours - usual) / np.abs(usual).clip(1.0)).max()))
         [(positions, _)] = search_poly(data.coded, ContextVectors(context[None]), best)
         same += set(positions.tolist()) == set(np.argsort(-usual, kind="stable")[:best].tolist())
     return {"relative_difference": difference, "same_best_ten": same / contexts}
