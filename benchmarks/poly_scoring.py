@@ -193,7 +193,8 @@ def ratios(seconds: dict[str, float]) -> dict[str, float]:
 
 def agreement(data: Data, m: int, contexts: int) -> dict[str, float]:
     """Largest difference of scores, relative to them (to 1, a sixtieth of the largest, where they are below that), and
-    the share of contexts with the same best ten."""
+    the share of contexts with the same best ten.
+    """
     encoded = data.contexts(contexts, m)
     best = min(BEST, data.count)
     same, difference = 0, 0.0

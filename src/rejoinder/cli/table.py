@@ -72,8 +72,8 @@ def load_table(path: Path, overrides: Sequence[str] = ()) -> TableFile:
     Raises:
         InputError: the file is missing or not TOML, a key is unknown, a value is of the wrong type or not allowed.
     """
-    from rejoinder.evaluation.table_file import DataColumn, SystemRow, TableFile
     from rejoinder.checking import validate
+    from rejoinder.evaluation.table_file import DataColumn, SystemRow, TableFile
     from rejoinder.training.recipe_files import override
 
     try:

@@ -12,6 +12,7 @@ import torch
 from torch import nn
 
 from rejoinder.baselines import encoders
+from rejoinder.baselines.fitting import Progress
 from rejoinder.ranker import FloatArray
 from rejoinder.text.subwords import MARK, Subwords
 from rejoinder.training.tokens import Ids, Rows, TokenStore
@@ -76,7 +77,7 @@ def set_embedding(embedding: nn.Embedding, table: FloatArray) -> None:
         embedding.weight.copy_(torch.from_numpy(table))
 
 
-def open_sentence_encoder(name: str, advance: Callable[[int], object]) -> EncodeTexts:
+def open_sentence_encoder(name: str, advance: Progress) -> EncodeTexts:
     """A sentence encoder by its name: "minilm", "use", or a folder or an id of sentence-transformers.
 
     Args:
