@@ -12,7 +12,6 @@ import torch
 from torch import nn
 
 from rejoinder.baselines import encoders
-from rejoinder.baselines.fitting import Progress
 from rejoinder.ranker import FloatArray
 from rejoinder.text.subwords import MARK, Subwords
 from rejoinder.training.tokens import Ids, Rows, TokenStore
@@ -77,7 +76,7 @@ def set_embedding(embedding: nn.Embedding, table: FloatArray) -> None:
         embedding.weight.copy_(torch.from_numpy(table))
 
 
-def open_sentence_encoder(name: str, advance: Progress) -> EncodeTexts:
+def open_sentence_encoder(name: str, advance: Callable[[int], object]) -> EncodeTexts:
     """A sentence encoder by its name: "minilm", "use", or a folder or an id of sentence-transformers.
 
     Args:
@@ -89,4 +88,11 @@ def open_sentence_encoder(name: str, advance: Progress) -> EncodeTexts:
     """
     named = {"minilm": encoders.minilm, "use": encoders.universal_sentence_encoder}
     encoder = named[name]() if name in named else encoders.sentence_transformer(name)
-    return lambda texts: encoder.encode_responses(texts, advance)
+
+    def encode(texts: Sequence[str]) -> FloatArray:
+        def shown(count: int) -> None:
+            advance(count)
+
+        return encoder.encode_responses(texts, shown)
+
+    return encode
