@@ -17,6 +17,7 @@ import argparse
 import statistics
 import time
 from collections.abc import Callable, Sequence
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -104,7 +105,8 @@ class Indexed:
         if not isinstance(encoded, ContextVectors) and encoded.ndim == 2:
             search(self.segments, encoded, BEST)
         else:
-            search_poly(self.segments, encoded if isinstance(encoded, ContextVectors) else ContextVectors(encoded), BEST)
+            vectors = encoded if isinstance(encoded, ContextVectors) else ContextVectors(encoded)
+            search_poly(self.segments, vectors, BEST)
 
 
 class Scored:
@@ -145,8 +147,8 @@ def race(
     for turn in range(repetitions + 1):
         for context in contexts[: None if turn else 1]:  # the first turn warms up
             for name, program in programs.items():
-                encode_seconds, encoded = timed(lambda program=program, context=context: program.encode(context))
-                pick_seconds, _ = timed(lambda program=program, context=context, e=encoded: program.pick(context, e))
+                encode_seconds, encoded = timed(partial(program.encode, context))
+                pick_seconds, _ = timed(partial(program.pick, context, encoded))
                 if turn:
                     encoding[name].append(1000 * encode_seconds)
                     scoring[name].append(1000 * pick_seconds / program.measured_share)
