@@ -15,7 +15,6 @@ from rejoinder.intents.fitting import Encoded, fit
 from rejoinder.intents.out_of_scope import (
     SCORES,
     Centroids,
-    OutOfScopeResult,
     Rejection,
     ScoreName,
     choose_rejection,
@@ -27,8 +26,6 @@ from rejoinder.ranker import FloatArray
 FOLDS = 5
 IntArray = npt.NDArray[np.int64]
 Scores = dict[ScoreName, npt.NDArray[np.float64]]
-
-__all__ = ["FOLDS", "LabelDoubt", "OutOfFold", "OutOfScopeResult", "Rejection", "choose", "doubts", "out_of_fold"]
 
 
 @dataclass(frozen=True)

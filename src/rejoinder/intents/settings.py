@@ -6,13 +6,14 @@ import dataclasses
 import itertools
 import json
 from collections.abc import Iterator, Mapping, Sequence
-from typing import Annotated, Any, Literal, TypeAlias
+from typing import Annotated, Any, Literal, TypeAlias, TypeVar
 
 from pydantic import ConfigDict, Field, TypeAdapter, ValidationError
 from pydantic.dataclasses import dataclass
 
 from rejoinder.errors import InputError
 
+Kind = TypeVar("Kind")
 STRICT = ConfigDict(extra="forbid", strict=True)
 Positive: TypeAlias = Annotated[float, Field(gt=0, allow_inf_nan=False)]
 Count: TypeAlias = Annotated[int, Field(ge=1)]
@@ -101,15 +102,28 @@ def parse_settings(preset: str = "logistic", changes: Sequence[str] = ()) -> Set
     """
     if preset not in PRESETS:
         raise InputError(f"there is no preset {preset!r}; allowed are {', '.join(PRESETS)}")
-    values = dataclasses.asdict(PRESETS[preset])
+    return parse_changes(PRESETS[preset], changes, _adapter)
+
+
+def parse_changes(start: Any, changes: Sequence[str], adapter: TypeAdapter[Kind]) -> Kind:
+    """Settings with some changed.
+
+    Args:
+        start: a dataclass of settings.
+        changes: such as "hidden_size=256".
+        adapter: checks them.
+
+    Raises:
+        InputError: names the setting, what was given and what is allowed.
+    """
+    values = dataclasses.asdict(start)
     for change in changes:
-        name, equals, value = change.partition("=")
-        name = name.strip()
+        name, equals, value = (part.strip() for part in change.partition("="))
         if not equals or name not in values or name == "kind":
             known = ", ".join(key for key in values if key != "kind")
-            raise InputError(f"--set {change}: NAME=VALUE is read, with a NAME of preset {preset}: {known}")
-        values[name] = _value(value.strip())
-    return settings_from(values)
+            raise InputError(f"--set {change}: NAME=VALUE is read, with one of the NAMEs {known}")
+        values[name] = _value(value)
+    return _checked(values, adapter)
 
 
 def settings_from(values: Mapping[str, Any]) -> Settings:
@@ -118,8 +132,12 @@ def settings_from(values: Mapping[str, Any]) -> Settings:
     Raises:
         InputError: names the first that is unknown or has a value that is not allowed.
     """
+    return _checked(values, _adapter)
+
+
+def _checked(values: Mapping[str, Any], adapter: TypeAdapter[Kind]) -> Kind:
     try:
-        return _adapter.validate_json(json.dumps(dict(values)), strict=True)
+        return adapter.validate_json(json.dumps(dict(values)), strict=True)
     except ValidationError as error:
         first = error.errors()[0]
         name = str(first["loc"][-1]) if first["loc"] else "kind"
