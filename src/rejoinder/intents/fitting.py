@@ -104,6 +104,11 @@ def accuracy(head: Head, data: Encoded) -> float:
     return float((logits.argmax(axis=1) == data.classes).mean())
 
 
+def held_out_loss(head: Head, data: Encoded) -> float:
+    """The loss without dropout: on few held-out texts a far finer measure than the share that is right."""
+    return float(loss_of(torch.from_numpy(head.logits(data.vectors)), torch.from_numpy(data.targets), data.several))
+
+
 def hold_out(data: Encoded, share: float, seed: int) -> tuple[IntArray, IntArray]:
     """Numbers of texts kept and held out: of each intent the share, rounded, one at least, but never its last text."""
     generator = np.random.default_rng(seed)
@@ -170,7 +175,7 @@ def _fit_network(
         sizes = [data.vectors.shape[1], *hidden, data.targets.shape[1]]
         head = Head(sizes, settings.input_dropout, settings.hidden_dropout).train()
         optimizer = _optimizer(settings, head)
-        best, best_weights, best_epoch = -1.0, head.state_dict(), 0
+        best, best_weights, best_epoch = float("inf"), head.state_dict(), 0
         epoch = 0
         for epoch in range(1, settings.epochs + 1):
             _epoch(settings, head, optimizer, data, epoch - 1, generator)
@@ -178,14 +183,14 @@ def _fit_network(
                 advance(1)
             if valid is None:
                 continue
-            found = accuracy(head, valid)
-            if found > best:
+            found = held_out_loss(head, valid)
+            if found < best:
                 best, best_weights, best_epoch = found, copy.deepcopy(head.state_dict()), epoch
             elif epoch - best_epoch >= settings.patience:
                 break
     if valid is not None:
         head.load_state_dict(best_weights)
-    return Fitted(head.eval(), epoch, None if valid is None else best)
+    return Fitted(head.eval(), epoch, None if valid is None else accuracy(head, valid))
 
 
 def _optimizer(settings: FeedForward, head: Head) -> Any:

@@ -62,8 +62,8 @@ class FeedForward:
     sampling: Literal["pass", "replacement"] = "pass"
     """Every text once an epoch, or drawn at random with replacement."""
     patience: Annotated[int, Field(ge=0)] = 5
-    """Epochs without gain on held-out texts after which training ends; the best is kept. 0: all epochs, no held-out
-    texts, the last is kept."""
+    """Epochs without a lower loss on held-out texts after which training ends; the best is kept. 0: all epochs, no
+    held-out texts, the last is kept."""
     held_out: Annotated[float, Field(gt=0, lt=1)] = 0.1
     """Share of the training texts that is held out for it, where no validation texts are given; one of each intent at
     least that has two or more."""
