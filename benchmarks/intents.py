@@ -217,7 +217,7 @@ def _out_of_scope(run: Run) -> str:
         shares = (found.in_scope_accuracy_unrefused, found.in_scope_accuracy, found.recall, found.auroc)
         lines.append((name, found.score, *(f"{100 * share:.1f}" for share in shares)))
     run.figures["out_of_scope"] = rows
-    head = ("encoder", "score", "in-scope accuracy, nothing refused", "in-scope accuracy", "out-of-scope recall", "AUROC")
+    head = ("encoder", "score", "accuracy, nothing refused", "in-scope accuracy", "out-of-scope recall", "AUROC")
     return f"## Out of scope: CLINC150, %\n\n{table(head, lines)}"
 
 
@@ -280,9 +280,9 @@ def _cost(run: Run, steps: int, epochs: int) -> str:
     run.figures["cost"] = {"ours_seconds": ours, "minilm_step_seconds": step, "steps_timed": steps, "batch": 32,
                            "steps_an_epoch": batches, "epochs_assumed": epochs, "minilm_seconds": total, "ratio": ratio}
     return (
-        f"## Cost: BANKING77, all training texts\n\nOurs, encoding included: {statistics.mean(ours):.1f} s. Fine-tuning "
-        f"the whole of MiniLM, batch 32: {statistics.mean(step):.2f} s a step, measured over {steps} steps twice; "
-        f"{epochs} epochs of {batches} steps would take {total:.0f} s: {ratio:.0f} times as long "
+        f"## Cost: BANKING77, all training texts\n\nOurs, encoding included: {statistics.mean(ours):.1f} s. "
+        f"Fine-tuning the whole of MiniLM, batch 32: {statistics.mean(step):.2f} s a step, measured over {steps} steps "
+        f"twice; {epochs} epochs of {batches} steps would take {total:.0f} s: {ratio:.0f} times as long "
         f"({ratio / epochs:.0f} times for one epoch).\n"
     )
 

@@ -62,6 +62,6 @@ def fine_tuning_seconds(train: IntentData, steps: int) -> float:
         logits = head((hidden * real).sum(dim=1) / real.sum(dim=1))
         loss = nn.functional.cross_entropy(logits, torch.tensor([names[train.labels[i][0]] for i in rows]))
         optimizer.zero_grad()
-        loss.backward()
+        loss.backward()  # type: ignore[no-untyped-call]
         optimizer.step()
     return time.perf_counter() - start

@@ -114,7 +114,7 @@ def test_wrong_files_are_told_with_place_and_reason(tmp_path: Path, name: str, c
 def test_other_wrong_input(tmp_path: Path) -> None:
     with pytest.raises(InputError, match="does not exist"):
         read_intents(tmp_path / "nothing.csv")
-    with pytest.raises(InputError, match="2 lines in seq.in but 1 in label"):
+    with pytest.raises(InputError, match=r"2 lines in seq\.in but 1 in label"):
         read_intents(parallel(tmp_path / "x", labels="greet\n"))
     with pytest.raises(InputError, match="no part 'dev'"):
         read_intents(tmp_path / "x", "dev")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import itertools
 import json
 from pathlib import Path
 
@@ -142,7 +143,7 @@ def test_sizes_of_a_learning_curve() -> None:
     assert shots[0] == 1
     assert shots[-1] is None
     assert len(shots) == 6
-    assert all(a < b for a, b in zip(shots[:-2], shots[1:-1], strict=True))  # type: ignore[operator]
+    assert all(a < b for a, b in itertools.pairwise(shots[:-1]))  # type: ignore[operator]
     with pytest.raises(InputError, match="too few"):
         learning_curve(Logistic(), encoded(toy_data(2)), encoded(toy_data(2)))
 

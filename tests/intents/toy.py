@@ -17,7 +17,7 @@ TOPICS = {
     "top_up": "top up balance add money transfer",
     "weather": "weather rain sunny forecast cold umbrella",
 }
-FILLERS = "please can you tell me my the a what is i".split()
+FILLERS = ["please", "can", "you", "tell", "me", "my", "the", "a", "what", "is", "i"]
 
 
 class WordVectors:
@@ -55,7 +55,7 @@ def toy_data(each: int = 12, seed: int = 0, topics: Sequence[str] = tuple(TOPICS
 def outside_texts(count: int = 16, seed: int = 0) -> tuple[str, ...]:
     """Texts with none of the topics, among the same other words."""
     generator = random.Random(f"outside {seed}")
-    others = "jazz loud song football match goal recipe soup bread joke cats bake".split()
+    others = ["jazz", "loud", "song", "football", "match", "goal", "recipe", "soup", "bread", "joke", "cats", "bake"]
     return tuple(" ".join([*generator.sample(others, 2), *generator.sample(FILLERS, 3)]) for _ in range(count))
 
 

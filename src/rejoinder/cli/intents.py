@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -348,7 +348,7 @@ def _tuned_text(result: Mapping[str, Any]) -> str:
     return f"loss {result['first_loss']:.3f} to {result['last_loss']:.3f}\nmodel: {result['model']}"
 
 
-COMMANDS = {
+COMMANDS: dict[str, Callable[..., None]] = {
     "train": train,
     "evaluate": evaluate,
     "predict": predict,

@@ -138,7 +138,8 @@ def targets_of(data: IntentData, labels: Sequence[str]) -> FloatArray:
     for row, names in enumerate(data.labels):
         for name in names:
             if name not in places:
-                raise InputError(f"the label {name!r} ({data.texts[row][:40]!r}) is not among the {len(labels)} trained")
+                said = f"the label {name!r} ({data.texts[row][:40]!r})"
+                raise InputError(f"{said} is not among the {len(labels)} trained")
             targets[row, places[name]] = 1.0
     return targets
 

@@ -2,7 +2,7 @@
 
 | what | how it is told |
 |---|---|
-| `.csv`, compressed or not | two columns, text and label; a first row `text,label` (or another of the names below) is a header |
+| `.csv`, compressed or not | two columns, text and label; a first row of their names (see below) is a header |
 | `.jsonl` | one object a line: `{"text": ..., "label": ...}`, or `"labels": [...]` |
 | `.json` | one object of parts, each a list of `[text, label]`: CLINC150's own files; `oos_val` joins the part `val` |
 | a folder with `seq.in` and `label` | line i of one belongs to line i of the other |
@@ -91,8 +91,8 @@ def read_intents(path: str | Path, part: str | None = None, *, separator: str | 
     if not path.exists():
         raise InputError(f"{path} does not exist; name a CSV or JSONL file of texts and labels, or a folder")
     texts, labels = [], []
-    for where, text, names in _read(path, part):
-        names = _split(names, separator)
+    for where, text, given in _read(path, part):
+        names = _split(given, separator)
         if not text.strip():
             raise InputError(f"{where}: the text is blank; a text and its label are needed")
         if not all(name.strip() for name in names):

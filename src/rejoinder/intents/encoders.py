@@ -19,7 +19,7 @@ from rejoinder.models.encoder import Encoder
 from rejoinder.ranker import FloatArray
 
 Vectors: TypeAlias = Literal["r", "h", "both"]
-"""Of a model of ours: r, what the reduction gives (CONVERT 3.1); h, the encoding of a context; or one after the other."""
+"""Of a model of ours: r, what the reduction gives (CONVERT 3.1); h, the encoding of a context; or r and then h."""
 
 Advance = Callable[[int], None]
 

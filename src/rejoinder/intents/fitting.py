@@ -209,7 +209,7 @@ def _epoch(
         if drawn
         else torch.randperm(len(x), generator=generator)
     )
-    for step, rows in enumerate(order.split(settings.batch_size), epoch * steps):
+    for step, rows in enumerate(torch.split(order, settings.batch_size), epoch * steps):
         if settings.decay == "linear":
             optimizer.param_groups[0]["lr"] = settings.learning_rate * (1 - step / (steps * settings.epochs))
         optimizer.zero_grad()

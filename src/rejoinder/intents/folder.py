@@ -15,7 +15,7 @@ import torch
 from safetensors import SafetensorError
 from safetensors.torch import load_file, save_file
 
-import rejoinder
+from rejoinder import __version__
 from rejoinder.errors import InputError
 from rejoinder.files import atomic_folder, check_replaceable, file_digest
 from rejoinder.intents.classifier import IntentClassifier
@@ -64,7 +64,7 @@ def save_classifier(classifier: IntentClassifier, folder: str | Path) -> None:
             "rejection": None if classifier.rejection is None else dataclasses.asdict(classifier.rejection),
             "encoders": [_record(encoder, Path(folder)) for encoder in _parts(classifier.encoder)],
             "trained": classifier.trained,
-            "rejoinder": rejoinder.__version__,
+            "rejoinder": __version__,
             "files": {WEIGHTS: file_digest(part / WEIGHTS)},
         }
         text = json.dumps(config, indent=2, ensure_ascii=False)
@@ -144,7 +144,9 @@ def _parts(encoder: SentenceEncoder) -> tuple[SentenceEncoder, ...]:
 
 def _record(encoder: SentenceEncoder, folder: Path) -> dict[str, Any]:
     name = encoder.name
-    known = ModelRecord(encoder.fingerprint, name) if name in NAMED else ModelRecord.of(encoder.fingerprint, name, folder)
+    known = ModelRecord.of(encoder.fingerprint, name, folder)
+    if name in NAMED:  # a folder of that name may lie around
+        known = ModelRecord(encoder.fingerprint, name)
     vectors = encoder.vectors if isinstance(encoder, ModelVectors) else None
     return {**dataclasses.asdict(known), "size": encoder.size, "vectors": vectors}
 

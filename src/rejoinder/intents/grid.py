@@ -74,7 +74,8 @@ def run_grid(
 
 def grid_table(rows: Iterable[GridRow]) -> str:
     """The rows as a Markdown table."""
-    lines = ["| classifier | dropout | optimiser | held-out accuracy | epochs | seconds |", "|---|---:|---|---:|---:|---:|"]
+    head = "| classifier | dropout | optimiser | held-out accuracy | epochs | seconds |"
+    lines = [head, "|---|---:|---|---:|---:|---:|"]
     for row in rows:
         kind, dropout, optimizer = _described(row.settings)
         lines.append(

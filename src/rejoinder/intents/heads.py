@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Mapping, Sequence
 
 import numpy as np
@@ -24,7 +25,7 @@ class Head(nn.Module):
     def __init__(self, sizes: Sequence[int], input_dropout: float = 0.0, hidden_dropout: float = 0.0) -> None:
         super().__init__()
         self.sizes = tuple(sizes)
-        self.layers = nn.ModuleList(nn.Linear(a, b) for a, b in zip(sizes[:-1], sizes[1:], strict=True))
+        self.layers = nn.ModuleList(nn.Linear(a, b) for a, b in itertools.pairwise(sizes))
         self.input_dropout, self.hidden_dropout = input_dropout, hidden_dropout
 
     def forward(self, x: Tensor) -> Tensor:
@@ -57,7 +58,7 @@ def head_from(tensors: Mapping[str, Tensor]) -> Head:
     """
     weights = [tensors.get(f"layers.{number}.weight") for number in range(len(tensors) // 2)]
     shapes = [tuple(weight.shape) for weight in weights if weight is not None and weight.dim() == 2]
-    fitting = all(a[0] == b[1] for a, b in zip(shapes[:-1], shapes[1:], strict=True))
+    fitting = all(a[0] == b[1] for a, b in itertools.pairwise(shapes))
     if not shapes or len(shapes) != len(weights) or not fitting:
         raise InputError("the classifier's weights are not those of a feed-forward net; copy its folder again")
     head = Head([shapes[0][1], *(rows for rows, _ in shapes)])

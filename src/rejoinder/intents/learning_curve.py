@@ -75,8 +75,8 @@ def curve_shots(train: Encoded, most: int = 6) -> list[int | None]:
     """Sizes to measure: at most so many, roughly evenly spaced as powers, the last one all texts (None)."""
     counts = np.bincount(train.classes, minlength=train.targets.shape[1])
     below = [shots for shots in SHOTS if shots < np.median(counts[counts > 0]) * 0.8]
-    places = np.unique(np.linspace(0, len(below) - 1, min(most - 1, len(below))).round().astype(int)) if below else []
-    return [*(below[place] for place in places), None]
+    places = np.linspace(0, len(below) - 1, min(most - 1, len(below))).round().astype(int)
+    return [*(below[place] for place in np.unique(places)), None]
 
 
 def learning_curve(

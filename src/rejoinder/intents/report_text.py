@@ -16,7 +16,7 @@ def report_markdown(report: Mapping[str, Any], pictures: Sequence[str]) -> str:
         pictures: names of the pictures that lie beside it.
     """
     found = report["evaluation"]
-    parts = ["# Intents\n", _quality(found), *([] if found["out_of_scope"] is None else [_outside(found["out_of_scope"])])]
+    parts = ["# Intents\n", _quality(found), _outside(found["out_of_scope"])]
     parts += [f"![{name.partition('.')[0]}]({name})\n" for name in pictures if name.startswith("confusions")]
     parts += [_pairs(found["pairs"]), _weakest(found["intents"])]
     if report["doubts"] is not None:
@@ -50,7 +50,9 @@ def _quality(found: Mapping[str, Any]) -> str:
     )
 
 
-def _outside(found: Mapping[str, Any]) -> str:
+def _outside(found: Mapping[str, Any] | None) -> str:
+    if found is None:
+        return ""
     precision = "-" if found["precision"] is None else f"{100 * found['precision']:.1f}"
     rows = [
         ("in scope: accepted and right", f"{100 * found['in_scope_accuracy']:.1f}"),
@@ -60,7 +62,8 @@ def _outside(found: Mapping[str, Any]) -> str:
         ("AUROC", f"{100 * found['auroc']:.1f}"),
     ]
     counts = f"{found['in_scope']:,} texts in scope, {found['out_of_scope']:,} out of scope"
-    return f"## Out of scope\n\nBy {found['score']} above {found['threshold']:.4g}; {counts}.\n\n{table(('', '%'), rows)}"
+    said = f"By {found['score']} above {found['threshold']:.4g}; {counts}."
+    return f"## Out of scope\n\n{said}\n\n{table(('', '%'), rows)}"
 
 
 def _pairs(pairs: Sequence[Mapping[str, Any]]) -> str:
@@ -101,7 +104,7 @@ def _curve(curve: Mapping[str, Any]) -> str:
     if curve["check"] is not None:
         measured = percent(curve["points"][-1]["accuracy"])
         text += (
-            f"- how far to trust it: from the smaller sizes alone, {percent(curve['check']['accuracy'])} % is predicted "
-            f"for all {curve['check']['texts']:,} texts; measured: {measured} %\n"
+            f"- how far to trust it: from the smaller sizes alone, {percent(curve['check']['accuracy'])} % is "
+            f"predicted for all {curve['check']['texts']:,} texts; measured: {measured} %\n"
         )
     return text
