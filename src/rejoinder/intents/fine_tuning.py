@@ -104,9 +104,9 @@ def fine_tune(
     if folder.resolve() == Path(output).resolve():
         raise InputError(f"{output} is the model to start from; name another folder for the fine-tuned one")
     groups = _groups(data)
-    module, tokenizer, config = persistence.load_module(folder)
-    set_dropout(module, settings.dropout)
-    with torch.random.fork_rng(devices=[]):
+    with torch.random.fork_rng(devices=[]):  # torch's own state stays as it was for everybody else
+        module, tokenizer, config = persistence.load_module(folder)
+        set_dropout(module, settings.dropout)
         torch.manual_seed(seed)
         losses = _train(module, tokenizer, config["max_length"], data.texts, groups, settings, seed, advance)
     tenth = max(1, len(losses) // 10)
