@@ -14,6 +14,7 @@ from torch import Tensor, nn
 
 from rejoinder.errors import InputError
 from rejoinder.intents.heads import Head
+from rejoinder.intents.lbfgs import minimise
 from rejoinder.intents.settings import FeedForward, Logistic, Settings
 from rejoinder.ranker import FloatArray
 
@@ -127,30 +128,26 @@ def _fit_logistic(settings: Logistic, data: Encoded) -> Fitted:
     """From zero, on standardised vectors; what that does is linear, and goes into the weights afterwards."""
     mean, factor = _standard(data.vectors)
     x, targets = (torch.from_numpy(data.vectors) - mean) * factor, torch.from_numpy(data.targets)
-    weight = torch.zeros(x.shape[1], targets.shape[1], requires_grad=True)
-    bias = torch.zeros(targets.shape[1], requires_grad=True)
-    optimizer = torch.optim.LBFGS(
-        [weight, bias],
-        max_iter=settings.iterations,
-        history_size=10,
-        tolerance_grad=1e-6,
-        tolerance_change=1e-9,
-        line_search_fn="strong_wolfe",
-    )
+    size, labels = x.shape[1], targets.shape[1]
 
-    def closure() -> Tensor:
-        optimizer.zero_grad()
-        penalty = weight.square().sum() / (2 * settings.strength * len(x))
-        loss = loss_of(torch.addmm(bias, x, weight), targets, data.several) + penalty
-        loss.backward()  # type: ignore[no-untyped-call]
-        return loss
+    def objective(parameters: Tensor) -> tuple[float, Tensor]:
+        weight, bias = parameters[:-labels].view(size, labels), parameters[-labels:]
+        logits = torch.addmm(bias, x, weight)
+        penalty = 1 / (settings.strength * len(x))
+        value = loss_of(logits, targets, data.several) + penalty / 2 * weight.square().sum()
+        wrong = (logits.sigmoid() if data.several else logits.softmax(dim=1)) - targets
+        wrong /= len(x)
+        gradient = torch.addmm(weight, x.T, wrong, beta=penalty)
+        return float(value), torch.cat([gradient.view(-1), wrong.sum(dim=0)])
 
-    optimizer.step(closure)  # type: ignore[no-untyped-call]
-    head = Head([x.shape[1], targets.shape[1]])
-    scaled = weight.detach() * factor[:, None]
-    tensors = {"layers.0.weight": scaled.T.contiguous(), "layers.0.bias": bias.detach() - mean @ scaled}
+    with torch.inference_mode():
+        start = torch.zeros((size + 1) * labels)
+        found, steps = minimise(objective, start, iterations=settings.iterations)
+        scaled = found[:-labels].view(size, labels) * factor[:, None]
+        tensors = {"layers.0.weight": scaled.T.contiguous(), "layers.0.bias": found[-labels:] - mean @ scaled}
+    head = Head([size, labels])
     head.load_state_dict(tensors)
-    return Fitted(head.eval(), int(optimizer.state[weight]["n_iter"]))
+    return Fitted(head.eval(), steps)
 
 
 def _standard(vectors: FloatArray) -> tuple[Tensor, Tensor]:
