@@ -20,7 +20,7 @@ from pydantic.dataclasses import dataclass as checked_dataclass
 from rejoinder.errors import InputError
 from rejoinder.text.tokenizer import Tokenizer
 
-HOMES = {"convert": "rejoinder.models.convert_family"}
+HOMES = {"convert": "rejoinder.models.convert_family", "ngram": "rejoinder.models.ngram_family"}
 """The module that defines the `FAMILY` of each kind; imported when a model of that kind is met."""
 
 

@@ -256,7 +256,7 @@ class Reduction(nn.Module):
                 scores.masked_fill(~segment.real[:, None, None, :], MASKED), dim=-1, dtype=torch.float32
             )
             real = segment.real[:, None, :, None].to(attention.dtype)  # rows of padded queries count as zero
-            weights = (attention * real).sum(dim=2) / real.sum(dim=2).sqrt()
+            weights = (attention * real).sum(dim=2) / real.sum(dim=2).clamp(min=1).sqrt()
         return torch.bmm(weights.to(tokens.dtype), tokens.view(n, length, -1)).view(n, -1)
 
 

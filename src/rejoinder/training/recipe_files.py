@@ -23,7 +23,7 @@ SHORTHANDS = ("optimizer", "schedule")
 
 ALTERNATIVES = (
     ("steps", "epochs", "minutes"),
-    ("steps", "share"),
+    ("steps", "share", "learned"),
     ("target_size", "minimum_count"),
     ("warm_up_steps", "warm_up_share"),
     ("every_steps", "every_epochs"),
