@@ -201,11 +201,13 @@ class NGrams:
     def _word_bytes(self, text: str, limit: int | None) -> bytes:
         """Ids of a text's words and marks as int32 numbers in memory, at most `limit`; none where it has no word."""
         # No word holds a blank, so the text may be cut at blanks first; a piece is then mostly a word seen before.
-        pieces = text.lower().split() if limit is None else text.lower().split(None, limit)
-        rest = pieces.pop() if limit is not None and len(pieces) > limit else ""
-        words = b"".join(map(self._known.__getitem__, pieces))
-        if rest and limit is not None and len(words) < 4 * limit:  # some pieces had no word in them
-            words += self._word_bytes(rest, limit)[4:]
+        words, rest, most = b"", text.lower(), -1 if limit is None else limit
+        while rest:
+            pieces = rest.split(None, most)
+            rest = pieces.pop() if 0 < most < len(pieces) else ""
+            words += b"".join(map(self._known.__getitem__, pieces))
+            if len(words) >= 4 * most:  # else some pieces had no word in them
+                break
         if not words:
             return b""
         found = self._start + words + self._end
