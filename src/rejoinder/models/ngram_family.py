@@ -8,4 +8,11 @@ from rejoinder.models.inference import pack_linears
 from rejoinder.models.ngram_dual import NGramConfig, NGramDual
 from rejoinder.text.ngrams import NGrams
 
-FAMILY = Family(config=NGramConfig, build=NGramDual, load_tokenizer=NGrams.load, prepare=pack_linears, open=Encoder)
+FAMILY = Family(
+    config=NGramConfig,
+    build=NGramDual,
+    vocabulary="ngrams",
+    load_tokenizer=NGrams.load,
+    prepare=pack_linears,
+    open=Encoder,
+)
