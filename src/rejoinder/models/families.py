@@ -20,7 +20,7 @@ from pydantic.dataclasses import dataclass as checked_dataclass
 from rejoinder.errors import InputError
 from rejoinder.text.tokenizer import Tokenizer
 
-HOMES = {"convert": "rejoinder.models.convert_family"}
+HOMES = {"convert": "rejoinder.models.convert_family", "ngram": "rejoinder.models.ngram_family"}
 """The module that defines the `FAMILY` of each kind; imported when a model of that kind is met."""
 
 
@@ -31,6 +31,7 @@ class Family:
     Attributes:
         config: its configuration, a frozen dataclass whose defaults are the paper's.
         build: configuration and rows of the token table -> a new network with random weights.
+        vocabulary: the kind of tokenizer that it reads, as recipes name it.
         load_tokenizer: reads a model folder's vocabulary.json.
         prepare: makes a loaded network ready for encoding in a precision ("fp32", "bf16", "int8"), in place.
         open: network, tokenizer, and by name max_length, fingerprint and name -> what encodes and scores.
@@ -38,6 +39,7 @@ class Family:
 
     config: type[Any]
     build: Callable[[Any, int], Any]
+    vocabulary: str
     load_tokenizer: Callable[[Path], Tokenizer]
     prepare: Callable[[Any, Any], object]
     open: Callable[..., Any]

@@ -30,6 +30,9 @@ from rejoinder.text.tokenizer import Tokenizer
 
 FORMAT = 1
 CONFIG, WEIGHTS, VOCABULARY, CARD = "config.json", "model.safetensors", "vocabulary.json", "README.md"
+TRAINING_PREFIX = "training_"
+"""Parts that training hangs on a network under such names are not written into model folders."""
+
 
 def save(
     folder: str | Path,
@@ -65,7 +68,8 @@ def write_files(
         scheme = ranges.scheme()
     if quantized is None:
         # Parameters, not the state dictionary: what two parts of a network share is there once.
-        weights = {name: value.detach().cpu().contiguous() for name, value in module.named_parameters()}
+        named = (each for each in module.named_parameters() if not each[0].startswith(TRAINING_PREFIX))
+        weights = {name: value.detach().cpu().contiguous() for name, value in named}
     else:
         weights = quantized_tensors(module, quantized)
     save_file(weights, folder / WEIGHTS)

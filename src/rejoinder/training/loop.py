@@ -31,6 +31,7 @@ from rejoinder.training.gradient_cache import forward_backward
 from rejoinder.training.hard_negatives import Table, Tables
 from rejoinder.training.init import copy_initial_weights
 from rejoinder.training.keeper import Keeper
+from rejoinder.training.learned_scale import attach_scale
 from rejoinder.training.losses import InBatchLoss, Loss, SummedLoss
 from rejoinder.training.meter import Meter
 from rejoinder.training.metrics import MetricsLog
@@ -124,6 +125,7 @@ class _Trainer:
             copy_initial_weights(self.module, recipe.init)
         if prepared.words is not None:
             set_embedding(self.module.embedding, prepared.words)
+        self.learned_scale = attach_scale(self.module, recipe.scale)
         fabric.to_device(self.module)
         self.quantized = quantized_training(recipe.quantization, self.module, precision)
         self.loss = SummedLoss(InBatchLoss(recipe.loss.smoothing))
@@ -142,7 +144,8 @@ class _Trainer:
         )
         self.optimizer: Any = None
         self.metrics: MetricsLog | None = None
-        self.rate, self.scale, self.counted_to = 0.0, 0.0, 0.0
+        self.rate, self.counted_to = 0.0, 0.0
+        self.scale: float | Tensor = 0.0
         processes.equalise(self.module)
 
     def _validator(self, prepared: Prepared) -> Validator | None:
@@ -251,8 +254,11 @@ class _Trainer:
         """Forward, loss, backward, update."""
         state, share = self.state, self._share()
         self.rate = learning_rate(stage.schedule, stage.learning_rate, Progress(state.stage_step, share))
-        whole = Progress(state.step, run_share(self.budgets, state.stage, share))
-        self.scale = score_scale(self.recipe.scale, self.module.output_size, whole)
+        if self.learned_scale is not None:
+            self.scale = self.learned_scale.value
+        else:
+            whole = Progress(state.step, run_share(self.budgets, state.stage, share))
+            self.scale = score_scale(self.recipe.scale, self.module.output_size, whole)
         self.module.train()
         self.optimizer.zero_grad(set_to_none=True)
         encode, loss_of = partial(self._encode_part, batch), partial(self._loss, batch)
@@ -261,6 +267,8 @@ class _Trainer:
         self._clip(stage)
         set_learning_rate(self.optimizer.optimizer, self.rate)
         self.optimizer.step()
+        if self.learned_scale is not None:
+            self.learned_scale.keep_within()
         state.step += 1
         if self.quantized:
             self.quantized.cover(state.step)
@@ -349,7 +357,7 @@ class _Trainer:
     def _log(self, stage: Stage) -> None:
         if not self.meter.is_finite():
             self._diverged(stage)
-        values = self.meter.take() | {"learning_rate": self.rate, "scale": self.scale}
+        values = self.meter.take() | {"learning_rate": self.rate, "scale": float(self.scale)}
         values |= {"examples": self.state.examples, "seconds": self.state.seconds}
         self._write(stage, values)
 
@@ -419,6 +427,7 @@ def check_stages(recipe: Recipe, processes: Processes) -> None:
     """
     with torch.device("meta"):  # no memory, no numbers
         probe = build_module(recipe.model, rows=2)
+        attach_scale(probe, recipe.scale)
     for stage in recipe.stage:
         check_division(stage.name, stage.batch_size, processes.count)
         prepare_stage(probe, stage)
