@@ -28,7 +28,7 @@ from peers import minilm_forms
 from rejoinder.corpora.build import build_data
 from rejoinder.memory import keep_memory
 from rejoinder.models.encoder import Encoder
-from rejoinder.models.inference import Precision, has_fast_bfloat16, pack_linears
+from rejoinder.models.inference import Precision, pack_linears
 from rejoinder.models.ngram_dual import NGramConfig, NGramDual
 from rejoinder.text.ngram_vocabulary import build_ngrams
 from rejoinder.text.ngrams import NGrams

@@ -16,7 +16,7 @@ from rejoinder.models import persistence
 from rejoinder.models.families import build_module
 from rejoinder.text.vocabulary import build_subwords
 from rejoinder.training import recipe as recipe_module
-from rejoinder.training.recipe import Adadelta, Cosine, Recipe
+from rejoinder.training.recipe import Adadelta, Recipe
 from rejoinder.training.recipe_files import (
     first_difference,
     load_recipe,
@@ -24,6 +24,7 @@ from rejoinder.training.recipe_files import (
     recipe_document,
     save_recipe,
 )
+from rejoinder.training.recipe_schedules import Cosine
 from rejoinder.training.toml_text import to_toml
 from tests.training.tiny import MODEL, document, recipe, stage
 

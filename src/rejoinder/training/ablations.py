@@ -15,9 +15,10 @@ from pydantic.dataclasses import dataclass
 from rejoinder.checking import validate
 from rejoinder.errors import InputError
 from rejoinder.training.distributed import Processes
-from rejoinder.training.loop import check_stages
-from rejoinder.training.recipe import STRICT, Recipe
+from rejoinder.training.recipe import Recipe
 from rejoinder.training.recipe_files import first_difference, load_recipe
+from rejoinder.training.recipe_types import STRICT
+from rejoinder.training.stage_checks import check_stages
 
 BASE = "base"
 """Name of the row that changes nothing; all others are compared with it."""

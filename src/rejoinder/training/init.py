@@ -12,6 +12,7 @@ from rejoinder.errors import InputError
 from rejoinder.files import file_digest
 from rejoinder.models import persistence
 from rejoinder.text.tokenizer import Tokenizer
+from rejoinder.training.init_transformer import copy_transformer, take_over_transformer, transformer_tokenizer
 from rejoinder.training.recipe import NO_START, Init
 
 CHANGEABLE = ("dropout", "numbered_history")
@@ -38,6 +39,9 @@ def take_over(document: dict[str, Any], origin: str, resolve: Resolve) -> None:
             that contradict it; or it says neither where to start nor how to train from scratch.
     """
     init, model = document.get("init"), document.get("model", {})
+    if isinstance(init, dict) and isinstance(init.get("transformer"), str) and init["transformer"]:
+        take_over_transformer(document, init, origin)
+        return
     if not (isinstance(init, dict) and isinstance(init.get("model"), str) and init["model"]):
         if document and "vocabulary" not in document and isinstance(model, dict) and "kind" not in model:
             raise InputError(f"{origin}: {NO_START}")
@@ -99,6 +103,8 @@ def initial_tokenizer(init: Init) -> Tokenizer:
     Raises:
         InputError: it was altered after it was saved.
     """
+    if init.transformer:
+        return transformer_tokenizer(init)
     folder, config = _unchanged(init)
     path = folder / persistence.VOCABULARY
     if not path.is_file() or file_digest(path) != config["files"][persistence.VOCABULARY]:
@@ -113,6 +119,9 @@ def copy_initial_weights(module: nn.Module, init: Init) -> None:
     Raises:
         InputError: the model is damaged, or another one than when the recipe was read.
     """
+    if init.transformer:
+        copy_transformer(module, init)
+        return
     folder, _ = _unchanged(init)
     stored = _named(persistence.load_module(folder)[0])
     with torch.no_grad():

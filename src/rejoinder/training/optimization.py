@@ -29,11 +29,15 @@ class TrainableEncoder(Protocol):
 
     output_size: int
     padding_id: int
-    blocks: nn.ModuleList
 
     @property
-    def embedding(self) -> nn.Embedding:
-        """The table of tokens. Its gradient may be sparse."""
+    def blocks(self) -> nn.ModuleList:
+        """The trunk's blocks, from below."""
+        ...
+
+    @property
+    def embedding(self) -> nn.Module:
+        """The token table, or tables. A table's gradient may be sparse."""
         ...
 
     def encode_pairs(self, batch: TokenBatch, pairs: int, histories: Tensor) -> Encodings:
@@ -75,7 +79,20 @@ def prepare_stage(module: TrainableEncoder, stage: Stage) -> None:
     for parameter in (parameter for group in groups.values() for parameter in group):
         parameter.requires_grad_(True)
     module.set_active_blocks(blocks if stage.active_blocks == "all" else stage.active_blocks)
+    _freeze_below(module, stage, groups)
     for parameter in (parameter for name in stage.rates if stage.rate(name) == 0 for parameter in groups[name]):
+        parameter.requires_grad_(False)
+
+
+def _freeze_below(module: TrainableEncoder, stage: Stage, groups: Mapping[str, list[nn.Parameter]]) -> None:
+    """Freeze everything below the top blocks that the stage trains."""
+    if stage.trained_blocks == "all":
+        return
+    active = len(module.blocks) if stage.active_blocks == "all" else stage.active_blocks
+    if stage.trained_blocks > active:
+        raise InputError(f"stage '{stage.name}': trained_blocks = {stage.trained_blocks}, but only {active} are computed")
+    module.blocks[: active - stage.trained_blocks].requires_grad_(False)
+    for parameter in (parameter for name in ("embedding", "position") for parameter in groups.get(name, ())):
         parameter.requires_grad_(False)
 
 

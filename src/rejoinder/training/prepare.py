@@ -12,7 +12,7 @@ import numpy as np
 
 from rejoinder.errors import InputError
 from rejoinder.files import atomic_file, file_digest
-from rejoinder.models.families import family, parse_config
+from rejoinder.models.families import family, family_of, parse_config
 from rejoinder.ranker import FloatArray
 from rejoinder.text.subwords import Subwords
 from rejoinder.text.tokenizer import Tokenizer
@@ -158,13 +158,16 @@ def _utterances(sets: Sequence[Path], sample: int, seed: int, advance: Advance) 
 def _store(
     recipe: Recipe, folder: Path, data: Path, digest: str, split: Split, tokenizer: Tokenizer, display: Display
 ) -> TokenStore:
-    length, history = recipe.text.max_length, parse_config(recipe.model).history_text
+    length, config = recipe.text.max_length, parse_config(recipe.model)
+    reading, history = family_of(config).dialogue, config.history_text
+    dialogue = None if reading is None else reading(config, tokenizer, length)
     parts = [digest, tokenizer.fingerprint, length, *([] if history is None else [history])]
+    parts += [] if dialogue is None else dialogue.key
     path = folder / f"{split}-{content_key(*parts)}"
     if path.exists():
         return open_store(path)
     with display.track(f"Tokenising {data} ({split})", None, "examples") as advance:
-        return build_store(path, data, split, tokenizer, length, advance, history)
+        return build_store(path, data, split, tokenizer, length, advance, history, dialogue)
 
 
 def _words(

@@ -26,8 +26,7 @@ ALTERNATIVES = (
     ("steps", "share", "learned"),
     ("target_size", "minimum_count"),
     ("warm_up_steps", "warm_up_share"),
-    ("every_steps", "every_epochs"),
-    ("every_steps", "every_seconds"),
+    ("every_steps", "every_epochs", "every_seconds"),
     ("margin", "share"),
 )
 """Keys of one table of which one is given: setting one on the command line takes the recipe's other one away."""
@@ -38,7 +37,7 @@ VOCABULARIES = ("subwords", "ngrams")
 COMBINED = ("checkpoint",)
 """Tables in which all of them may be given."""
 
-PLACES = re.compile(r"init\.model|data\.(mix\.\d+\.)?train|data\.cache")
+PLACES = re.compile(r"init\.model|init\.transformer|data\.(mix\.\d+\.)?train|data\.cache")
 """Keys that say where something is: a run may go on after its data moved, since what it holds is compared."""
 
 MEMORY = re.compile(r"stage\.\d+\.micro_batch")

@@ -5,7 +5,8 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 
-from rejoinder.training.recipe import Constant, Cosine, InverseSqrt, Scale, Schedule, Step
+from rejoinder.training.recipe import Scale
+from rejoinder.training.recipe_schedules import Constant, Cosine, InverseSqrt, Plateau, Schedule, Step
 
 
 @dataclass(frozen=True, slots=True)
@@ -15,10 +16,12 @@ class Progress:
     Attributes:
         step: batches done so far.
         share: share of the budget that is used, from 0 to 1: of the steps, or of the time.
+        drops: how often the validation loss has stalled.
     """
 
     step: int
     share: float
+    drops: int = 0
 
 
 def learning_rate(schedule: Schedule, rate: float, progress: Progress) -> float:
@@ -50,6 +53,8 @@ def _factor(schedule: Schedule, rate: float, progress: Progress) -> float:
         case Step():
             drops = max(0, progress.step - schedule.first) // schedule.every
             return schedule.factor**drops
+        case Plateau():
+            return schedule.factor**progress.drops
         case InverseSqrt():
             return math.sqrt(schedule.warm_up_steps / (progress.step + 1))
 

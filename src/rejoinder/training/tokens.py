@@ -21,6 +21,7 @@ import pyarrow as pa
 from rejoinder.corpora.example import read_columns
 from rejoinder.errors import InputError
 from rejoinder.files import atomic_folder
+from rejoinder.models.dialogue import Dialogue
 from rejoinder.models.history import HistoryText
 from rejoinder.text.tokenizer import Tokenizer
 
@@ -83,7 +84,7 @@ class TokenStore:
     """Tokenised examples.
 
     Attributes:
-        input: the newest message of each context.
+        input: the newest message of each context, or, for models that read it as one text, the whole context.
         response: the responses.
         response_hash: equal for responses of equal tokens, int64 (n,).
         history: the earlier messages of each context as one text, empty where there are none; None where the model
@@ -130,6 +131,7 @@ def build_store(
     max_length: int,
     advance: Callable[[int], object] = int,
     history: HistoryText | None = None,
+    dialogue: Dialogue | None = None,
 ) -> TokenStore:
     """Tokenise a split, whole or not at all.
 
@@ -143,13 +145,20 @@ def build_store(
         max_length: tokens of a text that are kept.
         advance: called with the number of examples after each batch of them.
         history: how earlier messages become a text; None leaves them out.
+        dialogue: how whole contexts are read as the input, for models that do; `max_length` and `history` have no
+            part then.
     """
     with atomic_folder(path, marker=MANIFEST) as part:
         writer = _Writer(part, SIDES if history is None else (*SIDES, HISTORY))
         try:
-            for texts in read_texts(data, split, history):
-                writer.add([tokenizer.encode_ragged(side, max_length) for side in texts])
-                advance(len(texts[0]))
+            if dialogue is not None:
+                for contexts, responses in read_dialogues(data, split):
+                    writer.add([dialogue.contexts(contexts), dialogue.responses(responses)], dialogue.marks)
+                    advance(len(responses))
+            else:
+                for texts in read_texts(data, split, history):
+                    writer.add([tokenizer.encode_ragged(side, max_length) for side in texts])
+                    advance(len(texts[0]))
         finally:
             writer.close()
         manifest = {"format": FORMAT, "examples": writer.examples, "empty": writer.empty, "tokens": writer.tokens}
@@ -165,6 +174,12 @@ def read_texts(data: str | Path, split: Split, history: HistoryText | None = Non
         if history is not None:
             texts.append([history.join(context) for context in contexts.to_pylist()])
         yield texts
+
+
+def read_dialogues(data: str | Path, split: Split) -> Iterator[tuple[list[list[str]], list[str]]]:
+    """Contexts and responses, some thousands at a time."""
+    for batch in read_columns(data, split, columns=("context", "response")):
+        yield batch.column("context").to_pylist(), batch.column("response").to_pylist()
 
 
 def content_key(*parts: object) -> str:
@@ -216,9 +231,9 @@ class _Writer:
         for side in sides:
             self._write(f"{side}.offsets", np.zeros(1), "<i8")
 
-    def add(self, sides: list[tuple[Ids, Ids]]) -> None:
-        """Append examples; each side is ids and lengths."""
-        keep = (sides[0][1] > 0) & (sides[1][1] > 0)
+    def add(self, sides: list[tuple[Ids, Ids]], marks: int = 0) -> None:
+        """Append examples; each side is ids and lengths. One that has no more tokens than `marks` is empty."""
+        keep = (sides[0][1] > marks) & (sides[1][1] > marks)
         self.empty += int((~keep).sum())
         self.examples += int(keep.sum())
         for name, (all_ids, all_lengths) in zip(self.tokens, sides, strict=True):
