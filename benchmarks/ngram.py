@@ -30,6 +30,7 @@ from rejoinder.memory import keep_memory
 from rejoinder.models.encoder import Encoder
 from rejoinder.models.inference import Precision, pack_linears
 from rejoinder.models.ngram_dual import NGramConfig, NGramDual
+from rejoinder.processor import has_fast_bfloat16
 from rejoinder.text.ngram_vocabulary import build_ngrams
 from rejoinder.text.ngrams import NGrams
 from rejoinder.training.loop import train

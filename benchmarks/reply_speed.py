@@ -31,8 +31,8 @@ from common import write_result
 from encoding import SIZES, chat
 from rejoinder.memory import keep_memory
 from rejoinder.models.encoder import Encoder
-from rejoinder.models.inference import choose_precision, pack_linears
 from rejoinder.models.families import build_module
+from rejoinder.models.inference import choose_precision, pack_linears
 from rejoinder.ranker import Context, ContextVectors, FloatArray, Ranker
 from rejoinder.retrieval.codes import encode_rows, longest_of
 from rejoinder.retrieval.poly_search import search_poly
