@@ -1,10 +1,10 @@
 """The n-gram dual encoder's speed: training beside ConveRT's, encoding beside all-MiniLM-L6-v2's.
 
-Training: both with their paper's sizes and recipes (batches of 500 and of 512, the n-gram encoder with plain SGD and sparse
-updates, ConveRT with Adadelta), on chit-chat pairs, with the real training loop, in turns. The n-gram table has more rows
-than the paper's 355,000, so that nothing is won by a small one. Encoding: as in encoding.py, the same messages for all, in
-turns, tokenisation included, every precision that the processor computes itself. Weights are random: speed does not depend
-on them.
+Training: both with their paper's sizes and recipes (batches of 500 and of 512, the n-gram encoder with plain SGD and
+sparse updates, ConveRT with Adadelta), on chit-chat pairs, with the real training loop, in turns. The n-gram table has
+more rows than the paper's 355,000, so that nothing is won by a small one. Encoding: as in encoding.py, the same
+messages for all, in turns, tokenisation included, every precision that the processor computes itself. Weights are
+random: speed does not depend on them.
 
     python benchmarks/ngram.py
 """
@@ -113,7 +113,7 @@ def our_programs(tokenizer: NGrams) -> dict[str, Encode]:
     precisions: tuple[Precision, ...] = ("fp32", "bf16", "int8") if has_fast_bfloat16() else ("fp32", "int8")
     programs: dict[str, Encode] = {}
     for precision in precisions:
-        module = NGramDual(NGramConfig(), tokenizer.rows)
+        module: Any = NGramDual(NGramConfig(), tokenizer.rows)
         pack_linears(module, precision)
         encoder = Encoder(module, tokenizer, max_length=128, fingerprint="")
         programs[f"n-gram {precision}"] = encoder.encode_responses

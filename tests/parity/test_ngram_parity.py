@@ -90,7 +90,8 @@ def encode(w, ids, side, *, layers, bigrams=True, attention=True, act):
     kinds = [ids[0::2], ids[1::2]][: 2 if bigrams else 1]
     sums = []
     for kind, own in enumerate(kinds):
-        x = [w["embedding.weight"][number] + w[f"positions.{kind}.weight"][place % 16] for place, number in enumerate(own)]
+        table, positions = w["embedding.weight"], w[f"positions.{kind}.weight"]
+        x = [table[number] + positions[place % 16] for place, number in enumerate(own)]
         total = np.zeros(w["embedding.weight"].shape[1])
         if attention and own:
             query, key = np.split(w[f"reductions.{kind}.query_key.weight"], 2)
@@ -128,7 +129,8 @@ def test_encodings(tokenizer, changes, how):
     texts = [text for text in TEXTS if text.isascii() and words(text)] + ["you know " * 15, "you"]
     ids, lengths = tokenizer.encode_ragged(texts)
     with torch.no_grad():
-        ours = {side: network.encode(pack(ids, lengths, tokenizer.padding_id), side) for side in ("context", "response")}
+        batch = pack(ids, lengths, tokenizer.padding_id)
+        ours = {side: network.encode(batch, side) for side in ("context", "response")}
     options = {"layers": 3, "act": lambda x: x / (1 + np.exp(-x))} | how
     for i, text in enumerate(texts):
         for side, vectors in ours.items():

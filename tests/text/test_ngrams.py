@@ -25,7 +25,8 @@ SMALL = build_ngrams(CORPUS, minimum_count=2, bigrams=4, buckets=50)
         ("abcdefghijklmnop abcdefghijklmnopq", ["abcdefghijklmnop", LONG]),
         ("12345678901234567", [LONG]),
         ("i'm; rock 'n' roll's", ["i'm", ";", "rock", "'", "n", "'", "roll's"]),
-        ("naïve \u201eäh\u201c don\u2019t 日本語、です 😀", ["naïve", "\u201e", "äh", "\u201c", "don\u2019t", "日本語", "、", "です", "😀"]),
+        ("naïve \u201eäh\u201c don\u2019t", ["naïve", "\u201e", "äh", "\u201c", "don\u2019t"]),
+        ("日本語、です 😀", ["日本語", "、", "です", "😀"]),
         ("a\nb\tc\u00a0d\u3000e\x00f", ["a", "b", "c", "d", "e", "f"]),
         (" \n\x00 ", []),
     ],
@@ -67,7 +68,7 @@ def test_it_is_a_tokenizer():
 def test_many_texts_are_as_each_alone_and_a_cut_keeps_the_beginning(texts, longest):
     ids, lengths = SMALL.encode_ragged(texts)
     rows = [SMALL.encode(text) for text in texts]
-    assert ids.tolist() == sum(rows, [])
+    assert ids.tolist() == [number for row in rows for number in row]
     assert lengths.tolist() == list(map(len, rows))
     cut = [SMALL.encode_ragged([text], longest)[0].tolist() for text in texts]
     assert cut == [row[: 2 * longest - 1] for row in rows]
@@ -75,8 +76,7 @@ def test_many_texts_are_as_each_alone_and_a_cut_keeps_the_beginning(texts, longe
 
 
 def test_a_text_without_words_has_no_ids():
-    ids, lengths = SMALL.encode_ragged(["", " \n", "how"])
-    assert lengths.tolist() == [0, 0, 5]
+    assert SMALL.encode_ragged(["", " \n", "how"])[1].tolist() == [0, 0, 5]
     assert SMALL.encode_ragged([])[1].tolist() == []
 
 

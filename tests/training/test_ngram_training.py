@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
 from typing import Any
 
@@ -17,7 +16,7 @@ from rejoinder.training.ablations import load_plan
 from rejoinder.training.checkpoint import load_checkpoint
 from rejoinder.training.loop import train
 from rejoinder.training.metrics import read_metrics
-from rejoinder.training.recipe import Recipe
+from rejoinder.training.recipe import NGramVocabulary, Recipe
 from rejoinder.training.recipe_files import load_recipe, parse_recipe
 from rejoinder.training.run_folder import RunFolder
 from tests.training.test_loop import At, CrashError, crash, losses, same_weights
@@ -42,9 +41,10 @@ def ngram(data: Path, /, **sections: Any) -> Recipe:
 
 @pytest.fixture(scope="module")
 def run(tmp_path_factory: pytest.TempPathFactory, data: Path) -> Path:
-    """A run as the paper's, with few bits of everything."""
+    """A run like the paper's, with little of everything."""
     folder = tmp_path_factory.mktemp("ngram")
-    train(ngram(data, scale={"learned": True, "first": 4.0}, stage=[stage(**PAPER | {"learning_rate": 0.5, "steps": 60})]), folder)
+    stages = [stage(**PAPER | {"learning_rate": 0.5, "steps": 60})]
+    train(ngram(data, scale={"learned": True, "first": 4.0}, stage=stages), folder)
     return folder
 
 
@@ -163,12 +163,14 @@ def test_table_2_edits_the_row_above_by_one_setting(name: str) -> None:
     for above, row in zip(plan.rows, plan.rows[1:], strict=False):
         assert row.settings[:-1] == above.settings
     last = plan.rows[-1].recipe
-    assert (last.stage[0].batch_size, last.stage[0].rate("embedding"), last.loss.smoothing) == (50, 50.0, 0.0)
-    model = {key: last.model[key] for key in ("hidden_size", "hidden_layers", "activation", "self_attention", "bigrams")}
+    assert (last.stage[0].batch_size, last.loss.smoothing) == (50, 0.0)
+    edited = ("hidden_size", "hidden_layers", "activation", "self_attention", "bigrams")
+    model = {key: last.model[key] for key in edited}
     smallest = model.pop("hidden_size")
     assert smallest < plan.rows[0].recipe.model["hidden_size"]
     assert model == {"hidden_layers": 2, "activation": "tanh", "self_attention": False, "bigrams": False}
     if name == "ngram-table2.toml":
+        assert last.stage[0].rate("embedding") == 50.0
         assert {row.name: row.published for row in plan.rows} == TABLE_2
 
 
@@ -176,6 +178,9 @@ def test_the_papers_recipe_says_what_the_paper_says() -> None:
     recipe = load_recipe(RECIPES / "ngram.toml")
     (only,) = recipe.stage
     assert (only.batch_size, only.learning_rate, only.rate("embedding")) == (500, 0.03, 500.0)
-    assert json.dumps(recipe.vocabulary.__dict__)
-    assert recipe.scale.learned
-    assert recipe.loss.smoothing == 0.2
+    schedule = only.schedule
+    assert (schedule.kind, schedule.factor, schedule.first, schedule.every) == ("step", 0.3, 2_500_000, 1_000_000)
+    vocabulary = recipe.vocabulary
+    assert isinstance(vocabulary, NGramVocabulary)
+    assert (vocabulary.minimum_count, vocabulary.bigrams, vocabulary.buckets) == (10, 200_000, 50_000)
+    assert (vocabulary.sample, recipe.scale.learned, recipe.loss.smoothing) == (1_000_000, True, 0.2)

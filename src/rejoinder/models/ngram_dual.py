@@ -1,7 +1,7 @@
-"""The n-gram dual encoder (Henderson et al. 2019b, "Training Neural Response Selection for Task-Oriented Dialogue
-Systems"): from the ids of words and pairs of words to the encodings of both sides.
+"""The n-gram dual encoder: from the ids of words and pairs of words to the encodings of both sides.
 
-Read with section 3 of the paper: unigrams and bigrams are embedded, weighed by one layer of self-attention each, and
+Read with section 3 of the paper (Henderson et al. 2019b, "Training Neural Response Selection for Task-Oriented Dialogue
+Systems"): unigrams and bigrams are embedded, weighed by one layer of self-attention each, and
 summed; the mean of the two sums is the representation of a text, the same for both sides. Hidden layers of each side
 turn it into h, a vector of unit length. The score of a response for a context is the cosine of their h.
 """
@@ -99,7 +99,9 @@ class Head(nn.Sequential):
 
     def forward(self, r: Tensor) -> Tensor:
         """r (n, embedding_size) -> h (n, output_size), float32, rows of unit length."""
-        return F.normalize(super().forward(r).float(), dim=-1)
+        for layer in self:
+            r = layer(r)
+        return F.normalize(r.float(), dim=-1)
 
 
 class NGramDual(nn.Module):

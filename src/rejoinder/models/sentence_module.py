@@ -63,7 +63,9 @@ class SentenceModule(nn.Module):
     forward_kwargs = frozenset({"task"})
     modalities = ("text", "message")
 
-    def __init__(self, network: Convert, tokenizer: Tokenizer, max_seq_length: int, side: PlainSide = "context") -> None:
+    def __init__(
+        self, network: Convert, tokenizer: Tokenizer, max_seq_length: int, side: PlainSide = "context"
+    ) -> None:
         super().__init__()
         self.network, self.tokenizer = network, tokenizer
         self.max_seq_length = max_seq_length

@@ -20,7 +20,7 @@ from torch import Tensor, nn
 class RowUpdates(torch.optim.Optimizer):
     """Adds updates by rows to one of PyTorch's optimisers, named by `rule`; all else is done as ever."""
 
-    rule: type[torch.optim.Optimizer]
+    rule: type[Any]
 
     @torch.no_grad()
     def step(self, closure: Callable[[], float] | None = None) -> float | None:  # type: ignore[override]
