@@ -31,7 +31,7 @@ ALTERNATIVES = (
 )
 """Keys of one table of which one is given: setting one on the command line takes the recipe's other one away."""
 
-VOCABULARIES = ("subwords", "ngrams")
+VOCABULARIES = ("subwords", "ngrams", "bpe")
 """Kinds of tokenizers."""
 
 COMBINED = ("checkpoint",)
