@@ -37,6 +37,7 @@ from rejoinder.ranker import Context, ContextVectors, FloatArray, Ranker
 from rejoinder.retrieval.codes import encode_rows, longest_of
 from rejoinder.retrieval.poly_search import search_poly
 from rejoinder.retrieval.scan import Rows, search
+from rejoinder.text.subwords import Subwords
 from rejoinder.training.recipe_files import load_recipe
 
 ROOT = Path(__file__).parent.parent
@@ -56,10 +57,10 @@ def main() -> None:
     options = parser.parse_args()
     torch.set_num_threads(options.threads)
     keep_memory()
-    messages, _ = chat()
+    messages, subwords = chat()
     contexts = [messages[i * TURNS : (i + 1) * TURNS] for i in range(options.contexts)]
     rankers: dict[str, Any] = {name: rejoinder.load(name) for name in options.models}
-    rankers = rankers or {"ConveRT paper": random_convert()}
+    rankers = rankers or {"ConveRT paper": random_convert(subwords)}
     rows = []
     for count in options.candidates:
         programs = {name: picker(ranker, count, messages, options) for name, ranker in rankers.items()}
@@ -69,9 +70,8 @@ def main() -> None:
     write_result("reply_speed", {**settings, "device": "cpu", "rows": rows})
 
 
-def random_convert() -> Encoder:
+def random_convert(subwords: Subwords) -> Encoder:
     """A ConveRT of the paper's sizes with random weights, in the precision that `rejoinder.load` would choose."""
-    _, subwords = chat()
     config = load_recipe(ROOT / "recipes" / SIZES["paper"]).model
     module = build_module(config, max(subwords.rows, 32_477))
     pack_linears(module, choose_precision("auto"))

@@ -96,6 +96,16 @@ def test_classifier_and_model_may_move_together_or_apart(model: Path, tmp_path: 
     load_classifier(tmp_path / "alone", [str(tmp_path / "elsewhere")])
 
 
+@pytest.mark.parametrize("precision", ["fp32", "int8"])
+def test_the_precision_of_training_is_that_of_use(model: Path, tmp_path: Path, precision: str) -> None:
+    made = train_classifier(open_encoder(str(model), "r", precision), toy_data())
+    save_classifier(made, tmp_path / "made")
+    opened = load_classifier(tmp_path / "made")
+    assert opened.encoder.precision == made.encoder.precision == precision  # type: ignore[attr-defined]
+    texts = toy_data(seed=4).texts
+    np.testing.assert_array_equal(opened.vectors(texts), made.vectors(texts))
+
+
 def test_another_encoder_is_refused(classifier: IntentClassifier, model: Path, tmp_path: Path) -> None:
     save_classifier(classifier, tmp_path / "made")
     shutil.copytree(model, tmp_path / "other")

@@ -63,6 +63,9 @@ def train(
     several: Several = False,
     separator: Separator = "|",
     oos: OutOfScope = "oos",
+    precision: Annotated[
+        str, typer.Option(metavar="NAME", help="Of a model of ours: int8, bf16, fp32 or auto; kept for later use.")
+    ] = "int8",
     reject: Annotated[
         float | None,
         typer.Option(min=0, max=0.5, metavar="SHARE", help="Without texts out of scope: refuse so many in scope."),
@@ -86,7 +89,7 @@ def train(
     chosen = parse_settings(preset, settings or ())
     cut = separator if several else None
     material = read_material(texts, valid, separator=cut, out_of_scope=oos, shots=shots, seed=seed)
-    encoder = open_encoders(model, vectors, also or ())
+    encoder = open_encoders(model, vectors, also or (), precision)
     classifier = train_job(encoder, material, chosen, track, several=several, reject=reject, seed=seed)
     save_classifier(classifier, output)
     rejection = classifier.rejection
@@ -286,7 +289,7 @@ def fine_tune(
     emit(asdict(result), as_json, _tuned_text)
 
 
-def open_encoders(model: str, vectors: str, also: Sequence[str]) -> SentenceEncoder:
+def open_encoders(model: str, vectors: str, also: Sequence[str], precision: str = "int8") -> SentenceEncoder:
     """The encoder of a command line: one, or several whose vectors are put one behind the other.
 
     Raises:
@@ -295,7 +298,7 @@ def open_encoders(model: str, vectors: str, also: Sequence[str]) -> SentenceEnco
     from rejoinder.intents.encoders import check_vectors, join_encoders, open_encoder
 
     chosen = check_vectors(vectors)
-    return join_encoders([open_encoder(name, chosen) for name in (model, *also)])
+    return join_encoders([open_encoder(name, chosen, precision) for name in (model, *also)])
 
 
 def _shots(text: str) -> int | None:

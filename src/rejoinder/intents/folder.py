@@ -21,6 +21,7 @@ from rejoinder.files import atomic_folder, check_replaceable, file_digest
 from rejoinder.intents.classifier import IntentClassifier
 from rejoinder.intents.encoders import (
     NAMED,
+    PRECISION,
     JoinedVectors,
     ModelVectors,
     SentenceEncoder,
@@ -147,8 +148,8 @@ def _record(encoder: SentenceEncoder, folder: Path) -> dict[str, Any]:
     known = ModelRecord.of(encoder.fingerprint, name, folder)
     if name in NAMED:  # a folder of that name may lie around
         known = ModelRecord(encoder.fingerprint, name)
-    vectors = encoder.vectors if isinstance(encoder, ModelVectors) else None
-    return {**dataclasses.asdict(known), "size": encoder.size, "vectors": vectors}
+    ours = {"vectors": encoder.vectors, "precision": encoder.precision} if isinstance(encoder, ModelVectors) else {}
+    return {**dataclasses.asdict(known), "size": encoder.size, "vectors": None, "precision": None, **ours}
 
 
 def _open_encoders(folder: Path, records: Sequence[dict[str, Any]], models: Sequence[str]) -> SentenceEncoder:
@@ -161,7 +162,7 @@ def _open_encoders(folder: Path, records: Sequence[dict[str, Any]], models: Sequ
         if vectors not in get_args(Vectors):
             raise _damaged(folder, ValueError(f"vectors {vectors!r}"))
         place = models[number] if models else record.locate(folder)
-        encoder = open_encoder(place, vectors)
+        encoder = open_encoder(place, vectors, values["precision"] or PRECISION)
         if encoder.fingerprint != record.fingerprint:
             raise InputError(
                 f"{folder} was trained on another encoder than {place} (its fingerprint is {record.fingerprint[:12]}, "
