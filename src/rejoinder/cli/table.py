@@ -14,6 +14,7 @@ from rejoinder.cli.evaluate import ENCODER_BLOCK
 from rejoinder.cli.rankers import Opener, scores_depend_on_the_call
 from rejoinder.cli.shell import emit
 from rejoinder.errors import InputError
+from rejoinder.models import bundled
 
 if TYPE_CHECKING:
     from rejoinder.corpora.example import Example
@@ -72,8 +73,8 @@ def load_table(path: Path, overrides: Sequence[str] = ()) -> TableFile:
     Raises:
         InputError: the file is missing or not TOML, a key is unknown, a value is of the wrong type or not allowed.
     """
-    from rejoinder.evaluation.table_file import DataColumn, SystemRow, TableFile
     from rejoinder.checking import validate
+    from rejoinder.evaluation.table_file import DataColumn, SystemRow, TableFile
     from rejoinder.training.recipe_files import override
 
     try:
@@ -106,7 +107,7 @@ class TableRankers:
 
         kind, colon, place = name.rpartition(":")
         folder, mark, output = place.partition("#")
-        if "/" not in folder and not Path(folder).exists():
+        if "/" not in folder and not Path(folder).exists() and not bundled.is_name(folder):
             return f"{name} of rejoinder {rejoinder.__version__}"
         return f"{kind}{colon}{_contents(folder)}{mark}{output}"
 

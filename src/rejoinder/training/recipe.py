@@ -41,9 +41,12 @@ class Init:
     """
 
     model: str = ""
-    """Model folder, or its id on the Hugging Face Hub; empty: start from random weights. `--init` overrides it."""
+    """Model folder, name of a bundled model, or id on the Hugging Face Hub; empty: start from random weights. `--init`
+    overrides it."""
     fingerprint: str = ""
     """The model's fingerprint, filled in when the recipe is read. If it is given, no other model is taken."""
+    quantized: bool = False
+    """Whether that is a quantised folder, so that training starts from rounded weights; filled in as well."""
     words: str = ""
     """Instead of a model: a sentence encoder (its folder, its id, or "minilm") whose vectors of single subwords the
     embedding starts from (see `words`)."""
@@ -53,6 +56,8 @@ class Init:
             raise ValueError("give at most one of model, words; given: both")
         if self.fingerprint and not self.model:
             raise ValueError("fingerprint is given, but no model that it could be of")
+        if self.quantized and not self.model:
+            raise ValueError("quantized is given, but no model that it could be said of")
 
 
 @dataclass(frozen=True, kw_only=True, config=STRICT)
