@@ -84,7 +84,7 @@ def card(
         "results": results_table(results),
         "probe": bias_probe.markdown(probe).strip(),
         "compute": compute_table(summaries, making),
-        "commands": "\n".join(_command(run, number) for number, run in enumerate(making.runs)),
+        "commands": "\n".join(map(_command, making.runs, [None, *making.runs])),
         "last_run": _short(making.runs[-1]),
         "recipes": "\n\n".join(_recipe(run) for run in making.runs),
     }
@@ -156,8 +156,8 @@ def _short(run: Path) -> str:
     return f"runs/{run.name}"
 
 
-def _command(run: Path, number: int) -> str:
-    start = "" if number == 0 else " --init THE_RUN_BEFORE/model"
+def _command(run: Path, before: Path | None) -> str:
+    start = "" if before is None else f" --init {_short(before)}/model"
     return f"rejoinder train {run.name}.toml{start} --data corpus -o {_short(run)}"
 
 
