@@ -13,7 +13,10 @@ ROOT = Path(__file__).parent.parent
 STAND_IN = """#!/usr/bin/env bash
 echo "$@" >> asked
 [ "$1" = "$REFUSED" ] && exit 2
-while [ $# -gt 0 ]; do if [ "$1" = -o ]; then mkdir -p "$2/model"; [ -e "$2/model/x" ] || touch "$2/model/x" "$2/model/model.safetensors"; fi; shift; done
+while [ $# -gt 0 ]; do
+  if [ "$1" = -o ] && [ ! -e "$2" ]; then mkdir -p "$2/model" && touch "$2/model/model.safetensors"; fi
+  shift
+done
 exit 0
 """
 
