@@ -137,12 +137,12 @@ def compute_table(summaries: Sequence[RunSummary], making: Making) -> str:
         lines.append(_row([each.name, f"{each.steps:,}", f"{each.examples:,}", each.precision, hours]))
     own = sum(each.seconds for each in summaries) / 3600
     before = f" and {making.other_hours:g} hours of experiments" if making.other_hours else ""
-    hours = own + making.other_hours
+    energy = (own + making.other_hours) * making.watts / 1000
     return "\n".join([
         *lines,
         "",
         f"On {making.machine}. Energy, an estimate and not a measurement: {own:.2f} hours{before}, at "
-        f"{making.watts:g} W stated for the machine, are {hours * making.watts / 1000:.2f} kWh.",
+        f"{making.watts:g} W stated for the machine, are {energy:.2f} kWh.",
     ])  # fmt: skip
 
 

@@ -105,7 +105,7 @@ def _sizes_table(found: Sequence[Mapping[str, Any]]) -> str:
     """The columns of the paper's tables of models and of ablations."""
     if not found:
         return _table(found)
-    rows = [("model", "embedding", "network", "fp32", "quantised", "folder")]
+    rows: list[Sequence[str]] = [("model", "embedding", "network", "fp32", "quantised", "folder")]
     for model in found:
         sizes = model["sizes"]
         counts = (f"{sizes[f'{part}_parameters'] / 1e6:.1f}M" for part in ("embedding", "network"))
