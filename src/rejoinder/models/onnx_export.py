@@ -39,7 +39,8 @@ def export_onnx(model: str | Path, output: str | Path) -> dict[str, Any]:
     (n, M).
 
     Args:
-        model: a model folder in full precision, or the id of one on the Hugging Face Hub.
+        model: a model folder, a bundled model's name, or an id on the Hugging Face Hub. Of a quantised one the
+            rounded values are written.
         output: the folder to write; an earlier ONNX folder there is replaced.
 
     Returns:
@@ -47,7 +48,7 @@ def export_onnx(model: str | Path, output: str | Path) -> dict[str, Any]:
 
     Raises:
         MissingExtraError: the libraries of the extra `onnx` are not installed.
-        InputError: there is no such model, it is a quantised folder or no ConveRT, or the output is something else.
+        InputError: there is no such model, it is no ConveRT, or the output is something else.
     """
     if any(importlib.util.find_spec(name) is None for name in ("onnx", "onnxscript")):
         raise MissingExtraError("an ONNX export", "onnx")

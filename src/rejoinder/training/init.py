@@ -27,7 +27,9 @@ Resolve = Callable[[Mapping[str, Any], str], dict[str, Any]]
 
 
 def take_over(document: dict[str, Any], origin: str, resolve: Resolve) -> None:
-    """Fill in what a recipe with `init.model` takes from that model, in place: fingerprint, [model], longest text.
+    """Fill in what a recipe with `init.model` takes from that model, in place.
+
+    That is: its fingerprint, whether it is quantised, [model], and the longest text.
 
     Args:
         document: the recipe, before it is validated; one that trains from scratch is left alone.
@@ -48,16 +50,18 @@ def take_over(document: dict[str, Any], origin: str, resolve: Resolve) -> None:
         return
     name = init["model"]
     try:
-        folder, config = persistence.read_config(name)
-        persistence.refuse_quantized(folder, config)
+        _, config = persistence.read_config(name)
     except InputError as error:
         raise InputError(f"{origin}: init.model: {error}") from None
     found = persistence.fingerprint(config)
     if init.get("fingerprint") not in (None, "", found):
         raise InputError(f"{origin}: init.fingerprint = '{init['fingerprint']}', but {name} has '{found}'")
+    quantized = persistence.is_quantized(config)
+    if init.get("quantized") not in (None, quantized):
+        raise InputError(f"{origin}: init.quantized = {init['quantized']!r}, but of {name} it is {quantized!r}")
     if "vocabulary" in document:
         raise InputError(f"{origin}: the vocabulary is that of init.model, {name}; leave [vocabulary] out")
-    init["fingerprint"] = found
+    init["fingerprint"], init["quantized"] = found, quantized
     document["model"] = _merged(model, resolve(config["model"], name), origin, name)
     text = document.setdefault("text", {})
     if isinstance(text, dict):
@@ -115,6 +119,8 @@ def initial_tokenizer(init: Init) -> Tokenizer:
 
 def copy_initial_weights(module: nn.Module, init: Init) -> None:
     """Give a new network the weights of the model; blocks on top of the model's stay as they are.
+
+    Of a quantised folder these are its rounded values in float32, which training then moves off their levels.
 
     Raises:
         InputError: the model is damaged, or another one than when the recipe was read.

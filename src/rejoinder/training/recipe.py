@@ -29,13 +29,16 @@ class Init:
     """
 
     model: str = ""
-    """Model folder, or its id on the Hugging Face Hub; empty: start from random weights. `--init` overrides it."""
+    """Model folder, name of a bundled model, or id on the Hugging Face Hub; empty: start from random weights. `--init`
+    overrides it."""
     transformer: str = ""
     """Or pretrained weights of a transformer, for models that are made of some: a folder that `transformers` wrote, its
     id on the Hugging Face Hub, "minilm", or the model folder of a pretraining run. [model] then says what is built on
     them; its structure, and the vocabulary, are theirs."""
     fingerprint: str = ""
     """The model's fingerprint, filled in when the recipe is read. If it is given, no other model is taken."""
+    quantized: bool = False
+    """Whether that is a quantised folder, so that training starts from rounded weights; filled in as well."""
     words: str = ""
     """Instead of a model: a sentence encoder (its folder, its id, or "minilm") whose vectors of single subwords the
     embedding starts from (see `words`)."""
@@ -46,6 +49,8 @@ class Init:
             raise ValueError(f"give at most one of model, transformer, words; given: {', '.join(named)}")
         if self.fingerprint and not self.given:
             raise ValueError("fingerprint is given, but no model that it could be of")
+        if self.quantized and not self.model:
+            raise ValueError("quantized is given, but no model that it could be said of")
 
     @property
     def given(self) -> bool:
