@@ -14,7 +14,8 @@ from rejoinder.text.bpe import build_bpe
 from rejoinder.text.pretrained import Pretrained
 from tests.models.conftest import lively
 
-WORDS = ["hello", "there", "how", "are", "you", "today", "fine", "thanks", "and", "what", "about", "the", "cats", "they", "sleep", "all", "day", "long", "in", "sun"]
+SENTENCE = "hello there how are you today fine thanks and what about the cats they sleep all day long in sun"
+WORDS = SENTENCE.split()
 SHAPE = {"hidden_size": 16, "blocks": 2, "heads": 2, "feed_forward_size": 24, "positions": 64, "context_length": 40}
 
 KINDS: dict[str, dict[str, Any]] = {

@@ -18,7 +18,7 @@ TEXTS = [
     "I'm doing pretty great, how about you ?",
     "No.",
     "",
-    "Café naïve – 東京 100€ won't-stop",
+    "Café naïve: 東京 100€ won't-stop",
     "Long term I want to run my own company; short term I'd like some sort of frontend development. " * 4,
 ]
 BOUND = 1e-4

@@ -36,7 +36,9 @@ def weights(run: Path) -> dict[str, torch.Tensor]:
 
 
 @pytest.mark.parametrize("model", MODELS, ids=lambda model: "-".join(map(str, model.values())))
-def test_every_kind_learns_and_its_folder_scores(tmp_path: Path, data: Path, start: Path, model: dict[str, Any]) -> None:
+def test_every_kind_trains_and_its_folder_scores(
+    tmp_path: Path, data: Path, start: Path, model: dict[str, Any]
+) -> None:
     scale = {"first": 10.0, "last": 10.0, "steps": 0} if "similarity" in model else {"last": 1.0, "steps": 0}
     summary = train(transformer_recipe(data, start, model, scale=scale), tmp_path / "run")
     assert summary.steps == 20
@@ -227,7 +229,6 @@ def test_from_scratch_with_a_vocabulary_of_its_own(tmp_path: Path, data: Path) -
     shape = {"hidden_size": 16, "blocks": 1, "heads": 2, "feed_forward_size": 16, "positions": 64, "context_length": 40}
     wanted = recipe(data, vocabulary={"kind": "bpe", "merges": 50}, model={**POLY, **shape}, text={"max_length": 20})
     train(wanted, tmp_path / "run")
-    tuned = recipe(
-        data, vocabulary=None, model={"dropout": 0.3}, init={"model": str(tmp_path / "run" / "model")}, stage=[stage(steps=3)]
-    )
+    start = {"model": str(tmp_path / "run" / "model")}
+    tuned = recipe(data, vocabulary=None, model={"dropout": 0.3}, init=start, stage=[stage(steps=3)])
     assert train(tuned, tmp_path / "tuned").steps == 3

@@ -199,8 +199,8 @@ def _open_encoder(name: str) -> Any:
     model = rejoinder.load(name)
     if not hasattr(model, "encode_responses"):
         raise InputError(
-            f"{name} reads a reply together with the conversation, so it cannot encode replies ahead of time; index them "
-            "with a bi- or poly-encoder or a ConveRT, and let this one rank the best ones: rejoinder reply --rerank"
+            f"{name} reads a reply together with the conversation, so it cannot encode replies ahead of time; index "
+            "them with a bi- or poly-encoder or ConveRT, and let this one rank the best: rejoinder reply --rerank"
         )
     return model
 

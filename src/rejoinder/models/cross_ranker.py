@@ -52,7 +52,7 @@ class CrossRanker:
             return scores
         before = _Texts(*self.dialogue.contexts(contexts))
         behind = _Texts(*self.dialogue.responses(lists.texts))
-        context_rows = np.repeat(np.arange(len(contexts)), lists.rows.shape[1])
+        context_rows = np.repeat(np.arange(len(contexts), dtype=np.int32), lists.rows.shape[1])
         flat = scores.reshape(-1)
         with torch.inference_mode():
             for chosen in _chunks(before.lengths[context_rows] + behind.lengths[lists.rows.reshape(-1)]):

@@ -27,6 +27,7 @@ HOMES = {
     "bi-encoder": "rejoinder.models.bi_encoder",
     "poly-encoder": "rejoinder.models.poly_encoder",
     "cross-encoder": "rejoinder.models.cross_encoder",
+    "poly-convert": "rejoinder.models.poly_convert",
 }
 """The module that defines the `FAMILY` of each kind; imported when a model of that kind is met."""
 

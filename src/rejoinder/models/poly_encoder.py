@@ -56,9 +56,8 @@ class PolyEncoder(DualTransformer):
         return take[self.config.codes](x, batch, self.config.m)
 
     def parameter_groups(self) -> dict[str, list[nn.Parameter]]:
-        """All parameters, each once, by the part they belong to."""
-        groups = super().parameter_groups()
-        return groups if self.codes is None else groups | {"codes": list(self.codes.parameters())}
+        """All parameters, each once, by the part they belong to; without learnt codes that part is empty."""
+        return super().parameter_groups() | {"codes": [] if self.codes is None else list(self.codes.parameters())}
 
 
 FAMILY = Family(

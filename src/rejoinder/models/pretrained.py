@@ -241,8 +241,8 @@ def save_checkpoint(folder: str | Path, module: Transformer, shape: TransformerS
         weights |= {each: piece.contiguous() for each, piece in zip(theirs, pieces, strict=True)}
     config: dict[str, Any] = {key: getattr(shape, field) for field, key in layout.fields.items()}
     architecture = {"bert": "BertModel", "distilbert": "DistilBertModel"}[kind]
-    config |= {"model_type": kind, "architectures": [architecture], "vocab_size": module.embeddings.tokens.num_embeddings}
-    config |= {"pad_token_id": tokenizer.padding_id}
+    config |= {"model_type": kind, "architectures": [architecture], "pad_token_id": tokenizer.padding_id}
+    config["vocab_size"] = module.embeddings.tokens.num_embeddings
     config["attention_probs_dropout_prob" if kind == "bert" else "attention_dropout"] = shape.dropout
     special = tokenizer.special
     names = {"pad_token": special.padding, "cls_token": special.start, "sep_token": special.end}

@@ -59,7 +59,7 @@ def check(fine: bool, name: str, given: object, allowed: str) -> None:
 
 
 class GeluLinear(nn.Linear):
-    """A linear layer and the activation of what it gives. (`inference` computes both in one pass.)"""
+    """A linear layer and the activation of what it gives; `inference` computes both in one pass."""
 
     def __init__(self, in_features: int, out_features: int, activation: str) -> None:
         super().__init__(in_features, out_features)

@@ -72,10 +72,12 @@ class Pretrained:
             raise InputError(f"no tokeniser that the tokenizers library reads: {error}") from None
         self._tokenizer.encode_special_tokens = True
         self.special = special
-        self._ids = {part: self._tokenizer.token_to_id(token) for part, token in asdict(special).items()}
-        for part, number in self._ids.items():
+        self._ids: dict[str, int] = {}
+        for part, token in asdict(special).items():
+            number: int | None = self._tokenizer.token_to_id(token)
             if number is None:
-                raise InputError(f"the tokeniser has no token {asdict(special)[part]!r} ({part})")
+                raise InputError(f"the tokeniser has no token {token!r} ({part})")
+            self._ids[part] = number
         self.rows = max(rows, self._tokenizer.get_vocab_size(with_added_tokens=True))
 
     @classmethod

@@ -143,7 +143,8 @@ def make_step(
     first = own * portion.rank
     more = np.empty((len(rows), 0), np.int64) if further is None else further(rows)
     if packing == "joined":
-        equal = np.stack(np.nonzero(store.response_hash[more] == store.response_hash[rows][:, None])) + [[0], [1]]
+        same = np.nonzero(store.response_hash[more] == store.response_hash[rows][:, None])
+        equal: Rows = np.stack([same[0], same[1] + 1])  # number 0 is the right one
     else:
         equal = equal_pairs(store.response_hash[np.concatenate([rows, more.reshape(-1)])])
     equal = equal[:, (equal[0] >= first) & (equal[0] < first + own)] - np.array([[first], [0]])

@@ -90,7 +90,8 @@ def _freeze_below(module: TrainableEncoder, stage: Stage, groups: Mapping[str, l
         return
     active = len(module.blocks) if stage.active_blocks == "all" else stage.active_blocks
     if stage.trained_blocks > active:
-        raise InputError(f"stage '{stage.name}': trained_blocks = {stage.trained_blocks}, but only {active} are computed")
+        given = f"trained_blocks = {stage.trained_blocks}"
+        raise InputError(f"stage '{stage.name}': {given}, but only {active} are computed")
     module.blocks[: active - stage.trained_blocks].requires_grad_(False)
     for parameter in (parameter for name in ("embedding", "position") for parameter in groups.get(name, ())):
         parameter.requires_grad_(False)

@@ -38,7 +38,7 @@ def check_negatives(recipe: Recipe, stage: Stage) -> None:
     kind = recipe.model["kind"]
     if family(kind).packing == "joined" and not stage.negatives:
         raise InputError(
-            f"stage '{stage.name}': a {kind} has no negatives but those drawn for each pair; give it some, negatives = 15"
+            f"stage '{stage.name}': a {kind} has no negatives but those drawn for each pair; give negatives = 15"
         )
     by_cosine = recipe.model.get("similarity", "cosine" if family(kind).dialogue is None else "dot") == "cosine"
     if stage.hard_negatives is not None and not by_cosine:
