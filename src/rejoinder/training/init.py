@@ -79,8 +79,8 @@ def _merged(given: Any, base: Mapping[str, Any], origin: str, name: str) -> Any:
         listed = ", ".join(f"model.{key} = {given[key]!r} (there {_plain(base[key])!r})" for key in conflicts)
         raise InputError(
             f"{origin}: not as in init.model, {name}: {listed}; leave out what the model brings (only "
-            f"{', '.join(CHANGEABLE)} may differ, and blocks may be added on top of a model with zero_residual = true), "
-            "or train from scratch"
+            f"{', '.join(CHANGEABLE)} may differ, and blocks may be added on top of a model with zero_residual = "
+            "true), or train from scratch"
         )
     return {**base, **given}
 

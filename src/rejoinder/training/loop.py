@@ -373,12 +373,9 @@ class _Trainer:
     def _log(self, stage: Stage) -> None:
         if not self.meter.is_finite():
             self._diverged(stage)
-        values = self.meter.take() | {"learning_rate": self.rate, "scale": self._scale()}
+        values = self.meter.take() | {"learning_rate": self.rate, "scale": float(self.scale)}
         values |= {"examples": self.state.examples, "seconds": self.state.seconds}
         self._write(stage, values)
-
-    def _scale(self) -> float:
-        return float(self.scale.detach() if isinstance(self.scale, Tensor) else self.scale)
 
     def _write(self, stage: Stage, values: dict[str, float]) -> None:
         if self.metrics is not None:
