@@ -157,7 +157,7 @@ class Group(Processes):
         all_values = self.stack(_filled(values, longest)).chunk(self.count)
         index = torch.cat([part[:count] for part, count in zip(all_rows, counts, strict=True)])
         value = torch.cat([part[:count] for part, count in zip(all_values, counts, strict=True)])
-        return torch.sparse_coo_tensor(index[None], value, parameter.shape).coalesce()
+        return torch.sparse_coo_tensor(index[None], value, parameter.shape, check_invariants=False).coalesce()
 
     def agree(self, value: float, figure: float = 0.0) -> tuple[float, float]:
         """See `Processes.agree`."""
