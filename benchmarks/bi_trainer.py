@@ -24,8 +24,8 @@ from sentence_transformers import SentenceTransformer
 from common import write_result
 from rejoinder.corpora.build import build_data
 from rejoinder.corpora.example import read_examples, write_examples
-from rejoinder.models.inference import has_fast_bfloat16
 from rejoinder.models.persistence import describe
+from rejoinder.processor import has_fast_bfloat16
 from rejoinder.training.recipe import Recipe
 from rejoinder.training.recipe_files import load_recipe
 from trainer import RATE, Peer, measure_ours, show, summarise

@@ -30,9 +30,9 @@ from rejoinder.corpora.build import build_data
 from rejoinder.corpora.example import Example, read_examples
 from rejoinder.models.cross_ranker import CrossRanker
 from rejoinder.models.families import build_module, parse_config
-from rejoinder.models.inference import has_fast_bfloat16
 from rejoinder.models.persistence import load, save
 from rejoinder.models.pretrained import fill, find_checkpoint, load_tokenizer, read_shape
+from rejoinder.processor import has_fast_bfloat16
 
 CONTEXT_LENGTH, MAX_LENGTH = 360, 72
 

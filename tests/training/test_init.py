@@ -90,7 +90,7 @@ def test_settings_that_repeat_the_model_are_no_conflict(model: Path, target: Pat
     ({"init": {"model": "nowhere"}}, "init.model: no model folder nowhere"),
     ({"init": {"modle": "x"}}, "unknown key 'init.modle'; did you mean 'model'?"),
     ({"init": {"fingerprint": "abc"}}, "init: fingerprint is given, but no model that it could be of"),
-    ({"init": {}}, "give a model to start from (--init MODEL, or init.model), or [vocabulary] and [model] to train"),
+    ({"init": {}}, "give a model to start from (--init MODEL, or init.model), a transformer for its parts"),
 ])  # fmt: skip
 def test_conflicts_are_named(model: Path, target: Path, sections: dict[str, Any], said: str) -> None:
     whole = tuned(model, target)
@@ -118,6 +118,23 @@ def test_before_the_first_step_the_score_is_that_of_the_model_folder(
     assert first["step"] == 0
     assert first["valid_recall@1"] == expected.recall[1].value
     assert first["valid_mrr"] == pytest.approx(expected.mrr.value, abs=1e-12)
+
+
+def test_blocks_can_be_added_and_change_nothing_at_first(tmp_path: Path, data: Path, target: Path) -> None:
+    start = {**MODEL, "zero_residual": True, "token_norm": False, "dropout": 0.0}
+    few = {**start, "blocks": 1, "attention_spans": [3]}
+    train(recipe(data, model=few, stage=[stage(steps=20)]), tmp_path / "few")
+    for number, spans in enumerate([[3, 5], [3, 5, 7]]):
+        changes = {"blocks": len(spans), "attention_spans": spans}
+        run = tmp_path / f"more{number}"
+        train(made(tmp_path / "few" / "model", data, model=changes), run)
+        before = rejoinder.load(tmp_path / "few" / "model", precision="fp32")
+        expected = evaluate(before, list(read_examples(data, "valid")), candidates=20)
+        assert read_metrics(run / "metrics.jsonl")[0]["valid_recall@1"] == expected.recall[1].value
+        assert rejoinder.load(run / "model").module.config.blocks == len(spans)
+    for wrong in ({"blocks": 2, "attention_spans": [5, 5]}, {"blocks": 3, "attention_spans": [3, 5]}):
+        with pytest.raises(InputError, match="blocks may be added on top"):
+            made(tmp_path / "few" / "model", target, model=wrong)
 
 
 def test_a_tuning_that_only_harms_leaves_the_model_as_it_was(tmp_path: Path, data: Path, model: Path) -> None:

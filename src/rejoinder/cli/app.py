@@ -13,20 +13,27 @@ import typer
 import rejoinder
 from rejoinder.cli.ablate import ablate
 from rejoinder.cli.chat import chat
+from rejoinder.cli.corpus import corpus
 from rejoinder.cli.data import data
 from rejoinder.cli.evaluate import evaluate
 from rejoinder.cli.export import export
 from rejoinder.cli.index import index
+from rejoinder.cli.intents import intents
 from rejoinder.cli.models import models
+from rejoinder.cli.plot import plot
 from rejoinder.cli.reply import reply
 from rejoinder.cli.shell import guarded
+from rejoinder.cli.table import table
 from rejoinder.cli.train import train
 
 VERBS = (
     data,
+    corpus,
     train,
     evaluate,
     ablate,
+    table,
+    plot,
     index,
     reply,
     chat,
@@ -62,3 +69,4 @@ def rejoinder_command(
 
 for _verb in VERBS:
     app.command()(guarded(_verb))
+app.add_typer(intents)

@@ -26,7 +26,9 @@ Name = TypeVar("Name", bound=str)
 
 def index(
     output: Annotated[Path, typer.Option("-o", "--output", metavar="INDEX", help="The index's folder.")],
-    model: Annotated[str | None, typer.Argument(help="A model folder; not with --delete.")] = None,
+    model: Annotated[
+        str | None, typer.Argument(help="A model folder, or the name of a bundled model; not with --delete.")
+    ] = None,
     replies: Annotated[
         Path | None,
         typer.Argument(help="Text (one reply a line), .jsonl, .csv, or a folder or .parquet of examples."),

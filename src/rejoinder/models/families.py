@@ -23,6 +23,7 @@ from rejoinder.text.tokenizer import Tokenizer
 
 HOMES = {
     "convert": "rejoinder.models.convert_family",
+    "ngram": "rejoinder.models.ngram_family",
     "bi-encoder": "rejoinder.models.bi_encoder",
     "poly-encoder": "rejoinder.models.poly_encoder",
     "cross-encoder": "rejoinder.models.cross_encoder",

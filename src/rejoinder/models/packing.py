@@ -177,6 +177,34 @@ def pack(
     )
 
 
+def every_other(batch: TokenBatch, first: int) -> TokenBatch:
+    """The tokens at places `first`, `first` + 2, ... of each text as a batch of their own, in the same order of texts.
+
+    A text that has no such token is one of length 0, or of padding alone. `real_tokens` remains that of all tokens.
+
+    Args:
+        batch: a batch whose texts have two kinds of tokens in turn.
+        first: 0 or 1.
+    """
+    ids = [_every_other(part, segment, first) for part, segment in batch.parts(batch.ids)]
+    places = [_every_other(part, segment, first) for part, segment in batch.parts(batch.positions)]
+    segments, start = [], 0
+    for segment in batch.segments:
+        length = (segment.length + 1 - first) // 2
+        real = None if segment.real is None else segment.real[:, first::2]
+        segments.append(Segment(start, segment.count, length, real))
+        start += segment.count * length
+    return replace(batch, ids=_joined(ids), positions=_joined(places) // 2, segments=tuple(segments))
+
+
+def _every_other(values: Tensor, segment: Segment, first: int) -> Tensor:
+    return values.view(segment.count, segment.length)[:, first::2].reshape(-1)
+
+
+def _joined(parts: list[Tensor]) -> Tensor:
+    return parts[0] if len(parts) == 1 else torch.cat(parts)
+
+
 def chunks(
     ids: IntArray, lengths: IntArray, padding_id: int, tokens: int, types: IntArray | None = None
 ) -> Iterator[tuple[IntArray, TokenBatch]]:

@@ -32,6 +32,7 @@ from rejoinder.training.gradient_cache import forward_backward
 from rejoinder.training.hard_negatives import Table, Tables
 from rejoinder.training.init import copy_initial_weights
 from rejoinder.training.keeper import Keeper
+from rejoinder.training.learned_scale import attach_scale
 from rejoinder.training.losses import InBatchLoss, Loss, SummedLoss
 from rejoinder.training.masked_lm import LikeLengths, Masking, pair_lengths, pretraining_step
 from rejoinder.training.meter import Meter
@@ -49,6 +50,7 @@ from rejoinder.training.stage_checks import check_stages
 from rejoinder.training.state import RunState
 from rejoinder.training.summary import RunSummary, figure_text, load_summary, save_summary
 from rejoinder.training.validation import Validator
+from rejoinder.training.words import set_embedding
 
 Clock = Callable[[], float]
 
@@ -125,6 +127,9 @@ class _Trainer:
         self.module = build_module(recipe.model, prepared.tokenizer.rows)
         if recipe.init.given and not folder.checkpoint.exists():
             copy_initial_weights(self.module, recipe.init)
+        if prepared.words is not None:
+            set_embedding(self.module.embedding, prepared.words)
+        self.learned_scale = attach_scale(self.module, recipe.scale)
         fabric.to_device(self.module)
         self.packing = family_of(self.module.config).packing
         self.quantized = quantized_training(recipe.quantization, self.module, precision)
@@ -148,7 +153,8 @@ class _Trainer:
         )
         self.optimizer: Any = None
         self.metrics: MetricsLog | None = None
-        self.rate, self.scale, self.counted_to = 0.0, 0.0, 0.0
+        self.rate, self.counted_to = 0.0, 0.0
+        self.scale: float | Tensor = 0.0
         processes.equalise(self.module)
 
     def _validator(self, prepared: Prepared) -> Validator | None:
@@ -278,6 +284,8 @@ class _Trainer:
         self._clip(stage)
         set_learning_rate(self.optimizer.optimizer, self.rate)
         self.optimizer.step()
+        if self.learned_scale is not None:
+            self.learned_scale.keep_within()
         state.step += 1
         if self.quantized:
             self.quantized.cover(state.step)
@@ -287,8 +295,10 @@ class _Trainer:
         state.tokens += int(tokens)
         self.meter.add(batch.pairs, int(tokens), loss, seconds)
 
-    def _scale(self) -> float:
+    def _scale(self) -> float | Tensor:
         """The factor of the scores at the next step."""
+        if self.learned_scale is not None:
+            return self.learned_scale.value
         whole = Progress(self.state.step, run_share(self.budgets, self.state.stage, self._share()))
         return score_scale(self.recipe.scale, self.module.output_size, whole)
 
@@ -384,7 +394,7 @@ class _Trainer:
     def _log(self, stage: Stage) -> None:
         if not self.meter.is_finite():
             self._diverged(stage)
-        values = self.meter.take() | {"learning_rate": self.rate, "scale": self.scale}
+        values = self.meter.take() | {"learning_rate": self.rate, "scale": float(self.scale)}
         values |= {"examples": self.state.examples, "seconds": self.state.seconds}
         self._write(stage, values)
 
@@ -397,7 +407,7 @@ class _Trainer:
         if not self.keeper.is_finite():
             self._diverged(stage)
         patience = stage.schedule.patience if isinstance(stage.schedule, Plateau) else None
-        figures, best = self.keeper.validate(self._sides, self.scale or self._scale(), patience)
+        figures, best = self.keeper.validate(self._sides, float(self.scale or self._scale()), patience)
         self._write(stage, {f"valid_{name}": value for name, value in figures.items()})
         shown = ", ".join(f"{name} {figure_text(name, value)}" for name, value in figures.items())
         self.display.note(f"step {self.state.step:,}: validation {shown}{', the best so far' if best else ''}")

@@ -78,7 +78,7 @@ class InBatchLoss(nn.Module):
         self,
         x: Tensor,
         y: Tensor,
-        scale: float,
+        scale: float | Tensor,
         equal: Tensor | None = None,
         first: int = 0,
         pairs: int | None = None,
@@ -90,7 +90,7 @@ class InBatchLoss(nn.Module):
             x: encoded contexts (k, d), mostly rows of unit length: all K of the batch, or those of one process. Or
                 (k, m, d), contexts of m vectors each; S_ij is c times what `models.attended` tells then.
             y: encoded responses (K + M, d), mostly rows of unit length; row first + i belongs to context i.
-            scale: c.
+            scale: c, a number or a tensor without dimensions, which then gets a gradient.
             equal: pairs of a context i and a response j != first + i that equals its own: int64 (2, m), each of two
                 equal responses listed for the context of the other; None or empty where all responses differ.
             first: number of the first context among the K.
@@ -110,7 +110,7 @@ class InBatchLoss(nn.Module):
         self,
         x: Tensor,
         y: Tensor,
-        scale: float,
+        scale: float | Tensor,
         equal: Tensor | None,
         first: int,
         pairs: int,
@@ -154,7 +154,7 @@ class SummedLoss(nn.Module):
     def forward(
         self,
         encodings: Encodings,
-        scale: float,
+        scale: float | Tensor,
         equal: Tensor | None = None,
         first: int = 0,
         pairs: int | None = None,

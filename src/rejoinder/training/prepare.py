@@ -11,8 +11,10 @@ from pathlib import Path
 import numpy as np
 
 from rejoinder.errors import InputError
-from rejoinder.files import file_digest
+from rejoinder.files import atomic_file, file_digest
 from rejoinder.models.families import family, family_of, parse_config
+from rejoinder.ranker import FloatArray
+from rejoinder.text.subwords import Subwords
 from rejoinder.text.tokenizer import Tokenizer
 from rejoinder.training.display import Advance, Display, Silent
 from rejoinder.training.init import initial_tokenizer
@@ -27,6 +29,7 @@ from rejoinder.training.tokens import (
     read_texts,
 )
 from rejoinder.training.vocabularies import build_vocabulary
+from rejoinder.training.words import count_ids, open_sentence_encoder, word_vectors
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,6 +42,7 @@ class Prepared:
         sizes: examples of each set, `data.train` first.
         valid: tokens of the validation split of `data.train`; None where the recipe has no validation.
         digest: of the examples.
+        words: the embedding to start from; None where the recipe has no `init.words`.
     """
 
     tokenizer: Tokenizer
@@ -46,6 +50,7 @@ class Prepared:
     sizes: tuple[int, ...]
     valid: TokenStore | None
     digest: str
+    words: FloatArray | None = None
 
 
 def prepare(recipe: Recipe, folder: Path, display: Display | None = None) -> Prepared:
@@ -75,7 +80,9 @@ def prepare(recipe: Recipe, folder: Path, display: Display | None = None) -> Pre
     valid = None
     if recipe.validation.examples:
         valid = _store(recipe, folder, sets[0], digests[0], "valid", tokenizer, display)
-    return Prepared(tokenizer, join(stores), tuple(map(len, stores)), valid, _joined(digests))
+    train = join(stores)
+    words = _words(recipe, folder, train, digests, tokenizer, display) if recipe.init.words else None
+    return Prepared(tokenizer, train, tuple(map(len, stores)), valid, _joined(digests), words)
 
 
 def _sets(recipe: Recipe) -> list[Path]:
@@ -163,3 +170,23 @@ def _store(
         return open_store(path)
     with display.track(f"Tokenising {data} ({split})", None, "examples") as advance:
         return build_store(path, data, split, tokenizer, length, advance, history, dialogue, with_texts=with_texts)
+
+
+def _words(
+    recipe: Recipe, folder: Path, train: TokenStore, digests: Sequence[str], tokenizer: Tokenizer, display: Display
+) -> FloatArray:
+    """The embedding to start from, computed once for these examples, this vocabulary and this encoder."""
+    if not isinstance(tokenizer, Subwords):
+        raise InputError("init.words: this kind of model has no subwords, so it cannot start from vectors of subwords")
+    size = parse_config(recipe.model).embedding_size
+    key = content_key(recipe.init.words, tokenizer.fingerprint, size, recipe.seed, *digests)
+    path = folder / f"words-{key}.npy"
+    if not path.exists():
+        with display.track("Encoding the vocabulary", tokenizer.size, "subwords") as advance:
+            encode = open_sentence_encoder(recipe.init.words, advance)
+            counts = count_ids(train, tokenizer.rows, recipe.seed)
+            table = word_vectors(encode, tokenizer, counts, size, recipe.seed)
+        with atomic_file(path) as part, part.open("wb") as file:
+            np.save(file, table)
+    words: FloatArray = np.load(path)
+    return words

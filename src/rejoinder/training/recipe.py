@@ -29,19 +29,28 @@ class Init:
     """
 
     model: str = ""
-    """Model folder, or its id on the Hugging Face Hub; empty: start from random weights. `--init` overrides it."""
+    """Model folder, name of a bundled model, or id on the Hugging Face Hub; empty: start from random weights. `--init`
+    overrides it."""
     transformer: str = ""
     """Or pretrained weights of a transformer, for models that are made of some: a folder that `transformers` wrote, its
     id on the Hugging Face Hub, "minilm", or the model folder of a pretraining run. [model] then says what is built on
     them; its structure, and the vocabulary, are theirs."""
     fingerprint: str = ""
     """The model's fingerprint, filled in when the recipe is read. If it is given, no other model is taken."""
+    quantized: bool = False
+    """Whether that is a quantised folder, so that training starts from rounded weights; filled in as well."""
+    words: str = ""
+    """Instead of a model: a sentence encoder (its folder, its id, or "minilm") whose vectors of single subwords the
+    embedding starts from (see `words`)."""
 
     def __post_init__(self) -> None:
-        if self.model and self.transformer:
-            raise ValueError("give at most one of model, transformer; given: both")
+        named = [name for name in ("model", "transformer", "words") if getattr(self, name)]
+        if len(named) > 1:
+            raise ValueError(f"give at most one of model, transformer, words; given: {', '.join(named)}")
         if self.fingerprint and not self.given:
             raise ValueError("fingerprint is given, but no model that it could be of")
+        if self.quantized and not self.model:
+            raise ValueError("quantized is given, but no model that it could be said of")
 
     @property
     def given(self) -> bool:
@@ -109,6 +118,22 @@ class SubwordVocabulary:
 
 
 @dataclass(frozen=True, kw_only=True, config=STRICT)
+class NGramVocabulary:
+    """[vocabulary] of kind "ngrams": words and pairs of words of the training split (ACL19, section 3)."""
+
+    kind: Literal["ngrams"]
+    """Which tokenizer this is."""
+    minimum_count: Count = 10
+    """How often a word must be seen."""
+    bigrams: Annotated[int, Field(ge=0)] = 200_000
+    """Pairs of known words, the most frequent ones."""
+    buckets: Count = 50_000
+    """Rows shared by unknown words and unknown pairs."""
+    sample: Count = 1_000_000
+    """Number of utterances (inputs and responses) to count, drawn at random if there are more."""
+
+
+@dataclass(frozen=True, kw_only=True, config=STRICT)
 class BpeVocabulary:
     """[vocabulary] of kind "bpe": byte pair encoding of lower-cased text, for transformers from scratch (POLY 4.1)."""
 
@@ -122,8 +147,8 @@ class BpeVocabulary:
     """Number of utterances (inputs and responses) to learn from, drawn at random if there are more."""
 
 
-Vocabulary: TypeAlias = Annotated[SubwordVocabulary | BpeVocabulary, Field(discriminator="kind")]
-"""[vocabulary]; further kinds of tokenizers become members of the union, told apart by `kind`."""
+Vocabulary: TypeAlias = Annotated[SubwordVocabulary | NGramVocabulary | BpeVocabulary, Field(discriminator="kind")]
+"""[vocabulary]: the kinds of tokenizers, told apart by `kind`."""
 
 
 @dataclass(frozen=True, kw_only=True, config=STRICT)
@@ -164,8 +189,10 @@ class Distillation:
 
 @dataclass(frozen=True, kw_only=True, config=STRICT)
 class Scale:
-    """[scale]: the factor c of the score c · cos: linear from `first` to `last`, constant afterwards; not learned."""
+    """[scale]: the factor c of the score c · cos: linear from `first` to `last`, constant afterwards; or learned."""
 
+    learned: bool = False
+    """Learn c (ACL19): it starts at `first` and is kept between 0 and `last`. Its group of parameters is "scale"."""
     first: Positive = 1.0
     """At the first step."""
     last: Positive | Literal["sqrt(d)"] = "sqrt(d)"
@@ -176,7 +203,10 @@ class Scale:
     """Share of the whole run that it takes; all stages must then have a budget in minutes, or none."""
 
     def __post_init__(self) -> None:
-        exactly_one(self, "steps", "share")
+        if not self.learned:
+            exactly_one(self, "steps", "share")
+        elif self.steps is not None or self.share is not None:
+            raise ValueError("a learned scale is not annealed: leave steps and share out, or learned = true")
 
 
 @dataclass(frozen=True, kw_only=True, config=STRICT)
@@ -314,7 +344,19 @@ class Adam:
     excluded."""
 
 
-Optimizer: TypeAlias = Annotated[Adadelta | Sgd | Adam, Field(discriminator="kind")]
+@dataclass(frozen=True, kw_only=True, config=STRICT)
+class Adagrad:
+    """Adagrad: the rate of each number falls with the squared gradients that it has had."""
+
+    kind: Literal["adagrad"] = "adagrad"
+    """Which optimiser this is."""
+    epsilon: Positive = 1e-10
+    """Added to the denominator."""
+    weight_decay: NotNegative = 0.0
+    """L2: this times the weight is added to its gradient; layer norms excluded."""
+
+
+Optimizer: TypeAlias = Annotated[Adadelta | Adagrad | Sgd | Adam, Field(discriminator="kind")]
 
 
 @dataclass(frozen=True, kw_only=True, config=STRICT)
@@ -377,8 +419,9 @@ class Stage:
     """Rate after warm-up, before decay."""
     schedule: Schedule = Field(default_factory=Constant)
     """A name, or a table of a kind and its parameters."""
-    rates: dict[str, NotNegative] = Field(default_factory=dict)
-    """Factor of the learning rate for groups of parameters ("embedding", "blocks", ...); 0 freezes a group."""
+    rates: dict[str, NotNegative | Literal["batch_size"]] = Field(default_factory=dict)
+    """Factor of the learning rate for groups of parameters ("embedding", "blocks", ...); 0 freezes a group.
+    "batch_size" is K: with plain SGD the same as the group's gradients times K (ACL19 does so with the embeddings)."""
     clip_norm: NotNegative = 0.0
     """Largest norm of all gradients together; longer ones are scaled to it. 0: no limit."""
     clip_embedding_norm: NotNegative = 0.0
@@ -393,6 +436,11 @@ class Stage:
         exactly_one(self, "steps", "epochs", "minutes")
         if self.negatives and self.hard_negatives is not None:
             raise ValueError("give at most one of negatives, hard_negatives; given: both")
+
+    def rate(self, group: str) -> float:
+        """Factor of the learning rate for a group of parameters."""
+        factor = self.rates.get(group, 1.0)
+        return float(self.batch_size) if factor == "batch_size" else float(factor)
 
 
 @dataclass(frozen=True, kw_only=True, config=STRICT)
@@ -410,7 +458,7 @@ class Recipe:
     data: Data = Field(default_factory=Data)
     """What is learned from."""
     vocabulary: Vocabulary | None = None
-    """How the tokens are built; left out where `init` gives them."""
+    """How the tokenizer is built; left out where `init` gives it."""
     text: Text = Field(default_factory=Text)
     """How messages become tokens."""
     model: dict[str, Any]

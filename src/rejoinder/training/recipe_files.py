@@ -10,12 +10,12 @@ from copy import deepcopy
 from pathlib import Path
 from typing import Any
 
+from rejoinder.checking import validate
 from rejoinder.errors import InputError
 from rejoinder.files import atomic_file
 from rejoinder.models.families import HOMES, family
 from rejoinder.training.init import fill_in_teacher, take_over
 from rejoinder.training.recipe import Recipe
-from rejoinder.training.recipe_checks import validate
 from rejoinder.training.toml_text import holds_tables, to_toml, toml_value
 
 SHORTHANDS = ("optimizer", "schedule")
@@ -23,7 +23,7 @@ SHORTHANDS = ("optimizer", "schedule")
 
 ALTERNATIVES = (
     ("steps", "epochs", "minutes"),
-    ("steps", "share"),
+    ("steps", "share", "learned"),
     ("target_size", "minimum_count"),
     ("warm_up_steps", "warm_up_share"),
     ("every_steps", "every_epochs", "every_seconds"),
@@ -31,7 +31,7 @@ ALTERNATIVES = (
 )
 """Keys of one table of which one is given: setting one on the command line takes the recipe's other one away."""
 
-VOCABULARIES = ("subwords", "bpe")
+VOCABULARIES = ("subwords", "ngrams", "bpe")
 """Kinds of tokenizers."""
 
 COMBINED = ("checkpoint",)
@@ -74,7 +74,7 @@ def parse_recipe(
     """Validate a recipe that has been read already; see `load_recipe`. `origin` is what errors call it."""
     copy: dict[str, Any] = deepcopy(dict(document))
     for setting in overrides:
-        _override(copy, setting)
+        override(copy, setting)
     stages = copy.get("stage")
     for stage in stages if isinstance(stages, list) else ():
         for key in SHORTHANDS:
@@ -139,8 +139,12 @@ def _resolve_model(section: Mapping[str, Any], origin: str) -> dict[str, Any]:
     return {"kind": kind, **dataclasses.asdict(config)}
 
 
-def _override(document: dict[str, Any], setting: str) -> None:
-    """Apply one "section.key=value"."""
+def override(document: dict[str, Any], setting: str) -> None:
+    """Apply one setting "section.key=value" to a document that was read from TOML.
+
+    Raises:
+        InputError: it is not written so, or names something below a plain value or an entry that is not there.
+    """
     key, equals, text = setting.partition("=")
     parts = [part.strip() for part in key.split(".")]
     if not equals or not all(parts):

@@ -70,15 +70,22 @@ def _after_warm_up(schedule: Schedule, progress: Progress) -> float:
     return min(1.0, max(0.0, progress.share - start) / (1 - start)) if start < 1 else 1.0
 
 
+def last_scale(scale: Scale, output_size: int) -> float:
+    """The number that `scale.last` stands for: "sqrt(d)" is the root of the encodings' size d."""
+    return math.sqrt(output_size) if scale.last == "sqrt(d)" else float(scale.last)
+
+
 def score_scale(scale: Scale, output_size: int, progress: Progress) -> float:
     """The factor c of c · cos at the next step (CONVERT 3: from 1 to sqrt(d) over 10,000 steps, then constant).
+
+    Only for one that is not learned.
 
     Args:
         scale: the recipe's.
         output_size: d.
         progress: how far the run has come.
     """
-    last = math.sqrt(output_size) if scale.last == "sqrt(d)" else float(scale.last)
+    last = last_scale(scale, output_size)
     done, length = (progress.step, scale.steps) if scale.steps is not None else (progress.share, scale.share)
     assert length is not None  # the recipe has exactly one
     part = 1.0 if done >= length else done / length

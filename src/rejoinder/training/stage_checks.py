@@ -7,6 +7,7 @@ import torch
 from rejoinder.errors import InputError
 from rejoinder.models.families import build_module, family
 from rejoinder.training.distributed import Processes, check_division
+from rejoinder.training.learned_scale import attach_scale
 from rejoinder.training.optimization import build_optimizer, prepare_stage
 from rejoinder.training.recipe import Recipe, Stage
 
@@ -19,6 +20,7 @@ def check_stages(recipe: Recipe, processes: Processes) -> None:
     """
     with torch.device("meta"):  # no memory, no numbers
         probe = build_module(recipe.model, rows=2)
+        attach_scale(probe, recipe.scale)
     check_pretraining(recipe, processes)
     for stage in recipe.stage:
         check_division(stage.name, stage.batch_size, processes.count)

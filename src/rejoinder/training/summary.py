@@ -84,7 +84,7 @@ def model_card(recipe: Recipe, state: RunState, precision: str) -> str:
         f"- trained on {state.examples:,} pairs ({state.tokens:,} tokens) in {state.step:,} steps, in {precision}",
         *(["- trained for 8-bit embeddings and 16-bit weights"] if recipe.quantization.enabled else []),
         *figures,
-        *([f"- started from the model with the fingerprint `{recipe.init.fingerprint}`"] if recipe.init.given else []),
+        *([_start(recipe)] if recipe.init.given else []),
         f"- digest of the examples: `{state.data}`",
         "",
         "```python",
@@ -95,3 +95,8 @@ def model_card(recipe: Recipe, state: RunState, precision: str) -> str:
         "",
     ]
     return "\n".join(lines)
+
+
+def _start(recipe: Recipe) -> str:
+    rounded = ", quantised: training began with its rounded weights" if recipe.init.quantized else ""
+    return f"- started from the model with the fingerprint `{recipe.init.fingerprint}`{rounded}"

@@ -6,6 +6,7 @@ import dataclasses
 from collections.abc import Iterable
 
 from rejoinder.text.bpe import build_bpe
+from rejoinder.text.ngram_vocabulary import build_ngrams
 from rejoinder.text.tokenizer import Tokenizer
 from rejoinder.text.vocabulary import build_subwords
 from rejoinder.training.recipe import BpeVocabulary, Vocabulary
@@ -22,4 +23,4 @@ def build_vocabulary(config: Vocabulary, utterances: Iterable[str]) -> Tokenizer
         return build_bpe(utterances, config.merges, config.minimum_count)
     settings = {name: value for name, value in dataclasses.asdict(config).items() if value is not None}
     del settings["kind"], settings["sample"]
-    return build_subwords(utterances, **settings)
+    return (build_ngrams if config.kind == "ngrams" else build_subwords)(utterances, **settings)
