@@ -26,6 +26,10 @@ GUESSED, MASKED, REPLACED = 0.15, 0.8, 0.1
 """Share of the tokens that are guessed; of these, shares that are masked and replaced by any token."""
 
 
+GATHERED_AT_ONCE = 1 << 16
+"""Examples whose tokens are in memory together while their lengths are read."""
+
+
 class LikeLengths:
     """Which examples each batch has: neighbours in length, up to a budget of tokens, the batches in random order.
 
@@ -152,16 +156,15 @@ def _following(store: TokenStore, rows: Rows, masking: Masking, generator: np.ra
 
 
 def pair_lengths(store: TokenStore) -> Rows:
-    """Tokens of each joined pair."""
-    rows = np.arange(len(store))
-    return store.input.gather(rows)[1].astype(np.int64) + store.response.gather(rows)[1] - 1
-
-
-def check_examples(store: TokenStore) -> None:
-    """Refuse data of which no pair could have another's response.
+    """Tokens of each joined pair.
 
     Raises:
-        InputError: there are fewer than two examples.
+        InputError: there are fewer than two examples, so that none could have another's response.
     """
     if len(store) < 2:
         raise InputError("pretraining needs two examples at least, so that one can have the other's response")
+    found = []
+    for start in range(0, len(store), GATHERED_AT_ONCE):
+        rows = np.arange(start, min(start + GATHERED_AT_ONCE, len(store)))
+        found.append(store.input.gather(rows)[1].astype(np.int64) + store.response.gather(rows)[1] - 1)
+    return np.concatenate(found)
