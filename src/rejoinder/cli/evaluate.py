@@ -73,8 +73,7 @@ def evaluate(
         ),
     ] = None,
     above: Annotated[
-        list[str] | None,
-        typer.Option(metavar="MODEL", help="Show the gain above this model; repeatable. The first if not given."),
+        list[str] | None, typer.Option(metavar="MODEL", help="Show gains above it, not above the first; repeatable.")
     ] = None,
     seed: Annotated[int, typer.Option(min=0, help="Of the groups, of --limit and of the intervals.")] = 0,
     folder: Annotated[
@@ -99,8 +98,7 @@ def evaluate(
 
     models, places = _models_and_data(arguments, data or [])
     chosen, count, reading = parse_split(split), _candidates(candidates), parse_reading(context)
-    above = above or []
-    _check_choices(models, above, context if context_table else None)
+    _check_choices(models, above := above or [], context if context_table else None)
     if folder is not None:
         _check_output(folder, context_table)
     bare = open_rankers(models)
