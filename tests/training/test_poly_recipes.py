@@ -38,7 +38,7 @@ def test_a_recipe_is_valid(path: Path, start: Path) -> None:
     scratch = "vocabulary" in document(path)
     recipe = load_recipe(path, [] if scratch else [f"init.transformer={start}"])
     if scratch:
-        assert recipe.model["kind"] == "poly-convert"
+        assert recipe.model["kind"] == {"convert": "poly-convert", "pretrain": "masked-lm"}[path.stem.split("-")[0]]
         return
     assert recipe.init.fingerprint
     assert recipe.model["kind"].startswith(path.stem.split("-")[0])

@@ -22,6 +22,9 @@ def export(
     sentence_transformers: Annotated[
         bool, typer.Option("--sentence-transformers", help="A folder that SentenceTransformer opens.")
     ] = False,
+    transformers: Annotated[
+        bool, typer.Option("--transformers", help="The transformer inside, as a checkpoint that transformers opens.")
+    ] = False,
     side: Annotated[
         str | None,
         typer.Option(help="With --sentence-transformers: what plain `encode` takes texts as, context or response."),
@@ -33,6 +36,7 @@ def export(
     Example: rejoinder export demo/run/model --quantized -o demo/small
     """
     forms = {"--quantized": quantized, "--onnx": onnx, "--sentence-transformers": sentence_transformers}
+    forms["--transformers"] = transformers
     chosen = [form for form, wanted in forms.items() if wanted]
     if len(chosen) != 1:
         given = f"{' and '.join(chosen)} were given; " if chosen else ""
@@ -53,6 +57,10 @@ def _write(form: str, model: str, output: Path, side: str | None) -> tuple[dict[
         from rejoinder.models.onnx_export import export_onnx
 
         return export_onnx(model, output), _onnx_text
+    if form == "--transformers":
+        from rejoinder.models.export import export_transformer
+
+        return export_transformer(model, output), _transformer_text
     from rejoinder.models.sentence_export import export_sentence_transformers
     from rejoinder.models.sentence_module import check_side
 
@@ -76,6 +84,14 @@ def _quantized_text(result: Mapping[str, Any]) -> str:
 def _onnx_text(result: Mapping[str, Any]) -> str:
     """The result for people."""
     return f"{' and '.join(result['files'])}, {result['bytes'] / 1e6:.1f} MB\nfolder: {result['path']}"
+
+
+def _transformer_text(result: Mapping[str, Any]) -> str:
+    """The result for people."""
+    return (
+        f"{result['parameters']:,} parameters, {result['bytes'] / 1e6:.1f} MB\n"
+        f"to start a model from it: --set init.transformer={result['path']}"
+    )
 
 
 def _sentence_text(result: Mapping[str, Any]) -> str:

@@ -9,6 +9,7 @@ from typing import Any
 from rejoinder.errors import InputError
 from rejoinder.files import check_replaceable
 from rejoinder.models import persistence
+from rejoinder.models.pretrained import save_checkpoint
 from rejoinder.models.quantization import Scheme
 from rejoinder.models.quantized_folder import half_for, read_scheme
 
@@ -59,6 +60,32 @@ def export_quantized(model: str | Path, output: str | Path) -> dict[str, Any]:
     described = persistence.describe(Path(output))
     more = {"trained": scheme.trained, "half": scheme.half, "full_bytes": persistence.folder_bytes(folder)}
     return described | more
+
+
+def export_transformer(model: str | Path, output: str | Path) -> dict[str, Any]:
+    """Write the transformer of a pretrained model, or of a cross-encoder, as a checkpoint that `transformers` opens.
+
+    Args:
+        model: a model folder in full precision, or the id of one on the Hugging Face Hub.
+        output: the folder to write; an earlier checkpoint there is replaced.
+
+    Returns:
+        `path`, `parameters` and `bytes` of what was written.
+
+    Raises:
+        InputError: there is no such model, it is not made of one transformer, or the output is something else.
+    """
+    folder = persistence.find(model)
+    if Path(output).resolve() == folder.resolve():
+        raise InputError(f"{output} is the model itself, which would be lost; name another folder")
+    check_replaceable(output, persistence.CONFIG)
+    module, tokenizer, config = persistence.load_module(folder)
+    transformers = getattr(module, "transformers", [])
+    if len(transformers) != 1:
+        raise InputError(f"{folder} is a {config['model'].get('kind')}, which is not one transformer")
+    save_checkpoint(output, transformers[0], module.config, tokenizer)
+    parameters = sum(parameter.numel() for parameter in transformers[0].parameters())
+    return {"path": str(output), "parameters": parameters, "bytes": persistence.folder_bytes(Path(output))}
 
 
 def _card(scheme: Scheme) -> str:

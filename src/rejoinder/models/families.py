@@ -27,12 +27,13 @@ HOMES = {
     "bi-encoder": "rejoinder.models.bi_encoder",
     "poly-encoder": "rejoinder.models.poly_encoder",
     "cross-encoder": "rejoinder.models.cross_encoder",
+    "masked-lm": "rejoinder.models.masked_lm",
     "poly-convert": "rejoinder.models.poly_convert",
 }
 """The module that defines the `FAMILY` of each kind; imported when a model of that kind is met."""
 
 
-Packing: TypeAlias = Literal["together", "apart", "joined"]
+Packing: TypeAlias = Literal["together", "apart", "joined", "masked"]
 """How training packs the texts of pairs; see `Family`."""
 
 
@@ -48,7 +49,8 @@ class Family:
         prepare: makes a loaded network ready for encoding in a precision ("fp32", "bf16", "int8"), in place.
         open: network, tokenizer, and by name max_length, fingerprint and name -> what encodes and scores.
         packing: how training packs the texts of pairs: all "together", each side "apart" (a `SidesBatch`), or each
-            context "joined" with each of its candidates (a ranker that encodes neither by itself).
+            context "joined" with each of its candidates (a ranker that encodes neither by itself), or joined pairs
+            "masked" (pretraining).
         dialogue: configuration, tokenizer and longest response -> how conversations are read as one text; None: the
             newest message is a text of its own, and so is the history where the configuration has a `history_text`.
     """

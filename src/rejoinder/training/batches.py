@@ -15,6 +15,7 @@ from torch import Tensor
 from rejoinder.errors import InputError
 from rejoinder.models.dialogue import join
 from rejoinder.models.families import Packing
+from rejoinder.models.masked_lm import MaskedBatch
 from rejoinder.models.packing import SidesBatch, TokenBatch, pack
 from rejoinder.training.losses import EVERYTHING, Present
 from rejoinder.training.tokens import Rows, TokenStore
@@ -36,7 +37,7 @@ class PairBatch:
         histories: the pairs that have a history, ascending, int64 (m,); none where the model does not read them.
     """
 
-    tokens: TokenBatch | SidesBatch
+    tokens: TokenBatch | SidesBatch | MaskedBatch
     pairs: int
     histories: Tensor = NO_HISTORIES
 
@@ -112,6 +113,7 @@ class StepBatch:
             K responses of the pairs come first, then the further ones; where contexts are joined with candidates, j
             counts a context's own candidates, the right one first.
         present: of encodings that not every context has, which contexts have them.
+        rows: the K examples.
     """
 
     parts: tuple[PairBatch, ...]
@@ -119,6 +121,7 @@ class StepBatch:
     first: int
     equal: Tensor
     present: Mapping[str, Present]
+    rows: Rows
 
     @property
     def tokens(self) -> int:
@@ -155,7 +158,7 @@ def make_step(
     if store.history is not None:
         there = store.history.gather(rows)[1] > 0  # those of the other processes too: the loss divides by their number
         present = {"history": Present(torch.from_numpy(there[first : first + own]), int(there.sum()))}
-    return StepBatch(parts, len(rows), first, torch.from_numpy(equal), present)
+    return StepBatch(parts, len(rows), first, torch.from_numpy(equal), present, rows)
 
 
 def equal_pairs(hashes: Rows) -> Rows:
@@ -266,6 +269,17 @@ def batches(
     def make(step: int) -> StepBatch:
         return make_step(store, order.rows(step), padding_id, portion, further, packing)
 
+    yield from prefetched(make, first, stop)
+
+
+def prefetched(make: Callable[[int], StepBatch], first: int, stop: int | None) -> Generator[StepBatch, None, None]:
+    """What `make` gives for the numbers from `first` on; while one is used, a thread makes the next.
+
+    Args:
+        make: number -> batch.
+        first: the first number.
+        stop: number at which they end; None for endless ones.
+    """
     with ThreadPoolExecutor(1, thread_name_prefix="batches") as executor:
         step, following = first, executor.submit(make, first)
         while stop is None or step < stop:

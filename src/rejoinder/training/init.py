@@ -68,6 +68,26 @@ def take_over(document: dict[str, Any], origin: str, resolve: Resolve) -> None:
         text.setdefault("max_length", config["max_length"])
 
 
+def fill_in_teacher(document: dict[str, Any], origin: str) -> None:
+    """Fill in the fingerprint of a recipe's teacher, in place; anything but a table with a name is left to validation.
+
+    Raises:
+        InputError: there is no such model, or it is not the one whose fingerprint is given.
+    """
+    section = document.get("distillation")
+    if not (isinstance(section, dict) and isinstance(section.get("teacher"), str)):
+        return
+    try:
+        _, config = persistence.read_config(section["teacher"])
+    except InputError as error:
+        raise InputError(f"{origin}: distillation.teacher: {error}") from None
+    found = persistence.fingerprint(config)
+    if section.get("fingerprint") not in (None, "", found):
+        given = section["fingerprint"]
+        raise InputError(f"{origin}: distillation.fingerprint = '{given}', but {section['teacher']} has '{found}'")
+    section["fingerprint"] = found
+
+
 def _merged(given: Any, base: Mapping[str, Any], origin: str, name: str) -> Any:
     """The model's own configuration with what the recipe may change; anything but a table is left to validation."""
     if not isinstance(given, dict):

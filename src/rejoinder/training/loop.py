@@ -21,11 +21,12 @@ from rejoinder.memory import keep_memory
 from rejoinder.models.convert import Encodings
 from rejoinder.models.families import build_module, family_of
 from rejoinder.models.packing import TokenBatch
-from rejoinder.training.batches import Further, PairBatch, Portion, RandomNegatives, StepBatch, batches
+from rejoinder.training.batches import Further, PairBatch, Portion, RandomNegatives, StepBatch, batches, prefetched
 from rejoinder.training.budget import run_share, stage_budget
 from rejoinder.training.checkpoint import LoadedCheckpoint, load_checkpoint
 from rejoinder.training.compute import set_up, without_denormals
 from rejoinder.training.display import Display, Silent, Standing
+from rejoinder.training.distillation import Distiller
 from rejoinder.training.distributed import Processes, joined
 from rejoinder.training.gradient_cache import forward_backward
 from rejoinder.training.hard_negatives import Table, Tables
@@ -33,6 +34,7 @@ from rejoinder.training.init import copy_initial_weights
 from rejoinder.training.keeper import Keeper
 from rejoinder.training.learned_scale import attach_scale
 from rejoinder.training.losses import InBatchLoss, Loss, SummedLoss
+from rejoinder.training.masked_lm import LikeLengths, Masking, pair_lengths, pretraining_step
 from rejoinder.training.meter import Meter
 from rejoinder.training.metrics import MetricsLog
 from rejoinder.training.mining import Miner
@@ -131,9 +133,13 @@ class _Trainer:
         fabric.to_device(self.module)
         self.packing = family_of(self.module.config).packing
         self.quantized = quantized_training(recipe.quantization, self.module, precision)
+        self.distiller = Distiller(recipe.distillation, prepared.train) if recipe.distillation else None
         self.loss = SummedLoss(InBatchLoss(recipe.loss.smoothing))
+        self.masking = Masking.of(prepared.tokenizer) if self.packing == "masked" else None
         self.orders = [
-            MixedOrder(prepared.sizes, recipe.data.shares, stage.batch_size, (recipe.seed, number))
+            LikeLengths(pair_lengths(prepared.train), stage.batch_tokens, stage.batch_size, (recipe.seed, number))
+            if self.packing == "masked"
+            else MixedOrder(prepared.sizes, recipe.data.shares, stage.batch_size, (recipe.seed, number))
             for number, stage in enumerate(recipe.stage)
         ]
         pairs = zip(recipe.stage, self.orders, strict=True)
@@ -217,6 +223,12 @@ class _Trainer:
         order, padding_id = self.orders[self.state.stage], self.module.padding_id
         portion = Portion(self.processes.rank, self.processes.count, stage.micro_batch)
         begin = self.state.stage_step
+        if self.masking is not None:
+            store, masking, seed = self.prepared.train, self.masking, (self.recipe.seed, self.state.stage)
+            size = stage.micro_batch
+            return prefetched(
+                lambda step: pretraining_step(store, order.rows(step), step, masking, seed, size), begin, stop
+            )
         options: Any = {"stop": stop, "further": further, "packing": self.packing}
         return batches(self.prepared.train, order, padding_id, begin, portion, **options)
 
@@ -265,7 +277,8 @@ class _Trainer:
         self.scale = self._scale()
         self.module.train()
         self.optimizer.zero_grad(set_to_none=True)
-        encode, loss_of = partial(self._encode_part, batch), partial(self._loss, batch)
+        taught = None if self.distiller is None else self.distiller(batch)
+        encode, loss_of = partial(self._encode_part, batch), partial(self._loss, batch, taught)
         loss = forward_backward(len(batch.parts), encode, loss_of, self.fabric.backward)
         loss = self.processes.sum_gradients(self.module.parameters(), loss)
         self._clip(stage)
@@ -304,15 +317,23 @@ class _Trainer:
             return encodings
         return {**encodings, "response": responses[:n], "further": responses[n:]}
 
-    def _loss(self, batch: StepBatch, encodings: Encodings) -> Loss:
-        """The loss of this process's contexts among all responses, as a function of the encodings of all parts."""
+    def _loss(self, batch: StepBatch, taught: Tensor | None, encodings: Encodings) -> Loss:
+        """The loss of this process's contexts among all responses, as a function of the encodings of all parts.
+
+        `taught` is what the teacher gives, where there is one.
+        """
         equal = batch.equal.to(self.fabric.device) if self.recipe.loss.mask_equal_responses else None
+        if "losses" in encodings:
+            return Loss(encodings["losses"].mean(), encodings["hits"].mean())
         if "scores" in encodings:
             return self.loss(encodings, self.scale, equal, batch.first, batch.pairs)
         sides = [self.processes.gather(encodings[side]) for side in ("response", "further") if side in encodings]
         contexts = {name: rows for name, rows in encodings.items() if name not in ("response", "further")}
         every = {**contexts, "response": sides[0] if len(sides) == 1 else torch.cat(sides)}
-        return self.loss(every, self.scale, equal, batch.first, batch.pairs, batch.present)
+        loss: Loss = self.loss(every, self.scale, equal, batch.first, batch.pairs, batch.present)
+        if self.distiller is None or taught is None:
+            return loss
+        return self.distiller.add(loss, batch, every, self.scale, taught)
 
     def _sides(self, batch: PairBatch) -> tuple[Tensor, Tensor]:
         """What validation ranks, see `validation.Encode`."""

@@ -163,11 +163,13 @@ def _store(
     dialogue = None if reading is None else reading(config, tokenizer, length)
     parts = [digest, tokenizer.fingerprint, length, *([] if history is None else [history])]
     parts += [] if dialogue is None else dialogue.key
+    with_texts = recipe.distillation is not None and split == "train"
+    parts += ["texts"] if with_texts else []
     path = folder / f"{split}-{content_key(*parts)}"
     if path.exists():
         return open_store(path)
     with display.track(f"Tokenising {data} ({split})", None, "examples") as advance:
-        return build_store(path, data, split, tokenizer, length, advance, history, dialogue)
+        return build_store(path, data, split, tokenizer, length, advance, history, dialogue, with_texts=with_texts)
 
 
 def _words(

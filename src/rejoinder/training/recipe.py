@@ -171,6 +171,23 @@ class Loss:
 
 
 @dataclass(frozen=True, kw_only=True, config=STRICT)
+class Distillation:
+    """[distillation]: learning to score as a better model does, beside learning from the examples (`distillation`)."""
+
+    teacher: str
+    """Model folder of any ranker, or its id on the Hugging Face Hub: mostly a cross- or poly-encoder."""
+    fingerprint: str = ""
+    """The teacher's fingerprint, filled in when the recipe is read. If it is given, no other model is taken."""
+    share: Annotated[float, Field(gt=0, le=1)] = 0.5
+    """Weight of the teacher's part of the loss; the rest is that of the ranking loss."""
+    candidates: Annotated[int, Field(ge=2)] = 16
+    """Candidates of each context that are compared: its own response and others of the batch (a cross-encoder reads
+    every one with the context, which is what takes the time)."""
+    temperature: Positive = 1.0
+    """Divides both models' scores: the higher, the more the order of bad candidates counts."""
+
+
+@dataclass(frozen=True, kw_only=True, config=STRICT)
 class Scale:
     """[scale]: the factor c of the score c · cos: linear from `first` to `last`, constant afterwards; or learned."""
 
@@ -384,6 +401,9 @@ class Stage:
     but the embeddings: "all" here, and rates = { embedding = 0.0 }.)"""
     batch_size: Annotated[int, Field(ge=2)]
     """K: pairs of a batch, of all processes together; the other pairs' responses are the negatives."""
+    batch_tokens: Annotated[int, Field(ge=0)] = 0
+    """Tokens of a batch at most, in pretraining, where batches have pairs of like lengths, up to batch_size of them
+    (POLY: 32,000); 0 for everything else."""
     micro_batch: Annotated[int, Field(ge=0)] = 0
     """Pairs that each process encodes at once, so that K may be larger than memory: the same loss and gradients, for a
     second forward pass. 0: all of its pairs. A run may go on with another value."""
@@ -447,6 +467,8 @@ class Recipe:
     """The loss."""
     scale: Scale
     """The factor of the cosine."""
+    distillation: Distillation | None = None
+    """The teacher, if there is one."""
     validation: Validation = Field(default_factory=Validation)
     """How the model is validated during training."""
     checkpoint: Checkpoint = Field(default_factory=Checkpoint)
@@ -463,6 +485,8 @@ class Recipe:
     def __post_init__(self) -> None:
         if not self.init.given and self.vocabulary is None:
             raise ValueError(NO_START)
+        if self.distillation is not None and self.data.mix:
+            raise ValueError("distillation learns from data.train alone; leave data.mix out")
         if any(isinstance(stage.schedule, Plateau) for stage in self.stage) and not self.validation.within_stages:
             raise ValueError("schedule plateau needs validations; give validation.every_epochs (paper: 0.5)")
         clocked = [stage.minutes is not None for stage in self.stage]

@@ -14,7 +14,7 @@ from rejoinder.checking import validate
 from rejoinder.errors import InputError
 from rejoinder.files import atomic_file
 from rejoinder.models.families import HOMES, family
-from rejoinder.training.init import take_over
+from rejoinder.training.init import fill_in_teacher, take_over
 from rejoinder.training.recipe import Recipe
 from rejoinder.training.toml_text import holds_tables, to_toml, toml_value
 
@@ -37,7 +37,7 @@ VOCABULARIES = ("subwords", "ngrams", "bpe")
 COMBINED = ("checkpoint",)
 """Tables in which all of them may be given."""
 
-PLACES = re.compile(r"init\.model|init\.transformer|data\.(mix\.\d+\.)?train|data\.cache")
+PLACES = re.compile(r"init\.model|init\.transformer|distillation\.teacher|data\.(mix\.\d+\.)?train|data\.cache")
 """Keys that say where something is: a run may go on after its data moved, since what it holds is compared."""
 
 MEMORY = re.compile(r"stage\.\d+\.micro_batch")
@@ -84,6 +84,7 @@ def parse_recipe(
         vocabulary.setdefault("kind", "subwords")
     if not resolved:
         take_over(copy, origin, _resolve_model)
+        fill_in_teacher(copy, origin)
     if isinstance(copy.get("model"), dict):
         copy["model"] = _resolve_model(copy["model"], origin)
     _check_tokenizer(copy, origin)

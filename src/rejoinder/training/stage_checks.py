@@ -21,6 +21,7 @@ def check_stages(recipe: Recipe, processes: Processes) -> None:
     with torch.device("meta"):  # no memory, no numbers
         probe = build_module(recipe.model, rows=2)
         attach_scale(probe, recipe.scale)
+    check_pretraining(recipe, processes)
     for stage in recipe.stage:
         check_division(stage.name, stage.batch_size, processes.count)
         check_negatives(recipe, stage)
@@ -40,9 +41,45 @@ def check_negatives(recipe: Recipe, stage: Stage) -> None:
         raise InputError(
             f"stage '{stage.name}': a {kind} has no negatives but those drawn for each pair; give negatives = 15"
         )
+    if family(kind).packing == "joined" and recipe.distillation is not None:
+        raise InputError(f"distillation: a {kind} encodes no responses to compare; teach another kind of model")
     by_cosine = recipe.model.get("similarity", "cosine" if family(kind).dialogue is None else "dot") == "cosine"
     if stage.hard_negatives is not None and not by_cosine:
         raise InputError(
             f"stage '{stage.name}': hard_negatives are mined by cosine, which this {kind} does not score by; leave "
             "them out, or draw random ones with negatives = 1"
         )
+
+
+def check_pretraining(recipe: Recipe, processes: Processes) -> None:
+    """Refuse what pretraining has no use for, and what is of pretraining alone.
+
+    Raises:
+        InputError: names the setting.
+    """
+    kind = recipe.model["kind"]
+    if family(kind).packing != "masked":
+        for stage in recipe.stage:
+            if stage.batch_tokens:
+                raise InputError(f"stage '{stage.name}': batch_tokens is for pretraining, not a {kind}; leave it out")
+        return
+    if processes.count > 1:
+        raise InputError(f"a {kind} is trained in one process so far; start one")
+    wanted = {
+        "validation.examples": (recipe.validation.examples, 0),
+        "loss.smoothing": (recipe.loss.smoothing, 0.0),
+        "scale.last": (recipe.scale.last, 1.0),
+        "scale.steps": (recipe.scale.steps, 0),
+        "data.mix": (recipe.data.mix, ()),
+        "distillation": (recipe.distillation, None),
+    }
+    for key, (given, allowed) in wanted.items():
+        if given != allowed:
+            right = "left out" if allowed in ((), None) else allowed
+            raise InputError(f"{key} = {given}: a {kind} ranks nothing, so this must be {right}")
+    for stage in recipe.stage:
+        unused = [name for name in ("negatives", "hard_negatives") if getattr(stage, name)]
+        if unused:
+            raise InputError(f"stage '{stage.name}': a {kind} has no {unused[0]}; leave them out")
+        if not stage.batch_tokens:
+            raise InputError(f"stage '{stage.name}': give batch_tokens, the most tokens of a batch (paper: 32000)")

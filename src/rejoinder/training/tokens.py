@@ -8,6 +8,7 @@ joined), so that a stale one is never found.
 from __future__ import annotations
 
 import hashlib
+import itertools
 import json
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
@@ -80,6 +81,24 @@ class Numbers(Protocol):
 
 
 @dataclass(frozen=True, slots=True)
+class RawExamples:
+    """Contexts and responses as texts.
+
+    Attributes:
+        lines: JSON of each example, one after the other, uint8.
+        offsets: example i is lines[offsets[i] : offsets[i + 1]], int64 (n + 1,).
+    """
+
+    lines: npt.NDArray[np.uint8]
+    offsets: Rows
+
+    def read(self, rows: Rows) -> list[tuple[list[str], str]]:
+        """Context, oldest message first, and response of the given examples."""
+        pieces = (bytes(self.lines[self.offsets[row] : self.offsets[row + 1]]) for row in rows.tolist())
+        return [(each["context"], each["response"]) for each in map(json.loads, pieces)]
+
+
+@dataclass(frozen=True, slots=True)
 class TokenStore:
     """Tokenised examples.
 
@@ -89,12 +108,14 @@ class TokenStore:
         response_hash: equal for responses of equal tokens, int64 (n,).
         history: the earlier messages of each context as one text, empty where there are none; None where the model
             does not read them.
+        texts: the examples as they were before tokenising, for a teacher; None where nobody reads them.
     """
 
     input: Texts
     response: Texts
     response_hash: Numbers
     history: Texts | None = None
+    texts: RawExamples | None = None
 
     def __len__(self) -> int:
         return len(self.response_hash)
@@ -118,7 +139,13 @@ def open_store(path: Path) -> TokenStore:
             )
             for side in (*SIDES, *(side for side in tokens if side == HISTORY))
         ]
-        return TokenStore(columns[0], columns[1], _map(path / "response.hash", np.dtype("<i8"), n), *columns[2:])
+        texts = None
+        if "text_bytes" in manifest:
+            lines = _map(path / "texts.jsonl", np.dtype("u1"), manifest["text_bytes"])
+            texts = RawExamples(lines, _map(path / "texts.offsets", np.dtype("<i8"), n + 1))
+        history = columns[2] if len(columns) > 2 else None
+        hashes = _map(path / "response.hash", np.dtype("<i8"), n)
+        return TokenStore(columns[0], columns[1], hashes, history, texts)
     except (OSError, ValueError, KeyError, TypeError) as error:
         raise InputError(f"{path}: not a whole token store ({error}); delete it and run again") from None
 
@@ -132,6 +159,8 @@ def build_store(
     advance: Callable[[int], object] = int,
     history: HistoryText | None = None,
     dialogue: Dialogue | None = None,
+    *,
+    with_texts: bool = False,
 ) -> TokenStore:
     """Tokenise a split, whole or not at all.
 
@@ -147,21 +176,26 @@ def build_store(
         history: how earlier messages become a text; None leaves them out.
         dialogue: how whole contexts are read as the input, for models that do; `max_length` and `history` have no
             part then.
+        with_texts: keep the texts too.
     """
     with atomic_folder(path, marker=MANIFEST) as part:
-        writer = _Writer(part, SIDES if history is None else (*SIDES, HISTORY))
+        writer = _Writer(part, SIDES if history is None else (*SIDES, HISTORY), with_texts=with_texts)
+        raw = read_dialogues(data, split) if with_texts else itertools.repeat(None)
         try:
             if dialogue is not None:
-                for contexts, responses in read_dialogues(data, split):
-                    writer.add([dialogue.contexts(contexts), dialogue.responses(responses)], dialogue.marks)
+                for (contexts, responses), given in zip(read_dialogues(data, split), raw, strict=False):
+                    sides = [dialogue.contexts(contexts), dialogue.responses(responses)]
+                    writer.add(sides, dialogue.marks, given)
                     advance(len(responses))
             else:
-                for texts in read_texts(data, split, history):
-                    writer.add([tokenizer.encode_ragged(side, max_length) for side in texts])
+                for texts, given in zip(read_texts(data, split, history), raw, strict=False):
+                    writer.add([tokenizer.encode_ragged(side, max_length) for side in texts], given=given)
                     advance(len(texts[0]))
         finally:
             writer.close()
         manifest = {"format": FORMAT, "examples": writer.examples, "empty": writer.empty, "tokens": writer.tokens}
+        if with_texts:
+            manifest["text_bytes"] = writer.text_bytes
         (part / MANIFEST).write_text(json.dumps(manifest), encoding="utf-8")
     return open_store(path)
 
@@ -223,16 +257,31 @@ def _map(path: Path, dtype: np.dtype[Any], count: int) -> npt.NDArray[Any]:
 class _Writer:
     """Appends tokenised examples to the files of a store."""
 
-    def __init__(self, folder: Path, sides: tuple[str, ...]) -> None:
+    def __init__(self, folder: Path, sides: tuple[str, ...], *, with_texts: bool = False) -> None:
         self.examples, self.empty = 0, 0
         self.tokens = dict.fromkeys(sides, 0)
         names = [f"{side}.{kind}" for side in sides for kind in ("ids", "offsets")] + ["response.hash"]
         self._files: dict[str, IO[bytes]] = {name: (folder / name).open("wb") for name in names}
         for side in sides:
             self._write(f"{side}.offsets", np.zeros(1), "<i8")
+        self.text_bytes = 0
+        if with_texts:
+            self._files |= {name: (folder / name).open("wb") for name in ("texts.jsonl", "texts.offsets")}
+            self._write("texts.offsets", np.zeros(1), "<i8")
 
-    def add(self, sides: list[tuple[Ids, Ids]], marks: int = 0) -> None:
-        """Append examples; each side is ids and lengths. One that has no more tokens than `marks` is empty."""
+    def add(
+        self,
+        sides: list[tuple[Ids, Ids]],
+        marks: int = 0,
+        given: tuple[list[list[str]], list[str]] | None = None,
+    ) -> None:
+        """Append examples.
+
+        Args:
+            sides: ids and lengths of each side.
+            marks: tokens that an empty text has.
+            given: the contexts and responses themselves, where they are kept.
+        """
         keep = (sides[0][1] > marks) & (sides[1][1] > marks)
         self.empty += int((~keep).sum())
         self.examples += int(keep.sum())
@@ -243,6 +292,16 @@ class _Writer:
             self.tokens[name] += len(ids)
             if name == "response":
                 self._write("response.hash", token_hashes(ids, lengths), "<i8")
+
+        if given is not None:
+            self._add_texts([pair for pair, kept in zip(zip(*given, strict=True), keep.tolist(), strict=True) if kept])
+
+    def _add_texts(self, pairs: list[tuple[list[str], str]]) -> None:
+        lines = [json.dumps({"context": context, "response": response}).encode() for context, response in pairs]
+        self._files["texts.jsonl"].write(b"".join(lines))
+        sizes = np.fromiter(map(len, lines), np.int64, len(lines))
+        self._write("texts.offsets", self.text_bytes + np.cumsum(sizes), "<i8")
+        self.text_bytes += int(sizes.sum())
 
     def close(self) -> None:
         """Close the files."""

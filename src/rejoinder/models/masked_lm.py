@@ -1,0 +1,175 @@
+"""What a transformer is pretrained as: "masked-lm" (POLY, section 4.1; heads as in BERT, Devlin et al. 2019).
+
+It guesses masked tokens of a context joined with its response, and whether a response is the one that followed. What
+comes out is no ranker but a start for others (`[init] transformer`, after `rejoinder export --transformers`).
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Literal, NoReturn
+
+import torch
+from torch import Tensor, nn
+from torch.nn import functional as F  # noqa: N812
+
+from rejoinder.errors import InputError
+from rejoinder.models import reductions
+from rejoinder.models.convert import Encodings
+from rejoinder.models.dual_transformer import DialogueShape, dialogue, no_decay
+from rejoinder.models.families import Family
+from rejoinder.models.inference import pack_linears
+from rejoinder.models.packing import TokenBatch
+from rejoinder.models.transformer import GeluLinear, Transformer
+from rejoinder.text.pretrained import Pretrained
+
+
+@dataclass(frozen=True)
+class MaskedLmConfig(DialogueShape):
+    """Every structural choice of a transformer that is pretrained. The defaults are BERT-base's."""
+
+    kind: Literal["masked-lm"] = "masked-lm"
+    """Which model this is."""
+
+
+@dataclass(frozen=True, slots=True)
+class MaskedBatch:
+    """Joined texts, and what is to be guessed of them: tokens, or whether the response follows.
+
+    Attributes:
+        tokens: the texts, some tokens replaced.
+        places: tokens to guess, as indices into the packed tokens, int64 (M,).
+        targets: what they were, int64 (M,).
+        follows: of each text 1.0 if its response followed, 0.0 if it is another's, float32 (n,); None: tokens are
+            guessed.
+    """
+
+    tokens: TokenBatch
+    places: Tensor
+    targets: Tensor
+    follows: Tensor | None = None
+
+    @property
+    def real_tokens(self) -> int:
+        """Tokens that are not padding."""
+        return self.tokens.real_tokens
+
+    @property
+    def computed_tokens(self) -> int:
+        """All tokens, padding included."""
+        return self.tokens.computed_tokens
+
+    def to(self, device: torch.device | str) -> MaskedBatch:
+        """The same batch on another device."""
+        follows = None if self.follows is None else self.follows.to(device)
+        return MaskedBatch(self.tokens.to(device), self.places.to(device), self.targets.to(device), follows)
+
+
+class MaskedLm(nn.Module):
+    """A transformer with a head for masked tokens, whose last layer is the token table, and one for what follows.
+
+    Args:
+        config: its structure.
+        rows: rows of the token table.
+    """
+
+    padding_id = 0
+    history = None
+    output_size = 1
+
+    def __init__(self, config: MaskedLmConfig, rows: int) -> None:
+        super().__init__()
+        self.config = config
+        d = config.hidden_size
+        self.transformer = Transformer(config, rows)
+        self.transform = GeluLinear(d, d, config.activation)
+        self.transform_norm = nn.LayerNorm(d, config.norm_epsilon)
+        self.token_bias = nn.Parameter(torch.zeros(rows))
+        self.follows = nn.Linear(d, 1)
+        for layer in (self.transform, self.follows):
+            nn.init.normal_(layer.weight, std=0.02)
+            nn.init.zeros_(layer.bias)
+
+    @property
+    def transformers(self) -> list[Transformer]:
+        """All transformers; pretrained weights go into each."""
+        return [self.transformer]
+
+    @property
+    def embedding(self) -> nn.Embedding:
+        """The token table."""
+        return self.transformer.embeddings.tokens
+
+    @property
+    def blocks(self) -> nn.ModuleList:
+        """The blocks."""
+        return self.transformer.blocks
+
+    @property
+    def active_blocks(self) -> int:
+        """Blocks that are computed."""
+        return self.transformer.active_blocks
+
+    def set_active_blocks(self, count: int) -> None:
+        """Compute and train only the first `count` blocks."""
+        self.transformer.set_active_blocks(count)
+
+    def token_scores(self, x: Tensor) -> Tensor:
+        """Scores of all tokens of the vocabulary for token vectors (M, d): (M, rows)."""
+        return F.linear(self.transform_norm(self.transform(x)), self.embedding.weight, self.token_bias)
+
+    def encode_pairs(self, batch: MaskedBatch, pairs: int, histories: Tensor) -> Encodings:  # noqa: ARG002
+        """What training asks for: "losses" of each guess, and "hits", 1.0 where it is right; float32 (M,) or (n,).
+
+        Args:
+            batch: joined texts.
+            pairs: their number n.
+            histories: empty; earlier messages are a part of the contexts.
+        """
+        x = self.transformer(batch.tokens)
+        if batch.follows is None:
+            scores = self.token_scores(x[batch.places]).float()
+            losses = F.cross_entropy(scores, batch.targets, reduction="none")
+            hits = scores.detach().argmax(dim=1) == batch.targets
+        else:
+            scores = self.follows(reductions.first(x, batch.tokens))[:, 0].float()
+            losses = F.binary_cross_entropy_with_logits(scores, batch.follows, reduction="none")
+            hits = (scores.detach() > 0) == (batch.follows > 0)
+        return {"losses": losses, "hits": hits.float()}
+
+    def parameter_groups(self) -> dict[str, list[nn.Parameter]]:
+        """All parameters, each once, by the part they belong to: recipes give each part a rate of its own."""
+        head = [*self.transform.parameters(), *self.transform_norm.parameters(), self.token_bias]
+        return {
+            "embedding": list(self.transformer.embeddings.parameters()),
+            "blocks": list(self.transformer.blocks.parameters()),
+            "head": [*head, *self.follows.parameters()],
+        }
+
+    def no_decay_parameters(self) -> set[nn.Parameter]:
+        """Layer norms and biases, as is usual for BERT."""
+        return no_decay(self)
+
+
+def refuse(*_: object, name: str = "", **__: object) -> NoReturn:
+    """What opening one to rank with gives.
+
+    Raises:
+        InputError: always; says what it is for.
+    """
+    raise InputError(
+        f"{name or 'this model'} is a pretrained transformer, which ranks nothing yet: write it as a checkpoint "
+        "(rejoinder export --transformers) and start a bi-, poly- or cross-encoder from that (init.transformer)"
+    )
+
+
+FAMILY = Family(
+    config=MaskedLmConfig,
+    build=MaskedLm,
+    vocabulary="bpe",
+    load_tokenizer=Pretrained.load,
+    prepare=pack_linears,
+    open=refuse,
+    packing="masked",
+    dialogue=dialogue,
+)

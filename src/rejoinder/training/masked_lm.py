@@ -1,0 +1,167 @@
+"""Batches of pretraining: masked tokens and next utterances in turn (POLY, section 4.1; masks as in BERT).
+
+A batch has pairs of like lengths, as many as a budget of tokens allows. Batches with an even number have 15 % of their
+tokens to be guessed (80 % of these replaced by the mask, 10 % by any token, 10 % left alone); in those with an odd
+number half of the contexts have another example's response, and which do is to be guessed.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import torch
+
+from rejoinder.errors import InputError
+from rejoinder.models.dialogue import join
+from rejoinder.models.masked_lm import MaskedBatch
+from rejoinder.models.packing import pack
+from rejoinder.text.pretrained import Pretrained
+from rejoinder.training.batches import PairBatch, StepBatch
+from rejoinder.training.losses import EVERYTHING
+from rejoinder.training.tokens import Ids, Rows, TokenStore
+
+GUESSED, MASKED, REPLACED = 0.15, 0.8, 0.1
+"""Share of the tokens that are guessed; of these, shares that are masked and replaced by any token."""
+
+
+class LikeLengths:
+    """Which examples each batch has: neighbours in length, up to a budget of tokens, the batches in random order.
+
+    Where the lengths are cut depends on them alone, so every epoch has as many batches; which of the examples of equal
+    length goes where, and the order of the batches, are drawn anew for each epoch, from the seed.
+
+    Args:
+        lengths: tokens of each example.
+        tokens: most tokens of a batch; a longer example is one by itself.
+        pairs: most examples of a batch.
+        seed: numbers that the order is a function of.
+
+    Attributes:
+        batches_per_epoch: batches in which every example goes by once.
+    """
+
+    def __init__(self, lengths: Rows, tokens: int, pairs: int, seed: tuple[int, ...]) -> None:
+        self._lengths, self._seed = lengths, seed
+        self._cuts = _cuts(np.sort(lengths), tokens, pairs)
+        self.batches_per_epoch = len(self._cuts) - 1
+        self.sizes, self.batch_size = (len(lengths),), pairs
+        self._epoch, self._order, self._batches = -1, lengths, lengths
+
+    def rows(self, step: int) -> Rows:
+        """Examples of the batch number `step`, from 0."""
+        epoch, number = divmod(step, self.batches_per_epoch)
+        if epoch != self._epoch:
+            generator = np.random.default_rng([*self._seed, epoch])
+            self._order = np.lexsort((generator.permutation(len(self._lengths)), self._lengths))
+            self._batches = generator.permutation(self.batches_per_epoch)
+            self._epoch = epoch
+        batch = int(self._batches[number])
+        return self._order[self._cuts[batch] : self._cuts[batch + 1]]
+
+
+def _cuts(ascending: Rows, tokens: int, pairs: int) -> list[int]:
+    """Where batches of examples in order of their lengths begin, and the end of the last one."""
+    cuts, start = [0], 0
+    while start < len(ascending):
+        stop = min(start + pairs, len(ascending))
+        sums = np.cumsum(ascending[start:stop])
+        count = max(1, int(np.searchsorted(sums, tokens, side="right")))
+        start += count
+        cuts.append(start)
+    return cuts
+
+
+@dataclass(frozen=True, slots=True)
+class Masking:
+    """What tokens may be replaced by.
+
+    Attributes:
+        mask_id: the mask.
+        special: ids that play a part, which are neither guessed nor put in.
+        ordinary: all other ids.
+    """
+
+    mask_id: int
+    special: Ids
+    ordinary: Ids
+
+    @classmethod
+    def of(cls, tokenizer: Pretrained) -> Masking:
+        """Of a tokeniser."""
+        special = np.array(sorted(tokenizer.special_ids), np.int32)
+        return cls(tokenizer.mask_id, special, np.setdiff1d(np.arange(tokenizer.rows, dtype=np.int32), special))
+
+    def __call__(self, ids: Ids, generator: np.random.Generator) -> tuple[Ids, Ids]:
+        """The ids with some replaced, and what is to be guessed at each place, -1 where nothing is."""
+        free = np.flatnonzero(~np.isin(ids, self.special))
+        count = max(1, round(GUESSED * len(free)))
+        chosen = generator.choice(free, count, replace=False, shuffle=False)
+        targets = np.full(len(ids), -1, np.int32)
+        targets[chosen] = ids[chosen]
+        fate = generator.random(count)
+        shown = ids.copy()
+        shown[chosen[fate < MASKED]] = self.mask_id
+        replaced = chosen[(fate >= MASKED) & (fate < MASKED + REPLACED)]
+        shown[replaced] = generator.choice(self.ordinary, len(replaced))
+        return shown, targets
+
+
+def pretraining_step(
+    store: TokenStore, rows: Rows, step: int, masking: Masking, seed: Sequence[int], micro_batch: int = 0
+) -> StepBatch:
+    """The batch number `step` of a stage, of the given examples.
+
+    Args:
+        store: all examples.
+        rows: those of the batch.
+        step: number of the batch; even ones guess tokens.
+        masking: the tokeniser's.
+        seed: numbers that all draws are a function of, with the step.
+        micro_batch: pairs that are encoded at once; 0 for all.
+    """
+    generator = np.random.default_rng([*seed, step])
+    size = micro_batch or len(rows)
+    make = _masked if step % 2 == 0 else _following
+    parts = tuple(
+        PairBatch(make(store, rows[start : start + size], masking, generator), len(rows[start : start + size]))
+        for start in range(0, len(rows), size)
+    )
+    return StepBatch(parts, len(rows), 0, torch.empty((2, 0), dtype=torch.int64), EVERYTHING, rows)
+
+
+def _masked(store: TokenStore, rows: Rows, masking: Masking, generator: np.random.Generator) -> MaskedBatch:
+    """Some tokens of each pair are to be guessed."""
+    ids, lengths, types = join(store.input.gather(rows), store.response.gather(rows), start=1)
+    shown, targets = masking(ids, generator)
+    packed = pack(targets, lengths, -1).ids
+    places = torch.nonzero(packed >= 0)[:, 0]
+    return MaskedBatch(pack(shown, lengths, 0, types=types), places, packed[places])
+
+
+def _following(store: TokenStore, rows: Rows, masking: Masking, generator: np.random.Generator) -> MaskedBatch:  # noqa: ARG001
+    """Of each pair it is to be guessed whether the response followed."""
+    follows = generator.random(len(rows)) < 0.5
+    others = generator.integers(0, len(store) - 1, len(rows))
+    others += others >= rows  # any but the example itself
+    responses = store.response.gather(np.where(follows, rows, others))
+    ids, lengths, types = join(store.input.gather(rows), responses, start=1)
+    none = torch.empty(0, dtype=torch.int64)
+    return MaskedBatch(pack(ids, lengths, 0, types=types), none, none, torch.from_numpy(follows.astype(np.float32)))
+
+
+def pair_lengths(store: TokenStore) -> Rows:
+    """Tokens of each joined pair."""
+    rows = np.arange(len(store))
+    return store.input.gather(rows)[1].astype(np.int64) + store.response.gather(rows)[1] - 1
+
+
+def check_examples(store: TokenStore) -> None:
+    """Refuse data of which no pair could have another's response.
+
+    Raises:
+        InputError: there are fewer than two examples.
+    """
+    if len(store) < 2:
+        raise InputError("pretraining needs two examples at least, so that one can have the other's response")

@@ -1,0 +1,207 @@
+"""Pretraining: batches, masks, the losses beside those of `transformers`, and a run from words to a bi-encoder."""
+
+from __future__ import annotations
+
+import itertools
+import json
+from pathlib import Path
+from typing import Any, cast
+
+import numpy as np
+import pytest
+import torch
+from hypothesis import given
+from hypothesis import strategies as st
+from safetensors.torch import load_file
+
+from rejoinder.errors import InputError
+from rejoinder.models.export import export_transformer
+from rejoinder.models.families import build_module
+from rejoinder.models.masked_lm import MaskedBatch
+from rejoinder.models.persistence import load
+from rejoinder.models.pretrained import load_tokenizer, save_checkpoint
+from rejoinder.models.transformer import TransformerShape
+from rejoinder.text.pretrained import Pretrained
+from rejoinder.training.loop import TrainingInterrupted, train
+from rejoinder.training.masked_lm import LikeLengths, Masking, pair_lengths, pretraining_step
+from rejoinder.training.prepare import prepare
+from rejoinder.training.recipe import Recipe
+from tests.models.tiny_transformer import SHAPE, tokenizer
+from tests.training.tiny import recipe, stage
+from tests.training.transformers import transformer_recipe
+
+NOTHING: dict[str, Any] = {
+    "validation": {"examples": 0},
+    "loss": {"smoothing": 0.0},
+    "scale": {"last": 1.0, "steps": 0},
+}
+
+
+def pretraining(data: Path, **sections: Any) -> Recipe:
+    schedule = {"kind": "inverse_sqrt", "warm_up_steps": 5}
+    plain: dict[str, Any] = {
+        "vocabulary": {"kind": "bpe", "merges": 60},
+        "model": {"kind": "masked-lm", **SHAPE},
+        "text": {"max_length": 20},
+        "stage": [stage(batch_tokens=600, batch_size=64, steps=12, schedule=schedule)],
+    }
+    return recipe(data, **(NOTHING | plain | sections))
+
+
+@given(st.lists(st.integers(1, 40), min_size=1, max_size=60), st.integers(20, 120), st.integers(1, 9))
+def test_every_epoch_has_each_example_once_among_its_like(lengths: list[int], tokens: int, most: int) -> None:
+    order = LikeLengths(np.array(lengths), tokens, most, (0,))
+    for epoch in range(2):
+        batches = [order.rows(epoch * order.batches_per_epoch + i) for i in range(order.batches_per_epoch)]
+        assert sorted(np.concatenate(batches).tolist()) == list(range(len(lengths)))
+        spans = []
+        for rows in batches:
+            found = np.array(lengths)[rows]
+            assert len(rows) == 1 or (found.sum() <= tokens and len(rows) <= most)
+            spans.append((found.min(), found.max()))
+        spans.sort()
+        assert all(before[1] <= after[0] for before, after in itertools.pairwise(spans))
+
+
+def test_the_order_follows_from_the_seed() -> None:
+    lengths = np.arange(50) // 10 + 1
+    one, same, other = (LikeLengths(lengths, 10, 4, (seed,)) for seed in (1, 1, 2))
+    steps = range(2 * one.batches_per_epoch)
+    assert [one.rows(i).tolist() for i in steps] == [same.rows(i).tolist() for i in steps]
+    assert [one.rows(i).tolist() for i in steps] != [other.rows(i).tolist() for i in steps]
+
+
+def test_masks_are_those_of_bert() -> None:
+    masking = Masking.of(tokenizer())
+    generator = np.random.default_rng(0)
+    ids = generator.choice(masking.ordinary, 20_000)
+    ids[::10] = tokenizer().start_id
+    shown, targets = masking(ids, generator)
+    chosen = targets >= 0
+    assert chosen.sum() == round(0.15 * 18_000)
+    assert (targets[chosen] == ids[chosen]).all()
+    assert not chosen[::10].any(), "marks are not guessed"
+    assert (shown[~chosen] == ids[~chosen]).all()
+    assert (shown[chosen] == tokenizer().mask_id).mean() == pytest.approx(0.8, abs=0.03)
+    other = chosen & (shown != ids) & (shown != tokenizer().mask_id)
+    assert other.sum() / chosen.sum() == pytest.approx(0.1, abs=0.03)
+    assert not np.isin(shown[other], masking.special).any()
+
+
+def test_batches_guess_tokens_and_what_follows_in_turn(tmp_path: Path, data: Path) -> None:
+    prepared = prepare(pretraining(data), tmp_path)
+    store, rows = prepared.train, np.arange(200)
+    masking = Masking.of(cast("Pretrained", prepared.tokenizer))
+    masked, following, parts = (
+        pretraining_step(store, rows, step, masking, (0,), size) for step, size in ((0, 0), (1, 0), (3, 32))
+    )
+    batch = masked.parts[0].tokens
+    assert isinstance(batch, MaskedBatch)
+    assert batch.follows is None
+    assert 0.1 < len(batch.places) / batch.real_tokens < 0.15, "marks are not guessed"
+    assert batch.real_tokens == pair_lengths(store)[rows].sum()
+    assert batch.real_tokens > 0.95 * batch.computed_tokens
+    batch = following.parts[0].tokens
+    assert isinstance(batch, MaskedBatch)
+    assert batch.follows is not None
+    assert 0.35 < float(batch.follows.mean()) < 0.65
+    assert [part.pairs for part in parts.parts] == [32] * 6 + [8]
+
+
+def test_the_loss_of_masked_tokens_is_that_of_transformers(tmp_path: Path) -> None:
+    transformers = pytest.importorskip("transformers")
+    shape = {name: value for name, value in SHAPE.items() if name != "context_length"}
+    torch.manual_seed(0)
+    ours = build_module({"kind": "masked-lm", **SHAPE}, tokenizer().rows).eval()
+    torch.nn.init.normal_(ours.token_bias)
+    save_checkpoint(tmp_path / "trunk", ours.transformer, TransformerShape(**shape), tokenizer())
+    theirs = transformers.BertForMaskedLM.from_pretrained(str(tmp_path / "trunk")).eval()
+    head = theirs.cls.predictions
+    with torch.no_grad():
+        head.transform.dense.load_state_dict(ours.transform.state_dict())
+        head.transform.LayerNorm.load_state_dict(ours.transform_norm.state_dict())
+        head.bias.copy_(ours.token_bias)
+        head.decoder.bias.copy_(ours.token_bias)
+    generator = np.random.default_rng(0)
+    masking = Masking.of(tokenizer())
+    rows = [generator.choice(masking.ordinary, n).astype(np.int32) for n in (9, 17, 30)]
+    pairs = [masking(row, generator) for row in rows]
+    from rejoinder.models.packing import pack
+
+    lengths = np.array([len(row) for row in rows], np.int32)
+    shown, targets = (np.concatenate([pair[i] for pair in pairs]) for i in (0, 1))
+    packed = pack(targets, lengths, -1).ids
+    places = torch.nonzero(packed >= 0)[:, 0]
+    batch = MaskedBatch(pack(shown, lengths, 0), places, packed[places])
+    padded = {"input_ids": torch.zeros(3, 30, dtype=torch.int64), "labels": torch.full((3, 30), -100)}
+    for i, (ids, labels) in enumerate(pairs):
+        padded["input_ids"][i, : len(ids)] = torch.from_numpy(ids)
+        padded["labels"][i, : len(ids)] = torch.from_numpy(np.where(labels < 0, -100, labels))
+    mask = torch.arange(30) < torch.from_numpy(lengths)[:, None]
+    with torch.inference_mode():
+        found = ours.encode_pairs(batch, 3, torch.empty(0, dtype=torch.int64))["losses"]
+        wanted = theirs(**padded, attention_mask=mask.long()).loss
+    torch.testing.assert_close(found.mean(), wanted, atol=1e-4, rtol=1e-4)
+
+
+def test_from_words_to_a_bi_encoder(tmp_path: Path, data: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    wanted = pretraining(data)
+    train(wanted, tmp_path / "whole")
+    from rejoinder.training import loop
+
+    before, steps = loop._Trainer._after_step, 0
+
+    def stopping(self: Any, stage: Any) -> None:
+        nonlocal steps
+        steps += 1
+        if steps == 7:
+            self.stop.set()
+        before(self, stage)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(loop._Trainer, "_after_step", stopping)
+        with pytest.raises(TrainingInterrupted):
+            train(wanted, tmp_path / "cut")
+    train(wanted, tmp_path / "cut")
+    ours, theirs = (load_file(tmp_path / run / "model" / "model.safetensors") for run in ("whole", "cut"))
+    assert all(torch.equal(ours[name], theirs[name]) for name in ours)
+
+    with pytest.raises(InputError, match="ranks nothing yet"):
+        load(tmp_path / "whole" / "model")
+    export_transformer(tmp_path / "whole" / "model", tmp_path / "bert")
+    assert load_tokenizer(tmp_path / "bert").turn_id != load_tokenizer(tmp_path / "bert").end_id
+    stages = [stage(steps=1, learning_rate=1e-9)]
+    start = transformer_recipe(data, tmp_path / "bert", {"kind": "bi-encoder"}, stage=stages)
+    train(start, tmp_path / "bi")
+    tuned = load_file(tmp_path / "bi" / "model" / "model.safetensors")
+    for name in ("embeddings.tokens.weight", "blocks.1.contract.weight"):
+        torch.testing.assert_close(tuned[f"response.{name}"], ours[f"transformer.{name}"], atol=1e-6, rtol=0)
+    with pytest.raises(InputError, match="not one transformer"):
+        export_transformer(tmp_path / "bi" / "model", tmp_path / "other")
+
+
+def test_it_learns(tmp_path: Path, data: Path) -> None:
+    stages = [stage(batch_tokens=600, batch_size=64, steps=80, learning_rate=0.02)]
+    train(pretraining(data, stage=stages), tmp_path)
+    lines = [json.loads(line) for line in (tmp_path / "metrics.jsonl").read_text().splitlines()]
+    guesses = [line["loss"] for line in lines if "loss" in line][::2]  # steps 1, 3, ... guess tokens
+    assert np.mean(guesses[-5:]) < 0.8 * np.mean(guesses[:3])
+
+
+@pytest.mark.parametrize(
+    ("sections", "says"),
+    [
+        ({"validation": {"examples": 80, "candidates": 20}}, "validation.examples"),
+        ({"loss": {}}, "loss.smoothing"),
+        ({"stage": [stage()]}, "batch_tokens"),
+        ({"stage": [stage(batch_tokens=600, negatives=2)]}, "negatives"),
+    ],
+)
+def test_what_pretraining_has_no_use_for(tmp_path: Path, data: Path, sections: dict[str, Any], says: str) -> None:
+    with pytest.raises(InputError, match=says):
+        train(pretraining(data, **sections), tmp_path)
+
+
+def test_token_budgets_are_for_pretraining(tmp_path: Path, data: Path) -> None:
+    with pytest.raises(InputError, match="batch_tokens is for pretraining"):
+        train(recipe(data, stage=[stage(batch_tokens=600)]), tmp_path)
