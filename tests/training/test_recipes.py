@@ -20,7 +20,8 @@ FROM_A_MODEL = sorted(RECIPES.glob("fine-tune-*.toml"))
 @pytest.fixture(scope="module")
 def models(tmp_path_factory: pytest.TempPathFactory, data: Path) -> dict[str, Path]:
     place = tmp_path_factory.mktemp("models")
-    without_blocks = {"history": 10, "blocks": 0, "attention_spans": [], "token_norm": False, "aligned_start": True}
+    without_blocks = {"history": 10, "blocks": 0, "attention_spans": [], "token_norm": False, "zero_residual": True,
+                      "aligned_start": True}  # fmt: skip
     for name, more in (("single", {}), ("multi", {"history": 3}), ("full", without_blocks)):
         train(recipe(data, model=MODEL | more, stage=[stage(steps=1, active_blocks="all")]), place / name)
     export_quantized(place / "full" / "model", place / "bundled")

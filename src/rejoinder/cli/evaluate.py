@@ -73,8 +73,7 @@ def evaluate(
         ),
     ] = None,
     above: Annotated[
-        list[str] | None,
-        typer.Option(metavar="MODEL", help="Show the gain above this model; repeatable. The first if not given."),
+        list[str] | None, typer.Option(metavar="MODEL", help="Show gains above it, not above the first; repeatable.")
     ] = None,
     seed: Annotated[int, typer.Option(min=0, help="Of the groups, of --limit and of the intervals.")] = 0,
     folder: Annotated[
@@ -99,11 +98,7 @@ def evaluate(
 
     models, places = _models_and_data(arguments, data or [])
     chosen, count, reading = parse_split(split), _candidates(candidates), parse_reading(context)
-    above = above or []
-    if context_table:
-        _check_context_table(context, above)
-    if missing := [name for name in above if name not in models]:
-        raise InputError(f"--above {missing[0]}: not one of the models that are evaluated: {', '.join(models)}")
+    _check_choices(models, above := above or [], context if context_table else None)
     if folder is not None:
         _check_output(folder, context_table)
     bare = open_rankers(models)
@@ -134,12 +129,14 @@ def evaluate(
     emit(results, as_json, lambda _: plain(rows, width, above).rstrip("\n"))
 
 
-def _check_context_table(context: str, above: Sequence[str]) -> None:
-    """Refuse options that mean nothing beside --context-table."""
-    if context != "full":
+def _check_choices(models: Sequence[str], above: Sequence[str], context: str | None) -> None:
+    """Refuse what does not fit together: `above`, and (None without --context-table) what is read of a context."""
+    if context not in (None, "full"):
         raise InputError("--context-table shows every reading of a context; leave --context out")
-    if above:
+    if context and above:
         raise InputError("--context-table shows the difference to the full context; leave --above out")
+    if missing := [name for name in above if name not in models]:
+        raise InputError(f"--above {missing[0]}: not one of the models that are evaluated: {', '.join(models)}")
 
 
 def _check_output(folder: Path, context_table: bool) -> None:

@@ -77,7 +77,7 @@ class Opener:
         if colon and kind in OVER_ENCODERS:
             return self._over(kind, encoder)
         if "/" not in name and not Path(name).exists() and not bundled.is_name(name):
-            known = ", ".join([*bundled.names(), *BASELINES, *(f"{kind}:ENCODER" for kind in OVER_ENCODERS)])
+            known = ", ".join([*BASELINES, *(f"{kind}:ENCODER" for kind in OVER_ENCODERS), *bundled.names()])
             raise InputError(f"no model {name!r}: give a model folder (RUN/model of a training run) or one of: {known}")
         import rejoinder
 

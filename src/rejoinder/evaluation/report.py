@@ -97,7 +97,7 @@ def describe(result: RankingResult) -> str:
 
 def bases_of(rows: Sequence[Row], above: Sequence[str]) -> list[Row]:
     """The rows of one data set that the others are compared with: those of these models; of none, the first."""
-    return [row for row in rows if row.model in above] if above else [rows[0]]
+    return [row for name in above for row in rows if row.model == name] if above else [rows[0]]
 
 
 def _table(rows: Sequence[Row], bases: Sequence[Row]) -> Table:
