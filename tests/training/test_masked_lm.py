@@ -5,7 +5,7 @@ from __future__ import annotations
 import itertools
 import json
 from pathlib import Path
-from typing import Any, cast
+from typing import Any
 
 import numpy as np
 import pytest
@@ -21,7 +21,6 @@ from rejoinder.models.masked_lm import MaskedBatch
 from rejoinder.models.persistence import load
 from rejoinder.models.pretrained import load_tokenizer, save_checkpoint
 from rejoinder.models.transformer import TransformerShape
-from rejoinder.text.pretrained import Pretrained
 from rejoinder.training.loop import TrainingInterrupted, train
 from rejoinder.training.masked_lm import LikeLengths, Masking, pair_lengths, pretraining_step
 from rejoinder.training.prepare import prepare
@@ -91,7 +90,7 @@ def test_masks_are_those_of_bert() -> None:
 def test_batches_guess_tokens_and_what_follows_in_turn(tmp_path: Path, data: Path) -> None:
     prepared = prepare(pretraining(data), tmp_path)
     store, rows = prepared.train, np.arange(200)
-    masking = Masking.of(cast("Pretrained", prepared.tokenizer))
+    masking = Masking.of(prepared.tokenizer)
     masked, following, parts = (
         pretraining_step(store, rows, step, masking, (0,), size) for step, size in ((0, 0), (1, 0), (3, 32))
     )

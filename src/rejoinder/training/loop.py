@@ -136,7 +136,7 @@ class _Trainer:
         self.distiller = Distiller(recipe.distillation, prepared.train) if recipe.distillation else None
         self.loss = SummedLoss(InBatchLoss(recipe.loss.smoothing))
         self.masking = Masking.of(prepared.tokenizer) if self.packing == "masked" else None
-        self.orders = [
+        self.orders: list[Any] = [
             LikeLengths(pair_lengths(prepared.train), stage.batch_tokens, stage.batch_size, (recipe.seed, number))
             if self.packing == "masked"
             else MixedOrder(prepared.sizes, recipe.data.shares, stage.batch_size, (recipe.seed, number))

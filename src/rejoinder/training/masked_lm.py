@@ -18,6 +18,7 @@ from rejoinder.models.dialogue import join
 from rejoinder.models.masked_lm import MaskedBatch
 from rejoinder.models.packing import pack
 from rejoinder.text.pretrained import Pretrained
+from rejoinder.text.tokenizer import Tokenizer
 from rejoinder.training.batches import PairBatch, StepBatch
 from rejoinder.training.losses import EVERYTHING
 from rejoinder.training.tokens import Ids, Rows, TokenStore
@@ -92,8 +93,9 @@ class Masking:
     ordinary: Ids
 
     @classmethod
-    def of(cls, tokenizer: Pretrained) -> Masking:
-        """Of a tokeniser."""
+    def of(cls, tokenizer: Tokenizer) -> Masking:
+        """Of a tokeniser that has a mask, as all of the kinds that are pretrained have."""
+        assert isinstance(tokenizer, Pretrained)
         special = np.array(sorted(tokenizer.special_ids), np.int32)
         return cls(tokenizer.mask_id, special, np.setdiff1d(np.arange(tokenizer.rows, dtype=np.int32), special))
 

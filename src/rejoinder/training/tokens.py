@@ -180,7 +180,8 @@ def build_store(
     """
     with atomic_folder(path, marker=MANIFEST) as part:
         writer = _Writer(part, SIDES if history is None else (*SIDES, HISTORY), with_texts=with_texts)
-        raw = read_dialogues(data, split) if with_texts else itertools.repeat(None)
+        raw: Iterator[tuple[list[list[str]], list[str]] | None]
+        raw = iter(read_dialogues(data, split)) if with_texts else itertools.repeat(None)
         try:
             if dialogue is not None:
                 for (contexts, responses), given in zip(read_dialogues(data, split), raw, strict=False):
