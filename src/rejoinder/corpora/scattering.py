@@ -11,6 +11,7 @@ Files that were given for a part of the data (`test=FILE`) have partitions of th
 
 from __future__ import annotations
 
+import itertools
 import math
 import zlib
 from collections.abc import Iterator, Sequence
@@ -18,12 +19,15 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, TypeAlias
 
+import numpy as np
+import pyarrow as pa
+
 from rejoinder.corpora.chunks import write_chunks
-from rejoinder.corpora.example import Example, Split
-from rejoinder.corpora.job import Input, Job, placed
+from rejoinder.corpora.example import Split
+from rejoinder.corpora.job import Input, Job, Placed, placed_rows
 from rejoinder.corpora.lines import COMPRESSIONS, Block, Reading, open_blocks
 from rejoinder.corpora.reporting import Report
-from rejoinder.corpora.segments import add_record, merge_segments, read_segment, records_of, write_segments
+from rejoinder.corpora.segments import merge_segments, pack_rows, read_segment, unpack_rows, write_segments
 from rejoinder.corpora.streaming import size_of
 from rejoinder.corpora.work import is_done, once
 
@@ -209,27 +213,28 @@ def remove_files(job: Job, names: Sequence[str]) -> None:
         _file(job, name).unlink(missing_ok=True)
 
 
-def _examples(job: Job, files: Files, task: AssembleTask, reading: Reading) -> Iterator[tuple[Split, Example]]:
+def _examples(job: Job, files: Files, task: AssembleTask, reading: Reading) -> Iterator[Placed]:
     assert job.corpus.assemble is not None
     for part, number in task.partitions:
         reading.part = part
-        for example in job.corpus.assemble(_records(job, files[part], number), reading, job.settings):
-            yield placed(job, example, part)
+        data = b"".join(read_segment(_file(job, name), number) for name in files[part])
+        for rows in job.corpus.assemble(unpack_rows(data, job.corpus.columns), reading, job.settings):
+            yield placed_rows(job, rows, part)
 
 
-def _records(job: Job, names: Sequence[str], number: int) -> Iterator[bytes]:
-    """The records of a partition, in the order of the input."""
-    for name in names:
-        yield from records_of(read_segment(_file(job, name), number))
-
-
-def _scattered(job: Job, block: Block, reading: Reading, partitions: int) -> list[bytearray]:
+def _scattered(job: Job, block: Block, reading: Reading, partitions: int) -> list[memoryview]:
     """The records of a block, in a segment for each partition."""
     assert job.corpus.scatter is not None
-    segments = [bytearray() for _ in range(partitions)]
-    for thread, record in job.corpus.scatter(block, reading, job.settings):
-        add_record(segments[zlib.crc32(thread) % partitions], record)
-    return segments
+    records = job.corpus.scatter(block, reading, job.settings)
+    threads = records.column(0).dictionary_encode()
+    hashes = np.array([zlib.crc32(thread.encode()) for thread in threads.dictionary.to_pylist()], np.int64)
+    places = (hashes % partitions)[threads.indices.to_numpy()] if len(hashes) else hashes
+    order = np.argsort(places, kind="stable")
+    rows = pack_rows(records.columns).take(pa.array(order))
+    ends = np.frombuffer(rows.buffers()[1], np.int64, len(rows) + 1)
+    bounds = ends[np.searchsorted(places[order], np.arange(partitions + 1))].tolist()
+    data = memoryview(rows.buffers()[2] or b"")
+    return [data[start:end] for start, end in itertools.pairwise(bounds)]
 
 
 def _whole(task: ScatterTask) -> Block:
