@@ -11,6 +11,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import IO, Any
 
+import numpy as np
+
 from rejoinder.corpora.example import Split
 from rejoinder.corpora.streams import COMPRESSIONS, open_stream, strip_compression
 from rejoinder.errors import InputError
@@ -22,6 +24,7 @@ BLOCK_BYTES = 8 * 1024 * 1024
 """A block of lines has at most so many bytes, unless one line alone has more."""
 
 _PIECE_BYTES = 1 << 16
+_NEWLINE = ord("\n")
 _COUNTS = ("lines", "bad_lines", "faults", "notes", "blank_messages", "without_reply", "dropped")
 SHOWN_FAULTS = 10
 """The words of so many faults are kept."""
@@ -206,27 +209,37 @@ def open_blocks(path: str | Path, reading: Reading | None = None, size: int | No
         InputError: as `open_lines`.
     """
     path, reading = Path(path), reading or Reading()
-    size = min(size or BLOCK_BYTES, MAX_LINE_BYTES)
-    number, start, rest = 1, 0, b""
+    buffer = bytearray(min(size or BLOCK_BYTES, MAX_LINE_BYTES))
+    view, letters = memoryview(buffer), np.frombuffer(buffer, np.uint8)
+    number, start, filled = 1, 0, 0
     with open_stream(path, reading.on_bytes) as stream:
-        while data := rest + stream.read(size - len(rest)):
-            end = data.rfind(b"\n") + 1
-            if len(data) < size:
+        while filled := filled + _fill(stream, view[filled:]):
+            end = filled if filled < len(buffer) else buffer.rfind(b"\n") + 1
+            data, rest = bytes(view[: end or filled]), bytes(view[end or filled : filled])
+            if end == 0:  # one line alone is longer
+                data += stream.readline(max(0, MAX_LINE_BYTES + 1 - filled))
                 end = len(data)
-            elif end == 0:  # one line alone is longer
-                data += stream.readline(max(0, MAX_LINE_BYTES + 1 - len(data)))
-                end = len(data)
+            # As numbers: this counts some times faster than `bytes.count`. Of a longer line it counts none.
+            lines = max(1, int(np.count_nonzero(letters[:end] == _NEWLINE)))
+            filled = len(rest)
+            view[:filled] = rest
             if end > MAX_LINE_BYTES:
                 start += _skip_line(stream, data)
                 reading.lines += 1
                 reading.bad_line(path, number, _too_long())
             else:
-                yield Block(path, number, data[:end], start)
-            start += end
-            number += max(1, data.count(b"\n", 0, end))
-            rest = data[end:]
+                yield Block(path, number, data, start)
+            start, number = start + end, number + lines
     if number == 1:
         raise _empty(path)
+
+
+def _fill(stream: IO[bytes], place: memoryview) -> int:
+    """Read until the place is full or the stream ends; the number of bytes read."""
+    filled = 0
+    while filled < len(place) and (count := stream.readinto(place[filled:])):  # type: ignore[attr-defined]
+        filled += count
+    return filled
 
 
 def block_lines(block: Block, reading: Reading) -> Iterator[tuple[int, str]]:

@@ -17,6 +17,7 @@ from collections import Counter
 from collections.abc import Iterator, Sequence
 
 import msgspec
+import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
@@ -27,19 +28,25 @@ from rejoinder.corpora.reddit_trees import assemble
 
 
 class _Line(msgspec.Struct, gc=False):
-    """The fields of a line that are read; the other thirty are only skipped."""
+    """The fields of a line that are always read; the others are only skipped."""
 
     id: str
     link_id: str | None = None
     parent_id: str | None = None
     body: str | msgspec.UnsetType | None = msgspec.UNSET
     title: str | None = None
+
+
+class _LongLine(_Line, gc=False):
+    """Also the fields that some settings need."""
+
     author: str | None = None
     subreddit: str | None = None
     over_18: bool | None = None
 
 
 _DECODER = msgspec.json.Decoder(_Line)
+_LONG_DECODER = msgspec.json.Decoder(_LongLine)
 _READ = "a comment (id, link_id, parent_id, body) or submission (id, title) of Reddit is read, one a line"
 
 
@@ -54,10 +61,11 @@ def scatter(block: Block, reading: Reading, settings: RedditSettings) -> pa.Reco
         BadLineError: a line that is no comment or submission, unless bad lines are skipped.
     """
     data = block.data.removeprefix(b"\xef\xbb\xbf") if block.number == 1 else block.data
+    decoder = _decoder(settings)
     try:
-        lines = _DECODER.decode_lines(data)
-        if len(lines) != data.count(b"\n") + (not data.endswith(b"\n")):
-            raise _NotRedditError("blank lines, or something that goes over several lines")
+        lines = decoder.decode_lines(data)
+        if len(lines) != _objects(data):
+            raise _NotRedditError("not one object a line")
         reasons: Counter[str] = Counter()
         records = _records(lines, settings, reasons)
     except (ValueError, TypeError, RecursionError):  # msgspec's errors are ValueErrors
@@ -70,13 +78,34 @@ def scatter(block: Block, reading: Reading, settings: RedditSettings) -> pa.Reco
     return records
 
 
+def _decoder(settings: RedditSettings) -> msgspec.json.Decoder[_Line] | msgspec.json.Decoder[_LongLine]:
+    long = settings.subreddits or settings.drop_bots or settings.drop_nsfw
+    return _LONG_DECODER if long else _DECODER
+
+
+def _objects(data: bytes) -> int:
+    """How many lines there are, if each begins with { and ends with }; otherwise -1.
+
+    A value that goes over several lines has none that does both, since strings hold no line ends.
+    """
+    letters = np.frombuffer(data, np.uint8)
+    ends = np.flatnonzero(letters == ord("\n"))
+    if not len(ends) or ends[-1] != len(data) - 1:
+        ends = np.append(ends, len(data))
+    begins = np.append(0, ends[:-1] + 1)
+    if (ends == begins).any():
+        return -1
+    sound = (letters[begins] == ord("{")) & (letters[ends - 1] == ord("}"))
+    return len(ends) if sound.all() else -1
+
+
 def _one_by_one(block: Block, data: bytes, reading: Reading, settings: RedditSettings) -> Iterator[_Line]:
     """The lines that are as they should be; of the others it is told what is wrong."""
-    wanted = _wanted(settings)
+    wanted, decoder = _wanted(settings), _decoder(settings)
     for number, text in enumerate(io.BytesIO(data), block.number):
         try:
-            line = _DECODER.decode(text)
-            if not wanted or (line.subreddit or "").lower() in wanted:
+            line = decoder.decode(text)
+            if _is_wanted(line, wanted):
                 _check(line)
         except (ValueError, RecursionError) as error:
             if not text.isspace():
@@ -106,6 +135,10 @@ def _wanted(settings: RedditSettings) -> set[str]:
     return {name.lower() for name in settings.subreddits}
 
 
+def _is_wanted(line: _Line, wanted: set[str]) -> bool:
+    return not wanted or (isinstance(line, _LongLine) and (line.subreddit or "").lower() in wanted)
+
+
 def _records(lines: Sequence[_Line], settings: RedditSettings, reasons: Counter[str]) -> pa.RecordBatch:
     """Records of lines, and the number of those left out by reason.
 
@@ -114,7 +147,7 @@ def _records(lines: Sequence[_Line], settings: RedditSettings, reasons: Counter[
     """
     read = len(lines)
     if wanted := _wanted(settings):
-        lines = [line for line in lines if (line.subreddit or "").lower() in wanted]
+        lines = [line for line in lines if _is_wanted(line, wanted)]
         reasons["in another subreddit"] += read - len(lines)
     comments = [line for line in lines if line.link_id is not None]
     if len(comments) == len(lines):
@@ -140,7 +173,7 @@ def _comments(lines: Sequence[_Line], settings: RedditSettings) -> pa.RecordBatc
     if not all(pc.all(each).as_py() for each in (sound, links_sound, pc.not_equal(names, ""))):
         raise _NotRedditError("an id, link_id or parent_id")
     bodies = ["[deleted]" if line.body is None else line.body for line in lines]
-    states = judge_all(bodies, [line.author for line in lines], settings)
+    states = judge_all(bodies, [getattr(line, "author", None) for line in lines] if settings.drop_bots else [None] * len(lines), settings)
     # One character more than the cut is all that the cut of an ancestor can need.
     most = settings.cut + 1
     texts = [body if state == KEPT else body[:most] for body, state in zip(bodies, states, strict=True)]
@@ -151,7 +184,7 @@ def _comments(lines: Sequence[_Line], settings: RedditSettings) -> pa.RecordBatc
 
 def _submissions(lines: Sequence[_Line], settings: RedditSettings) -> pa.RecordBatch:
     names = _texts([line.id for line in lines])
-    states = _texts([OVER_18 if line.over_18 else SUBMISSION for line in lines])
+    states = _texts([OVER_18 if getattr(line, "over_18", None) else SUBMISSION for line in lines])
     titles = _texts([(line.title or "")[: settings.cut + 1] for line in lines])
     return pa.RecordBatch.from_arrays([names, states, names, _texts([""] * len(lines)), titles], names=COLUMNS)
 
