@@ -194,7 +194,7 @@ def test_reddit_on_a_cluster(engine: RayEngine, tmp_path: Path, monkeypatch: pyt
     from reddit_dump import write_dump
 
     months = write_dump(tmp_path / "dump", 6_000, files=3)
-    sizes = Sizes(block=300_000, partition=200_000, merged=4, chunk=300, bucket=500, shard=400)
+    sizes = Sizes(block=300_000, partition=200_000, merged=4, unmerged=4, chunk=300, bucket=500, shard=400)
     account = build("reddit", months, tmp_path / "here", sizes=sizes)
     assert build("reddit", months, tmp_path / "there", engine=engine, sizes=sizes) == account
     assert set(pairs(tmp_path / "there")) == set(pairs(tmp_path / "here"))

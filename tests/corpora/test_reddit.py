@@ -326,7 +326,7 @@ def test_a_whole_job(tmp_path, processes):
     titles = tmp_path / "RS_2018-01.zst"
     titles.write_bytes(zstandard.compress(dump(submission(f"t{number}") for number in range(20))))
     chosen = RedditSettings(titles=True)
-    sizes = Sizes(block=20_000, partition=10_000, merged=3)
+    sizes = Sizes(block=20_000, partition=10_000, merged=3, unmerged=3)
     account = build_data("reddit", [*months, titles], tmp_path / "out", settings=chosen, sizes=sizes,
                          engine=LocalEngine(processes))  # fmt: skip
     expected = run([*threads, *(submission(f"t{number}") for number in range(20))], chosen)

@@ -40,7 +40,9 @@ class Sizes:
     block: int = BLOCK_BYTES
     """Bytes of lines that are scattered at once."""
     merged: int = 256
-    """Files of scattered records that become one, where there are more."""
+    """Files of scattered records that become one, where there are many."""
+    unmerged: int = 1024
+    """Files of scattered records that are left as they are."""
     partition: int = 16 * 1024 * 1024
     """Bytes of records that are assembled at once, about; as Python objects they take some times as much."""
     chunk: int = 1 << 17
@@ -70,6 +72,8 @@ class Job:
     limit: int | None = None
     """How many distinct examples are enough."""
     sizes: Sizes = Sizes()
+    durable: bool = True
+    """Whether the files of tasks wait for the disk (see `work.hurry`)."""
 
     def reading(self, part: Split | None = None, on_bytes: Callable[[int], object] | None = None) -> Reading:
         """A reading for one task."""

@@ -22,7 +22,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from rejoinder.corpora.corpus import Block, Corpus
-from rejoinder.corpora.lines import Reading
+from rejoinder.corpora.lines import Reading, line_ends
 from rejoinder.corpora.reddit_rules import COLUMNS, KEPT, OVER_18, SUBMISSION, RedditSettings, judge_all
 from rejoinder.corpora.reddit_trees import assemble
 
@@ -64,7 +64,7 @@ def scatter(block: Block, reading: Reading, settings: RedditSettings) -> pa.Reco
     decoder = _decoder(settings)
     try:
         lines = decoder.decode_lines(data)
-        if len(lines) != _objects(data):
+        if len(lines) != _objects(block):
             raise _NotRedditError("not one object a line")
         reasons: Counter[str] = Counter()
         records = _records(lines, settings, reasons)
@@ -83,18 +83,15 @@ def _decoder(settings: RedditSettings) -> msgspec.json.Decoder[_Line] | msgspec.
     return _LONG_DECODER if long else _DECODER
 
 
-def _objects(data: bytes) -> int:
+def _objects(block: Block) -> int:
     """How many lines there are, if each begins with { and ends with }; otherwise -1.
 
     A value that goes over several lines has none that does both, since strings hold no line ends.
     """
-    letters = np.frombuffer(data, np.uint8)
-    ends = np.flatnonzero(letters == ord("\n"))
-    if not len(ends) or ends[-1] != len(data) - 1:
-        ends = np.append(ends, len(data))
+    letters, ends = np.frombuffer(block.data, np.uint8), line_ends(block)
+    if not len(ends) or ends[-1] != len(letters) - 1:
+        ends = np.append(ends, len(letters))
     begins = np.append(0, ends[:-1] + 1)
-    if (ends == begins).any():
-        return -1
     sound = (letters[begins] == ord("{")) & (letters[ends - 1] == ord("}"))
     return len(ends) if sound.all() else -1
 

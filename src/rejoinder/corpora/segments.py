@@ -23,15 +23,15 @@ from rejoinder.files import atomic_file
 _END = 0xFF
 
 
-def write_segments(path: Path, segments: Sequence[bytes | memoryview]) -> None:
-    """Write a file of segments, whole or not at all."""
+def write_segments(path: Path, segments: Sequence[bytes | memoryview], durable: bool = True) -> None:
+    """Write a file of segments, whole or not at all (`durable`: see `files.atomic_file`)."""
     places = itertools.accumulate(map(len, segments), initial=8 * (len(segments) + 1))
-    with atomic_file(path) as part, part.open("wb") as file:
+    with atomic_file(path, durable=durable) as part, part.open("wb") as file:
         file.write(b"".join(place.to_bytes(8, "little") for place in places))
         file.writelines(segments)
 
 
-def merge_segments(sources: Sequence[Path], path: Path) -> None:
+def merge_segments(sources: Sequence[Path], path: Path, durable: bool = True) -> None:
     """Write one file of several: each of its segments is theirs one after the other. Memory holds one at a time.
 
     All sources are open at once.
@@ -39,7 +39,7 @@ def merge_segments(sources: Sequence[Path], path: Path) -> None:
     with contextlib.ExitStack() as stack:
         files = [stack.enter_context(source.open("rb")) for source in sources]
         places = [_places(file) for file in files]
-        part = stack.enter_context(atomic_file(path))
+        part = stack.enter_context(atomic_file(path, durable=durable))
         target = stack.enter_context(part.open("wb"))
         # A place in the merged file is the sum of those in the sources: all headers but one are left out.
         shift = 8 * len(places[0]) * (len(places) - 1)
