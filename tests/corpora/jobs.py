@@ -28,6 +28,7 @@ class Watched:
     def map(self, work, tasks):
         for task in tasks:
             self.done[work.func.__name__] += 1
+            self.done[type(task).__name__] += 1
             yield work(task)
 
 

@@ -13,6 +13,7 @@ from rejoinder.corpora.example import SPLITS, Example
 from rejoinder.corpora.tables import batch_of
 from rejoinder.errors import InputError
 
+
 def pair_digest(example):
     (digest,) = pair_digests(batch_of([example]))
     return digest

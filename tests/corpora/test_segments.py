@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
+import pyarrow as pa
 from hypothesis import given, settings
 from hypothesis import strategies as st
-
-import pyarrow as pa
 
 from rejoinder.corpora.segments import merge_segments, pack_rows, read_segment, unpack_rows, write_segments
 

@@ -20,10 +20,12 @@ from rejoinder.cli.index import index
 from rejoinder.cli.models import models
 from rejoinder.cli.reply import reply
 from rejoinder.cli.shell import guarded
+from rejoinder.cli.tokenise import tokenise
 from rejoinder.cli.train import train
 
 VERBS = (
     data,
+    tokenise,
     train,
     evaluate,
     ablate,

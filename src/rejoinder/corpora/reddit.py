@@ -167,10 +167,11 @@ def _comments(lines: Sequence[_Line], settings: RedditSettings) -> pa.RecordBatc
     is_answer = pc.starts_with(parents, "t1_")
     sound = pc.or_(is_answer, pc.or_(pc.equal(parents, ""), pc.starts_with(parents, "t3_")))
     links_sound = pc.and_(pc.starts_with(links.dictionary, "t3_"), pc.greater(pc.binary_length(links.dictionary), 3))
-    if not all(pc.all(each).as_py() for each in (sound, links_sound, pc.not_equal(names, ""))):
+    if not all(pc.all(each, min_count=0).as_py() for each in (sound, links_sound, pc.not_equal(names, ""))):
         raise _NotRedditError("an id, link_id or parent_id")
     bodies = ["[deleted]" if line.body is None else line.body for line in lines]
-    states = judge_all(bodies, [getattr(line, "author", None) for line in lines] if settings.drop_bots else [None] * len(lines), settings)
+    authors = [getattr(line, "author", None) for line in lines] if settings.drop_bots else [None] * len(lines)
+    states = judge_all(bodies, authors, settings)
     # One character more than the cut is all that the cut of an ancestor can need.
     most = settings.cut + 1
     texts = [body if state == KEPT else body[:most] for body, state in zip(bodies, states, strict=True)]

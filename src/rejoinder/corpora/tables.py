@@ -191,8 +191,15 @@ def examples_of_table(path: Path) -> Iterator[Example]:
             yield Example(**row)
 
 
-def batches_of_table(path: Path, columns: Sequence[str]) -> Iterator[pa.RecordBatch]:
+def batches_of_table(
+    path: Path, columns: Sequence[str], groups: Sequence[int] | None = None
+) -> Iterator[pa.RecordBatch]:
     """Read columns of a Parquet file of examples; `id`, `thread` and `source` that are not there are empty.
+
+    Args:
+        path: the file.
+        columns: their names.
+        groups: numbers of the row groups to read; all if not given.
 
     Raises:
         InputError: as `examples_of_table`.
@@ -200,11 +207,22 @@ def batches_of_table(path: Path, columns: Sequence[str]) -> Iterator[pa.RecordBa
     schema = _schema(path)
     fields = [_field(name, schema, path) for name in columns]
     there = [field.name for field in fields if field.name in schema.names]
-    row = 0
     with _damage_told(path), pq.ParquetFile(path, page_checksum_verification=True) as file:
-        for batch in file.iter_batches(BATCH_ROWS, columns=there, use_threads=False):
+        numbers = range(file.num_row_groups) if groups is None else groups
+        row = sum(file.metadata.row_group(number).num_rows for number in range(min(numbers, default=0)))
+        for batch in file.iter_batches(BATCH_ROWS, row_groups=numbers, columns=there, use_threads=False):
             yield _checked(batch, fields, path, row)
             row += batch.num_rows
+
+
+def row_groups(path: Path) -> int:
+    """How many row groups a Parquet file has.
+
+    Raises:
+        InputError: the file is damaged or no Parquet.
+    """
+    with _damage_told(path), pq.ParquetFile(path) as file:
+        return int(file.num_row_groups)
 
 
 def batches_of_examples(examples: Iterable[Example], columns: Sequence[str]) -> Iterator[pa.RecordBatch]:

@@ -11,6 +11,7 @@ from pathlib import Path
 
 import numpy as np
 
+from rejoinder.corpora.engine import Engine
 from rejoinder.errors import InputError
 from rejoinder.files import file_digest
 from rejoinder.models.persistence import parse_config
@@ -49,13 +50,16 @@ class Prepared:
     digest: str
 
 
-def prepare(recipe: Recipe, folder: Path, display: Display | None = None) -> Prepared:
+def prepare(
+    recipe: Recipe, folder: Path, display: Display | None = None, engine: Engine | None = None
+) -> Prepared:
     """Open the vocabulary and the token stores, making those that are not there.
 
     Args:
         recipe: the run's.
         folder: where they are kept if the recipe names no other place.
         display: shows progress; None shows nothing.
+        engine: its workers tokenise; None does it here.
 
     Raises:
         InputError: the data is missing or has nothing to train on.
@@ -70,12 +74,12 @@ def prepare(recipe: Recipe, folder: Path, display: Display | None = None) -> Pre
     tokenizer = _vocabulary(recipe, folder, sets, digests, display)
     stores = []
     for data, digest in zip(sets, digests, strict=True):
-        stores.append(_store(recipe, folder, data, digest, "train", tokenizer, display))
+        stores.append(_store(recipe, folder, data, digest, "train", tokenizer, display, engine))
         if len(stores[-1]) == 0:
             raise InputError(f"{data}: no training examples in it")
     valid = None
     if recipe.validation.examples:
-        valid = _store(recipe, folder, sets[0], digests[0], "valid", tokenizer, display)
+        valid = _store(recipe, folder, sets[0], digests[0], "valid", tokenizer, display, engine)
     return Prepared(tokenizer, join(stores), tuple(map(len, stores)), valid, _joined(digests))
 
 
@@ -150,7 +154,14 @@ def _utterances(sets: Sequence[Path], sample: int, seed: int, advance: Advance) 
 
 
 def _store(
-    recipe: Recipe, folder: Path, data: Path, digest: str, split: Split, tokenizer: Subwords, display: Display
+    recipe: Recipe,
+    folder: Path,
+    data: Path,
+    digest: str,
+    split: Split,
+    tokenizer: Subwords,
+    display: Display,
+    engine: Engine | None,
 ) -> TokenStore:
     length, history = recipe.text.max_length, parse_config(recipe.model).history_text
     parts = [digest, tokenizer.fingerprint, length, *([] if history is None else [history])]
@@ -158,4 +169,4 @@ def _store(
     if path.exists():
         return open_store(path)
     with display.track(f"Tokenising {data} ({split})", None, "examples") as advance:
-        return build_store(path, data, split, tokenizer, length, advance, history)
+        return build_store(path, data, split, tokenizer, length, advance, history, engine)

@@ -7,26 +7,32 @@ joined), so that a stale one is never found.
 
 from __future__ import annotations
 
+import contextlib
+import functools
 import hashlib
+import itertools
 import json
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
-from typing import IO, Any, Literal, Protocol
+from typing import IO, Any, Literal, Protocol, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from rejoinder.corpora.example import read_columns
+from rejoinder.corpora.engine import Engine
+from rejoinder.corpora.example import Piece, pieces_of, read_columns, read_piece
 from rejoinder.errors import InputError
-from rejoinder.files import atomic_folder
+from rejoinder.files import atomic_file, atomic_folder
 from rejoinder.models.history import HistoryText
 from rejoinder.text.subwords import Subwords
 
 Ids = npt.NDArray[np.int32]
 Rows = npt.NDArray[np.int64]
 Split = Literal["train", "valid"]
+Sides: TypeAlias = list[tuple[Ids, Ids]]
+"""Of each side of some examples all ids, and the length of each text."""
 
 FORMAT = 1
 MANIFEST = "manifest.json"
@@ -130,6 +136,7 @@ def build_store(
     max_length: int,
     advance: Callable[[int], object] = int,
     history: HistoryText | None = None,
+    engine: Engine | None = None,
 ) -> TokenStore:
     """Tokenise a split, whole or not at all.
 
@@ -143,13 +150,17 @@ def build_store(
         max_length: tokens of a text that are kept.
         advance: called with the number of examples after each batch of them.
         history: how earlier messages become a text; None leaves them out.
+        engine: its workers tokenise, a piece of the examples each; None does it here. The store is the same.
     """
     with atomic_folder(path, marker=MANIFEST) as part:
         writer = _Writer(part, SIDES if history is None else (*SIDES, HISTORY))
         try:
-            for texts in read_texts(data, split, history):
-                writer.add([tokenizer.encode_ragged(side, max_length) for side in texts])
-                advance(len(texts[0]))
+            encode = _Encode(tokenizer, max_length, history)
+            pieces = pieces_of(data, split)
+            batches = itertools.chain.from_iterable(map(encode.batches, pieces))
+            for sides in batches if engine is None else _by_engine(engine, encode, pieces, part):
+                writer.add(sides)
+                advance(len(sides[0][1]))
         finally:
             writer.close()
         manifest = {"format": FORMAT, "examples": writer.examples, "empty": writer.empty, "tokens": writer.tokens}
@@ -157,9 +168,53 @@ def build_store(
     return open_store(path)
 
 
+@dataclass(frozen=True)
+class _Encode:
+    """How texts become token ids; workers get it by pickling."""
+
+    tokenizer: Subwords
+    max_length: int
+    history: HistoryText | None
+
+    def batches(self, piece: Piece) -> Iterator[Sides]:
+        """Ids and lengths of a piece of the examples, some thousand at a time."""
+        for texts in _texts_of(read_piece(piece, ("context", "response")), self.history):
+            yield [self.tokenizer.encode_ragged(side, self.max_length) for side in texts]
+
+
+def _by_engine(engine: Engine, encode: _Encode, pieces: Iterable[Piece], folder: Path) -> Iterator[Sides]:
+    """Ids and lengths of the pieces, in order. Workers leave them in files, which all must see and which are removed."""
+    names = (folder / f"piece-{number:06}.npz" for number in itertools.count())
+    work = functools.partial(encode_piece, encode)
+    with contextlib.closing(engine.map(work, zip(names, pieces, strict=False))) as files:
+        for file in files:
+            with np.load(file) as arrays:
+                if arrays.files:  # otherwise the piece has no example of the split
+                    yield [(arrays[f"{side}.ids"], arrays[f"{side}.lengths"]) for side in range(len(arrays.files) // 2)]
+            file.unlink()
+
+
+def encode_piece(encode: _Encode, task: tuple[Path, Piece]) -> Path:
+    """Tokenise a piece of the examples into a file: a task of an engine."""
+    file, piece = task
+    batches = list(encode.batches(piece))
+    arrays = {
+        f"{side}.{name}": np.concatenate([batch[side][place] for batch in batches])
+        for side in range(len(batches[0]) if batches else 0)
+        for place, name in enumerate(("ids", "lengths"))
+    }
+    with atomic_file(file, durable=False) as part, part.open("wb") as target:
+        np.savez(target, **arrays)
+    return file
+
+
 def read_texts(data: str | Path, split: Split, history: HistoryText | None = None) -> Iterator[list[list[str]]]:
     """Newest messages, responses and, if asked for, histories, some thousands at a time."""
-    for batch in read_columns(data, split, columns=("context", "response")):
+    yield from _texts_of(read_columns(data, split, columns=("context", "response")), history)
+
+
+def _texts_of(batches: Iterable[pa.RecordBatch], history: HistoryText | None) -> Iterator[list[list[str]]]:
+    for batch in batches:
         contexts = batch.column("context")
         texts = [_newest(contexts), batch.column("response").to_pylist()]
         if history is not None:
@@ -216,7 +271,7 @@ class _Writer:
         for side in sides:
             self._write(f"{side}.offsets", np.zeros(1), "<i8")
 
-    def add(self, sides: list[tuple[Ids, Ids]]) -> None:
+    def add(self, sides: Sides) -> None:
         """Append examples; each side is ids and lengths."""
         keep = (sides[0][1] > 0) & (sides[1][1] > 0)
         self.empty += int((~keep).sum())
