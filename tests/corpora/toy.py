@@ -38,7 +38,7 @@ def scatter(block, reading, settings):
 
 
 def assemble(records, reading, _settings):
-    threads = {}
+    threads, examples = {}, []
     for record in records["line"].to_pylist():
         thread, place, text = record.split(" ", 2)
         threads.setdefault(thread, {})[int(place)] = text
@@ -47,7 +47,9 @@ def assemble(records, reading, _settings):
         reading.without_reply += len(texts) < 2
         for place in range(1, len(texts)):
             context = tuple(texts[max(0, place - 1 - reading.history) : place])
-            yield batch_of([Example(context, texts[place], f"{thread}:{place}", thread, "toy")])
+            examples.append(Example(context, texts[place], f"{thread}:{place}", thread, "toy"))
+    if examples:
+        yield batch_of(examples)
 
 
 TOY = Corpus(

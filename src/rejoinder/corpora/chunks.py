@@ -88,7 +88,8 @@ class _Rest:
 
     def take(self, most: int) -> Placed:
         """The next ones, at most so many; there must be some."""
-        assert self and self._next is not None
+        assert self
+        assert self._next is not None
         splits, rows = self._next
         self._next = (splits[most:], rows.slice(most))
         return splits[:most], rows.slice(0, most)

@@ -135,7 +135,8 @@ class _Forest:
         """The comments that are kept and answer one that is kept; the others are counted by reason."""
         state, above = self.state, self.above
         left = _count_states(left, state, "", lost)
-        for value, reason in ((_SUBMISSION, "answers the submission"), (_MISSING, "answers a comment that is not there")):
+        ends = {_SUBMISSION: "answers the submission", _MISSING: "answers a comment that is not there"}
+        for value, reason in ends.items():
             here = left & (above == value)
             lost[reason] += int(here.sum())
             left &= ~here

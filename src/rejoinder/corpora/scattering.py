@@ -162,8 +162,8 @@ def scatter_file(job: Job, partitions: int, task: FileTask) -> dict[str, Any]:
     """Do a task: read a file and write the records of each of its blocks, in partitions.
 
     Returns:
-        `place`, its number; `files`, the names of the files written; `counts` of the blocks and `long` ones of the lines that are in none
-        since they are too long (see `Reading.counts`); `size`, the bytes read.
+        `place`, its number; `files`, the names of the files written; `counts` of the blocks and `long` ones of the
+        lines that are in none since they are too long (see `Reading.counts`); `size`, the bytes read.
 
     Raises:
         InputError: a bad line, or a fault of the file.
@@ -176,7 +176,8 @@ def scatter_file(job: Job, partitions: int, task: FileTask) -> dict[str, Any]:
             long = job.reading(task.given.part, on_bytes=report)
             for number, block in enumerate(open_blocks(task.given.path, long, job.sizes.block)):
                 names.append(_block_name(task.place, number))
-                done = scatter_block(job, partitions, ScatterTask(names[-1], task.place, block, len(block.data), task.given.part))
+                piece = ScatterTask(names[-1], task.place, block, len(block.data), task.given.part)
+                done = scatter_block(job, partitions, piece)
                 total.add(done["counts"])
         counts, long_counts = total.counts(), long.counts()
         return {"place": task.place, "files": names, "counts": counts, "long": long_counts, "size": task.size}

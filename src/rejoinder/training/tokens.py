@@ -183,7 +183,7 @@ class _Encode:
 
 
 def _by_engine(engine: Engine, encode: _Encode, pieces: Iterable[Piece], folder: Path) -> Iterator[Sides]:
-    """Ids and lengths of the pieces, in order. Workers leave them in files, which all must see and which are removed."""
+    """Ids and lengths of the pieces, in order. Workers leave them in files, which all must see."""
     names = (folder / f"piece-{number:06}.npz" for number in itertools.count())
     work = functools.partial(encode_piece, encode)
     with contextlib.closing(engine.map(work, zip(names, pieces, strict=False))) as files:
