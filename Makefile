@@ -26,11 +26,11 @@ demo: python  ## train a small ConveRT on real conversations, evaluate it, get r
 	@PATH="$(CURDIR)/$(BIN):$$PATH" bash scripts/demo.sh
 
 test: python  ## run the tests; ARGS="-k name" chooses among them
-	@$(INSTALL) dev train baselines demo
+	@$(INSTALL) dev train baselines plots demo
 	@$(BIN)/python -m pytest -m "not slow and not gpu" $(ARGS)
 
 test-slow: python  ## run the slow tests
-	@$(INSTALL) dev train baselines demo cluster onnx bench
+	@$(INSTALL) dev train baselines encoders plots demo cluster onnx bench
 	@$(BIN)/python -m pytest -m "slow and not gpu" $(ARGS)
 
 check: python  ## lint (annotations, docstrings, complexity, prints) and type-check
@@ -45,7 +45,7 @@ bench: python  ## run every benchmark beside its peers; figures go to benchmarks
 	if [ -n "$$failed" ]; then echo "Failed:$$failed" >&2; exit 1; fi
 
 lock: python  ## write constraints.txt from an environment with every extra
-	@$(INSTALL) dev train baselines bert ann serve onnx plots demo bench cluster
+	@$(INSTALL) dev train baselines encoders bert ann serve onnx plots demo bench cluster
 	@$(BIN)/python scripts/lock.py
 
 clean:  ## remove the environment, caches and build output (demo and runs stay)

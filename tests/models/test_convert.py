@@ -13,6 +13,7 @@ VARIANTS = {
     "paper": {},
     "norm before": {"norm_placement": "before", "initialisation": "unit"},
     "zero residual": {"norm_placement": "before", "initialisation": "unit", "zero_residual": True},
+    "no token norm": {"norm_placement": "before", "initialisation": "unit", "token_norm": False},
     "original feed-forward 2": {"feed_forward_2": "original"},
     "no skip": {"skip_connections": False},
     "original, no skip": {"feed_forward_2": "original", "skip_connections": False},
@@ -116,6 +117,35 @@ def test_a_network_with_zero_residuals_starts_as_its_embeddings_and_reduction():
         with_blocks = network.reduce(batch)
         network.set_active_blocks(0)
         assert torch.equal(network.reduce(batch), with_blocks)
+
+
+@pytest.mark.parametrize("hidden", [64, 80], ids=["widened by nothing", "widened"])
+def test_an_aligned_start_is_the_mean_of_the_embeddings_on_both_sides(hidden):
+    torch.manual_seed(0)
+    config = small_config(
+        norm_placement="before", initialisation="unit", zero_residual=True, aligned_start=True, token_norm=False,
+        feed_forward_2_size=hidden, output_size=32,
+    )  # fmt: skip
+    network = Convert(config, ROWS).eval()
+    with torch.no_grad():
+        network.reduction.query_key.weight.zero_()
+        for table in network.token_embedding.positions:
+            table.weight.zero_()
+        x, y = network(pack(np.array([3, 4, 8, 3, 4, 8], np.int32), np.array([3, 3], np.int32), ROWS - 1), 1)
+    mean = torch.nn.functional.normalize(network.embedding.weight[[3, 4, 8]].mean(dim=0), dim=0)
+    assert torch.allclose(x[0], mean, atol=1e-5)
+    assert torch.allclose(y[0], mean, atol=1e-5)
+
+
+def test_an_aligned_start_needs_hidden_layers_that_start_at_zero():
+    with pytest.raises(InputError, match="aligned_start"):
+        small_config(aligned_start=True)
+
+
+def test_without_token_norm_there_is_no_layer_norm_of_tokens():
+    network = Convert(small_config(norm_placement="before", token_norm=False), ROWS)
+    assert network.final_norm is None
+    assert not list(network.token_embedding.norm.parameters())
 
 
 def test_inactive_blocks_get_no_gradient_and_active_ones_do(network):

@@ -8,10 +8,10 @@ import torch
 
 from rejoinder.errors import InputError
 from rejoinder.models.convert import Convert, ConvertConfig, count_parameters
+from rejoinder.models.families import build_module
 from rejoinder.models.inference import pack_linears
 from rejoinder.models.multi_context import MultiContextConvert
 from rejoinder.models.packing import pack, rectangle
-from rejoinder.models.persistence import build_module
 
 from .conftest import ROWS, lively, small_config
 from .test_convert import VARIANTS

@@ -9,7 +9,8 @@ import torch
 import rejoinder
 from rejoinder.errors import InputError
 from rejoinder.models.convert import Convert
-from rejoinder.models.persistence import build_module, load, load_module, parse_config, save
+from rejoinder.models.families import build_module, parse_config
+from rejoinder.models.persistence import load, load_module, save
 from rejoinder.text.subwords import Subwords
 
 from .conftest import lively, small_config

@@ -18,6 +18,7 @@ from rejoinder.files import file_digest
 from rejoinder.models import inference, persistence
 from rejoinder.models.convert import Convert, ConvertConfig
 from rejoinder.models.export import export_quantized
+from rejoinder.models.families import build_module
 from rejoinder.models.packing import pack
 from rejoinder.models.persistence import describe, load_module, save
 from rejoinder.models.quantization import QuantizedTraining
@@ -253,7 +254,7 @@ def test_the_papers_models_are_as_small_as_the_papers(
     subwords = paper_subwords()
     assert subwords.rows == 32_477
     with skeleton():
-        module = persistence.build_module({"kind": "convert", "history": history}, subwords.rows)
+        module = build_module({"kind": "convert", "history": history}, subwords.rows)
     module.to_empty(device="cpu")
     for parameter in module.parameters():
         torch.nn.init.uniform_(parameter, -0.1, 0.1)

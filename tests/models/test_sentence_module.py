@@ -13,7 +13,8 @@ import torch
 import rejoinder
 from rejoinder.errors import InputError
 from rejoinder.models.export import export_quantized
-from rejoinder.models.persistence import build_module, load_module, save
+from rejoinder.models.families import build_module
+from rejoinder.models.persistence import load_module, save
 from rejoinder.models.quantization import QuantizedTraining
 from rejoinder.models.sentence_export import export_sentence_transformers
 from rejoinder.models.sentence_module import SETTINGS, SentenceModule

@@ -7,7 +7,8 @@ import pytest
 import torch
 
 import rejoinder
-from rejoinder.models.persistence import build_module, save
+from rejoinder.models.families import build_module
+from rejoinder.models.persistence import save
 from rejoinder.models.sentence_export import export_sentence_transformers
 from tests.models.conftest import lively, small_config
 from tests.models.test_encoder import SUBWORDS

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from rejoinder.errors import InputError
 from rejoinder.retrieval import codes
-from rejoinder.retrieval.codes import DTYPES, Queries, approximate, check_unit_rows, encode_rows, quantize
+from rejoinder.retrieval.codes import DTYPES, Queries, approximate, check_rows, encode_rows, quantize
 from rejoinder.retrieval.scan import true_scores
 
 
@@ -89,9 +89,9 @@ def test_a_torch_without_8_bit_products_is_found_out(monkeypatch) -> None:
 def test_vectors_that_are_not_unit_vectors_are_refused(row, told) -> None:
     rows = np.array([[1, 0], [0, 0], row], dtype=np.float32)
     with pytest.raises(InputError, match=f"reply 12 has length {told}, not 1"):
-        check_unit_rows(rows, "reply", 10)
+        check_rows(rows, "reply", 10)
 
 
 def test_several_vectors_per_text_are_refused() -> None:
     with pytest.raises(InputError, match=r"shape \(2, 3, 4\)"):
-        check_unit_rows(np.zeros((2, 3, 4), np.float32), "context")
+        check_rows(np.zeros((2, 3, 4), np.float32), "context")

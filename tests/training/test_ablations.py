@@ -9,7 +9,7 @@ import pytest
 import torch
 
 from rejoinder.errors import InputError
-from rejoinder.models import persistence
+from rejoinder.models.families import build_module
 from rejoinder.training.ablations import BASE, load_plan
 from rejoinder.training.recipe_files import save_recipe
 from rejoinder.training.toml_text import to_toml
@@ -45,7 +45,7 @@ def test_every_row_that_we_ship_builds_its_model(path: Path) -> None:
     assert set(TABLE_4) <= {row.name for row in plan.rows}
     for row in plan.rows:
         with torch.device("meta"):
-            module = persistence.build_module(row.recipe.model, rows=1000)
+            module = build_module(row.recipe.model, rows=1000)
         assert sum(parameter.numel() for parameter in module.parameters()) > 100_000, row.name
     sizes = {row.name: row.recipe.vocabulary.buckets for row in plan.rows if row.recipe.vocabulary}
     assert {name for name, buckets in sizes.items() if buckets == 1} == {"one-bucket", "last-three", "last-five"}

@@ -11,8 +11,8 @@ from safetensors import SafetensorError
 
 from rejoinder.errors import InputError
 from rejoinder.models.convert import Convert
+from rejoinder.models.families import build_module
 from rejoinder.models.packing import pack
-from rejoinder.models.persistence import build_module
 from rejoinder.training import checkpoint
 from rejoinder.training.checkpoint import load_checkpoint, save_checkpoint
 from rejoinder.training.losses import InBatchLoss

@@ -17,7 +17,7 @@ import pytest
 import torch
 
 from rejoinder.errors import InputError
-from rejoinder.models.persistence import build_module
+from rejoinder.models.families import build_module
 from rejoinder.training import distributed
 from rejoinder.training.batches import EpochOrder, Portion, make_step
 from rejoinder.training.checkpoint import load_checkpoint

@@ -11,7 +11,7 @@ import torch
 from torch import Tensor, nn
 
 from rejoinder.models.convert import Convert
-from rejoinder.models.persistence import build_module
+from rejoinder.models.families import build_module
 from rejoinder.training.batches import Portion, StepBatch, make_step
 from rejoinder.training.display import Display
 from rejoinder.training.gradient_cache import Encodings, forward_backward

@@ -120,6 +120,23 @@ def test_before_the_first_step_the_score_is_that_of_the_model_folder(
     assert first["valid_mrr"] == pytest.approx(expected.mrr.value, abs=1e-12)
 
 
+def test_blocks_can_be_added_and_change_nothing_at_first(tmp_path: Path, data: Path, target: Path) -> None:
+    start = {**MODEL, "zero_residual": True, "token_norm": False, "dropout": 0.0}
+    few = {**start, "blocks": 1, "attention_spans": [3]}
+    train(recipe(data, model=few, stage=[stage(steps=20)]), tmp_path / "few")
+    for number, spans in enumerate([[3, 5], [3, 5, 7]]):
+        changes = {"blocks": len(spans), "attention_spans": spans}
+        run = tmp_path / f"more{number}"
+        train(made(tmp_path / "few" / "model", data, model=changes), run)
+        before = rejoinder.load(tmp_path / "few" / "model", precision="fp32")
+        expected = evaluate(before, list(read_examples(data, "valid")), candidates=20)
+        assert read_metrics(run / "metrics.jsonl")[0]["valid_recall@1"] == expected.recall[1].value
+        assert rejoinder.load(run / "model").module.config.blocks == len(spans)
+    for wrong in ({"blocks": 2, "attention_spans": [5, 5]}, {"blocks": 3, "attention_spans": [3, 5]}):
+        with pytest.raises(InputError, match="blocks may be added on top"):
+            made(tmp_path / "few" / "model", target, model=wrong)
+
+
 def test_a_tuning_that_only_harms_leaves_the_model_as_it_was(tmp_path: Path, data: Path, model: Path) -> None:
     harmful = stage(optimizer="sgd", learning_rate=50.0, schedule="constant", steps=10, clip_norm=1.0)
     summary = train(made(model, data, stage=[harmful]), tmp_path)

@@ -111,7 +111,7 @@ def test_skipped_blocks_stay_as_they_were(tmp_path: Path, data: Path) -> None:
     loaded = load_checkpoint(RunFolder(tmp_path).checkpoint)
     assert loaded is not None
     torch.manual_seed(0)
-    from rejoinder.models.persistence import build_module
+    from rejoinder.models.families import build_module
 
     fresh = dict(build_module(recipe(data).model, loaded.tensors["weights/token_embedding.subwords.weight"].shape[0])
                  .named_parameters())  # fmt: skip

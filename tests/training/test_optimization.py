@@ -12,8 +12,8 @@ from torch import nn
 
 from rejoinder.errors import InputError
 from rejoinder.models.convert import Convert
+from rejoinder.models.families import build_module
 from rejoinder.models.packing import pack
-from rejoinder.models.persistence import build_module
 from rejoinder.training.losses import InBatchLoss
 from rejoinder.training.optimization import build_optimizer, clip_gradients, prepare_stage, set_learning_rate
 from rejoinder.training.recipe import Stage

@@ -22,7 +22,7 @@ def made(examples: Path, folder: Path, **sections: object) -> Prepared:
 def test_a_second_time_nothing_is_built(tmp_path: Path, data: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     first = made(data, tmp_path)
     monkeypatch.setattr(prepare_module, "build_store", None)
-    monkeypatch.setattr(prepare_module, "build_subwords", None)
+    monkeypatch.setattr(prepare_module, "build_vocabulary", None)
     again = made(data, tmp_path)
     assert again.tokenizer.fingerprint == first.tokenizer.fingerprint
     assert again.train.input.ids.tolist() == first.train.input.ids.tolist()

@@ -16,8 +16,9 @@ import rejoinder
 from rejoinder.errors import InputError
 from rejoinder.models.convert import Convert
 from rejoinder.models.export import export_quantized
+from rejoinder.models.families import build_module
 from rejoinder.models.packing import pack
-from rejoinder.models.persistence import build_module, load_module
+from rejoinder.models.persistence import load_module
 from rejoinder.models.quantization import QuantizedTraining, bounds_of, round_to_levels, table_names
 from rejoinder.text.subwords import Subwords
 from rejoinder.training.checkpoint import load_checkpoint

@@ -13,6 +13,7 @@ import pytest
 
 from rejoinder.errors import InputError
 from rejoinder.models import persistence
+from rejoinder.models.families import build_module
 from rejoinder.text.vocabulary import build_subwords
 from rejoinder.training import recipe as recipe_module
 from rejoinder.training.recipe import Adadelta, Cosine, Recipe
@@ -45,7 +46,7 @@ def test_every_field_has_a_line_of_documentation() -> None:
 def model(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A model folder to start from."""
     tokenizer = build_subwords(["hello there"], minimum_count=1)
-    module, folder = persistence.build_module(MODEL, tokenizer.rows), tmp_path_factory.mktemp("model") / "model"
+    module, folder = build_module(MODEL, tokenizer.rows), tmp_path_factory.mktemp("model") / "model"
     persistence.save(folder, module, tokenizer, max_length=60, card="")
     return folder
 

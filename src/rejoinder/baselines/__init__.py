@@ -1,1 +1,1 @@
-"""Rankers that need no training: the bar that every model has to clear."""
+"""Rankers beside our own models: keywords, and vectors of pretrained encoders. The bar every model has to clear."""

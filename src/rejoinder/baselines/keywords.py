@@ -14,6 +14,16 @@ from typing import TYPE_CHECKING, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
+from rejoinder.baselines.search import (
+    CELLS,
+    Hits,
+    best,
+    check_k,
+    common_length,
+    number_texts,
+    query_text,
+    rows_of_each_list,
+)
 from rejoinder.errors import InputError, MissingExtraError
 from rejoinder.ranker import Context, FloatArray
 
@@ -87,25 +97,25 @@ class BM25:
         Raises:
             InputError: not one list for each context, or lists of different lengths.
         """
-        width = _common_length(contexts, candidates)
-        lists = {id(texts): texts for texts in candidates}
-        numbers: dict[str, int] = {}
-        columns = {
-            key: np.array([numbers.setdefault(text, len(numbers)) for text in texts], dtype=np.int64)
-            for key, texts in lists.items()
-        }
+        width = common_length(contexts, candidates)
+        texts, columns = number_texts(candidates)
         vocabulary: dict[str, int] = {}
-        weights = self._weights(list(numbers), vocabulary)
+        weights = self._weights(texts, vocabulary)
         queries = [self._query(context, vocabulary) for context in contexts]
         scores = np.zeros((len(contexts), width), dtype=np.float32)
-        for key, rows in _rows_of_each_list(candidates).items():
+        for key, rows in rows_of_each_list(candidates).items():
             scores[rows] = _score_block([queries[row] for row in rows], weights.of(columns[key]), width)
         return scores
 
+    def index(self, texts: Sequence[str]) -> BM25Index:
+        """Make texts searchable: n, df and average_length of the formula are counted over them, copies included."""
+        vocabulary: dict[str, int] = {}
+        entries = self._weights(texts, vocabulary).of(np.arange(len(texts)))
+        return BM25Index(self, entries, vocabulary, len(texts))
+
     def _query(self, context: Context, vocabulary: dict[str, int]) -> IntArray:
         """Ids of the query's words that any candidate holds, repetitions included."""
-        text = " ".join(context) if self.whole_context else (context[-1] if context else "")
-        found = words(text, self.stop_words)
+        found = words(query_text(context, self.whole_context), self.stop_words)
         return np.array([vocabulary[word] for word in found if word in vocabulary], dtype=np.int64)
 
     def _weights(self, documents: Sequence[str], vocabulary: dict[str, int]) -> _Weights:
@@ -125,6 +135,30 @@ class BM25:
         word_of = np.repeat(np.arange(len(vocabulary)), np.diff(by_word["indptr"]))
         sizes = np.bincount(by_word["indices"], minlength=len(documents))
         return _Weights(np.concatenate(([0], np.cumsum(sizes))), word_of[order], by_word["data"][order])
+
+
+class BM25Index:
+    """Texts by their words; made by `BM25.index`."""
+
+    def __init__(self, ranker: BM25, entries: _Entries, vocabulary: dict[str, int], size: int) -> None:
+        self._ranker, self._entries, self._vocabulary, self._size = ranker, entries, vocabulary, size
+
+    def __len__(self) -> int:
+        return self._size
+
+    def search(self, contexts: Sequence[Context], k: int = 10) -> Hits:
+        """The k best of all indexed texts for each context; texts without a word of the query score 0.
+
+        Raises:
+            InputError: k is below 1.
+        """
+        check_k(k)
+        step = max(1, CELLS // max(1, self._size))
+        found = [best(np.zeros((0, self._size)), k)]
+        for start in range(0, len(contexts), step):
+            queries = [self._ranker._query(context, self._vocabulary) for context in contexts[start : start + step]]
+            found.append(best(_score_block(queries, self._entries, self._size), k))
+        return Hits(*(np.concatenate(parts) for parts in zip(*found, strict=True)))
 
 
 class _Entries(NamedTuple):
@@ -173,22 +207,6 @@ def _ranges(starts: IntArray, sizes: IntArray) -> IntArray:
     """The numbers start, start + 1, ..., start + size - 1 of each pair, one range after the other."""
     ends = np.cumsum(sizes)
     return np.arange(sizes.sum()) + np.repeat(starts - (ends - sizes), sizes)
-
-
-def _rows_of_each_list(candidates: Sequence[Sequence[str]]) -> dict[int, list[int]]:
-    rows: dict[int, list[int]] = {}
-    for row, texts in enumerate(candidates):
-        rows.setdefault(id(texts), []).append(row)
-    return rows
-
-
-def _common_length(contexts: Sequence[Context], candidates: Sequence[Sequence[str]]) -> int:
-    if len(contexts) != len(candidates):
-        raise InputError(f"{len(contexts)} contexts, but {len(candidates)} lists of candidates; give one list for each")
-    lengths = {len(texts) for texts in candidates}
-    if len(lengths) > 1:
-        raise InputError(f"lists of {min(lengths)} to {max(lengths)} candidates in one call; give lists of one length")
-    return lengths.pop() if lengths else 0
 
 
 def _import_bm25s() -> ModuleType:

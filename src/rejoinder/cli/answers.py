@@ -6,12 +6,23 @@ import json
 import unicodedata
 from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, BinaryIO
+from typing import TYPE_CHECKING, Annotated, Any, BinaryIO
+
+import typer
 
 from rejoinder.errors import InputError
 
 if TYPE_CHECKING:
+    from rejoinder.retrieval.cascade import Searcher
     from rejoinder.retrieval.index import Index
+
+RerankOption = Annotated[
+    str | None,
+    typer.Option("--rerank", metavar="MODEL", help="Rank the index's best replies again with this slower model."),
+]
+RerankTopOption = Annotated[
+    int, typer.Option("--rerank-top", min=1, metavar="N", help="With --rerank: so many of the index's best replies.")
+]
 
 
 def open_index(folder: Path, model: str | None, *, verify: bool = False) -> Index:
@@ -27,6 +38,24 @@ def open_index(folder: Path, model: str | None, *, verify: bool = False) -> Inde
     record = read_manifest(folder).model
     encoder = rejoinder.load(model or record.locate(folder))
     return Index.open(folder, encoder, verify=True if verify else None)
+
+
+def open_searcher(
+    folder: Path, model: str | None, *, rerank: str | None, rerank_top: int, k: int, verify: bool = False
+) -> Searcher:
+    """Open an index as `open_index` does, and the model that ranks its best replies again, if one is named.
+
+    Raises:
+        InputError: as `open_index`; or more replies are asked for than are ranked again.
+    """
+    if rerank is None:
+        return open_index(folder, model, verify=verify)
+    if k > rerank_top:
+        raise InputError(f"-k {k} asks for more replies than --rerank-top {rerank_top} ranks again; raise --rerank-top")
+    from rejoinder.cli.rankers import open_ranker
+    from rejoinder.retrieval.cascade import Cascade
+
+    return Cascade(open_index(folder, model, verify=verify), open_ranker(rerank), rerank_top)
 
 
 def read_messages(stream: BinaryIO) -> Iterator[str]:

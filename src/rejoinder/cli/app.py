@@ -13,22 +13,28 @@ import typer
 import rejoinder
 from rejoinder.cli.ablate import ablate
 from rejoinder.cli.chat import chat
+from rejoinder.cli.corpus import corpus
 from rejoinder.cli.data import data
 from rejoinder.cli.evaluate import evaluate
 from rejoinder.cli.export import export
 from rejoinder.cli.index import index
 from rejoinder.cli.models import models
+from rejoinder.cli.plot import plot
 from rejoinder.cli.reply import reply
 from rejoinder.cli.shell import guarded
+from rejoinder.cli.table import table
 from rejoinder.cli.tokenise import tokenise
 from rejoinder.cli.train import train
 
 VERBS = (
     data,
+    corpus,
     tokenise,
     train,
     evaluate,
     ablate,
+    table,
+    plot,
     index,
     reply,
     chat,

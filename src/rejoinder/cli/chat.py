@@ -10,12 +10,20 @@ from typing import TYPE_CHECKING, Annotated, Any, TextIO
 
 import typer
 
-from rejoinder.cli.answers import check_messages, open_index, printable, read_messages, show_replies
+from rejoinder.cli.answers import (
+    RerankOption,
+    RerankTopOption,
+    check_messages,
+    open_searcher,
+    printable,
+    read_messages,
+    show_replies,
+)
 from rejoinder.cli.shell import emit
 from rejoinder.errors import InputError
 
 if TYPE_CHECKING:
-    from rejoinder.retrieval.index import Index
+    from rejoinder.retrieval.cascade import Searcher
 
 HELP = """/back   take back the last message and its answer
 /reset  start a new conversation
@@ -32,6 +40,8 @@ def chat(
     model: Annotated[
         str | None, typer.Option(metavar="FOLDER", help="Where the index's model is now, if it was moved.")
     ] = None,
+    rerank: RerankOption = None,
+    rerank_top: RerankTopOption = 50,
     as_json: Annotated[
         bool, typer.Option("--json", help="In the end print the conversation as one JSON object.")
     ] = False,
@@ -41,8 +51,9 @@ def chat(
     Example: rejoinder chat replies.index
     """
     out = sys.stderr if as_json else sys.stdout
-    conversation = Conversation(open_index(index, model), k, threshold)
-    _say(out, f"{len(conversation.index):,} replies; /help shows commands, /quit leaves")
+    searcher = open_searcher(index, model, rerank=rerank, rerank_top=rerank_top, k=k)
+    conversation = Conversation(searcher, k, threshold)
+    _say(out, f"{len(searcher):,} replies; /help shows commands, /quit leaves")
     for line in _typed("" if as_json else "> ") if sys.stdin.isatty() else _piped(out):
         if line == "/quit":
             break
@@ -55,13 +66,13 @@ class Conversation:
     """A conversation and what it can do with a line that was typed.
 
     Args:
-        index: where the answers come from.
+        searcher: where the answers come from.
         k: replies to show.
         threshold: smallest score of a reply.
     """
 
-    def __init__(self, index: Index, k: int, threshold: float | None) -> None:
-        self.index = index
+    def __init__(self, searcher: Searcher, k: int, threshold: float | None) -> None:
+        self.searcher = searcher
         self.k = k
         self.threshold = threshold
         self.turns: list[dict[str, Any]] = []
@@ -84,7 +95,7 @@ class Conversation:
             check_messages([line])
         except InputError as error:
             return str(error)
-        [replies] = self.index.search([[*self.context, line]], self.k, self.threshold)
+        [replies] = self.searcher.search([[*self.context, line]], self.k, self.threshold)
         self.turns.append({"message": line, "replies": [reply.to_json() for reply in replies]})
         if not replies:
             return "(the index is empty)" if self.threshold is None else f"(no reply scores {self.threshold:g} or more)"

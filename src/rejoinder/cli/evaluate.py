@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import shutil
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from rejoinder.cli.rankers import BASELINES, fit_ranker, open_rankers, read_training, scores_depend_on_the_call
 from rejoinder.cli.shell import emit
 from rejoinder.errors import InputError
 
@@ -22,14 +23,18 @@ if TYPE_CHECKING:
     from rejoinder.ranker import Ranker
 
 ENCODER_BLOCK = 5000
-"""Examples between two steps of the progress bar. A baseline's scores depend on all candidates of a call, so a
-baseline gets all of them at once; an encoder's do not."""
+"""Examples between two steps of the progress bar. BM25's scores depend on all candidates of a call, so it gets all of
+them at once; those of others do not."""
 
 
 def evaluate(
     arguments: Annotated[
         list[str],
-        typer.Argument(metavar="MODEL", help="Model folders, or bm25. One model may be followed by one data set."),
+        typer.Argument(
+            metavar="MODEL",
+            help="Model folders, bm25, bm25-data19, tfidf, sim:ENCODER, map:ENCODER (ENCODER: minilm, use, a model "
+            "folder, FOLDER#r, one of sentence-transformers). One model may be followed by one data set.",
+        ),
     ],
     data: Annotated[
         list[str] | None,
@@ -60,7 +65,18 @@ def evaluate(
     context_table: Annotated[
         bool, typer.Option("--context-table", help="Compare all readings of a context by multi-context models.")
     ] = False,
+    fit_on: Annotated[
+        Path | None,
+        typer.Option(
+            metavar="DATA",
+            help="Its training split is what tfidf, bm25-data19 and map learn from; else each data set's own.",
+        ),
+    ] = None,
     seed: Annotated[int, typer.Option(min=0, help="Of the groups, of --limit and of the intervals.")] = 0,
+    folder: Annotated[
+        Path | None,
+        typer.Option("--output", "-o", metavar="DIR", help="Also write table.md, .csv, .json, .png and .svg there."),
+    ] = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object.")] = False,
 ) -> None:
     """Measure rankers: recall at 1, 2, 3, 5, 10, 50 and MRR, with 95 % intervals.
@@ -75,12 +91,16 @@ def evaluate(
     """
     from rejoinder.evaluation.contexts import parse_reading, reader, with_parts
     from rejoinder.evaluation.report import plain, to_json
+    from rejoinder.evaluation.table import table_of_rows
 
     models, places = _models_and_data(arguments, data or [])
     chosen, count, reading = parse_split(split), _candidates(candidates), parse_reading(context)
     if context_table and context != "full":
         raise InputError("--context-table shows every reading of a context; leave --context out")
-    rankers = {name: reader(open_ranker(name), reading, name) for name in models}
+    if folder is not None:
+        _check_output(folder, context_table)
+    bare = open_rankers(models)
+    rankers = {name: reader(ranker, reading, name) for name, ranker in bare.items()}
     if context_table:
         for name, ranker in rankers.items():
             with_parts(ranker, name)  # a wrong model is refused before the data is read
@@ -94,34 +114,28 @@ def evaluate(
             lambda _: "\n".join(table.plain(width) for table in tables).rstrip("\n"),
         )
         return
-    rows = [_rank(name, ranker, *task, reading, seed) for task in tasks for name, ranker in rankers.items()]
-    emit({"results": to_json(rows)}, as_json, lambda _: plain(rows, width).rstrip("\n"))
+    training = [read_training(bare, Path(place), chosen, reading, fit_on, seed) for place in places]
+    rows: list[Row] = []
+    learned: list[dict[str, Any] | None] = []
+    for task, examples in zip(tasks, training, strict=True):
+        for name, ranker in rankers.items():
+            learned.append(fit_ranker(name, bare[name], examples, task[0]))
+            rows.append(_rank(name, ranker, *task, reading, seed))
+    if folder is not None:
+        table_of_rows(rows, "Recall at 1").save(folder)
+    results = {"results": to_json(rows), "learned": [each for each in learned if each]}
+    emit(results, as_json, lambda _: plain(rows, width).rstrip("\n"))
 
 
-def open_ranker(name: str) -> Ranker:
-    """A baseline by its name, or a model by its folder or its id on the Hugging Face Hub.
+def _check_output(folder: Path, context_table: bool) -> None:
+    """Refuse before the work what would fail after it."""
+    from rejoinder.evaluation.plots import check_matplotlib
+    from rejoinder.evaluation.table import check_folder
 
-    Raises:
-        InputError: there is no such model.
-    """
-    if name in BASELINES:
-        return BASELINES[name]()
-    if "/" not in name and not Path(name).exists():
-        known = ", ".join(BASELINES)
-        raise InputError(f"no model {name!r}: give a model folder (RUN/model of a training run) or one of: {known}")
-    import rejoinder
-
-    return rejoinder.load(name)
-
-
-def _bm25() -> Ranker:
-    from rejoinder.baselines.keywords import BM25
-
-    return BM25()
-
-
-BASELINES: dict[str, Callable[[], Ranker]] = {"bm25": _bm25}
-"""Rankers that need no training, by the name that stands for them in place of a model folder."""
+    if context_table:
+        raise InputError("-o writes a table of models and data sets; leave it out with --context-table")
+    check_folder(folder)
+    check_matplotlib()
 
 
 def _models_and_data(arguments: Sequence[str], data: Sequence[str]) -> tuple[list[str], list[str]]:
@@ -206,7 +220,7 @@ def _rank(model: str, ranker: Ranker, data: str, task: RankingTask, reading: Rea
     from rejoinder.evaluation.report import Row
     from rejoinder.progress import track
 
-    block_size = None if model in BASELINES else ENCODER_BLOCK
+    block_size = None if scores_depend_on_the_call(model) else ENCODER_BLOCK
     with track(f"Ranking with {model}", total=len(task), unit="examples") as advance:
         result = evaluate_task(ranker, task, seed=seed, block_size=block_size, progress=advance)
     return Row(model, data, result, str(reading))

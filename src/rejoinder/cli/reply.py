@@ -9,7 +9,14 @@ from typing import Annotated, Any
 
 import typer
 
-from rejoinder.cli.answers import check_messages, open_index, read_messages, show_replies
+from rejoinder.cli.answers import (
+    RerankOption,
+    RerankTopOption,
+    check_messages,
+    open_searcher,
+    read_messages,
+    show_replies,
+)
 from rejoinder.cli.shell import emit
 
 
@@ -26,16 +33,20 @@ def reply(
     model: Annotated[
         str | None, typer.Option(metavar="FOLDER", help="Where the index's model is now, if it was moved.")
     ] = None,
+    rerank: RerankOption = None,
+    rerank_top: RerankTopOption = 50,
     verify: Annotated[bool, typer.Option("--verify", help="Check all files of a large index first.")] = False,
     as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object.")] = False,
 ) -> None:
     """Find the best replies to a conversation: score, position and text of each.
 
-    Example: rejoinder reply replies.index "Hi!" "How are you?" -k 3
+    Example: rejoinder reply replies.index "Hi!" "How are you?" -k 3, or with a slower model that ranks the 50 best again
+    rejoinder reply replies.index "Hi!" --rerank runs/cross/model
     """
     context = list(read_messages(sys.stdin.buffer)) if messages == ["-"] else messages
     check_messages(context)
-    [replies] = open_index(index, model, verify=verify).search([context], k, threshold)
+    searcher = open_searcher(index, model, rerank=rerank, rerank_top=rerank_top, k=k, verify=verify)
+    [replies] = searcher.search([context], k, threshold)
     result = {"context": context, "replies": [each.to_json() for each in replies]}
     emit(result, as_json, lambda result: _text(result, threshold))
 

@@ -1,9 +1,10 @@
 """The BYU chit-chat conversations: 4,017 conversations of students, from the PyPI package `chitchat-dataset` (MIT).
 
 A message there is a list of utterances, which are joined with a space; the package also holds 3,151 conversations of
-one message, which give no example. The thread of a conversation is the hash of its text (`splits.content_thread`:
-white space collapsed, blank messages left out, joined with newlines, MD5 in hexadecimal), so that another corpus
-which carries the same conversations can hold out the same ones. https://github.com/BYU-PCCL/chitchat-dataset
+one message, which give no example. The thread of a conversation is the hash of its words
+(`splits.conversation_thread`), so that another corpus which carries the same conversations holds out the same ones,
+even if it cuts some into other messages: `byu_chitchat` of the pretraining corpus does.
+https://github.com/BYU-PCCL/chitchat-dataset
 """
 
 from __future__ import annotations
@@ -18,6 +19,7 @@ from rejoinder.corpora.dialogues import Threads
 from rejoinder.corpora.example import Example
 from rejoinder.corpora.lines import Reading
 from rejoinder.corpora.records import record_examples
+from rejoinder.corpora.splits import conversation_thread
 from rejoinder.errors import MissingExtraError
 
 
@@ -52,7 +54,8 @@ def read_chitchat(
             reading.on_bytes(size * (number + 1) // len(conversations) - size * number // len(conversations))
         turns = [" ".join(utterance["text"] for utterance in message) for message in conversation["messages"]]
         reading.lines += 1
-        yield from record_examples({"turns": turns}, name, "chitchat", reading, threads)
+        record = {"turns": turns, "thread": conversation_thread(turns)}
+        yield from record_examples(record, name, "chitchat", reading, threads)
 
 
 CORPUS = Corpus(

@@ -47,14 +47,19 @@ def read_jsonl(
         reading.lines += 1
         try:
             # All of a line or nothing: a dialogue whose last turn is bad gives no example.
-            examples = list(record_examples(_parse(line), f"{source}:{number}", source, reading, threads))
+            examples = list(record_examples(parse_object(line), f"{source}:{number}", source, reading, threads))
         except BadRecordError as error:
             reading.bad_line(path, number, str(error))
         else:
             yield from examples
 
 
-def _parse(line: str) -> dict[str, Any]:
+def parse_object(line: str) -> dict[str, Any]:
+    """The object of a line of JSON.
+
+    Raises:
+        BadRecordError: it is not JSON, or no object.
+    """
     try:
         record = json.loads(line)
     except RecursionError:

@@ -64,6 +64,23 @@ def record_examples(
     reading.without_reply += count == 0
 
 
+def spoken_turns(record: Mapping[str, Any]) -> tuple[list[str], int]:
+    """The turns of a dialogue that are not blank, and the place among them of the first new response.
+
+    Args:
+        record: with `turns` and perhaps `from`.
+
+    Raises:
+        BadRecordError: as `record_examples`.
+    """
+    if "turns" not in record:
+        raise BadRecordError(f"no turns; the fields are {', '.join(list(record)[:6]) or 'none'}")
+    turns = _texts(record["turns"], "turns")
+    first = _first_response(record, turns)
+    blank = sum(not turn.strip() for turn in turns[:first])
+    return [turn for turn in turns if turn.strip()], max(1, first - blank)
+
+
 def _pair(record: Mapping[str, Any], name: str, source: str, reading: Reading) -> Example:
     """The example of a record with `context` and `response`."""
     given = record["context"]

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import hashlib
+import re
 from collections.abc import Iterable
 
 from rejoinder.corpora.example import Split
 
 TRAIN_SHARE = 0.88
 TRAIN_AND_VALID_SHARE = 0.9
+_WORD = re.compile(r"[^\W_]+")
 
 
 def split_of(thread: str) -> Split:
@@ -45,4 +47,24 @@ def content_thread(messages: Iterable[str]) -> str:
     """
     lines = (" ".join(message.split()) for message in messages)
     text = "\n".join(line for line in lines if line)
+    return hashlib.md5(text.encode("utf-8"), usedforsecurity=False).hexdigest()
+
+
+def words_of(text: str) -> list[str]:
+    """The words of a text, to compare texts by: runs of letters and digits (of any script), casefolded.
+
+    >>> words_of("It's  GREAT!")
+    ['it', 's', 'great']
+    """
+    return _WORD.findall(text.casefold())
+
+
+def conversation_thread(messages: Iterable[str]) -> str:
+    """Name for a conversation by its words alone: the MD5 of all its words, joined with spaces, in hexadecimal.
+
+    Case, punctuation, white space and where one message ends and the next begins make no difference, so packages of
+    the same conversations that cut or write them a little differently hold out the same ones:
+    `split_of(conversation_thread(messages))`. The messages are the whole conversation, in order.
+    """
+    text = " ".join(word for message in messages for word in words_of(message))
     return hashlib.md5(text.encode("utf-8"), usedforsecurity=False).hexdigest()

@@ -77,6 +77,12 @@ class ConvertConfig:
     zero_residual: bool = False
     """Start the residual branches of the blocks, and feed-forward 2's hidden layers, at zero: an untrained trunk is
     then exactly its embeddings and its reduction."""
+    token_norm: bool = True
+    """Layer norm of the embedded tokens, and with norm_placement = "before" at the end of the trunk. False: a token's
+    vector keeps its length, which then weighs the words of a text."""
+    aligned_start: bool = False
+    """Start feed-forward 2 of both sides as the same map, the mean of r's heads; needs zero_residual and skips. An
+    untrained model is then the mean of its embeddings on both sides, which embeddings from elsewhere make useful."""
     dropout: float = 0.0
     """Dropout after the embedding and after each self-attention (0.2 in the paper's fine-tuning)."""
     history: int = 0
@@ -104,6 +110,13 @@ class ConvertConfig:
         layers, size = self.feed_forward_2_layers, self.feed_forward_2_size
         _check(layers >= 1 and size > 0, "feed_forward_2_layers/_size", (layers, size), "positive numbers")
         _check(self.history >= 0, "history", self.history, "0 or more")
+        aligned = self.zero_residual and self.skip_connections and self.feed_forward_2 == "paper"
+        _check(
+            aligned or not self.aligned_start,
+            "aligned_start",
+            True,
+            'false without zero_residual = true, skip_connections = true and feed_forward_2 = "paper"',
+        )
         _check(not self.numbered_history or self.history > 0, "numbered_history", True, "false where history = 0")
 
     @property
@@ -132,6 +145,7 @@ class FeedForward2(nn.Module):
         self.norm_first = not self.original and config.norm_placement == "before"
         self.skip = config.skip_connections and not self.original
         in_size, size = in_size or config.reduction_heads * config.embedding_size, config.feed_forward_2_size
+        self.in_size = in_size
         self.input_norm = nn.LayerNorm(in_size) if self.original else None
         self.widen = nn.Linear(in_size, size, bias=False) if self.skip and in_size != size else None
         sizes = [in_size] + [size] * (config.feed_forward_2_layers - 1)
@@ -154,6 +168,12 @@ class FeedForward2(nn.Module):
             nn.init.eye_(self.output.weight)
         elif self.widen is not None:  # its columns are orthonormal, so its transpose undoes it
             self.output.weight.data.copy_(self.widen.weight.data.T)
+
+    def start_as_mean(self, heads: int) -> None:
+        """Let it give the mean of its input's `heads` equal parts, as far as the sizes allow (see above)."""
+        part = torch.eye(self.output.out_features, self.in_size // heads) / heads
+        mean = part.repeat(1, heads)
+        self.output.weight.data.copy_(mean if self.widen is None else mean @ self.widen.weight.data.T)
 
     def linears(self) -> Iterator[nn.Linear]:
         """All its linear layers, the shared one included."""
@@ -195,7 +215,9 @@ class Convert(nn.Module):
         self.active_blocks = config.blocks
         self.history: HistoryText | None = None
         d, before = config.embedding_size, config.norm_placement == "before"
-        self.token_embedding = TokenEmbedding(rows, d, config.positions, config.initialisation, config.dropout)
+        self.token_embedding = TokenEmbedding(
+            rows, d, config.positions, config.initialisation, config.dropout, norm=config.token_norm
+        )
         self.blocks = nn.ModuleList(
             Block(
                 SelfAttention(
@@ -213,12 +235,15 @@ class Convert(nn.Module):
             )
             for span in config.attention_spans
         )
-        self.final_norm = nn.LayerNorm(d) if before and config.blocks else None
+        self.final_norm = nn.LayerNorm(d) if before and config.blocks and config.token_norm else None
         self.reduction = Reduction(d, config.reduction_heads, config.head_size)
         original = config.feed_forward_2 == "original" and config.skip_connections
         self.shared_skip = nn.Linear(config.reduction_heads * d, config.output_size) if original else None
         self.context_head = FeedForward2(config, self.shared_skip)
         self.response_head = FeedForward2(config, self.shared_skip)
+        if config.aligned_start:
+            for head in (self.context_head, self.response_head):
+                head.start_as_mean(config.reduction_heads)
 
     @property
     def embedding(self) -> nn.Embedding:

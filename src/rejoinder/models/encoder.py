@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import copy
 from collections.abc import Callable, Iterator, Sequence
-from typing import Literal, Protocol, TypeAlias, get_args
+from typing import Literal, TypeAlias, get_args
 
 import numpy as np
 import torch
@@ -16,6 +16,7 @@ from rejoinder.models.multi_context import MultiContextConvert
 from rejoinder.models.packing import IntArray, TokenBatch, pack
 from rejoinder.models.single import SingleTexts
 from rejoinder.ranker import Context, ContextPart, FloatArray
+from rejoinder.text.tokenizer import Tokenizer
 
 CHUNK_TOKENS = 4096
 """Tokens computed at once: enough for full speed, few enough for the activations to stay in the cache."""
@@ -28,19 +29,6 @@ Advance = Callable[[int], None]
 
 Side: TypeAlias = Literal["context", "history", "response", "reduction"]
 """What a text is encoded as."""
-
-
-class Tokenizer(Protocol):
-    """What the encoder needs to know of a tokenizer."""
-
-    @property
-    def padding_id(self) -> int:
-        """The id that stands where there is no token."""
-        ...
-
-    def encode_ragged(self, texts: Sequence[str], max_length: int | None = None) -> tuple[IntArray, IntArray]:
-        """All ids one after the other and the number of ids of each text, cut at `max_length`."""
-        ...
 
 
 class Encoder:

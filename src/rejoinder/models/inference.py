@@ -17,6 +17,7 @@ from torch.nn import functional as F  # noqa: N812
 
 from rejoinder.errors import InputError
 from rejoinder.models.layers import GATE, FeedForward, GatedLinear, SelfAttention, TokenEmbedding
+from rejoinder.processor import has_fast_bfloat16
 
 Precision: TypeAlias = Literal["fp32", "bf16", "int8"]
 FIXED_LENGTH = 64
@@ -40,12 +41,6 @@ def choose_precision(wanted: str) -> Precision:
     if wanted != "auto":
         return cast("Precision", wanted)
     return "bf16" if has_fast_bfloat16() else "fp32"
-
-
-def has_fast_bfloat16() -> bool:
-    """Whether this processor has instructions for bfloat16 products (AVX512-BF16 or AMX)."""
-    probes = ("_is_avx512_bf16_supported", "_is_amx_tile_supported")
-    return any(bool(getattr(torch.cpu, probe, lambda: False)()) for probe in probes)
 
 
 def pack_linears(module: nn.Module, precision: Precision) -> nn.Module:

@@ -52,15 +52,23 @@ class TokenEmbedding(nn.Module):
         initialisation: "paper": subwords and positions uniform in ±0.01, subwords times sqrt(d) at look-up;
             "unit": subwords of unit variance as they are, positions a tenth of that.
         dropout: share of the normalised values set to zero in training.
+        norm: whether there is a layer norm.
     """
 
     def __init__(
-        self, rows: int, size: int, positions: Sequence[int], initialisation: str, dropout: float = 0.0
+        self,
+        rows: int,
+        size: int,
+        positions: Sequence[int],
+        initialisation: str,
+        dropout: float = 0.0,
+        *,
+        norm: bool = True,
     ) -> None:
         super().__init__()
         self.subwords = nn.Embedding(rows, size)
         self.positions = nn.ModuleList(nn.Embedding(count, size) for count in positions)
-        self.norm = nn.LayerNorm(size)
+        self.norm = nn.LayerNorm(size) if norm else nn.Identity()
         self.dropout = Dropout(dropout)
         self.scale = math.sqrt(size) if initialisation == "paper" else 1.0
         self.fixed_positions: Tensor | None = None  # `inference` computes them once

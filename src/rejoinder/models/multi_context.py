@@ -30,6 +30,8 @@ class MultiContextConvert(Convert):
         self.history_head = FeedForward2(config, self.shared_skip)
         # What the sides share takes an r, not an h: the combining network has a projection of its own.
         self.combined_head = FeedForward2(config, nn.Linear(size, size) if original else None, in_size=size)
+        if config.aligned_start:
+            self.history_head.start_as_mean(config.reduction_heads)
         if config.zero_residual:
             self.combined_head.start_as_identity()
 

@@ -16,62 +16,25 @@ from pathlib import Path
 from typing import Any
 
 import torch
-from pydantic import ConfigDict, TypeAdapter, ValidationError
-from pydantic.dataclasses import dataclass as checked_dataclass
 from safetensors import SafetensorError, safe_open
 from safetensors.torch import load_file, save_file
 
 from rejoinder.errors import InputError
 from rejoinder.files import atomic_folder, file_digest
-from rejoinder.models.convert import Convert, ConvertConfig
-from rejoinder.models.encoder import Encoder
-from rejoinder.models.inference import Precision, choose_precision, pack_linears
-from rejoinder.models.multi_context import MultiContextConvert
+from rejoinder.models.families import build_module, family
+from rejoinder.models.inference import Precision, choose_precision
 from rejoinder.models.quantization import Ranges, Scheme, round_parameters
 from rejoinder.models.quantized_folder import OFFSET, SCALE, fill, quantized_tensors, read_scheme, scheme_entry
 from rejoinder.models.skeleton import skeleton
-from rejoinder.text.subwords import Subwords
+from rejoinder.text.tokenizer import Tokenizer
 
 FORMAT = 1
 CONFIG, WEIGHTS, VOCABULARY, CARD = "config.json", "model.safetensors", "vocabulary.json", "README.md"
 
-_checked_config = TypeAdapter(
-    checked_dataclass(ConvertConfig, config=ConfigDict(extra="forbid"), frozen=True)
-)
-
-
-def parse_config(values: Mapping[str, Any]) -> ConvertConfig:
-    """A model's configuration from JSON or TOML values.
-
-    Raises:
-        InputError: names the first key that is unknown or has a value that is not allowed.
-    """
-    try:
-        checked = _checked_config.validate_json(json.dumps(dict(values)), strict=True)
-    except ValidationError as error:
-        first = error.errors()[0]
-        key = ".".join(str(part) for part in first["loc"])
-        known = ", ".join(field.name for field in dataclasses.fields(ConvertConfig))
-        hint = f"; known keys: {known}" if "unexpected" in first["type"] else f", given {first['input']!r}"
-        raise InputError(f"model.{key}: {first['msg']}{hint}") from None
-    return ConvertConfig(**dataclasses.asdict(checked))
-
-
-def build_module(config: Mapping[str, Any] | ConvertConfig, rows: int) -> Convert:
-    """A new network with random weights.
-
-    Args:
-        config: its configuration (`kind = "convert"`).
-        rows: rows of the subword table, `Subwords.rows`.
-    """
-    config = config if isinstance(config, ConvertConfig) else parse_config(config)
-    return MultiContextConvert(config, rows) if config.history else Convert(config, rows)
-
-
 def save(
     folder: str | Path,
-    module: Convert,
-    tokenizer: Subwords,
+    module: Any,
+    tokenizer: Tokenizer,
     *,
     max_length: int,
     card: str,
@@ -94,7 +57,7 @@ def save(
 
 
 def write_files(
-    folder: Path, module: Convert, tokenizer: Subwords, *, max_length: int, quantized: Scheme | None = None
+    folder: Path, module: Any, tokenizer: Tokenizer, *, max_length: int, quantized: Scheme | None = None
 ) -> None:
     """What `save` writes, all but the card, into a folder that is there. The caller sees to it that it is whole."""
     scheme = quantized
@@ -118,13 +81,16 @@ def write_files(
     (folder / CONFIG).write_text(json.dumps(config, indent=2) + "\n", encoding="utf-8")
 
 
-def load(name_or_path: str | Path, *, precision: str = "auto", threads: int | None = None) -> Encoder:
+def load(name_or_path: str | Path, *, precision: str = "auto", threads: int | None = None) -> Any:
     """Open a model for encoding and scoring.
 
     Args:
         name_or_path: a model folder, or the id of one on the Hugging Face Hub ("owner/name").
         precision: "fp32", "bf16", "int8", or "auto" (see `inference.choose_precision`).
         threads: processor threads to use; None leaves PyTorch's own choice.
+
+    Returns:
+        What the model's kind opens as (see `families`): of a dual encoder, an `encoder.Encoder`.
 
     Raises:
         InputError: there is no such model, or its folder is incomplete or altered.
@@ -138,8 +104,9 @@ def load(name_or_path: str | Path, *, precision: str = "auto", threads: int | No
         module, tokenizer, config = _load_quantized(folder, scheme, chosen)
     else:
         module, tokenizer, config = load_as_validated(folder)
-    pack_linears(module, chosen)
-    return Encoder(
+    kind = family(config["model"].get("kind"))
+    kind.prepare(module, chosen)
+    return kind.open(
         module,
         tokenizer,
         max_length=config["max_length"],
@@ -148,7 +115,7 @@ def load(name_or_path: str | Path, *, precision: str = "auto", threads: int | No
     )
 
 
-def load_module(folder: Path) -> tuple[Convert, Subwords, dict[str, Any]]:
+def load_module(folder: Path) -> tuple[Any, Any, dict[str, Any]]:
     """The network in full precision (to train it further), its tokenizer and its configuration.
 
     Raises:
@@ -156,11 +123,16 @@ def load_module(folder: Path) -> tuple[Convert, Subwords, dict[str, Any]]:
     """
     config = _whole_config(folder)
     refuse_quantized(folder, config)
-    tokenizer = Subwords.load(folder / VOCABULARY)
+    tokenizer = load_tokenizer(folder, config)
     module = build_module(config["model"], tokenizer.rows)
     _set_weights(module, folder)
     module.set_active_blocks(config["active_blocks"])
     return module, tokenizer, config
+
+
+def load_tokenizer(folder: Path, config: Mapping[str, Any]) -> Any:
+    """The tokenizer of a model folder with this configuration."""
+    return family(config["model"].get("kind")).load_tokenizer(folder / VOCABULARY)
 
 
 def refuse_quantized(folder: Path, config: Mapping[str, Any]) -> None:
@@ -173,7 +145,7 @@ def refuse_quantized(folder: Path, config: Mapping[str, Any]) -> None:
         )
 
 
-def load_as_validated(folder: Path) -> tuple[Convert, Subwords, dict[str, Any]]:
+def load_as_validated(folder: Path) -> tuple[Any, Any, dict[str, Any]]:
     """As `load_module`, but of a model that was trained for few bits the rounded parameters, still in float32.
 
     These are what was trained and validated, so they are what gives a model's vectors.
@@ -185,10 +157,10 @@ def load_as_validated(folder: Path) -> tuple[Convert, Subwords, dict[str, Any]]:
     return module, tokenizer, config
 
 
-def _load_quantized(folder: Path, scheme: Scheme, precision: Precision) -> tuple[Convert, Subwords, dict[str, Any]]:
+def _load_quantized(folder: Path, scheme: Scheme, precision: Precision) -> tuple[Any, Any, dict[str, Any]]:
     """The network of a quantised folder, to encode with: its tables stay in 8 bits."""
     config = _whole_config(folder)
-    tokenizer = Subwords.load(folder / VOCABULARY)
+    tokenizer = load_tokenizer(folder, config)
     with skeleton():
         module = build_module(config["model"], tokenizer.rows)
     if list(module.buffers()):  # numbers that the network makes itself and no file holds
@@ -209,7 +181,7 @@ def _whole_config(folder: Path) -> dict[str, Any]:
     return config
 
 
-def _set_weights(module: Convert, folder: Path) -> None:
+def _set_weights(module: Any, folder: Path) -> None:
     try:
         stored = load_file(folder / WEIGHTS)
     except SafetensorError as error:

@@ -7,7 +7,8 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from rejoinder.models.persistence import build_module, parameter_shapes, read_config
+from rejoinder.models.families import build_module
+from rejoinder.models.persistence import parameter_shapes, read_config
 from rejoinder.models.quantization import table_names
 from rejoinder.models.skeleton import skeleton
 

@@ -29,20 +29,22 @@ DTYPES: tuple[Dtype, ...] = ("float32", "float16", "int8")
 Array: TypeAlias = npt.NDArray[Any]
 
 LONGEST = 1.01
-"""Rows are unit vectors; a model that normalises in 16 bits may miss that by a little."""
+"""Of unit vectors: a model that normalises in 16 bits may miss 1 by a little."""
 _UNIT_ROUNDOFF = 2.0**-24
+_LARGEST_HALF = 65_504
 # Numbers converted to float32 at once: 128 KB stay in the cache, and PyTorch does not start its threads for so few.
 # Its threads and those of NumPy's products, each waiting busily for the next piece, would halt each other.
 _CONVERTED_AT_ONCE = 32_767
 
 
-def check_unit_rows(vectors: Array, what: str, first: int = 0) -> FloatArray:
+def check_rows(vectors: Array, what: str, first: int = 0, *, unit: bool = True) -> FloatArray:
     """Return `vectors` as (n, d) float32 after checking that each row is finite and of length one (or zero).
 
     Args:
         vectors: what an encoder gave.
         what: "reply" or "context", for the message.
         first: the number of the first row, for the message.
+        unit: False allows rows of any finite length.
 
     Raises:
         InputError: names the first row that cannot be used.
@@ -51,12 +53,13 @@ def check_unit_rows(vectors: Array, what: str, first: int = 0) -> FloatArray:
     if rows.ndim != 2:
         raise InputError(f"the model gives encodings of shape {rows.shape}; an index holds one vector per {what}")
     lengths = np.linalg.norm(rows.astype(np.float64), axis=1)
-    good = (lengths == 0) | ((lengths > 2 - LONGEST) & (lengths < LONGEST))
+    good = (lengths == 0) | ((lengths > 2 - LONGEST) & (lengths < LONGEST)) if unit else np.isfinite(lengths)
     if not good.all():
         row = int(np.flatnonzero(~good)[0])
+        reason = "its training may have diverged, or it does not normalise" if unit else "its training may have diverged"
         raise InputError(
-            f"the model's vector of {what} {first + row} has length {lengths[row]:.4g}, not 1: its training may have "
-            "diverged, or it does not normalise; use another model"
+            f"the model's vector of {what} {first + row} has length {lengths[row]:.4g}{', not 1' if unit else ''}: "
+            f"{reason}; use another model"
         )
     return rows
 
@@ -71,10 +74,15 @@ def encode_rows(vectors: FloatArray, dtype: Dtype) -> dict[str, Array]:
     Returns:
         Nothing for float32; `codes` (n, d) for float16; `codes` (n, d), `scales` (n,) and `errors` (n,), the length
         of x - x' rounded up, for int8.
+
+    Raises:
+        InputError: a number is too large for float16.
     """
     if dtype == "float32":
         return {}
     if dtype == "float16":
+        if (largest := np.abs(vectors).max(initial=0)) >= _LARGEST_HALF:
+            raise InputError(f"a vector holds {largest:.4g}, too much for float16; use float32 or int8")
         return {"codes": vectors.astype("<f2")}
     codes, scales = quantize(vectors)
     rest = vectors.astype(np.float64) - codes * scales[:, None].astype(np.float64)
@@ -93,13 +101,20 @@ def quantize(vectors: FloatArray) -> tuple[npt.NDArray[np.int8], FloatArray]:
 
 
 class Queries:
-    """Unit queries (q, d), ready to be compared with rows of each form."""
+    """Queries (q, d), ready to be compared with rows of each form."""
 
     def __init__(self, vectors: FloatArray) -> None:
         self.vectors = vectors
-        self.slack = np.array(2.1 * (vectors.shape[1] + 16) * _UNIT_ROUNDOFF + 1e-30, dtype=np.float32)
-        """Bound on the rounding of everything computed in float32: |q| <= 1.01, |x'| <= 2·1.01 (rounding to the
-        nearest code at most doubles a row), 16 operations for scales and bounds, and products that underflow."""
+        self.longest = longest_of(vectors)
+
+    def slack(self, longest: float) -> FloatArray:
+        """Bound on the rounding of everything computed in float32 for rows no longer than `longest`.
+
+        |x'| is at most twice that (rounding to the nearest code at most doubles a row); 16 operations for scales and
+        bounds; products that underflow.
+        """
+        relative = 2.1 * (self.vectors.shape[1] + 16) * _UNIT_ROUNDOFF
+        return np.array(relative * self.longest * longest + 1e-30, dtype=np.float32)
 
     @functools.cached_property
     def quantized(self) -> tuple[torch.Tensor, FloatArray, np.float32]:
@@ -112,8 +127,13 @@ class Queries:
         return torch.from_numpy(codes), scales[:, None], _round_up(np.linalg.norm(rest, axis=1)).max(initial=0)
 
 
+def longest_of(vectors: Array) -> float:
+    """The greatest length of rows (n, d), rounded up a little."""
+    return float(np.linalg.norm(vectors.astype(np.float64), axis=1).max(initial=0)) * (1 + 1e-6)
+
+
 def approximate(
-    queries: Queries, vectors: Array, arrays: dict[str, Array], rows: slice
+    queries: Queries, vectors: Array, arrays: dict[str, Array], rows: slice, longest: float = LONGEST
 ) -> tuple[FloatArray, FloatArray]:
     """Scores of some rows as the scan sees them, and how far each can be from the true one.
 
@@ -122,24 +142,27 @@ def approximate(
         vectors: (n, d) exact rows.
         arrays: what `encode_rows` gave for them.
         rows: which b rows to score.
+        longest: bound on the length of a row.
 
     Returns:
         Scores (q, b) and a bound on their errors, one for all, (), or (b,).
     """
     if "errors" in arrays:
-        return _approximate_8_bit(queries, arrays, rows)
+        return _approximate_8_bit(queries, arrays, rows, longest)
     if "codes" in arrays:
         size = vectors.shape[1]
         # Rounding to 11 bits, and for numbers below 2^-14 an absolute error of 2^-25.
-        error = LONGEST * (LONGEST * 2.0**-11 + size**0.5 * 2.0**-25)
-        return _converted_product(queries.vectors, arrays["codes"][rows]), np.float32(error) + queries.slack
+        error = queries.longest * (longest * 2.0**-11 + size**0.5 * 2.0**-25)
+        return _converted_product(queries.vectors, arrays["codes"][rows]), np.float32(error) + queries.slack(longest)
     # Rows first: for few queries this is the faster order by half.
-    return np.ascontiguousarray((vectors[rows] @ queries.vectors.T).T), queries.slack
+    return np.ascontiguousarray((vectors[rows] @ queries.vectors.T).T), queries.slack(longest)
 
 
-def _approximate_8_bit(queries: Queries, arrays: dict[str, Array], rows: slice) -> tuple[FloatArray, FloatArray]:
+def _approximate_8_bit(
+    queries: Queries, arrays: dict[str, Array], rows: slice, longest: float
+) -> tuple[FloatArray, FloatArray]:
     codes, scales, errors = (arrays[key][rows] for key in ("codes", "scales", "errors"))
-    bound = np.float32(LONGEST) * errors + queries.slack
+    bound = np.float32(queries.longest) * errors + queries.slack(longest)
     if not integer_products_are_exact(codes.shape[1]):
         return _converted_product(queries.vectors, codes) * scales, bound
     query_codes, query_scales, query_error = queries.quantized
@@ -147,7 +170,7 @@ def _approximate_8_bit(queries: Queries, arrays: dict[str, Array], rows: slice) 
     scores: FloatArray = products * query_scales
     scores *= scales
     # q·x - q'·x' = q·(x - x') + (q - q')·x', and |x'| <= |x| + |x - x'|.
-    return scores, bound + query_error * (np.float32(LONGEST) + errors)
+    return scores, bound + query_error * (np.float32(longest) + errors)
 
 
 def _converted_product(queries: FloatArray, codes: Array) -> FloatArray:

@@ -13,15 +13,15 @@ from typing import Protocol
 from rejoinder.corpora.engine import Engine
 from rejoinder.errors import InputError
 from rejoinder.progress import Advance
-from rejoinder.ranker import Context, FloatArray
+from rejoinder.ranker import Context, ContextVectors, FloatArray
 from rejoinder.retrieval.candidates import Candidate
-from rejoinder.retrieval.codes import Dtype, check_unit_rows
+from rejoinder.retrieval.codes import Dtype, check_rows
 from rejoinder.retrieval.manifest import ModelRecord, SegmentRecord
 from rejoinder.retrieval.segments import SegmentWriter, to_line
 
 
 class ResponseEncoder(Protocol):
-    """What an index needs of a model (`models.encoder.Encoder` has it)."""
+    """What an index needs of a model (`models.encoder.Encoder` has it). See `ranker.DualEncoder` for `unit_length`."""
 
     @property
     def fingerprint(self) -> str:
@@ -33,13 +33,18 @@ class ResponseEncoder(Protocol):
         """Where the model was loaded from."""
         ...
 
-    def encode_contexts(self, contexts: Sequence[Context]) -> FloatArray:
-        """Encode conversations: (n, d), rows of unit length."""
+    def encode_contexts(self, contexts: Sequence[Context]) -> FloatArray | ContextVectors:
+        """Encode conversations: (n, d), or m vectors each."""
         ...
 
     def encode_responses(self, responses: Sequence[str]) -> FloatArray:
-        """Encode responses: (n, d), rows of unit length."""
+        """Encode responses: (n, d)."""
         ...
+
+
+def has_unit_vectors(encoder: ResponseEncoder) -> bool:
+    """Whether the encoder's vectors are of unit length; another length is then a sign of a diverged training."""
+    return bool(getattr(encoder, "unit_length", True))
 
 
 def check_model(index: Path, record: ModelRecord, encoder: ResponseEncoder) -> None:
@@ -94,7 +99,7 @@ def write_segment(
     """
     with SegmentWriter(folder, first, dtype) as writer:
         for lines, encoded in _encoded(_lines(replies, first), encoder, engine):
-            vectors = check_unit_rows(encoded, "reply", first + writer.count)
+            vectors = check_rows(encoded, "reply", first + writer.count, unit=has_unit_vectors(encoder))
             writer.write(lines, vectors)
             if progress is not None:
                 progress(len(lines))

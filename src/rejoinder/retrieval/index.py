@@ -28,11 +28,12 @@ from rejoinder.corpora.engine import Engine
 from rejoinder.errors import InputError
 from rejoinder.files import atomic_folder, check_replaceable
 from rejoinder.progress import Advance
-from rejoinder.ranker import Context, FloatArray
+from rejoinder.ranker import Context, ContextVectors, FloatArray
 from rejoinder.retrieval.candidates import Candidate
-from rejoinder.retrieval.codes import DTYPES, Dtype, check_unit_rows
-from rejoinder.retrieval.encoding import ResponseEncoder, batches, check_model, write_segment
+from rejoinder.retrieval.codes import DTYPES, Dtype, check_rows
+from rejoinder.retrieval.encoding import ResponseEncoder, batches, check_model, has_unit_vectors, write_segment
 from rejoinder.retrieval.manifest import MANIFEST, Manifest, ModelRecord, only_writer, read_manifest
+from rejoinder.retrieval.poly_search import search_poly
 from rejoinder.retrieval.scan import Rows, search
 from rejoinder.retrieval.segments import REPLIES, Segment
 
@@ -46,7 +47,7 @@ class Reply:
 
     Attributes:
         text: what to say.
-        score: cosine of its encoding and the context's.
+        score: cosine of its encoding and the context's, or whatever else the model's score is.
         position: its number in the input, from 0; the same whatever was added or deleted since.
         payload: whatever other fields its input had.
     """
@@ -171,7 +172,7 @@ class Index:
         Args:
             contexts: conversations, each a list of messages, oldest first.
             k: how many; fewer are given where the index holds fewer.
-            minimum_score: leave out replies whose cosine is below.
+            minimum_score: leave out replies whose score is below.
 
         Returns:
             For each context its replies, best first; equal scores in the order of their positions.
@@ -180,18 +181,29 @@ class Index:
         return self.search_vectors(queries, k, minimum_score)
 
     def search_vectors(
-        self, queries: FloatArray, k: int = 5, minimum_score: float | None = None
+        self, queries: FloatArray | ContextVectors, k: int = 5, minimum_score: float | None = None
     ) -> list[list[Reply]]:
-        """The same as `search` for contexts (n, d) that the index's model has encoded already."""
+        """The same as `search` for contexts that the index's model has encoded already: (n, d), or a poly-encoder's.
+
+        Several vectors a context, (n, m, d), are attended over by every reply (`poly_search.py`).
+        """
         if k < 1:
             raise InputError(f"k is {k}; ask for at least one reply")
         if not len(self):
-            return [[] for _ in queries]
-        rows = check_unit_rows(queries, "context")
-        if rows.shape[1] != self.manifest.size:
-            raise InputError(f"queries of size {rows.shape[1]}; the vectors of {self.folder} have {self.manifest.size}")
+            return [[] for _ in range(len(queries))]
         minimum = -np.inf if minimum_score is None else minimum_score
-        found = search(self._rows, rows, min(k, len(self)), minimum)
+        k = min(k, len(self))
+        if not isinstance(queries, ContextVectors) and queries.ndim == 3:
+            queries = ContextVectors(queries)
+        if isinstance(queries, ContextVectors):
+            found = search_poly(self._rows, queries, k, minimum)
+        else:
+            unit = self.encoder is None or has_unit_vectors(self.encoder)
+            rows = check_rows(queries, "context", unit=unit)
+            if rows.shape[1] != self.manifest.size:
+                size = self.manifest.size
+                raise InputError(f"queries of size {rows.shape[1]}; the vectors of {self.folder} have {size}")
+            found = search(self._rows, rows, k, minimum)
         return [
             [self._reply(int(position), float(score)) for position, score in zip(positions, scores, strict=True)]
             for positions, scores in found
@@ -268,7 +280,7 @@ class Index:
         if high > low:
             alive = np.ones(count, dtype=np.bool_)
             alive[self._deleted[low:high] - first] = False
-        return Rows(first, segment.vectors, segment.arrays, alive)
+        return Rows(first, segment.vectors, segment.arrays, alive, segment.record.longest)
 
     def _reply(self, position: int, score: float) -> Reply:
         owner = int(np.searchsorted([rows.first for rows in self._rows], position, side="right")) - 1

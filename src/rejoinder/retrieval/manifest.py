@@ -78,12 +78,14 @@ class SegmentRecord:
         first: position of its first reply.
         count: number of its replies.
         files: size in bytes and SHA-256 of each of its files.
+        longest: bound on the length of its vectors.
     """
 
     name: str
     first: int
     count: int
     files: dict[str, tuple[int, str]]
+    longest: float
 
 
 @dataclass(frozen=True, slots=True)
@@ -174,6 +176,7 @@ def _from_json(content: dict[str, Any]) -> Manifest:
             first=int(segment["first"]),
             count=int(segment["count"]),
             files={name: (int(size), str(digest)) for name, (size, digest) in segment["files"].items()},
+            longest=float(segment["longest"]),
         )
         for segment in content["segments"]
     ]

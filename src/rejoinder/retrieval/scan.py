@@ -14,7 +14,7 @@ import numpy as np
 import numpy.typing as npt
 
 from rejoinder.ranker import FloatArray
-from rejoinder.retrieval.codes import Array, Queries, approximate
+from rejoinder.retrieval.codes import LONGEST, Array, Queries, approximate
 
 Positions = npt.NDArray[np.int64]
 Scores = npt.NDArray[np.float64]
@@ -35,12 +35,14 @@ class Rows:
         vectors: (n, d) float32, exact.
         arrays: their small form (`codes.encode_rows`).
         alive: (n,) whether a row still counts; None if all do.
+        longest: bound on the length of a row.
     """
 
     first: int
     vectors: Array
     arrays: dict[str, Array]
     alive: npt.NDArray[np.bool_] | None = None
+    longest: float = LONGEST
 
     def blocks(self, size: int) -> Iterator[tuple[slice, npt.NDArray[np.int64] | None]]:
         """Slices of at most `size` rows with a row that counts, and the rows that count within (None: all)."""
@@ -66,7 +68,7 @@ def search(
 
     Args:
         segments: by ascending `first`, without gaps.
-        queries: (q, d) unit rows.
+        queries: (q, d).
         k: how many.
         minimum: smallest score that counts.
 
@@ -110,7 +112,7 @@ class _Heads:
         size = max(ROWS_AT_LEAST, min(ROWS_AT_ONCE, PAIRS_AT_ONCE // len(self.queries)))
         for segment in self.segments:
             for rows, alive in segment.blocks(size):
-                scores, bound = approximate(queries, segment.vectors, segment.arrays, rows)
+                scores, bound = approximate(queries, segment.vectors, segment.arrays, rows, segment.longest)
                 positions = np.arange(segment.first + rows.start, segment.first + rows.stop)
                 if alive is not None:
                     scores, positions = scores[:, alive], positions[alive]

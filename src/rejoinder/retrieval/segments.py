@@ -14,7 +14,7 @@ from rejoinder.errors import InputError
 from rejoinder.files import file_digest
 from rejoinder.ranker import FloatArray
 from rejoinder.retrieval.candidates import Candidate
-from rejoinder.retrieval.codes import Array, Dtype, encode_rows
+from rejoinder.retrieval.codes import Array, Dtype, encode_rows, longest_of
 from rejoinder.retrieval.manifest import SegmentRecord
 
 REPLIES = "replies.jsonl"
@@ -36,6 +36,7 @@ class SegmentWriter:
         self.dtype: Dtype = dtype
         self.count = 0
         self.size = 0
+        self.longest = 0.0
         self._end = 0
         names = [REPLIES, OFFSETS, VECTORS, *(name for name, _ in _FILES[dtype].values())]
         self._files: dict[str, IO[bytes]] = {name: (folder / name).open("wb") for name in names}
@@ -62,6 +63,7 @@ class SegmentWriter:
         self._end = int(ends[-1])
         self.count += len(lines)
         self.size = vectors.shape[1]
+        self.longest = max(self.longest, longest_of(vectors))
 
     def finish(self, name: str) -> SegmentRecord:
         """Close the files and describe them; `name` is what the folder will be called."""
@@ -69,7 +71,7 @@ class SegmentWriter:
             file.close()
         paths = [self.folder / file for file in self._files]
         files = {path.name: (path.stat().st_size, file_digest(path)) for path in paths}
-        return SegmentRecord(name=name, first=self.first, count=self.count, files=files)
+        return SegmentRecord(name=name, first=self.first, count=self.count, files=files, longest=self.longest)
 
 
 class Segment:

@@ -12,11 +12,11 @@ from typing import Annotated
 from pydantic import Field
 from pydantic.dataclasses import dataclass
 
+from rejoinder.checking import validate
 from rejoinder.errors import InputError
 from rejoinder.training.distributed import Processes
 from rejoinder.training.loop import check_stages
 from rejoinder.training.recipe import STRICT, Recipe
-from rejoinder.training.recipe_checks import validate
 from rejoinder.training.recipe_files import first_difference, load_recipe
 
 BASE = "base"

@@ -9,7 +9,7 @@ from typing import Any
 import torch
 
 from rejoinder.errors import InputError, MissingExtraError
-from rejoinder.models.inference import has_fast_bfloat16
+from rejoinder.processor import has_fast_bfloat16
 from rejoinder.training.distributed import started_with
 from rejoinder.training.recipe import Compute
 

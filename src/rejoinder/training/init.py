@@ -11,12 +11,15 @@ from torch import Tensor, nn
 from rejoinder.errors import InputError
 from rejoinder.files import file_digest
 from rejoinder.models import persistence
-from rejoinder.text.subwords import Subwords
+from rejoinder.text.tokenizer import Tokenizer
 from rejoinder.training.recipe import NO_START, Init
 
 CHANGEABLE = ("dropout", "numbered_history")
 """Fields of a model's configuration that a recipe may change: those that neither shape nor meaning of a weight depends
 on. (The paper numbers the earlier messages of DSTC7 alone, not those of Reddit that its model starts from.)"""
+
+GROWING = ("blocks", "attention_spans")
+"""Fields that a recipe may change to add blocks on top of the model's (see `_grows`)."""
 
 Resolve = Callable[[Mapping[str, Any], str], dict[str, Any]]
 """[model] and the name of the recipe -> [model] checked and with all its defaults."""
@@ -62,21 +65,35 @@ def _merged(given: Any, base: Mapping[str, Any], origin: str, name: str) -> Any:
     if not isinstance(given, dict):
         return given
     # An unknown key is no conflict: validation says which ones there are.
-    conflicts = [key for key in given if key in base and key not in CHANGEABLE and given[key] != _plain(base[key])]
+    free = (*CHANGEABLE, *GROWING) if _grows(given, base) else CHANGEABLE
+    conflicts = [key for key in given if key in base and key not in free and given[key] != _plain(base[key])]
     if conflicts:
         listed = ", ".join(f"model.{key} = {given[key]!r} (there {_plain(base[key])!r})" for key in conflicts)
         raise InputError(
             f"{origin}: not as in init.model, {name}: {listed}; leave out what the model brings (only "
-            f"{', '.join(CHANGEABLE)} may differ), or train from scratch"
+            f"{', '.join(CHANGEABLE)} may differ, and blocks may be added on top of a model with zero_residual = true), "
+            "or train from scratch"
         )
     return {**base, **given}
+
+
+def _grows(given: Mapping[str, Any], base: Mapping[str, Any]) -> bool:
+    """Whether a recipe adds blocks on top of a model's: new ones that start at zero, so that nothing changes at first.
+
+    A model without blocks has no layer norm at the end of its trunk, which one with blocks and `token_norm` has.
+    """
+    spans, before = given.get("attention_spans"), _plain(base.get("attention_spans"))
+    if not isinstance(spans, list) or not isinstance(before, list) or given.get("blocks") != len(spans):
+        return False
+    new_norm = not before and base["token_norm"] and base["norm_placement"] == "before"
+    return len(spans) > len(before) and spans[: len(before)] == before and base["zero_residual"] and not new_norm
 
 
 def _plain(value: Any) -> Any:
     return list(value) if isinstance(value, tuple) else value
 
 
-def initial_tokenizer(init: Init) -> Subwords:
+def initial_tokenizer(init: Init) -> Tokenizer:
     """The vocabulary of the model.
 
     Raises:
@@ -86,11 +103,12 @@ def initial_tokenizer(init: Init) -> Subwords:
     path = folder / persistence.VOCABULARY
     if not path.is_file() or file_digest(path) != config["files"][persistence.VOCABULARY]:
         raise InputError(f"{path} is missing or was altered after it was saved; copy the model folder again")
-    return Subwords.load(path)
+    tokenizer: Tokenizer = persistence.load_tokenizer(folder, config)
+    return tokenizer
 
 
 def copy_initial_weights(module: nn.Module, init: Init) -> None:
-    """Give a new network the weights of the model; it differs from it in `CHANGEABLE` alone.
+    """Give a new network the weights of the model; blocks on top of the model's stay as they are.
 
     Raises:
         InputError: the model is damaged, or another one than when the recipe was read.
@@ -99,7 +117,8 @@ def copy_initial_weights(module: nn.Module, init: Init) -> None:
     stored = _named(persistence.load_module(folder)[0])
     with torch.no_grad():
         for name, value in _named(module).items():
-            value.copy_(stored[name])
+            if name in stored or not name.startswith("blocks."):
+                value.copy_(stored[name])
 
 
 def _unchanged(init: Init) -> tuple[Any, dict[str, Any]]:

@@ -7,7 +7,7 @@ from typing import Any
 import torch
 
 from rejoinder.models import persistence
-from rejoinder.text.subwords import Subwords
+from rejoinder.text.tokenizer import Tokenizer
 from rejoinder.training.checkpoint import save_checkpoint
 from rejoinder.training.recipe import Recipe
 from rejoinder.training.run_folder import RunFolder
@@ -36,7 +36,7 @@ class Keeper:
         folder: RunFolder,
         state: RunState,
         module: Any,
-        tokenizer: Subwords,
+        tokenizer: Tokenizer,
         validator: Validator | None,
         precision: str,
         writes: bool = True,

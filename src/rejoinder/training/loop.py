@@ -18,8 +18,8 @@ from torch import Tensor
 
 from rejoinder.errors import InputError, RejoinderError
 from rejoinder.memory import keep_memory
-from rejoinder.models import persistence
 from rejoinder.models.convert import Encodings
+from rejoinder.models.families import build_module
 from rejoinder.models.packing import TokenBatch
 from rejoinder.training.batches import PairBatch, Portion, StepBatch, batches
 from rejoinder.training.budget import run_share, stage_budget
@@ -45,6 +45,7 @@ from rejoinder.training.schedules import Progress, learning_rate, score_scale
 from rejoinder.training.state import RunState
 from rejoinder.training.summary import RunSummary, load_summary, save_summary
 from rejoinder.training.validation import Validator
+from rejoinder.training.words import set_embedding
 
 Clock = Callable[[], float]
 
@@ -118,9 +119,11 @@ class _Trainer:
         self.recipe, self.folder, self.prepared = recipe, folder, prepared
         self.fabric, self.processes, self.display, self.clock = fabric, processes, display, clock
         torch.manual_seed(recipe.seed)
-        self.module = persistence.build_module(recipe.model, prepared.tokenizer.rows)
+        self.module = build_module(recipe.model, prepared.tokenizer.rows)
         if recipe.init.model and not folder.checkpoint.exists():
             copy_initial_weights(self.module, recipe.init)
+        if prepared.words is not None:
+            set_embedding(self.module.embedding, prepared.words)
         fabric.to_device(self.module)
         self.quantized = quantized_training(recipe.quantization, self.module, precision)
         self.loss = SummedLoss(InBatchLoss(recipe.loss.smoothing))
@@ -415,7 +418,7 @@ def check_stages(recipe: Recipe, processes: Processes) -> None:
         InputError: names the stage and what does not fit.
     """
     with torch.device("meta"):  # no memory, no numbers
-        probe = persistence.build_module(recipe.model, rows=2)
+        probe = build_module(recipe.model, rows=2)
     for stage in recipe.stage:
         check_division(stage.name, stage.batch_size, processes.count)
         prepare_stage(probe, stage)

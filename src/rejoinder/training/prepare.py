@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import dataclasses
 import hashlib
 import warnings
 from collections.abc import Iterator, Sequence
@@ -13,10 +12,11 @@ import numpy as np
 
 from rejoinder.corpora.engine import Engine
 from rejoinder.errors import InputError
-from rejoinder.files import file_digest
-from rejoinder.models.persistence import parse_config
+from rejoinder.files import atomic_file, file_digest
+from rejoinder.models.families import family, parse_config
+from rejoinder.ranker import FloatArray
 from rejoinder.text.subwords import Subwords
-from rejoinder.text.vocabulary import build_subwords
+from rejoinder.text.tokenizer import Tokenizer
 from rejoinder.training.display import Advance, Display, Silent
 from rejoinder.training.init import initial_tokenizer
 from rejoinder.training.mixing import join
@@ -29,6 +29,8 @@ from rejoinder.training.tokens import (
     open_store,
     read_texts,
 )
+from rejoinder.training.vocabularies import build_vocabulary
+from rejoinder.training.words import count_ids, open_sentence_encoder, word_vectors
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,13 +43,15 @@ class Prepared:
         sizes: examples of each set, `data.train` first.
         valid: tokens of the validation split of `data.train`; None where the recipe has no validation.
         digest: of the examples.
+        words: the embedding to start from; None where the recipe has no `init.words`.
     """
 
-    tokenizer: Subwords
+    tokenizer: Tokenizer
     train: TokenStore
     sizes: tuple[int, ...]
     valid: TokenStore | None
     digest: str
+    words: FloatArray | None = None
 
 
 def prepare(
@@ -80,7 +84,9 @@ def prepare(
     valid = None
     if recipe.validation.examples:
         valid = _store(recipe, folder, sets[0], digests[0], "valid", tokenizer, display, engine)
-    return Prepared(tokenizer, join(stores), tuple(map(len, stores)), valid, _joined(digests))
+    train = join(stores)
+    words = _words(recipe, folder, train, digests, tokenizer, display) if recipe.init.words else None
+    return Prepared(tokenizer, train, tuple(map(len, stores)), valid, _joined(digests), words)
 
 
 def _sets(recipe: Recipe) -> list[Path]:
@@ -115,24 +121,24 @@ def data_digest(data: Path, splits: Sequence[Split]) -> str:
 
 def _vocabulary(
     recipe: Recipe, folder: Path, sets: Sequence[Path], digests: Sequence[str], display: Display
-) -> Subwords:
+) -> Tokenizer:
     """The vocabulary of the model to start from, or one built from the training splits of all sets."""
+    read = family(recipe.model["kind"]).load_tokenizer
     if recipe.vocabulary is None:
         path = folder / f"vocabulary-{content_key(recipe.init.fingerprint)}.json"
         if not path.exists():
             initial_tokenizer(recipe.init).save(path)
-        return Subwords.load(path)
+        return read(path)
     path = folder / f"vocabulary-{content_key(_joined(digests), recipe.vocabulary, recipe.seed)}.json"
     if path.exists():
-        return Subwords.load(path)
-    settings = dataclasses.asdict(recipe.vocabulary)
-    sample = settings.pop("sample")
-    settings = {key: value for key, value in settings.items() if value is not None}
+        return read(path)
     with (
         display.track("Building the vocabulary", None, "utterances") as advance,
         warnings.catch_warnings(record=True) as said,
     ):
-        tokenizer = build_subwords(_utterances(sets, sample, recipe.seed, advance), **settings)
+        tokenizer = build_vocabulary(
+            recipe.vocabulary, _utterances(sets, recipe.vocabulary.sample, recipe.seed, advance)
+        )
     for warning in said:
         display.note(str(warning.message))
     tokenizer.save(path)
@@ -159,7 +165,7 @@ def _store(
     data: Path,
     digest: str,
     split: Split,
-    tokenizer: Subwords,
+    tokenizer: Tokenizer,
     display: Display,
     engine: Engine | None,
 ) -> TokenStore:
@@ -170,3 +176,23 @@ def _store(
         return open_store(path)
     with display.track(f"Tokenising {data} ({split})", None, "examples") as advance:
         return build_store(path, data, split, tokenizer, length, advance, history, engine)
+
+
+def _words(
+    recipe: Recipe, folder: Path, train: TokenStore, digests: Sequence[str], tokenizer: Tokenizer, display: Display
+) -> FloatArray:
+    """The embedding to start from, computed once for these examples, this vocabulary and this encoder."""
+    if not isinstance(tokenizer, Subwords):
+        raise InputError("init.words: this kind of model has no subwords, so it cannot start from vectors of subwords")
+    size = parse_config(recipe.model).embedding_size
+    key = content_key(recipe.init.words, tokenizer.fingerprint, size, recipe.seed, *digests)
+    path = folder / f"words-{key}.npy"
+    if not path.exists():
+        with display.track("Encoding the vocabulary", tokenizer.size, "subwords") as advance:
+            encode = open_sentence_encoder(recipe.init.words, advance)
+            counts = count_ids(train, tokenizer.rows, recipe.seed)
+            table = word_vectors(encode, tokenizer, counts, size, recipe.seed)
+        with atomic_file(path) as part, part.open("wb") as file:
+            np.save(file, table)
+    words: FloatArray = np.load(path)
+    return words

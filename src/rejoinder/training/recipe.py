@@ -44,8 +44,13 @@ class Init:
     """Model folder, or its id on the Hugging Face Hub; empty: start from random weights. `--init` overrides it."""
     fingerprint: str = ""
     """The model's fingerprint, filled in when the recipe is read. If it is given, no other model is taken."""
+    words: str = ""
+    """Instead of a model: a sentence encoder (its folder, its id, or "minilm") whose vectors of single subwords the
+    embedding starts from (see `words`)."""
 
     def __post_init__(self) -> None:
+        if self.model and self.words:
+            raise ValueError("give at most one of model, words; given: both")
         if self.fingerprint and not self.model:
             raise ValueError("fingerprint is given, but no model that it could be of")
 
@@ -85,9 +90,11 @@ class Data:
 
 
 @dataclass(frozen=True, kw_only=True, config=STRICT)
-class Vocabulary:
-    """[vocabulary]: how the subwords are built from the training split (CONVERT 3.1)."""
+class SubwordVocabulary:
+    """[vocabulary] of kind "subwords" (the default): how they are built from the training split (CONVERT 3.1)."""
 
+    kind: Literal["subwords"] = "subwords"
+    """Which tokenizer this is."""
     target_size: Annotated[int, Field(ge=100)] | None = None
     """Number of subwords to aim at (within 1 %); or:"""
     minimum_count: Count | None = None
@@ -105,6 +112,10 @@ class Vocabulary:
 
     def __post_init__(self) -> None:
         exactly_one(self, "target_size", "minimum_count")
+
+
+Vocabulary: TypeAlias = SubwordVocabulary
+"""[vocabulary]; further kinds of tokenizers become members of a union, told apart by `kind`."""
 
 
 @dataclass(frozen=True, kw_only=True, config=STRICT)

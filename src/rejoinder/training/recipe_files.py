@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import dataclasses
-import importlib
 import re
 import tomllib
 from collections.abc import Iterator, Mapping, Sequence
@@ -11,15 +10,13 @@ from copy import deepcopy
 from pathlib import Path
 from typing import Any
 
+from rejoinder.checking import validate
 from rejoinder.errors import InputError
 from rejoinder.files import atomic_file
+from rejoinder.models.families import HOMES, family
 from rejoinder.training.init import take_over
 from rejoinder.training.recipe import Recipe
-from rejoinder.training.recipe_checks import validate
 from rejoinder.training.toml_text import holds_tables, to_toml, toml_value
-
-MODELS = {"convert": "rejoinder.models.convert:ConvertConfig"}
-"""Where the configuration of each kind of model is."""
 
 SHORTHANDS = ("optimizer", "schedule")
 """Tables of a stage that may be given by their kind alone."""
@@ -75,12 +72,14 @@ def parse_recipe(
     """Validate a recipe that has been read already; see `load_recipe`. `origin` is what errors call it."""
     copy: dict[str, Any] = deepcopy(dict(document))
     for setting in overrides:
-        _override(copy, setting)
+        override(copy, setting)
     stages = copy.get("stage")
     for stage in stages if isinstance(stages, list) else ():
         for key in SHORTHANDS:
             if isinstance(stage, dict) and isinstance(stage.get(key), str):
                 stage[key] = {"kind": stage[key]}
+    if isinstance(vocabulary := copy.get("vocabulary"), dict):
+        vocabulary.setdefault("kind", "subwords")
     if not resolved:
         take_over(copy, origin, _resolve_model)
     if isinstance(copy.get("model"), dict):
@@ -118,16 +117,19 @@ def first_difference(old: Recipe, new: Recipe) -> str | None:
 def _resolve_model(section: Mapping[str, Any], origin: str) -> dict[str, Any]:
     """Check [model] against the configuration of its kind; all its defaults written out."""
     kind = section.get("kind")
-    if kind not in MODELS:
+    if kind not in HOMES:
         given = "is missing" if kind is None else f"= {kind!r} is not allowed"
-        raise InputError(f"{origin}: model.kind {given}; allowed: {', '.join(map(repr, MODELS))}")
-    module, _, name = MODELS[str(kind)].partition(":")
-    config = validate(getattr(importlib.import_module(module), name), section, origin, "model")
+        raise InputError(f"{origin}: model.kind {given}; allowed: {', '.join(map(repr, HOMES))}")
+    config = validate(family(kind).config, section, origin, "model")
     return {"kind": kind, **dataclasses.asdict(config)}
 
 
-def _override(document: dict[str, Any], setting: str) -> None:
-    """Apply one "section.key=value"."""
+def override(document: dict[str, Any], setting: str) -> None:
+    """Apply one setting "section.key=value" to a document that was read from TOML.
+
+    Raises:
+        InputError: it is not written so, or names something below a plain value or an entry that is not there.
+    """
     key, equals, text = setting.partition("=")
     parts = [part.strip() for part in key.split(".")]
     if not equals or not all(parts):

@@ -26,7 +26,7 @@ from rejoinder.corpora.example import Piece, pieces_of, read_columns, read_piece
 from rejoinder.errors import InputError
 from rejoinder.files import atomic_file, atomic_folder
 from rejoinder.models.history import HistoryText
-from rejoinder.text.subwords import Subwords
+from rejoinder.text.tokenizer import Tokenizer
 
 Ids = npt.NDArray[np.int32]
 Rows = npt.NDArray[np.int64]
@@ -132,7 +132,7 @@ def build_store(
     path: Path,
     data: str | Path,
     split: Split,
-    tokenizer: Subwords,
+    tokenizer: Tokenizer,
     max_length: int,
     advance: Callable[[int], object] = int,
     history: HistoryText | None = None,
@@ -172,7 +172,7 @@ def build_store(
 class _Encode:
     """How texts become token ids; workers get it by pickling."""
 
-    tokenizer: Subwords
+    tokenizer: Tokenizer
     max_length: int
     history: HistoryText | None
 

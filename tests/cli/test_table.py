@@ -1,0 +1,201 @@
+"""`rejoinder table` and `rejoinder evaluate -o`, from the command line to the exit code."""
+
+from __future__ import annotations
+
+import json
+import sys
+import tomllib
+from pathlib import Path
+
+import pytest
+
+import rejoinder
+from rejoinder.cli import main
+from rejoinder.cli.table import load_table
+from rejoinder.corpora.example import write_examples
+from rejoinder.errors import InputError
+from tests.evaluation.fakes import Rule, knows_even_ones, numbered_examples
+from tests.models.small import small_model
+
+MAIN = Path(__file__).parents[2] / "recipes" / "tables" / "main.toml"
+
+TABLE = """
+name = "Small"
+description = "A *small* table."
+
+[row.bm25]
+name = "BM25"
+ranker = "bm25"
+group = "keywords"
+
+[row.ours]
+name = "Ours"
+ranker = "runs/model"
+make = "rejoinder train R -o {column}"
+
+[column.n]
+name = "Numbers"
+path = "numbers"
+candidates = 20
+
+[column.gone]
+name = "Gone"
+path = "gone"
+make = "rejoinder data X -o gone"
+"""
+
+
+@pytest.fixture
+def command(monkeypatch, capsys):
+    """Run `rejoinder` with some arguments: exit code, standard output, standard error."""
+
+    def run(*arguments):
+        monkeypatch.setattr(sys, "argv", ["rejoinder", *map(str, arguments)])
+        with pytest.raises(SystemExit) as exit_:
+            main()
+        captured = capsys.readouterr()
+        return exit_.value.code or 0, captured.out, captured.err
+
+    return run
+
+
+@pytest.fixture
+def place(tmp_path, monkeypatch):
+    """A folder with data and the file of a table, in which the command runs."""
+    monkeypatch.chdir(tmp_path)
+    write_examples(numbered_examples(60, turns_per_thread=5), tmp_path / "numbers" / "test-0.parquet")
+    (tmp_path / "table.toml").write_text(TABLE)
+    return tmp_path
+
+
+def test_a_table_is_measured_once_and_again_when_its_model_changes(command, place):
+    pytest.importorskip("matplotlib")
+    code, out, err = command("table", "table.toml", "-o", "out", "--json")
+    assert code == 0, err
+    found = json.loads(out)
+    missing = {(cell["system"], cell["data"]): cell["missing"] for cell in found["cells"]}
+    assert missing == {
+        ("BM25", "Numbers"): None,
+        ("Ours", "Numbers"): "no runs/model; `rejoinder train R -o n`",
+        ("BM25", "Gone"): "no gone; `rejoinder data X -o gone`",
+        ("Ours", "Gone"): "no gone; `rejoinder data X -o gone`",
+    }
+    files = [f"table.{kind}" for kind in ("md", "csv", "json", "png", "svg")]
+    assert sorted(path.name for path in (place / "out").iterdir()) == sorted([*files, "cells"])
+    assert found["files"] == [f"out/{name}" for name in files]
+    small_model(place / "runs" / "model")
+    code, out, err = command("table", "table.toml", "-o", "out", "--column", "n")
+    assert code == 0, err
+    assert "Numbers: runs/model" in err
+    assert "Numbers: bm25" not in err
+    assert "A *small* table." in out
+    assert "| Ours | " in out
+    config = json.loads((place / "runs" / "model" / "config.json").read_text())
+    (place / "runs" / "model" / "config.json").write_text(json.dumps(config | {"max_length": 30}))
+    assert "Numbers: runs/model" in command("table", "table.toml", "-o", "out")[2]
+    assert "Numbers: runs/model" not in command("table", "table.toml", "-o", "out")[2]
+    assert "Numbers: " in command("table", "table.toml", "-o", "out", "--set", "column.n.limit=40")[2]
+
+
+def test_strict_refuses_what_is_missing_before_anything_is_measured(command, place):
+    code, out, err = command("table", "table.toml", "-o", "out", "--strict", "--column", "n")
+    assert (code, out) == (2, "")
+    assert "no runs/model; `rejoinder train R -o n`" in err
+    assert not (place / "out").exists()
+    assert command("table", "table.toml", "-o", "out", "--strict", "--row", "bm25", "--column", "n")[0] == 0
+
+
+def test_a_damaged_model_is_no_missing_one(command, place):
+    (place / "runs" / "model").mkdir(parents=True)
+    code, out, _ = command("table", "table.toml", "-o", "out", "--column", "n", "--json")
+    assert code == 0
+    reason = json.loads(out)["cells"][1]["missing"]
+    assert "rejoinder train R" not in reason
+    assert "model" in reason
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        (("candidates = 20", "candidate = 20"), "unknown key 'column.n.candidate'; did you mean 'candidates'?"),
+        (("candidates = 20", 'candidates = "some"'), "column.n.candidates = 'some' is not allowed"),
+        (("candidates = 20", "candidates = 1"), "column.n.candidates = 1 is not allowed"),
+        (("candidates = 20", "candidates = 20\ndraw = 19"), "column.n: candidates and draw are both given"),
+        (('ranker = "bm25"', ""), "'row.bm25.ranker' is missing"),
+        (('ranker = "bm25"', 'ranker = { m = "bm25" }'), "row.bm25 names the column 'm'; the columns are n, gone"),
+        (('ranker = "bm25"', 'ranker = "bm25"\nskip = ["m"]'), "row.bm25 names the column 'm'"),
+        (("[row.bm25]", "[row.BM25]"), "row"),
+        (('name = "Small"', 'nam = "Small"'), "unknown key 'nam'; did you mean 'name'?"),
+        (('name = "Small"', 'name = "Small'), "not a TOML file"),
+    ],
+)
+def test_a_wrong_file_says_which_key_and_what_is_allowed(place, change, message):
+    assert change[0] in TABLE
+    (place / "table.toml").write_text(TABLE.replace(*change))
+    with pytest.raises(InputError) as error:
+        load_table(place / "table.toml")
+    assert str(error.value).startswith(str(place / "table.toml"))
+    assert message in str(error.value)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["nowhere.toml", "-o", "out"], "nowhere.toml: no such file"),
+        (["table.toml", "-o", "table.toml"], "table.toml is a file; name a folder"),
+        (["table.toml", "-o", "out", "--row", "bm26"], "no row 'bm26'; it has bm25, ours"),
+        (["table.toml", "-o", "out", "--column", "m"], "no column 'm'; it has n, gone"),
+        (["table.toml", "-o", "out", "--set", "column.n.limit"], "write it as section.key=value"),
+        (["table.toml", "-o", "out", "--set", "column.n.limit=0"], "column.n.limit = 0 is not allowed"),
+        (["table.toml", "-o", "out", "--set", "row.bm25=2"], "row.bm25 is 2; write a table, [row.bm25]"),
+    ],
+)
+def test_bad_input_gives_one_line_and_exit_code_2(command, place, arguments, message):
+    code, out, err = command("table", *arguments)
+    assert (code, out) == (2, "")
+    assert message in err
+    assert "Traceback" not in err
+    assert not (place / "out").exists()
+
+
+@pytest.mark.usefixtures("place")
+def test_without_matplotlib_nothing_is_measured(command, monkeypatch):
+    monkeypatch.setitem(sys.modules, "matplotlib.figure", None)
+    for arguments in (["table", "table.toml"], ["evaluate", "bm25", "numbers"]):
+        code, _, err = command(*arguments, "-o", "out")
+        assert code == 2
+        assert "pip install 'rejoinder[plots]'" in err
+        assert "Reading" not in err
+
+
+def test_evaluate_writes_its_table(command, place, monkeypatch):
+    pytest.importorskip("matplotlib")
+    (place / "half").mkdir()
+    monkeypatch.setattr(rejoinder, "load", lambda _: Rule(knows_even_ones), raising=False)
+    write_examples(numbered_examples(40), place / "other.parquet")
+    code, out, err = command(
+        "evaluate", "bm25", "half", "--data", "numbers", "other.parquet", "--candidates", 20, "-o", "out", "--json"
+    )
+    assert code == 0, err
+    printed = {(each["model"], each["data"]): each["recall"] for each in json.loads(out)["results"]}
+    written = json.loads((place / "out" / "table.json").read_text())["cells"]
+    assert {(each["system"], each["data"]): each["result"]["recall"] for each in written} == printed
+    assert {path.suffix for path in (place / "out").iterdir()} == {".md", ".csv", ".json", ".png", ".svg"}
+    code, _, err = command("evaluate", "half", "numbers", "--context-table", "-o", "out")
+    assert code == 2
+    assert "leave it out with --context-table" in err
+
+
+def test_the_main_table_names_the_papers_systems_and_recipes_that_exist():
+    table = load_table(MAIN)
+    assert {"general", "amazon", "convai2", "semeval", "ubuntu", "opensubtitles", "faq"} == set(table.column)
+    assert table.column["convai2"].draw == 19
+    assert table.column["semeval"].distinct == "inputs"
+    assert table.column["faq"].distinct == "responses"
+    for model in ("convert", "ngram"):
+        rows = [f"{model}-{kind}" for kind in ("direct", "target-only", "ft-direct", "ft-mixed")]
+        assert set(rows) <= set(table.row)
+        assert table.row[rows[2]].ranker_for("amazon", "d") == f"runs/{model}/amazon/direct/model"
+        assert table.row[rows[2]].ranker_for("general", "d") is None
+    document = tomllib.loads(MAIN.read_text())
+    assert all("make" in column for column in document["column"].values())

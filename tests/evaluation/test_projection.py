@@ -1,0 +1,122 @@
+"""Projections for pictures, and the purity of neighbourhoods."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from rejoinder.errors import InputError, MissingExtraError
+from rejoinder.evaluation.panels import Panel, draw_panels
+from rejoinder.evaluation.plots import COLOURS, MARKERS, picture_kind, save_figure
+from rejoinder.evaluation.projection import METHODS, neighbour_purity, project
+
+
+def clusters(categories=4, texts=15, size=12, spread=0.02, seed=0):
+    """Vectors in tight bundles, shuffled, and the bundle of each."""
+    rng = np.random.default_rng(seed)
+    names = rng.permutation(np.repeat(np.arange(categories), texts))
+    centres = np.eye(size)[:categories]
+    vectors = centres[names] + spread * rng.standard_normal((len(names), size))
+    return vectors.astype(np.float32), [f"c{name}" for name in names]
+
+
+def purity_by_hand(vectors, categories, k):
+    """The definition, one text after the other."""
+    rows = vectors / np.linalg.norm(vectors, axis=1, keepdims=True)
+    shares = []
+    for i in range(len(rows)):
+        others = sorted((j for j in range(len(rows)) if j != i), key=lambda j: (-float(rows[i] @ rows[j]), j))[:k]
+        shares.append(sum(categories[j] == categories[i] for j in others) / k)
+    return sum(shares) / len(shares)
+
+
+@settings(max_examples=30, deadline=None)
+@given(st.integers(4, 40), st.integers(1, 3), st.integers(0, 1000))
+def test_purity_is_its_definition_whatever_the_lengths_of_vectors(count, k, seed):
+    rng = np.random.default_rng(seed)
+    vectors = rng.standard_normal((count, 5)).astype(np.float32)
+    categories = [f"c{n}" for n in rng.integers(0, 3, count)]
+    expected = purity_by_hand(vectors, categories, k)
+    assert neighbour_purity(vectors, categories, k) == pytest.approx(expected)
+    longer = vectors * rng.uniform(0.5, 2.0, (count, 1)).astype(np.float32)
+    assert neighbour_purity(longer, categories, k) == pytest.approx(expected)
+
+
+def test_purity_of_bundles_and_of_chance(monkeypatch):
+    vectors, categories = clusters()
+    assert neighbour_purity(vectors, categories) == 1.0
+    shuffled = list(np.random.default_rng(1).permutation(categories))
+    assert 0.1 < neighbour_purity(vectors, shuffled) < 0.4
+    whole = neighbour_purity(vectors, shuffled)
+    monkeypatch.setattr("rejoinder.evaluation.projection._BLOCK", 7)
+    assert neighbour_purity(vectors, shuffled) == pytest.approx(whole)
+    with pytest.raises(InputError, match="60 neighbours of 60 texts"):
+        neighbour_purity(vectors, categories, 60)
+
+
+@pytest.mark.parametrize("method", METHODS)
+def test_bundles_stay_bundles_and_a_seed_gives_the_same_points(method):
+    pytest.importorskip("sklearn")
+    vectors, categories = clusters(categories=3)
+    points = project(vectors, method, perplexity=8)
+    assert (points.shape, points.dtype) == ((45, 2), np.float32)
+    assert np.isfinite(points).all()
+    assert (points == project(2 * vectors, method, perplexity=8)).all()  # directions alone count
+    centre = {name: points[[c == name for c in categories]].mean(0) for name in set(categories)}
+    nearest = [min(centre, key=lambda name: np.linalg.norm(point - centre[name])) for point in points]
+    assert np.mean([a == b for a, b in zip(nearest, categories, strict=True)]) > 0.95
+
+
+def test_what_cannot_be_projected():
+    pytest.importorskip("sklearn")
+    vectors, _ = clusters()
+    with pytest.raises(InputError, match="perplexity is 60; with 60 texts"):
+        project(vectors, perplexity=60)
+    with pytest.raises(InputError, match="2 texts are too few"):
+        project(vectors[:2])
+
+
+def test_libraries_of_the_extra_are_asked_for_by_name(monkeypatch):
+    monkeypatch.setitem(__import__("sys").modules, "sklearn", None)
+    with pytest.raises(MissingExtraError, match=r"rejoinder\[plots\]"):
+        project(clusters()[0])
+    monkeypatch.setitem(__import__("sys").modules, "matplotlib.figure", None)
+    with pytest.raises(MissingExtraError, match=r"rejoinder\[plots\]"):
+        draw_panels([Panel("a", np.zeros((3, 2), np.float32), "")], ["x"] * 3, ["x"])
+
+
+def test_every_category_has_its_own_colour_and_shape(tmp_path):
+    pytest.importorskip("matplotlib")
+    vectors, categories = clusters(categories=12, texts=3, size=20)
+    names = sorted(set(categories))
+    figure = draw_panels([Panel(title, vectors[:, :2], "below") for title in "abcde"], categories, names)
+    shown = [axis for axis in figure.axes if axis.get_visible()]
+    assert [axis.get_title() for axis in shown] == list("abcde")
+    assert {axis.get_xlabel() for axis in shown} == {"below"}
+    assert [sum(len(dots.get_offsets()) for dots in axis.collections) for axis in shown] == [36] * 5
+    looks = {(dots.get_facecolor().tobytes(), dots.get_paths()[0].vertices.tobytes()) for dots in shown[0].collections}
+    assert len(looks) == 12
+    assert [text.get_text() for text in figure.legends[0].get_texts()] == names
+    save_figure(figure, tmp_path / "p.svg", "svg")
+    assert "c11" in (tmp_path / "p.svg").read_text()
+
+
+def luminance(colour):
+    channels = [int(colour[i : i + 2], 16) / 255 for i in (1, 3, 5)]
+    linear = [c / 12.92 if c <= 0.04045 else ((c + 0.055) / 1.055) ** 2.4 for c in channels]
+    return 0.2126 * linear[0] + 0.7152 * linear[1] + 0.0722 * linear[2]
+
+
+def test_colours_can_be_seen_on_white():
+    """WCAG's contrast of 1.9 and more for the seven colours that points have; the eighth is for bars alone."""
+    assert len(set(COLOURS)) == len(COLOURS) == len(set(MARKERS)) == 8
+    assert all(1.05 / (luminance(colour) + 0.05) > 1.9 for colour in COLOURS[:7])
+
+
+@pytest.mark.parametrize(("name", "kind"), [("a.png", "png"), ("b.SVG", "svg"), ("c.pdf", "pdf")])
+def test_kinds_of_picture(tmp_path, name, kind):
+    assert picture_kind(tmp_path / name) == kind
+    with pytest.raises(InputError, match=r"ends in \.png, \.svg, \.pdf"):
+        picture_kind(tmp_path / "a.jpeg")

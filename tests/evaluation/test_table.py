@@ -1,0 +1,308 @@
+"""A table of systems and data sets: what is measured, what is kept, what is written."""
+
+from __future__ import annotations
+
+import contextlib
+import csv
+import io
+import json
+import xml.etree.ElementTree as ET
+
+import pytest
+
+from rejoinder.corpora.example import Example, write_examples
+from rejoinder.errors import InputError
+from rejoinder.evaluation.cells import CellStore, result_from_json, result_to_json
+from rejoinder.evaluation.columns import read_column
+from rejoinder.evaluation.ranking import evaluate
+from rejoinder.evaluation.report import Row
+from rejoinder.evaluation.table import Table, table_of_rows
+from rejoinder.evaluation.table_file import DataColumn, SystemRow, TableFile
+from rejoinder.evaluation.table_markdown import markdown, recall_table
+from rejoinder.evaluation.table_run import Measurement
+from tests.evaluation.fakes import Rule, knows_even_ones, knows_it_all, knows_nothing, numbered_examples
+
+
+class Fitting(Rule):
+    """Knows it all once it has seen training examples."""
+
+    def __init__(self):
+        super().__init__(knows_nothing)
+
+    def fit(self, examples):
+        self.rule = knows_it_all
+        return {"examples": len(examples)}
+
+
+class Shelf:
+    """Rankers by name, with versions that can change; remembers what was opened."""
+
+    def __init__(self, **makers):
+        self.makers = {"good": lambda: Rule(knows_it_all), "half": lambda: Rule(knows_even_ones), "learns": Fitting}
+        self.makers |= makers
+        self.versions = {}
+        self.opened = []
+
+    def identity(self, name):
+        if name not in self.makers:
+            raise InputError(f"no model {name}")
+        return f"{name} {self.versions.get(name, 1)}"
+
+    def open(self, name, training):
+        self.opened.append(name)
+        ranker = self.makers[name]()
+        return ranker, ranker.fit(training()) if isinstance(ranker, Fitting) else None
+
+    def block_size(self, _):
+        return None
+
+
+@contextlib.contextmanager
+def silent(*_):
+    yield lambda _: None
+
+
+@pytest.fixture
+def data(tmp_path):
+    folder = tmp_path / "numbers"
+    write_examples(numbered_examples(100, turns_per_thread=4), folder / "test-0.parquet")
+    write_examples(numbered_examples(30), folder / "train-0.parquet")
+    return folder
+
+
+def file_of(data, rankers=("good", "half"), **column):
+    rows = {name: SystemRow(name=name.title(), ranker=name, make="make {column} of {data}") for name in rankers}
+    return TableFile(name="Numbers", row=rows, column={"n": DataColumn(name="N", path=str(data), **column)})
+
+
+def measure(file, shelf, folder, **options):
+    return Measurement(shelf, CellStore(folder), silent, **options).table(file.chosen([], []))
+
+
+def test_the_figures_are_those_of_evaluate(data, tmp_path):
+    table = measure(file_of(data, candidates=20, seed=3), Shelf(), tmp_path / "cells")
+    for name, rule in (("good", knows_it_all), ("half", knows_even_ones)):
+        expected = evaluate(Rule(rule), numbered_examples(100, turns_per_thread=4), candidates=20, seed=3)
+        assert table.cell(name, "n").result == expected
+    assert table.best("n") == 1.0
+
+
+def test_finished_cells_are_kept_until_model_or_data_or_settings_change(data, tmp_path):
+    shelf, cells = Shelf(), tmp_path / "cells"
+    first = measure(file_of(data, candidates=20), shelf, cells)
+    assert measure(file_of(data, candidates=20), shelf, cells) == first
+    assert shelf.opened == ["good", "half"]
+    shelf.versions["half"] = 2
+    measure(file_of(data, candidates=20), shelf, cells)
+    assert shelf.opened[2:] == ["half"]
+    measure(file_of(data, candidates=10), shelf, cells)
+    assert shelf.opened[3:] == ["good", "half"]
+    write_examples(numbered_examples(80), data / "test-0.parquet")
+    measure(file_of(data, candidates=10), shelf, cells)
+    assert shelf.opened[5:] == ["good", "half"]
+
+
+def test_an_interrupted_table_goes_on(data, tmp_path):
+    class Interrupted(Rule):
+        def score(self, *_):
+            raise KeyboardInterrupt
+
+    shelf, cells = Shelf(half=lambda: Interrupted(knows_nothing)), tmp_path / "cells"
+    with pytest.raises(KeyboardInterrupt):
+        measure(file_of(data, candidates=20), shelf, cells)
+    shelf = Shelf()
+    measure(file_of(data, candidates=20), shelf, cells)
+    assert shelf.opened == ["half"]
+
+
+def test_a_fitted_ranker_learns_from_the_training_part_and_is_measured_again_when_that_changes(data, tmp_path):
+    shelf, cells = Shelf(), tmp_path / "cells"
+    file = file_of(data, ("good", "learns"), candidates=20)
+    assert measure(file, shelf, cells).cell("learns", "n").result.recall[1].value == 1.0
+    assert measure(file, shelf, cells).cell("learns", "n").learned == {"examples": 30}
+    assert shelf.opened == ["good", "learns"]
+    write_examples(numbered_examples(31), data / "train-0.parquet")
+    measure(file, shelf, cells)
+    assert shelf.opened[2:] == ["learns"]
+    (data / "train-0.parquet").unlink()
+    assert "no training examples" in measure(file, shelf, cells).cell("learns", "n").missing
+    other = tmp_path / "other"
+    write_examples(numbered_examples(31), other / "train-0.parquet")
+    assert measure(file_of(data, ("learns",), candidates=20, train=str(other)), shelf, cells).cell("learns", "n").result
+
+
+@pytest.mark.parametrize("split", ["train", "all"])
+def test_nothing_is_learned_from_what_is_ranked(data, tmp_path, split):
+    file = file_of(data, ("good", "learns"), candidates=20, split=split)
+    table = measure(file, Shelf(), tmp_path / "cells")
+    assert table.cell("good", "n").result
+    assert "name other data to learn from" in table.cell("learns", "n").missing
+
+
+def test_what_is_missing_leaves_a_dash_and_the_command_that_makes_it(data, tmp_path):
+    file = file_of(data, ("good", "gone"), candidates=20)
+    absent = DataColumn(name="Other", path=str(tmp_path / "none"), make="build none")
+    file = TableFile(name="T", row=file.row, column={**file.column, "other": absent})
+    table = measure(file, Shelf(), tmp_path / "cells")
+    assert table.cell("gone", "n").missing == f"no gone; `make n of {data}`"
+    assert table.cell("good", "other").missing == f"no {tmp_path / 'none'}; `build none`"
+    text = markdown(table)
+    assert "| Good | **100.0** [100.0, 100.0] | - (2) |" in text
+    assert "| Gone | - (1) | - (2) |" in text
+    assert f"1. no gone; `make n of {data}` (for Gone on N)\n" in text
+    assert "(for Good on Other, Gone on Other)" in text
+    shelf = Shelf()
+    with pytest.raises(InputError, match="no gone; `make n of"):
+        measure(file, shelf, tmp_path / "cells2", strict=True)
+    assert not shelf.opened
+
+
+def test_a_row_may_have_a_ranker_for_each_column_and_none_for_some(data, tmp_path):
+    columns = {key: DataColumn(name=key, path=str(data), candidates=20) for key in ("a", "b", "c")}
+    rows = {
+        "each": SystemRow(name="Each", ranker={"a": "good", "b": "half"}),
+        "path": SystemRow(name="Path", ranker="{column}-{data}", skip=("b", "c")),
+    }
+    shelf = Shelf(**{f"a-{data}": lambda: Rule(knows_nothing)})
+    table = measure(TableFile(name="T", row=rows, column=columns), shelf, tmp_path / "cells")
+    assert {place: cell.ranker for place, cell in table.cells.items()} == {
+        ("each", "a"): "good", ("path", "a"): f"a-{data}", ("each", "b"): "half"
+    }  # fmt: skip
+    assert not table.missing()
+    assert recall_table(table).splitlines()[2].endswith("] |  |")
+
+
+def test_a_damaged_cell_is_measured_again(data, tmp_path):
+    shelf, cells = Shelf(), tmp_path / "cells"
+    first = measure(file_of(data, ("good",), candidates=20), shelf, cells)
+    for damage in ("{", "[]", "{}"):
+        (file,) = cells.iterdir()
+        file.write_text(damage)
+        assert measure(file_of(data, ("good",), candidates=20), shelf, cells) == first
+    assert len(shelf.opened) == 4
+
+
+def test_a_result_survives_json():
+    result = evaluate(Rule(knows_even_ones), numbered_examples(60, turns_per_thread=3), candidates=20)
+    again = result_from_json(json.loads(json.dumps(result_to_json(result))))
+    assert again == result
+    assert (again.ranks == result.ranks).all()
+    assert (again.unit_of == result.unit_of).all()
+    assert again.seconds == result.seconds
+
+
+def test_repeated_inputs_or_responses_are_left_out(tmp_path):
+    """SemEval and FAQs: of a question with two answers, or an answer to two questions, one counts."""
+    pairs = [("a", "x"), ("a", "y"), ("b", "x"), ("c", "z"), ("c", "z")]
+    path = tmp_path / "pairs.parquet"
+    write_examples([Example(("before", question), answer) for question, answer in pairs], path)
+    kept = {}
+    for distinct in ("none", "inputs", "responses", "both"):
+        found = read_column(DataColumn(name="P", path=str(path), candidates=2, distinct=distinct))
+        kept[distinct] = (len(found.task) + found.task.dropped, found.repeated)
+    assert kept == {"none": (5, 0), "inputs": (3, 2), "responses": (3, 2), "both": (2, 3)}
+
+
+def test_drawn_candidates_come_from_other_threads(tmp_path):
+    path = tmp_path / "d.parquet"
+    examples = numbered_examples(60, turns_per_thread=3)
+    write_examples(examples, path)
+    task = read_column(DataColumn(name="D", path=str(path), draw=19)).task
+    own = {example.context: example for example in examples}
+    threads = {example.response: example.thread for example in examples}
+    for context, texts, label in zip(task.contexts, task.candidates, task.labels, strict=True):
+        example = own[tuple(context)]
+        assert texts[label] == example.response
+        assert len(set(texts)) == len(texts) == 20
+        assert example.thread not in {threads[text] for text in texts if text != example.response}
+    again = read_column(DataColumn(name="D", path=str(path), draw=19)).task
+    other = read_column(DataColumn(name="D", path=str(path), draw=19, seed=1)).task
+    assert task.fingerprint == again.fingerprint != other.fingerprint
+
+
+def test_drawing_needs_neither_threads_nor_ids_and_leaves_given_lists(tmp_path):
+    path = tmp_path / "d.parquet"
+    write_examples([Example((f"m {i}",), f"r {i}", candidates=("no", f"r {i}"), label=1) for i in range(30)], path)
+    task = read_column(DataColumn(name="D", path=str(path), draw=19)).task
+    assert set(task.lengths) == {20}
+    assert not any("no" in texts for texts in task.candidates)
+    assert len({tuple(texts) for texts in task.candidates}) == 30
+    groups = read_column(DataColumn(name="D", path=str(path), candidates=10)).task
+    assert (set(groups.lengths), groups.given) == ({10}, False)
+    assert set(read_column(DataColumn(name="D", path=str(path), candidates="given")).task.lengths) == {2}
+    assert set(read_column(DataColumn(name="D", path=str(path), candidates="all")).task.lengths) == {30}
+
+
+@pytest.mark.parametrize(
+    ("settings", "message"),
+    [
+        ({"candidates": "given"}, "no lists of candidates"),
+        ({"candidates": 101}, "cannot fill a group of 101"),
+        ({"draw": 100}, "draw fewer"),
+        ({"split": "valid"}, "no valid part"),
+    ],
+)
+def test_a_column_that_cannot_be_read_says_which_and_why(data, tmp_path, settings, message):
+    with pytest.raises(InputError, match=f"^N: .*{message}"):
+        read_column(DataColumn(name="N", path=str(data), **settings))
+    table = measure(file_of(data, ("good",), **settings), Shelf(), tmp_path / "cells")
+    assert message in table.cell("good", "n").missing
+    with pytest.raises(InputError, match=message):
+        measure(file_of(data, ("good",), **settings), Shelf(), tmp_path / "cells", strict=True)
+
+
+def results(*systems):
+    examples = numbered_examples(100, turns_per_thread=5)
+    rules = {"all": knows_it_all, "half": knows_even_ones}
+    return [Row(name, "d|ata", evaluate(Rule(rules[name]), examples, candidates=20)) for name in systems]
+
+
+def test_files_of_a_table(tmp_path):
+    pytest.importorskip("matplotlib")
+    table = table_of_rows(results("half", "all"), "Two")
+    files = table.save(tmp_path / "out")
+    assert [file.name for file in files] == [f"table.{kind}" for kind in ("md", "csv", "json", "png", "svg")]
+    assert sorted(files) == sorted((tmp_path / "out").iterdir())
+    rows = list(csv.DictReader(io.StringIO((tmp_path / "out/table.csv").read_text())))
+    assert [(row["system"], row["data"], float(row["recall@1"])) for row in rows][1] == ("all", "d|ata", 1.0)
+    assert float(rows[0]["recall@1_low"]) < float(rows[0]["recall@1"]) < float(rows[0]["recall@1_high"])
+    cells = json.loads((tmp_path / "out/table.json").read_text())["cells"]
+    assert cells[0]["result"] == table.rows()[0].result.to_json()
+    assert (tmp_path / "out/table.png").read_bytes()[:8] == b"\x89PNG\r\n\x1a\n"
+    svg = ET.fromstring((tmp_path / "out/table.svg").read_text())
+    said = " ".join("".join(each.itertext()) for each in svg.iter() if each.tag.endswith("text"))
+    assert "half" in said
+    assert "100.0" in said
+    assert "d\\|ata" in (tmp_path / "out/table.md").read_text()
+
+
+def test_a_table_is_written_whole_or_not_at_all(tmp_path, monkeypatch):
+    pytest.importorskip("matplotlib")
+    table_of_rows(results("half"), "Old").save(tmp_path)
+    before = {file.name: file.read_bytes() for file in tmp_path.iterdir()}
+
+    def full(_, path, *__):
+        path.write_text("half of a picture")
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr("rejoinder.evaluation.plots.save_figure", full)
+    with pytest.raises(OSError, match="No space"):
+        table_of_rows(results("all"), "New").save(tmp_path)
+    assert {file.name: file.read_bytes() for file in tmp_path.iterdir()} == before
+
+
+def test_the_same_table_gives_the_same_bytes(tmp_path):
+    pytest.importorskip("matplotlib")
+    rows = results("half", "all")
+    for name in ("one", "two"):
+        table_of_rows(rows, "T").save(tmp_path / name)
+    for file in (tmp_path / "one").iterdir():
+        assert file.read_bytes() == (tmp_path / "two" / file.name).read_bytes()
+
+
+def test_a_table_with_nothing_measured_can_be_written(data, tmp_path):
+    pytest.importorskip("matplotlib")
+    table = measure(file_of(data, ("gone",), candidates=20), Shelf(), tmp_path / "cells")
+    assert isinstance(table, Table)
+    table.save(tmp_path / "out")
+    assert "- (1)" in (tmp_path / "out/table.md").read_text()

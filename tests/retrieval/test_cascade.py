@@ -1,0 +1,110 @@
+"""A fast search and a slow ranker in a row: the slow one decides, among what the fast one found."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from rejoinder.baselines.keywords import BM25
+from rejoinder.errors import InputError
+from rejoinder.ranker import Ranker
+from rejoinder.retrieval.candidates import Candidate
+from rejoinder.retrieval.cascade import Cascade, RankerSearch
+from rejoinder.retrieval.index import Index
+
+TEXTS = ["a cat", "a dog and a cat", "a dog", "the weather", "a cat and a cat and a fish"]
+
+
+class ByLength:
+    """Scores a reply by its length; remembers what it was asked."""
+
+    def __init__(self) -> None:
+        self.asked = []
+
+    def score(self, contexts, candidates):
+        self.asked.extend(list(texts) for texts in candidates)
+        return np.array([[len(text) for text in texts] for texts in candidates], dtype=np.float32)
+
+
+@pytest.fixture
+def index(tmp_path, encoder):
+    return Index.build(encoder, [Candidate(text, {"id": i}) for i, text in enumerate(TEXTS)], tmp_path / "index")
+
+
+def test_the_slow_ranker_orders_what_the_fast_one_found(index) -> None:
+    slow = ByLength()
+    assert isinstance(slow, Ranker)
+    contexts = [["a cat"], ["a dog"]]
+    fast = index.search(contexts, k=3)
+    found = Cascade(index, slow, top=3).search(contexts, k=2)
+    assert slow.asked == [[reply.text for reply in replies] for replies in fast]
+    for replies, candidates in zip(found, fast, strict=True):
+        wanted = sorted((reply.text for reply in candidates), key=len, reverse=True)[:2]
+        assert [reply.text for reply in replies] == wanted
+        assert [reply.score for reply in replies] == [len(text) for text in wanted]
+        assert [(TEXTS[reply.position], reply.payload) for reply in replies] == [
+            (reply.text, {"id": reply.position}) for reply in replies
+        ]
+
+
+def test_equal_scores_keep_the_order_of_the_first_search(index) -> None:
+    class Same(ByLength):
+        def score(self, contexts, candidates):
+            return 0 * super().score(contexts, candidates)
+
+    first = [reply.position for reply in index.search([["a fish"]], k=5)[0]]
+    assert [reply.position for reply in Cascade(index, Same()).search([["a fish"]], k=5)[0]] == first
+
+
+def test_the_minimum_is_of_the_slow_ranker(index) -> None:
+    [replies] = Cascade(index, ByLength(), top=5).search([["a cat"]], k=5, minimum_score=15)
+    assert [reply.text for reply in replies] == ["a cat and a cat and a fish", "a dog and a cat"]
+
+
+def test_bm25_may_be_the_first(index) -> None:
+    first = RankerSearch(BM25(), TEXTS)
+    [found] = first.search([["fish?"]], k=1)
+    assert (found[0].position, len(first)) == (4, 5)
+    slow = ByLength()
+    [replies] = Cascade(first, slow, top=2).search([["a dog"]], k=1)
+    assert sorted(slow.asked[0]) == ["a dog", "a dog and a cat"]
+    assert replies[0].text == "a dog and a cat"
+
+
+def test_bm25_leaves_replies_without_a_word_in_common_out() -> None:
+    [replies] = RankerSearch(BM25(), TEXTS).search([["weather"]], k=5, minimum_score=1e-6)
+    assert [reply.text for reply in replies] == ["the weather"]
+
+
+def test_a_cascade_may_be_the_first_of_another(index) -> None:
+    inner = Cascade(index, ByLength(), top=5)
+    [replies] = Cascade(inner, BM25(), top=2).search([["a fish"]], k=1)
+    assert replies[0].text == "a cat and a cat and a fish"
+    assert len(Cascade(inner, BM25())) == 5
+
+
+def test_nothing_to_rank(tmp_path, encoder) -> None:
+    empty = Index.build(encoder, [], tmp_path / "empty")
+    assert Cascade(empty, ByLength()).search([["hello"]], k=3) == [[]]
+    assert RankerSearch(ByLength(), []).search([["hello"]], k=3) == [[]]
+    assert Cascade(empty, ByLength()).search([], k=3) == []
+
+
+def test_wrong_numbers_are_refused(index) -> None:
+    with pytest.raises(InputError, match="top is 0"):
+        Cascade(index, ByLength(), top=0)
+    with pytest.raises(InputError, match="k is 6, but only the 5"):
+        Cascade(index, ByLength(), top=5).search([["hello"]], k=6)
+    for searcher in (Cascade(index, ByLength()), RankerSearch(ByLength(), TEXTS)):
+        with pytest.raises(InputError, match="at least one"):
+            searcher.search([["hello"]], k=0)
+
+
+@pytest.mark.parametrize("spoil", [lambda scores: scores * np.nan, lambda scores: scores[:, 1:]])
+def test_a_ranker_without_scores_is_refused(index, spoil) -> None:
+    class Spoilt(ByLength):
+        def score(self, contexts, candidates):
+            return spoil(super().score(contexts, candidates))
+
+    with pytest.raises(InputError, match="no score"):
+        Cascade(index, Spoilt()).search([["hello"]], k=1)

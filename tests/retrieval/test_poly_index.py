@@ -1,0 +1,117 @@
+"""An index of a poly-encoder: several vectors a context, one a reply, of any length."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from rejoinder.errors import InputError
+from rejoinder.ranker import ContextVectors, PolyEncoder
+from rejoinder.retrieval.codes import DTYPES
+from rejoinder.retrieval.index import Index
+from tests.retrieval.conftest import HashEncoder
+from tests.retrieval.test_poly_scores import attended
+
+TEXTS = [f"reply {i}" for i in range(60)]
+CONTEXTS = [["reply 3", "reply 40"], ["reply 7"], ["one", "two", "three", "four"]]
+
+
+class HashPolyEncoder(HashEncoder):
+    """One vector for each of the newest three messages; those that a context lacks are missing. No unit vectors."""
+
+    unit_length = False
+
+    def encode_responses(self, responses):
+        lengths = np.array([2 + len(text) for text in responses], dtype=np.float32)
+        return super().encode_responses(responses) * lengths[:, None]
+
+    def encode_contexts(self, contexts):
+        vectors = np.full((len(contexts), 3, self.size), np.nan, dtype=np.float32)
+        present = np.zeros((len(contexts), 3), dtype=bool)
+        for i, context in enumerate(contexts):
+            newest = context[-3:]
+            vectors[i, : len(newest)], present[i, : len(newest)] = self.encode_responses(newest), True
+        return ContextVectors(vectors, present)
+
+    def score(self, contexts, candidates):
+        encoded = self.encode_contexts(contexts)
+        rows = [attended(self.encode_responses(texts), encoded.of(i)[None])[0] for i, texts in enumerate(candidates)]
+        return np.stack(rows).astype(np.float32)
+
+
+def wanted(encoder, texts, context, k):
+    [scores] = encoder.score([context], [texts])
+    return [(texts[i], pytest.approx(scores[i], rel=1e-5)) for i in np.argsort(-scores, kind="stable")[:k]]
+
+
+@pytest.mark.parametrize("dtype", DTYPES)
+def test_answers_are_those_of_the_model_also_after_adding_and_deleting(tmp_path, dtype) -> None:
+    encoder = HashPolyEncoder()
+    assert isinstance(encoder, PolyEncoder)
+    index = Index.build(encoder, TEXTS, tmp_path / "index", dtype=dtype, batch=7)
+    for context, replies in zip(CONTEXTS, index.search(CONTEXTS, k=5), strict=True):
+        assert [(reply.text, reply.score) for reply in replies] == wanted(encoder, TEXTS, context, 5)
+    index.add(["reply 3 again", "one"])
+    index.delete([3, 7, 40, 60])
+    left = [text for i, text in enumerate(TEXTS) if i not in (3, 7, 40)] + ["one"]
+    for opened in (index, Index.open(tmp_path / "index", encoder)):
+        for context, replies in zip(CONTEXTS, opened.search(CONTEXTS, k=100), strict=True):
+            assert [(reply.text, reply.score) for reply in replies] == wanted(encoder, left, context, 100)
+
+
+def test_all_forms_give_the_same_scores_to_the_last_bit(tmp_path) -> None:
+    encoder = HashPolyEncoder()
+    answers = [Index.build(encoder, TEXTS, tmp_path / dtype, dtype=dtype).search(CONTEXTS, k=60) for dtype in DTYPES]
+    assert answers[0] == answers[1] == answers[2]
+    one_by_one = [Index.open(tmp_path / "int8", encoder).search([context], k=60)[0] for context in CONTEXTS]
+    assert one_by_one == answers[0]
+
+
+def test_a_plain_array_of_three_axes_is_searched_with(tmp_path) -> None:
+    encoder = HashPolyEncoder()
+    index = Index.build(encoder, TEXTS, tmp_path / "index")
+    vectors = np.stack([encoder.encode_responses(["reply 3", "reply 40"])])
+    assert index.search_vectors(vectors, k=4) == index.search([["reply 3", "reply 40"]], k=4)
+
+
+def test_minimum_score_and_an_empty_index(tmp_path) -> None:
+    encoder = HashPolyEncoder()
+    index = Index.build(encoder, TEXTS, tmp_path / "index", dtype="int8")
+    [[first, second]] = index.search([["reply 3", "reply 40"]], k=2)
+    assert index.search([["reply 3", "reply 40"]], k=5, minimum_score=second.score) == [[first, second]]
+    empty = Index.build(encoder, [], tmp_path / "empty")
+    assert empty.search(CONTEXTS) == [[], [], []]
+
+
+@pytest.mark.parametrize("dtype", DTYPES)
+def test_dot_products_of_one_vector_are_searched_exactly_too(tmp_path, dtype) -> None:
+    """A bi-encoder that does not normalise (POLY, section 4.2)."""
+
+    class DotEncoder(HashPolyEncoder):
+        def encode_contexts(self, contexts):
+            return self.encode_responses([context[-1] for context in contexts])
+
+    encoder = DotEncoder()
+    index = Index.build(encoder, TEXTS, tmp_path / "index", dtype=dtype)
+    scores = encoder.encode_responses(TEXTS).astype(np.float64) @ encoder.encode_responses(["hello"])[0]
+    [replies] = index.search([["hello"]], k=10)
+    assert [reply.position for reply in replies] == np.argsort(-scores)[:10].tolist()
+    assert [reply.score for reply in replies] == pytest.approx(np.sort(scores)[::-1][:10])
+
+
+def test_what_is_no_number_is_refused(tmp_path) -> None:
+    class Diverged(HashPolyEncoder):
+        def encode_responses(self, responses):
+            return np.inf * super().encode_responses(responses)
+
+    class Huge(HashPolyEncoder):
+        def encode_responses(self, responses):
+            return np.float32(1e6) * super().encode_responses(responses)
+
+    with pytest.raises(InputError, match="reply 0 has length .*diverged"):
+        Index.build(Diverged(), TEXTS, tmp_path / "index")
+    with pytest.raises(InputError, match="too much for float16"):
+        Index.build(Huge(), TEXTS, tmp_path / "index", dtype="float16")
+    index = Index.build(HashPolyEncoder(), TEXTS, tmp_path / "index")
+    with pytest.raises(InputError, match="size 5; the candidates have 24"):
+        index.search_vectors(np.ones((1, 3, 5), np.float32))
