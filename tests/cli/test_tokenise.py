@@ -32,7 +32,7 @@ def test_training_finds_what_was_tokenised_ahead(
     assert run(tmp_path / "tiny.toml", "--data", data, "-o", cache, "--processes", "2", "--json") == 0
     counts = json.loads(capsys.readouterr().out)["examples"]
     monkeypatch.setattr(prepare_module, "build_store", None)
-    monkeypatch.setattr(prepare_module, "build_subwords", None)
+    monkeypatch.setattr(prepare_module, "build_vocabulary", None)
     settings = [f"data.train={json.dumps(str(data))}", f"data.cache={json.dumps(str(cache))}"]
     prepared = prepare(load_recipe(tmp_path / "tiny.toml", settings), tmp_path / "run")
     assert prepared.valid is not None

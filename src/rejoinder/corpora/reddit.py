@@ -15,6 +15,7 @@ from __future__ import annotations
 import io
 from collections import Counter
 from collections.abc import Iterator, Sequence
+from typing import Any
 
 import msgspec
 import numpy as np
@@ -169,7 +170,8 @@ def _comments(lines: Sequence[_Line], settings: RedditSettings) -> pa.RecordBatc
     links_sound = pc.and_(pc.starts_with(links.dictionary, "t3_"), pc.greater(pc.binary_length(links.dictionary), 3))
     if not all(pc.all(each, min_count=0).as_py() for each in (sound, links_sound, pc.not_equal(names, ""))):
         raise _NotRedditError("an id, link_id or parent_id")
-    bodies = ["[deleted]" if line.body is None else line.body for line in lines]
+    # One that is not there has no length, so that judging it is a TypeError.
+    bodies: list[Any] = ["[deleted]" if line.body is None else line.body for line in lines]
     authors = [getattr(line, "author", None) for line in lines] if settings.drop_bots else [None] * len(lines)
     states = judge_all(bodies, authors, settings)
     # One character more than the cut is all that the cut of an ancestor can need.

@@ -29,6 +29,7 @@ from rejoinder.corpora.lines import COMPRESSIONS, Block, Reading, open_blocks
 from rejoinder.corpora.reporting import Report
 from rejoinder.corpora.segments import merge_segments, pack_rows, read_segment, unpack_rows, write_segments
 from rejoinder.corpora.streaming import size_of
+from rejoinder.corpora.streams import window_size
 from rejoinder.corpora.work import is_done, once
 
 Files: TypeAlias = dict[Split | None, list[str]]
@@ -37,6 +38,8 @@ Files: TypeAlias = dict[Split | None, list[str]]
 _SAMPLED = 8
 _FEW = 4
 """So many files keep more workers busy, each read by one, than the blocks that one process can cut."""
+_LARGEST_WINDOW = 32 * 1024 * 1024
+"""Bytes: zstd needs so much without `--long` and `--ultra`, or less."""
 _PARTITIONS_OF_A_PIPE = 256
 """Enough for 4 GiB of records; how much comes out of a pipe, nobody knows."""
 
@@ -103,9 +106,10 @@ def places_for_workers(inputs: Sequence[Input], processes: int) -> list[int]:
     """Numbers of the inputs that are best read where they are scattered, by one of some processes of this machine.
 
     Those are compressed files that can be dealt out evenly. A plain file need not be: its blocks are read where they
-    are scattered anyway. And the blocks of a few files, which this process cuts, can go to all the others.
+    are scattered anyway. And the blocks of a few files, which this process cuts, can go to all the others. So can those
+    of a file with a large window, of which each process that reads one would need its own.
     """
-    places = [place for place, given in enumerate(inputs) if given.path.is_file() and not _is_plain(given.path)]
+    places = [place for place, given in enumerate(inputs) if _is_small_stream(given.path)]
     if processes == 1 or len(places) < min(processes, _FEW):
         return []
     return places[: len(places) - len(places) % processes] if len(places) > processes else places
@@ -275,6 +279,11 @@ def _block_name(place: int, number: int) -> str:
 
 def _file(job: Job, name: str) -> Path:
     return job.folder / "records" / name
+
+
+def _is_small_stream(path: Path) -> bool:
+    """Whether the file is compressed, and every process can read one of its kind at once."""
+    return path.is_file() and not _is_plain(path) and window_size(path) <= _LARGEST_WINDOW
 
 
 def _is_plain(path: Path) -> bool:

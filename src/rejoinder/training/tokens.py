@@ -184,28 +184,25 @@ class _Encode:
 
 def _by_engine(engine: Engine, encode: _Encode, pieces: Iterable[Piece], folder: Path) -> Iterator[Sides]:
     """Ids and lengths of the pieces, in order. Workers leave them in files, which all must see."""
-    names = (folder / f"piece-{number:06}.npz" for number in itertools.count())
+    sides = len(SIDES) if encode.history is None else len(SIDES) + 1
+    names = (folder / f"piece-{number:06}" for number in itertools.count())
     work = functools.partial(encode_piece, encode)
     with contextlib.closing(engine.map(work, zip(names, pieces, strict=False))) as files:
-        for file in files:
-            with np.load(file) as arrays:
-                if arrays.files:  # otherwise the piece has no example of the split
-                    yield [(arrays[f"{side}.ids"], arrays[f"{side}.lengths"]) for side in range(len(arrays.files) // 2)]
-            file.unlink()
+        for name in files:
+            with name.open("rb") as file:
+                while file.peek(1):
+                    yield [(np.load(file), np.load(file)) for _ in range(sides)]
+            name.unlink()
 
 
 def encode_piece(encode: _Encode, task: tuple[Path, Piece]) -> Path:
-    """Tokenise a piece of the examples into a file: a task of an engine."""
-    file, piece = task
-    batches = list(encode.batches(piece))
-    arrays = {
-        f"{side}.{name}": np.concatenate([batch[side][place] for batch in batches])
-        for side in range(len(batches[0]) if batches else 0)
-        for place, name in enumerate(("ids", "lengths"))
-    }
-    with atomic_file(file, durable=False) as part, part.open("wb") as target:
-        np.savez(target, **arrays)
-    return file
+    """Tokenise a piece of the examples into a file, batch after batch: a task of an engine."""
+    name, piece = task
+    with atomic_file(name, durable=False) as part, part.open("wb") as file:
+        for sides in encode.batches(piece):
+            for array in itertools.chain.from_iterable(sides):
+                np.save(file, array)
+    return name
 
 
 def read_texts(data: str | Path, split: Split, history: HistoryText | None = None) -> Iterator[list[list[str]]]:
