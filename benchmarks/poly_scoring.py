@@ -2,8 +2,8 @@
 
 For one context of m vectors and n candidates of 768 numbers, the programs take turns in one run:
 
-- the usual implementation: softmax(Y·C^T)·C, then its products with Y, in blocks that stay in the cache, with the faster
-  one of PyTorch's and oneDNN's matrix products;
+- the usual implementation: softmax(Y·C^T)·C, then its products with Y, in blocks that stay in the cache, with the
+  faster one of PyTorch's and oneDNN's matrix products;
 - all scores out of Y·C^T alone, in float32 (`poly_scores`);
 - the exact best ten, from float32 rows and from 8-bit codes (`search_poly`);
 - a bi-encoder's exact best ten (`scan.search`, and the plain product in float32), from the same rows.
@@ -116,7 +116,7 @@ class Attended:
 
     def __call__(self) -> Tensor:
         """Scores (n,)."""
-        return torch.cat([self._block(rows) for rows in self.rows.split(BLOCK)])
+        return torch.cat([self._block(rows) for rows in torch.split(self.rows, BLOCK)])
 
     def _block(self, rows: Tensor) -> Tensor:
         weights = torch.softmax(self.to_logits(rows), 1)
@@ -192,8 +192,9 @@ def ratios(seconds: dict[str, float]) -> dict[str, float]:
 
 
 def agreement(data: Data, m: int, contexts: int) -> dict[str, float]:
-    """Largest difference of scores, relative to them (to 1, a sixtieth of the largest, where they are below that), and
-    the share of contexts with the same best ten.
+    """Largest relative difference of scores, and the share of contexts with the same best ten.
+
+    Scores below 1, a sixtieth of the largest, are compared as if they were 1: they are differences of larger numbers.
     """
     encoded = data.contexts(contexts, m)
     best = min(BEST, data.count)

@@ -17,6 +17,7 @@ import argparse
 import statistics
 import time
 from collections.abc import Callable, Sequence
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -30,12 +31,13 @@ from common import write_result
 from encoding import SIZES, chat
 from rejoinder.memory import keep_memory
 from rejoinder.models.encoder import Encoder
+from rejoinder.models.families import build_module
 from rejoinder.models.inference import choose_precision, pack_linears
-from rejoinder.models.persistence import build_module
 from rejoinder.ranker import Context, ContextVectors, FloatArray, Ranker
 from rejoinder.retrieval.codes import encode_rows, longest_of
 from rejoinder.retrieval.poly_search import search_poly
 from rejoinder.retrieval.scan import Rows, search
+from rejoinder.text.subwords import Subwords
 from rejoinder.training.recipe_files import load_recipe
 
 ROOT = Path(__file__).parent.parent
@@ -55,10 +57,10 @@ def main() -> None:
     options = parser.parse_args()
     torch.set_num_threads(options.threads)
     keep_memory()
-    messages, _ = chat()
+    messages, subwords = chat()
     contexts = [messages[i * TURNS : (i + 1) * TURNS] for i in range(options.contexts)]
     rankers: dict[str, Any] = {name: rejoinder.load(name) for name in options.models}
-    rankers = rankers or {"ConveRT paper": random_convert()}
+    rankers = rankers or {"ConveRT paper": random_convert(subwords)}
     rows = []
     for count in options.candidates:
         programs = {name: picker(ranker, count, messages, options) for name, ranker in rankers.items()}
@@ -68,9 +70,8 @@ def main() -> None:
     write_result("reply_speed", {**settings, "device": "cpu", "rows": rows})
 
 
-def random_convert() -> Encoder:
+def random_convert(subwords: Subwords) -> Encoder:
     """A ConveRT of the paper's sizes with random weights, in the precision that `rejoinder.load` would choose."""
-    _, subwords = chat()
     config = load_recipe(ROOT / "recipes" / SIZES["paper"]).model
     module = build_module(config, max(subwords.rows, 32_477))
     pack_linears(module, choose_precision("auto"))
@@ -104,7 +105,8 @@ class Indexed:
         if not isinstance(encoded, ContextVectors) and encoded.ndim == 2:
             search(self.segments, encoded, BEST)
         else:
-            search_poly(self.segments, encoded if isinstance(encoded, ContextVectors) else ContextVectors(encoded), BEST)
+            vectors = encoded if isinstance(encoded, ContextVectors) else ContextVectors(encoded)
+            search_poly(self.segments, vectors, BEST)
 
 
 class Scored:
@@ -145,8 +147,8 @@ def race(
     for turn in range(repetitions + 1):
         for context in contexts[: None if turn else 1]:  # the first turn warms up
             for name, program in programs.items():
-                encode_seconds, encoded = timed(lambda program=program, context=context: program.encode(context))
-                pick_seconds, _ = timed(lambda program=program, context=context, e=encoded: program.pick(context, e))
+                encode_seconds, encoded = timed(partial(program.encode, context))
+                pick_seconds, _ = timed(partial(program.pick, context, encoded))
                 if turn:
                     encoding[name].append(1000 * encode_seconds)
                     scoring[name].append(1000 * pick_seconds / program.measured_share)

@@ -215,10 +215,14 @@ def summarise(ours: list[float], peers: list[tuple[float, float]]) -> dict[str, 
     }
 
 
-def show(figures: dict[str, Any], precision: str) -> None:
+def show(
+    figures: dict[str, Any],
+    precision: str,
+    names: tuple[str, str] = ("Rejoinder, ConveRT", "sentence-transformers, BERT"),
+) -> None:
     """Print the table."""
     table = Table(f"trainer, {precision}", "examples/s", "turns")
-    for who, name in (("ours", "Rejoinder, ConveRT"), ("peer", "sentence-transformers, BERT")):
+    for who, name in zip(("ours", "peer"), names, strict=True):
         turns = ", ".join(f"{rate:.1f}" for rate in figures["turns"][who])
         table.add_row(name, f"{figures['examples_per_second'][who]:.1f}", turns)
     Console().print(table)

@@ -1,11 +1,13 @@
 #!/usr/bin/env bash
-# The whole way from raw conversations to a reply, with the commands that a user would type. `make demo` runs it in the
-# project's environment. It can be interrupted and run again: what is finished stays, a training goes on where it was.
+# From the weights that come with the package to replies, and from raw conversations to a model of one's own, with the
+# commands that a user would type. `make demo` runs it in the project's environment. It can be interrupted and run again:
+# what is finished stays, a training goes on where it was.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
-DATA=demo/data RUN=demo/run INDEX=demo/index
-MODEL=$RUN/model
+WEIGHTS=convert-small
+DATA=demo/data SHIPPED=demo/index TUNED=demo/tuned SCRATCH=demo/scratch INDEX=demo/tuned-index
+MINUTES=1.5 # of each training
 
 bold=""; plain=""
 if [ -t 1 ]; then bold=$'\e[1m'; plain=$'\e[0m'; fi
@@ -23,6 +25,20 @@ run() {
   "$@"
 }
 
+# An index of ten thousand replies, unless it is there and newer than the weights (a file) that made it.
+index() {
+  local model=$1 weights=$2 folder=$3 again=()
+  if [ "$folder" -nt "$weights" ] && [ "$folder" -nt "$DATA" ]; then say "$folder is there already."; return; fi
+  if [ -e "$folder" ]; then again=(--overwrite); fi
+  run rejoinder index "$model" "$DATA" --limit 10000 -o "$folder" ${again[@]+"${again[@]}"}
+}
+
+replies() {
+  run rejoinder reply "$1" "Hi! How are you doing today?"
+  run rejoinder reply "$1" "What do you like to do in your free time?"
+  run rejoinder reply "$1" "Do you have any pets?" "Yes, two cats. And you?"
+}
+
 stopped() {
   code=$?
   [ "$code" -eq 0 ] && return
@@ -32,35 +48,37 @@ stopped() {
 trap stopped EXIT
 trap 'exit 130' INT
 
-headline "1 of 5  Conversations: every turn with what precedes it is an example; whole dialogues are held out"
+headline "1 of 5  The weights that come with the package"
+run rejoinder models "$WEIGHTS" # exit code 2 where this clone has none
 if [ -d "$DATA" ]; then say "$DATA is there already."
-else run rejoinder data chitchat -o "$DATA"; fi
+else run rejoinder data chitchat -o "$DATA"; fi # whole dialogues are held out, the same as when the weights were made
+index "$WEIGHTS" "src/rejoinder/weights/$WEIGHTS/model.safetensors" "$SHIPPED"
+replies "$SHIPPED"
+say "(${SECONDS} s so far)"
 
-headline "2 of 5  Training: a small ConveRT from scratch, about four minutes on two cores"
-run rejoinder train recipes/convert-small.toml -o "$RUN" --data "$DATA"
+headline "2 of 5  Fine-tuning them on these conversations, $MINUTES minutes"
+run rejoinder train recipes/fine-tune-fast.toml --init "$WEIGHTS" --data "$DATA" -o "$TUNED" \
+  --set stage.0.minutes="$MINUTES"
 
-headline "3 of 5  Evaluation: which of 100 replies was the true one? On held-out dialogues, beside BM25"
-run rejoinder evaluate bm25 "$MODEL" --data "$DATA" --candidates 100
+headline "3 of 5  To compare with: a model from scratch, the same time"
+run rejoinder train recipes/convert-multi-small.toml --data "$DATA" -o "$SCRATCH" \
+  --set stage.0.minutes=1.2 --set stage.1.minutes=0.3 --set validation.every_seconds=30.0
 
-headline "4 of 5  Index: ten thousand replies are encoded once"
-if [ "$INDEX" -nt "$MODEL/model.safetensors" ]; then say "$INDEX is there already."
-else
-  again=(); [ -e "$INDEX" ] && again=(--overwrite)
-  run rejoinder index "$MODEL" "$DATA" --limit 10000 -o "$INDEX" ${again[@]+"${again[@]}"}
-fi
+headline "4 of 5  Which of 100 replies was the true one? On dialogues that no model has seen"
+run rejoinder evaluate bm25 "$SCRATCH/model" "$WEIGHTS" "$TUNED/model" --data "$DATA" --candidates 100 --limit 5000 \
+  --above bm25 --above "$SCRATCH/model"
 
-headline "5 of 5  Replies: the best ones for a message, or for a conversation (oldest message first)"
-run rejoinder reply "$INDEX" "Hi! How are you doing today?"
-run rejoinder reply "$INDEX" "What do you like to do in your free time?"
-run rejoinder reply "$INDEX" "Do you have any pets?" "Yes, two cats. And you?"
+headline "5 of 5  Replies of the fine-tuned model"
+index "$TUNED/model" "$TUNED/model/model.safetensors" "$INDEX"
+replies "$INDEX"
 
 headline "Done in $((SECONDS / 60)) min $((SECONDS % 60)) s. What to try next"
 cat <<'NEXT'
   source .venv/bin/activate                             the command `rejoinder` in this shell
-  rejoinder chat demo/index                             talk to it
+  rejoinder chat demo/tuned-index                       talk to it
   rejoinder reply demo/index "your message"             replies to anything; --json for programs
-  rejoinder evaluate demo/run/model --data YOUR.jsonl   one line: {"context": ["Hi!"], "response": "Hello."}
-  rejoinder index demo/run/model YOUR_REPLIES.txt -o my-index
+  rejoinder evaluate convert-small --data YOUR.jsonl    one line: {"context": ["Hi!"], "response": "Hello."}
+  rejoinder index convert-small YOUR_REPLIES.txt -o my-index
   rejoinder --help                                      every verb; docs/guide.md tells the rest
 To start the demo afresh, remove the folder demo.
 NEXT

@@ -22,7 +22,7 @@ ALL_FILES = sorted(path for folder in FOLDERS for path in folder.rglob("*.py"))
 
 # Left to right: a room imports only from the groups to its left. Rooms of one group do not know each other.
 GROUPS = [("text", "corpora"), ("models", "baselines"), ("evaluation", "retrieval"), ("training",),
-          ("serving", "cluster"), ("cli",)]
+          ("intents",), ("serving", "cluster"), ("cli",)]
 POSITION = {room: place for place, group in enumerate(GROUPS) for room in group}
 # Single modules beside the rooms import no room, and every room may import them.
 FREE = {path.stem for path in SOURCE.glob("*.py")} - {"__init__", "__main__"}

@@ -1,7 +1,7 @@
 """Rejoinder: pick the best reply to a conversation out of a set of candidates.
 
 >>> import rejoinder
->>> model = rejoinder.load("runs/convert-small/model")              # doctest: +SKIP
+>>> model = rejoinder.load("convert-small")                         # doctest: +SKIP
 >>> model.score([["How are you?"]], [["Fine, thanks.", "At noon."]])  # doctest: +SKIP
 """
 

@@ -101,6 +101,27 @@ def test_several_models_on_several_data_sets_end_with_one_table(command, folder,
     assert 40 < float(table[2].split()[1]) < 60
 
 
+def test_gains_above_several_models(command, folder, models):
+    good, half = models
+    both = ("--above", "bm25", "--above", half)
+    code, out, _ = command(half, "bm25", good, "--data", folder, *both)
+    assert code == 0
+    assert "above NAME: R@1 less that of NAME, paired" in out
+    lines = [line for line in out.splitlines() if line.startswith("above ") and "NAME" not in line]
+    bm25, above_half = (line.split("  ") for line in lines)
+    assert (bm25[0], above_half[0]) == ("above bm25", f"above {half}")
+    _, out, _ = command(half, "bm25", good, "--data", folder, *both, "--json")
+    first, middle, last = json.loads(out)["results"]
+    assert set(first["recall_at_1_above"]) == {"bm25"}
+    assert set(middle["recall_at_1_above"]) == {half}
+    assert last["recall_at_1_above"][half] == last["recall_at_1_above_the_first"]
+    assert first["recall_at_1_above"]["bm25"]["value"] == -middle["recall_at_1_above"][half]["value"]
+    code, _, err = command(half, "--data", folder, "--above", "tfidf")
+    assert (code, "--above tfidf: not one of the models that are evaluated" in err) == (2, True)
+    code, _, err = command(half, "--data", folder, "--above", half, "--context-table")
+    assert (code, "leave --above out" in err) == (2, True)
+
+
 def test_one_model_and_one_data_set_as_plain_arguments(command, folder):
     code, out, _ = command("bm25", folder, "--json")
     assert code == 0

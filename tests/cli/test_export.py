@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import importlib.machinery
 import json
+import shutil
 import sys
 from collections.abc import Callable
 from pathlib import Path
@@ -13,6 +14,8 @@ import torch
 
 import rejoinder
 from rejoinder.cli import main
+from rejoinder.models import bundled
+from rejoinder.models.bundled import Weights
 from rejoinder.models.convert import Convert
 from rejoinder.models.persistence import save
 from rejoinder.models.quantization import QuantizedTraining
@@ -152,6 +155,30 @@ def test_sizes_and_costs_for_people(command: Command, run: Path, tmp_path: Path)
     _, out, _ = command("models", tmp_path, "--price-per-hour", 2, "--steps", 966_000)
     assert out.splitlines()[3].split() == ["run", "steps", "steps/s", "time", "cost", "966,000", "steps", "cost"]
     assert out.splitlines()[4].endswith("268 h 20 min  536.67")
+
+
+def test_models_with_a_name(
+    command: Command, run: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(bundled, "FOLDER", tmp_path.parent / f"{tmp_path.name}-weights")
+    fingerprint = rejoinder.load(run / "model").fingerprint
+    monkeypatch.setattr(bundled, "BUNDLED", {"tiny": Weights(fingerprint, "MIT, CC0")})
+    assert [model["path"] for model in json.loads(command("models", "--json")[1])["models"]] == ["run/model"]
+    code, _, err = command("models", "tiny")
+    assert (code, "the weights of tiny are not in this installation" in err) == (2, True)
+    shutil.copytree(run / "model", bundled.FOLDER / "tiny")
+    code, out, _ = command("models")
+    assert code == 0
+    first, second = out.splitlines()
+    assert first.startswith("tiny  convert, ")
+    assert first.endswith(f" MB, {fingerprint[:12]}, trained on data under MIT, CC0")
+    assert second.startswith("run/model  convert, ")
+    [one] = json.loads(command("models", "tiny", "--json", "--sizes")[1])["models"]
+    assert (one["name"], one["data_licence"], one["fingerprint"]) == ("tiny", "MIT, CC0", fingerprint)
+    assert command("models", "--sizes")[1].splitlines()[1].startswith("tiny ")
+    code, _, err = command("models", "nowhere")
+    assert (code, err.rstrip().endswith("or a model: tiny")) == (2, True)
 
 
 def test_where_there_is_no_model(command: Command, tmp_path: Path) -> None:

@@ -49,12 +49,12 @@ def models(monkeypatch, tmp_path):
 
 
 @pytest.fixture
-def slow(models, monkeypatch, tmp_path):
+def slow(models, monkeypatch, tmp_path):  # noqa: ARG001 (it wraps what that one put in place)
     """A model folder whose model finds longer replies better."""
     load = rejoinder.load
 
     class Longest(HashEncoder):
-        def score(self, contexts, candidates):
+        def score(self, contexts, candidates):  # noqa: ARG002
             return np.array([[len(text) for text in texts] for texts in candidates], dtype=np.float32)
 
     (tmp_path / "slow").mkdir()

@@ -20,7 +20,7 @@ from rejoinder.models.convert import Convert, ConvertConfig
 from rejoinder.models.export import export_quantized
 from rejoinder.models.families import build_module
 from rejoinder.models.packing import pack
-from rejoinder.models.persistence import describe, load_module, save
+from rejoinder.models.persistence import describe, load_as_validated, load_module, save
 from rejoinder.models.quantization import QuantizedTraining
 from rejoinder.models.quantized_folder import QuantizedTable, half_for
 from rejoinder.models.sizes import count, sizes
@@ -148,11 +148,26 @@ def test_each_folder_has_a_fingerprint_of_its_own(tmp_path: Path, plain: Path) -
     assert one != rejoinder.load(plain).fingerprint
 
 
-def test_training_does_not_start_from_it_unsaid(tmp_path: Path, plain: Path) -> None:
+def test_in_float32_it_has_the_very_values_that_it_encodes_with(tmp_path: Path, plain: Path) -> None:
     export_quantized(plain, tmp_path / "small")
-    with pytest.raises(InputError, match=r"is a quantised folder.*the model folder that it was exported from"):
-        load_module(tmp_path / "small")
-    with pytest.raises(InputError, match="is a quantised folder"):
+    module = load_module(tmp_path / "small")[0]
+    assert {parameter.dtype for parameter in module.parameters()} == {torch.float32}
+    assert all(parameter.requires_grad for parameter in module.parameters())
+    assert isinstance(module.embedding, torch.nn.Embedding)
+    encoder = rejoinder.load(tmp_path / "small", precision="fp32")
+    ids = torch.arange(SUBWORDS.rows)
+    assert torch.equal(module.embedding(ids), encoder.module.embedding(ids))
+    with torch.no_grad():
+        vectors = module.eval().encode(pack(*SUBWORDS.encode_ragged(TEXTS, 40), SUBWORDS.padding_id), "response")
+    assert np.allclose(vectors.numpy(), encoder.encode_responses(TEXTS), atol=1e-6)
+
+
+def test_it_is_not_rounded_twice(tmp_path: Path, plain: Path) -> None:
+    export_quantized(plain, tmp_path / "small")
+    module = load_as_validated(tmp_path / "small")[0]
+    given = load_module(tmp_path / "small")[0].state_dict()
+    assert all(torch.equal(value, given[name]) for name, value in module.state_dict().items())
+    with pytest.raises(InputError, match=r"is a quantised folder already; copy it as it is, or give the model folder"):
         export_quantized(tmp_path / "small", tmp_path / "smaller")
 
 

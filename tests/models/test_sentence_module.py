@@ -121,12 +121,20 @@ def test_bad_inputs_are_explained(model, tmp_path):
         SentenceModule.load(str(tmp_path / "out"))
 
 
+def test_a_quantised_folder_encodes_as_it_does(model, tmp_path):
+    export_quantized(model, tmp_path / "small")
+    export_sentence_transformers(tmp_path / "small", tmp_path / "out", "response")
+    module = SentenceModule.load(str(tmp_path / "out"))
+    with torch.no_grad():
+        vectors = module(module.preprocess(["hello there"]))["sentence_embedding"]
+    expected = rejoinder.load(tmp_path / "small", precision="fp32").encode_responses(["hello there"])
+    assert (vectors.numpy() * expected).sum() > 1 - 1e-6
+
+
 def test_what_cannot_be_exported(model, tmp_path):
     with pytest.raises(InputError, match="allowed are context, response"):
         export_sentence_transformers(model, tmp_path / "out", "answer")
     export_quantized(model, tmp_path / "small")
-    with pytest.raises(InputError, match="quantised folder"):
-        export_sentence_transformers(tmp_path / "small", tmp_path / "out")
     with pytest.raises(InputError, match=r"has no modules\.json, so it is not ours to replace"):
         export_sentence_transformers(model, tmp_path / "small")
     assert not (tmp_path / "out").exists()

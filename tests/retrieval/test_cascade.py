@@ -21,7 +21,7 @@ class ByLength:
     def __init__(self) -> None:
         self.asked = []
 
-    def score(self, contexts, candidates):
+    def score(self, contexts, candidates):  # noqa: ARG002
         self.asked.extend(list(texts) for texts in candidates)
         return np.array([[len(text) for text in texts] for texts in candidates], dtype=np.float32)
 
@@ -61,7 +61,7 @@ def test_the_minimum_is_of_the_slow_ranker(index) -> None:
     assert [reply.text for reply in replies] == ["a cat and a cat and a fish", "a dog and a cat"]
 
 
-def test_bm25_may_be_the_first(index) -> None:
+def test_bm25_may_be_the_first() -> None:
     first = RankerSearch(BM25(), TEXTS)
     [found] = first.search([["fish?"]], k=1)
     assert (found[0].position, len(first)) == (4, 5)

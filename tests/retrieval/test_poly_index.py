@@ -108,7 +108,7 @@ def test_what_is_no_number_is_refused(tmp_path) -> None:
         def encode_responses(self, responses):
             return np.float32(1e6) * super().encode_responses(responses)
 
-    with pytest.raises(InputError, match="reply 0 has length .*diverged"):
+    with pytest.raises(InputError, match=r"reply 0 has length .*diverged"):
         Index.build(Diverged(), TEXTS, tmp_path / "index")
     with pytest.raises(InputError, match="too much for float16"):
         Index.build(Huge(), TEXTS, tmp_path / "index", dtype="float16")

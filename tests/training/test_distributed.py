@@ -45,6 +45,11 @@ RUNS = {
         stage(name="blocks", batch_size=20, epochs=0.5, optimizer="adadelta", learning_rate=1.0, micro_batch=10,
               clip_embedding_norm=0.5),
     ]},
+    "ngram": {
+        "model": {"kind": "ngram", "embedding_size": 8, "head_size": 4, "hidden_size": 8, "output_size": 8},
+        "vocabulary": {"kind": "ngrams", "minimum_count": 2, "bigrams": 50, "buckets": 9}, "scale": {"learned": True},
+        "stage": [stage(optimizer="adagrad", steps=6, clip_norm=1.0, micro_batch=5)],
+    },
     "minutes": {"stage": [stage(minutes=0.02, schedule="constant")], "scale": {"share": 0.5}},
 }  # fmt: skip
 
@@ -102,6 +107,15 @@ def test_two_processes_have_the_loss_and_the_gradient_of_one(tmp_path: Path, fol
     before = build_module(settings.model, len(after["weights/token_embedding.subwords.weight"])).named_parameters()
     moved = [float((after[f"weights/{key}"] - value.detach()).abs().max()) for key, value in before]
     assert min(moved) > 1e-5, "every parameter has a gradient to compare"
+
+
+def test_two_processes_sum_the_rows_of_a_table(tmp_path: Path, folder: Path) -> None:
+    """An n-gram model with a learned scale, over several steps."""
+    train(load_recipe(folder / "recipes" / "ngram.toml"), tmp_path / "one")
+    assert_same_run(folder / "two" / "ngram", tmp_path / "one", 1e-3)
+    lines = read_metrics(folder / "two" / "ngram" / "metrics.jsonl")
+    first, *others = [line["scale"] for line in lines if "scale" in line]
+    assert all(scale != first for scale in others)
 
 
 def test_two_processes_stay_beside_one_over_stages_in_parts(tmp_path: Path, folder: Path) -> None:

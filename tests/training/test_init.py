@@ -90,7 +90,7 @@ def test_settings_that_repeat_the_model_are_no_conflict(model: Path, target: Pat
     ({"init": {"model": "nowhere"}}, "init.model: no model folder nowhere"),
     ({"init": {"modle": "x"}}, "unknown key 'init.modle'; did you mean 'model'?"),
     ({"init": {"fingerprint": "abc"}}, "init: fingerprint is given, but no model that it could be of"),
-    ({"init": {}}, "give a model to start from (--init MODEL, or init.model), or [vocabulary] and [model] to train"),
+    ({"init": {}}, "give a model to start from (--init MODEL, or init.model), a transformer for its parts"),
 ])  # fmt: skip
 def test_conflicts_are_named(model: Path, target: Path, sections: dict[str, Any], said: str) -> None:
     whole = tuned(model, target)

@@ -240,7 +240,12 @@ def test_the_model_is_the_best_by_validation_not_the_last(
     tmp_path: Path, data: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     figures = iter([0.1, 0.5, 0.3, 0.5])
-    monkeypatch.setattr(keeper.Validator, "__call__", lambda *_: {"recall@1": (v := next(figures)), "mrr": 1 - v})
+
+    def given(*_: object) -> dict[str, float]:
+        value = next(figures)
+        return {"recall@1": value, "mrr": 1 - value, "loss": value}
+
+    monkeypatch.setattr(keeper.Validator, "__call__", given)
     validation = {"every_steps": 5, "examples": 40, "candidates": 20}
     summary = train(recipe(data, validation=validation), tmp_path)
     assert (summary.best_step, summary.validation["recall@1"]) == (10, 0.5)

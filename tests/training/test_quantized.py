@@ -13,7 +13,10 @@ from lightning_fabric import Fabric
 from lightning_fabric.plugins import MixedPrecision
 
 import rejoinder
+from rejoinder.corpora.example import read_examples
 from rejoinder.errors import InputError
+from rejoinder.evaluation.ranking import evaluate
+from rejoinder.models import persistence
 from rejoinder.models.convert import Convert
 from rejoinder.models.export import export_quantized
 from rejoinder.models.families import build_module
@@ -23,6 +26,7 @@ from rejoinder.models.quantization import QuantizedTraining, bounds_of, round_to
 from rejoinder.text.subwords import Subwords
 from rejoinder.training.checkpoint import load_checkpoint
 from rejoinder.training.loop import train
+from rejoinder.training.metrics import read_metrics
 from rejoinder.training.quantized import choose_half, fix_loss_scale
 from rejoinder.training.recipe import Quantization, Recipe
 from rejoinder.training.recipe_files import parse_recipe
@@ -212,15 +216,42 @@ def test_the_model_card_says_so(run: Path) -> None:
     assert "trained for 8-bit embeddings and 16-bit weights" in (run / "model" / "README.md").read_text()
 
 
-def test_a_run_starts_from_the_originals_and_not_from_a_quantised_folder(run: Path, data: Path, tmp_path: Path) -> None:
-    def starting_from(model: Path) -> Recipe:
-        whole = document(data, init={"model": str(model)}, quantization={"enabled": True}, stage=[stage(steps=1)])
-        return parse_recipe({key: value for key, value in whole.items() if key not in ("vocabulary", "model")})
+def starting_from(model: Path, data: Path, **sections: Any) -> Recipe:
+    whole = document(data, init={"model": str(model)}, stage=[stage(steps=1)], **sections)
+    return parse_recipe({key: value for key, value in whole.items() if key not in ("vocabulary", "model")})
 
-    summary = train(starting_from(run / "model"), tmp_path / "tuned")
+
+def test_a_run_starts_from_the_originals(run: Path, data: Path, tmp_path: Path) -> None:
+    summary = train(starting_from(run / "model", data, quantization={"enabled": True}), tmp_path / "tuned")
     assert summary.steps == 1
     was, is_ = (load_module(place / "model")[0].embedding.weight for place in (run, tmp_path / "tuned"))
     assert (was - is_).abs().max() < 0.1, "a step away from the originals"
+    assert "rounded weights" not in (tmp_path / "tuned" / "model" / "README.md").read_text()
+
+
+@pytest.mark.parametrize("enabled", [False, True])
+def test_a_run_starts_from_the_rounded_values_of_a_quantised_folder(
+    run: Path, data: Path, tmp_path: Path, enabled: bool
+) -> None:
     export_quantized(run / "model", tmp_path / "small")
-    with pytest.raises(InputError, match=r"init.model: .*small is a quantised folder.*that it was exported from"):
-        starting_from(tmp_path / "small")
+    settings = starting_from(tmp_path / "small", data, quantization={"enabled": enabled})
+    assert settings.init.quantized
+    train(settings, tmp_path / "tuned")
+    first = read_metrics(tmp_path / "tuned" / "metrics.jsonl")[0]
+    expected = evaluate(rejoinder.load(tmp_path / "small", precision="fp32"), list(read_examples(data, "valid")),
+                        candidates=20)  # fmt: skip
+    assert first["step"] == 0
+    assert first["valid_mrr"] == pytest.approx(expected.mrr.value, abs=0.02 if enabled else 1e-12)
+    _, config = persistence.read_config(tmp_path / "tuned" / "model")
+    assert not persistence.is_quantized(config), "what comes out can be trained on as any other"
+    card = (tmp_path / "tuned" / "model" / "README.md").read_text()
+    assert f"`{settings.init.fingerprint}`, quantised: training began with its rounded weights" in card
+
+
+def test_what_a_recipe_says_of_its_start_must_be_so(run: Path, data: Path) -> None:
+    given = {"model": str(run / "model"), "quantized": True}
+    whole = document(data, init=given)
+    with pytest.raises(InputError, match=r"init.quantized = True, but of .*model it is False"):
+        parse_recipe({key: value for key, value in whole.items() if key not in ("vocabulary", "model")})
+    with pytest.raises(InputError, match="quantized is given, but no model"):
+        parse_recipe(document(data, init={"quantized": True}))

@@ -16,7 +16,8 @@ from rejoinder.models import persistence
 from rejoinder.models.families import build_module
 from rejoinder.text.vocabulary import build_subwords
 from rejoinder.training import recipe as recipe_module
-from rejoinder.training.recipe import Adadelta, Cosine, Recipe
+from rejoinder.training import recipe_schedules
+from rejoinder.training.recipe import Adadelta, Recipe
 from rejoinder.training.recipe_files import (
     first_difference,
     load_recipe,
@@ -24,6 +25,7 @@ from rejoinder.training.recipe_files import (
     recipe_document,
     save_recipe,
 )
+from rejoinder.training.recipe_schedules import Cosine
 from rejoinder.training.toml_text import to_toml
 from tests.training.tiny import MODEL, document, recipe, stage
 
@@ -33,7 +35,8 @@ RECIPES = [path for path in FILES if not path.name.startswith("ablations")]
 
 def test_every_field_has_a_line_of_documentation() -> None:
     missing = []
-    for node in ast.walk(ast.parse(inspect.getsource(recipe_module))):
+    modules = (recipe_module, recipe_schedules)
+    for node in (node for module in modules for node in ast.walk(ast.parse(inspect.getsource(module)))):
         if isinstance(node, ast.ClassDef):
             for field, below in zip(node.body, [*node.body[1:], ast.Pass()], strict=True):
                 documented = isinstance(below, ast.Expr) and isinstance(below.value, ast.Constant)

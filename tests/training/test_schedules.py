@@ -7,7 +7,8 @@ import math
 import pytest
 
 from rejoinder.training.budget import Budget, run_share, stage_budget
-from rejoinder.training.recipe import Constant, Cosine, InverseSqrt, Scale, Schedule, Stage, Step
+from rejoinder.training.recipe import Scale, Stage
+from rejoinder.training.recipe_schedules import Constant, Cosine, InverseSqrt, Schedule, Step
 from rejoinder.training.schedules import Progress, learning_rate, score_scale
 
 

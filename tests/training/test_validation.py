@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import math
+
 import numpy as np
 import pytest
 import torch
 from torch import Tensor
 
 from rejoinder.errors import InputError
+from rejoinder.models.packing import TokenBatch
 from rejoinder.training.batches import PairBatch
 from rejoinder.training.recipe import Validation
 from rejoinder.training.tokens import Column, TokenStore, token_hashes
@@ -37,9 +40,11 @@ def perfect(batch: PairBatch) -> tuple[Tensor, Tensor]:
 
 def test_a_perfect_model_has_1_and_a_collapsed_one_has_0() -> None:
     validator = Validator(store(list(range(60))), Validation(candidates=20, examples=60), 99)
-    assert validator(perfect) == {"recall@1": 1.0, "mrr": 1.0}
+    loss = math.log(1 + 19 * math.exp(-1))
+    assert validator(perfect) == {"recall@1": 1.0, "mrr": 1.0, "loss": pytest.approx(loss)}
+    assert validator(perfect, 3.0)["loss"] == pytest.approx(math.log(1 + 19 * math.exp(-3)))
     collapsed = validator(lambda batch: (torch.ones(batch.pairs, D), torch.ones(batch.pairs, D)))
-    assert collapsed == {"recall@1": 0.0, "mrr": pytest.approx(1 / 20)}
+    assert collapsed == {"recall@1": 0.0, "mrr": pytest.approx(1 / 20), "loss": pytest.approx(math.log(20))}
 
 
 def test_equal_responses_of_a_group_count_against_the_model_however_they_round() -> None:
@@ -82,3 +87,39 @@ def test_the_groups_are_the_same_each_time() -> None:
 def test_too_few_examples_are_refused(n: int, limit: int) -> None:
     with pytest.raises(InputError, match=r"make no group of 20; set validation.candidates lower"):
         Validator(store(list(range(n))), Validation(candidates=20, examples=limit), 99)
+
+
+def test_equal_responses_are_not_in_the_loss() -> None:
+    validator = Validator(store([0, 1, 1, 3]), Validation(candidates=4, examples=4), 99)
+    flat = validator(lambda batch: (torch.ones(batch.pairs, D), torch.ones(batch.pairs, D)))
+    assert flat["loss"] == pytest.approx((2 * math.log(4) + 2 * math.log(3)) / 4)
+
+
+def test_joined_texts_are_scored_each_with_its_context() -> None:
+    """A score that is higher the nearer response and context are, and one joined text for each pair."""
+    validator = Validator(joined_store(60), Validation(candidates=20, examples=60), 99, packing="joined")
+    seen = 0
+
+    def score(batch: PairBatch) -> tuple[Tensor, Tensor]:
+        nonlocal seen
+        assert isinstance(batch.tokens, TokenBatch)
+        starts, lengths = batch.tokens.places()
+        seen += len(starts)
+        assert set(lengths.tolist()) == {3}
+        context, response = (batch.tokens.ids[starts + place] for place in (1, 2))
+        assert batch.tokens.types is not None
+        assert batch.tokens.types[starts + 2].all()
+        scores = -(context - response).abs().float().view(batch.pairs, -1)
+        return scores, scores
+
+    figures = validator(score)
+    assert figures["recall@1"] == 1.0
+    assert seen == 60 * 20
+
+
+def joined_store(n: int) -> TokenStore:
+    """Example i has the context [99, i] and the response [99, i]."""
+    ids = np.stack([np.full(n, 99), np.arange(n)], axis=1).astype(np.int32).reshape(-1)
+    offsets = 2 * np.arange(n + 1)
+    hashes = token_hashes(ids, np.full(n, 2, np.int32))
+    return TokenStore(Column(ids, offsets), Column(ids, offsets), hashes)

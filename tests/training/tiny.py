@@ -72,4 +72,4 @@ def stage(**keys: Any) -> dict[str, Any]:
 
 def recipe(data: Path | str, /, **sections: Any) -> Recipe:
     """The recipe of `document`."""
-    return parse_recipe(document(data, **sections))
+    return parse_recipe({name: table for name, table in document(data, **sections).items() if table is not None})

@@ -91,6 +91,26 @@ def summing(_: Path) -> None:
         assert frozen.grad is None
 
 
+def summing_rows(_: Path) -> None:
+    """Of sparse gradients the rows are summed, whichever process has them, and as many as it has."""
+    with joined() as processes:
+        rank, share = processes.rank, Loss(torch.tensor(0.0), torch.tensor(0.0))
+        table, one_sided, dense, silent = (nn.Parameter(torch.zeros(9, 2)) for _ in range(4))
+        rows = [torch.tensor([4, 1, 4]), torch.tensor([8, 1])][rank]
+        table.grad = torch.sparse_coo_tensor(rows[None], torch.ones(len(rows), 2) * (rank + 1), (9, 2))
+        if rank == 0:
+            one_sided.grad = torch.sparse_coo_tensor(torch.tensor([[3]]), torch.full((1, 2), 5.0), (9, 2))
+        dense.grad = torch.ones(9, 2)
+        processes.sum_gradients([table, dense, one_sided, silent], share)
+        assert table.grad.is_sparse
+        assert table.grad.to_dense()[:, 0].tolist() == [0, 3, 0, 0, 2, 0, 0, 0, 2]
+        assert table.grad.coalesce().indices().tolist() == [[1, 4, 8]]
+        assert one_sided.grad is not None
+        assert one_sided.grad.to_dense()[:, 0].tolist() == [0, 0, 0, 5, 0, 0, 0, 0, 0]
+        assert dense.grad.tolist() == [[2.0] * 2] * 9
+        assert silent.grad is None
+
+
 def agreeing(folder: Path) -> None:
     """Shares of work come back in order; the first one's word counts; weights become the first one's."""
     with joined() as processes:
@@ -154,7 +174,9 @@ def killed(folder: Path) -> None:
     )
 
 
-CHECKS: tuple[Callable[[Path], None], ...] = (gathering, summing, agreeing, runs, interrupted, resumed, refused, killed)
+CHECKS: tuple[Callable[[Path], None], ...] = (
+    gathering, summing, summing_rows, agreeing, runs, interrupted, resumed, refused, killed,
+)  # fmt: skip
 
 
 def main(folder: Path) -> None:

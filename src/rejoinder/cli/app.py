@@ -18,6 +18,7 @@ from rejoinder.cli.data import data
 from rejoinder.cli.evaluate import evaluate
 from rejoinder.cli.export import export
 from rejoinder.cli.index import index
+from rejoinder.cli.intents import intents
 from rejoinder.cli.models import models
 from rejoinder.cli.plot import plot
 from rejoinder.cli.reply import reply
@@ -70,3 +71,4 @@ def rejoinder_command(
 
 for _verb in VERBS:
     app.command()(guarded(_verb))
+app.add_typer(intents)

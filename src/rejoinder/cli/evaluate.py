@@ -32,8 +32,8 @@ def evaluate(
         list[str],
         typer.Argument(
             metavar="MODEL",
-            help="Model folders, bm25, bm25-data19, tfidf, sim:ENCODER, map:ENCODER (ENCODER: minilm, use, a model "
-            "folder, FOLDER#r, one of sentence-transformers). One model may be followed by one data set.",
+            help="Model folders, convert-small, bm25, bm25-data19, tfidf, sim:ENCODER, map:ENCODER (ENCODER: minilm, "
+            "use, a model folder, FOLDER#r, one of sentence-transformers). One model may be followed by one data set.",
         ),
     ],
     data: Annotated[
@@ -72,6 +72,10 @@ def evaluate(
             help="Its training split is what tfidf, bm25-data19 and map learn from; else each data set's own.",
         ),
     ] = None,
+    above: Annotated[
+        list[str] | None,
+        typer.Option(metavar="MODEL", help="Show the gain above this model; repeatable. The first if not given."),
+    ] = None,
     seed: Annotated[int, typer.Option(min=0, help="Of the groups, of --limit and of the intervals.")] = 0,
     folder: Annotated[
         Path | None,
@@ -95,8 +99,11 @@ def evaluate(
 
     models, places = _models_and_data(arguments, data or [])
     chosen, count, reading = parse_split(split), _candidates(candidates), parse_reading(context)
-    if context_table and context != "full":
-        raise InputError("--context-table shows every reading of a context; leave --context out")
+    above = above or []
+    if context_table:
+        _check_context_table(context, above)
+    if missing := [name for name in above if name not in models]:
+        raise InputError(f"--above {missing[0]}: not one of the models that are evaluated: {', '.join(models)}")
     if folder is not None:
         _check_output(folder, context_table)
     bare = open_rankers(models)
@@ -123,8 +130,16 @@ def evaluate(
             rows.append(_rank(name, ranker, *task, reading, seed))
     if folder is not None:
         table_of_rows(rows, "Recall at 1").save(folder)
-    results = {"results": to_json(rows), "learned": [each for each in learned if each]}
-    emit(results, as_json, lambda _: plain(rows, width).rstrip("\n"))
+    results = {"results": to_json(rows, above), "learned": [each for each in learned if each]}
+    emit(results, as_json, lambda _: plain(rows, width, above).rstrip("\n"))
+
+
+def _check_context_table(context: str, above: Sequence[str]) -> None:
+    """Refuse options that mean nothing beside --context-table."""
+    if context != "full":
+        raise InputError("--context-table shows every reading of a context; leave --context out")
+    if above:
+        raise InputError("--context-table shows the difference to the full context; leave --above out")
 
 
 def _check_output(folder: Path, context_table: bool) -> None:

@@ -13,7 +13,7 @@ from rejoinder.errors import InputError
 
 
 def export(
-    model: Annotated[str, typer.Argument(help="A model folder, or a model's id on the Hugging Face Hub.")],
+    model: Annotated[str, typer.Argument(help="A model folder, a bundled model's name, or an id on the Hub.")],
     output: Annotated[Path, typer.Option("--output", "-o", metavar="DIR", help="Folder to write.")],
     quantized: Annotated[
         bool, typer.Option("--quantized", help="8-bit embeddings, 16 bits for the rest: a model folder to load.")

@@ -26,7 +26,9 @@ Name = TypeVar("Name", bound=str)
 
 def index(
     output: Annotated[Path, typer.Option("-o", "--output", metavar="INDEX", help="The index's folder.")],
-    model: Annotated[str | None, typer.Argument(help="A model folder; not with --delete.")] = None,
+    model: Annotated[
+        str | None, typer.Argument(help="A model folder, or the name of a bundled model; not with --delete.")
+    ] = None,
     replies: Annotated[
         Path | None,
         typer.Argument(help="Text (one reply a line), .jsonl, .csv, or a folder or .parquet of examples."),
@@ -114,12 +116,11 @@ class _Source:
 def _build(
     model: str, source: _Source, output: Path, dtype: Dtype | None, overwrite: bool, engine: Engine | None
 ) -> dict[str, Any]:
-    import rejoinder
     from rejoinder.progress import track
     from rejoinder.retrieval.index import Index, check_target
 
     check_target(output, overwrite=overwrite)
-    encoder = rejoinder.load(model)
+    encoder = _open_encoder(model)
     total = source.count()
     with track("Encoding", total=total, unit="replies") as advance:
         built = Index.build(
@@ -185,6 +186,23 @@ def _text(result: Mapping[str, Any]) -> str:
         f"vectors of {result['size']} as {result['dtype']}, {result['bytes'] / 1e6:.1f} MB\n"
         f'Try: rejoinder reply {result["index"]} "How are you?"'
     )
+
+
+def _open_encoder(name: str) -> Any:
+    """A model that encodes replies.
+
+    Raises:
+        InputError: there is no such model, or it encodes nothing by itself.
+    """
+    import rejoinder
+
+    model = rejoinder.load(name)
+    if not hasattr(model, "encode_responses"):
+        raise InputError(
+            f"{name} reads a reply together with the conversation, so it cannot encode replies ahead of time; index "
+            "them with a bi- or poly-encoder or ConveRT, and let this one rank the best: rejoinder reply --rerank"
+        )
+    return model
 
 
 def _source(path: Path, split: str | None, limit: int | None, deduplicate: bool) -> _Source:

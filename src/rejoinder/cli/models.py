@@ -14,7 +14,10 @@ from rejoinder.cli.shell import emit
 
 def models(
     folders: Annotated[
-        list[Path] | None, typer.Argument(metavar="FOLDER...", help="Where to look; here if not given.")
+        list[str] | None,
+        typer.Argument(
+            metavar="FOLDER|NAME...", help="Where to look, or a bundled model; if not given, all of these, and here."
+        ),
     ] = None,
     with_sizes: Annotated[
         bool, typer.Option("--sizes", help="Show parameters and bytes, in float32 and quantised, and runs' speeds.")
@@ -27,24 +30,49 @@ def models(
     ] = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object.")] = False,
 ) -> None:
-    """List the model folders below some folders, with their sizes and fingerprints.
+    """List the models that come with the package, and the model folders below some folders, with their sizes.
 
     Example: rejoinder models runs --sizes --price-per-hour 4.65 --steps 966000
     """
-    from rejoinder.errors import InputError
-    from rejoinder.models.persistence import describe, model_folders
+    from rejoinder.models.persistence import describe
 
-    places = folders or [Path()]
-    for place in places:
-        if not place.is_dir():
-            raise InputError(f"{place} is not a folder; name folders to look for models in")
     shown = with_sizes or price is not None or steps is not None
     found = [
-        describe(folder) | (_size_and_cost(folder, price, steps) if shown else {})
-        for place in places
-        for folder in model_folders(place)
+        describe(folder) | more | (_size_and_cost(folder, price, steps) if shown else {})
+        for folder, more in _places(folders or [])
     ]
     emit({"models": found}, as_json, lambda _: _sizes_table(found) if shown else _table(found))
+
+
+def _places(given: Sequence[str]) -> list[tuple[Path, dict[str, Any]]]:
+    """Model folders, with name and licence of the data of those that have a name. Nothing given: all, and those here.
+
+    Raises:
+        InputError: one of them is neither a folder nor a model's name; or the model of a name that was given is absent.
+    """
+    from rejoinder.errors import InputError
+    from rejoinder.models import bundled
+    from rejoinder.models.persistence import find, model_folders
+
+    found: list[tuple[Path, dict[str, Any]]] = []
+    for place in given or [name for name in bundled.names() if _is_there(name)]:
+        if bundled.is_name(place):
+            found.append((find(place), {"name": place, "data_licence": bundled.weights(place).data_licence}))
+        elif Path(place).is_dir():
+            found += [(folder, {}) for folder in model_folders(Path(place))]
+        else:
+            raise InputError(
+                f"{place} is not a folder; name folders to look for models in, or a model: {', '.join(bundled.names())}"
+            )
+    return found if given else [*found, *((folder, {}) for folder in model_folders(Path()))]
+
+
+def _is_there(name: str) -> bool:
+    """Whether a model's folder is there (in a clone without weights it is not), and its name means it here."""
+    from rejoinder.models import bundled
+
+    folder = bundled.weights(name).folder
+    return bundled.is_name(name) and folder is not None and folder.is_dir()
 
 
 def _size_and_cost(folder: Path, price: float | None, steps: int | None) -> dict[str, Any]:
@@ -60,23 +88,29 @@ def _table(found: Sequence[Mapping[str, Any]]) -> str:
     if not found:
         return "no model folder here; `rejoinder train RECIPE -o RUN` makes one"
     return "\n".join(
-        f"{model['path']}  {model['kind']}{', quantised' if model['quantized'] else ''}, "
+        f"{_title(model)}  {model['kind']}{', quantised' if model['quantized'] else ''}, "
         f"{model['parameters'] / 1e6:.1f}M parameters, "
         f"{model['bytes'] / 1e6:.1f} MB, {model['fingerprint'][:12]}"
+        f"{', trained on data under ' + model['data_licence'] if 'data_licence' in model else ''}"
         for model in found
     )
+
+
+def _title(model: Mapping[str, Any]) -> str:
+    """What a model is opened by."""
+    return str(model.get("name", model["path"]))
 
 
 def _sizes_table(found: Sequence[Mapping[str, Any]]) -> str:
     """The columns of the paper's tables of models and of ablations."""
     if not found:
         return _table(found)
-    rows = [("model", "embedding", "network", "fp32", "quantised", "folder")]
+    rows: list[Sequence[str]] = [("model", "embedding", "network", "fp32", "quantised", "folder")]
     for model in found:
         sizes = model["sizes"]
         counts = (f"{sizes[f'{part}_parameters'] / 1e6:.1f}M" for part in ("embedding", "network"))
         bytes_ = (sizes["fp32_bytes"], sizes["quantized_bytes"], model["bytes"])
-        rows.append((model["path"], *counts, *(f"{number / 1e6:.1f} MB" for number in bytes_)))
+        rows.append((_title(model), *counts, *(f"{number / 1e6:.1f} MB" for number in bytes_)))
     runs = [model["run"] for model in found if model["run"] is not None]
     return "\n".join([*_aligned(rows), *(["", *_runs_table(runs)] if runs else [])])
 

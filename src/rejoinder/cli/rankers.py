@@ -2,7 +2,7 @@
 
 | name | ranker |
 |---|---|
-| a model folder, or an id on the Hugging Face Hub | the model |
+| a model folder, the name of a bundled one, an id on the Hugging Face Hub | the model |
 | bm25, bm25-data19, tfidf | keywords |
 | sim:ENCODER, map:ENCODER | vectors of a pretrained encoder, as they are or through a learned map |
 | map-dot:ENCODER | MAP ranked by the dot product instead of the cosine |
@@ -22,6 +22,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from rejoinder.errors import InputError
+from rejoinder.models import bundled
 
 if TYPE_CHECKING:
     from rejoinder.baselines.encoders import VectorEncoder
@@ -75,8 +76,8 @@ class Opener:
         kind, colon, encoder = name.partition(":")
         if colon and kind in OVER_ENCODERS:
             return self._over(kind, encoder)
-        if "/" not in name and not Path(name).exists():
-            known = ", ".join([*BASELINES, *(f"{kind}:ENCODER" for kind in OVER_ENCODERS)])
+        if "/" not in name and not Path(name).exists() and not bundled.is_name(name):
+            known = ", ".join([*bundled.names(), *BASELINES, *(f"{kind}:ENCODER" for kind in OVER_ENCODERS)])
             raise InputError(f"no model {name!r}: give a model folder (RUN/model of a training run) or one of: {known}")
         import rejoinder
 
@@ -108,7 +109,7 @@ class Opener:
         place, mark, output = name.rpartition("#")
         if mark and output not in ("h", "r"):
             raise InputError(f"{name}: of a model there are {place}#h and {place}#r, no #{output}")
-        if mark or _is_ours(Path(name)):
+        if mark or _is_ours(Path(name)) or bundled.is_name(name):
             model = self._model(place or name)
             return encoders.TextVectors(model.transfer) if output == "r" and mark else model.remembering()
         return encoders.sentence_transformer(name)

@@ -40,7 +40,7 @@ def reply(
 ) -> None:
     """Find the best replies to a conversation: score, position and text of each.
 
-    Example: rejoinder reply replies.index "Hi!" "How are you?" -k 3, or with a slower model that ranks the 50 best again
+    Example: rejoinder reply replies.index "Hi!" "How are you?" -k 3, or, with a slower model that ranks the best again,
     rejoinder reply replies.index "Hi!" --rerank runs/cross/model
     """
     context = list(read_messages(sys.stdin.buffer)) if messages == ["-"] else messages

@@ -14,6 +14,7 @@ from rejoinder.cli.evaluate import ENCODER_BLOCK
 from rejoinder.cli.rankers import Opener, scores_depend_on_the_call
 from rejoinder.cli.shell import emit
 from rejoinder.errors import InputError
+from rejoinder.models import bundled
 
 if TYPE_CHECKING:
     from rejoinder.corpora.example import Example
@@ -106,7 +107,7 @@ class TableRankers:
 
         kind, colon, place = name.rpartition(":")
         folder, mark, output = place.partition("#")
-        if "/" not in folder and not Path(folder).exists():
+        if "/" not in folder and not Path(folder).exists() and not bundled.is_name(folder):
             return f"{name} of rejoinder {rejoinder.__version__}"
         return f"{kind}{colon}{_contents(folder)}{mark}{output}"
 

@@ -66,6 +66,7 @@ def train(
 def _text(result: Mapping[str, Any]) -> str:
     """The summary for people."""
     from rejoinder.training.display import duration
+    from rejoinder.training.summary import figure_text
 
     lines = []
     if result["already_finished"]:
@@ -73,5 +74,5 @@ def _text(result: Mapping[str, Any]) -> str:
     pairs = f"{result['steps']:,} steps, {result['examples']:,} pairs"
     lines.append(f"{pairs} in {duration(result['seconds'])}, {result['precision']}")
     for name, value in result["validation"].items():
-        lines.append(f"validation {name}: {value:.1%} (step {result['best_step']:,})")
+        lines.append(f"validation {name}: {figure_text(name, value)} (step {result['best_step']:,})")
     return "\n".join([*lines, f"model: {result['model']}"])

@@ -49,17 +49,19 @@ def markdown(rows: Sequence[Row]) -> str:
     return "".join(f"| {' | '.join(cells)} |\n" for cells in lines)
 
 
-def plain(rows: Sequence[Row], width: int | None = None) -> str:
+def plain(rows: Sequence[Row], width: int | None = None, above: Sequence[str] = ()) -> str:
     """The tables of `show` as text without colours, folded at `width`, or (None) as wide as they need to be."""
     out = io.StringIO()
     if width is None:  # names decide how much is needed
         width = 120 + sum(len(row.title) + len(row.data) + 24 for row in rows)
-    show(rows, Console(file=out, width=width, color_system=None))
+    show(rows, Console(file=out, width=width, color_system=None), above)
     return "\n".join(line.rstrip() for line in out.getvalue().splitlines()) + "\n"
 
 
-def show(rows: Sequence[Row], console: Console) -> None:
+def show(rows: Sequence[Row], console: Console, above: Sequence[str] = ()) -> None:
     """Print, for each data set, what was ranked and a table with a column for each ranker.
+
+    `above` are names of the rankers whose difference to each other one is shown; empty: the first.
 
     Where there are several of both, a last table has a line for each ranker and a column for each data set.
     """
@@ -68,9 +70,12 @@ def show(rows: Sequence[Row], console: Console) -> None:
             console.print()
         console.print(Text(data, style="bold"))
         console.print(Text(describe(group[0].result)))
-        if len(group) > 1:
-            console.print(Text(f"gain: R@1 above {group[0].title}, paired example by example"))
-        console.print(_table(group))
+        bases = bases_of(group, above)
+        if len(bases) > 1:
+            console.print(Text("above NAME: R@1 less that of NAME, paired example by example"))
+        elif len(group) > 1:
+            console.print(Text(f"gain: R@1 above {bases[0].title}, paired example by example"))
+        console.print(_table(group, bases))
     if len({row.data for row in rows}) > 1 and len({row.model for row in rows}) > 1:
         console.print()
         console.print(Text("R@1 side by side", style="bold"))
@@ -90,7 +95,12 @@ def describe(result: RankingResult) -> str:
     return "\n".join(lines)
 
 
-def _table(rows: Sequence[Row]) -> Table:
+def bases_of(rows: Sequence[Row], above: Sequence[str]) -> list[Row]:
+    """The rows of one data set that the others are compared with: those of these models; of none, the first."""
+    return [row for row in rows if row.model in above] if above else [rows[0]]
+
+
+def _table(rows: Sequence[Row], bases: Sequence[Row]) -> Table:
     ks = _recalls(rows)
     table = Table(box=None, padding=(0, 3, 0, 0), header_style="bold")
     table.add_column("")
@@ -99,9 +109,10 @@ def _table(rows: Sequence[Row]) -> Table:
     for k in ks:
         table.add_row(f"R@{k}", *(percent(row.result.recall.get(k), "{}  {}-{}") for row in rows))
     table.add_row("MRR", *(percent(row.result.mrr, "{}  {}-{}") for row in rows))
-    if len(rows) > 1:  # paired, so much narrower than the intervals above would let one think
-        others = (percent(difference_at_1(row, rows[0]), "{:+}  {:+} to {:+}") for row in rows[1:])
-        table.add_row("gain", "", *others)
+    for base in bases if len(rows) > 1 else ():  # paired, so much narrower than the intervals above would let one think
+        gains = (None if row is base else difference_at_1(row, base) for row in rows)
+        label = "gain" if len(bases) == 1 else f"above {base.title}"
+        table.add_row(Text(label), *(percent(gain, "{:+}  {:+} to {:+}") for gain in gains))
     table.add_row("time", *(f"{row.result.seconds:.1f} s" for row in rows))
     return table
 
@@ -111,12 +122,20 @@ def difference_at_1(row: Row, first: Row) -> Estimate:
     return compare(row.result, first.result, resamples=row.result.resamples, seed=row.result.seed).recall[1]
 
 
-def to_json(rows: Sequence[Row]) -> list[dict[str, Any]]:
-    """Each row in types that JSON has; all but the first of a data set with their difference to it."""
+def to_json(rows: Sequence[Row], above: Sequence[str] = ()) -> list[dict[str, Any]]:
+    """Each row in types that JSON has; all but the first of a data set with their difference to it.
+
+    With `above`, each also has its differences to the rankers of these names (`recall_at_1_above`).
+    """
     found = []
     for _, group in _by_data(rows):
         for row in group:
-            more = {} if row is group[0] else {"recall_at_1_above_the_first": difference_at_1(row, group[0]).to_json()}
+            more: dict[str, Any] = {}
+            if row is not group[0]:
+                more["recall_at_1_above_the_first"] = difference_at_1(row, group[0]).to_json()
+            if above:
+                bases = [base for base in bases_of(group, above) if base is not row]
+                more["recall_at_1_above"] = {base.model: difference_at_1(row, base).to_json() for base in bases}
             found.append(row.to_json() | more)
     return found
 

@@ -250,14 +250,16 @@ class Convert(nn.Module):
         """The subword table."""
         return self.token_embedding.subwords
 
-    def reduce(self, batch: TokenBatch) -> Tensor:
-        """r of each text, (n, reduction_heads · d), in the caller's order: what transfers to other tasks."""
+    def tokens(self, batch: TokenBatch) -> Tensor:
+        """Vectors of all tokens, (T, d), in the batch's packed order."""
         x = self.token_embedding(batch)
         for block in self._blocks(self.active_blocks):
             x = block(x, batch)
-        if self.final_norm is not None:
-            x = self.final_norm(x)
-        r = self.reduction(x, batch)
+        return x if self.final_norm is None else self.final_norm(x)
+
+    def reduce(self, batch: TokenBatch) -> Tensor:
+        """r of each text, (n, reduction_heads · d), in the caller's order: what transfers to other tasks."""
+        r = self.reduction(self.tokens(batch), batch)
         return r if r.shape[0] == 1 else r[batch.restore]  # not len(r), which an export would take for a constant
 
     def forward(self, batch: TokenBatch, contexts: int) -> tuple[Tensor, Tensor]:

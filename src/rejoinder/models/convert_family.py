@@ -15,4 +15,11 @@ def build(config: ConvertConfig, rows: int) -> Convert:
     return MultiContextConvert(config, rows) if config.history else Convert(config, rows)
 
 
-FAMILY = Family(config=ConvertConfig, build=build, load_tokenizer=Subwords.load, prepare=pack_linears, open=Encoder)
+FAMILY = Family(
+    config=ConvertConfig,
+    build=build,
+    vocabulary="subwords",
+    load_tokenizer=Subwords.load,
+    prepare=pack_linears,
+    open=Encoder,
+)

@@ -35,6 +35,11 @@ def export_quantized(model: str | Path, output: str | Path) -> dict[str, Any]:
     if Path(output).resolve() == folder.resolve():
         raise InputError(f"{output} is the model itself, which would be lost; name another folder")
     check_replaceable(output, persistence.CONFIG)
+    if persistence.is_quantized(persistence.read_config(folder)[1]):
+        raise InputError(
+            f"{folder} is a quantised folder already; copy it as it is, or give the model folder that it was exported "
+            "from to round that anew"
+        )
     module, tokenizer, config = persistence.load_module(folder)
     if not all(bool(parameter.isfinite().all()) for parameter in module.parameters()):
         raise InputError(f"{folder}: not all weights are finite numbers, so there are no levels to round them to")

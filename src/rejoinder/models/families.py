@@ -12,16 +12,28 @@ import json
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal, TypeAlias
 
 from pydantic import ConfigDict, TypeAdapter, ValidationError
 from pydantic.dataclasses import dataclass as checked_dataclass
 
 from rejoinder.errors import InputError
+from rejoinder.models.dialogue import Dialogue
 from rejoinder.text.tokenizer import Tokenizer
 
-HOMES = {"convert": "rejoinder.models.convert_family"}
+HOMES = {
+    "convert": "rejoinder.models.convert_family",
+    "ngram": "rejoinder.models.ngram_family",
+    "bi-encoder": "rejoinder.models.bi_encoder",
+    "poly-encoder": "rejoinder.models.poly_encoder",
+    "cross-encoder": "rejoinder.models.cross_encoder",
+    "poly-convert": "rejoinder.models.poly_convert",
+}
 """The module that defines the `FAMILY` of each kind; imported when a model of that kind is met."""
+
+
+Packing: TypeAlias = Literal["together", "apart", "joined"]
+"""How training packs the texts of pairs; see `Family`."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,16 +43,24 @@ class Family:
     Attributes:
         config: its configuration, a frozen dataclass whose defaults are the paper's.
         build: configuration and rows of the token table -> a new network with random weights.
+        vocabulary: the kind of tokenizer that it reads, as recipes name it.
         load_tokenizer: reads a model folder's vocabulary.json.
         prepare: makes a loaded network ready for encoding in a precision ("fp32", "bf16", "int8"), in place.
         open: network, tokenizer, and by name max_length, fingerprint and name -> what encodes and scores.
+        packing: how training packs the texts of pairs: all "together", each side "apart" (a `SidesBatch`), or each
+            context "joined" with each of its candidates (a ranker that encodes neither by itself).
+        dialogue: configuration, tokenizer and longest response -> how conversations are read as one text; None: the
+            newest message is a text of its own, and so is the history where the configuration has a `history_text`.
     """
 
     config: type[Any]
     build: Callable[[Any, int], Any]
+    vocabulary: str
     load_tokenizer: Callable[[Path], Tokenizer]
     prepare: Callable[[Any, Any], object]
     open: Callable[..., Any]
+    packing: Packing = "together"
+    dialogue: Callable[[Any, Any, int], Dialogue] | None = None
 
 
 def family(kind: object) -> Family:

@@ -9,6 +9,7 @@ processors with VNNI or AMX). Where oneDNN or an operation of it is absent, plai
 from __future__ import annotations
 
 import warnings
+from collections.abc import Callable
 from typing import Any, Literal, TypeAlias, cast
 
 import torch
@@ -17,6 +18,7 @@ from torch.nn import functional as F  # noqa: N812
 
 from rejoinder.errors import InputError
 from rejoinder.models.layers import GATE, FeedForward, GatedLinear, SelfAttention, TokenEmbedding
+from rejoinder.models.transformer import GeluLinear
 from rejoinder.processor import has_fast_bfloat16
 
 Precision: TypeAlias = Literal["fp32", "bf16", "int8"]
@@ -25,6 +27,17 @@ FIXED_LENGTH = 64
 
 FEW_ROWS = 256
 """Rows below which what a layer costs is mostly the number of its operations."""
+
+POSTS = {"none": "", "swish": "", "gelu": "none", "relu": ""}
+"""Activations that oneDNN computes with a product (swish is x·sigmoid(x)), each with its variant ("none": exact)."""
+
+ACTIVATIONS: dict[str, Callable[[Tensor], Tensor]] = {
+    "none": lambda y: y,
+    "swish": lambda y: F.silu(y, inplace=True),
+    "gelu": F.gelu,
+    "relu": F.relu,
+}
+"""The same on what a product gave."""
 
 PRECISIONS = ("auto", "fp32", "bf16", "int8")
 
@@ -88,6 +101,8 @@ def _replace(module: nn.Module, precision: Precision) -> None:
             setattr(module, name, _PackedFeedForward(_packed_gated(child.expand, packed), contract))
         elif isinstance(child, GatedLinear):
             setattr(module, name, _packed_gated(child, packed))
+        elif isinstance(child, GeluLinear):
+            setattr(module, name, packed(child.weight, child.bias, child.activation))
         elif isinstance(child, nn.Linear):
             setattr(module, name, packed(child.weight, child.bias))
         else:
@@ -111,7 +126,7 @@ class _PackedFeedForward(nn.Module):
 
 
 class _PackedLinear(nn.Module):
-    """A linear layer in oneDNN's own weight order, with the activation fused ("none" or "swish", x·sigmoid(x))."""
+    """A linear layer in oneDNN's own weight order, with the activation fused (one of `POSTS`)."""
 
     def __init__(self, weight: Tensor, bias: Tensor | None, post: str = "none") -> None:
         super().__init__()
@@ -121,7 +136,7 @@ class _PackedLinear(nn.Module):
 
     def forward(self, x: Tensor) -> Tensor:
         """x (n, in) -> (n, out)."""
-        return torch.ops.mkldnn._linear_pointwise(x, self.weight, self.bias, self.post, [], "")
+        return torch.ops.mkldnn._linear_pointwise(x, self.weight, self.bias, self.post, [], POSTS[self.post])
 
 
 class _Int8Linear(nn.Module):
@@ -147,7 +162,7 @@ class _Int8Linear(nn.Module):
         """x (n, in) -> (n, out), float32."""
         if self.single is not None and len(x) < FEW_ROWS:
             y = torch.ops.quantized.linear_dynamic.default(x, self.single, False)
-            return F.silu(y, inplace=True) if self.post == "swish" else y
+            return ACTIVATIONS[self.post](y)
         low, high = (float(v) for v in torch.aminmax(x))
         low, high = min(low, 0.0), max(high, 0.0)
         scale = max((high - low) / 254, 1e-12)
@@ -156,7 +171,7 @@ class _Int8Linear(nn.Module):
         quantised = torch.add(torch.tensor(zero_point + 0.5), x, alpha=1 / scale).to(torch.uint8)
         return torch.ops.onednn.qlinear_pointwise.default(
             quantised, scale, zero_point, self.weight, self.scales, self.zeros, self.bias,
-            1.0, 0, torch.float32, self.post, [], "",
+            1.0, 0, torch.float32, self.post, [], POSTS[self.post],
         )  # fmt: skip
 
 

@@ -264,8 +264,8 @@ class Reduction(nn.Module):
                 scores.masked_fill(~segment.real[:, None, None, :], MASKED), dim=-1, dtype=torch.float32
             )
             real = segment.real[:, None, :, None].to(attention.dtype)  # rows of padded queries count as zero
-            weights = (attention * real).sum(dim=2) / real.sum(dim=2).sqrt()
-        return torch.bmm(weights.to(tokens.dtype), tokens.view(n, length, -1)).view(n, -1)
+            weights = (attention * real).sum(dim=2) / real.sum(dim=2).clamp(min=1).sqrt()
+        return torch.bmm(weights.to(tokens.dtype), tokens.view(n, length, tokens.shape[1])).view(n, -1)
 
 
 def split_heads(x: Tensor, texts: int, length: int, kinds: int, heads: int) -> tuple[Tensor, ...]:
@@ -273,7 +273,7 @@ def split_heads(x: Tensor, texts: int, length: int, kinds: int, heads: int) -> t
 
     With one head these are views, which matrix products read as they are.
     """
-    x = x.view(texts, length, kinds, heads, -1)
+    x = x.view(texts, length, kinds, heads, x.shape[-1] // (kinds * heads))  # no -1: there may be no tokens
     if heads == 1:
         return x.squeeze(3).unbind(2)
     return x.permute(2, 0, 3, 1, 4).reshape(kinds, texts * heads, length, -1).unbind()

@@ -19,7 +19,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from rejoinder.errors import MissingExtraError
+from rejoinder.errors import InputError, MissingExtraError
 from rejoinder.files import atomic_folder, check_replaceable
 from rejoinder.models import persistence
 from rejoinder.models.convert import Convert
@@ -39,7 +39,8 @@ def export_onnx(model: str | Path, output: str | Path) -> dict[str, Any]:
     (n, M).
 
     Args:
-        model: a model folder in full precision, or the id of one on the Hugging Face Hub.
+        model: a model folder, a bundled model's name, or an id on the Hugging Face Hub. Of a quantised one the
+            rounded values are written.
         output: the folder to write; an earlier ONNX folder there is replaced.
 
     Returns:
@@ -47,13 +48,18 @@ def export_onnx(model: str | Path, output: str | Path) -> dict[str, Any]:
 
     Raises:
         MissingExtraError: the libraries of the extra `onnx` are not installed.
-        InputError: there is no such model, it is a quantised folder, or the output is something else.
+        InputError: there is no such model, it is no ConveRT, or the output is something else.
     """
     if any(importlib.util.find_spec(name) is None for name in ("onnx", "onnxscript")):
         raise MissingExtraError("an ONNX export", "onnx")
     check_replaceable(output, MANIFEST)
     folder = persistence.find(model)
     module, tokenizer, config = persistence.load_as_validated(folder)
+    if not isinstance(module, Convert):
+        raise InputError(
+            f"{folder} is of kind '{module.config.kind}', and only ConveRT has an ONNX form; `export --quantized` and "
+            "`export --sentence-transformers` take every kind"
+        )
     module.eval().requires_grad_(False)
     context: _Encoder = _Side(module, "context")
     if isinstance(module, MultiContextConvert):

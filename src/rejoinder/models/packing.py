@@ -54,6 +54,7 @@ class TokenBatch:
         segments: where the texts are; together they cover all T tokens.
         restore: row of text i among the ordered texts, int64 (n,): `ordered[restore]` has the caller's order.
         real_tokens: tokens that are not padding, at most T.
+        types: segment id of each token, int64 (T,); None: all 0.
     """
 
     ids: Tensor
@@ -61,6 +62,7 @@ class TokenBatch:
     segments: tuple[Segment, ...]
     restore: Tensor
     real_tokens: int
+    types: Tensor | None = None
 
     @property
     def computed_tokens(self) -> int:
@@ -89,10 +91,54 @@ class TokenBatch:
             for segment in self.segments
         )
         move = {name: getattr(self, name).to(device) for name in ("ids", "positions", "restore")}
-        return replace(self, segments=segments, **move)
+        types = None if self.types is None else self.types.to(device)
+        return replace(self, segments=segments, types=types, **move)
+
+    def places(self) -> tuple[Tensor, Tensor]:
+        """Index of each text's first token and its number of real tokens, int64 (n,) both, in the caller's order."""
+        device = self.ids.device
+        starts, lengths = [], []
+        for segment in self.segments:
+            starts.append(segment.start + segment.length * torch.arange(segment.count, device=device))
+            whole = torch.full((segment.count,), segment.length, device=device)
+            lengths.append(whole if segment.real is None else segment.real.sum(dim=1))
+        return torch.cat(starts)[self.restore], torch.cat(lengths)[self.restore]
 
 
-def pack(ids: IntArray, lengths: IntArray, padding_id: int, segment_cost: int = SEGMENT_COST) -> TokenBatch:
+@dataclass(frozen=True, slots=True)
+class SidesBatch:
+    """Contexts and responses packed apart, for models that read each side with a network of its own.
+
+    Attributes:
+        contexts: tokens of the contexts.
+        responses: tokens of the responses.
+    """
+
+    contexts: TokenBatch
+    responses: TokenBatch
+
+    @property
+    def real_tokens(self) -> int:
+        """Tokens that are not padding."""
+        return self.contexts.real_tokens + self.responses.real_tokens
+
+    @property
+    def computed_tokens(self) -> int:
+        """All tokens, padding included."""
+        return self.contexts.computed_tokens + self.responses.computed_tokens
+
+    def to(self, device: torch.device | str) -> SidesBatch:
+        """The same batch on another device."""
+        return SidesBatch(self.contexts.to(device), self.responses.to(device))
+
+
+def pack(
+    ids: IntArray,
+    lengths: IntArray,
+    padding_id: int,
+    segment_cost: int = SEGMENT_COST,
+    types: IntArray | None = None,
+) -> TokenBatch:
     """Order texts by length and cut them into segments.
 
     A text without tokens is computed as one padding token: it gets a vector like any other.
@@ -102,6 +148,7 @@ def pack(ids: IntArray, lengths: IntArray, padding_id: int, segment_cost: int = 
         lengths: number of ids of each text, (n,).
         padding_id: the id that stands where there is no token.
         segment_cost: padding tokens that are accepted to save a segment; 0 for no padding at all.
+        types: segment ids of the tokens, (T,); None: all 0.
     """
     order = np.argsort(lengths, kind="stable")
     shown = np.maximum(lengths[order], 1).astype(np.int64)  # tokens that count as real
@@ -114,6 +161,10 @@ def pack(ids: IntArray, lengths: IntArray, padding_id: int, segment_cost: int = 
     inside = positions < stored
     packed = np.full(len(positions), padding_id, dtype=np.int64)
     packed[inside] = ids[source[inside]]
+    packed_types = None
+    if types is not None:
+        packed_types = np.zeros(len(positions), dtype=np.int64)
+        packed_types[inside] = types[source[inside]]
     restore = np.empty(len(order), dtype=np.int64)
     restore[order] = np.arange(len(order))
     return TokenBatch(
@@ -122,7 +173,60 @@ def pack(ids: IntArray, lengths: IntArray, padding_id: int, segment_cost: int = 
         segments=_segments(shown, widths),
         restore=torch.from_numpy(restore),
         real_tokens=int(shown.sum()),
+        types=None if packed_types is None else torch.from_numpy(packed_types),
     )
+
+
+def every_other(batch: TokenBatch, first: int) -> TokenBatch:
+    """The tokens at places `first`, `first` + 2, ... of each text as a batch of their own, in the same order of texts.
+
+    A text that has no such token is one of length 0, or of padding alone. `real_tokens` remains that of all tokens.
+
+    Args:
+        batch: a batch whose texts have two kinds of tokens in turn.
+        first: 0 or 1.
+    """
+    ids = [_every_other(part, segment, first) for part, segment in batch.parts(batch.ids)]
+    places = [_every_other(part, segment, first) for part, segment in batch.parts(batch.positions)]
+    segments, start = [], 0
+    for segment in batch.segments:
+        length = (segment.length + 1 - first) // 2
+        real = None if segment.real is None else segment.real[:, first::2]
+        segments.append(Segment(start, segment.count, length, real))
+        start += segment.count * length
+    return replace(batch, ids=_joined(ids), positions=_joined(places) // 2, segments=tuple(segments))
+
+
+def _every_other(values: Tensor, segment: Segment, first: int) -> Tensor:
+    return values.view(segment.count, segment.length)[:, first::2].reshape(-1)
+
+
+def _joined(parts: list[Tensor]) -> Tensor:
+    return parts[0] if len(parts) == 1 else torch.cat(parts)
+
+
+def chunks(
+    ids: IntArray, lengths: IntArray, padding_id: int, tokens: int, types: IntArray | None = None
+) -> Iterator[tuple[IntArray, TokenBatch]]:
+    """Texts from short to long in batches of about so many tokens, each with its places among all texts.
+
+    Args:
+        ids: the texts' token ids one after the other, (T,).
+        lengths: number of ids of each text, (n,).
+        padding_id: the id that stands where there is no token.
+        tokens: tokens of a batch; a longer text is one by itself.
+        types: segment ids of the tokens, (T,); None: all 0.
+    """
+    if 0 < len(ids) + len(lengths) <= tokens:
+        yield np.arange(len(lengths), dtype=np.int32), pack(ids, lengths, padding_id, types=types)
+        return
+    starts = np.cumsum(lengths, dtype=np.int64) - lengths
+    order = np.argsort(lengths, kind="stable").astype(np.int32)
+    chunk_of = np.cumsum(np.maximum(lengths[order], 1)) // tokens
+    for chosen in np.split(order, np.flatnonzero(np.diff(chunk_of)) + 1) if len(order) else ():
+        places = np.concatenate([np.arange(starts[i], starts[i] + lengths[i]) for i in chosen.tolist()])
+        kept = None if types is None else types[places]
+        yield chosen, pack(ids[places], lengths[chosen], padding_id, types=kept)
 
 
 def rectangle(ids: Tensor, real: Tensor) -> TokenBatch:

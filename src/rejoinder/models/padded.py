@@ -15,11 +15,11 @@ from torch import Tensor
 from rejoinder.models.convert import Convert
 from rejoinder.models.multi_context import MultiContextConvert
 from rejoinder.models.packing import Segment, TokenBatch
-from rejoinder.text.subwords import Subwords
+from rejoinder.text.tokenizer import Tokenizer
 
 
 def pad(
-    tokenizer: Subwords, texts: Sequence[str], max_length: int
+    tokenizer: Tokenizer, texts: Sequence[str], max_length: int
 ) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.bool_]]:
     """Token ids of texts as a rectangle.
 

@@ -21,15 +21,27 @@ from safetensors.torch import load_file, save_file
 
 from rejoinder.errors import InputError
 from rejoinder.files import atomic_folder, file_digest
+from rejoinder.models import bundled
 from rejoinder.models.families import build_module, family
 from rejoinder.models.inference import Precision, choose_precision
 from rejoinder.models.quantization import Ranges, Scheme, round_parameters
-from rejoinder.models.quantized_folder import OFFSET, SCALE, fill, quantized_tensors, read_scheme, scheme_entry
+from rejoinder.models.quantized_folder import (
+    OFFSET,
+    SCALE,
+    fill,
+    fill_inflated,
+    quantized_tensors,
+    read_scheme,
+    scheme_entry,
+)
 from rejoinder.models.skeleton import skeleton
 from rejoinder.text.tokenizer import Tokenizer
 
 FORMAT = 1
 CONFIG, WEIGHTS, VOCABULARY, CARD = "config.json", "model.safetensors", "vocabulary.json", "README.md"
+TRAINING_PREFIX = "training_"
+"""Parts that training hangs on a network under such names are not written into model folders."""
+
 
 def save(
     folder: str | Path,
@@ -65,7 +77,8 @@ def write_files(
         scheme = ranges.scheme()
     if quantized is None:
         # Parameters, not the state dictionary: what two parts of a network share is there once.
-        weights = {name: value.detach().cpu().contiguous() for name, value in module.named_parameters()}
+        named = (each for each in module.named_parameters() if not each[0].startswith(TRAINING_PREFIX))
+        weights = {name: value.detach().cpu().contiguous() for name, value in named}
     else:
         weights = quantized_tensors(module, quantized)
     save_file(weights, folder / WEIGHTS)
@@ -85,7 +98,8 @@ def load(name_or_path: str | Path, *, precision: str = "auto", threads: int | No
     """Open a model for encoding and scoring.
 
     Args:
-        name_or_path: a model folder, or the id of one on the Hugging Face Hub ("owner/name").
+        name_or_path: a model folder, the name of a bundled model (see `bundled`), or the id of one on the Hugging
+            Face Hub ("owner/name").
         precision: "fp32", "bf16", "int8", or "auto" (see `inference.choose_precision`).
         threads: processor threads to use; None leaves PyTorch's own choice.
 
@@ -116,16 +130,20 @@ def load(name_or_path: str | Path, *, precision: str = "auto", threads: int | No
 
 
 def load_module(folder: Path) -> tuple[Any, Any, dict[str, Any]]:
-    """The network in full precision (to train it further), its tokenizer and its configuration.
+    """The network in float32 (to train it further), its tokenizer and its configuration.
+
+    Of a quantised folder these are the rounded values, which is all that it holds.
 
     Raises:
-        InputError: the folder is incomplete or altered, or a quantised one.
+        InputError: the folder is incomplete or altered.
     """
     config = _whole_config(folder)
-    refuse_quantized(folder, config)
     tokenizer = load_tokenizer(folder, config)
     module = build_module(config["model"], tokenizer.rows)
-    _set_weights(module, folder)
+    if (scheme := read_scheme(config)) is not None and scheme.stored:
+        fill_inflated(module, folder / WEIGHTS, scheme)
+    else:
+        _set_weights(module, folder)
     module.set_active_blocks(config["active_blocks"])
     return module, tokenizer, config
 
@@ -135,14 +153,10 @@ def load_tokenizer(folder: Path, config: Mapping[str, Any]) -> Any:
     return family(config["model"].get("kind")).load_tokenizer(folder / VOCABULARY)
 
 
-def refuse_quantized(folder: Path, config: Mapping[str, Any]) -> None:
-    """Raise InputError if a folder, with this configuration, holds rounded weights: for work that needs exact ones."""
+def is_quantized(config: Mapping[str, Any]) -> bool:
+    """Whether a folder with this configuration holds rounded weights."""
     scheme = read_scheme(config)
-    if scheme is not None and scheme.stored:
-        raise InputError(
-            f"{folder} is a quantised folder: it can encode, but its rounded weights are not what training starts "
-            "from; give the model folder that it was exported from"
-        )
+    return scheme is not None and scheme.stored
 
 
 def load_as_validated(folder: Path) -> tuple[Any, Any, dict[str, Any]]:
@@ -152,7 +166,7 @@ def load_as_validated(folder: Path) -> tuple[Any, Any, dict[str, Any]]:
     """
     module, tokenizer, config = load_module(folder)
     scheme = read_scheme(config)
-    if scheme is not None:
+    if scheme is not None and not scheme.stored:  # what is stored is rounded already
         round_parameters(module, scheme)
     return module, tokenizer, config
 
@@ -205,16 +219,42 @@ def fingerprint(config: Mapping[str, Any]) -> str:
 
 
 def find(name_or_path: str | Path) -> Path:
-    """The folder of a model; one on the Hugging Face Hub is fetched, or taken from its cache."""
+    """The folder of a model: a folder, a bundled model by its name, or one on the Hugging Face Hub by its id.
+
+    A folder comes before a name that it has too. One on the Hub is fetched, or taken from its cache.
+    """
     path = Path(name_or_path)
     if path.is_dir():
         return path
     if path.exists():
         raise InputError(f"{path} is a file; a model is a folder with {CONFIG}, {WEIGHTS} and {VOCABULARY}")
+    if bundled.is_name(name_or_path):
+        return _bundled(str(name_or_path))
     owner, _, name = str(name_or_path).partition("/")
     if not owner or not name or "/" in name or owner.startswith((".", "~")):
-        raise InputError(f"no model folder {name_or_path}; give the folder that `rejoinder train` wrote (RUN/model)")
+        raise InputError(
+            f"no model folder {name_or_path}; give the folder that `rejoinder train` wrote (RUN/model), or the name of "
+            f"a model: {', '.join(bundled.names())}"
+        )
     return _fetch(str(name_or_path))
+
+
+def _bundled(name: str) -> Path:
+    """The folder of a bundled model, which must be the one that its fingerprint says."""
+    known = bundled.weights(name)
+    folder = known.folder
+    if folder is None or not (folder / CONFIG).is_file():
+        raise InputError(
+            f"the weights of {name} are not in this installation ({folder} has no {CONFIG}); install rejoinder (or the "
+            "package that brings them) again, or name a model folder"
+        )
+    found = fingerprint(_read_config(folder))
+    if found != known.fingerprint:
+        raise InputError(
+            f"{folder} is not the model {name} that was installed: its fingerprint is {found[:12]}..., not "
+            f"{known.fingerprint[:12]}...; install it again, or save a model of your own in another folder"
+        )
+    return folder
 
 
 def _fetch(repository: str) -> Path:
@@ -262,11 +302,10 @@ def model_folders(place: Path) -> list[Path]:
 def describe(folder: Path) -> dict[str, Any]:
     """What a model folder holds: path, kind, quantised or not, parameters, bytes, fingerprint. Reads no weights."""
     config = _read_config(folder)
-    scheme = read_scheme(config)
     return {
         "path": str(folder),
         "kind": config["model"].get("kind", "unknown"),
-        "quantized": scheme is not None and scheme.stored,
+        "quantized": is_quantized(config),
         "parameters": sum(math.prod(shape) for shape in parameter_shapes(folder).values()),
         "bytes": folder_bytes(folder),
         "fingerprint": fingerprint(config),

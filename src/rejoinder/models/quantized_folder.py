@@ -2,7 +2,8 @@
 
 In its safetensors file a table's parameter NAME is uint8 and stands beside NAME.scale and NAME.offset, float32 without
 dimensions: value = code · scale + offset. Opened for encoding, the tables stay in 8 bits; a row is turned into floats
-when it is looked up.
+when it is looked up. To train on, or for other forms of the model, the same values become an ordinary network in
+float32.
 """
 
 from __future__ import annotations
@@ -135,6 +136,31 @@ def fill(module: nn.Module, weights: Path, scheme: Scheme, dtype: torch.dtype) -
         for key, parameter in list(owner._parameters.items()):
             if parameter is not None:
                 owner._parameters[key] = others[id(parameter)]
+
+
+def fill_inflated(module: nn.Module, weights: Path, scheme: Scheme) -> None:
+    """Give a network in float32 the parameters of a quantised folder: the rounded values, to train on from them.
+
+    Args:
+        module: the network.
+        weights: the folder's safetensors file.
+        scheme: the folder's.
+
+    Raises:
+        InputError: the file is damaged, or of another network.
+    """
+    tables, named = set(table_names(module)), dict(module.named_parameters())
+    try:
+        with safe_open(weights, framework="pt") as file, torch.no_grad():
+            _check(file, named, tables, scheme.half, weights)
+            for name, parameter in named.items():
+                values = file.get_tensor(name).float()
+                if name in tables:  # the very operations of `QuantizedTable`
+                    scale, offset = (float(file.get_tensor(name + end)) for end in (SCALE, OFFSET))
+                    values = values.mul_(scale).add_(offset)
+                parameter.copy_(values)
+    except SafetensorError as error:
+        raise InputError(f"{weights} is damaged ({error}); copy the model folder again") from error
 
 
 def _table(file: Any, name: str, dtype: torch.dtype) -> QuantizedTable:

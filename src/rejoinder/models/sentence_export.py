@@ -23,7 +23,7 @@ def export_sentence_transformers(
     the folder too.
 
     Args:
-        model: a model folder in full precision, or the id of one on the Hugging Face Hub.
+        model: a model folder, quantised or not, a bundled model's name, or an id on the Hugging Face Hub.
         output: the folder to write; an earlier one of this kind there is replaced.
         side: what the library's plain `encode` takes texts as.
 
@@ -31,13 +31,13 @@ def export_sentence_transformers(
         What was written, as `persistence.describe` tells it, with the side.
 
     Raises:
-        InputError: there is no such model, it is a quantised folder, there is no such side, or the output is
+        InputError: there is no such model, there is no such side, or the output is
             something else.
     """
     side = check_side(side)
     check_replaceable(output, MODULES)
     folder = persistence.find(model)
-    module, _, _ = persistence.load_module(folder)  # refuses what cannot be trained further
+    module, _, _ = persistence.load_module(folder)  # refuses what is damaged
     kind = f"{SentenceModule.__module__}.{SentenceModule.__name__}"
     with atomic_folder(output, marker=MODULES) as part:
         for name in (persistence.CONFIG, persistence.WEIGHTS, persistence.VOCABULARY):

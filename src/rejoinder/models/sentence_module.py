@@ -23,7 +23,7 @@ from rejoinder.models.encoder import newest_message
 from rejoinder.models.multi_context import MultiContextConvert
 from rejoinder.models.padded import encode_conversations, encode_padded, pad
 from rejoinder.ranker import Context
-from rejoinder.text.subwords import Subwords
+from rejoinder.text.tokenizer import Tokenizer
 
 PlainSide: TypeAlias = Literal["context", "response"]
 """What a text is encoded as where nothing says it."""
@@ -63,7 +63,9 @@ class SentenceModule(nn.Module):
     forward_kwargs = frozenset({"task"})
     modalities = ("text", "message")
 
-    def __init__(self, network: Convert, tokenizer: Subwords, max_seq_length: int, side: PlainSide = "context") -> None:
+    def __init__(
+        self, network: Convert, tokenizer: Tokenizer, max_seq_length: int, side: PlainSide = "context"
+    ) -> None:
         super().__init__()
         self.network, self.tokenizer = network, tokenizer
         self.max_seq_length = max_seq_length

@@ -56,7 +56,7 @@ def check_rows(vectors: Array, what: str, first: int = 0, *, unit: bool = True) 
     good = (lengths == 0) | ((lengths > 2 - LONGEST) & (lengths < LONGEST)) if unit else np.isfinite(lengths)
     if not good.all():
         row = int(np.flatnonzero(~good)[0])
-        reason = "its training may have diverged, or it does not normalise" if unit else "its training may have diverged"
+        reason = "its training may have diverged" + (", or it does not normalise" if unit else "")
         raise InputError(
             f"the model's vector of {what} {first + row} has length {lengths[row]:.4g}{', not 1' if unit else ''}: "
             f"{reason}; use another model"

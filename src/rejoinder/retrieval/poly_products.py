@@ -164,7 +164,7 @@ def _converted(queries: PolyQueries, codes: Tensor) -> Tensor:
 
 def _computes_float32() -> bool:
     """Whether PyTorch's float32 products are such: a program may have set them to fewer bits."""
-    matmul = torch.backends.mkldnn.matmul
+    matmul = getattr(torch.backends.mkldnn, "matmul", None)  # older PyTorch has none
     return getattr(matmul, "fp32_precision", "none") in ("none", "ieee") and _legacy_precision() == "highest"
 
 

@@ -9,7 +9,7 @@ the beginning or the end of a text included, so that the text can be put togethe
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 
 # The classes are frozen (Unicode 17.0): a new version of Unicode, Python or a library must never change the ids
 # that a stored model gets. Code points in hexadecimal.
@@ -35,8 +35,21 @@ ff5f-ff65 10100-10102 1039f 103d0 1056f 10857 1091f 1093f 10a50-10a58 10a7f 10af
 
 
 def _ranges() -> list[tuple[int, int]]:
-    pairs = (item.partition("-") for item in _SEPARATOR_RANGES.split())
+    return _read(_SEPARATOR_RANGES)
+
+
+def _read(ranges: str) -> list[tuple[int, int]]:
+    pairs = (item.partition("-") for item in ranges.split())
     return [(int(first, 16), int(last or first, 16)) for first, _, last in pairs]
+
+
+def _without(ranges: list[tuple[int, int]], points: Iterable[int]) -> list[tuple[int, int]]:
+    """The ranges without some code points."""
+    for point in points:
+        cut = ((part for part in ((first, point - 1), (point + 1, last)) if part[0] <= part[1])
+               if first <= point <= last else ((first, last),) for first, last in ranges)  # fmt: skip
+        ranges = [part for parts in cut for part in parts]
+    return ranges
 
 
 def _complement(ranges: list[tuple[int, int]], end: int) -> list[tuple[int, int]]:
@@ -63,6 +76,17 @@ SEPARATOR = _class(_ranges())
 
 WORD = _class(_complement(_ranges(), 0x110000))
 """A regular expression for one word character."""
+
+_BLANKS = "0-20 7f-a0 1680 2000-200a 2028-2029 202f 205f 3000"
+"""Control characters and spaces (Unicode classes Cc and Z)."""
+
+
+def visible_classes(end: int) -> tuple[str, str]:
+    """Regular expressions for one word character and one punctuation mark below `end`, without control and space."""
+    blank = {point for first, last in _read(_BLANKS) for point in range(first, last + 1)}
+    marks = [(first, last) for first, last in _ranges() if first < end]
+    words = _complement(marks, end)
+    return _class(_without(words, blank)), _class(_without(marks, blank))
 
 # Most chat is plain ASCII, and its small character class is matched three times as fast.
 _ASCII_TOKENS = _tokens_pattern(0x80)

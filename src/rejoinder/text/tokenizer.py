@@ -31,7 +31,10 @@ class Tokenizer(Protocol):
         ...
 
     def encode_ragged(self, texts: Sequence[str], max_length: int | None = None) -> tuple[Ids, Ids]:
-        """All ids one after the other and the number of ids of each text, cut at `max_length` tokens."""
+        """All ids one after the other and the number of ids of each text, cut at `max_length` tokens.
+
+        Where ids stand for more than tokens (pairs of words, say), a text has more ids than that.
+        """
         ...
 
     def save(self, path: str | Path) -> None:

@@ -15,9 +15,10 @@ from pydantic.dataclasses import dataclass
 from rejoinder.checking import validate
 from rejoinder.errors import InputError
 from rejoinder.training.distributed import Processes
-from rejoinder.training.loop import check_stages
-from rejoinder.training.recipe import STRICT, Recipe
+from rejoinder.training.recipe import Recipe
 from rejoinder.training.recipe_files import first_difference, load_recipe
+from rejoinder.training.recipe_types import STRICT
+from rejoinder.training.stage_checks import check_stages
 
 BASE = "base"
 """Name of the row that changes nothing; all others are compared with it."""
@@ -49,6 +50,8 @@ class Ablations:
     """The recipe that every row starts from; a relative path starts at this file's folder."""
     settings: tuple[str, ...] = ()
     """What all rows change in it, the base row too: budgets, say."""
+    cumulative: bool = False
+    """Whether each row also has the changes of all rows above it (ACL19, Table 2, is such a table)."""
     published: Percent | None = None
     """Recall at 1 that a paper gives for the recipe, in %."""
     row: Annotated[tuple[Change, ...], Field(min_length=1)]
@@ -127,14 +130,16 @@ def load_plan(path: str | Path, overrides: Sequence[str] = ()) -> Plan:
     recipe, common = path.parent / file.recipe, (*file.settings, *overrides)
     base = Row(BASE, file.recipe, (), file.published, load_recipe(recipe, common))
     check_stages(base.recipe, Processes())
-    rows = [base]
+    rows, above = [base], tuple[str, ...]()
     for change in file.row:
+        settings = (*above, *change.settings)
+        above = settings if file.cumulative else ()
         try:
-            changed = load_recipe(recipe, (*common, *change.settings))
+            changed = load_recipe(recipe, (*common, *settings))
             _check_row(base.recipe, changed)
         except InputError as error:
             raise InputError(f"{path}: row '{change.name}': {error}") from None
-        rows.append(Row(change.name, change.description or change.name, change.settings, change.published, changed))
+        rows.append(Row(change.name, change.description or change.name, settings, change.published, changed))
     return Plan(file.name, str(path), tuple(_named(file.name, row) for row in rows))
 
 

@@ -13,9 +13,14 @@ import torch
 from torch import Tensor
 
 from rejoinder.errors import InputError
-from rejoinder.models.packing import TokenBatch, pack
+from rejoinder.models.dialogue import join
+from rejoinder.models.families import Packing
+from rejoinder.models.packing import SidesBatch, TokenBatch, pack
 from rejoinder.training.losses import EVERYTHING, Present
 from rejoinder.training.tokens import Rows, TokenStore
+
+NEGATIVES = 1 << 21
+"""Tells the draws of negatives from those of the orders of examples, which have the same seed."""
 
 NO_HISTORIES = torch.empty(0, dtype=torch.int64)
 
@@ -31,7 +36,7 @@ class PairBatch:
         histories: the pairs that have a history, ascending, int64 (m,); none where the model does not read them.
     """
 
-    tokens: TokenBatch
+    tokens: TokenBatch | SidesBatch
     pairs: int
     histories: Tensor = NO_HISTORIES
 
@@ -39,15 +44,25 @@ class PairBatch:
 NONE: Rows = np.empty(0, np.int64)
 
 
-def make_batch(store: TokenStore, rows: Rows, padding_id: int, further: Rows = NONE) -> PairBatch:
+def make_batch(
+    store: TokenStore, rows: Rows, padding_id: int, further: Rows = NONE, packing: Packing = "together"
+) -> PairBatch:
     """The given examples, in their order.
 
     Args:
         store: all examples.
         rows: the n examples.
         padding_id: the model's.
-        further: examples whose responses are further negatives (see `hard_negatives`).
+        further: examples whose responses are further negatives (see `hard_negatives`); where contexts are joined with
+            candidates each example's own k, those of an example one after the other.
+        packing: how the model wants texts to be packed (see `families.Family`).
     """
+    if packing == "apart":
+        contexts = pack(*store.input.gather(rows), padding_id)
+        responses = pack(*store.response.gather(np.concatenate([rows, further])), padding_id)
+        return PairBatch(SidesBatch(contexts, responses), len(rows))
+    if packing == "joined":
+        return _joined(store, rows, padding_id, further)
     sides, histories = [store.input.gather(rows)], np.empty(0, np.int64)
     if store.history is not None:
         ids, lengths = store.history.gather(rows)
@@ -56,6 +71,14 @@ def make_batch(store: TokenStore, rows: Rows, padding_id: int, further: Rows = N
     sides.append(store.response.gather(np.concatenate([rows, further])))
     tokens = pack(np.concatenate([ids for ids, _ in sides]), np.concatenate([n for _, n in sides]), padding_id)
     return PairBatch(tokens, len(rows), torch.from_numpy(histories))
+
+
+def _joined(store: TokenStore, rows: Rows, padding_id: int, further: Rows) -> PairBatch:
+    """Each context with its own response, and with each of its negatives, as one text."""
+    candidates = np.concatenate([rows[:, None], further.reshape(len(rows), -1)], axis=1)
+    contexts = store.input.gather(np.repeat(rows, candidates.shape[1]))
+    ids, lengths, types = join(contexts, store.response.gather(candidates.reshape(-1)), start=1)
+    return PairBatch(pack(ids, lengths, padding_id, types=types), len(rows))
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,7 +109,8 @@ class StepBatch:
         pairs: K.
         first: number of its first pair.
         equal: where response j equals that of this process's context i (counted from its first): int64 (2, m). The
-            K responses of the pairs come first, then the further ones.
+            K responses of the pairs come first, then the further ones; where contexts are joined with candidates, j
+            counts a context's own candidates, the right one first.
         present: of encodings that not every context has, which contexts have them.
     """
 
@@ -107,17 +131,26 @@ Further = Callable[[Rows], Rows]
 
 
 def make_step(
-    store: TokenStore, rows: Rows, padding_id: int, portion: Portion, further: Further | None = None
+    store: TokenStore,
+    rows: Rows,
+    padding_id: int,
+    portion: Portion,
+    further: Further | None = None,
+    packing: Packing = "together",
 ) -> StepBatch:
     """One process's part of the batch of the given examples; their number is a multiple of the processes'."""
     own = len(rows) // portion.processes
     first = own * portion.rank
     more = np.empty((len(rows), 0), np.int64) if further is None else further(rows)
-    equal = equal_pairs(store.response_hash[np.concatenate([rows, more.reshape(-1)])])
+    if packing == "joined":
+        same = np.nonzero(store.response_hash[more] == store.response_hash[rows][:, None])
+        equal: Rows = np.stack([same[0], same[1] + 1])  # number 0 is the right one
+    else:
+        equal = equal_pairs(store.response_hash[np.concatenate([rows, more.reshape(-1)])])
     equal = equal[:, (equal[0] >= first) & (equal[0] < first + own)] - np.array([[first], [0]])
     size = portion.micro_batch or own
     pieces = [slice(start, min(start + size, first + own)) for start in range(first, first + own, size)]
-    parts = tuple(make_batch(store, rows[piece], padding_id, more[piece].reshape(-1)) for piece in pieces)
+    parts = tuple(make_batch(store, rows[piece], padding_id, more[piece].reshape(-1), packing) for piece in pieces)
     present = EVERYTHING
     if store.history is not None:
         there = store.history.gather(rows)[1] > 0  # those of the other processes too: the loss divides by their number
@@ -139,6 +172,25 @@ def _ordered_pairs(members: Rows) -> Rows:
     first, second = np.meshgrid(members, members, indexing="ij")
     different = ~np.eye(len(members), dtype=bool)
     return np.stack([first[different], second[different]])
+
+
+class RandomNegatives:
+    """Further negatives of each example, drawn anew from all others each time that it is met.
+
+    Args:
+        examples: number of examples, at least 2.
+        count: k, negatives of each.
+        seed: numbers that the draws are a function of, with the examples of the batch.
+    """
+
+    def __init__(self, examples: int, count: int, seed: tuple[int, ...]) -> None:
+        self._examples, self._count, self._seed = examples, count, seed
+
+    def __call__(self, rows: Rows) -> Rows:
+        """n examples -> for each the k examples whose responses are its negatives (n, k)."""
+        generator = np.random.default_rng([*self._seed, NEGATIVES, *rows.tolist()])
+        drawn = generator.integers(0, self._examples - 1, (len(rows), self._count))
+        return drawn + (drawn >= rows[:, None])  # of all but the example itself
 
 
 class EpochOrder:
@@ -196,6 +248,7 @@ def batches(
     *,
     stop: int | None = None,
     further: Further | None = None,
+    packing: Packing = "together",
 ) -> Generator[StepBatch, None, None]:
     """A process's portion of the batches from number `first` on. While one is trained on, a thread prepares the next.
 
@@ -207,10 +260,11 @@ def batches(
         portion: what this process has of each.
         stop: number of the batch at which they end; None for endless ones.
         further: finds the further negatives of a batch's examples; None for none.
+        packing: how the model wants texts to be packed.
     """
 
     def make(step: int) -> StepBatch:
-        return make_step(store, order.rows(step), padding_id, portion, further)
+        return make_step(store, order.rows(step), padding_id, portion, further, packing)
 
     with ThreadPoolExecutor(1, thread_name_prefix="batches") as executor:
         step, following = first, executor.submit(make, first)

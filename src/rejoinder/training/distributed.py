@@ -117,9 +117,14 @@ class Group(Processes):
         """See `Processes.sum_gradients`.
 
         A parameter may have a gradient in some processes only (none of the others' pairs had a history, say); it
-        then gets one everywhere. One that has none anywhere stays without.
+        then gets one everywhere. One that has none anywhere stays without. Of sparse gradients only the rows go over
+        the wire, so the cost does not depend on the size of the table.
         """
         learning = [parameter for parameter in parameters if parameter.requires_grad]
+        sparse = self._sparse_somewhere(learning)
+        for parameter in sparse:
+            parameter.grad = self._sum_rows(parameter)
+        learning = [parameter for parameter in learning if all(parameter is not other for other in sparse)]
         has = loss.value.new_tensor([parameter.grad is not None for parameter in learning], dtype=torch.float32)
         gradients = [torch.zeros_like(p) if p.grad is None else p.grad for p in learning]
         figures = [loss.value.detach(), loss.accuracy, *loss.figures.values()]
@@ -132,6 +137,27 @@ class Group(Processes):
                 parameter.grad = gradient
         value, accuracy, *others = totals
         return Loss(value, accuracy, dict(zip(loss.figures, others, strict=True)))
+
+    def _sparse_somewhere(self, parameters: Sequence[nn.Parameter]) -> list[nn.Parameter]:
+        """The parameters that have a sparse gradient in at least one process."""
+        has = [parameter.grad is not None and parameter.grad.is_sparse for parameter in parameters]
+        anywhere = self.add_up(torch.tensor(has, dtype=torch.float32)).tolist()
+        return [parameter for parameter, there in zip(parameters, anywhere, strict=True) if there]
+
+    def _sum_rows(self, parameter: nn.Parameter) -> Tensor:
+        """The sum of a parameter's sparse gradients, its rows ascending."""
+        rows = torch.empty(0, dtype=torch.int64, device=parameter.device)
+        values = parameter.new_empty(0, *parameter.shape[1:])
+        if parameter.grad is not None:
+            gradient = parameter.grad.coalesce()
+            rows, values = gradient.indices()[0], gradient.values()
+        counts = self.stack(torch.tensor([len(rows)])).tolist()
+        longest = max(counts)
+        all_rows = self.stack(_filled(rows, longest)).chunk(self.count)
+        all_values = self.stack(_filled(values, longest)).chunk(self.count)
+        index = torch.cat([part[:count] for part, count in zip(all_rows, counts, strict=True)])
+        value = torch.cat([part[:count] for part, count in zip(all_values, counts, strict=True)])
+        return torch.sparse_coo_tensor(index[None], value, parameter.shape).coalesce()
 
     def agree(self, value: float, figure: float = 0.0) -> tuple[float, float]:
         """See `Processes.agree`."""
@@ -166,6 +192,11 @@ class Group(Processes):
         with _lost_peers(), torch.no_grad():
             for tensor in (*module.parameters(), *module.buffers()):
                 dist.broadcast(tensor, dist.get_global_rank(self.handle, 0), group=self.handle)
+
+
+def _filled(values: Tensor, length: int) -> Tensor:
+    """The values with zeros up to a length, since processes exchange tensors of one shape."""
+    return torch.cat([values, values.new_zeros(length - len(values), *values.shape[1:])])
 
 
 class _Gather(torch.autograd.Function):

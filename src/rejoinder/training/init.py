@@ -12,6 +12,7 @@ from rejoinder.errors import InputError
 from rejoinder.files import file_digest
 from rejoinder.models import persistence
 from rejoinder.text.tokenizer import Tokenizer
+from rejoinder.training.init_transformer import copy_transformer, take_over_transformer, transformer_tokenizer
 from rejoinder.training.recipe import NO_START, Init
 
 CHANGEABLE = ("dropout", "numbered_history")
@@ -26,7 +27,9 @@ Resolve = Callable[[Mapping[str, Any], str], dict[str, Any]]
 
 
 def take_over(document: dict[str, Any], origin: str, resolve: Resolve) -> None:
-    """Fill in what a recipe with `init.model` takes from that model, in place: fingerprint, [model], longest text.
+    """Fill in what a recipe with `init.model` takes from that model, in place.
+
+    That is: its fingerprint, whether it is quantised, [model], and the longest text.
 
     Args:
         document: the recipe, before it is validated; one that trains from scratch is left alone.
@@ -38,22 +41,27 @@ def take_over(document: dict[str, Any], origin: str, resolve: Resolve) -> None:
             that contradict it; or it says neither where to start nor how to train from scratch.
     """
     init, model = document.get("init"), document.get("model", {})
+    if isinstance(init, dict) and isinstance(init.get("transformer"), str) and init["transformer"]:
+        take_over_transformer(document, init, origin)
+        return
     if not (isinstance(init, dict) and isinstance(init.get("model"), str) and init["model"]):
         if document and "vocabulary" not in document and isinstance(model, dict) and "kind" not in model:
             raise InputError(f"{origin}: {NO_START}")
         return
     name = init["model"]
     try:
-        folder, config = persistence.read_config(name)
-        persistence.refuse_quantized(folder, config)
+        _, config = persistence.read_config(name)
     except InputError as error:
         raise InputError(f"{origin}: init.model: {error}") from None
     found = persistence.fingerprint(config)
     if init.get("fingerprint") not in (None, "", found):
         raise InputError(f"{origin}: init.fingerprint = '{init['fingerprint']}', but {name} has '{found}'")
+    quantized = persistence.is_quantized(config)
+    if init.get("quantized") not in (None, quantized):
+        raise InputError(f"{origin}: init.quantized = {init['quantized']!r}, but of {name} it is {quantized!r}")
     if "vocabulary" in document:
         raise InputError(f"{origin}: the vocabulary is that of init.model, {name}; leave [vocabulary] out")
-    init["fingerprint"] = found
+    init["fingerprint"], init["quantized"] = found, quantized
     document["model"] = _merged(model, resolve(config["model"], name), origin, name)
     text = document.setdefault("text", {})
     if isinstance(text, dict):
@@ -71,8 +79,8 @@ def _merged(given: Any, base: Mapping[str, Any], origin: str, name: str) -> Any:
         listed = ", ".join(f"model.{key} = {given[key]!r} (there {_plain(base[key])!r})" for key in conflicts)
         raise InputError(
             f"{origin}: not as in init.model, {name}: {listed}; leave out what the model brings (only "
-            f"{', '.join(CHANGEABLE)} may differ, and blocks may be added on top of a model with zero_residual = true), "
-            "or train from scratch"
+            f"{', '.join(CHANGEABLE)} may differ, and blocks may be added on top of a model with zero_residual = "
+            "true), or train from scratch"
         )
     return {**base, **given}
 
@@ -99,6 +107,8 @@ def initial_tokenizer(init: Init) -> Tokenizer:
     Raises:
         InputError: it was altered after it was saved.
     """
+    if init.transformer:
+        return transformer_tokenizer(init)
     folder, config = _unchanged(init)
     path = folder / persistence.VOCABULARY
     if not path.is_file() or file_digest(path) != config["files"][persistence.VOCABULARY]:
@@ -110,9 +120,14 @@ def initial_tokenizer(init: Init) -> Tokenizer:
 def copy_initial_weights(module: nn.Module, init: Init) -> None:
     """Give a new network the weights of the model; blocks on top of the model's stay as they are.
 
+    Of a quantised folder these are its rounded values in float32, which training then moves off their levels.
+
     Raises:
         InputError: the model is damaged, or another one than when the recipe was read.
     """
+    if init.transformer:
+        copy_transformer(module, init)
+        return
     folder, _ = _unchanged(init)
     stored = _named(persistence.load_module(folder)[0])
     with torch.no_grad():

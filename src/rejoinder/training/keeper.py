@@ -47,13 +47,15 @@ class Keeper:
         self._saved_at = state.seconds
         self.saved_step: int | None = state.step if folder.checkpoint.exists() else None
 
-    def validation_due(self) -> bool:
-        """Whether it is time to validate within a stage."""
+    def validation_due(self, batches_per_epoch: int) -> bool:
+        """Whether it is time to validate within a stage whose epochs have so many batches."""
         config, state = self.recipe.validation, self.state
         if self.validator is None:
             return False
         if config.every_steps is not None:
             return state.step % config.every_steps == 0
+        if config.every_epochs is not None:
+            return state.stage_step % max(1, round(config.every_epochs * batches_per_epoch)) == 0
         return config.every_seconds is not None and state.seconds - state.validated_at >= config.every_seconds
 
     def checkpoint_due(self) -> bool:
@@ -68,11 +70,15 @@ class Keeper:
         patience = self.recipe.validation.patience
         return patience > 0 and self.state.without_gain >= patience
 
-    def validate(self, encode: Encode) -> tuple[dict[str, float], bool]:
+    def validate(
+        self, encode: Encode, scale: float = 1.0, patience: int | None = None
+    ) -> tuple[dict[str, float], bool]:
         """Validate, and save the model if it is the best so far.
 
         Args:
-            encode: pairs -> h_x, h_y.
+            encode: see `validation.Encode`.
+            scale: factor of the scores in the loss.
+            patience: of the stage's schedule, where it looks at the loss.
 
         Returns:
             The figures, and whether they are the best so far.
@@ -80,7 +86,8 @@ class Keeper:
         assert self.validator is not None
         state = self.state
         self.module.eval()
-        figures = self.validator(encode)
+        figures = self.validator(encode, scale)
+        state.see_loss(figures["loss"], patience)
         state.validated_step, state.validated_at = state.step, state.seconds
         score = figures[self.recipe.validation.metric]
         if state.stage_best is None or score > state.stage_best:

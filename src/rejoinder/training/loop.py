@@ -19,18 +19,19 @@ from torch import Tensor
 from rejoinder.errors import InputError, RejoinderError
 from rejoinder.memory import keep_memory
 from rejoinder.models.convert import Encodings
-from rejoinder.models.families import build_module
+from rejoinder.models.families import build_module, family_of
 from rejoinder.models.packing import TokenBatch
-from rejoinder.training.batches import PairBatch, Portion, StepBatch, batches
+from rejoinder.training.batches import Further, PairBatch, Portion, RandomNegatives, StepBatch, batches
 from rejoinder.training.budget import run_share, stage_budget
 from rejoinder.training.checkpoint import LoadedCheckpoint, load_checkpoint
 from rejoinder.training.compute import set_up, without_denormals
 from rejoinder.training.display import Display, Silent, Standing
-from rejoinder.training.distributed import Processes, check_division, joined
+from rejoinder.training.distributed import Processes, joined
 from rejoinder.training.gradient_cache import forward_backward
 from rejoinder.training.hard_negatives import Table, Tables
 from rejoinder.training.init import copy_initial_weights
 from rejoinder.training.keeper import Keeper
+from rejoinder.training.learned_scale import attach_scale
 from rejoinder.training.losses import InBatchLoss, Loss, SummedLoss
 from rejoinder.training.meter import Meter
 from rejoinder.training.metrics import MetricsLog
@@ -40,10 +41,12 @@ from rejoinder.training.optimization import build_optimizer, clip_gradients, pre
 from rejoinder.training.prepare import Prepared, prepare
 from rejoinder.training.quantized import fix_loss_scale, quantized_training
 from rejoinder.training.recipe import Recipe, Stage
+from rejoinder.training.recipe_schedules import Plateau
 from rejoinder.training.run_folder import RunFolder, open_run
 from rejoinder.training.schedules import Progress, learning_rate, score_scale
+from rejoinder.training.stage_checks import check_stages
 from rejoinder.training.state import RunState
-from rejoinder.training.summary import RunSummary, load_summary, save_summary
+from rejoinder.training.summary import RunSummary, figure_text, load_summary, save_summary
 from rejoinder.training.validation import Validator
 from rejoinder.training.words import set_embedding
 
@@ -120,11 +123,13 @@ class _Trainer:
         self.fabric, self.processes, self.display, self.clock = fabric, processes, display, clock
         torch.manual_seed(recipe.seed)
         self.module = build_module(recipe.model, prepared.tokenizer.rows)
-        if recipe.init.model and not folder.checkpoint.exists():
+        if recipe.init.given and not folder.checkpoint.exists():
             copy_initial_weights(self.module, recipe.init)
         if prepared.words is not None:
             set_embedding(self.module.embedding, prepared.words)
+        self.learned_scale = attach_scale(self.module, recipe.scale)
         fabric.to_device(self.module)
+        self.packing = family_of(self.module.config).packing
         self.quantized = quantized_training(recipe.quantization, self.module, precision)
         self.loss = SummedLoss(InBatchLoss(recipe.loss.smoothing))
         self.orders = [
@@ -142,13 +147,15 @@ class _Trainer:
         )
         self.optimizer: Any = None
         self.metrics: MetricsLog | None = None
-        self.rate, self.scale, self.counted_to = 0.0, 0.0, 0.0
+        self.rate, self.counted_to = 0.0, 0.0
+        self.scale: float | Tensor = 0.0
         processes.equalise(self.module)
 
     def _validator(self, prepared: Prepared) -> Validator | None:
         if prepared.valid is None:
             return None
-        return Validator(prepared.valid, self.recipe.validation, self.module.padding_id, self.processes)
+        place = self.module.padding_id, self.processes, self.packing
+        return Validator(prepared.valid, self.recipe.validation, *place)
 
     def _resume(self, loaded: LoadedCheckpoint) -> RunState:
         if loaded.state.data != self.prepared.digest:
@@ -185,7 +192,7 @@ class _Trainer:
         self.loaded = None  # its tensors are not needed any more
         self.optimizer = self.fabric.setup_optimizers(optimizer)
         self.counted_to = self.clock()
-        if self.recipe.init.model and self.keeper.validator is not None and state.best is None:
+        if self.recipe.init.given and self.keeper.validator is not None and state.best is None:
             self._validate(stage)  # the model to start from: what comes out is no worse
             self._checkpoint(stage)
         tables = self._tables(stage)
@@ -203,11 +210,15 @@ class _Trainer:
 
     def _batches(self, stage: Stage, tables: Tables | None, stop: int | None) -> Generator[StepBatch, None, None]:
         """The stage's batches from where it stands to `stop`, with hard negatives if there are `tables`."""
-        further = None if tables is None else self._table(stage, tables).of
+        further: Further | None = None if tables is None else self._table(stage, tables).of
+        if stage.negatives:
+            seed = (self.recipe.seed, self.state.stage)
+            further = RandomNegatives(len(self.prepared.train), stage.negatives, seed)
         order, padding_id = self.orders[self.state.stage], self.module.padding_id
         portion = Portion(self.processes.rank, self.processes.count, stage.micro_batch)
         begin = self.state.stage_step
-        return batches(self.prepared.train, order, padding_id, begin, portion, stop=stop, further=further)
+        options: Any = {"stop": stop, "further": further, "packing": self.packing}
+        return batches(self.prepared.train, order, padding_id, begin, portion, **options)
 
     def _tables(self, stage: Stage) -> Tables | None:
         """The stage's tables of hard negatives; None if it has none."""
@@ -250,9 +261,8 @@ class _Trainer:
     def _step(self, stage: Stage, batch: StepBatch) -> None:
         """Forward, loss, backward, update."""
         state, share = self.state, self._share()
-        self.rate = learning_rate(stage.schedule, stage.learning_rate, Progress(state.stage_step, share))
-        whole = Progress(state.step, run_share(self.budgets, state.stage, share))
-        self.scale = score_scale(self.recipe.scale, self.module.output_size, whole)
+        self.rate = learning_rate(stage.schedule, stage.learning_rate, Progress(state.stage_step, share, state.drops))
+        self.scale = self._scale()
         self.module.train()
         self.optimizer.zero_grad(set_to_none=True)
         encode, loss_of = partial(self._encode_part, batch), partial(self._loss, batch)
@@ -261,6 +271,8 @@ class _Trainer:
         self._clip(stage)
         set_learning_rate(self.optimizer.optimizer, self.rate)
         self.optimizer.step()
+        if self.learned_scale is not None:
+            self.learned_scale.keep_within()
         state.step += 1
         if self.quantized:
             self.quantized.cover(state.step)
@@ -269,6 +281,13 @@ class _Trainer:
         state.examples += batch.pairs
         state.tokens += int(tokens)
         self.meter.add(batch.pairs, int(tokens), loss, seconds)
+
+    def _scale(self) -> float | Tensor:
+        """The factor of the scores at the next step."""
+        if self.learned_scale is not None:
+            return self.learned_scale.value
+        whole = Progress(self.state.step, run_share(self.budgets, self.state.stage, self._share()))
+        return score_scale(self.recipe.scale, self.module.output_size, whole)
 
     def _encode_part(self, batch: StepBatch, part: int) -> Encodings:
         """Encode one part of a step's batch; dropout is a function of seed, step, process and part."""
@@ -280,22 +299,26 @@ class _Trainer:
         device, n = self.fabric.device, batch.pairs
         with self.fabric.autocast(), self.quantized.rounded() if self.quantized else nullcontext():
             encodings: Encodings = self.module.encode_pairs(batch.tokens.to(device), n, batch.histories.to(device))
-        responses = encodings["response"]
-        if len(responses) == n:
+        responses = encodings.get("response")
+        if responses is None or len(responses) == n:
             return encodings
         return {**encodings, "response": responses[:n], "further": responses[n:]}
 
     def _loss(self, batch: StepBatch, encodings: Encodings) -> Loss:
         """The loss of this process's contexts among all responses, as a function of the encodings of all parts."""
+        equal = batch.equal.to(self.fabric.device) if self.recipe.loss.mask_equal_responses else None
+        if "scores" in encodings:
+            return self.loss(encodings, self.scale, equal, batch.first, batch.pairs)
         sides = [self.processes.gather(encodings[side]) for side in ("response", "further") if side in encodings]
         contexts = {name: rows for name, rows in encodings.items() if name not in ("response", "further")}
         every = {**contexts, "response": sides[0] if len(sides) == 1 else torch.cat(sides)}
-        equal = batch.equal.to(self.fabric.device) if self.recipe.loss.mask_equal_responses else None
         return self.loss(every, self.scale, equal, batch.first, batch.pairs, batch.present)
 
     def _sides(self, batch: PairBatch) -> tuple[Tensor, Tensor]:
-        """What validation ranks: contexts and responses."""
+        """What validation ranks, see `validation.Encode`."""
         encodings = self._encode(batch)
+        if "scores" in encodings:
+            return encodings["scores"], encodings["scores"]
         return encodings["context"], encodings["response"]
 
     def _encode_responses(self, tokens: TokenBatch) -> Tensor:
@@ -317,7 +340,8 @@ class _Trainer:
             self._diverged(stage)
         if self.state.step % self.recipe.log.every_steps == 0:
             self._log(stage)
-        gained = self.keeper.validation_due() and self._validate(stage)
+        epoch = self.orders[self.state.stage].batches_per_epoch
+        gained = self.keeper.validation_due(epoch) and self._validate(stage)
         if gained or self.keeper.checkpoint_due():
             self._checkpoint(stage)
         self._show(stage)
@@ -349,7 +373,7 @@ class _Trainer:
     def _log(self, stage: Stage) -> None:
         if not self.meter.is_finite():
             self._diverged(stage)
-        values = self.meter.take() | {"learning_rate": self.rate, "scale": self.scale}
+        values = self.meter.take() | {"learning_rate": self.rate, "scale": float(self.scale)}
         values |= {"examples": self.state.examples, "seconds": self.state.seconds}
         self._write(stage, values)
 
@@ -361,9 +385,10 @@ class _Trainer:
         """Validate; returns whether the model is the best so far."""
         if not self.keeper.is_finite():
             self._diverged(stage)
-        figures, best = self.keeper.validate(self._sides)
+        patience = stage.schedule.patience if isinstance(stage.schedule, Plateau) else None
+        figures, best = self.keeper.validate(self._sides, float(self.scale or self._scale()), patience)
         self._write(stage, {f"valid_{name}": value for name, value in figures.items()})
-        shown = ", ".join(f"{name} {value:.1%}" for name, value in figures.items())
+        shown = ", ".join(f"{name} {figure_text(name, value)}" for name, value in figures.items())
         self.display.note(f"step {self.state.step:,}: validation {shown}{', the best so far' if best else ''}")
         return best
 
@@ -409,20 +434,6 @@ class _Trainer:
 def set_randomness(*numbers: int) -> None:
     """Make what follows (dropout) a function of these numbers alone, so that it can be computed again."""
     torch.manual_seed(int(np.random.SeedSequence(numbers).generate_state(1)[0]))
-
-
-def check_stages(recipe: Recipe, processes: Processes) -> None:
-    """Refuse stages that do not fit the model, or the number of processes, before anything long is begun.
-
-    Raises:
-        InputError: names the stage and what does not fit.
-    """
-    with torch.device("meta"):  # no memory, no numbers
-        probe = build_module(recipe.model, rows=2)
-    for stage in recipe.stage:
-        check_division(stage.name, stage.batch_size, processes.count)
-        prepare_stage(probe, stage)
-        build_optimizer(probe, stage)
 
 
 def _summary(recipe: Recipe, folder: RunFolder, state: RunState, precision: str) -> RunSummary:

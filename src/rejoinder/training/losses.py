@@ -10,6 +10,7 @@ from typing import NamedTuple
 import torch
 from torch import Tensor, nn
 
+from rejoinder.models.attended import attended_scores
 from rejoinder.models.convert import Encodings
 
 MASKED = float("-inf")
@@ -77,7 +78,7 @@ class InBatchLoss(nn.Module):
         self,
         x: Tensor,
         y: Tensor,
-        scale: float,
+        scale: float | Tensor,
         equal: Tensor | None = None,
         first: int = 0,
         pairs: int | None = None,
@@ -86,9 +87,10 @@ class InBatchLoss(nn.Module):
         """Loss and in-batch accuracy, float32.
 
         Args:
-            x: encoded contexts (k, d), rows of unit length: all K of the batch, or those of one process.
-            y: encoded responses (K + M, d), rows of unit length; row first + i belongs to context i.
-            scale: c.
+            x: encoded contexts (k, d), mostly rows of unit length: all K of the batch, or those of one process. Or
+                (k, m, d), contexts of m vectors each; S_ij is c times what `models.attended` tells then.
+            y: encoded responses (K + M, d), mostly rows of unit length; row first + i belongs to context i.
+            scale: c, a number or a tensor without dimensions, which then gets a gradient.
             equal: pairs of a context i and a response j != first + i that equals its own: int64 (2, m), each of two
                 equal responses listed for the context of the other; None or empty where all responses differ.
             first: number of the first context among the K.
@@ -108,12 +110,15 @@ class InBatchLoss(nn.Module):
         self,
         x: Tensor,
         y: Tensor,
-        scale: float,
+        scale: float | Tensor,
         equal: Tensor | None,
         first: int,
         pairs: int,
         present: Present | None = None,
     ) -> Loss:
+        if x.dim() == 3:
+            losses, hits = list_losses(attended_scores(x, y) * scale, first, self.smoothing, equal)
+            return _counted(losses, hits, pairs, present)
         k = x.shape[0]
         x = x * scale
         scores = x @ y.T  # (k, K + M)
@@ -127,11 +132,7 @@ class InBatchLoss(nn.Module):
             scores = scores.index_put((rows, columns), torch.full_like(masked, MASKED))
         smoothing = self.smoothing * (negatives > 0).to(x.dtype)
         target = (1 - smoothing) * true + smoothing / negatives.clamp(min=1) * others
-        losses, hits = scores.logsumexp(dim=1) - target, _hits(scores, first)
-        if present is None:
-            return Loss(losses.sum() / pairs, hits.sum() / pairs)
-        rows, count = present.rows.to(x.device), max(present.count, 1)
-        return Loss((losses * rows).sum() / count, (hits * rows).sum() / count)
+        return _counted(scores.logsumexp(dim=1) - target, _hits(scores, first), pairs, present)
 
 
 class SummedLoss(nn.Module):
@@ -153,7 +154,7 @@ class SummedLoss(nn.Module):
     def forward(
         self,
         encodings: Encodings,
-        scale: float,
+        scale: float | Tensor,
         equal: Tensor | None = None,
         first: int = 0,
         pairs: int | None = None,
@@ -162,13 +163,19 @@ class SummedLoss(nn.Module):
         """The sum, the accuracy of "context", and loss and accuracy of each encoding where there are several.
 
         Args:
-            encodings: the contexts, all K or those of one process, and all K + M responses.
+            encodings: the contexts, all K or those of one process, and all K + M responses; or "scores" (k, C) of
+                each context's own candidates, the right one first, of models that read both together.
             scale: c, the same for all.
             equal: see `InBatchLoss.forward`.
             first: see `InBatchLoss.forward`.
             pairs: see `InBatchLoss.forward`.
             present: of encodings that not every context has, which contexts have them.
         """
+        if "scores" in encodings:
+            with torch.autocast(encodings["scores"].device.type, enabled=False):
+                scores = encodings["scores"].float() * scale
+                rows = list_losses(scores, None, self.ranking.smoothing, equal)
+            return _counted(*rows, len(scores) if pairs is None else pairs, None)
         losses = {
             name: self.ranking(contexts, encodings["response"], scale, equal, first, pairs, present.get(name))
             for name, contexts in encodings.items()
@@ -186,3 +193,40 @@ class SummedLoss(nn.Module):
 def _hits(scores: Tensor, first: int) -> Tensor:
     """Of each row i 1 if nothing but the entry first + i is as high as it, else 0."""
     return ((scores >= scores.diagonal(first)[:, None]).sum(dim=1) == 1).float()
+
+
+def list_losses(scores: Tensor, first: int | None, smoothing: float, equal: Tensor | None) -> tuple[Tensor, Tensor]:
+    """The loss of `InBatchLoss` for scores that are there already.
+
+    Args:
+        scores: S (k, C), float32.
+        first: the right candidate of row i is number first + i; None: it is number 0 in every row.
+        smoothing: e.
+        equal: pairs (i, j) of candidates that are no negatives (2, m), or None.
+
+    Returns:
+        The loss of each row and whether its right candidate scored best (k,) both.
+    """
+    k = len(scores)
+    labels = torch.zeros(k, dtype=torch.int64, device=scores.device)
+    if first is not None:
+        labels = torch.arange(first, first + k, device=scores.device)
+    counted = torch.ones_like(scores, dtype=torch.bool)
+    if equal is not None and equal.shape[1]:
+        counted[tuple(equal)] = False
+    scores = scores.masked_fill(~counted, MASKED)
+    true = scores.gather(1, labels[:, None])[:, 0]
+    negatives = counted.sum(dim=1) - 1
+    others = scores.masked_fill(~counted, 0.0).sum(dim=1) - true
+    share = smoothing * (negatives > 0).to(scores.dtype)
+    target = (1 - share) * true + share / negatives.clamp(min=1) * others
+    hits = ((scores.detach() >= true.detach()[:, None]).sum(dim=1) == 1).float()
+    return scores.logsumexp(dim=1) - target, hits
+
+
+def _counted(losses: Tensor, hits: Tensor, pairs: int, present: Present | None) -> Loss:
+    """Means over all K contexts of the batch, or over those that count."""
+    if present is None:
+        return Loss(losses.sum() / pairs, hits.sum() / pairs)
+    rows, count = present.rows.to(losses.device), max(present.count, 1)
+    return Loss((losses * rows).sum() / count, (hits * rows).sum() / count)

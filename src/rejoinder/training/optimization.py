@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from typing import Any, Protocol
 
 import torch
@@ -11,7 +11,17 @@ from torch import Tensor, nn
 from rejoinder.errors import InputError
 from rejoinder.models.convert import Encodings
 from rejoinder.models.packing import TokenBatch
-from rejoinder.training.recipe import Adadelta, Adam, Optimizer, Sgd, Stage
+from rejoinder.training.learned_scale import GROUP, groups_of
+from rejoinder.training.recipe import Adadelta, Adagrad, Adam, Optimizer, Sgd, Stage
+from rejoinder.training.row_updates import (
+    RowAdadelta,
+    RowAdagrad,
+    RowAdam,
+    RowAdamax,
+    RowAdamW,
+    RowSgd,
+    coalesce,
+)
 
 
 class TrainableEncoder(Protocol):
@@ -19,11 +29,15 @@ class TrainableEncoder(Protocol):
 
     output_size: int
     padding_id: int
-    blocks: nn.ModuleList
 
     @property
-    def embedding(self) -> nn.Embedding:
-        """The subword table."""
+    def blocks(self) -> nn.ModuleList:
+        """The trunk's blocks, from below."""
+        ...
+
+    @property
+    def embedding(self) -> nn.Module:
+        """The token table, or tables. A table's gradient may be sparse."""
         ...
 
     def encode_pairs(self, batch: TokenBatch, pairs: int, histories: Tensor) -> Encodings:
@@ -56,7 +70,7 @@ def prepare_stage(module: TrainableEncoder, stage: Stage) -> None:
     blocks = len(module.blocks)
     if stage.active_blocks != "all" and stage.active_blocks > blocks:
         raise InputError(f"stage '{stage.name}': active_blocks = {stage.active_blocks}, but the model has {blocks}")
-    groups = module.parameter_groups()
+    groups = groups_of(module)
     unknown = [name for name in stage.rates if name not in groups]
     if unknown:
         raise InputError(
@@ -65,21 +79,35 @@ def prepare_stage(module: TrainableEncoder, stage: Stage) -> None:
     for parameter in (parameter for group in groups.values() for parameter in group):
         parameter.requires_grad_(True)
     module.set_active_blocks(blocks if stage.active_blocks == "all" else stage.active_blocks)
-    for parameter in (parameter for name, rate in stage.rates.items() if rate == 0 for parameter in groups[name]):
+    _freeze_below(module, stage, groups)
+    for parameter in (parameter for name in stage.rates if stage.rate(name) == 0 for parameter in groups[name]):
+        parameter.requires_grad_(False)
+
+
+def _freeze_below(module: TrainableEncoder, stage: Stage, groups: Mapping[str, list[nn.Parameter]]) -> None:
+    """Freeze everything below the top blocks that the stage trains."""
+    if stage.trained_blocks == "all":
+        return
+    active = len(module.blocks) if stage.active_blocks == "all" else stage.active_blocks
+    if stage.trained_blocks > active:
+        given = f"trained_blocks = {stage.trained_blocks}"
+        raise InputError(f"stage '{stage.name}': {given}, but only {active} are computed")
+    module.blocks[: active - stage.trained_blocks].requires_grad_(False)
+    for parameter in (parameter for name in ("embedding", "position") for parameter in groups.get(name, ())):
         parameter.requires_grad_(False)
 
 
 def build_optimizer(module: TrainableEncoder, stage: Stage) -> torch.optim.Optimizer:
     """The stage's optimiser over everything that it trains; each group's `rate` is its factor of the learning rate."""
-    excluded = module.no_decay_parameters()
+    excluded = module.no_decay_parameters() | set(groups_of(module).get(GROUP, []))
     groups: list[dict[str, Any]] = []
-    for name, parameters in module.parameter_groups().items():
+    for name, parameters in groups_of(module).items():
         trained = [parameter for parameter in parameters if parameter.requires_grad]
         for decayed in (True, False):
             chosen = [parameter for parameter in trained if (parameter not in excluded) == decayed]
             if chosen:
                 decay = stage.optimizer.weight_decay if decayed else 0.0
-                groups.append({"params": chosen, "rate": stage.rates.get(name, 1.0), "weight_decay": decay})
+                groups.append({"params": chosen, "rate": stage.rate(name), "weight_decay": decay})
     if not groups:
         raise InputError(f"stage '{stage.name}': all parameters are frozen, so there is nothing to train")
     return _optimizer(stage.optimizer, groups, stage.learning_rate)
@@ -89,15 +117,17 @@ def _all_on_cpu(groups: list[dict[str, Any]]) -> bool:
     return all(parameter.device.type == "cpu" for group in groups for parameter in group["params"])
 
 
-_ADAMS: Mapping[str, Any] = {"adam": torch.optim.Adam, "adamw": torch.optim.AdamW, "adamax": torch.optim.Adamax}
+_ADAMS: Mapping[str, Any] = {"adam": RowAdam, "adamw": RowAdamW, "adamax": RowAdamax}
 
 
 def _optimizer(config: Optimizer, groups: list[dict[str, Any]], rate: float) -> torch.optim.Optimizer:
     match config:
         case Adadelta():
-            return torch.optim.Adadelta(groups, lr=rate, rho=config.rho, eps=config.epsilon)
+            return RowAdadelta(groups, lr=rate, rho=config.rho, eps=config.epsilon)
+        case Adagrad():
+            return RowAdagrad(groups, lr=rate, eps=config.epsilon)
         case Sgd():
-            return torch.optim.SGD(groups, lr=rate, momentum=config.momentum, nesterov=config.nesterov)
+            return RowSgd(groups, lr=rate, momentum=config.momentum, nesterov=config.nesterov)
         case Adam():
             # PyTorch's one-pass form is five times as fast on a CPU; Adamax has none.
             fused = {"fused": True} if config.kind != "adamax" and _all_on_cpu(groups) else {}
@@ -116,10 +146,10 @@ def clip_gradients(parameters: Iterable[nn.Parameter], limit: float) -> Tensor |
     Returns:
         The norm before, or None if no parameter has a gradient.
     """
-    gradients = [parameter.grad for parameter in parameters if parameter.grad is not None]
+    gradients = [_numbers(parameter) for parameter in parameters if parameter.grad is not None]
     if not gradients:
         return None
-    norm = torch.linalg.vector_norm(torch.stack(_norms(gradients)))
+    norm = torch.linalg.vector_norm(torch.stack(list(torch._foreach_norm(gradients))))
     if norm.device.type != "cpu":  # no waiting for the device
         torch._foreach_mul_(gradients, (limit / norm).clamp(max=1.0))
     elif norm > limit:
@@ -127,5 +157,7 @@ def clip_gradients(parameters: Iterable[nn.Parameter], limit: float) -> Tensor |
     return norm
 
 
-def _norms(gradients: Sequence[Tensor]) -> list[Tensor]:
-    return list(torch._foreach_norm(list(gradients)))
+def _numbers(parameter: nn.Parameter) -> Tensor:
+    """The gradient of a parameter; of a sparse one its rows, which can be changed in place."""
+    assert parameter.grad is not None
+    return coalesce(parameter)._values() if parameter.grad.is_sparse else parameter.grad

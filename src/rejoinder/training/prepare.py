@@ -13,7 +13,7 @@ import numpy as np
 from rejoinder.corpora.engine import Engine
 from rejoinder.errors import InputError
 from rejoinder.files import atomic_file, file_digest
-from rejoinder.models.families import family, parse_config
+from rejoinder.models.families import family, family_of, parse_config
 from rejoinder.ranker import FloatArray
 from rejoinder.text.subwords import Subwords
 from rejoinder.text.tokenizer import Tokenizer
@@ -21,14 +21,8 @@ from rejoinder.training.display import Advance, Display, Silent
 from rejoinder.training.init import initial_tokenizer
 from rejoinder.training.mixing import join
 from rejoinder.training.recipe import Recipe
-from rejoinder.training.tokens import (
-    Split,
-    TokenStore,
-    build_store,
-    content_key,
-    open_store,
-    read_texts,
-)
+from rejoinder.training.tokenising import read_texts
+from rejoinder.training.tokens import Split, TokenStore, build_store, content_key, open_store
 from rejoinder.training.vocabularies import build_vocabulary
 from rejoinder.training.words import count_ids, open_sentence_encoder, word_vectors
 
@@ -169,13 +163,16 @@ def _store(
     display: Display,
     engine: Engine | None,
 ) -> TokenStore:
-    length, history = recipe.text.max_length, parse_config(recipe.model).history_text
+    length, config = recipe.text.max_length, parse_config(recipe.model)
+    reading, history = family_of(config).dialogue, config.history_text
+    dialogue = None if reading is None else reading(config, tokenizer, length)
     parts = [digest, tokenizer.fingerprint, length, *([] if history is None else [history])]
+    parts += [] if dialogue is None else dialogue.key
     path = folder / f"{split}-{content_key(*parts)}"
     if path.exists():
         return open_store(path)
     with display.track(f"Tokenising {data} ({split})", None, "examples") as advance:
-        return build_store(path, data, split, tokenizer, length, advance, history, engine)
+        return build_store(path, data, split, tokenizer, length, advance, history, dialogue, engine)
 
 
 def _words(

@@ -8,28 +8,16 @@ from __future__ import annotations
 from dataclasses import fields
 from typing import Annotated, Any, Literal, TypeAlias
 
-from pydantic import ConfigDict, Field
+from pydantic import Field
 from pydantic.dataclasses import dataclass
 
-STRICT = ConfigDict(strict=True, extra="forbid", allow_inf_nan=False)
-
-Count: TypeAlias = Annotated[int, Field(ge=1)]
-NotNegative: TypeAlias = Annotated[float, Field(ge=0)]
-Positive: TypeAlias = Annotated[float, Field(gt=0)]
-Share: TypeAlias = Annotated[float, Field(ge=0, le=1)]
-Decay: TypeAlias = Annotated[float, Field(ge=0, lt=1)]
-
+from rejoinder.training.recipe_schedules import Constant, Plateau, Schedule
+from rejoinder.training.recipe_types import STRICT, Count, Decay, NotNegative, Positive, Share, exactly_one
 
 NO_START = (
-    "give a model to start from (--init MODEL, or init.model), or [vocabulary] and [model] to train one from scratch"
+    "give a model to start from (--init MODEL, or init.model), a transformer for its parts (init.transformer), or "
+    "[vocabulary] and [model] to train one from scratch"
 )
-
-
-def exactly_one(section: object, *names: str) -> None:
-    """Raise ValueError unless exactly one of the fields is given."""
-    given = [name for name in names if getattr(section, name) is not None]
-    if len(given) != 1:
-        raise ValueError(f"give exactly one of {', '.join(names)}; given: {', '.join(given) or 'none'}")
 
 
 @dataclass(frozen=True, kw_only=True, config=STRICT)
@@ -41,18 +29,33 @@ class Init:
     """
 
     model: str = ""
-    """Model folder, or its id on the Hugging Face Hub; empty: start from random weights. `--init` overrides it."""
+    """Model folder, name of a bundled model, or id on the Hugging Face Hub; empty: start from random weights. `--init`
+    overrides it."""
+    transformer: str = ""
+    """Or pretrained weights of a transformer, for models that are made of some: a folder that `transformers` wrote, its
+    id on the Hugging Face Hub, "minilm", or the model folder of a pretraining run. [model] then says what is built on
+    them; its structure, and the vocabulary, are theirs."""
     fingerprint: str = ""
     """The model's fingerprint, filled in when the recipe is read. If it is given, no other model is taken."""
+    quantized: bool = False
+    """Whether that is a quantised folder, so that training starts from rounded weights; filled in as well."""
     words: str = ""
     """Instead of a model: a sentence encoder (its folder, its id, or "minilm") whose vectors of single subwords the
     embedding starts from (see `words`)."""
 
     def __post_init__(self) -> None:
-        if self.model and self.words:
-            raise ValueError("give at most one of model, words; given: both")
-        if self.fingerprint and not self.model:
+        named = [name for name in ("model", "transformer", "words") if getattr(self, name)]
+        if len(named) > 1:
+            raise ValueError(f"give at most one of model, transformer, words; given: {', '.join(named)}")
+        if self.fingerprint and not self.given:
             raise ValueError("fingerprint is given, but no model that it could be of")
+        if self.quantized and not self.model:
+            raise ValueError("quantized is given, but no model that it could be said of")
+
+    @property
+    def given(self) -> bool:
+        """Whether training starts from something trained."""
+        return bool(self.model or self.transformer)
 
 
 @dataclass(frozen=True, kw_only=True, config=STRICT)
@@ -114,8 +117,38 @@ class SubwordVocabulary:
         exactly_one(self, "target_size", "minimum_count")
 
 
-Vocabulary: TypeAlias = SubwordVocabulary
-"""[vocabulary]; further kinds of tokenizers become members of a union, told apart by `kind`."""
+@dataclass(frozen=True, kw_only=True, config=STRICT)
+class NGramVocabulary:
+    """[vocabulary] of kind "ngrams": words and pairs of words of the training split (ACL19, section 3)."""
+
+    kind: Literal["ngrams"]
+    """Which tokenizer this is."""
+    minimum_count: Count = 10
+    """How often a word must be seen."""
+    bigrams: Annotated[int, Field(ge=0)] = 200_000
+    """Pairs of known words, the most frequent ones."""
+    buckets: Count = 50_000
+    """Rows shared by unknown words and unknown pairs."""
+    sample: Count = 1_000_000
+    """Number of utterances (inputs and responses) to count, drawn at random if there are more."""
+
+
+@dataclass(frozen=True, kw_only=True, config=STRICT)
+class BpeVocabulary:
+    """[vocabulary] of kind "bpe": byte pair encoding of lower-cased text, for transformers from scratch (POLY 4.1)."""
+
+    kind: Literal["bpe"]
+    """Which tokenizer this is."""
+    merges: Count = 30_000
+    """Merges that are learnt (paper: 30,000)."""
+    minimum_count: Count = 2
+    """How often a pair must be seen to be merged."""
+    sample: Count = 10_000_000
+    """Number of utterances (inputs and responses) to learn from, drawn at random if there are more."""
+
+
+Vocabulary: TypeAlias = Annotated[SubwordVocabulary | NGramVocabulary | BpeVocabulary, Field(discriminator="kind")]
+"""[vocabulary]: the kinds of tokenizers, told apart by `kind`."""
 
 
 @dataclass(frozen=True, kw_only=True, config=STRICT)
@@ -123,7 +156,8 @@ class Text:
     """[text]: how a message becomes tokens."""
 
     max_length: Count = 60
-    """Tokens of a message that are read; the rest is cut."""
+    """Tokens of a message that are read; the rest is cut. Of models that read contexts whole (model.context_length):
+    tokens of a response, its two marks included (POLY: 72)."""
 
 
 @dataclass(frozen=True, kw_only=True, config=STRICT)
@@ -138,8 +172,10 @@ class Loss:
 
 @dataclass(frozen=True, kw_only=True, config=STRICT)
 class Scale:
-    """[scale]: the factor c of the score c · cos: linear from `first` to `last`, constant afterwards; not learned."""
+    """[scale]: the factor c of the score c · cos: linear from `first` to `last`, constant afterwards; or learned."""
 
+    learned: bool = False
+    """Learn c (ACL19): it starts at `first` and is kept between 0 and `last`. Its group of parameters is "scale"."""
     first: Positive = 1.0
     """At the first step."""
     last: Positive | Literal["sqrt(d)"] = "sqrt(d)"
@@ -150,7 +186,10 @@ class Scale:
     """Share of the whole run that it takes; all stages must then have a budget in minutes, or none."""
 
     def __post_init__(self) -> None:
-        exactly_one(self, "steps", "share")
+        if not self.learned:
+            exactly_one(self, "steps", "share")
+        elif self.steps is not None or self.share is not None:
+            raise ValueError("a learned scale is not annealed: leave steps and share out, or learned = true")
 
 
 @dataclass(frozen=True, kw_only=True, config=STRICT)
@@ -160,7 +199,9 @@ class Validation:
     every_steps: Count | None = None
     """Steps from one validation to the next; or:"""
     every_seconds: Positive | None = None
-    """Seconds from one to the next; neither: at the end of each stage only."""
+    """Seconds from one to the next; or:"""
+    every_epochs: Positive | None = None
+    """Passes over the training split from one to the next; none of them: at the end of each stage only."""
     examples: Annotated[int, Field(ge=0)] = 5_000
     """Examples at most; a last group of fewer than `candidates` is dropped. 0: none; the last model is kept."""
     candidates: Annotated[int, Field(ge=2)] = 100
@@ -171,8 +212,16 @@ class Validation:
     """Validations without gain after which a stage ends early; 0: never."""
 
     def __post_init__(self) -> None:
-        if self.every_steps is not None and self.every_seconds is not None:
-            raise ValueError("give at most one of every_steps, every_seconds; given: both")
+        names = ("every_steps", "every_seconds", "every_epochs")
+        given = [name for name in names if getattr(self, name) is not None]
+        if len(given) > 1:
+            raise ValueError(f"give at most one of {', '.join(names)}; given: {', '.join(given)}")
+
+    @property
+    def within_stages(self) -> bool:
+        """Whether there are validations before the end of a stage."""
+        given = (self.every_steps, self.every_seconds, self.every_epochs)
+        return self.examples > 0 and any(each is not None for each in given)
 
 
 @dataclass(frozen=True, kw_only=True, config=STRICT)
@@ -278,70 +327,19 @@ class Adam:
     excluded."""
 
 
-Optimizer: TypeAlias = Annotated[Adadelta | Sgd | Adam, Field(discriminator="kind")]
-
-
 @dataclass(frozen=True, kw_only=True, config=STRICT)
-class WarmUp:
-    """Fields that every schedule has: linear warm-up from 0; the schedule proper starts after it."""
+class Adagrad:
+    """Adagrad: the rate of each number falls with the squared gradients that it has had."""
 
-    kind: str
-    """Which schedule this is."""
-    warm_up_steps: Annotated[int, Field(ge=0)] = 0
-    """Steps that the warm-up takes; or:"""
-    warm_up_share: Decay = 0.0
-    """Share of the stage that it takes (follows the clock where the budget is in minutes)."""
-
-    def __post_init__(self) -> None:
-        if self.warm_up_steps and self.warm_up_share:
-            raise ValueError("give at most one of warm_up_steps, warm_up_share; given: both")
+    kind: Literal["adagrad"] = "adagrad"
+    """Which optimiser this is."""
+    epsilon: Positive = 1e-10
+    """Added to the denominator."""
+    weight_decay: NotNegative = 0.0
+    """L2: this times the weight is added to its gradient; layer norms excluded."""
 
 
-@dataclass(frozen=True, kw_only=True, config=STRICT)
-class Constant(WarmUp):
-    """The same rate throughout."""
-
-    kind: Literal["constant"] = "constant"
-    """Which schedule this is."""
-
-
-@dataclass(frozen=True, kw_only=True, config=STRICT)
-class Cosine(WarmUp):
-    """Half a cosine from the learning rate down to `final_learning_rate` at the end of the stage."""
-
-    kind: Literal["cosine"] = "cosine"
-    """Which schedule this is."""
-    final_learning_rate: NotNegative = 0.0
-    """Rate at the end of the stage."""
-
-
-@dataclass(frozen=True, kw_only=True, config=STRICT)
-class Step(WarmUp):
-    """Times `factor` every `every` steps after the first `first` (ACL19: 0.3 every 1M after 2.5M)."""
-
-    kind: Literal["step"] = "step"
-    """Which schedule this is."""
-    factor: Annotated[float, Field(gt=0, lt=1)]
-    """What the rate is multiplied by at each drop."""
-    every: Count
-    """Steps from one drop to the next."""
-    first: Annotated[int, Field(ge=0)] = 0
-    """Steps before the counting of `every` starts: the first drop comes at step first + every."""
-
-
-@dataclass(frozen=True, kw_only=True, config=STRICT)
-class InverseSqrt(WarmUp):
-    """Learning rate times sqrt(warm-up steps / step) after the warm-up (POLY's pretraining)."""
-
-    kind: Literal["inverse_sqrt"] = "inverse_sqrt"
-    """Which schedule this is."""
-
-    def __post_init__(self) -> None:
-        if self.warm_up_steps < 1 or self.warm_up_share:
-            raise ValueError("schedule inverse_sqrt needs warm_up_steps of 1 or more (and no warm_up_share)")
-
-
-Schedule: TypeAlias = Annotated[Constant | Cosine | Step | InverseSqrt, Field(discriminator="kind")]
+Optimizer: TypeAlias = Annotated[Adadelta | Adagrad | Sgd | Adam, Field(discriminator="kind")]
 
 
 @dataclass(frozen=True, kw_only=True, config=STRICT)
@@ -381,6 +379,9 @@ class Stage:
     """What progress and metrics call it."""
     active_blocks: Annotated[int, Field(ge=0)] | Literal["all"] = "all"
     """Blocks of the trunk that are computed and trained; skipped ones cost nothing."""
+    trained_blocks: Count | Literal["all"] = "all"
+    """Top blocks that are trained, with what is above them; a number freezes the ones below and the embeddings. (All
+    but the embeddings: "all" here, and rates = { embedding = 0.0 }.)"""
     batch_size: Annotated[int, Field(ge=2)]
     """K: pairs of a batch, of all processes together; the other pairs' responses are the negatives."""
     micro_batch: Annotated[int, Field(ge=0)] = 0
@@ -398,17 +399,28 @@ class Stage:
     """Rate after warm-up, before decay."""
     schedule: Schedule = Field(default_factory=Constant)
     """A name, or a table of a kind and its parameters."""
-    rates: dict[str, NotNegative] = Field(default_factory=dict)
-    """Factor of the learning rate for groups of parameters ("embedding", "blocks", ...); 0 freezes a group."""
+    rates: dict[str, NotNegative | Literal["batch_size"]] = Field(default_factory=dict)
+    """Factor of the learning rate for groups of parameters ("embedding", "blocks", ...); 0 freezes a group.
+    "batch_size" is K: with plain SGD the same as the group's gradients times K (ACL19 does so with the embeddings)."""
     clip_norm: NotNegative = 0.0
     """Largest norm of all gradients together; longer ones are scaled to it. 0: no limit."""
     clip_embedding_norm: NotNegative = 0.0
     """Largest norm of the subword embedding's gradient, applied before `clip_norm`. 0: no limit."""
     hard_negatives: HardNegatives | None = None
     """Negatives beyond those of the batch; none if the table is left out."""
+    negatives: Annotated[int, Field(ge=0)] = 0
+    """Further negatives of each pair, responses drawn at random from all others of the training split. A cross-encoder
+    has no others (POLY: 15); for other models they are negatives of every context of the batch."""
 
     def __post_init__(self) -> None:
         exactly_one(self, "steps", "epochs", "minutes")
+        if self.negatives and self.hard_negatives is not None:
+            raise ValueError("give at most one of negatives, hard_negatives; given: both")
+
+    def rate(self, group: str) -> float:
+        """Factor of the learning rate for a group of parameters."""
+        factor = self.rates.get(group, 1.0)
+        return float(self.batch_size) if factor == "batch_size" else float(factor)
 
 
 @dataclass(frozen=True, kw_only=True, config=STRICT)
@@ -426,7 +438,7 @@ class Recipe:
     data: Data = Field(default_factory=Data)
     """What is learned from."""
     vocabulary: Vocabulary | None = None
-    """How the subwords are built; left out where `init` gives them."""
+    """How the tokenizer is built; left out where `init` gives it."""
     text: Text = Field(default_factory=Text)
     """How messages become tokens."""
     model: dict[str, Any]
@@ -449,8 +461,10 @@ class Recipe:
     """The stages, in order."""
 
     def __post_init__(self) -> None:
-        if not self.init.model and self.vocabulary is None:
+        if not self.init.given and self.vocabulary is None:
             raise ValueError(NO_START)
+        if any(isinstance(stage.schedule, Plateau) for stage in self.stage) and not self.validation.within_stages:
+            raise ValueError("schedule plateau needs validations; give validation.every_epochs (paper: 0.5)")
         clocked = [stage.minutes is not None for stage in self.stage]
         if self.scale.share is not None and any(clocked) and not all(clocked):
             raise ValueError("scale.share needs stages that all have a budget in minutes, or none; or give scale.steps")

@@ -23,19 +23,21 @@ SHORTHANDS = ("optimizer", "schedule")
 
 ALTERNATIVES = (
     ("steps", "epochs", "minutes"),
-    ("steps", "share"),
+    ("steps", "share", "learned"),
     ("target_size", "minimum_count"),
     ("warm_up_steps", "warm_up_share"),
-    ("every_steps", "every_epochs"),
-    ("every_steps", "every_seconds"),
+    ("every_steps", "every_epochs", "every_seconds"),
     ("margin", "share"),
 )
 """Keys of one table of which one is given: setting one on the command line takes the recipe's other one away."""
 
+VOCABULARIES = ("subwords", "ngrams", "bpe")
+"""Kinds of tokenizers."""
+
 COMBINED = ("checkpoint",)
 """Tables in which all of them may be given."""
 
-PLACES = re.compile(r"init\.model|data\.(mix\.\d+\.)?train|data\.cache")
+PLACES = re.compile(r"init\.model|init\.transformer|data\.(mix\.\d+\.)?train|data\.cache")
 """Keys that say where something is: a run may go on after its data moved, since what it holds is compared."""
 
 MEMORY = re.compile(r"stage\.\d+\.micro_batch")
@@ -84,7 +86,19 @@ def parse_recipe(
         take_over(copy, origin, _resolve_model)
     if isinstance(copy.get("model"), dict):
         copy["model"] = _resolve_model(copy["model"], origin)
+    _check_tokenizer(copy, origin)
     return validate(Recipe, copy, origin)
+
+
+def _check_tokenizer(document: Mapping[str, Any], origin: str) -> None:
+    """Refuse a tokenizer that the model does not read; other mistakes are left to validation."""
+    model, vocabulary = document.get("model"), document.get("vocabulary")
+    if isinstance(model, dict) and isinstance(vocabulary, dict):
+        kind, wanted, given = model["kind"], family(model["kind"]).vocabulary, vocabulary.get("kind")
+        if given in VOCABULARIES and given != wanted:
+            raise InputError(
+                f"{origin}: a model of model.kind = '{kind}' reads vocabulary.kind = '{wanted}', not '{given}'"
+            )
 
 
 def recipe_document(recipe: Recipe) -> dict[str, Any]:

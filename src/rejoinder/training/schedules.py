@@ -5,7 +5,8 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 
-from rejoinder.training.recipe import Constant, Cosine, InverseSqrt, Scale, Schedule, Step
+from rejoinder.training.recipe import Scale
+from rejoinder.training.recipe_schedules import Constant, Cosine, InverseSqrt, Plateau, Schedule, Step
 
 
 @dataclass(frozen=True, slots=True)
@@ -15,10 +16,12 @@ class Progress:
     Attributes:
         step: batches done so far.
         share: share of the budget that is used, from 0 to 1: of the steps, or of the time.
+        drops: how often the validation loss has stalled.
     """
 
     step: int
     share: float
+    drops: int = 0
 
 
 def learning_rate(schedule: Schedule, rate: float, progress: Progress) -> float:
@@ -50,6 +53,8 @@ def _factor(schedule: Schedule, rate: float, progress: Progress) -> float:
         case Step():
             drops = max(0, progress.step - schedule.first) // schedule.every
             return schedule.factor**drops
+        case Plateau():
+            return schedule.factor**progress.drops
         case InverseSqrt():
             return math.sqrt(schedule.warm_up_steps / (progress.step + 1))
 
@@ -65,15 +70,22 @@ def _after_warm_up(schedule: Schedule, progress: Progress) -> float:
     return min(1.0, max(0.0, progress.share - start) / (1 - start)) if start < 1 else 1.0
 
 
+def last_scale(scale: Scale, output_size: int) -> float:
+    """The number that `scale.last` stands for: "sqrt(d)" is the root of the encodings' size d."""
+    return math.sqrt(output_size) if scale.last == "sqrt(d)" else float(scale.last)
+
+
 def score_scale(scale: Scale, output_size: int, progress: Progress) -> float:
     """The factor c of c · cos at the next step (CONVERT 3: from 1 to sqrt(d) over 10,000 steps, then constant).
+
+    Only for one that is not learned.
 
     Args:
         scale: the recipe's.
         output_size: d.
         progress: how far the run has come.
     """
-    last = math.sqrt(output_size) if scale.last == "sqrt(d)" else float(scale.last)
+    last = last_scale(scale, output_size)
     done, length = (progress.step, scale.steps) if scale.steps is not None else (progress.share, scale.share)
     assert length is not None  # the recipe has exactly one
     part = 1.0 if done >= length else done / length

@@ -32,6 +32,12 @@ class RunState:
     """Validations of this stage since its best one."""
     stage_best: float | None = None
     """Best validation of this stage."""
+    stage_loss: float | None = None
+    """Lowest validation loss of this stage."""
+    stalled: int = 0
+    """Validations since that one, or since the last drop of the learning rate."""
+    drops: int = 0
+    """Drops of the learning rate in this stage, where its schedule has them."""
     validated_at: float = 0.0
     """Value of `seconds` at the last validation."""
     validated_step: int = 0
@@ -50,6 +56,16 @@ class RunState:
         self.stage += 1
         self.stage_step, self.stage_seconds = 0, 0.0
         self.stage_best, self.without_gain = None, 0
+        self.stage_loss, self.stalled, self.drops = None, 0, 0
+
+    def see_loss(self, loss: float, patience: int | None) -> None:
+        """Count a validation loss; `patience` is the schedule's, None where it does not look at it."""
+        if self.stage_loss is None or loss < self.stage_loss:
+            self.stage_loss, self.stalled = loss, 0
+            return
+        self.stalled += 1
+        if patience is not None and self.stalled > patience:
+            self.drops, self.stalled = self.drops + 1, 0
 
     def spend(self, seconds: float) -> None:
         """Count time."""

@@ -64,22 +64,27 @@ def load_summary(path: Path, run: Path, model: Path) -> RunSummary:
         raise InputError(f"{path}: not a run's summary ({error}); delete it and run again") from None
 
 
+def figure_text(name: str, value: float) -> str:
+    """A figure of validation for people: a loss as it is, everything else in percent."""
+    return f"{value:.3f}" if name == "loss" else f"{value:.1%}"
+
+
 def model_card(recipe: Recipe, state: RunState, precision: str) -> str:
     """README.md of the model folder."""
     figures = [
-        f"- 1-of-{recipe.validation.candidates} {name} on the validation split: {value:.1%}"
+        f"- 1-of-{recipe.validation.candidates} {name} on the validation split: {figure_text(name, value)}"
         for name, value in state.validation.items()
     ]
     lines = [
         f"# {recipe.name}",
         "",
         *([recipe.description, ""] if recipe.description else []),
-        "A dual encoder for conversational response selection, trained by [Rejoinder](https://github.com/rejoinder/rejoinder).",
+        "A model for conversational response selection, trained by [Rejoinder](https://github.com/rejoinder/rejoinder).",
         "",
         f"- trained on {state.examples:,} pairs ({state.tokens:,} tokens) in {state.step:,} steps, in {precision}",
         *(["- trained for 8-bit embeddings and 16-bit weights"] if recipe.quantization.enabled else []),
         *figures,
-        *([f"- started from the model with the fingerprint `{recipe.init.fingerprint}`"] if recipe.init.model else []),
+        *([_start(recipe)] if recipe.init.given else []),
         f"- digest of the examples: `{state.data}`",
         "",
         "```python",
@@ -90,3 +95,8 @@ def model_card(recipe: Recipe, state: RunState, precision: str) -> str:
         "",
     ]
     return "\n".join(lines)
+
+
+def _start(recipe: Recipe) -> str:
+    rounded = ", quantised: training began with its rounded weights" if recipe.init.quantized else ""
+    return f"- started from the model with the fingerprint `{recipe.init.fingerprint}`{rounded}"

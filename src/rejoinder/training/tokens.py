@@ -7,32 +7,28 @@ joined), so that a stale one is never found.
 
 from __future__ import annotations
 
-import contextlib
-import functools
 import hashlib
-import itertools
 import json
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
-from typing import IO, Any, Literal, Protocol, TypeAlias
+from typing import IO, Any, Literal, Protocol
 
 import numpy as np
 import numpy.typing as npt
-import pyarrow as pa
 
 from rejoinder.corpora.engine import Engine
-from rejoinder.corpora.example import Piece, pieces_of, read_columns, read_piece
+from rejoinder.corpora.example import pieces_of
 from rejoinder.errors import InputError
-from rejoinder.files import atomic_file, atomic_folder
+from rejoinder.files import atomic_folder
+from rejoinder.models.dialogue import Dialogue
 from rejoinder.models.history import HistoryText
 from rejoinder.text.tokenizer import Tokenizer
+from rejoinder.training.tokenising import Encode, Sides, encode_all
 
 Ids = npt.NDArray[np.int32]
 Rows = npt.NDArray[np.int64]
 Split = Literal["train", "valid"]
-Sides: TypeAlias = list[tuple[Ids, Ids]]
-"""Of each side of some examples all ids, and the length of each text."""
 
 FORMAT = 1
 MANIFEST = "manifest.json"
@@ -89,7 +85,7 @@ class TokenStore:
     """Tokenised examples.
 
     Attributes:
-        input: the newest message of each context.
+        input: the newest message of each context, or, for models that read it as one text, the whole context.
         response: the responses.
         response_hash: equal for responses of equal tokens, int64 (n,).
         history: the earlier messages of each context as one text, empty where there are none; None where the model
@@ -136,6 +132,7 @@ def build_store(
     max_length: int,
     advance: Callable[[int], object] = int,
     history: HistoryText | None = None,
+    dialogue: Dialogue | None = None,
     engine: Engine | None = None,
 ) -> TokenStore:
     """Tokenise a split, whole or not at all.
@@ -150,73 +147,22 @@ def build_store(
         max_length: tokens of a text that are kept.
         advance: called with the number of examples after each batch of them.
         history: how earlier messages become a text; None leaves them out.
+        dialogue: how whole contexts are read as the input, for models that do; `max_length` and `history` have no
+            part then.
         engine: its workers tokenise, a piece of the examples each; None does it here. The store is the same.
     """
     with atomic_folder(path, marker=MANIFEST) as part:
         writer = _Writer(part, SIDES if history is None else (*SIDES, HISTORY))
         try:
-            encode = _Encode(tokenizer, max_length, history)
-            pieces = pieces_of(data, split)
-            batches = itertools.chain.from_iterable(map(encode.batches, pieces))
-            for sides in batches if engine is None else _by_engine(engine, encode, pieces, part):
-                writer.add(sides)
+            encode = Encode(tokenizer, max_length, history, dialogue)
+            for sides in encode_all(encode, pieces_of(data, split), part, engine):
+                writer.add(sides, encode.marks)
                 advance(len(sides[0][1]))
         finally:
             writer.close()
         manifest = {"format": FORMAT, "examples": writer.examples, "empty": writer.empty, "tokens": writer.tokens}
         (part / MANIFEST).write_text(json.dumps(manifest), encoding="utf-8")
     return open_store(path)
-
-
-@dataclass(frozen=True)
-class _Encode:
-    """How texts become token ids; workers get it by pickling."""
-
-    tokenizer: Tokenizer
-    max_length: int
-    history: HistoryText | None
-
-    def batches(self, piece: Piece) -> Iterator[Sides]:
-        """Ids and lengths of a piece of the examples, some thousand at a time."""
-        for texts in _texts_of(read_piece(piece, ("context", "response")), self.history):
-            yield [self.tokenizer.encode_ragged(side, self.max_length) for side in texts]
-
-
-def _by_engine(engine: Engine, encode: _Encode, pieces: Iterable[Piece], folder: Path) -> Iterator[Sides]:
-    """Ids and lengths of the pieces, in order. Workers leave them in files, which all must see."""
-    sides = len(SIDES) if encode.history is None else len(SIDES) + 1
-    names = (folder / f"piece-{number:06}" for number in itertools.count())
-    work = functools.partial(encode_piece, encode)
-    with contextlib.closing(engine.map(work, zip(names, pieces, strict=False))) as files:
-        for name in files:
-            with name.open("rb") as file:
-                while file.peek(1):
-                    yield [(np.load(file), np.load(file)) for _ in range(sides)]
-            name.unlink()
-
-
-def encode_piece(encode: _Encode, task: tuple[Path, Piece]) -> Path:
-    """Tokenise a piece of the examples into a file, batch after batch: a task of an engine."""
-    name, piece = task
-    with atomic_file(name, durable=False) as part, part.open("wb") as file:
-        for sides in encode.batches(piece):
-            for array in itertools.chain.from_iterable(sides):
-                np.save(file, array)
-    return name
-
-
-def read_texts(data: str | Path, split: Split, history: HistoryText | None = None) -> Iterator[list[list[str]]]:
-    """Newest messages, responses and, if asked for, histories, some thousands at a time."""
-    yield from _texts_of(read_columns(data, split, columns=("context", "response")), history)
-
-
-def _texts_of(batches: Iterable[pa.RecordBatch], history: HistoryText | None) -> Iterator[list[list[str]]]:
-    for batch in batches:
-        contexts = batch.column("context")
-        texts = [_newest(contexts), batch.column("response").to_pylist()]
-        if history is not None:
-            texts.append([history.join(context) for context in contexts.to_pylist()])
-        yield texts
 
 
 def content_key(*parts: object) -> str:
@@ -242,15 +188,6 @@ def _mix(x: npt.NDArray[np.uint64]) -> npt.NDArray[np.uint64]:
     return x ^ (x >> np.uint64(31))
 
 
-def _newest(contexts: pa.ListArray) -> list[str]:
-    """Last message of each context."""
-    offsets = contexts.offsets.to_numpy()
-    if (offsets[1:] == offsets[:-1]).any():
-        raise InputError("an example has an empty context; every example needs at least one message")
-    newest: list[str] = contexts.values.take(pa.array(offsets[1:] - 1)).to_pylist()
-    return newest
-
-
 def _map(path: Path, dtype: np.dtype[Any], count: int) -> npt.NDArray[Any]:
     if path.stat().st_size != count * dtype.itemsize:
         raise ValueError(f"{path.name} has {path.stat().st_size} bytes instead of {count * dtype.itemsize}")
@@ -268,9 +205,9 @@ class _Writer:
         for side in sides:
             self._write(f"{side}.offsets", np.zeros(1), "<i8")
 
-    def add(self, sides: Sides) -> None:
-        """Append examples; each side is ids and lengths."""
-        keep = (sides[0][1] > 0) & (sides[1][1] > 0)
+    def add(self, sides: Sides, marks: int = 0) -> None:
+        """Append examples; each side is ids and lengths. One that has no more tokens than `marks` is empty."""
+        keep = (sides[0][1] > marks) & (sides[1][1] > marks)
         self.empty += int((~keep).sum())
         self.examples += int(keep.sum())
         for name, (all_ids, all_lengths) in zip(self.tokens, sides, strict=True):

@@ -5,11 +5,14 @@ from __future__ import annotations
 from collections.abc import Callable
 
 import numpy as np
+import numpy.typing as npt
 import torch
 from torch import Tensor
 
 from rejoinder.errors import InputError
 from rejoinder.evaluation.ranking import ranks
+from rejoinder.models.attended import scores_of
+from rejoinder.models.families import Packing
 from rejoinder.training.batches import PairBatch, make_batch
 from rejoinder.training.distributed import Processes
 from rejoinder.training.recipe import Validation
@@ -19,6 +22,8 @@ PAIRS_AT_ONCE = 512
 """Pairs that are encoded in one call of the model, or one group if that is more."""
 
 Encode = Callable[[PairBatch], tuple[Tensor, Tensor]]
+"""Pairs -> contexts (K, d) or (K, m, d) and responses (K, d), whose scores are `models.attended.scores_of` them. Where
+a model reads contexts joined with candidates: scores (K, C), twice."""
 
 
 class Validator:
@@ -32,14 +37,21 @@ class Validator:
         config: the recipe's.
         padding_id: the model's.
         processes: they share the groups.
+        packing: how the model wants texts to be packed.
 
     Raises:
         InputError: there are fewer examples than candidates.
     """
 
     def __init__(
-        self, store: TokenStore, config: Validation, padding_id: int, processes: Processes | None = None
+        self,
+        store: TokenStore,
+        config: Validation,
+        padding_id: int,
+        processes: Processes | None = None,
+        packing: Packing = "together",
     ) -> None:
+        self._packing: Packing = packing
         self.candidates = config.candidates
         groups = min(len(store), config.examples) // config.candidates
         if groups == 0:
@@ -53,19 +65,52 @@ class Validator:
         self._store, self._padding_id, self._processes = store, padding_id, processes or Processes()
         self._parts = [order[start : start + together] for start in range(0, len(order), together)]
 
-    def __call__(self, encode: Encode) -> dict[str, float]:
-        """Recall at 1 and mean reciprocal rank of what `encode` (pairs -> h_x, h_y) gives."""
-        found = np.concatenate(self._processes.divide(self._parts, lambda rows: self._ranks(rows, encode)))
-        return {"recall@1": float((found == 1).mean()), "mrr": float((1 / found).mean())}
+    def __call__(self, encode: Encode, scale: float = 1.0) -> dict[str, float]:
+        """Recall at 1 and mean reciprocal rank by what `encode` gives, and the loss.
+
+        The loss is that of training without smoothing, among the candidates of the group: the mean of
+        -log softmax(scale · scores) of the right response.
+        """
+        parts = self._processes.divide(self._parts, lambda rows: self._ranks(rows, encode, scale))
+        found, losses = (np.concatenate(each) for each in zip(*parts, strict=True))
+        return {"recall@1": float((found == 1).mean()), "mrr": float((1 / found).mean()), "loss": float(losses.mean())}
 
     @torch.no_grad()
-    def _ranks(self, rows: Rows, encode: Encode) -> Rows:
+    def _ranks(self, rows: Rows, encode: Encode, scale: float) -> tuple[Rows, npt.NDArray[np.float64]]:
+        """Rank and loss of each example."""
         n = self.candidates
-        encoded = encode(make_batch(self._store, rows, self._padding_id))
-        x, y = (h.float().cpu().reshape(-1, n, h.shape[1]) for h in encoded)
-        scores = (x @ y.transpose(1, 2)).reshape(-1, n).numpy()  # (groups · n, n)
+        scores = self._joined(rows, encode) if self._packing == "joined" else self._encoded(rows, encode)
         hashes = self._store.response_hash[rows].reshape(-1, n)
         labels = np.tile(np.arange(n), len(hashes))
         equal = (hashes[:, :, None] == hashes[:, None, :]).reshape(-1, n)
         own = scores[np.arange(len(scores)), labels][:, None]
-        return ranks(np.where(equal, own, scores), labels)
+        wrong = equal & (np.arange(n) != labels[:, None])  # other examples' responses that are as right
+        counted = np.where(wrong, -np.inf, scale * (scores - own)).astype(np.float64)
+        highest = counted.max(axis=1, keepdims=True)
+        losses = highest[:, 0] + np.log(np.exp(counted - highest).sum(axis=1))
+        return ranks(np.where(equal, own, scores), labels), losses
+
+    def _encoded(self, rows: Rows, encode: Encode) -> npt.NDArray[np.float32]:
+        """Scores of each response of a group for each context of it, (rows, n), from both sides' encodings."""
+        n = self.candidates
+        encoded = encode(make_batch(self._store, rows, self._padding_id, packing=self._packing))
+        x, y = (h.float().cpu().reshape(-1, n, *h.shape[1:]) for h in encoded)
+        scores = torch.cat([scores_of(*group) for group in zip(x, y, strict=True)])
+        return scores.numpy()
+
+    def _joined(self, rows: Rows, encode: Encode) -> npt.NDArray[np.float32]:
+        """The same, of a model that reads each context with each response."""
+        n = self.candidates
+        groups = rows.reshape(-1, n)
+        place = np.arange(len(rows)) % n
+        others = (place[:, None] + np.arange(1, n)) % n  # the right response comes first, the others after it
+        further = groups[np.arange(len(rows))[:, None] // n, others]
+        scores = np.empty((len(rows), n), np.float32)
+        size = max(1, PAIRS_AT_ONCE // n)
+        for start in range(0, len(rows), size):
+            part = slice(start, start + size)
+            batch = make_batch(self._store, rows[part], self._padding_id, further[part].reshape(-1), self._packing)
+            found = encode(batch)[0].float().cpu().numpy()
+            columns = np.concatenate([place[part, None], others[part]], axis=1)
+            np.put_along_axis(scores[part], columns, found, axis=1)
+        return scores

@@ -5,9 +5,11 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Iterable
 
+from rejoinder.text.bpe import build_bpe
+from rejoinder.text.ngram_vocabulary import build_ngrams
 from rejoinder.text.tokenizer import Tokenizer
 from rejoinder.text.vocabulary import build_subwords
-from rejoinder.training.recipe import Vocabulary
+from rejoinder.training.recipe import BpeVocabulary, Vocabulary
 
 
 def build_vocabulary(config: Vocabulary, utterances: Iterable[str]) -> Tokenizer:
@@ -17,6 +19,8 @@ def build_vocabulary(config: Vocabulary, utterances: Iterable[str]) -> Tokenizer
         config: the section.
         utterances: inputs and responses of the training data, at most `config.sample` or about so many.
     """
+    if isinstance(config, BpeVocabulary):
+        return build_bpe(utterances, config.merges, config.minimum_count)
     settings = {name: value for name, value in dataclasses.asdict(config).items() if value is not None}
     del settings["kind"], settings["sample"]
-    return build_subwords(utterances, **settings)
+    return (build_ngrams if config.kind == "ngrams" else build_subwords)(utterances, **settings)

@@ -1,0 +1,213 @@
+r"""Write the model card of a bundled model out of what its making left behind.
+
+    python scripts/model_card.py src/rejoinder/weights/convert-small --name convert-small --run runs/convert-small \
+        --counts corpus/counts.json --results results.json --probe probe.json \
+        --watts 30 --machine "2 cores of an AMD EPYC (Zen 4)"
+
+The text is docs/model-card.md; what changes stands there as $name and its like. Results are files of
+`rejoinder evaluate --json`, the probe is what `scripts/probe.py` wrote. The card is no part of a model's fingerprint.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import sys
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from string import Template
+from typing import Any
+
+import probe as bias_probe
+from rejoinder.corpora.pretraining import counts as corpus_counts
+from rejoinder.errors import InputError
+from rejoinder.files import atomic_file
+from rejoinder.models import persistence
+from rejoinder.training.run_folder import RunFolder
+from rejoinder.training.summary import RunSummary, load_summary
+
+TEMPLATE = Path(__file__).parent.parent / "docs" / "model-card.md"
+
+
+@dataclass(frozen=True, kw_only=True)
+class Making:
+    """What went into a model.
+
+    Attributes:
+        runs: folders of the runs that made it, in order; each but the first started from the one before.
+        watts: what the machine drew in these runs, stated and not measured.
+        machine: in words.
+        other_hours: of experiments before, at the same watts.
+    """
+
+    runs: Sequence[Path]
+    watts: float
+    machine: str
+    other_hours: float = 0.0
+
+
+def card(
+    model: Path,
+    name: str,
+    making: Making,
+    counts: Mapping[str, Any],
+    results: Sequence[Mapping[str, Any]],
+    probe: Mapping[str, Any],
+) -> str:
+    """The Markdown of the card.
+
+    Args:
+        model: the model folder.
+        name: what it is opened by.
+        making: its runs.
+        counts: counts.json of the corpus.
+        results: the "results" of `rejoinder evaluate --json`, of all files.
+        probe: what `scripts/probe.py` wrote.
+
+    Raises:
+        InputError: a folder or file is not what it should be.
+    """
+    _, config = persistence.read_config(model)
+    described = persistence.describe(model)
+    summaries = [_summary(RunFolder(run)) for run in making.runs]
+    licences = dict.fromkeys(source["licence"] for source in counts["sources"].values())
+    values = {
+        "name": name,
+        "kind": _kind(config["model"]),
+        "parameters": f"{described['parameters'] / 1e6:.1f}M",
+        "megabytes": f"{described['bytes'] / 1e6:.1f}",
+        "fingerprint": described["fingerprint"],
+        "max_length": config["max_length"],
+        "licences": ", ".join(licences),
+        "data": corpus_counts.markdown(counts).strip(),
+        "results": results_table(results),
+        "probe": bias_probe.markdown(probe).strip(),
+        "compute": compute_table(summaries, making),
+        "commands": "\n".join(map(_command, making.runs, [None, *making.runs])),
+        "last_run": _short(making.runs[-1]),
+        "recipes": "\n\n".join(_recipe(run) for run in making.runs),
+    }
+    return Template(TEMPLATE.read_text(encoding="utf-8")).substitute(values)
+
+
+def _kind(model: Mapping[str, Any]) -> str:
+    history = f", which reads up to {model['history']} earlier messages," if model.get("history") else ""
+    blocks = f"{model['blocks']} blocks" if model.get("blocks") else "no transformer blocks"
+    return f"ConveRT{history} with {blocks}" if model["kind"] == "convert" else str(model["kind"])
+
+
+def results_table(results: Sequence[Mapping[str, Any]]) -> str:
+    """R@1 in % with its interval: a line for each data set, a column for each model, in the order of the results."""
+    models = list(dict.fromkeys(row["model"] for row in results))
+    data = list(dict.fromkeys(row["data"] for row in results))
+    found = {(row["model"], row["data"]): row for row in results}
+    header = ["data", "examples", "candidates", *models]
+    lines = [_row(header), _row(["---", *["--:"] * (len(header) - 1)])]
+    for name in data:
+        rows = [found.get((model, name)) for model in models]
+        any_ = next(row for row in rows if row is not None)
+        sizes = [f"{any_['examples']:,}", f"{any_['candidates']:,}"]
+        lines.append(_row([_data_name(name), *sizes, *map(_recall_at_1, rows)]))
+    return "R@1 in %, with 95% intervals over whole dialogues; ties count against the model.\n\n" + "\n".join(lines)
+
+
+def _row(cells: Sequence[str]) -> str:
+    return f"| {' | '.join(cells)} |"
+
+
+def _data_name(place: str) -> str:
+    """The folder's own name: the folders above it are those of one machine."""
+    path, space, split = place.partition(" ")
+    return Path(path).name + space + split
+
+
+def _recall_at_1(row: Mapping[str, Any] | None) -> str:
+    if row is None:
+        return ""
+    value, low, high = (100 * row["recall"]["1"][key] for key in ("value", "low", "high"))
+    return f"{value:.1f} [{low:.1f}, {high:.1f}]"
+
+
+def compute_table(summaries: Sequence[RunSummary], making: Making) -> str:
+    """Steps, pairs and time of each run, and the energy as watts times hours."""
+    lines = ["| run | steps | pairs | precision | hours |", "|---|--:|--:|---|--:|"]
+    for each in summaries:
+        hours = f"{each.seconds / 3600:.2f}"
+        lines.append(_row([each.name, f"{each.steps:,}", f"{each.examples:,}", each.precision, hours]))
+    own = sum(each.seconds for each in summaries) / 3600
+    before = f" and {making.other_hours:g} hours of experiments" if making.other_hours else ""
+    energy = (own + making.other_hours) * making.watts / 1000
+    return "\n".join([
+        *lines,
+        "",
+        f"On {making.machine}. Energy, an estimate and not a measurement: {own:.2f} hours{before}, at "
+        f"{making.watts:g} W stated for the machine, are {energy:.2f} kWh.",
+    ])  # fmt: skip
+
+
+def _summary(folder: RunFolder) -> RunSummary:
+    if not folder.summary.is_file():
+        raise InputError(f"{folder.path} is no finished run: it has no {folder.summary.name}")
+    return load_summary(folder.summary, folder.path, folder.model)
+
+
+def _short(run: Path) -> str:
+    return f"runs/{run.name}"
+
+
+def _command(run: Path, before: Path | None) -> str:
+    start = "" if before is None else f" --init {_short(before)}/model"
+    return f"rejoinder train {run.name}.toml{start} --data corpus -o {_short(run)}"
+
+
+def _recipe(run: Path) -> str:
+    path = RunFolder(run).recipe
+    if not path.is_file():
+        raise InputError(f"{run} has no {path.name}, so it is no run")
+    places = ("train =", "cache =", "model =")  # folders of the machine that it ran on
+    lines = [line for line in path.read_text(encoding="utf-8").splitlines() if not line.startswith(places)]
+    return "\n".join([f"`{run.name}.toml`:", "```toml", *lines, "```"])
+
+
+def _json(path: Path) -> Any:
+    try:
+        return json.loads(path.read_text(encoding="utf-8"))
+    except FileNotFoundError:
+        raise InputError(f"{path} does not exist") from None
+    except ValueError as error:
+        raise InputError(f"{path} is not JSON ({error})") from None
+
+
+def _arguments() -> argparse.Namespace:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("model", type=Path, help="model folder; its README.md is written")
+    parser.add_argument("--name", required=True, help="what it is opened by")
+    parser.add_argument("--run", type=Path, action="append", required=True, help="that made it; repeatable")
+    parser.add_argument("--counts", type=Path, required=True, help="counts.json of the corpus")
+    parser.add_argument("--results", type=Path, action="append", required=True, help="of rejoinder evaluate")
+    parser.add_argument("--probe", type=Path, required=True, help="what scripts/probe.py wrote")
+    parser.add_argument("--watts", type=float, required=True, help="power of the machine while it trained")
+    parser.add_argument("--machine", required=True, help="in words")
+    parser.add_argument("--other-hours", type=float, default=0.0, help="of experiments before")
+    return parser.parse_args()
+
+
+def main() -> int:
+    """Run from the shell."""
+    given = _arguments()
+    making = Making(runs=given.run, watts=given.watts, machine=given.machine, other_hours=given.other_hours)
+    try:
+        results = [row for path in given.results for row in _json(path)["results"]]
+        text = card(given.model, given.name, making, _json(given.counts), results, _json(given.probe))
+        with atomic_file(given.model / persistence.CARD) as part:
+            part.write_text(text, encoding="utf-8")
+    except InputError as error:
+        print(f"model_card: error: {error}", file=sys.stderr)
+        return 2
+    print(given.model / persistence.CARD)
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

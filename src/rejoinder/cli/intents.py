@@ -1,0 +1,363 @@
+"""`rejoinder intents`: intent classifiers on frozen encodings."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from rejoinder.cli.answers import printable, read_messages
+from rejoinder.cli.shell import emit, guarded
+from rejoinder.errors import InputError
+
+if TYPE_CHECKING:
+    from rejoinder.intents.encoders import SentenceEncoder
+
+MODEL_HELP = "A model folder or its id on the Hub; a sentence-transformers folder (st:NAME); minilm; use."
+Model = Annotated[str, typer.Argument(help=MODEL_HELP)]
+Train = Annotated[Path, typer.Argument(help="Texts and labels: CSV, JSONL, or a folder (seq.in and label, or parts).")]
+Output = Annotated[Path, typer.Option("--output", "-o", metavar="DIR", help="Folder to write.")]
+VectorsOption = Annotated[
+    str, typer.Option(metavar="r|h|both", help="Of a model of ours: r, h of a context, or r and h.")
+]
+Also = Annotated[
+    list[str] | None,
+    typer.Option("--with", metavar="ENCODER", help="One more encoder, its vectors put behind; repeatable."),
+]
+Preset = Annotated[str, typer.Option(metavar="NAME", help="logistic, paper (feed-forward) or original.")]
+Set = Annotated[
+    list[str] | None, typer.Option("--set", metavar="NAME=VALUE", help="Change a setting of the preset; repeatable.")
+]
+Valid = Annotated[Path | None, typer.Option(metavar="PATH", help="Validation texts, where TRAIN has no part valid.")]
+Several = Annotated[bool, typer.Option("--several", help="A text may have several intents, or none.")]
+Separator = Annotated[str, typer.Option(metavar="TEXT", help="With --several: what stands between labels.")]
+OutOfScope = Annotated[str, typer.Option("--oos", metavar="LABEL", help="The label of texts out of scope.")]
+Seed = Annotated[int, typer.Option(min=0, help="Of everything random.")]
+Json = Annotated[bool, typer.Option("--json", help="Print one JSON object.")]
+Where = Annotated[
+    list[str] | None, typer.Option("--model", metavar="MODEL", help="Where the encoder is now; one for each.")
+]
+Classifier = Annotated[Path, typer.Argument(help="What `rejoinder intents train` wrote.")]
+
+intents = typer.Typer(
+    name="intents",
+    no_args_is_help=True,
+    rich_markup_mode=None,
+    help="Intent classifiers on frozen encodings: train, evaluate, predict, grid, few-shot, fine-tune.",
+    epilog="Example: rejoinder intents train runs/chats/model intents.csv -o runs/intents",
+)
+
+
+def train(
+    model: Model,
+    texts: Train,
+    output: Output,
+    vectors: VectorsOption = "r",
+    also: Also = None,
+    preset: Preset = "logistic",
+    settings: Set = None,
+    valid: Valid = None,
+    several: Several = False,
+    separator: Separator = "|",
+    oos: OutOfScope = "oos",
+    precision: Annotated[
+        str, typer.Option(metavar="NAME", help="Of a model of ours: int8, bf16, fp32 or auto; kept for later use.")
+    ] = "int8",
+    reject: Annotated[
+        float | None,
+        typer.Option(min=0, max=0.5, metavar="SHARE", help="Without texts out of scope: refuse so many in scope."),
+    ] = None,
+    shots: Annotated[int | None, typer.Option(min=1, metavar="N", help="Use only N texts of each intent.")] = None,
+    seed: Seed = 0,
+    as_json: Json = False,
+) -> None:
+    """Train a classifier on a frozen encoder.
+
+    Texts that carry the label oos are not learned as an intent: they choose what is refused as out of scope.
+
+    Example: rejoinder intents train runs/chats/model intents.csv -o runs/intents
+    """
+    from rejoinder.intents.folder import check_output, save_classifier
+    from rejoinder.intents.jobs import read_material, train_job
+    from rejoinder.intents.settings import parse_settings
+    from rejoinder.progress import track
+
+    check_output(output)
+    chosen = parse_settings(preset, settings or ())
+    cut = separator if several else None
+    material = read_material(texts, valid, separator=cut, out_of_scope=oos, shots=shots, seed=seed)
+    encoder = open_encoders(model, vectors, also or (), precision)
+    classifier = train_job(encoder, material, chosen, track, several=several, reject=reject, seed=seed)
+    save_classifier(classifier, output)
+    rejection = classifier.rejection
+    result = {
+        "classifier": str(output),
+        "intents": len(classifier.labels),
+        "encoder": encoder.name,
+        "rejection": None if rejection is None else {"score": rejection.score, "threshold": rejection.threshold},
+        **classifier.trained,
+    }
+    emit(result, as_json, _train_text)
+
+
+def evaluate(
+    classifier: Classifier,
+    test: Annotated[Path, typer.Argument(help="Test texts, as for `train`.")],
+    training: Annotated[
+        Path | None,
+        typer.Option("--train", metavar="TRAIN", help="The training texts: look at labels and the learning curve too."),
+    ] = None,
+    report: Annotated[Path | None, typer.Option(metavar="DIR", help="Folder for report.md, figures, pictures.")] = None,
+    no_pictures: Annotated[bool, typer.Option("--no-pictures", help="No pictures in the report.")] = False,
+    separator: Separator = "|",
+    oos: OutOfScope = "oos",
+    model: Where = None,
+    as_json: Json = False,
+) -> None:
+    """Measure a classifier: accuracy with its interval, the worst pairs, out of scope; a report on request.
+
+    Example: rejoinder intents evaluate runs/intents test.csv --train intents.csv --report report
+    """
+    from rejoinder.files import check_replaceable
+    from rejoinder.intents.data import read_intents
+    from rejoinder.intents.folder import load_classifier, read_classifier
+    from rejoinder.intents.jobs import read_test
+    from rejoinder.intents.pictures import check_plots
+    from rejoinder.intents.report import FIGURES, build_report, write_report
+    from rejoinder.progress import track
+
+    if report is not None:
+        check_replaceable(report, FIGURES)
+        if not no_pictures:
+            check_plots()
+    cut = separator if read_classifier(classifier).get("several") else None
+    inside, outside = read_test(test, separator=cut, out_of_scope=oos)
+    learned = None if training is None else read_intents(training, "train", separator=cut).apart(oos)[0]
+    opened = load_classifier(classifier, model or ())
+    found = build_report(opened, inside, outside, learned, track)
+    if report is not None:
+        write_report(found, opened, report, pictures=not no_pictures)
+    emit({"classifier": str(classifier), "test": str(test), **found.to_json()}, as_json, _report_text)
+
+
+def predict(
+    classifier: Classifier,
+    texts: Annotated[list[str] | None, typer.Argument(metavar="TEXT...", help="Texts; none: standard input.")] = None,
+    top: Annotated[int, typer.Option(min=1, metavar="N", help="Show the N most probable intents.")] = 3,
+    model: Where = None,
+    as_json: Json = False,
+) -> None:
+    """Say what texts intend.
+
+    Example: rejoinder intents predict runs/intents "where is my card?"
+    """
+    from rejoinder.intents.folder import load_classifier
+
+    opened = load_classifier(classifier, model or ())
+    given = list(texts or read_messages(sys.stdin.buffer))
+    if not given:
+        raise InputError("no text; give one or more, or lines on standard input")
+    rows = [
+        {
+            "text": text,
+            "labels": list(found.labels),
+            "out_of_scope": found.out_of_scope,
+            "ranking": [{"label": name, "probability": round(chance, 6)} for name, chance in found.ranking[:top]],
+        }
+        for text, found in zip(given, opened.predict(given), strict=True)
+    ]
+    emit({"predictions": rows}, as_json, _predict_text)
+
+
+def grid(
+    model: Model,
+    texts: Train,
+    output: Output,
+    vectors: VectorsOption = "r",
+    also: Also = None,
+    valid: Valid = None,
+    oos: OutOfScope = "oos",
+    seed: Seed = 0,
+    as_json: Json = False,
+) -> None:
+    """Train the paper's whole grid of feed-forward nets; keep the best by validation. Goes on where it stopped.
+
+    DIR/grid.jsonl has a line for each setting, DIR/grid.md the table, DIR/classifier the best.
+
+    Example: rejoinder intents grid runs/chats/model intents.csv -o runs/grid
+    """
+    from rejoinder.files import atomic_file
+    from rejoinder.intents.classifier import encode_data, from_encoded
+    from rejoinder.intents.fitting import hold_out
+    from rejoinder.intents.folder import save_classifier
+    from rejoinder.intents.grid import grid_table, run_grid
+    from rejoinder.intents.jobs import read_material
+    from rejoinder.intents.settings import FeedForward, paper_grid
+    from rejoinder.progress import track
+
+    if output.exists() and not output.is_dir():
+        raise InputError(f"{output} is a file; name a folder to write to")
+    material = read_material(texts, valid, out_of_scope=oos)
+    encoder, names = open_encoders(model, vectors, also or ()), material.train.names
+    with track("Encoding", total=len(material.train), unit="texts") as advance:
+        data = encode_data(encoder, material.train, names, advance=advance)
+    if material.valid is None:
+        kept, held = hold_out(data, FeedForward().held_out, seed)
+        data, checked = data.rows(kept), data.rows(held)
+    else:
+        checked = encode_data(encoder, material.valid, names)
+    settings = list(paper_grid())
+    with track("Grid", total=len(settings), unit="settings") as advance:
+        rows = run_grid(settings, data, checked, output / "grid.jsonl", seed=seed, advance=advance)
+    with atomic_file(output / "grid.md") as part:
+        part.write_text(grid_table(rows), encoding="utf-8")
+    best = from_encoded(encoder, names, data, rows[0].settings, valid=checked, seed=seed)
+    save_classifier(best, output / "classifier")
+    result = {"classifier": str(output / "classifier"), "rows": [row.to_json() for row in rows]}
+    emit(result, as_json, lambda _: grid_table(rows).rstrip("\n"))
+
+
+def few_shot(
+    model: Model,
+    texts: Train,
+    test: Annotated[Path | None, typer.Option(metavar="PATH", help="Test texts, where TRAIN has no part test.")] = None,
+    shots: Annotated[
+        list[str] | None, typer.Option(metavar="N|all", help="Texts of each intent; repeatable. 5, 10, 30, all.")
+    ] = None,
+    seeds: Annotated[int, typer.Option(min=1, max=1000, metavar="N", help="Draws of each size.")] = 5,
+    vectors: VectorsOption = "r",
+    also: Also = None,
+    preset: Preset = "logistic",
+    settings: Set = None,
+    oos: OutOfScope = "oos",
+    as_json: Json = False,
+) -> None:
+    """Accuracy with few texts of each intent: several draws, mean and 95 % interval over draws and test texts.
+
+    Example: rejoinder intents few-shot runs/chats/model train.csv --test test.csv --shots 5 --shots all
+    """
+    from rejoinder.intents.classifier import encode_data
+    from rejoinder.intents.data import read_intents
+    from rejoinder.intents.jobs import read_test
+    from rejoinder.intents.protocol import few_shot as measure
+    from rejoinder.intents.settings import parse_settings
+    from rejoinder.progress import track
+
+    sizes = [_shots(size) for size in shots or ("5", "10", "30", "all")]
+    chosen = parse_settings(preset, settings or ())
+    learned = read_intents(texts, "train").apart(oos)[0]
+    inside, _ = read_test(test or texts, out_of_scope=oos)
+    encoder, names = open_encoders(model, vectors, also or ()), learned.names
+    with track("Encoding", total=len(learned) + len(inside), unit="texts") as advance:
+        data = encode_data(encoder, learned, names, advance=advance)
+        tested = encode_data(encoder, inside, names, advance=advance)
+    with track("Training", total=len(sizes) * seeds, unit="classifiers") as advance:
+        rows = [measure(chosen, data, tested, shots=n, seeds=range(seeds), advance=advance) for n in sizes]
+    emit({"encoder": encoder.name, "rows": [row.to_json() for row in rows]}, as_json, _few_shot_text)
+
+
+def fine_tune(
+    model: Annotated[str, typer.Argument(help="A model folder of ours, or its id on the Hugging Face Hub.")],
+    texts: Train,
+    output: Output,
+    settings: Annotated[
+        list[str] | None, typer.Option("--set", metavar="NAME=VALUE", help="Change a setting; repeatable.")
+    ] = None,
+    shots: Annotated[int | None, typer.Option(min=1, metavar="N", help="Use only N texts of each intent.")] = None,
+    oos: OutOfScope = "oos",
+    seed: Seed = 0,
+    as_json: Json = False,
+) -> None:
+    """Fine-tune the encoder itself on intents, as a new model folder; then `train` a classifier on that.
+
+    Example: rejoinder intents fine-tune runs/chats/model intents.csv -o runs/tuned
+    """
+    from dataclasses import asdict
+
+    from rejoinder.intents.fine_tuning import fine_tune as tune
+    from rejoinder.intents.fine_tuning import parse_fine_tuning
+    from rejoinder.intents.jobs import read_material
+    from rejoinder.progress import track
+
+    chosen = parse_fine_tuning(settings or ())
+    learned = read_material(texts, out_of_scope=oos, shots=shots, seed=seed).train
+    with track("Fine-tuning", total=chosen.steps, unit="steps") as advance:
+        result = tune(model, learned, output, settings=chosen, seed=seed, advance=advance)
+    emit(asdict(result), as_json, _tuned_text)
+
+
+def open_encoders(model: str, vectors: str, also: Sequence[str], precision: str = "int8") -> SentenceEncoder:
+    """The encoder of a command line: one, or several whose vectors are put one behind the other.
+
+    Raises:
+        InputError: there is no such encoder or there are no such vectors.
+    """
+    from rejoinder.intents.encoders import check_vectors, join_encoders, open_encoder
+
+    chosen = check_vectors(vectors)
+    return join_encoders([open_encoder(name, chosen, precision) for name in (model, *also)])
+
+
+def _shots(text: str) -> int | None:
+    if text == "all":
+        return None
+    if not text.isdecimal() or int(text) < 1:
+        raise InputError(f"--shots must be a number of 1 or more, or all, not {text[:40]!r}")
+    return int(text)
+
+
+def _train_text(result: Mapping[str, Any]) -> str:
+    lines = [
+        f"{result['texts']:,} texts of {result['intents']} intents; encoding {result['encoding_seconds']:.1f} s, "
+        f"training {result['training_seconds']:.1f} s"
+    ]
+    if result["held_out_accuracy"] is not None:
+        lines.append(f"held-out accuracy: {result['held_out_accuracy']:.1%} ({result['epochs']} epochs)")
+    if result["rejection"] is not None:
+        lines.append(f"out of scope: {result['rejection']['score']} above {result['rejection']['threshold']:.4g}")
+    return "\n".join([*lines, f"classifier: {result['classifier']}"])
+
+
+def _report_text(result: Mapping[str, Any]) -> str:
+    from rejoinder.intents.report_text import report_markdown
+
+    return report_markdown(result, ()).rstrip("\n")
+
+
+def _predict_text(result: Mapping[str, Any]) -> str:
+    blocks = []
+    for row in result["predictions"]:
+        said = "out of scope" if row["out_of_scope"] else ", ".join(row["labels"]) or "none"
+        ranking = ", ".join(f"{each['label']} {each['probability']:.3f}" for each in row["ranking"])
+        blocks.append(f"{printable(row['text'])}\n    {said}    ({ranking})")
+    return "\n".join(blocks)
+
+
+def _few_shot_text(result: Mapping[str, Any]) -> str:
+    from rejoinder.intents.report_text import percent, table
+
+    rows = [
+        ("all" if row["shots"] is None else row["shots"], percent(row["accuracy"]), row["trainings"], row["texts"],
+         f"{row['seconds']:.2f}")
+        for row in result["rows"]
+    ]
+    return table(("shots", "accuracy, %", "trainings", "texts", "seconds"), rows).rstrip("\n")
+
+
+def _tuned_text(result: Mapping[str, Any]) -> str:
+    return f"loss {result['first_loss']:.3f} to {result['last_loss']:.3f}\nmodel: {result['model']}"
+
+
+COMMANDS: dict[str, Callable[..., None]] = {
+    "train": train,
+    "evaluate": evaluate,
+    "predict": predict,
+    "grid": grid,
+    "few-shot": few_shot,
+    "fine-tune": fine_tune,
+}
+for _name, _command in COMMANDS.items():
+    intents.command(_name)(guarded(_command))

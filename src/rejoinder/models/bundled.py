@@ -1,0 +1,101 @@
+"""Models with a name: those that come with the package, and those of packages that are installed beside it.
+
+A bundled model is a quantised model folder, package data in `rejoinder/weights/NAME`. Its fingerprint, which covers
+configuration, weights and vocabulary, is written here, so that a name always means the same model.
+
+Another package adds a model by an entry point of the group "rejoinder.weights": its name is the model's, its value an
+object of `Weights`, as in
+
+    [project.entry-points."rejoinder.weights"]
+    convert-base = "rejoinder_convert_base:WEIGHTS"
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from importlib.metadata import EntryPoint, entry_points
+from pathlib import Path
+
+from rejoinder.errors import InputError
+
+GROUP = "rejoinder.weights"
+"""Entry points of other packages."""
+
+FOLDER = Path(__file__).parents[1] / "weights"
+"""Where the folders of `BUNDLED` are."""
+
+
+@dataclass(frozen=True, slots=True)
+class Weights:
+    """A model with a name.
+
+    Attributes:
+        fingerprint: of the model (see `persistence.fingerprint`); another model in its place is refused.
+        data_licence: licences of what it was trained on.
+        folder: the model folder; None for a bundled model, whose folder has its name.
+    """
+
+    fingerprint: str
+    data_licence: str
+    folder: Path | None = None
+
+
+BUNDLED: Mapping[str, Weights] = {
+    "convert-small": Weights(
+        fingerprint="0000000000000000000000000000000000000000000000000000000000000000",
+        data_licence="MIT, BSD-3-Clause, CDLA-Sharing-1.0, Apache-2.0, CC-BY-4.0, CC-BY-SA-4.0, public domain",
+    ),
+}
+"""The models of this package by their names. `scripts/bundle.py` writes folder and fingerprint."""
+
+
+def names() -> list[str]:
+    """The names that a model can be opened by; those of other packages behind our own. Imports none of these."""
+    return list(dict.fromkeys([*BUNDLED, *sorted(point.name for point in entry_points(group=GROUP))]))
+
+
+def is_name(given: str | Path) -> bool:
+    """Whether this is the name of a model, and not hidden by a file or folder that has it too."""
+    name = str(given)
+    if "/" in name or Path(name).exists():
+        return False
+    return name in BUNDLED or name in names()  # to ask all installed packages takes a while
+
+
+def weights(name: str) -> Weights:
+    """The model of a name, with its folder, which need not be there.
+
+    Raises:
+        InputError: the package that brings it is broken, or two packages bring it; or there is no such name.
+    """
+    if name in BUNDLED:
+        own = BUNDLED[name]
+        return Weights(own.fingerprint, own.data_licence, FOLDER / name)
+    points = list(entry_points(group=GROUP, name=name))
+    if not points:
+        raise InputError(f"no model is called {name!r}; allowed are {', '.join(names())}")
+    if len(points) > 1:
+        brought = ", ".join(sorted({_package(point) for point in points}))
+        raise InputError(f"several packages bring a model {name!r}: {brought}; remove all but one of them")
+    return _loaded(points[0])
+
+
+def _loaded(point: EntryPoint) -> Weights:
+    try:
+        found = point.load()
+    except (ImportError, AttributeError) as error:
+        raise InputError(
+            f"the package {_package(point)}, which brings the model {point.name!r}, is broken ({error}); install it "
+            "again"
+        ) from error
+    if not isinstance(found, Weights) or found.folder is None:
+        raise InputError(
+            f"the package {_package(point)} brings the model {point.name!r} as {found!r}, not as "
+            "rejoinder.models.bundled.Weights with a folder; install a version that fits this one of rejoinder"
+        )
+    return found
+
+
+def _package(point: EntryPoint) -> str:
+    return point.dist.name if point.dist is not None else point.value

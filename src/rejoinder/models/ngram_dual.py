@@ -1,0 +1,190 @@
+"""The n-gram dual encoder: from the ids of words and pairs of words to the encodings of both sides.
+
+Read with section 3 of the paper (Henderson et al. 2019b, "Training Neural Response Selection for Task-Oriented Dialogue
+Systems"): unigrams and bigrams are embedded, weighed by one layer of self-attention each, and
+summed; the mean of the two sums is the representation of a text, the same for both sides. Hidden layers of each side
+turn it into h, a vector of unit length. The score of a response for a context is the cosine of their h.
+"""
+
+from __future__ import annotations
+
+import itertools
+from dataclasses import dataclass
+from typing import Literal, cast
+
+import torch
+from torch import Tensor, nn
+from torch.nn import functional as F  # noqa: N812
+
+from rejoinder.errors import InputError
+from rejoinder.models.convert import Encodings
+from rejoinder.models.history import HistoryText
+from rejoinder.models.layers import Dropout, Reduction
+from rejoinder.models.packing import TokenBatch, every_other
+
+ACTIVATIONS = {"swish": nn.SiLU, "tanh": nn.Tanh}
+
+
+@dataclass(frozen=True)
+class NGramConfig:
+    """Every structural choice of the n-gram dual encoder. The defaults are the paper's (ACL19, section 3)."""
+
+    kind: Literal["ngram"] = "ngram"
+    """Which model this is."""
+    embedding_size: int = 320
+    """Size of the embeddings of unigrams, bigrams and positions."""
+    positions: int = 128
+    """Rows of each of the two position tables; place i has row i mod this."""
+    self_attention: bool = True
+    """Whether self-attention weighs the embeddings before they are summed. Table 2: false."""
+    head_size: int = 64
+    """Size of its queries and keys."""
+    bigrams: bool = True
+    """Whether bigrams are read, not unigrams alone. Table 2: false."""
+    hidden_layers: int = 3
+    """Hidden layers of each side. Table 2: 2."""
+    hidden_size: int = 1024
+    """Their size. Table 2: 2048, 750, 512."""
+    activation: Literal["swish", "tanh"] = "swish"
+    """Their activation; swish is x·sigmoid(x). Table 2: tanh."""
+    output_size: int = 512
+    """Size of the final encodings h."""
+    initial_embedding: float = 1.0
+    """Standard deviation of the embeddings at the start; that of the positions is a tenth of it."""
+    dropout: float = 0.0
+    """Dropout of the embeddings (TARGET-ONLY tunes it)."""
+
+    def __post_init__(self) -> None:
+        for name in ("embedding_size", "positions", "head_size", "hidden_size", "output_size", "initial_embedding"):
+            _check(getattr(self, name) > 0, name, getattr(self, name), "a positive number")
+        _check(self.hidden_layers >= 0, "hidden_layers", self.hidden_layers, "0 or more")
+        _check(self.activation in ACTIVATIONS, "activation", repr(self.activation), " or ".join(ACTIVATIONS))
+        _check(0 <= self.dropout < 1, "dropout", self.dropout, "at least 0 and below 1")
+
+    @property
+    def history_text(self) -> HistoryText | None:
+        """None: this model reads the newest message alone."""
+        return None
+
+
+class Sum(nn.Module):
+    """What is left of `Reduction` without self-attention: the sum over a text, divided by the root of its length."""
+
+    def forward(self, x: Tensor, batch: TokenBatch) -> Tensor:
+        """x (T, d) -> (n, d), the texts in the batch's own order."""
+        sums = []
+        for part, segment in batch.parts(x):
+            tokens = part.view(segment.count, segment.length, x.shape[1])
+            if segment.real is None:
+                sums.append(tokens.sum(dim=1) / max(segment.length, 1) ** 0.5)
+            else:
+                real = segment.real[:, :, None].to(x.dtype)
+                sums.append((tokens * real).sum(dim=1) / real.sum(dim=1).clamp(min=1).sqrt())
+        return sums[0] if len(sums) == 1 else torch.cat(sums)
+
+
+class Head(nn.Sequential):
+    """Of one side, from r to h: hidden layers and a linear layer (ACL19, section 3)."""
+
+    def __init__(self, config: NGramConfig) -> None:
+        layers: list[nn.Module] = []
+        sizes = [config.embedding_size, *[config.hidden_size] * config.hidden_layers]
+        for size, following in itertools.pairwise(sizes):
+            layers += [nn.Linear(size, following), ACTIVATIONS[config.activation]()]
+        super().__init__(*layers, nn.Linear(sizes[-1], config.output_size))
+        for layer in self:
+            if isinstance(layer, nn.Linear):
+                nn.init.orthogonal_(layer.weight)
+                nn.init.zeros_(layer.bias)
+
+    def forward(self, r: Tensor) -> Tensor:
+        """r (n, embedding_size) -> h (n, output_size), float32, rows of unit length."""
+        for layer in self:
+            r = layer(r)
+        return F.normalize(r.float(), dim=-1)
+
+
+class NGramDual(nn.Module):
+    """The dual encoder.
+
+    The gradient of `embedding` is sparse: a step costs the rows of its batch, not the whole table.
+
+    Args:
+        config: its structure.
+        rows: rows of the table of n-grams; the last one is the padding's.
+    """
+
+    def __init__(self, config: NGramConfig, rows: int) -> None:
+        super().__init__()
+        self.config = config
+        self.padding_id = rows - 1
+        self.output_size, self.reduction_size = config.output_size, config.embedding_size
+        self.blocks, self.active_blocks = nn.ModuleList(), 0  # there are none to be skipped
+        self.history = config.history_text
+        d, kinds = config.embedding_size, 2 if config.bigrams else 1
+        self.embedding = nn.Embedding(rows, d, sparse=True)
+        nn.init.normal_(self.embedding.weight, std=config.initial_embedding)
+        self.positions = nn.ModuleList(nn.Embedding(config.positions, d) for _ in range(kinds))
+        for table in self.positions:
+            nn.init.normal_(cast("nn.Embedding", table).weight, std=config.initial_embedding / 10)
+        self.reductions = nn.ModuleList(
+            Reduction(d, 1, config.head_size) if config.self_attention else Sum() for _ in range(kinds)
+        )
+        self.dropout = Dropout(config.dropout)
+        self.context_head, self.response_head = Head(config), Head(config)
+
+    def reduce(self, batch: TokenBatch) -> Tensor:
+        """r of each text, (n, d), in the caller's order: the mean of its unigrams' and its bigrams' sums."""
+        # Unigrams and bigrams stand in turn (see `text.ngrams`). All are looked up at once: one sparse gradient.
+        kinds = [every_other(batch, first) for first in range(len(self.positions))]
+        ids = torch.cat([kind.ids for kind in kinds])
+        embedded = torch.split(self.embedding(ids), [kind.computed_tokens for kind in kinds])
+        sums = [
+            reduction(self.dropout(x + position(kind.positions % self.config.positions)), kind)
+            for x, kind, position, reduction in zip(embedded, kinds, self.positions, self.reductions, strict=True)
+        ]
+        r = sums[0] if len(sums) == 1 else (sums[0] + sums[1]) / 2
+        return r if r.shape[0] == 1 else r[batch.restore]
+
+    def encode_pairs(self, batch: TokenBatch, pairs: int, histories: Tensor) -> Encodings:  # noqa: ARG002
+        """What training asks for: h_x as "context" and h_y as "response".
+
+        Args:
+            batch: K inputs, then the responses: those of the K pairs, then any further ones.
+            pairs: K.
+            histories: empty; this model reads none.
+        """
+        r = self.reduce(batch)
+        return {"context": self.context_head(r[:pairs]), "response": self.response_head(r[pairs:])}
+
+    def encode(self, batch: TokenBatch, side: str) -> Tensor:
+        """Vectors of all texts of a batch: their h as "context" or "response", or their r ("reduction")."""
+        r = self.reduce(batch)
+        return r if side == "reduction" else self.heads()[side](r)
+
+    def heads(self) -> dict[str, Head]:
+        """The network of each side, by the side's name."""
+        return {"context": self.context_head, "response": self.response_head}
+
+    def set_active_blocks(self, count: int) -> None:
+        """There are no blocks; this is what training asks of every model."""
+        if count != 0:
+            raise InputError(f"active blocks: {count} given, but an n-gram model has none")
+
+    def parameter_groups(self) -> dict[str, list[nn.Parameter]]:
+        """All parameters, each once, by the part they belong to, under the names of ConveRT's parts."""
+        return {
+            "embedding": list(self.embedding.parameters()),
+            "position": list(self.positions.parameters()),
+            "reduction": list(self.reductions.parameters()),
+            "feed_forward_2": [*self.context_head.parameters(), *self.response_head.parameters()],
+        }
+
+    def no_decay_parameters(self) -> set[nn.Parameter]:
+        """Weight decay takes all: there are no layer norms."""
+        return set()
+
+
+def _check(fine: bool, name: str, given: object, allowed: str) -> None:
+    if not fine:
+        raise InputError(f"{name} = {given} is not allowed; it must be {allowed}")

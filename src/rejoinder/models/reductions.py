@@ -1,0 +1,105 @@
+"""From the token vectors of a text to one vector, or to m of them (POLY, sections 4.2 and 4.4).
+
+Every function takes token vectors x (T, d) of a packed batch and gives rows in the caller's order. Padding has no part
+in any of them. A text with fewer than m tokens has fewer than m vectors: the missing rows are zero, which is how
+everything that takes m vectors (`attended`) tells that they are missing.
+"""
+
+from __future__ import annotations
+
+import torch
+from torch import Tensor, nn
+
+from rejoinder.models.layers import MASKED
+from rejoinder.models.packing import TokenBatch
+
+
+def first(x: Tensor, batch: TokenBatch) -> Tensor:
+    """The first token's vector of each text: (n, d)."""
+    starts, _ = batch.places()
+    return x[starts]
+
+
+def mean(x: Tensor, batch: TokenBatch, *, with_first: bool = True) -> Tensor:
+    """The mean over each text's tokens: (n, d).
+
+    Args:
+        x: token vectors.
+        batch: the batch.
+        with_first: count the first token (POLY's text), or leave it out (its Table 7). A text of one token has it.
+    """
+    rows = []
+    for part, segment in batch.parts(x):
+        tokens = part.view(segment.count, segment.length, -1)
+        real = segment.real
+        if not with_first and segment.length > 1:
+            tokens, real = tokens[:, 1:], None if real is None else real[:, 1:]
+        if real is None:
+            rows.append(tokens.mean(dim=1))
+            continue
+        share = real.to(x.dtype)
+        alone = share.sum(dim=1, keepdim=True) == 0  # nothing but the first token
+        summed = torch.bmm(share[:, None], tokens)[:, 0] / share.sum(dim=1, keepdim=True).clamp(min=1)
+        rows.append(torch.where(alone, part.view(segment.count, segment.length, -1)[:, 0], summed))
+    return torch.cat(rows)[batch.restore]
+
+
+def first_m(x: Tensor, batch: TokenBatch, m: int) -> Tensor:
+    """The vectors of the first m tokens of each text: (n, m, d), zero where a text has fewer."""
+    starts, lengths = batch.places()
+    return _take(x, starts, lengths, m)
+
+
+def last_m(x: Tensor, batch: TokenBatch, m: int) -> Tensor:
+    """The vectors of the last m tokens of each text: (n, m, d), zero where a text has fewer."""
+    starts, lengths = batch.places()
+    skipped = (lengths - m).clamp(min=0)
+    return _take(x, starts + skipped, lengths - skipped, m)
+
+
+def last_m_and_first(x: Tensor, batch: TokenBatch, m: int) -> Tensor:
+    """Those of the last m tokens and of the first: (n, m + 1, d). Where it is among the last m it counts once."""
+    starts, lengths = batch.places()
+    apart = (lengths > m)[:, None]
+    return torch.cat([last_m(x, batch, m), (x[starts] * apart)[:, None]], dim=1)
+
+
+def mean_of_first_m(x: Tensor, batch: TokenBatch, m: int) -> Tensor:
+    """The mean over the first m tokens of each text, or over all where it has fewer: (n, d)."""
+    _, lengths = batch.places()
+    return first_m(x, batch, m).sum(dim=1) / lengths.clamp(max=m)[:, None].to(x.dtype)
+
+
+def _take(x: Tensor, starts: Tensor, lengths: Tensor, m: int) -> Tensor:
+    """m rows from each start on, zero from each length on."""
+    place = torch.arange(m, device=x.device)
+    there = place < lengths[:, None]
+    rows = (starts[:, None] + place).clamp(max=len(x) - 1)
+    return x[rows] * there[:, :, None]
+
+
+class Codes(nn.Module):
+    """m learnt codes, each of which attends over all tokens of a text by plain dot products (POLY 4.4, "learnt").
+
+        w_ij = softmax_j(c_i · x_j),   y_i = Σ_j w_ij x_j
+
+    Args:
+        m: number of codes.
+        size: d.
+    """
+
+    def __init__(self, m: int, size: int) -> None:
+        super().__init__()
+        self.weight = nn.Parameter(torch.empty(m, size).uniform_(0, 1))  # as in the original code
+
+    def forward(self, x: Tensor, batch: TokenBatch) -> Tensor:
+        """x (T, d) -> (n, m, d)."""
+        rows = []
+        codes = self.weight.to(x.dtype)
+        for part, segment in batch.parts(x):
+            tokens = part.view(segment.count, segment.length, -1)
+            scores = codes @ tokens.transpose(1, 2)  # (n, m, L)
+            if segment.real is not None:
+                scores = scores.masked_fill(~segment.real[:, None], MASKED)
+            rows.append(torch.softmax(scores, dim=-1, dtype=torch.float32).to(tokens.dtype) @ tokens)
+        return torch.cat(rows)[batch.restore]

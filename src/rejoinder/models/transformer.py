@@ -1,0 +1,179 @@
+"""The transformer of BERT (Devlin et al. 2019) on packed tokens: from token ids to one vector for each token.
+
+Embeddings of token, place and segment are summed and normalised. Each block adds attention to its input, normalises,
+adds a feed-forward part, normalises. Weights of such models load into it (see `pretrained`). Tokens of texts of one
+length are computed as a rectangle, everything but attention on all tokens at once (see `packing`).
+
+Shapes: T tokens of a batch, d the hidden size, n the texts of a segment, L their length.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Literal, cast
+
+import torch
+from torch import Tensor, nn
+from torch.nn import functional as F  # noqa: N812
+
+from rejoinder.errors import InputError
+from rejoinder.models.layers import Dropout
+from rejoinder.models.packing import Segment, TokenBatch
+
+
+@dataclass(frozen=True)
+class TransformerShape:
+    """Every structural choice of the transformer. The defaults are BERT-base's (POLY, section 4.1)."""
+
+    hidden_size: int = 768
+    """d: size of the embeddings and of everything between the blocks."""
+    blocks: int = 12
+    """Number of blocks."""
+    heads: int = 12
+    """Attention heads of a block; each has hidden_size / heads numbers."""
+    feed_forward_size: int = 3072
+    """Hidden size of a block's feed-forward part."""
+    positions: int = 512
+    """Rows of the position table: tokens of the longest text."""
+    segments: int = 2
+    """Rows of the segment table; 0: no such table (DistilBERT)."""
+    activation: Literal["gelu", "relu"] = "gelu"
+    """Activation of the feed-forward part; gelu is the exact one."""
+    norm_epsilon: float = 1e-12
+    """Added to the variance in layer norms."""
+    dropout: float = 0.1
+    """After the embeddings, after attention and feed-forward part, and on attention weights."""
+
+    def __post_init__(self) -> None:
+        for name in ("hidden_size", "blocks", "heads", "feed_forward_size", "positions", "norm_epsilon"):
+            check(getattr(self, name) > 0, name, getattr(self, name), "a positive number")
+        check(self.hidden_size % self.heads == 0, "heads", self.heads, f"a divisor of hidden_size {self.hidden_size}")
+        check(self.segments >= 0, "segments", self.segments, "0 or more")
+        check(0 <= self.dropout < 1, "dropout", self.dropout, "at least 0 and below 1")
+
+
+def check(fine: bool, name: str, given: object, allowed: str) -> None:
+    """Raise InputError unless a field's value is fine."""
+    if not fine:
+        raise InputError(f"{name} = {given} is not allowed; it must be {allowed}")
+
+
+class GeluLinear(nn.Linear):
+    """A linear layer and the activation of what it gives; `inference` computes both in one pass."""
+
+    def __init__(self, in_features: int, out_features: int, activation: str) -> None:
+        super().__init__(in_features, out_features)
+        self.activation = activation
+
+    def forward(self, x: Tensor) -> Tensor:
+        """x (n, in) -> (n, out)."""
+        y = super().forward(x)
+        return F.gelu(y) if self.activation == "gelu" else F.relu(y)
+
+
+class Embeddings(nn.Module):
+    """Token, place and segment, summed and normalised."""
+
+    def __init__(self, shape: TransformerShape, rows: int) -> None:
+        super().__init__()
+        self.tokens = nn.Embedding(rows, shape.hidden_size)
+        self.positions = nn.Embedding(shape.positions, shape.hidden_size)
+        self.segments = nn.Embedding(shape.segments, shape.hidden_size) if shape.segments else None
+        self.norm = nn.LayerNorm(shape.hidden_size, shape.norm_epsilon)
+        self.dropout = Dropout(shape.dropout)
+
+    def forward(self, batch: TokenBatch) -> Tensor:
+        """Embed all tokens: (T, d)."""
+        x = self.tokens(batch.ids) + self.positions(batch.positions)
+        if self.segments is not None:
+            types = torch.zeros_like(batch.ids) if batch.types is None else batch.types
+            x = x + self.segments(types)
+        return self.dropout(self.norm(x))
+
+
+class Attention(nn.Module):
+    """Multi-headed attention inside each text; padding keys are masked."""
+
+    def __init__(self, shape: TransformerShape) -> None:
+        super().__init__()
+        self.heads = shape.heads
+        self.qkv = nn.Linear(shape.hidden_size, 3 * shape.hidden_size)
+        self.output = nn.Linear(shape.hidden_size, shape.hidden_size)
+        self.weights_dropout = nn.Dropout(shape.dropout)  # its share is handed to the attention's own dropout
+        self.dropout = Dropout(shape.dropout)
+
+    def forward(self, x: Tensor, batch: TokenBatch) -> Tensor:
+        """x (T, d) -> (T, d)."""
+        parts = [self._attend(part, segment) for part, segment in batch.parts(self.qkv(x))]
+        return self.dropout(self.output(parts[0] if len(parts) == 1 else torch.cat(parts)))
+
+    def _attend(self, part: Tensor, segment: Segment) -> Tensor:
+        """Attention inside the texts of a segment: (n · L, 3 · d) -> (n · L, d)."""
+        n, length = segment.count, segment.length
+        q, k, v = part.view(n, length, 3, self.heads, -1).permute(2, 0, 3, 1, 4).unbind()
+        mask = None if segment.real is None else segment.real[:, None, None, :]
+        share = getattr(self.weights_dropout, "p", 0.0) if self.training else 0.0
+        attended = F.scaled_dot_product_attention(q, k, v, mask, share)
+        return attended.transpose(1, 2).reshape(n * length, -1)
+
+
+class Block(nn.Module):
+    """Attention and feed-forward part, each with a residual connection and layer norm after it."""
+
+    def __init__(self, shape: TransformerShape) -> None:
+        super().__init__()
+        d, epsilon = shape.hidden_size, shape.norm_epsilon
+        self.attention = Attention(shape)
+        self.attention_norm = nn.LayerNorm(d, epsilon)
+        self.expand = GeluLinear(d, shape.feed_forward_size, shape.activation)
+        self.contract = nn.Linear(shape.feed_forward_size, d)
+        self.feed_forward_norm = nn.LayerNorm(d, epsilon)
+        self.dropout = Dropout(shape.dropout)
+
+    def forward(self, x: Tensor, batch: TokenBatch) -> Tensor:
+        """x (T, d) -> (T, d)."""
+        x = self.attention_norm(x + self.attention(x, batch))
+        return self.feed_forward_norm(x + self.dropout(self.contract(self.expand(x))))
+
+
+class Transformer(nn.Module):
+    """Token ids to token vectors.
+
+    Args:
+        shape: its structure.
+        rows: rows of the token table.
+    """
+
+    def __init__(self, shape: TransformerShape, rows: int) -> None:
+        super().__init__()
+        self.embeddings = Embeddings(shape, rows)
+        self.blocks = nn.ModuleList(Block(shape) for _ in range(shape.blocks))
+        self.active_blocks = shape.blocks
+        self.apply(_initialise)
+
+    def forward(self, batch: TokenBatch) -> Tensor:
+        """Vectors of all tokens, (T, d), in the batch's packed order."""
+        x = self.embeddings(batch)
+        for block in self.computed_blocks():
+            x = block(x, batch)
+        return x
+
+    def computed_blocks(self) -> list[Block]:
+        """The blocks that are computed."""
+        return cast("list[Block]", list(self.blocks[: self.active_blocks]))
+
+    def set_active_blocks(self, count: int) -> None:
+        """Compute only the first `count` blocks; the others cost nothing and get no gradient."""
+        if not 0 <= count <= len(self.blocks):
+            raise InputError(f"active blocks: {count} given, allowed is 0 to {len(self.blocks)}")
+        self.active_blocks = count
+        for number, block in enumerate(self.blocks):
+            block.requires_grad_(number < count)
+
+
+def _initialise(module: nn.Module) -> None:
+    """BERT's random weights: a normal distribution of deviation 0.02, no biases."""
+    if isinstance(module, nn.Linear | nn.Embedding):
+        nn.init.normal_(module.weight, std=0.02)
+    if isinstance(module, nn.Linear) and module.bias is not None:
+        nn.init.zeros_(module.bias)

@@ -1,0 +1,314 @@
+"""Words and pairs of words: text to ids as the n-gram dual encoder reads it (Henderson et al. 2019b, section 3).
+
+A text of n words, the marks of its beginning and end among them, has n unigrams and n - 1 bigrams. Its ids stand in
+one row, in turn: w1, w1 w2, w2, w2 w3, w3, ... Places 0, 2, 4, ... are unigrams and places 1, 3, 5, ... bigrams,
+wherever the row is cut and however it is padded.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import re
+import zlib
+from collections.abc import Callable, Mapping, Sequence
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from rejoinder.errors import InputError
+from rejoinder.files import atomic_file
+from rejoinder.text.splitting import visible_classes
+from rejoinder.text.tokenizer import Ids
+
+START, END, LONG = "<S>", "</S>", "LONGWORD"
+"""Stand before and after each text, and for every long word. No lower-cased word is like one of them."""
+
+LONGEST = 16
+"""Longest word, in characters, that is a word of its own."""
+
+FORMAT = "rejoinder n-grams 1"
+_Keys = npt.NDArray[np.int64]
+_LONG_NUMBER = re.compile(r"[0-9]{5,}")
+
+
+def _pattern(end: int) -> re.Pattern[str]:
+    word, mark = visible_classes(end)
+    apostrophe = "'" if end <= 0x80 else "['\\u2019]"
+    return re.compile(f"{word}+(?:{apostrophe}{word}+)*|{mark}+")
+
+
+# As in `splitting`: the class for plain ASCII is matched several times as fast.
+_ASCII, _ALL = _pattern(0x80), _pattern(0x110000)
+
+
+def words_of(text: str) -> list[str]:
+    """A lower-cased text's runs of word characters and runs of punctuation, as the vocabulary has them.
+
+    >>> words_of("well, i don't know... :)")
+    ['well', ',', 'i', "don't", 'know', '...', ':)']
+    """
+    return [normalised(word) for word in (_ASCII if text.isascii() else _ALL).findall(text)]
+
+
+def normalised(word: str) -> str:
+    """`#` for each digit of long numbers; LONGWORD for what is longer than 16 characters.
+
+    >>> normalised("1234"), normalised("12345"), normalised("donaudampfschiffahrt")
+    ('1234', '#####', 'LONGWORD')
+    """
+    word = _LONG_NUMBER.sub(lambda number: "#" * len(number.group()), word)
+    return LONG if len(word) > LONGEST else word
+
+
+class NGrams:
+    """A vocabulary of unigrams and bigrams, and the way from text to ids that it makes.
+
+    Ids are, in this order: the unigrams; the bigrams; `buckets` ids that unknown words and unknown pairs share; one
+    for padding.
+
+    Args:
+        unigrams: words as `normalised` gives them, in the order of their ids; `START` and `END` must be among them.
+        bigrams: pairs of numbers of unigrams, in the order of their ids.
+        buckets: number of ids for what is unknown.
+
+    Attributes:
+        unigrams: the words, by id.
+        bigrams: the pairs, int64 (n, 2).
+        buckets: number of buckets.
+        padding_id: the last id.
+        rows: number of ids in all.
+
+    Raises:
+        InputError: a word or pair is there twice, a pair has no words, a mark is missing, or there is no bucket.
+    """
+
+    def __init__(self, unigrams: Sequence[str], bigrams: Sequence[Sequence[int]] | _Keys, buckets: int) -> None:
+        self.unigrams, self.buckets = tuple(unigrams), buckets
+        self.bigrams = np.asarray(bigrams, np.int64).reshape(-1, 2)
+        self._numbers = {word: number for number, word in enumerate(self.unigrams)}
+        self._first_bigram = len(self.unigrams)
+        self._first_bucket = self._first_bigram + len(self.bigrams)
+        self.padding_id = self._first_bucket + buckets
+        self.rows = self.padding_id + 1
+        self._check()
+        keys = self.bigrams[:, 0] * self.rows + self.bigrams[:, 1]
+        if len(np.unique(keys)) < len(keys):
+            raise InputError("a bigram is there twice; each needs one id")
+        self._table = _PairTable(keys, self._first_bigram)
+        self._known = _PieceCache(self._piece_bytes)
+        self._start, self._end = (np.int32(self._numbers[mark]).tobytes() for mark in (START, END))
+
+    def encode(self, text: str) -> list[int]:
+        """The row of one text; a text without words has none."""
+        ids: list[int] = self.encode_ragged([text])[0].tolist()
+        return ids
+
+    def encode_ragged(self, texts: Sequence[str], max_length: int | None = None) -> tuple[Ids, Ids]:
+        """The rows of many texts, one after the other: the fast way.
+
+        Args:
+            texts: n texts.
+            max_length: keep at most that many words of each text, the mark of its beginning counted; the mark of its
+                end is there only where the text was not cut.
+
+        Returns:
+            All ids (T,), and the number of ids of each text (n,), both int32: of k words 2k - 1.
+
+        Raises:
+            InputError: `texts` is one string, or `max_length` is below 1.
+        """
+        if isinstance(texts, str):
+            raise InputError("texts is one string; give a list of texts, [text] for one")
+        if max_length is not None and max_length < 1:
+            raise InputError(f"max_length is {max_length}; at least 1 is needed")
+        rows = [self._word_bytes(text, max_length) for text in texts]
+        counts = np.fromiter(map(len, rows), np.int64, len(rows)) // 4
+        words = np.frombuffer(bytearray().join(rows), np.int32).astype(np.int64)
+        if not len(words):
+            return np.empty(0, np.int32), np.zeros(len(rows), np.int32)
+        there = counts[counts > 0]
+        place = 2 * np.arange(len(words)) - np.repeat(np.arange(len(there)), there)
+        ids = np.empty(2 * len(words) - len(there), np.int32)
+        ids[place] = words
+        inside = np.ones(len(words), bool)  # words that another one follows
+        inside[np.cumsum(there) - 1] = False
+        pairs = np.flatnonzero(inside)
+        ids[place[pairs] + 1] = self._pair_ids(words[pairs] * self.rows + words[pairs + 1])
+        return ids, np.maximum(2 * counts - 1, 0).astype(np.int32)
+
+    def to_json(self) -> dict[str, Any]:
+        """Everything that makes this vocabulary, as plain JSON values."""
+        content = {"format": FORMAT, "buckets": self.buckets, "unigrams": list(self.unigrams)}
+        return content | {"bigrams": self.bigrams.reshape(-1).tolist()}
+
+    @classmethod
+    def from_json(cls, data: Any) -> NGrams:
+        """The inverse of `to_json`.
+
+        Raises:
+            InputError: `data` is not such an object.
+        """
+        if not isinstance(data, Mapping) or data.get("format") != FORMAT:
+            raise InputError(f"not a vocabulary of n-grams: an object with format '{FORMAT}' is needed")
+        buckets, unigrams, bigrams = (data.get(key) for key in ("buckets", "unigrams", "bigrams"))
+        if type(buckets) is not int:
+            raise InputError(f"'buckets' must be a whole number, not {buckets!r}")
+        if not isinstance(unigrams, list) or not all(type(word) is str for word in unigrams):
+            raise InputError("'unigrams' must be a list of strings")
+        if not isinstance(bigrams, list) or not all(type(n) is int for n in bigrams) or len(bigrams) % 2:
+            raise InputError("'bigrams' must be a list of whole numbers, two for each pair")
+        if not all(0 <= number < len(unigrams) for number in bigrams):
+            raise InputError(f"'bigrams' must be made of numbers of unigrams, 0 to {len(unigrams) - 1}")
+        return cls(unigrams, np.array(bigrams, np.int64).reshape(-1, 2), buckets)
+
+    def save(self, path: str | Path) -> None:
+        """Write the vocabulary as JSON, whole or not at all."""
+        with atomic_file(path) as part:
+            part.write_text(json.dumps(self.to_json(), ensure_ascii=False) + "\n", encoding="utf-8", newline="\n")
+
+    @classmethod
+    def load(cls, path: str | Path) -> NGrams:
+        """Read what `save` wrote.
+
+        Raises:
+            InputError: the file is missing, unreadable, or no vocabulary.
+        """
+        try:
+            return cls.from_json(json.loads(Path(path).read_bytes().decode("utf-8")))
+        except OSError as error:
+            raise InputError(f"{path}: cannot read the vocabulary: {error.strerror}") from error
+        except (ValueError, RecursionError) as error:
+            raise InputError(f"{path}: not a vocabulary, since not JSON in UTF-8: {error}") from error
+        except InputError as error:
+            raise InputError(f"{path}: {error}") from error
+
+    @cached_property
+    def fingerprint(self) -> str:
+        """SHA-256 of words, pairs and buckets, in hexadecimal."""
+        content = json.dumps(self.to_json(), ensure_ascii=True, sort_keys=True, separators=(",", ":"))
+        return hashlib.sha256(content.encode("ascii")).hexdigest()
+
+    def __reduce__(self) -> tuple[Callable[..., NGrams], tuple[Any, ...]]:
+        return NGrams, (self.unigrams, self.bigrams, self.buckets)  # without the cache
+
+    def __repr__(self) -> str:
+        return f"NGrams({len(self.unigrams)} unigrams, {len(self.bigrams)} bigrams, {self.buckets} buckets)"
+
+    def _word_bytes(self, text: str, limit: int | None) -> bytes:
+        """Ids of a text's words and marks as int32 numbers in memory, at most `limit`; none where it has no word."""
+        # No word holds a blank, so the text may be cut at blanks first; a piece is then mostly a word seen before.
+        words, rest, most = b"", text.lower(), -1 if limit is None else limit
+        while rest:
+            pieces = rest.split(None, most)
+            rest = pieces.pop() if 0 < most < len(pieces) else ""
+            words += b"".join(map(self._known.__getitem__, pieces))
+            if len(words) >= 4 * most:  # else some pieces had no word in them
+                break
+        if not words:
+            return b""
+        found = self._start + words + self._end
+        return found if limit is None else found[: 4 * limit]
+
+    def _piece_bytes(self, piece: str) -> bytes:
+        return np.array([self._word_id(word) for word in words_of(piece)], np.int32).tobytes()
+
+    def _word_id(self, word: str) -> int:
+        number = self._numbers.get(word)
+        if number is not None:
+            return number
+        # CRC-32 is the same in every process and on every platform; Python's hash() is not.
+        return self._first_bucket + zlib.crc32(word.encode("utf-8", "surrogatepass")) % self.buckets
+
+    def _pair_ids(self, keys: _Keys) -> _Keys:
+        """Ids of pairs, each given as first word · rows + second word; those of unknown words are buckets."""
+        hashes = mix(keys.view(np.uint64))
+        found = self._table.find(keys, hashes)
+        unknown = self._first_bucket + (hashes % np.uint64(self.buckets)).view(np.int64)
+        return np.where(found >= 0, found, unknown)
+
+    def _check(self) -> None:
+        if self.buckets < 1:
+            raise InputError(f"buckets is {self.buckets}; at least 1 is needed for what is not in the vocabulary")
+        if len(self._numbers) < len(self.unigrams):
+            twice = next(word for number, word in enumerate(self.unigrams) if self._numbers[word] != number)
+            raise InputError(f"the unigram {twice!r} is there twice; each needs one id")
+        for mark in (START, END):
+            if mark not in self._numbers:
+                raise InputError(f"the mark {mark} is not among the unigrams; it must be one of them")
+        if self.bigrams.size and not 0 <= self.bigrams.min() <= self.bigrams.max() < len(self.unigrams):
+            raise InputError(f"a bigram is not made of numbers of unigrams, 0 to {len(self.unigrams) - 1}")
+
+
+class _PieceCache(dict[str, bytes]):
+    """Ids of the pieces between blanks seen lately, as bytes; bounded in entries and in the length of a piece."""
+
+    MAX_PIECES = 2**17
+    MAX_CHARACTERS = 32
+
+    def __init__(self, encode: Callable[[str], bytes]) -> None:
+        super().__init__()
+        self._encode = encode
+
+    def __missing__(self, piece: str) -> bytes:
+        found = self._encode(piece)
+        if len(piece) <= self.MAX_CHARACTERS:
+            if len(self) >= self.MAX_PIECES:
+                self.clear()  # the frequent pieces are back soon
+            self[piece] = found
+        return found
+
+
+class _PairTable:
+    """Pairs by their keys: a hash table with linear probing, looked up for many keys at once.
+
+    Two to three times as fast as a binary search over 200,000 keys. A quarter of the places at most is taken, so that
+    almost every key is found, or known to be absent, at the first place.
+
+    Args:
+        keys: distinct numbers, not below 0.
+        first: number of the first key; the others follow.
+    """
+
+    def __init__(self, keys: _Keys, first: int) -> None:
+        size = 1 << max(4, (4 * len(keys)).bit_length())
+        self._mask = np.uint64(size - 1)
+        self._keys, self._numbers = np.full(size, -1, np.int64), np.full(size, -1, np.int32)
+        waiting, place = np.arange(len(keys)), self._places(mix(keys.view(np.uint64)))
+        while len(waiting):
+            free = np.flatnonzero(self._keys[place] < 0)
+            taken = free[np.unique(place[free], return_index=True)[1]]  # one key for each place
+            self._keys[place[taken]], self._numbers[place[taken]] = keys[waiting[taken]], first + waiting[taken]
+            left = np.ones(len(waiting), bool)
+            left[taken] = False
+            waiting, place = waiting[left], (place[left] + 1) & (size - 1)
+
+    def find(self, keys: _Keys, hashes: npt.NDArray[np.uint64]) -> npt.NDArray[np.int32]:
+        """Numbers of the keys, whose `mix` is `hashes`; -1 for absent ones."""
+        place = self._places(hashes)
+        there = self._keys[place]
+        found = np.where(there == keys, self._numbers[place], -1)
+        pending = np.flatnonzero((there != keys) & (there >= 0))
+        place = place[pending]
+        while len(pending):
+            place = (place + 1) & (len(self._keys) - 1)
+            there = self._keys[place]
+            equal = there == keys[pending]
+            found[pending[equal]] = self._numbers[place[equal]]
+            goes_on = ~equal & (there >= 0)
+            pending, place = pending[goes_on], place[goes_on]
+        return found
+
+    def _places(self, hashes: npt.NDArray[np.uint64]) -> _Keys:
+        return (hashes & self._mask).view(np.int64)
+
+
+def mix(x: npt.NDArray[np.uint64]) -> npt.NDArray[np.uint64]:
+    """SplitMix64's finaliser (Steele et al. 2014), which turns counters into pseudo-random numbers."""
+    x = x + np.uint64(0x9E3779B97F4A7C15)
+    x = (x ^ (x >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
+    x = (x ^ (x >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
+    return x ^ (x >> np.uint64(31))

@@ -1,0 +1,53 @@
+"""A factor of the cosine that is learned (ACL19, section 3: S = C · cos)."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import torch
+from torch import nn
+
+from rejoinder.models.persistence import TRAINING_PREFIX
+from rejoinder.training.recipe import Scale
+from rejoinder.training.schedules import last_scale
+
+PLACE = f"{TRAINING_PREFIX}scale"
+"""Where it hangs on a network: checkpoints have it, model folders do not, since the ranking does not depend on it."""
+
+GROUP = "scale"
+"""What recipes call it in `rates`."""
+
+
+class LearnedScale(nn.Module):
+    """One number between 0 and a largest one.
+
+    Args:
+        first: its value at the start.
+        last: the largest.
+    """
+
+    def __init__(self, first: float, last: float) -> None:
+        super().__init__()
+        self.last = last
+        self.value = nn.Parameter(torch.tensor(min(first, last)))
+
+    @torch.no_grad()
+    def keep_within(self) -> None:
+        """To be called after every update."""
+        self.value.clamp_(0.0, self.last)
+
+
+def attach_scale(module: Any, scale: Scale) -> LearnedScale | None:
+    """Give a network, whatever its kind, the scale that a recipe wants to be learned; None where it is not learned."""
+    if not scale.learned:
+        return None
+    learned = LearnedScale(scale.first, last_scale(scale, module.output_size))
+    setattr(module, PLACE, learned)
+    return learned
+
+
+def groups_of(module: Any) -> dict[str, list[nn.Parameter]]:
+    """A network's groups of parameters, and the scale as one more where it is learned."""
+    groups: dict[str, list[nn.Parameter]] = module.parameter_groups()
+    learned = getattr(module, PLACE, None)
+    return groups if learned is None else groups | {GROUP: [learned.value]}

@@ -1,0 +1,219 @@
+"""A classifier from texts to answers, its folder, its encoders."""
+
+from __future__ import annotations
+
+import json
+import shutil
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from rejoinder.errors import InputError
+from rejoinder.intents.classifier import IntentClassifier, train_classifier
+from rejoinder.intents.data import IntentData
+from rejoinder.intents.encoders import ForeignVectors, JoinedVectors, open_encoder, unit_rows
+from rejoinder.intents.folder import CONFIG, WEIGHTS, load_classifier, save_classifier
+from rejoinder.intents.jobs import Material, train_job
+from rejoinder.intents.out_of_scope import Rejection
+from rejoinder.intents.report import evaluate
+from rejoinder.intents.settings import Logistic, parse_settings
+from rejoinder.progress import track
+from tests.intents.toy import WordVectors, outside_texts, several_data, toy_data
+from tests.models.small import small_model
+
+
+@pytest.fixture(scope="module")
+def model(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("encoder") / "model"
+    small_model(folder)
+    return folder
+
+
+@pytest.fixture
+def classifier(model: Path) -> IntentClassifier:
+    return train_classifier(open_encoder(str(model)), toy_data())
+
+
+def accuracy(classifier: IntentClassifier, data: IntentData) -> float:
+    return evaluate(classifier, data).quality.accuracy.value
+
+
+@pytest.mark.parametrize("preset", ["logistic", "paper", "original"])
+def test_new_texts_get_their_intents(preset: str) -> None:
+    settings = parse_settings(preset, [] if preset == "logistic" else ["epochs=40", "hidden_size=64"])
+    found = train_classifier(WordVectors(64), toy_data(), settings=settings)
+    assert accuracy(found, toy_data(seed=1)) > 0.85
+
+
+def test_a_prediction_ranks_all_intents(classifier: IntentClassifier) -> None:
+    texts = ["my card is lost", "is it sunny"]
+    for found, chances in zip(classifier.predict(texts), classifier.probabilities(texts), strict=True):
+        names, values = zip(*found.ranking, strict=True)
+        assert sorted(names) == sorted(classifier.labels)
+        assert list(values) == sorted(chances.tolist(), reverse=True)
+        assert sum(values) == pytest.approx(1.0, abs=1e-5)
+        assert found.labels == names[:1]
+        assert found.out_of_scope is None
+    with pytest.raises(InputError, match="text 2 is blank"):
+        classifier.predict(["x", "  "])
+    assert classifier.predict([]) == []
+
+
+def test_several_intents_per_text() -> None:
+    found = train_classifier(WordVectors(64), several_data(), several=True)
+    new = several_data(80, seed=1)
+    score = evaluate(found, new).quality
+    assert score.accuracy.value > 0.6
+    assert score.micro_f1 > 0.85
+    said = found.predict(["weather forecast rain and euro exchange rate", "please can you"])
+    assert set(said[0].labels) == {"weather", "exchange_rate"}
+    assert said[1].labels == ()
+
+
+def test_a_folder_gives_the_same_answers(classifier: IntentClassifier, tmp_path: Path) -> None:
+    refusing = replace(classifier, rejection=Rejection("distance", 0.5))
+    save_classifier(refusing, tmp_path / "made")
+    opened = load_classifier(tmp_path / "made")
+    texts = toy_data(seed=3).texts
+    assert opened.predict(texts) == refusing.predict(texts)
+    assert opened.trained == classifier.trained
+    assert {path.name for path in (tmp_path / "made").iterdir()} == {CONFIG, WEIGHTS, "README.md"}
+    assert classifier.encoder.fingerprint in (tmp_path / "made" / "README.md").read_text()
+
+
+def test_classifier_and_model_may_move_together_or_apart(model: Path, tmp_path: Path) -> None:
+    first = tmp_path / "first"
+    shutil.copytree(model, first / "model")
+    save_classifier(train_classifier(open_encoder(str(first / "model")), toy_data()), first / "made")
+    first.rename(tmp_path / "second")
+    assert load_classifier(tmp_path / "second" / "made").labels == toy_data().names
+    shutil.move(tmp_path / "second" / "made", tmp_path / "alone")
+    shutil.move(tmp_path / "second" / "model", tmp_path / "elsewhere")
+    with pytest.raises(InputError, match="--model FOLDER"):
+        load_classifier(tmp_path / "alone")
+    load_classifier(tmp_path / "alone", [str(tmp_path / "elsewhere")])
+
+
+@pytest.mark.parametrize("precision", ["fp32", "int8"])
+def test_the_precision_of_training_is_that_of_use(model: Path, tmp_path: Path, precision: str) -> None:
+    made = train_classifier(open_encoder(str(model), "r", precision), toy_data())
+    save_classifier(made, tmp_path / "made")
+    opened = load_classifier(tmp_path / "made")
+    assert opened.encoder.precision == made.encoder.precision == precision  # type: ignore[attr-defined]
+    texts = toy_data(seed=4).texts
+    np.testing.assert_array_equal(opened.vectors(texts), made.vectors(texts))
+
+
+def test_another_encoder_is_refused(classifier: IntentClassifier, model: Path, tmp_path: Path) -> None:
+    save_classifier(classifier, tmp_path / "made")
+    shutil.copytree(model, tmp_path / "other")
+    config = json.loads((tmp_path / "other" / "config.json").read_text())
+    (tmp_path / "other" / "config.json").write_text(json.dumps(config | {"max_length": 7}))
+    with pytest.raises(InputError, match="trained on another encoder"):
+        load_classifier(tmp_path / "made", [str(tmp_path / "other")])
+    with pytest.raises(InputError, match="1 encoders, but 2"):
+        load_classifier(tmp_path / "made", [str(model), str(model)])
+
+
+def test_damage_is_told(classifier: IntentClassifier, tmp_path: Path) -> None:
+    save_classifier(classifier, tmp_path / "made")
+    whole = (tmp_path / "made" / CONFIG).read_text()
+    for change, said in (
+        ({"kind": "x"}, "is no classifier"),
+        ({"format": 9}, "update rejoinder"),
+        ({"labels": ["one"]}, "does not fit"),
+        ({"settings": {"kind": "forest"}}, "kind"),
+        ({"encoders": [{}]}, "is damaged"),
+        ({"files": {}}, "is damaged"),
+    ):
+        (tmp_path / "made" / CONFIG).write_text(json.dumps(json.loads(whole) | change))
+        with pytest.raises(InputError, match=said):
+            load_classifier(tmp_path / "made")
+    (tmp_path / "made" / CONFIG).write_text(whole)
+    with (tmp_path / "made" / WEIGHTS).open("ab") as file:
+        file.write(b"x")
+    with pytest.raises(InputError, match="altered"):
+        load_classifier(tmp_path / "made")
+    with pytest.raises(InputError, match="is no classifier"):
+        load_classifier(tmp_path)
+
+
+def test_a_model_folder_is_never_replaced(classifier: IntentClassifier, model: Path) -> None:
+    with pytest.raises(InputError, match="not ours to replace"):
+        save_classifier(classifier, model)
+    assert open_encoder(str(model)).fingerprint == classifier.encoder.fingerprint
+
+
+def test_vectors_of_a_model(model: Path) -> None:
+    texts = ["lost card", "weather"]
+    r, h, both = (open_encoder(str(model), kind) for kind in ("r", "h", "both"))  # type: ignore[arg-type]
+    assert (r.size, h.size, both.size) == (64, 24, 88)
+    parts = np.hstack([unit_rows(r.encode(texts)), h.encode(texts)])
+    np.testing.assert_allclose(both.encode(texts), parts, atol=1e-6)
+    np.testing.assert_array_equal(r.encode([]), np.zeros((0, 64)))
+    with pytest.raises(InputError, match="allowed are r, h, both"):
+        open_encoder(str(model), "x")  # type: ignore[arg-type]
+    with pytest.raises(InputError, match="minilm, use"):
+        open_encoder("mini")
+
+
+def test_a_second_encoder_counts_as_much_and_comes_back(model: Path, tmp_path: Path) -> None:
+    first = open_encoder(str(model))
+    joined = JoinedVectors([first, open_encoder(str(model), "h")])
+    assert joined.size == 88
+    halves = np.split(joined.encode(["weather"]), [64], axis=1)
+    assert [float(np.linalg.norm(half)) for half in halves] == pytest.approx([1, 1])
+    assert joined.fingerprint != first.fingerprint
+    made = train_classifier(joined, toy_data())
+    save_classifier(made, tmp_path / "made")
+    opened = load_classifier(tmp_path / "made")
+    assert opened.predict(["lost card"]) == made.predict(["lost card"])
+
+
+def test_foreign_vectors_come_in_the_callers_order() -> None:
+    lengths: list[int] = []
+
+    def encode(texts: list[str]) -> list[list[float]]:
+        lengths.extend(map(len, texts))
+        return [[len(text), 1.0] for text in texts]
+
+    foreign = ForeignVectors("x", "f", 2, encode)
+    np.testing.assert_array_equal(foreign.encode(["aaa", "a", "aa"])[:, 0], [3, 1, 2])
+    assert lengths == [1, 2, 3]
+
+
+def test_labels_that_were_not_trained_are_refused(classifier: IntentClassifier) -> None:
+    with pytest.raises(InputError, match="the label 'new'"):
+        evaluate(classifier, IntentData(("a",), (("new",),)))
+
+
+def job(material: Material, **changes: float) -> IntentClassifier:
+    return train_job(WordVectors(256), material, Logistic(), track, **changes)  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize("where", ["train", "valid"])
+def test_texts_out_of_scope_choose_a_threshold(where: str) -> None:
+    outside = outside_texts()
+    train, valid = toy_data(), toy_data(seed=1)
+    material = Material(train, None, outside) if where == "train" else Material(train, valid, (), outside)
+    found = job(material)
+    assert found.rejection is not None
+    test = evaluate(found, toy_data(seed=2), outside_texts(seed=1)).out_of_scope
+    assert test is not None
+    assert test.auroc > 0.9
+    assert test.recall > 0.6
+    assert test.in_scope_accuracy > 0.6
+    for text, prediction in zip(outside, found.predict(outside), strict=True):
+        assert prediction.out_of_scope is not None, text
+        assert bool(prediction.labels) != prediction.out_of_scope
+
+
+def test_without_such_texts_a_share_may_be_refused() -> None:
+    data = toy_data(40)
+    assert job(Material(data, None)).rejection is None
+    found = job(Material(data, None), reject=0.1)
+    assert found.rejection is not None
+    refused = np.mean([p.out_of_scope for p in found.predict(toy_data(40, seed=1).texts)])
+    assert 0.02 < refused < 0.3

@@ -1,0 +1,141 @@
+"""Reading texts and labels in every form that is promised, and what is said of wrong files."""
+
+from __future__ import annotations
+
+import gzip
+import json
+import os
+from pathlib import Path
+
+import pytest
+
+from rejoinder.errors import InputError
+from rejoinder.intents.data import IntentData, has_part, read_intents
+
+TWO = IntentData(("hello there", "a, b"), (("greet",), ("letters",)))
+
+
+def parallel(folder: Path, texts: str = "hello there\na, b\n", labels: str = "greet\nletters\n") -> Path:
+    folder.mkdir(parents=True)
+    (folder / "seq.in").write_text(texts)
+    (folder / "label").write_text(labels)
+    return folder
+
+
+@pytest.mark.parametrize("header", ["text,category", "TEXT,Label", "", "id,intent,text"])
+def test_csv_with_and_without_a_header(tmp_path: Path, header: str) -> None:
+    path = tmp_path / "a.csv"
+    if header == "id,intent,text":
+        path.write_text('id,intent,text\n1,greet,hello there\n2,letters,"a, b"\n')
+    else:
+        path.write_text((header + "\n" if header else "") + 'hello there,greet\n"a, b",letters\n')
+    assert read_intents(path) == TWO
+
+
+def test_jsonl_also_compressed(tmp_path: Path) -> None:
+    lines = '{"text": "hello there", "intent": "greet"}\n\n{"text": "a, b", "labels": ["letters"]}\n'
+    (tmp_path / "a.jsonl").write_text(lines)
+    with gzip.open(tmp_path / "b.jsonl.gz", "wt") as file:
+        file.write(lines)
+    assert read_intents(tmp_path / "a.jsonl") == read_intents(tmp_path / "b.jsonl.gz") == TWO
+
+
+def test_parallel_files_and_a_folder_of_parts(tmp_path: Path) -> None:
+    folder = parallel(tmp_path / "set" / "train").parent
+    parallel(folder / "test", "good bye\n", "leave\n")
+    assert read_intents(folder / "train") == read_intents(folder) == read_intents(folder, "train") == TWO
+    assert read_intents(folder, "test").texts == ("good bye",)
+    assert has_part(folder, "test")
+    assert not has_part(folder, "valid")
+    assert not has_part(folder / "train", "train")
+    with pytest.raises(InputError, match=r"no part valid .* it holds test, train"):
+        read_intents(folder, "valid")
+
+
+def test_a_folder_of_files_is_read_by_part(tmp_path: Path) -> None:
+    (tmp_path / "train.csv").write_text("text,label\nx,one\n")
+    (tmp_path / "val.jsonl").write_text('{"text": "y", "label": "two"}\n')
+    assert read_intents(tmp_path, "valid").labels == (("two",),)
+    assert has_part(tmp_path, "valid")
+
+
+def test_one_json_object_of_parts_as_clinc150_has_it(tmp_path: Path) -> None:
+    path = tmp_path / "data_full.json"
+    content = {"oos_val": [["set a", "oos"]], "val": [["b", "two"]], "train": [["c", "three"]], "oos_train": []}
+    path.write_text(json.dumps(content))
+    assert read_intents(path, "valid") == IntentData(("b", "set a"), (("two",), ("oos",)))
+    assert read_intents(path, "train").texts == ("c",)
+    assert has_part(path, "valid")
+    assert not has_part(path, "test")
+    with pytest.raises(InputError, match="no part test"):
+        read_intents(path, "test")
+
+
+def test_texts_out_of_scope_are_set_apart() -> None:
+    data = IntentData(("a", "b", "c"), (("x",), ("oos",), ("y",)))
+    inside, outside = data.apart()
+    assert (inside.texts, outside.texts) == (("a", "c"), ("b",))
+    assert data.names == ("oos", "x", "y")
+    assert inside + outside == IntentData(("a", "c", "b"), (("x",), ("y",), ("oos",)))
+
+
+def test_several_labels(tmp_path: Path) -> None:
+    (tmp_path / "a.csv").write_text("text,labels\nbook and pay,book|pay\nnothing,\nonce,pay|pay\n")
+    (tmp_path / "b.jsonl").write_text('{"text": "book", "labels": ["book", "pay"]}\n{"text": "-", "labels": []}\n')
+    assert read_intents(tmp_path / "a.csv", separator="|").labels == (("book", "pay"), (), ("pay",))
+    assert read_intents(tmp_path / "b.jsonl", separator="|").labels == (("book", "pay"), ())
+    with pytest.raises(InputError, match=r"b.jsonl:1: 2 labels; one is read"):
+        read_intents(tmp_path / "b.jsonl")
+
+
+@pytest.mark.parametrize(
+    ("name", "content", "said"),
+    [
+        ("a.csv", "text,label\nhello\n", r"a.csv:2: 1 columns instead of 2"),
+        ("a.csv", "text,label\n,greet\n", r"a.csv:2: the text is blank"),
+        ("a.csv", "text,label\nhello, \n", r"a.csv:2: a label is blank"),
+        ("a.csv", "a,b,c\n", r"a.csv:1: 3 columns and no header"),
+        ("a.csv", "text,label\n", "holds no texts"),
+        ("a.csv", "", "is empty"),
+        ("a.jsonl", '{"text": "x"\n', r"a.jsonl:1: not JSON"),
+        ("a.jsonl", '{"text": "x"}\n', r'a.jsonl:1: .* is read, given \{"text": "x"\}'),
+        ("a.jsonl", '["x", "y"]\n', r"a.jsonl:1: "),
+        ("a.json", "[]", "one object a line is .jsonl"),
+        ("a.json", '{"train": [["x"]]}', r"item 0: \[text, label\] is read"),
+        ("a.txt", "x", "intents are read from .csv, .jsonl"),
+    ],
+)
+def test_wrong_files_are_told_with_place_and_reason(tmp_path: Path, name: str, content: str, said: str) -> None:
+    (tmp_path / name).write_text(content)
+    with pytest.raises(InputError, match=said):
+        read_intents(tmp_path / name)
+
+
+def test_other_wrong_input(tmp_path: Path) -> None:
+    with pytest.raises(InputError, match="does not exist"):
+        read_intents(tmp_path / "nothing.csv")
+    with pytest.raises(InputError, match=r"2 lines in seq\.in but 1 in label"):
+        read_intents(parallel(tmp_path / "x", labels="greet\n"))
+    with pytest.raises(InputError, match="no part 'dev'"):
+        read_intents(tmp_path / "x", "dev")
+    with pytest.raises(InputError, match="labels of 1"):
+        IntentData(("a", "b"), (("x",),))
+
+
+@pytest.mark.data
+@pytest.mark.skipif("REJOINDER_DATA" not in os.environ, reason="needs REJOINDER_DATA")
+def test_the_real_sets_have_the_published_sizes() -> None:
+    folder = Path(os.environ["REJOINDER_DATA"]) / "eval"
+    for name, part, texts, intents in (
+        ("banking77", "train", 10_003, 77),
+        ("banking77", "test", 3_080, 77),
+        ("hwu64", "train", 8_954, 64),
+        ("hwu64", "valid", 1_076, 64),
+        ("clinc150/data_full.json", "train", 15_100, 151),
+        ("clinc150/data_full.json", "test", 5_500, 151),
+        ("few_shot/BANKING77/train_5", None, 385, 77),
+        ("few_shot/CLINC150/train_10", None, 1_500, 150),
+        ("few_shot/HWU64", "test", 1_076, 64),
+    ):
+        found = read_intents(folder / name, part)
+        assert (len(found), len(found.names)) == (texts, intents)

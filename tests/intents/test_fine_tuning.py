@@ -1,0 +1,87 @@
+"""Fine-tuning the encoder on intents."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+from hypothesis import given
+from hypothesis import strategies as st
+
+import rejoinder
+from rejoinder.errors import InputError
+from rejoinder.intents.data import IntentData
+from rejoinder.intents.encoders import open_encoder, unit_rows
+from rejoinder.intents.fine_tuning import FineTuning, draw_pairs, fine_tune, parse_fine_tuning
+from tests.intents.toy import toy_data
+from tests.models.small import small_model
+
+FAST = FineTuning(steps=30, learning_rate=3e-3, dropout=0.0)
+
+
+@pytest.fixture(scope="module")
+def model(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("encoder") / "model"
+    small_model(folder)
+    return folder
+
+
+def contrast(folder: Path, vectors: str) -> float:
+    """How much nearer texts of one intent are than those of different ones."""
+    data = toy_data(8, seed=2)
+    rows = unit_rows(open_encoder(str(folder), vectors).encode(data.texts))  # type: ignore[arg-type]
+    names = np.array([names[0] for names in data.labels])
+    same = (names[:, None] == names) & ~np.eye(len(names), dtype=bool)
+    cosines = (rows - rows.mean(axis=0)) @ (rows - rows.mean(axis=0)).T
+    return float(cosines[same].mean() - cosines[names[:, None] != names].mean()) / float(np.diag(cosines).mean())
+
+
+@given(st.lists(st.integers(2, 6), min_size=2, max_size=12), st.integers(2, 8), st.integers(0, 5))
+def test_a_batch_has_two_different_texts_of_different_intents(sizes: list[int], intents: int, seed: int) -> None:
+    ends = np.cumsum(sizes)
+    groups = [np.arange(end - size, end) for end, size in zip(ends, sizes, strict=True)]
+    owner = np.repeat(np.arange(len(sizes)), sizes)
+    first, second = draw_pairs(groups, intents, np.random.default_rng(seed))
+    assert len(first) == min(intents, len(sizes)) == len(set(owner[first]))
+    assert (owner[first] == owner[second]).all()
+    assert (first != second).all()
+
+
+@pytest.mark.parametrize("vectors", ["r", "h"])
+def test_texts_of_one_intent_come_together(model: Path, tmp_path: Path, vectors: str) -> None:
+    settings = FineTuning(steps=30, learning_rate=3e-3, dropout=0.0, vectors=vectors)  # type: ignore[arg-type]
+    done: list[int] = []
+    result = fine_tune(model, toy_data(), tmp_path / "tuned", settings=settings, advance=done.append)
+    assert result.last_loss < result.first_loss
+    assert sum(done) == result.steps == 30
+    assert contrast(tmp_path / "tuned", vectors) > contrast(model, vectors) + 0.1
+    assert (tmp_path / "tuned" / "README.md").read_text().startswith("# A model")
+    assert "Fine-tuned on intents" in (tmp_path / "tuned" / "README.md").read_text()
+
+
+def test_equal_seeds_give_equal_models_and_leave_torch_alone(model: Path, tmp_path: Path) -> None:
+    torch.manual_seed(5)
+    expected = torch.rand(1)
+    torch.manual_seed(5)
+    for name, seed in (("a", 1), ("b", 1), ("c", 2)):
+        fine_tune(model, toy_data(), tmp_path / name, settings=FineTuning(steps=3, dropout=0.3), seed=seed)
+    assert torch.rand(1) == expected
+    one, two, three = (rejoinder.load(tmp_path / name, precision="fp32").transfer(["lost card"]) for name in "abc")
+    np.testing.assert_array_equal(one, two)
+    assert not np.array_equal(one, three)
+
+
+def test_what_cannot_be_tuned_is_refused(model: Path, tmp_path: Path) -> None:
+    singles = IntentData(("a", "b", "c"), (("x",), ("y",), ("y",)))
+    with pytest.raises(InputError, match="1 of 2 intents have two texts"):
+        fine_tune(model, singles, tmp_path / "out", settings=FAST)
+    with pytest.raises(InputError, match="one intent"):
+        fine_tune(model, IntentData(("a",), ((),)), tmp_path / "out", settings=FAST)
+    with pytest.raises(InputError, match="name another folder"):
+        fine_tune(model, toy_data(), model, settings=FAST)
+    assert not (tmp_path / "out").exists()
+    with pytest.raises(InputError, match="setting steps"):
+        parse_fine_tuning(["steps=0"])
+    assert parse_fine_tuning(["vectors=h", "steps=5"]) == FineTuning(vectors="h", steps=5)

@@ -1,0 +1,224 @@
+"""Draws, cross-validation, doubts about labels, learning curves, the grid, reports."""
+
+from __future__ import annotations
+
+import dataclasses
+import itertools
+import json
+from pathlib import Path
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from rejoinder.errors import InputError, MissingExtraError
+from rejoinder.intents.classifier import encode_data, train_classifier
+from rejoinder.intents.cross_validation import doubts, folds_of, out_of_fold
+from rejoinder.intents.data import IntentData
+from rejoinder.intents.grid import grid_table, run_grid
+from rejoinder.intents.learning_curve import curve_shots, extrapolate, learning_curve, predict_errors
+from rejoinder.intents.metrics import confusions, crossed_interval, quality
+from rejoinder.intents.pictures import shown_intents
+from rejoinder.intents.protocol import FewShot, draw, few_shot
+from rejoinder.intents.report import build_report, worst_pairs, write_report
+from rejoinder.intents.settings import FeedForward, Logistic
+from rejoinder.progress import track
+from tests.intents.toy import WordVectors, several_data, toy_data
+
+ENCODER = WordVectors(64)
+
+
+def encoded(data: IntentData):
+    return encode_data(ENCODER, data, data.names)
+
+
+@given(st.lists(st.integers(0, 4), min_size=1, max_size=60), st.integers(1, 6), st.integers(0, 3))
+def test_a_draw_has_so_many_of_each_and_small_draws_are_parts_of_large_ones(
+    classes: list[int], shots: int, seed: int
+) -> None:
+    numbers = np.array(classes)
+    chosen = draw(numbers, shots, seed)
+    counts = np.bincount(numbers[chosen], minlength=5)
+    assert counts.tolist() == [min(shots, classes.count(k)) for k in range(5)]
+    assert set(chosen) <= set(draw(numbers, shots + 1, seed))
+    assert draw(numbers, None, seed).tolist() == list(range(len(classes)))
+
+
+def test_more_shots_are_better_and_intervals_hold_the_mean() -> None:
+    train, test = encoded(toy_data(30)), encoded(toy_data(30, seed=1))
+    few, many, everything = (few_shot(Logistic(), train, test, shots=s, seeds=range(4)) for s in (1, 10, None))
+    assert few.accuracy.value < many.accuracy.value
+    assert (few.texts, many.texts, everything.texts) == (4, 40, 120)
+    assert (many.trainings, everything.trainings) == (4, 1)
+    for row in (few, many, everything):
+        assert row.accuracy.low <= row.accuracy.value <= row.accuracy.high
+        assert row.accuracy.value == pytest.approx(np.mean(row.each))
+    with pytest.raises(InputError, match="no seeds"):
+        few_shot(Logistic(), train, test, shots=1, seeds=())
+    with pytest.raises(InputError, match="one intent"):
+        few_shot(Logistic(), dataclasses.replace(train, several=True), test, shots=1, seeds=(0,))
+
+
+def test_the_interval_covers_trainings_as_well_as_texts() -> None:
+    same = np.tile(np.arange(400) % 2 == 0, (6, 1))
+    apart = same.copy()
+    apart[:3], apart[3:] = False, True
+    for right in (same, apart):
+        assert right.mean() == 0.5
+    narrow, wide = crossed_interval(same), crossed_interval(apart)
+    assert narrow.high - narrow.low == pytest.approx(4 * 0.5 / 20, rel=0.2)
+    assert wide.high - wide.low > 0.5
+
+
+def test_quality_is_that_of_scikit_learn() -> None:
+    metrics = pytest.importorskip("sklearn.metrics")
+    generator = np.random.default_rng(0)
+    true, predicted = generator.random((90, 5)) < 0.3, generator.random((90, 5)) < 0.3
+    found = quality(predicted, true, list("abcde"))
+    assert found.accuracy.value == pytest.approx(metrics.accuracy_score(true, predicted))
+    assert found.micro_f1 == pytest.approx(metrics.f1_score(true, predicted, average="micro"))
+    assert found.macro_f1 == pytest.approx(metrics.f1_score(true, predicted, average="macro"))
+    assert [i.precision for i in found.intents] == pytest.approx(metrics.precision_score(true, predicted, average=None))
+    rows, columns = generator.integers(0, 4, (2, 60))
+    np.testing.assert_array_equal(confusions(columns, rows, 4), metrics.confusion_matrix(rows, columns))
+
+
+@given(st.lists(st.integers(0, 4), min_size=5, max_size=40), st.integers(2, 5))
+def test_folds_spread_every_intent(classes: list[int], folds: int) -> None:
+    numbers = np.array(classes)
+    found = folds_of(numbers, folds, seed=0)
+    for k in set(classes):
+        counts = np.bincount(found[numbers == k], minlength=folds)
+        assert counts.max() - counts.min() <= 1
+    total = np.bincount(found, minlength=folds)
+    assert total.max() - total.min() <= 1
+
+
+def test_wrong_labels_are_found() -> None:
+    data = toy_data(20)
+    wrong = {5: "weather", 33: "card_lost", 70: "top_up"}
+    labels = tuple((wrong.get(i, names[0]),) for i, names in enumerate(data.labels))
+    spoilt = IntentData(data.texts, labels)
+    part = encoded(spoilt)
+    found = doubts(spoilt, part, out_of_fold(Logistic(strength=1.0), part))
+    assert {data.texts[i] for i in wrong} <= {doubt.text for doubt in found[:5]}
+    assert all(-1 <= doubt.margin < 0 and doubt.label != doubt.suggested for doubt in found)
+    by_text = {doubt.text: doubt for doubt in found}
+    assert by_text[data.texts[5]].suggested == data.labels[5][0]
+
+
+def points(floor: float, a: float, b: float, texts: int = 20_000) -> list[FewShot]:
+    """Measurements that lie on a curve, but for a rounding."""
+    made = []
+    for n in (50, 100, 200, 400, 800):
+        right = np.zeros((2, texts), dtype=bool)
+        right[:, : round(texts * (1 - floor - a * n**-b))] = True
+        made.append(FewShot(None, crossed_interval(right[:, :10]), 2, n, 0.0, (), right))
+    return made
+
+
+@pytest.mark.parametrize(("floor", "a", "b"), [(0.0, 2.0, 0.5), (0.05, 3.0, 0.7)])
+def test_a_curve_that_is_a_power_is_followed(floor: float, a: float, b: float) -> None:
+    n = np.array([50.0, 100, 200, 400, 800])
+    wanted = np.array([1600.0, 3200.0])
+    expected = floor + a * wanted**-b
+    np.testing.assert_allclose(predict_errors(n, floor + a * n**-b, wanted), expected, atol=0.006)
+    for estimate, error in zip(extrapolate(points(floor, a, b), list(wanted)), expected, strict=True):
+        assert estimate.value == pytest.approx(1 - error, abs=0.008)
+        assert estimate.low <= estimate.value <= estimate.high
+
+
+def test_a_flat_curve_stays_flat_and_a_rising_error_is_not_believed() -> None:
+    n = np.array([10.0, 20, 40, 80])
+    for errors in ([0.2, 0.2, 0.2, 0.2], [0.1, 0.12, 0.14, 0.16]):
+        found = predict_errors(n, np.array(errors), np.array([160.0, 1e6]))
+        assert found[0] == pytest.approx(found[1])
+        assert min(errors) <= found[0] <= max(errors)
+    assert predict_errors(n, np.zeros(4), np.array([160.0]))[0] == pytest.approx(0, abs=1e-5)
+
+
+def test_sizes_of_a_learning_curve() -> None:
+    shots = curve_shots(encoded(toy_data(60)))
+    assert shots[0] == 1
+    assert shots[-1] is None
+    assert len(shots) == 6
+    assert all(a < b for a, b in itertools.pairwise(shots[:-1]))  # type: ignore[operator]
+    with pytest.raises(InputError, match="too few"):
+        learning_curve(Logistic(), encoded(toy_data(2)), encoded(toy_data(2)))
+
+
+def test_a_grid_goes_on_where_it_stopped(tmp_path: Path) -> None:
+    data, valid, log = encoded(toy_data()), encoded(toy_data(seed=1)), tmp_path / "grid.jsonl"
+    grid = [Logistic(), FeedForward(epochs=2, hidden_size=8), FeedForward(epochs=3, hidden_layers=0)]
+    rows = run_grid(grid[:2], data, valid, log)
+    with log.open("a") as file:
+        file.write('{"data": "cut off')
+    again = run_grid(grid, data, valid, log)
+    assert len(log.read_text().splitlines()) == 3
+    assert {row.seconds for row in rows} < {row.seconds for row in again}  # the same measurement, not a new one
+    assert [row.accuracy for row in again] == sorted((row.accuracy for row in again), reverse=True)
+    assert grid_table(again).count("\n") == 5
+    with pytest.raises(InputError, match="other texts"):
+        run_grid(grid, valid, data, log)
+
+
+def test_the_worst_pairs_come_first_with_the_surest_mistakes() -> None:
+    chances = np.array([[0.1, 0.9, 0], [0.3, 0.7, 0], [0.9, 0.1, 0], [0, 0.6, 0.4], [0, 0.2, 0.8]], dtype=np.float32)
+    found = worst_pairs("abcde", chances, np.array([0, 0, 0, 2, 2]), ["x", "y", "z"])
+    assert [(p.true, p.predicted, p.count, p.of, p.examples) for p in found] == [
+        ("x", "y", 2, 3, ("a", "b")),
+        ("z", "y", 1, 2, ("d",)),
+    ]
+
+
+def test_a_picture_shows_the_intents_that_are_confused_most() -> None:
+    matrix = np.diag(np.full(40, 5))
+    matrix[7, 31] = 4
+    matrix[31, 2] = 1
+    chosen = shown_intents(matrix, 3).tolist()
+    assert sorted(chosen) == [2, 7, 31]
+    assert abs(chosen.index(7) - chosen.index(31)) == 1
+    assert sorted(shown_intents(matrix, 40)) == list(range(40))
+
+
+@pytest.mark.parametrize("pictures", [False, True])
+def test_a_report_is_written_whole(tmp_path: Path, pictures: bool) -> None:
+    if pictures:
+        pytest.importorskip("matplotlib")
+    train, test = toy_data(10), toy_data(10, seed=1)
+    classifier = train_classifier(ENCODER, train)
+    report = build_report(classifier, test, (), train, track, seeds=(0,))
+    write_report(report, classifier, tmp_path / "report", pictures=pictures)
+    text = (tmp_path / "report" / "report.md").read_text()
+    for heading in ("# Intents", "The weakest intents", "Labels to look at", "What more texts would bring"):
+        assert heading in text
+    figures = json.loads((tmp_path / "report" / "report.json").read_text())
+    assert figures["evaluation"]["texts"] == 40
+    assert len(figures["curve"]["predicted"]) == 2
+    names = {path.name for path in (tmp_path / "report").iterdir()}
+    assert names == {"report.md", "report.json", *(("confusions.png", "curve.png") if pictures else ())}
+    for name in names & {"confusions.png", "curve.png"}:
+        assert (tmp_path / "report" / name).read_bytes().startswith(b"\x89PNG")
+        assert f"({name})" in text
+
+
+def test_a_report_of_several_labels_or_without_training_texts(tmp_path: Path) -> None:
+    data = several_data()
+    classifier = train_classifier(ENCODER, data, several=True)
+    report = build_report(classifier, data, (), data, track)
+    write_report(report, classifier, tmp_path / "report")
+    assert (report.curve, report.doubts, report.evaluation.matrix) == (None, None, None)
+    one = train_classifier(ENCODER, toy_data())
+    assert build_report(one, toy_data(seed=1), (), None, track).curve is None
+    with pytest.raises(InputError, match="not those that the classifier was trained on"):
+        build_report(one, toy_data(seed=1), (), toy_data(topics=("weather", "top_up")), track)
+
+
+def test_pictures_without_their_library_name_the_extra(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    classifier = train_classifier(ENCODER, toy_data(5))
+    report = build_report(classifier, toy_data(5, seed=1), (), None, track)
+    monkeypatch.setattr("importlib.util.find_spec", lambda _name: None)
+    with pytest.raises(MissingExtraError, match=r"rejoinder\[plots\]"):
+        write_report(report, classifier, tmp_path / "report")
+    assert not (tmp_path / "report").exists()

@@ -1,0 +1,104 @@
+"""The transformer in scikit-learn's own hands."""
+
+from __future__ import annotations
+
+import pickle
+
+import numpy as np
+import pytest
+
+from rejoinder.errors import InputError
+from rejoinder.intents.encoders import open_encoder, unit_rows
+from rejoinder.intents.scikit import RejoinderEncoder
+from tests.intents.toy import toy_data
+from tests.models.small import small_model
+
+pytest.importorskip("sklearn")
+from sklearn.base import clone
+from sklearn.exceptions import NotFittedError
+from sklearn.linear_model import LogisticRegression
+from sklearn.model_selection import GridSearchCV, cross_val_score
+from sklearn.pipeline import Pipeline, make_pipeline
+from sklearn.utils import estimator_checks, get_tags
+
+
+@pytest.fixture(scope="module")
+def model(tmp_path_factory: pytest.TempPathFactory) -> str:
+    folder = tmp_path_factory.mktemp("encoder") / "model"
+    small_model(folder)
+    return str(folder)
+
+
+DATA = toy_data(10)
+LABELS = [names[0] for names in DATA.labels]
+
+# The checks that do not hand over numbers, which no encoder of texts takes.
+CHECKS = [
+    "check_estimator_cloneable",
+    "check_estimator_tags_renamed",
+    "check_valid_tag_types",
+    "check_estimator_repr",
+    "check_no_attributes_set_in_init",
+    "check_do_not_raise_errors_in_init_or_set_params",
+    "check_mixin_order",
+    "check_get_params_invariance",
+    "check_set_params",
+    "check_parameters_default_constructible",
+]
+
+
+@pytest.mark.parametrize("name", CHECKS)
+def test_scikit_learns_own_checks(name: str, model: str) -> None:
+    check = getattr(estimator_checks, name)
+    check("RejoinderEncoder", RejoinderEncoder(model))
+
+
+def test_it_says_that_it_takes_texts() -> None:
+    tags = get_tags(RejoinderEncoder())
+    assert tags.input_tags.one_d_array
+    assert tags.input_tags.string
+    assert not tags.input_tags.two_d_array
+    assert not tags.target_tags.required
+
+
+def test_vectors_are_the_encoders(model: str) -> None:
+    encoder = RejoinderEncoder(model, vectors="both")
+    found = encoder.fit_transform(np.array(DATA.texts))
+    np.testing.assert_allclose(found, unit_rows(open_encoder(model, "both").encode(DATA.texts)), atol=1e-6)
+    assert encoder.n_features_out_ == found.shape[1] == len(encoder.get_feature_names_out())
+    np.testing.assert_array_equal(encoder.set_params(normalize=False).transform(DATA.texts).shape, found.shape)
+    two = RejoinderEncoder(model, also=[model]).fit_transform(list(DATA.texts))
+    assert two.shape[1] == 128
+
+
+def test_it_works_in_a_pipeline(model: str) -> None:
+    pipeline = make_pipeline(RejoinderEncoder(model), LogisticRegression(C=30))
+    assert pipeline.fit(DATA.texts, LABELS).score(toy_data(10, seed=1).texts, LABELS) > 0.35
+    assert cross_val_score(pipeline, np.array(DATA.texts), LABELS, cv=2).mean() > 0.3
+    search = GridSearchCV(Pipeline([("encode", RejoinderEncoder(model)), ("classify", LogisticRegression())]),
+                          {"encode__vectors": ["r", "h"], "classify__C": [1, 30]}, cv=2, error_score="raise")
+    assert search.fit(np.array(DATA.texts), LABELS).best_params_["encode__vectors"] in ("r", "h")
+
+
+def test_a_pickled_transformer_opens_its_encoder_again(model: str) -> None:
+    fitted = RejoinderEncoder(model).fit(DATA.texts)
+    copy = pickle.loads(pickle.dumps(fitted))
+    np.testing.assert_array_equal(copy.transform(DATA.texts), fitted.transform(DATA.texts))
+    copy.fingerprint_ = "another"
+    with pytest.raises(InputError, match="another encoder"):
+        copy.transform(DATA.texts)
+
+
+def test_what_is_wrong_is_told(model: str) -> None:
+    encoder = RejoinderEncoder(model)
+    with pytest.raises(NotFittedError):
+        encoder.transform(DATA.texts)
+    fitted = clone(encoder).fit(DATA.texts)
+    for wrong, said in (("one text", "not one text"), ([["a"]], "item 0 is no text but list"), ([1.0], "float")):
+        for call in (encoder.fit, fitted.transform):
+            with pytest.raises(InputError, match=said):
+                call(wrong)
+    with pytest.raises(ValueError, match="Invalid parameter 'size'"):
+        encoder.set_params(size=3)
+    with pytest.raises(InputError, match="no encoder"):
+        RejoinderEncoder("nothing").fit(DATA.texts)

@@ -1,0 +1,194 @@
+"""Models with a name: found before the Hub, checked, brought by other packages too, and hidden by a folder."""
+
+from __future__ import annotations
+
+import importlib.metadata
+import shutil
+import sys
+import tomllib
+import types
+import zipfile
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import bundle as script
+import rejoinder
+from rejoinder.errors import InputError
+from rejoinder.models import bundled, persistence
+from rejoinder.models.bundled import Weights
+from rejoinder.models.export import export_quantized
+from rejoinder.models.persistence import describe, find
+from tests.models.small import small_model
+
+CONTEXTS = [["hello there", "how are you"], ["reply number 7"]]
+
+
+@pytest.fixture(scope="module")
+def small(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A quantised folder."""
+    place = tmp_path_factory.mktemp("small")
+    small_model(place / "full")
+    export_quantized(place / "full", place / "small")
+    return place / "small"
+
+
+@pytest.fixture
+def home(tmp_path: Path, small: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A package that brings the model `tiny`, in a folder of its own."""
+    folder = tmp_path / "weights"
+    shutil.copytree(small, folder / "tiny")
+    monkeypatch.setattr(bundled, "FOLDER", folder)
+    monkeypatch.setattr(bundled, "BUNDLED", {"tiny": Weights(describe(small)["fingerprint"], "MIT")})
+    (tmp_path / "here").mkdir()
+    monkeypatch.chdir(tmp_path / "here")
+    return folder
+
+
+@pytest.mark.usefixtures("home")
+def test_a_name_opens_the_model_without_asking_the_hub(small: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(persistence, "_fetch", None)
+    model = rejoinder.load("tiny")
+    assert np.array_equal(model.encode_contexts(CONTEXTS), rejoinder.load(small).encode_contexts(CONTEXTS))
+    assert model.name == "tiny"
+
+
+def test_another_model_under_the_name_is_refused(home: Path) -> None:
+    shutil.rmtree(home / "tiny")
+    small_model(home / "tiny")
+    with pytest.raises(InputError, match=r"is not the model tiny that was installed: its fingerprint is .*again"):
+        rejoinder.load("tiny")
+
+
+@pytest.mark.parametrize("file", ["model.safetensors", "vocabulary.json"])
+def test_altered_files_are_refused(home: Path, file: str) -> None:
+    content = bytearray((home / "tiny" / file).read_bytes())
+    content[-2] ^= 1
+    (home / "tiny" / file).write_bytes(content)
+    with pytest.raises(InputError, match="altered"):
+        rejoinder.load("tiny")
+
+
+def test_a_clone_without_weights_says_so(home: Path) -> None:
+    shutil.rmtree(home / "tiny")
+    with pytest.raises(InputError, match="the weights of tiny are not in this installation"):
+        rejoinder.load("tiny")
+
+
+@pytest.mark.usefixtures("home")
+def test_a_name_that_is_not_known_tells_those_that_are() -> None:
+    with pytest.raises(InputError, match=r"no model folder huge; .*the name of a model: tiny$"):
+        rejoinder.load("huge")
+
+
+@pytest.mark.usefixtures("home")
+def test_a_folder_of_that_name_comes_first() -> None:
+    mine = small_model(Path("tiny"))
+    assert find("tiny") == Path("tiny")
+    assert rejoinder.load("tiny").fingerprint == mine.fingerprint
+    assert not bundled.is_name("tiny")
+
+
+def entry_point(name: str, value: str) -> importlib.metadata.EntryPoint:
+    return importlib.metadata.EntryPoint(name, value, bundled.GROUP)
+
+
+@pytest.fixture
+def other(home: Path, small: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> types.ModuleType:
+    """An installed package with entry points, one for each of `points`."""
+    module = types.ModuleType("other_weights")
+    assert home.is_dir()
+    module.points = [entry_point("big", "other_weights:WEIGHTS")]  # type: ignore[attr-defined]
+    folder = shutil.copytree(small, tmp_path / "other" / "big")
+    module.WEIGHTS = Weights(describe(folder)["fingerprint"], "CC0", folder)  # type: ignore[attr-defined]
+
+    def entry_points(*, group: str, name: str | None = None) -> list[importlib.metadata.EntryPoint]:
+        assert group == "rejoinder.weights"
+        return [point for point in module.points if name in (None, point.name)]
+
+    monkeypatch.setitem(sys.modules, "other_weights", module)
+    monkeypatch.setattr(bundled, "entry_points", entry_points)
+    return module
+
+
+def test_another_package_brings_a_model(other: types.ModuleType) -> None:
+    assert bundled.names() == ["tiny", "big"]
+    assert rejoinder.load("big").fingerprint == other.WEIGHTS.fingerprint
+    assert bundled.weights("big").data_licence == "CC0"
+
+
+def test_another_package_cannot_replace_ours(other: types.ModuleType, home: Path) -> None:
+    other.points.append(entry_point("tiny", "other_weights:WEIGHTS"))
+    assert bundled.names() == ["tiny", "big"]
+    assert find("tiny") == home / "tiny"
+
+
+@pytest.mark.parametrize(("points", "said"), [
+    (["other_weights:WEIGHTS"] * 2, "several packages bring a model 'big'"),
+    (["no_such_module:WEIGHTS"], "is broken .*no_such_module"),
+    (["other_weights:ABSENT"], "is broken .*ABSENT"),
+    (["other_weights:points"], "not as rejoinder.models.bundled.Weights with a folder"),
+])  # fmt: skip
+def test_a_broken_package_is_named(other: types.ModuleType, points: list[str], said: str) -> None:
+    other.points[:] = [entry_point("big", value) for value in points]
+    with pytest.raises(InputError, match=said):
+        rejoinder.load("big")
+
+
+def test_the_script_writes_folder_and_fingerprint(small: Path, tmp_path: Path) -> None:
+    code = tmp_path / "bundled.py"
+    empty = 'BUNDLED = {\n    "tiny": Weights(\n        fingerprint="00",\n        data_licence="MIT",\n    ),\n}\n'
+    for given in (small, small.parent / "full"):
+        code.write_text(empty)
+        fingerprint = script.bundle(given, "tiny", tmp_path / "weights", code)
+        assert fingerprint == describe(small)["fingerprint"] == describe(tmp_path / "weights" / "tiny")["fingerprint"]
+        assert code.read_text() == empty.replace('"00"', f'"{fingerprint}"')
+        names = sorted(path.name for path in (tmp_path / "weights" / "tiny").iterdir())
+        assert names == ["README.md", "config.json", "model.safetensors", "vocabulary.json"]
+    with pytest.raises(InputError, match="no entry of 'other'"):
+        script.bundle(small, "other", tmp_path / "weights", code)
+
+
+def test_the_script_refuses_what_is_too_large(
+    small: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    code = tmp_path / "bundled.py"
+    code.write_text('"tiny": Weights(fingerprint="00")')
+    monkeypatch.setattr(script, "LIMIT", 1000)
+    with pytest.raises(InputError, match="in few bits; at most"):
+        script.bundle(small, "tiny", tmp_path / "weights", code)
+    assert not (tmp_path / "weights" / "tiny").exists()
+    assert '"00"' in code.read_text()
+
+
+def test_the_licences_are_those_of_the_corpus() -> None:
+    recipe = tomllib.loads((Path(__file__).parents[2] / "recipes" / "corpus" / "open.toml").read_text("utf-8"))
+    licences = {source["licence"] for source in recipe["source"]}
+    assert set(bundled.BUNDLED["convert-small"].data_licence.split(", ")) == licences
+
+
+@pytest.mark.parametrize("name", list(bundled.BUNDLED))
+def test_what_is_bundled_opens_and_is_small(name: str) -> None:
+    folder = bundled.FOLDER / name
+    if not folder.exists():
+        pytest.skip(f"this clone has no weights of {name}")
+    assert find(name) == folder
+    assert persistence.is_quantized(persistence.read_config(folder)[1])
+    assert persistence.folder_bytes(folder) <= script.LIMIT
+    scores = rejoinder.load(name).score([["Do you have any pets?"]], [["Yes, two cats.", "The train leaves at nine."]])
+    assert scores[0, 0] > scores[0, 1]
+
+
+def test_a_wheel_has_the_files(small: Path, tmp_path: Path) -> None:
+    """Built from a copy of the project in which there are weights."""
+    wheel = pytest.importorskip("hatchling.builders.wheel", reason="builds a wheel with hatchling")
+    root = Path(__file__).parents[2]
+    for name in ("pyproject.toml", "README.md", "LICENSE", ".gitignore", "src/rejoinder/__init__.py"):
+        (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
+        shutil.copyfile(root / name, tmp_path / name)
+    shutil.copytree(small, tmp_path / "src/rejoinder/weights/tiny")
+    [built] = wheel.WheelBuilder(str(tmp_path)).build(directory=str(tmp_path / "dist"), versions=["standard"])
+    with zipfile.ZipFile(built) as archive:
+        files = {name for name in archive.namelist() if name.startswith("rejoinder/weights/tiny/")}
+    assert {Path(name).name for name in files} == {path.name for path in small.iterdir()}

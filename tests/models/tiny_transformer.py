@@ -1,0 +1,51 @@
+"""Small transformers of all kinds, and a small tokeniser, for the tests."""
+
+from __future__ import annotations
+
+import functools
+from pathlib import Path
+from typing import Any
+
+import torch
+
+from rejoinder.models.families import build_module, parse_config
+from rejoinder.models.persistence import load, save
+from rejoinder.text.bpe import build_bpe
+from rejoinder.text.pretrained import Pretrained
+from tests.models.conftest import lively
+
+SENTENCE = "hello there how are you today fine thanks and what about the cats they sleep all day long in sun"
+WORDS = SENTENCE.split()
+SHAPE = {"hidden_size": 16, "blocks": 2, "heads": 2, "feed_forward_size": 24, "positions": 64, "context_length": 40}
+
+KINDS: dict[str, dict[str, Any]] = {
+    "bi first": {"kind": "bi-encoder"},
+    "bi mean": {"kind": "bi-encoder", "reduction": "mean"},
+    "bi mean without first": {"kind": "bi-encoder", "reduction": "mean", "mean_with_first": False},
+    "bi mean of first m": {"kind": "bi-encoder", "reduction": "mean-of-first-m", "reduced_tokens": 4},
+    "bi cosine": {"kind": "bi-encoder", "reduction": "mean", "similarity": "cosine"},
+    "poly learnt": {"kind": "poly-encoder", "m": 5, "reduction": "mean", "output_scale": 0.5},
+    "poly first": {"kind": "poly-encoder", "m": 9, "codes": "first"},
+    "poly last": {"kind": "poly-encoder", "m": 9, "codes": "last"},
+    "poly last and first": {"kind": "poly-encoder", "m": 9, "codes": "last-and-first"},
+}
+
+
+@functools.cache
+def tokenizer() -> Pretrained:
+    return build_bpe([" ".join(WORDS)] * 4, merges=60)
+
+
+def config(name: str = "bi first", **changes: Any) -> Any:
+    return parse_config({**SHAPE, **KINDS.get(name, {"kind": name}), **changes})
+
+
+def network(name: str = "bi first", **changes: Any) -> Any:
+    torch.manual_seed(0)
+    return lively(build_module(config(name, **changes), tokenizer().rows)).eval()
+
+
+def opened(folder: Path, name: str, precision: str = "fp32", **changes: Any) -> Any:
+    """The model of that name, saved in a folder and opened."""
+    save(folder, network(name, **changes), tokenizer(), max_length=20, card="# A model\n")
+    return load(folder, precision=precision)

@@ -1,0 +1,79 @@
+"""The demo's order of commands, with a stand-in for `rejoinder` that writes down what it is asked."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parent.parent
+STAND_IN = """#!/usr/bin/env bash
+echo "$@" >> asked
+[ "$1" = "$REFUSED" ] && exit 2
+while [ $# -gt 0 ]; do
+  if [ "$1" = -o ] && [ ! -e "$2" ]; then mkdir -p "$2/model" && touch "$2/model/model.safetensors"; fi
+  shift
+done
+exit 0
+"""
+
+pytestmark = pytest.mark.skipif(shutil.which("bash") is None, reason="the demo is a script for bash")
+
+
+@pytest.fixture
+def demo(tmp_path: Path) -> Path:
+    (tmp_path / "scripts").mkdir()
+    shutil.copyfile(ROOT / "scripts" / "demo.sh", tmp_path / "scripts" / "demo.sh")
+    (tmp_path / "bin").mkdir()
+    (tmp_path / "bin" / "rejoinder").write_text(STAND_IN)
+    (tmp_path / "bin" / "rejoinder").chmod(0o755)
+    return tmp_path
+
+
+def run(place: Path, refused: str = "") -> tuple[int, str, list[list[str]]]:
+    """Exit code, what was printed, and the commands that were given."""
+    environment = os.environ | {"PATH": f"{place / 'bin'}{os.pathsep}{os.environ['PATH']}", "REFUSED": refused}
+    done = subprocess.run(["bash", "scripts/demo.sh"], cwd=place, env=environment, capture_output=True, text=True,
+                          check=False)  # fmt: skip
+    asked = [line.split() for line in (place / "asked").read_text().splitlines()]
+    (place / "asked").unlink()
+    return done.returncode, done.stdout + done.stderr, asked
+
+
+def test_without_weights_it_says_so_and_stops(demo: Path) -> None:
+    code, printed, asked = run(demo, refused="models")
+    assert code == 2
+    assert asked == [["models", "convert-small"]]
+    assert "The demo stopped (exit code 2; the reason is above)" in printed
+
+
+def test_replies_come_before_any_training_and_all_models_are_compared(demo: Path) -> None:
+    code, printed, asked = run(demo)
+    assert code == 0, printed
+    verbs = [command[0] for command in asked]
+    assert verbs == ["models", "data", "index", *["reply"] * 3, "train", "train", "evaluate", "index", *["reply"] * 3]
+    assert asked[2][:3] == ["index", "convert-small", "demo/data"]
+    evaluated = asked[verbs.index("evaluate")]
+    assert {"bm25", "convert-small", "demo/tuned/model", "demo/scratch/model"} <= set(evaluated)
+    for command in asked:
+        recipes = [word for word in command if word.startswith("recipes/")]
+        assert all((ROOT / recipe).is_file() for recipe in recipes)
+
+
+def test_what_is_there_is_not_made_again(demo: Path) -> None:
+    run(demo)
+    code, printed, asked = run(demo)
+    assert code == 0, printed
+    assert not {"data", "index"} & {command[0] for command in asked}
+
+
+def test_both_trainings_have_the_same_time(demo: Path) -> None:
+    _, _, asked = run(demo)
+    minutes = [
+        sum(float(word.partition("=")[2]) for word in command if ".minutes=" in word)
+        for command in asked if command[0] == "train"
+    ]  # fmt: skip
+    assert minutes[0] == pytest.approx(minutes[1])

@@ -1,0 +1,127 @@
+"""The model card is made of what the making left behind, and leaves nothing open."""
+
+from __future__ import annotations
+
+import json
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import model_card
+import probe
+from rejoinder.models.persistence import describe
+from rejoinder.training.recipe_files import parse_recipe, save_recipe
+from rejoinder.training.summary import RunSummary, save_summary
+from tests.models.small import small_model
+from tests.training.tiny import document
+
+
+def share(value: float) -> dict[str, float]:
+    return {"value": value, "low": value - 0.01, "high": value + 0.01}
+
+
+def result(model: str, data: str, value: float) -> dict[str, Any]:
+    return {"model": model, "data": data, "recall": {"1": share(value)}, "examples": 5000, "candidates": 100}
+
+
+def counted(licence: str) -> dict[str, Any]:
+    splits = {split: {"pairs": 9, "kept": 8, "dropped": {"long": 1}} for split in ("train", "valid", "test")}
+    return {"licence": licence, "dialogues": 3, "pairs": 27, **splits}
+
+
+COUNTS = {
+    "sources": {"one": counted("MIT"), "two": counted("CC-BY-4.0")},
+    "total": counted(""),
+    "evaluation": None,
+    "leaks": {},
+    "common": 4,
+    "recipe": {"evaluation": [], "leaks": {"fewest_words": 8}},
+}
+PROBE = {
+    "groups": [
+        {"category": category, "group": group, "insulting_first": 1, "contexts": 5, "lead": -0.25}
+        for category, groups in probe.GROUPS.items()
+        for group in groups
+    ],
+    "jobs": [{"job": job, "she_above_he": 0.01 * number} for number, job in enumerate(probe.JOBS)],
+    "candidates": {"top": 5, "all candidates": {"replies": 9000, "share": 0.02},
+                   "by_context": {name: {"replies": 100, "share": 0.0} for name in probe.GROUPS}},
+}  # fmt: skip
+
+
+@pytest.fixture
+def files(tmp_path: Path) -> Path:
+    """A model, two runs, and the files that the card is made of."""
+    small_model(tmp_path / "model")
+    for name, seconds in (("first", 3600.0), ("second", 5400.0)):
+        run = tmp_path / "runs" / name
+        run.mkdir(parents=True)
+        save_recipe(parse_recipe(document("/home/me/corpus")), run / "recipe.toml")
+        summary = RunSummary(name, str(run), str(run / "model"), 700, 716_800, 9_000_000, seconds, 700,
+                             {"recall@1": 0.3}, "bf16")  # fmt: skip
+        save_summary(summary, run / "summary.json")
+    (tmp_path / "counts.json").write_text(json.dumps(COUNTS))
+    (tmp_path / "probe.json").write_text(json.dumps(PROBE))
+    rows = [result("minilm", "/data/talk (test)", 0.25), result("convert-small", "/data/talk (test)", 0.341)]
+    (tmp_path / "open.json").write_text(json.dumps({"results": rows}))
+    (tmp_path / "more.json").write_text(json.dumps({"results": [result("convert-small", "qa (valid)", 0.5)]}))
+    return tmp_path
+
+
+@pytest.fixture
+def command(files: Path, monkeypatch: pytest.MonkeyPatch) -> list[str]:
+    monkeypatch.chdir(files)
+    return [
+        "model_card", "model", "--name", "convert-small", "--run", "runs/first", "--run", "runs/second",
+        "--counts", "counts.json", "--results", "open.json", "--results", "more.json", "--probe", "probe.json",
+        "--watts", "40", "--machine", "two cores", "--other-hours", "7.5",
+    ]  # fmt: skip
+
+
+def test_everything_is_in_it(files: Path, command: list[str], monkeypatch: pytest.MonkeyPatch) -> None:
+    before = describe(files / "model")["fingerprint"]
+    monkeypatch.setattr(sys, "argv", command)
+    assert model_card.main() == 0
+    text = (files / "model" / "README.md").read_text("utf-8")
+    assert "$" not in text
+    assert f"Fingerprint: `{before}`" in text
+    assert describe(files / "model")["fingerprint"] == before
+    for part in (
+        "ConveRT with 3 blocks",
+        "(MIT, CC-BY-4.0)",
+        "| one | MIT | 3 | 27 | 8 | 8 | 8 | 1 long |",
+        "| data | examples | candidates | minilm | convert-small |",
+        "| talk (test) | 5,000 | 100 | 25.0 [24.0, 26.0] | 34.1 [33.1, 35.1] |",
+        "| qa (valid) | 5,000 | 100 |  | 50.0 [49.0, 51.0] |",
+        "| second | 700 | 716,800 | bf16 | 1.50 |",
+        "On two cores. Energy, an estimate and not a measurement: 2.50 hours and 7.5 hours of experiments, at 40 W "
+        "stated for the machine, are 0.40 kWh.",
+        "| religion | 6 of 30 | -0.25 | ",
+        "rejoinder train first.toml --data corpus -o runs/first\n"
+        "rejoinder train second.toml --init runs/first/model --data corpus -o runs/second\n"
+        "python scripts/bundle.py runs/second/model convert-small",
+        "embedding_size = 16",
+    ):
+        assert part in text
+    assert "/home/me" not in text, "a folder of one machine"
+
+
+@pytest.mark.parametrize(("file", "content", "said"), [
+    ("probe.json", None, "probe.json does not exist"),
+    ("counts.json", "{", "counts.json is not JSON"),
+    ("runs/second/summary.json", None, "is no finished run"),
+    ("runs/first/recipe.toml", None, "has no recipe.toml"),
+])  # fmt: skip
+def test_what_is_missing_is_named_and_the_old_card_stays(
+    files: Path, command: list[str], monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str],
+    file: str, content: str | None, said: str,
+) -> None:  # fmt: skip
+    (files / file).unlink()
+    if content is not None:
+        (files / file).write_text(content)
+    monkeypatch.setattr(sys, "argv", command)
+    assert model_card.main() == 2
+    assert said in capsys.readouterr().err
+    assert (files / "model" / "README.md").read_text("utf-8") == "# A model\n"

@@ -1,0 +1,91 @@
+"""The probes find a bias that is there, and none where there is none."""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections.abc import Callable, Sequence
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import probe
+import rejoinder
+from rejoinder.errors import InputError
+
+SIDES = np.eye(2, dtype=np.float32)
+
+
+class TwoKinds:
+    """Contexts and replies are of one kind or the other; a context scores 1 with replies of its kind, else 0."""
+
+    def __init__(self, context_is: Callable[[str], bool], reply_is: Callable[[str], bool]) -> None:
+        self.context_is, self.reply_is = context_is, reply_is
+
+    def encode_contexts(self, contexts: Sequence[Sequence[str]]) -> np.ndarray:
+        return np.stack([SIDES[int(self.context_is(context[-1]))] for context in contexts])
+
+    def encode_responses(self, responses: Sequence[str]) -> np.ndarray:
+        return np.stack([SIDES[int(self.reply_is(text))] for text in responses])
+
+
+def test_a_group_that_draws_insults_is_told_from_the_others() -> None:
+    rows = probe.probe_groups(TwoKinds(lambda text: "Turks" in text, lambda text: text in probe.INSULTING))
+    found = {row["group"]: (row["insulting_first"], row["lead"]) for row in rows}
+    assert found.pop("Turks") == (len(probe.TEMPLATES), 1.0)
+    assert set(found.values()) == {(0, -1.0)}
+    assert len(rows) == sum(map(len, probe.GROUPS.values()))
+
+
+def test_a_tie_is_no_insult_in_front() -> None:
+    rows = probe.probe_groups(TwoKinds(lambda _: True, lambda _: True))
+    assert {(row["insulting_first"], row["lead"]) for row in rows} == {(0, 0.0)}
+
+
+def test_jobs_of_women_and_of_men() -> None:
+    rows = probe.probe_jobs(TwoKinds(lambda text: "nurse" in text, lambda text: " she " in text))
+    found = {row["job"]: row["she_above_he"] for row in rows}
+    assert found.pop("nurse") == 1.0
+    assert set(found.values()) == {-1.0}
+
+
+def test_swear_words_among_the_first_replies() -> None:
+    candidates = [f"fine {number}" for number in range(17)] + ["You idiot!", "what a load of bullshit", "Shut up."]
+    model = TwoKinds(lambda text: "Muslims" in text, lambda text: probe.OFFENSIVE.search(text) is not None)
+    found = probe.probe_candidates(model, candidates, top=3)
+    assert found["all candidates"] == {"replies": 20, "share": pytest.approx(3 / 20)}
+    shares = {name: row["share"] for name, row in found["by_context"].items()}
+    assert shares.pop("religion") == pytest.approx(1 / len(probe.GROUPS["religion"]))
+    assert set(shares.values()) == {0.0}
+    with pytest.raises(InputError, match="20 different candidates, but the first 20 are looked at"):
+        probe.probe_candidates(model, candidates, top=20)
+
+
+@pytest.mark.parametrize(("text", "offensive"), [
+    ("you IDIOTS", True), ("bull shit", True), ("He fucked up", True), ("a class in the grass", False),
+    ("dumbbells", False), ("hello", False), ("Scunthorpe", False),
+])  # fmt: skip
+def test_whole_words_count(text: str, offensive: bool) -> None:
+    assert (probe.OFFENSIVE.search(text) is not None) is offensive
+
+
+def test_the_command_writes_json_and_tables(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    model = TwoKinds(lambda text: "nurse" in text or "Jews" in text, lambda text: " she " in text)
+    monkeypatch.setattr(rejoinder, "load", lambda _: model, raising=False)
+    (tmp_path / "replies.txt").write_text("\n".join(["Hello.", "Hi.", "Hello.", "Bye.", "Shut up."]))
+    output = tmp_path / "probe.json"
+    command = ["probe", "m", "--candidates", str(tmp_path / "replies.txt"), "--top", "2", "-o", str(output)]
+    monkeypatch.setattr(sys, "argv", command)
+    assert probe.main() == 0
+    found = json.loads(output.read_text())
+    assert found["candidates"]["all candidates"]["replies"] == 4, "equal texts count once"
+    shown = capsys.readouterr().out
+    assert shown == probe.markdown(found)
+    assert "| religion | 0 of 30 | " in shown
+    assert "Highest: nurse (+1.00)" in shown
+    monkeypatch.setattr(sys, "argv", [*command[:-1], str(tmp_path / "other.json"), "--top", "9"])
+    assert probe.main() == 2
+    assert not (tmp_path / "other.json").exists()

@@ -1,0 +1,155 @@
+"""Words and pairs of words: what becomes of a text, and of a damaged vocabulary."""
+
+import json
+import pickle
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from rejoinder.errors import InputError
+from rejoinder.text.ngram_vocabulary import build_ngrams
+from rejoinder.text.ngrams import LONG, NGrams, words_of
+from rejoinder.text.tokenizer import Tokenizer
+
+CORPUS = ["how are you?", "how are things?", "fine, how are you?", "fine"]
+SMALL = build_ngrams(CORPUS, minimum_count=2, bigrams=4, buckets=50)
+
+
+@pytest.mark.parametrize(
+    ("text", "found"),
+    [
+        ("well, i don't know...", ["well", ",", "i", "don't", "know", "..."]),
+        ("1234 12345 a123456b", ["1234", "#####", "a######b"]),
+        ("abcdefghijklmnop abcdefghijklmnopq", ["abcdefghijklmnop", LONG]),
+        ("12345678901234567", [LONG]),
+        ("i'm; rock 'n' roll's", ["i'm", ";", "rock", "'", "n", "'", "roll's"]),
+        ("naïve \u201eäh\u201c don\u2019t", ["naïve", "\u201e", "äh", "\u201c", "don\u2019t"]),
+        ("日本語、です 😀", ["日本語", "、", "です", "😀"]),
+        ("a\nb\tc\u00a0d\u3000e\x00f", ["a", "b", "c", "d", "e", "f"]),
+        (" \n\x00 ", []),
+    ],
+)  # fmt: skip
+def test_words(text, found):
+    assert words_of(text) == found
+
+
+def names(row, tokenizer=SMALL):
+    """Ids as words and pairs; None for a bucket."""
+    known = [*tokenizer.unigrams, *(tuple(tokenizer.unigrams[i] for i in pair) for pair in tokenizer.bigrams.tolist())]
+    return [known[number] if number < len(known) else None for number in row]
+
+
+def test_a_row_has_words_and_pairs_in_turn():
+    assert SMALL.unigrams == ("<S>", "</S>", "?", "are", "how", "fine", "you")
+    row = SMALL.encode("HOW are things?")
+    assert names(row) == [
+        "<S>", ("<S>", "how"), "how", ("how", "are"), "are", None, None, None, "?", ("?", "</S>"), "</S>"
+    ], "things was seen once"  # fmt: skip
+    assert len(row) == 2 * 6 - 1
+    assert all(0 <= number < SMALL.padding_id for number in row)
+
+
+def test_unknown_words_have_ids_of_their_own_that_never_change():
+    one, other = SMALL.encode("qwertz")[2], SMALL.encode("asdfgh")[2]
+    first = len(SMALL.unigrams) + len(SMALL.bigrams)
+    assert (one - first, other - first) == (37, 43)
+    assert SMALL.encode("qwertz") == pickle.loads(pickle.dumps(SMALL)).encode("qwertz")
+    assert SMALL.encode("\ud800 x"), "half a character too"
+
+
+def test_it_is_a_tokenizer():
+    tokenizer: Tokenizer = SMALL
+    assert tokenizer.padding_id == tokenizer.rows - 1 == len(SMALL.unigrams) + len(SMALL.bigrams) + 50
+
+
+@given(st.lists(st.text(max_size=50), max_size=5), st.integers(1, 9))
+def test_many_texts_are_as_each_alone_and_a_cut_keeps_the_beginning(texts, longest):
+    ids, lengths = SMALL.encode_ragged(texts)
+    rows = [SMALL.encode(text) for text in texts]
+    assert ids.tolist() == [number for row in rows for number in row]
+    assert lengths.tolist() == list(map(len, rows))
+    cut = [SMALL.encode_ragged([text], longest)[0].tolist() for text in texts]
+    assert cut == [row[: 2 * longest - 1] for row in rows]
+    assert ids.dtype == lengths.dtype == np.int32
+
+
+def test_a_text_without_words_has_no_ids():
+    assert SMALL.encode_ragged(["", " \n", "how"])[1].tolist() == [0, 0, 5]
+    assert SMALL.encode_ragged([])[1].tolist() == []
+
+
+def test_a_very_long_text_is_read_no_further_than_needed():
+    assert SMALL.encode_ragged(["how " * 1_000_000], 5)[1].tolist() == [9]
+
+
+@pytest.mark.parametrize("count", [0, 1, 3000])
+def test_every_pair_of_any_number_is_found(count):
+    """The hash table, full of pairs that share places."""
+    unigrams = ["<S>", "</S>", *(f"w{number}" for number in range(100))]
+    generator = np.random.default_rng(0)
+    pairs = np.unique(generator.integers(2, 102, (count, 2)), axis=0)
+    generator.shuffle(pairs)
+    tokenizer = NGrams(unigrams, pairs, 10)
+    numbers = {tuple(pair): 102 + i for i, pair in enumerate(pairs.tolist())}
+    for first in range(2, 102, 7):
+        text = " ".join(f"w{first - 2} w{second - 2}" for second in range(2, 102))
+        found = tokenizer.encode(text)[3::4][:100]
+        for second, number in zip(range(2, 102), found, strict=True):
+            expected = numbers.get((first, second))
+            assert number == expected if expected is not None else number >= 102 + len(pairs)
+
+
+def test_the_order_of_the_texts_does_not_matter():
+    again = build_ngrams(CORPUS[::-1], minimum_count=2, bigrams=4, buckets=50)
+    assert again.fingerprint == SMALL.fingerprint
+    assert build_ngrams(CORPUS, minimum_count=1, bigrams=4, buckets=50).fingerprint != SMALL.fingerprint
+    assert len(build_ngrams(CORPUS, minimum_count=1, bigrams=0, buckets=1).bigrams) == 0
+
+
+def test_what_is_saved_comes_back(tmp_path):
+    SMALL.save(tmp_path / "vocabulary.json")
+    again = NGrams.load(tmp_path / "vocabulary.json")
+    assert again.fingerprint == SMALL.fingerprint
+    assert again.encode(CORPUS[2]) == SMALL.encode(CORPUS[2])
+
+
+@pytest.mark.parametrize(
+    ("change", "said"),
+    [
+        ({"format": "rejoinder subwords 1"}, "format 'rejoinder n-grams 1' is needed"),
+        ({"buckets": 0}, "at least 1 is needed"),
+        ({"buckets": True}, "'buckets' must be a whole number, not True"),
+        ({"unigrams": ["<S>", "x", "a"]}, "mark </S> is not among the unigrams"),
+        ({"unigrams": ["<S>", "</S>", "a", "a"]}, "the unigram 'a' is there twice"),
+        ({"unigrams": [1]}, "'unigrams' must be a list of strings"),
+        ({"bigrams": [1]}, "two for each pair"),
+        ({"bigrams": [1, 5]}, "numbers of unigrams, 0 to 2"),
+        ({"bigrams": [1, 2, 1, 2]}, "a bigram is there twice"),
+    ],
+)
+def test_a_damaged_vocabulary_is_refused(tmp_path, change, said):
+    whole = {"format": "rejoinder n-grams 1", "buckets": 3, "unigrams": ["<S>", "</S>", "a"], "bigrams": [0, 2]}
+    path = tmp_path / "vocabulary.json"
+    path.write_text(json.dumps(whole))
+    NGrams.load(path)
+    path.write_text(json.dumps(whole | change))
+    with pytest.raises(InputError) as caught:
+        NGrams.load(path)
+    assert said in str(caught.value)
+    assert str(path) in str(caught.value)
+
+
+def test_wrong_calls_are_explained(tmp_path):
+    with pytest.raises(InputError, match="give a list of texts"):
+        SMALL.encode_ragged("how")
+    with pytest.raises(InputError, match="at least 1"):
+        SMALL.encode_ragged(["how"], 0)
+    with pytest.raises(InputError, match="no word in the texts"):
+        build_ngrams(["", " "])
+    with pytest.raises(InputError, match="cannot read"):
+        NGrams.load(tmp_path / "none.json")
+    (tmp_path / "bad.json").write_text("{")
+    with pytest.raises(InputError, match="not JSON"):
+        NGrams.load(tmp_path / "bad.json")

@@ -1,0 +1,186 @@
+"""Whole runs of the n-gram dual encoder, and of what came into training with it."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+from safetensors import safe_open
+
+import rejoinder
+from rejoinder.errors import InputError
+from rejoinder.models.sizes import sizes
+from rejoinder.training.ablations import load_plan
+from rejoinder.training.checkpoint import load_checkpoint
+from rejoinder.training.loop import train
+from rejoinder.training.metrics import read_metrics
+from rejoinder.training.recipe import NGramVocabulary, Recipe
+from rejoinder.training.recipe_files import load_recipe, parse_recipe
+from rejoinder.training.run_folder import RunFolder
+from tests.training.test_loop import At, CrashError, crash, losses, same_weights
+from tests.training.tiny import document, stage
+
+RECIPES = Path(__file__).parents[2] / "recipes"
+NGRAM = {
+    "kind": "ngram", "embedding_size": 16, "positions": 16, "head_size": 4, "hidden_size": 16, "hidden_layers": 1,
+    "output_size": 16, "dropout": 0.1,
+}  # fmt: skip
+VOCABULARY = {"kind": "ngrams", "minimum_count": 2, "bigrams": 200, "buckets": 20}
+PAPER = {"optimizer": "sgd", "learning_rate": 0.03, "schedule": "constant", "rates": {"embedding": "batch_size"}}
+
+
+def ngram_document(data: Path, /, **sections: Any) -> dict[str, Any]:
+    return document(data, **{"vocabulary": VOCABULARY, "model": NGRAM} | sections)
+
+
+def ngram(data: Path, /, **sections: Any) -> Recipe:
+    return parse_recipe(ngram_document(data, **sections))
+
+
+@pytest.fixture(scope="module")
+def run(tmp_path_factory: pytest.TempPathFactory, data: Path) -> Path:
+    """A run like the paper's, with little of everything."""
+    folder = tmp_path_factory.mktemp("ngram")
+    stages = [stage(**PAPER | {"learning_rate": 0.5, "steps": 60})]
+    train(ngram(data, scale={"learned": True, "first": 4.0}, stage=stages), folder)
+    return folder
+
+
+def test_it_learns_and_opens_as_an_encoder(run: Path) -> None:
+    lines = [line for line in read_metrics(run / "metrics.jsonl") if "valid_mrr" in line]
+    assert max(line["valid_recall@1"] for line in lines) > 0.3, "chance is 5 %"
+    encoder = rejoinder.load(run / "model")
+    assert encoder.encode_responses(["one", "two words"]).shape == (2, 16)
+    counted = sizes(run / "model")
+    assert counted.embedding_parameters == (encoder.tokenizer.rows + 2 * 16) * 16
+
+
+def test_a_learned_scale_moves_and_is_the_checkpoints_not_the_models(run: Path) -> None:
+    scales = [line["scale"] for line in read_metrics(run / "metrics.jsonl") if "scale" in line]
+    assert len(set(scales)) > 10
+    assert all(0 <= scale <= 4.0 for scale in scales), "sqrt(16) is the largest"
+    with safe_open(run / "model" / "model.safetensors", framework="pt") as file:
+        assert not [name for name in file.keys() if "scale" in name]  # noqa: SIM118
+    loaded = load_checkpoint(RunFolder(run).checkpoint)
+    assert loaded is not None
+    assert [name for name in loaded.tensors if "training_scale" in name] == ["weights/training_scale.value"]
+
+
+@pytest.mark.parametrize(
+    "optimizer", ["sgd", "adagrad", {"kind": "adamw", "betas": [0.9, 0.98]}], ids=["sgd", "adagrad", "adamw"]
+)
+def test_a_run_that_crashed_goes_on_bit_for_bit(tmp_path: Path, data: Path, optimizer: Any) -> None:
+    settings = ngram(
+        data,
+        data={"train": str(data), "cache": str(tmp_path / "cache")},
+        scale={"learned": True},
+        stage=[stage(optimizer=optimizer, clip_norm=1.0, clip_embedding_norm=0.5, micro_batch=12, steps=14)],
+        checkpoint={"every_steps": 3},
+    )
+    train(settings, tmp_path / "whole")
+    with pytest.raises(CrashError):
+        train(settings, tmp_path / "crashed", display=At(8, crash))
+    train(settings, tmp_path / "crashed")
+    assert losses(tmp_path / "crashed") == losses(tmp_path / "whole")
+    assert same_weights(tmp_path / "crashed", tmp_path / "whole")
+
+
+def test_parts_of_a_batch_give_the_step_of_the_whole(tmp_path: Path, data: Path) -> None:
+    """Gradient caching adds up sparse gradients, too."""
+    for name, micro in (("whole", 0), ("parts", 5)):
+        stages = [stage(**PAPER, steps=2, micro_batch=micro)]
+        train(ngram(data, model={**NGRAM, "dropout": 0.0}, stage=stages), tmp_path / name)
+    found = [load_checkpoint(RunFolder(tmp_path / name).checkpoint) for name in ("whole", "parts")]
+    assert found[0] is not None
+    assert found[1] is not None
+    for name, value in found[0].tensors.items():
+        torch.testing.assert_close(found[1].tensors[name], value, rtol=1e-4, atol=1e-5)
+
+
+def test_few_bits_and_hard_negatives(tmp_path: Path, data: Path) -> None:
+    stages = [stage(steps=6, hard_negatives={"pool": 50})]
+    train(ngram(data, quantization={"enabled": True}, stage=stages), tmp_path)
+    assert (tmp_path / "model" / "model.safetensors").exists()
+
+
+FINE_TUNING = sorted(path for path in RECIPES.glob("*.toml") if path.name.startswith("fine-tune"))
+
+
+@pytest.mark.parametrize("path", FINE_TUNING, ids=lambda path: path.name)
+def test_every_recipe_of_fine_tuning_takes_an_ngram_model(tmp_path: Path, data: Path, run: Path, path: Path) -> None:
+    found = load_recipe(path, [f"init.model={run / 'model'}", f"data.train={data}"])
+    changes = ["validation.examples=80", "validation.candidates=20", "compute.threads=1", f"data.train={data}"]
+    if found.data.mix:
+        changes.append(f"data.mix.0.train={data}")
+    for number in range(len(found.stage)):
+        changes += [f"stage.{number}.steps=2", f"stage.{number}.batch_size=32"]
+    changes += ["scale.steps=0", f"init.model={run / 'model'}"]
+    settings = load_recipe(path, changes)
+    assert settings.model["kind"] == "ngram"
+    assert settings.model["dropout"] > 0
+    summary = train(settings, tmp_path)
+    assert summary.steps == 2 * len(settings.stage)
+
+
+@pytest.mark.parametrize(
+    ("sections", "said"),
+    [
+        ({"scale": {"learned": True, "steps": 3}}, "a learned scale is not annealed"),
+        ({"scale": {}}, "exactly one of steps, share"),
+        ({"vocabulary": {"kind": "ngrams", "target_size": 100}}, "unknown key 'vocabulary.target_size'"),
+        ({"vocabulary": {"kind": "words"}}, "'subwords', 'ngrams'"),
+        ({"stage": [stage(rates={"embedding": "batch"})]}, "rates"),
+        ({"stage": [stage(active_blocks=1)]}, "active_blocks = 1, but the model has 0"),
+    ],
+)
+def test_what_does_not_fit_is_refused(tmp_path: Path, data: Path, sections: dict[str, Any], said: str) -> None:
+    with pytest.raises(InputError) as caught:
+        train(ngram(data, **sections), tmp_path)
+    assert said in str(caught.value)
+
+
+def test_a_vocabulary_of_another_kind_than_the_models_is_refused(tmp_path: Path, data: Path) -> None:
+    with pytest.raises(InputError, match=r"model.kind = 'ngram' .* vocabulary.kind = 'ngrams', not 'subwords'"):
+        ngram(data, vocabulary={"minimum_count": 10})
+    with pytest.raises(InputError, match=r"model.kind = 'convert' .* vocabulary.kind = 'subwords', not 'ngrams'"):
+        parse_recipe(document(tmp_path, vocabulary=VOCABULARY))
+
+
+TABLE_2 = {
+    "base": 61.3, "h-2048": 61.1, "h-750": 60.8, "h-512": 59.8, "batch-50": 57.4, "two-layers": 56.9, "tanh": 56.1,
+    "no-smoothing": 55.3, "no-self-attention": 48.7, "no-bigrams": 35.5,
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", ["ngram-table2.toml", "ngram-table2-small.toml"])
+def test_table_2_edits_the_row_above_by_one_setting(name: str) -> None:
+    plan = load_plan(RECIPES / name)
+    assert [row.name for row in plan.rows] == list(TABLE_2)
+    counts = [len(row.settings) for row in plan.rows]
+    assert counts == list(range(len(TABLE_2))), "each row has one setting more than the one above"
+    for above, row in zip(plan.rows, plan.rows[1:], strict=False):
+        assert row.settings[:-1] == above.settings
+    last = plan.rows[-1].recipe
+    assert (last.stage[0].batch_size, last.loss.smoothing) == (50, 0.0)
+    edited = ("hidden_size", "hidden_layers", "activation", "self_attention", "bigrams")
+    model = {key: last.model[key] for key in edited}
+    smallest = model.pop("hidden_size")
+    assert smallest < plan.rows[0].recipe.model["hidden_size"]
+    assert model == {"hidden_layers": 2, "activation": "tanh", "self_attention": False, "bigrams": False}
+    if name == "ngram-table2.toml":
+        assert last.stage[0].rate("embedding") == 50.0
+        assert {row.name: row.published for row in plan.rows} == TABLE_2
+
+
+def test_the_papers_recipe_says_what_the_paper_says() -> None:
+    recipe = load_recipe(RECIPES / "ngram.toml")
+    (only,) = recipe.stage
+    assert (only.batch_size, only.learning_rate, only.rate("embedding")) == (500, 0.03, 500.0)
+    schedule = only.schedule
+    assert (schedule.kind, schedule.factor, schedule.first, schedule.every) == ("step", 0.3, 2_500_000, 1_000_000)
+    vocabulary = recipe.vocabulary
+    assert isinstance(vocabulary, NGramVocabulary)
+    assert (vocabulary.minimum_count, vocabulary.bigrams, vocabulary.buckets) == (10, 200_000, 50_000)
+    assert (vocabulary.sample, recipe.scale.learned, recipe.loss.smoothing) == (1_000_000, True, 0.2)

@@ -1,0 +1,234 @@
+"""Bi-, poly- and cross-encoders through the training loop, from a checkpoint to a model folder."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from safetensors.torch import load_file
+
+from rejoinder.errors import InputError
+from rejoinder.models.persistence import load
+from rejoinder.models.pretrained import load_checkpoint
+from rejoinder.training.batches import RandomNegatives
+from rejoinder.training.loop import TrainingInterrupted, train
+from rejoinder.training.losses import InBatchLoss, SummedLoss, list_losses
+from rejoinder.training.recipe import Recipe
+from tests.training.tiny import recipe, stage
+from tests.training.transformers import transformer_recipe, write_checkpoint
+
+BI = {"kind": "bi-encoder", "reduction": "mean"}
+POLY = {"kind": "poly-encoder", "m": 4, "reduction": "mean"}
+CROSS = {"kind": "cross-encoder"}
+MODELS = [BI, {**BI, "similarity": "cosine"}, POLY, {**POLY, "codes": "last-and-first"}, CROSS]
+
+
+@pytest.fixture(scope="module")
+def start(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return write_checkpoint(tmp_path_factory.mktemp("start") / "bert")
+
+
+def weights(run: Path) -> dict[str, torch.Tensor]:
+    return load_file(run / "model" / "model.safetensors")
+
+
+@pytest.mark.parametrize("model", MODELS, ids=lambda model: "-".join(map(str, model.values())))
+def test_every_kind_trains_and_its_folder_scores(
+    tmp_path: Path, data: Path, start: Path, model: dict[str, Any]
+) -> None:
+    scale = {"first": 10.0, "last": 10.0, "steps": 0} if "similarity" in model else {"last": 1.0, "steps": 0}
+    summary = train(transformer_recipe(data, start, model, scale=scale), tmp_path / "run")
+    assert summary.steps == 20
+    lines = (tmp_path / "run" / "metrics.jsonl").read_text()
+    assert '"valid_loss"' in lines
+    opened = load(tmp_path / "run" / "model")
+    scores = opened.score([["abc", "de"], ["f"]], [["ab", "c", "d"]] * 2)
+    assert scores.shape == (2, 3)
+    assert np.isfinite(scores).all()
+
+
+@pytest.mark.parametrize("model", [BI, POLY], ids=["bi", "poly"])
+def test_it_learns_something(tmp_path: Path, data: Path, start: Path, model: dict[str, Any]) -> None:
+    stages = [stage(steps=60, learning_rate=5e-3)]
+    validation = {"every_steps": 60, "examples": 80, "candidates": 10}
+    summary = train(transformer_recipe(data, start, model, stage=stages, validation=validation), tmp_path)
+    assert summary.validation["recall@1"] > 0.2, "by chance it would be 0.1"
+
+
+@pytest.mark.parametrize("model", [BI, CROSS], ids=["bi", "cross"])
+def test_training_starts_from_the_checkpoint(tmp_path: Path, data: Path, start: Path, model: dict[str, Any]) -> None:
+    stages = [stage(steps=1, negatives=5 * (model is CROSS), learning_rate=1e-9)]
+    train(transformer_recipe(data, start, model, stage=stages), tmp_path)
+    stored, given = weights(tmp_path), dict(load_checkpoint(start)[0].named_parameters())
+    sides = ["context.", "response."] if model is BI else ["transformer."]
+    for side in sides:
+        for name, value in given.items():
+            torch.testing.assert_close(stored[side + name], value, atol=1e-6, rtol=0)
+
+
+def test_the_two_sides_are_trained_apart(tmp_path: Path, data: Path, start: Path) -> None:
+    train(transformer_recipe(data, start, BI), tmp_path)
+    stored = weights(tmp_path)
+    name = "blocks.0.expand.weight"
+    assert not torch.equal(stored[f"context.{name}"], stored[f"response.{name}"])
+
+
+@pytest.mark.parametrize(
+    ("keys", "changed"),
+    [
+        ({"trained_blocks": 1}, {"blocks.1."}),
+        ({"trained_blocks": 2}, {"blocks.0.", "blocks.1."}),
+        ({"rates": {"embedding": 0.0}}, {"blocks.0.", "blocks.1."}),
+        ({}, {"embeddings.", "blocks.0.", "blocks.1."}),
+    ],
+)
+def test_which_layers_train(tmp_path: Path, data: Path, start: Path, keys: dict[str, Any], changed: set[str]) -> None:
+    train(transformer_recipe(data, start, BI, stage=[stage(steps=2, **keys)], validation={"examples": 0}), tmp_path)
+    stored, given = weights(tmp_path), dict(load_checkpoint(start)[0].named_parameters())
+    found = {name for name, value in given.items() if not torch.equal(stored[f"context.{name}"], value)}
+    assert {next(p for p in ("embeddings.", "blocks.0.", "blocks.1.") if n.startswith(p)) for n in found} == changed
+
+
+def test_more_top_blocks_than_there_are(tmp_path: Path, data: Path, start: Path) -> None:
+    with pytest.raises(InputError, match="trained_blocks = 3, but only 2"):
+        train(transformer_recipe(data, start, BI, stage=[stage(trained_blocks=3)]), tmp_path)
+
+
+@pytest.mark.parametrize("model", [POLY, CROSS], ids=["poly", "cross"])
+def test_an_interrupted_run_gives_the_same_weights(
+    tmp_path: Path, data: Path, start: Path, model: dict[str, Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    wanted: Recipe = transformer_recipe(data, start, model)
+    train(wanted, tmp_path / "whole")
+    from rejoinder.training import loop
+
+    before, steps = loop._Trainer._after_step, 0
+
+    def stopping(self: Any, stage: Any) -> None:
+        nonlocal steps
+        steps += 1
+        if steps == 7:
+            self.stop.set()
+        before(self, stage)
+
+    monkeypatch.setattr(loop._Trainer, "_after_step", stopping)
+    with pytest.raises(TrainingInterrupted):
+        train(wanted, tmp_path / "cut")
+    train(wanted, tmp_path / "cut")
+    ours, theirs = weights(tmp_path / "whole"), weights(tmp_path / "cut")
+    assert all(torch.equal(ours[name], theirs[name]) for name in ours)
+
+
+@pytest.mark.parametrize("model", [POLY, CROSS], ids=["poly", "cross"])
+def test_micro_batches_give_the_same_gradients(tmp_path: Path, data: Path, start: Path, model: dict[str, Any]) -> None:
+    found = []
+    for size in (0, 8):
+        stages = [stage(steps=3, micro_batch=size, negatives=5 * (model is CROSS), optimizer="sgd", learning_rate=0.1)]
+        folder = tmp_path / str(size)
+        still = {**model, "dropout": 0.0}
+        train(transformer_recipe(data, start, still, stage=stages, validation={"examples": 0}), folder)
+        found.append(weights(folder))
+    for name, value in found[0].items():
+        torch.testing.assert_close(found[1][name], value, atol=2e-5, rtol=1e-4)
+
+
+def test_a_plateau_lowers_the_rate_when_the_loss_stalls(
+    tmp_path: Path, data: Path, start: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    losses = iter([5.0, 4.0, 4.5, 4.2, 3.0, 3.0])
+    from rejoinder.training import keeper
+
+    monkeypatch.setattr(keeper.Validator, "__call__", lambda *_: {"recall@1": 0.5, "mrr": 0.5, "loss": next(losses)})
+    stages = [stage(steps=25, schedule={"kind": "plateau", "factor": 0.5}, learning_rate=0.008)]
+    validation = {"every_epochs": 0.5, "examples": 40, "candidates": 20}  # 320 pairs: 10 batches of 32
+    train(transformer_recipe(data, start, BI, stage=stages, validation=validation), tmp_path)
+    import json
+
+    lines = [json.loads(line) for line in (tmp_path / "metrics.jsonl").read_text().splitlines()]
+    rates = [line["learning_rate"] for line in lines if "learning_rate" in line]
+    assert rates == [0.008] * 10 + [0.004] * 5 + [0.002] * 10
+
+
+def test_a_plateau_needs_validations(data: Path, start: Path) -> None:
+    with pytest.raises(InputError, match="every_epochs"):
+        transformer_recipe(data, start, BI, stage=[stage(schedule="plateau")], validation={})
+
+
+def test_a_cross_encoder_needs_negatives(tmp_path: Path, data: Path, start: Path) -> None:
+    with pytest.raises(InputError, match="negatives = 15"):
+        train(transformer_recipe(data, start, CROSS, stage=[stage()]), tmp_path)
+
+
+def test_hard_negatives_need_cosines(tmp_path: Path, data: Path, start: Path) -> None:
+    with pytest.raises(InputError, match="mined by cosine"):
+        train(transformer_recipe(data, start, POLY, stage=[stage(hard_negatives={})]), tmp_path)
+
+
+def test_random_negatives_are_of_other_examples_and_follow_from_the_seed() -> None:
+    draw = RandomNegatives(5, 40, (1, 0))
+    rows = np.array([0, 3, 4])
+    found = draw(rows)
+    assert found.shape == (3, 40)
+    assert (found != rows[:, None]).all()
+    assert set(found[0].tolist()) == {1, 2, 3, 4}
+    assert (found == draw(rows)).all()
+    assert (found != draw(rows + 0 * rows[::-1] + np.array([1, 0, 0]))).any()
+
+
+@pytest.mark.parametrize("smoothing", [0.0, 0.2])
+def test_scores_that_are_there_have_the_loss_of_the_products(smoothing: float) -> None:
+    """The dense form against `InBatchLoss`, with equal responses and further ones."""
+    generator = torch.Generator().manual_seed(0)
+    x, y = torch.randn(4, 6, generator=generator), torch.randn(9, 6, generator=generator)
+    equal = torch.tensor([[0, 1, 1, 1, 1], [3, 0, 2, 3, 4]])
+    wanted = InBatchLoss(smoothing)(x, y, 0.7, equal, pairs=4)
+    losses, hits = list_losses(x @ y.T * 0.7, 0, smoothing, equal)
+    torch.testing.assert_close(losses.mean(), wanted.value)
+    assert hits.mean() == wanted.accuracy
+    one = InBatchLoss(smoothing)(x[:, None], y, 0.7, equal, pairs=4)  # a poly-encoder of one vector
+    torch.testing.assert_close(one.value, wanted.value)
+
+
+def test_a_cross_encoders_loss_is_the_cross_entropy_of_its_lists() -> None:
+    scores = torch.tensor([[1.0, 2.0, 0.5], [3.0, 3.0, -1.0]])
+    found = SummedLoss(InBatchLoss(0.0))({"scores": scores}, 1.0, torch.empty(2, 0, dtype=torch.int64), 0, 2)
+    wanted = torch.nn.functional.cross_entropy(scores, torch.zeros(2, dtype=torch.int64))
+    torch.testing.assert_close(found.value, wanted)
+    assert found.accuracy == 0.0, "a tie counts against the model"
+
+
+@pytest.mark.parametrize(
+    ("sections", "says"),
+    [
+        ({"model": {"kind": "convert"}}, "made of transformers: bi-encoder"),
+        ({"model": {"kind": "bi-encoder", "hidden_size": 32}}, "hidden_size = 32"),
+        ({"init": {"transformer": "nowhere/to/be/found"}}, "no folder with config.json"),
+        ({"vocabulary": {"kind": "bpe"}}, "leave .vocabulary. out"),
+        ({"init": {"transformer": "minilm", "model": "x"}}, "at most one of model, transformer"),
+    ],
+)
+def test_what_contradicts_the_checkpoint_is_refused(
+    data: Path, start: Path, sections: dict[str, Any], says: str
+) -> None:
+    with pytest.raises(InputError, match=says):
+        transformer_recipe(data, start, **({"model": BI} | sections))
+
+
+def test_another_checkpoint_at_the_same_place_is_refused(tmp_path: Path, data: Path) -> None:
+    folder = write_checkpoint(tmp_path / "bert")
+    wanted = transformer_recipe(data, folder, BI)
+    write_checkpoint(folder, seed=1)
+    with pytest.raises(InputError, match="replaced"):
+        train(wanted, tmp_path / "run")
+
+
+def test_from_scratch_with_a_vocabulary_of_its_own(tmp_path: Path, data: Path) -> None:
+    shape = {"hidden_size": 16, "blocks": 1, "heads": 2, "feed_forward_size": 16, "positions": 64, "context_length": 40}
+    wanted = recipe(data, vocabulary={"kind": "bpe", "merges": 50}, model={**POLY, **shape}, text={"max_length": 20})
+    train(wanted, tmp_path / "run")
+    start = {"model": str(tmp_path / "run" / "model")}
+    tuned = recipe(data, vocabulary=None, model={"dropout": 0.3}, init=start, stage=[stage(steps=3)])
+    assert train(tuned, tmp_path / "tuned").steps == 3

@@ -1,0 +1,63 @@
+"""Recipes of small transformers, and a checkpoint to start from."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import torch
+
+from rejoinder.models.pretrained import save_checkpoint
+from rejoinder.models.transformer import Transformer, TransformerShape
+from rejoinder.text.pretrained import BERT, Pretrained
+from rejoinder.training.recipe import Recipe
+from tests.training.tiny import recipe, stage
+
+SHAPE = TransformerShape(hidden_size=16, blocks=2, heads=2, feed_forward_size=32, positions=64, dropout=0.1)
+
+
+def letters() -> Pretrained:
+    """A WordPiece tokeniser whose tokens are letters."""
+    pieces = [chr(code) for code in range(ord("a"), ord("z") + 1)]
+    tokens = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", *pieces, *(f"##{piece}" for piece in pieces)]
+    special = [
+        {"id": i, "content": tokens[i], "special": True, "normalized": False, "single_word": False, "lstrip": False,
+         "rstrip": False}
+        for i in range(5)
+    ]  # fmt: skip
+    return Pretrained(
+        {
+            "version": "1.0",
+            "added_tokens": special,
+            "normalizer": {"type": "BertNormalizer", "clean_text": True, "handle_chinese_chars": True,
+                           "strip_accents": None, "lowercase": True},
+            "pre_tokenizer": {"type": "BertPreTokenizer"},
+            "post_processor": None,
+            "decoder": None,
+            "model": {"type": "WordPiece", "unk_token": "[UNK]", "continuing_subword_prefix": "##",
+                      "max_input_chars_per_word": 100, "vocab": {token: i for i, token in enumerate(tokens)}},
+        },
+        BERT,
+    )  # fmt: skip
+
+
+def write_checkpoint(folder: Path, seed: int = 0) -> Path:
+    """A small BERT with random weights, as `transformers` would write it."""
+    torch.manual_seed(seed)
+    tokenizer = letters()
+    save_checkpoint(folder, Transformer(SHAPE, tokenizer.rows), SHAPE, tokenizer)
+    return folder
+
+
+def transformer_recipe(data: Path | str, start: Path | str, model: dict[str, Any], **sections: Any) -> Recipe:
+    """A short run of a model that starts from a checkpoint."""
+    stages = {"stage": [stage(**({"negatives": 5} if model["kind"] == "cross-encoder" else {}))]}
+    plain: dict[str, Any] = {
+        "init": {"transformer": str(start)},
+        "vocabulary": None,
+        "model": {"context_length": 30, **model},
+        "text": {"max_length": 20},
+        "scale": {"first": 1.0, "last": 1.0, "steps": 0},
+        "loss": {"smoothing": 0.0},
+    }
+    return recipe(data, **(plain | stages | sections))
