@@ -144,7 +144,7 @@ def test_an_engine_makes_the_same_store(tmp_path: Path, monkeypatch: pytest.Monk
     here = build_store(tmp_path / "here", data, "train", TOKENIZER, 60, history=history)
     told: list[int] = []
     with LocalEngine(2) as engine:
-        there = build_store(tmp_path / "there", data, "train", TOKENIZER, 60, told.append, history, engine)
+        there = build_store(tmp_path / "there", data, "train", TOKENIZER, 60, told.append, history, engine=engine)
     assert len(here) == len(there) > 20
     assert sum(told) >= len(here)
     assert files(tmp_path / "here") == files(tmp_path / "there")
