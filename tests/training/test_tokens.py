@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import json
+import pickle
+from collections.abc import Generator, Iterable
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -14,6 +17,7 @@ from rejoinder.corpora import tables
 from rejoinder.corpora.engine import LocalEngine
 from rejoinder.corpora.example import Example, pieces_of, write_examples
 from rejoinder.errors import InputError
+from rejoinder.models.dialogue import Dialogue
 from rejoinder.models.history import HistoryText
 from rejoinder.text.vocabulary import build_subwords
 from rejoinder.training import tokens
@@ -147,4 +151,27 @@ def test_an_engine_makes_the_same_store(tmp_path: Path, monkeypatch: pytest.Monk
         there = build_store(tmp_path / "there", data, "train", TOKENIZER, 60, told.append, history, engine=engine)
     assert len(here) == len(there) > 20
     assert sum(told) >= len(here)
+    assert files(tmp_path / "here") == files(tmp_path / "there")
+
+
+class Copying:
+    """An engine whose tasks run here, on copies, as workers get them."""
+
+    remote = False
+
+    def map(self, work: Any, tasks: Iterable[Any]) -> Generator[Any]:
+        copy = pickle.loads(pickle.dumps(work))
+        return (copy(pickle.loads(pickle.dumps(task))) for task in tasks)
+
+
+def test_whole_dialogues_in_workers_too(tmp_path: Path) -> None:
+    pytest.importorskip("tokenizers")
+    from tests.training.transformers import letters
+
+    tokenizer = letters()
+    dialogue = Dialogue(tokenizer, 30, 20, (tokenizer.start_id,), (tokenizer.end_id,), (tokenizer.turn_id,))
+    data = write(tmp_path / "data", (("how", "are you"), "fine"), (("a [SEP] mark",), "no [SEP] mark"), (("b",), " "))
+    here = build_store(tmp_path / "here", data, "train", tokenizer, 20, dialogue=dialogue)
+    build_store(tmp_path / "there", data, "train", tokenizer, 20, dialogue=dialogue, engine=Copying())
+    assert len(here) == 2
     assert files(tmp_path / "here") == files(tmp_path / "there")
