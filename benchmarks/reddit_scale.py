@@ -13,11 +13,13 @@ import time
 from pathlib import Path
 from typing import Any
 
+import pyarrow.compute as pc
+
 from rejoinder.corpora.job import Sizes
 from rejoinder.corpora.lines import Reading, open_blocks
 from rejoinder.corpora.reddit import scatter
 from rejoinder.corpora.reddit_rules import RedditSettings
-from rejoinder.corpora.segments import add_record, merge_segments, write_segments
+from rejoinder.corpora.segments import merge_segments, pack_rows, write_segments
 
 ALL_COMMENTS = 3_680_000_000
 """Comments of 2015 to 2018 (DATA19)."""
@@ -41,7 +43,8 @@ def limits(path: Path) -> dict[str, float]:
     cut = time.process_time() - begin
     begin, records = time.process_time(), 0
     for block in open_blocks(path):
-        records += sum(len(record) + 4 for _, record in scatter(block, Reading(), RedditSettings()))
+        rows = scatter(block, Reading(), RedditSettings())
+        records += pc.sum(pc.binary_length(pack_rows(rows.columns))).as_py()
     return {
         "cut_into_blocks_per_second": lines / cut,
         "cut_parsed_and_judged_per_second": lines / (time.process_time() - begin),
@@ -87,10 +90,8 @@ def segment_seconds(partitions: int) -> float:
     with tempfile.TemporaryDirectory() as folder:
         files = [Path(folder, str(number)) for number in range(_FILES)]
         for file in files:
-            segments = [bytearray() for _ in range(partitions)]
-            for number in range(SIZES.block // 1000):
-                add_record(segments[number * 7919 % partitions], bytes(97))
-            write_segments(file, segments)
+            rows, more = divmod(SIZES.block // 1000, partitions)
+            write_segments(file, [bytes(97 * (rows + (number < more))) for number in range(partitions)])
         begin = time.process_time()
         merge_segments(files, Path(folder, "merged"))
         return (time.process_time() - begin) / (partitions * _FILES)

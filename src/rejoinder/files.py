@@ -25,11 +25,15 @@ _RENAME_EXCHANGE = 2
 
 
 @contextlib.contextmanager
-def atomic_file(path: str | Path) -> Iterator[Path]:
+def atomic_file(path: str | Path, *, durable: bool = True) -> Iterator[Path]:
     """Yield a temporary path beside `path`; on success it replaces `path`, on any error it is removed.
 
     If `path` is a symbolic link, the file that it points to is replaced. The name that an `OSError` gives for the
     temporary file is changed to `path`.
+
+    Args:
+        path: the file.
+        durable: wait until the disk has it, so that it is whole after a power cut too; that takes some milliseconds.
 
     Raises:
         InputError: `path` is a folder, or a device.
@@ -44,13 +48,14 @@ def atomic_file(path: str | Path) -> Iterator[Path]:
     part = Path(name)
     with _tidied(part, path):
         yield part
-        _sync(part)
+        if durable:
+            _sync(part)
         part.chmod(0o666 & ~_umask())
         part.replace(target)
 
 
 @contextlib.contextmanager
-def atomic_folder(path: str | Path, *, marker: str) -> Iterator[Path]:
+def atomic_folder(path: str | Path, *, marker: str, durable: bool = True) -> Iterator[Path]:
     """Yield a temporary folder beside `path`; on success it takes the place of `path`, on any error it is removed.
 
     Args:
@@ -58,6 +63,7 @@ def atomic_folder(path: str | Path, *, marker: str) -> Iterator[Path]:
             file named `marker` (that is, if it was written by us). If it is a symbolic link, what it points to is
             replaced.
         marker: name of the file that tells such a folder from any other, `config.json` say.
+        durable: as for `atomic_file`.
 
     Raises:
         InputError: `path` is a file, a folder of something else, or one that cannot be replaced.
@@ -68,7 +74,7 @@ def atomic_folder(path: str | Path, *, marker: str) -> Iterator[Path]:
     part = Path(tempfile.mkdtemp(prefix=f".{target.name}.", suffix=".part", dir=target.parent))
     with _tidied(part, path):
         yield part
-        for file in part.rglob("*"):
+        for file in part.rglob("*") if durable else ():
             if file.is_file():
                 _sync(file)
         part.chmod(0o777 & ~_umask())

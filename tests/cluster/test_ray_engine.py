@@ -194,7 +194,7 @@ def test_reddit_on_a_cluster(engine: RayEngine, tmp_path: Path, monkeypatch: pyt
     from reddit_dump import write_dump
 
     months = write_dump(tmp_path / "dump", 6_000, files=3)
-    sizes = Sizes(block=300_000, partition=200_000, merged=4, chunk=300, bucket=500, shard=400)
+    sizes = Sizes(block=300_000, partition=200_000, merged=4, unmerged=4, chunk=300, bucket=500, shard=400)
     account = build("reddit", months, tmp_path / "here", sizes=sizes)
     assert build("reddit", months, tmp_path / "there", engine=engine, sizes=sizes) == account
     assert set(pairs(tmp_path / "there")) == set(pairs(tmp_path / "here"))
@@ -216,6 +216,21 @@ def test_an_index_from_a_cluster_has_the_same_bytes(engine: RayEngine, tmp_path:
     there.add(replies[250:], batch=16, engine=engine)
     assert there.fingerprint == here.fingerprint
     there.verify()
+
+
+@pytest.mark.slow
+def test_token_stores_from_a_cluster_have_the_same_bytes(engine: RayEngine, tmp_path: Path) -> None:
+    from rejoinder.corpora.example import Example, write_examples
+    from rejoinder.text.vocabulary import build_subwords
+    from rejoinder.training.tokens import build_store
+
+    tokenizer = build_subwords(["hello there", "how are you", "fine thanks"], minimum_count=1)
+    for number in range(5):
+        examples = [Example((f"how are {row}",), f"fine {number} {row}") for row in range(200)]
+        write_examples(examples, tmp_path / "data" / f"train-{number}.parquet")
+    build_store(tmp_path / "here", tmp_path / "data", "train", tokenizer, 60)
+    build_store(tmp_path / "there", tmp_path / "data", "train", tokenizer, 60, engine=engine)
+    assert contents(tmp_path / "there") == contents(tmp_path / "here")
 
 
 @pytest.mark.slow

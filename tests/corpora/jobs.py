@@ -12,10 +12,10 @@ from rejoinder.corpora.example import read_examples
 from rejoinder.corpora.job import Sizes
 from tests.corpora.toy import TOY, toy_lines
 
-SMALL = Sizes(files=4_000, block=1_000, merged=4, partition=3_000, chunk=64, bucket=100, shard=150)
+SMALL = Sizes(files=4_000, block=1_000, merged=4, unmerged=4, partition=3_000, chunk=64, bucket=100, shard=150)
 """Pieces of a few examples, so that there are many of each."""
 build = functools.partial(build_data, sizes=SMALL)
-TINY = Sizes(files=77, block=333, merged=2, partition=999, chunk=7, bucket=33, shard=33)
+TINY = Sizes(files=77, block=333, merged=2, unmerged=2, partition=999, chunk=7, bucket=33, shard=33)
 
 
 class Watched:
@@ -28,6 +28,7 @@ class Watched:
     def map(self, work, tasks):
         for task in tasks:
             self.done[work.func.__name__] += 1
+            self.done[type(task).__name__] += 1
             yield work(task)
 
 

@@ -14,6 +14,7 @@ from rejoinder.corpora.example import Example
 from rejoinder.corpora.lines import Reading
 from rejoinder.corpora.reddit import CORPUS
 from rejoinder.corpora.reddit_rules import RedditSettings
+from rejoinder.corpora.segments import pack_rows, unpack_rows
 
 DUMP = Path("RC_2018-01.zst")
 
@@ -65,6 +66,13 @@ def run(
     assert CORPUS.assemble is not None
     parts: list[list[bytes]] = [[] for _ in range(partitions)]
     for block in blocks(data, cuts):
-        for thread, record in CORPUS.scatter(block, reading, settings):
-            parts[zlib.crc32(thread) % partitions].append(record)
-    return [example for part in parts for example in CORPUS.assemble(iter(part), reading, settings)]
+        rows = CORPUS.scatter(block, reading, settings)
+        for thread, record in zip(rows["thread"].to_pylist(), pack_rows(rows.columns).to_pylist(), strict=True):
+            parts[zlib.crc32(thread.encode()) % partitions].append(record)
+    records = [unpack_rows(b"".join(part), CORPUS.columns) for part in parts]
+    return [
+        Example(**row | {"context": tuple(row["context"])})
+        for part in records
+        for batch in CORPUS.assemble(part, reading, settings)
+        for row in batch.to_pylist()
+    ]

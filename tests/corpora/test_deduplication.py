@@ -8,9 +8,16 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from rejoinder.corpora.deduplication import PairList, copies_of, find_copies, pair_digest
+from rejoinder.corpora.deduplication import PairList, copies_of, find_copies, pair_digests
 from rejoinder.corpora.example import SPLITS, Example
+from rejoinder.corpora.tables import batch_of
 from rejoinder.errors import InputError
+
+
+def pair_digest(example):
+    (digest,) = pair_digests(batch_of([example]))
+    return digest
+
 
 TEXT = st.text("ab", max_size=3)
 TEXTS = st.lists(TEXT, min_size=1, max_size=3).map(tuple)
@@ -54,10 +61,11 @@ def test_the_first_of_equal_ones_stays(tmp_path_factory, chunks, buckets):
     folder = tmp_path_factory.mktemp("copies")
     seen, expected, rows = set(), set(), {}
     for number, chunk in enumerate(chunks):
-        pairs, within = PairList(), set()
+        pairs, within, added = PairList(), set(), [0] * len(SPLITS)
         for value, split in chunk:
             row = rows.get((number, split), 0)
-            assert pairs.add(digest(value), split, row) == (value not in within)
+            new = pairs.add([digest(value)], [SPLITS.index(split)], added)
+            assert new.tolist() == [value not in within]
             if value not in within:
                 rows[number, split] = row + 1
                 if value in seen:

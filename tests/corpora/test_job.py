@@ -59,7 +59,7 @@ def test_files_that_are_cut_where_they_are_read_give_the_same(tmp_path, monkeypa
     account = build(source, inputs, tmp_path / "one", engine=one, reading=readings["one"])
     assert build(source, inputs, tmp_path / "far", engine=far, reading=readings["far"]) == account
     assert contents(tmp_path / "far") == contents(tmp_path / "one")
-    assert (far.done["scatter_file"], far.done["scatter_block"], one.done["scatter_file"]) == (3, 0, 0)
+    assert (far.done["FileTask"], far.done["ScatterTask"], one.done["FileTask"]) == (3, 0, 0)
     assert account.bad_lines == 4
     with pytest.raises(BadLineError, match=r"one\.txt:301: no number"):
         build(source, inputs, tmp_path / "strict", engine=Watched(remote=True))

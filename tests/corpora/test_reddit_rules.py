@@ -6,10 +6,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from rejoinder.corpora.reddit_rules import KEPT, LOST, RedditSettings, is_bot, judge, pack, trim, unpack
+from rejoinder.corpora.reddit_rules import KEPT, LOST, RedditSettings, is_bot, judge, judge_all, trim
 from rejoinder.errors import InputError
 
-NAME = st.text(st.characters(exclude_categories=["Cs"], exclude_characters="\0"), min_size=1, max_size=8)
 TEXT = st.text(st.characters(exclude_categories=["Cs"]), max_size=60)
 
 
@@ -96,11 +95,20 @@ def test_of_two_copies_the_deleted_one_is_the_greater():
     assert LOST[max(states)] == "deleted or removed"
 
 
-@given(NAME, st.sampled_from([KEPT, *LOST]), NAME, st.just("") | NAME, TEXT)
-def test_a_record_gives_back_what_it_was_made_of(thread, state, name, parent, text):
-    record = pack(thread, state, name, parent, text)
-    assert unpack(record) == [thread, state, name, parent, text]
-    assert record[: record.index(0)] == thread.encode()
+BODY = st.sampled_from(["[deleted]", "[ Removed by Reddit ]", " " * 30, "x" * 21, "x" * 22, "a b " * 40]) | TEXT
+
+
+@given(
+    st.lists(st.tuples(BODY, st.sampled_from(["alice", "RemindMeBot", None]))),
+    st.builds(
+        RedditSettings, unit=st.sampled_from(["characters", "words"]), min_length=st.integers(1, 25),
+        max_length=st.integers(25, 60) | st.just(127), drop_bots=st.booleans(),
+    ),
+)  # fmt: skip
+def test_many_are_judged_like_each(comments, settings):
+    bodies, authors = [body for body, _ in comments], [author for _, author in comments]
+    each = [judge(body, author, settings) for body, author in comments]
+    assert judge_all(bodies, authors, settings) == each
 
 
 @pytest.mark.parametrize(("settings", "words"), [

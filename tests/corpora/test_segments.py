@@ -2,26 +2,30 @@
 
 from __future__ import annotations
 
+import pyarrow as pa
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from rejoinder.corpora.segments import add_record, merge_segments, read_segment, records_of, write_segments
+from rejoinder.corpora.segments import merge_segments, pack_rows, read_segment, unpack_rows, write_segments
 
-RECORDS = st.lists(st.binary(max_size=300), max_size=5)
+TEXT = st.text(st.characters(exclude_categories=["Cs"]), max_size=9)
+ROWS = st.lists(st.tuples(TEXT, TEXT, TEXT), max_size=5)
+
+
+def packed(rows):
+    columns = [pa.array([row[place] for row in rows], pa.string()) for place in range(3)]
+    return b"".join(pack_rows(columns).to_pylist())
 
 
 @settings(max_examples=50, deadline=None)
-@given(st.lists(RECORDS, min_size=1, max_size=5))
+@given(st.lists(ROWS, min_size=1, max_size=5))
 def test_what_is_written_is_read(tmp_path_factory, groups):
     path = tmp_path_factory.mktemp("segments") / "file"
-    segments = []
-    for records in groups:
-        segments.append(bytearray())
-        for record in records:
-            add_record(segments[-1], record)
-    write_segments(path, segments)
-    for number, records in enumerate(groups):
-        assert list(records_of(read_segment(path, number))) == records
+    write_segments(path, list(map(packed, groups)))
+    for number, rows in enumerate(groups):
+        read = unpack_rows(read_segment(path, number), ("a", "b", "c"))
+        assert [tuple(row.values()) for row in read.to_pylist()] == rows
+        assert read.schema.names == ["a", "b", "c"]
 
 
 @settings(max_examples=50, deadline=None)

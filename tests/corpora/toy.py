@@ -5,9 +5,12 @@ from __future__ import annotations
 import random
 from dataclasses import dataclass
 
+import pyarrow as pa
+
 from rejoinder.corpora.corpus import Corpus
 from rejoinder.corpora.example import Example
 from rejoinder.corpora.lines import block_lines
+from rejoinder.corpora.tables import batch_of
 
 
 @dataclass(frozen=True)
@@ -19,6 +22,7 @@ class ToySettings:
 
 
 def scatter(block, reading, settings):
+    threads, lines = [], []
     for number, line in block_lines(block, reading):
         reading.lines += 1
         thread, _, rest = line.partition(" ")
@@ -28,20 +32,24 @@ def scatter(block, reading, settings):
         elif len(text) < settings.shortest:
             reading.drop("short message")
         else:
-            yield thread.encode(), line.encode()
+            threads.append(thread)
+            lines.append(line)
+    return pa.RecordBatch.from_pydict({"thread": pa.array(threads, pa.string()), "line": pa.array(lines, pa.string())})
 
 
 def assemble(records, reading, _settings):
-    threads = {}
-    for record in records:
-        thread, place, text = record.decode().split(" ", 2)
+    threads, examples = {}, []
+    for record in records["line"].to_pylist():
+        thread, place, text = record.split(" ", 2)
         threads.setdefault(thread, {})[int(place)] = text
     for thread, messages in threads.items():
         texts = [messages[place] for place in sorted(messages)]
         reading.without_reply += len(texts) < 2
         for place in range(1, len(texts)):
             context = tuple(texts[max(0, place - 1 - reading.history) : place])
-            yield Example(context, texts[place], f"{thread}:{place}", thread, "toy")
+            examples.append(Example(context, texts[place], f"{thread}:{place}", thread, "toy"))
+    if examples:
+        yield batch_of(examples)
 
 
 TOY = Corpus(
@@ -52,6 +60,7 @@ TOY = Corpus(
     origin="",
     expected="",
     scatter=scatter,
+    columns=("thread", "line"),
     assemble=assemble,
     settings=ToySettings,
 )

@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 import shutil
+from collections.abc import Iterable
 from pathlib import Path
 
 import pytest
 
 from rejoinder.corpora.example import Example, write_examples
 from rejoinder.errors import InputError
+from rejoinder.text.tokenizer import Tokenizer
 from rejoinder.training import prepare as prepare_module
 from rejoinder.training.display import Silent
 from rejoinder.training.prepare import Prepared, prepare
+from rejoinder.training.recipe import Vocabulary
 from tests.training.tiny import recipe, write_data
 
 
@@ -72,14 +75,14 @@ def test_the_vocabulary_is_of_the_training_split_alone(tmp_path: Path) -> None:
 
 def test_a_sample_counts_about_as_many_utterances(tmp_path: Path, data: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     counted: list[int] = []
-    build = prepare_module.build_subwords
+    build = prepare_module.build_vocabulary
 
-    def counting(texts: object, **settings: object) -> object:
-        kept = list(texts)  # type: ignore[call-overload]
+    def counting(config: Vocabulary, texts: Iterable[str]) -> Tokenizer:
+        kept = list(texts)
         counted.append(len(kept))
-        return build(kept, **settings)  # type: ignore[arg-type]
+        return build(config, kept)
 
-    monkeypatch.setattr(prepare_module, "build_subwords", counting)
+    monkeypatch.setattr(prepare_module, "build_vocabulary", counting)
     made(data, tmp_path / "a", vocabulary={"minimum_count": 5, "sample": 640})
     made(data, tmp_path / "b", vocabulary={"minimum_count": 5, "sample": 100})
     assert counted[0] == 640

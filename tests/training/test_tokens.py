@@ -2,15 +2,23 @@
 
 from __future__ import annotations
 
+import json
+import pickle
+from collections.abc import Generator, Iterable
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from rejoinder.corpora.example import Example, write_examples
+from rejoinder.corpora import tables
+from rejoinder.corpora.engine import LocalEngine
+from rejoinder.corpora.example import Example, pieces_of, write_examples
 from rejoinder.errors import InputError
+from rejoinder.models.dialogue import Dialogue
+from rejoinder.models.history import HistoryText
 from rejoinder.text.vocabulary import build_subwords
 from rejoinder.training import tokens
 from rejoinder.training.tokens import build_store, content_key, open_store, token_hashes
@@ -115,3 +123,55 @@ def test_a_hash_does_not_depend_on_the_batch_that_the_text_was_read_in() -> None
     alone = token_hashes(np.array([3, 4], np.int32), np.array([2], np.int32))
     among = token_hashes(np.array([9, 3, 4, 7], np.int32), np.array([1, 2, 1], np.int32))
     assert alone[0] == among[1]
+
+
+def files(folder: Path) -> dict[str, bytes]:
+    return {file.name: file.read_bytes() for file in folder.iterdir()}
+
+
+@pytest.mark.parametrize("kind", ["folder", "table", "text"])
+def test_an_engine_makes_the_same_store(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, kind: str) -> None:
+    monkeypatch.setattr(tables, "GROUP_ROWS", 3)
+    data = tmp_path / "data"
+    for number in range(3):
+        texts = [(("how", f"are you {place}"), "" if place % 5 == 2 else f"fine {number}") for place in range(30)]
+        examples = [Example(context, response, thread=str(place)) for place, (context, response) in enumerate(texts)]
+        write_examples(examples, data / f"train-{number}.parquet")
+    if kind == "table":
+        data = (data / "train-1.parquet").rename(tmp_path / "one.parquet")
+    elif kind == "text":
+        lines = [json.dumps({"context": [f"how are {number}"], "response": "fine"}) for number in range(50)]
+        data = tmp_path / "one.jsonl"
+        data.write_text("\n".join(lines))
+    assert len(list(pieces_of(data, "train"))) == (6 if kind == "folder" else 1)
+    history = HistoryText(3)
+    here = build_store(tmp_path / "here", data, "train", TOKENIZER, 60, history=history)
+    told: list[int] = []
+    with LocalEngine(2) as engine:
+        there = build_store(tmp_path / "there", data, "train", TOKENIZER, 60, told.append, history, engine=engine)
+    assert len(here) == len(there) > 20
+    assert sum(told) >= len(here)
+    assert files(tmp_path / "here") == files(tmp_path / "there")
+
+
+class Copying:
+    """An engine whose tasks run here, on copies, as workers get them."""
+
+    remote = False
+
+    def map(self, work: Any, tasks: Iterable[Any]) -> Generator[Any]:
+        copy = pickle.loads(pickle.dumps(work))
+        return (copy(pickle.loads(pickle.dumps(task))) for task in tasks)
+
+
+def test_whole_dialogues_in_workers_too(tmp_path: Path) -> None:
+    pytest.importorskip("tokenizers")
+    from tests.training.transformers import letters
+
+    tokenizer = letters()
+    dialogue = Dialogue(tokenizer, 30, 20, (tokenizer.start_id,), (tokenizer.end_id,), (tokenizer.turn_id,))
+    data = write(tmp_path / "data", (("how", "are you"), "fine"), (("a [SEP] mark",), "no [SEP] mark"), (("b",), " "))
+    here = build_store(tmp_path / "here", data, "train", tokenizer, 20, dialogue=dialogue)
+    build_store(tmp_path / "there", data, "train", tokenizer, 20, dialogue=dialogue, engine=Copying())
+    assert len(here) == 2
+    assert files(tmp_path / "here") == files(tmp_path / "there")

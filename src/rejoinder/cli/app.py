@@ -24,11 +24,13 @@ from rejoinder.cli.plot import plot
 from rejoinder.cli.reply import reply
 from rejoinder.cli.shell import guarded
 from rejoinder.cli.table import table
+from rejoinder.cli.tokenise import tokenise
 from rejoinder.cli.train import train
 
 VERBS = (
     data,
     corpus,
+    tokenise,
     train,
     evaluate,
     ablate,

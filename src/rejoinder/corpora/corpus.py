@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from rejoinder.corpora.example import Example, Split
 from rejoinder.corpora.lines import Block, Reading
+
+if TYPE_CHECKING:
+    import pyarrow as pa
 
 __all__ = ["Block", "Corpus", "NoSettings"]
 
@@ -40,13 +43,16 @@ class Corpus:
     read: Callable[[Path, Reading, Any], Iterator[Example]] | None = None
     """(file, reading, settings) -> the file's examples, in its order. Raises `InputError`; a bad line goes to
     `Reading.bad_line`, a record that the corpus' own rules leave out to `Reading.drop`."""
-    scatter: Callable[[Block, Reading, Any], Iterator[tuple[bytes, bytes]]] | None = None
-    """For a corpus whose threads are scattered over its files, instead of `read`: (block, reading, settings) -> for
-    each line that counts, the name of its thread and what is kept of it. All records of a thread meet again in one
-    call of `assemble`."""
-    assemble: Callable[[Iterable[bytes], Reading, Any], Iterator[Example]] | None = None
-    """With `scatter`: (records, reading, settings) -> examples. The records are those of many whole threads, in the
-    order of the input; the order of the examples must follow from them alone."""
+    scatter: Callable[[Block, Reading, Any], pa.RecordBatch] | None = None
+    """For a corpus whose threads are scattered over its files, instead of `read`: (block, reading, settings) -> a
+    record of each line that counts, as columns of texts without nulls; the first is the name of the thread. All
+    records of a thread meet again in one call of `assemble`."""
+    columns: tuple[str, ...] = ()
+    """With `scatter`: the names of the columns of records."""
+    assemble: Callable[[pa.RecordBatch, Reading, Any], Iterator[pa.RecordBatch]] | None = None
+    """With `scatter`: (records, reading, settings) -> examples, some thousands at a time (`tables.BASE_SCHEMA`). The
+    records are those of many whole threads, in the order of the input; the order of the examples must follow from
+    them alone."""
     packaged: Callable[[], Path] | None = None
     """For a corpus that comes in a package: finds its file, which `read` then reads; the user names no inputs. Raises
     `MissingExtraError`."""

@@ -9,42 +9,36 @@ from __future__ import annotations
 
 import bisect
 import hashlib
-from array import array
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
+import pyarrow as pa
+import pyarrow.compute as pc
 
-from rejoinder.corpora.example import SPLITS, Example, Split
-from rejoinder.errors import InputError
+from rejoinder.corpora.example import SPLITS, Split
 from rejoinder.files import atomic_file
 
 DIGEST_BYTES = 16
 _PAIR = np.dtype([("high", "<u8"), ("low", "<u8"), ("row", "<u4")])
 _COPY = np.dtype([("chunk", "<u4"), ("row", "<u4")])
 _SPLIT_BITS = 2
+_BYTES = pa.list_(pa.large_binary())
 
 
-def pair_digest(example: Example) -> bytes:
-    """What equal examples have in common: context and response, and the candidates where there are any.
+def pair_digests(rows: pa.RecordBatch) -> list[bytes]:
+    """What equal examples have in common, of each: context and response, and the candidates where there are any.
 
     Two different examples share a digest with a probability of about n² / 2^129 for n examples.
-
-    Raises:
-        InputError: a text holds half of a surrogate pair, which no file can hold.
     """
-    texts = (*example.context, example.response, *example.candidates)
-    try:
-        data = "".join(texts).encode()
-    except UnicodeEncodeError:
-        name = example.id or "without id"
-        raise InputError(f"example {name}: a text holds half of a surrogate pair, which is no character") from None
-    # With lengths, so that ("a", "b") and ("ab",) differ.
-    digest = hashlib.blake2b(array("Q", [len(example.candidates), *map(len, texts)]), digest_size=DIGEST_BYTES)
-    digest.update(data)
-    return digest.digest()
+    # The bytes between the texts are in none of them, since UTF-8 does not use them: ("a", "b") and ("ab",) differ.
+    lists = [rows[name].cast(_BYTES) for name in ("context", "candidates") if name in rows.schema.names]
+    context, *candidates = [pc.binary_join(list_, pa.scalar(b"\xff", pa.large_binary())) for list_ in lists]
+    parts = [context, rows["response"].cast(pa.large_binary()), *candidates]
+    texts = pc.binary_join_element_wise(*parts, pa.scalar(b"\xfe", pa.large_binary()))
+    return [hashlib.blake2b(text, digest_size=DIGEST_BYTES).digest() for text in texts.to_pylist()]
 
 
 class PairList:
@@ -56,12 +50,25 @@ class PairList:
     def __len__(self) -> int:
         return len(self._rows)
 
-    def add(self, digest: bytes, split: Split, row: int) -> bool:
-        """Add an example that is to be this row of this split of the chunk; False if an equal one is there."""
-        mine = row << _SPLIT_BITS | SPLITS.index(split)
-        before = len(self._rows)
-        self._rows.setdefault(digest, mine)
-        return len(self._rows) > before
+    def add(self, digests: Sequence[bytes], splits: Sequence[int], counts: list[int]) -> npt.NDArray[np.bool_]:
+        """Add examples.
+
+        Args:
+            digests: of each.
+            splits: place in `SPLITS` of the split of each.
+            counts: the number of rows that each split of the chunk has; the new ones follow. It is changed.
+
+        Returns:
+            Of each example, whether no equal one is there.
+        """
+        rows, new = self._rows, np.ones(len(digests), np.bool_)
+        for place, (digest, split) in enumerate(zip(digests, splits, strict=True)):
+            if digest in rows:
+                new[place] = False
+            else:
+                rows[digest] = counts[split] << _SPLIT_BITS | split
+                counts[split] += 1
+        return new
 
     def save(self, path: Path) -> None:
         """Write them sorted."""

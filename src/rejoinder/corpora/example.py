@@ -105,13 +105,45 @@ def read_columns(
     Raises:
         InputError: as for `read_examples`, and when a column is asked for that is not there.
     """
-    from rejoinder.corpora.tables import batches_of_examples, batches_of_table
+    for file, part in _files(Path(path), split):
+        yield from read_piece(Piece(file, part, None), columns)
+
+
+@dataclass(frozen=True, slots=True)
+class Piece:
+    """A part of some examples that is read on its own, by a task of an engine."""
+
+    file: Path
+    split: Split | None
+    """The part of the data that is to be picked out of the file; None: all of it."""
+    groups: tuple[int, ...] | None
+    """The row groups of a Parquet file; None: the whole file."""
+
+
+def pieces_of(path: str | Path, split: Split | None = None, groups: int = 8) -> Iterator[Piece]:
+    """Cut examples into pieces: some row groups of a data folder's files each; another file is one.
+
+    Raises:
+        InputError: as for `read_examples`.
+    """
+    from rejoinder.corpora.tables import row_groups
 
     for file, part in _files(Path(path), split):
         if _is_table(file) and part is None:
-            yield from batches_of_table(file, columns)
+            count = row_groups(file)
+            for start in range(0, count, groups):
+                yield Piece(file, None, tuple(range(start, min(start + groups, count))))
         else:
-            yield from batches_of_examples(_examples(file, part, None), columns)
+            yield Piece(file, part, None)
+
+
+def read_piece(piece: Piece, columns: Sequence[str]) -> Iterator[pa.RecordBatch]:
+    """Columns of a piece; all pieces one after the other give what `read_columns` gives."""
+    from rejoinder.corpora.tables import batches_of_examples, batches_of_table
+
+    if _is_table(piece.file) and piece.split is None:
+        return batches_of_table(piece.file, columns, piece.groups)
+    return batches_of_examples(_examples(piece.file, piece.split, None), columns)
 
 
 def _examples(file: Path, split: Split | None, reading: Reading | None) -> Iterator[Example]:

@@ -11,6 +11,9 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import IO, Any
 
+import numpy as np
+import numpy.typing as npt
+
 from rejoinder.corpora.example import Split
 from rejoinder.corpora.streams import COMPRESSIONS, open_stream, strip_compression
 from rejoinder.errors import InputError
@@ -22,6 +25,7 @@ BLOCK_BYTES = 8 * 1024 * 1024
 """A block of lines has at most so many bytes, unless one line alone has more."""
 
 _PIECE_BYTES = 1 << 16
+_NEWLINE = ord("\n")
 _COUNTS = ("lines", "bad_lines", "faults", "notes", "blank_messages", "without_reply", "dropped")
 SHOWN_FAULTS = 10
 """The words of so many faults are kept."""
@@ -34,6 +38,7 @@ __all__ = [
     "Block",
     "Reading",
     "block_lines",
+    "line_ends",
     "open_blocks",
     "open_lines",
     "open_pieces",
@@ -150,6 +155,8 @@ class Block:
     data: bytes
     start: int = 0
     """Where in the (decompressed) file it begins."""
+    ends: npt.NDArray[np.int64] | None = field(default=None, compare=False, repr=False)
+    """Places of its line ends, if they are known; `line_ends` finds them otherwise."""
 
 
 def open_lines(path: str | Path, reading: Reading | None = None) -> Iterator[tuple[int, str]]:
@@ -206,27 +213,43 @@ def open_blocks(path: str | Path, reading: Reading | None = None, size: int | No
         InputError: as `open_lines`.
     """
     path, reading = Path(path), reading or Reading()
-    size = min(size or BLOCK_BYTES, MAX_LINE_BYTES)
-    number, start, rest = 1, 0, b""
+    buffer = bytearray(min(size or BLOCK_BYTES, MAX_LINE_BYTES))
+    view, letters = memoryview(buffer), np.frombuffer(buffer, np.uint8)
+    number, start, filled = 1, 0, 0
     with open_stream(path, reading.on_bytes) as stream:
-        while data := rest + stream.read(size - len(rest)):
-            end = data.rfind(b"\n") + 1
-            if len(data) < size:
+        while filled := filled + _fill(stream, view[filled:]):
+            end = filled if filled < len(buffer) else buffer.rfind(b"\n") + 1
+            data, rest = bytes(view[: end or filled]), bytes(view[end or filled : filled])
+            if end == 0:  # one line alone is longer
+                data += stream.readline(max(0, MAX_LINE_BYTES + 1 - filled))
                 end = len(data)
-            elif end == 0:  # one line alone is longer
-                data += stream.readline(max(0, MAX_LINE_BYTES + 1 - len(data)))
-                end = len(data)
+            ends = np.flatnonzero(letters[: len(data)] == _NEWLINE) if len(data) <= len(buffer) else np.array([end - 1])
+            view[: len(rest)] = rest
+            filled = len(rest)
             if end > MAX_LINE_BYTES:
                 start += _skip_line(stream, data)
                 reading.lines += 1
                 reading.bad_line(path, number, _too_long())
             else:
-                yield Block(path, number, data[:end], start)
-            start += end
-            number += max(1, data.count(b"\n", 0, end))
-            rest = data[end:]
+                yield Block(path, number, data, start, ends)
+            start, number = start + end, number + max(1, len(ends))
     if number == 1:
         raise _empty(path)
+
+
+def line_ends(block: Block) -> npt.NDArray[np.int64]:
+    """Places of the line ends in a block's data."""
+    if block.ends is not None:
+        return block.ends
+    return np.flatnonzero(np.frombuffer(block.data, np.uint8) == _NEWLINE)
+
+
+def _fill(stream: IO[bytes], place: memoryview) -> int:
+    """Read until the place is full or the stream ends; the number of bytes read."""
+    filled = 0
+    while filled < len(place) and (count := stream.readinto(place[filled:])):  # type: ignore[attr-defined]
+        filled += count
+    return filled
 
 
 def block_lines(block: Block, reading: Reading) -> Iterator[tuple[int, str]]:

@@ -3,237 +3,194 @@
 Read are the files of newline-delimited JSON that hold all comments of a month, `RC_2018-01.zst` and so on, and for
 titles and the over-18 mark those of submissions, `RS_2018-01.zst`; a line is told by its fields. A thread, the
 comments below one submission, can be spread over months. So `scatter` makes a short record of each line, and
-`assemble` builds the trees of whole threads and gives an example for every comment that, like the comment which it
-answers, passes the filter of `reddit_rules`. Source: DATA19, section 3.1, and the code published with it.
+`reddit_trees.assemble` builds the trees of whole threads and gives an example for every comment that, like the comment
+which it answers, passes the filter of `reddit_rules`. Source: DATA19, section 3.1, and the code published with it.
+
+There are hundreds of millions of lines: so whole blocks are decoded, checked and put into columns at once, and only
+where one of the lines is not as it should be they are looked at one by one.
 """
 
 from __future__ import annotations
 
 import io
 from collections import Counter
-from collections.abc import Generator, Iterable, Iterator
+from collections.abc import Iterator, Sequence
+from typing import Any
 
 import msgspec
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
 
 from rejoinder.corpora.corpus import Block, Corpus
-from rejoinder.corpora.example import Example
-from rejoinder.corpora.lines import Reading
-from rejoinder.corpora.reddit_rules import (
-    KEPT,
-    LOST,
-    OVER_18,
-    SEPARATORS,
-    SUBMISSION,
-    RedditSettings,
-    judge,
-    pack,
-    trim,
-    unpack,
-)
-
-_Tree = dict[str, list[str]]
-"""Comments of a thread by id, as `unpack` gives them: [thread, state, id, parent, text]."""
+from rejoinder.corpora.lines import Reading, line_ends
+from rejoinder.corpora.reddit_rules import COLUMNS, KEPT, OVER_18, SUBMISSION, RedditSettings, judge_all
+from rejoinder.corpora.reddit_trees import assemble
 
 
 class _Line(msgspec.Struct, gc=False):
-    """The fields of a line that are read; the other thirty are only skipped."""
+    """The fields of a line that are always read; the others are only skipped."""
 
     id: str
     link_id: str | None = None
     parent_id: str | None = None
     body: str | msgspec.UnsetType | None = msgspec.UNSET
     title: str | None = None
+
+
+class _LongLine(_Line, gc=False):
+    """Also the fields that some settings need."""
+
     author: str | None = None
     subreddit: str | None = None
     over_18: bool | None = None
 
 
 _DECODER = msgspec.json.Decoder(_Line)
+_LONG_DECODER = msgspec.json.Decoder(_LongLine)
+_READ = "a comment (id, link_id, parent_id, body) or submission (id, title) of Reddit is read, one a line"
 
 
 class _NotRedditError(ValueError):
     """A line that is JSON and neither a comment nor a submission."""
 
 
-def scatter(block: Block, reading: Reading, settings: RedditSettings) -> Generator[tuple[bytes, bytes]]:
-    """Read lines of a dump; give thread and record of each that counts.
+def scatter(block: Block, reading: Reading, settings: RedditSettings) -> pa.RecordBatch:
+    """Read lines of a dump; give a record of each that counts (columns: `reddit_rules.COLUMNS`).
 
     Raises:
         BadLineError: a line that is no comment or submission, unless bad lines are skipped.
     """
-    decode, submissions = _DECODER.decode, settings.titles or settings.drop_nsfw
-    wanted = {name.lower() for name in settings.subreddits}
     data = block.data.removeprefix(b"\xef\xbb\xbf") if block.number == 1 else block.data
-    for number, line in enumerate(io.BytesIO(data), block.number):
-        reading.lines += 1
-        try:
-            item = decode(line)
-            link = item.link_id
-            if wanted and (item.subreddit or "").lower() not in wanted:
-                reading.drop("in another subreddit")
-            elif link is not None:
-                yield _comment(item, link, settings)
-            elif item.title is None:
-                raise _NotRedditError("neither link_id nor title")
-            elif submissions:
-                yield _submission(item, settings)
-            else:
-                reading.drop("a submission (only used for titles and drop_nsfw)")
-        except (ValueError, RecursionError) as error:  # msgspec's errors are ValueErrors
-            if line.isspace():
-                reading.lines -= 1
-                continue
-            what = "a comment (id, link_id, parent_id, body) or submission (id, title) of Reddit is read, one a line"
-            reading.bad_line(block.path, number, f"{error}; {what}")
-
-
-def _comment(item: _Line, link: str, settings: RedditSettings) -> tuple[bytes, bytes]:
-    """Thread and record of a comment. Hundreds of millions of times: so few calls and copies."""
-    name, parent, body = item.id, item.parent_id, item.body
-    thread = link.removeprefix("t3_")
-    if not name or not thread or len(thread) == len(link):
-        raise _NotRedditError(f"link_id is {link[:20]!r} and id {name[:20]!r}")
-    if parent == link or not parent or parent[:3] == "t3_":  # some dumps say null for an answer to the submission
-        above = ""
-    else:
-        above = parent.removeprefix("t1_")
-        if len(above) == len(parent):
-            raise _NotRedditError(f"parent_id is {parent[:20]!r}")
-    if body is None:
-        body = "[deleted]"
-    elif body is msgspec.UNSET:
-        raise _NotRedditError("a comment without body")
-    state = judge(body, item.author, settings)
-    if state != KEPT:
-        body = body[: settings.cut + 1]  # all that an ancestor's cut can need
-    record = pack(thread, state, name, above, body)
-    # Zero bytes separate the fields. One more is rare, and harmless in the body, which stands last.
-    if record.count(0) != SEPARATORS and "\0" in thread + name + above:
-        raise _NotRedditError(f"a zero character in the id {name[:20]!r}, the link_id or the parent_id")
-    return thread.encode(), record
-
-
-def _submission(item: _Line, settings: RedditSettings) -> tuple[bytes, bytes]:
-    name = item.id
-    if not name or "\0" in name:
-        raise _NotRedditError(f"id is {name[:20]!r}")
-    title = (item.title or "")[: settings.cut + 1]
-    return name.encode(), pack(name, OVER_18 if item.over_18 else SUBMISSION, name, "", title)
-
-
-def assemble(records: Iterable[bytes], reading: Reading, settings: RedditSettings) -> Generator[Example]:
-    """Give the examples of whole threads: thread after thread as they first appear, within one in the order of records.
-
-    The set of examples does not depend on the order. Memory: the records, once, and the tree of one thread.
-    """
-    threads: dict[bytes, list[bytes]] = {}
-    for record in records:
-        name = record[: record.index(0)]
-        group = threads.get(name)
-        if group is None:
-            threads[name] = [record]
-        else:
-            group.append(record)
-    lost: Counter[str] = Counter()
+    decoder = _decoder(settings)
     try:
-        for name, group in threads.items():
-            tree, submission = _tree(group, lost)
-            group.clear()  # so that memory only falls from here on
-            if not settings.drop_nsfw or _is_clean(tree, submission, lost):
-                title = submission[-1] if submission and settings.titles else ""
-                yield from _Thread(name.decode(), tree, title, reading, settings).examples(lost)
-    finally:
-        for reason, count in lost.items():
-            reading.drop(reason, count)
+        lines = decoder.decode_lines(data)
+        if len(lines) != _objects(block):
+            raise _NotRedditError("not one object a line")
+        reasons: Counter[str] = Counter()
+        records = _records(lines, settings, reasons)
+    except (ValueError, TypeError, RecursionError):  # msgspec's errors are ValueErrors
+        reasons = Counter()
+        lines = list(_one_by_one(block, data, reading, settings))
+        records = _records(lines, settings, reasons)
+    reading.lines += len(lines)
+    for reason, count in reasons.items():
+        reading.drop(reason, count)
+    return records
 
 
-def _tree(records: list[bytes], lost: Counter[str]) -> tuple[_Tree, list[str] | None]:
-    """The comments of a thread, and its submission, if that is there.
+def _decoder(settings: RedditSettings) -> msgspec.json.Decoder[_Line] | msgspec.json.Decoder[_LongLine]:
+    long = settings.subreddits or settings.drop_bots or settings.drop_nsfw
+    return _LONG_DECODER if long else _DECODER
 
-    Of several records of one comment the greatest counts, whatever their order: one that says deleted, if any does.
+
+def _objects(block: Block) -> int:
+    """How many lines there are, if each begins with { and ends with }; otherwise -1.
+
+    A value that goes over several lines has none that does both, since strings hold no line ends.
     """
-    tree: _Tree = {}
-    submission: list[str] | None = None
-    for record in records:
-        comment = unpack(record)
-        _, state, name, _, _ = comment
-        if state >= SUBMISSION:
-            submission = comment if submission is None else max(submission, comment)
-        elif name not in tree:
-            tree[name] = comment
+    letters, ends = np.frombuffer(block.data, np.uint8), line_ends(block)
+    if not len(ends) or ends[-1] != len(letters) - 1:
+        ends = np.append(ends, len(letters))
+    begins = np.append(0, ends[:-1] + 1)
+    sound = (letters[begins] == ord("{")) & (letters[ends - 1] == ord("}"))
+    return len(ends) if sound.all() else -1
+
+
+def _one_by_one(block: Block, data: bytes, reading: Reading, settings: RedditSettings) -> Iterator[_Line]:
+    """The lines that are as they should be; of the others it is told what is wrong."""
+    wanted, decoder = _wanted(settings), _decoder(settings)
+    for number, text in enumerate(io.BytesIO(data), block.number):
+        try:
+            line = decoder.decode(text)
+            if _is_wanted(line, wanted):
+                _check(line)
+        except (ValueError, RecursionError) as error:
+            if not text.isspace():
+                reading.lines += 1
+                reading.bad_line(block.path, number, f"{error}; {_READ}")
         else:
-            tree[name] = max(tree[name], comment)
-            lost["the same comment again"] += 1
-    return tree, submission
+            yield line
 
 
-def _is_clean(tree: _Tree, submission: list[str] | None, lost: Counter[str]) -> bool:
-    if submission is not None and submission[1] == SUBMISSION:
-        return True
-    lost["in a thread over 18" if submission else "in a thread whose submission is not there"] += len(tree)
-    return False
+def _check(line: _Line) -> None:
+    """Raise what is wrong with a line."""
+    link, parent = line.link_id, line.parent_id
+    if not line.id:
+        raise _NotRedditError("id is empty")
+    if link is None:
+        if line.title is None:
+            raise _NotRedditError("neither link_id nor title")
+    elif link[:3] != "t3_" or len(link) == 3:
+        raise _NotRedditError(f"link_id is {link[:20]!r}")
+    elif parent and parent[:3] not in ("t1_", "t3_"):
+        raise _NotRedditError(f"parent_id is {parent[:20]!r}")
+    elif line.body is msgspec.UNSET:
+        raise _NotRedditError("a comment without body")
 
 
-class _Thread:
-    """A thread on the way to its examples."""
+def _wanted(settings: RedditSettings) -> set[str]:
+    return {name.lower() for name in settings.subreddits}
 
-    def __init__(self, name: str, tree: _Tree, title: str, reading: Reading, settings: RedditSettings) -> None:
-        self._name, self._tree, self._reading = name, tree, reading
-        self._title = trim(title, settings.cut)
-        self._depth, self._cut = min(settings.depth, reading.history + 1), settings.cut
-        self._ends: dict[str, bool] = {}
 
-    def examples(self, lost: Counter[str]) -> Iterator[Example]:
-        """An example for each comment that is kept and answers one that is kept; the others are counted by reason."""
-        tree = self._tree
-        for name, (_, state, _, parent, text) in tree.items():
-            if state != KEPT:
-                lost[LOST[state]] += 1
-            elif not parent:
-                lost["answers the submission"] += 1
-            elif parent not in tree:
-                lost["answers a comment that is not there"] += 1
-            elif tree[parent][1] != KEPT:
-                lost["answers a comment that is " + LOST[tree[parent][1]]] += 1
-            elif (context := self._context(parent)) is None:
-                lost["in a circle of comments"] += 1
-            else:
-                yield Example(context, text, name, self._name, "reddit")
+def _is_wanted(line: _Line, wanted: set[str]) -> bool:
+    return not wanted or (isinstance(line, _LongLine) and (line.subreddit or "").lower() in wanted)
 
-    def _context(self, parent: str) -> tuple[str, ...] | None:
-        """The message answered and its ancestors, oldest first; None if these go round in a circle."""
-        tree, cut = self._tree, self._cut
-        _, _, _, above, text = tree[parent]
-        messages = [text]
-        for _ in range(1, self._depth):
-            if above not in tree:
-                break
-            _, _, _, above, text = tree[above]
-            messages.append(text if len(text) <= cut else trim(text, cut))
-        else:
-            # The context is full, and only now may its ancestors go on for ever.
-            return None if above in tree and not self._end(above) else self._oldest_first(messages)
-        if not above and self._title:
-            messages.append(self._title)
-        return self._oldest_first(messages)
 
-    def _end(self, name: str) -> bool:
-        """Whether the ancestors of a comment come to an end. Each comment is walked over once, however deep they go."""
-        path, ends = [], self._ends
-        while name not in ends and name in self._tree:
-            ends[name] = False  # what is met again before the end is a circle
-            path.append(name)
-            name = self._tree[name][3]
-        result = ends.get(name, True)
-        for passed in path:
-            ends[passed] = result
-        return result
+def _records(lines: Sequence[_Line], settings: RedditSettings, reasons: Counter[str]) -> pa.RecordBatch:
+    """Records of lines, and the number of those left out by reason.
 
-    def _oldest_first(self, messages: list[str]) -> tuple[str, ...]:
-        """The messages, newest first, the other way round and without blank ones. The newest is never blank."""
-        told = [message for message in messages if message and not message.isspace()]
-        self._reading.blank_messages += len(messages) - len(told)
-        return tuple(reversed(told))
+    Raises:
+        ValueError, TypeError: one of the lines is not as it should be.
+    """
+    read = len(lines)
+    if wanted := _wanted(settings):
+        lines = [line for line in lines if _is_wanted(line, wanted)]
+        reasons["in another subreddit"] += read - len(lines)
+    comments = [line for line in lines if line.link_id is not None]
+    if len(comments) == len(lines):
+        return _comments(comments, settings)
+    submissions = [line for line in lines if line.link_id is None]
+    for line in submissions:
+        _check(line)
+    if not settings.titles and not settings.drop_nsfw:
+        reasons["a submission (only used for titles and drop_nsfw)"] += len(submissions)
+        submissions = []
+    both = zip(_comments(comments, settings).columns, _submissions(submissions, settings).columns, strict=True)
+    return pa.RecordBatch.from_arrays([pa.concat_arrays(pair) for pair in both], names=COLUMNS)
+
+
+def _comments(lines: Sequence[_Line], settings: RedditSettings) -> pa.RecordBatch:
+    """Records of comments. All that `_check` wants of a line is looked for here too, of all at once."""
+    links = _texts([line.link_id for line in lines]).dictionary_encode()
+    parents = _texts([line.parent_id or "" for line in lines])  # some dumps say null for an answer to the submission
+    names = _texts([line.id for line in lines])
+    is_answer = pc.starts_with(parents, "t1_")
+    sound = pc.or_(is_answer, pc.or_(pc.equal(parents, ""), pc.starts_with(parents, "t3_")))
+    links_sound = pc.and_(pc.starts_with(links.dictionary, "t3_"), pc.greater(pc.binary_length(links.dictionary), 3))
+    if not all(pc.all(each, min_count=0).as_py() for each in (sound, links_sound, pc.not_equal(names, ""))):
+        raise _NotRedditError("an id, link_id or parent_id")
+    # One that is not there has no length, so that judging it is a TypeError.
+    bodies: list[Any] = ["[deleted]" if line.body is None else line.body for line in lines]
+    authors = [getattr(line, "author", None) for line in lines] if settings.drop_bots else [None] * len(lines)
+    states = judge_all(bodies, authors, settings)
+    # One character more than the cut is all that the cut of an ancestor can need.
+    most = settings.cut + 1
+    texts = [body if state == KEPT else body[:most] for body, state in zip(bodies, states, strict=True)]
+    threads = pc.utf8_slice_codeunits(links.dictionary, 3).take(links.indices)
+    above = pc.if_else(is_answer, pc.utf8_slice_codeunits(parents, 3), "")
+    return pa.RecordBatch.from_arrays([threads, _texts(states), names, above, _texts(texts)], names=COLUMNS)
+
+
+def _submissions(lines: Sequence[_Line], settings: RedditSettings) -> pa.RecordBatch:
+    names = _texts([line.id for line in lines])
+    states = _texts([OVER_18 if getattr(line, "over_18", None) else SUBMISSION for line in lines])
+    titles = _texts([(line.title or "")[: settings.cut + 1] for line in lines])
+    return pa.RecordBatch.from_arrays([names, states, names, _texts([""] * len(lines)), titles], names=COLUMNS)
+
+
+def _texts(values: Sequence[str | None]) -> pa.StringArray:
+    return pa.array(values, pa.string())
 
 
 CORPUS = Corpus(
@@ -244,6 +201,7 @@ CORPUS = Corpus(
     origin="dumps that Pushshift published, which others pass on (Academic Torrents)",
     expected="2015 to 2018: 3.68 billion comments give 727M examples, 654M below 0.9 of the split (DATA19)",
     scatter=scatter,
+    columns=COLUMNS,
     assemble=assemble,
     settings=RedditSettings,
 )

@@ -7,6 +7,7 @@ as the dump has them: markdown, links and HTML entities (`&gt;`) stay.
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Literal
 
@@ -29,8 +30,9 @@ LOST = {
 _SHORT, _LONG, _BLANK, _BOT, _DELETED = LOST
 SUBMISSION, OVER_18 = "s", "x"
 """States of a submission."""
-SEPARATORS = 4
-"""Zero bytes between the fields of a record."""
+COLUMNS = ("thread", "state", "id", "parent", "text")
+"""What is kept of a comment: id of the submission without `t3_`, state, id, id of the comment that it answers without
+`t1_` (empty if it answers the submission), body. And of a submission: its id, state, its id, nothing, title."""
 
 
 @dataclass(frozen=True)
@@ -118,19 +120,16 @@ def judge(body: str, author: str | None, settings: RedditSettings) -> str:
     return KEPT
 
 
-def pack(thread: str, state: str, name: str, parent: str, text: str) -> bytes:
-    """A record of a comment or submission. The names hold no zero character; the text may.
-
-    Args:
-        thread: id of the submission, without `t3_`.
-        state: `KEPT`, one of `LOST`, `SUBMISSION` or `OVER_18`.
-        name: id of the comment; of a submission the thread's again.
-        parent: id of the comment that it answers, without `t1_`; empty if it answers the submission.
-        text: body or title.
-    """
-    return f"{thread}\0{state}\0{name}\0{parent}\0{text}".encode()
-
-
-def unpack(record: bytes) -> list[str]:
-    """Thread, state, name, parent and text of a record."""
-    return record.decode().split("\0", SEPARATORS)
+def judge_all(bodies: Sequence[str], authors: Sequence[str | None], settings: RedditSettings) -> list[str]:
+    """The states of many comments, each as `judge` gives it; few are so short or special that it must be asked."""
+    if settings.unit != "characters" or settings.drop_bots:
+        return [judge(body, author, settings) for body, author in zip(bodies, authors, strict=True)]
+    least, most = max(settings.min_length, _LONGEST_GONE + 1), max(settings.max_length, _LONGEST_GONE)
+    return [
+        _LONG
+        if (length := len(body)) > most
+        else KEPT
+        if least <= length <= settings.max_length and not body.isspace()
+        else judge(body, None, settings)
+        for body in bodies
+    ]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import dataclasses
 import functools
 import json
 import math
@@ -21,18 +22,17 @@ from rejoinder.corpora.scattering import (
     Files,
     assemble_partitions,
     assemble_tasks,
-    file_tasks,
     merge_files,
     merge_tasks,
     partition_count,
+    places_for_workers,
     remove_files,
-    scatter_block,
-    scatter_file,
+    scatter_task,
     scatter_tasks,
 )
 from rejoinder.corpora.shards import Copies, bucket_copies, plan_shards, shard_done, shard_folder, write_shard
 from rejoinder.corpora.streaming import read_files, read_tasks, size_of
-from rejoinder.corpora.work import forget, forget_all, is_done, once
+from rejoinder.corpora.work import forget, forget_all, hurry, is_done, once
 from rejoinder.errors import InputError
 from rejoinder.files import atomic_folder
 
@@ -56,9 +56,11 @@ class JobRun:
         engine: Engine,
         progress: Callable[[int], object] | None,
     ) -> None:
-        self._job, self._inputs, self._reading, self._account = job, inputs, reading, account
         piped = any(not each.path.is_file() for each in inputs)
         self._engine = LocalEngine() if piped else engine  # another process cannot read our pipe
+        durable = self._engine.remote or not hurry(job.folder)
+        self._job = dataclasses.replace(job, durable=durable)
+        self._inputs, self._reading, self._account = inputs, reading, account
         self._stages = Stages(None if piped else sum(map(size_of, inputs)), progress)
 
     def run(self, folder: str | Path) -> None:
@@ -103,45 +105,39 @@ class JobRun:
         """Bring records together by thread: the files of segments, and the number of partitions."""
         self._stages.begin(_SCATTER)
         before = is_done(self._job.folder, "scattered")
-        scatter = self._scatter_files if self._engine.remote else self._scatter_blocks
-        result = once(self._job.folder, "scattered", scatter)
+        result = once(self._job.folder, "scattered", self._scatter_all)
         if before:
             self._reading.add(result["counts"])
         return dict(result["files"]), result["partitions"]
 
-    def _scatter_files(self) -> dict[str, Any]:
-        """Each file where it is read."""
-        files: Files = {}
+    def _scatter_all(self) -> dict[str, Any]:
+        """Some files where they are read, the others block by block, cut out here."""
         partitions = partition_count(self._job, self._inputs)
-        work = functools.partial(scatter_file, self._job, partitions)
-        tasks, long = list(file_tasks(self._inputs)), []
-        with watched(self._job.folder, self._stages.read) as finish, self._mapped(work, tasks) as results:
-            for task, result in zip(tasks, results, strict=True):
-                files.setdefault(task.given.part, []).extend(result["files"])
-                self._reading.add(result["counts"])
-                long.append(result["long"])
-                finish(result["size"])
-        for counts in long:  # in the order of `_scatter_blocks`
+        work = functools.partial(scatter_task, self._job, partitions)
+        whole = self._files_for_workers()
+        names: dict[int, list[str]] = {}
+        long = []
+        with watched(self._job.folder, self._stages.read) as finish:
+            reading = self._job.reading(on_bytes=finish)
+            with self._mapped(work, scatter_tasks(self._job, self._inputs, whole, reading)) as results:
+                for result in results:
+                    names.setdefault(result["place"], []).extend(result["files"])
+                    self._reading.add(result["counts"])
+                    long += [result["long"]] if result["long"] else []
+                    finish(result["size"])
+        for counts in (*long, reading.counts()):  # last, whoever read the file
             self._reading.add(counts)
-        return {"files": list(files.items()), "partitions": partitions, "counts": self._reading.counts()}
-
-    def _scatter_blocks(self) -> dict[str, Any]:
-        """Block by block, cut out here."""
         files: Files = {}
-        partitions, read = partition_count(self._job, self._inputs), 0
-
-        def on_bytes(count: int) -> None:
-            nonlocal read
-            read += count
-            self._stages.read(read)
-
-        reading = self._job.reading(on_bytes=on_bytes)
-        work = functools.partial(scatter_block, self._job, partitions)
-        with self._mapped(work, scatter_tasks(self._job, self._inputs, reading, files)) as results:
-            for result in results:
-                self._reading.add(result["counts"])
-        self._reading.add(reading.counts())
+        for place in sorted(names):
+            files.setdefault(self._inputs[place].part, []).extend(names[place])
         return {"files": list(files.items()), "partitions": partitions, "counts": self._reading.counts()}
+
+    def _files_for_workers(self) -> Sequence[int]:
+        """Numbers of the inputs that are read where they are scattered."""
+        if self._engine.remote:
+            return range(len(self._inputs))
+        processes = self._engine.processes if isinstance(self._engine, LocalEngine) else 1
+        return places_for_workers(self._inputs, processes)
 
     def _merge(self, files: Files) -> Files:
         """Make few files of many."""

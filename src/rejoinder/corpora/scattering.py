@@ -1,8 +1,8 @@
 """Corpora whose threads are scattered over their files: records are brought together by thread, then assembled.
 
 1. Each block of lines is scattered over partitions by the hash of the thread: one file of segments for each block.
-   A task is a block, which this process cuts out of the input; or where tasks run on other machines a whole file, so
-   that its bytes go nowhere else. What is written is the same.
+   A task is a block, which this process cuts out of the input; or a whole compressed file, so that its bytes go
+   nowhere else (always where tasks run on other machines). What is written is the same.
 2. Where there are many such files, some hundred of them become one.
 3. Each partition, small enough for the memory, is assembled to examples.
 
@@ -11,6 +11,7 @@ Files that were given for a part of the data (`test=FILE`) have partitions of th
 
 from __future__ import annotations
 
+import itertools
 import math
 import zlib
 from collections.abc import Iterator, Sequence
@@ -18,19 +19,27 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, TypeAlias
 
+import numpy as np
+import pyarrow as pa
+
 from rejoinder.corpora.chunks import write_chunks
-from rejoinder.corpora.example import Example, Split
-from rejoinder.corpora.job import Input, Job, placed
+from rejoinder.corpora.example import Split
+from rejoinder.corpora.job import Input, Job, Placed, placed_rows
 from rejoinder.corpora.lines import COMPRESSIONS, Block, Reading, open_blocks
 from rejoinder.corpora.reporting import Report
-from rejoinder.corpora.segments import add_record, merge_segments, read_segment, records_of, write_segments
+from rejoinder.corpora.segments import merge_segments, pack_rows, read_segment, unpack_rows, write_segments
 from rejoinder.corpora.streaming import size_of
+from rejoinder.corpora.streams import window_size
 from rejoinder.corpora.work import is_done, once
 
 Files: TypeAlias = dict[Split | None, list[str]]
 """Names of files of segments in the order of the input, for each part of the data."""
 
 _SAMPLED = 8
+_FEW = 4
+"""So many files keep more workers busy, each read by one, than the blocks that one process can cut."""
+_LARGEST_WINDOW = 32 * 1024 * 1024
+"""Bytes: zstd needs so much without `--long` and `--ultra`, or less."""
 _PARTITIONS_OF_A_PIPE = 256
 """Enough for 4 GiB of records; how much comes out of a pipe, nobody knows."""
 
@@ -40,6 +49,8 @@ class ScatterTask:
     """A block of lines: with its bytes, or without them where a worker can read them itself."""
 
     name: str
+    place: int
+    """Number of its file among the inputs."""
     block: Block
     length: int
     part: Split | None
@@ -91,23 +102,46 @@ def partition_count(job: Job, inputs: Sequence[Input]) -> int:
     return max(1, math.ceil(total * kept / max(1, read) / job.sizes.partition))
 
 
-def scatter_tasks(job: Job, inputs: Sequence[Input], reading: Reading, files: Files) -> Iterator[ScatterTask]:
-    """Cut the inputs into blocks, in order, as they are asked for.
+def places_for_workers(inputs: Sequence[Input], processes: int) -> list[int]:
+    """Numbers of the inputs that are best read where they are scattered, by one of some processes of this machine.
+
+    Those are compressed files that can be dealt out evenly. A plain file need not be: its blocks are read where they
+    are scattered anyway. And the blocks of a few files, which this process cuts, can go to all the others. So can those
+    of a file with a large window, of which each process that reads one would need its own.
+    """
+    places = [place for place, given in enumerate(inputs) if _is_small_stream(given.path)]
+    if processes == 1 or len(places) < min(processes, _FEW):
+        return []
+    return places[: len(places) - len(places) % processes] if len(places) > processes else places
+
+
+def scatter_tasks(
+    job: Job, inputs: Sequence[Input], whole: Sequence[int], reading: Reading
+) -> Iterator[FileTask | ScatterTask]:
+    """A task for each file that is read by a worker; then cut the others into blocks, in order, as they are asked for.
 
     Args:
         job: the job.
         inputs: the files.
-        reading: reports the bytes read and the lines that are too long.
-        files: gets the names of the files that the tasks write.
+        whole: numbers of those read by workers.
+        reading: reports the bytes read here and the lines here that are too long.
     """
-    for place, given in enumerate(inputs):
+    for place in whole:
+        yield FileTask(f"file-{place:06}", place, inputs[place], size_of(inputs[place]))
+    for place in sorted(set(range(len(inputs))) - set(whole)):
+        given = inputs[place]
         for number, block in enumerate(open_blocks(given.path, reading, job.sizes.block)):
-            name = _block_name(place, number)
-            files.setdefault(given.part, []).append(name)
-            length = len(block.data)
+            name, length = _block_name(place, number), len(block.data)
             if _is_plain(given.path) or is_done(job.folder, name):
                 block = Block(block.path, block.number, b"", block.start)  # noqa: PLW2901 (the bytes are let go)
-            yield ScatterTask(name, block, length, given.part)
+            yield ScatterTask(name, place, block, length, given.part)
+
+
+def scatter_task(job: Job, partitions: int, task: FileTask | ScatterTask) -> dict[str, Any]:
+    """Do a task: `scatter_file` or `scatter_block`."""
+    if isinstance(task, FileTask):
+        return scatter_file(job, partitions, task)
+    return {"place": task.place, "files": [task.name], "long": None, "size": 0} | scatter_block(job, partitions, task)
 
 
 def scatter_block(job: Job, partitions: int, task: ScatterTask) -> dict[str, Any]:
@@ -122,24 +156,18 @@ def scatter_block(job: Job, partitions: int, task: ScatterTask) -> dict[str, Any
 
     def work() -> dict[str, Any]:
         reading = job.reading(task.part)
-        write_segments(_file(job, task.name), _scattered(job, _whole(task), reading, partitions))
+        write_segments(_file(job, task.name), _scattered(job, _whole(task), reading, partitions), job.durable)
         return {"counts": reading.counts()}
 
     return once(job.folder, task.name, work)
-
-
-def file_tasks(inputs: Sequence[Input]) -> Iterator[FileTask]:
-    """A task for each file, for engines whose tasks run on other machines."""
-    for place, given in enumerate(inputs):
-        yield FileTask(f"file-{place:06}", place, given, size_of(given))
 
 
 def scatter_file(job: Job, partitions: int, task: FileTask) -> dict[str, Any]:
     """Do a task: read a file and write the records of each of its blocks, in partitions.
 
     Returns:
-        `files`, the names of the files written; `counts` of the blocks and `long` ones of the lines that are in none
-        since they are too long (see `Reading.counts`); `size`, the bytes read.
+        `place`, its number; `files`, the names of the files written; `counts` of the blocks and `long` ones of the
+        lines that are in none since they are too long (see `Reading.counts`); `size`, the bytes read.
 
     Raises:
         InputError: a bad line, or a fault of the file.
@@ -152,9 +180,11 @@ def scatter_file(job: Job, partitions: int, task: FileTask) -> dict[str, Any]:
             long = job.reading(task.given.part, on_bytes=report)
             for number, block in enumerate(open_blocks(task.given.path, long, job.sizes.block)):
                 names.append(_block_name(task.place, number))
-                done = scatter_block(job, partitions, ScatterTask(names[-1], block, len(block.data), task.given.part))
+                piece = ScatterTask(names[-1], task.place, block, len(block.data), task.given.part)
+                done = scatter_block(job, partitions, piece)
                 total.add(done["counts"])
-        return {"files": names, "counts": total.counts(), "long": long.counts(), "size": task.size}
+        counts, long_counts = total.counts(), long.counts()
+        return {"place": task.place, "files": names, "counts": counts, "long": long_counts, "size": task.size}
 
     return once(job.folder, task.name, work)
 
@@ -163,7 +193,7 @@ def merge_tasks(job: Job, files: Files) -> Iterator[MergeTask]:
     """Tasks that make few files out of many; none where there are few."""
     most = job.sizes.merged
     for part, names in files.items():
-        for start in range(0, len(names), most) if len(names) > most else ():
+        for start in range(0, len(names), most) if len(names) > job.sizes.unmerged else ():
             name = f"merged-{part or 'threads'}-{start // most:06}"
             yield MergeTask(name, part, tuple(names[start : start + most]))
 
@@ -172,7 +202,7 @@ def merge_files(job: Job, task: MergeTask) -> dict[str, Any]:
     """Do a task: make one file of several; they are removed by who gets the result."""
 
     def work() -> dict[str, Any]:
-        merge_segments([_file(job, name) for name in task.files], _file(job, task.name))
+        merge_segments([_file(job, name) for name in task.files], _file(job, task.name), job.durable)
         return {}
 
     return once(job.folder, task.name, work)
@@ -209,27 +239,28 @@ def remove_files(job: Job, names: Sequence[str]) -> None:
         _file(job, name).unlink(missing_ok=True)
 
 
-def _examples(job: Job, files: Files, task: AssembleTask, reading: Reading) -> Iterator[tuple[Split, Example]]:
+def _examples(job: Job, files: Files, task: AssembleTask, reading: Reading) -> Iterator[Placed]:
     assert job.corpus.assemble is not None
     for part, number in task.partitions:
         reading.part = part
-        for example in job.corpus.assemble(_records(job, files[part], number), reading, job.settings):
-            yield placed(job, example, part)
+        data = b"".join(read_segment(_file(job, name), number) for name in files[part])
+        for rows in job.corpus.assemble(unpack_rows(data, job.corpus.columns), reading, job.settings):
+            yield placed_rows(job, rows, part)
 
 
-def _records(job: Job, names: Sequence[str], number: int) -> Iterator[bytes]:
-    """The records of a partition, in the order of the input."""
-    for name in names:
-        yield from records_of(read_segment(_file(job, name), number))
-
-
-def _scattered(job: Job, block: Block, reading: Reading, partitions: int) -> list[bytearray]:
+def _scattered(job: Job, block: Block, reading: Reading, partitions: int) -> list[memoryview]:
     """The records of a block, in a segment for each partition."""
     assert job.corpus.scatter is not None
-    segments = [bytearray() for _ in range(partitions)]
-    for thread, record in job.corpus.scatter(block, reading, job.settings):
-        add_record(segments[zlib.crc32(thread) % partitions], record)
-    return segments
+    records = job.corpus.scatter(block, reading, job.settings)
+    threads = records.column(0).dictionary_encode()
+    hashes = np.array([zlib.crc32(thread.encode()) for thread in threads.dictionary.to_pylist()], np.int64)
+    places = (hashes % partitions)[threads.indices.to_numpy()] if len(hashes) else hashes
+    order = np.argsort(places, kind="stable")
+    rows = pack_rows(records.columns).take(pa.array(order))
+    ends = np.frombuffer(rows.buffers()[1], np.int64, len(rows) + 1)
+    bounds = ends[np.searchsorted(places[order], np.arange(partitions + 1))].tolist()
+    data = memoryview(rows.buffers()[2] or b"")
+    return [data[start:end] for start, end in itertools.pairwise(bounds)]
 
 
 def _whole(task: ScatterTask) -> Block:
@@ -248,6 +279,11 @@ def _block_name(place: int, number: int) -> str:
 
 def _file(job: Job, name: str) -> Path:
     return job.folder / "records" / name
+
+
+def _is_small_stream(path: Path) -> bool:
+    """Whether the file is compressed, and every process can read one of its kind at once."""
+    return path.is_file() and not _is_plain(path) and window_size(path) <= _LARGEST_WINDOW
 
 
 def _is_plain(path: Path) -> bool:

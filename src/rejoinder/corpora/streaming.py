@@ -8,9 +8,10 @@ from typing import Any
 
 from rejoinder.corpora.chunks import write_chunks
 from rejoinder.corpora.example import Example, Split
-from rejoinder.corpora.job import Input, Job, placed
+from rejoinder.corpora.job import Input, Job, place_together, placed
 from rejoinder.corpora.lines import Reading
 from rejoinder.corpora.reporting import Report
+from rejoinder.corpora.tables import BATCH_ROWS
 from rejoinder.corpora.work import once
 
 
@@ -54,7 +55,9 @@ def read_files(job: Job, task: ReadTask) -> dict[str, Any]:
     def work() -> dict[str, Any]:
         with Report(job.folder, task.name) as report:
             reading = job.reading(on_bytes=report)
-            examples = job.until_enough(_examples(job, task, reading))
+            # With a limit one by one, so that nothing is read beyond it.
+            most = BATCH_ROWS if job.limit is None else 1
+            examples = job.until_enough(place_together(_examples(job, task, reading), most))
             chunks = write_chunks(examples, job, task.name)
         return {"chunks": chunks, "counts": reading.counts(), "size": task.size}
 

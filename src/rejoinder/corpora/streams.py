@@ -31,6 +31,8 @@ _BYTE_ORDER_MARKS = (b"\xff\xfe", b"\xfe\xff")
 _SKIPPABLE = 0x184D2A50
 _RUN = 1
 _LOOKED_AT = 4
+_LONGEST_HEADER = 18
+"""Bytes of a frame before its first block, at most."""
 _DAMAGE = (EOFError, zlib.error, lzma.LZMAError, gzip.BadGzipFile, zstandard.ZstdError)
 
 
@@ -61,6 +63,20 @@ def strip_compression(path: str | Path) -> Path:
     """The path without .zst, .gz, .bz2 or .xz at its end."""
     path = Path(path)
     return path.with_suffix("") if path.suffix.lower() in COMPRESSIONS else path
+
+
+def window_size(path: Path) -> int:
+    """Bytes that must stay in memory to decompress a zstd file, by its first frame; 0 for other files.
+
+    0 too for one that cannot be read or is damaged: what is wrong is told when it is read in earnest.
+    """
+    if path.suffix.lower() != ".zst":
+        return 0
+    try:
+        with path.open("rb") as file:
+            return int(zstandard.get_frame_parameters(file.read(_LONGEST_HEADER)).window_size)
+    except (OSError, zstandard.ZstdError):
+        return 0
 
 
 def _open(path: Path, on_bytes: Callable[[int], object] | None) -> IO[bytes]:

@@ -63,6 +63,8 @@ class ExampleWriter:
     ) -> None:
         if kind is None:
             self._flush()
+            if self._writer is None:
+                self._writer = _new_file(self._path, BASE_SCHEMA)
         if self._writer is not None:
             # After an error the file is thrown away, and that it cannot be closed (a full disk) would hide the reason.
             with contextlib.nullcontext() if kind is None else contextlib.suppress(OSError):
@@ -75,28 +77,47 @@ class ExampleWriter:
             InputError: it has candidates and the ones before have none, or the other way round; or a text holds
                 half of a surrogate pair, which no file can hold.
         """
-        schema = CANDIDATE_SCHEMA if example.candidates else BASE_SCHEMA
-        if self._schema is None:
-            self._schema = schema
-        elif schema is not self._schema:
-            state = ("candidates", "none") if example.candidates else ("no candidates", "some")
-            raise InputError(
-                f"example {example.id or self.count} has {state[0]} and the ones before it have {state[1]}; "
-                "make one data set of those with candidates and one of those without"
-            )
+        self._check(CANDIDATE_SCHEMA if example.candidates else BASE_SCHEMA, example.id)
         self._rows.append(example)
         self.count += 1
         self.characters += len(example.response) + sum(map(len, (*example.context, *example.candidates)))
         if len(self._rows) == self._most or self.characters - self._flushed >= GROUP_CHARACTERS:
             self._flush()
 
+    def add_rows(self, rows: pa.RecordBatch) -> None:
+        """Write some examples that are columns already, at once; `characters` then counts bytes.
+
+        Raises:
+            InputError: as `add`.
+        """
+        if rows.num_rows == 0:
+            return
+        self._flush()
+        self._check(rows.schema, rows["id"][0].as_py())
+        self._write(rows)
+        self.count += rows.num_rows
+        self.characters += rows.nbytes
+        self._flushed = self.characters
+
+    def _check(self, schema: pa.Schema, name: str) -> None:
+        """Refuse a first example with candidates after ones without, or the other way round."""
+        self._schema = self._schema or schema
+        if len(schema) != len(self._schema):
+            state = ("candidates", "none") if len(schema) > len(self._schema) else ("no candidates", "some")
+            raise InputError(
+                f"example {name or self.count} has {state[0]} and the ones before it have {state[1]}; "
+                "make one data set of those with candidates and one of those without"
+            )
+
     def _flush(self) -> None:
-        schema = self._schema or BASE_SCHEMA
-        if self._writer is None:
-            self._writer = _new_file(self._path, schema)
         if self._rows:
-            self._writer.write_table(pa.Table.from_batches([_batch(self._rows, schema)]))
+            self._write(batch_of(self._rows))
         self._rows, self._flushed = [], self.characters
+
+    def _write(self, rows: pa.RecordBatch) -> None:
+        if self._writer is None:
+            self._writer = _new_file(self._path, rows.schema)
+        self._writer.write_table(pa.Table.from_batches([rows]))
 
 
 def write_batches(batches: Iterable[pa.RecordBatch], path: Path) -> int:
@@ -170,8 +191,15 @@ def examples_of_table(path: Path) -> Iterator[Example]:
             yield Example(**row)
 
 
-def batches_of_table(path: Path, columns: Sequence[str]) -> Iterator[pa.RecordBatch]:
+def batches_of_table(
+    path: Path, columns: Sequence[str], groups: Sequence[int] | None = None
+) -> Iterator[pa.RecordBatch]:
     """Read columns of a Parquet file of examples; `id`, `thread` and `source` that are not there are empty.
+
+    Args:
+        path: the file.
+        columns: their names.
+        groups: numbers of the row groups to read; all if not given.
 
     Raises:
         InputError: as `examples_of_table`.
@@ -179,11 +207,22 @@ def batches_of_table(path: Path, columns: Sequence[str]) -> Iterator[pa.RecordBa
     schema = _schema(path)
     fields = [_field(name, schema, path) for name in columns]
     there = [field.name for field in fields if field.name in schema.names]
-    row = 0
     with _damage_told(path), pq.ParquetFile(path, page_checksum_verification=True) as file:
-        for batch in file.iter_batches(BATCH_ROWS, columns=there, use_threads=False):
+        numbers = range(file.num_row_groups) if groups is None else groups
+        row = sum(file.metadata.row_group(number).num_rows for number in range(min(numbers, default=0)))
+        for batch in file.iter_batches(BATCH_ROWS, row_groups=numbers, columns=there, use_threads=False):
             yield _checked(batch, fields, path, row)
             row += batch.num_rows
+
+
+def row_groups(path: Path) -> int:
+    """How many row groups a Parquet file has.
+
+    Raises:
+        InputError: the file is damaged or no Parquet.
+    """
+    with _damage_told(path), pq.ParquetFile(path) as file:
+        return int(file.num_row_groups)
 
 
 def batches_of_examples(examples: Iterable[Example], columns: Sequence[str]) -> Iterator[pa.RecordBatch]:
@@ -198,15 +237,35 @@ def batches_of_examples(examples: Iterable[Example], columns: Sequence[str]) -> 
     schema = pa.schema([CANDIDATE_SCHEMA.field(name) for name in columns])
     rows = iter(examples)
     while block := list(itertools.islice(rows, BATCH_ROWS)):
-        yield _batch(block, schema)
+        yield batch_of(block, schema)
 
 
-def _batch(rows: Sequence[Example], schema: pa.Schema) -> pa.RecordBatch:
+def batch_of(rows: Sequence[Example], schema: pa.Schema | None = None) -> pa.RecordBatch:
+    """Examples as columns.
+
+    Args:
+        rows: at least one; all of them with candidates, or none.
+        schema: the columns wanted; if not given all that the examples have.
+
+    Raises:
+        InputError: a text holds half of a surrogate pair, which no file can hold.
+    """
+    schema = schema or (CANDIDATE_SCHEMA if rows[0].candidates else BASE_SCHEMA)
     try:
         arrays = [pa.array([getattr(row, field.name) for row in rows], field.type) for field in schema]
     except UnicodeEncodeError:
-        raise InputError("a text holds half of a surrogate pair (\\ud800 to \\udfff), which is no character") from None
+        name = next((row.id for row in rows if not _is_encodable(row)), "") or "without id"
+        reason = "a text holds half of a surrogate pair (\\ud800 to \\udfff), which is no character"
+        raise InputError(f"example {name}: {reason}") from None
     return pa.RecordBatch.from_arrays(arrays, schema=schema)
+
+
+def _is_encodable(row: Example) -> bool:
+    try:
+        "".join((row.id, row.thread, row.source, *row.context, row.response, *row.candidates)).encode()
+    except UnicodeEncodeError:
+        return False
+    return True
 
 
 def _schema(path: Path) -> pa.Schema:

@@ -21,6 +21,7 @@ from rejoinder.files import atomic_file
 _JOB = "job.json"
 _LOCK = "lock"
 _DONE = "done"
+_BOOT = "boot"
 RUNNING = "running"
 """Folder of what running tasks tell (see `reporting`)."""
 
@@ -63,6 +64,35 @@ def open_work(output: str | Path, job: Mapping[str, Any]) -> Iterator[Path]:
         shutil.rmtree(path, ignore_errors=True)
 
 
+def hurry(folder: Path) -> bool:
+    """Whether the files of tasks need not wait for the disk: that would take as long as the work itself.
+
+    They outlast Ctrl-C and a killed process all the same, but perhaps not a power cut. So it is noted since when the
+    machine runs, and another start of it does not trust what is there.
+
+    Args:
+        folder: the work folder; only tasks of this machine may write to it from now on.
+    """
+    started = _started()
+    if started:
+        (folder / _BOOT).write_text(started, encoding="utf-8")
+    return bool(started)
+
+
+def _started() -> str:
+    """What the system calls the time since its start; nothing where it has no name for it (Linux has)."""
+    try:
+        return Path("/proc/sys/kernel/random/boot_id").read_text(encoding="utf-8").strip()
+    except OSError:
+        return ""
+
+
+def _is_trusted(path: Path) -> bool:
+    """Whether all that finished tasks left in a work folder is really there."""
+    file = path / _BOOT
+    return not file.exists() or file.read_text(encoding="utf-8") == _started()
+
+
 def once(folder: Path, name: str, make: Callable[[], dict[str, Any]]) -> dict[str, Any]:
     """The result of a task: what an earlier run of it gave, or else what `make` gives now.
 
@@ -76,7 +106,7 @@ def once(folder: Path, name: str, make: Callable[[], dict[str, Any]]) -> dict[st
         earlier: dict[str, Any] = json.loads(done.read_text(encoding="utf-8"))
         return earlier
     result = make()
-    # The files of the task are on the disk by now. This one need not be: if it gets lost, the task is done again.
+    # It need not be on the disk at once: if it gets lost, the task is done again.
     part = done.with_name(f".{done.name}.{uuid.uuid4().hex}.part")
     part.write_text(json.dumps(result), encoding="utf-8")
     part.replace(done)
@@ -103,7 +133,7 @@ def _prepare(path: Path, job: Mapping[str, Any]) -> None:
     """Keep what the same job left, without what was half-written; remove everything else."""
     text = json.dumps(job, indent=1, default=str)
     file = path / _JOB
-    if not file.exists() or file.read_text(encoding="utf-8") != text:
+    if not file.exists() or file.read_text(encoding="utf-8") != text or not _is_trusted(path):
         for each in path.iterdir():
             if each.name != _LOCK:
                 _remove(each)

@@ -80,6 +80,10 @@ class Pretrained:
             self._ids[part] = number
         self.rows = max(rows, self._tokenizer.get_vocab_size(with_added_tokens=True))
 
+    def __reduce__(self) -> tuple[type[Pretrained], tuple[Mapping[str, Any], Special, int]]:
+        # The library's own copy would forget that special tokens are never made from text.
+        return type(self), (self._description, self.special, self.rows)
+
     @classmethod
     def load(cls, path: str | Path) -> Self:
         """Read what `save` wrote.

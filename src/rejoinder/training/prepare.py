@@ -10,6 +10,7 @@ from pathlib import Path
 
 import numpy as np
 
+from rejoinder.corpora.engine import Engine
 from rejoinder.errors import InputError
 from rejoinder.files import atomic_file, file_digest
 from rejoinder.models.families import family, family_of, parse_config
@@ -20,14 +21,8 @@ from rejoinder.training.display import Advance, Display, Silent
 from rejoinder.training.init import initial_tokenizer
 from rejoinder.training.mixing import join
 from rejoinder.training.recipe import Recipe
-from rejoinder.training.tokens import (
-    Split,
-    TokenStore,
-    build_store,
-    content_key,
-    open_store,
-    read_texts,
-)
+from rejoinder.training.tokenising import read_texts
+from rejoinder.training.tokens import Split, TokenStore, build_store, content_key, open_store
 from rejoinder.training.vocabularies import build_vocabulary
 from rejoinder.training.words import count_ids, open_sentence_encoder, word_vectors
 
@@ -53,13 +48,16 @@ class Prepared:
     words: FloatArray | None = None
 
 
-def prepare(recipe: Recipe, folder: Path, display: Display | None = None) -> Prepared:
+def prepare(
+    recipe: Recipe, folder: Path, display: Display | None = None, engine: Engine | None = None
+) -> Prepared:
     """Open the vocabulary and the token stores, making those that are not there.
 
     Args:
         recipe: the run's.
         folder: where they are kept if the recipe names no other place.
         display: shows progress; None shows nothing.
+        engine: its workers tokenise; None does it here.
 
     Raises:
         InputError: the data is missing or has nothing to train on.
@@ -74,12 +72,12 @@ def prepare(recipe: Recipe, folder: Path, display: Display | None = None) -> Pre
     tokenizer = _vocabulary(recipe, folder, sets, digests, display)
     stores = []
     for data, digest in zip(sets, digests, strict=True):
-        stores.append(_store(recipe, folder, data, digest, "train", tokenizer, display))
+        stores.append(_store(recipe, folder, data, digest, "train", tokenizer, display, engine))
         if len(stores[-1]) == 0:
             raise InputError(f"{data}: no training examples in it")
     valid = None
     if recipe.validation.examples:
-        valid = _store(recipe, folder, sets[0], digests[0], "valid", tokenizer, display)
+        valid = _store(recipe, folder, sets[0], digests[0], "valid", tokenizer, display, engine)
     train = join(stores)
     words = _words(recipe, folder, train, digests, tokenizer, display) if recipe.init.words else None
     return Prepared(tokenizer, train, tuple(map(len, stores)), valid, _joined(digests), words)
@@ -156,7 +154,14 @@ def _utterances(sets: Sequence[Path], sample: int, seed: int, advance: Advance) 
 
 
 def _store(
-    recipe: Recipe, folder: Path, data: Path, digest: str, split: Split, tokenizer: Tokenizer, display: Display
+    recipe: Recipe,
+    folder: Path,
+    data: Path,
+    digest: str,
+    split: Split,
+    tokenizer: Tokenizer,
+    display: Display,
+    engine: Engine | None,
 ) -> TokenStore:
     length, config = recipe.text.max_length, parse_config(recipe.model)
     reading, history = family_of(config).dialogue, config.history_text
@@ -169,7 +174,7 @@ def _store(
     if path.exists():
         return open_store(path)
     with display.track(f"Tokenising {data} ({split})", None, "examples") as advance:
-        return build_store(path, data, split, tokenizer, length, advance, history, dialogue, with_texts=with_texts)
+        return build_store(path, data, split, tokenizer, length, advance, history, dialogue, engine, with_texts=with_texts)
 
 
 def _words(

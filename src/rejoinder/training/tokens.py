@@ -17,14 +17,15 @@ from typing import IO, Any, Literal, Protocol
 
 import numpy as np
 import numpy.typing as npt
-import pyarrow as pa
 
-from rejoinder.corpora.example import read_columns
+from rejoinder.corpora.engine import Engine
+from rejoinder.corpora.example import pieces_of
 from rejoinder.errors import InputError
 from rejoinder.files import atomic_folder
 from rejoinder.models.dialogue import Dialogue
 from rejoinder.models.history import HistoryText
 from rejoinder.text.tokenizer import Tokenizer
+from rejoinder.training.tokenising import Encode, Sides, encode_all, read_dialogues
 
 Ids = npt.NDArray[np.int32]
 Rows = npt.NDArray[np.int64]
@@ -159,6 +160,7 @@ def build_store(
     advance: Callable[[int], object] = int,
     history: HistoryText | None = None,
     dialogue: Dialogue | None = None,
+    engine: Engine | None = None,
     *,
     with_texts: bool = False,
 ) -> TokenStore:
@@ -176,22 +178,18 @@ def build_store(
         history: how earlier messages become a text; None leaves them out.
         dialogue: how whole contexts are read as the input, for models that do; `max_length` and `history` have no
             part then.
+        engine: its workers tokenise, a piece of the examples each; None does it here. The store is the same.
         with_texts: keep the texts too.
     """
     with atomic_folder(path, marker=MANIFEST) as part:
         writer = _Writer(part, SIDES if history is None else (*SIDES, HISTORY), with_texts=with_texts)
         raw: Iterator[tuple[list[list[str]], list[str]] | None]
-        raw = iter(read_dialogues(data, split)) if with_texts else itertools.repeat(None)
+        raw = read_dialogues(pieces_of(data, split)) if with_texts else itertools.repeat(None)
         try:
-            if dialogue is not None:
-                for (contexts, responses), given in zip(read_dialogues(data, split), raw, strict=False):
-                    sides = [dialogue.contexts(contexts), dialogue.responses(responses)]
-                    writer.add(sides, dialogue.marks, given)
-                    advance(len(responses))
-            else:
-                for texts, given in zip(read_texts(data, split, history), raw, strict=False):
-                    writer.add([tokenizer.encode_ragged(side, max_length) for side in texts], given=given)
-                    advance(len(texts[0]))
+            encode = Encode(tokenizer, max_length, history, dialogue)
+            for sides in encode_all(encode, pieces_of(data, split), part, engine):
+                writer.add(sides, encode.marks, next(raw))
+                advance(len(sides[0][1]))
         finally:
             writer.close()
         manifest = {"format": FORMAT, "examples": writer.examples, "empty": writer.empty, "tokens": writer.tokens}
@@ -199,22 +197,6 @@ def build_store(
             manifest["text_bytes"] = writer.text_bytes
         (part / MANIFEST).write_text(json.dumps(manifest), encoding="utf-8")
     return open_store(path)
-
-
-def read_texts(data: str | Path, split: Split, history: HistoryText | None = None) -> Iterator[list[list[str]]]:
-    """Newest messages, responses and, if asked for, histories, some thousands at a time."""
-    for batch in read_columns(data, split, columns=("context", "response")):
-        contexts = batch.column("context")
-        texts = [_newest(contexts), batch.column("response").to_pylist()]
-        if history is not None:
-            texts.append([history.join(context) for context in contexts.to_pylist()])
-        yield texts
-
-
-def read_dialogues(data: str | Path, split: Split) -> Iterator[tuple[list[list[str]], list[str]]]:
-    """Contexts and responses, some thousands at a time."""
-    for batch in read_columns(data, split, columns=("context", "response")):
-        yield batch.column("context").to_pylist(), batch.column("response").to_pylist()
 
 
 def content_key(*parts: object) -> str:
@@ -240,15 +222,6 @@ def _mix(x: npt.NDArray[np.uint64]) -> npt.NDArray[np.uint64]:
     return x ^ (x >> np.uint64(31))
 
 
-def _newest(contexts: pa.ListArray) -> list[str]:
-    """Last message of each context."""
-    offsets = contexts.offsets.to_numpy()
-    if (offsets[1:] == offsets[:-1]).any():
-        raise InputError("an example has an empty context; every example needs at least one message")
-    newest: list[str] = contexts.values.take(pa.array(offsets[1:] - 1)).to_pylist()
-    return newest
-
-
 def _map(path: Path, dtype: np.dtype[Any], count: int) -> npt.NDArray[Any]:
     if path.stat().st_size != count * dtype.itemsize:
         raise ValueError(f"{path.name} has {path.stat().st_size} bytes instead of {count * dtype.itemsize}")
@@ -272,7 +245,7 @@ class _Writer:
 
     def add(
         self,
-        sides: list[tuple[Ids, Ids]],
+        sides: Sides,
         marks: int = 0,
         given: tuple[list[list[str]], list[str]] | None = None,
     ) -> None:
@@ -280,7 +253,7 @@ class _Writer:
 
         Args:
             sides: ids and lengths of each side.
-            marks: tokens that an empty text has.
+            marks: tokens that an empty text has; one that has no more is empty.
             given: the contexts and responses themselves, where they are kept.
         """
         keep = (sides[0][1] > marks) & (sides[1][1] > marks)

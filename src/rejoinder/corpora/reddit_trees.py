@@ -1,0 +1,263 @@
+"""Reddit: from records of comments to examples; the trees of many threads at once, as arrays.
+
+A comment is a number, its place in the list of all comments of the partition; a tree is the array that gives of each
+comment the one above it. So all comments take a step up at the same time.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Generator, Iterator, Sequence
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from rejoinder.corpora.lines import Reading
+from rejoinder.corpora.reddit_rules import KEPT, LOST, OVER_18, SUBMISSION, RedditSettings, trim
+from rejoinder.corpora.tables import BASE_SCHEMA, BATCH_ROWS, GROUP_CHARACTERS
+
+Numbers = npt.NDArray[np.int64]
+Flags = npt.NDArray[np.bool_]
+
+_SUBMISSION, _MISSING, _NOTHING = -1, -2, -3
+"""What is above a comment that has no comment above it: the submission; a comment that is not there; and beyond
+these nothing."""
+
+
+def assemble(records: pa.RecordBatch, reading: Reading, settings: RedditSettings) -> Generator[pa.RecordBatch]:
+    """Give the examples of whole threads: thread after thread as they first appear, within one in the order of records.
+
+    The set of examples does not depend on the order. Memory: the records, some times over.
+
+    Args:
+        records: columns as `reddit_rules.COLUMNS`, as large strings.
+        reading: gets the counts, and says how much history is kept.
+        settings: of the corpus.
+
+    Yields:
+        Examples, some thousands at a time.
+    """
+    if records.num_rows == 0:
+        return
+    forest = _Forest(records)
+    lost: Counter[str] = Counter({"the same comment again": forest.copies})
+    keep = np.ones(len(forest.rows), np.bool_)
+    if settings.drop_nsfw:
+        keep = forest.judge_threads(lost)
+    chosen = forest.choose(keep, lost)
+    for reason, count in lost.items():
+        if count:
+            reading.drop(reason, count)
+    depth = min(settings.depth, reading.history + 1)
+    contexts = _Contexts(forest, chosen, depth, settings)
+    reading.blank_messages += contexts.blank
+    yield from contexts.examples()
+
+
+class _Forest:
+    """The comments of a partition, thread after thread, none twice.
+
+    Attributes:
+        records: as they came.
+        rows: of each comment, its row in the records.
+        thread: of each comment, the number of its thread, in the order in which threads appear.
+        threads: names of the threads.
+        state: of each comment, as a character's number.
+        above: of each comment, the one that it answers, or what is there instead (negative).
+        submissions: of threads whose submission is there, its state and title.
+        copies: records of comments that were there already.
+    """
+
+    def __init__(self, records: pa.RecordBatch) -> None:
+        self.records = records
+        threads = records["thread"].dictionary_encode()
+        self.threads, thread = threads.dictionary, threads.indices.to_numpy().astype(np.int64)
+        states = _characters(records["state"])
+        is_comment = states < ord(SUBMISSION)
+        self.submissions = self._submissions(np.flatnonzero(~is_comment), thread)
+        rows = np.flatnonzero(is_comment)
+        rows = rows[np.argsort(thread[rows], kind="stable")]
+        # Names are told apart within their threads.
+        names = pa.concat_arrays([records["id"], records["parent"]]).dictionary_encode()
+        codes = np.concatenate([thread, thread]) * len(names.dictionary) + names.indices.to_numpy()
+        name, parent = codes[: len(thread)], codes[len(thread) :]
+        self.rows = self._best(rows, name)
+        self.copies = len(rows) - len(self.rows)
+        self.thread, self.state = thread[self.rows], states[self.rows]
+        place = pc.index_in(pa.array(parent[self.rows]), value_set=pa.array(name[self.rows]))
+        self.above = place.fill_null(_MISSING).to_numpy().astype(np.int64)
+        self.above[_lengths(records["parent"])[self.rows] == 0] = _SUBMISSION
+
+    def _submissions(self, rows: Numbers, thread: Numbers) -> dict[int, tuple[str, str]]:
+        """Of several records of one the greatest counts."""
+        found: dict[int, tuple[str, str]] = {}
+        for row in rows.tolist():
+            told = self.records["state"][row].as_py(), self.records["text"][row].as_py()
+            number = int(thread[row])
+            found[number] = max(told, found.get(number, told))
+        return found
+
+    def _best(self, rows: Numbers, name: Numbers) -> Numbers:
+        """The rows without copies, each comment where it first appears.
+
+        Of several records of one the greatest counts, whatever their order: one that says deleted, if any does.
+        """
+        names = pa.array(name[rows]).dictionary_encode()
+        if len(names.dictionary) == len(rows):
+            return rows
+        number = names.indices.to_numpy()
+        best = np.empty(len(names.dictionary), np.int64)
+        best[number[::-1]] = rows[::-1]  # the first of each is written last
+        copied = np.flatnonzero(np.bincount(number)[number] > 1)
+        found: dict[int, tuple[Any, ...]] = {}
+        for place, row in zip(number[copied].tolist(), rows[copied].tolist(), strict=True):
+            told = (*(self.records[column][row].as_py() for column in ("state", "parent", "text")), row)
+            found[place] = max(told, found.get(place, told))
+        for place, told in found.items():
+            best[place] = told[-1]
+        return best
+
+    def judge_threads(self, lost: Counter[str]) -> Flags:
+        """Of each comment, whether its thread's submission is there and is not over 18."""
+        states = np.zeros(len(self.threads), np.uint8)
+        for number, (state, _) in self.submissions.items():
+            states[number] = ord(state)
+        mine = states[self.thread]
+        lost["in a thread over 18"] += int((mine == ord(OVER_18)).sum())
+        lost["in a thread whose submission is not there"] += int((mine == 0).sum())
+        keep: Flags = mine == ord(SUBMISSION)
+        return keep
+
+    def choose(self, left: Flags, lost: Counter[str]) -> Numbers:
+        """The comments that are kept and answer one that is kept; the others are counted by reason."""
+        state, above = self.state, self.above
+        left = _count_states(left, state, "", lost)
+        ends = {_SUBMISSION: "answers the submission", _MISSING: "answers a comment that is not there"}
+        for value, reason in ends.items():
+            here = left & (above == value)
+            lost[reason] += int(here.sum())
+            left &= ~here
+        left = _count_states(left, _look_up(state, above, 0), "answers a comment that is ", lost)
+        circle = left & ~_ends(above)
+        lost["in a circle of comments"] += int(circle.sum())
+        return np.flatnonzero(left & ~circle)
+
+
+def _count_states(left: Flags, state: npt.NDArray[np.uint8], words: str, lost: Counter[str]) -> Flags:
+    """Count by reason what is left and not `KEPT`; what is left then."""
+    counts = np.bincount(state[left], minlength=128)
+    for each, reason in LOST.items():
+        lost[words + reason] += int(counts[ord(each)])
+    return left & (state == ord(KEPT))
+
+
+def _ends(above: Numbers) -> Flags:
+    """Of each comment, whether the way up comes to an end. Steps are doubled, so deep threads take few."""
+    count = len(above)
+    up = np.append(np.where(above < 0, count, above), count)
+    for _ in range(count.bit_length()):
+        if (up == count).all():
+            break
+        up = up[up]
+    ends: Flags = up[:-1] == count
+    return ends
+
+
+class _Contexts:
+    """The texts of examples, as places in one long column: the records' texts, then those that are cut, then titles.
+
+    Attributes:
+        blank: messages of nothing but white space, which are left out.
+    """
+
+    def __init__(self, forest: _Forest, chosen: Numbers, depth: int, settings: RedditSettings) -> None:
+        self._forest, self._chosen = forest, chosen
+        steps = [forest.above[chosen]]
+        for _ in range(1, depth):
+            steps.append(_look_up(forest.above, steps[-1], _NOTHING))
+        older = np.stack(steps[1:], axis=1) if depth > 1 else np.empty((len(chosen), 0), np.int64)
+        cut, texts = self._cut(older, settings.cut)
+        titles, with_title = self._titles(older, settings)
+        self._texts = pa.concat_arrays([forest.records["text"], pa.array([*texts, *titles], pa.large_string())])
+        first = forest.records.num_rows
+        # Oldest first: the title, ancestors, what is answered. -1: nothing is there.
+        places = np.full((len(chosen), depth + 1), -1)
+        places[:, depth] = forest.rows[steps[0]]
+        places[:, depth - 1 : 0 : -1] = _look_up(cut, older, -1)
+        places[:, 0] = np.where(with_title >= 0, with_title + first + len(texts), -1)
+        is_blank = np.zeros(len(self._texts), np.bool_)
+        is_blank[first:] = [not text or text.isspace() for text in (*texts, *titles)]
+        there = places >= 0
+        told = there & ~is_blank[places]
+        self.blank = int(there.sum() - told.sum())
+        self._places, self._told = places, told
+
+    def _cut(self, older: Numbers, limit: int) -> tuple[Numbers, list[str]]:
+        """Where the text of each comment is when it is an ancestor, and those texts that are not the records' own."""
+        forest = self._forest
+        used = np.zeros(len(forest.rows), np.bool_)
+        used[older[older >= 0]] = True
+        rows = forest.rows[used]
+        long = pc.utf8_length(forest.records["text"].take(pa.array(rows))).to_numpy() > limit
+        special = np.flatnonzero(used)[long | (forest.state[used] != ord(KEPT))]  # only what is not kept may be blank
+        texts = forest.records["text"].take(pa.array(forest.rows[special])).to_pylist()
+        places = forest.rows.copy()
+        places[special] = forest.records.num_rows + np.arange(len(special))
+        return places, [trim(text, limit) for text in texts]
+
+    def _titles(self, older: Numbers, settings: RedditSettings) -> tuple[list[str], Numbers]:
+        """Titles, and of each example the number of its own if its context reaches back to the submission, or -1."""
+        known = self._forest.submissions if settings.titles else {}
+        titles = [trim(title, settings.cut) for _, title in known.values()]
+        number = np.full(len(self._forest.threads), -1)
+        for place, (thread, title) in enumerate(zip(known, titles, strict=True)):
+            number[thread] = place if title else -1
+        reaches = (older == _SUBMISSION).any(axis=1)
+        return titles, np.where(reaches, number[self._forest.thread[self._chosen]], -1)
+
+    def examples(self) -> Iterator[pa.RecordBatch]:
+        """Them, some thousands at a time, fewer where the texts are long."""
+        lengths = _lengths(self._texts)
+        size = np.where(self._told, lengths[self._places], 0).sum(axis=1).cumsum()
+        start = 0
+        while start < len(self._chosen):
+            before = size[start - 1] if start else 0
+            end = min(start + BATCH_ROWS, int(np.searchsorted(size, before + GROUP_CHARACTERS)) + 1)
+            yield self._batch(slice(start, end))
+            start = end
+
+    def _batch(self, part: slice) -> pa.RecordBatch:
+        forest, told = self._forest, self._told[part]
+        rows = pa.array(forest.rows[self._chosen[part]])
+        ends = np.concatenate([np.zeros(1, np.int32), told.sum(axis=1).cumsum(dtype=np.int32)])
+        messages = self._texts.take(pa.array(self._places[part][told])).cast(pa.string())
+        columns = {
+            "id": forest.records["id"].take(rows),
+            "thread": forest.threads.take(pa.array(forest.thread[self._chosen[part]])),
+            "source": pa.repeat("reddit", len(rows)),
+            "context": pa.ListArray.from_arrays(pa.array(ends), messages),
+            "response": forest.records["text"].take(rows),
+        }
+        arrays: Sequence[pa.Array] = [columns[field.name].cast(field.type) for field in BASE_SCHEMA]
+        return pa.RecordBatch.from_arrays(arrays, schema=BASE_SCHEMA)
+
+
+def _characters(states: pa.LargeStringArray) -> npt.NDArray[np.uint8]:
+    """Texts of one ASCII character each, as its number."""
+    _, ends, data = states.buffers()
+    start = np.frombuffer(ends, np.int64)[states.offset]
+    return np.frombuffer(data, np.uint8)[start : start + len(states)]
+
+
+def _look_up(values: Any, places: Numbers, otherwise: int) -> Any:
+    """The values at places; at negative ones what is given instead."""
+    return np.where(places >= 0, values[np.maximum(places, 0)], otherwise)
+
+
+def _lengths(texts: pa.LargeStringArray) -> Numbers:
+    """Bytes of each text."""
+    lengths: Numbers = pc.binary_length(texts).to_numpy()
+    return lengths
