@@ -174,7 +174,9 @@ def _store(
     if path.exists():
         return open_store(path)
     with display.track(f"Tokenising {data} ({split})", None, "examples") as advance:
-        return build_store(path, data, split, tokenizer, length, advance, history, dialogue, engine, with_texts=with_texts)
+        return build_store(
+            path, data, split, tokenizer, length, advance, history, dialogue, engine, with_texts=with_texts
+        )
 
 
 def _words(
