@@ -90,5 +90,5 @@ def wanted_stage() -> dict[str, object]:
 
 
 def test_a_model_and_words_exclude_each_other() -> None:
-    with pytest.raises(ValueError, match="at most one of model, words"):
+    with pytest.raises(ValueError, match="at most one of model, transformer, words"):
         Init(model="folder", words="minilm")
