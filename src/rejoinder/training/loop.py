@@ -394,7 +394,7 @@ class _Trainer:
     def _log(self, stage: Stage) -> None:
         if not self.meter.is_finite():
             self._diverged(stage)
-        values = self.meter.take() | {"learning_rate": self.rate, "scale": float(self.scale)}
+        values = self.meter.take() | {"learning_rate": self.rate, "scale": float(torch.as_tensor(self.scale).detach())}
         values |= {"examples": self.state.examples, "seconds": self.state.seconds}
         self._write(stage, values)
 
@@ -407,7 +407,7 @@ class _Trainer:
         if not self.keeper.is_finite():
             self._diverged(stage)
         patience = stage.schedule.patience if isinstance(stage.schedule, Plateau) else None
-        figures, best = self.keeper.validate(self._sides, float(self.scale or self._scale()), patience)
+        figures, best = self.keeper.validate(self._sides, float(torch.as_tensor(self.scale or self._scale()).detach()), patience)
         self._write(stage, {f"valid_{name}": value for name, value in figures.items()})
         shown = ", ".join(f"{name} {figure_text(name, value)}" for name, value in figures.items())
         self.display.note(f"step {self.state.step:,}: validation {shown}{', the best so far' if best else ''}")
