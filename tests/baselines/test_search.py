@@ -51,7 +51,7 @@ TEXTS = ["aa bb", "cd", "", "bb bb aa", "ef gh", "aa bb", "hh cd ef", "gg"]
 QUERIES = [["ignored", "aa cd"], ["bb"], ["zz yy"], ["ef", "gh hh"], [""]]
 
 
-@pytest.mark.parametrize("ranker", rankers(), ids=lambda ranker: type(ranker).__name__)
+@pytest.mark.parametrize("ranker", list(rankers()), ids=lambda ranker: type(ranker).__name__)
 @pytest.mark.parametrize("cells", [1, 1 << 20])
 def test_search_finds_what_ranking_everything_finds(ranker, cells, monkeypatch):
     for module in (keywords, search, sparse):
@@ -66,14 +66,14 @@ def test_search_finds_what_ranking_everything_finds(ranker, cells, monkeypatch):
     assert np.allclose(hits.scores, -np.sort(-expected, axis=1)[:, :3], atol=1e-6)
 
 
-@pytest.mark.parametrize("ranker", rankers(), ids=lambda ranker: type(ranker).__name__)
+@pytest.mark.parametrize("ranker", list(rankers()), ids=lambda ranker: type(ranker).__name__)
 def test_equal_texts_stand_in_the_order_of_the_index(ranker):
     (found,) = ranker.index(TEXTS).search([["aa bb"]], 100).positions.tolist()
     assert sorted(found) == list(range(len(TEXTS)))
     assert found.index(5) == found.index(0) + 1  # both are "aa bb"
 
 
-@pytest.mark.parametrize("ranker", rankers(), ids=lambda ranker: type(ranker).__name__)
+@pytest.mark.parametrize("ranker", list(rankers()), ids=lambda ranker: type(ranker).__name__)
 def test_the_ends(ranker):
     assert ranker.index(TEXTS).search([], 3).positions.shape == (0, 3)
     with pytest.raises(InputError, match="1 result or more, not 0"):

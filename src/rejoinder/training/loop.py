@@ -394,7 +394,7 @@ class _Trainer:
     def _log(self, stage: Stage) -> None:
         if not self.meter.is_finite():
             self._diverged(stage)
-        values = self.meter.take() | {"learning_rate": self.rate, "scale": float(torch.as_tensor(self.scale).detach())}
+        values = self.meter.take() | {"learning_rate": self.rate, "scale": _number(self.scale)}
         values |= {"examples": self.state.examples, "seconds": self.state.seconds}
         self._write(stage, values)
 
@@ -407,7 +407,8 @@ class _Trainer:
         if not self.keeper.is_finite():
             self._diverged(stage)
         patience = stage.schedule.patience if isinstance(stage.schedule, Plateau) else None
-        figures, best = self.keeper.validate(self._sides, float(torch.as_tensor(self.scale or self._scale()).detach()), patience)
+        scale = _number(self.scale or self._scale())
+        figures, best = self.keeper.validate(self._sides, scale, patience)
         self._write(stage, {f"valid_{name}": value for name, value in figures.items()})
         shown = ", ".join(f"{name} {figure_text(name, value)}" for name, value in figures.items())
         self.display.note(f"step {self.state.step:,}: validation {shown}{', the best so far' if best else ''}")
@@ -450,6 +451,10 @@ class _Trainer:
         left = used * (1 - share) / share if share else None
         step, loss, accuracy = self.state.step, self.meter.loss, self.meter.accuracy
         self.display.show(Standing(stage.name, share, step, loss, accuracy, speed, left))
+
+
+def _number(value: float | Tensor) -> float:
+    return float(value.detach() if isinstance(value, Tensor) else value)
 
 
 def set_randomness(*numbers: int) -> None:
