@@ -1,4 +1,4 @@
-# Four verbs (demo, test, check, bench); each makes its own virtual environment when there is none.
+# `make help` lists the verbs; each makes its own virtual environment when there is none.
 
 PYTHON ?= python3
 # Which build of torch: cpu, or default (on Linux that one brings several GB of CUDA packages).

@@ -92,9 +92,10 @@ def card(
 
 
 def _kind(model: Mapping[str, Any]) -> str:
-    history = f", which reads up to {model['history']} earlier messages," if model.get("history") else ""
-    blocks = f"{model['blocks']} blocks" if model.get("blocks") else "no transformer blocks"
-    return f"ConveRT{history} with {blocks}" if model["kind"] == "convert" else str(model["kind"])
+    """What the model is, in words that "with N parameters" can follow."""
+    history = f", reading up to {model['history']} earlier messages," if model.get("history") else ""
+    blocks = f"of {model['blocks']} blocks" if model.get("blocks") else "without transformer blocks"
+    return f"ConveRT {blocks}{history}" if model["kind"] == "convert" else str(model["kind"])
 
 
 def results_table(results: Sequence[Mapping[str, Any]]) -> str:

@@ -66,7 +66,7 @@ def rejoinder_command(
         bool, typer.Option("--version", callback=_print_version, is_eager=True, help="Print the version and exit.")
     ] = False,
 ) -> None:
-    """Conversational response selection: train, evaluate, index and serve models that pick the best reply."""
+    """Conversational response selection: train, evaluate, index and use models that pick the best reply."""
 
 
 for _verb in VERBS:

