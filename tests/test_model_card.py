@@ -89,7 +89,7 @@ def test_everything_is_in_it(files: Path, command: list[str], monkeypatch: pytes
     assert f"Fingerprint: `{before}`" in text
     assert describe(files / "model")["fingerprint"] == before
     for part in (
-        "ConveRT with 3 blocks",
+        "ConveRT of 3 blocks",
         "(MIT, CC-BY-4.0)",
         "| one | MIT | 3 | 27 | 8 | 8 | 8 | 1 long |",
         "| data | examples | candidates | minilm | convert-small |",
