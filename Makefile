@@ -26,7 +26,7 @@ demo: python  ## replies of the bundled model, then fine-tune it on real convers
 	@PATH="$(CURDIR)/$(BIN):$$PATH" bash scripts/demo.sh
 
 test: python  ## run the tests; ARGS="-k name" chooses among them
-	@$(INSTALL) dev train baselines plots demo
+	@$(INSTALL) dev train baselines bert plots demo
 	@$(BIN)/python -m pytest -m "not slow and not gpu" $(ARGS)
 
 test-slow: python  ## run the slow tests
