@@ -1,11 +1,13 @@
-"""Encoding speed of both ConveRT sizes beside all-MiniLM-L6-v2, and beside what the machine could do at most.
+"""Encoding speed of ConveRT beside all-MiniLM-L6-v2, and beside what the machine could do at most.
+
+ConveRT: the paper's size, the small recipe's, and the model that comes with the package.
 
 All programs encode the same chat messages, none longer than ConveRT's 60 subwords, in the same run, taking turns,
 tokenisation included. Each gets all of them at once, sorts them by length and computes them in parts: MiniLM 128
 messages at a time, ConveRT 4,096 tokens. The limit of a model is the time that the floating-point operations of its
 matrix products on the real tokens take at the best matrix-multiply rate of this machine, measured before and after in
-the same run, in the same precision, over the shapes that the model uses. Weights are random: speed does not depend on
-them.
+the same run, in the same precision, over the shapes that the model uses. Weights of both sizes are random: speed does
+not depend on them.
 
     python benchmarks/encoding.py
 """
@@ -25,6 +27,7 @@ import torch
 from rich.console import Console
 from rich.table import Table
 
+import rejoinder
 from common import write_result
 from limit import Shape, best_rate, gemm_shapes
 from peers import minilm_forms
@@ -41,6 +44,7 @@ SINGLES = 50
 """Sentences that are encoded one by one."""
 ROOT = Path(__file__).parent.parent
 SIZES = {"paper": "convert.toml", "small": "convert-small.toml"}
+BUNDLED = "convert-small"
 
 
 @dataclass(frozen=True)
@@ -66,6 +70,7 @@ def main() -> None:
     messages, subwords = chat()
     sentences = messages[: options.sentences]
     programs, costs = our_programs(subwords, sentences)
+    programs |= bundled_programs()
     with tempfile.TemporaryDirectory() as folder:
         programs |= minilm_forms(Path(folder), options.threads, options.batch)
         seconds = race(programs, [sentences], options.repetitions)
@@ -114,14 +119,13 @@ Encode = Callable[[Sequence[str]], object]
 
 def our_programs(subwords: Subwords, sentences: Sequence[str]) -> tuple[dict[str, Encode], dict[str, Cost]]:
     """Both sizes in every precision that the processor computes itself, and the limit of each in seconds."""
-    precisions: tuple[Precision, ...] = ("fp32", "bf16", "int8") if has_fast_bfloat16() else ("fp32", "int8")
     lengths = subwords.encode_ragged(sentences, 60)[1]
     tokens = int(lengths.sum())
     programs: dict[str, Encode] = {}
     costs: dict[str, Cost] = {}
     for size, recipe in SIZES.items():
         config = ConvertConfig(**load_recipe(ROOT / "recipes" / recipe).model)
-        for precision in precisions:
+        for precision in precisions():
             module = Convert(config, max(subwords.rows, 32_477 if size == "paper" else 0))
             operations = 2 * (
                 tokens * module.multiplications_per_token() + len(sentences) * module.multiplications_per_text()
@@ -134,6 +138,16 @@ def our_programs(subwords: Subwords, sentences: Sequence[str]) -> tuple[dict[str
             programs[name] = encoder.encode_responses
             costs[name] = cost
     return programs, costs
+
+
+def precisions() -> tuple[Precision, ...]:
+    """Those that the processor computes itself."""
+    return ("fp32", "bf16", "int8") if has_fast_bfloat16() else ("fp32", "int8")
+
+
+def bundled_programs() -> dict[str, Encode]:
+    """The model that comes with the package, in every precision."""
+    return {f"{BUNDLED} {each}": rejoinder.load(BUNDLED, precision=each).encode_responses for each in precisions()}
 
 
 def race(programs: dict[str, Encode], batches: list[list[str]], repetitions: int) -> dict[str, float]:
@@ -161,6 +175,7 @@ def bars(rows: dict[str, Measured]) -> dict[str, Any]:
     quickest = {
         size: min((r for n, r in rows.items() if f" {size} " in n), key=lambda r: r.one_sentence_ms) for size in SIZES
     }
+    bundled = max((r for n, r in rows.items() if n.startswith(BUNDLED)), key=lambda r: r.sentences_per_second)
     int8 = rows["MiniLM onnxruntime int8"]
     return {
         "ratios": {
@@ -168,6 +183,7 @@ def bars(rows: dict[str, Measured]) -> dict[str, Any]:
             "paper / MiniLM sentence-transformers bf16, batches": ours["paper"].sentences_per_second
             / rows["MiniLM sentence-transformers bf16"].sentences_per_second,
             "small / fastest MiniLM, batches": ours["small"].sentences_per_second / fastest.sentences_per_second,
+            f"{BUNDLED} / fastest MiniLM, batches": bundled.sentences_per_second / fastest.sentences_per_second,
             "paper / MiniLM int8, time of one sentence": quickest["paper"].one_sentence_ms / int8.one_sentence_ms,
             "small / MiniLM int8, time of one sentence": quickest["small"].one_sentence_ms / int8.one_sentence_ms,
         }

@@ -337,3 +337,7 @@ def test_a_whole_job(tmp_path, processes):
     assert account.lines == len(threads) + 20
     # Each thread has a submission, which is no comment.
     assert kept + sum(account.dropped.values()) == len(threads) == kept + account.dropped["answers the submission"]
+
+
+def test_a_block_without_a_line_has_no_comments() -> None:
+    assert run(b"", cuts=[5]) == []

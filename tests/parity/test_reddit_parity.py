@@ -110,7 +110,7 @@ def dumps(draw: st.DrawFn) -> list[dict[str, Any]]:
     st.integers(0, 12),
     st.integers(1, 3),
 )  # fmt: skip
-@settings(max_examples=300)
+@settings(max_examples=300, deadline=None)
 def test_the_examples_are_those_of_the_reference(
     lines: list[dict[str, Any]], chosen: RedditSettings, history: int, partitions: int
 ) -> None:

@@ -325,7 +325,7 @@ def test_an_engine_encodes_in_order_and_changes_nothing(tmp_path):
     here.add(replies[70:], batch=16)
     there.add(replies[70:], batch=16, engine=engine)
     assert there.fingerprint == here.fingerprint
-    assert engine.done == {"encode_with": 7}
+    assert engine.done["encode_with"] == 7
     encoder.fingerprint = "0" * 64
     with pytest.raises(InputError, match="model is another model on a worker's machine"):
         Index.build(encoder, replies, tmp_path / "wrong", engine=Watched())

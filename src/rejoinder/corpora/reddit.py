@@ -90,6 +90,8 @@ def _objects(block: Block) -> int:
     A value that goes over several lines has none that does both, since strings hold no line ends.
     """
     letters, ends = np.frombuffer(block.data, np.uint8), line_ends(block)
+    if not len(letters):
+        return 0
     if not len(ends) or ends[-1] != len(letters) - 1:
         ends = np.append(ends, len(letters))
     begins = np.append(0, ends[:-1] + 1)
