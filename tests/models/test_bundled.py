@@ -171,8 +171,6 @@ def test_the_licences_are_those_of_the_corpus() -> None:
 @pytest.mark.parametrize("name", list(bundled.BUNDLED))
 def test_what_is_bundled_opens_and_is_small(name: str) -> None:
     folder = bundled.FOLDER / name
-    if not folder.exists():
-        pytest.skip(f"this clone has no weights of {name}")
     assert find(name) == folder
     assert persistence.is_quantized(persistence.read_config(folder)[1])
     assert persistence.folder_bytes(folder) <= script.LIMIT

@@ -12,12 +12,10 @@ import torch
 from torch import nn
 
 from rejoinder.baselines import encoders
+from rejoinder.baselines.encoders import EncodeTexts
 from rejoinder.ranker import FloatArray
 from rejoinder.text.subwords import MARK, Subwords
 from rejoinder.training.tokens import Ids, Rows, TokenStore
-
-EncodeTexts = Callable[[Sequence[str]], FloatArray]
-"""Texts -> vectors (n, e)."""
 
 COMMON = 1e-3
 """a of the weight a / (a + p) of a word with the share p of all words (Arora et al. 2017: smooth inverse frequency)."""
