@@ -43,9 +43,36 @@ def test_the_cut_loses_the_oldest() -> None:
     assert "oldest" not in SUBWORDS.decode(ids.tolist())
 
 
+MESSAGES = st.one_of(st.text(max_size=6), st.text(max_size=3).map("your persona: ".__add__))
+
+
 @settings(max_examples=200, deadline=None)
-@given(st.lists(st.text(max_size=6), max_size=5), st.booleans())
-def test_a_history_has_tokens_exactly_where_its_text_is_not_empty(messages: list[str], numbered: bool) -> None:
+@given(st.lists(MESSAGES, max_size=5), st.booleans(), st.booleans())
+def test_a_history_has_tokens_exactly_where_its_text_is_not_empty(
+    messages: list[str], numbered: bool, persona_first: bool
+) -> None:
     """Training knows a history by its tokens, encoding by its text: both must mean the same."""
-    text = HistoryText(numbered=numbered).join([*messages, "input"])
-    assert bool(SUBWORDS.encode(text)) == bool(text) == any(message.strip() for message in messages)
+    text = HistoryText(numbered=numbered, persona_first=persona_first).join([*messages, "input"])
+    said = [message.removeprefix("your persona: ") if persona_first else message for message in messages]
+    assert bool(SUBWORDS.encode(text)) == bool(text) == any(message.strip() for message in said)
+
+
+PERSONA = ("your persona: i ski. your persona: i have a dog.", "partner's persona: i cook.", "older", "newest", "input")
+
+
+def test_a_persona_is_an_old_message_if_not_asked_for() -> None:
+    assert HistoryText().join(PERSONA) == f"newest older {PERSONA[1]} {PERSONA[0]}"
+
+
+def test_a_persona_may_be_read_first_and_is_never_pushed_out() -> None:
+    reading = HistoryText(2, numbered=True, persona_first=True)
+    assert reading.join(PERSONA) == "i ski. i have a dog. 0: newest 1: older"
+    apart = ("your persona: i ski.", "your persona: i have a dog.", *PERSONA[1:])
+    assert reading.join(apart) == reading.join(PERSONA), "one message or one each"
+    ids, _ = SUBWORDS.encode_ragged([reading.join([PERSONA[0], *["many words"] * 99, "input"])], 20)
+    assert SUBWORDS.decode(ids.tolist()).startswith("i ski. i have")
+
+
+def test_what_is_only_like_a_persona_stays_in_its_place() -> None:
+    context = ("what is your persona: i ski", "newest", "input")
+    assert HistoryText(persona_first=True).join(context) == "newest what is your persona: i ski"

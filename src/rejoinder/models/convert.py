@@ -89,6 +89,9 @@ class ConvertConfig:
     """Earlier messages that are read as extra contexts (paper: 10; see `multi_context`). 0: single-context."""
     numbered_history: bool = False
     """Put "0: ", "1: ", ... before the earlier messages, 0 for the newest of them (the paper's DSTC7)."""
+    persona_first: bool = False
+    """Read messages that begin "your persona: " (ConvAI2) before all other earlier ones, without these words, so that a
+    long history does not push them out of what is read."""
 
     def __post_init__(self) -> None:
         for name in ("embedding_size", "head_size", "heads", "feed_forward_size", "reduction_heads", "output_size"):
@@ -117,12 +120,13 @@ class ConvertConfig:
             True,
             'false without zero_residual = true, skip_connections = true and feed_forward_2 = "paper"',
         )
-        _check(not self.numbered_history or self.history > 0, "numbered_history", True, "false where history = 0")
+        for name in ("numbered_history", "persona_first"):
+            _check(not getattr(self, name) or self.history > 0, name, True, "false where history = 0")
 
     @property
     def history_text(self) -> HistoryText | None:
         """How earlier messages become the text that the model reads, or None if it reads the newest message alone."""
-        return HistoryText(self.history, self.numbered_history) if self.history else None
+        return HistoryText(self.history, self.numbered_history, self.persona_first) if self.history else None
 
 
 class FeedForward2(nn.Module):

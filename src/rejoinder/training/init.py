@@ -15,7 +15,7 @@ from rejoinder.text.tokenizer import Tokenizer
 from rejoinder.training.init_transformer import copy_transformer, take_over_transformer, transformer_tokenizer
 from rejoinder.training.recipe import NO_START, Init
 
-CHANGEABLE = ("dropout", "numbered_history")
+CHANGEABLE = ("dropout", "numbered_history", "persona_first")
 """Fields of a model's configuration that a recipe may change: those that neither shape nor meaning of a weight depends
 on. (The paper numbers the earlier messages of DSTC7 alone, not those of Reddit that its model starts from.)"""
 

@@ -25,7 +25,7 @@ class Init:
     """[init]: a trained model to start from.
 
     Its weights, vocabulary and structure are taken: [vocabulary] is left out, and [model] may give nothing but what no
-    weight depends on (dropout, numbered_history), or more blocks on top (see `init`).
+    weight depends on (dropout, numbered_history, persona_first), or more blocks on top (see `init`).
     """
 
     model: str = ""

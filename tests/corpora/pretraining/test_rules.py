@@ -76,8 +76,9 @@ def test_a_conversation_is_known_by_its_words_alone():
 def test_the_recipe_of_the_shipped_weights_reads():
     recipe = load_corpus_recipe(OPEN)
     names = [source.name for source in recipe.source]
-    assert len(names) == 16
-    assert "synthetic_persona_chat_valtest" not in names
+    assert len(names) == 17
+    mixed = recipe.source[names.index("synthetic_persona_chat_valtest")]
+    assert mixed.only == "-test-", "the other half has the personas of ConvAI2's validation set"
     assert all(source.licence for source in recipe.source)
 
 
@@ -102,3 +103,21 @@ def test_a_wrong_recipe_is_explained(tmp_path, change, message):
 def test_a_missing_recipe_is_explained(tmp_path):
     with pytest.raises(InputError, match="no such recipe"):
         load_corpus_recipe(tmp_path / "none.toml")
+
+
+def test_a_recipe_may_be_another_one_with_other_caps(tmp_path):
+    (tmp_path / "open.toml").write_text(OPEN.read_text("utf-8"), "utf-8")
+    path = tmp_path / "less.toml"
+    path.write_text('kind = "corpus"\nbase = "open.toml"\n[caps]\ngutenberg_dialogue = 7\n', "utf-8")
+    whole, less = load_corpus_recipe(OPEN), load_corpus_recipe(path)
+    caps = {source.name: source.cap for source in less.source}
+    assert caps == {source.name: source.cap for source in whole.source} | {"gutenberg_dialogue": 7}
+    assert (less.evaluation, less.filters, less.personas) == (whole.evaluation, whole.filters, whole.personas)
+    path.write_text('kind = "corpus"\nbase = "open.toml"\n[caps]\ngutenberg = 7\n', "utf-8")
+    with pytest.raises(InputError, match="'gutenberg', which is no source"):
+        load_corpus_recipe(path)
+
+
+def test_the_recipe_of_everyday_talk_reads():
+    talk = load_corpus_recipe(OPEN.parent / "talk.toml")
+    assert sum(source.cap is not None for source in talk.source) == 12

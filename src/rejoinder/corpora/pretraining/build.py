@@ -10,6 +10,8 @@ import contextlib
 import dataclasses
 import hashlib
 import json
+import random
+import re
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -22,6 +24,7 @@ from rejoinder.corpora.lines import Reading
 from rejoinder.corpora.pretraining.cleaning import spaced_out
 from rejoinder.corpora.pretraining.counts import corpus_counts, markdown
 from rejoinder.corpora.pretraining.evaluation_sets import find_files, read_sets
+from rejoinder.corpora.pretraining.personas import persona_of, statements, with_persona
 from rejoinder.corpora.pretraining.recipe import CorpusRecipe, Source
 from rejoinder.corpora.pretraining.selection import TEST, Selection, select
 from rejoinder.corpora.pretraining.turns import Dialogue, TurnTable, read_dialogues
@@ -113,8 +116,10 @@ def _dialogues(
     recipe: CorpusRecipe, files: list[Path], progress: Advance | None
 ) -> Iterator[tuple[int, Dialogue]]:
     for number, (source, file) in enumerate(zip(recipe.source, files, strict=True)):
+        pattern = re.compile(source.only)
         for dialogue in read_dialogues(file, Reading(on_bytes=progress), source.clean):
-            yield number, dialogue
+            if pattern.search(dialogue.name):
+                yield number, dialogue
 
 
 def _write(
@@ -132,10 +137,11 @@ def _write(
                 raise InputError(f"{files[number]} changed while it was read; leave it alone and build again")
             if stays[rows].any():
                 thread = chosen.threads[count - 1]
-                spaced = chosen.split[rows.start] != TEST and _is_spaced(thread, recipe)
-                for example, place in _examples(dialogue, recipe.source[number], thread, recipe.history):
+                source, held_out = recipe.source[number], chosen.split[rows.start] == TEST
+                changed = _Changes(recipe, source, thread, [] if held_out else dialogue.turns)
+                for example, place in _examples(dialogue, source, thread, recipe.history):
                     if stays[rows.start + place]:
-                        written = _spaced(example) if spaced else example
+                        written = example if held_out else changed(example, place)
                         writers.add(SPLITS[chosen.split[rows.start + place]], written)
 
 
@@ -166,10 +172,30 @@ class _Writers:
         writer.add(example)
 
 
-def _is_spaced(thread: str, recipe: CorpusRecipe) -> bool:
-    """Whether a dialogue is among the share whose marks are spaced out, by a hash of its thread and the seed."""
-    digest = hashlib.sha256(f"{recipe.seed} spaced {thread}".encode()).digest()
-    return int.from_bytes(digest[:4], "big") < recipe.spaced * 2**32
+class _Changes:
+    """What training and validation examples of a dialogue get: spaces before marks, and personas.
+
+    Both are drawn by a hash of the thread and the seed, so that one does not depend on the other.
+    """
+
+    def __init__(self, recipe: CorpusRecipe, source: Source, thread: str, turns: list[str]) -> None:
+        self._seed = f"{recipe.seed} {{}} {thread}"
+        digest = hashlib.sha256(self._seed.format("spaced").encode()).digest()
+        self._spaced = int.from_bytes(digest[:4], "big") < recipe.spaced * 2**32
+        self._personas = recipe.personas if source.alternating else 0.0
+        self._said = statements(turns) if self._personas else []
+
+    def __call__(self, example: Example, place: int) -> Example:
+        """The example whose response is at `place` of the dialogue."""
+        changed = _spaced(example) if self._spaced else example
+        if not self._said:
+            return changed
+        rng = self._rng(f"persona {place}")
+        persona = persona_of(place, example.response, self._said, rng) if rng.random() < self._personas else ""
+        return with_persona(changed, persona)
+
+    def _rng(self, what: str) -> random.Random:
+        return random.Random(self._seed.format(what))  # a text is hashed by SHA-512: the same everywhere
 
 
 def _spaced(example: Example) -> Example:

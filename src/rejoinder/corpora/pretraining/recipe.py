@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import re
 import tomllib
+from dataclasses import replace
 from pathlib import Path
-from typing import Annotated, Literal, TypeAlias
+from typing import Annotated, Any, Literal, TypeAlias
 
-from pydantic import ConfigDict, Field
+from pydantic import AfterValidator, ConfigDict, Field
 from pydantic.dataclasses import dataclass
 
 from rejoinder.checking import validate
@@ -16,6 +18,17 @@ STRICT = ConfigDict(strict=True, extra="forbid", allow_inf_nan=False)
 Count: TypeAlias = Annotated[int, Field(ge=1)]
 Share: TypeAlias = Annotated[float, Field(gt=0, le=1)]
 Name: TypeAlias = Annotated[str, Field(pattern=r"^[A-Za-z0-9][A-Za-z0-9_.-]*$")]
+
+
+def _check_pattern(text: str) -> str:
+    try:
+        re.compile(text)
+    except re.error as error:
+        raise ValueError(f"no regular expression: {error}") from None
+    return text
+
+
+Pattern: TypeAlias = Annotated[str, AfterValidator(_check_pattern)]
 
 
 @dataclass(frozen=True, kw_only=True, config=STRICT)
@@ -60,6 +73,10 @@ class Source:
     """Most training pairs; of more, so many are drawn. For sources that are templated or archaic."""
     clean: tuple[Literal["brackets", "parentheses", "spacing"], ...] = ()
     """Traces of transcription that are taken out of its messages (see `cleaning`)."""
+    only: Pattern = ""
+    """Regular expression: dialogues in whose id it is not found are not read. Empty: all are."""
+    alternating: bool = False
+    """Two speakers take turns, so that every second message is by the same one (see `personas`)."""
     about: str = ""
     """What it is, and why it is capped, for those who read the counts."""
 
@@ -96,6 +113,9 @@ class CorpusRecipe:
     spaced: Annotated[float, Field(ge=0, le=1)] = 0.0
     """Share of the training and validation dialogues whose marks get a space before them (see `cleaning`), so that a
     model can read tokenised data, too."""
+    personas: Annotated[float, Field(ge=0, le=1)] = 0.0
+    """Share of the training and validation examples of alternating sources that get a persona, if the dialogue has
+    enough to make one of (see `personas`)."""
     filters: Filters = Filters()
     leaks: Leaks = Leaks()
     evaluation: tuple[Evaluation, ...] = ()
@@ -109,16 +129,40 @@ class CorpusRecipe:
                 seen.add(each.name)
 
 
+@dataclass(frozen=True, kw_only=True, config=STRICT)
+class _OtherCaps:
+    """A recipe that is another one with other caps."""
+
+    kind: Literal["corpus"]
+    base: Annotated[str, Field(pattern=r"^[^/\\\\]+\.toml$")]
+    caps: dict[str, Count]
+
+
 def load_corpus_recipe(path: str | Path) -> CorpusRecipe:
     """Read a recipe.
+
+    One that has `base = "OTHER.toml"` is that other recipe, in the same folder, with other caps: `[caps]` has the most
+    training pairs of sources by their names. It has no other keys.
 
     Raises:
         InputError: the file is missing or not TOML, a key is unknown, or a value not allowed.
     """
+    document = _read(Path(path))
+    if "base" not in document:
+        return validate(CorpusRecipe, document, str(path))
+    smaller = validate(_OtherCaps, document, str(path))
+    recipe = load_corpus_recipe(Path(path).parent / smaller.base)
+    unknown = sorted(smaller.caps.keys() - {source.name for source in recipe.source})
+    if unknown:
+        raise InputError(f"{path}: [caps] names {unknown[0]!r}, which is no source of {smaller.base}")
+    sources = (replace(each, cap=smaller.caps.get(each.name, each.cap)) for each in recipe.source)
+    return replace(recipe, source=tuple(sources))
+
+
+def _read(path: Path) -> dict[str, Any]:
     try:
-        document = tomllib.loads(Path(path).read_text(encoding="utf-8"))
+        return tomllib.loads(path.read_text(encoding="utf-8"))
     except (FileNotFoundError, IsADirectoryError):
         raise InputError(f"{path}: no such recipe; name a TOML file, recipes/corpus/open.toml say") from None
     except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
         raise InputError(f"{path}: not a TOML file: {error}") from None
-    return validate(CorpusRecipe, document, str(path))
