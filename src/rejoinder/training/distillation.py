@@ -17,8 +17,12 @@ from rejoinder.models.convert import Encodings
 from rejoinder.ranker import Ranker
 from rejoinder.training.batches import StepBatch
 from rejoinder.training.losses import Loss
-from rejoinder.training.recipe import Distillation
+from rejoinder.training.recipe_distillation import Distillation
+from rejoinder.training.similarity import blended
 from rejoinder.training.tokens import Rows, TokenStore
+
+CANDIDATES = 16
+"""How many a recipe without a number compares."""
 
 
 class Distiller:
@@ -59,7 +63,7 @@ class Distiller:
 
     def columns(self, batch: StepBatch) -> Rows:
         """Numbers of the candidates among the K responses of the batch, the right one first: (k, C)."""
-        count = min(self.config.candidates, batch.pairs)
+        count = min(self.config.candidates or CANDIDATES, batch.pairs)
         contexts = sum(part.pairs for part in batch.parts)
         return (batch.first + np.arange(contexts)[:, None] + np.arange(count)) % batch.pairs
 
@@ -75,9 +79,4 @@ class Distiller:
         """
         contexts, responses = encodings["context"].float(), encodings["response"].float()
         columns = torch.from_numpy(self.columns(batch)).to(responses.device)
-        t, share = self.config.temperature, self.config.share
-        student = torch.log_softmax(own_scores(contexts, responses[columns]) * scale / t, dim=1)
-        teacher = torch.log_softmax(taught.to(student.device) / t, dim=1)
-        divergence = (teacher.exp() * (teacher - student)).sum() / batch.pairs * t**2
-        figures = {**loss.figures, "loss_ranking": loss.value.detach(), "loss_distillation": divergence.detach()}
-        return Loss((1 - share) * loss.value + share * divergence, loss.accuracy, figures)
+        return blended(loss, own_scores(contexts, responses[columns]) * scale, taught, batch.pairs, self.config)

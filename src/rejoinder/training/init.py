@@ -75,7 +75,7 @@ def fill_in_teacher(document: dict[str, Any], origin: str) -> None:
         InputError: there is no such model, or it is not the one whose fingerprint is given.
     """
     section = document.get("distillation")
-    if not (isinstance(section, dict) and isinstance(section.get("teacher"), str)):
+    if not (isinstance(section, dict) and isinstance(section.get("teacher"), str) and section["teacher"]):
         return
     try:
         _, config = persistence.read_config(section["teacher"])

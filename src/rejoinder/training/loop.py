@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-import signal
 import threading
 import time
-from collections.abc import Callable, Generator, Iterator
-from contextlib import ExitStack, closing, contextmanager, nullcontext
+from collections.abc import Callable, Generator
+from contextlib import ExitStack, closing, nullcontext
 from functools import partial
 from pathlib import Path
-from types import FrameType
 from typing import Any, NoReturn
 
 import numpy as np
@@ -31,6 +29,7 @@ from rejoinder.training.distributed import Processes, joined
 from rejoinder.training.gradient_cache import forward_backward
 from rejoinder.training.hard_negatives import Table, Tables
 from rejoinder.training.init import copy_initial_weights
+from rejoinder.training.interrupts import interrupts
 from rejoinder.training.keeper import Keeper
 from rejoinder.training.learned_scale import attach_scale
 from rejoinder.training.losses import InBatchLoss, Loss, SummedLoss
@@ -46,6 +45,7 @@ from rejoinder.training.recipe import Recipe, Stage
 from rejoinder.training.recipe_schedules import Plateau
 from rejoinder.training.run_folder import RunFolder, open_run
 from rejoinder.training.schedules import Progress, learning_rate, score_scale
+from rejoinder.training.similarity import SimilarityDistiller
 from rejoinder.training.stage_checks import check_stages
 from rejoinder.training.state import RunState
 from rejoinder.training.summary import RunSummary, figure_text, load_summary, save_summary
@@ -99,7 +99,7 @@ def train(
         with closing(display):
             trainer = _Trainer(recipe, folder, prepared, fabric, precision, processes, display, clock)
             log = MetricsLog(folder, trainer.state.step) if processes.first else nullcontext()
-            with log as metrics, _interrupts(display) as stop, without_denormals():
+            with log as metrics, interrupts(display) as stop, without_denormals():
                 trainer.run(metrics, stop)
             summary = _summary(recipe, folder, trainer.state, precision)
         if processes.first:
@@ -133,7 +133,7 @@ class _Trainer:
         fabric.to_device(self.module)
         self.packing = family_of(self.module.config).packing
         self.quantized = quantized_training(recipe.quantization, self.module, precision)
-        self.distiller = Distiller(recipe.distillation, prepared.train) if recipe.distillation else None
+        self.distiller = _distiller(recipe, prepared)
         self.loss = SummedLoss(InBatchLoss(recipe.loss.smoothing))
         self.masking = Masking.of(prepared.tokenizer) if self.packing == "masked" else None
         self.orders: list[Any] = [
@@ -453,6 +453,14 @@ class _Trainer:
         self.display.show(Standing(stage.name, share, step, loss, accuracy, speed, left))
 
 
+def _distiller(recipe: Recipe, prepared: Prepared) -> Distiller | SimilarityDistiller | None:
+    if recipe.distillation is None:
+        return None
+    if prepared.taught is not None:
+        return SimilarityDistiller(recipe.distillation, prepared.taught)
+    return Distiller(recipe.distillation, prepared.train)
+
+
 def _number(value: float | Tensor) -> float:
     return float(value.detach() if isinstance(value, Tensor) else value)
 
@@ -475,25 +483,3 @@ def _summary(recipe: Recipe, folder: RunFolder, state: RunState, precision: str)
         validation=state.validation,
         precision=precision,
     )
-
-
-@contextmanager
-def _interrupts(display: Display) -> Iterator[threading.Event]:
-    """Turn Ctrl-C and SIGTERM into an event that is looked at after each step; the second one stops at once."""
-    stop = threading.Event()
-
-    def listen(number: int, frame: FrameType | None) -> None:  # noqa: ARG001
-        if stop.is_set():
-            raise KeyboardInterrupt
-        stop.set()
-        display.note("Stopping after this step; once more to stop at once")
-
-    if threading.current_thread() is not threading.main_thread():
-        yield stop  # signals go to the main thread
-        return
-    before = {number: signal.signal(number, listen) for number in (signal.SIGINT, signal.SIGTERM)}
-    try:
-        yield stop
-    finally:
-        for number, handler in before.items():
-            signal.signal(number, handler)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import hashlib
 import warnings
 from collections.abc import Iterator, Sequence
@@ -21,6 +22,7 @@ from rejoinder.training.display import Advance, Display, Silent
 from rejoinder.training.init import initial_tokenizer
 from rejoinder.training.mixing import join
 from rejoinder.training.recipe import Recipe
+from rejoinder.training.similarity import TextVectors, text_vectors
 from rejoinder.training.tokenising import read_texts
 from rejoinder.training.tokens import Split, TokenStore, build_store, content_key, open_store
 from rejoinder.training.vocabularies import build_vocabulary
@@ -38,6 +40,7 @@ class Prepared:
         valid: tokens of the validation split of `data.train`; None where the recipe has no validation.
         digest: of the examples.
         words: the embedding to start from; None where the recipe has no `init.words`.
+        taught: vectors of the training split's texts; None where the recipe has no `distillation.encoder`.
     """
 
     tokenizer: Tokenizer
@@ -46,6 +49,7 @@ class Prepared:
     valid: TokenStore | None
     digest: str
     words: FloatArray | None = None
+    taught: TextVectors | None = None
 
 
 def prepare(
@@ -80,7 +84,8 @@ def prepare(
         valid = _store(recipe, folder, sets[0], digests[0], "valid", tokenizer, display, engine)
     train = join(stores)
     words = _words(recipe, folder, train, digests, tokenizer, display) if recipe.init.words else None
-    return Prepared(tokenizer, train, tuple(map(len, stores)), valid, _joined(digests), words)
+    taught = _taught(recipe, folder, train, digests[0], display)
+    return Prepared(tokenizer, train, tuple(map(len, stores)), valid, _joined(digests), words, taught)
 
 
 def _sets(recipe: Recipe) -> list[Path]:
@@ -197,3 +202,17 @@ def _words(
             np.save(file, table)
     words: FloatArray = np.load(path)
     return words
+
+
+def _taught(recipe: Recipe, folder: Path, train: TokenStore, digest: str, display: Display) -> TextVectors | None:
+    """What the recipe's sentence encoder makes of the examples, computed once for these and this encoder."""
+    if recipe.distillation is None or not recipe.distillation.encoder or train.texts is None:
+        return None
+    name = recipe.distillation.encoder
+    path = folder / f"vectors-{content_key(name, digest)}.f16"
+    with contextlib.ExitStack() as stack:
+
+        def tell(count: int) -> Advance:
+            return stack.enter_context(display.track("Asking the teacher", count, "texts"))
+
+        return text_vectors(path, train.texts, open_sentence_encoder(name, lambda _: None), tell)

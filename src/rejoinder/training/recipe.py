@@ -11,6 +11,7 @@ from typing import Annotated, Any, Literal, TypeAlias
 from pydantic import Field
 from pydantic.dataclasses import dataclass
 
+from rejoinder.training.recipe_distillation import Distillation
 from rejoinder.training.recipe_schedules import Constant, Plateau, Schedule
 from rejoinder.training.recipe_types import STRICT, Count, Decay, NotNegative, Positive, Share, exactly_one
 
@@ -168,23 +169,6 @@ class Loss:
     """Share of the probability that the other responses of the batch get, evenly."""
     mask_equal_responses: bool = True
     """Leave a response out of another's negatives if both have the same tokens."""
-
-
-@dataclass(frozen=True, kw_only=True, config=STRICT)
-class Distillation:
-    """[distillation]: learning to score as a better model does, beside learning from the examples (`distillation`)."""
-
-    teacher: str
-    """Model folder of any ranker, or its id on the Hugging Face Hub: mostly a cross- or poly-encoder."""
-    fingerprint: str = ""
-    """The teacher's fingerprint, filled in when the recipe is read. If it is given, no other model is taken."""
-    share: Annotated[float, Field(gt=0, le=1)] = 0.5
-    """Weight of the teacher's part of the loss; the rest is that of the ranking loss."""
-    candidates: Annotated[int, Field(ge=2)] = 16
-    """Candidates of each context that are compared: its own response and others of the batch (a cross-encoder reads
-    every one with the context, which is what takes the time)."""
-    temperature: Positive = 1.0
-    """Divides both models' scores: the higher, the more the order of bad candidates counts."""
 
 
 @dataclass(frozen=True, kw_only=True, config=STRICT)

@@ -1,0 +1,139 @@
+"""Distillation from a sentence encoder: a batch's replies are told apart as its cosines do.
+
+A sentence encoder has read hundreds of millions of sentences. Its cosines rank the replies of a batch for each context,
+which says much more about a pair than which reply was given: also how near every other one comes to it.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+import numpy.typing as npt
+import torch
+from torch import Tensor
+
+from rejoinder.baselines.encoders import EncodeTexts
+from rejoinder.files import atomic_file
+from rejoinder.models.attended import scores_of
+from rejoinder.models.convert import Encodings
+from rejoinder.ranker import FloatArray
+from rejoinder.training.batches import StepBatch
+from rejoinder.training.losses import Loss
+from rejoinder.training.recipe_distillation import Distillation
+from rejoinder.training.tokens import RawExamples, Rows
+
+CHUNK = 8192
+"""Texts that are encoded between two notes of how far it has come."""
+
+SHARPNESS = 20.0
+"""s of a recipe without one: sentence-transformers trains its encoders with it."""
+
+
+@dataclass(frozen=True, slots=True)
+class TextVectors:
+    """What a sentence encoder makes of the newest messages and the responses of all examples.
+
+    Attributes:
+        vectors: one for each distinct text, of unit length, float16 (t, d).
+        inputs: the text of each example's newest message, int64 (n,).
+        responses: the text of each example's response, int64 (n,).
+    """
+
+    vectors: npt.NDArray[np.float16]
+    inputs: Rows
+    responses: Rows
+
+
+def text_vectors(
+    path: Path, texts: RawExamples, encode: EncodeTexts, tell: Callable[[int], Callable[[int], object]]
+) -> TextVectors:
+    """Encode all distinct texts once; what an interrupted call had finished is kept and continued.
+
+    Args:
+        path: the file of the vectors; how far it has come stands beside it.
+        texts: the examples.
+        encode: the sentence encoder.
+        tell: called with the number of texts, gives what is called with the number just done.
+    """
+    numbers: dict[str, int] = {}
+    sides = np.empty((len(texts.offsets) - 1, 2), dtype=np.int64)
+    for start in range(0, len(sides), CHUNK):
+        rows = np.arange(start, min(start + CHUNK, len(sides)))
+        pairs = ((context[-1], response) for context, response in texts.read(rows))
+        sides[rows] = [[numbers.setdefault(text, len(numbers)) for text in pair] for pair in pairs]
+    distinct = list(numbers)
+    done = path.with_suffix(".json")
+    reached, size = json.loads(done.read_text("utf-8")) if done.exists() and path.exists() else (0, 0)
+    if reached < len(distinct):
+        advance = tell(len(distinct))
+        advance(reached)
+        size = _encode_rest(path, distinct, reached, encode, advance)
+    vectors = np.memmap(path, dtype=np.float16, mode="r", shape=(len(distinct), size))
+    return TextVectors(vectors, sides[:, 0], sides[:, 1])
+
+
+def _encode_rest(
+    path: Path, texts: Sequence[str], reached: int, encode: EncodeTexts, advance: Callable[[int], object]
+) -> int:
+    """Add the vectors of texts[reached:] to the file; their size."""
+    size = 0
+    for start in range(reached, len(texts), CHUNK):
+        found = encode(texts[start : start + CHUNK])
+        size = found.shape[1]
+        with path.open("r+b" if start else "wb") as file:
+            file.seek(start * size * 2)  # what was cut off in the middle of a chunk is written again
+            file.write(_unit(found).astype(np.float16).tobytes())
+        with atomic_file(path.with_suffix(".json")) as part:
+            part.write_text(json.dumps([start + len(found), size]), encoding="utf-8")
+        advance(len(found))
+    return size
+
+
+def _unit(vectors: FloatArray) -> FloatArray:
+    return vectors / np.maximum(np.linalg.norm(vectors, axis=1, keepdims=True), 1e-12)
+
+
+class SimilarityDistiller:
+    """The sentence encoder of a run.
+
+    For the context i and the response j of a batch of K pairs let T_ij be the cosine of the vectors of i's newest
+    message and of j. With the student's scores S (its factor c included), the teacher's factor s and the temperature t:
+
+        L = (1 - a) · L_ranking + a · t² · 1/K Σ_i KL( softmax(s·T_i / t) || softmax(S_i / t) )
+
+    The teacher reads no history, so of a multi-context model it teaches h_x.
+
+    Args:
+        config: the recipe's.
+        texts: vectors of the training examples' texts.
+    """
+
+    def __init__(self, config: Distillation, texts: TextVectors) -> None:
+        self.config, self.texts = config, texts
+
+    def __call__(self, batch: StepBatch) -> Tensor:
+        """s·T for this process's contexts and all K responses: (k, K)."""
+        own = batch.rows[batch.first : batch.first + sum(part.pairs for part in batch.parts)]
+        contexts, responses = self.texts.inputs[own], self.texts.responses[batch.rows]
+        x, y = (torch.from_numpy(self.texts.vectors[rows].astype(np.float32)) for rows in (contexts, responses))
+        return x @ y.T * (self.config.sharpness or SHARPNESS)
+
+    def add(self, loss: Loss, batch: StepBatch, encodings: Encodings, scale: float | Tensor, taught: Tensor) -> Loss:
+        """The loss with the teacher's part; see `Distiller.add`."""
+        contexts, responses = encodings.get("input", encodings["context"]), encodings["response"][: batch.pairs]
+        student = scores_of(contexts.float(), responses.float()) * scale
+        return blended(loss, student, taught, batch.pairs, self.config)
+
+
+def blended(loss: Loss, student: Tensor, taught: Tensor, pairs: int, config: Distillation) -> Loss:
+    """(1 - a) of the ranking loss, and a of the divergence of two models' scores (k, C) as probabilities."""
+    t, share = config.temperature, config.share
+    found = torch.log_softmax(student / t, dim=1)
+    wanted = torch.log_softmax(taught.to(found.device) / t, dim=1)
+    divergence = (wanted.exp() * (wanted - found)).sum() / pairs * t**2
+    figures = {**loss.figures, "loss_ranking": loss.value.detach(), "loss_distillation": divergence.detach()}
+    return Loss((1 - share) * loss.value + share * divergence, loss.accuracy, figures)
