@@ -75,7 +75,7 @@ def test_each_text_is_encoded_once_and_an_interrupted_call_goes_on(tmp_path: Pat
 
     told: list[int] = []
     with pytest.raises(KeyboardInterrupt):
-        text_vectors(tmp_path / "v.f16", examples, encode, lambda count: told.append)  # noqa: ARG005
+        text_vectors(tmp_path / "v.f16", examples, np.arange(20), encode, lambda count: told.append)  # noqa: ARG005
     assert (len(asked), told) == (6, [0, 3, 3])
     with (tmp_path / "v.f16").open("ab") as file:
         file.write(b"half a chunk")
@@ -84,14 +84,14 @@ def test_each_text_is_encoded_once_and_an_interrupted_call_goes_on(tmp_path: Pat
         asked.extend(texts)
         return letters(texts)
 
-    found = text_vectors(tmp_path / "v.f16", examples, go_on, lambda count: lambda done: None)  # noqa: ARG005
+    found = text_vectors(tmp_path / "v.f16", examples, np.arange(20), go_on, lambda count: lambda done: None)  # noqa: ARG005
     assert sorted(asked) == sorted({*(f"say {n}" for n in range(4)), *(f"reply {c}" for c in "abcdefg")})
     pairs = examples.read(np.arange(20))
     for side, texts in ((found.inputs, [c[-1] for c, _ in pairs]), (found.responses, [r for _, r in pairs])):
         vectors = letters(texts)
         unit = vectors / np.linalg.norm(vectors, axis=1, keepdims=True)
         np.testing.assert_allclose(found.vectors[side], unit, atol=1e-3)
-    again = text_vectors(tmp_path / "v.f16", examples, encode, lambda count: pytest.fail("nothing is left"))  # noqa: ARG005
+    again = text_vectors(tmp_path / "v.f16", examples, np.arange(20), encode, lambda count: pytest.fail("nothing is left"))  # noqa: ARG005
     np.testing.assert_array_equal(again.vectors, found.vectors)
 
 
@@ -114,6 +114,33 @@ def test_the_loss_is_pytorchs_divergence_of_what_reads_the_newest_message(
     torch.testing.assert_close(found.value, 0.7 * torch.tensor(7.0) + 0.3 * 4 * divergence)
 
 
+def test_of_a_sample_only_the_examples_that_were_read_are_taught(tmp_path: Path, data: Path) -> None:
+    prepared = prepare(recipe(data, distillation={**ENCODER, "sample": 30}), tmp_path)
+    wanted = recipe(data, distillation={**ENCODER, "sample": 30}).distillation
+    assert prepared.taught is not None
+    assert prepared.train.texts is not None
+    assert wanted is not None
+    read = prepared.taught.inputs >= 0
+    assert (read.sum(), len(read)) == (30, len(prepared.train))
+    rows = np.concatenate([np.flatnonzero(read)[:3], np.flatnonzero(~read)[:3]])[[3, 0, 4, 1, 5, 2]]
+    batch = make_step(prepared.train, rows, 0, Portion())
+    distiller = SimilarityDistiller(wanted, prepared.taught)
+    texts = prepared.train.texts.read(rows[1::2])
+    expected = 5 * cosines([context[-1] for context, _ in texts], [response for _, response in texts])
+    np.testing.assert_allclose(distiller(batch).numpy(), expected, rtol=0.01, atol=0.01)
+    x, y = torch.randn(2, 6, 5, generator=torch.Generator().manual_seed(0))
+    start = Loss(torch.tensor(0.0), torch.tensor(0.0))
+    found = distiller.add(start, batch, {"context": x, "response": y}, 2.0, distiller(batch))
+    student = (x[1::2] @ y[1::2].T * 2).log_softmax(1)
+    target = torch.from_numpy(expected).log_softmax(1)
+    divergence = F.kl_div(student, target, reduction="batchmean", log_target=True)
+    torch.testing.assert_close(found.value, divergence / 2, rtol=1e-2, atol=1e-4)
+    unread = make_step(prepared.train, np.flatnonzero(~read)[:4], 0, Portion())
+    assert distiller(unread).shape == (0, 0)
+    nothing = distiller.add(start, unread, {"context": x[:4], "response": y[:4]}, 2.0, distiller(unread))
+    assert nothing.value == 0, "a batch that was not read has no teacher"
+
+
 def test_a_student_comes_nearer_to_the_encoder(tmp_path: Path, data: Path) -> None:
     wanted = recipe(data, distillation={**ENCODER, "share": 1.0}, stage=[stage(steps=40)], validation={"examples": 0})
     train(wanted, tmp_path)
@@ -128,7 +155,7 @@ def test_a_student_comes_nearer_to_the_encoder(tmp_path: Path, data: Path) -> No
         ({}, "one of the two"),
         ({"encoder": "a", "teacher": "convert-small"}, "one of the two"),
         ({"encoder": "a", "candidates": 4}, "compares the whole batch"),
-        ({"teacher": "convert-small", "sharpness": 4.0}, "sharpness is the factor"),
+        ({"teacher": "convert-small", "sharpness": 4.0}, "sharpness and sample are of an encoder"),
     ],
 )
 def test_what_belongs_to_the_other_kind_of_teacher_is_refused(data: Path, section: Any, message: str) -> None:

@@ -208,11 +208,14 @@ def _taught(recipe: Recipe, folder: Path, train: TokenStore, digest: str, displa
     """What the recipe's sentence encoder makes of the examples, computed once for these and this encoder."""
     if recipe.distillation is None or not recipe.distillation.encoder or train.texts is None:
         return None
-    name = recipe.distillation.encoder
-    path = folder / f"vectors-{content_key(name, digest)}.f16"
+    name, sample = recipe.distillation.encoder, recipe.distillation.sample
+    path = folder / f"vectors-{content_key(name, digest, sample, recipe.seed)}.f16"
+    read = np.arange(len(train))
+    if sample is not None and sample < len(train):
+        read = np.sort(np.random.default_rng([recipe.seed, 2]).choice(len(train), sample, replace=False))
     with contextlib.ExitStack() as stack:
 
         def tell(count: int) -> Advance:
             return stack.enter_context(display.track("Asking the teacher", count, "texts"))
 
-        return text_vectors(path, train.texts, open_sentence_encoder(name, lambda _: None), tell)
+        return text_vectors(path, train.texts, read, open_sentence_encoder(name, lambda _: None), tell)

@@ -7,7 +7,7 @@ from typing import Annotated
 from pydantic import Field
 from pydantic.dataclasses import dataclass
 
-from rejoinder.training.recipe_types import STRICT, Positive
+from rejoinder.training.recipe_types import STRICT, Count, Positive
 
 
 @dataclass(frozen=True, kw_only=True, config=STRICT)
@@ -27,6 +27,9 @@ class Distillation:
     """The teacher's fingerprint, filled in when the recipe is read. If it is given, no other model is taken."""
     share: Annotated[float, Field(gt=0, le=1)] = 0.5
     """Weight of the teacher's part of the loss; the rest is that of the ranking loss."""
+    sample: Count | None = None
+    """With `encoder`: so many training examples, drawn at random, are read by it and taught; all if not given. It takes a
+    few milliseconds a text."""
     candidates: Annotated[int, Field(ge=2)] | None = None
     """With `teacher`: candidates of each context that are compared, its own response and others of the batch (a
     cross-encoder reads every one with the context, which is what takes the time); 16 if not given. With `encoder` all
@@ -39,5 +42,5 @@ class Distillation:
             raise ValueError("give teacher, a model folder, or encoder, a sentence encoder: one of the two")
         if self.encoder and (self.candidates is not None or self.fingerprint):
             raise ValueError("candidates and fingerprint are of a teacher; an encoder compares the whole batch")
-        if self.teacher and self.sharpness is not None:
-            raise ValueError("sharpness is the factor of an encoder's cosines; a teacher's scores have their own")
+        if self.teacher and (self.sharpness is not None or self.sample is not None):
+            raise ValueError("sharpness and sample are of an encoder; a teacher scores every batch as it does")

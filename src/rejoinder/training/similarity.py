@@ -39,8 +39,8 @@ class TextVectors:
 
     Attributes:
         vectors: one for each distinct text, of unit length, float16 (t, d).
-        inputs: the text of each example's newest message, int64 (n,).
-        responses: the text of each example's response, int64 (n,).
+        inputs: the text of each example's newest message, int64 (n,); -1 where the encoder read none of the example.
+        responses: the text of each example's response, int64 (n,); -1 likewise.
     """
 
     vectors: npt.NDArray[np.float16]
@@ -49,20 +49,25 @@ class TextVectors:
 
 
 def text_vectors(
-    path: Path, texts: RawExamples, encode: EncodeTexts, tell: Callable[[int], Callable[[int], object]]
+    path: Path,
+    texts: RawExamples,
+    read: Rows,
+    encode: EncodeTexts,
+    tell: Callable[[int], Callable[[int], object]],
 ) -> TextVectors:
     """Encode all distinct texts once; what an interrupted call had finished is kept and continued.
 
     Args:
         path: the file of the vectors; how far it has come stands beside it.
-        texts: the examples.
+        texts: all examples.
+        read: the examples whose texts are encoded, int64.
         encode: the sentence encoder.
         tell: called with the number of texts, gives what is called with the number just done.
     """
     numbers: dict[str, int] = {}
-    sides = np.empty((len(texts.offsets) - 1, 2), dtype=np.int64)
-    for start in range(0, len(sides), CHUNK):
-        rows = np.arange(start, min(start + CHUNK, len(sides)))
+    sides = np.full((len(texts.offsets) - 1, 2), -1, dtype=np.int64)
+    for start in range(0, len(read), CHUNK):
+        rows = read[start : start + CHUNK]
         pairs = ((context[-1], response) for context, response in texts.read(rows))
         sides[rows] = [[numbers.setdefault(text, len(numbers)) for text in pair] for pair in pairs]
     distinct = list(numbers)
@@ -100,8 +105,9 @@ def _unit(vectors: FloatArray) -> FloatArray:
 class SimilarityDistiller:
     """The sentence encoder of a run.
 
-    For the context i and the response j of a batch of K pairs let T_ij be the cosine of the vectors of i's newest
-    message and of j. With the student's scores S (its factor c included), the teacher's factor s and the temperature t:
+    Let a batch have K pairs that the encoder has read. For the context i and the response j of these, let T_ij be the
+    cosine of the vectors of i's newest message and of j. With the student's scores S (its factor c included), the
+    teacher's factor s and the temperature t:
 
         L = (1 - a) · L_ranking + a · t² · 1/K Σ_i KL( softmax(s·T_i / t) || softmax(S_i / t) )
 
@@ -116,17 +122,27 @@ class SimilarityDistiller:
         self.config, self.texts = config, texts
 
     def __call__(self, batch: StepBatch) -> Tensor:
-        """s·T for this process's contexts and all K responses: (k, K)."""
-        own = batch.rows[batch.first : batch.first + sum(part.pairs for part in batch.parts)]
-        contexts, responses = self.texts.inputs[own], self.texts.responses[batch.rows]
-        x, y = (torch.from_numpy(self.texts.vectors[rows].astype(np.float32)) for rows in (contexts, responses))
+        """s·T: the contexts of this process that were read, by all responses that were: (k, K)."""
+        contexts, responses = self._read(batch)
+        inputs = self.texts.inputs[batch.rows[batch.first + contexts]]
+        x, y = (self._vectors(numbers) for numbers in (inputs, self.texts.responses[batch.rows[responses]]))
         return x @ y.T * (self.config.sharpness or SHARPNESS)
 
     def add(self, loss: Loss, batch: StepBatch, encodings: Encodings, scale: float | Tensor, taught: Tensor) -> Loss:
         """The loss with the teacher's part; see `Distiller.add`."""
-        contexts, responses = encodings.get("input", encodings["context"]), encodings["response"][: batch.pairs]
-        student = scores_of(contexts.float(), responses.float()) * scale
-        return blended(loss, student, taught, batch.pairs, self.config)
+        contexts, responses = map(torch.from_numpy, self._read(batch))
+        x, y = encodings.get("input", encodings["context"]), encodings["response"]
+        student = scores_of(x[contexts.to(x.device)].float(), y[responses.to(y.device)].float()) * scale
+        return blended(loss, student, taught, max(1, len(responses)), self.config)
+
+    def _read(self, batch: StepBatch) -> tuple[Rows, Rows]:
+        """Which contexts of this process, and which of the batch's K responses, the encoder has read."""
+        read = self.texts.inputs[batch.rows] >= 0
+        own = read[batch.first : batch.first + sum(part.pairs for part in batch.parts)]
+        return np.flatnonzero(own), np.flatnonzero(read)
+
+    def _vectors(self, numbers: Rows) -> Tensor:
+        return torch.from_numpy(self.texts.vectors[numbers].astype(np.float32))
 
 
 def blended(loss: Loss, student: Tensor, taught: Tensor, pairs: int, config: Distillation) -> Loss:
