@@ -1,7 +1,7 @@
 r"""Write the model card of a bundled model out of what its making left behind.
 
     python scripts/model_card.py src/rejoinder/weights/convert-small --name convert-small --run runs/convert-small \
-        --counts corpus/counts.json --results results.json --probe probe.json \
+        --corpus recipes/corpus/open.toml open/counts.json --results results.json --probe probe.json \
         --watts 30 --machine "2 cores of an AMD EPYC (Zen 4)"
 
 The text is docs/model-card.md; what changes stands there as $name and its like. Results are files of
@@ -36,12 +36,14 @@ class Making:
 
     Attributes:
         runs: folders of the runs that made it, in order; each but the first started from the one before.
+        corpora: recipe and counts of what they were trained on: one for all, or one for each run.
         watts: what the machine drew in these runs, stated and not measured.
         machine: in words.
         other_hours: of experiments before, at the same watts.
     """
 
     runs: Sequence[Path]
+    corpora: Sequence[tuple[str, Mapping[str, Any]]]
     watts: float
     machine: str
     other_hours: float = 0.0
@@ -51,7 +53,6 @@ def card(
     model: Path,
     name: str,
     making: Making,
-    counts: Mapping[str, Any],
     results: Sequence[Mapping[str, Any]],
     probe: Mapping[str, Any],
 ) -> str:
@@ -60,8 +61,7 @@ def card(
     Args:
         model: the model folder.
         name: what it is opened by.
-        making: its runs.
-        counts: counts.json of the corpus.
+        making: its runs and their corpora.
         results: the "results" of `rejoinder evaluate --json`, of all files.
         probe: what `scripts/probe.py` wrote.
 
@@ -71,7 +71,12 @@ def card(
     _, config = persistence.read_config(model)
     described = persistence.describe(model)
     summaries = [_summary(RunFolder(run)) for run in making.runs]
-    licences = dict.fromkeys(source["licence"] for source in counts["sources"].values())
+    sources = (source for _, counts in making.corpora for source in counts["sources"].values())
+    licences = dict.fromkeys(source["licence"] for source in sources)
+    corpora, runs = len(making.corpora), len(making.runs)
+    if corpora not in {1, runs}:
+        raise InputError(f"{corpora} corpora for {runs} runs: give one for all, or one for each")
+    data = list(making.corpora) * (runs // corpora)
     values = {
         "name": name,
         "kind": _kind(config["model"]),
@@ -80,11 +85,12 @@ def card(
         "fingerprint": described["fingerprint"],
         "max_length": config["max_length"],
         "licences": ", ".join(licences),
-        "data": corpus_counts.markdown(counts).strip(),
+        "data": "\n\n".join(_corpus(*corpus) for corpus in making.corpora),
+        "corpora": "\n".join(_corpus_command(recipe) for recipe, _ in making.corpora),
         "results": results_table(results),
         "probe": bias_probe.markdown(probe).strip(),
         "compute": compute_table(summaries, making),
-        "commands": "\n".join(map(_command, making.runs, [None, *making.runs])),
+        "commands": "\n".join(map(_command, making.runs, [None, *making.runs], (recipe for recipe, _ in data))),
         "last_run": _short(making.runs[-1]),
         "recipes": "\n\n".join(_recipe(run) for run in making.runs),
     }
@@ -157,9 +163,17 @@ def _short(run: Path) -> str:
     return f"runs/{run.name}"
 
 
-def _command(run: Path, before: Path | None) -> str:
+def _command(run: Path, before: Path | None, corpus: str) -> str:
     start = "" if before is None else f" --init {_short(before)}/model"
-    return f"rejoinder train {run.name}.toml{start} --data corpus -o {_short(run)}"
+    return f"rejoinder train {run.name}.toml{start} --data data/{Path(corpus).stem} -o {_short(run)}"
+
+
+def _corpus_command(recipe: str) -> str:
+    return f"rejoinder corpus {recipe} OPEN -o data/{Path(recipe).stem} --evaluation EVAL"
+
+
+def _corpus(recipe: str, counts: Mapping[str, Any]) -> str:
+    return f"`{recipe}`:\n\n{corpus_counts.markdown(counts).strip()}"
 
 
 def _recipe(run: Path) -> str:
@@ -185,7 +199,10 @@ def _arguments() -> argparse.Namespace:
     parser.add_argument("model", type=Path, help="model folder; its README.md is written")
     parser.add_argument("--name", required=True, help="what it is opened by")
     parser.add_argument("--run", type=Path, action="append", required=True, help="that made it; repeatable")
-    parser.add_argument("--counts", type=Path, required=True, help="counts.json of the corpus")
+    parser.add_argument(
+        "--corpus", nargs=2, metavar=("RECIPE", "COUNTS"), action="append", required=True,
+        help="the recipe of what the runs were trained on, and its counts.json; one for all runs, or one for each",
+    )  # fmt: skip
     parser.add_argument("--results", type=Path, action="append", required=True, help="of rejoinder evaluate")
     parser.add_argument("--probe", type=Path, required=True, help="what scripts/probe.py wrote")
     parser.add_argument("--watts", type=float, required=True, help="power of the machine while it trained")
@@ -197,10 +214,13 @@ def _arguments() -> argparse.Namespace:
 def main() -> int:
     """Run from the shell."""
     given = _arguments()
-    making = Making(runs=given.run, watts=given.watts, machine=given.machine, other_hours=given.other_hours)
     try:
+        corpora = [(recipe, _json(Path(counts))) for recipe, counts in given.corpus]
+        making = Making(
+            runs=given.run, corpora=corpora, watts=given.watts, machine=given.machine, other_hours=given.other_hours
+        )
         results = [row for path in given.results for row in _json(path)["results"]]
-        text = card(given.model, given.name, making, _json(given.counts), results, _json(given.probe))
+        text = card(given.model, given.name, making, results, _json(given.probe))
         with atomic_file(given.model / persistence.CARD) as part:
             part.write_text(text, encoding="utf-8")
     except InputError as error:

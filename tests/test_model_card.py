@@ -75,7 +75,8 @@ def command(files: Path, monkeypatch: pytest.MonkeyPatch) -> list[str]:
     monkeypatch.chdir(files)
     return [
         "model_card", "model", "--name", "convert-small", "--run", "runs/first", "--run", "runs/second",
-        "--counts", "counts.json", "--results", "open.json", "--results", "more.json", "--probe", "probe.json",
+        "--corpus", "recipes/corpus/open.toml", "counts.json",
+        "--results", "open.json", "--results", "more.json", "--probe", "probe.json",
         "--watts", "40", "--machine", "two cores", "--other-hours", "7.5",
     ]  # fmt: skip
 
@@ -99,8 +100,9 @@ def test_everything_is_in_it(files: Path, command: list[str], monkeypatch: pytes
         "On two cores. Energy, an estimate and not a measurement: 2.50 hours and 7.5 hours of experiments, at 40 W "
         "stated for the machine, are 0.40 kWh.",
         "| religion | 6 of 30 | -0.25 | ",
-        "rejoinder train first.toml --data corpus -o runs/first\n"
-        "rejoinder train second.toml --init runs/first/model --data corpus -o runs/second\n"
+        "rejoinder corpus recipes/corpus/open.toml OPEN -o data/open --evaluation EVAL\n"
+        "rejoinder train first.toml --data data/open -o runs/first\n"
+        "rejoinder train second.toml --init runs/first/model --data data/open -o runs/second\n"
         "python scripts/bundle.py runs/second/model convert-small",
         "embedding_size = 16",
     ):
@@ -125,3 +127,18 @@ def test_what_is_missing_is_named_and_the_old_card_stays(
     assert model_card.main() == 2
     assert said in capsys.readouterr().err
     assert (files / "model" / "README.md").read_text("utf-8") == "# A model\n"
+
+
+def test_each_run_may_have_a_corpus_of_its_own(
+    files: Path, command: list[str], monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    more = ["--corpus", "talk.toml", "counts.json"]
+    monkeypatch.setattr(sys, "argv", [*command, *more])
+    assert model_card.main() == 0
+    text = (files / "model" / "README.md").read_text("utf-8")
+    assert "rejoinder corpus talk.toml OPEN -o data/talk --evaluation EVAL\n" in text
+    assert "second.toml --init runs/first/model --data data/talk" in text
+    assert text.count("| one | MIT |") == 2
+    monkeypatch.setattr(sys, "argv", [*command, *more, *more])
+    assert model_card.main() == 2
+    assert "3 corpora for 2 runs: give one for all, or one for each" in capsys.readouterr().err

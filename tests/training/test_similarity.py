@@ -91,7 +91,7 @@ def test_each_text_is_encoded_once_and_an_interrupted_call_goes_on(tmp_path: Pat
         vectors = letters(texts)
         unit = vectors / np.linalg.norm(vectors, axis=1, keepdims=True)
         np.testing.assert_allclose(found.vectors[side], unit, atol=1e-3)
-    again = text_vectors(tmp_path / "v.f16", examples, np.arange(20), encode, lambda count: pytest.fail("nothing is left"))  # noqa: ARG005
+    again = text_vectors(tmp_path / "v.f16", examples, np.arange(20), encode, lambda _: pytest.fail("nothing is left"))
     np.testing.assert_array_equal(again.vectors, found.vectors)
 
 

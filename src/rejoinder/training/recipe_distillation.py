@@ -28,8 +28,8 @@ class Distillation:
     share: Annotated[float, Field(gt=0, le=1)] = 0.5
     """Weight of the teacher's part of the loss; the rest is that of the ranking loss."""
     sample: Count | None = None
-    """With `encoder`: so many training examples, drawn at random, are read by it and taught; all if not given. It takes a
-    few milliseconds a text."""
+    """With `encoder`: so many training examples, drawn at random, are read by it and taught; all if not given. A text
+    takes it some milliseconds."""
     candidates: Annotated[int, Field(ge=2)] | None = None
     """With `teacher`: candidates of each context that are compared, its own response and others of the batch (a
     cross-encoder reads every one with the context, which is what takes the time); 16 if not given. With `encoder` all
