@@ -4,7 +4,8 @@ Each program runs in a process of its own, which does nothing else: it opens its
 none longer than 60 subwords, in one call, again and again, and says the median rate and the most memory that it ever
 had. The programs take turns, and the median of the rounds is told. How fast the quantised folder is beside the full one
 is measured once more with both in one process, taking turns at every call. Weights are random, of the paper's size:
-neither speed nor memory depends on what was learned. MiniLM runs in sentence-transformers, 128 messages at a time.
+neither bytes, speed nor memory depend on what was learned. MiniLM runs in sentence-transformers, 128 messages at a time.
+Of the model that reads earlier messages too there are bytes alone.
 
 Training: the median time of a step of the small recipe's stages, with and without rounded parameters, on the same
 batches, the runs taking turns.
@@ -24,13 +25,17 @@ import tempfile
 import time
 from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from rejoinder.text.subwords import Subwords
 
 ROOT = Path(__file__).parent.parent
 SUBWORDS = 31_476
 """Size of the paper's vocabulary."""
 
 FULL, QUANTISED, MINILM = "ConveRT", "ConveRT quantised", "MiniLM sentence-transformers"
+MULTI = "ConveRT multi-context"
 OURS = {f"{name} {precision}": (name, precision) for precision in ("auto", "int8") for name in (FULL, QUANTISED)}
 """Our programs: which folder, and the precision that is asked for."""
 
@@ -64,26 +69,39 @@ def main() -> None:
 
 
 def write_models(options: argparse.Namespace) -> dict[str, int]:
-    """Both folders and the messages to encode; bytes of each folder."""
+    """Both folders of each model and the messages to encode; bytes of each folder."""
     import chitchat_dataset
     import torch
 
     from rejoinder.models.export import export_quantized
     from rejoinder.models.families import build_module
     from rejoinder.models.persistence import save
-    from rejoinder.text.vocabulary import build_subwords
     from rejoinder.training.recipe_files import load_recipe
 
     messages = [text for text in chitchat_dataset.MessageDataset() if text.strip()]
-    recipe = load_recipe(ROOT / "recipes" / ("convert.toml" if options.size == "paper" else "convert-small.toml"))
-    subwords = build_subwords(messages, target_size=SUBWORDS if options.size == "paper" else 16_000)
+    subwords = vocabulary(messages, SUBWORDS if options.size == "paper" else 16_000)
     lengths = subwords.encode_ragged(messages)[1]
     order = torch.randperm(len(messages), generator=torch.Generator().manual_seed(0)).tolist()
     chosen = [messages[i] for i in order if lengths[i] <= 60][: options.sentences]
     (options.folder / "messages.json").write_text(json.dumps(chosen), encoding="utf-8")
-    save(options.folder / FULL, build_module(recipe.model, subwords.rows), subwords, max_length=60, card="")
-    written = export_quantized(options.folder / FULL, options.folder / QUANTISED)
-    return {FULL: written["full_bytes"], QUANTISED: written["bytes"]}
+    size, found = "" if options.size == "paper" else "-small", {}
+    for name, recipe in ((FULL, f"convert{size}.toml"), (MULTI, f"convert-multi{size}.toml")):
+        module = build_module(load_recipe(ROOT / "recipes" / recipe).model, subwords.rows)
+        save(options.folder / name, module, subwords, max_length=60, card="")
+        written = export_quantized(options.folder / name, options.folder / f"{name} quantised")
+        found |= {name: written["full_bytes"], f"{name} quantised": written["bytes"]}
+    return found
+
+
+def vocabulary(messages: Sequence[str], size: int) -> Subwords:
+    """So many subwords: all single characters, and the most frequent of the others."""
+    from rejoinder.text.subwords import MARK, Subwords
+    from rejoinder.text.vocabulary import build_subwords
+
+    subwords = build_subwords(messages, minimum_count=1).subwords
+    needed = [subword for subword in subwords if len(subword.removeprefix(MARK)) <= 1]
+    others = [subword for subword in subwords if len(subword.removeprefix(MARK)) > 1]
+    return Subwords([*needed, *others[: size - len(needed)]])
 
 
 def encoding(options: argparse.Namespace) -> dict[str, dict[str, float]]:

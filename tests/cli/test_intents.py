@@ -63,6 +63,7 @@ def test_train_evaluate_predict(command: Command, place: Path, tmp_path: Path) -
     assert code == 0
     result = json.loads(out)
     assert (result["texts"], result["intents"], result["rejection"]) == (40, 4, None)
+    assert min(result["encoding_seconds"], result["training_seconds"]) > 0
     code, out, _ = command("evaluate", tmp_path / "made", place / "test.csv", "--train", place / "train.csv",
                            "--report", tmp_path / "report", "--no-pictures", "--json")
     assert code == 0

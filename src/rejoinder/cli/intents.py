@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+import time
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -201,9 +202,10 @@ def grid(
     if output.exists() and not output.is_dir():
         raise InputError(f"{output} is a file; name a folder to write to")
     material = read_material(texts, valid, out_of_scope=oos)
-    encoder, names = open_encoders(model, vectors, also or ()), material.train.names
+    encoder, names, start = open_encoders(model, vectors, also or ()), material.train.names, time.perf_counter()
     with track("Encoding", total=len(material.train), unit="texts") as advance:
         data = encode_data(encoder, material.train, names, advance=advance)
+    seconds = time.perf_counter() - start
     if material.valid is None:
         kept, held = hold_out(data, FeedForward().held_out, seed)
         data, checked = data.rows(kept), data.rows(held)
@@ -214,7 +216,7 @@ def grid(
         rows = run_grid(settings, data, checked, output / "grid.jsonl", seed=seed, advance=advance)
     with atomic_file(output / "grid.md") as part:
         part.write_text(grid_table(rows), encoding="utf-8")
-    best = from_encoded(encoder, names, data, rows[0].settings, valid=checked, seed=seed)
+    best = from_encoded(encoder, names, data, rows[0].settings, valid=checked, seed=seed, encoding_seconds=seconds)
     save_classifier(best, output / "classifier")
     result = {"classifier": str(output / "classifier"), "rows": [row.to_json() for row in rows]}
     emit(result, as_json, lambda _: grid_table(rows).rstrip("\n"))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, replace
@@ -123,14 +124,15 @@ def train_job(
     Raises:
         InputError: labels of the validation texts are not among those of the training texts.
     """
-    names = material.train.names
+    names, start = material.train.names, time.perf_counter()
     total = len(material.train) + len(material.valid or ())
     with track("Encoding", total, "texts") as advance:
         data = encode_data(encoder, material.train, names, several=several, advance=advance)
         valid = None
         if material.valid is not None:
             valid = encode_data(encoder, material.valid, names, several=several, advance=advance)
-    classifier = from_encoded(encoder, names, data, settings, valid=valid, seed=seed)
+    seconds = time.perf_counter() - start
+    classifier = from_encoded(encoder, names, data, settings, valid=valid, seed=seed, encoding_seconds=seconds)
     outside = material.valid_outside if valid is not None and material.valid_outside else material.outside
     if several or not (outside or reject is not None):
         return classifier
