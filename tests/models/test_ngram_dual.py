@@ -42,7 +42,7 @@ TEXTS = ["how are you?", "fine, thanks", "", "the " * 40, "x", "bye!", "how are 
 @pytest.fixture(params=VARIANTS, name="variant")
 def _variant(request):
     torch.manual_seed(1)
-    return lively(NGramDual(NGramConfig(**SIZES, **VARIANTS[request.param]), ROWS)).eval()
+    return lively(NGramDual(NGramConfig(**(SIZES | VARIANTS[request.param])), ROWS)).eval()
 
 
 def encode_one(network, ids):
