@@ -48,8 +48,8 @@ class MapSettings:
     penalties: tuple[float, ...] = (0.0, 0.1, 0.01, 0.001)
     """L2 penalties on W that are tried with each."""
     similarity: Similarity | Literal["better"] = "better"
-    """Ranked by the cosine of x and (W + a·I) y (the paper), by their dot product (its code), or by what is better on the
-    examples that choose (the cosine where both are as good)."""
+    """Ranked by the cosine of x and (W + a·I) y (the paper), by their dot product (its code), or by what is better on
+    the examples that choose (the cosine where both are as good)."""
     smoothing: float = 0.2
     """Label smoothing."""
     batch: int = 256

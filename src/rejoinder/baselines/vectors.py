@@ -84,8 +84,8 @@ class Map(Sim):
     def fit(self, examples: Sequence[Example], progress: Progress | None = None) -> Mapping[str, Any]:
         """Learn W and the scalar a; see `Fitted.fit`.
 
-        What is returned holds the learning curve of every setting. Where no map is better than none on the examples that
-        choose, the epoch is 0 and Map ranks as Sim does.
+        What is returned holds the learning curve of every setting. Where no map is better than none on the examples
+        that choose, the epoch is 0 and Map ranks as Sim does.
         """
         import torch
 

@@ -5,7 +5,7 @@
 | a model folder, the name of a bundled one, an id on the Hugging Face Hub | the model |
 | bm25, bm25-data19, tfidf | keywords |
 | sim:ENCODER, map:ENCODER | vectors of a pretrained encoder, as they are or through a learned map |
-| map-cosine:ENCODER, map-dot:ENCODER | MAP ranked by the cosine, by the dot product, instead of the better on what chooses |
+| map-cosine:ENCODER, map-dot:ENCODER | MAP ranked by one of them, not by the better on what chooses |
 
 | ENCODER | what encodes |
 |---|---|

@@ -57,7 +57,7 @@ class NGramConfig:
     """Whether a skip connection goes around each hidden layer, which then normalises what it reads and starts at zero;
     both sides then start alike, giving r's direction back (not the paper's; for short trainings)."""
     token_norm: bool = False
-    """Whether the embedding of each n-gram, its position added, is normalised (not the paper's; for short trainings)."""
+    """Whether the embedding of each n-gram, position added, is normalised (not the paper's; for short trainings)."""
 
     def __post_init__(self) -> None:
         for name in ("embedding_size", "positions", "head_size", "hidden_size", "output_size", "initial_embedding"):
@@ -112,9 +112,9 @@ class Head(nn.Sequential):
 class SkippingHead(nn.Module):
     """Of one side, from r to h, with a skip connection around each hidden layer: x + act(linear(norm(x))).
 
-    Hidden layers start at zero. Where they are wider than r, a projection widens it first, whose transpose the last layer
-    starts as: at the start h is r's direction, as far as the sizes allow, on both sides. Texts with words in common are
-    then alike before anything is learned.
+    Hidden layers start at zero. Where they are wider than r, a projection widens it first, whose transpose the last
+    layer starts as: at the start h is r's direction, as far as the sizes allow, on both sides. Texts with words in
+    common are then alike before anything is learned.
     """
 
     def __init__(self, config: NGramConfig) -> None:
