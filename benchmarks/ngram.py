@@ -4,7 +4,9 @@ Training: both with their paper's sizes and recipes (batches of 500 and of 512, 
 sparse updates, ConveRT with Adadelta), on chit-chat pairs, with the real training loop, in turns. The n-gram table has
 more rows than the paper's 355,000, so that nothing is won by a small one. Encoding: as in encoding.py, the same
 messages for all, in turns, tokenisation included, every precision that the processor computes itself. Weights are
-random: speed does not depend on them.
+random: speed does not depend on them. Parameters: at the paper's vocabulary, beside the paper's counts.
+
+On one thread a step of ConveRT takes about ten seconds, so training needs some; all of it takes four minutes.
 
     python benchmarks/ngram.py
 """
@@ -27,9 +29,11 @@ from encoding import Encode, chat, race
 from peers import minilm_forms
 from rejoinder.corpora.build import build_data
 from rejoinder.memory import keep_memory
+from rejoinder.models.convert import count_parameters
 from rejoinder.models.encoder import Encoder
 from rejoinder.models.inference import Precision, pack_linears
 from rejoinder.models.ngram_dual import NGramConfig, NGramDual
+from rejoinder.models.skeleton import skeleton
 from rejoinder.processor import has_fast_bfloat16
 from rejoinder.text.ngram_vocabulary import build_ngrams
 from rejoinder.text.ngrams import NGrams
@@ -40,6 +44,10 @@ from rejoinder.training.recipe_files import load_recipe
 RECIPES = Path(__file__).parent.parent / "recipes"
 VOCABULARY = {"minimum_count": 1, "bigrams": 300_000, "buckets": 50_000}
 """As many unigrams and bigrams as the messages have, so that the table is as large as the paper's."""
+PAPER_ROWS = 105_000 + 200_000 + 50_000 + 1
+"""The paper's unigrams, bigrams and buckets, and padding."""
+PAPER = {"embeddings": 104e6, "others": 7e6}
+"""Its counts of parameters."""
 
 
 @dataclass(frozen=True)
@@ -55,9 +63,9 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--threads", type=int, default=2)
     parser.add_argument("--seconds", type=float, default=20.0, help="of training for each program and round")
-    parser.add_argument("--rounds", type=int, default=3, help="of training")
-    parser.add_argument("--sentences", type=int, default=1280)
-    parser.add_argument("--repetitions", type=int, default=5, help="of encoding")
+    parser.add_argument("--rounds", type=int, default=2, help="of training")
+    parser.add_argument("--sentences", type=int, default=640)
+    parser.add_argument("--repetitions", type=int, default=3, help="of encoding")
     options = parser.parse_args()
     torch.set_num_threads(options.threads)
     keep_memory()
@@ -66,8 +74,19 @@ def main() -> None:
         encoding, rows = encode_in_turns(Path(folder), options.sentences, options.repetitions, options.threads)
     result = {"training": training.median, "training_rounds": training.rounds, "encoding": encoding, "rows": rows}
     ratios = compare(training.median, encoding)
+    result["parameters"] = count = parameters()
     show(training.median, encoding, ratios)
+    for part, value in count.items():
+        Console().print(f"parameters, {part}: {value / 1e6:.1f}M (paper: {PAPER[part] / 1e6:.0f}M)")
     write_result("ngram", {"threads": options.threads, **result, "ratios": ratios})
+
+
+def parameters() -> dict[str, int]:
+    """Numbers in the table of n-grams and elsewhere, at the paper's sizes."""
+    with skeleton():
+        module = NGramDual(NGramConfig(), PAPER_ROWS)
+    table = module.embedding.weight.numel()
+    return {"embeddings": table, "others": count_parameters(module) - table}
 
 
 def train_in_turns(folder: Path, seconds: float, rounds: int) -> Speeds:

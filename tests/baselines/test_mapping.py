@@ -91,9 +91,10 @@ def rotated(count=600, size=16, noise=0.7):
     return x, y, torch.arange(count)
 
 
-def test_a_rotation_is_learned_and_the_best_setting_kept():
+@pytest.mark.parametrize("similarity", ["better", "cosine", "dot"])
+def test_a_rotation_is_learned_and_the_best_setting_kept(similarity):
     x, y, number = rotated()
-    settings = MapSettings(epochs=15, patience=3)
+    settings = MapSettings(epochs=15, patience=3, similarity=similarity)
     found = learn(x, y, number, settings)
     assert found.unmapped < 0.1
     chosen = found.curves[found.best].recall
@@ -105,7 +106,27 @@ def test_a_rotation_is_learned_and_the_best_setting_kept():
     # The matrix is that of the epoch it is said to be of: on the held examples it gives the recall told.
     order = torch.randperm(600, generator=torch.Generator().manual_seed(0))[:120]
     held = _Pairs(x[order], y[order], number[order])
-    assert float(recall(held, found.matrix[:, None], "cosine")) == pytest.approx(chosen[found.epoch - 1])
+    assert float(recall(held, found.matrix[:, None], found.similarity)) == pytest.approx(chosen[found.epoch - 1])
+    assert similarity in ("better", found.similarity)
+
+
+def test_the_better_similarity_is_the_one_that_is_better_on_what_chooses():
+    x, y, number = rotated(noise=2.0)
+    kinds = ("cosine", "dot", "better")
+    tried = {kind: learn(x, y, number, MapSettings(epochs=6, similarity=kind)) for kind in kinds}
+    highest = {name: max(max(curve.recall) for curve in found.curves) for name, found in tried.items()}
+    assert highest["cosine"] != highest["dot"]
+    assert highest["better"] == max(highest["cosine"], highest["dot"])
+    assert tried["better"].similarity == max(("cosine", "dot"), key=highest.__getitem__)
+
+
+def test_where_no_map_is_better_none_is_taken():
+    """Inputs and responses are the same vectors, so that nothing can be gained."""
+    x = pairs(200, size=16).x
+    found = learn(x, x, torch.arange(200), MapSettings(learning_rates=(0.01,), epochs=3))
+    assert found.unmapped == 1.0
+    assert found.epoch == 0
+    assert torch.equal(found.matrix, torch.eye(16))
 
 
 def test_the_same_seed_gives_the_same_matrix_and_another_does_not():

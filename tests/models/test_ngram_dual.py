@@ -31,6 +31,9 @@ VARIANTS = {
     "no bigrams": {"bigrams": False},
     "tanh": {"activation": "tanh", "hidden_layers": 2},
     "no hidden layer": {"hidden_layers": 0},
+    "skipping": {"skip_connections": True, "token_norm": True},
+    "skipping, nothing to widen": {"skip_connections": True, "hidden_size": 32, "token_norm": True},
+    "skipping, no hidden layer": {"skip_connections": True, "hidden_layers": 0},
 }
 TOKENIZER = build_ngrams(["how are you", "i am fine", "how old are you", "bye"], minimum_count=1, bigrams=20, buckets=9)
 TEXTS = ["how are you?", "fine, thanks", "", "the " * 40, "x", "bye!", "how are you?", "日本語 😀"]
@@ -39,7 +42,7 @@ TEXTS = ["how are you?", "fine, thanks", "", "the " * 40, "x", "bye!", "how are 
 @pytest.fixture(params=VARIANTS, name="variant")
 def _variant(request):
     torch.manual_seed(1)
-    return lively(NGramDual(NGramConfig(**SIZES, **VARIANTS[request.param]), ROWS)).eval()
+    return lively(NGramDual(NGramConfig(**(SIZES | VARIANTS[request.param])), ROWS)).eval()
 
 
 def encode_one(network, ids):
@@ -106,6 +109,31 @@ def test_every_parameter_learns_and_the_table_by_its_rows_alone(variant):
     assert table.is_sparse
     read = set(ids.tolist()) | {ROWS - 1}
     assert set(table.coalesce().indices()[0].tolist()) <= read
+
+
+@pytest.mark.parametrize("sizes", [{}, {"hidden_size": 32}, {"hidden_layers": 0}, {"activation": "tanh"}])
+def test_with_skip_connections_both_sides_start_with_the_direction_of_r(sizes):
+    torch.manual_seed(0)
+    config = NGramConfig(**(SIZES | {"output_size": 32, "skip_connections": True} | sizes))
+    network = NGramDual(config, ROWS).eval()
+    ids, lengths = random_texts(8)
+    batch = pack(ids, lengths, ROWS - 1)
+    with torch.no_grad():
+        r = torch.nn.functional.normalize(network.encode(batch, "reduction"), dim=-1)
+        for side in ("context", "response"):
+            torch.testing.assert_close(network.encode(batch, side), r)
+
+
+def test_normalised_ngrams_count_alike_however_large_their_embeddings_grow():
+    torch.manual_seed(0)
+    network = NGramDual(NGramConfig(**SIZES, token_norm=True, self_attention=False, initial_embedding=1e-3), ROWS)
+    torch.nn.init.normal_(network.embedding.weight)
+    ids, lengths = random_texts(8)
+    batch = pack(ids, lengths, ROWS - 1)
+    with torch.no_grad():
+        before = network.encode(batch, "reduction")
+        network.embedding.weight[::2] *= 50
+        assert torch.cosine_similarity(network.encode(batch, "reduction"), before).min() > 0.999
 
 
 def test_sparse_gradients_are_those_of_a_dense_table():

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+from contextlib import nullcontext
 from typing import Any
 
 import pytest
 import torch
 from torch import nn
+from torch.utils._python_dispatch import TorchDispatchMode
+from torch.utils._pytree import tree_leaves
 
 from rejoinder.models.families import build_module
 from rejoinder.training.optimization import build_optimizer, clip_gradients, prepare_stage, set_learning_rate
@@ -103,3 +106,32 @@ def test_clipping_counts_the_rows_of_a_sparse_gradient_once() -> None:
     whole = table.grad.to_dense()
     assert (float(whole.norm()) ** 2 + float(dense.grad.norm()) ** 2) == pytest.approx(1.0)
     assert whole[4, 0].item() == pytest.approx(4 / 41**0.5)
+
+
+@pytest.mark.parametrize("config", OPTIMIZERS, ids=lambda config: config["kind"] + str("momentum" in config))
+def test_a_step_makes_nothing_as_large_as_the_table(config: dict[str, Any]) -> None:
+    """But for the first one, which begins the optimiser's state."""
+    weight, optimizer = optimised(torch.randn(ROWS, 8), config)
+    made: list[tuple[int, ...]] = []
+
+    class Watch(TorchDispatchMode):
+        def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+            result = func(*args, **(kwargs or {}))
+            storages = {x.untyped_storage().data_ptr() for x in tree_leaves((args, kwargs)) if dense_tensor(x)}
+            made.extend(
+                tuple(x.shape)
+                for x in tree_leaves(result)
+                if dense_tensor(x) and x.untyped_storage().data_ptr() not in storages
+            )
+            return result
+
+    for number in range(2):
+        weight.grad = sparse(torch.tensor([3, 7]), torch.randn(2, 8))
+        with Watch() if number else nullcontext():
+            optimizer.step()
+    assert made
+    assert not [shape for shape in made if shape and shape[0] >= ROWS]
+
+
+def dense_tensor(x: object) -> bool:
+    return isinstance(x, torch.Tensor) and not x.is_sparse

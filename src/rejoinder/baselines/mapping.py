@@ -27,7 +27,7 @@ from rejoinder.errors import InputError
 from rejoinder.processor import has_fast_bfloat16
 
 Similarity: TypeAlias = Literal["cosine", "dot"]
-SIMILARITIES = ("cosine", "dot")
+SIMILARITIES: tuple[Similarity, ...] = ("cosine", "dot")
 
 GROUP = 100
 """Examples among whose responses each right one is sought when a setting is judged: 1-of-100."""
@@ -47,8 +47,9 @@ class MapSettings:
     """Learning rates that are tried."""
     penalties: tuple[float, ...] = (0.0, 0.1, 0.01, 0.001)
     """L2 penalties on W that are tried with each."""
-    similarity: Similarity = "cosine"
-    """Ranked by the cosine of x and (W + a·I) y (the paper), or by their dot product (its code)."""
+    similarity: Similarity | Literal["better"] = "better"
+    """Ranked by the cosine of x and (W + a·I) y (the paper), by their dot product (its code), or by what is better on
+    the examples that choose (the cosine where both are as good)."""
     smoothing: float = 0.2
     """Label smoothing."""
     batch: int = 256
@@ -63,14 +64,19 @@ class MapSettings:
     """Of that choice, of W and of the batches."""
 
     def __post_init__(self) -> None:
-        if self.similarity not in SIMILARITIES:
-            raise InputError(f"MAP's similarity must be cosine or dot, not {self.similarity!r}")
+        if self.similarity not in ("better", *SIMILARITIES):
+            raise InputError(f"MAP's similarity must be cosine, dot or better, not {self.similarity!r}")
         if not self.learning_rates or not self.penalties or min(self.learning_rates) <= 0 or min(self.penalties) < 0:
             raise InputError("MAP needs at least one learning rate above 0 and one penalty of 0 or more")
         if not (0 <= self.smoothing < 1 and 0 < self.choosing < 1):
             raise InputError(f"smoothing and choosing are shares, not {self.smoothing} and {self.choosing}")
         if min(self.batch - 1, self.epochs, self.patience) < 1:
             raise InputError("MAP needs a batch of 2 or more, and 1 or more epochs and patience")
+
+    @property
+    def similarities(self) -> tuple[Similarity, ...]:
+        """Those that are tried."""
+        return SIMILARITIES if self.similarity == "better" else (self.similarity,)
 
 
 @dataclass
@@ -80,7 +86,7 @@ class Curve:
     Attributes:
         learning_rate: of Adagrad.
         penalty: the L2 on W.
-        recall: 1-of-100 recall at 1 on the examples that choose, after each epoch.
+        recall: 1-of-100 recall at 1 on the examples that choose, after each epoch; of two similarities the better's.
     """
 
     learning_rate: float
@@ -96,14 +102,16 @@ class Mapping(NamedTuple):
     """What was learned.
 
     Attributes:
-        matrix: W + a·I of the best epoch of the best setting, float32 (d, d).
+        matrix: W + a·I of the best epoch of the best setting, float32 (d, d); the identity where none is above it.
+        similarity: what ranks.
         best: place of that setting among the curves.
-        epoch: that epoch, from 1.
+        epoch: that epoch, from 1; 0 for the identity.
         unmapped: recall at 1 on the examples that choose without any mapping, which is SIM's.
         curves: how each setting went.
     """
 
     matrix: Tensor
+    similarity: Similarity
     best: int
     epoch: int
     unmapped: float
@@ -122,7 +130,7 @@ class _Pairs(NamedTuple):
 
 
 def learn(x: Tensor, y: Tensor, number: Tensor, settings: MapSettings) -> Mapping:
-    """Train every setting and keep the best.
+    """Train every setting and keep the best, or the identity, which is SIM, where none is better on what chooses.
 
     Args:
         x: vectors of inputs, unit length, float32 (n, d).
@@ -144,19 +152,22 @@ def learn(x: Tensor, y: Tensor, number: Tensor, settings: MapSettings) -> Mappin
     start = torch.empty(x.shape[1], x.shape[1])
     torch.nn.init.orthogonal_(start, generator=generator)
     state = _State(start, grid, settings)
-    found = Mapping(torch.eye(x.shape[1]), 0, 0, float(recall(choose, torch.eye(x.shape[1])[:, None], "dot")), grid)
-    highest = -1.0
+    identity = torch.eye(x.shape[1])
+    highest = float(recall(choose, identity[:, None], "dot"))
+    found = Mapping(identity, settings.similarities[0], 0, 0, highest, grid)
     for epoch in range(1, settings.epochs + 1):
         for rows in _parts(torch.randperm(len(train.x), generator=generator), settings.batch):
             if len(rows) > 1:
                 state.step(train.of(rows))
         matrices = state.matrices()
-        gained = recall(choose, matrices, settings.similarity).tolist()
-        for column, (place, value) in enumerate(zip(state.places, gained, strict=True)):
-            grid[place].recall.append(value)
-            if value > highest:
-                highest = value
-                found = found._replace(matrix=matrices[:, column].clone(), best=place, epoch=epoch)
+        gained = [recall(choose, matrices, similarity).tolist() for similarity in settings.similarities]
+        for column, place in enumerate(state.places):
+            values = [of_one[column] for of_one in gained]
+            grid[place].recall.append(max(values))
+            if max(values) > highest:
+                highest = max(values)
+                matrix, similarity = matrices[:, column].clone(), settings.similarities[values.index(highest)]
+                found = found._replace(matrix=matrix, similarity=similarity, best=place, epoch=epoch)
         state.keep([not _stalled(grid[place].recall, settings.patience) for place in state.places])
         if not state.places:
             break

@@ -12,7 +12,7 @@ import numpy as np
 
 from rejoinder.baselines.encoders import VectorEncoder
 from rejoinder.baselines.fitting import Progress, at_least, not_fitted
-from rejoinder.baselines.mapping import MapSettings
+from rejoinder.baselines.mapping import MapSettings, Similarity
 from rejoinder.baselines.search import Hits, best, check_k, common_length, number_texts, rows_of_each_list
 from rejoinder.corpora.example import Example
 from rejoinder.ranker import Context, FloatArray
@@ -72,19 +72,24 @@ class Map(Sim):
 
     Args:
         encoder: gives the vectors x of contexts and y of responses.
-        settings: of the training, and whether the cosine or the dot product ranks.
+        settings: of the training, and what ranks.
     """
 
     def __init__(self, encoder: VectorEncoder, settings: MapSettings | None = None) -> None:
         super().__init__(encoder)
         self.settings = settings or MapSettings()
         self._matrix: FloatArray | None = None
+        self._similarity: Similarity = "cosine"
 
     def fit(self, examples: Sequence[Example], progress: Progress | None = None) -> Mapping[str, Any]:
-        """Learn W and the scalar a; see `Fitted.fit`. What is returned holds the learning curve of every setting."""
+        """Learn W and the scalar a; see `Fitted.fit`.
+
+        What is returned holds the learning curve of every setting. Where no map is better than none on the examples
+        that choose, the epoch is 0 and Map ranks as Sim does.
+        """
         import torch
 
-        from rejoinder.baselines.mapping import learn
+        from rejoinder.baselines.mapping import Curve, learn
 
         at_least(examples, FEWEST, "MAP")
         responses = [example.response for example in examples]
@@ -94,15 +99,15 @@ class Map(Sim):
         y = unit(self.encoder.encode_responses(responses, progress))
         with torch.inference_mode():
             found = learn(torch.from_numpy(x), torch.from_numpy(y), number, self.settings)
-        self._matrix = found.matrix.numpy()
-        chosen = found.curves[found.best]
+        self._matrix, self._similarity = found.matrix.numpy(), found.similarity
+        chosen = found.curves[found.best] if found.epoch else Curve(0.0, 0.0, [found.unmapped])
         return {
             "examples": len(examples),
-            "similarity": self.settings.similarity,
+            "similarity": found.similarity,
             "learning_rate": chosen.learning_rate,
             "l2": chosen.penalty,
             "epoch": found.epoch,
-            "recall_at_1": chosen.recall[found.epoch - 1],
+            "recall_at_1": chosen.recall[max(found.epoch, 1) - 1],
             "recall_at_1_unmapped": found.unmapped,
             "curves": [curve.to_json() for curve in found.curves],
         }
@@ -113,7 +118,7 @@ class Map(Sim):
         if not texts:  # vectors of no text have no size
             return np.zeros((0, len(self._matrix)), dtype=np.float32)
         mapped: FloatArray = super()._responses(texts) @ self._matrix.T
-        return unit(mapped) if self.settings.similarity == "cosine" else mapped
+        return unit(mapped) if self._similarity == "cosine" else mapped
 
 
 class VectorIndex:

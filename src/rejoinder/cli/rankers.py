@@ -5,7 +5,7 @@
 | a model folder, the name of a bundled one, an id on the Hugging Face Hub | the model |
 | bm25, bm25-data19, tfidf | keywords |
 | sim:ENCODER, map:ENCODER | vectors of a pretrained encoder, as they are or through a learned map |
-| map-dot:ENCODER | MAP ranked by the dot product instead of the cosine |
+| map-cosine:ENCODER, map-dot:ENCODER | MAP ranked by one of them, not by the better on what chooses |
 
 | ENCODER | what encodes |
 |---|---|
@@ -53,7 +53,7 @@ def _tfidf() -> Ranker:
 BASELINES: dict[str, Callable[[], Ranker]] = {"bm25": _bm25, "bm25-data19": _bm25_data19, "tfidf": _tfidf}
 """Rankers that need no model, by the name that stands for them in place of a model folder."""
 
-OVER_ENCODERS = ("sim", "map", "map-dot")
+OVER_ENCODERS = ("sim", "map", "map-cosine", "map-dot")
 """What stands before the colon and the encoder."""
 
 
@@ -84,7 +84,7 @@ class Opener:
         return rejoinder.load(name)
 
     def _over(self, kind: str, name: str) -> Ranker:
-        from rejoinder.baselines.mapping import MapSettings
+        from rejoinder.baselines.mapping import SIMILARITIES, MapSettings
         from rejoinder.baselines.vectors import Map, Sim
 
         if name not in self._encoders:
@@ -92,7 +92,8 @@ class Opener:
         encoder = self._encoders[name]
         if kind == "sim":
             return Sim(encoder)
-        return Map(encoder, MapSettings(similarity="dot" if kind == "map-dot" else "cosine"))
+        fixed = [similarity for similarity in SIMILARITIES if kind == f"map-{similarity}"]
+        return Map(encoder, MapSettings(similarity=fixed[0] if fixed else "better"))
 
     def _encoder(self, name: str) -> VectorEncoder:
         from rejoinder.baselines import encoders

@@ -25,8 +25,8 @@ def draw_bars(table: Table) -> Figure:
         MissingExtraError: matplotlib is not installed.
     """
     count = len(table.columns)
-    width = min(count, PANELS_A_LINE)
-    height = -(-count // width)
+    height = -(-count // PANELS_A_LINE)
+    width = -(-count // height)  # lines of about equal length
     names = max(len(line.name) for line in table.lines.values()) * 0.075
     figure = new_figure(names + PANEL * width + 0.3, (BAR * len(table.lines) + 0.8) * height + 0.7)
     grid = figure.subplots(height, width, squeeze=False, sharey=True)

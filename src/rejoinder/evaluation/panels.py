@@ -47,8 +47,8 @@ def draw_panels(panels: Sequence[Panel], categories: Sequence[str], names: Seque
     Raises:
         MissingExtraError: matplotlib is not installed.
     """
-    width = min(len(panels), PANELS_A_LINE)
-    height = -(-len(panels) // width)
+    height = -(-len(panels) // PANELS_A_LINE)
+    width = -(-len(panels) // height)  # lines of about equal length
     most = max(2, width)  # a single panel still has room for a legend below
     columns = max(1, min(len(names), int(most * PANEL / 2.6)))
     legend = 0.22 * -(-len(names) // columns)

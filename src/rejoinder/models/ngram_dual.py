@@ -19,7 +19,7 @@ from torch.nn import functional as F  # noqa: N812
 from rejoinder.errors import InputError
 from rejoinder.models.convert import Encodings
 from rejoinder.models.history import HistoryText
-from rejoinder.models.layers import Dropout, Reduction
+from rejoinder.models.layers import Dropout, Reduction, norm_parameters
 from rejoinder.models.packing import TokenBatch, every_other
 
 ACTIVATIONS = {"swish": nn.SiLU, "tanh": nn.Tanh}
@@ -53,6 +53,11 @@ class NGramConfig:
     """Standard deviation of the embeddings at the start; that of the positions is a tenth of it."""
     dropout: float = 0.0
     """Dropout of the embeddings (TARGET-ONLY tunes it)."""
+    skip_connections: bool = False
+    """Whether a skip connection goes around each hidden layer, which then normalises what it reads and starts at zero;
+    both sides then start alike, giving r's direction back (not the paper's; for short trainings)."""
+    token_norm: bool = False
+    """Whether the embedding of each n-gram, position added, is normalised (not the paper's; for short trainings)."""
 
     def __post_init__(self) -> None:
         for name in ("embedding_size", "positions", "head_size", "hidden_size", "output_size", "initial_embedding"):
@@ -104,6 +109,39 @@ class Head(nn.Sequential):
         return F.normalize(r.float(), dim=-1)
 
 
+class SkippingHead(nn.Module):
+    """Of one side, from r to h, with a skip connection around each hidden layer: x + act(linear(norm(x))).
+
+    Hidden layers start at zero. Where they are wider than r, a projection widens it first, whose transpose the last
+    layer starts as: at the start h is r's direction, as far as the sizes allow, on both sides. Texts with words in
+    common are then alike before anything is learned.
+    """
+
+    def __init__(self, config: NGramConfig) -> None:
+        super().__init__()
+        d, size, layers = config.embedding_size, config.hidden_size, config.hidden_layers
+        self.widen = nn.Linear(d, size, bias=False) if layers and size != d else None
+        self.layers = nn.ModuleList(nn.Linear(size, size) for _ in range(layers))
+        self.norms = nn.ModuleList(nn.LayerNorm(size) for _ in range(layers))
+        self.activation = ACTIVATIONS[config.activation]()
+        self.output = nn.Linear(size if layers else d, config.output_size)
+        start = torch.eye(config.output_size, d)
+        if self.widen is not None:
+            nn.init.orthogonal_(self.widen.weight)
+            start = start @ self.widen.weight.data.T
+        self.output.weight.data.copy_(start)
+        nn.init.zeros_(self.output.bias)
+        for parameter in self.layers.parameters():
+            nn.init.zeros_(parameter)
+
+    def forward(self, r: Tensor) -> Tensor:
+        """r (n, embedding_size) -> h (n, output_size), float32, rows of unit length."""
+        x = r if self.widen is None else self.widen(r)
+        for layer, norm in zip(self.layers, self.norms, strict=True):
+            x = x + self.activation(layer(norm(x)))
+        return F.normalize(self.output(x).float(), dim=-1)
+
+
 class NGramDual(nn.Module):
     """The dual encoder.
 
@@ -130,8 +168,10 @@ class NGramDual(nn.Module):
         self.reductions = nn.ModuleList(
             Reduction(d, 1, config.head_size) if config.self_attention else Sum() for _ in range(kinds)
         )
+        self.norms = nn.ModuleList(nn.LayerNorm(d) if config.token_norm else nn.Identity() for _ in range(kinds))
         self.dropout = Dropout(config.dropout)
-        self.context_head, self.response_head = Head(config), Head(config)
+        head = SkippingHead if config.skip_connections else Head
+        self.context_head, self.response_head = head(config), head(config)
 
     def reduce(self, batch: TokenBatch) -> Tensor:
         """r of each text, (n, d), in the caller's order: the mean of its unigrams' and its bigrams' sums."""
@@ -139,9 +179,10 @@ class NGramDual(nn.Module):
         kinds = [every_other(batch, first) for first in range(len(self.positions))]
         ids = torch.cat([kind.ids for kind in kinds])
         embedded = torch.split(self.embedding(ids), [kind.computed_tokens for kind in kinds])
+        parts = zip(embedded, kinds, self.positions, self.norms, self.reductions, strict=True)
         sums = [
-            reduction(self.dropout(x + position(kind.positions % self.config.positions)), kind)
-            for x, kind, position, reduction in zip(embedded, kinds, self.positions, self.reductions, strict=True)
+            reduction(self.dropout(norm(x + position(kind.positions % self.config.positions))), kind)
+            for x, kind, position, norm, reduction in parts
         ]
         r = sums[0] if len(sums) == 1 else (sums[0] + sums[1]) / 2
         return r if r.shape[0] == 1 else r[batch.restore]
@@ -162,7 +203,7 @@ class NGramDual(nn.Module):
         r = self.reduce(batch)
         return r if side == "reduction" else self.heads()[side](r)
 
-    def heads(self) -> dict[str, Head]:
+    def heads(self) -> dict[str, Head | SkippingHead]:
         """The network of each side, by the side's name."""
         return {"context": self.context_head, "response": self.response_head}
 
@@ -175,14 +216,14 @@ class NGramDual(nn.Module):
         """All parameters, each once, by the part they belong to, under the names of ConveRT's parts."""
         return {
             "embedding": list(self.embedding.parameters()),
-            "position": list(self.positions.parameters()),
+            "position": [*self.positions.parameters(), *self.norms.parameters()],
             "reduction": list(self.reductions.parameters()),
             "feed_forward_2": [*self.context_head.parameters(), *self.response_head.parameters()],
         }
 
     def no_decay_parameters(self) -> set[nn.Parameter]:
-        """Weight decay takes all: there are no layer norms."""
-        return set()
+        """Layer norms, if there are any: weight decay takes all else."""
+        return set(norm_parameters(self))
 
 
 def _check(fine: bool, name: str, given: object, allowed: str) -> None:

@@ -50,7 +50,9 @@ class RowUpdates(torch.optim.Optimizer):
         parameter[rows] = part.detach()
         for key, value in small.state[part].items():
             if _has_rows(value, part):
-                whole.setdefault(key, torch.zeros_like(parameter))[rows] = value
+                if key not in whole:  # no setdefault, which would fill a new table at every step
+                    whole[key] = torch.zeros_like(parameter)
+                whole[key][rows] = value
             elif value is not None:
                 whole[key] = value
 
