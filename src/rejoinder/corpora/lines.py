@@ -152,7 +152,7 @@ class Block:
     path: Path
     number: int
     """Number of the first line in the file, from 1."""
-    data: bytes
+    data: bytes | memoryview
     start: int = 0
     """Where in the (decompressed) file it begins."""
     ends: npt.NDArray[np.int64] | None = field(default=None, compare=False, repr=False)
