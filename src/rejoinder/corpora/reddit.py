@@ -13,6 +13,7 @@ of the lines is not as it should be they are looked at one by one.
 from __future__ import annotations
 
 import io
+import sys
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from typing import Any
@@ -28,7 +29,7 @@ from rejoinder.corpora.reddit_names import Names, carry, is_hash
 from rejoinder.corpora.reddit_rules import COLUMNS, KEPT, OVER_18, SUBMISSION, RedditSettings, judge_all
 from rejoinder.corpora.reddit_trees import assemble
 
-_PIECE = 1 << 20
+_PIECE = 1 << 21
 """Bytes of lines that are worked on at once: they and what is made of them stay in the processor's cache."""
 
 
@@ -172,9 +173,9 @@ def _records(lines: Sequence[_Line], settings: RedditSettings, reasons: Counter[
     if wanted := _wanted(settings):
         lines = [line for line in lines if _is_wanted(line, wanted)]
         reasons["in another subreddit"] += read - len(lines)
+    if None not in [line.link_id for line in lines]:
+        return _comments(lines, settings)
     comments = [line for line in lines if line.link_id is not None]
-    if len(comments) == len(lines):
-        return _comments(comments, settings)
     submissions = [line for line in lines if line.link_id is None]
     for line in submissions:
         _check(line)
@@ -193,8 +194,7 @@ def _comments(lines: Sequence[_Line], settings: RedditSettings) -> pa.RecordBatc
     sound = is_answer | parents.begins_with(b"t3_") | (parents.length == 0)
     if not (sound & links.begins_with(b"t3_") & (links.length > 3) & (names.length > 0)).all():
         raise _NotRedditError("an id, link_id or parent_id")
-    # A body that is not there is none of the values of an Arrow array, so that it is a ValueError.
-    bodies = _texts([line.body for line in lines]).fill_null("[deleted]")
+    bodies = _bodies(lines, settings)
     authors = [getattr(line, "author", None) for line in lines] if settings.drop_bots else None
     states = judge_all(bodies, authors, settings)
     above = np.where(is_answer, parents.codes(3), np.uint64(0))
@@ -202,9 +202,25 @@ def _comments(lines: Sequence[_Line], settings: RedditSettings) -> pa.RecordBatc
     hashed = np.flatnonzero(is_hash(columns[0]) | is_hash(columns[2]) | is_hash(above))
     all_names = (links.texts(hashed, 3), names.texts(hashed), parents.texts(hashed, 3))
     carried = dict(zip(hashed.tolist(), map(carry, zip(*all_names, strict=True)), strict=True))
-    # One character more than the cut is all that the cut of an ancestor can need.
-    texts = _cut(bodies, states != ord(KEPT), settings.cut + 1)
+    texts = bodies
+    if settings.unit != "characters" or settings.max_length > settings.cut:
+        # One character more than the cut is all that the cut of an ancestor can need.
+        texts = _cut(bodies, states != ord(KEPT), settings.cut + 1)
     return _batch([*columns, texts], carried)
+
+
+def _bodies(lines: Sequence[_Line], settings: RedditSettings) -> pa.StringArray:
+    """Texts of comments, so much of each as can matter.
+
+    Raises:
+        TypeError: a comment has none.
+    """
+    bodies: list[Any] = [line.body for line in lines]
+    most = max(settings.cut, settings.max_length) + 1 if settings.unit == "characters" else sys.maxsize
+    try:
+        return _texts([body if len(body) <= most else body[:most] for body in bodies])
+    except TypeError:
+        return _texts(["[deleted]" if body is None else body[:most] for body in bodies])
 
 
 def _submissions(lines: Sequence[_Line], settings: RedditSettings) -> pa.RecordBatch:
@@ -228,6 +244,8 @@ def _batch(columns: Sequence[Any], carried: dict[int, bytes]) -> pa.RecordBatch:
 def _cut(texts: pa.StringArray, chosen: Any, most: int) -> pa.StringArray:
     """The texts, the chosen ones cut to so many characters."""
     long = np.flatnonzero(chosen & (pc.binary_length(texts).to_numpy() > most))
+    if not len(long):
+        return texts
     cut = pc.utf8_slice_codeunits(texts.take(pa.array(long)), 0, most)
     place = np.arange(len(texts))
     place[long] = len(texts) + np.arange(len(long))

@@ -21,8 +21,8 @@ from rejoinder.errors import InputError
 GONE = frozenset({"[deleted]", "[removed]", "[ Removed by Reddit ]"})
 """What stands for the text of a comment that its author or a moderator took away."""
 _LONGEST_GONE = max(map(len, GONE))
+_ASCII = 127
 _LENGTHS_GONE = sorted(set(map(len, GONE)))
-_GONE = pa.array(sorted(GONE), pa.string())
 
 KEPT = "0"
 """State of a comment that can be a response, or the message that one answers. Other comments are only history."""
@@ -157,12 +157,21 @@ def judge_all(
     states = np.full(len(bodies), ord(KEPT), np.uint8)
     states[length < settings.min_length] = ord(_SHORT)
     states[length > settings.max_length] = ord(_LONG)
-    gone = np.flatnonzero(np.isin(length, _LENGTHS_GONE))
-    is_gone = pc.is_in(bodies.take(pa.array(gone)), value_set=_GONE).to_numpy(zero_copy_only=False)
+    gone = np.flatnonzero(np.logical_or.reduce([length == each for each in _LENGTHS_GONE]))
+    is_gone = [body in GONE for body in bodies.take(pa.array(gone)).to_pylist()]
     states[gone[is_gone]] = ord(_DELETED)
-    # White space is a byte up to that of the space, or none of ASCII.
-    first = pc.binary_slice(bodies.cast(pa.binary()), 0, 1)
-    odd = pc.or_(pc.less_equal(first, b" "), pc.greater(first, b"\x7f")).to_numpy(zero_copy_only=False)
+    first = _first_bytes(bodies)
+    odd = (first <= ord(" ")) | (first > _ASCII)  # all white space of ASCII, and what is not ASCII
     for row in np.flatnonzero(odd & (states == ord(KEPT))).tolist():
         states[row] = ord(judge(bodies[row].as_py(), None, settings))
     return states
+
+
+def _first_bytes(texts: pa.StringArray) -> npt.NDArray[np.uint8]:
+    """Of each text its first byte; of an empty one any."""
+    _, places, data = texts.buffers()
+    letters = np.frombuffer(data or b"", np.uint8)
+    if not len(letters):
+        return np.zeros(len(texts), np.uint8)
+    begins = np.frombuffer(places, np.int32)[texts.offset : texts.offset + len(texts)]
+    return letters[np.minimum(begins, len(letters) - 1)]
