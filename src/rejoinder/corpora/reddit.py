@@ -6,8 +6,8 @@ comments below one submission, can be spread over months. So `scatter` makes a s
 `reddit_trees.assemble` builds the trees of whole threads and gives an example for every comment that, like the comment
 which it answers, passes the filter of `reddit_rules`. Source: DATA19, section 3.1, and the code published with it.
 
-There are hundreds of millions of lines: so many are decoded, checked and put into columns at once, and only where one
-of the lines is not as it should be they are looked at one by one.
+There are hundreds of millions of lines: so whole blocks are decoded, checked and put into columns at once, and only
+where one of the lines is not as it should be they are looked at one by one.
 """
 
 from __future__ import annotations
@@ -28,9 +28,6 @@ from rejoinder.corpora.lines import Reading, line_ends
 from rejoinder.corpora.reddit_names import Names, carry, is_hash
 from rejoinder.corpora.reddit_rules import COLUMNS, KEPT, OVER_18, SUBMISSION, RedditSettings, judge_all
 from rejoinder.corpora.reddit_trees import assemble
-
-_PIECE = 1 << 21
-"""Bytes of lines that are worked on at once: they and what is made of them stay in the processor's cache."""
 
 
 class _Line(msgspec.Struct, gc=False):
@@ -66,26 +63,8 @@ def scatter(block: Block, reading: Reading, settings: RedditSettings) -> pa.Reco
     Raises:
         BadLineError: a line that is no comment or submission, unless bad lines are skipped.
     """
-    return pa.concat_batches([_piece(each, reading, settings) for each in _pieces(block)])
-
-
-def _pieces(block: Block) -> Iterator[Block]:
-    """The block in pieces of whole lines."""
-    data, ends = memoryview(block.data), line_ends(block)
-    stops = ends + 1
-    if not len(stops) or stops[-1] != len(data):
-        stops = np.append(stops, len(data))
-    begin = first = 0
-    while first < len(stops):
-        last = max(first + 1, int(np.searchsorted(stops, begin + _PIECE, side="right")))
-        end = int(stops[last - 1])
-        yield Block(block.path, block.number + first, data[begin:end], block.start + begin, ends[first:last] - begin)
-        begin, first = end, last
-
-
-def _piece(block: Block, reading: Reading, settings: RedditSettings) -> pa.RecordBatch:
-    """Records of lines, all at once if all are as they should be."""
-    data = block.data[3:] if block.number == 1 and bytes(block.data[:3]) == b"\xef\xbb\xbf" else block.data
+    marked = block.number == 1 and bytes(block.data[:3]) == b"\xef\xbb\xbf"
+    data = block.data[3:] if marked else block.data
     decoder = _decoder(settings)
     try:
         lines = decoder.decode_lines(data)

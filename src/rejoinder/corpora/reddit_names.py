@@ -31,8 +31,8 @@ class Names:
 
     def __init__(self, texts: pa.StringArray) -> None:
         """Texts; null counts as empty."""
-        self._begins = np.frombuffer(texts.buffers()[1], np.int32, len(texts) + 1)[:-1] if len(texts) else np.empty(0, int)
-        ends = np.frombuffer(texts.buffers()[1], np.int32, len(texts) + 1)[1:] if len(texts) else np.empty(0, int)
+        bounds = np.frombuffer(texts.buffers()[1], np.int32, len(texts) + 1) if len(texts) else np.zeros(1, np.int32)
+        self._begins, ends = bounds[:-1], bounds[1:]
         self.length = ends - self._begins
         data = bytes(texts.buffers()[2] or b"")
         self._zeros = b"\0" in data

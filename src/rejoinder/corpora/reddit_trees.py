@@ -80,15 +80,13 @@ class _Forest:
         is_comment = states < ord(SUBMISSION)
         self.submissions = self._submissions(np.flatnonzero(~is_comment), thread)
         rows = np.flatnonzero(is_comment)
-        # Names are told apart within their threads.
         names = pa.concat_arrays([records["id"], records["parent"]]).dictionary_encode()
-        codes = np.concatenate([thread, thread]) * len(names.dictionary) + names.indices.to_numpy()
+        codes, count = names.indices.to_numpy(), len(names.dictionary)
         name, parent = codes[: len(thread)], codes[len(thread) :]
-        self.rows = self._best(rows, name)
+        self.rows = self._best(rows, thread, name)
         self.copies = len(rows) - len(self.rows)
         self.thread, self.state = thread[self.rows], states[self.rows]
-        place = pc.index_in(pa.array(parent[self.rows]), value_set=pa.array(name[self.rows]))
-        self.above = place.fill_null(_MISSING).to_numpy().astype(np.int64)
+        self.above = _above(self.thread, name[self.rows], parent[self.rows], count)
         self.above[records["parent"].to_numpy()[self.rows] == 0] = _SUBMISSION
 
     def _submissions(self, rows: Numbers, thread: Numbers) -> dict[int, tuple[str, str]]:
@@ -100,25 +98,23 @@ class _Forest:
             found[number] = max(told, found.get(number, told))
         return found
 
-    def _best(self, rows: Numbers, name: Numbers) -> Numbers:
+    def _best(self, rows: Numbers, thread: Numbers, name: Numbers) -> Numbers:
         """The rows without copies, each comment where it first appears.
 
         Of several records of one the greatest counts, whatever their order: one that says deleted, if any does.
         """
-        names = pa.array(name[rows]).dictionary_encode()
-        if len(names.dictionary) == len(rows):
-            return rows
-        number = names.indices.to_numpy()
-        best = np.empty(len(names.dictionary), np.int64)
-        best[number[::-1]] = rows[::-1]  # the first of each is written last
-        copied = np.flatnonzero(np.bincount(number)[number] > 1)
-        found: dict[int, tuple[Any, ...]] = {}
-        for place, row in zip(number[copied].tolist(), rows[copied].tolist(), strict=True):
+        copied = rows[np.bincount(name[rows])[name[rows]] > 1]  # perhaps of comments of different threads
+        found: dict[tuple[int, int], list[Any]] = {}
+        for row in copied.tolist():
             told = (*(self.records[column][row].as_py() for column in ("state", "parent", "text")), row)
-            found[place] = max(told, found.get(place, told))
-        for place, told in found.items():
-            best[place] = told[-1]
-        return best
+            first = found.setdefault((int(thread[row]), int(name[row])), [row, told])
+            first[1] = max(told, first[1])
+        best = np.arange(self.records.num_rows)
+        kept = np.ones(len(best), np.bool_)
+        kept[copied] = False
+        for row, told in found.values():
+            best[row], kept[row] = told[-1], True
+        return best[rows[kept[rows]]]
 
     def judge_threads(self, lost: Counter[str]) -> Flags:
         """Of each comment, whether its thread's submission is there and is not over 18."""
@@ -145,6 +141,18 @@ class _Forest:
         lost["in a circle of comments"] += int(circle.sum())
         chosen = np.flatnonzero(left & ~circle)
         return chosen[np.argsort(self.thread[chosen], kind="stable")]
+
+
+def _above(thread: Numbers, name: Numbers, parent: Numbers, names: int) -> Numbers:
+    """Of each comment the place of the one with its parent's name in its own thread, or `_MISSING`."""
+    place = np.full(names, _MISSING)
+    place[name] = np.arange(len(name))
+    if (place[name] != np.arange(len(name))).any():  # a name in several threads: Reddit gives none twice
+        codes = pa.array(thread * names + name)
+        found: Numbers = pc.index_in(pa.array(thread * names + parent), value_set=codes).fill_null(_MISSING).to_numpy()
+        return found.astype(np.int64)
+    above = place[parent]
+    return np.where(_look_up(thread, above, -1) == thread, above, _MISSING)
 
 
 def _count_states(left: Flags, state: npt.NDArray[np.uint8], words: str, lost: Counter[str]) -> Flags:

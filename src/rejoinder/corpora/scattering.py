@@ -1,8 +1,8 @@
 """Corpora whose threads are scattered over their files: records are brought together by thread, then assembled.
 
 1. Each block of lines is scattered over partitions by the hash of the thread: one file of records for each block.
-   A task is a block, which this process cuts out of the input; or a whole compressed file, so that its bytes go
-   nowhere else (always where tasks run on other machines). What is written is the same.
+   A task is a block, which this process cuts out of the input; or a compressed file, or every second or third block of
+   one, so that its bytes go nowhere else (always files where tasks run on other machines). What is written is the same.
 2. Where there are many such files, some hundred of them become one.
 3. Each partition, small enough for the memory, is assembled to examples.
 
@@ -37,6 +37,10 @@ Files: TypeAlias = dict[Split | None, list[str]]
 _SAMPLED = 8
 _FEW = 4
 """So many files keep more workers busy, each read by one, than the blocks that one process can cut."""
+_SHARING = 3
+"""So many workers at most read the same file, each for its own blocks: reading it again takes less time than to send
+the blocks of the others to them."""
+_SAMPLE = 1024 * 1024
 _LARGEST_WINDOW = 32 * 1024 * 1024
 """Bytes: zstd needs so much without `--long` and `--ultra`, or less."""
 _MIXER = np.uint64(0x9E3779B97F4A7C15)
@@ -66,7 +70,10 @@ class FileTask:
     """Its number among the inputs."""
     given: Input
     size: int
-    """Its bytes."""
+    """Its bytes, if this task tells the progress."""
+    turn: int = 0
+    turns: int = 1
+    """Of so many blocks that follow each other it is for the one with the number `turn`."""
 
 
 @dataclass(frozen=True)
@@ -95,7 +102,7 @@ def partition_count(job: Job, inputs: Sequence[Input]) -> int:
         consumed: list[int] = []
         # Faults are told when the file is read in earnest.
         reading = Reading(True, job.history, given.part, on_bytes=consumed.append)
-        for block in open_blocks(given.path, reading, job.sizes.block):
+        for block in open_blocks(given.path, reading, min(job.sizes.block, _SAMPLE)):
             kept += record_bytes(_scattered(job, block, reading))
             read += len(block.data) if _is_plain(given.path) else sum(consumed)
             break
@@ -103,33 +110,47 @@ def partition_count(job: Job, inputs: Sequence[Input]) -> int:
     return max(1, math.ceil(total * kept / max(1, read) / job.sizes.partition))
 
 
-def places_for_workers(inputs: Sequence[Input], processes: int) -> list[int]:
-    """Numbers of the inputs that are best read where they are scattered, by one of some processes of this machine.
+def places_for_workers(inputs: Sequence[Input], processes: int) -> tuple[list[int], list[int]]:
+    """Numbers of the inputs that are best read where they are scattered, by processes of this machine.
 
-    Those are compressed files that can be dealt out evenly. A plain file need not be: its blocks are read where they
-    are scattered anyway. And the blocks of a few files, which this process cuts, can go to all the others. So can those
-    of a file with a large window, of which each process that reads one would need its own.
+    Those are compressed files. A plain file need not be: its blocks are read where they are scattered anyway. Nor one
+    with a large window, of which each process that reads one would need its own. Files that cannot be dealt out evenly
+    are read by all processes if these are few; otherwise this process cuts the blocks for the others.
+
+    Returns:
+        The inputs that one process reads, and those that each reads for its own blocks.
     """
     places = [place for place, given in enumerate(inputs) if _is_small_stream(given.path)]
-    if processes == 1 or len(places) < min(processes, _FEW):
-        return []
-    return places[: len(places) - len(places) % processes] if len(places) > processes else places
+    if processes == 1:
+        return [], []
+    even = len(places) - len(places) % processes
+    if processes <= _SHARING:
+        return places[:even], places[even:]
+    if len(places) < _FEW:
+        return [], []
+    return places[:even] if even else places, []
 
 
 def scatter_tasks(
-    job: Job, inputs: Sequence[Input], whole: Sequence[int], reading: Reading
+    job: Job, inputs: Sequence[Input], whole: Sequence[int], shared: Sequence[int], processes: int, reading: Reading
 ) -> Iterator[FileTask | ScatterTask]:
-    """A task for each file that is read by a worker; then cut the others into blocks, in order, as they are asked for.
+    """Tasks for files that are read by workers; then cut the others into blocks, in order, as they are asked for.
 
     Args:
         job: the job.
         inputs: the files.
-        whole: numbers of those read by workers.
+        whole: numbers of those read by one worker.
+        shared: numbers of those read by each worker.
+        processes: number of workers.
         reading: reports the bytes read here and the lines here that are too long.
     """
     for place in whole:
         yield FileTask(f"file-{place:06}", place, inputs[place], size_of(inputs[place]))
-    for place in sorted(set(range(len(inputs))) - set(whole)):
+    for place in shared:
+        for turn in range(processes):
+            size = 0 if turn else size_of(inputs[place])
+            yield FileTask(f"file-{place:06}-{turn}-of-{processes}", place, inputs[place], size, turn, processes)
+    for place in sorted({*range(len(inputs))} - {*whole, *shared}):
         given = inputs[place]
         for number, block in enumerate(open_blocks(given.path, reading, job.sizes.block)):
             name, length = _block_name(place, number), len(block.data)
@@ -166,11 +187,12 @@ def scatter_block(job: Job, partitions: int, task: ScatterTask) -> dict[str, Any
 
 
 def scatter_file(job: Job, partitions: int, task: FileTask) -> dict[str, Any]:
-    """Do a task: read a file and write the records of each of its blocks, in partitions.
+    """Do a task: read a file and write the records of each of its blocks that are the task's, in partitions.
 
     Returns:
         `place`, its number; `files`, the names of the files written; `counts` of the blocks and `long` ones of the
-        lines that are in none since they are too long (see `Reading.counts`); `size`, the bytes read.
+        lines that are in none since they are too long (see `Reading.counts`), told by the first of tasks that share
+        the file; `size`, the bytes read.
 
     Raises:
         InputError: a bad line, or a fault of the file.
@@ -180,13 +202,15 @@ def scatter_file(job: Job, partitions: int, task: FileTask) -> dict[str, Any]:
         names: list[str] = []
         total = job.reading(task.given.part)
         with Report(job.folder, task.name) as report:
-            long = job.reading(task.given.part, on_bytes=report)
+            long = job.reading(task.given.part, on_bytes=report if task.turn == 0 else None)
             for number, block in enumerate(open_blocks(task.given.path, long, job.sizes.block)):
+                if number % task.turns != task.turn:
+                    continue
                 names.append(_block_name(task.place, number))
                 piece = ScatterTask(names[-1], task.place, block, len(block.data), task.given.part)
                 done = scatter_block(job, partitions, piece)
                 total.add(done["counts"])
-        counts, long_counts = total.counts(), long.counts()
+        counts, long_counts = total.counts(), None if task.turn else long.counts()
         return {"place": task.place, "files": names, "counts": counts, "long": long_counts, "size": task.size}
 
     return once(job.folder, task.name, work)
