@@ -88,7 +88,7 @@ def measure(folder: Path, options: argparse.Namespace) -> dict[str, Any]:
         for processes, done in runs.items():
             done.append(rejoinder(months, folder / "job" / "out", comments, processes)[0])
     first = {n: rejoinder(months[:1], folder / "job" / "out", comments // MONTHS, n)[0] for n in runs}
-    ours = {n: rejoinder([portion], folder / "job" / "out", part, n) for n in runs}
+    ours = {n: rejoinder([portion], folder / "job" / "out", part, n, compared=True) for n in runs}
     beam, equal = {}, {}
     if options.beam_python:
         for name, arguments in BEAM.items():
@@ -131,13 +131,15 @@ def _written(place: Path, comments: int, files: int) -> list[Path]:
     return paths
 
 
-def rejoinder(inputs: Sequence[Path], output: Path, comments: int, processes: int) -> tuple[Run, set[Pair]]:
-    """Build a data folder; the run, and its pairs."""
+def rejoinder(
+    inputs: Sequence[Path], output: Path, comments: int, processes: int, *, compared: bool = False
+) -> tuple[Run, set[Pair]]:
+    """Build a data folder; the run, and its pairs if they are to be compared."""
     shutil.rmtree(output.parent, ignore_errors=True)
     names = map(str, inputs)
     command = [*COMMAND, *names, "-o", str(output), "--processes", str(processes), "--json"]
     run, _ = watched(command, comments, output.parent)
-    pairs = {(example.context, example.response) for example in read_examples(output)}
+    pairs = {(example.context, example.response) for example in read_examples(output)} if compared else set()
     shutil.rmtree(output.parent)
     return run, pairs
 

@@ -51,8 +51,8 @@ class Corpus:
     """With `scatter`: the columns of records, integers and texts (or bytes)."""
     assemble: Callable[[pa.RecordBatch, Reading, Any], Iterator[pa.RecordBatch]] | None = None
     """With `scatter`: (records, reading, settings) -> examples, some thousands at a time (`tables.BASE_SCHEMA`). The
-    records are those of many whole threads, in the order of the input, texts as large strings; the order of the examples must follow from
-    them alone."""
+    records are those of many whole threads, in the order of the input, texts as large strings; the order of the
+    examples must follow from them alone."""
     packaged: Callable[[], Path] | None = None
     """For a corpus that comes in a package: finds its file, which `read` then reads; the user names no inputs. Raises
     `MissingExtraError`."""

@@ -1,7 +1,7 @@
 """Names of Reddit's comments and submissions as numbers of 64 bits, and back.
 
-A name such as `dqxyz12` is a short text, and up to eight of its bytes are a number. What is longer (Reddit has none) gets
-a number by its hash, and is carried beside its record to be spelt again.
+A name such as `dqxyz12` is a short text, and up to eight of its bytes are a number. What is longer (Reddit has none)
+gets a number by its hash, and is carried beside its record to be spelt again.
 """
 
 from __future__ import annotations

@@ -151,8 +151,8 @@ def judge_all(
     """
     if settings.unit != "characters" or settings.drop_bots:
         texts = bodies.to_pylist()
-        judged = (judge(body, author, settings) for body, author in zip(texts, authors or [None] * len(texts), strict=True))
-        return np.array([ord(state) for state in judged], np.uint8)
+        both = zip(texts, authors or [None] * len(texts), strict=True)
+        return np.array([ord(judge(body, author, settings)) for body, author in both], np.uint8)
     length = pc.utf8_length(bodies).to_numpy()
     states = np.full(len(bodies), ord(KEPT), np.uint8)
     states[length < settings.min_length] = ord(_SHORT)
