@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pyarrow as pa
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from rejoinder.corpora.reddit_names import Names, carried, carry, is_hash, spell
@@ -11,6 +11,7 @@ from rejoinder.corpora.reddit_names import Names, carried, carry, is_hash, spell
 NAME = st.text(st.sampled_from("0a\0\u00e9\U0001f602") | st.characters(exclude_categories=["Cs"]), max_size=11)
 
 
+@settings(deadline=None)  # the first array may import pandas, where that is installed
 @given(st.lists(NAME | st.none(), max_size=9), st.integers(0, 3))
 def test_every_name_is_spelt_again_and_no_two_have_one_number(texts, skip):
     names = Names(pa.array(texts, pa.string()))
