@@ -68,6 +68,7 @@ def main() -> None:
     parser.add_argument("--part", type=int, help="comments for Beam; a tenth if not given")
     parser.add_argument("--beam-python", help="an interpreter that has apache-beam; without it Beam is not measured")
     parser.add_argument("--repetitions", type=int, default=1)
+    parser.add_argument("--dump", type=Path, help="a folder for the dump itself, kept there and used again")
     parser.add_argument("--folder", type=Path, help="where dumps and outputs go, about 1 GB; a temporary one otherwise")
     options = parser.parse_args()
     with tempfile.TemporaryDirectory(dir=options.folder) as folder:
@@ -79,15 +80,15 @@ def main() -> None:
 def measure(folder: Path, options: argparse.Namespace) -> dict[str, Any]:
     """All figures."""
     comments, part = options.comments, options.part or options.comments // 10
-    months = write_dump(folder / "dump", comments, MONTHS)
-    (portion,) = write_dump(folder / "part", part)  # the same seed: the first lines of the same dump
+    months = dump(options.dump or folder, "dump", comments, MONTHS)
+    (portion,) = dump(options.dump or folder, "part", part, 1)  # the same seed: the first lines of the same dump
     steps = limits(months[0])
     runs: dict[int, list[Run]] = {1: [], 2: []}
     for _ in range(options.repetitions):
         for processes, done in runs.items():
             done.append(rejoinder(months, folder / "job" / "out", comments, processes)[0])
     first = {n: rejoinder(months[:1], folder / "job" / "out", comments // MONTHS, n)[0] for n in runs}
-    ours = {n: rejoinder([portion], folder / "job" / "out", part, n) for n in runs}
+    ours = {n: rejoinder([portion], folder / "job" / "out", part, n, compared=True) for n in runs}
     beam, equal = {}, {}
     if options.beam_python:
         for name, arguments in BEAM.items():
@@ -118,13 +119,27 @@ def measure(folder: Path, options: argparse.Namespace) -> dict[str, Any]:
     return result | {"all_of_reddit": all_of_reddit(alone.comments, alone.cpu_seconds, alone.disk_bytes, steps)}
 
 
-def rejoinder(inputs: Sequence[Path], output: Path, comments: int, processes: int) -> tuple[Run, set[Pair]]:
-    """Build a data folder; the run, and its pairs."""
+def dump(folder: Path, name: str, comments: int, files: int) -> list[Path]:
+    """The files of a dump, written unless they are there."""
+    place = folder / f"{name}-{comments}"
+    return sorted(place.glob("RC_*.zst")) if (place / "complete").exists() else _written(place, comments, files)
+
+
+def _written(place: Path, comments: int, files: int) -> list[Path]:
+    paths = write_dump(place, comments, files)
+    (place / "complete").touch()
+    return paths
+
+
+def rejoinder(
+    inputs: Sequence[Path], output: Path, comments: int, processes: int, *, compared: bool = False
+) -> tuple[Run, set[Pair]]:
+    """Build a data folder; the run, and its pairs if they are to be compared."""
     shutil.rmtree(output.parent, ignore_errors=True)
     names = map(str, inputs)
     command = [*COMMAND, *names, "-o", str(output), "--processes", str(processes), "--json"]
     run, _ = watched(command, comments, output.parent)
-    pairs = {(example.context, example.response) for example in read_examples(output)}
+    pairs = {(example.context, example.response) for example in read_examples(output)} if compared else set()
     shutil.rmtree(output.parent)
     return run, pairs
 
@@ -146,7 +161,9 @@ def watched(command: Sequence[str], comments: int, folder: Path) -> tuple[Run, s
     """Run a command that works in a folder and watch time, memory and disk; the run, and its standard output."""
     begin = time.perf_counter()
     with tempfile.TemporaryFile("w+", encoding="utf-8") as errors:
-        process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=errors, text=True)
+        # Compiled modules are kept, as those of an installed package are.
+        environment = os.environ | {"PYTHONDONTWRITEBYTECODE": ""}
+        process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=errors, text=True, env=environment)
         peaks, over = [0, 0], threading.Event()
         watcher = threading.Thread(target=watch, args=(process.pid, folder, peaks, over))
         watcher.start()

@@ -1,8 +1,8 @@
 """What all of Reddit takes, worked out from measured rates: for `benchmarks/reddit.py` and docs/scale.md.
 
 Most of the work grows in proportion to the comments, so a run of some million says what it takes. Two things do not
-show in such a run and are measured apart: one process cuts the dumps into blocks whatever the number of workers, and
-each file of records has a segment for every partition, of which a large job has many more.
+show in such a run and are measured apart: one process cuts the dumps into blocks whatever the number of workers, and a
+large job merges its files of records and reads each of its many partitions out of all that are left.
 """
 
 from __future__ import annotations
@@ -13,20 +13,20 @@ import time
 from pathlib import Path
 from typing import Any
 
-import pyarrow.compute as pc
+import numpy as np
+import pyarrow as pa
 
 from rejoinder.corpora.job import Sizes
 from rejoinder.corpora.lines import Reading, open_blocks
 from rejoinder.corpora.reddit import scatter
-from rejoinder.corpora.reddit_rules import RedditSettings
-from rejoinder.corpora.segments import merge_segments, pack_rows, write_segments
+from rejoinder.corpora.reddit_rules import COLUMNS, RedditSettings
+from rejoinder.corpora.segments import merge_records, read_records, record_bytes, write_records
 
 ALL_COMMENTS = 3_680_000_000
 """Comments of 2015 to 2018 (DATA19)."""
 SIZES = Sizes()
 CORES = (2, 16, 64)
 _STEPS = ("cut_into_blocks_per_second", "cut_parsed_and_judged_per_second")
-_FILES = 64
 
 
 def limits(path: Path) -> dict[str, float]:
@@ -39,12 +39,12 @@ def limits(path: Path) -> dict[str, float]:
     """
     begin, lines, size = time.process_time(), 0, 0
     for block in open_blocks(path):
-        lines, size = lines + block.data.count(b"\n"), size + len(block.data)
+        lines, size = lines + bytes(block.data).count(b"\n"), size + len(block.data)
     cut = time.process_time() - begin
     begin, records = time.process_time(), 0
     for block in open_blocks(path):
         rows = scatter(block, Reading(), RedditSettings())
-        records += pc.sum(pc.binary_length(pack_rows(rows.columns))).as_py()
+        records += record_bytes(rows)
     return {
         "cut_into_blocks_per_second": lines / cut,
         "cut_parsed_and_judged_per_second": lines / (time.process_time() - begin),
@@ -67,14 +67,17 @@ def all_of_reddit(comments: int, cpu_seconds: float, disk_bytes: int, steps: dic
     partitions = math.ceil(shuffled / SIZES.partition)
     blocks = math.ceil(ALL_COMMENTS * steps["bytes_per_comment"] / SIZES.block)
     cut, scatter_ = (ALL_COMMENTS / steps[name] / 3600 for name in _STEPS)
-    merging = blocks * partitions * segment_seconds(partitions) / 3600
-    total = times * cpu_seconds / 3600 + merging
+    merge, read = merging_seconds(partitions, steps["record_bytes_per_comment"])
+    merging = ALL_COMMENTS * merge / 3600
+    reading = blocks / SIZES.merged * partitions * read / 3600
+    total = times * cpu_seconds / 3600 + merging + reading
     return {
         "comments": ALL_COMMENTS,
         "core_hours": total,
         "core_hours_of_cutting": cut,
         "core_hours_of_scattering": scatter_ - cut,
         "core_hours_of_merging": merging,
+        "core_hours_of_reading_partitions_from_many_files": reading,
         # While blocks are scattered, one process cuts them; the other stages have no such bottleneck.
         "hours_by_cores": {cores: max(cut, scatter_ / cores) + (total - scatter_) / cores for cores in CORES},
         "decompressed_bytes": ALL_COMMENTS * steps["bytes_per_comment"],
@@ -85,13 +88,30 @@ def all_of_reddit(comments: int, cpu_seconds: float, disk_bytes: int, steps: dic
     }
 
 
-def segment_seconds(partitions: int) -> float:
-    """Processor time to merge one segment of one block's file when there are so many partitions."""
+def merging_seconds(partitions: int, size: float) -> tuple[float, float]:
+    """Processor time of what a large job does besides.
+
+    Args:
+        partitions: how many there are.
+        size: bytes of a record.
+
+    Returns:
+        Seconds to merge one record, and to read one partition of one merged file, without its bytes.
+    """
+    luck, count = np.random.default_rng(0), SIZES.block // 1000
+    text = pa.array(["x" * max(0, round(size) - 33)] * count)
+    codes = np.arange(count, dtype=np.uint64)
+    columns = [codes, codes.astype(np.uint8), codes, codes, text, pa.repeat(b"", count)]
+    records = pa.RecordBatch.from_arrays([pa.array(column) for column in columns], schema=COLUMNS)
     with tempfile.TemporaryDirectory() as folder:
-        files = [Path(folder, str(number)) for number in range(_FILES)]
+        files = [Path(folder, str(number)) for number in range(SIZES.merged)]
         for file in files:
-            rows, more = divmod(SIZES.block // 1000, partitions)
-            write_segments(file, [bytes(97 * (rows + (number < more))) for number in range(partitions)])
+            write_records(file, records, luck.integers(0, partitions, count), partitions, durable=False)
         begin = time.process_time()
-        merge_segments(files, Path(folder, "merged"))
-        return (time.process_time() - begin) / (partitions * _FILES)
+        merge_records(files, Path(folder, "merged"), COLUMNS, durable=False)
+        merging = (time.process_time() - begin) / (count * len(files))
+        begin = time.process_time()
+        for number in range(0, partitions, max(1, partitions // 20)):
+            read_records(files, number, COLUMNS)
+        looks = len(range(0, partitions, max(1, partitions // 20)))
+        return merging, (time.process_time() - begin) / (looks * len(files))

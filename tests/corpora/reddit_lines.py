@@ -9,13 +9,17 @@ from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+import pyarrow as pa
+
 from rejoinder.corpora.corpus import Block
 from rejoinder.corpora.example import Example
 from rejoinder.corpora.lines import Reading
 from rejoinder.corpora.reddit import CORPUS
-from rejoinder.corpora.reddit_rules import RedditSettings
-from rejoinder.corpora.segments import pack_rows, unpack_rows
+from rejoinder.corpora.reddit_rules import COLUMNS, RedditSettings
 
+READ = pa.schema([field.with_type(pa.large_string()) if field.name == "text" else field for field in COLUMNS])
+"""Records as they come back from a file."""
 DUMP = Path("RC_2018-01.zst")
 
 
@@ -64,15 +68,13 @@ def run(
     data = records if isinstance(records, bytes) else dump(records)
     assert CORPUS.scatter is not None
     assert CORPUS.assemble is not None
-    parts: list[list[bytes]] = [[] for _ in range(partitions)]
-    for block in blocks(data, cuts):
-        rows = CORPUS.scatter(block, reading, settings)
-        for thread, record in zip(rows["thread"].to_pylist(), pack_rows(rows.columns).to_pylist(), strict=True):
-            parts[zlib.crc32(thread.encode()) % partitions].append(record)
-    records = [unpack_rows(b"".join(part), CORPUS.columns) for part in parts]
+    scattered = [CORPUS.scatter(block, reading, settings) for block in blocks(data, cuts)]
+    records = pa.concat_batches([pa.RecordBatch.from_pylist([], COLUMNS), *scattered]).cast(READ)
+    places = np.array([zlib.crc32(b"%d" % thread) % partitions for thread in records["thread"].to_pylist()])
+    parts = [records.filter(pa.array(places == number)) for number in range(partitions)]
     return [
         Example(**row | {"context": tuple(row["context"])})
-        for part in records
+        for part in parts
         for batch in CORPUS.assemble(part, reading, settings)
         for row in batch.to_pylist()
     ]

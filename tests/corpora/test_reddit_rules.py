@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import pyarrow as pa
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -108,7 +109,7 @@ BODY = st.sampled_from(["[deleted]", "[ Removed by Reddit ]", " " * 30, "x" * 21
 def test_many_are_judged_like_each(comments, settings):
     bodies, authors = [body for body, _ in comments], [author for _, author in comments]
     each = [judge(body, author, settings) for body, author in comments]
-    assert judge_all(bodies, authors, settings) == each
+    assert [chr(state) for state in judge_all(pa.array(bodies, pa.string()), authors, settings)] == each
 
 
 @pytest.mark.parametrize(("settings", "words"), [

@@ -60,7 +60,7 @@ TOY = Corpus(
     origin="",
     expected="",
     scatter=scatter,
-    columns=("thread", "line"),
+    columns=pa.schema([("thread", pa.string()), ("line", pa.string())]),
     assemble=assemble,
     settings=ToySettings,
 )

@@ -45,14 +45,14 @@ class Corpus:
     `Reading.bad_line`, a record that the corpus' own rules leave out to `Reading.drop`."""
     scatter: Callable[[Block, Reading, Any], pa.RecordBatch] | None = None
     """For a corpus whose threads are scattered over its files, instead of `read`: (block, reading, settings) -> a
-    record of each line that counts, as columns of texts without nulls; the first is the name of the thread. All
+    record of each line that counts, as columns without nulls; the first is the thread, its name or a number. All
     records of a thread meet again in one call of `assemble`."""
-    columns: tuple[str, ...] = ()
-    """With `scatter`: the names of the columns of records."""
+    columns: pa.Schema | None = None
+    """With `scatter`: the columns of records, integers and texts (or bytes)."""
     assemble: Callable[[pa.RecordBatch, Reading, Any], Iterator[pa.RecordBatch]] | None = None
     """With `scatter`: (records, reading, settings) -> examples, some thousands at a time (`tables.BASE_SCHEMA`). The
-    records are those of many whole threads, in the order of the input; the order of the examples must follow from
-    them alone."""
+    records are those of many whole threads, in the order of the input, texts as large strings; the order of the
+    examples must follow from them alone."""
     packaged: Callable[[], Path] | None = None
     """For a corpus that comes in a package: finds its file, which `read` then reads; the user names no inputs. Raises
     `MissingExtraError`."""

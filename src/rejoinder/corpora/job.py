@@ -39,7 +39,7 @@ class Sizes:
     """Bytes: small files that follow each other are read in one task; a larger file is one of its own."""
     block: int = BLOCK_BYTES
     """Bytes of lines that are scattered at once."""
-    merged: int = 256
+    merged: int = 64
     """Files of scattered records that become one, where there are many."""
     unmerged: int = 1024
     """Files of scattered records that are left as they are."""

@@ -25,6 +25,7 @@ BLOCK_BYTES = 8 * 1024 * 1024
 """A block of lines has at most so many bytes, unless one line alone has more."""
 
 _PIECE_BYTES = 1 << 16
+_FILLED_AT_ONCE = 1 << 20
 _NEWLINE = ord("\n")
 _COUNTS = ("lines", "bad_lines", "faults", "notes", "blank_messages", "without_reply", "dropped")
 SHOWN_FAULTS = 10
@@ -152,11 +153,15 @@ class Block:
     path: Path
     number: int
     """Number of the first line in the file, from 1."""
-    data: bytes
+    data: bytes | memoryview
     start: int = 0
     """Where in the (decompressed) file it begins."""
     ends: npt.NDArray[np.int64] | None = field(default=None, compare=False, repr=False)
     """Places of its line ends, if they are known; `line_ends` finds them otherwise."""
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        """What another process gets of it: the bytes themselves."""
+        return Block, (self.path, self.number, bytes(self.data), self.start)
 
 
 def open_lines(path: str | Path, reading: Reading | None = None) -> Iterator[tuple[int, str]]:
@@ -213,25 +218,28 @@ def open_blocks(path: str | Path, reading: Reading | None = None, size: int | No
         InputError: as `open_lines`.
     """
     path, reading = Path(path), reading or Reading()
-    buffer = bytearray(min(size or BLOCK_BYTES, MAX_LINE_BYTES))
-    view, letters = memoryview(buffer), np.frombuffer(buffer, np.uint8)
-    number, start, filled = 1, 0, 0
+    capacity = min(size or BLOCK_BYTES, MAX_LINE_BYTES)
+    number, start, rest = 1, 0, b""
     with open_stream(path, reading.on_bytes) as stream:
-        while filled := filled + _fill(stream, view[filled:]):
-            end = filled if filled < len(buffer) else buffer.rfind(b"\n") + 1
-            data, rest = bytes(view[: end or filled]), bytes(view[end or filled : filled])
+        while True:
+            letters = np.empty(capacity, np.uint8)
+            data = memoryview(letters)
+            data[: len(rest)] = rest
+            filled, ends = _fill(stream, letters, len(rest))
+            if not filled:
+                break
+            end = filled if filled < capacity else int(ends[-1]) + 1 if len(ends) else 0
+            rest = bytes(data[end or filled : filled])
             if end == 0:  # one line alone is longer
-                data += stream.readline(max(0, MAX_LINE_BYTES + 1 - filled))
+                data = memoryview(bytes(data) + stream.readline(max(0, MAX_LINE_BYTES + 1 - filled)))
                 end = len(data)
-            ends = np.flatnonzero(letters[: len(data)] == _NEWLINE) if len(data) <= len(buffer) else np.array([end - 1])
-            view[: len(rest)] = rest
-            filled = len(rest)
+                ends = np.array([end - 1])
             if end > MAX_LINE_BYTES:
-                start += _skip_line(stream, data)
+                start += _skip_line(stream, bytes(data))
                 reading.lines += 1
                 reading.bad_line(path, number, _too_long())
             else:
-                yield Block(path, number, data, start, ends)
+                yield Block(path, number, data[:end], start, ends)
             start, number = start + end, number + max(1, len(ends))
     if number == 1:
         raise _empty(path)
@@ -241,15 +249,36 @@ def line_ends(block: Block) -> npt.NDArray[np.int64]:
     """Places of the line ends in a block's data."""
     if block.ends is not None:
         return block.ends
-    return np.flatnonzero(np.frombuffer(block.data, np.uint8) == _NEWLINE)
+    return _ends(np.frombuffer(block.data, np.uint8))
 
 
-def _fill(stream: IO[bytes], place: memoryview) -> int:
-    """Read until the place is full or the stream ends; the number of bytes read."""
-    filled = 0
-    while filled < len(place) and (count := stream.readinto(place[filled:])):  # type: ignore[attr-defined]
+def _ends(letters: npt.NDArray[np.uint8]) -> npt.NDArray[np.int64]:
+    """Places of the line ends. They are rare: so 64 bytes are looked at together, as the bits of one number."""
+    is_end = letters == _NEWLINE
+    bits = np.zeros(-(-len(letters) // 64) * 8, np.uint8)
+    packed = np.packbits(is_end, bitorder="little")
+    bits[: len(packed)] = packed
+    words = bits.view("<u8")
+    places = np.flatnonzero(words)
+    found = words[places]
+    if (found & (found - np.uint64(1))).any():  # more than one line end in 64 bytes
+        return np.flatnonzero(is_end)
+    ends: npt.NDArray[np.int64] = places * 64 + np.log2(found.astype(np.float64)).astype(np.int64)
+    return ends
+
+
+def _fill(stream: IO[bytes], letters: npt.NDArray[np.uint8], filled: int) -> tuple[int, npt.NDArray[np.int64]]:
+    """Read until the array is full or the stream ends.
+
+    Returns:
+        How many bytes there are then, and the places of the line ends among the new ones.
+    """
+    place, ends = memoryview(letters), [np.empty(0, np.int64)]
+    # Piece by piece, so that the line ends are looked for in what the processor's cache still holds.
+    while filled < len(letters) and (count := stream.readinto(place[filled : filled + _FILLED_AT_ONCE])):  # type: ignore[attr-defined]
+        ends.append(_ends(letters[filled : filled + count]) + filled)
         filled += count
-    return filled
+    return filled, np.concatenate(ends)
 
 
 def block_lines(block: Block, reading: Reading) -> Iterator[tuple[int, str]]:

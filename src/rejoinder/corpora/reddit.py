@@ -13,6 +13,7 @@ where one of the lines is not as it should be they are looked at one by one.
 from __future__ import annotations
 
 import io
+import sys
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from typing import Any
@@ -24,6 +25,7 @@ import pyarrow.compute as pc
 
 from rejoinder.corpora.corpus import Block, Corpus
 from rejoinder.corpora.lines import Reading, line_ends
+from rejoinder.corpora.reddit_names import Names, carry, is_hash
 from rejoinder.corpora.reddit_rules import COLUMNS, KEPT, OVER_18, SUBMISSION, RedditSettings, judge_all
 from rejoinder.corpora.reddit_trees import assemble
 
@@ -61,7 +63,8 @@ def scatter(block: Block, reading: Reading, settings: RedditSettings) -> pa.Reco
     Raises:
         BadLineError: a line that is no comment or submission, unless bad lines are skipped.
     """
-    data = block.data.removeprefix(b"\xef\xbb\xbf") if block.number == 1 else block.data
+    marked = block.number == 1 and bytes(block.data[:3]) == b"\xef\xbb\xbf"
+    data = block.data[3:] if marked else block.data
     decoder = _decoder(settings)
     try:
         lines = decoder.decode_lines(data)
@@ -99,7 +102,7 @@ def _objects(block: Block) -> int:
     return len(ends) if sound.all() else -1
 
 
-def _one_by_one(block: Block, data: bytes, reading: Reading, settings: RedditSettings) -> Iterator[_Line]:
+def _one_by_one(block: Block, data: bytes | memoryview, reading: Reading, settings: RedditSettings) -> Iterator[_Line]:
     """The lines that are as they should be; of the others it is told what is wrong."""
     wanted, decoder = _wanted(settings), _decoder(settings)
     for number, text in enumerate(io.BytesIO(data), block.number):
@@ -149,49 +152,86 @@ def _records(lines: Sequence[_Line], settings: RedditSettings, reasons: Counter[
     if wanted := _wanted(settings):
         lines = [line for line in lines if _is_wanted(line, wanted)]
         reasons["in another subreddit"] += read - len(lines)
+    if None not in [line.link_id for line in lines]:
+        return _comments(lines, settings)
     comments = [line for line in lines if line.link_id is not None]
-    if len(comments) == len(lines):
-        return _comments(comments, settings)
     submissions = [line for line in lines if line.link_id is None]
     for line in submissions:
         _check(line)
     if not settings.titles and not settings.drop_nsfw:
         reasons["a submission (only used for titles and drop_nsfw)"] += len(submissions)
         submissions = []
-    both = zip(_comments(comments, settings).columns, _submissions(submissions, settings).columns, strict=True)
-    return pa.RecordBatch.from_arrays([pa.concat_arrays(pair) for pair in both], names=COLUMNS)
+    return pa.concat_batches([_comments(comments, settings), _submissions(submissions, settings)])
 
 
 def _comments(lines: Sequence[_Line], settings: RedditSettings) -> pa.RecordBatch:
     """Records of comments. All that `_check` wants of a line is looked for here too, of all at once."""
-    links = _texts([line.link_id for line in lines]).dictionary_encode()
-    parents = _texts([line.parent_id or "" for line in lines])  # some dumps say null for an answer to the submission
-    names = _texts([line.id for line in lines])
-    is_answer = pc.starts_with(parents, "t1_")
-    sound = pc.or_(is_answer, pc.or_(pc.equal(parents, ""), pc.starts_with(parents, "t3_")))
-    links_sound = pc.and_(pc.starts_with(links.dictionary, "t3_"), pc.greater(pc.binary_length(links.dictionary), 3))
-    if not all(pc.all(each, min_count=0).as_py() for each in (sound, links_sound, pc.not_equal(names, ""))):
+    links = Names(_texts([line.link_id for line in lines]))
+    parents = Names(_texts([line.parent_id for line in lines]))  # some dumps say null for an answer to the submission
+    names = Names(_texts([line.id for line in lines]))
+    is_answer = parents.begins_with(b"t1_")
+    sound = is_answer | parents.begins_with(b"t3_") | (parents.length == 0)
+    if not (sound & links.begins_with(b"t3_") & (links.length > 3) & (names.length > 0)).all():
         raise _NotRedditError("an id, link_id or parent_id")
-    # One that is not there has no length, so that judging it is a TypeError.
-    bodies: list[Any] = ["[deleted]" if line.body is None else line.body for line in lines]
-    authors = [getattr(line, "author", None) for line in lines] if settings.drop_bots else [None] * len(lines)
+    bodies = _bodies(lines, settings)
+    authors = [getattr(line, "author", None) for line in lines] if settings.drop_bots else None
     states = judge_all(bodies, authors, settings)
-    # One character more than the cut is all that the cut of an ancestor can need.
-    most = settings.cut + 1
-    texts = [body if state == KEPT else body[:most] for body, state in zip(bodies, states, strict=True)]
-    threads = pc.utf8_slice_codeunits(links.dictionary, 3).take(links.indices)
-    above = pc.if_else(is_answer, pc.utf8_slice_codeunits(parents, 3), "")
-    return pa.RecordBatch.from_arrays([threads, _texts(states), names, above, _texts(texts)], names=COLUMNS)
+    above = np.where(is_answer, parents.codes(3), np.uint64(0))
+    columns = [links.codes(3), states, names.codes(), above]
+    hashed = np.flatnonzero(is_hash(columns[0]) | is_hash(columns[2]) | is_hash(above))
+    all_names = (links.texts(hashed, 3), names.texts(hashed), parents.texts(hashed, 3))
+    carried = dict(zip(hashed.tolist(), map(carry, zip(*all_names, strict=True)), strict=True))
+    texts = bodies
+    if settings.unit != "characters" or settings.max_length > settings.cut:
+        # One character more than the cut is all that the cut of an ancestor can need.
+        texts = _cut(bodies, states != ord(KEPT), settings.cut + 1)
+    return _batch([*columns, texts], carried)
+
+
+def _bodies(lines: Sequence[_Line], settings: RedditSettings) -> pa.StringArray:
+    """Texts of comments, so much of each as can matter.
+
+    Raises:
+        TypeError: a comment has none.
+    """
+    bodies: list[Any] = [line.body for line in lines]
+    most = max(settings.cut, settings.max_length) + 1 if settings.unit == "characters" else sys.maxsize
+    try:
+        return _texts([body if len(body) <= most else body[:most] for body in bodies])
+    except TypeError:
+        return _texts(["[deleted]" if body is None else body[:most] for body in bodies])
 
 
 def _submissions(lines: Sequence[_Line], settings: RedditSettings) -> pa.RecordBatch:
-    names = _texts([line.id for line in lines])
-    states = _texts([OVER_18 if getattr(line, "over_18", None) else SUBMISSION for line in lines])
+    names = Names(_texts([line.id for line in lines]))
+    states = np.array([ord(OVER_18 if getattr(line, "over_18", None) else SUBMISSION) for line in lines], np.uint8)
     titles = _texts([(line.title or "")[: settings.cut + 1] for line in lines])
-    return pa.RecordBatch.from_arrays([names, states, names, _texts([""] * len(lines)), titles], names=COLUMNS)
+    codes = names.codes()
+    hashed = np.flatnonzero(is_hash(codes))
+    carried = dict(zip(hashed.tolist(), names.texts(hashed), strict=True))
+    return _batch([codes, states, codes, np.zeros(len(lines), np.uint64), titles], carried)
 
 
-def _texts(values: Sequence[str | None]) -> pa.StringArray:
+def _batch(columns: Sequence[Any], carried: dict[int, bytes]) -> pa.RecordBatch:
+    """Columns and the names of some rows as records."""
+    count = len(columns[0])
+    names = pa.array([carried.get(row, b"") for row in range(count)], pa.binary()) if carried else pa.repeat(b"", count)
+    arrays = [each if isinstance(each, pa.Array) else pa.array(each) for each in (*columns, names)]
+    return pa.RecordBatch.from_arrays(arrays, schema=COLUMNS)
+
+
+def _cut(texts: pa.StringArray, chosen: Any, most: int) -> pa.StringArray:
+    """The texts, the chosen ones cut to so many characters."""
+    long = np.flatnonzero(chosen & (pc.binary_length(texts).to_numpy() > most))
+    if not len(long):
+        return texts
+    cut = pc.utf8_slice_codeunits(texts.take(pa.array(long)), 0, most)
+    place = np.arange(len(texts))
+    place[long] = len(texts) + np.arange(len(long))
+    return pa.concat_arrays([texts, cut]).take(pa.array(place))
+
+
+def _texts(values: Sequence[Any]) -> pa.StringArray:
     return pa.array(values, pa.string())
 
 

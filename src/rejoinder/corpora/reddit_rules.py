@@ -11,11 +11,18 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Literal
 
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+import pyarrow.compute as pc
+
 from rejoinder.errors import InputError
 
 GONE = frozenset({"[deleted]", "[removed]", "[ Removed by Reddit ]"})
 """What stands for the text of a comment that its author or a moderator took away."""
 _LONGEST_GONE = max(map(len, GONE))
+_ASCII = 127
+_LENGTHS_GONE = sorted(set(map(len, GONE)))
 
 KEPT = "0"
 """State of a comment that can be a response, or the message that one answers. Other comments are only history."""
@@ -30,9 +37,19 @@ LOST = {
 _SHORT, _LONG, _BLANK, _BOT, _DELETED = LOST
 SUBMISSION, OVER_18 = "s", "x"
 """States of a submission."""
-COLUMNS = ("thread", "state", "id", "parent", "text")
-"""What is kept of a comment: id of the submission without `t3_`, state, id, id of the comment that it answers without
-`t1_` (empty if it answers the submission), body. And of a submission: its id, state, its id, nothing, title."""
+COLUMNS = pa.schema(
+    [
+        ("thread", pa.uint64()),
+        ("state", pa.uint8()),
+        ("id", pa.uint64()),
+        ("parent", pa.uint64()),
+        ("text", pa.string()),
+        ("names", pa.binary()),
+    ]
+)
+"""What is kept of a comment: id of the submission without `t3_`, state (the number of its character), id, id of the
+comment that it answers without `t1_` (empty if it answers the submission), body; and these names, if one of them is too
+long for a number (see `reddit_names`). And of a submission: its id, state, its id, nothing, title, name."""
 
 
 @dataclass(frozen=True)
@@ -120,16 +137,41 @@ def judge(body: str, author: str | None, settings: RedditSettings) -> str:
     return KEPT
 
 
-def judge_all(bodies: Sequence[str], authors: Sequence[str | None], settings: RedditSettings) -> list[str]:
-    """The states of many comments, each as `judge` gives it; few are so short or special that it must be asked."""
+def judge_all(
+    bodies: pa.StringArray, authors: Sequence[str | None] | None, settings: RedditSettings
+) -> npt.NDArray[np.uint8]:
+    """The states of many comments, each the number of the character that `judge` gives.
+
+    Only those that are short or begin oddly are looked at one by one.
+
+    Args:
+        bodies: their texts, without nulls.
+        authors: who wrote them, where that matters.
+        settings: as for `judge`.
+    """
     if settings.unit != "characters" or settings.drop_bots:
-        return [judge(body, author, settings) for body, author in zip(bodies, authors, strict=True)]
-    least, most = max(settings.min_length, _LONGEST_GONE + 1), max(settings.max_length, _LONGEST_GONE)
-    return [
-        _LONG
-        if (length := len(body)) > most
-        else KEPT
-        if least <= length <= settings.max_length and not body.isspace()
-        else judge(body, None, settings)
-        for body in bodies
-    ]
+        texts = bodies.to_pylist()
+        both = zip(texts, authors or [None] * len(texts), strict=True)
+        return np.array([ord(judge(body, author, settings)) for body, author in both], np.uint8)
+    length = pc.utf8_length(bodies).to_numpy()
+    states = np.full(len(bodies), ord(KEPT), np.uint8)
+    states[length < settings.min_length] = ord(_SHORT)
+    states[length > settings.max_length] = ord(_LONG)
+    gone = np.flatnonzero(np.logical_or.reduce([length == each for each in _LENGTHS_GONE]))
+    is_gone = [body in GONE for body in bodies.take(pa.array(gone)).to_pylist()]
+    states[gone[is_gone]] = ord(_DELETED)
+    first = _first_bytes(bodies)
+    odd = (first <= ord(" ")) | (first > _ASCII)  # all white space of ASCII, and what is not ASCII
+    for row in np.flatnonzero(odd & (states == ord(KEPT))).tolist():
+        states[row] = ord(judge(bodies[row].as_py(), None, settings))
+    return states
+
+
+def _first_bytes(texts: pa.StringArray) -> npt.NDArray[np.uint8]:
+    """Of each text its first byte; of an empty one any."""
+    _, places, data = texts.buffers()
+    letters = np.frombuffer(data or b"", np.uint8)
+    if not len(letters):
+        return np.zeros(len(texts), np.uint8)
+    begins = np.frombuffer(places, np.int32)[texts.offset : texts.offset + len(texts)]
+    return letters[np.minimum(begins, len(letters) - 1)]

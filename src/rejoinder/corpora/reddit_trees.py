@@ -16,6 +16,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from rejoinder.corpora.lines import Reading
+from rejoinder.corpora.reddit_names import carried, spell
 from rejoinder.corpora.reddit_rules import KEPT, LOST, OVER_18, SUBMISSION, RedditSettings, trim
 from rejoinder.corpora.tables import BASE_SCHEMA, BATCH_ROWS, GROUP_CHARACTERS
 
@@ -33,7 +34,7 @@ def assemble(records: pa.RecordBatch, reading: Reading, settings: RedditSettings
     The set of examples does not depend on the order. Memory: the records, some times over.
 
     Args:
-        records: columns as `reddit_rules.COLUMNS`, as large strings.
+        records: columns as `reddit_rules.COLUMNS`, texts as large strings.
         reading: gets the counts, and says how much history is kept.
         settings: of the corpus.
 
@@ -58,13 +59,13 @@ def assemble(records: pa.RecordBatch, reading: Reading, settings: RedditSettings
 
 
 class _Forest:
-    """The comments of a partition, thread after thread, none twice.
+    """The comments of a partition, none twice.
 
     Attributes:
         records: as they came.
         rows: of each comment, its row in the records.
         thread: of each comment, the number of its thread, in the order in which threads appear.
-        threads: names of the threads.
+        threads: the threads' own numbers.
         state: of each comment, as a character's number.
         above: of each comment, the one that it answers, or what is there instead (negative).
         submissions: of threads whose submission is there, its state and title.
@@ -74,51 +75,46 @@ class _Forest:
     def __init__(self, records: pa.RecordBatch) -> None:
         self.records = records
         threads = records["thread"].dictionary_encode()
-        self.threads, thread = threads.dictionary, threads.indices.to_numpy().astype(np.int64)
-        states = _characters(records["state"])
+        self.threads, thread = threads.dictionary.to_numpy(), threads.indices.to_numpy().astype(np.int64)
+        states = records["state"].to_numpy()
         is_comment = states < ord(SUBMISSION)
         self.submissions = self._submissions(np.flatnonzero(~is_comment), thread)
         rows = np.flatnonzero(is_comment)
-        rows = rows[np.argsort(thread[rows], kind="stable")]
-        # Names are told apart within their threads.
         names = pa.concat_arrays([records["id"], records["parent"]]).dictionary_encode()
-        codes = np.concatenate([thread, thread]) * len(names.dictionary) + names.indices.to_numpy()
+        codes, count = names.indices.to_numpy(), len(names.dictionary)
         name, parent = codes[: len(thread)], codes[len(thread) :]
-        self.rows = self._best(rows, name)
+        self.rows = self._best(rows, thread, name)
         self.copies = len(rows) - len(self.rows)
         self.thread, self.state = thread[self.rows], states[self.rows]
-        place = pc.index_in(pa.array(parent[self.rows]), value_set=pa.array(name[self.rows]))
-        self.above = place.fill_null(_MISSING).to_numpy().astype(np.int64)
-        self.above[_lengths(records["parent"])[self.rows] == 0] = _SUBMISSION
+        self.above = _above(self.thread, name[self.rows], parent[self.rows], count)
+        self.above[records["parent"].to_numpy()[self.rows] == 0] = _SUBMISSION
 
     def _submissions(self, rows: Numbers, thread: Numbers) -> dict[int, tuple[str, str]]:
         """Of several records of one the greatest counts."""
         found: dict[int, tuple[str, str]] = {}
         for row in rows.tolist():
-            told = self.records["state"][row].as_py(), self.records["text"][row].as_py()
+            told = chr(self.records["state"][row].as_py()), self.records["text"][row].as_py()
             number = int(thread[row])
             found[number] = max(told, found.get(number, told))
         return found
 
-    def _best(self, rows: Numbers, name: Numbers) -> Numbers:
+    def _best(self, rows: Numbers, thread: Numbers, name: Numbers) -> Numbers:
         """The rows without copies, each comment where it first appears.
 
         Of several records of one the greatest counts, whatever their order: one that says deleted, if any does.
         """
-        names = pa.array(name[rows]).dictionary_encode()
-        if len(names.dictionary) == len(rows):
-            return rows
-        number = names.indices.to_numpy()
-        best = np.empty(len(names.dictionary), np.int64)
-        best[number[::-1]] = rows[::-1]  # the first of each is written last
-        copied = np.flatnonzero(np.bincount(number)[number] > 1)
-        found: dict[int, tuple[Any, ...]] = {}
-        for place, row in zip(number[copied].tolist(), rows[copied].tolist(), strict=True):
+        copied = rows[np.bincount(name[rows])[name[rows]] > 1]  # perhaps of comments of different threads
+        found: dict[tuple[int, int], list[Any]] = {}
+        for row in copied.tolist():
             told = (*(self.records[column][row].as_py() for column in ("state", "parent", "text")), row)
-            found[place] = max(told, found.get(place, told))
-        for place, told in found.items():
-            best[place] = told[-1]
-        return best
+            first = found.setdefault((int(thread[row]), int(name[row])), [row, told])
+            first[1] = max(told, first[1])
+        best = np.arange(self.records.num_rows)
+        kept = np.ones(len(best), np.bool_)
+        kept[copied] = False
+        for row, told in found.values():
+            best[row], kept[row] = told[-1], True
+        return best[rows[kept[rows]]]
 
     def judge_threads(self, lost: Counter[str]) -> Flags:
         """Of each comment, whether its thread's submission is there and is not over 18."""
@@ -143,7 +139,20 @@ class _Forest:
         left = _count_states(left, _look_up(state, above, 0), "answers a comment that is ", lost)
         circle = left & ~_ends(above)
         lost["in a circle of comments"] += int(circle.sum())
-        return np.flatnonzero(left & ~circle)
+        chosen = np.flatnonzero(left & ~circle)
+        return chosen[np.argsort(self.thread[chosen], kind="stable")]
+
+
+def _above(thread: Numbers, name: Numbers, parent: Numbers, names: int) -> Numbers:
+    """Of each comment the place of the one with its parent's name in its own thread, or `_MISSING`."""
+    place = np.full(names, _MISSING)
+    place[name] = np.arange(len(name))
+    if (place[name] != np.arange(len(name))).any():  # a name in several threads: Reddit gives none twice
+        codes = pa.array(thread * names + name)
+        found: Numbers = pc.index_in(pa.array(thread * names + parent), value_set=codes).fill_null(_MISSING).to_numpy()
+        return found.astype(np.int64)
+    above = place[parent]
+    return np.where(_look_up(thread, above, -1) == thread, above, _MISSING)
 
 
 def _count_states(left: Flags, state: npt.NDArray[np.uint8], words: str, lost: Counter[str]) -> Flags:
@@ -175,6 +184,8 @@ class _Contexts:
 
     def __init__(self, forest: _Forest, chosen: Numbers, depth: int, settings: RedditSettings) -> None:
         self._forest, self._chosen = forest, chosen
+        names = forest.records["names"]
+        self._known = carried(names.filter(pc.not_equal(names, b"")).to_pylist())
         steps = [forest.above[chosen]]
         for _ in range(1, depth):
             steps.append(_look_up(forest.above, steps[-1], _NOTHING))
@@ -231,25 +242,18 @@ class _Contexts:
 
     def _batch(self, part: slice) -> pa.RecordBatch:
         forest, told = self._forest, self._told[part]
-        rows = pa.array(forest.rows[self._chosen[part]])
+        rows = forest.rows[self._chosen[part]]
         ends = np.concatenate([np.zeros(1, np.int32), told.sum(axis=1).cumsum(dtype=np.int32)])
         messages = self._texts.take(pa.array(self._places[part][told])).cast(pa.string())
         columns = {
-            "id": forest.records["id"].take(rows),
-            "thread": forest.threads.take(pa.array(forest.thread[self._chosen[part]])),
+            "id": spell(forest.records["id"].to_numpy()[rows], self._known),
+            "thread": spell(forest.threads[forest.thread[self._chosen[part]]], self._known),
             "source": pa.repeat("reddit", len(rows)),
             "context": pa.ListArray.from_arrays(pa.array(ends), messages),
-            "response": forest.records["text"].take(rows),
+            "response": forest.records["text"].take(pa.array(rows)),
         }
         arrays: Sequence[pa.Array] = [columns[field.name].cast(field.type) for field in BASE_SCHEMA]
         return pa.RecordBatch.from_arrays(arrays, schema=BASE_SCHEMA)
-
-
-def _characters(states: pa.LargeStringArray) -> npt.NDArray[np.uint8]:
-    """Texts of one ASCII character each, as its number."""
-    _, ends, data = states.buffers()
-    start = np.frombuffer(ends, np.int64)[states.offset]
-    return np.frombuffer(data, np.uint8)[start : start + len(states)]
 
 
 def _look_up(values: Any, places: Numbers, otherwise: int) -> Any:

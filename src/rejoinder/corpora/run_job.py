@@ -114,12 +114,13 @@ class JobRun:
         """Some files where they are read, the others block by block, cut out here."""
         partitions = partition_count(self._job, self._inputs)
         work = functools.partial(scatter_task, self._job, partitions)
-        whole = self._files_for_workers()
+        whole, shared, processes = self._files_for_workers()
         names: dict[int, list[str]] = {}
         long = []
         with watched(self._job.folder, self._stages.read) as finish:
             reading = self._job.reading(on_bytes=finish)
-            with self._mapped(work, scatter_tasks(self._job, self._inputs, whole, reading)) as results:
+            tasks = scatter_tasks(self._job, self._inputs, whole, shared, processes, reading)
+            with self._mapped(work, tasks) as results:
                 for result in results:
                     names.setdefault(result["place"], []).extend(result["files"])
                     self._reading.add(result["counts"])
@@ -129,15 +130,15 @@ class JobRun:
             self._reading.add(counts)
         files: Files = {}
         for place in sorted(names):
-            files.setdefault(self._inputs[place].part, []).extend(names[place])
+            files.setdefault(self._inputs[place].part, []).extend(sorted(names[place]))
         return {"files": list(files.items()), "partitions": partitions, "counts": self._reading.counts()}
 
-    def _files_for_workers(self) -> Sequence[int]:
-        """Numbers of the inputs that are read where they are scattered."""
+    def _files_for_workers(self) -> tuple[Sequence[int], Sequence[int], int]:
+        """Numbers of the inputs that are read where they are scattered (`places_for_workers`), and of workers."""
         if self._engine.remote:
-            return range(len(self._inputs))
+            return range(len(self._inputs)), (), 1
         processes = self._engine.processes if isinstance(self._engine, LocalEngine) else 1
-        return places_for_workers(self._inputs, processes)
+        return *places_for_workers(self._inputs, processes), processes
 
     def _merge(self, files: Files) -> Files:
         """Make few files of many."""

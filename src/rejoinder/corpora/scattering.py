@@ -1,8 +1,8 @@
 """Corpora whose threads are scattered over their files: records are brought together by thread, then assembled.
 
-1. Each block of lines is scattered over partitions by the hash of the thread: one file of segments for each block.
-   A task is a block, which this process cuts out of the input; or a whole compressed file, so that its bytes go
-   nowhere else (always where tasks run on other machines). What is written is the same.
+1. Each block of lines is scattered over partitions by the hash of the thread: one file of records for each block.
+   A task is a block, which this process cuts out of the input; or a compressed file, or every second or third block of
+   one, so that its bytes go nowhere else (always files where tasks run on other machines). What is written is the same.
 2. Where there are many such files, some hundred of them become one.
 3. Each partition, small enough for the memory, is assembled to examples.
 
@@ -11,7 +11,6 @@ Files that were given for a part of the data (`test=FILE`) have partitions of th
 
 from __future__ import annotations
 
-import itertools
 import math
 import zlib
 from collections.abc import Iterator, Sequence
@@ -27,19 +26,25 @@ from rejoinder.corpora.example import Split
 from rejoinder.corpora.job import Input, Job, Placed, placed_rows
 from rejoinder.corpora.lines import COMPRESSIONS, Block, Reading, open_blocks
 from rejoinder.corpora.reporting import Report
-from rejoinder.corpora.segments import merge_segments, pack_rows, read_segment, unpack_rows, write_segments
+from rejoinder.corpora.segments import Places, merge_records, read_records, record_bytes, write_records
 from rejoinder.corpora.streaming import size_of
 from rejoinder.corpora.streams import window_size
 from rejoinder.corpora.work import is_done, once
 
 Files: TypeAlias = dict[Split | None, list[str]]
-"""Names of files of segments in the order of the input, for each part of the data."""
+"""Names of files of records in the order of the input, for each part of the data."""
 
 _SAMPLED = 8
 _FEW = 4
 """So many files keep more workers busy, each read by one, than the blocks that one process can cut."""
+_SHARING = 3
+"""So many workers at most read the same file, each for its own blocks: reading it again takes less time than to send
+the blocks of the others to them."""
+_SAMPLE = 1024 * 1024
 _LARGEST_WINDOW = 32 * 1024 * 1024
 """Bytes: zstd needs so much without `--long` and `--ultra`, or less."""
+_MIXER = np.uint64(0x9E3779B97F4A7C15)
+"""2^64 divided by the golden ratio: the upper half of the product depends on all bits of a number."""
 _PARTITIONS_OF_A_PIPE = 256
 """Enough for 4 GiB of records; how much comes out of a pipe, nobody knows."""
 
@@ -65,12 +70,15 @@ class FileTask:
     """Its number among the inputs."""
     given: Input
     size: int
-    """Its bytes."""
+    """Its bytes, if this task tells the progress."""
+    turn: int = 0
+    turns: int = 1
+    """Of so many blocks that follow each other it is for the one with the number `turn`."""
 
 
 @dataclass(frozen=True)
 class MergeTask:
-    """Files of segments that become one."""
+    """Files of records that become one."""
 
     name: str
     part: Split | None
@@ -94,41 +102,55 @@ def partition_count(job: Job, inputs: Sequence[Input]) -> int:
         consumed: list[int] = []
         # Faults are told when the file is read in earnest.
         reading = Reading(True, job.history, given.part, on_bytes=consumed.append)
-        for block in open_blocks(given.path, reading, job.sizes.block):
-            kept += len(_scattered(job, block, reading, 1)[0])
+        for block in open_blocks(given.path, reading, min(job.sizes.block, _SAMPLE)):
+            kept += record_bytes(_scattered(job, block, reading))
             read += len(block.data) if _is_plain(given.path) else sum(consumed)
             break
     total = sum(map(size_of, inputs))
     return max(1, math.ceil(total * kept / max(1, read) / job.sizes.partition))
 
 
-def places_for_workers(inputs: Sequence[Input], processes: int) -> list[int]:
-    """Numbers of the inputs that are best read where they are scattered, by one of some processes of this machine.
+def places_for_workers(inputs: Sequence[Input], processes: int) -> tuple[list[int], list[int]]:
+    """Numbers of the inputs that are best read where they are scattered, by processes of this machine.
 
-    Those are compressed files that can be dealt out evenly. A plain file need not be: its blocks are read where they
-    are scattered anyway. And the blocks of a few files, which this process cuts, can go to all the others. So can those
-    of a file with a large window, of which each process that reads one would need its own.
+    Those are compressed files. A plain file need not be: its blocks are read where they are scattered anyway. Nor one
+    with a large window, of which each process that reads one would need its own. Files that cannot be dealt out evenly
+    are read by all processes if these are few; otherwise this process cuts the blocks for the others.
+
+    Returns:
+        The inputs that one process reads, and those that each reads for its own blocks.
     """
     places = [place for place, given in enumerate(inputs) if _is_small_stream(given.path)]
-    if processes == 1 or len(places) < min(processes, _FEW):
-        return []
-    return places[: len(places) - len(places) % processes] if len(places) > processes else places
+    if processes == 1:
+        return [], []
+    even = len(places) - len(places) % processes
+    if processes <= _SHARING:
+        return places[:even], places[even:]
+    if len(places) < _FEW:
+        return [], []
+    return places[:even] if even else places, []
 
 
 def scatter_tasks(
-    job: Job, inputs: Sequence[Input], whole: Sequence[int], reading: Reading
+    job: Job, inputs: Sequence[Input], whole: Sequence[int], shared: Sequence[int], processes: int, reading: Reading
 ) -> Iterator[FileTask | ScatterTask]:
-    """A task for each file that is read by a worker; then cut the others into blocks, in order, as they are asked for.
+    """Tasks for files that are read by workers; then cut the others into blocks, in order, as they are asked for.
 
     Args:
         job: the job.
         inputs: the files.
-        whole: numbers of those read by workers.
+        whole: numbers of those read by one worker.
+        shared: numbers of those read by each worker.
+        processes: number of workers.
         reading: reports the bytes read here and the lines here that are too long.
     """
     for place in whole:
         yield FileTask(f"file-{place:06}", place, inputs[place], size_of(inputs[place]))
-    for place in sorted(set(range(len(inputs))) - set(whole)):
+    for place in shared:
+        for turn in range(processes):
+            size = 0 if turn else size_of(inputs[place])
+            yield FileTask(f"file-{place:06}-{turn}-of-{processes}", place, inputs[place], size, turn, processes)
+    for place in sorted({*range(len(inputs))} - {*whole, *shared}):
         given = inputs[place]
         for number, block in enumerate(open_blocks(given.path, reading, job.sizes.block)):
             name, length = _block_name(place, number), len(block.data)
@@ -156,18 +178,21 @@ def scatter_block(job: Job, partitions: int, task: ScatterTask) -> dict[str, Any
 
     def work() -> dict[str, Any]:
         reading = job.reading(task.part)
-        write_segments(_file(job, task.name), _scattered(job, _whole(task), reading, partitions), job.durable)
+        records = _scattered(job, _whole(task), reading)
+        places = _partitions(records.column(0), partitions)
+        write_records(_file(job, task.name), records, places, partitions, job.durable)
         return {"counts": reading.counts()}
 
     return once(job.folder, task.name, work)
 
 
 def scatter_file(job: Job, partitions: int, task: FileTask) -> dict[str, Any]:
-    """Do a task: read a file and write the records of each of its blocks, in partitions.
+    """Do a task: read a file and write the records of each of its blocks that are the task's, in partitions.
 
     Returns:
         `place`, its number; `files`, the names of the files written; `counts` of the blocks and `long` ones of the
-        lines that are in none since they are too long (see `Reading.counts`); `size`, the bytes read.
+        lines that are in none since they are too long (see `Reading.counts`), told by the first of tasks that share
+        the file; `size`, the bytes read.
 
     Raises:
         InputError: a bad line, or a fault of the file.
@@ -177,13 +202,15 @@ def scatter_file(job: Job, partitions: int, task: FileTask) -> dict[str, Any]:
         names: list[str] = []
         total = job.reading(task.given.part)
         with Report(job.folder, task.name) as report:
-            long = job.reading(task.given.part, on_bytes=report)
+            long = job.reading(task.given.part, on_bytes=report if task.turn == 0 else None)
             for number, block in enumerate(open_blocks(task.given.path, long, job.sizes.block)):
+                if number % task.turns != task.turn:
+                    continue
                 names.append(_block_name(task.place, number))
                 piece = ScatterTask(names[-1], task.place, block, len(block.data), task.given.part)
                 done = scatter_block(job, partitions, piece)
                 total.add(done["counts"])
-        counts, long_counts = total.counts(), long.counts()
+        counts, long_counts = total.counts(), None if task.turn else long.counts()
         return {"place": task.place, "files": names, "counts": counts, "long": long_counts, "size": task.size}
 
     return once(job.folder, task.name, work)
@@ -202,7 +229,8 @@ def merge_files(job: Job, task: MergeTask) -> dict[str, Any]:
     """Do a task: make one file of several; they are removed by who gets the result."""
 
     def work() -> dict[str, Any]:
-        merge_segments([_file(job, name) for name in task.files], _file(job, task.name), job.durable)
+        files = [_file(job, name) for name in task.files]
+        merge_records(files, _file(job, task.name), job.corpus.columns, job.durable)
         return {}
 
     return once(job.folder, task.name, work)
@@ -234,7 +262,7 @@ def assemble_partitions(job: Job, files: Files, task: AssembleTask) -> dict[str,
 
 
 def remove_files(job: Job, names: Sequence[str]) -> None:
-    """Remove files of segments that are no longer needed."""
+    """Remove files of records that are no longer needed."""
     for name in names:
         _file(job, name).unlink(missing_ok=True)
 
@@ -243,24 +271,25 @@ def _examples(job: Job, files: Files, task: AssembleTask, reading: Reading) -> I
     assert job.corpus.assemble is not None
     for part, number in task.partitions:
         reading.part = part
-        data = b"".join(read_segment(_file(job, name), number) for name in files[part])
-        for rows in job.corpus.assemble(unpack_rows(data, job.corpus.columns), reading, job.settings):
+        records = read_records([_file(job, name) for name in files[part]], number, job.corpus.columns)
+        for rows in job.corpus.assemble(records, reading, job.settings):
             yield placed_rows(job, rows, part)
 
 
-def _scattered(job: Job, block: Block, reading: Reading, partitions: int) -> list[memoryview]:
-    """The records of a block, in a segment for each partition."""
+def _scattered(job: Job, block: Block, reading: Reading) -> pa.RecordBatch:
+    """The records of a block."""
     assert job.corpus.scatter is not None
-    records = job.corpus.scatter(block, reading, job.settings)
-    threads = records.column(0).dictionary_encode()
-    hashes = np.array([zlib.crc32(thread.encode()) for thread in threads.dictionary.to_pylist()], np.int64)
-    places = (hashes % partitions)[threads.indices.to_numpy()] if len(hashes) else hashes
-    order = np.argsort(places, kind="stable")
-    rows = pack_rows(records.columns).take(pa.array(order))
-    ends = np.frombuffer(rows.buffers()[1], np.int64, len(rows) + 1)
-    bounds = ends[np.searchsorted(places[order], np.arange(partitions + 1))].tolist()
-    data = memoryview(rows.buffers()[2] or b"")
-    return [data[start:end] for start, end in itertools.pairwise(bounds)]
+    return job.corpus.scatter(block, reading, job.settings)
+
+
+def _partitions(threads: pa.Array, partitions: int) -> Places:
+    """The partition of each thread, by the hash of its name or number."""
+    if pa.types.is_integer(threads.type):
+        places: Places = (threads.to_numpy().astype(np.uint64) * _MIXER >> np.uint64(32)) % np.uint64(partitions)
+        return places.astype(np.int64)
+    known = threads.dictionary_encode()
+    hashes = np.array([zlib.crc32(thread.encode()) for thread in known.dictionary.to_pylist()], np.int64)
+    return (hashes % partitions)[known.indices.to_numpy()] if len(hashes) else hashes
 
 
 def _whole(task: ScatterTask) -> Block:

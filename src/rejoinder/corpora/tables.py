@@ -170,7 +170,7 @@ def _groups(batches: Iterable[pa.RecordBatch]) -> Iterator[list[pa.RecordBatch]]
 
 def _new_file(path: Path, schema: pa.Schema) -> Any:
     if path.suffix == ".arrow":
-        return pa.ipc.new_file(str(path), schema, options=pa.ipc.IpcWriteOptions(compression="lz4"))
+        return pa.ipc.new_file(str(path), schema)
     return pq.ParquetWriter(path, schema, compression="zstd", write_page_checksum=True)
 
 
