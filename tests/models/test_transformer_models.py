@@ -197,7 +197,8 @@ def test_nothing_to_score(tmp_path):
 
 @pytest.mark.parametrize(
     "change",
-    [{"heads": 3}, {"context_length": 65}, {"dropout": 1.0}, {"output_scale": 0.0}, {"m": 0}, {"code_range": 0}, {"colour": 1}],
+    [{"heads": 3}, {"context_length": 65}, {"dropout": 1.0}, {"output_scale": 0.0}, {"m": 0}, {"code_range": 0},
+     {"colour": 1}],
 )
 def test_impossible_structures_are_refused(change):
     with pytest.raises(InputError, match=next(iter(change))):

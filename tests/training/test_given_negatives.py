@@ -69,7 +69,7 @@ def test_each_example_meets_its_own_list(tmp_path: Path, start: Path) -> None:
 
 
 @pytest.mark.parametrize("kind", ["cross-encoder", "bi-encoder"])
-def test_it_trains_and_is_the_same_when_it_goes_on(tmp_path: Path, start: Path, kind: str) -> None:
+def test_it_trains(tmp_path: Path, start: Path, kind: str) -> None:
     made = given_recipe(write(tmp_path / "data"), start, {"kind": kind}, steps=6)
     assert train(made, tmp_path / "run").steps == 6
     scores = load(tmp_path / "run" / "model").score([["say a"]], [["a", "b", "c"]])
@@ -118,6 +118,6 @@ def test_data_without_lists_or_with_unequal_ones_is_refused(tmp_path: Path, star
         train(given_recipe(write(tmp_path / "data", (20, 4)), start), tmp_path / "two")
 
 
-def test_one_kind_of_negatives_at_a_time(data: Path, start: Path) -> None:
+def test_one_kind_of_negatives_at_a_time(data: Path) -> None:
     with pytest.raises(InputError, match="at most one of"):
         recipe(data, stage=[stage(negatives=3, given_negatives=True)])
