@@ -8,7 +8,9 @@ import torch
 
 from rejoinder.errors import InputError
 from rejoinder.models.attended import attended_scores, own_scores
+from rejoinder.models.families import build_module
 from rejoinder.models.packing import pack, rectangle
+from rejoinder.models.reductions import segment_means
 from rejoinder.ranker import DualEncoder, Ranker
 from tests.models.tiny_transformer import KINDS, config, network, opened, tokenizer
 
@@ -86,22 +88,68 @@ def test_scores_in_parts_are_the_same(monkeypatch):
         torch.testing.assert_close(own_scores(contexts, y.expand(7, 5, 8)), whole)
 
 
-@pytest.mark.parametrize("name", ["bi mean", "poly learnt", "poly last", "cross-encoder"])
+def test_segment_means_are_those_of_each_text_alone_and_padded():
+    rows = [row for row in texts() if len(row) > 2]
+    types = [np.arange(len(row), dtype=np.int32) * 3 // (2 * len(row)) for row in rows]
+    x = torch.randn(200, 16, generator=torch.Generator().manual_seed(0))
+    for cost in (0, 10_000):
+        lengths = np.array([len(row) for row in rows], np.int32)
+        batch = pack(np.concatenate(rows), lengths, 0, cost, types=np.concatenate(types))
+        found = torch.stack(segment_means(x[batch.ids], batch), dim=1)
+        for row, kinds, means in zip(rows, types, found, strict=True):
+            for kind in (0, 1):
+                torch.testing.assert_close(means[kind], x[row[kinds == kind].astype(np.int64)].mean(dim=0))
+
+
+def test_a_text_without_a_second_segment_has_a_mean_of_zero():
+    _, behind = segment_means(torch.ones(sum(LENGTHS), 4), packed(texts(), segment_cost=0))
+    assert not behind.any()
+
+
+def test_codes_near_zero_make_a_poly_encoder_a_bi_encoder_of_the_mean():
+    module = network("poly learnt")
+    with torch.no_grad():
+        module.codes.weight.mul_(1e-6)
+    batch = packed(texts())
+    with torch.inference_mode():
+        vectors = module.encode(batch, "context")
+        means = module.finish(module.reduce(module.context(batch), batch))
+    torch.testing.assert_close(vectors, means[:, None].expand_as(vectors), atol=1e-4, rtol=1e-4)
+
+
+def test_the_range_of_the_codes():
+    assert 0.5 < float(build_module(config("poly learnt"), 300).codes.weight.max()) <= 1
+    assert 0.005 < float(build_module(config("poly learnt", code_range=0.01), 300).codes.weight.max()) <= 0.01
+
+
+def test_the_match_of_the_means_adds_its_cosine():
+    with_match, without = network("cross-encoder", mean_match=3.0), network("cross-encoder")
+    without.load_state_dict({name: v for name, v in with_match.state_dict().items() if name != "match"})
+    batch = pack(np.concatenate(texts()), np.array(LENGTHS, np.int32), 0,
+                 types=np.arange(sum(LENGTHS), dtype=np.int32) % 2)  # fmt: skip
+    with torch.inference_mode():
+        added = with_match.score(batch) - without.score(batch)
+        before, behind = segment_means(without.transformer(batch), batch)
+    cosines = torch.nn.functional.cosine_similarity(before, behind)
+    torch.testing.assert_close(added, with_match.match * cosines, atol=1e-4, rtol=1e-4)
+
+
+@pytest.mark.parametrize("name", ["bi mean", "poly learnt", "poly last", "cross-encoder", "cross match"])
 def test_every_parameter_gets_a_gradient(name):
     module = network(name)
     batch = pack(np.concatenate(texts()), np.array(LENGTHS, np.int32), 0,
                  types=np.arange(sum(LENGTHS), dtype=np.int32) % 2)  # fmt: skip
-    if name == "cross-encoder":
+    if name.startswith("cross"):
         module.score(batch).square().sum().backward()
     else:
         own_scores(module.encode(batch, "context"), module.encode(batch, "response")[:, None]).square().sum().backward()
     unreached = [n for n, p in module.named_parameters() if p.grad is None or not p.grad.any()]
-    one_segment = [] if name == "cross-encoder" else ["context.embeddings.segments.weight"]
+    one_segment = [] if name.startswith("cross") else ["context.embeddings.segments.weight"]
     assert not [n for n in unreached if n not in one_segment]
 
 
 @pytest.mark.parametrize("precision", ["fp32", "bf16", "int8"])
-@pytest.mark.parametrize("name", ["bi first", "poly learnt", "cross-encoder"])
+@pytest.mark.parametrize("name", ["bi first", "poly learnt", "cross-encoder", "cross match"])
 def test_an_opened_folder_gives_the_networks_scores(tmp_path, name, precision):
     model, module = opened(tmp_path / "model", name, precision), network(name)
     contexts = [["hello there", "how are you"], ["cats"], ["what about the cats " * 20]]
@@ -112,7 +160,7 @@ def test_an_opened_folder_gives_the_networks_scores(tmp_path, name, precision):
     tolerance = {"fp32": 1e-4, "bf16": 0.05, "int8": 0.1}[precision]
     assert np.abs(found - wanted.numpy()).max() < tolerance * max(1, float(wanted.abs().max()))
     assert isinstance(model, Ranker)
-    assert isinstance(model, DualEncoder) == (name != "cross-encoder")
+    assert isinstance(model, DualEncoder) == (not name.startswith("cross"))
 
 
 @pytest.mark.parametrize("name", ["poly first", "poly learnt"])
@@ -149,7 +197,8 @@ def test_nothing_to_score(tmp_path):
 
 @pytest.mark.parametrize(
     "change",
-    [{"heads": 3}, {"context_length": 65}, {"dropout": 1.0}, {"output_scale": 0.0}, {"m": 0}, {"colour": 1}],
+    [{"heads": 3}, {"context_length": 65}, {"dropout": 1.0}, {"output_scale": 0.0}, {"m": 0}, {"code_range": 0},
+     {"colour": 1}],
 )
 def test_impossible_structures_are_refused(change):
     with pytest.raises(InputError, match=next(iter(change))):
@@ -166,8 +215,6 @@ def test_only_the_first_blocks_can_be_computed():
 
 
 def test_both_sides_start_from_the_same_weights():
-    from rejoinder.models.families import build_module
-
     module = build_module(config("bi first"), tokenizer().rows)
     sides = zip(module.context.parameters(), module.response.parameters(), strict=True)
     assert all(torch.equal(a, b) for a, b in sides)

@@ -30,6 +30,8 @@ KINDS: dict[str, dict[str, Any]] = {
     "poly last and first": {"kind": "poly-encoder", "m": 9, "codes": "last-and-first"},
 }
 
+CROSS_KINDS: dict[str, dict[str, Any]] = {"cross match": {"kind": "cross-encoder", "mean_match": 3.0}}
+
 
 @functools.cache
 def tokenizer() -> Pretrained:
@@ -37,7 +39,7 @@ def tokenizer() -> Pretrained:
 
 
 def config(name: str = "bi first", **changes: Any) -> Any:
-    return parse_config({**SHAPE, **KINDS.get(name, {"kind": name}), **changes})
+    return parse_config({**SHAPE, **(KINDS | CROSS_KINDS).get(name, {"kind": name}), **changes})
 
 
 def network(name: str = "bi first", **changes: Any) -> Any:

@@ -11,7 +11,7 @@ import torch
 from rejoinder.models.candidate_lists import candidate_lists
 from rejoinder.models.dialogue import join
 from rejoinder.models.families import family_of
-from rejoinder.models.packing import IntArray, pack
+from rejoinder.models.packing import TRANSFORMER_SEGMENT_COST, IntArray, pack
 from rejoinder.ranker import Context, FloatArray
 from rejoinder.text.tokenizer import Ids, Tokenizer
 
@@ -61,7 +61,7 @@ class CrossRanker:
                     behind.take(lists.rows.reshape(-1)[chosen]),
                     len(self.dialogue.start),
                 )
-                batch = pack(ids, lengths, self.tokenizer.padding_id, types=types)
+                batch = pack(ids, lengths, self.tokenizer.padding_id, TRANSFORMER_SEGMENT_COST, types)
                 self.real_tokens += batch.real_tokens
                 self.computed_tokens += batch.computed_tokens
                 flat[chosen] = self.module.score(batch).numpy()

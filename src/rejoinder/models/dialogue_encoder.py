@@ -11,7 +11,8 @@ import torch
 from rejoinder.models.attended import own_scores
 from rejoinder.models.candidate_lists import candidate_lists
 from rejoinder.models.families import family_of
-from rejoinder.models.packing import IntArray, chunks
+from rejoinder.models.packing import SEGMENT_COST, TRANSFORMER_SEGMENT_COST, IntArray, chunks
+from rejoinder.models.transformer import TransformerShape
 from rejoinder.ranker import Context, ContextVectors, FloatArray
 from rejoinder.text.tokenizer import Tokenizer
 
@@ -44,6 +45,8 @@ class DialogueEncoder:
         reading = family_of(module.config).dialogue
         assert reading is not None  # families that open as this have one
         self.dialogue = reading(module.config, tokenizer, max_length)
+        own = isinstance(module.config, TransformerShape)
+        self._segment_cost = TRANSFORMER_SEGMENT_COST if own else SEGMENT_COST
         self.tokenizer, self.max_length, self.fingerprint, self.name = tokenizer, max_length, fingerprint, name
 
     @property
@@ -92,7 +95,8 @@ class DialogueEncoder:
         pieces: list[FloatArray] = []
         places: list[IntArray] = []
         with torch.inference_mode():
-            for chosen, batch in chunks(ids, lengths, self.tokenizer.padding_id, CHUNK_TOKENS):
+            padding, cost = self.tokenizer.padding_id, self._segment_cost
+            for chosen, batch in chunks(ids, lengths, padding, CHUNK_TOKENS, segment_cost=cost):
                 pieces.append(self.module.encode(batch, side).float().numpy())
                 places.append(chosen)
                 if advance is not None:

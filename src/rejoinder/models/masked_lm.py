@@ -16,11 +16,12 @@ from torch.nn import functional as F  # noqa: N812
 from rejoinder.errors import InputError
 from rejoinder.models import reductions
 from rejoinder.models.convert import Encodings
-from rejoinder.models.dual_transformer import DialogueShape, dialogue, no_decay
+from rejoinder.models.dual_transformer import DialogueShape, dialogue
 from rejoinder.models.families import Family
 from rejoinder.models.inference import pack_linears
 from rejoinder.models.packing import TokenBatch
-from rejoinder.models.transformer import GeluLinear, Transformer
+from rejoinder.models.single_transformer import SingleTransformer
+from rejoinder.models.transformer import GeluLinear
 from rejoinder.text.pretrained import Pretrained
 
 
@@ -65,7 +66,7 @@ class MaskedBatch:
         return MaskedBatch(self.tokens.to(device), self.places.to(device), self.targets.to(device), follows)
 
 
-class MaskedLm(nn.Module):
+class MaskedLm(SingleTransformer):
     """A transformer with a head for masked tokens, whose last layer is the token table, and one for what follows.
 
     Args:
@@ -73,15 +74,9 @@ class MaskedLm(nn.Module):
         rows: rows of the token table.
     """
 
-    padding_id = 0
-    history = None
-    output_size = 1
-
     def __init__(self, config: MaskedLmConfig, rows: int) -> None:
-        super().__init__()
-        self.config = config
+        super().__init__(config, rows)
         d = config.hidden_size
-        self.transformer = Transformer(config, rows)
         self.transform = GeluLinear(d, d, config.activation)
         self.transform_norm = nn.LayerNorm(d, config.norm_epsilon)
         self.token_bias = nn.Parameter(torch.zeros(rows))
@@ -89,30 +84,6 @@ class MaskedLm(nn.Module):
         for layer in (self.transform, self.follows):
             nn.init.normal_(layer.weight, std=0.02)
             nn.init.zeros_(layer.bias)
-
-    @property
-    def transformers(self) -> list[Transformer]:
-        """All transformers; pretrained weights go into each."""
-        return [self.transformer]
-
-    @property
-    def embedding(self) -> nn.Embedding:
-        """The token table."""
-        return self.transformer.embeddings.tokens
-
-    @property
-    def blocks(self) -> nn.ModuleList:
-        """The blocks."""
-        return self.transformer.blocks
-
-    @property
-    def active_blocks(self) -> int:
-        """Blocks that are computed."""
-        return self.transformer.active_blocks
-
-    def set_active_blocks(self, count: int) -> None:
-        """Compute and train only the first `count` blocks."""
-        self.transformer.set_active_blocks(count)
 
     def token_scores(self, x: Tensor) -> Tensor:
         """Scores of all tokens of the vocabulary for token vectors (M, d): (M, rows)."""
@@ -136,19 +107,6 @@ class MaskedLm(nn.Module):
             losses = F.binary_cross_entropy_with_logits(scores, batch.follows, reduction="none")
             hits = (scores.detach() > 0) == (batch.follows > 0)
         return {"losses": losses, "hits": hits.float()}
-
-    def parameter_groups(self) -> dict[str, list[nn.Parameter]]:
-        """All parameters, each once, by the part they belong to: recipes give each part a rate of its own."""
-        head = [*self.transform.parameters(), *self.transform_norm.parameters(), self.token_bias]
-        return {
-            "embedding": list(self.transformer.embeddings.parameters()),
-            "blocks": list(self.transformer.blocks.parameters()),
-            "head": [*head, *self.follows.parameters()],
-        }
-
-    def no_decay_parameters(self) -> set[nn.Parameter]:
-        """Layer norms and biases, as is usual for BERT."""
-        return no_decay(self)
 
 
 def refuse(*_: object, name: str = "", **__: object) -> NoReturn:

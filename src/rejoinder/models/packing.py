@@ -21,6 +21,10 @@ IntArray = npt.NDArray[np.int32]
 SEGMENT_COST = 16
 """Tokens that could be computed in the time that one more segment costs (dispatching its small operations)."""
 
+TRANSFORMER_SEGMENT_COST = 2
+"""The same for the blocks of `transformer`, which compute many times as much for a token: MiniLM's segment costs one or
+two of its tokens, BERT's less."""
+
 
 @dataclass(frozen=True, slots=True)
 class Segment:
@@ -206,7 +210,12 @@ def _joined(parts: list[Tensor]) -> Tensor:
 
 
 def chunks(
-    ids: IntArray, lengths: IntArray, padding_id: int, tokens: int, types: IntArray | None = None
+    ids: IntArray,
+    lengths: IntArray,
+    padding_id: int,
+    tokens: int,
+    types: IntArray | None = None,
+    segment_cost: int = SEGMENT_COST,
 ) -> Iterator[tuple[IntArray, TokenBatch]]:
     """Texts from short to long in batches of about so many tokens, each with its places among all texts.
 
@@ -216,9 +225,10 @@ def chunks(
         padding_id: the id that stands where there is no token.
         tokens: tokens of a batch; a longer text is one by itself.
         types: segment ids of the tokens, (T,); None: all 0.
+        segment_cost: see `pack`.
     """
     if 0 < len(ids) + len(lengths) <= tokens:
-        yield np.arange(len(lengths), dtype=np.int32), pack(ids, lengths, padding_id, types=types)
+        yield np.arange(len(lengths), dtype=np.int32), pack(ids, lengths, padding_id, segment_cost, types)
         return
     starts = np.cumsum(lengths, dtype=np.int64) - lengths
     order = np.argsort(lengths, kind="stable").astype(np.int32)
@@ -226,7 +236,7 @@ def chunks(
     for chosen in np.split(order, np.flatnonzero(np.diff(chunk_of)) + 1) if len(order) else ():
         places = np.concatenate([np.arange(starts[i], starts[i] + lengths[i]) for i in chosen.tolist()])
         kept = None if types is None else types[places]
-        yield chosen, pack(ids[places], lengths[chosen], padding_id, types=kept)
+        yield chosen, pack(ids[places], lengths[chosen], padding_id, segment_cost, kept)
 
 
 def rectangle(ids: Tensor, real: Tensor) -> TokenBatch:

@@ -33,10 +33,14 @@ class PolyEncoderConfig(DualShape):
     """Vectors of a context (POLY: 16, 64, 360)."""
     codes: Literal["learnt", "first", "last", "last-and-first"] = "learnt"
     """What they are: learnt codes' attention, the first m outputs, the last m, or the last m and the first (m + 1)."""
+    code_range: float = 1.0
+    """Learnt codes start uniform from 0 to this (original code: 1). Near 0 they attend to all tokens alike, so that
+    every vector starts as the mean, and the model as a bi-encoder that takes the mean."""
 
     def __post_init__(self) -> None:
         super().__post_init__()
         check(self.m > 0, "m", self.m, "a positive number")
+        check(self.code_range > 0, "code_range", self.code_range, "a positive number")
 
 
 class PolyEncoder(DualTransformer):
@@ -46,7 +50,7 @@ class PolyEncoder(DualTransformer):
 
     def __init__(self, config: PolyEncoderConfig, rows: int) -> None:
         super().__init__(config, rows)
-        self.codes = Codes(config.m, config.hidden_size) if config.codes == "learnt" else None
+        self.codes = Codes(config.m, config.hidden_size, config.code_range) if config.codes == "learnt" else None
 
     def reduce_context(self, x: Tensor, batch: TokenBatch) -> Tensor:
         """(T, d) -> (n, m, d), zero rows where a context has fewer vectors."""

@@ -44,6 +44,23 @@ def mean(x: Tensor, batch: TokenBatch, *, with_first: bool = True) -> Tensor:
     return torch.cat(rows)[batch.restore]
 
 
+def segment_means(x: Tensor, batch: TokenBatch) -> tuple[Tensor, Tensor]:
+    """The mean over each text's tokens of segment 0, and over those of segment 1: (n, d) both.
+
+    Zero where a text has none of a segment.
+    """
+    types = torch.zeros_like(batch.ids) if batch.types is None else batch.types
+    rows = []
+    for (part, segment), (kinds, _) in zip(batch.parts(x), batch.parts(types), strict=True):
+        kind = kinds.view(segment.count, segment.length)
+        real = torch.ones_like(kind, dtype=torch.bool) if segment.real is None else segment.real
+        shares = torch.stack([real & (kind == 0), real & (kind == 1)], dim=1).to(x.dtype)  # (n, 2, L)
+        summed = torch.bmm(shares, part.view(segment.count, segment.length, -1))
+        rows.append(summed / shares.sum(dim=2, keepdim=True).clamp(min=1))
+    before, behind = torch.cat(rows)[batch.restore].unbind(dim=1)
+    return before, behind
+
+
 def first_m(x: Tensor, batch: TokenBatch, m: int) -> Tensor:
     """The vectors of the first m tokens of each text: (n, m, d), zero where a text has fewer."""
     starts, lengths = batch.places()
@@ -86,11 +103,12 @@ class Codes(nn.Module):
     Args:
         m: number of codes.
         size: d.
+        highest: they start uniform from 0 to this (original code: 1).
     """
 
-    def __init__(self, m: int, size: int) -> None:
+    def __init__(self, m: int, size: int, highest: float = 1.0) -> None:
         super().__init__()
-        self.weight = nn.Parameter(torch.empty(m, size).uniform_(0, 1))  # as in the original code
+        self.weight = nn.Parameter(torch.empty(m, size).uniform_(0, highest))
 
     def forward(self, x: Tensor, batch: TokenBatch) -> Tensor:
         """x (T, d) -> (n, m, d)."""

@@ -16,7 +16,7 @@ from rejoinder.errors import InputError
 from rejoinder.models.dialogue import join
 from rejoinder.models.families import Packing
 from rejoinder.models.masked_lm import MaskedBatch
-from rejoinder.models.packing import SidesBatch, TokenBatch, pack
+from rejoinder.models.packing import TRANSFORMER_SEGMENT_COST, SidesBatch, TokenBatch, pack
 from rejoinder.training.losses import EVERYTHING, Present
 from rejoinder.training.tokens import Rows, TokenStore
 
@@ -59,8 +59,9 @@ def make_batch(
         packing: how the model wants texts to be packed (see `families.Family`).
     """
     if packing == "apart":
-        contexts = pack(*store.input.gather(rows), padding_id)
-        responses = pack(*store.response.gather(np.concatenate([rows, further])), padding_id)
+        cost = TRANSFORMER_SEGMENT_COST
+        contexts = pack(*store.input.gather(rows), padding_id, cost)
+        responses = pack(*store.response.gather(np.concatenate([rows, further])), padding_id, cost)
         return PairBatch(SidesBatch(contexts, responses), len(rows))
     if packing == "joined":
         return _joined(store, rows, padding_id, further)
@@ -79,7 +80,7 @@ def _joined(store: TokenStore, rows: Rows, padding_id: int, further: Rows) -> Pa
     candidates = np.concatenate([rows[:, None], further.reshape(len(rows), -1)], axis=1)
     contexts = store.input.gather(np.repeat(rows, candidates.shape[1]))
     ids, lengths, types = join(contexts, store.response.gather(candidates.reshape(-1)), start=1)
-    return PairBatch(pack(ids, lengths, padding_id, types=types), len(rows))
+    return PairBatch(pack(ids, lengths, padding_id, TRANSFORMER_SEGMENT_COST, types), len(rows))
 
 
 @dataclass(frozen=True, slots=True)

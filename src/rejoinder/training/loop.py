@@ -26,6 +26,7 @@ from rejoinder.training.compute import set_up, without_denormals
 from rejoinder.training.display import Display, Silent, Standing
 from rejoinder.training.distillation import Distiller
 from rejoinder.training.distributed import Processes, joined
+from rejoinder.training.given_negatives import GivenNegatives
 from rejoinder.training.gradient_cache import forward_backward
 from rejoinder.training.hard_negatives import Table, Tables
 from rejoinder.training.init import copy_initial_weights
@@ -217,6 +218,10 @@ class _Trainer:
     def _batches(self, stage: Stage, tables: Tables | None, stop: int | None) -> Generator[StepBatch, None, None]:
         """The stage's batches from where it stands to `stop`, with hard negatives if there are `tables`."""
         further: Further | None = None if tables is None else self._table(stage, tables).of
+        examples = self.prepared.train
+        if stage.given_negatives:
+            further = GivenNegatives(examples)
+            examples = further.store
         if stage.negatives:
             seed = (self.recipe.seed, self.state.stage)
             further = RandomNegatives(len(self.prepared.train), stage.negatives, seed)
@@ -230,7 +235,7 @@ class _Trainer:
                 lambda step: pretraining_step(store, order.rows(step), step, masking, seed, size), begin, stop
             )
         options: Any = {"stop": stop, "further": further, "packing": self.packing}
-        return batches(self.prepared.train, order, padding_id, begin, portion, **options)
+        return batches(examples, order, padding_id, begin, portion, **options)
 
     def _tables(self, stage: Stage) -> Tables | None:
         """The stage's tables of hard negatives; None if it has none."""

@@ -174,14 +174,15 @@ def _store(
     parts = [digest, tokenizer.fingerprint, length, *([] if history is None else [history])]
     parts += [] if dialogue is None else dialogue.key
     with_texts = recipe.distillation is not None and split == "train"
+    with_given = split == "train" and any(stage.given_negatives for stage in recipe.stage)
     parts += ["texts"] if with_texts else []
+    parts += ["given"] if with_given else []
     path = folder / f"{split}-{content_key(*parts)}"
     if path.exists():
         return open_store(path)
     with display.track(f"Tokenising {data} ({split})", None, "examples") as advance:
-        return build_store(
-            path, data, split, tokenizer, length, advance, history, dialogue, engine, with_texts=with_texts
-        )
+        keep = {"with_texts": with_texts, "with_given": with_given}
+        return build_store(path, data, split, tokenizer, length, advance, history, dialogue, engine, **keep)
 
 
 def _words(

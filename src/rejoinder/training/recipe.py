@@ -415,11 +415,14 @@ class Stage:
     negatives: Annotated[int, Field(ge=0)] = 0
     """Further negatives of each pair, responses drawn at random from all others of the training split. A cross-encoder
     has no others (POLY: 15); for other models they are negatives of every context of the batch."""
+    given_negatives: bool = False
+    """Take the wrong candidates that the data gives with each example (ConvAI2: 19) instead of drawing negatives."""
 
     def __post_init__(self) -> None:
         exactly_one(self, "steps", "epochs", "minutes")
-        if self.negatives and self.hard_negatives is not None:
-            raise ValueError("give at most one of negatives, hard_negatives; given: both")
+        kinds = ("negatives", "hard_negatives", "given_negatives")
+        if len(given := [name for name in kinds if getattr(self, name)]) > 1:
+            raise ValueError(f"give at most one of {', '.join(kinds)}; given: {', '.join(given)}")
 
     def rate(self, group: str) -> float:
         """Factor of the learning rate for a group of parameters."""

@@ -37,10 +37,13 @@ def check_negatives(recipe: Recipe, stage: Stage) -> None:
             nothing can be mined with.
     """
     kind = recipe.model["kind"]
-    if family(kind).packing == "joined" and not stage.negatives:
+    if family(kind).packing == "joined" and not (stage.negatives or stage.given_negatives):
         raise InputError(
-            f"stage '{stage.name}': a {kind} has no negatives but those drawn for each pair; give negatives = 15"
+            f"stage '{stage.name}': a {kind} has no negatives but those of each pair; give negatives = 15, or "
+            "given_negatives = true where the data has candidates"
         )
+    if stage.given_negatives and recipe.data.mix:
+        raise InputError(f"stage '{stage.name}': given_negatives are those of data.train alone; leave data.mix out")
     if family(kind).packing == "joined" and recipe.distillation is not None:
         raise InputError(f"distillation: a {kind} encodes no responses to compare; teach another kind of model")
     by_cosine = recipe.model.get("similarity", "cosine" if family(kind).dialogue is None else "dot") == "cosine"
@@ -78,7 +81,7 @@ def check_pretraining(recipe: Recipe, processes: Processes) -> None:
             right = "left out" if allowed in ((), None) else allowed
             raise InputError(f"{key} = {given}: a {kind} ranks nothing, so this must be {right}")
     for stage in recipe.stage:
-        unused = [name for name in ("negatives", "hard_negatives") if getattr(stage, name)]
+        unused = [name for name in ("negatives", "hard_negatives", "given_negatives") if getattr(stage, name)]
         if unused:
             raise InputError(f"stage '{stage.name}': a {kind} has no {unused[0]}; leave them out")
         if not stage.batch_tokens:

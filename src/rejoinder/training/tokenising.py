@@ -25,6 +25,7 @@ from rejoinder.text.tokenizer import Ids, Tokenizer
 Sides: TypeAlias = list[tuple[Ids, Ids]]
 """Of each side of some examples (input, response, perhaps history) all ids, and the length of each text."""
 _COLUMNS = ("context", "response")
+_LISTS = ("candidates", "label")
 
 
 @dataclass(frozen=True)
@@ -42,6 +43,8 @@ class Encode:
     max_length: int
     history: HistoryText | None = None
     dialogue: Dialogue | None = None
+    given: bool = False
+    """Encode the wrong candidates of each example too, as a last side."""
 
     @property
     def marks(self) -> int:
@@ -50,12 +53,35 @@ class Encode:
 
     def batches(self, piece: Piece) -> Iterator[Sides]:
         """Ids and lengths of a piece of the examples."""
-        for batch in read_piece(piece, _COLUMNS):
+        for batch in read_piece(piece, (*_COLUMNS, *_LISTS) if self.given else _COLUMNS):
+            wrong = wrong_candidates(batch) if self.given else []
             if self.dialogue is not None:
-                contexts, responses = (column.to_pylist() for column in batch.columns)
-                yield [self.dialogue.contexts(contexts), self.dialogue.responses(responses)]
+                contexts, responses = (batch.column(name).to_pylist() for name in _COLUMNS)
+                sides = [self.dialogue.contexts(contexts), self.dialogue.responses(responses)]
+                yield [*sides, self.dialogue.responses(wrong)] if self.given else sides
             else:
-                yield [self.tokenizer.encode_ragged(side, self.max_length) for side in _texts(batch, self.history)]
+                texts = [*_texts(batch, self.history), *([wrong] if self.given else [])]
+                yield [self.tokenizer.encode_ragged(side, self.max_length) for side in texts]
+
+
+def wrong_candidates(batch: pa.RecordBatch) -> list[str]:
+    """The candidates of some examples that are not the response, those of an example one after the other.
+
+    Raises:
+        InputError: an example has no list, or lists differ in length.
+    """
+    lists, labels = (batch.column(name).to_pylist() for name in _LISTS)
+    if any(not texts or label is None for texts, label in zip(lists, labels, strict=True)):
+        raise InputError(
+            "given_negatives: an example has no candidates; prepare data that gives them (as `rejoinder data convai2` "
+            "does), or draw negatives with negatives = 15"
+        )
+    lengths = {len(texts) for texts in lists}
+    if len(lengths) > 1:
+        raise InputError(
+            f"given_negatives: lists of {min(lengths)} and of {max(lengths)} candidates; all must be of one length"
+        )
+    return [text for texts, label in zip(lists, labels, strict=True) for text in (*texts[:label], *texts[label + 1 :])]
 
 
 def encode_all(encode: Encode, pieces: Iterable[Piece], folder: Path, engine: Engine | None) -> Iterator[Sides]:

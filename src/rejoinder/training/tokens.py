@@ -36,6 +36,12 @@ MANIFEST = "manifest.json"
 SIDES = ("input", "response")
 """Columns of every store."""
 
+CANDIDATES = "candidates"
+"""Column of the stores whose data gives wrong candidates that are wanted."""
+
+HASHED = ("response", CANDIDATES)
+"""Columns whose texts are told apart by a hash."""
+
 HISTORY = "history"
 """Column of the stores for models that read earlier messages too."""
 
@@ -100,6 +106,21 @@ class RawExamples:
 
 
 @dataclass(frozen=True, slots=True)
+class Given:
+    """Wrong candidates that the data gives with its n examples, k each, those of an example one after the other.
+
+    Attributes:
+        texts: n · k responses.
+        hashes: equal for responses of equal tokens, int64 (n · k,).
+        count: k.
+    """
+
+    texts: Column
+    hashes: Rows
+    count: int
+
+
+@dataclass(frozen=True, slots=True)
 class TokenStore:
     """Tokenised examples.
 
@@ -110,6 +131,7 @@ class TokenStore:
         history: the earlier messages of each context as one text, empty where there are none; None where the model
             does not read them.
         texts: the examples as they were before tokenising, for a teacher; None where nobody reads them.
+        given: the wrong candidates that the data gives; None where nobody wants them.
     """
 
     input: Texts
@@ -117,6 +139,7 @@ class TokenStore:
     response_hash: Numbers
     history: Texts | None = None
     texts: RawExamples | None = None
+    given: Given | None = None
 
     def __len__(self) -> int:
         return len(self.response_hash)
@@ -133,22 +156,24 @@ def open_store(path: Path) -> TokenStore:
         if manifest["format"] != FORMAT:
             raise ValueError("another format")
         n, tokens = manifest["examples"], manifest["tokens"]
-        columns = [
-            Column(
-                _map(path / f"{side}.ids", np.dtype("<i4"), tokens[side]),
-                _map(path / f"{side}.offsets", np.dtype("<i8"), n + 1),
-            )
-            for side in (*SIDES, *(side for side in tokens if side == HISTORY))
-        ]
+        k = manifest.get("given", 0)
+        columns = {side: _column(path, side, tokens[side], n * k if side == CANDIDATES else n) for side in tokens}
         texts = None
         if "text_bytes" in manifest:
             lines = _map(path / "texts.jsonl", np.dtype("u1"), manifest["text_bytes"])
             texts = RawExamples(lines, _map(path / "texts.offsets", np.dtype("<i8"), n + 1))
-        history = columns[2] if len(columns) > 2 else None
         hashes = _map(path / "response.hash", np.dtype("<i8"), n)
-        return TokenStore(columns[0], columns[1], hashes, history, texts)
+        given = None
+        if CANDIDATES in columns:
+            given = Given(columns[CANDIDATES], _map(path / "candidates.hash", np.dtype("<i8"), n * k), k)
+        return TokenStore(columns["input"], columns["response"], hashes, columns.get(HISTORY), texts, given)
     except (OSError, ValueError, KeyError, TypeError) as error:
         raise InputError(f"{path}: not a whole token store ({error}); delete it and run again") from None
+
+
+def _column(path: Path, side: str, tokens: int, texts: int) -> Column:
+    ids = _map(path / f"{side}.ids", np.dtype("<i4"), tokens)
+    return Column(ids, _map(path / f"{side}.offsets", np.dtype("<i8"), texts + 1))
 
 
 def build_store(
@@ -163,6 +188,7 @@ def build_store(
     engine: Engine | None = None,
     *,
     with_texts: bool = False,
+    with_given: bool = False,
 ) -> TokenStore:
     """Tokenise a split, whole or not at all.
 
@@ -180,21 +206,25 @@ def build_store(
             part then.
         engine: its workers tokenise, a piece of the examples each; None does it here. The store is the same.
         with_texts: keep the texts too.
+        with_given: keep the wrong candidates that the data gives.
     """
+    sides = (*SIDES, *([] if history is None else [HISTORY]), *([CANDIDATES] if with_given else []))
     with atomic_folder(path, marker=MANIFEST) as part:
-        writer = _Writer(part, SIDES if history is None else (*SIDES, HISTORY), with_texts=with_texts)
+        writer = _Writer(part, sides, with_texts=with_texts)
         raw: Iterator[tuple[list[list[str]], list[str]] | None]
         raw = read_dialogues(pieces_of(data, split)) if with_texts else itertools.repeat(None)
         try:
-            encode = Encode(tokenizer, max_length, history, dialogue)
-            for sides in encode_all(encode, pieces_of(data, split), part, engine):
-                writer.add(sides, encode.marks, next(raw))
-                advance(len(sides[0][1]))
+            encode = Encode(tokenizer, max_length, history, dialogue, with_given)
+            for encoded in encode_all(encode, pieces_of(data, split), part, engine):
+                writer.add(encoded, encode.marks, next(raw))
+                advance(len(encoded[0][1]))
         finally:
             writer.close()
         manifest = {"format": FORMAT, "examples": writer.examples, "empty": writer.empty, "tokens": writer.tokens}
         if with_texts:
             manifest["text_bytes"] = writer.text_bytes
+        if with_given:
+            manifest["given"] = writer.given
         (part / MANIFEST).write_text(json.dumps(manifest), encoding="utf-8")
     return open_store(path)
 
@@ -234,7 +264,9 @@ class _Writer:
     def __init__(self, folder: Path, sides: tuple[str, ...], *, with_texts: bool = False) -> None:
         self.examples, self.empty = 0, 0
         self.tokens = dict.fromkeys(sides, 0)
-        names = [f"{side}.{kind}" for side in sides for kind in ("ids", "offsets")] + ["response.hash"]
+        self.given = 0
+        names = [f"{side}.{kind}" for side in sides for kind in ("ids", "offsets")]
+        names += [f"{side}.hash" for side in sides if side in HASHED]
         self._files: dict[str, IO[bytes]] = {name: (folder / name).open("wb") for name in names}
         for side in sides:
             self._write(f"{side}.offsets", np.zeros(1), "<i8")
@@ -260,15 +292,28 @@ class _Writer:
         self.empty += int((~keep).sum())
         self.examples += int(keep.sum())
         for name, (all_ids, all_lengths) in zip(self.tokens, sides, strict=True):
-            ids, lengths = all_ids[np.repeat(keep, all_lengths)], all_lengths[keep]
+            kept = np.repeat(keep, self._count(name, len(keep), len(all_lengths)))
+            ids, lengths = all_ids[np.repeat(kept, all_lengths)], all_lengths[kept]
             self._write(f"{name}.ids", ids, "<i4")
             self._write(f"{name}.offsets", self.tokens[name] + np.cumsum(lengths, dtype=np.int64), "<i8")
             self.tokens[name] += len(ids)
-            if name == "response":
-                self._write("response.hash", token_hashes(ids, lengths), "<i8")
+            if name in HASHED:
+                self._write(f"{name}.hash", token_hashes(ids, lengths), "<i8")
 
         if given is not None:
             self._add_texts([pair for pair, kept in zip(zip(*given, strict=True), keep.tolist(), strict=True) if kept])
+
+    def _count(self, side: str, examples: int, texts: int) -> int:
+        """Texts that a side has of each example; candidates, as many in all batches."""
+        if side != CANDIDATES:
+            return 1
+        count = texts // examples
+        if self.given not in (0, count):
+            raise InputError(
+                f"given_negatives: lists of {self.given + 1} and of {count + 1} candidates; all must be of one length"
+            )
+        self.given = count
+        return count
 
     def _add_texts(self, pairs: list[tuple[list[str], str]]) -> None:
         lines = [json.dumps({"context": context, "response": response}).encode() for context, response in pairs]
