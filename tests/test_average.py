@@ -1,0 +1,65 @@
+"""Weights between two models."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+
+import pytest
+import torch
+
+import average
+from rejoinder.models import persistence
+from tests.models.small import small_model
+
+
+@pytest.fixture
+def models(tmp_path: Path) -> list[Path]:
+    """A model, and one that was trained from it: its weights are others."""
+    folders = [tmp_path / name for name in ("first", "second")]
+    small_model(folders[0])
+    module, tokenizer, config = persistence.load_module(folders[0])
+    with torch.no_grad():
+        for number, parameter in enumerate(module.parameters()):
+            parameter.add_(number + 1.0)
+    persistence.save(folders[1], module, tokenizer, max_length=config["max_length"], card="# Second\n")
+    return folders
+
+
+def weights(folder: Path) -> list[torch.Tensor]:
+    return list(persistence.load_module(folder)[0].parameters())
+
+
+@pytest.mark.parametrize("share", [0.0, 0.25, 1.0])
+def test_every_weight_is_between(models: list[Path], tmp_path: Path, share: float) -> None:
+    average.average(*models, share, tmp_path / "out")
+    for found, first, second in zip(weights(tmp_path / "out"), *map(weights, models), strict=True):
+        torch.testing.assert_close(found, (1 - share) * first + share * second)
+
+
+def test_from_the_shell_it_is_the_middle(models: list[Path], tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sys, "argv", ["average", *map(str, models), "-o", str(tmp_path / "out")])
+    assert average.main() == 0
+    first, second, found = (weights(folder)[0] for folder in (*models, tmp_path / "out"))
+    torch.testing.assert_close(found, (first + second) / 2)
+    assert "0.5 of `first` and 0.5 of `second`" in (tmp_path / "out" / "README.md").read_text("utf-8")
+
+
+def test_models_that_have_nothing_in_common_are_refused(
+    models: list[Path], tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    module, tokenizer, config = persistence.load_module(models[1])
+    module.context_head.output = torch.nn.Linear(3, 2)
+    monkeypatch.setattr(persistence, "load_module", lambda folder: (
+        (module, tokenizer, config) if folder == models[1] else persistence_load(folder)
+    ))  # fmt: skip
+    monkeypatch.setattr(sys, "argv", ["average", *map(str, models), "-o", str(tmp_path / "out")])
+    assert average.main() == 2
+    assert "was not trained from" in capsys.readouterr().err
+    assert not (tmp_path / "out").exists()
+    monkeypatch.setattr(sys, "argv", ["average", *map(str, models), "-o", str(tmp_path / "out"), "--share", "2"])
+    assert average.main() == 2
+    assert "0 (the first model) to 1" in capsys.readouterr().err
+
+
+persistence_load = persistence.load_module
