@@ -40,6 +40,7 @@ class Making:
         watts: what the machine drew in these runs, stated and not measured.
         machine: in words.
         other_hours: of experiments before, at the same watts.
+        average: share of the last run's weights, the rest being the first one's (`scripts/average.py`); None: all.
     """
 
     runs: Sequence[Path]
@@ -47,6 +48,7 @@ class Making:
     watts: float
     machine: str
     other_hours: float = 0.0
+    average: float | None = None
 
 
 def card(
@@ -91,7 +93,7 @@ def card(
         "probe": bias_probe.markdown(probe).strip(),
         "compute": compute_table(summaries, making),
         "commands": "\n".join(map(_command, making.runs, [None, *making.runs], (recipe for recipe, _ in data))),
-        "last_run": _short(making.runs[-1]),
+        "bundling": _bundling(making, name),
         "recipes": "\n\n".join(_recipe(run) for run in making.runs),
     }
     return Template(TEMPLATE.read_text(encoding="utf-8")).substitute(values)
@@ -168,6 +170,14 @@ def _command(run: Path, before: Path | None, corpus: str) -> str:
     return f"rejoinder train {run.name}.toml{start} --data data/{Path(corpus).stem} -o {_short(run)}"
 
 
+def _bundling(making: Making, name: str) -> str:
+    first, last = (f"{_short(run)}/model" for run in (making.runs[0], making.runs[-1]))
+    if making.average is None:
+        return f"python scripts/bundle.py {last} {name}"
+    mixed = f"python scripts/average.py {first} {last} -o runs/average --share {making.average:g}"
+    return f"{mixed}\npython scripts/bundle.py runs/average {name}"
+
+
 def _corpus_command(recipe: str) -> str:
     return f"rejoinder corpus {recipe} OPEN -o data/{Path(recipe).stem} --evaluation EVAL"
 
@@ -207,6 +217,7 @@ def _arguments() -> argparse.Namespace:
     parser.add_argument("--probe", type=Path, required=True, help="what scripts/probe.py wrote")
     parser.add_argument("--watts", type=float, required=True, help="power of the machine while it trained")
     parser.add_argument("--machine", required=True, help="in words")
+    parser.add_argument("--average", type=float, help="share of the last run in scripts/average.py, if that was run")
     parser.add_argument("--other-hours", type=float, default=0.0, help="of experiments before")
     return parser.parse_args()
 
@@ -217,8 +228,9 @@ def main() -> int:
     try:
         corpora = [(recipe, _json(Path(counts))) for recipe, counts in given.corpus]
         making = Making(
-            runs=given.run, corpora=corpora, watts=given.watts, machine=given.machine, other_hours=given.other_hours
-        )
+            runs=given.run, corpora=corpora, watts=given.watts, machine=given.machine,
+            other_hours=given.other_hours, average=given.average,
+        )  # fmt: skip
         results = [row for path in given.results for row in _json(path)["results"]]
         text = card(given.model, given.name, making, results, _json(given.probe))
         with atomic_file(given.model / persistence.CARD) as part:

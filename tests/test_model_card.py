@@ -139,6 +139,12 @@ def test_each_run_may_have_a_corpus_of_its_own(
     assert "rejoinder corpus talk.toml OPEN -o data/talk --evaluation EVAL\n" in text
     assert "second.toml --init runs/first/model --data data/talk" in text
     assert text.count("| one | MIT |") == 2
+    monkeypatch.setattr(sys, "argv", [*command, "--average", "0.5"])
+    assert model_card.main() == 0
+    assert (
+        "python scripts/average.py runs/first/model runs/second/model -o runs/average --share 0.5\n"
+        "python scripts/bundle.py runs/average convert-small"
+    ) in (files / "model" / "README.md").read_text("utf-8")
     monkeypatch.setattr(sys, "argv", [*command, *more, *more])
     assert model_card.main() == 2
     assert "3 corpora for 2 runs: give one for all, or one for each" in capsys.readouterr().err

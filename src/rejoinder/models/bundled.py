@@ -43,7 +43,7 @@ class Weights:
 
 BUNDLED: Mapping[str, Weights] = {
     "convert-small": Weights(
-        fingerprint="642285200db9b7f4647315b4ab382bace76d57236a0abb23d0ece085d19b880d",
+        fingerprint="fcece47551f76a9c5d57719c9c0f47572d71082a6ea6ddcc77d9e1aa681abafa",
         data_licence="MIT, BSD-3-Clause, CDLA-Sharing-1.0, Apache-2.0, CC-BY-4.0, CC-BY-SA-4.0, public domain",
     ),
 }
