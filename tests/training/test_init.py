@@ -81,7 +81,7 @@ def test_settings_that_repeat_the_model_are_no_conflict(model: Path, target: Pat
 @pytest.mark.parametrize(("sections", "said"), [
     ({"model": {"blocks": 3, "dropout": 0.2, "head_size": 8}},
      "model.blocks = 3 (there 2), model.head_size = 8 (there 4); leave out what the model brings (only dropout, "
-     "numbered_history may"),
+     "numbered_history, persona_first may"),
     ({"model": {"kind": "other"}}, "model.kind = 'other' (there 'convert')"),
     ({"model": {"attention_spans": [3, 4]}}, "model.attention_spans = [3, 4] (there [3, 5])"),
     ({"model": {"droput": 0.1}}, "unknown key 'model.droput'; did you mean 'dropout'?"),
