@@ -5,6 +5,8 @@ from __future__ import annotations
 import gc
 import json
 import random
+import subprocess
+import sys
 from pathlib import Path
 
 import numpy as np
@@ -19,6 +21,7 @@ from rejoinder.models import inference, persistence
 from rejoinder.models.convert import Convert, ConvertConfig
 from rejoinder.models.export import export_quantized
 from rejoinder.models.families import build_module
+from rejoinder.models.multi_context import MultiContextConvert
 from rejoinder.models.packing import pack
 from rejoinder.models.persistence import describe, load_as_validated, load_module, save
 from rejoinder.models.quantization import QuantizedTraining
@@ -249,6 +252,21 @@ def test_sizes_are_what_the_files_hold_and_equal_for_both_folders(tmp_path: Path
     assert found.fp32_bytes == sum(value.nbytes for value in full.values())
     assert described["parameters"] == describe(plain)["parameters"] == found.fp32_bytes / 4
     assert (described["quantized"], describe(plain)["quantized"]) == (True, False)
+
+
+def test_opening_imports_neither_the_compiler_nor_symbolic_mathematics(tmp_path: Path) -> None:
+    """They take seconds, and PyTorch imports them for some functions on the meta device, where a skeleton is built."""
+    module = lively(MultiContextConvert(small_config(aligned_start=True, zero_residual=True, history=3), SUBWORDS.rows))
+    save(tmp_path / "full", module, SUBWORDS, max_length=40, card="# A model\n")
+    export_quantized(tmp_path / "full", tmp_path / "small")
+    code = """
+import sys
+import rejoinder
+rejoinder.load(sys.argv[1]).encode_contexts([["how are you?", "fine"]])
+print(sorted({"torch._dynamo", "sympy"} & set(sys.modules)))
+"""
+    command = [sys.executable, "-c", code, str(tmp_path / "small")]
+    assert subprocess.run(command, capture_output=True, text=True, check=True).stdout.strip() == "[]"
 
 
 def paper_subwords() -> Subwords:

@@ -43,7 +43,7 @@ class FineTuning:
     """Intents of a step at most, each with two texts."""
     vectors: Literal["r", "h"] = "r"
     """Which vectors are compared: r, which the classifier reads, or h of a context."""
-    learning_rate: Positive = 3e-4
+    learning_rate: Positive = 1e-4
     """Of AdamW, falling linearly to 0."""
     embedding_rate: Positive = 10.0
     """Factor of the learning rate for the subword embeddings."""

@@ -175,6 +175,8 @@ class FeedForward2(nn.Module):
 
     def start_as_mean(self, heads: int) -> None:
         """Let it give the mean of its input's `heads` equal parts, as far as the sizes allow (see above)."""
+        if self.output.weight.is_meta:  # a skeleton's; PyTorch would import its compiler to divide nothing
+            return
         part = torch.eye(self.output.out_features, self.in_size // heads) / heads
         mean = part.repeat(1, heads)
         self.output.weight.data.copy_(mean if self.widen is None else mean @ self.widen.weight.data.T)
