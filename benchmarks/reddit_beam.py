@@ -1,7 +1,8 @@
 """The Reddit pipeline in Apache Beam, to compare with: the same rules, laid out as DATA19's published pipeline is.
 
 Read lines, parse, key by thread, group, walk the paths down each thread, split by the hash of the thread, write JSON.
-It runs on Beam's local runner, in an interpreter of its own (Beam 2.77 pins older versions of protobuf, pyarrow and
+It runs on Beam's local runner (`DirectRunner`: Prism where Beam can download that, otherwise, as on machines that are
+offline, the one inside Python), in an interpreter of its own (Beam 2.77 pins older versions of protobuf, pyarrow and
 pillow than Rejoinder's constraints), and imports nothing of Rejoinder. `benchmarks/reddit.py` starts it:
 
     BEAM_PYTHON benchmarks/reddit_beam.py OUTPUT RC_2018-01.zst... [--parser msgspec] [--shuffle] [--workers 2]

@@ -223,7 +223,7 @@ def open_blocks(path: str | Path, reading: Reading | None = None, size: int | No
     with open_stream(path, reading.on_bytes) as stream:
         while True:
             letters = np.empty(capacity, np.uint8)
-            data = memoryview(letters)
+            data = letters.data
             data[: len(rest)] = rest
             filled, ends = _fill(stream, letters, len(rest))
             if not filled:
@@ -273,7 +273,7 @@ def _fill(stream: IO[bytes], letters: npt.NDArray[np.uint8], filled: int) -> tup
     Returns:
         How many bytes there are then, and the places of the line ends among the new ones.
     """
-    place, ends = memoryview(letters), [np.empty(0, np.int64)]
+    place, ends = letters.data, [np.empty(0, np.int64)]
     # Piece by piece, so that the line ends are looked for in what the processor's cache still holds.
     while filled < len(letters) and (count := stream.readinto(place[filled : filled + _FILLED_AT_ONCE])):  # type: ignore[attr-defined]
         ends.append(_ends(letters[filled : filled + count]) + filled)

@@ -177,7 +177,7 @@ def _comments(lines: Sequence[_Line], settings: RedditSettings) -> pa.RecordBatc
     authors = [getattr(line, "author", None) for line in lines] if settings.drop_bots else None
     states = judge_all(bodies, authors, settings)
     above = np.where(is_answer, parents.codes(3), np.uint64(0))
-    columns = [links.codes(3), states, names.codes(), above]
+    columns: list[Any] = [links.codes(3), states, names.codes(), above]
     hashed = np.flatnonzero(is_hash(columns[0]) | is_hash(columns[2]) | is_hash(above))
     all_names = (links.texts(hashed, 3), names.texts(hashed), parents.texts(hashed, 3))
     carried = dict(zip(hashed.tolist(), map(carry, zip(*all_names, strict=True)), strict=True))

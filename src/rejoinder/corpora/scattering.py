@@ -34,13 +34,12 @@ from rejoinder.corpora.work import is_done, once
 Files: TypeAlias = dict[Split | None, list[str]]
 """Names of files of records in the order of the input, for each part of the data."""
 
-_SAMPLED = 8
+_SAMPLED = 3
 _FEW = 4
 """So many files keep more workers busy, each read by one, than the blocks that one process can cut."""
 _SHARING = 3
 """So many workers at most read the same file, each for its own blocks: reading it again takes less time than to send
 the blocks of the others to them."""
-_SAMPLE = 1024 * 1024
 _LARGEST_WINDOW = 32 * 1024 * 1024
 """Bytes: zstd needs so much without `--long` and `--ultra`, or less."""
 _MIXER = np.uint64(0x9E3779B97F4A7C15)
@@ -102,7 +101,7 @@ def partition_count(job: Job, inputs: Sequence[Input]) -> int:
         consumed: list[int] = []
         # Faults are told when the file is read in earnest.
         reading = Reading(True, job.history, given.part, on_bytes=consumed.append)
-        for block in open_blocks(given.path, reading, min(job.sizes.block, _SAMPLE)):
+        for block in open_blocks(given.path, reading, job.sizes.block):
             kept += record_bytes(_scattered(job, block, reading))
             read += len(block.data) if _is_plain(given.path) else sum(consumed)
             break
