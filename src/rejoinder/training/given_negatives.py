@@ -7,7 +7,9 @@ from typing import Any
 
 import numpy as np
 
+from rejoinder.training.batches import Further, RandomNegatives
 from rejoinder.training.mixing import JoinedNumbers, JoinedTexts
+from rejoinder.training.recipe import Stage
 from rejoinder.training.tokens import Rows, TokenStore
 
 
@@ -26,10 +28,29 @@ class GivenNegatives:
         assert given is not None  # `prepare` keeps them where a stage asks for them
         self._first, self._count = len(store), given.count
         sizes = [self._first, self._first * self._count]
-        responses: Any = JoinedTexts([store.response, given.texts], sizes)
-        hashes: Any = JoinedNumbers([np.asarray(store.response_hash), given.hashes])
-        self.store = dataclasses.replace(store, response=responses, response_hash=hashes)
+        own_hashes: Any = store.response_hash
+        responses = JoinedTexts([store.response, given.texts], sizes)
+        self.store = dataclasses.replace(
+            store, response=responses, response_hash=JoinedNumbers([own_hashes, given.hashes])
+        )
 
     def __call__(self, rows: Rows) -> Rows:
         """n examples -> for each the k rows whose responses are its negatives (n, k)."""
         return self._first + rows[:, None] * self._count + np.arange(self._count)
+
+
+def with_negatives(
+    store: TokenStore, stage: Stage, seed: tuple[int, ...], mined: Further | None
+) -> tuple[TokenStore, Further | None]:
+    """The examples and what finds their further negatives in a stage: drawn, given, mined, or none.
+
+    Args:
+        store: the examples.
+        stage: the stage.
+        seed: numbers that draws are a function of.
+        mined: finds mined ones, in a stage that has such.
+    """
+    if stage.given_negatives:
+        given = GivenNegatives(store)
+        return given.store, given
+    return store, RandomNegatives(len(store), stage.negatives, seed) if stage.negatives else mined

@@ -19,14 +19,14 @@ from rejoinder.memory import keep_memory
 from rejoinder.models.convert import Encodings
 from rejoinder.models.families import build_module, family_of
 from rejoinder.models.packing import TokenBatch
-from rejoinder.training.batches import Further, PairBatch, Portion, RandomNegatives, StepBatch, batches, prefetched
+from rejoinder.training.batches import PairBatch, Portion, StepBatch, batches, prefetched
 from rejoinder.training.budget import run_share, stage_budget
 from rejoinder.training.checkpoint import LoadedCheckpoint, load_checkpoint
 from rejoinder.training.compute import set_up, without_denormals
 from rejoinder.training.display import Display, Silent, Standing
 from rejoinder.training.distillation import Distiller
 from rejoinder.training.distributed import Processes, joined
-from rejoinder.training.given_negatives import GivenNegatives
+from rejoinder.training.given_negatives import with_negatives
 from rejoinder.training.gradient_cache import forward_backward
 from rejoinder.training.hard_negatives import Table, Tables
 from rejoinder.training.init import copy_initial_weights
@@ -217,14 +217,8 @@ class _Trainer:
 
     def _batches(self, stage: Stage, tables: Tables | None, stop: int | None) -> Generator[StepBatch, None, None]:
         """The stage's batches from where it stands to `stop`, with hard negatives if there are `tables`."""
-        further: Further | None = None if tables is None else self._table(stage, tables).of
-        examples = self.prepared.train
-        if stage.given_negatives:
-            further = GivenNegatives(examples)
-            examples = further.store
-        if stage.negatives:
-            seed = (self.recipe.seed, self.state.stage)
-            further = RandomNegatives(len(self.prepared.train), stage.negatives, seed)
+        mined = None if tables is None else self._table(stage, tables).of
+        examples, further = with_negatives(self.prepared.train, stage, (self.recipe.seed, self.state.stage), mined)
         order, padding_id = self.orders[self.state.stage], self.module.padding_id
         portion = Portion(self.processes.rank, self.processes.count, stage.micro_batch)
         begin = self.state.stage_step
