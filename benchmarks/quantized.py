@@ -4,7 +4,7 @@ Each program runs in a process of its own, which does nothing else: it opens its
 none longer than 60 subwords, in one call, again and again, and says the median rate and the most memory that it ever
 had. The programs take turns, and the median of the rounds is told. How fast the quantised folder is beside the full one
 is measured once more with both in one process, taking turns at every call. Weights are random, of the paper's size:
-neither bytes, speed nor memory depend on what was learned. MiniLM runs in sentence-transformers, 128 messages at a time.
+neither bytes, speed nor memory depends on what was learned. MiniLM runs in sentence-transformers, 128 messages a time.
 Of the model that reads earlier messages too there are bytes alone.
 
 Training: the median time of a step of the small recipe's stages, with and without rounded parameters, on the same
