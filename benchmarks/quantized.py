@@ -84,7 +84,8 @@ def write_models(options: argparse.Namespace) -> dict[str, int]:
     order = torch.randperm(len(messages), generator=torch.Generator().manual_seed(0)).tolist()
     chosen = [messages[i] for i in order if lengths[i] <= 60][: options.sentences]
     (options.folder / "messages.json").write_text(json.dumps(chosen), encoding="utf-8")
-    size, found = "" if options.size == "paper" else "-small", {}
+    size = "" if options.size == "paper" else "-small"
+    found: dict[str, int] = {}
     for name, recipe in ((FULL, f"convert{size}.toml"), (MULTI, f"convert-multi{size}.toml")):
         module = build_module(load_recipe(ROOT / "recipes" / recipe).model, subwords.rows)
         save(options.folder / name, module, subwords, max_length=60, card="")
