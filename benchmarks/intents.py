@@ -135,7 +135,7 @@ def _open(options: argparse.Namespace) -> Run:
     wanted = {name for peer in options.peers.split(",") for name in peer.split("+")} - {"tfidf", "MODEL"}
     encoders: dict[str, SentenceEncoder] = {place: open_encoder(place) for place in options.model}
     encoders |= {name: open_encoder(name) for name in sorted(wanted)}
-    joined = {}
+    joined: dict[str, tuple[str, ...]] = {}
     for peer in options.peers.split(","):
         if "+" in peer and options.model:
             names = tuple(options.model[0] if name == "MODEL" else name for name in peer.split("+"))

@@ -77,7 +77,8 @@ def fine_tune_whole(train: IntentData, test: IntentData, epochs: int) -> list[tu
         batch = tokenizer(list(texts), padding=True, truncation=True, return_tensors="pt")
         with torch.autocast("cpu", torch.bfloat16, enabled=has_fast_bfloat16()):
             hidden, real = trunk(**batch).last_hidden_state, batch["attention_mask"][..., None]
-        return head((hidden.float() * real).sum(dim=1) / real.sum(dim=1))
+        found: torch.Tensor = head((hidden.float() * real).sum(dim=1) / real.sum(dim=1))
+        return found
 
     def right() -> float:
         trunk.eval()
@@ -86,7 +87,8 @@ def fine_tune_whole(train: IntentData, test: IntentData, epochs: int) -> list[tu
             found = [logits([test.texts[i] for i in rows]).argmax(dim=1) == wanted[rows] for rows in _cut(order, 128)]
         return float(torch.cat(found).float().mean())
 
-    seconds, after = 0.0, []
+    seconds = 0.0
+    after: list[tuple[float, float]] = []
     for _ in range(epochs):
         trunk.train()
         start = time.perf_counter()

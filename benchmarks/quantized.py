@@ -4,7 +4,7 @@ Each program runs in a process of its own, which does nothing else: it opens its
 none longer than 60 subwords, in one call, again and again, and says the median rate and the most memory that it ever
 had. The programs take turns, and the median of the rounds is told. How fast the quantised folder is beside the full one
 is measured once more with both in one process, taking turns at every call. Weights are random, of the paper's size:
-neither bytes, speed nor memory depend on what was learned. MiniLM runs in sentence-transformers, 128 messages at a time.
+neither bytes, speed nor memory depends on what was learned. MiniLM runs in sentence-transformers, 128 messages a time.
 Of the model that reads earlier messages too there are bytes alone.
 
 Training: the median time of a step of the small recipe's stages, with and without rounded parameters, on the same
@@ -84,7 +84,8 @@ def write_models(options: argparse.Namespace) -> dict[str, int]:
     order = torch.randperm(len(messages), generator=torch.Generator().manual_seed(0)).tolist()
     chosen = [messages[i] for i in order if lengths[i] <= 60][: options.sentences]
     (options.folder / "messages.json").write_text(json.dumps(chosen), encoding="utf-8")
-    size, found = "" if options.size == "paper" else "-small", {}
+    size = "" if options.size == "paper" else "-small"
+    found: dict[str, int] = {}
     for name, recipe in ((FULL, f"convert{size}.toml"), (MULTI, f"convert-multi{size}.toml")):
         module = build_module(load_recipe(ROOT / "recipes" / recipe).model, subwords.rows)
         save(options.folder / name, module, subwords, max_length=60, card="")
