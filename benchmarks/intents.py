@@ -88,8 +88,8 @@ class Run:
             data = self.texts(name, part)
             names = self.texts(name, "train_5" if part not in ("train", "test") else "train").names
             start = time.perf_counter()
-            vectors = encode_data(self.encoders[encoder], data, names)
-            self.cache[key] = vectors, time.perf_counter() - start
+            found = encode_data(self.encoders[encoder], data, names)
+            self.cache[key] = found, time.perf_counter() - start
         return self.cache[key]
 
 
