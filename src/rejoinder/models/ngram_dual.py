@@ -170,7 +170,7 @@ class NGramDual(nn.Module):
         )
         self.norms = nn.ModuleList(nn.LayerNorm(d) if config.token_norm else nn.Identity() for _ in range(kinds))
         self.dropout = Dropout(config.dropout)
-        head = SkippingHead if config.skip_connections else Head
+        head: type[Head | SkippingHead] = SkippingHead if config.skip_connections else Head
         self.context_head, self.response_head = head(config), head(config)
 
     def reduce(self, batch: TokenBatch) -> Tensor:
