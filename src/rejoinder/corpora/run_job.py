@@ -93,7 +93,7 @@ class JobRun:
         files = self._merge(files)
         chunks = []
         tasks = list(assemble_tasks(self._job, files, partitions))
-        work = functools.partial(assemble_partitions, self._job, files)
+        work = functools.partial(assemble_partitions, self._job, files, partitions)
         for result in self._staged(_ASSEMBLE, work, tasks):
             self._reading.add(result["counts"])
             chunks += [Chunk(**fields) for fields in result["chunks"]]

@@ -245,7 +245,7 @@ def assemble_tasks(job: Job, files: Files, partitions: int) -> Iterator[Assemble
         yield AssembleTask(f"assembled-{part or 'threads'}-{number:06}", ((part, number),))
 
 
-def assemble_partitions(job: Job, files: Files, task: AssembleTask) -> dict[str, Any]:
+def assemble_partitions(job: Job, files: Files, partitions: int, task: AssembleTask) -> dict[str, Any]:
     """Do a task: assemble its partitions and write chunks.
 
     Returns:
@@ -254,7 +254,7 @@ def assemble_partitions(job: Job, files: Files, task: AssembleTask) -> dict[str,
 
     def work() -> dict[str, Any]:
         reading = job.reading()
-        chunks = write_chunks(job.until_enough(_examples(job, files, task, reading)), job, task.name)
+        chunks = write_chunks(job.until_enough(_examples(job, files, partitions, task, reading)), job, task.name)
         return {"chunks": chunks, "counts": reading.counts()}
 
     return once(job.folder, task.name, work)
@@ -266,13 +266,25 @@ def remove_files(job: Job, names: Sequence[str]) -> None:
         _file(job, name).unlink(missing_ok=True)
 
 
-def _examples(job: Job, files: Files, task: AssembleTask, reading: Reading) -> Iterator[Placed]:
+def _examples(job: Job, files: Files, partitions: int, task: AssembleTask, reading: Reading) -> Iterator[Placed]:
     assert job.corpus.assemble is not None
     for part, number in task.partitions:
         reading.part = part
-        records = read_records([_file(job, name) for name in files[part]], number, job.corpus.columns)
-        for rows in job.corpus.assemble(records, reading, job.settings):
-            yield placed_rows(job, rows, part)
+        for records in _read_partition(job, [_file(job, name) for name in files[part]], number, partitions):
+            for rows in job.corpus.assemble(records, reading, job.settings):
+                yield placed_rows(job, rows, part)
+
+
+def _read_partition(job: Job, paths: Sequence[Path], number: int, partitions: int) -> Iterator[pa.RecordBatch]:
+    """The records of a partition; of one that came out too large, some of its threads at a time."""
+    records = read_records(paths, number, job.corpus.columns)
+    pieces = math.ceil(record_bytes(records) / job.sizes.partition)
+    if pieces <= 1:
+        yield records
+        return
+    places = _partitions(records.column(0), partitions * pieces) // partitions
+    for piece in range(pieces):
+        yield records.filter(pa.array(places == piece))
 
 
 def _scattered(job: Job, block: Block, reading: Reading) -> pa.RecordBatch:
