@@ -228,6 +228,7 @@ def _await_step(launcher: subprocess.Popen[bytes], folder: Path, step: int) -> N
     while launcher.poll() is None and _steps(folder / "run") < step and time.monotonic() < deadline:
         time.sleep(0.01)
     assert launcher.poll() is None, (folder / "said").read_text()
+    assert _steps(folder / "run") >= step, "too busy a machine: it has not begun to train"
 
 
 def _steps(run: Path) -> int:
