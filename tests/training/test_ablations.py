@@ -51,6 +51,12 @@ def test_every_row_that_we_ship_builds_its_model(path: Path) -> None:
     assert {name for name, buckets in sizes.items() if buckets == 1} == {"one-bucket", "last-three", "last-five"}
 
 
+def test_hard_negatives_are_compared_with_none_by_several_seeds() -> None:
+    plan = load_plan(RECIPES / "hard-negatives.toml")
+    found = {(row.recipe.seed, row.recipe.stage[0].hard_negatives is not None) for row in plan.rows}
+    assert found == {(seed, mined) for seed in (0, 1, 2) for mined in (False, True)}
+
+
 def test_the_papers_table_is_complete_with_its_figures() -> None:
     plan = load_plan(RECIPES / "ablations.toml")
     assert {row.name: row.published for row in plan.rows if row.published is not None} == TABLE_4

@@ -16,7 +16,7 @@ from rejoinder.models import persistence
 from rejoinder.models.families import build_module
 from rejoinder.text.vocabulary import build_subwords
 from rejoinder.training import recipe as recipe_module
-from rejoinder.training import recipe_schedules
+from rejoinder.training import recipe_distillation, recipe_schedules
 from rejoinder.training.recipe import Adadelta, Recipe
 from rejoinder.training.recipe_files import (
     first_difference,
@@ -30,13 +30,13 @@ from rejoinder.training.toml_text import to_toml
 from tests.training.tiny import MODEL, document, recipe, stage
 
 FILES = sorted((Path(__file__).parents[2] / "recipes").glob("*.toml"))
-PLANS = ("ablations", "ngram-table2")
+PLANS = ("ablations", "hard-negatives", "ngram-table2")
 RECIPES = [path for path in FILES if not path.name.startswith(PLANS)]
 
 
 def test_every_field_has_a_line_of_documentation() -> None:
     missing = []
-    modules = (recipe_module, recipe_schedules)
+    modules = (recipe_module, recipe_distillation, recipe_schedules)
     for node in (node for module in modules for node in ast.walk(ast.parse(inspect.getsource(module)))):
         if isinstance(node, ast.ClassDef):
             for field, below in zip(node.body, [*node.body[1:], ast.Pass()], strict=True):
@@ -56,8 +56,10 @@ def model(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def shipped(path: Path, model: Path) -> Recipe:
-    """A recipe of ours; those that fine-tune need a model to start from."""
-    return load_recipe(path, [f'init.model="{model}"'] if path.name.startswith("fine-tune") else [])
+    """A recipe of ours; those that fine-tune need a model to start from, and one that reads personas a history."""
+    starts = {"fine-tune": str(model), "pretrain-small-taught": "convert-small"}
+    given = [f'init.model="{start}"' for name, start in starts.items() if path.name.startswith(name)]
+    return load_recipe(path, given)
 
 
 @pytest.mark.parametrize("path", RECIPES, ids=lambda path: path.name)
