@@ -20,9 +20,7 @@ from rejoinder.corpora.convai2 import Convai2Settings, read_convai2
 from rejoinder.corpora.example import Example
 from rejoinder.evaluation.ranking import evaluate
 from rejoinder.evaluation.sampling import sample
-from rejoinder.ranker import Context, Ranker
-
-PERSONA = "your persona: "
+from rejoinder.ranker import PERSONA, Context, Ranker
 
 
 def as_it_is(context: Context) -> Context:

@@ -15,6 +15,9 @@ import numpy.typing as npt
 Context: TypeAlias = Sequence[str]
 """A conversation so far: its messages, oldest first. The newest one is the *input*, the others the *history*."""
 
+PERSONA = "your persona: "
+"""Before each statement of an old message that says who replies (as ParlAI's ConvAI2 has it; see `models.history`)."""
+
 ContextPart: TypeAlias = Literal["all", "input", "history"]
 """What of a context is read: all that the model can read, or the input or the history alone."""
 

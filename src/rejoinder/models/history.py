@@ -5,10 +5,9 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass
 
-from rejoinder.ranker import Context
+from rejoinder.ranker import PERSONA, Context
 
-_PERSONA = re.compile(r"\s*your persona: ")
-"""How a message begins that says who the replying one is, and each further statement in it (ParlAI's ConvAI2)."""
+_PERSONA = re.compile(rf"\s*{PERSONA}")
 
 
 @dataclass(frozen=True, slots=True)

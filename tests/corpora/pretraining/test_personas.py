@@ -10,10 +10,11 @@ from hypothesis import strategies as st
 
 from rejoinder.corpora.example import Example, read_examples
 from rejoinder.corpora.pretraining.build import build_corpus
-from rejoinder.corpora.pretraining.personas import FEWEST, MOST, PERSONA, persona_of, statements, with_persona
+from rejoinder.corpora.pretraining.personas import FEWEST, MOST, persona_of, statements, with_persona
 from rejoinder.corpora.pretraining.recipe import CorpusRecipe, Source
 from rejoinder.errors import InputError
 from rejoinder.models.history import HistoryText
+from rejoinder.ranker import PERSONA
 from tests.corpora.pretraining.test_build import recipe, write
 
 OWN = ["i like to ski a lot.", "my dog is called rex.", "i have two older sisters.", "we live by the sea."]

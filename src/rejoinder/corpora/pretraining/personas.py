@@ -13,9 +13,8 @@ from collections.abc import Sequence
 from typing import NamedTuple
 
 from rejoinder.corpora.example import Example
+from rejoinder.ranker import PERSONA
 
-PERSONA = "your persona: "
-"""What stands before each statement, as in ConvAI2."""
 FEWEST, MOST = 3, 5
 """Statements of a persona."""
 WORDS = range(4, 15)
