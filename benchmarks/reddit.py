@@ -181,12 +181,15 @@ def watched(command: Sequence[str], comments: int, folder: Path) -> tuple[Run, s
 
 
 def watch(root: int, folder: Path, peaks: list[int], over: threading.Event) -> None:
-    """Note the greatest memory of a process and all below it, 20 times a second; and of a folder, every half second."""
+    """Note the greatest memory of a process and all below it, 5 times a second, and of a folder each second.
+
+    More often would take time from what is watched.
+    """
     looks = 0
-    while not over.wait(0.05):
+    while not over.wait(0.2):
         peaks[0] = max(peaks[0], sum(map(resident, family(root))))
         looks += 1
-        if looks % 10 == 0:
+        if looks % 5 == 0:
             peaks[1] = max(peaks[1], folder_bytes(folder))
 
 

@@ -17,7 +17,7 @@ import numpy as np
 import pyarrow as pa
 
 from rejoinder.corpora.job import Sizes
-from rejoinder.corpora.lines import Reading, open_blocks
+from rejoinder.corpora.lines import Reading, line_ends, open_blocks
 from rejoinder.corpora.reddit import scatter
 from rejoinder.corpora.reddit_rules import COLUMNS, RedditSettings
 from rejoinder.corpora.segments import merge_records, read_records, record_bytes, write_records
@@ -39,7 +39,7 @@ def limits(path: Path) -> dict[str, float]:
     """
     begin, lines, size = time.process_time(), 0, 0
     for block in open_blocks(path):
-        lines, size = lines + bytes(block.data).count(b"\n"), size + len(block.data)
+        lines, size = lines + len(line_ends(block)), size + len(block.data)
     cut = time.process_time() - begin
     begin, records = time.process_time(), 0
     for block in open_blocks(path):

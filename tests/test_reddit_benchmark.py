@@ -82,7 +82,7 @@ def test_the_pipeline_in_beam_has_the_same_rules(lines):
 def test_the_benchmark_runs_at_the_smallest_size(tmp_path):
     from reddit import measure, show
 
-    options = argparse.Namespace(comments=1_500, part=None, beam_python=None, repetitions=1)
+    options = argparse.Namespace(comments=1_500, part=None, beam_python=None, repetitions=1, dump=None)
     result = measure(tmp_path, options)
     assert result["examples_of_part"] > 0
     assert {len(runs) for runs in result["rejoinder"].values()} == {1}

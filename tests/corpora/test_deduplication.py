@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import math
 
+import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from rejoinder.corpora import deduplication
 from rejoinder.corpora.deduplication import PairList, copies_of, find_copies, pair_digests
 from rejoinder.corpora.example import SPLITS, Example
 from rejoinder.corpora.tables import batch_of
@@ -41,6 +43,17 @@ def test_texts_of_many_lengths_and_letters():
 def test_half_of_a_surrogate_pair_is_an_error():
     with pytest.raises(InputError, match="example x: a text holds half of a surrogate pair"):
         pair_digest(Example(("\ud800",), "b", "x"))
+
+
+HALVES = st.lists(st.tuples(st.integers(0, 3), st.integers(0, 3)), max_size=40)
+
+
+@settings(max_examples=300, deadline=None)
+@given(HALVES)
+def test_digests_are_sorted_and_equal_ones_stay_in_their_order(halves):
+    pairs = np.array(halves, np.uint64).reshape(-1, 2) << np.uint64(60)
+    found = deduplication._order(pairs[:, 0], pairs[:, 1])
+    assert found.tolist() == sorted(range(len(halves)), key=lambda row: halves[row])
 
 
 PLACED = st.tuples(st.integers(0, 15), st.sampled_from(SPLITS))

@@ -14,6 +14,7 @@ from typing import IO, Any
 import numpy as np
 import numpy.typing as npt
 
+from rejoinder.corpora import native_lines
 from rejoinder.corpora.example import Split
 from rejoinder.corpora.streams import COMPRESSIONS, open_stream, strip_compression
 from rejoinder.errors import InputError
@@ -21,7 +22,7 @@ from rejoinder.errors import InputError
 MAX_LINE_BYTES = 64 * 1024 * 1024
 """Longest line that is read. A longer one is a fault of that line, not a reason to run out of memory."""
 
-BLOCK_BYTES = 8 * 1024 * 1024
+BLOCK_BYTES = 16 * 1024 * 1024
 """A block of lines has at most so many bytes, unless one line alone has more."""
 
 _PIECE_BYTES = 1 << 16
@@ -253,6 +254,12 @@ def line_ends(block: Block) -> npt.NDArray[np.int64]:
 
 
 def _ends(letters: npt.NDArray[np.uint8]) -> npt.NDArray[np.int64]:
+    """Places of the line ends."""
+    ends = native_lines.line_ends(letters)
+    return _numpy_ends(letters) if ends is None else ends
+
+
+def _numpy_ends(letters: npt.NDArray[np.uint8]) -> npt.NDArray[np.int64]:
     """Places of the line ends. They are rare: so 64 bytes are looked at together, as the bits of one number."""
     is_end = letters == _NEWLINE
     bits = np.zeros(-(-len(letters) // 64) * 8, np.uint8)

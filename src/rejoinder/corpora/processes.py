@@ -20,6 +20,7 @@ from multiprocessing.connection import Connection, wait
 from typing import Any, TypeVar
 
 from rejoinder.errors import RejoinderError
+from rejoinder.memory import keep_memory
 
 T = TypeVar("T")
 R = TypeVar("R")
@@ -139,6 +140,8 @@ class _Worker:
 def _serve(connection: Connection) -> None:
     """What a worker does: answer each task with (error, None) or (None, result)."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C reaches all processes; the first one ends the others
+    if keep_memory():  # the next task needs as much again
+        os.environ.setdefault("ARROW_DEFAULT_MEMORY_POOL", "system")  # Arrow's own allocator would give it back
     messages: queue.SimpleQueue[bytes] = queue.SimpleQueue()
     threading.Thread(target=_receive, args=(connection, messages), daemon=True).start()
     work = b""

@@ -98,10 +98,10 @@ def trim(text: str, limit: int) -> str:
     """
     if len(text) <= limit:
         return text
-    for end in range(limit, 0, -1):
-        if text[end].isalnum() != text[end - 1].isalnum():
-            return text[:end]
-    return ""
+    end, in_word = limit, text[limit].isalnum()
+    while end and text[end - 1].isalnum() == in_word:
+        end -= 1
+    return text[:end]
 
 
 def is_bot(author: str) -> bool:

@@ -35,6 +35,9 @@ Files: TypeAlias = dict[Split | None, list[str]]
 """Names of files of records in the order of the input, for each part of the data."""
 
 _SAMPLED = 3
+_SAMPLE = 8 * 1024 * 1024
+"""Bytes of lines whose records tell how many those of all will be. Of a compressed file so much more is read than is
+needed that the records of fewer lines would tell too little."""
 _FEW = 4
 """So many files keep more workers busy, each read by one, than the blocks that one process can cut."""
 _SHARING = 3
@@ -101,7 +104,7 @@ def partition_count(job: Job, inputs: Sequence[Input]) -> int:
         consumed: list[int] = []
         # Faults are told when the file is read in earnest.
         reading = Reading(True, job.history, given.part, on_bytes=consumed.append)
-        for block in open_blocks(given.path, reading, job.sizes.block):
+        for block in open_blocks(given.path, reading, min(job.sizes.block, _SAMPLE)):
             kept += record_bytes(_scattered(job, block, reading))
             read += len(block.data) if _is_plain(given.path) else sum(consumed)
             break

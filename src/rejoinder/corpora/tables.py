@@ -34,6 +34,8 @@ GROUP_CHARACTERS = 1 << 25
 BATCH_ROWS = 4_096
 """Rows handed out at once."""
 
+_REPEATED = ("thread", "source", "context.list.element", "candidates.list.element")
+"""Columns of Parquet whose values come again, so that a dictionary saves space; in others it only costs time."""
 _OPTIONAL = ("id", "thread", "source", "candidates", "label")
 
 
@@ -171,7 +173,7 @@ def _groups(batches: Iterable[pa.RecordBatch]) -> Iterator[list[pa.RecordBatch]]
 def _new_file(path: Path, schema: pa.Schema) -> Any:
     if path.suffix == ".arrow":
         return pa.ipc.new_file(str(path), schema)
-    return pq.ParquetWriter(path, schema, compression="zstd", write_page_checksum=True)
+    return pq.ParquetWriter(path, schema, compression="zstd", write_page_checksum=True, use_dictionary=[*_REPEATED])
 
 
 def examples_of_table(path: Path) -> Iterator[Example]:
