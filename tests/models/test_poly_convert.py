@@ -7,6 +7,7 @@ from rejoinder.models.attended import own_scores
 from rejoinder.models.families import build_module
 from rejoinder.models.packing import pack
 from rejoinder.models.persistence import load, save
+from rejoinder.models.reductions import mean
 from rejoinder.text.subwords import Subwords
 from tests.models.conftest import lively, random_texts, small_config
 
@@ -45,6 +46,19 @@ def test_training_and_use_see_the_same_vectors():
         torch.testing.assert_close(found["response"], module.encode(batch, "response")[4:])
     scores = own_scores(found["context"], found["response"][:, None])
     assert scores.abs().max() <= module.magnitude.abs() + 1e-4
+
+
+def test_at_the_start_each_code_sees_all_tokens_alike_and_with_a_wide_range_hardly_more_than_one():
+    ids, lengths = random_texts(6, longest=20)
+    batch = pack(ids, lengths, network().padding_id)
+    spread = []
+    for changes in ({}, {"code_range": 1.0}):
+        values = {**vars(small_config()), "kind": "poly-convert", "embedding_size": 256, **changes}
+        codes = build_module({n: [*v] if isinstance(v, tuple) else v for n, v in values.items()}, ROWS).codes
+        x = torch.randn(len(batch.ids), 256)  # as the trunk's vectors are at the start
+        vectors = codes(x, batch).detach()
+        spread.append(float((vectors - mean(x, batch)[:, None]).norm() / vectors.norm()))
+    assert spread[0] < 0.2 < 0.6 < spread[1]
 
 
 def test_every_parameter_gets_a_gradient():

@@ -34,12 +34,16 @@ class PolyConvertConfig(ConvertConfig):
     """Which model this is."""
     m: int = 16
     """Vectors of a context."""
+    code_range: float = 0.01
+    """Codes start uniform from 0 to this: near 0 each attends to all tokens alike. POLY's code has 1, by which each of
+    them would see one token, since this trunk's vectors are large."""
     context_length: int = 120
     """Tokens of a context that are read, the newest ones."""
 
     def __post_init__(self) -> None:
         super().__post_init__()
         check(self.m > 0, "m", self.m, "a positive number")
+        check(self.code_range > 0, "code_range", self.code_range, "a positive number")
         check(self.context_length > 0, "context_length", self.context_length, "a positive number")
         check(self.history == 0, "history", self.history, "0: the context is read whole")
         check(self.feed_forward_2 == "paper", "feed_forward_2", self.feed_forward_2, '"paper"')
@@ -50,7 +54,7 @@ class PolyConvert(Convert):
 
     def __init__(self, config: PolyConvertConfig, rows: int) -> None:
         super().__init__(config, rows)
-        self.codes = Codes(config.m, config.embedding_size)
+        self.codes = Codes(config.m, config.embedding_size, config.code_range)
         self.context_head = FeedForward2(config, None, in_size=config.embedding_size)
         self.magnitude = nn.Parameter(torch.tensor(math.sqrt(config.output_size)))
 
