@@ -8,6 +8,7 @@ import os
 import shutil
 import subprocess
 import sys
+import zipfile
 from pathlib import Path
 
 import pytest
@@ -88,3 +89,22 @@ def test_no_byte_is_touched_that_is_not_its_own(root: Path, monkeypatch: pytest.
     done = subprocess.run(command, cwd=ROOT, env=watched, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stdout[-3000:] + done.stderr[-3000:]
     assert " skipped" not in done.stdout
+
+
+@needs_compiler
+@pytest.mark.parametrize("setting", ["", "0"])
+def test_a_wheel_with_the_library_is_for_its_platform(
+    root: Path, tmp_path: Path, setting: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from hatchling.builders.wheel import WheelBuilder
+
+    monkeypatch.setenv(build_native.SETTING, setting)
+    for name in ("pyproject.toml", "README.md", "LICENSE", ".gitignore", "src/rejoinder/__init__.py",
+                 "scripts/build_native.py"):  # fmt: skip
+        (root / name).parent.mkdir(parents=True, exist_ok=True)
+        shutil.copyfile(ROOT / name, root / name)
+    [built] = WheelBuilder(str(root)).build(directory=str(tmp_path / "dist"), versions=["standard"])
+    with zipfile.ZipFile(built) as archive:
+        has_library = build_native.LIBRARY.removeprefix("src/") in archive.namelist()
+    assert has_library == (setting == "")
+    assert built.endswith("-py3-none-any.whl") == (setting == "0")
