@@ -197,6 +197,15 @@ def test_reddit_uses_it(monkeypatch):
     assert counts["lines"] == 4
 
 
+@needs_library
+def test_memory_is_only_taken_for_lines_that_can_be_comments(monkeypatch):
+    asked = []
+    monkeypatch.setattr(reddit, "text_columns", lambda *given: asked.append(given[1]))
+    assert scattered(b"\n" * 5_000, RedditSettings())[0] == [[]]
+    assert scattered(b'{"id":"a","link_id":"t3_a","body":""}\n' * 9, RedditSettings())[1]["lines"] == 9
+    assert asked == [9]
+
+
 def test_without_it_there_is_another_way(monkeypatch, tmp_path):
     native_lines._library.cache_clear()
     monkeypatch.setattr(native_lines, "LIBRARY", tmp_path / "none.so")

@@ -56,6 +56,8 @@ _DECODER = msgspec.json.Decoder(_Line)
 _LONG_DECODER = msgspec.json.Decoder(_LongLine)
 _WHOLE = sys.maxsize
 """Characters of a text that is kept whole."""
+_SHORTEST = len('{"id":"a","link_id":"t3_a","body":""}')
+"""Bytes of a comment, at least."""
 _READ = "a comment (id, link_id, parent_id, body) or submission (id, title) of Reddit is read, one a line"
 
 
@@ -111,6 +113,8 @@ def _at_once(block: Block, settings: RedditSettings) -> _Comments | None:
         return None
     ends = line_ends(block)
     lines = len(ends) + (not len(ends) or int(ends[-1]) != len(block.data) - 1)
+    if lines > len(block.data) // _SHORTEST:  # no comments; columns of so many lines would only take memory
+        return None
     wanted = {"id": _WHOLE, "link_id": _WHOLE, "parent_id": _WHOLE, "body": _kept_characters(settings), "title": 0}
     columns = text_columns(block.data, lines, wanted)
     if columns is None:
