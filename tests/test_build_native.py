@@ -70,10 +70,16 @@ def test_it_can_be_left_out(root: Path, monkeypatch: pytest.MonkeyPatch) -> None
 
 @pytest.mark.slow
 @needs_compiler
-def test_no_byte_is_touched_that_is_not_its_own(root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Its tests run once more with a library that watches every access (AddressSanitizer and its like)."""
-    monkeypatch.setattr(build_native, "FLAGS", [*build_native.FLAGS, "-g", "-fsanitize=address,undefined",
-                                                "-fno-sanitize-recover=undefined"])  # fmt: skip
+@pytest.mark.parametrize("without", [[], ["-U__SSE2__"], ["-U__SSE2__", "-U__BYTE_ORDER__"]], ids=len)
+def test_no_byte_is_touched_that_is_not_its_own(
+    root: Path, without: list[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Its tests run once more with a library that watches every access (AddressSanitizer and its like).
+
+    Also as other processors get it: without SSE2, and of an unknown order of bytes.
+    """
+    watching = ["-g", "-fsanitize=address,undefined", "-fno-sanitize-recover=undefined"]
+    monkeypatch.setattr(build_native, "FLAGS", [*build_native.FLAGS, *watching, *without])
     monkeypatch.setenv(build_native.SETTING, "1")
     library = build_native.compile_library(root)
     asked = [["cc", f"-print-file-name={name}"] for name in ("libasan.so", "libubsan.so")]
