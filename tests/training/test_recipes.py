@@ -1,19 +1,31 @@
-"""The recipes that start from a model: from any of ours, the bundled kind (several messages, no blocks) included."""
+"""All recipes and plans together: their learning rates; and those that start from a model, from any of ours."""
 
 from __future__ import annotations
 
+import shlex
 import tomllib
+from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from rejoinder.models import persistence
 from rejoinder.models.export import export_quantized
+from rejoinder.training.ablations import load_plan
+from rejoinder.training.budget import stage_budget
 from rejoinder.training.loop import train
+from rejoinder.training.recipe import Recipe
 from rejoinder.training.recipe_files import load_recipe
+from rejoinder.training.schedules import Progress, learning_rate
+from tests.training.test_ngram_training import ngram
 from tests.training.tiny import MODEL, recipe, stage
+from tests.training.transformers import OF_RECIPES, write_checkpoint
 
 RECIPES = Path(__file__).parents[2] / "recipes"
+TRAINING = sorted(path for folder in (".", "poly") for path in (RECIPES / folder).glob("*.toml"))
+TABLES = sorted((RECIPES / "tables").glob("*.toml"))
+REDDIT = 654_000_000  # pairs to train on (DATA19)
 FROM_A_MODEL = sorted(RECIPES.glob("fine-tune-*.toml"))
 
 
@@ -45,3 +57,55 @@ def test_it_trains_from_any_model(
     train(settings, tmp_path / "run")
     _, tuned = persistence.read_config(tmp_path / "run" / "model")
     assert tuned["model"] == config["model"] | {"dropout": document["model"]["dropout"]}
+
+
+@pytest.fixture(scope="module")
+def starts(tmp_path_factory: pytest.TempPathFactory, data: Path, models: dict[str, Path]) -> dict[str, list[str]]:
+    """What recipes start from, as settings: a checkpoint, or a model of one kind or the other."""
+    place = tmp_path_factory.mktemp("starts")
+    train(ngram(data, stage=[stage(steps=1)]), place / "ngram")
+    return {
+        "transformer": [f"init.transformer={write_checkpoint(place / 'bert', OF_RECIPES)}"],
+        "convert": [f"init.model={models['multi']}"],
+        "ngram": [f"init.model={place / 'ngram' / 'model'}"],
+    }
+
+
+def document(path: Path) -> dict[str, Any]:
+    return tomllib.loads(path.read_text("utf-8"))
+
+
+def resolved(path: Path, starts: dict[str, list[str]]) -> Iterator[tuple[str, Recipe]]:
+    """A recipe, or every row of a plan, by name."""
+    file = document(path)
+    base = document(path.parent / file["recipe"]) if "row" in file else file
+    start = [] if "vocabulary" in base else starts["transformer" if path.parent.name == "poly" else "convert"]
+    if "row" in file:
+        yield from ((row.name, row.recipe) for row in load_plan(path, start).rows)
+    else:
+        yield path.stem, load_recipe(path, start)
+
+
+def resolved_commands(path: Path, starts: dict[str, list[str]]) -> Iterator[tuple[str, Recipe]]:
+    """What the commands of a table train, by command."""
+    for row in document(path)["row"].values():
+        words = shlex.split(row.get("make", ""))
+        if words[:2] != ["rejoinder", "train"]:
+            continue
+        start = starts["ngram" if "ngram" in row["ranker"] else "convert"] if "--init" in words else []
+        settings = [value for option, value in zip(words, words[1:], strict=False) if option == "--set"]
+        yield row["make"], load_recipe(RECIPES.parent / words[2], [*start, *settings])
+
+
+@pytest.mark.parametrize("path", [*TRAINING, *TABLES], ids=lambda path: "/".join(path.parts[-2:]))
+def test_learning_rates_are_sane_all_along(path: Path, starts: dict[str, list[str]]) -> None:
+    """Of every recipe, of every row of a plan and of every command of a table, on a corpus as large as Reddit."""
+    read = resolved_commands if path in TABLES else resolved
+    for name, settings in read(path, starts):
+        for each in settings.stage:
+            budget = stage_budget(each, REDDIT // each.batch_size)
+            steps = 1_000 if budget.in_seconds else budget.amount
+            lowest = min(1e-6 * each.learning_rate, getattr(each.schedule, "final_learning_rate", 1.0))
+            for share in (0.25, 0.5, 0.75, 1.0):
+                rate = learning_rate(each.schedule, each.learning_rate, Progress(int(share * steps), share))
+                assert lowest <= rate <= each.learning_rate, (name, each.name, share)
