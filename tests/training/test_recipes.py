@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import shlex
 import tomllib
 from collections.abc import Iterator
@@ -93,7 +94,7 @@ def resolved_commands(path: Path, starts: dict[str, list[str]]) -> Iterator[tupl
         if words[:2] != ["rejoinder", "train"]:
             continue
         start = starts["ngram" if "ngram" in row["ranker"] else "convert"] if "--init" in words else []
-        settings = [value for option, value in zip(words, words[1:], strict=False) if option == "--set"]
+        settings = [value for option, value in itertools.pairwise(words) if option == "--set"]
         yield row["make"], load_recipe(RECIPES.parent / words[2], [*start, *settings])
 
 
