@@ -187,13 +187,14 @@ def test_evaluate_writes_its_table(command, place, monkeypatch):
     assert "leave it out with --context-table" in err
 
 
-def test_a_column_that_cannot_be_measured_is_an_error(command, place):
+@pytest.mark.usefixtures("place")
+def test_a_column_that_cannot_be_measured_is_an_error(command):
     code, out, err = command("table", "table.toml", "-o", "out", "--set", "column.n.candidates=77")
     assert (code, out) == (2, "")
     assert "Numbers: 60 examples cannot fill a group of 77" in err
 
 
-def test_the_column_of_the_banking_faq_ranks_all_77_answers_for_a_tenth_of_the_questions(command, tmp_path, monkeypatch):
+def test_the_banking_faq_ranks_all_77_answers_for_a_tenth_of_the_questions(command, tmp_path, monkeypatch):
     """ACL19's figures are multiples of 1/77; 70/20/10 are its parts for training, validation and test."""
     pytest.importorskip("matplotlib")
     monkeypatch.chdir(tmp_path)

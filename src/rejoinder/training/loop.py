@@ -126,11 +126,12 @@ class _Trainer:
         self.fabric, self.processes, self.display, self.clock = fabric, processes, display, clock
         torch.manual_seed(recipe.seed)
         self.module = build_module(recipe.model, prepared.tokenizer.rows)
+        scale = None
         if recipe.init.given and not folder.checkpoint.exists():
-            copy_initial_weights(self.module, recipe.init)
+            scale = copy_initial_weights(self.module, recipe.init)
         if prepared.words is not None:
             set_embedding(self.module.embedding, prepared.words)
-        self.learned_scale = attach_scale(self.module, recipe.scale)
+        self.learned_scale = attach_scale(self.module, recipe.scale, scale)
         fabric.to_device(self.module)
         self.packing = family_of(self.module.config).packing
         self.quantized = quantized_training(recipe.quantization, self.module, precision)
