@@ -14,7 +14,6 @@ from typing import IO, Any
 import numpy as np
 import numpy.typing as npt
 
-from rejoinder.corpora import native_lines
 from rejoinder.corpora.example import Split
 from rejoinder.corpora.streams import COMPRESSIONS, open_stream, strip_compression
 from rejoinder.errors import InputError
@@ -254,12 +253,6 @@ def line_ends(block: Block) -> npt.NDArray[np.int64]:
 
 
 def _ends(letters: npt.NDArray[np.uint8]) -> npt.NDArray[np.int64]:
-    """Places of the line ends."""
-    ends = native_lines.line_ends(letters)
-    return _numpy_ends(letters) if ends is None else ends
-
-
-def _numpy_ends(letters: npt.NDArray[np.uint8]) -> npt.NDArray[np.int64]:
     """Places of the line ends. They are rare: so 64 bytes are looked at together, as the bits of one number."""
     is_end = letters == _NEWLINE
     bits = np.zeros(-(-len(letters) // 64) * 8, np.uint8)
