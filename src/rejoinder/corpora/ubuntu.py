@@ -163,7 +163,7 @@ def _example(
         reading.drop("blank responses" if messages else "blank contexts")
         return
     yield Example(
-        context=tuple(messages[-1 - reading.history :]),
+        context=reading.newest(messages),
         response=response,
         id=f"{strip_compression(path).stem}:{number}",
         thread=content_thread(messages[:1]),
