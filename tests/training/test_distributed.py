@@ -50,6 +50,14 @@ RUNS = {
         "vocabulary": {"kind": "ngrams", "minimum_count": 2, "bigrams": 50, "buckets": 9}, "scale": {"learned": True},
         "stage": [stage(optimizer="adagrad", steps=6, clip_norm=1.0, micro_batch=5)],
     },
+    "pretraining": {
+        "model": {"kind": "masked-lm", "hidden_size": 8, "blocks": 1, "heads": 2, "feed_forward_size": 8, "positions": 64,
+                  "context_length": 40, "dropout": 0.0},
+        "vocabulary": {"kind": "bpe", "merges": 60}, "text": {"max_length": 20}, "loss": {"smoothing": 0.0},
+        "validation": {"examples": 0}, "scale": {"last": 1.0, "steps": 0},
+        "stage": [stage(batch_tokens=150, batch_size=9, steps=6, micro_batch=2, optimizer="sgd", learning_rate=0.3,
+                        schedule="constant")],
+    },
     "minutes": {"stage": [stage(minutes=0.02, schedule="constant")], "scale": {"share": 0.5}},
 }  # fmt: skip
 
@@ -116,6 +124,18 @@ def test_two_processes_sum_the_rows_of_a_table(tmp_path: Path, folder: Path) -> 
     lines = read_metrics(folder / "two" / "ngram" / "metrics.jsonl")
     first, *others = [line["scale"] for line in lines if "scale" in line]
     assert all(scale != first for scale in others)
+
+
+def test_two_processes_pretrain_as_one(tmp_path: Path, folder: Path) -> None:
+    """Masked tokens and next utterances in turn, in batches of an odd number of pairs."""
+    settings = load_recipe(folder / "recipes" / "pretraining.toml")
+    summary = train(settings, tmp_path / "one")
+    assert_same_run(folder / "two" / "pretraining", tmp_path / "one", 2e-5)
+    found = json.loads((folder / "two" / "pretraining" / "summary.json").read_text())
+    assert (found["examples"], found["tokens"]) == (summary.examples, summary.tokens)
+    lines = [read_metrics(run / "metrics.jsonl") for run in (folder / "two" / "pretraining", tmp_path / "one")]
+    accuracies = [[line["accuracy"] for line in run] for run in lines]
+    assert accuracies[0] == pytest.approx(accuracies[1], abs=1e-5)
 
 
 def test_two_processes_stay_beside_one_over_stages_in_parts(tmp_path: Path, folder: Path) -> None:
