@@ -121,6 +121,7 @@ FILES: dict[str, Callable[[], str | bytes]] = {
     "qa_Video_Games.json.gz": lambda: amazon_lines(90),
     "QA_Video_Games.json.gz": lambda: f"{amazon.MULTIPLE}\n",
     "enwiki-20240101-pages-articles.xml.bz2": lambda: articles(60),
+    "books_large_p1.txt": lambda: "".join(f"{said(n // 10, n)} .\n" for n in range(300)),
     "train.csv": lambda: ubuntu_rows(60, wide=False),
     "valid.csv": lambda: ubuntu_rows(24, wide=True),
     "test.csv": lambda: ubuntu_rows(12, wide=True),

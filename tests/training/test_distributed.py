@@ -16,9 +16,13 @@ from pathlib import Path
 import pytest
 import torch
 
+from rejoinder.corpora.example import read_examples
 from rejoinder.errors import InputError
+from rejoinder.evaluation.tasks import ranking_task
 from rejoinder.models.families import build_module
 from rejoinder.training import distributed
+from rejoinder.training.ablate import ablate
+from rejoinder.training.ablations import load_plan
 from rejoinder.training.batches import EpochOrder, Portion, make_step
 from rejoinder.training.checkpoint import load_checkpoint
 from rejoinder.training.distributed import check_division, started_with
@@ -27,6 +31,7 @@ from rejoinder.training.metrics import read_metrics
 from rejoinder.training.prepare import prepare
 from rejoinder.training.recipe_files import load_recipe, save_recipe
 from rejoinder.training.run_folder import RunFolder
+from rejoinder.training.toml_text import to_toml
 from tests.training import together
 from tests.training.test_loop import At, losses, same_weights
 from tests.training.test_metrics import steps_on_the_board
@@ -72,6 +77,9 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
         save_recipe(recipe(data, **{**STEADY, **settings, **where}), folder / "recipes" / f"{name}.toml")
     save_recipe(recipe(data, **where), folder / "dropout.toml")
     save_recipe(recipe(data, **STEADY, **where), folder / "plain.toml")
+    rows = [{"name": "two-heads", "settings": ["model.heads=2"]}]
+    plan = {"name": "Table", "recipe": "plain.toml", "settings": ["stage.0.steps=4"], "row": rows}
+    (folder / "plan.toml").write_text(to_toml(plan))
     with pytest.raises(TrainingInterrupted):
         train(load_recipe(folder / "plain.toml"), folder / "one_then_two",
               display=At(7, lambda: signal.raise_signal(signal.SIGINT)))  # fmt: skip
@@ -136,6 +144,17 @@ def test_two_processes_pretrain_as_one(tmp_path: Path, folder: Path) -> None:
     lines = [read_metrics(run / "metrics.jsonl") for run in (folder / "two" / "pretraining", tmp_path / "one")]
     accuracies = [[line["accuracy"] for line in run] for run in lines]
     assert accuracies[0] == pytest.approx(accuracies[1], abs=1e-5)
+
+
+def test_two_processes_train_the_rows_of_a_table(tmp_path: Path, folder: Path) -> None:
+    task = ranking_task(list(read_examples(folder / "examples", "valid")), candidates=20)
+    ablate(load_plan(folder / "plan.toml"), tmp_path, task, data="valid")
+    two, one = (json.loads((place / "table.json").read_text())["rows"] for place in (folder / "two" / "table", tmp_path))
+    assert [row["row"] for row in two] == [row["row"] for row in one] == ["base", "two-heads"]
+    for ours, theirs in zip(two, one, strict=True):
+        assert ours["result"]["recall"]["1"]["value"] == pytest.approx(theirs["result"]["recall"]["1"]["value"], abs=0.03)
+    for row in ("base", "two-heads"):
+        assert_same_run(folder / "two" / "table" / "rows" / row, tmp_path / "rows" / row, 1e-3)
 
 
 def test_two_processes_stay_beside_one_over_stages_in_parts(tmp_path: Path, folder: Path) -> None:
