@@ -212,8 +212,13 @@ def test_the_banking_faq_ranks_all_77_answers_for_a_tenth_of_the_questions(comma
 
 def test_the_main_table_names_the_papers_systems_and_recipes_that_exist():
     table = load_table(MAIN)
-    assert {"general", "amazon", "convai2", "semeval", "ubuntu", "opensubtitles", "faq"} == set(table.column)
-    assert table.column["convai2"].draw == 19
+    sets = {"general", "amazon", "convai2", "dstc7", "ubuntu", "wikipedia", "semeval", "ubuntu-pairs", "opensubtitles", "faq"}
+    assert set(table.column) == sets
+    assert {table.column[key].candidates for key in ("convai2", "dstc7", "ubuntu")} == {"given"}
+    assert {"convert-multi-direct", "convert-multi-ft-direct"} < set(table.row)
+    for row in ("bi", "poly", "cross", "bi-own", "poly-own", "cross-own"):
+        measured = {column for column in sets if table.row[row].ranker_for(column, "d")}
+        assert measured - {"wikipedia"} == {"convai2", "dstc7", "ubuntu"}
     assert table.column["semeval"].distinct == "inputs"
     assert table.column["faq"].candidates == "all"
     for model in ("convert", "ngram"):

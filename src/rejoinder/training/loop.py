@@ -225,9 +225,8 @@ class _Trainer:
         begin = self.state.stage_step
         if self.masking is not None:
             store, masking, seed = self.prepared.train, self.masking, (self.recipe.seed, self.state.stage)
-            size = stage.micro_batch
             return prefetched(
-                lambda step: pretraining_step(store, order.rows(step), step, masking, seed, size), begin, stop
+                lambda step: pretraining_step(store, order.rows(step), step, masking, seed, portion), begin, stop
             )
         options: Any = {"stop": stop, "further": further, "packing": self.packing}
         return batches(examples, order, padding_id, begin, portion, **options)
@@ -324,7 +323,7 @@ class _Trainer:
         """
         equal = batch.equal.to(self.fabric.device) if self.recipe.loss.mask_equal_responses else None
         if "losses" in encodings:
-            return Loss(encodings["losses"].mean(), encodings["hits"].mean())
+            return Loss(encodings["losses"].sum() * batch.weight, encodings["hits"].sum() * batch.weight)
         if "scores" in encodings:
             return self.loss(encodings, self.scale, equal, batch.first, batch.pairs)
         sides = [self.processes.gather(encodings[side]) for side in ("response", "further") if side in encodings]

@@ -147,8 +147,9 @@ def _write(
 
 def _examples(dialogue: Dialogue, source: Source, thread: str, history: int) -> Iterator[tuple[Example, int]]:
     """The examples of a dialogue, each with the place of its response."""
+    reading = Reading(history=history)
     examples = dialogue_examples(
-        dialogue.turns, name=dialogue.name, thread=thread, source=source.name, first=dialogue.first, history=history
+        dialogue.turns, name=dialogue.name, thread=thread, source=source.name, first=dialogue.first, reading=reading
     )
     return zip(examples, np.arange(max(1, dialogue.first), len(dialogue.turns)).tolist(), strict=True)
 
