@@ -77,8 +77,7 @@ def measure(recipe: Recipe, stage: Stage, data: Path, folder: Path, seconds: flo
     )
     run = folder / f"{recipe.name}-{stage.name}"
     summary = train(one_stage, run)
-    fabric, precision = set_up(one_stage.compute)
-    del fabric
+    precision = set_up(one_stage.compute, one_stage.quantization).precision
     prepared = prepare(one_stage, run / "tokens")
     module = build_module(recipe.model, prepared.tokenizer.rows)
     if stage.active_blocks != "all":
