@@ -110,7 +110,8 @@ def load(name_or_path: str | Path, *, precision: str = "auto", threads: int | No
     Args:
         name_or_path: a model folder, the name of a bundled model (see `bundled`), or the id of one on the Hugging
             Face Hub ("owner/name").
-        precision: "fp32", "bf16", "int8", or "auto" (see `inference.choose_precision`).
+        precision: "fp32", "bf16", "int8" (faster; a text's vector then depends a little on what it is encoded
+            beside), or "auto" (see `inference.choose_precision`).
         threads: processor threads to use; None leaves PyTorch's own choice.
 
     Returns:
