@@ -38,7 +38,7 @@ def bundle(model: str | Path, name: str, home: Path = bundled.FOLDER, code: Path
     if len(entry.findall(text)) != 1:
         raise InputError(f"{code} has no entry of {name!r}; add one to BUNDLED, with the licences of its data")
     folder = persistence.find(model)
-    with atomic_folder(home / name, marker=persistence.CONFIG) as part:
+    with atomic_folder(home / name, persistence.FOLDER, overwrite=True) as part:
         _write(folder, part)
         size = persistence.folder_bytes(part)
         if size > LIMIT:

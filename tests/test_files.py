@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import errno
+import json
 import os
 import stat
 import subprocess
@@ -14,9 +15,10 @@ import pytest
 
 from rejoinder import files
 from rejoinder.errors import InputError
-from rejoinder.files import atomic_file, atomic_folder, check_replaceable, file_digest
+from rejoinder.files import Kind, atomic_file, atomic_folder, check_replaceable, file_digest
 
 MARKER = "config.json"
+KIND = Kind("a model", MARKER, lambda config: config["ours"], (MARKER, "only-in-the-old-one", "deep/*.bin"))
 FAILURES = [KeyboardInterrupt(), OSError(errno.ENOSPC, "No space left on device"), ValueError("a bug"), SystemExit(1)]
 
 
@@ -29,8 +31,12 @@ def way(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> str:
 
 
 def write_folder(path: Path, content: str) -> None:
-    with atomic_folder(path, marker=MARKER) as part:
-        (part / MARKER).write_text(content)
+    with atomic_folder(path, KIND, overwrite=True) as part:
+        (part / MARKER).write_text(marked(content))
+
+
+def marked(content: str) -> str:
+    return json.dumps({"ours": True, "content": content})
 
 
 def names(folder: Path) -> list[str]:
@@ -60,7 +66,7 @@ def test_a_full_disk_is_reported_for_the_file_that_was_asked_for(tmp_path: Path)
     with pytest.raises(OSError, match="No space") as caught, atomic_file(tmp_path / "file"):
         raise OSError(errno.ENOSPC, "No space left on device")
     assert caught.value.filename == str(tmp_path / "file")
-    with pytest.raises(OSError, match="No space") as caught, atomic_folder(tmp_path / "run", marker=MARKER) as folder:
+    with pytest.raises(OSError, match="No space") as caught, atomic_folder(tmp_path / "run", KIND) as folder:
         raise OSError(errno.ENOSPC, "No space left on device", str(folder / "weights"))
     assert caught.value.filename == str(tmp_path / "run")
 
@@ -86,9 +92,14 @@ def test_modes_follow_the_umask(tmp_path: Path) -> None:
     try:
         with atomic_file(tmp_path / "file") as part:
             part.write_text("")
-        write_folder(tmp_path / "folder", "")
+        with atomic_folder(tmp_path / "folder", KIND) as part:
+            (part / "deep").mkdir(mode=0o700)
+            for name in ("a", "deep/a"):
+                (part / name).touch(mode=0o600)  # as libraries that write through a temporary file leave theirs
     finally:
         os.umask(old)
+    for name, mode in {"a": 0o640, "deep": 0o750, "deep/a": 0o640}.items():
+        assert stat.S_IMODE((tmp_path / "folder" / name).stat().st_mode) == mode
     assert stat.S_IMODE((tmp_path / "file").stat().st_mode) == 0o640
     assert stat.S_IMODE((tmp_path / "folder").stat().st_mode) == 0o750
 
@@ -102,7 +113,7 @@ def test_a_link_stays_a_link(tmp_path: Path) -> None:
     (tmp_path / "folder-link").symlink_to("folder")
     write_folder(tmp_path / "folder-link", "new")
     assert (tmp_path / "file").read_text() == "new"
-    assert (tmp_path / "folder" / MARKER).read_text() == "new"
+    assert (tmp_path / "folder" / MARKER).read_text() == marked("new")
     assert (tmp_path / "file-link").is_symlink()
     assert (tmp_path / "folder-link").is_symlink()
     assert names(tmp_path) == ["file", "file-link", "folder", "folder-link"]
@@ -111,11 +122,11 @@ def test_a_link_stays_a_link(tmp_path: Path) -> None:
 @pytest.mark.usefixtures("way")
 def test_a_folder_replaces_its_predecessor_completely(tmp_path: Path) -> None:
     path = tmp_path / "model"
-    with atomic_folder(path, marker=MARKER) as part:
-        (part / MARKER).write_text("old")
+    with atomic_folder(path, KIND) as part:
+        (part / MARKER).write_text(marked("old"))
         (part / "only-in-the-old-one").write_text("")
     write_folder(path, "new")
-    assert (path / MARKER).read_text() == "new"
+    assert (path / MARKER).read_text() == marked("new")
     assert names(path) == [MARKER]
     assert names(tmp_path) == ["model"]
 
@@ -124,10 +135,10 @@ def test_a_folder_replaces_its_predecessor_completely(tmp_path: Path) -> None:
 @pytest.mark.parametrize("failure", FAILURES, ids=lambda each: type(each).__name__)
 def test_a_failure_keeps_the_old_folder(tmp_path: Path, failure: BaseException) -> None:
     write_folder(tmp_path / "model", "old")
-    with pytest.raises(type(failure)), atomic_folder(tmp_path / "model", marker=MARKER) as part:  # noqa: PT012
+    with pytest.raises(type(failure)), atomic_folder(tmp_path / "model", KIND, overwrite=True) as part:  # noqa: PT012
         (part / MARKER).write_text("half")
         raise failure
-    assert (tmp_path / "model" / MARKER).read_text() == "old"
+    assert (tmp_path / "model" / MARKER).read_text() == marked("old")
     assert names(tmp_path) == ["model"]
 
 
@@ -148,7 +159,7 @@ def test_a_failure_between_the_two_steps_brings_the_old_folder_back(
     monkeypatch.setattr(Path, "rename", interrupted)
     with pytest.raises(type(failure)):
         write_folder(tmp_path / "model", "new")
-    assert (tmp_path / "model" / MARKER).read_text() == "old"
+    assert (tmp_path / "model" / MARKER).read_text() == marked("old")
     assert names(tmp_path) == ["model"]
 
 
@@ -157,11 +168,12 @@ def test_a_kill_at_any_moment_leaves_a_whole_folder(tmp_path: Path) -> None:
     """A process that replaces a folder over and over is killed (-9); the folder is there and whole, every time."""
     code = f"""
         from pathlib import Path
-        from rejoinder.files import atomic_folder
+        from rejoinder.files import Kind, atomic_folder
+        KIND = Kind("numbers", "a", lambda number: number > 0, ("a", "b"))
         number = 0
         while True:
             number += 1
-            with atomic_folder({str(tmp_path / "model")!r}, marker="a") as part:
+            with atomic_folder({str(tmp_path / "model")!r}, KIND, overwrite=True) as part:
                 (part / "a").write_text(str(number))
                 (part / "b").write_text(str(number))
             print(number, flush=True)
@@ -182,11 +194,44 @@ def test_something_else_is_never_replaced(tmp_path: Path) -> None:
     with pytest.raises(InputError, match="not ours to replace"):
         write_folder(tmp_path / "thesis", "new")
     with pytest.raises(InputError, match="is a file"):
-        check_replaceable(tmp_path / "thesis" / "chapter", MARKER)
+        check_replaceable(tmp_path / "thesis" / "chapter", KIND, overwrite=True)
     assert names(tmp_path / "thesis") == ["chapter"]
     (tmp_path / "empty").mkdir()
     write_folder(tmp_path / "empty", "new")
-    assert (tmp_path / "empty" / MARKER).read_text() == "new"
+    assert (tmp_path / "empty" / MARKER).read_text() == marked("new")
+
+
+@pytest.mark.parametrize(
+    "content", ["", "[]", "{}", '{"ours": false}', "{" * 100_000, b"\xff", "7", '{"ours": 1, "ours": 0}']
+)
+def test_a_marker_must_say_inside_that_the_folder_is_ours(tmp_path: Path, content: str | bytes) -> None:
+    (tmp_path / "project").mkdir()
+    (tmp_path / "project" / MARKER).write_bytes(content if isinstance(content, bytes) else content.encode())
+    with pytest.raises(InputError, match=r"has no config\.json that says it is a model, so it is not ours to replace"):
+        write_folder(tmp_path / "project", "new")
+    assert names(tmp_path) == ["project"]
+
+
+@pytest.mark.parametrize("stranger", [".git/HEAD", "main.py", "deep/config.json", "deep/er/a.bin", "a.bin"])
+def test_a_folder_of_ours_that_holds_something_else_is_not_replaced(tmp_path: Path, stranger: str) -> None:
+    write_folder(tmp_path / "model", "old")
+    (tmp_path / "model" / "deep").mkdir()
+    (tmp_path / "model" / "deep" / "a.bin").touch()
+    write_folder(tmp_path / "model", "old")
+    file = tmp_path / "model" / stranger
+    file.parent.mkdir(parents=True, exist_ok=True)
+    file.write_text("mine")
+    with pytest.raises(InputError, match=rf"holds {Path(stranger).parts[0]}.*not ours to replace"):
+        write_folder(tmp_path / "model", "new")
+    assert file.read_text() == "mine"
+
+
+def test_a_folder_of_ours_is_replaced_only_if_that_is_wanted(tmp_path: Path) -> None:
+    write_folder(tmp_path / "model", "old")
+    with pytest.raises(InputError, match="is a model already; replace it with --overwrite"):  # noqa: SIM117
+        with atomic_folder(tmp_path / "model", KIND):
+            pytest.fail("the work has begun")
+    assert (tmp_path / "model" / MARKER).read_text() == marked("old")
 
 
 @pytest.mark.parametrize("path", [".", ".."])
@@ -194,9 +239,9 @@ def test_the_current_folder_is_not_pulled_away(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, path: str
 ) -> None:
     (tmp_path / "above").mkdir()
-    (tmp_path / "above" / MARKER).write_text("")
-    (tmp_path / "above" / "here").mkdir()
-    monkeypatch.chdir(tmp_path / "above" / "here")
+    (tmp_path / "above" / MARKER).write_text(marked(""))
+    (tmp_path / "above" / "deep").mkdir()
+    monkeypatch.chdir(tmp_path / "above" / "deep")
     with pytest.raises(InputError, match="current folder"):
         write_folder(Path(path), "new")
 
@@ -204,7 +249,7 @@ def test_the_current_folder_is_not_pulled_away(
 def test_a_mounted_folder_is_refused_before_the_work_starts(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (tmp_path / "volume").mkdir()
     monkeypatch.setattr(Path, "is_mount", lambda self: self == tmp_path / "volume")
-    with pytest.raises(InputError, match="mounted"), atomic_folder(tmp_path / "volume", marker=MARKER):
+    with pytest.raises(InputError, match="mounted"), atomic_folder(tmp_path / "volume", KIND):
         pytest.fail("the work has begun")
 
 

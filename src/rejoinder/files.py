@@ -2,7 +2,8 @@
 
 Everything that Rejoinder leaves on disk goes through `atomic_file` or `atomic_folder`, so that a full disk, a
 crash or Ctrl-C never leaves a half-written model, index or table behind, nor damages the one that stood there.
-A killed process (which cannot tidy up) leaves at most a hidden `.NAME.*.part` beside the untouched NAME.
+A killed process (which cannot tidy up) leaves at most a hidden `.NAME.*.part` beside the untouched NAME, which goes
+when NAME is written the next time.
 """
 
 from __future__ import annotations
@@ -11,17 +12,37 @@ import contextlib
 import ctypes
 import errno
 import hashlib
+import json
 import os
 import shutil
 import tempfile
-from collections.abc import Iterator
-from pathlib import Path
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path, PurePath
+from typing import Any
 
 from rejoinder.errors import InputError
 
 _NO_ROOM = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
 _AT_FDCWD = -100
 _RENAME_EXCHANGE = 2
+
+
+@dataclass(frozen=True, slots=True)
+class Kind:
+    """A kind of folder that we write, and how one is told from any other.
+
+    Attributes:
+        name: what it is, "a model folder" say.
+        marker: its JSON file that says so.
+        ours: whether the content of that file says so; a `LookupError`, `TypeError` or `AttributeError` is a no.
+        files: patterns of all files of such a folder, relative to it; nothing else is in one.
+    """
+
+    name: str
+    marker: str
+    ours: Callable[[Any], object]
+    files: tuple[str, ...]
 
 
 @contextlib.contextmanager
@@ -50,56 +71,185 @@ def atomic_file(path: str | Path, *, durable: bool = True) -> Iterator[Path]:
         yield part
         if durable:
             _sync(part)
-        part.chmod(0o666 & ~_umask())
+        follow_umask(part)
         part.replace(target)
 
 
 @contextlib.contextmanager
-def atomic_folder(path: str | Path, *, marker: str, durable: bool = True) -> Iterator[Path]:
+def atomic_folder(
+    path: str | Path, kind: Kind | None, *, overwrite: bool = False, durable: bool = True
+) -> Iterator[Path]:
     """Yield a temporary folder beside `path`; on success it takes the place of `path`, on any error it is removed.
 
     Args:
-        path: where the finished folder goes. An existing folder there is replaced only if it is empty or holds a
-            file named `marker` (that is, if it was written by us). If it is a symbolic link, what it points to is
-            replaced.
-        marker: name of the file that tells such a folder from any other, `config.json` say.
+        path: where the finished folder goes. If it is a symbolic link, what it points to is replaced.
+        kind: of the folder. What may be replaced is decided by `check_replaceable`, and one process at a time writes.
+            None: the place is within a folder that the caller has locked, and all that may be there is its own.
+        overwrite: replace an earlier folder of this kind.
         durable: as for `atomic_file`.
 
     Raises:
-        InputError: `path` is a file, a folder of something else, or one that cannot be replaced.
+        InputError: `path` is a file, a folder of something else, one that is not to be overwritten or cannot be
+            replaced; or another process is writing it.
     """
-    check_replaceable(path, marker)
     target = _real(path)
     target.parent.mkdir(parents=True, exist_ok=True)
-    part = Path(tempfile.mkdtemp(prefix=f".{target.name}.", suffix=".part", dir=target.parent))
-    with _tidied(part, path):
-        yield part
-        for file in part.rglob("*") if durable else ():
-            if file.is_file():
-                _sync(file)
-        part.chmod(0o777 & ~_umask())
-        _put(part, target)
+    with contextlib.nullcontext() if kind is None else locked(beside(target), f"{path} is being written"):
+        if kind is not None:
+            check_replaceable(path, kind, overwrite=overwrite)
+            remove_leftovers(target.parent, target.name)
+        part = Path(tempfile.mkdtemp(prefix=f".{target.name}.", suffix=".part", dir=target.parent))
+        with _tidied(part, path):
+            yield part
+            for file in part.rglob("*"):
+                follow_umask(file)
+                if durable and file.is_file():
+                    _sync(file)
+            follow_umask(part)
+            _put(part, target)
 
 
-def check_replaceable(path: str | Path, marker: str) -> None:
-    """Refuse to write a folder over something that is not an earlier one of its kind (see `atomic_folder`)."""
+def check_replaceable(path: str | Path, kind: Kind, *, overwrite: bool) -> None:
+    """Refuse to write a folder over something that is not an earlier one of its kind, or not to be overwritten.
+
+    Whatever the caller allows, a folder is replaced only if its marker says that we wrote it and it holds nothing that
+    we did not write.
+    """
     target = _real(path)
     if not target.exists():
         return
     if not target.is_dir():
         raise InputError(f"{path} is a file; name a folder to write to")
-    if any(target.iterdir()) and not (target / marker).exists():
-        raise InputError(f"{path} exists and has no {marker}, so it is not ours to replace; name another folder")
+    if any(target.iterdir()):
+        if not is_ours(target, kind):
+            raise InputError(
+                f"{path} exists and has no {kind.marker} that says it is {kind.name}, so it is not ours to replace; "
+                "name another folder"
+            )
+        if stranger := _stranger(target, kind.files):
+            raise InputError(
+                f"{path} holds {stranger}, which is not ours to replace; move that away, or name another folder"
+            )
+        if not overwrite:
+            raise InputError(f"{path} is {kind.name} already; replace it with --overwrite, or name another folder")
     # The whole folder is replaced. That would leave the shell in a deleted one, and a mounted one cannot be.
     if Path.cwd().is_relative_to(target) or target.is_mount():
         where = "mounted" if target.is_mount() else "the current folder, or around it"
         raise InputError(f"{path} is {where} and so cannot be replaced; name a folder inside it, {path}/new say")
 
 
+def is_ours(folder: Path, kind: Kind) -> bool:
+    """Whether a folder's marker says that it is of this kind."""
+    try:
+        return bool(kind.ours(json.loads((folder / kind.marker).read_text(encoding="utf-8"))))
+    except (OSError, ValueError, LookupError, TypeError, AttributeError, RecursionError):
+        return False
+
+
+def check_shared(path: str | Path, what: str, names: Sequence[str]) -> None:
+    """Refuse to write single files into a folder of something else: it must be new or hold one of these alone.
+
+    Args:
+        path: the folder.
+        what: kind of folder, for the error.
+        names: patterns of what such a folder holds.
+    """
+    target = _real(path)
+    if target.exists() and not target.is_dir():
+        raise InputError(f"{path} is a file; name a folder to write to")
+    known = (".*.part", ".*.lock", *names)  # what killed processes leave, too
+    for each in target.iterdir() if target.is_dir() else ():
+        if not any(map(each.match, known)):
+            raise InputError(f"{path} holds {each.name}, so it is not {what}; name another folder, or a new one")
+
+
+def _stranger(folder: Path, files: Sequence[str]) -> PurePath | None:
+    """The first thing in a folder that is none of `files`, nor a folder that they are in."""
+    known = [PurePath(pattern) for pattern in files]
+    folders = [parent for each in known for parent in each.parents if parent.name]
+    for path in folder.rglob("*"):
+        name = path.relative_to(folder)
+        patterns = folders if path.is_dir() and not path.is_symlink() else known
+        if not any(len(each.parts) == len(name.parts) and name.match(str(each)) for each in patterns):
+            return name
+    return None
+
+
+def beside(path: str | Path) -> Path:
+    """The lock file of a folder that is replaced as a whole."""
+    target = _real(path)
+    return target.with_name(f".{target.name}.lock")
+
+
+@contextlib.contextmanager
+def locked(lock: Path, busy: str, *, wait: bool = False) -> Iterator[None]:
+    """Hold a lock, which goes with the process, however it ends.
+
+    Args:
+        lock: its file, which is removed afterwards.
+        busy: what is to be said if another process holds it.
+        wait: wait for that process instead.
+
+    Raises:
+        InputError: another process holds it.
+    """
+    from filelock import FileLock, Timeout
+
+    held = FileLock(lock, timeout=-1 if wait else 0)
+    try:
+        held.acquire()
+    except Timeout:
+        raise InputError(f"{busy} by another process; wait until that is done, or stop it") from None
+    try:
+        yield
+    finally:
+        with contextlib.suppress(OSError):  # Windows removes no open file
+            lock.unlink()  # while it is held: whoever waits for this file notices that it is gone, and makes a new one
+        held.release()
+
+
+def remove_leftovers(folder: Path, name: str | None = None) -> None:
+    """Remove what killed processes left half-written; put a folder back that was about to be replaced.
+
+    Args:
+        folder: where they are. Nobody else may write to the same names now.
+        name: only what was to become this one.
+    """
+    for kind in (".old", ".part"):
+        for rest in folder.glob(f".*{kind}"):
+            target = folder / rest.name[1:].rsplit(".", 2)[0]
+            if name not in (None, target.name):
+                continue
+            if kind == ".old" and not target.exists():
+                rest.rename(target)
+            else:
+                remove(rest)
+
+
+def remove(path: Path) -> None:
+    """Remove a file or a whole folder, if it is there."""
+    if path.is_dir() and not path.is_symlink():
+        shutil.rmtree(path)
+    else:
+        path.unlink(missing_ok=True)
+
+
+def discard(folder: Path) -> None:
+    """Remove a whole folder from one moment to the next: a kill leaves all of it, or a `.part`."""
+    part = Path(tempfile.mkdtemp(prefix=f".{folder.name}.", suffix=".part", dir=folder.parent))
+    with _tidied(part, folder):
+        folder.rename(part / folder.name)
+
+
 def file_digest(path: str | Path) -> str:
     """SHA-256 of a file's bytes, in hexadecimal."""
     with Path(path).open("rb") as file:
         return hashlib.file_digest(file, "sha256").hexdigest()
+
+
+def follow_umask(path: Path) -> None:
+    """Give a file or folder the mode that the system gives to new ones (temporary ones are the owner's alone)."""
+    path.chmod((0o777 if path.is_dir() else 0o666) & ~_umask())
 
 
 @contextlib.contextmanager

@@ -119,7 +119,7 @@ def test_a_second_process_is_kept_out(tmp_path):
 
     class Nested(Watched):
         def map(self, work, tasks):
-            with pytest.raises(InputError, match="another process is at the same work"):
+            with pytest.raises(InputError, match="is being made by another process"):
                 build(source, inputs, tmp_path / "data")
             return super().map(work, tasks)
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import itertools
 import subprocess
 import sys
+import time
 from pathlib import Path
 
 import numpy as np
@@ -173,7 +174,7 @@ def test_a_crash_after_the_manifest_is_in_place_has_added_everything(index, enco
 
 
 def test_what_a_killed_process_left_is_swept_up_by_the_next_change(index) -> None:
-    left = index.folder / ".segment-000000000009.x.part"
+    left = index.folder / ".segment-000000000009.ab12cd34.part"
     left.mkdir()
     (left / "vectors.f32").write_bytes(b"half")
     index.delete([0])
@@ -196,23 +197,87 @@ def test_an_open_index_answers_on_while_another_adds(index, encoder) -> None:
 
 
 HOLDER = """
-import fcntl, sys
-file = open(sys.argv[1], "w")
-fcntl.flock(file, fcntl.LOCK_EX)
-print("held", flush=True)
-sys.stdin.read()
+import sys
+from filelock import FileLock
+with FileLock(sys.argv[1]):
+    print("held", flush=True)
+    sys.stdin.read()
 """
 
 
-@pytest.mark.skipif(sys.platform == "win32", reason="no lock there")
 def test_two_processes_do_not_change_an_index_at_once(index) -> None:
-    command = [sys.executable, "-c", HOLDER, str(index.folder / "lock")]
+    lock = index.folder.with_name(f".{index.folder.name}.lock")
+    command = [sys.executable, "-c", HOLDER, str(lock)]
     with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE) as process:
         assert process.stdout.readline() == b"held\n"
-        with pytest.raises(InputError, match="another process"):
+        with pytest.raises(InputError, match="is being written by another process"):
             index.add(["mine"])
         process.kill()  # a lock dies with its process
     assert index.add(["mine"]) == range(9, 10)
+    assert not lock.exists()
+
+
+def test_two_builds_in_one_place_are_one(tmp_path, encoder) -> None:
+    """The second one begins while the first encodes: it is refused, and does not overwrite what it cannot have seen."""
+    refused = []
+
+    def meanwhile(_count):
+        for change in (
+            lambda: Index.build(encoder, ["second"], tmp_path / "x"),
+            lambda: Index.build(encoder, ["second"], tmp_path / "x", overwrite=True),
+        ):
+            with pytest.raises(InputError, match="is being written by another process"):
+                change()
+            refused.append(change)
+
+    built = Index.build(encoder, ["first"], tmp_path / "x", progress=meanwhile)
+    assert len(refused) == 2
+    assert [reply.text for _, reply in built] == ["first"]
+    assert [path.name for path in tmp_path.iterdir()] == ["x"]
+
+
+def test_nothing_is_added_while_an_index_is_overwritten(index, encoder) -> None:
+    def meanwhile(_count):
+        with pytest.raises(InputError, match="is being written by another process"):
+            Index.open(index.folder, encoder).add(["lost?"])
+
+    Index.build(encoder, ["new"], index.folder, overwrite=True, progress=meanwhile)
+    assert [reply.text for _, reply in Index.open(index.folder, encoder)] == ["new"]
+
+
+@pytest.mark.parametrize("moment", ["before", "after"])
+@pytest.mark.parametrize("verify", [True, False])
+def test_a_reader_sees_the_old_index_or_the_new_one(index, encoder, monkeypatch, moment, verify) -> None:
+    """It is replaced after its manifest was read, before or after its files are: by one of the same size, and again."""
+    replies = [[f"z{i}" for i in range(9)], ["small"]]
+    real = index_module._open_segment
+
+    def open_segment(*given, **options):
+        if moment == "before":
+            replace_it()
+        opened = real(*given, **options)
+        if moment == "after":
+            replace_it()
+        return opened
+
+    def replace_it():
+        if replies:
+            monkeypatch.setattr(index_module, "_open_segment", real)
+            Index.build(encoder, replies.pop(0), index.folder, overwrite=True)
+            monkeypatch.setattr(index_module, "_open_segment", open_segment)
+
+    monkeypatch.setattr(index_module, "_open_segment", open_segment)
+    found = Index.open(index.folder, encoder, verify=verify)
+    assert [reply.text for _, reply in found] == ["small"]
+    assert found.search([["small"]], 1)[0][0].score > 0.99
+
+
+def test_a_damaged_index_is_said_to_be_damaged_at_once(index, encoder) -> None:
+    next(index.folder.glob("segment-*/vectors.f32")).write_bytes(b"short")
+    start = time.monotonic()
+    with pytest.raises(InputError, match="bytes instead of"):
+        Index.open(index.folder, encoder)
+    assert time.monotonic() - start < 0.5
 
 
 @settings(deadline=None, max_examples=50)

@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+import contextlib
 from pathlib import Path
 
 import pytest
 
 from rejoinder.errors import InputError
-from rejoinder.training.recipe_files import load_recipe
+from rejoinder.training import run_folder
+from rejoinder.training.recipe import Recipe
+from rejoinder.training.recipe_files import load_recipe, save_recipe
 from rejoinder.training.run_folder import open_run
+from tests.models.small import small_model
 from tests.training.tiny import recipe
 
 
@@ -47,11 +51,49 @@ def test_what_is_no_run_is_left_alone(tmp_path: Path, kind: str) -> None:
 
 
 def test_two_processes_cannot_train_in_one_folder(tmp_path: Path) -> None:
-    pytest.importorskip("fcntl")
     first, second = open_run(tmp_path, recipe("data")), open_run(tmp_path, recipe("data"))
     with first, pytest.raises(InputError, match="another process"), second:
         pass
     with open_run(tmp_path, recipe("data")):
+        pass
+
+
+def test_of_two_that_begin_a_new_folder_at_once_one_trains(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The other one begins when the first has looked at the folder and not written its recipe yet."""
+    entered, refused = [], []
+    with contextlib.ExitStack() as stack:
+
+        def begin(name: str) -> None:
+            try:
+                stack.enter_context(open_run(tmp_path / "run", recipe("data")))
+                entered.append(name)
+            except InputError as error:
+                refused.append(str(error))
+
+        def late(wanted: Recipe, path: Path) -> None:
+            monkeypatch.setattr(run_folder, "save_recipe", save_recipe)
+            begin("the other one")
+            save_recipe(wanted, path)
+
+        monkeypatch.setattr(run_folder, "save_recipe", late)
+        begin("the first")
+    assert entered == ["the first"]
+    assert refused == [f"{tmp_path / 'run'} is being trained by another process; wait until that is done, or stop it"]
+
+
+@pytest.mark.parametrize("left", [".recipe.toml.ab12cd34.part", ".lock"])
+def test_a_run_begins_where_one_was_killed_before_it_had_a_recipe(tmp_path: Path, left: str) -> None:
+    (tmp_path / left).touch()
+    with open_run(tmp_path, recipe("data")):
+        pass
+    assert [path.name for path in tmp_path.iterdir()] == ["recipe.toml"]
+
+
+def test_a_model_folder_with_notes_in_it_is_refused_before_the_training(tmp_path: Path) -> None:
+    with open_run(tmp_path, recipe("data")) as folder:
+        small_model(folder.model)
+    (folder.model / "notes.txt").write_text("mine")
+    with pytest.raises(InputError, match=r"holds notes\.txt"), open_run(tmp_path, recipe("data")):
         pass
 
 
@@ -62,16 +104,15 @@ def test_leftovers_of_a_killed_process_go(tmp_path: Path) -> None:
         (folder.tokens / ".train-1.x2.part").mkdir(parents=True)
         (tmp_path / ".model.x3.part").mkdir()
     with open_run(tmp_path, recipe("data")):
-        assert sorted(path.name for path in tmp_path.rglob("*")) == ["checkpoint", "recipe.toml", "tokens"]
+        assert sorted(path.name for path in tmp_path.rglob("*")) == [".lock", "checkpoint", "recipe.toml", "tokens"]
 
 
 def test_a_model_that_was_about_to_be_replaced_comes_back(tmp_path: Path) -> None:
     with open_run(tmp_path, recipe("data")) as folder:
         old, new = tmp_path / ".model.x.old", tmp_path / ".model.x.part"
-        old.mkdir()
+        small_model(old)
         new.mkdir()
-        (old / "config.json").write_text("{}")
     with open_run(tmp_path, recipe("data")):
-        assert [path.name for path in folder.model.iterdir()] == ["config.json"]
+        assert (folder.model / "config.json").is_file()
         assert not old.exists()
         assert not new.exists()

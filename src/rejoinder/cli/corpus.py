@@ -33,6 +33,7 @@ def corpus(
     no_evaluation: Annotated[
         bool, typer.Option("--no-evaluation", help="Check for leaks of the held-out tests alone.")
     ] = False,
+    overwrite: Annotated[bool, typer.Option("--overwrite", help="Replace a corpus that is there.")] = False,
     as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object.")] = False,
 ) -> None:
     """Build training and validation examples and a test for each source; nothing that is evaluated is trained on.
@@ -61,7 +62,9 @@ def corpus(
         )
     size = 2 * sum(file.stat().st_size for file in source_files(wanted, inputs))
     with track(f"building {output}", size, "bytes") as advance:
-        counts = build_corpus(wanted, inputs, output, evaluation=evaluation, progress=advance)
+        counts = build_corpus(
+            wanted, inputs, output, evaluation=evaluation, progress=advance, overwrite=overwrite
+        )
 
     def text(result: Mapping[str, Any]) -> str:
         return f"{markdown(result)}\ncorpus: {result['output']}"

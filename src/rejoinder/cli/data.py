@@ -44,6 +44,7 @@ def data(
     ] = None,
     where: EngineOption = None,
     address: AddressOption = None,
+    overwrite: Annotated[bool, typer.Option("--overwrite", help="Replace examples that another command made.")] = False,
     as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object.")] = False,
 ) -> None:
     """Build a folder of examples, split by conversation into train, valid and test. Duplicates are dropped.
@@ -86,6 +87,7 @@ def data(
                 limit=limit,
                 engine=engine,
                 progress=advance,
+                overwrite=overwrite,
             )
         except BaseException as error:
             if (work := work_folder(output)).exists() and not isinstance(error, WorkFolderError):

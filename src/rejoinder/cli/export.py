@@ -29,6 +29,7 @@ def export(
         str | None,
         typer.Option(help="With --sentence-transformers: what plain `encode` takes texts as, context or response."),
     ] = None,
+    overwrite: Annotated[bool, typer.Option("--overwrite", help="Replace an earlier export that is there.")] = False,
     as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object.")] = False,
 ) -> None:
     """Write a trained model in another form.
@@ -43,28 +44,29 @@ def export(
         raise InputError(f"{given}say in which one form to write the model: {', '.join(forms)}")
     if side is not None and not sentence_transformers:
         raise InputError(f"--side is for --sentence-transformers alone; {chosen[0]} has both sides")
-    result, text = _write(chosen[0], model, output, side)
+    result, text = _write(chosen[0], model, output, side, overwrite)
     emit({"model": model, "form": chosen[0].removeprefix("--"), **result}, as_json, text)
 
 
-def _write(form: str, model: str, output: Path, side: str | None) -> tuple[dict[str, Any], Any]:
+def _write(form: str, model: str, output: Path, side: str | None, overwrite: bool) -> tuple[dict[str, Any], Any]:
     """Write one form: the result, and what tells it to people."""
     if form == "--quantized":
         from rejoinder.models.export import export_quantized
 
-        return export_quantized(model, output), _quantized_text
+        return export_quantized(model, output, overwrite=overwrite), _quantized_text
     if form == "--onnx":
         from rejoinder.models.onnx_export import export_onnx
 
-        return export_onnx(model, output), _onnx_text
+        return export_onnx(model, output, overwrite=overwrite), _onnx_text
     if form == "--transformers":
         from rejoinder.models.export import export_transformer
 
-        return export_transformer(model, output), _transformer_text
+        return export_transformer(model, output, overwrite=overwrite), _transformer_text
     from rejoinder.models.sentence_export import export_sentence_transformers
     from rejoinder.models.sentence_module import check_side
 
-    return export_sentence_transformers(model, output, check_side(side or "context")), _sentence_text
+    plain = check_side(side or "context")
+    return export_sentence_transformers(model, output, plain, overwrite=overwrite), _sentence_text
 
 
 def _quantized_text(result: Mapping[str, Any]) -> str:

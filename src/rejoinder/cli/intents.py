@@ -37,6 +37,7 @@ Several = Annotated[bool, typer.Option("--several", help="A text may have severa
 Separator = Annotated[str, typer.Option(metavar="TEXT", help="With --several: what stands between labels.")]
 OutOfScope = Annotated[str, typer.Option("--oos", metavar="LABEL", help="The label of texts out of scope.")]
 Seed = Annotated[int, typer.Option(min=0, help="Of everything random.")]
+Overwrite = Annotated[bool, typer.Option("--overwrite", help="Replace an earlier result that is there.")]
 Json = Annotated[bool, typer.Option("--json", help="Print one JSON object.")]
 Where = Annotated[
     list[str] | None, typer.Option("--model", metavar="MODEL", help="Where the encoder is now; one for each.")
@@ -73,6 +74,7 @@ def train(
     ] = None,
     shots: Annotated[int | None, typer.Option(min=1, metavar="N", help="Use only N texts of each intent.")] = None,
     seed: Seed = 0,
+    overwrite: Overwrite = False,
     as_json: Json = False,
 ) -> None:
     """Train a classifier on a frozen encoder.
@@ -81,18 +83,19 @@ def train(
 
     Example: rejoinder intents train runs/chats/model intents.csv -o runs/intents
     """
-    from rejoinder.intents.folder import check_output, save_classifier
+    from rejoinder.files import check_replaceable
+    from rejoinder.intents.folder import FOLDER, save_classifier
     from rejoinder.intents.jobs import read_material, train_job
     from rejoinder.intents.settings import parse_settings
     from rejoinder.progress import track
 
-    check_output(output)
+    check_replaceable(output, FOLDER, overwrite=overwrite)
     chosen = parse_settings(preset, settings or ())
     cut = separator if several else None
     material = read_material(texts, valid, separator=cut, out_of_scope=oos, shots=shots, seed=seed)
     encoder = open_encoders(model, vectors, also or (), precision)
     classifier = train_job(encoder, material, chosen, track, several=several, reject=reject, seed=seed)
-    save_classifier(classifier, output)
+    save_classifier(classifier, output, overwrite=overwrite)
     rejection = classifier.rejection
     result = {
         "classifier": str(output),
@@ -116,6 +119,7 @@ def evaluate(
     separator: Separator = "|",
     oos: OutOfScope = "oos",
     model: Where = None,
+    overwrite: Overwrite = False,
     as_json: Json = False,
 ) -> None:
     """Measure a classifier: accuracy with its interval, the worst pairs, out of scope; a report on request.
@@ -127,11 +131,11 @@ def evaluate(
     from rejoinder.intents.folder import load_classifier, read_classifier
     from rejoinder.intents.jobs import read_test
     from rejoinder.intents.pictures import check_plots
-    from rejoinder.intents.report import FIGURES, build_report, write_report
+    from rejoinder.intents.report import FOLDER, build_report, write_report
     from rejoinder.progress import track
 
     if report is not None:
-        check_replaceable(report, FIGURES)
+        check_replaceable(report, FOLDER, overwrite=overwrite)
         if not no_pictures:
             check_plots()
     cut = separator if read_classifier(classifier).get("several") else None
@@ -140,7 +144,7 @@ def evaluate(
     opened = load_classifier(classifier, model or ())
     found = build_report(opened, inside, outside, learned, track)
     if report is not None:
-        write_report(found, opened, report, pictures=not no_pictures)
+        write_report(found, opened, report, pictures=not no_pictures, overwrite=overwrite)
     emit({"classifier": str(classifier), "test": str(test), **found.to_json()}, as_json, _report_text)
 
 
@@ -190,17 +194,17 @@ def grid(
 
     Example: rejoinder intents grid runs/chats/model intents.csv -o runs/grid
     """
-    from rejoinder.files import atomic_file
+    from rejoinder.files import atomic_file, check_replaceable, check_shared
     from rejoinder.intents.classifier import encode_data, from_encoded
     from rejoinder.intents.fitting import hold_out
-    from rejoinder.intents.folder import save_classifier
+    from rejoinder.intents.folder import FOLDER, save_classifier
     from rejoinder.intents.grid import grid_table, run_grid
     from rejoinder.intents.jobs import read_material
     from rejoinder.intents.settings import FeedForward, paper_grid
     from rejoinder.progress import track
 
-    if output.exists() and not output.is_dir():
-        raise InputError(f"{output} is a file; name a folder to write to")
+    check_shared(output, "a grid's folder", ("grid.jsonl", "grid.md", "classifier"))
+    check_replaceable(output / "classifier", FOLDER, overwrite=True)
     material = read_material(texts, valid, out_of_scope=oos)
     encoder, names, start = open_encoders(model, vectors, also or ()), material.train.names, time.perf_counter()
     with track("Encoding", total=len(material.train), unit="texts") as advance:
@@ -217,7 +221,7 @@ def grid(
     with atomic_file(output / "grid.md") as part:
         part.write_text(grid_table(rows), encoding="utf-8")
     best = from_encoded(encoder, names, data, rows[0].settings, valid=checked, seed=seed, encoding_seconds=seconds)
-    save_classifier(best, output / "classifier")
+    save_classifier(best, output / "classifier", overwrite=True)
     result = {"classifier": str(output / "classifier"), "rows": [row.to_json() for row in rows]}
     emit(result, as_json, lambda _: grid_table(rows).rstrip("\n"))
 
@@ -271,6 +275,7 @@ def fine_tune(
     shots: Annotated[int | None, typer.Option(min=1, metavar="N", help="Use only N texts of each intent.")] = None,
     oos: OutOfScope = "oos",
     seed: Seed = 0,
+    overwrite: Overwrite = False,
     as_json: Json = False,
 ) -> None:
     """Fine-tune the encoder itself on intents, as a new model folder; then `train` a classifier on that.
@@ -287,7 +292,7 @@ def fine_tune(
     chosen = parse_fine_tuning(settings or ())
     learned = read_material(texts, out_of_scope=oos, shots=shots, seed=seed).train
     with track("Fine-tuning", total=chosen.steps, unit="steps") as advance:
-        result = tune(model, learned, output, settings=chosen, seed=seed, advance=advance)
+        result = tune(model, learned, output, settings=chosen, seed=seed, advance=advance, overwrite=overwrite)
     emit(asdict(result), as_json, _tuned_text)
 
 

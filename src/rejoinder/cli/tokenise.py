@@ -43,8 +43,9 @@ def tokenise(
     rejoinder train recipes/convert-small.toml --data data/reddit --set data.cache=cache -o runs/small
     """
     from rejoinder.corpora.engine import local_engine
+    from rejoinder.files import check_shared
     from rejoinder.training.display import TerminalDisplay
-    from rejoinder.training.prepare import prepare
+    from rejoinder.training.prepare import CACHED, prepare
     from rejoinder.training.recipe_files import load_recipe
     from rejoinder.training.toml_text import toml_value
 
@@ -56,6 +57,7 @@ def tokenise(
     overrides = [*(settings or []), *(f"{key}={toml_value(str(place))}" for key, place in places.items() if place)]
     plan = load_recipe(recipe, overrides)
     files = _files([plan.data.train, *(mixed.train for mixed in plan.data.mix)])
+    check_shared(cache, "a cache of tokens", CACHED)
     cache.mkdir(parents=True, exist_ok=True)
     cluster = ray_engine(address, cache / "store", files) if on_ray else None
     with cluster or local_engine(processes, sum(file.stat().st_size for file in files)) as engine:

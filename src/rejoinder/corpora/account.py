@@ -10,10 +10,17 @@ from typing import Any
 from rejoinder.corpora.chunks import Chunk
 from rejoinder.corpora.example import SPLITS, Split
 from rejoinder.corpora.lines import Reading
+from rejoinder.files import Kind
 
 SUMMARY = "data.json"
 """The file of a data folder that says what was read, kept and dropped, and that the folder is one."""
 FORMAT = "rejoinder examples 1"
+FOLDER = Kind(
+    "a folder of examples",
+    SUMMARY,
+    lambda account: account["format"].startswith("rejoinder examples"),
+    (SUMMARY, *(f"{split}-*.parquet" for split in SPLITS)),
+)
 
 
 @dataclass

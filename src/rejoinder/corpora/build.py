@@ -20,7 +20,7 @@ from pathlib import Path
 from typing import Any
 
 from rejoinder import __version__
-from rejoinder.corpora.account import FORMAT, SUMMARY, Account
+from rejoinder.corpora.account import FOLDER, FORMAT, SUMMARY, Account
 from rejoinder.corpora.corpus import Corpus
 from rejoinder.corpora.engine import Engine, LocalEngine
 from rejoinder.corpora.job import Input, Job, Sizes
@@ -43,8 +43,9 @@ def build_data(
     engine: Engine | None = None,
     sizes: Sizes | None = None,
     progress: Callable[[int], object] | None = None,
+    overwrite: bool = False,
 ) -> Account:
-    """Build a data folder, whole or not at all; an earlier one is replaced when the new one is complete.
+    """Build a data folder, whole or not at all. What the same call gave earlier is replaced when this is complete.
 
     Duplicates are dropped over all splits: of equal ones the first stays, in the order of the inputs (of a corpus
     whose threads are scattered, in the order of its partitions). If the work is stopped after some of it was
@@ -64,6 +65,7 @@ def build_data(
         engine: runs the tasks; in this process if not given.
         sizes: of the job's pieces.
         progress: called with the number of further bytes of the input that are done with, in all stages.
+        overwrite: replace what another call gave.
 
     Raises:
         InputError: bad input, no example at all, or a folder that holds something else.
@@ -71,12 +73,11 @@ def build_data(
     corpus = find_corpus(source)
     given = find_inputs(corpus, inputs)
     settings = _checked(settings, corpus)
-    check_replaceable(folder, SUMMARY)
-    _check_folder(Path(folder))
     reading = reading or Reading()
     named = [str(each) for each in inputs]
     values = json.loads(json.dumps(dataclasses.asdict(settings), default=str))
     account = Account(corpus.name, named, values, reading.history, limit)
+    check_replaceable(folder, FOLDER, overwrite=overwrite or _is_result(Path(folder), account))
     sizes = sizes or Sizes()
     with open_work(folder, _identity(account, given, sizes)) as work:
         job = Job(corpus, settings, work, reading.history, reading.skip_bad, reading.max_bad, limit, sizes)
@@ -118,15 +119,11 @@ def _state(path: Path) -> list[Any]:
     return [str(path.absolute()), state.st_size, state.st_mtime_ns if path.is_file() else os.urandom(8).hex()]
 
 
-def _check_folder(folder: Path) -> None:
-    """Refuse a folder that holds more than a data folder does: all of it would be replaced."""
-    if not folder.is_dir() or not (summary := folder / SUMMARY).is_file():
-        return  # what is left to refuse, check_replaceable refuses
+def _is_result(folder: Path, account: Account) -> bool:
+    """Whether a folder is what the same call gave earlier."""
     try:
-        ours = str(json.loads(summary.read_text(encoding="utf-8"))["format"]).startswith("rejoinder examples")
-    except (ValueError, LookupError, TypeError):
-        ours = False
-    others = [file.name for file in folder.iterdir() if file.name != SUMMARY and file.suffix != ".parquet"]
-    if not ours or others:
-        what = others[0] if others else f"a {SUMMARY} of something else"
-        raise InputError(f"{folder} holds {what}, which is not ours to replace; name another folder")
+        before = json.loads((folder / SUMMARY).read_text(encoding="utf-8"))
+        same = json.loads(json.dumps(account.to_json()))
+        return all(before[key] == same[key] for key in ("format", "source", "inputs", "settings", "history", "limit"))
+    except (OSError, ValueError, LookupError, TypeError):
+        return False

@@ -66,7 +66,7 @@ def write_chunks(examples: Iterable[Placed], job: Job, name: str) -> list[dict[s
     chunks: list[dict[str, Any]] = []
     while rest:
         chunk = Chunk(f"chunks/{name}.{len(chunks)}")
-        with atomic_folder(job.folder / chunk.path, marker=PAIRS, durable=job.durable) as part:
+        with atomic_folder(job.folder / chunk.path, None, durable=job.durable) as part:
             _write_chunk(rest, part, chunk, job.sizes)
         chunks.append(asdict(chunk))
     return chunks

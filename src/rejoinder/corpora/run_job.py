@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import Any, TypeAlias, TypeVar
 
-from rejoinder.corpora.account import SUMMARY, Account
+from rejoinder.corpora.account import FOLDER, SUMMARY, Account
 from rejoinder.corpora.chunks import Chunk
 from rejoinder.corpora.engine import Engine, LocalEngine
 from rejoinder.corpora.job import Input, Job
@@ -173,7 +173,7 @@ class JobRun:
         work = functools.partial(write_shard, self._job.folder, [chunk.path for chunk in chunks], buckets)
         for _ in self._staged(_WRITE, work, tasks):
             pass
-        with atomic_folder(folder, marker=SUMMARY) as part:
+        with atomic_folder(folder, FOLDER, overwrite=True) as part:  # it was asked before the work
             text = json.dumps(self._account.to_json(), indent=1, ensure_ascii=False)
             (part / SUMMARY).write_text(f"{text}\n", encoding="utf-8")
             for task in tasks:

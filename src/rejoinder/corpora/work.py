@@ -9,17 +9,15 @@ from __future__ import annotations
 import contextlib
 import json
 import os
-import shutil
 import uuid
 from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
 from rejoinder.errors import InputError
-from rejoinder.files import atomic_file
+from rejoinder.files import atomic_file, beside, discard, locked, remove, remove_leftovers
 
 _JOB = "job.json"
-_LOCK = "lock"
 _DONE = "done"
 _BOOT = "boot"
 RUNNING = "running"
@@ -50,18 +48,26 @@ def open_work(output: str | Path, job: Mapping[str, Any]) -> Iterator[Path]:
         WorkFolderError: another process works in it, or the folder is none of ours.
     """
     path = work_folder(output)
-    path.mkdir(parents=True, exist_ok=True)
-    if any(path.iterdir()) and not (path / _LOCK).exists():
-        raise WorkFolderError(f"{path} is in the way and not ours to remove; move it, or name another output folder")
-    with _locked(path):
+    path.parent.mkdir(parents=True, exist_ok=True)
+    with contextlib.ExitStack() as stack:
+        try:
+            stack.enter_context(locked(beside(path), f"{output} is being made"))
+        except InputError as error:
+            raise WorkFolderError(str(error)) from None
+        remove_leftovers(path.parent, path.name)
         _prepare(path, job)
         try:
             yield path
         except BaseException:
             if not any((path / _DONE).iterdir()):
-                shutil.rmtree(path, ignore_errors=True)
+                _discard(path)
             raise
-        shutil.rmtree(path, ignore_errors=True)
+        _discard(path)
+
+
+def _discard(path: Path) -> None:
+    with contextlib.suppress(OSError):  # the output is complete, or there is another error to be told
+        discard(path)
 
 
 def hurry(folder: Path) -> bool:
@@ -133,34 +139,15 @@ def _prepare(path: Path, job: Mapping[str, Any]) -> None:
     """Keep what the same job left, without what was half-written; remove everything else."""
     text = json.dumps(job, indent=1, default=str)
     file = path / _JOB
-    if not file.exists() or file.read_text(encoding="utf-8") != text or not _is_trusted(path):
-        for each in path.iterdir():
-            if each.name != _LOCK:
-                _remove(each)
+    before = file.read_text(encoding="utf-8") if file.exists() else None
+    if before is None and path.exists() and any(not each.match(".*.part") for each in path.iterdir()):
+        raise WorkFolderError(f"{path} is in the way and not ours to remove; move it, or name another output folder")
+    if before is not None and (before != text or not _is_trusted(path)):
+        discard(path)
+    path.mkdir(exist_ok=True)
+    if not file.exists():
         with atomic_file(file) as part:
             part.write_text(text, encoding="utf-8")
     for rest in [*path.rglob(".*.part"), path / RUNNING]:
-        _remove(rest)
+        remove(rest)
     (path / _DONE).mkdir(exist_ok=True)
-
-
-def _remove(path: Path) -> None:
-    if path.is_dir():
-        shutil.rmtree(path)
-    else:
-        path.unlink(missing_ok=True)
-
-
-@contextlib.contextmanager
-def _locked(path: Path) -> Iterator[None]:
-    """Keep a second process out of the folder; the lock goes with the process, however it ends."""
-    with (path / _LOCK).open("ab") as file:
-        try:
-            import fcntl
-
-            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except ImportError:  # Windows has no such lock
-            pass
-        except BlockingIOError:
-            raise WorkFolderError(f"another process is at the same work ({path}); wait for it or stop it") from None
-        yield

@@ -11,14 +11,21 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from rejoinder.errors import InputError
 from rejoinder.evaluation.bootstrap import Estimate
 from rejoinder.evaluation.report import Row
 from rejoinder.evaluation.results import RankingResult
-from rejoinder.files import atomic_file
+from rejoinder.files import Kind, atomic_file, check_shared, is_ours
 
 PICTURES = ("png", "svg")
 """Kinds of the chart."""
+KIND = "rejoinder table"
+"""What table.json says of itself; those of earlier versions do not."""
+FOLDER = Kind(
+    "a table's folder",
+    "table.json",
+    lambda table: table.get("kind", KIND) == KIND and all("ranker" in cell for cell in table["cells"]),
+    (),
+)
 
 
 @dataclass(frozen=True)
@@ -124,11 +131,13 @@ class Table:
         from rejoinder.evaluation.table_markdown import markdown
 
         check_folder(folder)
-        texts = {"md": markdown(self), "csv": self.csv(), "json": json.dumps(self.to_json(), indent=2) + "\n"}
+        content = {"kind": KIND, "format": 1, **self.to_json()}
+        texts = {"md": markdown(self), "csv": self.csv(), "json": json.dumps(content, indent=2) + "\n"}
         chart = draw_bars(self)
         files = {kind: folder / f"table.{kind}" for kind in (*texts, *PICTURES)}
-        with contextlib.ExitStack() as together:  # no file takes its place before all are written
-            parts = {kind: together.enter_context(atomic_file(file)) for kind, file in files.items()}
+        # No file takes its place before all are written; table.json, opened last, takes it first.
+        with contextlib.ExitStack() as together:
+            parts = {kind: together.enter_context(atomic_file(files[kind])) for kind in (*PICTURES, *texts)}
             for kind, text in texts.items():
                 parts[kind].write_text(text, encoding="utf-8")
             for kind in PICTURES:
@@ -156,9 +165,9 @@ def table_of_rows(rows: Sequence[Row], name: str) -> Table:
 
 
 def check_folder(folder: Path) -> None:
-    """Refuse a place where a table cannot go, before anything is computed."""
-    if folder.exists() and not folder.is_dir():
-        raise InputError(f"{folder} is a file; name a folder to write the table to")
+    """Refuse a place where a table cannot go, before anything is computed: it must be new, or have a table's files."""
+    if not is_ours(folder, FOLDER):
+        check_shared(folder, FOLDER.name, ["cells"])
 
 
 def _flat(values: Mapping[str, Any]) -> dict[str, Any]:

@@ -83,23 +83,25 @@ def fine_tune(
     settings: FineTuning | None = None,
     seed: int = 0,
     advance: Callable[[int], None] | None = None,
+    overwrite: bool = False,
 ) -> FineTuned:
     """Fine-tune a model of ours and write it as a model folder.
 
     Args:
         model: a model folder in full precision, or the id of one on the Hugging Face Hub.
         data: texts with one intent each; two intents at least must have two texts.
-        output: the folder to write; an earlier model there is replaced.
+        output: the folder to write.
         settings: how.
         seed: of the draws and of dropout.
         advance: called with 1 after each step.
+        overwrite: replace an earlier model folder.
 
     Raises:
         InputError: the model cannot be trained, the data has too few texts, or the output is something else.
         RejoinderError: the loss is no longer a finite number.
     """
     settings = settings or FineTuning()
-    check_replaceable(output, persistence.CONFIG)
+    check_replaceable(output, persistence.FOLDER, overwrite=overwrite)
     folder = persistence.find(model)
     if folder.resolve() == Path(output).resolve():
         raise InputError(f"{output} is the model to start from; name another folder for the fine-tuned one")
@@ -119,6 +121,7 @@ def fine_tune(
         tokenizer,
         max_length=config["max_length"],
         card=persistence.read_card(folder) + _card(data, settings),
+        overwrite=overwrite,
     )
     return result
 

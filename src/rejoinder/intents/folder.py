@@ -17,7 +17,7 @@ from safetensors.torch import load_file, save_file
 
 from rejoinder import __version__
 from rejoinder.errors import InputError
-from rejoinder.files import atomic_folder, check_replaceable, file_digest
+from rejoinder.files import Kind, atomic_folder, file_digest
 from rejoinder.intents.classifier import IntentClassifier
 from rejoinder.intents.encoders import (
     NAMED,
@@ -36,24 +36,20 @@ from rejoinder.retrieval.manifest import ModelRecord
 FORMAT = 1
 KIND = "rejoinder intents"
 CONFIG, WEIGHTS, CARD = "config.json", "classifier.safetensors", "README.md"
+FOLDER = Kind("a classifier", CONFIG, lambda config: config["kind"] == KIND, (CONFIG, WEIGHTS, CARD))
 
 
-def check_output(folder: str | Path) -> None:
-    """Refuse a place where a classifier cannot be written, before any work is done for it."""
-    check_replaceable(folder, WEIGHTS)
-
-
-def save_classifier(classifier: IntentClassifier, folder: str | Path) -> None:
-    """Write a classifier's folder, whole or not at all; an earlier one there is replaced.
+def save_classifier(classifier: IntentClassifier, folder: str | Path, *, overwrite: bool = False) -> None:
+    """Write a classifier's folder, whole or not at all.
 
     Raises:
-        InputError: something else is there.
+        InputError: something else is there, or a classifier that is not to be overwritten.
     """
     tensors = classifier.head.tensors() | {
         "centroids.mean": torch.from_numpy(classifier.centroids.mean).clone(),
         "centroids.directions": torch.from_numpy(classifier.centroids.directions).clone(),
     }
-    with atomic_folder(folder, marker=WEIGHTS) as part:
+    with atomic_folder(folder, FOLDER, overwrite=overwrite) as part:
         save_file(tensors, part / WEIGHTS)
         config = {
             "kind": KIND,

@@ -13,7 +13,7 @@ import numpy as np
 import numpy.typing as npt
 
 from rejoinder.errors import InputError
-from rejoinder.files import atomic_folder
+from rejoinder.files import Kind, atomic_folder
 from rejoinder.intents.classifier import CERTAIN, IntentClassifier, encode_data, probabilities
 from rejoinder.intents.cross_validation import FOLDS, LabelDoubt, doubts, out_of_fold
 from rejoinder.intents.data import IntentData
@@ -30,6 +30,13 @@ Track = Callable[[str, int, str], AbstractContextManager[Callable[[int], None]]]
 """Opens a progress display: what is being done, how many units, their name."""
 
 REPORT, FIGURES, CONFUSIONS, CURVE = "report.md", "report.json", "confusions.png", "curve.png"
+KIND = "rejoinder intents report"
+FOLDER = Kind(
+    "a report on intents",
+    FIGURES,
+    lambda figures: figures.get("kind", KIND) == KIND and "out_of_scope" in figures["evaluation"],
+    (REPORT, FIGURES, CONFUSIONS, CURVE),
+)
 WORST_PAIRS, EXAMPLES = 10, 3
 
 
@@ -197,14 +204,21 @@ def build_report(
     return Report(evaluation, tuple(doubts(train, learned, found)), curve)
 
 
-def write_report(report: Report, classifier: IntentClassifier, folder: str | Path, *, pictures: bool = True) -> None:
+def write_report(
+    report: Report,
+    classifier: IntentClassifier,
+    folder: str | Path,
+    *,
+    pictures: bool = True,
+    overwrite: bool = False,
+) -> None:
     """Write a report's folder, whole or not at all: report.md, report.json and, if asked for, the pictures.
 
     Raises:
         MissingExtraError: pictures are asked for, and matplotlib is not installed.
-        InputError: something else is there.
+        InputError: something else is there, or a report that is not to be overwritten.
     """
-    with atomic_folder(folder, marker=FIGURES) as part:
+    with atomic_folder(folder, FOLDER, overwrite=overwrite) as part:
         drawn = []
         if pictures and report.evaluation.matrix is not None:
             draw_confusions(report.evaluation.matrix, classifier.labels, part / CONFUSIONS)
@@ -212,6 +226,6 @@ def write_report(report: Report, classifier: IntentClassifier, folder: str | Pat
         if pictures and report.curve is not None:
             draw_curve(report.curve, part / CURVE)
             drawn.append(CURVE)
-        text = json.dumps(report.to_json(), indent=2, ensure_ascii=False)
+        text = json.dumps({"kind": KIND, "format": 1, **report.to_json()}, indent=2, ensure_ascii=False)
         (part / FIGURES).write_text(f"{text}\n", encoding="utf-8")
         (part / REPORT).write_text(report_markdown(report.to_json(), drawn), encoding="utf-8")

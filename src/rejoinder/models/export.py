@@ -9,12 +9,12 @@ from typing import Any
 from rejoinder.errors import InputError
 from rejoinder.files import check_replaceable
 from rejoinder.models import persistence
-from rejoinder.models.pretrained import save_checkpoint
+from rejoinder.models.pretrained import CHECKPOINT, save_checkpoint
 from rejoinder.models.quantization import Scheme
 from rejoinder.models.quantized_folder import half_for, read_scheme
 
 
-def export_quantized(model: str | Path, output: str | Path) -> dict[str, Any]:
+def export_quantized(model: str | Path, output: str | Path, *, overwrite: bool = False) -> dict[str, Any]:
     """Write a model's quantised folder: 8-bit embeddings, 16 bits for the rest (CONVERT, Table 2).
 
     A model that was trained for it keeps its ranges and its 16-bit float, and gives the vectors that it was trained
@@ -24,6 +24,7 @@ def export_quantized(model: str | Path, output: str | Path) -> dict[str, Any]:
     Args:
         model: a model folder in full precision, or the id of one on the Hugging Face Hub.
         output: the folder to write.
+        overwrite: replace an earlier model folder there.
 
     Returns:
         What was written, as `persistence.describe` tells it, with `trained` (for few bits), `half` and `full_bytes`.
@@ -35,7 +36,7 @@ def export_quantized(model: str | Path, output: str | Path) -> dict[str, Any]:
     folder = persistence.find(model)
     if Path(output).resolve() == folder.resolve():
         raise InputError(f"{output} is the model itself, which would be lost; name another folder")
-    check_replaceable(output, persistence.CONFIG)
+    check_replaceable(output, persistence.FOLDER, overwrite=overwrite)
     if persistence.is_quantized(persistence.read_config(folder)[1]):
         raise InputError(
             f"{folder} is a quantised folder already; copy it as it is, or give the model folder that it was exported "
@@ -57,18 +58,20 @@ def export_quantized(model: str | Path, output: str | Path) -> dict[str, Any]:
         card=persistence.read_card(folder) + "\n\n" + _card(scheme),
         quantized=scheme,
         scale=config.get("scale"),
+        overwrite=overwrite,
     )
     described = persistence.describe(Path(output))
     more = {"trained": scheme.trained, "half": scheme.half, "full_bytes": persistence.folder_bytes(folder)}
     return described | more
 
 
-def export_transformer(model: str | Path, output: str | Path) -> dict[str, Any]:
+def export_transformer(model: str | Path, output: str | Path, *, overwrite: bool = False) -> dict[str, Any]:
     """Write the transformer of a pretrained model, or of a cross-encoder, as a checkpoint that `transformers` opens.
 
     Args:
         model: a model folder in full precision, or the id of one on the Hugging Face Hub.
-        output: the folder to write; an earlier checkpoint there is replaced.
+        output: the folder to write.
+        overwrite: replace an earlier checkpoint there.
 
     Returns:
         `path`, `parameters` and `bytes` of what was written.
@@ -79,12 +82,12 @@ def export_transformer(model: str | Path, output: str | Path) -> dict[str, Any]:
     folder = persistence.find(model)
     if Path(output).resolve() == folder.resolve():
         raise InputError(f"{output} is the model itself, which would be lost; name another folder")
-    check_replaceable(output, persistence.CONFIG)
+    check_replaceable(output, CHECKPOINT, overwrite=overwrite)
     module, tokenizer, config = persistence.load_module(folder)
     transformers = getattr(module, "transformers", [])
     if len(transformers) != 1:
         raise InputError(f"{folder} is a {config['model'].get('kind')}, which is not one transformer")
-    save_checkpoint(output, transformers[0], module.config, tokenizer)
+    save_checkpoint(output, transformers[0], module.config, tokenizer, overwrite=overwrite)
     parameters = sum(parameter.numel() for parameter in transformers[0].parameters())
     return {"path": str(output), "parameters": parameters, "bytes": persistence.folder_bytes(Path(output))}
 

@@ -20,7 +20,7 @@ import torch
 from torch import Tensor, nn
 
 from rejoinder.errors import InputError, MissingExtraError
-from rejoinder.files import atomic_folder, check_replaceable
+from rejoinder.files import Kind, atomic_folder, check_replaceable
 from rejoinder.models import persistence
 from rejoinder.models.convert import Convert
 from rejoinder.models.multi_context import MultiContextConvert
@@ -29,9 +29,17 @@ from rejoinder.models.padded import encode_conversations, encode_padded
 FORMAT = 1
 MANIFEST = "onnx.json"
 CONTEXT, RESPONSE = "context.onnx", "response.onnx"
+KIND = "rejoinder onnx"
+"""What onnx.json says of itself; folders of earlier versions do not."""
+FOLDER = Kind(
+    "an ONNX folder",
+    MANIFEST,
+    lambda manifest: manifest.get("kind", KIND) == KIND and manifest["files"][CONTEXT] and manifest["model"],
+    (MANIFEST, CONTEXT, RESPONSE, persistence.VOCABULARY, persistence.CARD),
+)
 
 
-def export_onnx(model: str | Path, output: str | Path) -> dict[str, Any]:
+def export_onnx(model: str | Path, output: str | Path, *, overwrite: bool = False) -> dict[str, Any]:
     """Write a model's ONNX folder, in float32.
 
     Both files take `ids`, int64 (n, L), and `mask`, bool (n, L), of any n and L from 1, and give `vectors`, float32
@@ -41,7 +49,8 @@ def export_onnx(model: str | Path, output: str | Path) -> dict[str, Any]:
     Args:
         model: a model folder, a bundled model's name, or an id on the Hugging Face Hub. Of a quantised one the
             rounded values are written.
-        output: the folder to write; an earlier ONNX folder there is replaced.
+        output: the folder to write.
+        overwrite: replace an earlier ONNX folder there.
 
     Returns:
         What was written: path, files, bytes, fingerprint of the model.
@@ -52,7 +61,7 @@ def export_onnx(model: str | Path, output: str | Path) -> dict[str, Any]:
     """
     if any(importlib.util.find_spec(name) is None for name in ("onnx", "onnxscript")):
         raise MissingExtraError("an ONNX export", "onnx")
-    check_replaceable(output, MANIFEST)
+    check_replaceable(output, FOLDER, overwrite=overwrite)
     folder = persistence.find(model)
     module, tokenizer, config = persistence.load_as_validated(folder)
     if not isinstance(module, Convert):
@@ -64,11 +73,12 @@ def export_onnx(model: str | Path, output: str | Path) -> dict[str, Any]:
     context: _Encoder = _Side(module, "context")
     if isinstance(module, MultiContextConvert):
         context = _Conversations(module)
-    with atomic_folder(output, marker=MANIFEST) as part:
+    with atomic_folder(output, FOLDER, overwrite=overwrite) as part:
         encoders = {CONTEXT: context, RESPONSE: _Side(module, "response")}
         inputs = {name: _write(encoder, part / name) for name, encoder in encoders.items()}
         tokenizer.save(part / persistence.VOCABULARY)
         manifest = {
+            "kind": KIND,
             "format": FORMAT,
             "files": {name: {"inputs": given, "outputs": ["vectors"]} for name, given in inputs.items()},
             "size": module.output_size,

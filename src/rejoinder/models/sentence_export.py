@@ -7,15 +7,22 @@ import shutil
 from pathlib import Path
 from typing import Any
 
-from rejoinder.files import atomic_folder, check_replaceable
+from rejoinder.files import Kind, atomic_folder, check_replaceable
 from rejoinder.models import persistence
-from rejoinder.models.sentence_module import PlainSide, SentenceModule, check_side, write_settings
+from rejoinder.models.sentence_module import SETTINGS, PlainSide, SentenceModule, check_side, write_settings
 
 MODULES, OPTIONS = "modules.json", "config_sentence_transformers.json"
+MODULE = f"{SentenceModule.__module__}.{SentenceModule.__name__}"
+FOLDER = Kind(
+    "a sentence-transformers folder that we wrote",
+    MODULES,
+    lambda modules: modules[0]["type"] == MODULE,
+    (*persistence.FOLDER.files, MODULES, OPTIONS, SETTINGS),
+)
 
 
 def export_sentence_transformers(
-    model: str | Path, output: str | Path, side: PlainSide = "context"
+    model: str | Path, output: str | Path, side: PlainSide = "context", *, overwrite: bool = False
 ) -> dict[str, Any]:
     """Write a folder for `SentenceTransformer(folder, trust_remote_code=True)`; both sides are in it.
 
@@ -24,8 +31,9 @@ def export_sentence_transformers(
 
     Args:
         model: a model folder, quantised or not, a bundled model's name, or an id on the Hugging Face Hub.
-        output: the folder to write; an earlier one of this kind there is replaced.
+        output: the folder to write.
         side: what the library's plain `encode` takes texts as.
+        overwrite: replace an earlier folder of this kind there.
 
     Returns:
         What was written, as `persistence.describe` tells it, with the side.
@@ -35,15 +43,14 @@ def export_sentence_transformers(
             something else.
     """
     side = check_side(side)
-    check_replaceable(output, MODULES)
+    check_replaceable(output, FOLDER, overwrite=overwrite)
     folder = persistence.find(model)
     module, _, _ = persistence.load_module(folder)  # refuses what is damaged
-    kind = f"{SentenceModule.__module__}.{SentenceModule.__name__}"
-    with atomic_folder(output, marker=MODULES) as part:
+    with atomic_folder(output, FOLDER, overwrite=overwrite) as part:
         for name in (persistence.CONFIG, persistence.WEIGHTS, persistence.VOCABULARY):
             shutil.copyfile(folder / name, part / name)
         write_settings(part, side)
-        _write(part / MODULES, [{"idx": 0, "name": "0", "path": "", "type": kind}])
+        _write(part / MODULES, [{"idx": 0, "name": "0", "path": "", "type": MODULE}])
         options = {"model_type": "SentenceTransformer", "similarity_fn_name": "cosine", "default_prompt_name": None}
         _write(part / OPTIONS, {**options, "prompts": {"query": "", "document": ""}})
         card = persistence.read_card(folder) + _card(side, module.history is not None)

@@ -15,7 +15,7 @@ from __future__ import annotations
 
 import contextlib
 import itertools
-import shutil
+import time
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -26,17 +26,26 @@ import numpy.typing as npt
 
 from rejoinder.corpora.engine import Engine
 from rejoinder.errors import InputError
-from rejoinder.files import atomic_folder, check_replaceable
+from rejoinder.files import Kind, atomic_folder, beside, check_replaceable, is_ours, locked, remove_leftovers
 from rejoinder.progress import Advance
 from rejoinder.ranker import Context, ContextVectors, FloatArray
 from rejoinder.retrieval.candidates import Candidate
 from rejoinder.retrieval.codes import DTYPES, Dtype, check_rows
 from rejoinder.retrieval.encoding import ResponseEncoder, batches, check_model, has_unit_vectors, write_segment
-from rejoinder.retrieval.manifest import MANIFEST, Manifest, ModelRecord, only_writer, read_manifest
+from rejoinder.retrieval.manifest import KIND, MANIFEST, Manifest, ModelRecord, read_manifest
 from rejoinder.retrieval.poly_search import search_poly
 from rejoinder.retrieval.scan import Rows, search
-from rejoinder.retrieval.segments import REPLIES, Segment
+from rejoinder.retrieval.segments import FILES, Segment
 
+FOLDER = Kind(
+    "an index",
+    MANIFEST,
+    lambda manifest: manifest["kind"] == KIND,
+    # Earlier versions kept a lock there; what ends in .part is a killed process's.
+    (MANIFEST, "lock", ".*.part", *(f"{place}/{name}" for place in ("segment-*", ".segment-*.part") for name in FILES)),
+)
+_TRIES, _PAUSE = 50, 0.02
+"""How often `Index.open` tries to open an index that somebody is changing, and seconds in between."""
 SMALL = 32 << 20
 """Bytes up to which `Index.open` compares the content of all files with their digests: a tenth of a second."""
 
@@ -112,7 +121,7 @@ class Index:
             raise InputError(f"dtype {dtype!r}: an index holds {', '.join(DTYPES)}")
         check_target(folder, overwrite=overwrite)
         manifest = Manifest(ModelRecord.of(encoder.fingerprint, encoder.name, folder), dtype)
-        with atomic_folder(folder, marker=MANIFEST) as part:
+        with atomic_folder(folder, FOLDER, overwrite=overwrite) as part:
             manifest = _extended(manifest, part, encoder, batches(replies, batch), progress, engine)
             manifest.write(part)
         return cls.open(folder, encoder, verify=False)
@@ -131,13 +140,22 @@ class Index:
             InputError: there is no index, a file is missing, truncated or altered, or the index is of another model.
         """
         folder = Path(folder)
-        manifest = read_manifest(folder)
-        if encoder is not None:
-            check_model(folder, manifest.model, encoder)
-        total = sum(size for record in manifest.segments for size, _ in record.files.values())
-        verify = total <= SMALL if verify is None else verify
-        segments = [_open_segment(folder, manifest, i, verify=verify) for i in range(len(manifest.segments))]
-        return cls(folder, manifest, segments, encoder)
+        for _ in range(_TRIES):
+            manifest = None
+            try:
+                manifest = read_manifest(folder)
+                if encoder is not None:
+                    check_model(folder, manifest.model, encoder)
+                total = sum(size for record in manifest.segments for size, _ in record.files.values())
+                check = total <= SMALL if verify is None else verify
+                segments = [_open_segment(folder, manifest, i, verify=check) for i in range(len(manifest.segments))]
+                if manifest == read_manifest(folder):
+                    return cls(folder, manifest, segments, encoder)
+            except (InputError, FileNotFoundError):
+                if not _is_changing(folder, manifest):
+                    raise
+            time.sleep(_PAUSE)  # it was replaced while it was opened; the new one is as good
+        raise InputError(f"{folder} is being changed all the time; try again")
 
     def __len__(self) -> int:
         """Number of replies."""
@@ -294,12 +312,19 @@ class Index:
 
     @contextlib.contextmanager
     def _change(self) -> Iterator[None]:
-        with only_writer(self.folder):
+        with locked(beside(self.folder), f"{self.folder} is being written"):
             if read_manifest(self.folder).fingerprint != self.fingerprint:
                 raise InputError(f"{self.folder} was changed by somebody else since it was opened; open it again")
-            for left in self.folder.glob(".segment-*.part"):  # by a process that was killed
-                shutil.rmtree(left)
+            remove_leftovers(self.folder)
             yield
+
+
+def _is_changing(folder: Path, manifest: Manifest | None) -> bool:
+    """Whether somebody is writing an index, or has since its manifest was read."""
+    try:
+        return beside(folder).exists() or read_manifest(folder) != manifest
+    except InputError:
+        return False
 
 
 def check_target(folder: Path, *, overwrite: bool) -> None:
@@ -308,10 +333,10 @@ def check_target(folder: Path, *, overwrite: bool) -> None:
     Raises:
         InputError: it is a file, something else than an index, or an index that is not to be overwritten.
     """
-    check_replaceable(folder, MANIFEST)
-    if (folder / MANIFEST).exists() and not overwrite:
+    if is_ours(folder, FOLDER) and not overwrite:
         choices = "add to it (--append), replace it (--overwrite), or name another folder"
         raise InputError(f"{folder} is an index already; {choices}")
+    check_replaceable(folder, FOLDER, overwrite=overwrite)
 
 
 def _extended(
@@ -328,7 +353,7 @@ def _extended(
         return manifest
     # Named by its first position: what a crash left there is in no manifest, and is replaced.
     name = f"segment-{manifest.end:012d}"
-    with atomic_folder(folder / name, marker=REPLIES) as part:
+    with atomic_folder(folder / name, None) as part:
         all_of_them = itertools.chain([head], replies)
         record, size = write_segment(
             part,

@@ -5,12 +5,9 @@ It is replaced as a whole, so that every change of an index happens at one insta
 
 from __future__ import annotations
 
-import contextlib
 import hashlib
 import json
 import os
-import sys
-from collections.abc import Iterator
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any, get_args
@@ -24,6 +21,7 @@ from rejoinder.retrieval.codes import Dtype
 
 MANIFEST = "manifest.json"
 FORMAT = 1
+KIND = "rejoinder index"
 
 
 @dataclass(frozen=True, slots=True)
@@ -137,7 +135,7 @@ class Manifest:
 
     def write(self, folder: Path) -> None:
         """Put the manifest in the place of the one in `folder`, at one instant."""
-        content = {"kind": "rejoinder index", "format": FORMAT, **asdict(self), "fingerprint": self.fingerprint}
+        content = {"kind": KIND, "format": FORMAT, **asdict(self), "fingerprint": self.fingerprint}
         with atomic_file(folder / MANIFEST) as part:
             part.write_text(json.dumps(content, indent=1, ensure_ascii=False) + "\n", encoding="utf-8")
 
@@ -156,7 +154,7 @@ def read_manifest(folder: str | Path) -> Manifest:
         raise InputError(f"{folder} has no {MANIFEST}, so it is no index; `rejoinder index` builds one")
     try:
         content = json.loads(path.read_text(encoding="utf-8"))
-        if content.get("kind") == "rejoinder index" and content.get("format") != FORMAT:
+        if content.get("kind") == KIND and content.get("format") != FORMAT:
             raise InputError(f"{path} has format {content['format']}; this version reads {FORMAT}: update rejoinder")
         manifest = _from_json(content)
     except (AttributeError, KeyError, TypeError, ValueError) as error:
@@ -187,21 +185,3 @@ def _from_json(content: dict[str, Any]) -> Manifest:
         segments=tuple(segments),
         deleted=str(content["deleted"]),
     )
-
-
-@contextlib.contextmanager
-def only_writer(folder: Path) -> Iterator[None]:
-    """Keep other processes from changing the index meanwhile (they may read it). The lock dies with its process.
-
-    Raises:
-        InputError: another process is changing it.
-    """
-    with (folder / "lock").open("w") as file:
-        if sys.platform != "win32":
-            import fcntl
-
-            try:
-                fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            except BlockingIOError:
-                raise InputError(f"{folder} is being changed by another process; try again when it is done") from None
-        yield

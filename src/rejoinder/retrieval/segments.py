@@ -26,6 +26,9 @@ _FILES = {  # array: its file and type, for each form
     "int8": {"codes": ("codes.i8", "|i1"), "scales": ("scales.f32", "<f4"), "errors": ("errors.f32", "<f4")},
 }
 
+FILES = (REPLIES, OFFSETS, VECTORS, *(name for form in _FILES.values() for name, _ in form.values()))
+"""Names of all files that a segment may have."""
+
 
 class SegmentWriter:
     """Writes the files of a segment, a batch at a time, so that its size is bounded by the disk alone."""

@@ -114,6 +114,7 @@ class Keeper:
             max_length=self.recipe.text.max_length,
             card=card,
             scale=scale_of(self.module),
+            overwrite=True,
         )
 
     def checkpoint(self, optimizer: torch.optim.Optimizer | None, scaler: dict[str, Any]) -> None:

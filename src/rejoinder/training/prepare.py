@@ -30,6 +30,9 @@ from rejoinder.training.tokens import Split, TokenStore, build_store, content_ke
 from rejoinder.training.vocabularies import build_vocabulary
 from rejoinder.training.words import count_ids, open_sentence_encoder, word_vectors
 
+CACHED = ("vocabulary-*.json", "train-*", "valid-*", "words-*.npy", "vectors-*")
+"""Names of what is made once and kept."""
+
 
 @dataclass(frozen=True, slots=True)
 class Prepared:

@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 import contextlib
-import shutil
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
 from rejoinder.errors import InputError
+from rejoinder.files import check_replaceable, check_shared, locked, remove_leftovers
+from rejoinder.models import persistence
 from rejoinder.training.recipe import Recipe
 from rejoinder.training.recipe_files import first_difference, load_recipe, save_recipe
+
+_LOCK = ".lock"
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,47 +75,26 @@ def open_run(path: Path, recipe: Recipe) -> Iterator[RunFolder]:
         InputError: the folder is of something else, of another recipe, or another process trains in it.
     """
     folder = RunFolder(path)
-    if path.exists() and not path.is_dir():
-        raise InputError(f"{path} is a file; name a folder for the run")
-    if path.is_dir() and any(path.iterdir()) and not folder.recipe.exists():
-        raise InputError(f"{path} is not empty and has no {folder.recipe.name}, so it is no run; name another folder")
-    if folder.recipe.exists():
-        difference = first_difference(load_recipe(folder.recipe, resolved=True), recipe)
-        if difference:
-            raise InputError(
-                f"{path} is a run of another recipe: {difference}; "
-                "name another folder, or give the recipe that it was started with"
-            )
+    _check(folder, recipe)
     path.mkdir(parents=True, exist_ok=True)
-    if not folder.recipe.exists():
-        save_recipe(recipe, folder.recipe)
-    with _locked(folder):
-        _tidy(folder)
+    with locked(path / _LOCK, f"{path} is being trained"):
+        _check(folder, recipe)  # another process may have begun in between
+        if not folder.recipe.exists():
+            save_recipe(recipe, folder.recipe)
+        for place in (folder.path, folder.checkpoint.parent, folder.tokens, folder.hard_negatives):
+            remove_leftovers(place)
+        check_replaceable(folder.model, persistence.FOLDER, overwrite=True)
         yield folder
 
 
-@contextlib.contextmanager
-def _locked(folder: RunFolder) -> Iterator[None]:
-    """Keep a second process out of the folder; the lock goes with the process, however it ends."""
-    try:
-        import fcntl
-    except ImportError:  # Windows has no such lock
-        yield
+def _check(folder: RunFolder, recipe: Recipe) -> None:
+    """Refuse a folder of something else, or of another recipe."""
+    if not folder.recipe.exists():
+        check_shared(folder.path, f"a run, which has a {folder.recipe.name}", [_LOCK])
         return
-    with folder.recipe.open("rb") as file:
-        try:
-            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError:
-            raise InputError(f"{folder.path}: another process is training this run; wait for it or stop it") from None
-        yield
-
-
-def _tidy(folder: RunFolder) -> None:
-    """Remove what a killed process left half-written; put a model back that was about to be replaced."""
-    for place in (folder.path, folder.checkpoint.parent, folder.tokens, folder.hard_negatives):
-        for old in place.glob(".*.old"):
-            target = place / old.name[1:].split(".")[0]
-            if not target.exists():
-                old.rename(target)
-        for rest in (*place.glob(".*.part"), *place.glob(".*.old")):
-            shutil.rmtree(rest) if rest.is_dir() else rest.unlink()
+    difference = first_difference(load_recipe(folder.recipe, resolved=True), recipe)
+    if difference:
+        raise InputError(
+            f"{folder.path} is a run of another recipe: {difference}; "
+            "name another folder, or give the recipe that it was started with"
+        )

@@ -209,7 +209,7 @@ def build_store(
         with_given: keep the wrong candidates that the data gives.
     """
     sides = (*SIDES, *([] if history is None else [HISTORY]), *([CANDIDATES] if with_given else []))
-    with atomic_folder(path, marker=MANIFEST) as part:
+    with atomic_folder(path, None) as part:
         writer = _Writer(part, sides, with_texts=with_texts)
         raw: Iterator[tuple[list[list[str]], list[str]] | None]
         raw = read_dialogues(pieces_of(data, split)) if with_texts else itertools.repeat(None)

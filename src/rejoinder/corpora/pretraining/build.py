@@ -22,7 +22,7 @@ from rejoinder.corpora.dialogues import dialogue_examples
 from rejoinder.corpora.example import SPLITS, Example, Split
 from rejoinder.corpora.lines import Reading
 from rejoinder.corpora.pretraining.cleaning import clean, spaced_out
-from rejoinder.corpora.pretraining.counts import corpus_counts, markdown
+from rejoinder.corpora.pretraining.counts import FORMAT, corpus_counts, markdown
 from rejoinder.corpora.pretraining.evaluation_sets import find_files, read_sets
 from rejoinder.corpora.pretraining.personas import persona_of, statements, with_persona
 from rejoinder.corpora.pretraining.recipe import CorpusRecipe, Source
@@ -31,10 +31,16 @@ from rejoinder.corpora.pretraining.turns import Dialogue, TurnTable, read_dialog
 from rejoinder.corpora.splits import conversation_thread
 from rejoinder.corpora.tables import ExampleWriter
 from rejoinder.errors import InputError
-from rejoinder.files import atomic_folder, check_replaceable
+from rejoinder.files import Kind, atomic_folder, check_replaceable
 
 COUNTS = "counts.json"
 """The file that says what was read, kept and left out, and that a folder is a corpus."""
+FOLDER = Kind(
+    "a corpus",
+    COUNTS,
+    lambda counts: counts["format"] == FORMAT,
+    (COUNTS, "counts.md", "train-*.parquet", "valid-*.parquet", "test/*/test-*.parquet"),
+)
 SHARD_ROWS = 1 << 19
 """A file of examples is closed when it has so many."""
 Advance = Callable[[int], object]
@@ -47,6 +53,7 @@ def build_corpus(
     *,
     evaluation: str | Path | None = None,
     progress: Advance | None = None,
+    overwrite: bool = False,
 ) -> dict[str, Any]:
     """Build a corpus.
 
@@ -56,9 +63,10 @@ def build_corpus(
     Args:
         recipe: what is wanted.
         folder: where the sources' files are.
-        output: the folder to write; an earlier corpus there is replaced when the new one is complete.
+        output: the folder to write.
         evaluation: folder of the recipe's evaluation sets; None: leaks are looked for in the held-out tests alone.
         progress: called with the number of further bytes of the files that are read; each is read twice.
+        overwrite: replace an earlier corpus when the new one is complete.
 
     Returns:
         The counts.
@@ -67,7 +75,7 @@ def build_corpus(
         InputError: a file is missing or bad, `output` holds something else, or nothing stays to train on.
     """
     output, files = Path(output), source_files(recipe, Path(folder))
-    check_replaceable(output, COUNTS)
+    check_replaceable(output, FOLDER, overwrite=overwrite)
     if evaluation is not None:
         find_files(recipe.evaluation, Path(evaluation))
     table, threads, trees = read_sources(recipe, files, progress)
@@ -77,7 +85,7 @@ def build_corpus(
     if not (stays & (chosen.split != TEST)).any():
         raise InputError(f"{folder}: nothing is left to train on; see the limits in [filters] and [leaks]")
     counts = corpus_counts(recipe, files, table, chosen, evaluated)
-    with atomic_folder(output, marker=COUNTS) as part:
+    with atomic_folder(output, FOLDER, overwrite=overwrite) as part:
         _write(recipe, files, table, chosen, part, progress)
         (part / COUNTS).write_text(json.dumps(counts, indent=1, ensure_ascii=False) + "\n", encoding="utf-8")
         (part / "counts.md").write_text(markdown(counts), encoding="utf-8")

@@ -1,0 +1,152 @@
+"""What stands at `-o` already: of others it is never touched, of ours it is replaced with --overwrite alone."""
+
+from __future__ import annotations
+
+import csv
+import importlib.util
+import json
+import shutil
+import sys
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+import torch
+
+from rejoinder.cli import main
+from rejoinder.corpora.example import read_examples, write_examples
+from rejoinder.models.persistence import save
+from rejoinder.training.recipe_files import save_recipe
+from rejoinder.training.toml_text import to_toml
+from tests.corpora.pretraining.test_build import dialogues, write
+from tests.intents.toy import toy_data
+from tests.models.small import small_model
+from tests.models.tiny_transformer import network, tokenizer
+from tests.training.tiny import recipe, stage, write_data
+
+MARKERS = ("config.json", "counts.json", "modules.json", "manifest.json", "onnx.json", "data.json", "report.json",
+           "tokenizer_config.json", "table.json", "classifier.safetensors")  # fmt: skip
+REPLACED = {  # what writes a whole folder: another name for what takes longer, and the folder's marker
+    "export --quantized": "export MODEL --quantized -o OUT",
+    "export --sentence-transformers": "export MODEL --sentence-transformers -o OUT",
+    "export --transformers": "export BERT --transformers -o OUT",
+    "index": "index MODEL replies.txt -o OUT",
+    "corpus": "corpus corpus.toml dialogues -o OUT --no-evaluation",
+    "intents train": "intents train MODEL intents.csv -o OUT",
+    "intents evaluate": "intents evaluate CLASSIFIER intents.csv --report OUT --no-pictures",
+    "intents fine-tune": "intents fine-tune MODEL intents.csv -o OUT --set steps=1",
+    "data": "data jsonl dialogues/a.jsonl -o OUT",
+}
+SHARED = {  # what writes into a folder, or goes on in it
+    "train": "train recipe.toml --data examples -o OUT",
+    "tokenise": "tokenise recipe.toml --data examples -o OUT",
+    "ablate": "ablate rows.toml --data examples -o OUT",
+    "table": "table table.toml -o OUT",
+    "evaluate": "evaluate MODEL examples --candidates 20 -o OUT",
+    "intents grid": "intents grid MODEL intents.csv -o OUT",
+    "plot": "plot MODEL --data texts.csv -o OUT",
+}
+ONNX = pytest.param(
+    "export MODEL --onnx -o OUT",
+    id="export --onnx",
+    marks=pytest.mark.skipif(importlib.util.find_spec("onnxscript") is None, reason="needs the extra onnx"),
+)
+Command = Callable[[str, Path], tuple[int, str]]
+
+
+def make_place(folder: Path) -> Path:
+    """Fill a folder with something to read for every verb."""
+    small_model(folder / "MODEL")
+    save(folder / "BERT", network("cross match"), tokenizer(), max_length=20, card="")
+    write_data(folder / "examples")
+    write_examples(read_examples(folder / "examples", "valid"), folder / "examples" / "test-00000.parquet")
+    save_recipe(recipe("", stage=[stage(steps=2)]), folder / "recipe.toml")
+    rows = {"name": "Rows", "recipe": "recipe.toml", "row": [{"name": "a", "settings": ["seed=1"]}]}
+    (folder / "rows.toml").write_text(to_toml(rows))
+    (folder / "table.toml").write_text('name = "T"\n[row.b]\nname = "B"\nranker = "bm25"\n[column.n]\nname = "N"\n'
+                                       'path = "examples"\ncandidates = 20\n')  # fmt: skip
+    (folder / "replies.txt").write_text("hello\nat noon\n")
+    (folder / "more.txt").write_text("good bye\nsee you\nat nine\n")
+    write(folder / "dialogues", a=dialogues(1, 60))
+    (folder / "corpus.toml").write_text('kind = "corpus"\n[[source]]\nname = "a"\nlicence = "MIT"\nfile = "a.jsonl"\n')
+    data = toy_data(6)
+    for name, header in (("intents.csv", ["text", "label"]), ("texts.csv", ["text", "category"])):
+        with (folder / name).open("w", newline="") as file:
+            pairs = zip(data.texts, (label for (label,) in data.labels), strict=True)
+            csv.writer(file).writerows([header, *pairs])
+    return folder
+
+
+@pytest.fixture(scope="module")
+def place(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return make_place(tmp_path_factory.mktemp("outputs"))
+
+
+@pytest.fixture
+def command(place: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Command:
+    """Run a command line, OUT being the folder: the exit code and standard error."""
+    monkeypatch.chdir(place)
+
+    def run(line: str, out: Path) -> tuple[int, str]:
+        words = [str(out) if word == "OUT" else word for word in line.split()]
+        monkeypatch.setattr(sys, "argv", ["rejoinder", *words])
+        with pytest.raises(SystemExit) as ended:
+            main()
+        return int(ended.value.code or 0), capsys.readouterr().err
+
+    threads = torch.get_num_threads()
+    if "CLASSIFIER" not in {each.name for each in place.iterdir()}:
+        assert run("intents train MODEL intents.csv -o OUT", place / "CLASSIFIER")[0] == 0
+    yield run
+    torch.set_num_threads(threads)
+
+
+def contents(folder: Path) -> dict[str, bytes | None]:
+    """Every file by its path, hidden ones and folders too, of the folder and beside it."""
+    return {str(path): path.read_bytes() if path.is_file() else None for path in folder.parent.rglob("*")}
+
+
+@pytest.mark.parametrize("line", [*REPLACED.values(), *SHARED.values(), ONNX])
+def test_a_project_of_others_is_never_touched(command: Command, tmp_path: Path, line: str) -> None:
+    """It has files that are called as ours are, and every verb is told to overwrite, if it can be."""
+    project = tmp_path / "project"
+    (project / ".git").mkdir(parents=True)
+    (project / ".git" / "HEAD").write_text("ref: refs/heads/main\n")
+    (project / "main.py").write_text("print('ten years of work')\n")
+    for marker in MARKERS:
+        (project / marker).write_text(json.dumps({"name": "a project", "format": 1}))
+    before = contents(project)
+    overwrite = "" if line in SHARED.values() else " --overwrite"
+    code, said = command(line + overwrite, project)
+    assert contents(project) == before
+    assert code == 2, said
+    assert "looks like a bug" not in said
+
+
+@pytest.mark.parametrize("line", [*REPLACED.values(), pytest.param(ONNX.values[0], id="onnx", marks=pytest.mark.slow)])
+def test_what_is_ours_is_replaced_with_overwrite_alone(command: Command, tmp_path: Path, line: str) -> None:
+    out = tmp_path / "out"
+    if "--onnx" in line:
+        pytest.importorskip("onnxscript")
+    assert command(line, out)[0] == 0
+    before = contents(out)
+    assert {str(out)} == {name for name in before if Path(name).parent == tmp_path}, "nothing beside it"
+    if line == REPLACED["data"]:
+        assert command(line, out)[0] == 0, "the same examples may be made again"
+        other = line.replace("a.jsonl", "b.jsonl")
+        shutil.copy("dialogues/a.jsonl", "dialogues/b.jsonl")
+    else:
+        other = line
+    code, said = command(other, out)
+    assert (code, contents(out)) == (2, before)
+    assert "--overwrite" in said
+    (out / "notes").mkdir()
+    (out / "notes" / "letter.txt").write_text("mine")
+    with_notes = contents(out)
+    code, said = command(f"{other} --overwrite", out)
+    assert (code, contents(out)) == (2, with_notes)
+    assert "holds notes" in said
+    shutil.rmtree(out / "notes")
+    code, said = command(f"{other} --overwrite", out)
+    assert code == 0, said
+    assert {Path(name).name for name in contents(out)} == {Path(name).name for name in before}
