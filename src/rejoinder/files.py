@@ -16,13 +16,15 @@ import json
 import os
 import shutil
 import tempfile
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path, PurePath
 from typing import Any
 
 from rejoinder.errors import InputError
 
+DIGEST = "sha256"
+"""Key of the digest that JSON content has of itself."""
 _NO_ROOM = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
 _AT_FDCWD = -100
 _RENAME_EXCHANGE = 2
@@ -245,6 +247,17 @@ def file_digest(path: str | Path) -> str:
     """SHA-256 of a file's bytes, in hexadecimal."""
     with Path(path).open("rb") as file:
         return hashlib.file_digest(file, "sha256").hexdigest()
+
+
+def signed(content: Mapping[str, Any]) -> dict[str, Any]:
+    """JSON content with a digest of all of it; see `is_altered`."""
+    plain = {key: value for key, value in content.items() if key != DIGEST}
+    return {**plain, DIGEST: hashlib.sha256(json.dumps(plain, sort_keys=True).encode()).hexdigest()}
+
+
+def is_altered(content: Mapping[str, Any]) -> bool:
+    """Whether content that was `signed` is not as it was any more, or its digest is gone."""
+    return content.get(DIGEST) != signed(content)[DIGEST]
 
 
 def follow_umask(path: Path) -> None:

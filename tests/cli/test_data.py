@@ -218,7 +218,7 @@ def test_a_full_disk_and_ctrl_c_leave_what_was_there(command, chats, tmp_path, m
         raise stop
 
     monkeypatch.setattr(tables.pq.ParquetWriter, "write_table", fail)
-    given, out, err = command("jsonl", chats, "-o", tmp_path / "data")
+    given, out, err = command("jsonl", chats, "-o", tmp_path / "data", "--overwrite")
     assert (given, out) == (code, "")
     assert line in err.splitlines()[-1]
     assert "Traceback" not in err

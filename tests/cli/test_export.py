@@ -70,7 +70,7 @@ def test_people_are_told_whether_the_model_was_trained_for_it(command: Command, 
     module = Convert(small_config(), SUBWORDS.rows)
     QuantizedTraining(module, "bfloat16")
     save(tmp_path / "trained", module, SUBWORDS, max_length=40, card="")
-    _, out, _ = command("export", tmp_path / "trained", "--quantized", "-o", tmp_path / "small")
+    _, out, _ = command("export", tmp_path / "trained", "--quantized", "-o", tmp_path / "small", "--overwrite")
     assert "the rest in bfloat16" in out
     assert "after training" not in out
 
@@ -90,7 +90,7 @@ def test_a_sentence_transformers_folder_is_still_a_model(command: Command, run: 
     assert code == 0
     assert (result["form"], result["side"]) == ("sentence-transformers", "response")
     assert result["fingerprint"] == rejoinder.load(tmp_path / "st").fingerprint
-    code, out, _ = command(*arguments)
+    code, out, _ = command(*arguments, "--overwrite")
     assert code == 0
     assert "trust_remote_code=True" in out
     assert "encode for contexts" in out

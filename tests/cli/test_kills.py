@@ -104,7 +104,7 @@ def run(line: Command, out: Path, kill_at: int = NEVER) -> tuple[int, int, str]:
             sys.addaudithook(watch)
             code = run_here(line, out)
             count.write(str(changes))
-    except BaseException:
+    except BaseException:  # noqa: BLE001 (nothing may go on in this process)
         said.write_text(traceback.format_exc())
     finally:
         os._exit(code)
@@ -121,7 +121,7 @@ def digests(folder: Path) -> dict[str, str]:
     }
 
 
-def check(name: str, place: Path, tmp_path: Path, choose: Callable[[int], Sequence[int]]) -> None:
+def check(name: str, tmp_path: Path, choose: Callable[[int], Sequence[int]]) -> None:
     """Kill a command at some of its changes, and run it again each time."""
     line, before = COMMANDS[name], tmp_path / "before"
     before.mkdir()
@@ -159,11 +159,11 @@ def check(name: str, place: Path, tmp_path: Path, choose: Callable[[int], Sequen
 @pytest.mark.parametrize("name", COMMANDS)
 def test_killed_here_and_there(place: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str) -> None:
     monkeypatch.chdir(place)
-    check(name, place, tmp_path, lambda total: sorted({0, 1, 2, 3, total // 2, total - 2, total - 1}))
+    check(name, tmp_path, lambda total: sorted({0, 2, total // 2, total - 1}))
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("name", COMMANDS)
 def test_killed_everywhere(place: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str) -> None:
     monkeypatch.chdir(place)
-    check(name, place, tmp_path, range)
+    check(name, tmp_path, lambda total: range(0, total, total // 150 + 1))

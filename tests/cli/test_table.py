@@ -15,6 +15,7 @@ from rejoinder.cli import main
 from rejoinder.cli.table import load_table
 from rejoinder.corpora.example import read_examples, write_examples
 from rejoinder.errors import InputError
+from rejoinder.files import signed
 from tests.evaluation.fakes import Rule, knows_even_ones, numbered_examples
 from tests.models.small import small_model
 
@@ -92,7 +93,7 @@ def test_a_table_is_measured_once_and_again_when_its_model_changes(command, plac
     assert "A *small* table." in out
     assert "| Ours | " in out
     config = json.loads((place / "runs" / "model" / "config.json").read_text())
-    (place / "runs" / "model" / "config.json").write_text(json.dumps(config | {"max_length": 30}))
+    (place / "runs" / "model" / "config.json").write_text(json.dumps(signed(config | {"max_length": 30})))
     assert "Numbers: runs/model" in command("table", "table.toml", "-o", "out")[2]
     assert "Numbers: runs/model" not in command("table", "table.toml", "-o", "out")[2]
     assert "Numbers: " in command("table", "table.toml", "-o", "out", "--set", "column.n.limit=40")[2]

@@ -126,10 +126,10 @@ def test_sources_and_inputs_must_fit(tmp_path, source, inputs, reason):
 @pytest.mark.parametrize(
     ("before", "what"),
     [
-        ({"data.json": '{"mine": 1}'}, r"holds a data\.json of something else"),
-        ({"data.json": "no json"}, r"holds a data\.json of something else"),
+        ({"data.json": '{"mine": 1}'}, r"has no data\.json that says it is a folder of examples"),
+        ({"data.json": "no json"}, r"has no data\.json that says it is a folder of examples"),
         ({"data.json": '{"format": "rejoinder examples 1"}', "thesis.tex": "x"}, r"holds thesis\.tex"),
-        ({"thesis.tex": "x"}, r"has no data\.json, so it is not ours to replace"),
+        ({"thesis.tex": "x"}, "so it is not ours to replace"),
     ],
 )
 def test_folders_of_others_are_not_replaced(chats, tmp_path, before, what):
@@ -138,8 +138,19 @@ def test_folders_of_others_are_not_replaced(chats, tmp_path, before, what):
     for name, text in before.items():
         (folder / name).write_text(text)
     with pytest.raises(InputError, match=what):
-        build_data("jsonl", [chats], folder)
+        build_data("jsonl", [chats], folder, overwrite=True)
     assert names(folder) == sorted(before)
+
+
+def test_examples_that_another_call_made_are_replaced_only_if_that_is_wanted(chats, tmp_path):
+    folder = tmp_path / "data"
+    build_data("jsonl", [chats], folder, limit=5)
+    build_data("jsonl", [chats], folder, limit=5)
+    with pytest.raises(InputError, match="is a folder of examples already; replace it with --overwrite"):
+        build_data("jsonl", [chats], folder)
+    assert len(list(read_examples(folder))) == 5
+    build_data("jsonl", [chats], folder, overwrite=True)
+    assert len(list(read_examples(folder))) == 600
 
 
 @pytest.mark.parametrize("stop", [OSError(errno.ENOSPC, "No space left on device"), KeyboardInterrupt()], ids=repr)
@@ -155,14 +166,14 @@ def test_a_full_disk_or_ctrl_c_leaves_the_previous_folder(chats, tmp_path, monke
     else:
         monkeypatch.setattr(tables.pq.ParquetWriter, {"writing": "write_table", "closing": "close"}[where], fail)
     with pytest.raises(type(stop)):
-        build_data("jsonl", [chats], tmp_path / "data")
+        build_data("jsonl", [chats], tmp_path / "data", overwrite=True)
     monkeypatch.undo()
     # What was read is kept, if reading came to its end.
     assert names(tmp_path) == [*([] if where == "reading" else [".data.work"]), "chats.jsonl", "data"]
     assert names(tmp_path / "data") == FILES
     assert len(list(read_examples(tmp_path / "data"))) == 5
     assert json.loads((tmp_path / "data" / "data.json").read_text()) == account.to_json()
-    build_data("jsonl", [chats], tmp_path / "data")
+    build_data("jsonl", [chats], tmp_path / "data", overwrite=True)
     assert names(tmp_path) == ["chats.jsonl", "data"]
     assert len(list(read_examples(tmp_path / "data"))) == 600
 

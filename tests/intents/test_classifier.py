@@ -11,6 +11,7 @@ import numpy as np
 import pytest
 
 from rejoinder.errors import InputError
+from rejoinder.files import signed
 from rejoinder.intents.classifier import IntentClassifier, train_classifier
 from rejoinder.intents.data import IntentData
 from rejoinder.intents.encoders import ForeignVectors, JoinedVectors, open_encoder, unit_rows
@@ -122,7 +123,7 @@ def test_another_encoder_is_refused(classifier: IntentClassifier, model: Path, t
     save_classifier(classifier, tmp_path / "made")
     shutil.copytree(model, tmp_path / "other")
     config = json.loads((tmp_path / "other" / "config.json").read_text())
-    (tmp_path / "other" / "config.json").write_text(json.dumps(config | {"max_length": 7}))
+    (tmp_path / "other" / "config.json").write_text(json.dumps(signed(config | {"max_length": 7})))
     with pytest.raises(InputError, match="trained on another encoder"):
         load_classifier(tmp_path / "made", [str(tmp_path / "other")])
     with pytest.raises(InputError, match="1 encoders, but 2"):
@@ -140,9 +141,12 @@ def test_damage_is_told(classifier: IntentClassifier, tmp_path: Path) -> None:
         ({"encoders": [{}]}, "is damaged"),
         ({"files": {}}, "is damaged"),
     ):
-        (tmp_path / "made" / CONFIG).write_text(json.dumps(json.loads(whole) | change))
+        (tmp_path / "made" / CONFIG).write_text(json.dumps(signed(json.loads(whole) | change)))
         with pytest.raises(InputError, match=said):
             load_classifier(tmp_path / "made")
+    (tmp_path / "made" / CONFIG).write_text(whole.replace("logistic", "logistik"))
+    with pytest.raises(InputError, match=r"config\.json was altered"):
+        load_classifier(tmp_path / "made")
     (tmp_path / "made" / CONFIG).write_text(whole)
     with (tmp_path / "made" / WEIGHTS).open("ab") as file:
         file.write(b"x")

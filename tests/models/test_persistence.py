@@ -1,5 +1,7 @@
 import json
+import os
 import shutil
+import stat
 from pathlib import Path
 
 import numpy as np
@@ -8,9 +10,10 @@ import torch
 
 import rejoinder
 from rejoinder.errors import InputError
+from rejoinder.files import signed
 from rejoinder.models.convert import Convert
 from rejoinder.models.families import build_module, parse_config
-from rejoinder.models.persistence import load, load_module, save
+from rejoinder.models.persistence import load, load_module, read_config, save
 from rejoinder.text.subwords import Subwords
 
 from .conftest import lively, small_config
@@ -109,7 +112,7 @@ def test_a_damaged_folder_is_refused_in_one_line_that_names_the_file(folder, nam
 def test_a_config_of_another_structure_is_refused(folder):
     config = json.loads((folder / "config.json").read_text())
     config["model"]["output_size"] = 25
-    (folder / "config.json").write_text(json.dumps(config))
+    (folder / "config.json").write_text(json.dumps(signed(config)))
     with pytest.raises(InputError, match="does not fit"):
         load(folder)
 
@@ -149,6 +152,37 @@ def test_a_file_is_no_model(tmp_path):
         load(tmp_path / "file")
 
 
+def test_a_flipped_bit_in_the_configuration_is_noticed(folder):
+    content = (folder / "config.json").read_bytes()
+    for bit in range(0, 8 * len(content), 13):
+        changed = bytearray(content)
+        changed[bit // 8] ^= 1 << bit % 8
+        (folder / "config.json").write_bytes(changed)
+        try:
+            found = read_config(folder)[1]
+        except InputError:
+            continue
+        assert found == json.loads(content), "white space alone may change"
+
+
+def test_a_folder_of_an_earlier_version_says_nothing_of_itself_and_opens(folder, network):
+    config = json.loads((folder / "config.json").read_text())
+    old = {key: value for key, value in config.items() if key not in ("kind", "sha256")}
+    (folder / "config.json").write_text(json.dumps(old))
+    assert load(folder).max_length == 40
+    save(folder, network, SUBWORDS, max_length=30, card="", overwrite=True)
+    assert load(folder).max_length == 30
+
+
+def test_what_is_saved_can_be_read_by_others(tmp_path, network):
+    old = os.umask(0o022)
+    try:
+        save(tmp_path / "model", network, SUBWORDS, max_length=40, card="")
+    finally:
+        os.umask(old)
+    assert {stat.S_IMODE(file.stat().st_mode) for file in (tmp_path / "model").iterdir()} == {0o644}
+
+
 def test_a_failed_save_leaves_the_earlier_model(folder, network, monkeypatch):
     before = load(folder).fingerprint
 
@@ -157,7 +191,7 @@ def test_a_failed_save_leaves_the_earlier_model(folder, network, monkeypatch):
 
     monkeypatch.setattr("rejoinder.models.persistence.save_file", full_disk)
     with pytest.raises(OSError, match="No space"):
-        save(folder, network, SUBWORDS, max_length=40, card="")
+        save(folder, network, SUBWORDS, max_length=40, card="", overwrite=True)
     assert load(folder).fingerprint == before
     assert [p.name for p in folder.parent.iterdir()] == ["model"]
 

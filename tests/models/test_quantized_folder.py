@@ -16,7 +16,7 @@ from safetensors.torch import load_file, save_file
 
 import rejoinder
 from rejoinder.errors import InputError
-from rejoinder.files import file_digest
+from rejoinder.files import file_digest, signed
 from rejoinder.models import inference, persistence
 from rejoinder.models.convert import Convert, ConvertConfig
 from rejoinder.models.export import export_quantized
@@ -204,7 +204,7 @@ def test_a_file_of_another_network_is_refused(tmp_path: Path, plain: Path) -> No
     ):
         save_file(changed, small / "model.safetensors")
         config["files"]["model.safetensors"] = file_digest(small / "model.safetensors")
-        (small / "config.json").write_text(json.dumps(config))
+        (small / "config.json").write_text(json.dumps(signed(config)))
         with pytest.raises(InputError, match=message):
             rejoinder.load(small)
 
@@ -214,7 +214,7 @@ def test_a_damaged_entry_is_refused(tmp_path: Path, plain: Path, entry: object) 
     small = tmp_path / "small"
     export_quantized(plain, small)
     config = json.loads((small / "config.json").read_text())
-    (small / "config.json").write_text(json.dumps(config | {"quantization": entry}))
+    (small / "config.json").write_text(json.dumps(signed(config | {"quantization": entry})))
     with pytest.raises(InputError, match=r"config.json is damaged .*quantization"):
         rejoinder.load(small)
 

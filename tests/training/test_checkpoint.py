@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 
 import numpy as np
 import pytest
 import torch
 from safetensors import SafetensorError
+from safetensors.torch import save_file
 
 from rejoinder.errors import InputError
 from rejoinder.models.convert import Convert
@@ -98,6 +100,40 @@ def test_a_cut_one_is_refused(tmp_path: Path) -> None:
     (tmp_path / "c").write_bytes((tmp_path / "c").read_bytes()[:-100])
     with pytest.raises(InputError, match="not a whole checkpoint"):
         load_checkpoint(tmp_path / "c")
+
+
+def test_a_flipped_bit_is_never_trained_on(tmp_path: Path) -> None:
+    """Most bits of a checkpoint are numbers of which every one is a number."""
+    path = tmp_path / "c"
+    module, optimizer = setting("adamw", 0)
+    step(module, optimizer)
+    save_checkpoint(path, RunState(step=1, best=0.5), module, optimizer, {})
+    content, whole = path.read_bytes(), load_checkpoint(path)
+    assert whole is not None
+    header = 8 * int.from_bytes(content[:8], "little")
+    refused = 0
+    for bit in [*range(64, header, 251), *range(header, 8 * len(content), 8 * len(content) // 60)]:
+        changed = bytearray(content)
+        changed[bit // 8] ^= 1 << bit % 8
+        path.write_bytes(changed)
+        try:
+            found = load_checkpoint(path)
+        except InputError:
+            refused += 1
+            continue
+        assert found is not None  # white space of the header: nothing has changed
+        assert found.state == whole.state
+        assert found.tensors.keys() == whole.tensors.keys()
+        assert all(torch.equal(found.tensors[name], value) for name, value in whole.tensors.items())
+    assert refused > 80
+
+
+def test_one_of_an_earlier_version_has_no_digest_and_opens(tmp_path: Path) -> None:
+    content = {"format": 2, "state": {"step": 7}, "scaler": {}}
+    save_file({"weights/w": torch.ones(3)}, tmp_path / "c", {"checkpoint": json.dumps(content)})
+    loaded = load_checkpoint(tmp_path / "c")
+    assert loaded is not None
+    assert loaded.state.step == 7
 
 
 def test_a_full_disk_leaves_the_last_one(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

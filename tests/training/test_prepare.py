@@ -4,8 +4,11 @@ from __future__ import annotations
 
 import json
 import shutil
+import threading
+import time
 from collections.abc import Iterable
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -93,7 +96,36 @@ def range_of(prepared: Prepared) -> object:
 def test_the_cache_may_be_shared_between_runs(tmp_path: Path, data: Path) -> None:
     made(data, tmp_path / "run", data={"train": str(data), "cache": str(tmp_path / "cache")})
     assert not (tmp_path / "run").exists()
-    assert len(list((tmp_path / "cache").iterdir())) == 3
+    names = sorted(path.name.partition("-")[0] + path.suffix for path in (tmp_path / "cache").iterdir())
+    assert names == ["train", "valid", "vocabulary.json", "vocabulary.sha256"]
+
+
+def test_a_vocabulary_that_was_altered_is_not_read(tmp_path: Path, data: Path) -> None:
+    made(data, tmp_path)
+    vocabulary = next(tmp_path.glob("vocabulary-*.json"))
+    vocabulary.write_text(vocabulary.read_text().replace("e", "f"))
+    with pytest.raises(InputError, match=r"vocabulary-\w+\.json was altered after it was written; delete it"):
+        made(data, tmp_path)
+
+
+def test_two_that_need_the_same_cache_make_it_once(tmp_path: Path, data: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The second one comes while the first one tokenises: it waits, and takes what is there then."""
+    waiting, built = threading.Event(), []
+    real = prepare_module.build_store
+
+    def slow(path: Path, *given: Any, **options: Any) -> Any:
+        built.append(path)
+        waiting.set()
+        time.sleep(0.3)
+        return real(path, *given, **options)
+
+    monkeypatch.setattr(prepare_module, "build_store", slow)
+    first = threading.Thread(target=made, args=(data, tmp_path))
+    first.start()
+    assert waiting.wait(60)
+    made(data, tmp_path)
+    first.join()
+    assert len(built) == len(set(built)) == 2
 
 
 def test_the_vocabulary_is_of_the_training_split_alone(tmp_path: Path) -> None:

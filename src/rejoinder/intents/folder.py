@@ -17,7 +17,7 @@ from safetensors.torch import load_file, save_file
 
 from rejoinder import __version__
 from rejoinder.errors import InputError
-from rejoinder.files import Kind, atomic_folder, file_digest
+from rejoinder.files import DIGEST, Kind, atomic_folder, file_digest, is_altered, signed
 from rejoinder.intents.classifier import IntentClassifier
 from rejoinder.intents.encoders import (
     NAMED,
@@ -63,7 +63,7 @@ def save_classifier(classifier: IntentClassifier, folder: str | Path, *, overwri
             "rejoinder": __version__,
             "files": {WEIGHTS: file_digest(part / WEIGHTS)},
         }
-        text = json.dumps(config, indent=2, ensure_ascii=False)
+        text = json.dumps(signed(config), indent=2, ensure_ascii=False)
         (part / CONFIG).write_text(f"{text}\n", encoding="utf-8")
         (part / CARD).write_text(card(classifier), encoding="utf-8")
 
@@ -115,6 +115,8 @@ def read_classifier(folder: str | Path) -> dict[str, Any]:
         raise InputError(f"{folder} is no classifier (a model?); `rejoinder intents train MODEL DATA -o DIR` makes one")
     if form != FORMAT:
         raise InputError(f"{path} has format {form}; this version reads format {FORMAT}: update rejoinder")
+    if DIGEST in config and is_altered(config):  # those of earlier versions have no digest
+        raise InputError(f"{path} was altered after it was saved; copy the classifier's folder again")
     return dict(config)
 
 

@@ -20,7 +20,7 @@ from safetensors import SafetensorError, safe_open
 from safetensors.torch import load_file, save_file
 
 from rejoinder.errors import InputError
-from rejoinder.files import Kind, atomic_folder, file_digest
+from rejoinder.files import DIGEST, Kind, atomic_folder, file_digest, is_altered, signed
 from rejoinder.models import bundled
 from rejoinder.models.families import build_module, family
 from rejoinder.models.inference import Precision, choose_precision
@@ -115,7 +115,7 @@ def write_files(
         **scheme_entry(scheme),
         **({} if scale is None else {"scale": scale}),
     }
-    (folder / CONFIG).write_text(json.dumps(config, indent=2) + "\n", encoding="utf-8")
+    (folder / CONFIG).write_text(json.dumps(signed(config), indent=2) + "\n", encoding="utf-8")
 
 
 def load(name_or_path: str | Path, *, precision: str = "auto", threads: int | None = None) -> Any:
@@ -162,7 +162,7 @@ def load_module(folder: Path) -> tuple[Any, Any, dict[str, Any]]:
     Raises:
         InputError: the folder is incomplete or altered.
     """
-    config = _whole_config(folder)
+    config = whole_config(folder)
     tokenizer = load_tokenizer(folder, config)
     module = build_module(config["model"], tokenizer.rows)
     if (scheme := read_scheme(config)) is not None and scheme.stored:
@@ -198,7 +198,7 @@ def load_as_validated(folder: Path) -> tuple[Any, Any, dict[str, Any]]:
 
 def _load_quantized(folder: Path, scheme: Scheme, precision: Precision) -> tuple[Any, Any, dict[str, Any]]:
     """The network of a quantised folder, to encode with: its tables stay in 8 bits."""
-    config = _whole_config(folder)
+    config = whole_config(folder)
     tokenizer = load_tokenizer(folder, config)
     with skeleton():
         module = build_module(config["model"], tokenizer.rows)
@@ -209,8 +209,12 @@ def _load_quantized(folder: Path, scheme: Scheme, precision: Precision) -> tuple
     return module, tokenizer, config
 
 
-def _whole_config(folder: Path) -> dict[str, Any]:
-    """The configuration of a folder whose files are all there, as they were saved."""
+def whole_config(folder: Path) -> dict[str, Any]:
+    """The configuration of a folder whose files are all there, as they were saved.
+
+    Raises:
+        InputError: one is missing or altered.
+    """
     config = _read_config(folder)
     for name, digest in config["files"].items():
         if not (folder / name).is_file():
@@ -312,6 +316,9 @@ def _read_config(folder: Path) -> dict[str, Any]:
         raise InputError(f"{path}: {wrong[0]} has the wrong type; copy the model folder again")
     if config["format"] != FORMAT:
         raise InputError(f"{path} has format {config['format']}; this version reads format {FORMAT}: update rejoinder")
+    # Folders of earlier versions have neither a kind nor a digest.
+    if config.keys() & {"kind", DIGEST} and (config.get("kind") != KIND or is_altered(config)):
+        raise InputError(f"{path} was altered after it was saved; copy the model folder again")
     return config
 
 

@@ -17,6 +17,7 @@ import torch
 from torch import Tensor, nn
 
 from rejoinder.errors import InputError
+from rejoinder.files import follow_umask
 from rejoinder.models import persistence
 from rejoinder.models.convert import Convert
 from rejoinder.models.encoder import newest_message
@@ -138,6 +139,7 @@ class SentenceModule(nn.Module):
             raise InputError("weights are written as safetensors only; leave safe_serialization at True")
         folder = Path(output_path)
         persistence.write_files(folder, self.network, self.tokenizer, max_length=self.max_seq_length)
+        follow_umask(folder / persistence.WEIGHTS)
         write_settings(folder, self.side)
 
     @classmethod

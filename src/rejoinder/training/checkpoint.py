@@ -7,6 +7,7 @@ Random generators are not in it: dropout and the order of examples are functions
 from __future__ import annotations
 
 import dataclasses
+import hashlib
 import json
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -19,10 +20,12 @@ from safetensors.torch import save_file
 from torch import Tensor, nn
 
 from rejoinder.errors import InputError
-from rejoinder.files import atomic_file
+from rejoinder.files import DIGEST, atomic_file
 from rejoinder.training.state import RunState
 
-FORMAT = 2
+FORMAT = 3
+UNSIGNED = 2
+"""Format of checkpoints without a digest, which earlier versions wrote."""
 
 
 def save_checkpoint(
@@ -52,8 +55,18 @@ def save_checkpoint(
             }
     content = {"format": FORMAT, "state": dataclasses.asdict(state), "scaler": dict(scaler)}
     whole = {name: value.detach().cpu().contiguous() for name, value in tensors.items()}
+    text = json.dumps(content)
     with atomic_file(path) as part:
-        save_file(whole, part, {"checkpoint": json.dumps(content)})
+        save_file(whole, part, {"checkpoint": text, DIGEST: tensor_digest(whole, text)})
+
+
+def tensor_digest(tensors: Mapping[str, Tensor], text: str = "") -> str:
+    """SHA-256 of a text and of tensors in main memory: names, types, shapes and numbers."""
+    digest = hashlib.sha256(text.encode())
+    for name, value in sorted(tensors.items()):
+        digest.update(f"{name} {value.dtype} {tuple(value.shape)}".encode())
+        digest.update(value.reshape(-1).view(torch.uint8).numpy().data)
+    return digest.hexdigest()
 
 
 @dataclass
@@ -99,10 +112,14 @@ def load_checkpoint(path: Path) -> LoadedCheckpoint | None:
         return None
     try:
         with safe_open(path, framework="pt") as file:
-            content = json.loads(file.metadata()["checkpoint"])
-            if content["format"] != FORMAT:
+            metadata = file.metadata()
+            content = json.loads(metadata["checkpoint"])
+            if content["format"] not in (FORMAT, UNSIGNED):
                 raise ValueError(f"format {content['format']}, this version reads {FORMAT}")
             tensors = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118 (no mapping)
+        unsigned = content["format"] == UNSIGNED and DIGEST not in metadata
+        if not unsigned and metadata[DIGEST] != tensor_digest(tensors, metadata["checkpoint"]):
+            raise ValueError("it was altered after it was written")
         return LoadedCheckpoint(RunState(**content["state"]), tensors, content["scaler"])
     except (SafetensorError, ValueError, KeyError, TypeError, OSError) as error:
         raise InputError(f"{path}: not a whole checkpoint ({error}); delete the run's folder to start again") from None

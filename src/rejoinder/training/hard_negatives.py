@@ -12,11 +12,13 @@ from pathlib import Path
 from typing import NamedTuple
 
 import numpy as np
-from safetensors import SafetensorError
-from safetensors.numpy import load_file, save_file
+import torch
+from safetensors import SafetensorError, safe_open
+from safetensors.torch import save_file
 
 from rejoinder.errors import InputError
-from rejoinder.files import atomic_file
+from rejoinder.files import DIGEST, atomic_file
+from rejoinder.training.checkpoint import tensor_digest
 from rejoinder.training.display import Display
 from rejoinder.training.mining import Mined, Miner
 from rejoinder.training.mixing import MixedOrder
@@ -123,8 +125,9 @@ class Tables:
 
             mined = miner(rows, drawn, report)
         table = Table(rows, mined.negatives)
+        tensors = {"rows": torch.from_numpy(table.rows), "negatives": torch.from_numpy(table.negatives)}
         with atomic_file(self._path(step, stage_step)) as part:
-            save_file({"rows": table.rows, "negatives": table.negatives}, part)
+            save_file(tensors, part, {DIGEST: tensor_digest(tensors)})
         each = f"{self._config.per_pair} each{_above(mined)}"
         display.note(f"step {step:,}: hard negatives for {len(rows):,} pairs, {each}")
         return table
@@ -150,8 +153,12 @@ class Tables:
 
     def _read(self, path: Path) -> Table:
         try:
-            arrays = load_file(path)
-            table = Table(arrays["rows"], arrays["negatives"])
+            with safe_open(path, framework="pt") as file:
+                metadata = file.metadata() or {}
+                tensors = {name: file.get_tensor(name) for name in ("rows", "negatives")}
+            if metadata.get(DIGEST, tensor_digest(tensors)) != tensor_digest(tensors):  # earlier versions wrote none
+                raise ValueError("it was altered after it was written")
+            table = Table(tensors["rows"].numpy(), tensors["negatives"].numpy())
             if table.negatives.shape != (len(table.rows), self._config.per_pair):
                 raise ValueError(f"negatives of shape {table.negatives.shape} for {len(table.rows)} pairs")
             return table

@@ -44,7 +44,7 @@ from rejoinder.training.prepare import Prepared, prepare
 from rejoinder.training.quantized import quantized_training
 from rejoinder.training.recipe import Recipe, Stage
 from rejoinder.training.recipe_schedules import Plateau
-from rejoinder.training.run_folder import RunFolder, open_run
+from rejoinder.training.run_folder import RunFolder, check_model, open_run
 from rejoinder.training.schedules import Progress, learning_rate, score_scale
 from rejoinder.training.similarity import SimilarityDistiller
 from rejoinder.training.stage_checks import check_stages
@@ -91,6 +91,7 @@ def train(
         )
         finished, _ = processes.agree(folder.summary.exists())
         if finished:
+            check_model(folder)
             return load_summary(folder.summary, folder.path, folder.model)
         keep_memory()
         machine = set_up(recipe.compute, recipe.quantization)
@@ -169,6 +170,8 @@ class _Trainer:
                 f"{self.folder.path}: the examples in {self._places()} are not those that the run was started "
                 "with; give those, or name another folder"
             )
+        if loaded.state.best is not None or self.folder.model.exists():
+            check_model(self.folder)
         loaded.restore_module(self.module)
         self.machine.scaler.load_state_dict(loaded.scaler)
         self.display.note(f"Continuing {self.folder.path} at step {loaded.state.step:,}")

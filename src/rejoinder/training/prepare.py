@@ -6,7 +6,7 @@ import contextlib
 import hashlib
 import json
 import warnings
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -15,7 +15,7 @@ import numpy as np
 from rejoinder.corpora.account import SUMMARY, kept_messages, limits_of_history
 from rejoinder.corpora.engine import Engine
 from rejoinder.errors import InputError
-from rejoinder.files import atomic_file, file_digest
+from rejoinder.files import DIGEST, atomic_file, file_digest, locked, remove_leftovers
 from rejoinder.models.families import family, family_of, parse_config
 from rejoinder.ranker import FloatArray
 from rejoinder.text.subwords import Subwords
@@ -30,7 +30,7 @@ from rejoinder.training.tokens import Split, TokenStore, build_store, content_ke
 from rejoinder.training.vocabularies import build_vocabulary
 from rejoinder.training.words import count_ids, open_sentence_encoder, word_vectors
 
-CACHED = ("vocabulary-*.json", "train-*", "valid-*", "words-*.npy", "vectors-*")
+CACHED = (".lock", "vocabulary-*", "train-*", "valid-*", "words-*", "vectors-*")
 """Names of what is made once and kept."""
 
 
@@ -149,12 +149,15 @@ def _vocabulary(
     read = family(recipe.model["kind"]).load_tokenizer
     if recipe.vocabulary is None:
         path = folder / f"vocabulary-{content_key(recipe.init.fingerprint)}.json"
-        if not path.exists():
-            initial_tokenizer(recipe.init).save(path)
+        _once(path, lambda part: initial_tokenizer(recipe.init).save(part))
         return read(path)
     path = folder / f"vocabulary-{content_key(_joined(digests), recipe.vocabulary, recipe.seed)}.json"
-    if path.exists():
-        return read(path)
+    _once(path, lambda part: _build_vocabulary(recipe, sets, display).save(part))
+    return read(path)
+
+
+def _build_vocabulary(recipe: Recipe, sets: Sequence[Path], display: Display) -> Tokenizer:
+    assert recipe.vocabulary is not None
     with (
         display.track("Building the vocabulary", None, "utterances") as advance,
         warnings.catch_warnings(record=True) as said,
@@ -164,7 +167,6 @@ def _vocabulary(
         )
     for warning in said:
         display.note(str(warning.message))
-    tokenizer.save(path)
     return tokenizer
 
 
@@ -202,11 +204,41 @@ def _store(
     parts += ["texts"] if with_texts else []
     parts += ["given"] if with_given else []
     path = folder / f"{split}-{content_key(*parts)}"
-    if path.exists():
-        return open_store(path)
-    with display.track(f"Tokenising {data} ({split})", None, "examples") as advance:
-        keep = {"with_texts": with_texts, "with_given": with_given}
-        return build_store(path, data, split, tokenizer, length, advance, history, dialogue, engine, **keep)
+    if not path.exists():
+        with _making(folder):
+            if path.exists():  # made by the process that was waited for
+                return open_store(path)
+            with display.track(f"Tokenising {data} ({split})", None, "examples") as advance:
+                keep = {"with_texts": with_texts, "with_given": with_given}
+                return build_store(path, data, split, tokenizer, length, advance, history, dialogue, engine, **keep)
+    return open_store(path)
+
+
+@contextlib.contextmanager
+def _making(folder: Path) -> Iterator[None]:
+    """Let one process at a time write to a folder that several may share; without what killed ones left."""
+    folder.mkdir(parents=True, exist_ok=True)
+    with locked(folder / ".lock", f"{folder} is being written", wait=True):
+        remove_leftovers(folder)
+        yield
+
+
+def _once(path: Path, make: Callable[[Path], object]) -> None:
+    """Let `make` write a file, with its digest beside it; if it is there already, compare the digest.
+
+    Raises:
+        InputError: the file was altered.
+    """
+    seal = path.with_name(f"{path.name}.{DIGEST}")
+    if not path.exists():
+        with _making(path.parent):
+            if not path.exists():
+                with atomic_file(path) as part:
+                    make(part)
+                    with atomic_file(seal) as digest:
+                        digest.write_text(file_digest(part), encoding="ascii")
+    elif seal.exists() and seal.read_text(encoding="ascii", errors="replace") != file_digest(path):
+        raise InputError(f"{path} was altered after it was written; delete it and run again")
 
 
 def _words(
@@ -218,13 +250,16 @@ def _words(
     size = parse_config(recipe.model).embedding_size
     key = content_key(recipe.init.words, tokenizer.fingerprint, size, recipe.seed, *digests)
     path = folder / f"words-{key}.npy"
-    if not path.exists():
+
+    def make(part: Path) -> None:
         with display.track("Encoding the vocabulary", tokenizer.size, "subwords") as advance:
             encode = open_sentence_encoder(recipe.init.words, advance)
             counts = count_ids(train, tokenizer.rows, recipe.seed)
             table = word_vectors(encode, tokenizer, counts, size, recipe.seed)
-        with atomic_file(path) as part, part.open("wb") as file:
+        with part.open("wb") as file:
             np.save(file, table)
+
+    _once(path, make)
     words: FloatArray = np.load(path)
     return words
 
@@ -238,7 +273,7 @@ def _taught(recipe: Recipe, folder: Path, train: TokenStore, digest: str, displa
     read = np.arange(len(train))
     if sample is not None and sample < len(train):
         read = np.sort(np.random.default_rng([recipe.seed, 2]).choice(len(train), sample, replace=False))
-    with contextlib.ExitStack() as stack:
+    with _making(folder), contextlib.ExitStack() as stack:
 
         def tell(count: int) -> Advance:
             return stack.enter_context(display.track("Asking the teacher", count, "texts"))

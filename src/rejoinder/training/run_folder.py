@@ -83,6 +83,9 @@ def open_run(path: Path, recipe: Recipe) -> Iterator[RunFolder]:
             save_recipe(recipe, folder.recipe)
         for place in (folder.path, folder.checkpoint.parent, folder.tokens, folder.hard_negatives):
             remove_leftovers(place)
+            for lock in place.glob("*.lock"):
+                if lock != path / _LOCK:  # nobody else is in here
+                    lock.unlink()
         check_replaceable(folder.model, persistence.FOLDER, overwrite=True)
         yield folder
 
@@ -98,3 +101,11 @@ def _check(folder: RunFolder, recipe: Recipe) -> None:
             f"{folder.path} is a run of another recipe: {difference}; "
             "name another folder, or give the recipe that it was started with"
         )
+
+
+def check_model(folder: RunFolder) -> None:
+    """Refuse a run whose best model cannot be opened any more; it is in no checkpoint."""
+    try:
+        persistence.whole_config(folder.model)
+    except InputError as error:
+        raise InputError(f"{error}, or train again in another folder; {folder.path} cannot go on without it") from None

@@ -17,7 +17,8 @@ import torch
 from torch import Tensor
 
 from rejoinder.baselines.encoders import EncodeTexts
-from rejoinder.files import atomic_file
+from rejoinder.errors import InputError
+from rejoinder.files import atomic_file, file_digest
 from rejoinder.models.attended import scores_of
 from rejoinder.models.convert import Encodings
 from rejoinder.ranker import FloatArray
@@ -72,7 +73,10 @@ def text_vectors(
         sides[rows] = [[numbers.setdefault(text, len(numbers)) for text in pair] for pair in pairs]
     distinct = list(numbers)
     done = path.with_suffix(".json")
-    reached, size = json.loads(done.read_text("utf-8")) if done.exists() and path.exists() else (0, 0)
+    known = json.loads(done.read_text("utf-8")) if done.exists() and path.exists() else (0, 0)
+    reached, size, *digest = known
+    if digest and digest[0] != file_digest(path):
+        raise InputError(f"{path} was altered after it was written; delete it and run again")
     if reached < len(distinct):
         advance = tell(len(distinct))
         advance(reached)
@@ -93,7 +97,9 @@ def _encode_rest(
             file.seek(start * size * 2)  # what was cut off in the middle of a chunk is written again
             file.write(_unit(found).astype(np.float16).tobytes())
         with atomic_file(path.with_suffix(".json")) as part:
-            part.write_text(json.dumps([start + len(found), size]), encoding="utf-8")
+            reached = start + len(found)
+            digest = [file_digest(path)] if reached == len(texts) else []
+            part.write_text(json.dumps([reached, size, *digest]), encoding="utf-8")
         advance(len(found))
     return size
 

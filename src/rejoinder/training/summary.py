@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from rejoinder.errors import InputError
-from rejoinder.files import atomic_file
+from rejoinder.files import DIGEST, atomic_file, is_altered, signed
 from rejoinder.training.recipe import Recipe
 from rejoinder.training.state import RunState
 
@@ -52,13 +52,16 @@ class RunSummary:
 def save_summary(summary: RunSummary, path: Path) -> None:
     """Write the summary as JSON: the mark of a finished run."""
     with atomic_file(path) as part:
-        part.write_text(json.dumps(summary.to_json(), indent=2) + "\n", encoding="utf-8")
+        part.write_text(json.dumps(signed(summary.to_json()), indent=2) + "\n", encoding="utf-8")
 
 
 def load_summary(path: Path, run: Path, model: Path) -> RunSummary:
     """Read the summary of a finished run, which may have been moved since."""
     try:
         values = json.loads(path.read_text(encoding="utf-8"))
+        if DIGEST in values and is_altered(values):  # earlier versions wrote none
+            raise ValueError("it was altered")
+        values.pop(DIGEST, None)
         return RunSummary(**{**values, "run": str(run), "model": str(model), "already_finished": True})
     except (ValueError, TypeError) as error:
         raise InputError(f"{path}: not a run's summary ({error}); delete it and run again") from None

@@ -10,7 +10,7 @@ from __future__ import annotations
 import hashlib
 import itertools
 import json
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import IO, Any, Literal, Protocol
@@ -21,7 +21,7 @@ import numpy.typing as npt
 from rejoinder.corpora.engine import Engine
 from rejoinder.corpora.example import pieces_of
 from rejoinder.errors import InputError
-from rejoinder.files import atomic_folder
+from rejoinder.files import DIGEST, atomic_folder, file_digest, is_altered, signed
 from rejoinder.models.dialogue import Dialogue
 from rejoinder.models.history import HistoryText
 from rejoinder.text.tokenizer import Tokenizer
@@ -31,7 +31,9 @@ Ids = npt.NDArray[np.int32]
 Rows = npt.NDArray[np.int64]
 Split = Literal["train", "valid"]
 
-FORMAT = 1
+FORMAT = 2
+UNSIGNED = 1
+"""Format of stores without digests, which earlier versions wrote."""
 MANIFEST = "manifest.json"
 SIDES = ("input", "response")
 """Columns of every store."""
@@ -153,8 +155,10 @@ def open_store(path: Path) -> TokenStore:
     """
     try:
         manifest = json.loads((path / MANIFEST).read_text(encoding="utf-8"))
-        if manifest["format"] != FORMAT:
+        if manifest["format"] not in (FORMAT, UNSIGNED):
             raise ValueError("another format")
+        if manifest["format"] == FORMAT or DIGEST in manifest:
+            _check_digests(path, manifest)
         n, tokens = manifest["examples"], manifest["tokens"]
         k = manifest.get("given", 0)
         columns = {side: _column(path, side, tokens[side], n * k if side == CANDIDATES else n) for side in tokens}
@@ -169,6 +173,15 @@ def open_store(path: Path) -> TokenStore:
         return TokenStore(columns["input"], columns["response"], hashes, columns.get(HISTORY), texts, given)
     except (OSError, ValueError, KeyError, TypeError) as error:
         raise InputError(f"{path}: not a whole token store ({error}); delete it and run again") from None
+
+
+def _check_digests(path: Path, manifest: Mapping[str, Any]) -> None:
+    """Read all files once (about 1 GB a second): a flipped bit would train another model without a word."""
+    if is_altered(manifest):
+        raise ValueError(f"{MANIFEST} was altered")
+    for name, digest in manifest["files"].items():
+        if file_digest(path / name) != digest:
+            raise ValueError(f"{name} was altered")
 
 
 def _column(path: Path, side: str, tokens: int, texts: int) -> Column:
@@ -225,7 +238,8 @@ def build_store(
             manifest["text_bytes"] = writer.text_bytes
         if with_given:
             manifest["given"] = writer.given
-        (part / MANIFEST).write_text(json.dumps(manifest), encoding="utf-8")
+        manifest["files"] = {file.name: file_digest(file) for file in sorted(part.iterdir())}
+        (part / MANIFEST).write_text(json.dumps(signed(manifest)), encoding="utf-8")
     return open_store(path)
 
 

@@ -212,7 +212,9 @@ def test_many_equal_responses_are_few_in_training(tmp_path):
 def test_an_earlier_corpus_is_replaced_and_nothing_else(tmp_path):
     folder = write(tmp_path / "in", a=dialogues(1))
     built(folder, tmp_path / "out", recipe("a"))
-    built(folder, tmp_path / "out", recipe("a"))
+    with pytest.raises(InputError, match="is a corpus already; replace it with --overwrite"):
+        built(folder, tmp_path / "out", recipe("a"))
+    built(folder, tmp_path / "out", recipe("a"), overwrite=True)
     with pytest.raises(InputError, match=r"counts\.json"):
         build_corpus(recipe("a"), folder, folder)
 
