@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import bz2
 import json
 import os
 import subprocess
@@ -206,6 +207,18 @@ def test_what_was_read_before_a_bad_line_is_used_when_it_is_skipped(tmp_path):
     # And the other way round: what was skipped is not forgiven.
     with pytest.raises(BadLineError, match=r"1\.jsonl:101: not JSON"):
         build("jsonl", files, tmp_path / "data")
+
+
+@pytest.mark.parametrize("processes", [1, 2])
+@pytest.mark.parametrize("kind", KINDS)
+def test_a_damaged_later_stream_is_an_error_however_it_is_read(tmp_path, engines, kind, processes):
+    source, inputs = KINDS[kind](tmp_path)
+    first, second = (bz2.compress(Path(inputs[0]).read_bytes()) for _ in range(2))
+    path = tmp_path / "two.bz2"
+    path.write_bytes(first + b"CZh" + second[3:])
+    with pytest.raises(InputError, match=rf"two\.bz2 is damaged or no \.bz2 data between bytes {len(first):,} and"):
+        build(source, [path], tmp_path / "data", reading=Reading(skip_bad=True), engine=engines[processes])
+    assert not (tmp_path / "data").exists()
 
 
 def test_progress_adds_up_to_the_size_of_the_input(tmp_path):

@@ -123,6 +123,76 @@ def test_zstd_frames_of_every_shape_and_every_cut(tmp_path):
     assert len(content) == 3 * (2 + 400_001 + 300_001)
 
 
+CHECKED = {**COMPRESS, ".zst": zstandard.ZstdCompressor(write_checksum=True).compress}
+PARTS = [b"one\ntw", b"", b"o\n", b"three\n"]
+
+
+def outcome(path, read) -> bytes | str:
+    """What is read; "error" for an error that names the file and a place in it."""
+    try:
+        return read(path)
+    except InputError as error:
+        said = str(error)
+    named = re.match(rf"{re.escape(str(path))}(:\d| is (damaged|cut off).* bytes? \d)", said)
+    return "error" if named else said
+
+
+READERS = {
+    "lines": lambda path: "".join(f"{line}\n" for _, line in open_lines(path)).encode(),
+    "blocks": lambda path: b"".join(bytes(block.data) for block in open_blocks(path, size=1 << 10)),
+    "pieces": lambda path: b"".join(open_pieces(path)),
+}
+
+
+@pytest.mark.parametrize("suffix", COMPRESSED)
+def test_each_flipped_bit_is_harmless_or_an_error(tmp_path, suffix):
+    path, data = tmp_path / f"file{suffix}", b"".join(map(CHECKED[suffix], PARTS))
+    readers = itertools.cycle(READERS.values())
+    for place in range(len(data)):
+        for change in (0x01, 0x02, 0x04, 0x08, 0x10, 0x20, 0x40, 0x80, data[place]):
+            path.write_bytes(data[:place] + bytes([data[place] ^ change]) + data[place + 1 :])
+            assert outcome(path, next(readers)) in (b"".join(PARTS), "error"), (place, change)
+
+
+@pytest.mark.parametrize("suffix", COMPRESSED)
+def test_a_file_may_end_between_two_streams_and_nowhere_else(tmp_path, suffix):
+    streams_ = [CHECKED[suffix](part) for part in PARTS]
+    ends = list(itertools.accumulate(map(len, streams_)))
+    path, data = tmp_path / f"file{suffix}", b"".join(streams_)
+    for cut in range(1, len(data) + 1):
+        path.write_bytes(data[:cut])
+        expected = contextlib.nullcontext() if cut in ends else pytest.raises(InputError, match=r"cut off.* byte")
+        with expected:
+            assert texts(path)[0] == "one"
+
+
+@pytest.mark.parametrize("suffix", COMPRESSED)
+@pytest.mark.parametrize(
+    "garbage", [b"x", b"\xff", b"no stream", b"<html>" * 9_999, b"\0\0\0\0x", b"\0", b"\0" * 99_999, b"\0" * 8]
+)
+def test_what_follows_the_last_stream_is_padding_or_an_error(tmp_path, suffix, garbage):
+    """gzip may be padded with zero bytes, xz with a multiple of four; between streams too."""
+    path = tmp_path / f"file{suffix}"
+    fine = not garbage.strip(b"\0") and (suffix == ".gz" or (suffix == ".xz" and len(garbage) % 4 == 0))
+    for after in (b"", CHECKED[suffix](b"two\n")):
+        path.write_bytes(CHECKED[suffix](b"one\n") + garbage + after)
+        expected = (b"one\ntwo\n" if after else b"one\n") if fine else "error"
+        assert outcome(path, READERS["pieces"]) == expected
+
+
+@pytest.mark.parametrize("suffix", COMPRESSED)
+def test_an_error_says_which_stream_is_damaged(tmp_path, suffix):
+    whole = CHECKED[suffix](random.Random(2).randbytes(50_000).hex().encode())
+    damaged = bytearray(whole)
+    damaged[len(whole) // 2] ^= 0xFF
+    path = tmp_path / f"file{suffix}"
+    path.write_bytes(whole + damaged + whole)
+    with pytest.raises(InputError, match=rf"data between bytes {len(whole):,} and ") as caught:
+        texts(path)
+    last = int(re.search(r"and ([\d,]+) \(", str(caught.value))[1].replace(",", ""))
+    assert len(whole) < last <= 3 * len(whole)
+
+
 def test_a_byte_order_mark_is_no_text(tmp_path):
     assert texts(write(tmp_path, b"\xef\xbb\xbfone\ntwo\n")) == ["one", "two"]
 
