@@ -13,6 +13,7 @@ import errno
 import hashlib
 import os
 import shutil
+import stat
 import tempfile
 from collections.abc import Iterator
 from pathlib import Path
@@ -79,6 +80,23 @@ def atomic_folder(path: str | Path, *, marker: str, durable: bool = True) -> Ite
                 _sync(file)
         part.chmod(0o777 & ~_umask())
         _put(part, target)
+
+
+def refuse_endless(path: str | Path) -> None:
+    """Refuse an input file that could be read, or waited for, without end.
+
+    Pipes that a shell makes are fine (`/dev/stdin`, `<(command)`): somebody has opened them for writing.
+
+    Raises:
+        InputError: it is a named pipe, a device or a socket.
+        OSError: it is not there, or may not be looked at.
+    """
+    path = Path(path)
+    mode = path.stat().st_mode
+    shell = stat.S_ISFIFO(mode) and path.parts[:2] in (("/", "dev"), ("/", "proc"))
+    if not (stat.S_ISREG(mode) or stat.S_ISDIR(mode) or shell):
+        kind = "a named pipe" if stat.S_ISFIFO(mode) else "a socket" if stat.S_ISSOCK(mode) else "a device"
+        raise InputError(f"{path} is {kind}; name a file, or pass its content on: cat FILE | rejoinder ... /dev/stdin")
 
 
 def check_replaceable(path: str | Path, marker: str) -> None:

@@ -12,6 +12,7 @@ import lzma
 import os
 import random
 import re
+import socket
 import threading
 import tracemalloc
 
@@ -318,6 +319,7 @@ def test_a_line_end_does_not_count_for_the_limit_twice(tmp_path, monkeypatch):
 
 
 def test_a_zstd_bomb_does_not_fill_the_memory(tmp_path, monkeypatch):
+    monkeypatch.setattr(streams, "_ANY_RATIO", 1 << 40)
     monkeypatch.setattr(lines_module, "MAX_LINE_BYTES", 1 << 20)
     path = write(tmp_path, b"0" * 100_000_000, ".zst")
     tracemalloc.start()
@@ -371,13 +373,36 @@ def test_files_are_closed_when_the_reader_stops_early(tmp_path, suffix, monkeypa
     assert opened[0].closed
 
 
-def test_a_pipe_can_be_read(tmp_path):
-    path = tmp_path / "pipe"
-    os.mkfifo(path)
-    writer = threading.Thread(target=path.write_bytes, args=(b"one\ntwo\n",))
-    writer.start()
-    assert texts(path) == ["one", "two"]
-    writer.join()
+@pytest.mark.parametrize("gone", [False, True])
+def test_a_pipe_of_the_shell_can_be_read(gone):
+    reader, writer = os.pipe()
+    os.write(writer, b"one\ntwo\n")
+    if gone:
+        os.close(writer)
+    thread = threading.Thread(target=os.close if not gone else int, args=(writer,))
+    thread.start()
+    assert texts(f"/dev/fd/{reader}") == ["one", "two"]
+    thread.join()
+    os.close(reader)
+
+
+def test_what_has_no_end_is_refused(tmp_path):
+    os.mkfifo(tmp_path / "fifo.jsonl")
+    (tmp_path / "zeros.zst").symlink_to("/dev/zero")
+    with socket.socket(socket.AF_UNIX) as listener:
+        listener.bind(str(tmp_path / "socket"))
+        for name, kind in {"fifo.jsonl": "a named pipe", "zeros.zst": "a device", "socket": "a socket"}.items():
+            with pytest.raises(InputError, match=rf"{name} is {kind}; name a file"):
+                texts(tmp_path / name)
+
+
+@pytest.mark.parametrize("suffix", [".bz2", ".zst"])
+@pytest.mark.parametrize("content", [b"\n", b"\0", b'{"turns": ["Hi!", "Hello."]}\n'])
+def test_a_bomb_of_lines_is_refused(tmp_path, monkeypatch, suffix, content):
+    monkeypatch.setattr(streams, "_ANY_RATIO", 1 << 20)
+    path = write(tmp_path, content * (3_000_000 // len(content)), suffix)
+    with pytest.raises(InputError, match=r"holds one thing over and over \([\d,]+ bytes out of"):
+        list(open_pieces(path))
 
 
 LINES = st.lists(st.binary(max_size=12).map(lambda line: line.replace(b"\n", b"")), min_size=1, max_size=30)

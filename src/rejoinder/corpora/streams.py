@@ -10,6 +10,7 @@ import bz2
 import contextlib
 import io
 import lzma
+import os
 import zlib
 from collections.abc import Callable, Generator, Iterator
 from pathlib import Path
@@ -18,12 +19,15 @@ from typing import IO, Any
 import zstandard
 
 from rejoinder.errors import InputError
+from rejoinder.files import refuse_endless
 
 COMPRESSIONS = (".zst", ".gz", ".bz2", ".xz")
 """Ends of the names of compressed files that are read."""
 
 _BUFFER = 1 << 18
 _PIECE = 1 << 15
+_ANY_RATIO, _LARGEST_RATIO = 16 << 20, 1000
+"""Beyond so many bytes, no text is so many times as long as its compressed form: it is blank lines without end, say."""
 _AGAIN = "copy or download it again"
 _MAGIC = {b"\x28\xb5\x2f\xfd": ".zst", b"\x1f\x8b": ".gz", b"BZh": ".bz2", b"\xfd7zXZ\x00": ".xz", b"PAR1": ".parquet"}
 _BYTE_ORDER_MARKS = (b"\xff\xfe", b"\xfe\xff")
@@ -40,12 +44,13 @@ def open_stream(path: str | Path, on_bytes: Callable[[int], object] | None = Non
     """Open a file for reading its bytes, decompressed.
 
     Args:
-        path: the file; a pipe is fine.
+        path: the file; `/dev/stdin` and other pipes that a shell makes are fine.
         on_bytes: called with the number of bytes just read from disk (before decompression).
 
     Raises:
-        InputError: the file is missing, a folder or unreadable; or, at any time until the end of the `with` block,
-            it turns out to be damaged or cut off. An error of the disk stays what it is.
+        InputError: the file is missing, a folder, a named pipe, a device or unreadable; or, at any time until the
+            end of the `with` block, it turns out to be damaged, cut off, or a bomb: `_LARGEST_RATIO` times as many
+            bytes as are compressed. An error of the disk stays what it is.
     """
     with contextlib.closing(_open(Path(path), on_bytes)) as stream:
         yield stream
@@ -75,6 +80,7 @@ def _open(path: Path, on_bytes: Callable[[int], object] | None) -> IO[bytes]:
     if path.is_dir():
         raise InputError(f"{path} is a folder; name the files in it")
     try:
+        refuse_endless(path)
         source = io.BufferedReader(_Counted(path, on_bytes), _BUFFER)
     except FileNotFoundError:
         raise InputError(f"{path} does not exist; check the name") from None
@@ -105,7 +111,7 @@ class _Counted(io.FileIO):
     """A file that tells how many bytes are read from it."""
 
     def __init__(self, path: Path, on_bytes: Callable[[int], object] | None) -> None:
-        super().__init__(path, "rb")
+        super().__init__(path, "rb", opener=_open_without_waiting)
         self._on_bytes = on_bytes
 
     def readinto(self, buffer: Any, /) -> int:
@@ -115,19 +121,36 @@ class _Counted(io.FileIO):
         return count
 
 
+def _open_without_waiting(name: str, flags: int) -> int:
+    """Open a pipe whose writer may be gone already."""
+    handle = os.open(name, flags | getattr(os, "O_NONBLOCK", 0))
+    os.set_blocking(handle, True)
+    return handle
+
+
 class _Decompressed(io.RawIOBase):
     """The content of a compressed file, which is closed with it; a kind of compression says how to `_decode`."""
 
     def __init__(self, source: IO[bytes], path: Path) -> None:
         self._source, self._path = source, path
+        self._given = 0
 
     def readable(self) -> bool:
         return True
 
     def readinto(self, buffer: Any, /) -> int:
-        return self._decode(buffer)
+        count = self._decode(buffer)
+        self._given += count
+        if self._given > max(_ANY_RATIO, _LARGEST_RATIO * self._taken()):
+            reason = f"{self._given:,} bytes out of {self._taken():,}, which no text gives"
+            raise InputError(f"{self._path} holds one thing over and over ({reason}); look at what it is")
+        return count
 
     def _decode(self, buffer: Any) -> int:
+        raise NotImplementedError
+
+    def _taken(self) -> int:
+        """How much of the file has been read."""
         raise NotImplementedError
 
     def _cut_off(self, start: int) -> InputError:
@@ -153,7 +176,7 @@ class _Streams(_Decompressed):
     def __init__(self, source: IO[bytes], path: Path) -> None:
         super().__init__(source, path)
         self._decoder: Any = None
-        self._start = self._taken = 0
+        self._start = self._end = 0
         """Where the stream being decoded begins in the file, and how much of the file has been read."""
         self._rest = b""
 
@@ -168,7 +191,7 @@ class _Streams(_Decompressed):
             try:
                 data = self._decoder.decompress(given, len(buffer))
             except (OSError, zlib.error, lzma.LZMAError) as error:
-                raise self._damaged(self._start, self._taken, error) from None
+                raise self._damaged(self._start, self._end, error) from None
             if at_end and not data and not self._decoder.eof:
                 raise self._cut_off(self._start)
         buffer[: len(data)] = data
@@ -178,10 +201,10 @@ class _Streams(_Decompressed):
         """Set up the decoder of the next stream; False at the end of the file."""
         kind = self._path.suffix.lower()
         rest, unit = (self._decoder.unused_data, _PADDING[kind]) if self._decoder else (b"", 0)
-        end = self._taken - len(rest)
+        end = self._end - len(rest)
         while unit and not (rest := rest.lstrip(b"\0")) and (more := self._read()):
             rest = more
-        self._start = self._taken - len(rest)
+        self._start = self._end - len(rest)
         if unit and (self._start - end) % unit:
             raise self._damaged(end, self._start, f"zero bytes, but not a multiple of {unit}")
         self._rest = rest or self._read()
@@ -190,8 +213,11 @@ class _Streams(_Decompressed):
 
     def _read(self) -> bytes:
         data = self._source.read(_PIECE)
-        self._taken += len(data)
+        self._end += len(data)
         return data
+
+    def _taken(self) -> int:
+        return self._end
 
 
 class _Gzip:
@@ -245,6 +271,9 @@ class _Zstd(_Decompressed):
         if count == 0 and self._frames.incomplete:
             raise self._cut_off(self._frames.start)
         return count
+
+    def _taken(self) -> int:
+        return self._frames.taken
 
     def close(self) -> None:
         if not self.closed:
