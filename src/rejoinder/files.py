@@ -11,12 +11,14 @@ import contextlib
 import ctypes
 import errno
 import hashlib
+import json
 import os
 import shutil
 import stat
 import tempfile
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 from rejoinder.errors import InputError
 
@@ -112,6 +114,14 @@ def check_replaceable(path: str | Path, marker: str) -> None:
     if Path.cwd().is_relative_to(target) or target.is_mount():
         where = "mounted" if target.is_mount() else "the current folder, or around it"
         raise InputError(f"{path} is {where} and so cannot be replaced; name a folder inside it, {path}/new say")
+
+
+def parse_json(text: str | bytes) -> Any:
+    """Parse JSON from a file; all that may be wrong with it, even nesting too deep for Python, is a ValueError."""
+    try:
+        return json.loads(text)
+    except RecursionError:
+        raise ValueError("nested too deep") from None
 
 
 def file_digest(path: str | Path) -> str:

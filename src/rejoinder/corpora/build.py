@@ -29,7 +29,7 @@ from rejoinder.corpora.run_job import JobRun
 from rejoinder.corpora.sources import find_corpus, find_inputs
 from rejoinder.corpora.work import open_work
 from rejoinder.errors import InputError
-from rejoinder.files import check_replaceable
+from rejoinder.files import check_replaceable, parse_json
 
 
 def build_data(
@@ -75,7 +75,7 @@ def build_data(
     _check_folder(Path(folder))
     reading = reading or Reading()
     named = [str(each) for each in inputs]
-    values = json.loads(json.dumps(dataclasses.asdict(settings), default=str))
+    values = parse_json(json.dumps(dataclasses.asdict(settings), default=str))
     account = Account(corpus.name, named, values, reading.history, limit)
     sizes = sizes or Sizes()
     with open_work(folder, _identity(account, given, sizes)) as work:
@@ -123,7 +123,7 @@ def _check_folder(folder: Path) -> None:
     if not folder.is_dir() or not (summary := folder / SUMMARY).is_file():
         return  # what is left to refuse, check_replaceable refuses
     try:
-        ours = str(json.loads(summary.read_text(encoding="utf-8"))["format"]).startswith("rejoinder examples")
+        ours = str(parse_json(summary.read_text(encoding="utf-8"))["format"]).startswith("rejoinder examples")
     except (ValueError, LookupError, TypeError):
         ours = False
     others = [file.name for file in folder.iterdir() if file.name != SUMMARY and file.suffix != ".parquet"]

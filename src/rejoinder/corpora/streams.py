@@ -267,6 +267,8 @@ class _Zstd(_Decompressed):
         try:
             count = int(self._reader.readinto(buffer))
         except zstandard.ZstdError as error:
+            if "not enough memory" in str(error):
+                raise MemoryError(f"{self._path} needs a large window") from None
             raise self._damaged(self._frames.start, self._frames.taken, error) from None
         if count == 0 and self._frames.incomplete:
             raise self._cut_off(self._frames.start)

@@ -19,7 +19,7 @@ from safetensors.torch import save_file
 from torch import Tensor, nn
 
 from rejoinder.errors import InputError
-from rejoinder.files import atomic_file
+from rejoinder.files import atomic_file, parse_json
 from rejoinder.training.state import RunState
 
 FORMAT = 2
@@ -99,7 +99,7 @@ def load_checkpoint(path: Path) -> LoadedCheckpoint | None:
         return None
     try:
         with safe_open(path, framework="pt") as file:
-            content = json.loads(file.metadata()["checkpoint"])
+            content = parse_json(file.metadata()["checkpoint"])
             if content["format"] != FORMAT:
                 raise ValueError(f"format {content['format']}, this version reads {FORMAT}")
             tensors = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118 (no mapping)

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from rejoinder.errors import InputError
-from rejoinder.files import atomic_file
+from rejoinder.files import atomic_file, parse_json
 from rejoinder.training.recipe import Recipe
 from rejoinder.training.state import RunState
 
@@ -58,7 +58,7 @@ def save_summary(summary: RunSummary, path: Path) -> None:
 def load_summary(path: Path, run: Path, model: Path) -> RunSummary:
     """Read the summary of a finished run, which may have been moved since."""
     try:
-        values = json.loads(path.read_text(encoding="utf-8"))
+        values = parse_json(path.read_text(encoding="utf-8"))
         return RunSummary(**{**values, "run": str(run), "model": str(model), "already_finished": True})
     except (ValueError, TypeError) as error:
         raise InputError(f"{path}: not a run's summary ({error}); delete it and run again") from None

@@ -21,7 +21,7 @@ import numpy.typing as npt
 from rejoinder.corpora.engine import Engine
 from rejoinder.corpora.example import pieces_of
 from rejoinder.errors import InputError
-from rejoinder.files import atomic_folder
+from rejoinder.files import atomic_folder, parse_json
 from rejoinder.models.dialogue import Dialogue
 from rejoinder.models.history import HistoryText
 from rejoinder.text.tokenizer import Tokenizer
@@ -152,7 +152,7 @@ def open_store(path: Path) -> TokenStore:
         InputError: it is not whole.
     """
     try:
-        manifest = json.loads((path / MANIFEST).read_text(encoding="utf-8"))
+        manifest = parse_json((path / MANIFEST).read_text(encoding="utf-8"))
         if manifest["format"] != FORMAT:
             raise ValueError("another format")
         n, tokens = manifest["examples"], manifest["tokens"]
