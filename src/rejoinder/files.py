@@ -39,8 +39,9 @@ def atomic_file(path: str | Path, *, durable: bool = True) -> Iterator[Path]:
         durable: wait until the disk has it, so that it is whole after a power cut too; that takes some milliseconds.
 
     Raises:
-        InputError: `path` is a folder, or a device.
+        InputError: `path` is a folder, a device, or no UTF-8.
     """
+    _check_name(path)
     target = _real(path)
     if target.exists() and not target.is_file():
         kind = "a folder" if target.is_dir() else "no ordinary file"
@@ -69,7 +70,7 @@ def atomic_folder(path: str | Path, *, marker: str, durable: bool = True) -> Ite
         durable: as for `atomic_file`.
 
     Raises:
-        InputError: `path` is a file, a folder of something else, or one that cannot be replaced.
+        InputError: `path` is a file, a folder of something else, one that cannot be replaced, or no UTF-8.
     """
     check_replaceable(path, marker)
     target = _real(path)
@@ -82,6 +83,14 @@ def atomic_folder(path: str | Path, *, marker: str, durable: bool = True) -> Ite
                 _sync(file)
         part.chmod(0o777 & ~_umask())
         _put(part, target)
+
+
+def _check_name(path: str | Path) -> None:
+    """Refuse a name that is not UTF-8: some libraries could not open what was written there."""
+    try:
+        str(path).encode()
+    except UnicodeEncodeError:
+        raise InputError(f"{str(path)!a} is not a name in UTF-8; name another file or folder to write to") from None
 
 
 def refuse_endless(path: str | Path) -> None:
@@ -103,6 +112,7 @@ def refuse_endless(path: str | Path) -> None:
 
 def check_replaceable(path: str | Path, marker: str) -> None:
     """Refuse to write a folder over something that is not an earlier one of its kind (see `atomic_folder`)."""
+    _check_name(path)
     target = _real(path)
     if not target.exists():
         return
@@ -114,6 +124,23 @@ def check_replaceable(path: str | Path, marker: str) -> None:
     if Path.cwd().is_relative_to(target) or target.is_mount():
         where = "mounted" if target.is_mount() else "the current folder, or around it"
         raise InputError(f"{path} is {where} and so cannot be replaced; name a folder inside it, {path}/new say")
+
+
+@contextlib.contextmanager
+def full_disk_named(path: str | Path) -> Iterator[None]:
+    """Let an error of a full disk name `path`: it is noticed while writing to an open file, and then names none.
+
+    Some libraries keep only the system's words in an error of their own, which becomes an `OSError`.
+    """
+    try:
+        yield
+    except Exception as error:
+        full = os.strerror(errno.ENOSPC)
+        if not isinstance(error, OSError) and full in str(error):
+            raise OSError(errno.ENOSPC, full, str(path)) from error
+        if isinstance(error, OSError) and error.errno in _NO_ROOM and error.filename is None:
+            error.filename = str(path)
+        raise
 
 
 def parse_json(text: str | bytes) -> Any:
@@ -134,11 +161,10 @@ def file_digest(path: str | Path) -> str:
 def _tidied(part: Path, path: str | Path) -> Iterator[None]:
     """Remove `part` at the end, if it is still there; let errors about it name `path` instead."""
     try:
-        yield
+        with full_disk_named(path):
+            yield
     except OSError as error:
-        # A full disk is noticed while writing to an open file, and then no file is named.
-        named = error.errno in _NO_ROOM if error.filename is None else str(part) in str(error.filename)
-        if named:
+        if str(part) in str(error.filename):
             error.filename = str(path)
         raise
     finally:

@@ -6,6 +6,7 @@ import contextlib
 import copy
 import hashlib
 import json
+import os
 import shutil
 import sys
 
@@ -198,3 +199,32 @@ def test_a_damaged_metrics_file(refused, tmp_path, line):
     fine = json.dumps({"step": 1, "stage": "a", "examples": 9, "examples_per_second": 3.0, "seconds": 3.0})
     (tmp_path / "run" / "metrics.jsonl").write_bytes(f"{fine}\n{line}\n".encode(errors="surrogateescape"))
     assert "run/metrics.jsonl:2: damaged (" in refused("models", "run", "--sizes")
+
+
+def test_no_output_to_a_name_that_is_not_utf_8(refused, tmp_path):
+    name = os.fsdecode(b"q\xff")
+    for form in ("--sentence-transformers", "--onnx"):
+        assert "is not a name in UTF-8" in refused("export", "convert-small", form, "-o", name)
+    assert list(tmp_path.iterdir()) == []
+
+
+ESCAPES = "\x1b[31mred\x07\x9b2J"
+
+
+def test_control_characters_of_the_input_are_not_shown(refused, tmp_path, monkeypatch, capsys):
+    (tmp_path / f"{ESCAPES}.jsonl").write_text("no\n")
+    (tmp_path / "a.toml").write_text('kind = "corpus"\n"\\u001b[31m" = 1')
+    (tmp_path / "replies.txt").write_text(f"Hello {ESCAPES}!\n")
+    for arguments in (["data", "jsonl", f"{ESCAPES}.jsonl"], ["corpus", "a.toml", ".", "--no-evaluation"]):
+        line = refused(*arguments, "-o", "out")
+        assert "\ufffd[31m" in line
+        assert line.isprintable()
+    for arguments in (["data", "jsonl", f"{ESCAPES}.jsonl", "-o", "out", "--skip-bad"],
+                      ["index", "convert-small", "replies.txt", "-o", f"index {ESCAPES}"],
+                      ["reply", f"index {ESCAPES}", "Hello!"]):  # fmt: skip
+        monkeypatch.setattr(sys, "argv", ["rejoinder", *arguments])
+        with pytest.raises(SystemExit):
+            main()
+        shown = "".join(capsys.readouterr())
+        assert "\ufffd[31m" in shown
+        assert shown.replace("\n", "").isprintable(), shown

@@ -23,6 +23,7 @@ from collections.abc import Callable, Iterator, Mapping
 from typing import Any, ParamSpec, TypeVar
 
 from rejoinder.errors import InputError, RejoinderError
+from rejoinder.progress import note, printable
 
 P = ParamSpec("P")
 R = TypeVar("R")
@@ -45,7 +46,7 @@ def guarded(verb: Callable[P, R]) -> Callable[P, R]:
             if os.environ.get("REJOINDER_DEBUG", "0") not in ("", "0"):
                 traceback.print_exception(error)
             if line:
-                print(f"rejoinder: {line}", file=sys.stderr)
+                note(f"rejoinder: {line}")
             _abandon_broken_stdout()
             raise SystemExit(code) from None
         return result
@@ -98,7 +99,7 @@ def emit(result: Mapping[str, Any], as_json: bool, human: Callable[[Mapping[str,
         ascii_only = (getattr(sys.stdout, "encoding", None) or "ascii").lower().replace("-", "") != "utf8"
         text = json.dumps(result, ensure_ascii=ascii_only, default=_plain)
     else:
-        text = human(result)
+        text = printable(human(result))
     print(text, flush=True)
 
 

@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Any
 
 from rejoinder.errors import InputError
-from rejoinder.files import atomic_file
+from rejoinder.files import atomic_file, full_disk_named
 
 _JOB = "job.json"
 _LOCK = "lock"
@@ -56,7 +56,8 @@ def open_work(output: str | Path, job: Mapping[str, Any]) -> Iterator[Path]:
     with _locked(path):
         _prepare(path, job)
         try:
-            yield path
+            with full_disk_named(path):
+                yield path
         except BaseException:
             if not any((path / _DONE).iterdir()):
                 shutil.rmtree(path, ignore_errors=True)

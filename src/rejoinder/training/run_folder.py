@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from rejoinder.errors import InputError
+from rejoinder.files import full_disk_named
 from rejoinder.training.recipe import Recipe
 from rejoinder.training.recipe_files import first_difference, load_recipe, save_recipe
 
@@ -88,7 +89,8 @@ def open_run(path: Path, recipe: Recipe) -> Iterator[RunFolder]:
         save_recipe(recipe, folder.recipe)
     with _locked(folder):
         _tidy(folder)
-        yield folder
+        with full_disk_named(path):
+            yield folder
 
 
 @contextlib.contextmanager
