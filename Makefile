@@ -29,9 +29,9 @@ test: python  ## run the tests; ARGS="-k name" chooses among them
 	@$(INSTALL) dev train baselines bert plots demo
 	@$(BIN)/python -m pytest -m "not slow and not gpu" $(ARGS)
 
-test-slow: python  ## run the slow tests
+test-slow: python  ## run the slow tests, and the property tests with new examples
 	@$(INSTALL) dev train baselines encoders plots demo cluster onnx bench
-	@$(BIN)/python -m pytest -m "slow and not gpu" $(ARGS)
+	@HYPOTHESIS_PROFILE=explore $(BIN)/python -m pytest -m "(slow or hypothesis) and not gpu" $(ARGS)
 
 check: python  ## lint (annotations, docstrings, complexity, prints) and type-check
 	@$(INSTALL) dev

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 import importlib.metadata
+import os
 import re
 import subprocess
 import sys
@@ -13,6 +14,8 @@ from collections.abc import Iterable, Iterator
 from pathlib import Path
 
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 ROOT = Path(__file__).parent.parent
 SOURCE = ROOT / "src" / "rejoinder"
@@ -182,3 +185,19 @@ def test_public_names_can_be_loaded() -> None:
     for name in rejoinder.__all__:
         assert getattr(rejoinder, name) is not None
     assert rejoinder.__version__ == importlib.metadata.version("rejoinder")
+
+
+@pytest.mark.skipif(os.environ.get("HYPOTHESIS_PROFILE", "fixed") != "fixed", reason="new examples are asked for")
+def test_property_tests_draw_the_same_examples_each_time():
+    drawn: list[int] = []
+
+    @given(st.integers())
+    @settings(max_examples=20)
+    def draw(number: int) -> None:
+        drawn.append(number)
+
+    draw()
+    once = drawn.copy()
+    drawn.clear()
+    draw()
+    assert drawn == once

@@ -1,21 +1,83 @@
-"""Strict validation of a table against a dataclass: one line that names the key, what was given, what is allowed."""
+"""TOML files and settings, and their strict validation against a dataclass.
+
+An error is one line that names the key, what was given, and what is allowed.
+"""
 
 from __future__ import annotations
 
 import dataclasses
 import difflib
 import json
+import re
+import tomllib
 import types
 import typing
 from collections.abc import Mapping
+from pathlib import Path
 from typing import Any, TypeVar
 
 from pydantic import TypeAdapter, ValidationError
 from pydantic_core import ErrorDetails
 
 from rejoinder.errors import InputError
+from rejoinder.files import refuse_endless
 
 T = TypeVar("T")
+_LARGEST = 2**63 - 1
+
+
+def read_toml(path: str | Path, wanted: str) -> dict[str, Any]:
+    """Read a TOML file.
+
+    Args:
+        path: the file.
+        wanted: what to say when it is not there: what is missing, and what to give instead.
+
+    Raises:
+        InputError: it is missing, no ordinary file, or not TOML.
+    """
+    path = Path(path)
+    try:
+        refuse_endless(path)
+        return _parse_toml(path.read_text(encoding="utf-8"))
+    except (FileNotFoundError, IsADirectoryError):
+        raise InputError(f"{path}: {wanted}") from None
+    except ValueError as error:
+        raise InputError(f"{path}: not a TOML file: {error}") from None
+
+
+def setting_value(setting: str, text: str) -> Any:
+    """The value of `--set KEY=VALUE` in TOML's syntax, where a bare word may stand for a string (shells eat quotes).
+
+    Raises:
+        InputError: it is no value; `setting` is what the error calls it.
+    """
+    try:
+        read = _parse_toml(f"value = {text}")
+    except ValueError as error:
+        if isinstance(error, tomllib.TOMLDecodeError) and re.fullmatch(r"[^\s\"'\[\]{}=,]+", text):
+            return text
+        raise InputError(f"--set {_short(setting)}: the value is not TOML: {error}") from None
+    if list(read) != ["value"]:
+        raise InputError(f"--set {_short(setting)}: give one value")
+    return read["value"]
+
+
+def _parse_toml(text: str) -> dict[str, Any]:
+    """Parse TOML whose integers have 64 bits, as TOML says; all that is wrong is a ValueError."""
+    try:
+        document = tomllib.loads(text)
+        _refuse_large_integers(document)
+    except RecursionError:
+        raise ValueError("nested too deep") from None
+    return document
+
+
+def _refuse_large_integers(value: Any) -> None:
+    if isinstance(value, int) and not -_LARGEST - 1 <= value <= _LARGEST:
+        raise ValueError("an integer of more than 64 bits")
+    for item in value.values() if isinstance(value, dict) else value if isinstance(value, list) else ():
+        _refuse_large_integers(item)
 
 
 def validate(target: type[T], table: Mapping[str, Any], origin: str, above: str = "") -> T:
@@ -101,8 +163,7 @@ def _describe(error: ValidationError, table: Mapping[str, Any], above: str) -> s
     allowed = " or ".join(dict.fromkeys(reasons))
     if first["type"] == "value_error":
         return f"{keys[0]}: {allowed}" if keys[0] else allowed
-    given = repr(first["input"])
-    return f"{keys[0]} = {given if len(given) <= 60 else given[:57] + '...'} is not allowed: {allowed}"
+    return f"{keys[0]} = {_short(repr(first['input']))} is not allowed: {allowed}"
 
 
 def _known_part(location: tuple[int | str, ...], table: Any) -> str:
@@ -124,6 +185,10 @@ def _plain(detail: ErrorDetails) -> str:
         return "it should have at least one entry"
     message = detail["msg"].removeprefix("Value error, ").replace("Input should be", "it should be")
     return message.replace("an object", "a table").replace("a valid array", "a list")
+
+
+def _short(text: str) -> str:
+    return text if len(text) <= 60 else text[:57] + "..."
 
 
 def _dotted(above: str, key: str) -> str:

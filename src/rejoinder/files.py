@@ -15,6 +15,7 @@ import hashlib
 import json
 import os
 import shutil
+import stat
 import tempfile
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -59,8 +60,9 @@ def atomic_file(path: str | Path, *, durable: bool = True) -> Iterator[Path]:
         durable: wait until the disk has it, so that it is whole after a power cut too; that takes some milliseconds.
 
     Raises:
-        InputError: `path` is a folder, or a device.
+        InputError: `path` is a folder, a device, or no UTF-8.
     """
+    _check_name(path)
     target = _real(path)
     if target.exists() and not target.is_file():
         kind = "a folder" if target.is_dir() else "no ordinary file"
@@ -92,7 +94,7 @@ def atomic_folder(
 
     Raises:
         InputError: `path` is a file, a folder of something else, one that is not to be overwritten or cannot be
-            replaced; or another process is writing it.
+            replaced, or no UTF-8; or another process is writing it.
     """
     target = _real(path)
     target.parent.mkdir(parents=True, exist_ok=True)
@@ -111,12 +113,38 @@ def atomic_folder(
             _put(part, target)
 
 
+def _check_name(path: str | Path) -> None:
+    """Refuse a name that is not UTF-8: some libraries could not open what was written there."""
+    try:
+        str(path).encode()
+    except UnicodeEncodeError:
+        raise InputError(f"{str(path)!a} is not a name in UTF-8; name another file or folder to write to") from None
+
+
+def refuse_endless(path: str | Path) -> None:
+    """Refuse an input file that could be read, or waited for, without end.
+
+    Pipes that a shell makes are fine (`/dev/stdin`, `<(command)`): somebody has opened them for writing.
+
+    Raises:
+        InputError: it is a named pipe, a device or a socket.
+        OSError: it is not there, or may not be looked at.
+    """
+    path = Path(path)
+    mode = path.stat().st_mode
+    shell = stat.S_ISFIFO(mode) and path.parts[:2] in (("/", "dev"), ("/", "proc"))
+    if not (stat.S_ISREG(mode) or stat.S_ISDIR(mode) or shell):
+        kind = "a named pipe" if stat.S_ISFIFO(mode) else "a socket" if stat.S_ISSOCK(mode) else "a device"
+        raise InputError(f"{path} is {kind}; name a file, or pass its content on: cat FILE | rejoinder ... /dev/stdin")
+
+
 def check_replaceable(path: str | Path, kind: Kind, *, overwrite: bool) -> None:
     """Refuse to write a folder over something that is not an earlier one of its kind, or not to be overwritten.
 
     Whatever the caller allows, a folder is replaced only if its marker says that we wrote it and it holds nothing that
     we did not write.
     """
+    _check_name(path)
     target = _real(path)
     if not target.exists():
         return
@@ -143,8 +171,8 @@ def check_replaceable(path: str | Path, kind: Kind, *, overwrite: bool) -> None:
 def is_ours(folder: Path, kind: Kind) -> bool:
     """Whether a folder's marker says that it is of this kind."""
     try:
-        return bool(kind.ours(json.loads((folder / kind.marker).read_text(encoding="utf-8"))))
-    except (OSError, ValueError, LookupError, TypeError, AttributeError, RecursionError):
+        return bool(kind.ours(parse_json((folder / kind.marker).read_text(encoding="utf-8"))))
+    except (OSError, ValueError, LookupError, TypeError, AttributeError):
         return False
 
 
@@ -243,6 +271,31 @@ def discard(folder: Path) -> None:
         folder.rename(part / folder.name)
 
 
+@contextlib.contextmanager
+def full_disk_named(path: str | Path) -> Iterator[None]:
+    """Let an error of a full disk name `path`: it is noticed while writing to an open file, and then names none.
+
+    Some libraries keep only the system's words in an error of their own, which becomes an `OSError`.
+    """
+    try:
+        yield
+    except Exception as error:
+        full = os.strerror(errno.ENOSPC)
+        if not isinstance(error, OSError) and full in str(error):
+            raise OSError(errno.ENOSPC, full, str(path)) from error
+        if isinstance(error, OSError) and error.errno in _NO_ROOM and error.filename is None:
+            error.filename = str(path)
+        raise
+
+
+def parse_json(text: str | bytes) -> Any:
+    """Parse JSON from a file; all that may be wrong with it, even nesting too deep for Python, is a ValueError."""
+    try:
+        return json.loads(text)
+    except RecursionError:
+        raise ValueError("nested too deep") from None
+
+
 def file_digest(path: str | Path) -> str:
     """SHA-256 of a file's bytes, in hexadecimal."""
     with Path(path).open("rb") as file:
@@ -269,11 +322,10 @@ def follow_umask(path: Path) -> None:
 def _tidied(part: Path, path: str | Path) -> Iterator[None]:
     """Remove `part` at the end, if it is still there; let errors about it name `path` instead."""
     try:
-        yield
+        with full_disk_named(path):
+            yield
     except OSError as error:
-        # A full disk is noticed while writing to an open file, and then no file is named.
-        named = error.errno in _NO_ROOM if error.filename is None else str(part) in str(error.filename)
-        if named:
+        if str(part) in str(error.filename):
             error.filename = str(path)
         raise
     finally:

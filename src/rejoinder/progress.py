@@ -1,4 +1,4 @@
-"""Progress of long work, on standard error: a bar with rate and time left.
+"""Progress of long work and notes, on standard error: a bar with rate and time left.
 
 Where standard error is no terminal (a log file, say) there are plain lines instead, one every ten seconds and one at
 the end.
@@ -9,6 +9,7 @@ from __future__ import annotations
 import contextlib
 import sys
 import time
+import unicodedata
 from collections.abc import Callable, Iterator
 
 Advance = Callable[[int], None]
@@ -16,6 +17,17 @@ Advance = Callable[[int], None]
 
 PLAIN_INTERVAL = 10.0
 """Seconds between two plain lines when standard error is no terminal."""
+
+
+def printable(text: str) -> str:
+    """The text without control characters, which could write over the terminal; line breaks and tabs stay."""
+    return "".join("\ufffd" if unicodedata.category(c) == "Cc" and c not in "\n\t" else c for c in text)
+
+
+def note(text: str) -> None:
+    """Print a line on standard error, without control characters."""
+    sys.stderr.write(f"{printable(text)}\n")
+    sys.stderr.flush()
 
 
 @contextlib.contextmanager
@@ -33,6 +45,7 @@ def track(description: str, total: int | None = None, unit: str = "examples") ->
     >>> with track("Encoding", total=2, unit="replies") as advance:
     ...     advance(2)
     """
+    description = printable(description)
     with _bar(description, total, unit) if sys.stderr.isatty() else _lines(description, total, unit) as advance:
         yield advance
 
@@ -51,7 +64,7 @@ def _bar(description: str, total: int | None, unit: str) -> Iterator[Advance]:
 
     count = TextColumn("{task.completed:,.0f}" + ("" if total is None else f"/{total:,}"))
     left = TimeRemainingColumn(elapsed_when_finished=True)
-    columns = (TextColumn("{task.description}"), BarColumn(), count, Rate(), left)
+    columns = (TextColumn("{task.description}", markup=False), BarColumn(), count, Rate(), left)
     # Standard output stays what it is: results go there, and rich would send them to standard error.
     with Progress(*columns, console=Console(stderr=True), redirect_stdout=False) as progress:
         task = progress.add_task(description, total=total)
@@ -82,5 +95,4 @@ def _print_line(description: str, done: int, total: int | None, unit: str, secon
         parts.append(f"{seconds:.1f} s")
     elif total is not None and rate > 0:
         parts.append(f"{max(total - done, 0) / rate:.0f} s left")
-    sys.stderr.write(f"{description}: {', '.join(parts)}\n")
-    sys.stderr.flush()
+    note(f"{description}: {', '.join(parts)}")

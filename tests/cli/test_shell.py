@@ -14,6 +14,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+import torch
 import typer
 from typer.testing import CliRunner
 
@@ -24,6 +25,11 @@ from rejoinder.errors import InputError, MissingExtraError
 from rejoinder.files import atomic_file
 
 runner = CliRunner()
+
+
+ALLOCATOR = """[enforce fail at alloc_cpu.cpp:126] err == 0. DefaultCPUAllocator: can't allocate memory: you tried to \
+allocate 9000000000000 bytes. Error code 12 (Cannot allocate memory)
+Exception raised from alloc_cpu"""
 
 
 def chained(outer: Exception, inner: BaseException) -> Exception:
@@ -45,6 +51,10 @@ def chained(outer: Exception, inner: BaseException) -> Exception:
         (PermissionError(errno.EACCES, "Permission denied", "run/model"), 1, "Permission denied: run/model;"),
         (OSError("a library's own words"), 1, "a library's own words"),
         (MemoryError("Unable to allocate 40 GiB"), 1, "not enough memory: Unable to allocate 40 GiB"),
+        (RuntimeError(ALLOCATOR), 1, "error: not enough memory: tried to allocate 9000000000000 bytes; give less"),
+        (torch.OutOfMemoryError("CUDA out of memory. Tried to allocate 2.00 GiB. GPU 0"), 1,
+         "error: not enough memory: tried to allocate 2.00 gib; give less"),
+        (chained(ValueError("shape"), MemoryError()), 1, "error: not enough memory; give less"),
         (ZeroDivisionError("division by zero"), 1, "REJOINDER_DEBUG=1"),
         (UnicodeEncodeError("utf-8", "\udcff", 0, 1, "surrogates not allowed"), 2, "not UTF-8"),
     ],

@@ -18,12 +18,14 @@ from rejoinder.errors import InputError
 
 TEXT = st.text(st.characters(exclude_categories=["Cs"]), max_size=12)
 PLAIN = st.builds(Example, st.lists(TEXT, min_size=1, max_size=4).map(tuple), TEXT, TEXT, TEXT, TEXT)
-WITH_CANDIDATES = st.builds(
-    Example,
-    st.lists(TEXT, min_size=1, max_size=4).map(tuple),
-    TEXT,
-    candidates=st.lists(TEXT, min_size=1, max_size=3).map(tuple),
-    label=st.integers(0, 2),
+WITH_CANDIDATES = st.lists(TEXT, min_size=1, max_size=3).flatmap(
+    lambda texts: st.builds(
+        Example,
+        st.lists(TEXT, min_size=1, max_size=4).map(tuple),
+        TEXT,
+        candidates=st.just(tuple(texts)),
+        label=st.integers(0, len(texts) - 1),
+    )
 )
 SOME = [Example(("Hi!", f"message {number}"), f"response {number}", str(number), f"t{number}") for number in range(10)]
 

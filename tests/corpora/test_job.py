@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import bz2
 import json
 import os
 import subprocess
@@ -208,6 +209,18 @@ def test_what_was_read_before_a_bad_line_is_used_when_it_is_skipped(tmp_path):
         build("jsonl", files, tmp_path / "data")
 
 
+@pytest.mark.parametrize("processes", [1, 2])
+@pytest.mark.parametrize("kind", KINDS)
+def test_a_damaged_later_stream_is_an_error_however_it_is_read(tmp_path, engines, kind, processes):
+    source, inputs = KINDS[kind](tmp_path)
+    first, second = (bz2.compress(Path(inputs[0]).read_bytes()) for _ in range(2))
+    path = tmp_path / "two.bz2"
+    path.write_bytes(first + b"CZh" + second[3:])
+    with pytest.raises(InputError, match=rf"two\.bz2 is damaged or no \.bz2 data between bytes {len(first):,} and"):
+        build(source, [path], tmp_path / "data", reading=Reading(skip_bad=True), engine=engines[processes])
+    assert not (tmp_path / "data").exists()
+
+
 def test_progress_adds_up_to_the_size_of_the_input(tmp_path):
     for kind, make in KINDS.items():
         (tmp_path / kind).mkdir()
@@ -222,8 +235,7 @@ def test_progress_adds_up_to_the_size_of_the_input(tmp_path):
 
 @pytest.mark.parametrize("kind", ["streamed", "scattered"])
 def test_a_pipe_is_read_here_and_never_taken_up_again(tmp_path, engines, kind):
-    pipe, same = tmp_path / "pipe", tmp_path / "same.txt"
-    os.mkfifo(pipe)
+    same = tmp_path / "same.txt"
     if kind == "scattered":
         same.write_text("".join(f"{line}\n" for line in toy_lines(50)))
     else:
@@ -231,9 +243,8 @@ def test_a_pipe_is_read_here_and_never_taken_up_again(tmp_path, engines, kind):
     source = {"streamed": "jsonl", "scattered": TOY}[kind]
     whole = build(source, [same], tmp_path / "whole")
     for _ in range(2):
-        writer = subprocess.Popen(["cp", same, pipe])
-        account = build(source, [pipe], tmp_path / "data", engine=engines[2])
-        writer.wait()
+        with subprocess.Popen(["cat", same], stdout=subprocess.PIPE) as writer:
+            account = build(source, [f"/dev/fd/{writer.stdout.fileno()}"], tmp_path / "data", engine=engines[2])
     assert account.splits == whole.splits
     assert set(pairs(tmp_path / "data")) == set(pairs(tmp_path / "whole"))
 

@@ -114,6 +114,21 @@ def test_a_stop_while_the_folder_is_put_in_place(tmp_path, monkeypatch):
     assert sorted(path.name for path in tmp_path.iterdir() if path.is_dir()) == ["data", "whole"]
 
 
+def test_a_full_disk_names_the_work_folder(tmp_path, monkeypatch):
+    """Of a task's result only the system knows where it goes: /dev/full stands for it."""
+    real = Path.write_text
+
+    def full(path, text, **options):
+        is_result = path.suffix == ".part" and path.parent.name == "done"
+        return real(Path("/dev/full") if is_result else path, text, **options)
+
+    monkeypatch.setattr(Path, "write_text", full)
+    source, inputs = streamed(tmp_path)
+    with pytest.raises(OSError, match="No space") as caught:
+        build(source, inputs, tmp_path / "data")
+    assert caught.value.filename == str(work_folder(tmp_path / "data"))
+
+
 def test_a_second_process_is_kept_out(tmp_path):
     source, inputs = streamed(tmp_path)
 

@@ -12,6 +12,7 @@ import lzma
 import os
 import random
 import re
+import socket
 import threading
 import tracemalloc
 
@@ -121,6 +122,76 @@ def test_zstd_frames_of_every_shape_and_every_cut(tmp_path):
         with expected, open_stream(path) as stream:
             content = stream.read()
     assert len(content) == 3 * (2 + 400_001 + 300_001)
+
+
+CHECKED = {**COMPRESS, ".zst": zstandard.ZstdCompressor(write_checksum=True).compress}
+PARTS = [b"one\ntw", b"", b"o\n", b"three\n"]
+
+
+def outcome(path, read) -> bytes | str:
+    """What is read; "error" for an error that names the file and a place in it."""
+    try:
+        return read(path)
+    except InputError as error:
+        said = str(error)
+    named = re.match(rf"{re.escape(str(path))}(:\d| is (damaged|cut off).* bytes? \d)", said)
+    return "error" if named else said
+
+
+READERS = {
+    "lines": lambda path: "".join(f"{line}\n" for _, line in open_lines(path)).encode(),
+    "blocks": lambda path: b"".join(bytes(block.data) for block in open_blocks(path, size=1 << 10)),
+    "pieces": lambda path: b"".join(open_pieces(path)),
+}
+
+
+@pytest.mark.parametrize("suffix", COMPRESSED)
+def test_each_flipped_bit_is_harmless_or_an_error(tmp_path, suffix):
+    path, data = tmp_path / f"file{suffix}", b"".join(map(CHECKED[suffix], PARTS))
+    readers = itertools.cycle(READERS.values())
+    for place in range(len(data)):
+        for change in (0x01, 0x02, 0x04, 0x08, 0x10, 0x20, 0x40, 0x80, data[place]):
+            path.write_bytes(data[:place] + bytes([data[place] ^ change]) + data[place + 1 :])
+            assert outcome(path, next(readers)) in (b"".join(PARTS), "error"), (place, change)
+
+
+@pytest.mark.parametrize("suffix", COMPRESSED)
+def test_a_file_may_end_between_two_streams_and_nowhere_else(tmp_path, suffix):
+    streams_ = [CHECKED[suffix](part) for part in PARTS]
+    ends = list(itertools.accumulate(map(len, streams_)))
+    path, data = tmp_path / f"file{suffix}", b"".join(streams_)
+    for cut in range(1, len(data) + 1):
+        path.write_bytes(data[:cut])
+        expected = contextlib.nullcontext() if cut in ends else pytest.raises(InputError, match=r"cut off.* byte")
+        with expected:
+            assert texts(path)[0] == "one"
+
+
+@pytest.mark.parametrize("suffix", COMPRESSED)
+@pytest.mark.parametrize(
+    "garbage", [b"x", b"\xff", b"no stream", b"<html>" * 9_999, b"\0\0\0\0x", b"\0", b"\0" * 99_999, b"\0" * 8]
+)
+def test_what_follows_the_last_stream_is_padding_or_an_error(tmp_path, suffix, garbage):
+    """gzip may be padded with zero bytes, xz with a multiple of four; between streams too."""
+    path = tmp_path / f"file{suffix}"
+    fine = not garbage.strip(b"\0") and (suffix == ".gz" or (suffix == ".xz" and len(garbage) % 4 == 0))
+    for after in (b"", CHECKED[suffix](b"two\n")):
+        path.write_bytes(CHECKED[suffix](b"one\n") + garbage + after)
+        expected = (b"one\ntwo\n" if after else b"one\n") if fine else "error"
+        assert outcome(path, READERS["pieces"]) == expected
+
+
+@pytest.mark.parametrize("suffix", COMPRESSED)
+def test_an_error_says_which_stream_is_damaged(tmp_path, suffix):
+    whole = CHECKED[suffix](random.Random(2).randbytes(50_000).hex().encode())
+    damaged = bytearray(whole)
+    damaged[len(whole) // 2] ^= 0xFF
+    path = tmp_path / f"file{suffix}"
+    path.write_bytes(whole + damaged + whole)
+    with pytest.raises(InputError, match=rf"data between bytes {len(whole):,} and ") as caught:
+        texts(path)
+    last = int(re.search(r"and ([\d,]+) \(", str(caught.value))[1].replace(",", ""))
+    assert len(whole) < last <= 3 * len(whole)
 
 
 def test_a_byte_order_mark_is_no_text(tmp_path):
@@ -248,6 +319,7 @@ def test_a_line_end_does_not_count_for_the_limit_twice(tmp_path, monkeypatch):
 
 
 def test_a_zstd_bomb_does_not_fill_the_memory(tmp_path, monkeypatch):
+    monkeypatch.setattr(streams, "_ANY_RATIO", 1 << 40)
     monkeypatch.setattr(lines_module, "MAX_LINE_BYTES", 1 << 20)
     path = write(tmp_path, b"0" * 100_000_000, ".zst")
     tracemalloc.start()
@@ -301,13 +373,36 @@ def test_files_are_closed_when_the_reader_stops_early(tmp_path, suffix, monkeypa
     assert opened[0].closed
 
 
-def test_a_pipe_can_be_read(tmp_path):
-    path = tmp_path / "pipe"
-    os.mkfifo(path)
-    writer = threading.Thread(target=path.write_bytes, args=(b"one\ntwo\n",))
-    writer.start()
-    assert texts(path) == ["one", "two"]
-    writer.join()
+@pytest.mark.parametrize("gone", [False, True])
+def test_a_pipe_of_the_shell_can_be_read(gone):
+    reader, writer = os.pipe()
+    os.write(writer, b"one\ntwo\n")
+    if gone:
+        os.close(writer)
+    thread = threading.Thread(target=os.close if not gone else int, args=(writer,))
+    thread.start()
+    assert texts(f"/dev/fd/{reader}") == ["one", "two"]
+    thread.join()
+    os.close(reader)
+
+
+def test_what_has_no_end_is_refused(tmp_path):
+    os.mkfifo(tmp_path / "fifo.jsonl")
+    (tmp_path / "zeros.zst").symlink_to("/dev/zero")
+    with socket.socket(socket.AF_UNIX) as listener:
+        listener.bind(str(tmp_path / "socket"))
+        for name, kind in {"fifo.jsonl": "a named pipe", "zeros.zst": "a device", "socket": "a socket"}.items():
+            with pytest.raises(InputError, match=rf"{name} is {kind}; name a file"):
+                texts(tmp_path / name)
+
+
+@pytest.mark.parametrize("suffix", [".bz2", ".zst"])
+@pytest.mark.parametrize("content", [b"\n", b"\0", b'{"turns": ["Hi!", "Hello."]}\n'])
+def test_a_bomb_of_lines_is_refused(tmp_path, monkeypatch, suffix, content):
+    monkeypatch.setattr(streams, "_ANY_RATIO", 1 << 20)
+    path = write(tmp_path, content * (3_000_000 // len(content)), suffix)
+    with pytest.raises(InputError, match=r"holds one thing over and over \([\d,]+ bytes out of"):
+        list(open_pieces(path))
 
 
 LINES = st.lists(st.binary(max_size=12).map(lambda line: line.replace(b"\n", b"")), min_size=1, max_size=30)

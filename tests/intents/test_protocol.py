@@ -148,6 +148,14 @@ def test_sizes_of_a_learning_curve() -> None:
         learning_curve(Logistic(), encoded(toy_data(2)), encoded(toy_data(2)))
 
 
+def test_a_grid_on_a_full_disk_names_its_log(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    data, log = encoded(toy_data()), tmp_path / "grid.jsonl"
+    monkeypatch.setattr(Path, "open", lambda *_, **__: open("/dev/full", "w", encoding="utf-8"))  # noqa: SIM115, PTH123
+    with pytest.raises(OSError, match="No space") as caught:
+        run_grid([Logistic()], data, data, log)
+    assert caught.value.filename == str(log)
+
+
 def test_a_grid_goes_on_where_it_stopped(tmp_path: Path) -> None:
     data, valid, log = encoded(toy_data()), encoded(toy_data(seed=1)), tmp_path / "grid.jsonl"
     grid = [Logistic(), FeedForward(epochs=2, hidden_size=8), FeedForward(epochs=3, hidden_layers=0)]

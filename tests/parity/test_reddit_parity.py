@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from typing import Any
 
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from rejoinder.corpora.lines import Reading
@@ -26,8 +26,7 @@ def reference(lines: list[dict[str, Any]], chosen: RedditSettings, history: int)
             titles.setdefault(line["id"], []).append(line)
         else:
             key = line["link_id"][3:], line["id"]
-            if key not in comments or gone(line):
-                comments[key] = line
+            comments[key] = max(line, comments.get(key, line), key=lambda line: rank(line, chosen))
     examples = set()
     for (thread, name), response in comments.items():
         if chosen.drop_nsfw and (thread not in titles or any(each["over_18"] for each in titles[thread])):
@@ -38,8 +37,10 @@ def reference(lines: list[dict[str, Any]], chosen: RedditSettings, history: int)
         most = min(chosen.depth, history + 1)
         nearest = chain[:most]
         messages = [nearest[0]["body"], *(shortened(each["body"] or "[deleted]", chosen.cut) for each in nearest[1:])]
-        if chosen.titles and len(messages) < most and chain[-1]["parent_id"] == f"t3_{thread}":
-            messages += [shortened(each["title"], chosen.cut) for each in titles.get(thread, ())[:1]]
+        reaches = len(messages) < most and chain[-1]["parent_id"] == f"t3_{thread}"
+        if chosen.titles and reaches and thread in titles:
+            told = max(titles[thread], key=lambda each: (each["over_18"], each["title"]))
+            messages.append(shortened(told["title"], chosen.cut))
         context = tuple(message for message in reversed(messages) if message.strip())
         examples.add((name, thread, context, response["body"]))
     return examples
@@ -62,13 +63,27 @@ def gone(line: dict[str, Any]) -> bool:
     return line["body"] in (None, "[deleted]", "[removed]")
 
 
+def rank(line: dict[str, Any], chosen: RedditSettings) -> tuple[int, str, str]:
+    """What decides which copy of a comment counts: the greatest."""
+    parent = line["parent_id"]
+    return fault(line, chosen), parent[3:] if parent.startswith("t1_") else "", line["body"] or "[deleted]"
+
+
 def passes(line: dict[str, Any], chosen: RedditSettings) -> bool:
-    if gone(line) or not line["body"].strip():
-        return False
-    if chosen.drop_bots and (line["author"] == "AutoModerator" or re.search("(?i)bot$", line["author"])):
-        return False
+    return fault(line, chosen) == 0
+
+
+def fault(line: dict[str, Any], chosen: RedditSettings) -> int:
+    if gone(line):
+        return 5
     size = len(line["body"]) if chosen.unit == "characters" else len(re.findall(r"\S+", line["body"]))
-    return chosen.min_length <= size <= chosen.max_length
+    if size < chosen.min_length:
+        return 1
+    if size > chosen.max_length:
+        return 2
+    if not line["body"].strip():
+        return 3
+    return 4 if chosen.drop_bots and (line["author"] == "AutoModerator" or re.search("(?i)bot$", line["author"])) else 0
 
 
 def shortened(text: str, limit: int) -> str:
@@ -86,18 +101,29 @@ def dumps(draw: st.DrawFn) -> list[dict[str, Any]]:
     """Two threads with circles, missing parents, copies, and bodies of every length and kind."""
     lines = []
     for thread in "tu":
-        for name in draw(st.lists(st.sampled_from("abcdefghijkl"), max_size=14, unique=True)):
-            start, length = draw(st.integers(0, 20)), draw(st.integers(0, 40) | st.integers(0, 400))
-            text = (WORDS * 8)[start : start + length]
-            body = draw(st.just(text) | st.sampled_from(["[deleted]", "[removed]", " \t ", None]))
-            line = comment(name, draw(st.just("") | st.sampled_from("abcdefghijklz")), body or None, thread,
-                           author=draw(st.sampled_from(["alice", "SomeBot", "AutoModerator"])))  # fmt: skip
+        for name in draw(st.lists(st.sampled_from(NAMES), max_size=14, unique=True)):
+            line = comment(name, draw(PARENTS), draw(bodies()), thread, author=draw(AUTHORS))
             lines += [line] * draw(st.integers(1, 2))
             if draw(st.booleans()) and draw(st.booleans()):
-                lines.append(line | {"body": "[deleted]", "author": "[deleted]"})
-        if draw(st.booleans()):
+                lines.append(line | {"body": draw(bodies()), "author": draw(AUTHORS)})
+                lines.append(comment(name, draw(PARENTS), line["body"], thread, author=line["author"]))
+        for _ in range(draw(st.integers(0, 2))):
             lines.append(submission(thread, draw(st.sampled_from(["A title", " ", WORDS * 3])), draw(st.booleans())))
     return draw(st.permutations(lines))
+
+
+@st.composite
+def bodies(draw: st.DrawFn) -> str | None:
+    start, length = draw(st.integers(0, 20)), draw(st.integers(0, 40) | st.integers(0, 400))
+    text = (WORDS * 8)[start : start + length]
+    return draw(st.just(text) | st.sampled_from(["[deleted]", "[removed]", " \t ", None])) or None
+
+
+NAMES = ["a", "b", "c", "d", "e", "f", "ab", "ba", "bb", "ca", "aab", "baa"]
+PARENTS = st.just("") | st.sampled_from([*NAMES, "z"])
+AUTHORS = st.sampled_from(["alice", "SomeBot", "AutoModerator"])
+COPIES = [comment("a", "", "[removed]"), comment("a", "", "[deleted]")]
+ANSWERS = [comment("b", "a"), comment("c", "b")]
 
 
 @given(
@@ -110,6 +136,9 @@ def dumps(draw: st.DrawFn) -> list[dict[str, Any]]:
     st.integers(0, 12),
     st.integers(1, 3),
 )  # fmt: skip
+@example([*COPIES, *ANSWERS], RedditSettings(), 10, 1)
+@example([*COPIES[::-1], *ANSWERS], RedditSettings(), 10, 1)
+@example([comment("ab"), comment("ba"), comment("a", "ba"), comment("a", "ab")], RedditSettings(), 10, 1)
 @settings(max_examples=300, deadline=None)
 def test_the_examples_are_those_of_the_reference(
     lines: list[dict[str, Any]], chosen: RedditSettings, history: int, partitions: int

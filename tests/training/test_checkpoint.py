@@ -146,7 +146,7 @@ def test_a_full_disk_leaves_the_last_one(tmp_path: Path, monkeypatch: pytest.Mon
         raise SafetensorError("Error while serializing: I/O error: No space left on device (os error 28)")
 
     monkeypatch.setattr(checkpoint, "save_file", full)
-    with pytest.raises(SafetensorError):
+    with pytest.raises(OSError, match=r"No space left on device: '.*last\.safetensors'"):
         save_checkpoint(path, RunState(step=2), module, None, {})
     loaded = load_checkpoint(path)
     assert loaded is not None

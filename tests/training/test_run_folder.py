@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import errno
 from pathlib import Path
 
 import pytest
@@ -116,3 +117,11 @@ def test_a_model_that_was_about_to_be_replaced_comes_back(tmp_path: Path) -> Non
         assert (folder.model / "config.json").is_file()
         assert not old.exists()
         assert not new.exists()
+
+
+def test_a_full_disk_found_while_a_log_is_written_names_the_run(tmp_path: Path) -> None:
+    """An open file does not tell its name: /dev/full stands for metrics.jsonl."""
+    run = open_run(tmp_path / "run", recipe("data"))
+    with pytest.raises(OSError, match="No space") as caught, run, Path("/dev/full").open("w") as metrics:
+        metrics.write("step")
+    assert (caught.value.errno, caught.value.filename) == (errno.ENOSPC, str(tmp_path / "run"))

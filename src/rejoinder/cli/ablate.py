@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 from pathlib import Path
 from typing import Annotated
 
@@ -10,6 +9,7 @@ import typer
 
 from rejoinder.cli.evaluate import parse_split, read_task
 from rejoinder.cli.shell import emit
+from rejoinder.progress import note
 
 
 def ablate(
@@ -61,7 +61,7 @@ def ablate(
     except TrainingInterrupted as interruption:
         if not shown:
             raise typer.Exit(130) from None
-        sys.stderr.write(f"rejoinder: {interruption}\n")
+        note(f"rejoinder: {interruption}")
         raise
     except ElsewhereError as error:  # another process reports it
         raise typer.Exit(error.code) from None

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import unicodedata
 from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, BinaryIO
@@ -94,13 +93,8 @@ def show_replies(replies: Iterable[dict[str, Any]]) -> str:
     """Replies for people: score, position, text, and the payload where there is one."""
     blocks = []
     for reply in replies:
-        text = printable(reply["text"]).replace("\n", "\n" + " " * 16)
+        text = reply["text"].replace("\n", "\n" + " " * 16)
         blocks.append(f"{reply['score']:6.3f}  {'#' + str(reply['position']):<8}{text}")
         if reply["payload"]:
-            blocks.append(" " * 16 + printable(json.dumps(reply["payload"], ensure_ascii=False)))
+            blocks.append(" " * 16 + json.dumps(reply["payload"], ensure_ascii=False))
     return "\n".join(blocks)
-
-
-def printable(text: str) -> str:
-    """The text without control characters, which could write over the terminal; line breaks stay."""
-    return "".join("\ufffd" if unicodedata.category(c) == "Cc" and c not in "\n\t" else c for c in text)

@@ -15,12 +15,12 @@ from rejoinder.cli.answers import (
     RerankTopOption,
     check_messages,
     open_searcher,
-    printable,
     read_messages,
     show_replies,
 )
 from rejoinder.cli.shell import emit
 from rejoinder.errors import InputError
+from rejoinder.progress import printable
 
 if TYPE_CHECKING:
     from rejoinder.retrieval.cascade import Searcher
@@ -110,18 +110,18 @@ class Conversation:
         if line == "/back":
             if not self.turns:
                 return "(nothing to take back)"
-            return f"(took back: {printable(self.turns.pop()['message'])})"
-        return f"(no command {printable(line)}; /help shows them)"
+            return f"(took back: {self.turns.pop()['message']})"
+        return f"(no command {line}; /help shows them)"
 
 
 def _say(out: TextIO, text: str) -> None:
-    print(text, file=out, flush=True)
+    print(printable(text), file=out, flush=True)
 
 
 def _piped(out: TextIO) -> Iterator[str]:
     """The lines of standard input, each shown, so that what comes out reads as a conversation."""
     for line in read_messages(sys.stdin.buffer):
-        _say(out, f"> {printable(line)}")
+        _say(out, f"> {line}")
         yield line
 
 

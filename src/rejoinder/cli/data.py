@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Annotated, Any
@@ -12,7 +11,7 @@ import typer
 from rejoinder.cli.engines import AddressOption, EngineOption, ray_engine, wants_ray
 from rejoinder.cli.shell import emit
 from rejoinder.errors import InputError
-from rejoinder.progress import track
+from rejoinder.progress import note, track
 
 _SHOWN_FAULTS = 20
 
@@ -91,9 +90,7 @@ def data(
             )
         except BaseException as error:
             if (work := work_folder(output)).exists() and not isinstance(error, WorkFolderError):
-                sys.stderr.write(
-                    f"rejoinder: what is finished is kept in {work}; the same command goes on from there\n"
-                )
+                note(f"rejoinder: what is finished is kept in {work}; the same command goes on from there")
             if isinstance(error, BadLineError):
                 raise InputError(f"{error} (--skip-bad skips and counts bad lines)") from error
             raise
@@ -154,9 +151,9 @@ class _Faults:
     def __call__(self, fault: str) -> None:
         self._count += 1
         if self._count <= _SHOWN_FAULTS:
-            sys.stderr.write(f"skipped: {fault}\n")
+            note(f"skipped: {fault}")
         elif self._count == _SHOWN_FAULTS + 1:
-            sys.stderr.write("more bad lines are skipped and counted\n")
+            note("more bad lines are skipped and counted")
 
 
 def _text(account: Mapping[str, Any]) -> str:

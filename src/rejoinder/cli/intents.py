@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from rejoinder.cli.answers import printable, read_messages
+from rejoinder.cli.answers import read_messages
 from rejoinder.cli.shell import emit, guarded
 from rejoinder.errors import InputError
 
@@ -339,7 +339,7 @@ def _predict_text(result: Mapping[str, Any]) -> str:
     for row in result["predictions"]:
         said = "out of scope" if row["out_of_scope"] else ", ".join(row["labels"]) or "none"
         ranking = ", ".join(f"{each['label']} {each['probability']:.3f}" for each in row["ranking"])
-        blocks.append(f"{printable(row['text'])}\n    {said}    ({ranking})")
+        blocks.append(f"{row['text']}\n    {said}    ({ranking})")
     return "\n".join(blocks)
 
 

@@ -197,17 +197,15 @@ def fit_ranker(name: str, ranker: Ranker, examples: Sequence[Example], data: str
     Returns:
         What was learned, with the learning curves of MAP; None for a ranker that does not learn.
     """
-    import sys
-
     from rejoinder.baselines.fitting import Fitted
-    from rejoinder.progress import track
+    from rejoinder.progress import note, track
 
     if not isinstance(ranker, Fitted):
         return None
     with track(f"Fitting {name}", total=2 * len(examples), unit="texts") as advance:
         learned = dict(ranker.fit(examples, advance))
     shown = {key: value for key, value in learned.items() if key != "curves"}
-    print(f"{name}: {', '.join(f'{key} {_short(value)}' for key, value in shown.items())}", file=sys.stderr)
+    note(f"{name}: {', '.join(f'{key} {_short(value)}' for key, value in shown.items())}")
     return {"model": name, "data": data, **learned}
 
 

@@ -16,12 +16,14 @@ import errno
 import functools
 import json
 import os
+import re
 import sys
 import traceback
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any, ParamSpec, TypeVar
 
 from rejoinder.errors import InputError, RejoinderError
+from rejoinder.progress import note, printable
 
 P = ParamSpec("P")
 R = TypeVar("R")
@@ -44,7 +46,7 @@ def guarded(verb: Callable[P, R]) -> Callable[P, R]:
             if os.environ.get("REJOINDER_DEBUG", "0") not in ("", "0"):
                 traceback.print_exception(error)
             if line:
-                print(f"rejoinder: {line}", file=sys.stderr)
+                note(f"rejoinder: {line}")
             _abandon_broken_stdout()
             raise SystemExit(code) from None
         return result
@@ -74,7 +76,10 @@ def _failure(error: BaseException, line: str) -> str:
             return f"no space left to write{_file_of(each, ' ')}; free some. Older output is untouched"
     if isinstance(error, RejoinderError):
         return line
-    if isinstance(error, MemoryError):
+    if any(map(_is_memory, _chain(error))):
+        if not isinstance(error, MemoryError):  # PyTorch adds a page of its own, of which this is what counts
+            wanted = re.search(r"(?i)tried to allocate [\d.,]+ \w+", line)
+            line = wanted[0].lower() if wanted else ""
         return f"not enough memory{': ' + line if line else ''}; give less at once, or use a larger machine"
     if isinstance(error, OSError):
         reason = error.strerror or line or type(error).__name__
@@ -94,7 +99,7 @@ def emit(result: Mapping[str, Any], as_json: bool, human: Callable[[Mapping[str,
         ascii_only = (getattr(sys.stdout, "encoding", None) or "ascii").lower().replace("-", "") != "utf8"
         text = json.dumps(result, ensure_ascii=ascii_only, default=_plain)
     else:
-        text = human(result)
+        text = printable(human(result))
     print(text, flush=True)
 
 
@@ -122,6 +127,12 @@ def _chain(error: BaseException | None) -> Iterator[BaseException]:
 def _says_disk_full(error: BaseException) -> bool:
     # Some libraries (safetensors, torch) wrap the system's error in one of their own and keep only its text.
     return (isinstance(error, OSError) and error.errno in _FULL) or os.strerror(errno.ENOSPC) in str(error)
+
+
+def _is_memory(error: BaseException) -> bool:
+    # PyTorch's allocators raise RuntimeErrors, of which only the one for GPUs has a class of its own.
+    said = str(error) if isinstance(error, RuntimeError) else ""
+    return isinstance(error, MemoryError) or "DefaultCPUAllocator" in said or "out of memory" in said.lower()
 
 
 def _file_of(error: BaseException, before: str) -> str:

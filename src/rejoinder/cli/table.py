@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import hashlib
-import tomllib
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -73,16 +72,11 @@ def load_table(path: Path, overrides: Sequence[str] = ()) -> TableFile:
     Raises:
         InputError: the file is missing or not TOML, a key is unknown, a value is of the wrong type or not allowed.
     """
-    from rejoinder.checking import validate
+    from rejoinder.checking import read_toml, validate
     from rejoinder.evaluation.table_file import DataColumn, SystemRow, TableFile
     from rejoinder.training.recipe_files import override
 
-    try:
-        document = tomllib.loads(path.read_text(encoding="utf-8"))
-    except (FileNotFoundError, IsADirectoryError):
-        raise InputError(f"{path}: no such file; give a TOML file of a table (recipes/tables/main.toml)") from None
-    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
-        raise InputError(f"{path}: not a TOML file: {error}") from None
+    document = read_toml(path, "no such file; give a TOML file of a table (recipes/tables/main.toml)")
     for setting in overrides:
         override(document, setting)
     kinds: tuple[tuple[str, type[Any]], ...] = (("row", SystemRow), ("column", DataColumn))

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Annotated, Any
@@ -10,6 +9,7 @@ from typing import Annotated, Any
 import typer
 
 from rejoinder.cli.shell import emit
+from rejoinder.progress import note
 
 
 def train(
@@ -55,7 +55,7 @@ def train(
     except TrainingInterrupted as interruption:
         if not shown:
             raise typer.Exit(130) from None
-        sys.stderr.write(f"rejoinder: {interruption}\n")
+        note(f"rejoinder: {interruption}")
         raise
     except ElsewhereError as error:  # another process reports it
         raise typer.Exit(error.code) from None

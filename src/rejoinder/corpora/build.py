@@ -29,7 +29,7 @@ from rejoinder.corpora.run_job import JobRun
 from rejoinder.corpora.sources import find_corpus, find_inputs
 from rejoinder.corpora.work import open_work
 from rejoinder.errors import InputError
-from rejoinder.files import check_replaceable
+from rejoinder.files import check_replaceable, parse_json
 
 
 def build_data(
@@ -75,7 +75,7 @@ def build_data(
     settings = _checked(settings, corpus)
     reading = reading or Reading()
     named = [str(each) for each in inputs]
-    values = json.loads(json.dumps(dataclasses.asdict(settings), default=str))
+    values = parse_json(json.dumps(dataclasses.asdict(settings), default=str))
     account = Account(corpus.name, named, values, reading.history, limit)
     check_replaceable(folder, FOLDER, overwrite=overwrite or _is_result(Path(folder), account))
     sizes = sizes or Sizes()
@@ -122,7 +122,7 @@ def _state(path: Path) -> list[Any]:
 def _is_result(folder: Path, account: Account) -> bool:
     """Whether a folder is what the same call gave earlier."""
     try:
-        before = json.loads((folder / SUMMARY).read_text(encoding="utf-8"))
+        before = parse_json((folder / SUMMARY).read_text(encoding="utf-8"))
         same = json.loads(json.dumps(account.to_json()))
         return all(before[key] == same[key] for key in ("format", "source", "inputs", "settings", "history", "limit"))
     except (OSError, ValueError, LookupError, TypeError):

@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Literal, TypeAlias
 
 from rejoinder.errors import InputError
+from rejoinder.files import refuse_endless
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -177,6 +178,7 @@ def _files(path: Path, split: Split | None) -> list[tuple[Path, Split | None]]:
         return [(file, None) for file in _parts(path, split)]
     if not path.exists():
         raise InputError(f"{path} does not exist; name a data folder, or a .parquet, .jsonl or .csv file")
+    refuse_endless(path)
     _check_kind(path)
     if split is None or not _is_table(path):
         return [(path, split)]

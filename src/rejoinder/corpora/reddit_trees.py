@@ -102,12 +102,13 @@ class _Forest:
     def _best(self, rows: Numbers, thread: Numbers, name: Numbers) -> Numbers:
         """The rows without copies, each comment where it first appears.
 
-        Of several records of one the greatest counts, whatever their order: one that says deleted, if any does.
+        Of several records of one the greatest counts, by state, then parent, then text, whatever their order.
         """
         copied = rows[np.bincount(name[rows])[name[rows]] > 1]  # perhaps of comments of different threads
         found: dict[tuple[int, int], list[Any]] = {}
         for row in copied.tolist():
-            told = (*(self.records[column][row].as_py() for column in ("state", "parent", "text")), row)
+            state, parent, text = (self.records[column][row].as_py() for column in ("state", "parent", "text"))
+            told = (state, parent.to_bytes(8, "little"), text, row)  # a name's bytes, see `reddit_names`
             first = found.setdefault((int(thread[row]), int(name[row])), [row, told])
             first[1] = max(told, first[1])
         best = np.arange(self.records.num_rows)

@@ -7,14 +7,13 @@ import dataclasses
 import difflib
 import inspect
 import json
-import re
 import textwrap
-import tomllib
 from collections.abc import Sequence
 from typing import Any
 
 from pydantic import TypeAdapter, ValidationError
 
+from rejoinder.checking import setting_value
 from rejoinder.corpora.corpus import Corpus
 from rejoinder.errors import InputError
 
@@ -65,7 +64,7 @@ def read_settings(corpus: Corpus, given: Sequence[str]) -> Any:
             raise InputError(f"--set {each}: write it as name=value")
         if name not in known:
             raise InputError(f"--set {each}: {_unknown(corpus, name, known)}")
-        values[name] = _value(each, text)
+        values[name] = setting_value(each, text)
     try:
         # As JSON, where strict validation takes arrays for tuples.
         return TypeAdapter(corpus.settings).validate_json(json.dumps(values, default=str), strict=True)
@@ -91,18 +90,6 @@ def _refusal(corpus: Corpus, error: ValidationError, values: dict[str, Any], kno
     if not name:
         return f"settings of {corpus.name}: {reason}"
     return f"--set {name}={json.dumps(values[name], default=str)[:60]} is not allowed: {reason}; {known[name]}"
-
-
-def _value(setting: str, text: str) -> Any:
-    try:
-        read = tomllib.loads(f"value = {text}")
-    except tomllib.TOMLDecodeError as error:
-        if re.fullmatch(r"[^\s\"'\[\]{}=,]+", text):
-            return text  # a bare word: shells eat quotation marks
-        raise InputError(f"--set {setting}: the value is not TOML: {error}") from None
-    if list(read) != ["value"]:
-        raise InputError(f"--set {setting}: give one value")
-    return read["value"]
 
 
 def _kind(field: dataclasses.Field[Any]) -> str:

@@ -8,10 +8,9 @@ from __future__ import annotations
 
 import bz2
 import contextlib
-import errno
-import gzip
 import io
 import lzma
+import os
 import zlib
 from collections.abc import Callable, Generator, Iterator
 from pathlib import Path
@@ -20,11 +19,16 @@ from typing import IO, Any
 import zstandard
 
 from rejoinder.errors import InputError
+from rejoinder.files import refuse_endless
 
 COMPRESSIONS = (".zst", ".gz", ".bz2", ".xz")
 """Ends of the names of compressed files that are read."""
 
 _BUFFER = 1 << 18
+_PIECE = 1 << 15
+_ANY_RATIO, _LARGEST_RATIO = 16 << 20, 1000
+"""Beyond so many bytes, no text is so many times as long as its compressed form: it is blank lines without end, say."""
+_AGAIN = "copy or download it again"
 _MAGIC = {b"\x28\xb5\x2f\xfd": ".zst", b"\x1f\x8b": ".gz", b"BZh": ".bz2", b"\xfd7zXZ\x00": ".xz", b"PAR1": ".parquet"}
 _BYTE_ORDER_MARKS = (b"\xff\xfe", b"\xfe\xff")
 # zstd: the magic number of a frame that is to be skipped, the kind of block that is one byte over and over.
@@ -33,7 +37,6 @@ _RUN = 1
 _LOOKED_AT = 4
 _LONGEST_HEADER = 18
 """Bytes of a frame before its first block, at most."""
-_DAMAGE = (EOFError, zlib.error, lzma.LZMAError, gzip.BadGzipFile, zstandard.ZstdError)
 
 
 @contextlib.contextmanager
@@ -41,22 +44,16 @@ def open_stream(path: str | Path, on_bytes: Callable[[int], object] | None = Non
     """Open a file for reading its bytes, decompressed.
 
     Args:
-        path: the file; a pipe is fine.
+        path: the file; `/dev/stdin` and other pipes that a shell makes are fine.
         on_bytes: called with the number of bytes just read from disk (before decompression).
 
     Raises:
-        InputError: the file is missing, a folder or unreadable; or, at any time until the end of the `with` block,
-            it turns out to be damaged or cut off. An error of the disk stays what it is.
+        InputError: the file is missing, a folder, a named pipe, a device or unreadable; or, at any time until the
+            end of the `with` block, it turns out to be damaged, cut off, or a bomb: `_LARGEST_RATIO` times as many
+            bytes as are compressed. An error of the disk stays what it is.
     """
-    path = Path(path)
-    with contextlib.closing(_open(path, on_bytes)) as stream:
-        try:
-            yield stream
-        except (*_DAMAGE, OSError) as error:
-            damage = _damage(path, error)
-            if damage is None:
-                raise
-            raise damage from error
+    with contextlib.closing(_open(Path(path), on_bytes)) as stream:
+        yield stream
 
 
 def strip_compression(path: str | Path) -> Path:
@@ -83,6 +80,7 @@ def _open(path: Path, on_bytes: Callable[[int], object] | None) -> IO[bytes]:
     if path.is_dir():
         raise InputError(f"{path} is a folder; name the files in it")
     try:
+        refuse_endless(path)
         source = io.BufferedReader(_Counted(path, on_bytes), _BUFFER)
     except FileNotFoundError:
         raise InputError(f"{path} does not exist; check the name") from None
@@ -91,10 +89,7 @@ def _open(path: Path, on_bytes: Callable[[int], object] | None) -> IO[bytes]:
     suffix = path.suffix.lower()
     if suffix not in COMPRESSIONS:
         return _plain(source, path)
-    if suffix == ".zst":
-        return io.BufferedReader(_Zstd(source), _BUFFER)
-    decoders: dict[str, Callable[[Any], Any]] = {".gz": gzip.open, ".bz2": bz2.open, ".xz": lzma.open}
-    return io.BufferedReader(_Owner(decoders[suffix](source), source), _BUFFER)
+    return io.BufferedReader((_Zstd if suffix == ".zst" else _Streams)(source, path), _BUFFER)
 
 
 def _plain(source: io.BufferedReader[_Counted], path: Path) -> IO[bytes]:
@@ -112,20 +107,11 @@ def _plain(source: io.BufferedReader[_Counted], path: Path) -> IO[bytes]:
     return source
 
 
-def _damage(path: Path, error: Exception) -> InputError | None:
-    """What to raise for an error of a decompressor; None for an error of the disk."""
-    if isinstance(error, OSError) and error.errno not in (None, errno.EINVAL):
-        return None
-    if isinstance(error, EOFError):
-        return InputError(f"{path} is cut off: its {path.suffix} data ends early; copy or download it again")
-    return InputError(f"{path} is damaged or no {path.suffix} data ({error}); copy or download it again")
-
-
 class _Counted(io.FileIO):
     """A file that tells how many bytes are read from it."""
 
     def __init__(self, path: Path, on_bytes: Callable[[int], object] | None) -> None:
-        super().__init__(path, "rb")
+        super().__init__(path, "rb", opener=_open_without_waiting)
         self._on_bytes = on_bytes
 
     def readinto(self, buffer: Any, /) -> int:
@@ -135,69 +121,185 @@ class _Counted(io.FileIO):
         return count
 
 
-class _Owner(io.RawIOBase):
-    """A decompressed stream that closes the file beneath it when it is closed."""
+def _open_without_waiting(name: str, flags: int) -> int:
+    """Open a pipe whose writer may be gone already."""
+    handle = os.open(name, flags | getattr(os, "O_NONBLOCK", 0))
+    os.set_blocking(handle, True)
+    return handle
 
-    def __init__(self, stream: IO[bytes], source: IO[bytes]) -> None:
-        self._stream, self._source = stream, source
+
+class _Decompressed(io.RawIOBase):
+    """The content of a compressed file, which is closed with it; a kind of compression says how to `_decode`."""
+
+    def __init__(self, source: IO[bytes], path: Path) -> None:
+        self._source, self._path = source, path
+        self._given = 0
 
     def readable(self) -> bool:
         return True
 
     def readinto(self, buffer: Any, /) -> int:
-        data = self._stream.read(len(buffer))
-        buffer[: len(data)] = data
-        return len(data)
+        count = self._decode(buffer)
+        self._given += count
+        if self._given > max(_ANY_RATIO, _LARGEST_RATIO * self._taken()):
+            reason = f"{self._given:,} bytes out of {self._taken():,}, which no text gives"
+            raise InputError(f"{self._path} holds one thing over and over ({reason}); look at what it is")
+        return count
+
+    def _decode(self, buffer: Any) -> int:
+        raise NotImplementedError
+
+    def _taken(self) -> int:
+        """How much of the file has been read."""
+        raise NotImplementedError
+
+    def _cut_off(self, start: int) -> InputError:
+        kind = self._path.suffix
+        return InputError(f"{self._path} is cut off: its {kind} data from byte {start:,} on ends early; {_AGAIN}")
+
+    def _damaged(self, start: int, end: int, reason: object) -> InputError:
+        where = f"between bytes {start:,} and {end:,}"
+        return InputError(f"{self._path} is damaged or no {self._path.suffix} data {where} ({reason}); {_AGAIN}")
 
     def close(self) -> None:
         if not self.closed:
-            self._stream.close()
             self._source.close()
         super().close()
 
 
-class _Zstd(io.RawIOBase):
+class _Streams(_Decompressed):
+    """Streams of .gz, .bz2 or .xz data, one after the other.
+
+    The standard library's own readers take whatever follows the first stream of .bz2 or .xz and is none for the end.
+    """
+
+    def __init__(self, source: IO[bytes], path: Path) -> None:
+        super().__init__(source, path)
+        self._decoder: Any = None
+        self._start = self._end = 0
+        """Where the stream being decoded begins in the file, and how much of the file has been read."""
+        self._rest = b""
+
+    def _decode(self, buffer: Any) -> int:
+        data = b""
+        while not data:
+            if (self._decoder is None or self._decoder.eof) and not self._next_stream():
+                return 0
+            given = self._rest or (self._read() if self._decoder.needs_input else b"")
+            self._rest = b""
+            at_end = not given and self._decoder.needs_input
+            try:
+                data = self._decoder.decompress(given, len(buffer))
+            except (OSError, zlib.error, lzma.LZMAError) as error:
+                raise self._damaged(self._start, self._end, error) from None
+            if at_end and not data and not self._decoder.eof:
+                raise self._cut_off(self._start)
+        buffer[: len(data)] = data
+        return len(data)
+
+    def _next_stream(self) -> bool:
+        """Set up the decoder of the next stream; False at the end of the file."""
+        kind = self._path.suffix.lower()
+        rest, unit = (self._decoder.unused_data, _PADDING[kind]) if self._decoder else (b"", 0)
+        end = self._end - len(rest)
+        while unit and not (rest := rest.lstrip(b"\0")) and (more := self._read()):
+            rest = more
+        self._start = self._end - len(rest)
+        if unit and (self._start - end) % unit:
+            raise self._damaged(end, self._start, f"zero bytes, but not a multiple of {unit}")
+        self._rest = rest or self._read()
+        self._decoder = _DECODERS[kind]() if self._rest else None
+        return bool(self._rest)
+
+    def _read(self) -> bytes:
+        data = self._source.read(_PIECE)
+        self._end += len(data)
+        return data
+
+    def _taken(self) -> int:
+        return self._end
+
+
+class _Gzip:
+    """A stream of .gz data, decoded by zlib with the interface of the decoders of bz2 and lzma."""
+
+    def __init__(self) -> None:
+        self._zlib = zlib.decompressobj(wbits=31)
+        self.needs_input = True
+
+    @property
+    def eof(self) -> bool:
+        return self._zlib.eof
+
+    @property
+    def unused_data(self) -> bytes:
+        return self._zlib.unused_data
+
+    def decompress(self, data: bytes, most: int) -> bytes:
+        decoded = self._zlib.decompress(self._zlib.unconsumed_tail + data, most)
+        self.needs_input = not self._zlib.unconsumed_tail and len(decoded) < most
+        return decoded
+
+
+_DECODERS: dict[str, Callable[[], Any]] = {
+    ".gz": _Gzip,
+    ".bz2": bz2.BZ2Decompressor,
+    ".xz": lambda: lzma.LZMADecompressor(lzma.FORMAT_XZ),
+}
+_PADDING = {".gz": 1, ".bz2": 0, ".xz": 4}
+"""After a stream there may be zero bytes, a multiple of so many."""
+
+
+class _Zstd(_Decompressed):
     """Decompressed zstd frames, one after the other.
 
     The library's reader takes the end of the file for the end of the data, even in the middle of a frame; so the
     structure of the frames is followed beside it.
     """
 
-    def __init__(self, source: IO[bytes]) -> None:
-        self._source = source
+    def __init__(self, source: IO[bytes], path: Path) -> None:
+        super().__init__(source, path)
         self._frames = _Frames(source)
         decoder: Any = zstandard.ZstdDecompressor(max_window_size=2**31)
         self._reader = decoder.stream_reader(self._frames, read_size=_BUFFER, read_across_frames=True, closefd=False)
 
-    def readable(self) -> bool:
-        return True
-
-    def readinto(self, buffer: Any, /) -> int:
-        count = self._reader.readinto(buffer)
+    def _decode(self, buffer: Any) -> int:
+        try:
+            count = int(self._reader.readinto(buffer))
+        except zstandard.ZstdError as error:
+            if "not enough memory" in str(error):
+                raise MemoryError(f"{self._path} needs a large window") from None
+            raise self._damaged(self._frames.start, self._frames.taken, error) from None
         if count == 0 and self._frames.incomplete:
-            raise EOFError("the last frame is incomplete")
+            raise self._cut_off(self._frames.start)
         return count
+
+    def _taken(self) -> int:
+        return self._frames.taken
 
     def close(self) -> None:
         if not self.closed:
             self._reader.close()
-            self._source.close()
         super().close()
 
 
 class _Frames:
-    """A source of zstd data that knows whether what was read of it ends between two frames (RFC 8878, 3.1)."""
+    """A source of zstd data that knows where in it frames begin and end (RFC 8878, 3.1)."""
 
     def __init__(self, source: IO[bytes]) -> None:
         self.incomplete = False
+        self.start = self.taken = 0
+        """Where the frame of which was read last begins in the file, and how much of the file has been read."""
         self._source = source
         self._parser = self._parse()
         self._wanted = self._missing = next(self._parser)
         self._head = b""
 
     def read(self, size: int) -> bytes:
-        """Read at most so many bytes."""
-        data = self._source.read(size)
+        """Read at most so many bytes of one frame."""
+        if not self.incomplete:
+            self.start = self.taken
+        data = self._source.peek(1)[:size]  # type: ignore[attr-defined]
         place = 0
         while place < len(data):
             here = min(self._missing, len(data) - place)
@@ -208,8 +310,11 @@ class _Frames:
             if self._missing == 0:
                 head, self._head = self._head, b""
                 self._wanted = self._missing = self._parser.send(head)
+                if not self.incomplete:
+                    break
         self.incomplete = self.incomplete or bool(self._head)
-        return data
+        self.taken += place
+        return self._source.read(place)
 
     def _parse(self) -> Generator[int, bytes, None]:
         """Ask for the next so many bytes, over and over; only up to `_LOOKED_AT` are given, of more nothing."""

@@ -9,7 +9,9 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
 
+import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from rejoinder.corpora.example import Example
@@ -305,6 +307,8 @@ def _checked(batch: pa.RecordBatch, fields: Sequence[pa.Field], path: Path, row:
     """The batch with our types, all columns, and no null where a text must be."""
     batch.validate(full=True)
     arrays = []
+    if {"candidates", "label"} <= {field.name for field in fields} & {*batch.schema.names}:
+        _check_labels(batch, path, row)
     for field in fields:
         if field.name not in batch.schema.names:
             empty = "" if field.type == pa.string() else None
@@ -318,6 +322,17 @@ def _checked(batch: pa.RecordBatch, fields: Sequence[pa.Field], path: Path, row:
             _refuse_nulls(array, field.name, path, row)
         arrays.append(array)
     return pa.RecordBatch.from_arrays(arrays, schema=pa.schema(fields))
+
+
+def _check_labels(batch: pa.RecordBatch, path: Path, row: int) -> None:
+    """Refuse a row with candidates whose label is none of them."""
+    counts = pc.fill_null(pc.list_value_length(batch.column("candidates")), 0).to_numpy(zero_copy_only=False)
+    labels = pc.fill_null(batch.column("label"), -1).to_numpy(zero_copy_only=False)
+    wrong = np.flatnonzero((counts > 0) & ((labels < 0) | (labels >= counts)))
+    if len(wrong):
+        label, count = batch.column("label")[int(wrong[0])].as_py(), counts[wrong[0]]
+        allowed = f"with {count} candidates it is 0 to {count - 1}"
+        raise InputError(f"{path}: row {row + wrong[0]} has label {label}; {allowed}")
 
 
 def _refuse_nulls(array: pa.Array, name: str, path: Path, row: int) -> None:

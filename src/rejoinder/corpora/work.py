@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from rejoinder.errors import InputError
-from rejoinder.files import atomic_file, beside, discard, locked, remove, remove_leftovers
+from rejoinder.files import atomic_file, beside, discard, full_disk_named, locked, remove, remove_leftovers
 
 _JOB = "job.json"
 _DONE = "done"
@@ -57,7 +57,8 @@ def open_work(output: str | Path, job: Mapping[str, Any]) -> Iterator[Path]:
         remove_leftovers(path.parent, path.name)
         _prepare(path, job)
         try:
-            yield path
+            with full_disk_named(path):
+                yield path
         except BaseException:
             if not any((path / _DONE).iterdir()):
                 _discard(path)

@@ -12,7 +12,7 @@ import numpy as np
 
 from rejoinder.evaluation.bootstrap import Estimate
 from rejoinder.evaluation.results import RankingResult
-from rejoinder.files import atomic_file
+from rejoinder.files import atomic_file, parse_json
 
 FORMAT = 1
 
@@ -41,7 +41,7 @@ class CellStore:
             None if there is no such cell, or its file is damaged: it is then measured again.
         """
         try:
-            found = json.loads(self._file(key).read_text(encoding="utf-8"))
+            found = parse_json(self._file(key).read_text(encoding="utf-8"))
             return result_from_json(found["result"]), found["fitted_on"], found["about"]["learned"]
         except (FileNotFoundError, ValueError, KeyError, TypeError):
             return None

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import hashlib
 import importlib.util
-import json
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any, Literal, Protocol, TypeAlias, get_args
@@ -13,7 +12,7 @@ import numpy as np
 import torch
 
 from rejoinder.errors import InputError, MissingExtraError
-from rejoinder.files import file_digest
+from rejoinder.files import file_digest, parse_json
 from rejoinder.models import bundled, persistence
 from rejoinder.models.encoder import Encoder
 from rejoinder.ranker import FloatArray
@@ -178,7 +177,7 @@ def open_encoder(name: str, vectors: Vectors = "r", precision: str = "auto") -> 
 def _is_ours(folder: Path) -> bool:
     """Whether a folder of sentence-transformers is one that `rejoinder export` wrote."""
     path = folder / persistence.CONFIG
-    return path.is_file() and "active_blocks" in json.loads(path.read_text(encoding="utf-8"))
+    return path.is_file() and "active_blocks" in parse_json(path.read_text(encoding="utf-8"))
 
 
 def sentence_transformer(model: str, name: str) -> SentenceEncoder:

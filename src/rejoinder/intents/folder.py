@@ -9,15 +9,16 @@ import dataclasses
 import json
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any, get_args
+from typing import Any
 
+import msgspec
 import torch
 from safetensors import SafetensorError
 from safetensors.torch import load_file, save_file
 
 from rejoinder import __version__
 from rejoinder.errors import InputError
-from rejoinder.files import DIGEST, Kind, atomic_folder, file_digest, is_altered, signed
+from rejoinder.files import DIGEST, Kind, atomic_folder, file_digest, is_altered, parse_json, signed
 from rejoinder.intents.classifier import IntentClassifier
 from rejoinder.intents.encoders import (
     NAMED,
@@ -82,13 +83,13 @@ def load_classifier(folder: str | Path, models: Sequence[str] = ()) -> IntentCla
     config = read_classifier(folder)
     tensors = _tensors(folder, config)
     try:
-        records = [dict(record) for record in config["encoders"]]
+        records = msgspec.convert(config["encoders"], list[_Encoder])
         head = head_from({name: value for name, value in tensors.items() if name.startswith("layers.")})
         centroids = Centroids(tensors["centroids.mean"].numpy(), tensors["centroids.directions"].numpy())
         rejection = None if config["rejection"] is None else Rejection(**config["rejection"])
         labels, several = tuple(map(str, config["labels"])), bool(config["several"])
         settings, trained = settings_from(config["settings"]), dict(config["trained"])
-        sizes = (int(sum(record["size"] for record in records)), len(labels))
+        sizes = (sum(record.size for record in records), len(labels))
     except (KeyError, TypeError, ValueError) as error:
         raise _damaged(folder, error) from None
     if (head.sizes[0], head.sizes[-1]) != sizes:
@@ -107,7 +108,7 @@ def read_classifier(folder: str | Path) -> dict[str, Any]:
     if not path.is_file():
         raise InputError(f"{folder} has no {CONFIG}, so it is no classifier; `rejoinder intents train` writes one")
     try:
-        config = json.loads(path.read_text(encoding="utf-8"))
+        config = parse_json(path.read_text(encoding="utf-8"))
         kind, form = config.get("kind"), config.get("format")
     except (ValueError, AttributeError) as error:
         raise _damaged(Path(folder), error) from None
@@ -149,17 +150,22 @@ def _record(encoder: SentenceEncoder, folder: Path) -> dict[str, Any]:
     return {**dataclasses.asdict(known), "size": encoder.size, "vectors": None, "precision": None, **ours}
 
 
-def _open_encoders(folder: Path, records: Sequence[dict[str, Any]], models: Sequence[str]) -> SentenceEncoder:
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class _Encoder(ModelRecord):
+    """An encoder as the configuration has it (see `_record`)."""
+
+    size: int
+    vectors: Vectors | None
+    precision: str | None
+
+
+def _open_encoders(folder: Path, records: Sequence[_Encoder], models: Sequence[str]) -> SentenceEncoder:
     if models and len(models) != len(records):
         raise InputError(f"{folder} reads {len(records)} encoders, but {len(models)} were named with --model")
     opened = []
-    for number, values in enumerate(records):
-        record = ModelRecord(**{name: values[name] for name in ("fingerprint", "name", "path", "relative")})
-        vectors: Vectors = values["vectors"] or "r"
-        if vectors not in get_args(Vectors):
-            raise _damaged(folder, ValueError(f"vectors {vectors!r}"))
+    for number, record in enumerate(records):
         place = models[number] if models else record.locate(folder)
-        encoder = open_encoder(place, vectors, values["precision"] or "auto")
+        encoder = open_encoder(place, record.vectors or "r", record.precision or "auto")
         if encoder.fingerprint != record.fingerprint:
             raise InputError(
                 f"{folder} was trained on another encoder than {place} (its fingerprint is {record.fingerprint[:12]}, "

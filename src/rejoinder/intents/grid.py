@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from rejoinder.errors import InputError
+from rejoinder.files import full_disk_named, parse_json
 from rejoinder.intents.fitting import Encoded, accuracy, fit
 from rejoinder.intents.settings import FeedForward, Settings, settings_from
 
@@ -64,7 +65,7 @@ def run_grid(
             start = time.perf_counter()
             fitted = fit(settings, data, valid=valid, seed=seed)
             row = GridRow(settings, accuracy(fitted.head, valid), fitted.epochs, time.perf_counter() - start)
-            with log.open("a", encoding="utf-8") as file:
+            with full_disk_named(log), log.open("a", encoding="utf-8") as file:
                 file.write(json.dumps({"data": digest, **row.to_json()}) + "\n")
         rows.append(row)
         if advance is not None:
@@ -113,7 +114,7 @@ def _read_log(log: Path, digest: str) -> list[GridRow]:
             log.write_text("".join(lines[:-1]), encoding="utf-8")
             break
         try:
-            values = json.loads(line)
+            values = parse_json(line)
             same = values.pop("data") == digest
             rows.append(GridRow(**{**values, "settings": settings_from(values["settings"])}))
         except (ValueError, TypeError, KeyError) as error:

@@ -12,6 +12,7 @@ from pydantic import ConfigDict, Field, TypeAdapter, ValidationError
 from pydantic.dataclasses import dataclass
 
 from rejoinder.errors import InputError
+from rejoinder.files import parse_json
 
 Kind = TypeVar("Kind")
 STRICT = ConfigDict(extra="forbid", strict=True)
@@ -141,12 +142,12 @@ def _checked(values: Mapping[str, Any], adapter: TypeAdapter[Kind]) -> Kind:
     except ValidationError as error:
         first = error.errors()[0]
         name = str(first["loc"][-1]) if first["loc"] else "kind"
-        raise InputError(f"setting {name}: {first['msg']}, given {first['input']!r}") from None
+        raise InputError(f"setting {name}: {first['msg']}, given {repr(first['input'])[:60]}") from None
 
 
 def _value(text: str) -> Any:
     try:
-        return json.loads(text)
+        return parse_json(text)
     except ValueError:
         return text
 

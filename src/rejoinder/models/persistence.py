@@ -20,7 +20,7 @@ from safetensors import SafetensorError, safe_open
 from safetensors.torch import load_file, save_file
 
 from rejoinder.errors import InputError
-from rejoinder.files import DIGEST, Kind, atomic_folder, file_digest, is_altered, signed
+from rejoinder.files import DIGEST, Kind, atomic_folder, file_digest, is_altered, parse_json, signed
 from rejoinder.models import bundled
 from rejoinder.models.families import build_module, family
 from rejoinder.models.inference import Precision, choose_precision
@@ -38,6 +38,7 @@ from rejoinder.models.skeleton import skeleton
 from rejoinder.text.tokenizer import Tokenizer
 
 FORMAT = 1
+_LARGEST = 2**31
 CONFIG, WEIGHTS, VOCABULARY, CARD = "config.json", "model.safetensors", "vocabulary.json", "README.md"
 KIND = "rejoinder model"
 """What config.json says of itself; folders of earlier versions do not."""
@@ -304,12 +305,13 @@ def _read_config(folder: Path) -> dict[str, Any]:
     if not path.is_file():
         raise InputError(f"{folder} has no {CONFIG}, so it is no model folder; `rejoinder train` writes RUN/model")
     try:
-        config = json.loads(path.read_text(encoding="utf-8"))
+        config = parse_json(path.read_text(encoding="utf-8"))
         known = {"format": int, "model": dict, "active_blocks": int, "max_length": int, "files": dict}
         wrong = [key for key, kind in known.items() if not isinstance(config[key], kind)]
         if "scale" in config and not (isinstance(config["scale"], int | float) and 0 <= config["scale"] < math.inf):
             wrong.append("scale")
         read_scheme(config)
+        _refuse_large(config)
     except (ValueError, KeyError, TypeError) as error:
         raise InputError(f"{path} is damaged ({type(error).__name__}: {error}); copy the model folder again") from None
     if wrong:
@@ -320,6 +322,14 @@ def _read_config(folder: Path) -> dict[str, Any]:
     if config.keys() & {"kind", DIGEST} and (config.get("kind") != KIND or is_altered(config)):
         raise InputError(f"{path} was altered after it was saved; copy the model folder again")
     return config
+
+
+def _refuse_large(value: Any) -> None:
+    """Refuse sizes that no tensor has, before PyTorch does in its own way."""
+    if isinstance(value, int) and not -_LARGEST <= value <= _LARGEST:
+        raise ValueError(f"{value:.3g} is too large" if abs(value) < 10**300 else "an integer is too large")
+    for item in value.values() if isinstance(value, dict) else value if isinstance(value, list) else ():
+        _refuse_large(item)
 
 
 def read_config(name_or_path: str | Path) -> tuple[Path, dict[str, Any]]:

@@ -19,7 +19,7 @@ from safetensors.torch import load_file, save_file
 from torch import Tensor
 
 from rejoinder.errors import InputError, MissingExtraError
-from rejoinder.files import Kind, atomic_folder, file_digest
+from rejoinder.files import Kind, atomic_folder, file_digest, parse_json
 from rejoinder.models.transformer import Transformer, TransformerShape
 from rejoinder.text.pretrained import BERT, Pretrained, Special
 
@@ -200,7 +200,7 @@ def load_tokenizer(folder: Path) -> Pretrained:
     """The tokenizer of a checkpoint; it has as many rows as the checkpoint's token table."""
     path = folder / TOKENIZER
     try:
-        description = json.loads(path.read_text(encoding="utf-8"))
+        description = parse_json(path.read_text(encoding="utf-8"))
     except (OSError, ValueError) as error:
         raise InputError(f"{path}: missing or not JSON ({error}); a fast tokeniser's file is needed") from None
     return Pretrained(description, _special(folder), int(_read_config(folder).get("vocab_size", 0)))
@@ -212,7 +212,7 @@ def _special(folder: Path) -> Special:
     if not path.is_file():
         return BERT
     try:
-        return Special(**json.loads(path.read_text(encoding="utf-8")).get(OURS, asdict(BERT)))
+        return Special(**parse_json(path.read_text(encoding="utf-8")).get(OURS, asdict(BERT)))
     except (ValueError, TypeError, AttributeError) as error:
         raise InputError(f"{path}: not a tokeniser's settings ({error})") from None
 
@@ -308,7 +308,7 @@ def _layout(folder: Path, config: Mapping[str, Any]) -> Layout:
 def _read_config(folder: Path) -> dict[str, Any]:
     path = folder / CONFIG
     try:
-        config = json.loads(path.read_text(encoding="utf-8"))
+        config = parse_json(path.read_text(encoding="utf-8"))
     except (OSError, ValueError) as error:
         raise InputError(f"{path}: missing or not JSON ({error}); give a folder that transformers wrote") from None
     if not isinstance(config, dict):

@@ -17,7 +17,7 @@ import torch
 from torch import Tensor, nn
 
 from rejoinder.errors import InputError
-from rejoinder.files import follow_umask
+from rejoinder.files import follow_umask, parse_json
 from rejoinder.models import persistence
 from rejoinder.models.convert import Convert
 from rejoinder.models.encoder import newest_message
@@ -189,6 +189,6 @@ def read_settings(folder: Path) -> PlainSide:
         InputError: the file is missing or damaged.
     """
     try:
-        return check_side(json.loads((folder / SETTINGS).read_text(encoding="utf-8"))["side"])
+        return check_side(parse_json((folder / SETTINGS).read_text(encoding="utf-8"))["side"])
     except (OSError, ValueError, KeyError, TypeError) as error:
         raise InputError(f"{folder / SETTINGS} is missing or damaged ({error}); export the model again") from error

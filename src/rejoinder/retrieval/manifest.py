@@ -10,14 +10,17 @@ import json
 import os
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
-from typing import Any, get_args
+from typing import Annotated
 
+import msgspec
 import numpy as np
 import numpy.typing as npt
 
 from rejoinder.errors import InputError
-from rejoinder.files import atomic_file
+from rejoinder.files import atomic_file, parse_json
 from rejoinder.retrieval.codes import Dtype
+
+Count = Annotated[int, msgspec.Meta(ge=0, le=2**62)]
 
 MANIFEST = "manifest.json"
 FORMAT = 1
@@ -80,9 +83,9 @@ class SegmentRecord:
     """
 
     name: str
-    first: int
-    count: int
-    files: dict[str, tuple[int, str]]
+    first: Count
+    count: Count
+    files: dict[str, tuple[Count, str]]
     longest: float
 
 
@@ -100,7 +103,7 @@ class Manifest:
 
     model: ModelRecord
     dtype: Dtype
-    size: int = 0
+    size: Count = 0
     segments: tuple[SegmentRecord, ...] = ()
     deleted: str = ""
 
@@ -153,11 +156,14 @@ def read_manifest(folder: str | Path) -> Manifest:
     if not path.is_file():
         raise InputError(f"{folder} has no {MANIFEST}, so it is no index; `rejoinder index` builds one")
     try:
-        content = json.loads(path.read_text(encoding="utf-8"))
-        if content.get("kind") == KIND and content.get("format") != FORMAT:
+        content = parse_json(path.read_text(encoding="utf-8"))
+        if content["kind"] != KIND:
+            raise ValueError(f"kind {content['kind']!r}")
+        if content["format"] != FORMAT:
             raise InputError(f"{path} has format {content['format']}; this version reads {FORMAT}: update rejoinder")
-        manifest = _from_json(content)
-    except (AttributeError, KeyError, TypeError, ValueError) as error:
+        manifest = msgspec.convert(content, Manifest)
+        manifest.positions_deleted()
+    except (AttributeError, KeyError, OverflowError, TypeError, ValueError) as error:
         reason = f"{type(error).__name__}: {error}"
         raise InputError(f"{path} is damaged ({reason}); build the index again or copy it again") from None
     if content.get("fingerprint") != manifest.fingerprint:
@@ -165,23 +171,3 @@ def read_manifest(folder: str | Path) -> Manifest:
     return manifest
 
 
-def _from_json(content: dict[str, Any]) -> Manifest:
-    if content["dtype"] not in get_args(Dtype):
-        raise ValueError(f"dtype {content['dtype']!r}")
-    segments = [
-        SegmentRecord(
-            name=str(segment["name"]),
-            first=int(segment["first"]),
-            count=int(segment["count"]),
-            files={name: (int(size), str(digest)) for name, (size, digest) in segment["files"].items()},
-            longest=float(segment["longest"]),
-        )
-        for segment in content["segments"]
-    ]
-    return Manifest(
-        model=ModelRecord(**content["model"]),
-        dtype=content["dtype"],
-        size=int(content["size"]),
-        segments=tuple(segments),
-        deleted=str(content["deleted"]),
-    )

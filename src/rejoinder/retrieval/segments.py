@@ -11,7 +11,7 @@ from typing import IO, Self
 import numpy as np
 
 from rejoinder.errors import InputError
-from rejoinder.files import file_digest
+from rejoinder.files import file_digest, parse_json
 from rejoinder.ranker import FloatArray
 from rejoinder.retrieval.candidates import Candidate
 from rejoinder.retrieval.codes import Array, Dtype, encode_rows, longest_of
@@ -101,7 +101,7 @@ class Segment:
             key: self._map(name, kind, shapes[key]) for key, (name, kind) in _FILES[dtype].items()
         }
         self._offsets = self._map(OFFSETS, "<i8", (record.count + 1,))
-        self._replies = self._map(REPLIES, "|u1", (record.files[REPLIES][0],))
+        self._replies = self._map(REPLIES, "|u1", (record.files.get(REPLIES, (0, ""))[0],))
 
     def check_files(self, *, content: bool) -> None:
         """Refuse files that are not what the manifest says (see `Segment`)."""
@@ -119,7 +119,7 @@ class Segment:
         """Read one reply."""
         line = self._replies[self._offsets[row] : self._offsets[row + 1]].tobytes()
         try:
-            values = json.loads(line)
+            values = parse_json(line)
             return Candidate(values["text"], values.get("payload", {}))
         except (ValueError, KeyError, TypeError):
             path = self.folder / REPLIES

@@ -15,7 +15,7 @@ from typing import Any, Self
 import numpy as np
 
 from rejoinder.errors import InputError, MissingExtraError
-from rejoinder.files import atomic_file
+from rejoinder.files import atomic_file, parse_json
 from rejoinder.text.tokenizer import Ids
 
 KIND = "tokenizers"
@@ -92,7 +92,7 @@ class Pretrained:
             InputError: it is not whole.
         """
         try:
-            content = json.loads(Path(path).read_text(encoding="utf-8"))
+            content = parse_json(Path(path).read_text(encoding="utf-8"))
             if content.get("kind") != KIND:
                 raise ValueError(f"kind {content.get('kind')!r} instead of {KIND!r}")
             return cls(content["tokenizer"], Special(**content["special"]), content["rows"])

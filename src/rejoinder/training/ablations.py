@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import dataclasses
 import difflib
-import tomllib
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Annotated
@@ -12,7 +11,7 @@ from typing import Annotated
 from pydantic import Field
 from pydantic.dataclasses import dataclass
 
-from rejoinder.checking import validate
+from rejoinder.checking import read_toml, validate
 from rejoinder.errors import InputError
 from rejoinder.training.distributed import Processes
 from rejoinder.training.recipe import Recipe
@@ -144,12 +143,7 @@ def load_plan(path: str | Path, overrides: Sequence[str] = ()) -> Plan:
 
 
 def _read(path: Path) -> Ablations:
-    try:
-        document = tomllib.loads(path.read_text(encoding="utf-8"))
-    except (FileNotFoundError, IsADirectoryError):
-        raise InputError(f"{path}: no such file; give a TOML file of ablations (recipes/ablations*.toml)") from None
-    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
-        raise InputError(f"{path}: not a TOML file: {error}") from None
+    document = read_toml(path, "no such file; give a TOML file of ablations (recipes/ablations*.toml)")
     if "stage" in document:
         raise InputError(f"{path} is a recipe; give a file of ablations, which names a recipe and lists rows")
     return validate(Ablations, document, str(path))

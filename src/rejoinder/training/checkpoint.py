@@ -20,7 +20,7 @@ from safetensors.torch import save_file
 from torch import Tensor, nn
 
 from rejoinder.errors import InputError
-from rejoinder.files import DIGEST, atomic_file
+from rejoinder.files import DIGEST, atomic_file, parse_json
 from rejoinder.training.state import RunState
 
 FORMAT = 3
@@ -113,7 +113,7 @@ def load_checkpoint(path: Path) -> LoadedCheckpoint | None:
     try:
         with safe_open(path, framework="pt") as file:
             metadata = file.metadata()
-            content = json.loads(metadata["checkpoint"])
+            content = parse_json(metadata["checkpoint"])
             if content["format"] not in (FORMAT, UNSIGNED):
                 raise ValueError(f"format {content['format']}, this version reads {FORMAT}")
             tensors = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118 (no mapping)

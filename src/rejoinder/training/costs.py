@@ -82,7 +82,7 @@ def _measured(lines: Iterable[Mapping[str, Any]]) -> Iterable[tuple[str, int, fl
     """Stage, steps and seconds of training between each line of metrics and the one before."""
     step = examples = 0
     for line in lines:
-        if "examples_per_second" not in line:  # a line of validation
+        if not {"examples_per_second", "examples"} <= line.keys():  # a line of validation
             continue
         steps, pairs = line["step"] - step, line["examples"] - examples
         step, examples = line["step"], line["examples"]

@@ -13,6 +13,8 @@ from typing import Protocol, TypeAlias
 from rich.console import Console
 from rich.progress import BarColumn, Progress, TaskID, TextColumn
 
+from rejoinder.progress import printable, track
+
 Advance: TypeAlias = Callable[[int], object]
 """Called with the number of units done since the last call."""
 
@@ -93,7 +95,7 @@ class TerminalDisplay:
         self._console = Console(file=sys.stderr, highlight=False)
         self._live = self._console.is_terminal
         self._bar = Progress(
-            TextColumn("{task.description}"),
+            TextColumn("{task.description}", markup=False),
             BarColumn(24),
             TextColumn("{task.percentage:3.0f} %  {task.fields[text]}"),
             console=self._console,
@@ -115,13 +117,11 @@ class TerminalDisplay:
 
     def note(self, text: str) -> None:
         """Print a line above the bar."""
-        self._console.print(text, markup=False, soft_wrap=True)
+        self._console.print(printable(text), markup=False, soft_wrap=True)
 
     @contextmanager
     def track(self, description: str, total: int | None, unit: str) -> Iterator[Advance]:
         """The progress line that all verbs share; the bar of the training, if there is one, makes way for it."""
-        from rejoinder.progress import track
-
         self.close()
         with track(description, total, unit) as advance:
             yield advance

@@ -9,8 +9,8 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any
 
-from rejoinder.errors import MissingExtraError
-from rejoinder.files import atomic_file
+from rejoinder.errors import InputError, MissingExtraError
+from rejoinder.files import atomic_file, parse_json
 from rejoinder.training.run_folder import RunFolder
 
 
@@ -52,11 +52,29 @@ class MetricsLog:
 
 
 def read_metrics(path: Path) -> list[dict[str, Any]]:
-    """All whole lines of a metrics.jsonl; a last one that was cut short is left out."""
+    """All whole lines of a metrics.jsonl; a last one that was cut short is left out.
+
+    Raises:
+        InputError: a line is damaged.
+    """
     if not path.exists():
         return []
-    lines = path.read_text(encoding="utf-8").split("\n")[:-1]
-    return [json.loads(line) for line in lines]
+    lines = path.read_bytes().split(b"\n")[:-1]
+    return [_parsed(line, f"{path}:{number}") for number, line in enumerate(lines, 1)]
+
+
+def _parsed(line: bytes, where: str) -> dict[str, Any]:
+    """One line of metrics: numbers, among them a step, and the name of the stage."""
+    try:
+        values: dict[str, Any] = parse_json(line)
+        numbers = [value for name, value in values.items() if name != "stage"]
+        if not isinstance(values["stage"], str) or not all(type(value) in (int, float) for value in numbers):
+            raise ValueError("not a stage and numbers")
+        if type(values["step"]) is not int:
+            raise ValueError("step is no integer")
+    except (ValueError, KeyError, TypeError, AttributeError) as error:
+        raise InputError(f"{where}: damaged ({type(error).__name__}: {error}); take the line out") from None
+    return values
 
 
 def _wait_for_a_later_second(board: Path) -> None:

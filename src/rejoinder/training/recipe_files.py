@@ -4,13 +4,12 @@ from __future__ import annotations
 
 import dataclasses
 import re
-import tomllib
 from collections.abc import Iterator, Mapping, Sequence
 from copy import deepcopy
 from pathlib import Path
 from typing import Any
 
-from rejoinder.checking import validate
+from rejoinder.checking import read_toml, setting_value, validate
 from rejoinder.errors import InputError
 from rejoinder.files import atomic_file
 from rejoinder.models.families import HOMES, family
@@ -59,12 +58,7 @@ def load_recipe(path: str | Path, overrides: Sequence[str] = (), *, resolved: bo
             the model of `init.model` is missing, or another one than the recipe says.
     """
     path = Path(path)
-    try:
-        document = tomllib.loads(path.read_text(encoding="utf-8"))
-    except (FileNotFoundError, IsADirectoryError):
-        raise InputError(f"{path}: no such recipe; give the path of a TOML file") from None
-    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
-        raise InputError(f"{path}: not a TOML file: {error}") from None
+    document = read_toml(path, "no such recipe; give the path of a TOML file")
     return parse_recipe(document, overrides, origin=str(path), resolved=resolved)
 
 
@@ -162,7 +156,7 @@ def override(document: dict[str, Any], setting: str) -> None:
     if parts[0] not in COMBINED:
         for other in (key for keys in ALTERNATIVES if parts[-1] in keys for key in keys):
             table.pop(other, None)
-    table[parts[-1]] = _override_value(setting, text.strip())
+    table[parts[-1]] = setting_value(setting, text.strip())
 
 
 def _entry(table: Any, part: str, setting: str) -> Any:
@@ -172,18 +166,6 @@ def _entry(table: Any, part: str, setting: str) -> Any:
     if not part.isdecimal() or int(part) >= len(table):
         raise InputError(f"--set {setting}: there is no entry {part}; there are 0 to {len(table) - 1}")
     return table[int(part)]
-
-
-def _override_value(setting: str, text: str) -> Any:
-    try:
-        read = tomllib.loads(f"value = {text}")
-    except tomllib.TOMLDecodeError as error:
-        if re.fullmatch(r"[^\s\"'\[\]{}=,]+", text):
-            return text  # a bare word: shells eat quotation marks
-        raise InputError(f"--set {setting}: the value is not TOML: {error}") from None
-    if list(read) != ["value"]:
-        raise InputError(f"--set {setting}: give one value")
-    return read["value"]
 
 
 def _without_none(value: Any) -> Any:

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from rejoinder.errors import InputError
-from rejoinder.files import check_replaceable, check_shared, locked, remove_leftovers
+from rejoinder.files import check_replaceable, check_shared, full_disk_named, locked, remove_leftovers
 from rejoinder.models import persistence
 from rejoinder.training.recipe import Recipe
 from rejoinder.training.recipe_files import first_difference, load_recipe, save_recipe
@@ -87,7 +87,8 @@ def open_run(path: Path, recipe: Recipe) -> Iterator[RunFolder]:
                 if lock != path / _LOCK:  # nobody else is in here
                     lock.unlink()
         check_replaceable(folder.model, persistence.FOLDER, overwrite=True)
-        yield folder
+        with full_disk_named(path):
+            yield folder
 
 
 def _check(folder: RunFolder, recipe: Recipe) -> None:

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from rejoinder.errors import InputError
-from rejoinder.files import DIGEST, atomic_file, is_altered, signed
+from rejoinder.files import DIGEST, atomic_file, is_altered, parse_json, signed
 from rejoinder.training.recipe import Recipe
 from rejoinder.training.state import RunState
 
@@ -58,7 +58,7 @@ def save_summary(summary: RunSummary, path: Path) -> None:
 def load_summary(path: Path, run: Path, model: Path) -> RunSummary:
     """Read the summary of a finished run, which may have been moved since."""
     try:
-        values = json.loads(path.read_text(encoding="utf-8"))
+        values = parse_json(path.read_text(encoding="utf-8"))
         if DIGEST in values and is_altered(values):  # earlier versions wrote none
             raise ValueError("it was altered")
         values.pop(DIGEST, None)

@@ -21,7 +21,7 @@ import numpy.typing as npt
 from rejoinder.corpora.engine import Engine
 from rejoinder.corpora.example import pieces_of
 from rejoinder.errors import InputError
-from rejoinder.files import DIGEST, atomic_folder, file_digest, is_altered, signed
+from rejoinder.files import DIGEST, atomic_folder, file_digest, is_altered, parse_json, signed
 from rejoinder.models.dialogue import Dialogue
 from rejoinder.models.history import HistoryText
 from rejoinder.text.tokenizer import Tokenizer
@@ -154,7 +154,7 @@ def open_store(path: Path) -> TokenStore:
         InputError: it is not whole.
     """
     try:
-        manifest = json.loads((path / MANIFEST).read_text(encoding="utf-8"))
+        manifest = parse_json((path / MANIFEST).read_text(encoding="utf-8"))
         if manifest["format"] not in (FORMAT, UNSIGNED):
             raise ValueError("another format")
         if manifest["format"] == FORMAT or DIGEST in manifest:

@@ -11,7 +11,6 @@ import dataclasses
 import hashlib
 import json
 import random
-import re
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -178,9 +177,8 @@ def _dialogues(
     recipe: CorpusRecipe, files: list[Path], progress: Advance | None
 ) -> Iterator[tuple[int, Dialogue]]:
     for number, (source, file) in enumerate(zip(recipe.source, files, strict=True)):
-        pattern = re.compile(source.only)
         for dialogue in read_dialogues(file, Reading(on_bytes=progress), source.clean):
-            if pattern.search(dialogue.name):
+            if source.only in dialogue.name:
                 yield number, dialogue
 
 

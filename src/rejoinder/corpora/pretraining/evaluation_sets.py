@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import csv
-import json
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
@@ -13,6 +12,7 @@ from rejoinder.corpora.pretraining.turns import TurnTable
 from rejoinder.corpora.settings import read_settings
 from rejoinder.corpora.sources import CORPORA
 from rejoinder.errors import InputError
+from rejoinder.files import parse_json
 
 TEXTS = "texts"
 
@@ -62,7 +62,7 @@ def _texts(file: Path) -> list[str]:
             with file.open(encoding="utf-8", newline="") as opened:
                 return [row[0] for row in list(csv.reader(opened))[1:] if row]
         if file.suffix == ".json":
-            return [str(text) for part in json.loads(file.read_text(encoding="utf-8")).values() for text, _ in part]
+            return [str(text) for part in parse_json(file.read_text(encoding="utf-8")).values() for text, _ in part]
         return file.read_text(encoding="utf-8").splitlines()
     except (ValueError, AttributeError, TypeError) as error:  # UnicodeDecodeError is a ValueError
         raise InputError(f"{file}: not a file of texts ({error}); see [[evaluation]] in docs/pretraining.md") from None

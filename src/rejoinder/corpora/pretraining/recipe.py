@@ -2,33 +2,21 @@
 
 from __future__ import annotations
 
-import re
-import tomllib
 from dataclasses import replace
 from pathlib import Path
-from typing import Annotated, Any, Literal, TypeAlias
+from typing import Annotated, Literal, TypeAlias
 
-from pydantic import AfterValidator, ConfigDict, Field
+from pydantic import ConfigDict, Field
 from pydantic.dataclasses import dataclass
 
-from rejoinder.checking import validate
+from rejoinder.checking import read_toml, validate
 from rejoinder.errors import InputError
 
 STRICT = ConfigDict(strict=True, extra="forbid", allow_inf_nan=False)
 Count: TypeAlias = Annotated[int, Field(ge=1)]
 Share: TypeAlias = Annotated[float, Field(gt=0, le=1)]
+_WANTED = "no such recipe; name a TOML file, recipes/corpus/open.toml say"
 Name: TypeAlias = Annotated[str, Field(pattern=r"^[A-Za-z0-9][A-Za-z0-9_.-]*$")]
-
-
-def _check_pattern(text: str) -> str:
-    try:
-        re.compile(text)
-    except re.error as error:
-        raise ValueError(f"no regular expression: {error}") from None
-    return text
-
-
-Pattern: TypeAlias = Annotated[str, AfterValidator(_check_pattern)]
 
 
 @dataclass(frozen=True, kw_only=True, config=STRICT)
@@ -73,8 +61,8 @@ class Source:
     """Most training pairs; of more, so many are drawn. For sources that are templated or archaic."""
     clean: tuple[Literal["brackets", "parentheses", "spacing"], ...] = ()
     """Traces of transcription that are taken out of its messages (see `cleaning`)."""
-    only: Pattern = ""
-    """Regular expression: dialogues in whose id it is not found are not read. Empty: all are."""
+    only: str = ""
+    """Dialogues whose id does not contain this text are not read."""
     alternating: bool = False
     """Two speakers take turns, so that every second message is by the same one (see `personas`)."""
     about: str = ""
@@ -142,27 +130,22 @@ def load_corpus_recipe(path: str | Path) -> CorpusRecipe:
     """Read a recipe.
 
     One that has `base = "OTHER.toml"` is that other recipe, in the same folder, with other caps: `[caps]` has the most
-    training pairs of sources by their names. It has no other keys.
+    training pairs of sources by their names. It has no other keys. A base has no base itself.
 
     Raises:
         InputError: the file is missing or not TOML, a key is unknown, or a value not allowed.
     """
-    document = _read(Path(path))
+    document = read_toml(path, _WANTED)
     if "base" not in document:
         return validate(CorpusRecipe, document, str(path))
     smaller = validate(_OtherCaps, document, str(path))
-    recipe = load_corpus_recipe(Path(path).parent / smaller.base)
+    base = Path(path).parent / smaller.base
+    whole = read_toml(base, _WANTED)
+    if "base" in whole:
+        raise InputError(f"{path}: its base {smaller.base} has a base itself; name a whole recipe")
+    recipe = validate(CorpusRecipe, whole, str(base))
     unknown = sorted(smaller.caps.keys() - {source.name for source in recipe.source})
     if unknown:
         raise InputError(f"{path}: [caps] names {unknown[0]!r}, which is no source of {smaller.base}")
     sources = (replace(each, cap=smaller.caps.get(each.name, each.cap)) for each in recipe.source)
     return replace(recipe, source=tuple(sources))
-
-
-def _read(path: Path) -> dict[str, Any]:
-    try:
-        return tomllib.loads(path.read_text(encoding="utf-8"))
-    except (FileNotFoundError, IsADirectoryError):
-        raise InputError(f"{path}: no such recipe; name a TOML file, recipes/corpus/open.toml say") from None
-    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
-        raise InputError(f"{path}: not a TOML file: {error}") from None
