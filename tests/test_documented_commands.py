@@ -212,7 +212,7 @@ def tiny(path: Path) -> list[str]:
     settings += [f"vocabulary.{key}={SIZES[key]}" for key in read.get("vocabulary", {}) if key in SIZES]
     settings += [f"model.{key}={size}" for key, size in MODELS.get(kind, {}).items()]
     if read.get("validation", {}).get("examples") != 0:
-        settings += ["validation.candidates=20", "validation.examples=40"]
+        settings += ["validation.candidates=4", "validation.examples=40"]
     for number, stage in enumerate(read["stage"]):
         settings += [f"stage.{number}.steps=2", f"stage.{number}.batch_size=12"]
         settings += [f"stage.{number}.{key}={size}" for key, size in STAGE.items() if key in stage]
@@ -297,7 +297,7 @@ def ablated(path: Path, workplace: Path, examples: Path, start: Path, run: Run, 
     (words,) = commands_to_run(path, "ablate")
     settings = [*tiny(path), *starts(path, start)]
     chosen = [word for row in rows for word in ("--rows", row)]
-    run(*filled(words, path, examples, settings), "--limit", "20", "--candidates", "20", *chosen)
+    run(*filled(words, path, examples, settings), "--limit", "20", "--candidates", "10", *chosen)
     table = (workplace / filled(words, path, examples, [])[words.index("-o") + 1] / "table.md").read_text()
     assert table.count("\n|") > 2
 
