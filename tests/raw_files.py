@@ -120,7 +120,7 @@ FILES: dict[str, Callable[[], str | bytes]] = {
     "qa_Appliances.json.gz": lambda: amazon_lines(90),
     "qa_Video_Games.json.gz": lambda: amazon_lines(90),
     "QA_Video_Games.json.gz": lambda: f"{amazon.MULTIPLE}\n",
-    "enwiki-20240101-pages-articles.xml.bz2": lambda: articles(60),
+    "enwiki-20240101-pages-articles.xml.bz2": lambda: articles(400),
     "books_large_p1.txt": lambda: "".join(f"{said(n // 10, n)} .\n" for n in range(300)),
     "train.csv": lambda: ubuntu_rows(60, wide=False),
     "valid.csv": lambda: ubuntu_rows(24, wide=True),
@@ -138,8 +138,8 @@ FILES: dict[str, Callable[[], str | bytes]] = {
     "CQA-QL-train.xml": lambda: semeval.OLD,
     "test_task3_English.xml": lambda: semeval.OLD.replace('"Good"', '"?"').replace("Courier", "Banks"),
     "CQA-QL-test-gold.txt": lambda: "Q1_C1\tGood\nQ1_C2\tBad\nQ1_C3\tGood\n",
-    "RC_2018-01.zst": lambda: reddit(40),
-    "RS_2018-01.zst": lambda: dump(submission(f"t{thread}") for thread in range(40)),
+    "RC_2018-01.zst": lambda: reddit(200),
+    "RS_2018-01.zst": lambda: dump(submission(f"t{thread}") for thread in range(200)),
 }
 
 

@@ -28,13 +28,14 @@ from rejoinder.training import prepare
 from rejoinder.training.ablations import load_plan
 from rejoinder.training.recipe_files import load_recipe
 from tests.raw_files import write_files
-from tests.training import transformers
 from tests.training.tiny import write_data
+from tests.training.transformers import OF_RECIPES, write_checkpoint
 
 ROOT = Path(__file__).parents[1]
 TEXTS = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md")), *sorted((ROOT / "recipes").rglob("*.toml"))]
 FILES = [path for path in TEXTS if path.suffix == ".toml" and path.parent.name not in ("corpus", "tables")]
 PLANS = [path for path in FILES if "row" in tomllib.loads(path.read_text(encoding="utf-8"))]
+OF_PAPERS = [path for path in PLANS if not path.stem.endswith(("-small", "hard-negatives"))]
 RECIPES = [path for path in FILES if path not in PLANS]
 FROM_NOTHING = [path for path in RECIPES if not path.stem.startswith("fine-tune-")]  # those: training/test_recipes.py
 
@@ -99,11 +100,7 @@ def test_the_commands_are_found() -> None:
 
 @pytest.fixture(scope="module")
 def start(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Stands for BERT, MiniLM and own weights, which tests do not fetch."""
-    shape = transformers.TransformerShape(hidden_size=8, blocks=6, heads=2, feed_forward_size=8, positions=512)
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(transformers, "SHAPE", shape)
-        return transformers.write_checkpoint(tmp_path_factory.mktemp("start") / "bert")
+    return write_checkpoint(tmp_path_factory.mktemp("start") / "bert", OF_RECIPES)
 
 
 @pytest.mark.parametrize("path", TEXTS, ids=lambda path: str(path.relative_to(ROOT)))
@@ -211,8 +208,9 @@ def tiny(path: Path) -> list[str]:
     kind, settings = read.get("model", {}).get("kind", ""), ["compute.threads=1", "compute.device=cpu"]
     settings += [f"vocabulary.{key}={SIZES[key]}" for key in read.get("vocabulary", {}) if key in SIZES]
     settings += [f"model.{key}={size}" for key, size in MODELS.get(kind, {}).items()]
+    settings += ["model.context_length=40"] if "context_length" in read.get("model", {}) else []  # a letter is a token
     if read.get("validation", {}).get("examples") != 0:
-        settings += ["validation.candidates=20", "validation.examples=40"]
+        settings += ["validation.candidates=4", "validation.examples=12"]
     for number, stage in enumerate(read["stage"]):
         settings += [f"stage.{number}.steps=2", f"stage.{number}.batch_size=12"]
         settings += [f"stage.{number}.{key}={size}" for key, size in STAGE.items() if key in stage]
@@ -289,7 +287,7 @@ def test_a_recipe_trains_as_its_header_says(
         assert (workplace / model / "model" / "model.safetensors").is_file()
     for command in commands_of(path):
         if command.whole and command.words[0] in ("evaluate", "export"):
-            run(*command.words, *(["--limit", "20"] if command.words[0] == "evaluate" else []))
+            run(*command.words, *(["--limit", "10"] if command.words[0] == "evaluate" else []))
 
 
 def ablated(path: Path, workplace: Path, examples: Path, start: Path, run: Run, rows: list[str]) -> None:
@@ -297,12 +295,12 @@ def ablated(path: Path, workplace: Path, examples: Path, start: Path, run: Run, 
     (words,) = commands_to_run(path, "ablate")
     settings = [*tiny(path), *starts(path, start)]
     chosen = [word for row in rows for word in ("--rows", row)]
-    run(*filled(words, path, examples, settings), "--limit", "20", "--candidates", "20", *chosen)
+    run(*filled(words, path, examples, settings), "--limit", "10", "--candidates", "10", *chosen)
     table = (workplace / filled(words, path, examples, [])[words.index("-o") + 1] / "table.md").read_text()
     assert table.count("\n|") > 2
 
 
-@pytest.mark.parametrize("path", [path for path in PLANS if path.stem != "hard-negatives"], ids=lambda path: path.stem)
+@pytest.mark.parametrize("path", OF_PAPERS, ids=lambda path: path.stem)
 def test_the_first_row_of_a_plan_trains(
     path: Path, workplace: Path, examples: Path, start: Path, run: Run
 ) -> None:

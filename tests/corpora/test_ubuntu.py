@@ -52,7 +52,7 @@ def read(tmp_path):
 
 
 def test_consecutive_pairs(tmp_path):
-    """Every message with those before it, of training rows and of lists; a row that goes on repeats what came before."""
+    """Every message with those before it, of training rows and of lists; a longer row repeats what came before."""
     longer = [f"{CONTEXT}{TRAIN[1][1]} __eot__ ", "thanks __eou__", "1"]
     for rows, first in (([*TRAIN, longer], 2), (WIDE, 2)):
         path = tmp_path / "rows.csv"

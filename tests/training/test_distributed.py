@@ -56,8 +56,8 @@ RUNS = {
         "stage": [stage(optimizer="adagrad", steps=6, clip_norm=1.0, micro_batch=5)],
     },
     "pretraining": {
-        "model": {"kind": "masked-lm", "hidden_size": 8, "blocks": 1, "heads": 2, "feed_forward_size": 8, "positions": 64,
-                  "context_length": 40, "dropout": 0.0},
+        "model": {"kind": "masked-lm", "hidden_size": 8, "blocks": 1, "heads": 2, "feed_forward_size": 8,
+                  "positions": 64, "context_length": 40, "dropout": 0.0},
         "vocabulary": {"kind": "bpe", "merges": 60}, "text": {"max_length": 20}, "loss": {"smoothing": 0.0},
         "validation": {"examples": 0}, "scale": {"last": 1.0, "steps": 0},
         "stage": [stage(batch_tokens=150, batch_size=9, steps=6, micro_batch=2, optimizer="sgd", learning_rate=0.3,
@@ -149,10 +149,12 @@ def test_two_processes_pretrain_as_one(tmp_path: Path, folder: Path) -> None:
 def test_two_processes_train_the_rows_of_a_table(tmp_path: Path, folder: Path) -> None:
     task = ranking_task(list(read_examples(folder / "examples", "valid")), candidates=20)
     ablate(load_plan(folder / "plan.toml"), tmp_path, task, data="valid")
-    two, one = (json.loads((place / "table.json").read_text())["rows"] for place in (folder / "two" / "table", tmp_path))
+    places = folder / "two" / "table", tmp_path
+    two, one = (json.loads((place / "table.json").read_text())["rows"] for place in places)
     assert [row["row"] for row in two] == [row["row"] for row in one] == ["base", "two-heads"]
     for ours, theirs in zip(two, one, strict=True):
-        assert ours["result"]["recall"]["1"]["value"] == pytest.approx(theirs["result"]["recall"]["1"]["value"], abs=0.03)
+        first = [row["result"]["recall"]["1"]["value"] for row in (ours, theirs)]
+        assert first[0] == pytest.approx(first[1], abs=0.03)
     for row in ("base", "two-heads"):
         assert_same_run(folder / "two" / "table" / "rows" / row, tmp_path / "rows" / row, 1e-3)
 

@@ -19,7 +19,7 @@ from rejoinder.training.loop import train
 from rejoinder.training.recipe import Recipe
 from rejoinder.training.recipe_files import load_recipe
 from rejoinder.training.schedules import Progress, learning_rate
-from tests.training.test_ngram_training import NGRAM, ngram
+from tests.training.test_ngram_training import ngram
 from tests.training.tiny import MODEL, recipe, stage
 from tests.training.transformers import OF_RECIPES, write_checkpoint
 
@@ -98,8 +98,9 @@ def resolved_commands(path: Path, starts: dict[str, list[str]]) -> Iterator[tupl
         if words[:2] != ["rejoinder", "train"]:
             continue
         start = starts["ngram" if "ngram" in row["ranker"] else "convert"] if "--init" in words else []
+        start = starts["transformer"] if words[2].startswith("recipes/poly/") else start
         settings = [value for option, value in itertools.pairwise(words) if option == "--set"]
-        yield row["make"], load_recipe(RECIPES.parent / words[2], [*start, *settings])
+        yield row["make"], load_recipe(RECIPES.parent / words[2], [*settings, *start])
 
 
 @pytest.mark.parametrize("path", [*TRAINING, *TABLES], ids=lambda path: "/".join(path.parts[-2:]))
@@ -114,25 +115,3 @@ def test_learning_rates_are_sane_all_along(path: Path, starts: dict[str, list[st
             for share in (0.25, 0.5, 0.75, 1.0):
                 rate = learning_rate(each.schedule, each.learning_rate, Progress(int(share * steps), share))
                 assert lowest <= rate <= each.learning_rate, (name, each.name, share)
-
-
-SMALL = {
-    "subwords": [f"model.{name}={MODEL[name]}" for name in MODEL if name.endswith(("size", "blocks", "spans"))]
-    + ["vocabulary.minimum_count=10"],
-    "ngrams": [f"model.{name}={NGRAM[name]}" for name in NGRAM if name.endswith("size")],
-    "bpe": ["model.hidden_size=24", "model.feed_forward_size=16", "vocabulary.merges=50"],
-}
-MINILM = [RECIPES / "pretrain-small.toml", RECIPES / "pretrain-small-taught.toml"]  # read its weights
-FROM_SCRATCH = [path for path in TRAINING if "stage" in document(path) and path not in [*FROM_A_MODEL, *MINILM]]
-
-
-@pytest.mark.parametrize("path", FROM_SCRATCH, ids=lambda path: "/".join(path.parts[-2:]))
-def test_it_trains_from_scratch_or_from_a_transformer(
-    tmp_path: Path, data: Path, starts: dict[str, list[str]], path: Path
-) -> None:
-    if vocabulary := document(path).get("vocabulary"):
-        start = SMALL[vocabulary.get("kind", "subwords")]
-    else:
-        start = starts["transformer"]
-    train(load_recipe(path, [*start, *two_steps(path, data)]), tmp_path / "run")
-    assert (tmp_path / "run" / "model" / "config.json").is_file()

@@ -28,8 +28,8 @@ class NeighbourSettings:
     """How plain text is read."""
 
     wrapped: bool = False
-    """Whether a paragraph goes on over lines up to a blank one, as in Project Gutenberg's books. Else sentences end with
-    their line; BookCorpus has one sentence a line."""
+    """Whether a paragraph goes on over lines up to a blank one, as in Project Gutenberg's books. Else sentences end
+    with their line; BookCorpus has one sentence a line."""
 
 
 def read_neighbours(
@@ -82,7 +82,7 @@ def _paragraphs(lines: Iterable[str], reading: Reading, wrapped: bool) -> Iterat
 CORPUS = Corpus(
     name="sentences",
     title="Pairs of neighbouring sentences, for pretraining: books as plain text, and Wikipedia's exports.",
-    reads="*.txt, one sentence or more a line (--set wrapped=true: paragraphs between blank lines); *-pages-articles*.xml",
+    reads="*.txt, sentences a line (--set wrapped=true: paragraphs between blank lines); *-pages-articles*.xml",
     licence="each file its own; Wikipedia: CC BY-SA 4.0 and GFDL",
     origin="BookCorpus (Zhu et al. 2015) is not published any more; gutenberg.org; https://dumps.wikimedia.org/enwiki/",
     expected="",

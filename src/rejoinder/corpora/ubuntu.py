@@ -41,8 +41,8 @@ class UbuntuSettings:
     """Settings of `rejoinder data ubuntu`."""
 
     pairs: bool = False
-    """Every message of a row with what precedes it, without candidates: the consecutive pairs that ACL19 takes. The rows
-    repeat the beginnings of their dialogues; what is equal is dropped with the duplicates."""
+    """Every message of a row with what precedes it, without candidates: the consecutive pairs that ACL19 takes. The
+    rows repeat the beginnings of their dialogues; what is equal is dropped with the duplicates."""
 
 
 def split_turns(context: str) -> list[str]:
@@ -171,7 +171,7 @@ def _fault_of_list(rows: Sequence[_Pair]) -> str:
 def _example(
     context: str, responses: Sequence[str], label: int | None, path: Path, number: int, reading: Reading
 ) -> Iterator[Example]:
-    """The example of a whole context and its candidates; of its only response if `label` is None. None if one is blank."""
+    """The example of a whole context and its candidates; of its only response if `label` is None. None if blank."""
     turns = split_turns(context)
     messages = [turn for turn in turns if turn]
     candidates = tuple(map(join_utterances, responses))

@@ -143,11 +143,11 @@ def pretraining_step(
 
 @dataclass(frozen=True, slots=True)
 class _Pairs:
-    """Joined pairs, and what is to be guessed of them: of each token its id or -1, or of each pair whether it follows."""
+    """Joined pairs, and what is to be guessed: of each token its id or -1, or of each pair whether it follows."""
 
     ids: Ids
-    lengths: Rows
-    types: Rows
+    lengths: Ids
+    types: Ids
     targets: Ids | None = None
     follows: npt.NDArray[np.bool_] | None = None
 
