@@ -49,7 +49,7 @@ lock: python  ## write constraints.txt from an environment with every extra
 	@$(BIN)/python scripts/lock.py
 
 clean:  ## remove the environment, caches and build output (demo and runs stay)
-	@rm -rf .venv .mypy_cache .pytest_cache .ruff_cache .hypothesis build dist src/rejoinder/corpora/libnative_lines.so
+	@rm -rf .venv .mypy_cache .pytest_cache .ruff_cache .hypothesis build dist
 	@find src tests scripts $(wildcard benchmarks) -name __pycache__ -type d -prune -exec rm -rf {} +
 
 python:

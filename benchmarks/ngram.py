@@ -95,7 +95,7 @@ def train_in_turns(folder: Path, seconds: float, rounds: int) -> Speeds:
     build_data("chitchat", [], data)
     changes = [f"vocabulary.{key}={value}" for key, value in VOCABULARY.items()]
     recipes = {
-        "ConveRT": load_recipe(RECIPES / "convert.toml", ["vocabulary.minimum_count=6"]),
+        "ConveRT": load_recipe(RECIPES / "convert.toml", ["vocabulary.minimum_count=6", "quantization.enabled=false"]),
         "n-gram": load_recipe(RECIPES / "ngram.toml", changes),
     }
     found: dict[str, list[float]] = {name: [] for name in recipes}

@@ -84,6 +84,7 @@ def our_recipe(folder: Path, threads: int, batch: int, steps: int, precision: st
         RECIPE,
         [
             "vocabulary.minimum_count=2",  # chit-chat has fewer words than the peer's vocabulary: the nearest size
+            "quantization.enabled=false",
             "scale.steps=1",
             "validation.examples=0",
             "log.every_steps=1",

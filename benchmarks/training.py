@@ -58,7 +58,7 @@ def main() -> None:
         data = Path(folder) / "data"
         build_data("chitchat", [], data)
         for size, file in (("paper", "convert.toml"), ("small", "convert-small.toml")):
-            recipe = load_recipe(ROOT / "recipes" / file, ["vocabulary.minimum_count=6"])
+            recipe = load_recipe(ROOT / "recipes" / file, ["vocabulary.minimum_count=6", "quantization.enabled=false"])
             for stage in recipe.stage:
                 rows[f"{size}, stage '{stage.name}'"] = measure(recipe, stage, data, Path(folder), options.seconds)
     show(rows)
@@ -77,8 +77,7 @@ def measure(recipe: Recipe, stage: Stage, data: Path, folder: Path, seconds: flo
     )
     run = folder / f"{recipe.name}-{stage.name}"
     summary = train(one_stage, run)
-    fabric, precision = set_up(one_stage.compute)
-    del fabric
+    precision = set_up(one_stage.compute, one_stage.quantization).precision
     prepared = prepare(one_stage, run / "tokens")
     module = build_module(recipe.model, prepared.tokenizer.rows)
     if stage.active_blocks != "all":

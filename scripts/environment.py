@@ -23,20 +23,18 @@ import install_torch
 import quiet_pip
 
 ROOT = Path(__file__).parent.parent
-COMPILED = ("scripts/build_native.py", "src/rejoinder/corpora/native_lines.c")
-"""Files that decide what the installation compiles."""
 
 
 def fingerprint(root: Path, extra: str) -> str:
-    """Hash of all that decides what an extra installs: requirements with the entry points, pins, what is compiled."""
+    """Hash of all that decides what an extra installs: requirements, entry points and pins."""
     settings = tomllib.loads((root / "pyproject.toml").read_text(encoding="utf-8"))
     project = settings["project"]
     extras = project["optional-dependencies"]
     if extra not in extras:
         sys.exit(f"there is no extra '{extra}' in pyproject.toml; there are: {', '.join(extras)}")
     relevant = [project["dependencies"], extras[extra], project["scripts"], settings["build-system"]]
-    files = [root / "constraints.txt", *(path for path in map(root.joinpath, COMPILED) if path.exists())]
-    return hashlib.sha256(json.dumps(relevant).encode() + b"".join(map(Path.read_bytes, files))).hexdigest()
+    pins = (root / "constraints.txt").read_bytes()
+    return hashlib.sha256(json.dumps(relevant).encode() + pins).hexdigest()
 
 
 def stale_extras(root: Path, venv: Path, extras: Sequence[str]) -> dict[str, str]:

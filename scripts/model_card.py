@@ -81,7 +81,7 @@ def card(
     data = list(making.corpora) * (runs // corpora)
     values = {
         "name": name,
-        "kind": _kind(config["model"]),
+        "kind": _kind(config["model"], config["max_length"]),
         "parameters": f"{described['parameters'] / 1e6:.1f}M",
         "megabytes": f"{described['bytes'] / 1e6:.1f}",
         "fingerprint": described["fingerprint"],
@@ -99,9 +99,11 @@ def card(
     return Template(TEMPLATE.read_text(encoding="utf-8")).substitute(values)
 
 
-def _kind(model: Mapping[str, Any]) -> str:
-    """What the model is, in words that "with N parameters" can follow."""
-    history = f", reading up to {model['history']} earlier messages," if model.get("history") else ""
+def _kind(model: Mapping[str, Any], longest: int) -> str:
+    """What the model is, in words that "with N parameters" can follow; `longest` is where its texts are cut."""
+    history = ""
+    if model.get("history"):
+        history = f", reading the newest {longest} subwords of up to {model['history']} earlier messages,"
     blocks = f"of {model['blocks']} blocks" if model.get("blocks") else "without transformer blocks"
     return f"ConveRT {blocks}{history}" if model["kind"] == "convert" else str(model["kind"])
 

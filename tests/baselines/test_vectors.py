@@ -8,7 +8,7 @@ import pytest
 from rejoinder.baselines.encoders import TextVectors
 from rejoinder.baselines.fitting import Fitted
 from rejoinder.baselines.mapping import MapSettings
-from rejoinder.baselines.vectors import Map, Sim
+from rejoinder.baselines.vectors import Map, Sim, WithHistory
 from rejoinder.corpora.example import Example
 from rejoinder.errors import InputError, RejoinderError
 from rejoinder.ranker import Ranker
@@ -39,6 +39,19 @@ def test_sim_is_the_cosine_of_the_newest_message_and_a_candidate():
     unit = TABLE / np.linalg.norm(TABLE, axis=1, keepdims=True)
     expected = [[1.0, unit[1] @ unit[2], 0.0], [1.0, unit[3] @ unit[1], unit[3] @ unit[1]]]
     assert np.allclose(scores, expected, atol=1e-6)
+
+
+def test_with_history_a_context_is_the_mean_of_its_newest_and_its_earlier_messages():
+    encoder, units = TextVectors(encode), TABLE / np.linalg.norm(TABLE, axis=1, keepdims=True)
+    long = [f"q {i}" for i in range(13)]
+    contexts = [["q 7"], ["q 1", " ", "q 2", "q 3"], long, ["nothing", "q 4"]]
+    found = Sim(WithHistory(encoder)).encode_contexts(contexts)
+    earlier = [units[1] + units[2], units[2:12].sum(axis=0)]
+    expected = [units[7], *(units[n] + part / np.linalg.norm(part) for n, part in zip((3, 12), earlier, strict=True))]
+    expected.append(units[4])
+    assert np.allclose(found, [row / np.linalg.norm(row) for row in expected], atol=1e-5)
+    assert np.array_equal(Sim(WithHistory(encoder)).encode_contexts([["q 7"]]), found[:1])
+    assert WithHistory(encoder).encode_contexts([]).shape[0] == 0
 
 
 @pytest.mark.parametrize("similarity", ["cosine", "dot"])

@@ -215,13 +215,3 @@ def test_other_settings_or_another_folder_are_refused(
     assert code == 2
     assert "mine is no folder of an ablation" in err
     assert trained == ["base", "no-skip", "heads-2"]
-
-
-def test_several_processes_are_refused(
-    command: Command, file: Path, data: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    for name, value in {"RANK": "0", "WORLD_SIZE": "2", "LOCAL_RANK": "0", "LOCAL_WORLD_SIZE": "2"}.items():
-        monkeypatch.setenv(name, value)
-    code, _, err = command("ablate", file, "--data", data, "-o", tmp_path / "out", "--candidates", 20)
-    assert code == 2
-    assert "start it without torchrun" in err

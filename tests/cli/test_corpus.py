@@ -9,6 +9,7 @@ from typer.testing import CliRunner
 
 from rejoinder.cli.app import app
 from rejoinder.corpora.example import read_examples
+from rejoinder.corpora.splits import conversation_thread, split_of
 from tests.corpora.pretraining.test_build import dialogues, write
 
 RECIPE = """
@@ -58,3 +59,45 @@ def test_evaluation_sets_are_not_forgotten(given, tmp_path):
     assert "checks for leaks of texts; give their folder with --evaluation DIR" in result.stderr
     assert run(*given, "--no-evaluation", "--evaluation", str(tmp_path)).exit_code == 2
     assert not (tmp_path / "out").exists()
+
+
+def test_a_file_is_told_what_the_corpus_holds_out(given, tmp_path):
+    recipe, folder, *_ = given
+    text = RECIPE.replace('file = "a.jsonl"', 'file = "a.jsonl"\nclean = ["brackets"]')
+    (tmp_path / "recipe.toml").write_text(text, "utf-8")
+    records = dialogues(1, 100)
+    for number, record in enumerate(records):  # words that the cleaning takes out: by them the split would be another
+        record["turns"][0] += f" [laughs {number}]"
+    shared = "so long a message that whoever shares it with another dialogue also shares the split of that one"
+    records += [{"id": f"s{n}", "turns": [shared, f"{shared} today", f"and then {n} more"]} for n in range(40)]
+    write(tmp_path / "in", a=records)
+    write(tmp_path, asked=[*records, {"id": "elsewhere", "turns": ["who has heard", "of this one?"]}])
+    assert run(*given, "--no-evaluation").exit_code == 0
+    named = {example.id.partition(":")[0]: "test" for example in read_examples(tmp_path / "out/test/a", "test")}
+    for split in ("train", "valid"):
+        named |= {example.id.partition(":")[0]: split for example in read_examples(tmp_path / "out", split)}
+
+    result = run(recipe, folder, "--where", str(tmp_path / "asked.jsonl"), "--json")
+    assert result.exit_code == 0, result.output
+    told = {row["id"]: row for row in json.loads(result.stdout)["conversations"]}
+    assert {name: told[name]["split"] for name in named} == named
+    assert {told[name]["split"] for name in told.keys() - named.keys()} == {None}
+    assert told["elsewhere"] == {"id": "elsewhere", "sources": [], "split": None, "held_out": False}
+    left_out = [row for row in told.values() if row["sources"] and row["split"] is None]
+    assert left_out, "shared pairs decide for some that are held out by their own words"
+    assert all(row["held_out"] == (row["split"] not in ("train", "valid")) for row in told.values() if row["sources"])
+    raw = {record["id"]: split_of(conversation_thread(record["turns"])) for record in records}
+    assert any(raw[name] == "test" and told[name]["split"] == "train" for name in named)
+
+    lines = run(recipe, folder, "--where", str(tmp_path / "asked.jsonl")).stdout.splitlines()
+    assert "no source  elsewhere" in lines
+    count = sum(row["held_out"] for row in told.values())
+    assert lines[-1] == f"held out (test, left out): {count} of 141 conversations"
+
+
+def test_where_and_building_exclude_each_other(given):
+    recipe, folder, *output = given
+    for more in ([*output, "--where", "x.jsonl"], []):
+        result = run(recipe, folder, *more)
+        assert result.exit_code == 2
+        assert "--where" in result.stderr

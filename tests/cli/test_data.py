@@ -63,6 +63,22 @@ def test_json_is_one_object_on_standard_output(command, chats, tmp_path):
     assert (result["limit"], result["history"]) == (9, 0)
 
 
+def test_history_is_cut_kept_whole_or_refused(command, tmp_path):
+    (tmp_path / "long.jsonl").write_text(json.dumps({"turns": [f"turn {number}" for number in range(14)]}))
+    code, out, _ = command("jsonl", tmp_path / "long.jsonl", "-o", tmp_path / "cut")
+    assert code == 0
+    assert "2 contexts lost their oldest messages (--history 10)" in out
+    code, out, _ = command("jsonl", tmp_path / "long.jsonl", "-o", tmp_path / "all", "--history", "all")
+    assert code == 0
+    assert "oldest messages" not in out
+    assert max(len(example.context) for example in read_examples(tmp_path / "all")) == 13
+    built = [json.loads((tmp_path / name / "data.json").read_text()) for name in ("cut", "all")]
+    assert [(each["history"], each["cut_contexts"]) for each in built] == [(10, 2), (None, 0)]
+    for wrong in ("-1", "many", "1" * 20):
+        code, _, err = command("jsonl", tmp_path / "long.jsonl", "-o", tmp_path / "no", f"--history={wrong}")
+        assert (code, "must be a number from 0 on, or all" in err) == (2, True)
+
+
 def test_csv_and_an_empty_part(command, tmp_path):
     (tmp_path / "faq.csv").write_text("question,answer\nWhere?,There.\n")
     code, out, _ = command("csv", tmp_path / "faq.csv", "-o", tmp_path / "data")

@@ -130,6 +130,15 @@ def test_names(name, kind, minilm):  # noqa: ARG001
     assert type(open_ranker(name)) is kind
 
 
+def test_sim_reads_the_newest_message_and_with_history_the_earlier_ones_too(minilm):
+    rankers = open_rankers(["sim:minilm", "sim-history:minilm"])
+    context, answers = ["q 3", "q 4", "q 5"], [["q 4", "q 9"]]
+    alone, with_history = (ranker.score([context], answers)[0, 0] for ranker in rankers.values())
+    short = rankers["sim-history:minilm"].score([["q 5"]], answers)[0, 0]
+    assert alone == short < with_history
+    assert len(minilm.seen) == len(set(minilm.seen)) == 4  # each text once
+
+
 def test_map_by_the_dot_product(minilm):  # noqa: ARG001
     rankers = open_rankers(["map:minilm", "map-cosine:minilm", "map-dot:minilm"])
     assert [ranker.settings.similarity for ranker in rankers.values()] == ["better", "cosine", "dot"]
@@ -157,7 +166,7 @@ def test_our_own_models_by_h_and_by_r(tmp_path):
         ("map:", "no encoder ''"),
         ("sim:FOLDER#x", "there are .*#h and .*#r, no #x"),
         ("sim:nowhere/model#r", "no model folder nowhere/model|could not be fetched"),
-        ("tfidff", "no model .tfidff.: .*bm25-data19, tfidf, sim:ENCODER, map:ENCODER, map-cosine:ENCODER"),
+        ("tfidff", "no model .tfidff.: .*bm25-data19, tfidf, sim:ENCODER, sim-history:ENCODER, map:ENCODER, map-cosine:ENCODER"),
     ],
 )
 def test_wrong_names(name, message, tmp_path, monkeypatch):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shlex
 import sys
 import tomllib
 from pathlib import Path
@@ -12,7 +13,7 @@ import pytest
 import rejoinder
 from rejoinder.cli import main
 from rejoinder.cli.table import load_table
-from rejoinder.corpora.example import write_examples
+from rejoinder.corpora.example import read_examples, write_examples
 from rejoinder.errors import InputError
 from tests.evaluation.fakes import Rule, knows_even_ones, numbered_examples
 from tests.models.small import small_model
@@ -186,12 +187,40 @@ def test_evaluate_writes_its_table(command, place, monkeypatch):
     assert "leave it out with --context-table" in err
 
 
+@pytest.mark.usefixtures("place")
+def test_a_column_that_cannot_be_measured_is_an_error(command):
+    code, out, err = command("table", "table.toml", "-o", "out", "--set", "column.n.candidates=77")
+    assert (code, out) == (2, "")
+    assert "Numbers: 60 examples cannot fill a group of 77" in err
+
+
+def test_the_banking_faq_ranks_all_77_answers_for_a_tenth_of_the_questions(command, tmp_path, monkeypatch):
+    """ACL19's figures are multiples of 1/77; 70/20/10 are its parts for training, validation and test."""
+    pytest.importorskip("matplotlib")
+    monkeypatch.chdir(tmp_path)
+    rows = [f"how do i {answer} {way}?,to {answer}\n" for answer in range(77) for way in range(10)]
+    Path("faq.csv").write_text("question,answer\n" + "".join(rows))
+    make = load_table(MAIN).column["faq"].make
+    assert command(*shlex.split(make)[1:])[0] == 0
+    counts = [sum(1 for _ in read_examples("data/faq", part)) for part in ("train", "valid", "test")]
+    assert [round(count / 770, 1) for count in counts] == [0.7, 0.2, 0.1]
+    code, out, err = command("table", MAIN, "-o", "out", "--column", "faq", "--row", "bm25", "--json")
+    assert code == 0, err
+    (cell,) = json.loads(out)["cells"]
+    assert (cell["result"]["candidates"], cell["result"]["examples"]) == (77, counts[2])
+
+
 def test_the_main_table_names_the_papers_systems_and_recipes_that_exist():
     table = load_table(MAIN)
-    assert {"general", "amazon", "convai2", "semeval", "ubuntu", "opensubtitles", "faq"} == set(table.column)
-    assert table.column["convai2"].draw == 19
+    sets = {"general", "amazon", "convai2", "dstc7", "ubuntu", "wikipedia", "semeval", "ubuntu-pairs", "opensubtitles", "faq"}
+    assert set(table.column) == sets
+    assert {table.column[key].candidates for key in ("convai2", "dstc7", "ubuntu")} == {"given"}
+    assert {"convert-multi-direct", "convert-multi-ft-direct"} < set(table.row)
+    for row in ("bi", "poly", "cross", "bi-own", "poly-own", "cross-own"):
+        measured = {column for column in sets if table.row[row].ranker_for(column, "d")}
+        assert measured - {"wikipedia"} == {"convai2", "dstc7", "ubuntu"}
     assert table.column["semeval"].distinct == "inputs"
-    assert table.column["faq"].distinct == "responses"
+    assert table.column["faq"].candidates == "all"
     for model in ("convert", "ngram"):
         rows = [f"{model}-{kind}" for kind in ("direct", "target-only", "ft-direct", "ft-mixed")]
         assert set(rows) <= set(table.row)

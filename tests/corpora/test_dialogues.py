@@ -7,13 +7,15 @@ from hypothesis import strategies as st
 
 from rejoinder.corpora import dialogues
 from rejoinder.corpora.dialogues import Threads, dialogue_examples
+from rejoinder.corpora.lines import Reading
 from rejoinder.corpora.splits import content_thread
 
 TURNS = st.lists(st.sampled_from(["a", "b", "c", " ", "", "\n", "hello there"]), max_size=30)
 
 
-def examples(turns, **options):
-    return list(dialogue_examples(turns, name="d", thread="t", source="s", **options))
+def examples(turns, history=10, **options):
+    reading = Reading(history=history)
+    return list(dialogue_examples(turns, name="d", thread="t", source="s", reading=reading, **options))
 
 
 def test_every_turn_has_what_precedes_it():
@@ -38,7 +40,15 @@ def test_a_context_has_at_most_eleven_messages():
 def test_history_can_be_shorter_or_longer():
     turns = [str(number) for number in range(30)]
     assert {len(example.context) for example in examples(turns, history=0)} == {1}
-    assert examples(turns, history=100)[-1].context == tuple(turns[:-1])
+    assert examples(turns, history=100)[-1].context == examples(turns, history=None)[-1].context == tuple(turns[:-1])
+
+
+def test_contexts_that_are_cut_are_counted():
+    for history, count in ((0, 28), (2, 26), (28, 0), (None, 0)):
+        reading = Reading(history=history)
+        turns = [str(number) for number in range(30)]
+        assert len(list(dialogue_examples(turns, name="d", thread="t", source="s", reading=reading))) == 29
+        assert reading.cut_contexts == count
 
 
 def test_only_new_responses():

@@ -106,9 +106,13 @@ def test_lengths_are_settings_and_include_their_ends(read):
 @pytest.mark.parametrize("history", [0, 1, 3, 10])
 def test_history_is_limited(read, history):
     lines = [f"This is line {number}." for number in range(20)]
-    examples = read(*lines, reading=Reading(history=history))
+    reading = Reading(history=history)
+    examples = read(*lines, reading=reading)
     assert len(examples) == 19
     assert examples[-1].context == tuple(lines[18 - history : 19])
+    assert reading.cut_contexts == 18 - history
+    with pytest.raises(InputError, match="give --history N"):
+        read(*lines, reading=Reading(history=None))
 
 
 def test_a_big_file_is_cut_into_threads_as_split_does_it(read):

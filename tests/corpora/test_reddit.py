@@ -95,6 +95,10 @@ def test_history_bounds_it_too():
     chain = [comment(f"c{number}", f"c{number - 1}" if number else "") for number in range(15)]
     assert len(contexts(run(chain, reading=Reading(history=2)))["c14"]) == 3
     assert len(contexts(run(chain, reading=Reading(history=0)))["c14"]) == 1
+    for history, depth, cut in ((2, 10, 11), (None, 10, 4), (None, 14, 0)):
+        reading = Reading(history=history)
+        contexts(run(chain, RedditSettings(depth=depth), reading=reading))
+        assert reading.cut_contexts == cut
 
 
 def test_blank_ancestors_are_left_out_and_counted():

@@ -9,9 +9,10 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from rejoinder.corpora.build import build_data
 from rejoinder.corpora.lines import Reading
 from rejoinder.corpora.splits import content_thread
-from rejoinder.corpora.ubuntu import read_ubuntu, split_turns
+from rejoinder.corpora.ubuntu import UbuntuSettings, read_ubuntu, split_turns
 from rejoinder.errors import InputError
 from tests.corpora.mangled import check_read, mangled
 
@@ -48,6 +49,23 @@ def read(tmp_path):
         return list(read_ubuntu(path, reading))
 
     return run
+
+
+def test_consecutive_pairs(tmp_path):
+    """Every message with those before it, of training rows and of lists; a row that goes on repeats what came before."""
+    longer = [f"{CONTEXT}{TRAIN[1][1]} __eot__ ", "thanks __eou__", "1"]
+    for rows, first in (([*TRAIN, longer], 2), (WIDE, 2)):
+        path = tmp_path / "rows.csv"
+        path.write_text(text_of(rows), encoding="utf-8", newline="")
+        found = list(read_ubuntu(path, Reading(history=0), UbuntuSettings(pairs=True)))
+        pairs = [(example.context[-1], example.response) for example in found]
+        question, which = 'anyone know why "ls" fails? it says, no such file', "which dir?"
+        assert pairs[:first] == [(question, which), (which, rows[1][1].replace(" __eou__", ""))]
+        assert ("hi", "hello") in pairs
+        assert all(not example.candidates and len(example.context) == 1 for example in found)
+    path.write_text(text_of([*TRAIN, longer]), encoding="utf-8", newline="")
+    account = build_data("ubuntu", [f"train={path}"], tmp_path / "data", settings=UbuntuSettings(pairs=True))
+    assert account.splits["train"].dropped == {"duplicate": 2}
 
 
 def test_training_rows_of_label_1_are_examples(read):

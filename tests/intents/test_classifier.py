@@ -19,6 +19,7 @@ from rejoinder.intents.jobs import Material, train_job
 from rejoinder.intents.out_of_scope import Rejection
 from rejoinder.intents.report import evaluate
 from rejoinder.intents.settings import Logistic, parse_settings
+from rejoinder.models import inference
 from rejoinder.progress import track
 from tests.intents.toy import WordVectors, outside_texts, several_data, toy_data
 from tests.models.small import small_model
@@ -104,6 +105,17 @@ def test_the_precision_of_training_is_that_of_use(model: Path, tmp_path: Path, p
     assert opened.encoder.precision == made.encoder.precision == precision  # type: ignore[attr-defined]
     texts = toy_data(seed=4).texts
     np.testing.assert_array_equal(opened.vectors(texts), made.vectors(texts))
+
+
+def test_unless_asked_for_a_text_has_the_same_vector_alone_and_beside_others(
+    model: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(inference, "has_fast_bfloat16", lambda: False)
+    save_classifier(train_classifier(open_encoder(str(model)), toy_data()), tmp_path / "made")
+    opened = load_classifier(tmp_path / "made")
+    texts = [*toy_data(seed=4).texts, "where is it? " * 20]
+    alone = np.concatenate([opened.vectors([text]) for text in texts])
+    np.testing.assert_allclose(opened.vectors(texts), alone, atol=1e-5)
 
 
 def test_another_encoder_is_refused(classifier: IntentClassifier, model: Path, tmp_path: Path) -> None:

@@ -1,5 +1,6 @@
 import copy
 
+import numpy as np
 import pytest
 import torch
 
@@ -59,14 +60,15 @@ def test_few_and_many_rows_take_different_operations_to_the_same_result():
     generator = torch.Generator().manual_seed(0)
     weight, bias = torch.randn(24, 32, generator=generator), torch.randn(24, generator=generator)
     x = torch.randn(inference.FEW_ROWS, 32, generator=generator)
+    nearness = 0.3 if inference.has_exact_int8() else 0.5
     for post in ("none", "swish"):
         layer = inference._Int8Linear(weight, bias, post)
         many = layer(x)
         few = torch.cat([layer(x[:-1]), layer(x[-1:])])
         exact = torch.nn.functional.linear(x, weight, bias)
         exact = torch.nn.functional.silu(exact) if post == "swish" else exact
-        assert (many - exact).abs().max() < 0.3
-        assert (few - exact).abs().max() < 0.3
+        assert (many - exact).abs().max() < nearness
+        assert (few - exact).abs().max() < nearness
 
 
 def test_texts_longer_than_what_is_prepared_are_computed_all_the_same(network):
@@ -76,3 +78,16 @@ def test_texts_longer_than_what_is_prepared_are_computed_all_the_same(network):
     with torch.inference_mode():
         expected = network.reduce(batch)
         assert torch.allclose(inference.pack_linears(network, "fp32").reduce(batch), expected, atol=1e-4)
+
+
+@pytest.mark.parametrize(("precision", "closeness"), [("fp32", 1 - 1e-5), ("int8", 0.99)])
+def test_what_is_encoded_beside_a_text_moves_its_vector_in_eight_bits_alone_and_little(precision, closeness):
+    torch.manual_seed(0)
+    network = inference.pack_linears(lively(Convert(small_config(), ROWS)), precision)
+    ids, lengths = random_texts(32)
+    ends = np.cumsum(lengths)
+    with torch.inference_mode():
+        together = network.encode(pack(ids, lengths, ROWS - 1), "context")
+        for i, (start, end) in enumerate(zip(ends - lengths, ends, strict=True)):
+            alone = network.encode(pack(ids[start:end], lengths[i : i + 1], ROWS - 1), "context")[0]
+            assert together[i] @ alone > closeness

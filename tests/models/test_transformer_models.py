@@ -1,6 +1,9 @@
 """Bi-, poly- and cross-encoders: padding, short contexts, gradients, model folders."""
 
 import itertools
+import math
+import tomllib
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -8,12 +11,13 @@ import torch
 
 from rejoinder.errors import InputError
 from rejoinder.models.attended import attended_scores, own_scores
-from rejoinder.models.families import build_module
+from rejoinder.models.families import build_module, parse_config
 from rejoinder.models.packing import pack, rectangle
 from rejoinder.models.reductions import segment_means
 from rejoinder.ranker import DualEncoder, Ranker
 from tests.models.tiny_transformer import KINDS, config, network, opened, tokenizer
 
+OWN = sorted((Path(__file__).parents[2] / "recipes" / "poly").glob("*-own.toml"))
 LENGTHS = (1, 2, 3, 7, 7, 8, 12, 30)
 
 
@@ -115,6 +119,37 @@ def test_codes_near_zero_make_a_poly_encoder_a_bi_encoder_of_the_mean():
         vectors = module.encode(batch, "context")
         means = module.finish(module.reduce(module.context(batch), batch))
     torch.testing.assert_close(vectors, means[:, None].expand_as(vectors), atol=1e-4, rtol=1e-4)
+
+
+@pytest.mark.parametrize("name", [*KINDS, "cross-encoder", "cross match"])
+def test_output_scale_scales_token_vectors_before_anything_is_made_of_them(name):
+    """So it does what a smaller last layer norm does."""
+    scaled, plain = network(name, output_scale=0.25), network(name, output_scale=1.0)
+    batch = packed(texts())
+    with torch.inference_mode():
+        for transformer in plain.transformers:
+            for parameter in transformer.blocks[-1].feed_forward_norm.parameters():
+                parameter.mul_(0.25)
+        if name.startswith("cross"):
+            torch.testing.assert_close(scaled.score(batch), plain.score(batch))
+            return
+        for side in ("context", "response"):
+            torch.testing.assert_close(scaled.encode(batch, side), plain.encode(batch, side))
+
+
+def test_with_the_own_recipes_scale_no_code_sees_one_token_alone():
+    """Layer norm gives vectors of deviation 1, with which 768-d codes would look at one or two of 60 tokens."""
+    (scale,) = {tomllib.loads(path.read_text("utf-8"))["model"]["output_scale"] for path in OWN}
+    shape = {"hidden_size": 768, "blocks": 1, "heads": 1, "feed_forward_size": 8, "positions": 64, "context_length": 60}
+    torch.manual_seed(0)
+    module = build_module(parse_config({"kind": "poly-encoder", **shape, "output_scale": scale}), 300).eval()
+    seen = []
+    module.codes.register_forward_pre_hook(lambda _, given: seen.append(given[0]))
+    with torch.inference_mode():
+        module.encode(packed([np.arange(100, 160, dtype=np.int32)]), "context")
+        weights = (module.codes.weight @ seen[0].T).softmax(dim=1)
+    entropy = -(weights * weights.log()).sum(dim=1).mean()
+    assert 3.5 < entropy < math.log(60), "4.09 nats would be all tokens alike"
 
 
 def test_the_range_of_the_codes():

@@ -60,6 +60,7 @@ def test_hard_negatives_are_compared_with_none_by_several_seeds() -> None:
 def test_the_papers_table_is_complete_with_its_figures() -> None:
     plan = load_plan(RECIPES / "ablations.toml")
     assert {row.name: row.published for row in plan.rows if row.published is not None} == TABLE_4
+    assert all(row.recipe.quantization.enabled for row in plan.rows), "the paper trains for 8 and 16 bits"
     single = [row for row in plan.rows[1:] if not row.name.startswith("last-")]
     assert all(len(row.settings) == 1 for row in single), "each is one setting"
 

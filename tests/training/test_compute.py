@@ -8,7 +8,7 @@ import torch
 from rejoinder.errors import InputError
 from rejoinder.training import compute
 from rejoinder.training.compute import choose_device, choose_precision, set_up, without_denormals
-from rejoinder.training.recipe import Compute
+from rejoinder.training.recipe import Compute, Quantization
 
 
 @pytest.mark.parametrize(("there", "wanted", "chosen"), [
@@ -45,15 +45,15 @@ def test_half_precision_on_a_cpu_is_refused() -> None:
 
 
 def test_bf16_keeps_float32_weights_and_casts_products() -> None:
-    fabric, name = set_up(Compute(device="cpu", precision="bf16"))
-    layer = fabric.to_device(torch.nn.Linear(4, 4))
-    with fabric.autocast():
+    machine = set_up(Compute(device="cpu", precision="bf16"), Quantization())
+    layer = torch.nn.Linear(4, 4).to(machine.device)
+    with machine.autocast():
         assert layer(torch.ones(1, 4)).dtype == torch.bfloat16
-    assert (layer.weight.dtype, name) == (torch.float32, "bf16")
+    assert (layer.weight.dtype, machine.precision) == (torch.float32, "bf16")
 
 
 def test_threads_are_set() -> None:
-    set_up(Compute(device="cpu", threads=1))
+    set_up(Compute(device="cpu", threads=1), Quantization())
     assert torch.get_num_threads() == 1
 
 

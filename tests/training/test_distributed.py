@@ -16,9 +16,13 @@ from pathlib import Path
 import pytest
 import torch
 
+from rejoinder.corpora.example import read_examples
 from rejoinder.errors import InputError
+from rejoinder.evaluation.tasks import ranking_task
 from rejoinder.models.families import build_module
 from rejoinder.training import distributed
+from rejoinder.training.ablate import ablate
+from rejoinder.training.ablations import load_plan
 from rejoinder.training.batches import EpochOrder, Portion, make_step
 from rejoinder.training.checkpoint import load_checkpoint
 from rejoinder.training.distributed import check_division, started_with
@@ -27,6 +31,7 @@ from rejoinder.training.metrics import read_metrics
 from rejoinder.training.prepare import prepare
 from rejoinder.training.recipe_files import load_recipe, save_recipe
 from rejoinder.training.run_folder import RunFolder
+from rejoinder.training.toml_text import to_toml
 from tests.training import together
 from tests.training.test_loop import At, losses, same_weights
 from tests.training.test_metrics import steps_on_the_board
@@ -50,6 +55,14 @@ RUNS = {
         "vocabulary": {"kind": "ngrams", "minimum_count": 2, "bigrams": 50, "buckets": 9}, "scale": {"learned": True},
         "stage": [stage(optimizer="adagrad", steps=6, clip_norm=1.0, micro_batch=5)],
     },
+    "pretraining": {
+        "model": {"kind": "masked-lm", "hidden_size": 8, "blocks": 1, "heads": 2, "feed_forward_size": 8, "positions": 64,
+                  "context_length": 40, "dropout": 0.0},
+        "vocabulary": {"kind": "bpe", "merges": 60}, "text": {"max_length": 20}, "loss": {"smoothing": 0.0},
+        "validation": {"examples": 0}, "scale": {"last": 1.0, "steps": 0},
+        "stage": [stage(batch_tokens=150, batch_size=9, steps=6, micro_batch=2, optimizer="sgd", learning_rate=0.3,
+                        schedule="constant")],
+    },
     "minutes": {"stage": [stage(minutes=0.02, schedule="constant")], "scale": {"share": 0.5}},
 }  # fmt: skip
 
@@ -64,6 +77,9 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
         save_recipe(recipe(data, **{**STEADY, **settings, **where}), folder / "recipes" / f"{name}.toml")
     save_recipe(recipe(data, **where), folder / "dropout.toml")
     save_recipe(recipe(data, **STEADY, **where), folder / "plain.toml")
+    rows = [{"name": "two-heads", "settings": ["model.heads=2"]}]
+    plan = {"name": "Table", "recipe": "plain.toml", "settings": ["stage.0.steps=4"], "row": rows}
+    (folder / "plan.toml").write_text(to_toml(plan))
     with pytest.raises(TrainingInterrupted):
         train(load_recipe(folder / "plain.toml"), folder / "one_then_two",
               display=At(7, lambda: signal.raise_signal(signal.SIGINT)))  # fmt: skip
@@ -116,6 +132,29 @@ def test_two_processes_sum_the_rows_of_a_table(tmp_path: Path, folder: Path) -> 
     lines = read_metrics(folder / "two" / "ngram" / "metrics.jsonl")
     first, *others = [line["scale"] for line in lines if "scale" in line]
     assert all(scale != first for scale in others)
+
+
+def test_two_processes_pretrain_as_one(tmp_path: Path, folder: Path) -> None:
+    """Masked tokens and next utterances in turn, in batches of an odd number of pairs."""
+    settings = load_recipe(folder / "recipes" / "pretraining.toml")
+    summary = train(settings, tmp_path / "one")
+    assert_same_run(folder / "two" / "pretraining", tmp_path / "one", 2e-5)
+    found = json.loads((folder / "two" / "pretraining" / "summary.json").read_text())
+    assert (found["examples"], found["tokens"]) == (summary.examples, summary.tokens)
+    lines = [read_metrics(run / "metrics.jsonl") for run in (folder / "two" / "pretraining", tmp_path / "one")]
+    accuracies = [[line["accuracy"] for line in run] for run in lines]
+    assert accuracies[0] == pytest.approx(accuracies[1], abs=1e-5)
+
+
+def test_two_processes_train_the_rows_of_a_table(tmp_path: Path, folder: Path) -> None:
+    task = ranking_task(list(read_examples(folder / "examples", "valid")), candidates=20)
+    ablate(load_plan(folder / "plan.toml"), tmp_path, task, data="valid")
+    two, one = (json.loads((place / "table.json").read_text())["rows"] for place in (folder / "two" / "table", tmp_path))
+    assert [row["row"] for row in two] == [row["row"] for row in one] == ["base", "two-heads"]
+    for ours, theirs in zip(two, one, strict=True):
+        assert ours["result"]["recall"]["1"]["value"] == pytest.approx(theirs["result"]["recall"]["1"]["value"], abs=0.03)
+    for row in ("base", "two-heads"):
+        assert_same_run(folder / "two" / "table" / "rows" / row, tmp_path / "rows" / row, 1e-3)
 
 
 def test_two_processes_stay_beside_one_over_stages_in_parts(tmp_path: Path, folder: Path) -> None:

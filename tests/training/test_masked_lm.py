@@ -21,6 +21,7 @@ from rejoinder.models.masked_lm import MaskedBatch
 from rejoinder.models.persistence import load
 from rejoinder.models.pretrained import load_tokenizer, save_checkpoint
 from rejoinder.models.transformer import TransformerShape
+from rejoinder.training.batches import Portion
 from rejoinder.training.loop import TrainingInterrupted, train
 from rejoinder.training.masked_lm import LikeLengths, Masking, pair_lengths, pretraining_step
 from rejoinder.training.prepare import prepare
@@ -92,7 +93,8 @@ def test_batches_guess_tokens_and_what_follows_in_turn(tmp_path: Path, data: Pat
     store, rows = prepared.train, np.arange(200)
     masking = Masking.of(prepared.tokenizer)
     masked, following, parts = (
-        pretraining_step(store, rows, step, masking, (0,), size) for step, size in ((0, 0), (1, 0), (3, 32))
+        pretraining_step(store, rows, step, masking, (0,), Portion(micro_batch=size))
+        for step, size in ((0, 0), (1, 0), (3, 32))
     )
     batch = masked.parts[0].tokens
     assert isinstance(batch, MaskedBatch)
@@ -105,6 +107,28 @@ def test_batches_guess_tokens_and_what_follows_in_turn(tmp_path: Path, data: Pat
     assert batch.follows is not None
     assert 0.35 < float(batch.follows.mean()) < 0.65
     assert [part.pairs for part in parts.parts] == [32] * 6 + [8]
+
+
+@pytest.mark.parametrize("step", [0, 1])
+@pytest.mark.parametrize("count", [2, 3, 7])
+def test_the_parts_of_several_processes_are_the_batch_of_one(tmp_path: Path, data: Path, step: int, count: int) -> None:
+    """Whatever their number: a process beyond the last pair has one that counts for nothing."""
+    prepared = prepare(pretraining(data), tmp_path)
+    masking = Masking.of(prepared.tokenizer)
+    for rows in (np.arange(64), np.arange(5)):
+        found: dict[int, list[tuple[float, ...]]] = {}
+        for processes in (1, count):
+            steps = [
+                pretraining_step(prepared.train, rows, step, masking, (0,), Portion(rank, processes, micro_batch=9))
+                for rank in range(processes)
+            ]
+            parts = [(each.weight, part.tokens) for each in steps for part in each.parts if each.weight]
+            assert all(isinstance(batch, MaskedBatch) for _, batch in parts)
+            guesses = [weight for weight, batch in parts for _ in (batch.targets if step == 0 else batch.follows)]
+            assert sum(guesses) == pytest.approx(1.0)
+            told = [batch.targets if step == 0 else batch.follows for _, batch in parts]
+            found[processes] = torch.cat(told).tolist()
+        assert found[count] == found[1] if step else sorted(found[count]) == sorted(found[1])
 
 
 def test_the_loss_of_masked_tokens_is_that_of_transformers(tmp_path: Path) -> None:

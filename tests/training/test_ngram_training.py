@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import json
+import shutil
+import tomllib
 from pathlib import Path
 from typing import Any
 
@@ -11,6 +14,7 @@ from safetensors import safe_open
 
 import rejoinder
 from rejoinder.errors import InputError
+from rejoinder.models.export import export_quantized
 from rejoinder.models.sizes import sizes
 from rejoinder.training.ablations import load_plan
 from rejoinder.training.checkpoint import load_checkpoint
@@ -18,9 +22,10 @@ from rejoinder.training.loop import train
 from rejoinder.training.metrics import read_metrics
 from rejoinder.training.recipe import NGramVocabulary, Recipe
 from rejoinder.training.recipe_files import load_recipe, parse_recipe
+from rejoinder.training.recipe_schedules import Step
 from rejoinder.training.run_folder import RunFolder
 from tests.training.test_loop import At, CrashError, crash, losses, same_weights
-from tests.training.tiny import document, stage
+from tests.training.tiny import document, recipe, stage
 
 RECIPES = Path(__file__).parents[2] / "recipes"
 NGRAM = {
@@ -57,7 +62,7 @@ def test_it_learns_and_opens_as_an_encoder(run: Path) -> None:
     assert counted.embedding_parameters == (encoder.tokenizer.rows + 2 * 16) * 16
 
 
-def test_a_learned_scale_moves_and_is_the_checkpoints_not_the_models(run: Path) -> None:
+def test_a_learned_scale_moves_and_is_no_weight_of_the_model(run: Path) -> None:
     scales = [line["scale"] for line in read_metrics(run / "metrics.jsonl") if "scale" in line]
     assert len(set(scales)) > 10
     assert all(0 <= scale <= 4.0 for scale in scales), "sqrt(16) is the largest"
@@ -66,6 +71,43 @@ def test_a_learned_scale_moves_and_is_the_checkpoints_not_the_models(run: Path) 
     loaded = load_checkpoint(RunFolder(run).checkpoint)
     assert loaded is not None
     assert [name for name in loaded.tensors if "training_scale" in name] == ["weights/training_scale.value"]
+
+
+def first_scale(model: Path, data: Path, folder: Path, **scale: Any) -> float:
+    """The scale of the first step of a training that goes on from a model."""
+    stages = [stage(**PAPER | {"steps": 1, "learning_rate": 1e-9})]
+    more = {"init": {"model": str(model)}, "vocabulary": None, "model": {}, "scale": {"learned": True} | scale}
+    train(recipe(data, stage=stages, validation={"examples": 0}, **more), folder)
+    return read_metrics(folder / "metrics.jsonl")[0]["scale"]
+
+
+def test_fine_tuning_takes_the_learned_scale_up_where_it_was_left(tmp_path: Path, data: Path, run: Path) -> None:
+    stored = json.loads((run / "model" / "config.json").read_text())["scale"]
+    assert 1.0 < stored <= 4.0, "1.0 is where one starts that goes on from nothing"
+    export_quantized(run / "model", tmp_path / "small")
+    for model in (run / "model", tmp_path / "small"):
+        assert first_scale(model, data, tmp_path / f"from-{model.name}") == pytest.approx(stored)
+    assert first_scale(run / "model", data, tmp_path / "bounded", last=0.5) == 0.5
+
+
+def test_a_model_without_a_learned_scale_opens_and_fine_tuning_starts_at_the_recipes(
+    tmp_path: Path, data: Path, run: Path
+) -> None:
+    shutil.copytree(run / "model", tmp_path / "old")
+    config = json.loads((tmp_path / "old" / "config.json").read_text())
+    del config["scale"]
+    (tmp_path / "old" / "config.json").write_text(json.dumps(config))
+    assert rejoinder.load(tmp_path / "old").encode_responses(["one"]).shape == (1, 16)
+    assert first_scale(tmp_path / "old", data, tmp_path / "run", first=3.0) == 3.0
+
+
+@pytest.mark.parametrize("wrong", ["4", [4.0], -1.0, float("nan")])
+def test_a_scale_that_is_no_number_is_refused(tmp_path: Path, run: Path, wrong: Any) -> None:
+    shutil.copytree(run / "model", tmp_path / "bad")
+    config = json.loads((tmp_path / "bad" / "config.json").read_text())
+    (tmp_path / "bad" / "config.json").write_text(json.dumps(config | {"scale": wrong}))
+    with pytest.raises(InputError, match="scale has the wrong type"):
+        rejoinder.load(tmp_path / "bad")
 
 
 @pytest.mark.parametrize(
@@ -116,7 +158,7 @@ def test_every_recipe_of_fine_tuning_takes_an_ngram_model(tmp_path: Path, data: 
         changes.append(f"data.mix.0.train={data}")
     for number in range(len(found.stage)):
         changes += [f"stage.{number}.steps=2", f"stage.{number}.batch_size=32"]
-    changes += ["scale.steps=0", f"init.model={run / 'model'}"]
+    changes += [f"init.model={run / 'model'}"]
     settings = load_recipe(path, changes)
     assert settings.model["kind"] == "ngram"
     assert settings.model["dropout"] > 0
@@ -174,12 +216,27 @@ def test_table_2_edits_the_row_above_by_one_setting(name: str) -> None:
         assert {row.name: row.published for row in plan.rows} == TABLE_2
 
 
+@pytest.mark.parametrize("name", ["direct", "mixed"])
+def test_fine_tuning_goes_on_as_the_pretraining_did(run: Path, name: str) -> None:
+    before = load_recipe(RECIPES / "ngram.toml")
+    after = load_recipe(RECIPES / f"fine-tune-ngram-{name}.toml", [f"init.model={run / 'model'}"])
+    ((then,), (now,)) = (before.stage, after.stage)
+    assert (now.optimizer, now.learning_rate, now.batch_size) == (then.optimizer, then.learning_rate, then.batch_size)
+    assert (now.rates, after.loss, after.scale) == (then.rates, before.loss, before.scale)
+    assert after.validation.patience > 0
+    assert after.data.shares == ((0.25, 0.75) if name == "mixed" else (1.0,))
+    table = tomllib.loads((RECIPES / "tables" / "main.toml").read_text("utf-8"))["row"]
+    assert f"recipes/fine-tune-ngram-{name}.toml " in table[f"ngram-ft-{name}"]["make"]
+
+
 def test_the_papers_recipe_says_what_the_paper_says() -> None:
     recipe = load_recipe(RECIPES / "ngram.toml")
     (only,) = recipe.stage
     assert (only.batch_size, only.learning_rate, only.rate("embedding")) == (500, 0.03, 500.0)
     schedule = only.schedule
-    assert (schedule.kind, schedule.factor, schedule.first, schedule.every) == ("step", 0.3, 2_500_000, 1_000_000)
+    assert isinstance(schedule, Step)
+    first_drop = 2_500_000 + 1_000_000
+    assert (schedule.factor, schedule.at) == (0.3, (first_drop / only.steps,))
     vocabulary = recipe.vocabulary
     assert isinstance(vocabulary, NGramVocabulary)
     assert (vocabulary.minimum_count, vocabulary.bigrams, vocabulary.buckets) == (10, 200_000, 50_000)

@@ -2,24 +2,54 @@
 
 from __future__ import annotations
 
+import json
 import shutil
 from collections.abc import Iterable
 from pathlib import Path
 
 import pytest
 
+from rejoinder.corpora.build import build_data
 from rejoinder.corpora.example import Example, write_examples
+from rejoinder.corpora.lines import Reading
 from rejoinder.errors import InputError
 from rejoinder.text.tokenizer import Tokenizer
 from rejoinder.training import prepare as prepare_module
 from rejoinder.training.display import Silent
 from rejoinder.training.prepare import Prepared, prepare
 from rejoinder.training.recipe import Vocabulary
-from tests.training.tiny import recipe, write_data
+from tests.models.tiny_transformer import SHAPE
+from tests.training.tiny import MODEL, recipe, write_data
+
+
+class Notes(Silent):
+    def __init__(self) -> None:
+        self.notes: list[str] = []
+
+    def note(self, text: str) -> None:
+        self.notes.append(text)
 
 
 def made(examples: Path, folder: Path, **sections: object) -> Prepared:
     return prepare(recipe(examples, **sections), folder)
+
+
+def test_a_model_that_reads_more_than_the_data_holds_is_told(tmp_path: Path) -> None:
+    (tmp_path / "chats.jsonl").write_text(json.dumps({"turns": [f"turn {number}" for number in range(9)]}) + "\n")
+    single, three = dict(MODEL), {**MODEL, "history": 3}
+    whole = {"kind": "masked-lm", **SHAPE}
+    for history, told in ((2, (three, whole)), (3, (whole,)), (None, ())):
+        place = tmp_path / f"data-{history}"
+        build_data("jsonl", [f"train={tmp_path / 'chats.jsonl'}"], place, reading=Reading(history=history))
+        for model in (single, three, whole):
+            display = Notes()
+            kind = "bpe" if model is whole else "subwords"
+            vocabulary = {"kind": kind} | ({"merges": 9} if model is whole else {"minimum_count": 1})
+            sections = {"model": model, "vocabulary": vocabulary, "validation": {"examples": 0}}
+            prepare(recipe(place, **sections), tmp_path / "tokens", display)
+            lost = [note for note in display.notes if "contexts lost their oldest messages" in note]
+            assert len(lost) == (model in told), (history, model)
+            assert all(f"(--history {history})" in note and str(place) in note for note in lost)
 
 
 def test_a_second_time_nothing_is_built(tmp_path: Path, data: Path, monkeypatch: pytest.MonkeyPatch) -> None:

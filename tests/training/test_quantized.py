@@ -9,8 +9,6 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
-from lightning_fabric import Fabric
-from lightning_fabric.plugins import MixedPrecision
 
 import rejoinder
 from rejoinder.corpora.example import read_examples
@@ -25,9 +23,10 @@ from rejoinder.models.persistence import load_module
 from rejoinder.models.quantization import QuantizedTraining, bounds_of, round_to_levels, table_names
 from rejoinder.text.subwords import Subwords
 from rejoinder.training.checkpoint import load_checkpoint
+from rejoinder.training.compute import Machine, loss_scaler
 from rejoinder.training.loop import train
 from rejoinder.training.metrics import read_metrics
-from rejoinder.training.quantized import choose_half, fix_loss_scale
+from rejoinder.training.quantized import choose_half
 from rejoinder.training.recipe import Quantization, Recipe
 from rejoinder.training.recipe_files import parse_recipe
 from rejoinder.training.run_folder import RunFolder
@@ -171,45 +170,42 @@ def test_settings_are_checked(section: dict[str, Any], message: str) -> None:
         recipe("data", quantization=section)
 
 
-def half_precision() -> Any:
-    """A Fabric that computes in fp16 with loss scaling, as on a GPU."""
-    scaler = torch.amp.GradScaler("cpu")
-    return Fabric(accelerator="cpu", devices=1, plugins=[MixedPrecision("16-mixed", "cpu", scaler=scaler)])
+def half_precision(**settings: Any) -> Machine:
+    """fp16 with loss scaling, as on a GPU."""
+    return Machine(torch.device("cpu"), "fp16", loss_scaler("cpu", "fp16", Quantization(**settings)))
+
+
+def step(machine: Machine, optimizer: torch.optim.Optimizer) -> None:
+    machine.scaler.step(optimizer)
+    machine.scaler.update()
 
 
 def test_the_loss_is_scaled_by_the_recipes_factor_and_the_update_is_not() -> None:
-    fabric = half_precision()
-    fix_loss_scale(fabric, Quantization(enabled=True, loss_scale=128.0))
+    machine = half_precision(enabled=True, loss_scale=128.0)
     weight = torch.nn.Parameter(torch.ones(1))
-    optimizer = fabric.setup_optimizers(torch.optim.SGD([weight], lr=1.0))
+    optimizer = torch.optim.SGD([weight], lr=1.0)
     for before in (1.0, 0.75):
         optimizer.zero_grad()
-        fabric.backward((weight * 0.25).sum())
+        machine.backward((weight * 0.25).sum())
         assert weight.grad == 128 * 0.25
-        optimizer.step()
+        step(machine, optimizer)
         assert weight.item() == before - 0.25
-    assert fabric.strategy.precision.state_dict()["scale"] == 128.0, "constant, and part of the checkpoint"
+    assert machine.scaler.state_dict()["scale"] == 128.0, "constant, and part of the checkpoint"
 
 
 def test_a_gradient_too_large_for_float16_costs_a_step_and_halves_the_factor() -> None:
-    fabric = half_precision()
-    fix_loss_scale(fabric, Quantization(enabled=True))
+    machine = half_precision(enabled=True)
     weight = torch.nn.Parameter(torch.ones(1))
-    optimizer = fabric.setup_optimizers(torch.optim.SGD([weight], lr=1.0))
-    fabric.backward((weight * float("inf")).sum())
-    optimizer.step()
+    optimizer = torch.optim.SGD([weight], lr=1.0)
+    machine.backward((weight * float("inf")).sum())
+    step(machine, optimizer)
     assert weight.item() == 1.0
-    assert fabric.strategy.precision.scaler.get_scale() == 64.0
+    assert machine.scaler.get_scale() == 64.0
 
 
-def test_without_quantisation_or_without_float16_scaling_stays_as_it_is() -> None:
-    fabric = half_precision()
-    scaler = fabric.strategy.precision.scaler
-    fix_loss_scale(fabric, Quantization())
-    assert fabric.strategy.precision.scaler is scaler
-    plain = Fabric(accelerator="cpu", devices=1, precision="bf16-mixed")
-    fix_loss_scale(plain, Quantization(enabled=True))
-    assert plain.strategy.precision.scaler is None
+def test_scaling_is_pytorchs_without_quantisation_and_off_without_float16() -> None:
+    assert half_precision().scaler.get_growth_interval() == torch.amp.GradScaler("cpu").get_growth_interval()
+    assert not loss_scaler("cpu", "bf16", Quantization(enabled=True)).is_enabled()
 
 
 def test_the_model_card_says_so(run: Path) -> None:

@@ -71,6 +71,7 @@ def test_the_papers_recipe_has_the_papers_values() -> None:
     paper = load_recipe(RECIPES[0].with_name("convert.toml"))
     (only,) = paper.stage
     assert paper.loss.smoothing == 0.2
+    assert paper.quantization.enabled
     assert (paper.scale.first, paper.scale.last, paper.scale.steps) == (1.0, "sqrt(d)", 10_000)
     assert (only.batch_size, only.learning_rate, only.clip_embedding_norm) == (512, 1.0, 1.0)
     assert only.optimizer == Adadelta(rho=0.9, weight_decay=1e-5)

@@ -1,20 +1,49 @@
-"""The recipes that start from a model: from any of ours, the bundled kind (several messages, no blocks) included."""
+"""All recipes and plans together: their learning rates; and those that start from a model, from any of ours."""
 
 from __future__ import annotations
 
+import itertools
+import shlex
 import tomllib
+from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from rejoinder.models import persistence
 from rejoinder.models.export import export_quantized
+from rejoinder.training.ablations import load_plan
+from rejoinder.training.budget import stage_budget
 from rejoinder.training.loop import train
+from rejoinder.training.recipe import Recipe
 from rejoinder.training.recipe_files import load_recipe
+from rejoinder.training.schedules import Progress, learning_rate
+from tests.training.test_ngram_training import NGRAM, ngram
 from tests.training.tiny import MODEL, recipe, stage
+from tests.training.transformers import OF_RECIPES, write_checkpoint
 
 RECIPES = Path(__file__).parents[2] / "recipes"
+TRAINING = sorted(path for folder in (".", "poly") for path in (RECIPES / folder).glob("*.toml"))
+TABLES = sorted((RECIPES / "tables").glob("*.toml"))
+REDDIT = 654_000_000  # pairs to train on (DATA19)
 FROM_A_MODEL = sorted(RECIPES.glob("fine-tune-*.toml"))
+
+
+def document(path: Path) -> dict[str, Any]:
+    return tomllib.loads(path.read_text("utf-8"))
+
+
+def two_steps(path: Path, data: Path) -> list[str]:
+    """Settings that make a recipe train two steps of each stage on the small data."""
+    file = document(path)
+    settings = [f"data.train={data}", "validation.candidates=20", "compute.threads=1"]
+    settings += [] if file["validation"].get("examples") == 0 else ["validation.examples=20"]
+    settings += [f"data.mix.{number}.train={data}" for number, _ in enumerate(file.get("data", {}).get("mix", []))]
+    for number, each in enumerate(file["stage"]):
+        budget = "steps=2" if "steps" in each or "epochs" in each else "minutes=0.002"
+        settings += [f"stage.{number}.batch_size=8", f"stage.{number}.{budget}"]
+    return settings
 
 
 @pytest.fixture(scope="module")
@@ -30,18 +59,80 @@ def models(tmp_path_factory: pytest.TempPathFactory, data: Path) -> dict[str, Pa
 
 @pytest.mark.parametrize("path", FROM_A_MODEL, ids=lambda path: path.stem)
 @pytest.mark.parametrize("name", ["single", "multi", "bundled"])
-def test_it_trains_from_any_model(
-    tmp_path: Path, data: Path, models: dict[str, Path], path: Path, name: str
-) -> None:
-    document = tomllib.loads(path.read_text("utf-8"))
-    overrides = [f"init.model={models[name]}", f"data.train={data}", "validation.candidates=20", "compute.threads=1"]
-    overrides += [f"data.mix.{number}.train={data}" for number, _ in enumerate(document.get("data", {}).get("mix", []))]
-    for number, each in enumerate(document["stage"]):
-        budget = "steps=2" if "steps" in each else "minutes=0.002"
-        overrides += [f"stage.{number}.batch_size=32", f"stage.{number}.{budget}"]
-    settings = load_recipe(path, overrides)
+def test_it_trains_from_any_model(tmp_path: Path, data: Path, models: dict[str, Path], path: Path, name: str) -> None:
+    settings = load_recipe(path, [f"init.model={models[name]}", *two_steps(path, data)])
     _, config = persistence.read_config(models[name])
     assert settings.model["history"] == config["model"]["history"]
     train(settings, tmp_path / "run")
     _, tuned = persistence.read_config(tmp_path / "run" / "model")
-    assert tuned["model"] == config["model"] | {"dropout": document["model"]["dropout"]}
+    assert tuned["model"] == config["model"] | document(path).get("model", {})
+
+
+@pytest.fixture(scope="module")
+def starts(tmp_path_factory: pytest.TempPathFactory, data: Path, models: dict[str, Path]) -> dict[str, list[str]]:
+    """What recipes start from, as settings: a checkpoint, or a model of one kind or the other."""
+    place = tmp_path_factory.mktemp("starts")
+    train(ngram(data, stage=[stage(steps=1)]), place / "ngram")
+    return {
+        "transformer": [f"init.transformer={write_checkpoint(place / 'bert', OF_RECIPES)}"],
+        "convert": [f"init.model={models['multi']}"],
+        "ngram": [f"init.model={place / 'ngram' / 'model'}"],
+    }
+
+
+def resolved(path: Path, starts: dict[str, list[str]]) -> Iterator[tuple[str, Recipe]]:
+    """A recipe, or every row of a plan, by name."""
+    file = document(path)
+    base = document(path.parent / file["recipe"]) if "row" in file else file
+    start = [] if "vocabulary" in base else starts["transformer" if path.parent.name == "poly" else "convert"]
+    if "row" in file:
+        yield from ((row.name, row.recipe) for row in load_plan(path, start).rows)
+    else:
+        yield path.stem, load_recipe(path, start)
+
+
+def resolved_commands(path: Path, starts: dict[str, list[str]]) -> Iterator[tuple[str, Recipe]]:
+    """What the commands of a table train, by command."""
+    for row in document(path)["row"].values():
+        words = shlex.split(row.get("make", ""))
+        if words[:2] != ["rejoinder", "train"]:
+            continue
+        start = starts["ngram" if "ngram" in row["ranker"] else "convert"] if "--init" in words else []
+        settings = [value for option, value in itertools.pairwise(words) if option == "--set"]
+        yield row["make"], load_recipe(RECIPES.parent / words[2], [*start, *settings])
+
+
+@pytest.mark.parametrize("path", [*TRAINING, *TABLES], ids=lambda path: "/".join(path.parts[-2:]))
+def test_learning_rates_are_sane_all_along(path: Path, starts: dict[str, list[str]]) -> None:
+    """Of every recipe, of every row of a plan and of every command of a table, on a corpus as large as Reddit."""
+    read = resolved_commands if path in TABLES else resolved
+    for name, settings in read(path, starts):
+        for each in settings.stage:
+            budget = stage_budget(each, REDDIT // each.batch_size)
+            steps = 1_000 if budget.in_seconds else budget.amount
+            lowest = min(1e-6 * each.learning_rate, getattr(each.schedule, "final_learning_rate", 1.0))
+            for share in (0.25, 0.5, 0.75, 1.0):
+                rate = learning_rate(each.schedule, each.learning_rate, Progress(int(share * steps), share))
+                assert lowest <= rate <= each.learning_rate, (name, each.name, share)
+
+
+SMALL = {
+    "subwords": [f"model.{name}={MODEL[name]}" for name in MODEL if name.endswith(("size", "blocks", "spans"))]
+    + ["vocabulary.minimum_count=10"],
+    "ngrams": [f"model.{name}={NGRAM[name]}" for name in NGRAM if name.endswith("size")],
+    "bpe": ["model.hidden_size=24", "model.feed_forward_size=16", "vocabulary.merges=50"],
+}
+MINILM = [RECIPES / "pretrain-small.toml", RECIPES / "pretrain-small-taught.toml"]  # read its weights
+FROM_SCRATCH = [path for path in TRAINING if "stage" in document(path) and path not in [*FROM_A_MODEL, *MINILM]]
+
+
+@pytest.mark.parametrize("path", FROM_SCRATCH, ids=lambda path: "/".join(path.parts[-2:]))
+def test_it_trains_from_scratch_or_from_a_transformer(
+    tmp_path: Path, data: Path, starts: dict[str, list[str]], path: Path
+) -> None:
+    if vocabulary := document(path).get("vocabulary"):
+        start = SMALL[vocabulary.get("kind", "subwords")]
+    else:
+        start = starts["transformer"]
+    train(load_recipe(path, [*start, *two_steps(path, data)]), tmp_path / "run")
+    assert (tmp_path / "run" / "model" / "config.json").is_file()

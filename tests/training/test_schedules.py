@@ -46,8 +46,8 @@ def test_constant() -> None:
 
 
 def test_step_drops_as_in_the_n_gram_paper() -> None:
-    schedule = Step(factor=0.3, first=2_500_000, every=1_000_000)
-    found = rates(schedule, 0.03, [0, 3_499_999, 3_500_000, 4_499_999, 4_500_000], 10_000_000)
+    schedule = Step(factor=0.3, at=(0.875, 0.95))
+    found = rates(schedule, 0.03, [0, 3_499_999, 3_500_000, 3_799_999, 3_800_000], 4_000_000)
     assert found == pytest.approx([0.03, 0.03, 0.009, 0.009, 0.0027])
 
 

@@ -19,8 +19,12 @@ import pytest
 import torch
 from torch import nn
 
+from rejoinder.corpora.example import read_examples
 from rejoinder.errors import InputError, RejoinderError
+from rejoinder.evaluation.tasks import ranking_task
 from rejoinder.training import presence
+from rejoinder.training.ablate import ablate
+from rejoinder.training.ablations import load_plan
 from rejoinder.training.display import Silent
 from rejoinder.training.distributed import joined
 from rejoinder.training.loop import TrainingInterrupted, train
@@ -133,6 +137,13 @@ def runs(folder: Path) -> None:
         train(load_recipe(path), folder / "two" / path.stem)
 
 
+def tabled(folder: Path) -> None:
+    """The rows of a table are trained together; the first process ranks and writes."""
+    examples = list(read_examples(folder / "examples", "valid"))
+    plan = load_plan(folder / "plan.toml")
+    ablate(plan, folder / "two" / "table", ranking_task(examples, candidates=20), data="valid")
+
+
 def interrupted(folder: Path) -> None:
     """Ctrl-C in one process stops both after the same step; both go on, with the same dropout, bit for bit."""
     settings, rank = load_recipe(folder / "dropout.toml"), int(os.environ["RANK"])
@@ -175,7 +186,7 @@ def killed(folder: Path) -> None:
 
 
 CHECKS: tuple[Callable[[Path], None], ...] = (
-    gathering, summing, summing_rows, agreeing, runs, interrupted, resumed, refused, killed,
+    gathering, summing, summing_rows, agreeing, runs, tabled, interrupted, resumed, refused, killed,
 )  # fmt: skip
 
 

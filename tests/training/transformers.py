@@ -14,6 +14,8 @@ from rejoinder.training.recipe import Recipe
 from tests.training.tiny import recipe, stage
 
 SHAPE = TransformerShape(hidden_size=16, blocks=2, heads=2, feed_forward_size=32, positions=64, dropout=0.1)
+OF_RECIPES = TransformerShape(hidden_size=8, blocks=6, heads=2, feed_forward_size=8, positions=512)
+"""Stands for BERT, MiniLM and own weights in recipes, which tests do not fetch."""
 
 
 def letters() -> Pretrained:
@@ -41,11 +43,11 @@ def letters() -> Pretrained:
     )  # fmt: skip
 
 
-def write_checkpoint(folder: Path, seed: int = 0) -> Path:
+def write_checkpoint(folder: Path, shape: TransformerShape = SHAPE, seed: int = 0) -> Path:
     """A small BERT with random weights, as `transformers` would write it."""
     torch.manual_seed(seed)
     tokenizer = letters()
-    save_checkpoint(folder, Transformer(SHAPE, tokenizer.rows), SHAPE, tokenizer)
+    save_checkpoint(folder, Transformer(shape, tokenizer.rows), shape, tokenizer)
     return folder
 
 

@@ -20,6 +20,9 @@ from rejoinder.ranker import Context, FloatArray
 FEWEST = 10
 """Examples without which MAP cannot be trained."""
 
+HISTORY = 10
+"""Earlier messages that are read with history, the newest ones: as many as by multi-context ConveRT."""
+
 QUERIES = 1024
 """Contexts that are searched for at once."""
 
@@ -65,6 +68,37 @@ class Sim:
 
     def _responses(self, texts: Sequence[str]) -> FloatArray:
         return unit(self.encoder.encode_responses(texts))
+
+
+class WithHistory:
+    """An encoder of single texts that also reads up to ten earlier messages (a `VectorEncoder`).
+
+    A context becomes the mean of two vectors of unit length: the newest message's, and that of the mean over the
+    earlier ones; without any the first alone. Nothing is learned, so it is what a sentence encoder can do with history.
+
+    Args:
+        encoder: gives a vector of each message.
+    """
+
+    def __init__(self, encoder: VectorEncoder) -> None:
+        self._encoder = encoder
+
+    def encode_contexts(self, contexts: Sequence[Context], advance: Progress | None = None) -> FloatArray:
+        """See `VectorEncoder.encode_contexts`."""
+        newest = unit(self._encoder.encode_contexts([context[-1:] for context in contexts], advance))
+        earlier = [[message for message in context[:-1] if message.strip()][-HISTORY:] for context in contexts]
+        messages = [[message] for spoken in earlier for message in spoken]
+        if not messages:
+            return newest
+        vectors = unit(self._encoder.encode_contexts(messages))
+        sums = np.zeros_like(newest)
+        np.add.at(sums, np.repeat(np.arange(len(contexts)), [len(spoken) for spoken in earlier]), vectors)
+        mean: FloatArray = (newest + unit(sums)) / 2
+        return mean
+
+    def encode_responses(self, responses: Sequence[str], advance: Progress | None = None) -> FloatArray:
+        """See `VectorEncoder.encode_responses`."""
+        return self._encoder.encode_responses(responses, advance)
 
 
 class Map(Sim):

@@ -44,19 +44,29 @@ def ablate(
     from rejoinder.errors import RejoinderError
     from rejoinder.training.ablate import ablate as train_rows
     from rejoinder.training.ablations import load_plan
-    from rejoinder.training.display import TerminalDisplay
+    from rejoinder.training.display import Silent, TerminalDisplay
+    from rejoinder.training.distributed import is_first
     from rejoinder.training.loop import TrainingInterrupted
+    from rejoinder.training.presence import ElsewhereError
     from rejoinder.training.toml_text import toml_value
 
+    shown = is_first()  # of the processes that torchrun started
     names = [*(rows or []), *(more or [])]
     plan = load_plan(file, [*(settings or []), f"data.train={toml_value(str(data))}"])
     plan.chosen(names)  # a wrong name is refused before the data is read
     name, task = read_task(data, parse_split(split), candidates, limit, seed)
+    display = TerminalDisplay() if shown else Silent()
     try:
-        table = train_rows(plan, folder, task, data=name, names=names, seed=seed, display=TerminalDisplay())
+        table = train_rows(plan, folder, task, data=name, names=names, seed=seed, display=display)
     except TrainingInterrupted as interruption:
+        if not shown:
+            raise typer.Exit(130) from None
         sys.stderr.write(f"rejoinder: {interruption}\n")
         raise
+    except ElsewhereError as error:  # another process reports it
+        raise typer.Exit(error.code) from None
+    if not shown:
+        return
     emit({**table.to_json(), "folder": folder}, as_json, lambda _: f"{table.markdown()}\nfolder: {folder}")
     if table.failed:
         reasons = "; ".join(f"{line.row.name}: {line.failure}" for line in table.failed)

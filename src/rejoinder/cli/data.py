@@ -35,7 +35,9 @@ def data(
     about: Annotated[bool, typer.Option("--about", help="Show the corpora, or all about SOURCE.")] = False,
     skip_bad: Annotated[bool, typer.Option("--skip-bad", help="Skip and count bad lines instead of stopping.")] = False,
     max_bad: Annotated[int, typer.Option(min=0, help="With --skip-bad: stop when more lines are bad.")] = 1_000,
-    history: Annotated[int, typer.Option(min=0, help="Messages kept before the newest one of a context.")] = 10,
+    history: Annotated[
+        str, typer.Option(metavar="N|all", help="Messages kept before the newest one of a context.")
+    ] = "10",
     limit: Annotated[int | None, typer.Option(min=1, help="Stop when so many examples are kept; one process.")] = None,
     processes: Annotated[
         int | None, typer.Option(min=1, help="Processes; as many as there are cores, or as pay off, if not given.")
@@ -61,6 +63,7 @@ def data(
         return
     if source is None or output is None:
         raise InputError("give a SOURCE and -o DIR, or --about for a list of the corpora")
+    kept = _history(history)
     on_ray = wants_ray(where, address)
     if on_ray and processes is not None:
         raise InputError("--processes is for this machine; a Ray cluster uses the CPUs that its nodes offer")
@@ -72,7 +75,7 @@ def data(
     shown = track(f"reading {source}", size if known else None, "bytes")
     cluster = ray_engine(address, output, (each.path for each in files)) if on_ray else None
     with cluster or local_engine(processes, size) as engine, shown as advance:
-        reading = Reading(skip_bad, history, max_bad=max_bad, on_fault=_Faults())
+        reading = Reading(skip_bad, kept, max_bad=max_bad, on_fault=_Faults())
         try:
             account = build_data(
                 corpus,
@@ -86,12 +89,22 @@ def data(
             )
         except BaseException as error:
             if (work := work_folder(output)).exists() and not isinstance(error, WorkFolderError):
-                kept = f"what is finished is kept in {work}; the same command goes on from there"
-                sys.stderr.write(f"rejoinder: {kept}\n")
+                sys.stderr.write(
+                    f"rejoinder: what is finished is kept in {work}; the same command goes on from there\n"
+                )
             if isinstance(error, BadLineError):
                 raise InputError(f"{error} (--skip-bad skips and counts bad lines)") from error
             raise
     emit({"output": str(output), **account.to_json()}, as_json, _text)
+
+
+def _history(text: str) -> int | None:
+    """N, or None for all."""
+    if text == "all":
+        return None
+    if not (text.isascii() and text.isdecimal() and len(text) < 10):
+        raise InputError(f"--history must be a number from 0 on, or all, not {text[:40]!r}")
+    return int(text)
 
 
 def show_about(source: str | None, as_json: bool) -> None:
@@ -146,6 +159,8 @@ class _Faults:
 
 def _text(account: Mapping[str, Any]) -> str:
     """The account for people."""
+    from rejoinder.corpora.account import limits_of_history
+
     lines = [f"{'split':<6}{'read':>12}{'kept':>12}{'dropped':>12}"]
     for split, counts in account["splits"].items():
         why = ", ".join(f"{number:,} {reason}" for reason, number in counts["dropped"].items())
@@ -156,6 +171,8 @@ def _text(account: Mapping[str, Any]) -> str:
         f"{account['lines']:,} {what} read, {account['bad_lines']:,} bad ones skipped, "
         f"{account['without_reply']:,} without a reply; {account['blank_messages']:,} blank messages left out"
     )
+    if account["cut_contexts"]:
+        lines.append(f"{account['cut_contexts']:,} contexts lost their oldest messages ({limits_of_history(account)})")
     lines += [f"left out: {count:,} {reason}" for reason, count in account["dropped"].items()]
     lines += [f"note: {note}" for note in account["notes"][:_SHOWN_FAULTS]]
     if (more := len(account["notes"]) - _SHOWN_FAULTS) > 0:

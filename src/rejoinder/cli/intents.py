@@ -65,8 +65,8 @@ def train(
     separator: Separator = "|",
     oos: OutOfScope = "oos",
     precision: Annotated[
-        str, typer.Option(metavar="NAME", help="Of a model of ours: int8, bf16, fp32 or auto; kept for later use.")
-    ] = "int8",
+        str, typer.Option(metavar="NAME", help="Of a model of ours: auto, fp32, bf16 or int8; kept for later use.")
+    ] = "auto",
     reject: Annotated[
         float | None,
         typer.Option(min=0, max=0.5, metavar="SHARE", help="Without texts out of scope: refuse so many in scope."),
@@ -291,7 +291,7 @@ def fine_tune(
     emit(asdict(result), as_json, _tuned_text)
 
 
-def open_encoders(model: str, vectors: str, also: Sequence[str], precision: str = "int8") -> SentenceEncoder:
+def open_encoders(model: str, vectors: str, also: Sequence[str], precision: str = "auto") -> SentenceEncoder:
     """The encoder of a command line: one, or several whose vectors are put one behind the other.
 
     Raises:

@@ -5,6 +5,7 @@
 | a model folder, the name of a bundled one, an id on the Hugging Face Hub | the model |
 | bm25, bm25-data19, tfidf | keywords |
 | sim:ENCODER, map:ENCODER | vectors of a pretrained encoder, as they are or through a learned map |
+| sim-history:ENCODER | the same, a context being the mean of its newest message's vector and the earlier ones' |
 | map-cosine:ENCODER, map-dot:ENCODER | MAP ranked by one of them, not by the better on what chooses |
 
 | ENCODER | what encodes |
@@ -53,7 +54,7 @@ def _tfidf() -> Ranker:
 BASELINES: dict[str, Callable[[], Ranker]] = {"bm25": _bm25, "bm25-data19": _bm25_data19, "tfidf": _tfidf}
 """Rankers that need no model, by the name that stands for them in place of a model folder."""
 
-OVER_ENCODERS = ("sim", "map", "map-cosine", "map-dot")
+OVER_ENCODERS = ("sim", "sim-history", "map", "map-cosine", "map-dot")
 """What stands before the colon and the encoder."""
 
 
@@ -85,13 +86,15 @@ class Opener:
 
     def _over(self, kind: str, name: str) -> Ranker:
         from rejoinder.baselines.mapping import SIMILARITIES, MapSettings
-        from rejoinder.baselines.vectors import Map, Sim
+        from rejoinder.baselines.vectors import Map, Sim, WithHistory
 
         if name not in self._encoders:
             self._encoders[name] = self._encoder(name)
         encoder = self._encoders[name]
         if kind == "sim":
             return Sim(encoder)
+        if kind == "sim-history":
+            return Sim(WithHistory(encoder))
         fixed = [similarity for similarity in SIMILARITIES if kind == f"map-{similarity}"]
         return Map(encoder, MapSettings(similarity=fixed[0] if fixed else "better"))
 

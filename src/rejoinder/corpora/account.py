@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from typing import Any
@@ -34,7 +35,8 @@ class Account:
     """As they were given, `test=FILE` say."""
     settings: dict[str, Any]
     """Of the corpus, every default written out."""
-    history: int
+    history: int | None
+    """Messages kept before the newest one of a context; None: all."""
     limit: int | None
     lines: int = 0
     bad_lines: int = 0
@@ -42,6 +44,7 @@ class Account:
     notes: list[str] = field(default_factory=list)
     blank_messages: int = 0
     without_reply: int = 0
+    cut_contexts: int = 0
     dropped: dict[str, int] = field(default_factory=dict)
     """What the rules of the corpus left out, by reason, before anything was split."""
     splits: dict[Split, SplitCounts] = field(default_factory=lambda: {split: SplitCounts() for split in SPLITS})
@@ -76,3 +79,18 @@ class Account:
             why = ", ".join(f"{count:,} {reason}" for reason, count in self.dropped.items())
             return f"{where}: no example in {self.lines} lines; left out: {why}"
         return f"{where}: no example in {self.lines} lines; a dialogue needs a message and a response to it"
+
+
+def limits_of_history(account: Mapping[str, Any]) -> str:
+    """The options that cut contexts, with what they were given: "--history 10"."""
+    history = account["history"]
+    limits = [f"--history {'all' if history is None else history}"]
+    if "depth" in account["settings"]:  # Reddit's: messages of a context, the newest included
+        limits.append(f"--set depth={account['settings']['depth']}")
+    return ", ".join(limits)
+
+
+def kept_messages(account: Mapping[str, Any]) -> float:
+    """Most messages that a context has before its newest one; infinity where all are kept."""
+    limits = [account["history"], account["settings"].get("depth", math.inf) - 1]
+    return min(limit for limit in limits if limit is not None)

@@ -196,7 +196,7 @@ def _examples(dialogue: _Dialogue, path: Path, reading: Reading, settings: Conva
         if not row.response:
             continue
         count += 1
-        context = (*persona, *said[-1 - reading.history :])
+        context = (*persona, *reading.newest(said))
         if context:
             name = f"{strip_compression(path).stem}:{row.number}"
             label = _last_place(row.candidates, row.response)

@@ -7,6 +7,7 @@ from collections import OrderedDict
 from collections.abc import Iterator, Sequence
 
 from rejoinder.corpora.example import Example
+from rejoinder.corpora.lines import Reading
 from rejoinder.corpora.splits import content_thread
 
 _REMEMBERED_ROOTS = 1_000
@@ -14,7 +15,7 @@ _REMEMBERED_NEIGHBOURS = 100_000
 
 
 def dialogue_examples(
-    turns: Sequence[str], *, name: str, thread: str, source: str, first: int = 1, history: int = 10
+    turns: Sequence[str], *, name: str, thread: str, source: str, first: int = 1, reading: Reading | None = None
 ) -> Iterator[Example]:
     """Make an example of each turn from `first` on: the turn is the response, those before it are the context.
 
@@ -27,13 +28,14 @@ def dialogue_examples(
         thread: the thread of all of them.
         source: name of the corpus.
         first: index of the first turn that is a new response (`from` in a file).
-        history: messages kept before the newest one of a context; 10 as in DATA19, so a context has at most 11.
+        reading: how much history to keep; 10 messages before the newest one as in DATA19 if not given.
     """
-    spoken = [(index, turn) for index, turn in enumerate(turns) if turn.strip()]
-    for place, (index, response) in enumerate(spoken):
-        if place > 0 and index >= first:
-            context = tuple(turn for _, turn in spoken[max(0, place - 1 - history) : place])
-            yield Example(context, response, f"{name}:{index}", thread, source)
+    reading = reading or Reading()
+    places = [index for index, turn in enumerate(turns) if turn.strip()]
+    spoken = [turns[index] for index in places]
+    for count, index in enumerate(places):
+        if count > 0 and index >= first:
+            yield Example(reading.newest(spoken[:count]), turns[index], f"{name}:{index}", thread, source)
 
 
 class Threads:

@@ -133,13 +133,13 @@ def _examples(dialogue: _Dialogue, reading: Reading, settings: Dstc7Settings) ->
     if settings.utterances == "last" or (settings.utterances == "train" and not train):
         response, candidates, label = _choice(dialogue, reading)
         if response:
-            context = tuple(said[-1 - reading.history :])
+            context = reading.newest(said)
             yield Example(context, response, dialogue.name, thread, "dstc7", candidates, label)
         return
     last = next((text for text in dialogue.answers.values() if text.strip()), "")
     responses = [*dialogue.messages, *([last] if last else [])]
     for place in range(1, len(responses)):
-        context = tuple(said[max(0, place - 1 - reading.history) : place])
+        context = reading.newest(said[:place])
         yield Example(context, responses[place], f"{dialogue.name}:{place}", thread, "dstc7")
 
 

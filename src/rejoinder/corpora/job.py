@@ -66,7 +66,7 @@ class Job:
     """An instance of `corpus.settings`."""
     folder: Path
     """The work folder."""
-    history: int = 10
+    history: int | None = 10
     skip_bad: bool = False
     max_bad: int | None = None
     limit: int | None = None

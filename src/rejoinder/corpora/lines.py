@@ -14,7 +14,6 @@ from typing import IO, Any
 import numpy as np
 import numpy.typing as npt
 
-from rejoinder.corpora import native_lines
 from rejoinder.corpora.example import Split
 from rejoinder.corpora.streams import COMPRESSIONS, open_stream, strip_compression
 from rejoinder.errors import InputError
@@ -28,7 +27,8 @@ BLOCK_BYTES = 16 * 1024 * 1024
 _PIECE_BYTES = 1 << 16
 _FILLED_AT_ONCE = 1 << 20
 _NEWLINE = ord("\n")
-_COUNTS = ("lines", "bad_lines", "faults", "notes", "blank_messages", "without_reply", "dropped")
+_SUMS = ("lines", "bad_lines", "blank_messages", "without_reply", "cut_contexts")
+_COUNTS = (*_SUMS, "faults", "notes", "dropped")
 SHOWN_FAULTS = 10
 """The words of so many faults are kept."""
 __all__ = [
@@ -62,8 +62,8 @@ class Reading:
 
     skip_bad: bool = False
     """Skip and count bad lines instead of stopping at the first. Faults of a whole file always stop."""
-    history: int = 10
-    """Messages kept before the newest one of a context; older ones are cut off."""
+    history: int | None = 10
+    """Messages kept before the newest one of a context; older ones are cut off. None: all are kept."""
     part: Split | None = None
     """The part of the data that the file is for, where the user says so; otherwise each thread's hash decides."""
     on_bytes: Callable[[int], object] | None = None
@@ -84,8 +84,17 @@ class Reading:
     """Messages of nothing but white space; they are left out of contexts and dialogues."""
     without_reply: int = 0
     """Dialogues that gave no example: fewer than two messages, or no new response."""
+    cut_contexts: int = 0
+    """Contexts that lost their oldest messages to `history`."""
     dropped: dict[str, int] = field(default_factory=dict)
     """What the rules of a corpus left out, by reason."""
+
+    def newest(self, messages: Sequence[str]) -> tuple[str, ...]:
+        """The messages of a context, oldest first, as far as `history` keeps them; counts those that are cut."""
+        if self.history is None or len(messages) <= self.history + 1:
+            return tuple(messages)
+        self.cut_contexts += 1
+        return tuple(messages[-1 - self.history :])
 
     def drop(self, reason: str, count: int = 1) -> None:
         """Count records that the rules of a corpus leave out; `reason` is a few words, the same each time."""
@@ -101,7 +110,7 @@ class Reading:
         Raises:
             InputError: there are bad lines and they are not to be skipped, or too many altogether.
         """
-        for name in ("lines", "bad_lines", "blank_messages", "without_reply"):
+        for name in _SUMS:
             setattr(self, name, getattr(self, name) + counts[name])
         for reason, count in counts["dropped"].items():
             self.drop(reason, count)
@@ -254,12 +263,6 @@ def line_ends(block: Block) -> npt.NDArray[np.int64]:
 
 
 def _ends(letters: npt.NDArray[np.uint8]) -> npt.NDArray[np.int64]:
-    """Places of the line ends."""
-    ends = native_lines.line_ends(letters)
-    return _numpy_ends(letters) if ends is None else ends
-
-
-def _numpy_ends(letters: npt.NDArray[np.uint8]) -> npt.NDArray[np.int64]:
     """Places of the line ends. They are rare: so 64 bytes are looked at together, as the bits of one number."""
     is_end = letters == _NEWLINE
     bits = np.zeros(-(-len(letters) // 64) * 8, np.uint8)

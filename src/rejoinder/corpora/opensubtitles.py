@@ -58,9 +58,12 @@ def read_opensubtitles(
     """Read the examples of one film's subtitles, or of the one file of a language.
 
     Raises:
-        InputError: a fault of the file; or of a line, with its number, unless bad lines are skipped.
+        InputError: a fault of the file; or of a line, with its number, unless bad lines are skipped; or all of the
+            history is asked for.
     """
     path, reading, settings = Path(path), reading or Reading(), settings or OpenSubtitlesSettings()
+    if reading.history is None:
+        raise InputError("opensubtitles: a film is one conversation of a thousand lines; give --history N, 10 say")
     name = (path.absolute().parent if settings.thread == "folder" else strip_compression(path)).name
     shard_lines = settings.shard_lines if _has_more_lines(path, settings.shard_lines) else 0
     earlier: list[str] = []
@@ -82,9 +85,9 @@ def read_opensubtitles(
             reading.drop("lines of nothing that is said")
             continue
         if earlier and _fits(earlier[-1], text, settings, reading):
-            yield Example(tuple(earlier), text, f"{name}:{number}", name, "opensubtitles")
+            yield Example(reading.newest(earlier), text, f"{name}:{number}", name, "opensubtitles")
         earlier.append(text)
-        del earlier[: -1 - reading.history]
+        del earlier[: -2 - reading.history]  # one more than is kept shows that the context is cut
 
 
 def clean_line(line: str) -> str:

@@ -55,9 +55,7 @@ def record_examples(
     first = _first_response(record, turns)
     thread = _thread(record) or threads.of(turns, first)
     reading.blank_messages += sum(not turn.strip() for turn in turns)
-    examples = dialogue_examples(
-        turns, name=name, thread=thread, source=source, first=first, history=reading.history
-    )
+    examples = dialogue_examples(turns, name=name, thread=thread, source=source, first=first, reading=reading)
     count = 0
     for count, example in enumerate(examples, 1):  # noqa: B007 (used after the loop)
         yield example
@@ -95,7 +93,7 @@ def _pair(record: Mapping[str, Any], name: str, source: str, reading: Reading) -
         raise BadRecordError("the newest message (context) is blank; the response answers it")
     reading.blank_messages += len(messages) - len(context)
     thread = _thread(record) or content_thread(context[:1])
-    return Example(tuple(context[-1 - reading.history :]), response, name, thread, source, candidates, label)
+    return Example(reading.newest(context), response, name, thread, source, candidates, label)
 
 
 def _choice(record: Mapping[str, Any]) -> tuple[str, tuple[str, ...], int | None]:

@@ -6,19 +6,16 @@ comments below one submission, can be spread over months. So `scatter` makes a s
 `reddit_trees.assemble` builds the trees of whole threads and gives an example for every comment that, like the comment
 which it answers, passes the filter of `reddit_rules`. Source: DATA19, section 3.1, and the code published with it.
 
-There are hundreds of millions of lines: so whole blocks are put into columns and checked at once. Where the columns
-cannot be had so (a submission, an odd line, no library), msgspec decodes each line to an object; and only where one of
-the lines is not as it should be they are looked at one by one.
+There are hundreds of millions of lines, so a block is decoded at once and checked as columns; only where one of its
+lines is not as it should be are they looked at one by one.
 """
 
 from __future__ import annotations
 
-import contextlib
 import io
 import sys
 from collections import Counter
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 from typing import Any
 
 import msgspec
@@ -28,7 +25,6 @@ import pyarrow.compute as pc
 
 from rejoinder.corpora.corpus import Block, Corpus
 from rejoinder.corpora.lines import Reading, line_ends
-from rejoinder.corpora.native_lines import ABSENT, TEXT, text_columns
 from rejoinder.corpora.reddit_names import Names, carry, is_hash
 from rejoinder.corpora.reddit_rules import COLUMNS, KEPT, OVER_18, SUBMISSION, RedditSettings, judge_all
 from rejoinder.corpora.reddit_trees import assemble
@@ -56,25 +52,11 @@ _DECODER = msgspec.json.Decoder(_Line)
 _LONG_DECODER = msgspec.json.Decoder(_LongLine)
 _WHOLE = sys.maxsize
 """Characters of a text that is kept whole."""
-_SHORTEST = len('{"id":"a","link_id":"t3_a","body":""}')
-"""Bytes of a comment, at least."""
 _READ = "a comment (id, link_id, parent_id, body) or submission (id, title) of Reddit is read, one a line"
 
 
 class _NotRedditError(ValueError):
     """A line that is JSON and neither a comment nor a submission."""
-
-
-@dataclass(frozen=True)
-class _Comments:
-    """Comments as columns."""
-
-    names: pa.StringArray
-    links: pa.StringArray
-    parents: pa.StringArray
-    bodies: pa.StringArray
-    authors: list[str | None] | None = None
-    """Only where they matter."""
 
 
 def scatter(block: Block, reading: Reading, settings: RedditSettings) -> pa.RecordBatch:
@@ -83,11 +65,6 @@ def scatter(block: Block, reading: Reading, settings: RedditSettings) -> pa.Reco
     Raises:
         BadLineError: a line that is no comment or submission, unless bad lines are skipped.
     """
-    if (comments := _at_once(block, settings)) is not None:
-        with contextlib.suppress(_NotRedditError):  # told in words below
-            records = _records_of(comments, settings)
-            reading.lines += len(records)
-            return records
     marked = block.number == 1 and bytes(block.data[:3]) == b"\xef\xbb\xbf"
     data = block.data[3:] if marked else block.data
     decoder = _decoder(settings)
@@ -105,24 +82,6 @@ def scatter(block: Block, reading: Reading, settings: RedditSettings) -> pa.Reco
     for reason, count in reasons.items():
         reading.drop(reason, count)
     return records
-
-
-def _at_once(block: Block, settings: RedditSettings) -> _Comments | None:
-    """The comments of a block, if it has nothing but plain ones and no setting asks for more of them."""
-    if _needs_more(settings):
-        return None
-    ends = line_ends(block)
-    lines = len(ends) + (not len(ends) or int(ends[-1]) != len(block.data) - 1)
-    if lines > len(block.data) // _SHORTEST:  # no comments; columns of so many lines would only take memory
-        return None
-    wanted = {"id": _WHOLE, "link_id": _WHOLE, "parent_id": _WHOLE, "body": _kept_characters(settings), "title": 0}
-    columns = text_columns(block.data, lines, wanted)
-    if columns is None:
-        return None
-    names, links, parents, bodies, titles = columns
-    if any((column.kinds != TEXT).any() for column in (names, links, bodies)) or (titles.kinds != ABSENT).any():
-        return None
-    return _Comments(names.texts, links.texts, parents.texts, bodies.texts)
 
 
 def _needs_more(settings: RedditSettings) -> bool:
@@ -217,32 +176,26 @@ def _records(lines: Sequence[_Line], settings: RedditSettings, reasons: Counter[
 
 
 def _comments(lines: Sequence[_Line], settings: RedditSettings) -> pa.RecordBatch:
-    """Records of comments that were decoded one by one."""
-    names = _texts([line.id for line in lines])
-    links = _texts([line.link_id for line in lines])
-    parents = _texts([line.parent_id for line in lines])  # some dumps say null for an answer to the submission
-    authors = [getattr(line, "author", None) for line in lines] if settings.drop_bots else None
-    return _records_of(_Comments(names, links, parents, _bodies(lines, settings), authors), settings)
-
-
-def _records_of(comments: _Comments, settings: RedditSettings) -> pa.RecordBatch:
     """Records of comments. All that `_check` wants of a line is looked for here too, of all at once.
 
     Raises:
-        _NotRedditError: one of the lines is not as it should be.
+        ValueError, TypeError: one of the lines is not as it should be.
     """
-    links, parents, names = Names(comments.links), Names(comments.parents), Names(comments.names)
+    names = Names(_texts([line.id for line in lines]))
+    links = Names(_texts([line.link_id for line in lines]))
+    parents = Names(_texts([line.parent_id for line in lines]))  # null in some dumps for an answer to the submission
     is_answer = parents.begins_with(b"t1_")
     sound = is_answer | parents.begins_with(b"t3_") | (parents.length == 0)
     if not (sound & links.begins_with(b"t3_") & (links.length > 3) & (names.length > 0)).all():
         raise _NotRedditError("an id, link_id or parent_id")
-    states = judge_all(comments.bodies, comments.authors, settings)
+    texts = _bodies(lines, settings)
+    authors = [getattr(line, "author", None) for line in lines] if settings.drop_bots else None
+    states = judge_all(texts, authors, settings)
     above = np.where(is_answer, parents.codes(3), np.uint64(0))
     columns: list[Any] = [links.codes(3), states, names.codes(), above]
     hashed = np.flatnonzero(is_hash(columns[0]) | is_hash(columns[2]) | is_hash(above))
     all_names = (links.texts(hashed, 3), names.texts(hashed), parents.texts(hashed, 3))
     carried = dict(zip(hashed.tolist(), map(carry, zip(*all_names, strict=True)), strict=True))
-    texts = comments.bodies
     if settings.unit != "characters" or settings.max_length > settings.cut:
         # One character more than the cut is all that the cut of an ancestor can need.
         texts = _cut(texts, states != ord(KEPT), settings.cut + 1)

@@ -52,9 +52,10 @@ def assemble(records: pa.RecordBatch, reading: Reading, settings: RedditSettings
     for reason, count in lost.items():
         if count:
             reading.drop(reason, count)
-    depth = min(settings.depth, reading.history + 1)
+    depth = settings.depth if reading.history is None else min(settings.depth, reading.history + 1)
     contexts = _Contexts(forest, chosen, depth, settings)
     reading.blank_messages += contexts.blank
+    reading.cut_contexts += contexts.cut
     yield from contexts.examples()
 
 
@@ -180,6 +181,7 @@ class _Contexts:
 
     Attributes:
         blank: messages of nothing but white space, which are left out.
+        cut: contexts with an ancestor beyond the depth.
     """
 
     def __init__(self, forest: _Forest, chosen: Numbers, depth: int, settings: RedditSettings) -> None:
@@ -189,6 +191,7 @@ class _Contexts:
         steps = [forest.above[chosen]]
         for _ in range(1, depth):
             steps.append(_look_up(forest.above, steps[-1], _NOTHING))
+        self.cut = int((_look_up(forest.above, steps[-1], _NOTHING) >= 0).sum())
         older = np.stack(steps[1:], axis=1) if depth > 1 else np.empty((len(chosen), 0), np.int64)
         cut, texts = self._cut(older, settings.cut)
         titles, with_title = self._titles(older, settings)

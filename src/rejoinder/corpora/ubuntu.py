@@ -17,11 +17,12 @@ from __future__ import annotations
 import itertools
 import re
 from collections.abc import Generator, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
-from rejoinder.corpora.corpus import Corpus, NoSettings
+from rejoinder.corpora.corpus import Corpus
 from rejoinder.corpora.csv_pairs import csv_rows
+from rejoinder.corpora.dialogues import dialogue_examples
 from rejoinder.corpora.example import Example
 from rejoinder.corpora.lines import Reading, strip_compression
 from rejoinder.corpora.splits import content_thread
@@ -33,6 +34,15 @@ _PAIR = ["context", "utterance", "label"]
 _WIDE = ["context", "ground truth utterance"]
 _LABELS = {"1": True, "1.0": True, "0": False, "0.0": False}
 _OLD_TURN_END = re.compile(r"__EOS__|</s>")
+
+
+@dataclass(frozen=True)
+class UbuntuSettings:
+    """Settings of `rejoinder data ubuntu`."""
+
+    pairs: bool = False
+    """Every message of a row with what precedes it, without candidates: the consecutive pairs that ACL19 takes. The rows
+    repeat the beginnings of their dialogues; what is equal is dropped with the duplicates."""
 
 
 def split_turns(context: str) -> list[str]:
@@ -49,27 +59,35 @@ def join_utterances(turn: str) -> str:
 
 
 def read_ubuntu(
-    path: str | Path, reading: Reading | None = None, _settings: NoSettings | None = None
+    path: str | Path, reading: Reading | None = None, settings: UbuntuSettings | None = None
 ) -> Generator[Example]:
-    """Read the examples of a file of the corpus, compressed or not; there are no settings.
+    """Read the examples of a file of the corpus, compressed or not.
 
     Raises:
         InputError: a fault of the file; or of a row, with the number of its first line, unless bad rows are skipped.
     """
-    path, reading = Path(path), reading or Reading()
+    path, reading, settings = Path(path), reading or Reading(), settings or UbuntuSettings()
     rows = csv_rows(path, reading)
     number, first = next(rows, (0, []))
     header = [cell.strip().lower() for cell in first]
     if header[:2] == _WIDE and len(header) > 2:
-        yield from _wide_examples(rows, len(header), path, reading)
+        found = _wide_examples(rows, len(header), path, reading)
     elif header == _PAIR or (len(header) == len(_PAIR) and header[2] in _LABELS):
         given = rows if header == _PAIR else itertools.chain([(number, first)], rows)
-        yield from _pair_examples(_pairs(given, path, reading), path, reading)
-    elif first:
+        found = _pair_examples(_pairs(given, path, reading), path, reading)
+    elif not first:
+        return
+    else:
         raise InputError(
             f"{path}:{number}: the first row is {', '.join(first)[:60]!r}; read are files that begin with "
             "Context,Utterance,Label or with Context,Ground Truth Utterance,Distractor_0,..."
         )
+    for whole in found:
+        if settings.pairs:
+            turns, thread = [*whole.context, whole.response], whole.thread or ""
+            yield from dialogue_examples(turns, name=whole.id or "", thread=thread, source="ubuntu", reading=reading)
+        else:
+            yield replace(whole, context=reading.newest(whole.context))
 
 
 def _wide_examples(
@@ -153,7 +171,7 @@ def _fault_of_list(rows: Sequence[_Pair]) -> str:
 def _example(
     context: str, responses: Sequence[str], label: int | None, path: Path, number: int, reading: Reading
 ) -> Iterator[Example]:
-    """The example of a context and its candidates; of its only response if `label` is None. None if one is blank."""
+    """The example of a whole context and its candidates; of its only response if `label` is None. None if one is blank."""
     turns = split_turns(context)
     messages = [turn for turn in turns if turn]
     candidates = tuple(map(join_utterances, responses))
@@ -163,7 +181,7 @@ def _example(
         reading.drop("blank responses" if messages else "blank contexts")
         return
     yield Example(
-        context=tuple(messages[-1 - reading.history :]),
+        context=tuple(messages),
         response=response,
         id=f"{strip_compression(path).stem}:{number}",
         thread=content_thread(messages[:1]),
@@ -181,4 +199,5 @@ CORPUS = Corpus(
     origin="github.com/rkadlec/ubuntu-ranking-dataset-creator makes V2; V1 was at cs.mcgill.ca",
     expected="V2: 1,000,000 training rows, about half of label 1; 19,560 validation and 18,920 test examples",
     read=read_ubuntu,
+    settings=UbuntuSettings,
 )

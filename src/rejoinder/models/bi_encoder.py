@@ -35,7 +35,7 @@ class BiEncoder(DualTransformer):
     config: BiEncoderConfig
 
     def finish(self, vectors: Tensor) -> Tensor:
-        """The last touch to all vectors: unit length, or the constant factor."""
+        """The last touch to all vectors, float32: unit length where the cosine scores."""
         if self.config.similarity == "cosine":
             return F.normalize(vectors.float(), dim=-1)
         return super().finish(vectors)

@@ -45,13 +45,10 @@ class DualShape(DialogueShape):
     """Whether the mean of all counts the first [S] (POLY's text), or not (its Table 7)."""
     reduced_tokens: int = 64
     """Tokens of which "mean-of-first-m" takes the mean."""
-    output_scale: float = 1.0
-    """Factor of all vectors (POLY scales own weights so that outputs deviate as BERT's do; its code takes 0.06)."""
 
     def __post_init__(self) -> None:
         super().__post_init__()
         check(self.reduced_tokens > 0, "reduced_tokens", self.reduced_tokens, "a positive number")
-        check(self.output_scale > 0, "output_scale", self.output_scale, "a positive number")
 
 
 def dialogue(config: DialogueShape, tokenizer: Pretrained, max_length: int) -> Dialogue:
@@ -121,7 +118,7 @@ class DualTransformer(nn.Module):
 
     def finish(self, vectors: Tensor) -> Tensor:
         """The last touch to all vectors, float32."""
-        return vectors.float() * self.config.output_scale
+        return vectors.float()
 
     def encode(self, batch: TokenBatch, side: str) -> Tensor:
         """Vectors of the texts of a batch as "context" or "response"."""

@@ -56,6 +56,7 @@ def export_quantized(model: str | Path, output: str | Path) -> dict[str, Any]:
         max_length=config["max_length"],
         card=persistence.read_card(folder) + "\n\n" + _card(scheme),
         quantized=scheme,
+        scale=config.get("scale"),
     )
     described = persistence.describe(Path(output))
     more = {"trained": scheme.trained, "half": scheme.half, "full_bytes": persistence.folder_bytes(folder)}

@@ -3,7 +3,8 @@
 Training keeps plain linear layers. For encoding, `pack_linears` replaces them by oneDNN's: weights stored in the
 order in which the processor reads them (three times as fast on a single sentence), the activation computed while the
 result is still in a register, and, where asked for, 8-bit products (three to four times the rate of 32-bit ones on
-processors with VNNI or AMX). Where oneDNN or an operation of it is absent, plain layers stay.
+processors with VNNI or AMX; a text's vector then depends a little on what it is encoded beside, see `_Int8Linear`).
+Where oneDNN or an operation of it is absent, plain layers stay.
 """
 
 from __future__ import annotations
@@ -19,7 +20,7 @@ from torch.nn import functional as F  # noqa: N812
 from rejoinder.errors import InputError
 from rejoinder.models.layers import GATE, FeedForward, GatedLinear, SelfAttention, TokenEmbedding
 from rejoinder.models.transformer import GeluLinear
-from rejoinder.processor import has_fast_bfloat16
+from rejoinder.processor import has_exact_int8, has_fast_bfloat16
 
 Precision: TypeAlias = Literal["fp32", "bf16", "int8"]
 FIXED_LENGTH = 64
@@ -47,7 +48,8 @@ def choose_precision(wanted: str) -> Precision:
 
     PyTorch computes bfloat16 on any processor, but where the instructions are missing it emulates them, five times
     slower than float32; so the instructions are asked for, not the library. 8-bit products change the vectors a
-    little (the tests ask for a cosine above 0.995 to the float ones), so they are used only when asked for.
+    little (the tests ask for a cosine above 0.995 to the float ones), and by what is encoded beside them (above 0.99
+    between a text alone and among others), so they are used only when asked for.
     """
     if wanted not in PRECISIONS:
         raise InputError(f"precision {wanted!r} is unknown; allowed are {', '.join(PRECISIONS)}")
@@ -65,6 +67,8 @@ def pack_linears(module: nn.Module, precision: Precision) -> nn.Module:
     if not _has_onednn():
         if precision == "int8":
             raise InputError("precision 'int8' needs a PyTorch with oneDNN on an x86 processor; use 'auto'")
+        return module
+    if precision == "bf16" and not torch.ops.mkldnn._is_mkldnn_bf16_supported():
         return module
     _replace(module, precision)
     return module
@@ -142,7 +146,11 @@ class _PackedLinear(nn.Module):
 class _Int8Linear(nn.Module):
     """A linear layer with 8-bit products: weights signed with a scale per output, inputs unsigned.
 
-    The inputs' range is that of the tensor at hand ("dynamic quantisation"), so no calibration data is needed. Many
+    Without VNNI the processor adds two products in 16 bits: weights have 7 bits there, so that 2 · 255 · 63 still fits.
+
+    The inputs' range is that of the tensor at hand ("dynamic quantisation"), so no calibration data is needed, and a
+    row's result depends on the rows beside it. A range for each row would cost 13 to 33 % of the encoding speed, since
+    oneDNN takes one input scale: outputs would have to be scaled, biased and activated in passes of their own. Many
     rows are quantised apart from their product, which is then oneDNN's, the faster one; few rows go through
     FBGEMM's single operation where PyTorch has it: a third of the time for one sentence.
     """
@@ -150,7 +158,7 @@ class _Int8Linear(nn.Module):
     def __init__(self, weight: Tensor, bias: Tensor | None, post: str = "none") -> None:
         super().__init__()
         weight = weight.detach().float()
-        self.scales = weight.abs().amax(dim=1).clamp(min=1e-12) / 127
+        self.scales = weight.abs().amax(dim=1).clamp(min=1e-12) / (127 if has_exact_int8() else 63)
         rounded = (weight / self.scales[:, None]).round().to(torch.int8)
         self.weight = torch.ops.onednn.qlinear_prepack(rounded, None)
         self.zeros = torch.zeros(len(rounded), dtype=torch.int64)

@@ -51,6 +51,7 @@ def save(
     max_length: int,
     card: str,
     quantized: Scheme | None = None,
+    scale: float | None = None,
 ) -> None:
     """Write a model folder, whole or not at all.
 
@@ -62,14 +63,22 @@ def save(
         card: Markdown of the model card, README.md.
         quantized: write a quantised folder in this way; None writes float32. Where the network is trained with rounded
             parameters, the folder says so, and how.
+        scale: the factor of the cosine that was learned with the weights, for a training that goes on from them; no
+            score of the opened model has it.
     """
     with atomic_folder(folder, marker=CONFIG) as part:
-        write_files(part, module, tokenizer, max_length=max_length, quantized=quantized)
+        write_files(part, module, tokenizer, max_length=max_length, quantized=quantized, scale=scale)
         (part / CARD).write_text(card, encoding="utf-8")
 
 
 def write_files(
-    folder: Path, module: Any, tokenizer: Tokenizer, *, max_length: int, quantized: Scheme | None = None
+    folder: Path,
+    module: Any,
+    tokenizer: Tokenizer,
+    *,
+    max_length: int,
+    quantized: Scheme | None = None,
+    scale: float | None = None,
 ) -> None:
     """What `save` writes, all but the card, into a folder that is there. The caller sees to it that it is whole."""
     scheme = quantized
@@ -90,6 +99,7 @@ def write_files(
         "max_length": max_length,
         "files": {name: file_digest(folder / name) for name in (WEIGHTS, VOCABULARY)},
         **scheme_entry(scheme),
+        **({} if scale is None else {"scale": scale}),
     }
     (folder / CONFIG).write_text(json.dumps(config, indent=2) + "\n", encoding="utf-8")
 
@@ -100,7 +110,8 @@ def load(name_or_path: str | Path, *, precision: str = "auto", threads: int | No
     Args:
         name_or_path: a model folder, the name of a bundled model (see `bundled`), or the id of one on the Hugging
             Face Hub ("owner/name").
-        precision: "fp32", "bf16", "int8", or "auto" (see `inference.choose_precision`).
+        precision: "fp32", "bf16", "int8" (faster; a text's vector then depends a little on what it is encoded
+            beside), or "auto" (see `inference.choose_precision`).
         threads: processor threads to use; None leaves PyTorch's own choice.
 
     Returns:
@@ -278,6 +289,8 @@ def _read_config(folder: Path) -> dict[str, Any]:
         config = json.loads(path.read_text(encoding="utf-8"))
         known = {"format": int, "model": dict, "active_blocks": int, "max_length": int, "files": dict}
         wrong = [key for key, kind in known.items() if not isinstance(config[key], kind)]
+        if "scale" in config and not (isinstance(config["scale"], int | float) and 0 <= config["scale"] < math.inf):
+            wrong.append("scale")
         read_scheme(config)
     except (ValueError, KeyError, TypeError) as error:
         raise InputError(f"{path} is damaged ({type(error).__name__}: {error}); copy the model folder again") from None

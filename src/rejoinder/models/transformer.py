@@ -43,9 +43,12 @@ class TransformerShape:
     """Added to the variance in layer norms."""
     dropout: float = 0.1
     """After the embeddings, after attention and feed-forward part, and on attention weights."""
+    output_scale: float = 1.0
+    """Factor of the token vectors (POLY scales own weights so that they deviate as BERT's do; its code takes 0.06)."""
 
     def __post_init__(self) -> None:
-        for name in ("hidden_size", "blocks", "heads", "feed_forward_size", "positions", "norm_epsilon"):
+        positive = ("hidden_size", "blocks", "heads", "feed_forward_size", "positions", "norm_epsilon", "output_scale")
+        for name in positive:
             check(getattr(self, name) > 0, name, getattr(self, name), "a positive number")
         check(self.hidden_size % self.heads == 0, "heads", self.heads, f"a divisor of hidden_size {self.hidden_size}")
         check(self.segments >= 0, "segments", self.segments, "0 or more")
@@ -149,6 +152,7 @@ class Transformer(nn.Module):
         self.embeddings = Embeddings(shape, rows)
         self.blocks = nn.ModuleList(Block(shape) for _ in range(shape.blocks))
         self.active_blocks = shape.blocks
+        self.output_scale = shape.output_scale
         self.apply(_initialise)
 
     def forward(self, batch: TokenBatch) -> Tensor:
@@ -156,7 +160,7 @@ class Transformer(nn.Module):
         x = self.embeddings(batch)
         for block in self.computed_blocks():
             x = block(x, batch)
-        return x
+        return x * self.output_scale
 
     def computed_blocks(self) -> list[Block]:
         """The blocks that are computed."""

@@ -15,10 +15,11 @@ from rejoinder.training.ablation_table import AblationTable, Line, Trained
 from rejoinder.training.ablations import BASE, Plan, Row
 from rejoinder.training.costs import run_cost
 from rejoinder.training.display import Display, Silent
-from rejoinder.training.distributed import started_with
+from rejoinder.training.distributed import is_first, joined, started_with
 from rejoinder.training.loop import train
 from rejoinder.training.recipe_files import first_difference, load_recipe
 from rejoinder.training.run_folder import RunFolder
+from rejoinder.training.summary import RunSummary
 
 ROWS, TOKENS = "rows", "tokens"
 """Folders of the rows' runs, and of the vocabularies and token arrays that they share."""
@@ -41,6 +42,9 @@ def ablate(
 
     A row that is finished is not trained again, and one that was interrupted goes on; the table has all rows of the
     plan that are finished, whether they were asked for or not. A row whose loss diverges fails alone.
+
+    Where torchrun started several processes that all call this, they train each row together; the first one ranks,
+    and only its table has results. A row that fails then ends all of them.
 
     Args:
         plan: see `ablations.load_plan`.
@@ -65,16 +69,13 @@ def ablate(
         base = lines[0].trained.result if lines and lines[0].trained else None
         lines.append(_line(row, folder / ROWS / row.name, task, base, seed, display))
         table = AblationTable(plan.name, data, tuple(lines))
-        table.save(folder)
+        if is_first():
+            table.save(folder)
     return table
 
 
 def _rows(plan: Plan, chosen: set[str], folder: Path, display: Display) -> list[Row]:
     """The rows of the table: the chosen ones, and others that are finished. Refuses whatever would fail later."""
-    if started_with()["WORLD_SIZE"] > 1:
-        raise InputError(
-            "ablate trains its rows in one process each; start it without torchrun, on each GPU with other --rows, say"
-        )
     if folder.exists() and (not folder.is_dir() or (any(folder.iterdir()) and not (folder / ROWS).is_dir())):
         raise InputError(f"{folder} is no folder of an ablation (it has no {ROWS}); name another one, or a new one")
     rows = []
@@ -109,10 +110,20 @@ def _line(row: Row, run: Path, task: RankingTask, base: RankingResult | None, se
     except InputError:
         raise
     except RejoinderError as error:
-        if row.name == BASE:
+        if row.name == BASE or started_with()["WORLD_SIZE"] > 1:
             raise
         display.note(f"{row.name} failed: {error}")
         return Line(row, None, str(error))
+    with joined() as processes:  # the others wait for the first, however long it ranks
+        return processes.first_before_others(
+            lambda: _ranked(row, summary, run, task, base, seed, display) if processes.first else Line(row, None)
+        )
+
+
+def _ranked(
+    row: Row, summary: RunSummary, run: Path, task: RankingTask, base: RankingResult | None, seed: int, display: Display
+) -> Line:
+    """Rank the task with the model of a row."""
     with display.track(f"Ranking with {row.name}", len(task), "examples") as advance:
         ranker = persistence.load(summary.model)
         result = evaluate_task(ranker, task, seed=seed, block_size=BLOCK, progress=advance)

@@ -115,6 +115,8 @@ class StepBatch:
             counts a context's own candidates, the right one first.
         present: of encodings that not every context has, which contexts have them.
         rows: the K examples.
+        weight: of the loss of each guess of this process, where a model is pretrained: one over the guesses of all
+            processes.
     """
 
     parts: tuple[PairBatch, ...]
@@ -123,6 +125,7 @@ class StepBatch:
     equal: Tensor
     present: Mapping[str, Present]
     rows: Rows
+    weight: float = 0.0
 
     @property
     def tokens(self) -> int:

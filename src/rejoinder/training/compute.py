@@ -1,20 +1,18 @@
-"""Device and precision: what the recipe asks for, resolved for this machine, through Lightning Fabric."""
+"""Device and precision: what the recipe asks for, resolved for this machine."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
-from contextlib import contextmanager
-from typing import Any
+from contextlib import AbstractContextManager, contextmanager, nullcontext
+from dataclasses import dataclass
 
 import torch
+from torch import Tensor
 
-from rejoinder.errors import InputError, MissingExtraError
+from rejoinder.errors import InputError
 from rejoinder.processor import has_fast_bfloat16
 from rejoinder.training.distributed import started_with
-from rejoinder.training.recipe import Compute
-
-PRECISIONS = {"fp32": "32-true", "bf16": "bf16-mixed", "fp16": "16-mixed"}
-"""Fabric's names: bf16 and fp16 keep float32 weights and cast for the products."""
+from rejoinder.training.recipe import Compute, Quantization
 
 
 def choose_device(wanted: str) -> str:
@@ -45,36 +43,70 @@ def choose_precision(wanted: str, device: str) -> str:
     return "bf16" if has_fast_bfloat16() else "fp32"
 
 
-def set_up(compute: Compute) -> tuple[Any, str]:
-    """A Fabric for one process, and the name of the precision it computes in.
+@dataclass(frozen=True)
+class Machine:
+    """Where and how a run computes.
+
+    Attributes:
+        device: of weights and batches.
+        precision: "fp32", "bf16" or "fp16".
+        scaler: multiplies the loss in fp16, so that small gradients survive; does nothing otherwise.
+    """
+
+    device: torch.device
+    precision: str
+    scaler: torch.amp.GradScaler
+
+    def autocast(self) -> AbstractContextManager[object]:
+        """Cast products to 16 bits, if the precision says so; weights stay float32."""
+        dtype = {"bf16": torch.bfloat16, "fp16": torch.float16}.get(self.precision)
+        return nullcontext() if dtype is None else torch.autocast(self.device.type, dtype)
+
+    def backward(self, loss: Tensor) -> None:
+        """Run the backward pass of the scaled loss."""
+        self.scaler.scale(loss).backward()  # type: ignore[no-untyped-call]
+
+
+def set_up(compute: Compute, quantization: Quantization) -> Machine:
+    """Resolve device and precision for this process.
 
     Raises:
-        MissingExtraError: lightning-fabric is not installed.
         InputError: the machine cannot do what the recipe asks for.
     """
-    try:
-        from lightning_fabric import Fabric
-    except ImportError:
-        raise MissingExtraError("training", "train") from None
     if compute.threads:
         torch.set_num_threads(compute.threads)
-    device = choose_device(compute.device)
-    precision = choose_precision(compute.precision, device)
-    return Fabric(accelerator=device, devices=_devices(device), precision=PRECISIONS[precision]), precision
+    kind = choose_device(compute.device)
+    device = torch.device(kind, _local_rank()) if kind == "cuda" else torch.device(kind)
+    if kind == "cuda":
+        torch.cuda.set_device(device)
+    precision = choose_precision(compute.precision, kind)
+    return Machine(device, precision, loss_scaler(kind, precision, quantization))
 
 
-def _devices(device: str) -> int | list[int]:
-    """Which device of its kind this process computes on, as Fabric takes it."""
+def loss_scaler(device: str, precision: str, quantization: Quantization) -> torch.amp.GradScaler:
+    """Scale the loss in fp16.
+
+    PyTorch's scaler looks for the largest factor that works. With quantisation the factor is the recipe's: CONVERT
+    multiplies the loss by 128 and divides the updates by it. When a gradient is not finite the step is left out and the
+    factor halves, but here it never grows.
+    """
+    if precision != "fp16":
+        return torch.amp.GradScaler(device, enabled=False)
+    if quantization.enabled:
+        return torch.amp.GradScaler(device, init_scale=quantization.loss_scale, growth_interval=2**31 - 1)
+    return torch.amp.GradScaler(device)
+
+
+def _local_rank() -> int:
+    """Number of this process's GPU."""
     place = started_with()
-    if device == "cpu" or place["WORLD_SIZE"] == 1:
-        return 1
     here, there_are = place["LOCAL_WORLD_SIZE"], torch.cuda.device_count()
     if here > there_are:
         raise InputError(
             f"{here} processes were started on this machine, but PyTorch sees {there_are} CUDA devices there; start at "
             "most one process for each, or set compute.device = 'cpu'"
         )
-    return [place["LOCAL_RANK"]]
+    return place["LOCAL_RANK"]
 
 
 @contextmanager

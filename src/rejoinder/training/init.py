@@ -137,23 +137,28 @@ def initial_tokenizer(init: Init) -> Tokenizer:
     return tokenizer
 
 
-def copy_initial_weights(module: nn.Module, init: Init) -> None:
+def copy_initial_weights(module: nn.Module, init: Init) -> float | None:
     """Give a new network the weights of the model; blocks on top of the model's stay as they are.
 
     Of a quantised folder these are its rounded values in float32, which training then moves off their levels.
+
+    Returns:
+        The scale that the model was trained with, if it was learned.
 
     Raises:
         InputError: the model is damaged, or another one than when the recipe was read.
     """
     if init.transformer:
         copy_transformer(module, init)
-        return
-    folder, _ = _unchanged(init)
+        return None
+    folder, config = _unchanged(init)
     stored = _named(persistence.load_module(folder)[0])
     with torch.no_grad():
         for name, value in _named(module).items():
             if name in stored or not name.startswith("blocks."):
                 value.copy_(stored[name])
+    learned: float | None = config.get("scale")
+    return learned
 
 
 def _unchanged(init: Init) -> tuple[Any, dict[str, Any]]:

@@ -25,8 +25,8 @@ from rejoinder.models.transformer import TransformerShape
 from rejoinder.text.pretrained import Pretrained
 from rejoinder.training.recipe import Init
 
-CHANGEABLE = ("dropout",)
-"""Fields of the structure that a recipe may change: no weight depends on them."""
+CHANGEABLE = ("dropout", "output_scale")
+"""Fields of the structure that a recipe may change: no weight depends on them, and a checkpoint has no scale."""
 
 
 def take_over_transformer(document: dict[str, Any], init: dict[str, Any], origin: str) -> None:

@@ -9,6 +9,7 @@ import torch
 from rejoinder.models import persistence
 from rejoinder.text.tokenizer import Tokenizer
 from rejoinder.training.checkpoint import save_checkpoint
+from rejoinder.training.learned_scale import scale_of
 from rejoinder.training.recipe import Recipe
 from rejoinder.training.run_folder import RunFolder
 from rejoinder.training.state import RunState
@@ -106,8 +107,14 @@ class Keeper:
         if not self.writes:
             return
         card = model_card(self.recipe, self.state, self.precision)
-        length = self.recipe.text.max_length
-        persistence.save(self.folder.model, self.module, self.tokenizer, max_length=length, card=card)
+        persistence.save(
+            self.folder.model,
+            self.module,
+            self.tokenizer,
+            max_length=self.recipe.text.max_length,
+            card=card,
+            scale=scale_of(self.module),
+        )
 
     def checkpoint(self, optimizer: torch.optim.Optimizer | None, scaler: dict[str, Any]) -> None:
         """Write everything needed to continue."""

@@ -12,7 +12,7 @@ from rejoinder.training.recipe import Scale
 from rejoinder.training.schedules import last_scale
 
 PLACE = f"{TRAINING_PREFIX}scale"
-"""Where it hangs on a network: checkpoints have it, model folders do not, since the ranking does not depend on it."""
+"""Where it hangs on a network. Checkpoints have it as a weight; model folders have its value in config.json."""
 
 GROUP = "scale"
 """What recipes call it in `rates`."""
@@ -37,13 +37,25 @@ class LearnedScale(nn.Module):
         self.value.clamp_(0.0, self.last)
 
 
-def attach_scale(module: Any, scale: Scale) -> LearnedScale | None:
-    """Give a network, whatever its kind, the scale that a recipe wants to be learned; None where it is not learned."""
+def attach_scale(module: Any, scale: Scale, before: float | None = None) -> LearnedScale | None:
+    """Give a network, whatever its kind, the scale that a recipe wants to be learned; None where it is not learned.
+
+    Args:
+        module: the network.
+        scale: the recipe's.
+        before: what the model that training goes on from has learned; None: it starts at the recipe's first.
+    """
     if not scale.learned:
         return None
-    learned = LearnedScale(scale.first, last_scale(scale, module.output_size))
+    learned = LearnedScale(scale.first if before is None else before, last_scale(scale, module.output_size))
     setattr(module, PLACE, learned)
     return learned
+
+
+def scale_of(module: Any) -> float | None:
+    """What a network has learned its scale to be; None where it is not learned."""
+    learned = getattr(module, PLACE, None)
+    return None if learned is None else float(learned.value.detach())
 
 
 def groups_of(module: Any) -> dict[str, list[nn.Parameter]]:

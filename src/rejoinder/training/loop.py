@@ -22,7 +22,7 @@ from rejoinder.models.packing import TokenBatch
 from rejoinder.training.batches import PairBatch, Portion, StepBatch, batches, prefetched
 from rejoinder.training.budget import run_share, stage_budget
 from rejoinder.training.checkpoint import LoadedCheckpoint, load_checkpoint
-from rejoinder.training.compute import set_up, without_denormals
+from rejoinder.training.compute import Machine, set_up, without_denormals
 from rejoinder.training.display import Display, Silent, Standing
 from rejoinder.training.distillation import Distiller
 from rejoinder.training.distributed import Processes, joined
@@ -41,7 +41,7 @@ from rejoinder.training.mining import Miner
 from rejoinder.training.mixing import MixedOrder
 from rejoinder.training.optimization import build_optimizer, clip_gradients, prepare_stage, set_learning_rate
 from rejoinder.training.prepare import Prepared, prepare
-from rejoinder.training.quantized import fix_loss_scale, quantized_training
+from rejoinder.training.quantized import quantized_training
 from rejoinder.training.recipe import Recipe, Stage
 from rejoinder.training.recipe_schedules import Plateau
 from rejoinder.training.run_folder import RunFolder, open_run
@@ -93,16 +93,15 @@ def train(
         if finished:
             return load_summary(folder.summary, folder.path, folder.model)
         keep_memory()
-        fabric, precision = set_up(recipe.compute)
-        fix_loss_scale(fabric, recipe.quantization)
+        machine = set_up(recipe.compute, recipe.quantization)
         check_stages(recipe, processes)
         prepared = processes.first_before_others(lambda: prepare(recipe, folder.tokens, display))
         with closing(display):
-            trainer = _Trainer(recipe, folder, prepared, fabric, precision, processes, display, clock)
+            trainer = _Trainer(recipe, folder, prepared, machine, processes, display, clock)
             log = MetricsLog(folder, trainer.state.step) if processes.first else nullcontext()
             with log as metrics, interrupts(display) as stop, without_denormals():
                 trainer.run(metrics, stop)
-            summary = _summary(recipe, folder, trainer.state, precision)
+            summary = _summary(recipe, folder, trainer.state, machine.precision)
         if processes.first:
             save_summary(summary, folder.summary)
         return summary
@@ -116,24 +115,24 @@ class _Trainer:
         recipe: Recipe,
         folder: RunFolder,
         prepared: Prepared,
-        fabric: Any,
-        precision: str,
+        machine: Machine,
         processes: Processes,
         display: Display,
         clock: Clock,
     ) -> None:
         self.recipe, self.folder, self.prepared = recipe, folder, prepared
-        self.fabric, self.processes, self.display, self.clock = fabric, processes, display, clock
+        self.machine, self.processes, self.display, self.clock = machine, processes, display, clock
         torch.manual_seed(recipe.seed)
         self.module = build_module(recipe.model, prepared.tokenizer.rows)
+        scale = None
         if recipe.init.given and not folder.checkpoint.exists():
-            copy_initial_weights(self.module, recipe.init)
+            scale = copy_initial_weights(self.module, recipe.init)
         if prepared.words is not None:
             set_embedding(self.module.embedding, prepared.words)
-        self.learned_scale = attach_scale(self.module, recipe.scale)
-        fabric.to_device(self.module)
+        self.learned_scale = attach_scale(self.module, recipe.scale, scale)
+        self.module.to(machine.device)
         self.packing = family_of(self.module.config).packing
-        self.quantized = quantized_training(recipe.quantization, self.module, precision)
+        self.quantized = quantized_training(recipe.quantization, self.module, machine.precision)
         self.distiller = _distiller(recipe, prepared)
         self.loss = SummedLoss(InBatchLoss(recipe.loss.smoothing))
         self.masking = Masking.of(prepared.tokenizer) if self.packing == "masked" else None
@@ -147,10 +146,10 @@ class _Trainer:
         self.budgets = [stage_budget(stage, order.batches_per_epoch) for stage, order in pairs]
         self.loaded = load_checkpoint(folder.checkpoint)
         self.state = self._resume(self.loaded) if self.loaded else RunState(data=prepared.digest)
-        self.meter = Meter(self.state, fabric.device)
+        self.meter = Meter(self.state, machine.device)
         validator = self._validator(prepared)
         self.keeper = Keeper(
-            recipe, folder, self.state, self.module, prepared.tokenizer, validator, precision, processes.first
+            recipe, folder, self.state, self.module, prepared.tokenizer, validator, machine.precision, processes.first
         )
         self.optimizer: Any = None
         self.metrics: MetricsLog | None = None
@@ -171,7 +170,7 @@ class _Trainer:
                 "with; give those, or name another folder"
             )
         loaded.restore_module(self.module)
-        self.fabric.strategy.precision.load_state_dict(loaded.scaler)
+        self.machine.scaler.load_state_dict(loaded.scaler)
         self.display.note(f"Continuing {self.folder.path} at step {loaded.state.step:,}")
         return loaded.state
 
@@ -193,11 +192,10 @@ class _Trainer:
         """One stage, from wherever the state stands in it."""
         state = self.state
         prepare_stage(self.module, stage)
-        optimizer = build_optimizer(self.module, stage)
+        self.optimizer = build_optimizer(self.module, stage)
         if self.loaded and state.stage_step:
-            self.loaded.restore_optimizer(self.module, optimizer)
+            self.loaded.restore_optimizer(self.module, self.optimizer)
         self.loaded = None  # its tensors are not needed any more
-        self.optimizer = self.fabric.setup_optimizers(optimizer)
         self.counted_to = self.clock()
         if self.recipe.init.given and self.keeper.validator is not None and state.best is None:
             self._validate(stage)  # the model to start from: what comes out is no worse
@@ -224,9 +222,8 @@ class _Trainer:
         begin = self.state.stage_step
         if self.masking is not None:
             store, masking, seed = self.prepared.train, self.masking, (self.recipe.seed, self.state.stage)
-            size = stage.micro_batch
             return prefetched(
-                lambda step: pretraining_step(store, order.rows(step), step, masking, seed, size), begin, stop
+                lambda step: pretraining_step(store, order.rows(step), step, masking, seed, portion), begin, stop
             )
         options: Any = {"stop": stop, "further": further, "packing": self.packing}
         return batches(examples, order, padding_id, begin, portion, **options)
@@ -278,11 +275,12 @@ class _Trainer:
         self.optimizer.zero_grad(set_to_none=True)
         taught = None if self.distiller is None else self.distiller(batch)
         encode, loss_of = partial(self._encode_part, batch), partial(self._loss, batch, taught)
-        loss = forward_backward(len(batch.parts), encode, loss_of, self.fabric.backward)
+        loss = forward_backward(len(batch.parts), encode, loss_of, self.machine.backward)
         loss = self.processes.sum_gradients(self.module.parameters(), loss)
         self._clip(stage)
-        set_learning_rate(self.optimizer.optimizer, self.rate)
-        self.optimizer.step()
+        set_learning_rate(self.optimizer, self.rate)
+        self.machine.scaler.step(self.optimizer)
+        self.machine.scaler.update()
         if self.learned_scale is not None:
             self.learned_scale.keep_within()
         state.step += 1
@@ -308,8 +306,8 @@ class _Trainer:
 
     def _encode(self, batch: PairBatch) -> Encodings:
         """The matrices that the loss is a function of, in the run's precision."""
-        device, n = self.fabric.device, batch.pairs
-        with self.fabric.autocast(), self.quantized.rounded() if self.quantized else nullcontext():
+        device, n = self.machine.device, batch.pairs
+        with self.machine.autocast(), self.quantized.rounded() if self.quantized else nullcontext():
             encodings: Encodings = self.module.encode_pairs(batch.tokens.to(device), n, batch.histories.to(device))
         responses = encodings.get("response")
         if responses is None or len(responses) == n:
@@ -321,9 +319,9 @@ class _Trainer:
 
         `taught` is what the teacher gives, where there is one.
         """
-        equal = batch.equal.to(self.fabric.device) if self.recipe.loss.mask_equal_responses else None
+        equal = batch.equal.to(self.machine.device) if self.recipe.loss.mask_equal_responses else None
         if "losses" in encodings:
-            return Loss(encodings["losses"].mean(), encodings["hits"].mean())
+            return Loss(encodings["losses"].sum() * batch.weight, encodings["hits"].sum() * batch.weight)
         if "scores" in encodings:
             return self.loss(encodings, self.scale, equal, batch.first, batch.pairs)
         sides = [self.processes.gather(encodings[side]) for side in ("response", "further") if side in encodings]
@@ -343,12 +341,12 @@ class _Trainer:
 
     def _encode_responses(self, tokens: TokenBatch) -> Tensor:
         """h_y of responses, in the run's precision."""
-        with self.fabric.autocast(), self.quantized.rounded() if self.quantized else nullcontext():
-            return self.module.encode(tokens.to(self.fabric.device), "response")
+        with self.machine.autocast(), self.quantized.rounded() if self.quantized else nullcontext():
+            return self.module.encode(tokens.to(self.machine.device), "response")
 
     def _clip(self, stage: Stage) -> None:
         if stage.clip_norm or stage.clip_embedding_norm:
-            self.fabric.strategy.precision.unscale_gradients(self.optimizer.optimizer)
+            self.machine.scaler.unscale_(self.optimizer)
         if stage.clip_embedding_norm:
             clip_gradients(self.module.embedding.parameters(), stage.clip_embedding_norm)
         if stage.clip_norm:
@@ -356,7 +354,7 @@ class _Trainer:
 
     def _after_step(self, stage: Stage) -> None:
         """Whatever is due: a line of metrics, validation, a checkpoint, the end."""
-        if self.fabric.device.type == "cpu" and not self.meter.is_finite():  # a GPU would have to be waited for
+        if self.machine.device.type == "cpu" and not self.meter.is_finite():  # a GPU would have to be waited for
             self._diverged(stage)
         if self.state.step % self.recipe.log.every_steps == 0:
             self._log(stage)
@@ -417,8 +415,7 @@ class _Trainer:
         if not (self.meter.is_finite() and self.keeper.is_finite()):
             self._diverged(stage)
         self.meter.store()
-        optimizer = None if self.optimizer is None else self.optimizer.optimizer
-        self.keeper.checkpoint(optimizer, self.fabric.strategy.precision.state_dict())
+        self.keeper.checkpoint(self.optimizer, self.machine.scaler.state_dict())
 
     def _diverged(self, stage: Stage) -> NoReturn:
         saved = self.keeper.saved_step

@@ -11,6 +11,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
+import numpy.typing as npt
 import torch
 
 from rejoinder.errors import InputError
@@ -19,7 +20,7 @@ from rejoinder.models.masked_lm import MaskedBatch
 from rejoinder.models.packing import pack
 from rejoinder.text.pretrained import Pretrained
 from rejoinder.text.tokenizer import Tokenizer
-from rejoinder.training.batches import PairBatch, StepBatch
+from rejoinder.training.batches import WHOLE, PairBatch, Portion, StepBatch
 from rejoinder.training.losses import EVERYTHING
 from rejoinder.training.tokens import Ids, Rows, TokenStore
 
@@ -115,9 +116,11 @@ class Masking:
 
 
 def pretraining_step(
-    store: TokenStore, rows: Rows, step: int, masking: Masking, seed: Sequence[int], micro_batch: int = 0
+    store: TokenStore, rows: Rows, step: int, masking: Masking, seed: Sequence[int], portion: Portion = WHOLE
 ) -> StepBatch:
-    """The batch number `step` of a stage, of the given examples.
+    """One process's part of the batch number `step` of a stage, of the given examples.
+
+    All processes draw for the whole batch, so that what is guessed does not depend on their number.
 
     Args:
         store: all examples.
@@ -125,36 +128,62 @@ def pretraining_step(
         step: number of the batch; even ones guess tokens.
         masking: the tokeniser's.
         seed: numbers that all draws are a function of, with the step.
-        micro_batch: pairs that are encoded at once; 0 for all.
+        portion: what this process has of it.
     """
     generator = np.random.default_rng([*seed, step])
-    size = micro_batch or len(rows)
-    make = _masked if step % 2 == 0 else _following
-    parts = tuple(
-        PairBatch(make(store, rows[start : start + size], masking, generator), len(rows[start : start + size]))
-        for start in range(0, len(rows), size)
-    )
-    return StepBatch(parts, len(rows), 0, torch.empty((2, 0), dtype=torch.int64), EVERYTHING, rows)
+    batch = _masked(store, rows, masking, generator) if step % 2 == 0 else _following(store, rows, generator)
+    first, end = (len(rows) * rank // portion.processes for rank in (portion.rank, portion.rank + 1))
+    weight = 1 / batch.guesses if end > first else 0.0
+    end = max(end, first + 1)  # one process more than there are pairs: its own counts for nothing
+    size = portion.micro_batch or end - first
+    pieces = [slice(start, min(start + size, end)) for start in range(first, end, size)]
+    parts = tuple(PairBatch(batch.part(piece), piece.stop - piece.start) for piece in pieces)
+    return StepBatch(parts, len(rows), first, torch.empty((2, 0), dtype=torch.int64), EVERYTHING, rows, weight)
 
 
-def _masked(store: TokenStore, rows: Rows, masking: Masking, generator: np.random.Generator) -> MaskedBatch:
-    """Some tokens of each pair are to be guessed."""
+@dataclass(frozen=True, slots=True)
+class _Pairs:
+    """Joined pairs, and what is to be guessed of them: of each token its id or -1, or of each pair whether it follows."""
+
+    ids: Ids
+    lengths: Rows
+    types: Rows
+    targets: Ids | None = None
+    follows: npt.NDArray[np.bool_] | None = None
+
+    @property
+    def guesses(self) -> int:
+        """How many there are."""
+        return len(self.lengths) if self.targets is None else int((self.targets >= 0).sum())
+
+    def part(self, pairs: slice) -> MaskedBatch:
+        """Some of the pairs."""
+        ends = np.concatenate([[0], np.cumsum(self.lengths)])
+        tokens, lengths = slice(ends[pairs.start], ends[pairs.stop]), self.lengths[pairs]
+        packed = pack(self.ids[tokens], lengths, 0, types=self.types[tokens])
+        if self.targets is None:
+            assert self.follows is not None
+            none = torch.empty(0, dtype=torch.int64)
+            return MaskedBatch(packed, none, none, torch.from_numpy(self.follows[pairs].astype(np.float32)))
+        targets = pack(self.targets[tokens], lengths, -1).ids
+        places = torch.nonzero(targets >= 0)[:, 0]
+        return MaskedBatch(packed, places, targets[places])
+
+
+def _masked(store: TokenStore, rows: Rows, masking: Masking, generator: np.random.Generator) -> _Pairs:
+    """Some tokens of the pairs are to be guessed."""
     ids, lengths, types = join(store.input.gather(rows), store.response.gather(rows), start=1)
     shown, targets = masking(ids, generator)
-    packed = pack(targets, lengths, -1).ids
-    places = torch.nonzero(packed >= 0)[:, 0]
-    return MaskedBatch(pack(shown, lengths, 0, types=types), places, packed[places])
+    return _Pairs(shown, lengths, types, targets=targets)
 
 
-def _following(store: TokenStore, rows: Rows, masking: Masking, generator: np.random.Generator) -> MaskedBatch:  # noqa: ARG001
+def _following(store: TokenStore, rows: Rows, generator: np.random.Generator) -> _Pairs:
     """Of each pair it is to be guessed whether the response followed."""
     follows = generator.random(len(rows)) < 0.5
     others = generator.integers(0, len(store) - 1, len(rows))
     others += others >= rows  # any but the example itself
     responses = store.response.gather(np.where(follows, rows, others))
-    ids, lengths, types = join(store.input.gather(rows), responses, start=1)
-    none = torch.empty(0, dtype=torch.int64)
-    return MaskedBatch(pack(ids, lengths, 0, types=types), none, none, torch.from_numpy(follows.astype(np.float32)))
+    return _Pairs(*join(store.input.gather(rows), responses, start=1), follows=follows)
 
 
 def pair_lengths(store: TokenStore) -> Rows:

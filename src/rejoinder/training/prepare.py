@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import hashlib
+import json
 import warnings
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
@@ -11,6 +12,7 @@ from pathlib import Path
 
 import numpy as np
 
+from rejoinder.corpora.account import SUMMARY, kept_messages, limits_of_history
 from rejoinder.corpora.engine import Engine
 from rejoinder.errors import InputError
 from rejoinder.files import atomic_file, file_digest
@@ -71,8 +73,10 @@ def prepare(
     splits: list[Split] = ["train", "valid"] if recipe.validation.examples else ["train"]
     for data, split in [(sets[0], split) for split in splits] + [(data, "train") for data in sets[1:]]:
         next(iter(read_texts(data, split)), None)  # what is missing is better said now than after a vocabulary
-    digests = [data_digest(sets[0], splits), *(data_digest(data, ["train"]) for data in sets[1:])]
     display = display or Silent()
+    for data in sets:
+        _note_cut_contexts(recipe, data, display)
+    digests = [data_digest(sets[0], splits), *(data_digest(data, ["train"]) for data in sets[1:])]
     tokenizer = _vocabulary(recipe, folder, sets, digests, display)
     stores = []
     for data, digest in zip(sets, digests, strict=True):
@@ -100,6 +104,23 @@ def _sets(recipe: Recipe) -> list[Path]:
         if not Path(place).exists():
             raise InputError(f"{place}: no such file or folder; `rejoinder data` makes a folder of examples")
     return [Path(place) for *_, place in options]
+
+
+def _note_cut_contexts(recipe: Recipe, data: Path, display: Display) -> None:
+    """Say so in one line where `rejoinder data` cut contexts to less than the model reads."""
+    try:
+        account = json.loads((data / SUMMARY).read_text(encoding="utf-8"))
+        cut, kept = account["cut_contexts"], kept_messages(account)
+    except (OSError, ValueError, LookupError, TypeError):
+        return  # a file, or a folder that something else made
+    config = parse_config(recipe.model)
+    whole = family_of(config).dialogue is not None
+    if cut and (whole or getattr(config, "history", 0) > kept):
+        reads = "whole conversations" if whole else f"up to {config.history} earlier messages"
+        display.note(
+            f"{data}: {cut:,} contexts lost their oldest messages ({limits_of_history(account)}) and the model reads "
+            f"{reads}; build the data again with a higher limit"
+        )
 
 
 def _joined(digests: Sequence[str]) -> str:

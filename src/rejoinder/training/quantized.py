@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-from typing import Any
-
-import torch
 from torch import nn
 
 from rejoinder.models.quantization import Half, QuantizedTraining
@@ -36,19 +33,3 @@ def quantized_training(config: Quantization, module: nn.Module, precision: str) 
         room_least=config.room_least,
     )
 
-
-def fix_loss_scale(fabric: Any, config: Quantization) -> None:
-    """Replace the loss scaling of a run in fp16, which looks for the largest factor, by the recipe's constant one.
-
-    CONVERT multiplies the loss by 128 and divides the updates by it. PyTorch's scaler does both, leaves a step out
-    when a gradient is no finite number, and halves the factor then; here it never raises it.
-
-    Args:
-        fabric: the run's; left as it is in other precisions, where no gradient is float16.
-        config: the recipe's.
-    """
-    precision = fabric.strategy.precision
-    if config.enabled and getattr(precision, "scaler", None) is not None:
-        precision.scaler = torch.amp.GradScaler(
-            fabric.device.type, init_scale=config.loss_scale, growth_interval=2**31 - 1
-        )

@@ -176,7 +176,8 @@ class Scale:
     """[scale]: the factor c of the score c · cos: linear from `first` to `last`, constant afterwards; or learned."""
 
     learned: bool = False
-    """Learn c (ACL19): it starts at `first` and is kept between 0 and `last`. Its group of parameters is "scale"."""
+    """Learn c (ACL19), between 0 and `last`, from `first` on, or from where `init.model` learned it to. Its group of
+    parameters is "scale"."""
     first: Positive = 1.0
     """At the first step."""
     last: Positive | Literal["sqrt(d)"] = "sqrt(d)"

@@ -7,7 +7,7 @@ from typing import Annotated, Literal, TypeAlias
 from pydantic import Field
 from pydantic.dataclasses import dataclass
 
-from rejoinder.training.recipe_types import STRICT, Count, Decay, NotNegative
+from rejoinder.training.recipe_types import STRICT, Decay, NotNegative, Share
 
 
 @dataclass(frozen=True, kw_only=True, config=STRICT)
@@ -46,16 +46,14 @@ class Cosine(WarmUp):
 
 @dataclass(frozen=True, kw_only=True, config=STRICT)
 class Step(WarmUp):
-    """Times `factor` every `every` steps after the first `first` (ACL19: 0.3 every 1M after 2.5M)."""
+    """Times `factor` at given shares of the stage (ACL19: times 0.3 at step 3.5M of 4M)."""
 
     kind: Literal["step"] = "step"
     """Which schedule this is."""
     factor: Annotated[float, Field(gt=0, lt=1)]
     """What the rate is multiplied by at each drop."""
-    every: Count
-    """Steps from one drop to the next."""
-    first: Annotated[int, Field(ge=0)] = 0
-    """Steps before the counting of `every` starts: the first drop comes at step first + every."""
+    at: Annotated[tuple[Share, ...], Field(min_length=1)]
+    """Shares of the stage at which it drops."""
 
 
 @dataclass(frozen=True, kw_only=True, config=STRICT)

@@ -51,8 +51,7 @@ def _factor(schedule: Schedule, rate: float, progress: Progress) -> float:
             last = schedule.final_learning_rate / rate
             return last + (1 - last) * (1 + math.cos(math.pi * _after_warm_up(schedule, progress))) / 2
         case Step():
-            drops = max(0, progress.step - schedule.first) // schedule.every
-            return schedule.factor**drops
+            return schedule.factor ** sum(share <= progress.share for share in schedule.at)
         case Plateau():
             return schedule.factor**progress.drops
         case InverseSqrt():

@@ -21,9 +21,10 @@ def check_stages(recipe: Recipe, processes: Processes) -> None:
     with torch.device("meta"):  # no memory, no numbers
         probe = build_module(recipe.model, rows=2)
         attach_scale(probe, recipe.scale)
-    check_pretraining(recipe, processes)
+    check_pretraining(recipe)
+    masked = family(recipe.model["kind"]).packing == "masked"  # its batches are of any size
     for stage in recipe.stage:
-        check_division(stage.name, stage.batch_size, processes.count)
+        check_division(stage.name, stage.batch_size, 1 if masked else processes.count)
         check_negatives(recipe, stage)
         prepare_stage(probe, stage)
         build_optimizer(probe, stage)
@@ -54,7 +55,7 @@ def check_negatives(recipe: Recipe, stage: Stage) -> None:
         )
 
 
-def check_pretraining(recipe: Recipe, processes: Processes) -> None:
+def check_pretraining(recipe: Recipe) -> None:
     """Refuse what pretraining has no use for, and what is of pretraining alone.
 
     Raises:
@@ -66,8 +67,6 @@ def check_pretraining(recipe: Recipe, processes: Processes) -> None:
             if stage.batch_tokens:
                 raise InputError(f"stage '{stage.name}': batch_tokens is for pretraining, not a {kind}; leave it out")
         return
-    if processes.count > 1:
-        raise InputError(f"a {kind} is trained in one process so far; start one")
     wanted = {
         "validation.examples": (recipe.validation.examples, 0),
         "loss.smoothing": (recipe.loss.smoothing, 0.0),

@@ -19,14 +19,14 @@ from typing import Any
 import numpy as np
 
 from rejoinder.corpora.dialogues import dialogue_examples
-from rejoinder.corpora.example import SPLITS, Example
+from rejoinder.corpora.example import SPLITS, Example, Split
 from rejoinder.corpora.lines import Reading
-from rejoinder.corpora.pretraining.cleaning import spaced_out
+from rejoinder.corpora.pretraining.cleaning import clean, spaced_out
 from rejoinder.corpora.pretraining.counts import corpus_counts, markdown
 from rejoinder.corpora.pretraining.evaluation_sets import find_files, read_sets
 from rejoinder.corpora.pretraining.personas import persona_of, statements, with_persona
 from rejoinder.corpora.pretraining.recipe import CorpusRecipe, Source
-from rejoinder.corpora.pretraining.selection import TEST, Selection, select
+from rejoinder.corpora.pretraining.selection import TEST, Selection, dialogue_splits, select
 from rejoinder.corpora.pretraining.turns import Dialogue, TurnTable, read_dialogues
 from rejoinder.corpora.splits import conversation_thread
 from rejoinder.corpora.tables import ExampleWriter
@@ -112,6 +112,60 @@ def read_sources(
     return table.close(), threads, trees
 
 
+@dataclasses.dataclass(frozen=True)
+class Found:
+    """Where a corpus has a conversation.
+
+    Attributes:
+        id: its name in the file that was asked about.
+        sources: of the corpus that have it; none: no source has it as a whole.
+        split: the part that its examples are in. None: in no part, since no source has it, or since its own words hold
+            it out and those of a dialogue that belongs to it do not.
+    """
+
+    id: str
+    sources: list[str]
+    split: Split | None
+
+    @property
+    def held_out(self) -> bool:
+        """Whether a source has it and nobody trains or validates on it."""
+        return bool(self.sources) and self.split in (None, "test")
+
+
+def find_dialogues(
+    recipe: CorpusRecipe, folder: str | Path, asked: str | Path, *, progress: Advance | None = None
+) -> list[Found]:
+    """Tell where the corpus of this recipe has each conversation of a file, by the words of the whole conversation.
+
+    Args:
+        recipe: of the corpus.
+        folder: where the sources' files are: dialogues that belong together share a split, so all are read.
+        asked: a file of dialogues in the sources' form, as published: it is cleaned as each source is.
+        progress: called with the number of further bytes of the sources that are read.
+
+    Raises:
+        InputError: a file is missing or bad.
+    """
+    conversations = list(read_dialogues(Path(asked), Reading()))
+    table, threads, trees = read_sources(recipe, source_files(recipe, Path(folder)), progress)
+    splits = dialogue_splits(table, threads, trees, recipe)
+    places: dict[tuple[tuple[str, ...], str], list[int]] = {}
+    for number, (thread, source) in enumerate(zip(threads, table.source.tolist(), strict=True)):
+        places.setdefault((recipe.source[source].clean, thread), []).append(number)
+    found = []
+    for conversation in conversations:
+        numbers = []
+        for cleaners in dict.fromkeys(source.clean for source in recipe.source):
+            thread = conversation_thread(clean(turn, cleaners) for turn in conversation.turns)
+            numbers += places.get((cleaners, thread), [])
+        sources = list(dict.fromkeys(recipe.source[table.source[number]].name for number in sorted(numbers)))
+        there = {splits[number] for number in numbers}
+        split = next((part for part in ("train", "valid", "test") if part in there), None)
+        found.append(Found(conversation.name, sources, split))
+    return found
+
+
 def _dialogues(
     recipe: CorpusRecipe, files: list[Path], progress: Advance | None
 ) -> Iterator[tuple[int, Dialogue]]:
@@ -147,8 +201,9 @@ def _write(
 
 def _examples(dialogue: Dialogue, source: Source, thread: str, history: int) -> Iterator[tuple[Example, int]]:
     """The examples of a dialogue, each with the place of its response."""
+    reading = Reading(history=history)
     examples = dialogue_examples(
-        dialogue.turns, name=dialogue.name, thread=thread, source=source.name, first=dialogue.first, history=history
+        dialogue.turns, name=dialogue.name, thread=thread, source=source.name, first=dialogue.first, reading=reading
     )
     return zip(examples, np.arange(max(1, dialogue.first), len(dialogue.turns)).tolist(), strict=True)
 

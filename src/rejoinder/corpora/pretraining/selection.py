@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 import numpy as np
 import numpy.typing as npt
 
-from rejoinder.corpora.example import SPLITS
+from rejoinder.corpora.example import SPLITS, Split
 from rejoinder.corpora.pretraining import filters
 from rejoinder.corpora.pretraining.groups import group_threads, groups_of, links_by_key, links_by_name, splits_of
 from rejoinder.corpora.pretraining.leaks import LeakIndex, Watched
@@ -71,12 +71,8 @@ def select(
         evaluated: pairs and single texts of the evaluation sets.
     """
     keys, answers = _hashes(table, recipe.leaks.gram)
-    names = _groups(table, threads, trees, keys, recipe.same_words)
-    splits = splits_of(names)
+    names, splits, elsewhere = _parts(table, threads, trees, keys, recipe.same_words)
     chosen = Selection(names, splits[table.dialogue], _first_reasons(table))
-    # A package of the same conversations holds out by their own text (the corpus chitchat does).
-    whole = table.pair[np.minimum(table.rows[:-1] + 1, len(table.pair) - 1)]
-    elsewhere = whole & (splits_of(threads) == TEST) & (splits != TEST)
     _drop(chosen, table, elsewhere[table.dialogue], "held out elsewhere")
     _drop(chosen, table, _later_copies(keys, chosen.split, chosen.stays(table)), "duplicate")
     chosen.common = _common(table, chosen, keys, recipe)
@@ -85,6 +81,25 @@ def select(
         train = chosen.stays(table) & (chosen.split == TRAIN)
         _drop(chosen, table, train & _over(group, keys, most, train, recipe.seed), reason)
     return chosen
+
+
+def dialogue_splits(
+    table: TurnTable, threads: Sequence[str], trees: Sequence[str], recipe: CorpusRecipe
+) -> list[Split | None]:
+    """The split of each dialogue, as `select` decides; None: held out by its own words, and in no part."""
+    _, splits, elsewhere = _parts(table, threads, trees, _hashes(table, recipe.leaks.gram)[0], recipe.same_words)
+    return [None if out else SPLITS[split] for split, out in zip(splits.tolist(), elsewhere.tolist(), strict=True)]
+
+
+def _parts(
+    table: TurnTable, threads: Sequence[str], trees: Sequence[str], keys: Hashes, same_words: int
+) -> tuple[list[str], npt.NDArray[np.int8], Mask]:
+    """Of each dialogue: the thread of its group, the group's split, and whether it is held out elsewhere."""
+    names = _groups(table, threads, trees, keys, same_words)
+    splits = splits_of(names)
+    # A package of the same conversations holds out by their own text (the corpus chitchat does).
+    whole = table.pair[np.minimum(table.rows[:-1] + 1, len(table.pair) - 1)]
+    return names, splits, whole & (splits_of(threads) == TEST) & (splits != TEST)
 
 
 def _hashes(table: TurnTable, gram: int) -> tuple[Hashes, Hashes]:

@@ -1,0 +1,350 @@
+"""The commands in README, docs and recipes: the command line takes each, and those that build data or train run.
+
+They run as they are written, on small files of the real formats (`raw_files`); trainings for two steps, of tiny models.
+"""
+
+from __future__ import annotations
+
+import itertools
+import re
+import shlex
+import sys
+import tomllib
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import typer
+
+from rejoinder.cli import main
+from rejoinder.cli.app import app
+from rejoinder.cli.table import load_table
+from rejoinder.corpora.example import read_examples, write_examples
+from rejoinder.corpora.sources import CORPORA
+from rejoinder.training import prepare
+from rejoinder.training.ablations import load_plan
+from rejoinder.training.recipe_files import load_recipe
+from tests.raw_files import write_files
+from tests.training import transformers
+from tests.training.tiny import write_data
+
+ROOT = Path(__file__).parents[1]
+TEXTS = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md")), *sorted((ROOT / "recipes").rglob("*.toml"))]
+FILES = [path for path in TEXTS if path.suffix == ".toml" and path.parent.name not in ("corpus", "tables")]
+PLANS = [path for path in FILES if "row" in tomllib.loads(path.read_text(encoding="utf-8"))]
+RECIPES = [path for path in FILES if path not in PLANS]
+FROM_NOTHING = [path for path in RECIPES if not path.stem.startswith("fine-tune-")]  # those: training/test_recipes.py
+
+STARTS = r"(?:\$ )?((?:torchrun .*? -m |python -m )?rejoinder(?: .*)?)"
+FENCED = re.compile(r"^```[^\n]*\n(.*?)^```", re.DOTALL | re.MULTILINE)
+INLINE = re.compile(r"`(rejoinder (?:[^`]+))`")
+REMARK = re.compile(r"\s+#\s.*")
+
+
+@dataclass(frozen=True)
+class Command:
+    """A command that is documented: where, its words after `rejoinder`, and whether it is all there."""
+
+    place: str
+    words: tuple[str, ...]
+    whole: bool
+
+    def __str__(self) -> str:
+        return f"{self.place}: rejoinder {shlex.join(self.words)}"
+
+
+def commands_of(path: Path) -> Iterator[Command]:
+    """The commands of a document or of a recipe's comments, in their order."""
+    text = path.read_text(encoding="utf-8")
+    if path.suffix == ".toml":
+        makes = re.findall(r'^make = "(rejoinder .*)"$', text, re.MULTILINE)
+        text = "\n".join(line[1:] for line in text.splitlines() if line.startswith("#"))
+        blocks = [line for line in joined(text).splitlines() if line.startswith("   rejoinder ")] + makes
+    else:
+        blocks = [line for block in FENCED.findall(text) for line in joined(block).splitlines()]
+        text = FENCED.sub("", text)
+    name = str(path.relative_to(ROOT))
+    for line in blocks:
+        if found := re.fullmatch(STARTS, REMARK.sub("", line.strip())):
+            yield Command(name, words_of(found[1]), whole=True)
+    for found in INLINE.findall(text):
+        yield Command(name, words_of(" ".join(found.split())), whole=False)
+
+
+def joined(text: str) -> str:
+    return re.sub(r"\\\n\s*", "", text)
+
+
+def words_of(line: str) -> tuple[str, ...]:
+    """The words after `rejoinder`, without marks that say "and so on" or "if you like"."""
+    line = re.sub(r" \[-[^\]]*\]", "", line)
+    words = shlex.split(line[line.index("rejoinder ") :])[1:] if " " in line else []
+    plain = (word.removesuffix("...") for word in words)
+    return tuple(word for word in plain if word and not word.startswith("$"))
+
+
+APP = typer.main.get_command(app)
+COMMANDS = [command for path in TEXTS for command in commands_of(path)]
+
+
+def test_the_commands_are_found() -> None:
+    whole = [command for command in COMMANDS if command.whole]
+    assert len(whole) > 150
+    assert len(COMMANDS) - len(whole) > 60
+    assert {command.place for command in whole} >= {"README.md", "docs/guide.md", "recipes/poly/bi.toml"}
+
+
+@pytest.fixture(scope="module")
+def start(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Stands for BERT, MiniLM and own weights, which tests do not fetch."""
+    shape = transformers.TransformerShape(hidden_size=8, blocks=6, heads=2, feed_forward_size=8, positions=512)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(transformers, "SHAPE", shape)
+        return transformers.write_checkpoint(tmp_path_factory.mktemp("start") / "bert")
+
+
+@pytest.mark.parametrize("path", TEXTS, ids=lambda path: str(path.relative_to(ROOT)))
+def test_the_command_line_takes_it(path: Path, start: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(ROOT)
+    faults = []
+    for command in commands_of(path):
+        try:
+            check(command, start)
+        except Exception as error:  # noqa: BLE001 (all faults are told at once)
+            faults.append(f"{command}\n    {getattr(error, 'message', error)}")
+    assert not faults, "\n".join(faults)
+
+
+def check(command: Command, start: Path) -> None:
+    """Refuse words that the command line refuses, recipes that are not there, settings that there are not."""
+    verb: Any = APP
+    words = list(command.words)
+    while hasattr(verb, "commands") and words and words[0] in verb.commands:
+        verb = verb.commands[words.pop(0)]
+    assert not hasattr(verb, "commands") or not words or words[0].isupper() or words[0].startswith("-"), words
+    context = verb.context_class(verb, info_name=verb.name)
+    more = [] if command.whole or not words or not words[-1].startswith("-") else ["VALUE"]  # an option is mentioned
+    given, *_ = verb.make_parser(context).parse_args(args=[*words, *more])
+    if command.whole:
+        verb.make_context(verb.name, list(words))
+    for word in words:
+        if re.fullmatch(r"recipes/[a-z0-9/-]+\.toml", word):
+            assert Path(word).is_file(), f"there is no {word}"
+    document = Path(str(given.get("recipe") or given.get("file") or ""))
+    if document.is_file():
+        resolve(verb.name, document, given, start)
+
+
+def resolve(verb: str, document: Path, given: dict[str, Any], start: Path) -> None:
+    """Read the recipe or plan of a command with its settings, `start` in place of weights that are not here."""
+    settings = [*(given.get("settings") or []), *starts(document, start, bool(given.get("init")))]
+    if verb == "table":
+        load_table(document, settings)
+    elif verb == "ablate":
+        load_plan(document, settings)
+    elif verb in ("train", "tokenise"):
+        load_recipe(document, [setting for setting in settings if not setting.startswith("distillation.teacher")])
+
+
+def starts(document: Path, start: Path, init: bool = False) -> list[str]:
+    """The settings that let a recipe start from what is here: the bundled model or the checkpoint."""
+    read = tomllib.loads(document.read_text(encoding="utf-8"))
+    if "recipe" in read:
+        return starts(document.parent / read["recipe"], start)
+    if "stage" not in read:
+        return []
+    if "transformer" in read.get("init", {}) or document.stem.endswith("-own"):
+        return [f"init.transformer={start}"]
+    needs = init or "kind" not in read.get("model", {})
+    return ["init.model=convert-small"] if needs and "transformer" not in read.get("init", {}) else []
+
+
+# --- What runs -------------------------------------------------------------------------------------------------------
+
+Run = Callable[..., str]
+
+
+@pytest.fixture(scope="module")
+def workplace(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A folder with the recipes and the raw files."""
+    folder = tmp_path_factory.mktemp("workplace")
+    (folder / "recipes").symlink_to(ROOT / "recipes")
+    write_files(folder)
+    return folder
+
+
+@pytest.fixture
+def run(workplace: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Run:
+    """Run a command in the workplace, where it must end well; what it wrote to standard error."""
+    monkeypatch.chdir(workplace)
+
+    def running(*words: str, code: int = 0) -> str:
+        spread = [name for word in words for name in (sorted(map(str, Path().glob(word))) if "*" in word else [word])]
+        monkeypatch.setattr(sys, "argv", ["rejoinder", *spread])
+        with pytest.raises(SystemExit) as ended:
+            main()
+        told = capsys.readouterr().err
+        assert int(ended.value.code or 0) == code, f"{shlex.join(words)}\n{told}"
+        return told
+
+    return running
+
+
+def data_commands() -> list[tuple[str, ...]]:
+    """The commands that build data, but those for a cluster, and those whose inputs are other people's."""
+    ours = ("README.md", "docs/corpora.md", "docs/guide.md", "recipes/")
+    found = (command.words for command in COMMANDS if command.whole and command.place.startswith(ours))
+    chosen = (words for words in found if words[0] == "data" and "--engine" not in words and "-o" in words)
+    return [
+        words for words in dict.fromkeys(chosen) if words[1] != "chitchat" and not any("FILE" in word for word in words)
+    ]
+
+
+def tiny(path: Path) -> list[str]:
+    """The settings that let a recipe, or the rows of a plan, train two steps of a tiny model."""
+    read = tomllib.loads(path.read_text(encoding="utf-8"))
+    if "recipe" in read:
+        return tiny(path.parent / read["recipe"])
+    kind, settings = read.get("model", {}).get("kind", ""), ["compute.threads=1", "compute.device=cpu"]
+    settings += [f"vocabulary.{key}={SIZES[key]}" for key in read.get("vocabulary", {}) if key in SIZES]
+    settings += [f"model.{key}={size}" for key, size in MODELS.get(kind, {}).items()]
+    if read.get("validation", {}).get("examples") != 0:
+        settings += ["validation.candidates=20", "validation.examples=40"]
+    for number, stage in enumerate(read["stage"]):
+        settings += [f"stage.{number}.steps=2", f"stage.{number}.batch_size=12"]
+        settings += [f"stage.{number}.{key}={size}" for key, size in STAGE.items() if key in stage]
+    return settings
+
+
+CONVERT = {"embedding_size": 16, "head_size": 4, "feed_forward_size": 16, "feed_forward_2_size": 16, "output_size": 16}
+MODELS = {
+    "convert": CONVERT,
+    "poly-convert": CONVERT,
+    "ngram": {"embedding_size": 16, "hidden_size": 16, "output_size": 16},
+    "masked-lm": {"hidden_size": 12, "blocks": 2, "heads": 2, "feed_forward_size": 16},
+}
+SIZES = {"minimum_count": 2, "target_size": 300, "bigrams": 200, "buckets": 50, "merges": 60}
+STAGE = {"micro_batch": 8, "batch_tokens": 4000}
+
+
+def as_arguments(settings: list[str]) -> list[str]:
+    return [word for setting in settings for word in ("--set", setting)]
+
+
+@pytest.fixture(scope="module")
+def examples(workplace: Path) -> Path:
+    """What DATA stands for where nothing is said of it."""
+    folder = write_data(workplace / "examples")
+    write_examples(read_examples(folder, "valid"), folder / "test-00000.parquet")
+    return folder
+
+
+def letters(_name: str, _advance: object) -> Callable[[Sequence[str]], np.ndarray]:
+    """Stands for a sentence encoder."""
+    return lambda texts: np.array([[text.count(chr(code)) for code in range(97, 129)] for text in texts], float) + 0.01
+
+
+def run_of(path: Path) -> str:
+    """What RUN stands for in a recipe's commands."""
+    return f"runs/{path.parent.name}-{path.stem}"
+
+
+def commands_to_run(path: Path, verb: str) -> list[tuple[str, ...]]:
+    """The commands of a recipe's header with a verb; where it has none, the plain one."""
+    found = [command.words for command in commands_of(path) if command.whole and command.words[0] == verb]
+    return found or [(verb, str(path.relative_to(ROOT)), "--data", "DATA", "-o", "RUN")]
+
+
+def prepared(path: Path, workplace: Path, run: Run) -> None:
+    """Build the data of a recipe's header."""
+    for command in commands_of(path):
+        if command.whole and command.words[0] == "data":
+            built(command.words, workplace, run)
+
+
+def filled(words: tuple[str, ...], path: Path, examples: Path, settings: list[str]) -> list[str]:
+    """A command with places for DATA, RUN and DIR; data that its header does not make is the examples."""
+    places = {"DATA": str(examples), "RUN": run_of(path), "DIR": f"tables/{path.stem}"}
+    named = [places.get(word, word) for word in words]
+    instead = {"--data": str(examples), "--init": "convert-small"}
+    named = [instead[before] if before in instead and not Path(word).exists() else word
+             for before, word in itertools.pairwise(["", *named])]  # fmt: skip
+    return [*named, *as_arguments(settings)]
+
+
+@pytest.mark.parametrize("path", FROM_NOTHING, ids=lambda path: path.stem)
+def test_a_recipe_trains_as_its_header_says(
+    path: Path, workplace: Path, examples: Path, start: Path, run: Run, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(prepare, "open_sentence_encoder", letters)
+    prepared(path, workplace, run)
+    settings = [*tiny(path), *starts(path, start)]
+    for words in commands_to_run(path, "train"):
+        told = run(*filled(words, path, examples, settings))
+        assert "lost their oldest messages" not in told
+        model = words[words.index("-o") + 1].replace("RUN", run_of(path))
+        assert (workplace / model / "model" / "model.safetensors").is_file()
+    for command in commands_of(path):
+        if command.whole and command.words[0] in ("evaluate", "export"):
+            run(*command.words, *(["--limit", "20"] if command.words[0] == "evaluate" else []))
+
+
+def ablated(path: Path, workplace: Path, examples: Path, start: Path, run: Run, rows: list[str]) -> None:
+    prepared(path, workplace, run)
+    (words,) = commands_to_run(path, "ablate")
+    settings = [*tiny(path), *starts(path, start)]
+    chosen = [word for row in rows for word in ("--rows", row)]
+    run(*filled(words, path, examples, settings), "--limit", "20", "--candidates", "20", *chosen)
+    table = (workplace / filled(words, path, examples, [])[words.index("-o") + 1] / "table.md").read_text()
+    assert table.count("\n|") > 2
+
+
+@pytest.mark.parametrize("path", [path for path in PLANS if path.stem != "hard-negatives"], ids=lambda path: path.stem)
+def test_the_first_row_of_a_plan_trains(
+    path: Path, workplace: Path, examples: Path, start: Path, run: Run
+) -> None:
+    ablated(path, workplace, examples, start, run, [tomllib.loads(path.read_text())["row"][0]["name"]])
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("path", PLANS, ids=lambda path: path.stem)
+def test_all_rows_of_a_plan_train(path: Path, workplace: Path, examples: Path, start: Path, run: Run) -> None:
+    ablated(path, workplace, examples, start, run, [])
+
+
+def test_own_weights_are_trained_as_the_paper_does(start: Path) -> None:
+    for kind in ("bi", "poly", "cross"):
+        for own in (False, True):
+            path = ROOT / "recipes" / "poly" / f"{kind}{'-own' if own else ''}.toml"
+            recipe = load_recipe(path, [f"init.transformer={start}"])
+            assert recipe.stage[0].optimizer.kind == ("adamax" if own else "adamw")
+            assert ("embedding" in recipe.stage[0].rates) == (not own)
+
+
+def test_every_figure_of_the_papers_tables_has_its_row() -> None:
+    rows = {path.stem: len(tomllib.loads(path.read_text())["row"]) + 1 for path in PLANS}
+    papers = {name: count for name, count in rows.items() if name.startswith("table") and "small" not in name}
+    assert papers == {"table2": 5, "table3-bi": 4, "table3-cross": 4, "table4": 3, "table7": 4, "table8": 20}
+    assert rows["wikipedia"] == 4
+
+
+def built(words: tuple[str, ...], folder: Path, run: Run) -> None:
+    """Build the data of a command unless the same one has."""
+    done = folder / f"{words[words.index('-o') + 1]}.built"
+    done.parent.mkdir(exist_ok=True, parents=True)
+    if not done.exists() or done.read_text() != str(words):
+        run(*words)
+        done.write_text(str(words))
+
+
+@pytest.mark.parametrize("words", data_commands(), ids=shlex.join)
+def test_data_is_built(words: tuple[str, ...], workplace: Path, run: Run) -> None:
+    built(words, workplace, run)
+    assert list((workplace / words[words.index("-o") + 1]).glob("*.parquet"))
+
+
+def test_every_corpus_has_its_command() -> None:
+    assert {words[1] for words in data_commands()} >= set(CORPORA) - {"chitchat"}
