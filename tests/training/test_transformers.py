@@ -50,6 +50,20 @@ def test_every_kind_trains_and_its_folder_scores(
     assert np.isfinite(scores).all()
 
 
+def test_a_multi_context_bi_encoder_trains_on_histories_too(tmp_path: Path, data: Path, start: Path) -> None:
+    sections: dict[str, Any] = {
+        "init": {"transformer": str(start)},
+        "vocabulary": None,
+        "model": {"kind": "multi-context-bi-encoder"},
+        "scale": {"first": 10.0, "last": 10.0, "steps": 0},
+    }
+    train(recipe(data, **sections, text={"max_length": 20}), tmp_path / "run")
+    assert "loss_history" in (tmp_path / "run" / "metrics.jsonl").read_text()
+    assert load(tmp_path / "run" / "model").encode_contexts([["abc", "de"], ["f"]]).shape == (2, 16)
+    with pytest.raises(InputError, match=r"text.max_length = 65, but the transformer has 64 positions"):
+        train(recipe(data, **sections, text={"max_length": 65}), tmp_path / "longer")
+
+
 @pytest.mark.parametrize("model", [BI, POLY], ids=["bi", "poly"])
 def test_it_learns_something(tmp_path: Path, data: Path, start: Path, model: dict[str, Any]) -> None:
     stages = [stage(steps=60, learning_rate=5e-3)]

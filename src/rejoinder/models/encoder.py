@@ -4,15 +4,13 @@ from __future__ import annotations
 
 import copy
 from collections.abc import Callable, Iterator, Sequence
-from typing import Literal, TypeAlias, get_args
+from typing import Any, Literal, TypeAlias, get_args
 
 import numpy as np
 import torch
 from torch import Tensor
 
 from rejoinder.errors import InputError
-from rejoinder.models.convert import Convert
-from rejoinder.models.multi_context import MultiContextConvert
 from rejoinder.models.packing import IntArray, TokenBatch, pack
 from rejoinder.models.single import SingleTexts
 from rejoinder.ranker import Context, ContextPart, FloatArray
@@ -44,7 +42,7 @@ class Encoder:
     """
 
     def __init__(
-        self, module: Convert, tokenizer: Tokenizer, *, max_length: int, fingerprint: str, name: str = ""
+        self, module: Any, tokenizer: Tokenizer, *, max_length: int, fingerprint: str, name: str = ""
     ) -> None:
         self.module = module.eval()
         self._single_texts = SingleTexts(module)
@@ -111,7 +109,6 @@ class Encoder:
     def _with_history(self, inputs: list[str], contexts: Sequence[Context]) -> FloatArray:
         """Combined encodings, or h_z, of some contexts."""
         module = self.module
-        assert isinstance(module, MultiContextConvert)
         assert module.history is not None
         texts = [module.history.join(context) for context in contexts]
         z = np.zeros((len(texts), self.size), dtype=np.float32)

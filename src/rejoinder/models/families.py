@@ -25,6 +25,7 @@ HOMES = {
     "convert": "rejoinder.models.convert_family",
     "ngram": "rejoinder.models.ngram_family",
     "bi-encoder": "rejoinder.models.bi_encoder",
+    "multi-context-bi-encoder": "rejoinder.models.multi_context_bi",
     "poly-encoder": "rejoinder.models.poly_encoder",
     "cross-encoder": "rejoinder.models.cross_encoder",
     "masked-lm": "rejoinder.models.masked_lm",

@@ -164,3 +164,27 @@ class Pretrained:
     def _json(self) -> str:
         content = {"kind": KIND, "special": asdict(self.special), "rows": self.rows, "tokenizer": self._description}
         return json.dumps(content, ensure_ascii=False) + "\n"
+
+
+class MarkedPretrained(Pretrained):
+    """The same, with the start before and the end after every text, for models that read each message by itself.
+
+    A text without tokens stays empty.
+    """
+
+    @property
+    def fingerprint(self) -> str:
+        """SHA-256: two tokenisers with the same one give the same ids."""
+        return hashlib.sha256(f"marked {super().fingerprint}".encode()).hexdigest()
+
+    def encode_ragged(self, texts: Sequence[str], max_length: int | None = None) -> tuple[Ids, Ids]:
+        """See `Pretrained.encode_ragged`; the two marks count as tokens."""
+        ids, lengths = super().encode_ragged(texts, None if max_length is None else max(max_length - 2, 1))
+        whole = lengths + 2 * (lengths > 0).astype(np.int32)
+        ends = np.cumsum(whole, dtype=np.int64)[whole > 0]
+        marked = np.empty(int(whole.sum()), np.int32)
+        inside = np.ones(len(marked), dtype=bool)
+        inside[ends - whole[whole > 0]] = inside[ends - 1] = False
+        marked[inside] = ids
+        marked[ends - whole[whole > 0]], marked[ends - 1] = self.start_id, self.end_id
+        return marked, whole

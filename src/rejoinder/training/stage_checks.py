@@ -21,6 +21,9 @@ def check_stages(recipe: Recipe, processes: Processes) -> None:
     with torch.device("meta"):  # no memory, no numbers
         probe = build_module(recipe.model, rows=2)
         attach_scale(probe, recipe.scale)
+    positions = getattr(probe.config, "positions", None)
+    if isinstance(positions, int) and recipe.text.max_length > positions:
+        raise InputError(f"text.max_length = {recipe.text.max_length}, but the transformer has {positions} positions")
     check_pretraining(recipe)
     masked = family(recipe.model["kind"]).packing == "masked"  # its batches are of any size
     for stage in recipe.stage:
