@@ -93,7 +93,7 @@ class WithHistory:
         vectors = unit(self._encoder.encode_contexts(messages))
         sums = np.zeros_like(newest)
         np.add.at(sums, np.repeat(np.arange(len(contexts)), [len(spoken) for spoken in earlier]), vectors)
-        mean: FloatArray = (newest + unit(sums)) / 2
+        mean: FloatArray = (newest + unit(sums)) / np.float32(2)
         return mean
 
     def encode_responses(self, responses: Sequence[str], advance: Progress | None = None) -> FloatArray:

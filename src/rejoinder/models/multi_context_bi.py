@@ -68,8 +68,8 @@ class MultiContextBiEncoder(nn.Module):
         self.transformer = Transformer(config, rows)
         names = ("context", "history", "response", "combined_input", "combined_history")
         self.heads = nn.ModuleDict({name: nn.Linear(d, d, bias=False) for name in names})
-        for head in self.heads.values():
-            nn.init.eye_(head.weight)
+        for weight in self.heads.parameters():
+            nn.init.eye_(weight)
 
     @property
     def transformers(self) -> list[Transformer]:
@@ -96,7 +96,7 @@ class MultiContextBiEncoder(nn.Module):
         self.transformer.set_active_blocks(count)
 
     def reduce(self, batch: TokenBatch) -> Tensor:
-        """r of each text, the mean of its token vectors (n, d), in the caller's order: what transfers to other tasks."""
+        """r of each text (n, d), the mean of its token vectors, in the caller's order: what transfers."""
         return reductions.mean(self.transformer(batch), batch)
 
     def encode_pairs(self, batch: TokenBatch, pairs: int, histories: Tensor) -> Encodings:
