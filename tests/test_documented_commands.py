@@ -8,6 +8,7 @@ from __future__ import annotations
 import itertools
 import re
 import shlex
+import shutil
 import sys
 import tomllib
 from collections.abc import Callable, Iterator, Sequence
@@ -334,6 +335,7 @@ def built(words: tuple[str, ...], folder: Path, run: Run) -> None:
     done = folder / f"{words[words.index('-o') + 1]}.built"
     done.parent.mkdir(exist_ok=True, parents=True)
     if not done.exists() or done.read_text() != str(words):
+        shutil.rmtree(folder / words[words.index("-o") + 1], ignore_errors=True)  # another document's, of that name
         run(*words)
         done.write_text(str(words))
 
