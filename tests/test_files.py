@@ -69,13 +69,13 @@ def test_a_full_disk_is_reported_for_the_file_that_was_asked_for(tmp_path: Path)
     with pytest.raises(OSError, match="No space") as caught, atomic_folder(tmp_path / "run", KIND) as folder:
         raise OSError(errno.ENOSPC, "No space left on device", str(folder / "weights"))
     assert caught.value.filename == str(tmp_path / "run")
-    with pytest.raises(OSError, match=r"No space .*'.*/model'"), atomic_folder(tmp_path / "model", marker=MARKER):
+    with pytest.raises(OSError, match=r"No space .*'.*/model'"), atomic_folder(tmp_path / "model", KIND):
         raise RuntimeError("Error while serializing: I/O error: No space left on device (os error 28)")
 
 
 def test_a_name_that_is_not_utf_8_is_refused_before_anything_is_written(tmp_path: Path) -> None:
     path = tmp_path / os.fsdecode(b"q\xff")
-    with pytest.raises(InputError, match=r"q\\udcff' is not a name in UTF-8"), atomic_folder(path, marker=MARKER):
+    with pytest.raises(InputError, match=r"q\\udcff' is not a name in UTF-8"), atomic_folder(path, KIND):
         pass
     with pytest.raises(InputError, match="is not a name in UTF-8"), atomic_file(path):
         pass

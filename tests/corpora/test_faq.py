@@ -118,7 +118,7 @@ def test_a_folder_is_built_with_these_shares(tmp_path):
     assert all(60 < kept[split] < 140 for split in ("valid", "test"))
     for split in kept:
         assert {split_faq(example, settings) for example in read_examples(tmp_path / "data", split)} == {split}
-    account = build_data("faq", [f"test={tmp_path / 'faq.jsonl'}"], tmp_path / "data", settings=settings)
+    account = build_data("faq", [f"test={tmp_path / 'faq.jsonl'}"], tmp_path / "test", settings=settings)
     assert account.splits["test"].kept == 400
 
 

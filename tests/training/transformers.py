@@ -47,7 +47,7 @@ def write_checkpoint(folder: Path, shape: TransformerShape = SHAPE, seed: int = 
     """A small BERT with random weights, as `transformers` would write it."""
     torch.manual_seed(seed)
     tokenizer = letters()
-    save_checkpoint(folder, Transformer(shape, tokenizer.rows), shape, tokenizer)
+    save_checkpoint(folder, Transformer(shape, tokenizer.rows), shape, tokenizer, overwrite=True)
     return folder
 
 

@@ -6,6 +6,7 @@ import torch
 
 from rejoinder.errors import InputError
 from rejoinder.models.families import build_module, family
+from rejoinder.models.transformer import TransformerShape
 from rejoinder.training.distributed import Processes, check_division
 from rejoinder.training.learned_scale import attach_scale
 from rejoinder.training.optimization import build_optimizer, prepare_stage
@@ -21,9 +22,9 @@ def check_stages(recipe: Recipe, processes: Processes) -> None:
     with torch.device("meta"):  # no memory, no numbers
         probe = build_module(recipe.model, rows=2)
         attach_scale(probe, recipe.scale)
-    positions = getattr(probe.config, "positions", None)
-    if isinstance(positions, int) and recipe.text.max_length > positions:
-        raise InputError(f"text.max_length = {recipe.text.max_length}, but the transformer has {positions} positions")
+    if isinstance(probe.config, TransformerShape) and recipe.text.max_length > probe.config.positions:
+        given, most = recipe.text.max_length, probe.config.positions
+        raise InputError(f"text.max_length = {given}, but the transformer has {most} positions")
     check_pretraining(recipe)
     masked = family(recipe.model["kind"]).packing == "masked"  # its batches are of any size
     for stage in recipe.stage:
