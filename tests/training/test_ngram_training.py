@@ -95,7 +95,7 @@ def test_a_model_without_a_learned_scale_opens_and_fine_tuning_starts_at_the_rec
 ) -> None:
     shutil.copytree(run / "model", tmp_path / "old")
     config = json.loads((tmp_path / "old" / "config.json").read_text())
-    del config["scale"], config["sha256"]  # as earlier versions wrote it
+    del config["scale"], config["kind"], config["sha256"]  # as earlier versions wrote it
     (tmp_path / "old" / "config.json").write_text(json.dumps(config))
     assert rejoinder.load(tmp_path / "old").encode_responses(["one"]).shape == (1, 16)
     assert first_scale(tmp_path / "old", data, tmp_path / "run", first=3.0) == 3.0

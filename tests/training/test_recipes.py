@@ -84,7 +84,8 @@ def resolved(path: Path, starts: dict[str, list[str]]) -> Iterator[tuple[str, Re
     """A recipe, or every row of a plan, by name."""
     file = document(path)
     base = document(path.parent / file["recipe"]) if "row" in file else file
-    start = [] if "vocabulary" in base else starts["transformer" if path.parent.name == "poly" else "convert"]
+    given = base.get("init", {}).get("transformer") or path.parent.name == "poly"
+    start = [] if "vocabulary" in base else starts["transformer" if given else "convert"]
     if "row" in file:
         yield from ((row.name, row.recipe) for row in load_plan(path, start).rows)
     else:
