@@ -9,8 +9,7 @@ import numpy as np
 import pytest
 
 from rejoinder.baselines import encoders
-from rejoinder.baselines.keywords import BM25
-from rejoinder.baselines.sparse import Data19BM25, TfIdf
+from rejoinder.baselines.keywords import BM25, Data19BM25, TfIdf
 from rejoinder.baselines.vectors import Map, Sim
 from rejoinder.cli import main
 from rejoinder.cli.rankers import open_ranker, open_rankers
@@ -166,7 +165,7 @@ def test_our_own_models_by_h_and_by_r(tmp_path):
         ("map:", "no encoder ''"),
         ("sim:FOLDER#x", "there are .*#h and .*#r, no #x"),
         ("sim:nowhere/model#r", "no model folder nowhere/model|could not be fetched"),
-        ("tfidff", "no model .tfidff.: .*bm25-data19, tfidf, sim:ENCODER, sim-history:ENCODER, map:ENCODER, map-cosine"),
+        ("tfidff", "no model .tfidff.: .*tfidf, sim:ENCODER, sim-history:ENCODER, map:ENCODER, map-cosine"),
     ],
 )
 def test_wrong_names(name, message, tmp_path, monkeypatch):

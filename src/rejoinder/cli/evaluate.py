@@ -32,9 +32,8 @@ def evaluate(
         list[str],
         typer.Argument(
             metavar="MODEL",
-            help="Model folders, convert-small, bm25, bm25-data19, tfidf, sim:ENCODER, sim-history:ENCODER, "
-            "map:ENCODER (ENCODER: minilm, use, a model folder, FOLDER#r, one of sentence-transformers). One model may "
-            "be followed by one data set.",
+            help="Model folders, convert-small, bm25, bm25-data19, tfidf, sim:, sim-history: or map:ENCODER (minilm, use, "
+            "a model folder, FOLDER#r, one of sentence-transformers). One model may be followed by one data set.",
         ),
     ],
     data: Annotated[

@@ -18,7 +18,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -33,26 +33,8 @@ if TYPE_CHECKING:
     from rejoinder.ranker import Ranker
 
 
-def _bm25() -> Ranker:
-    from rejoinder.baselines.keywords import BM25
-
-    return BM25()
-
-
-def _bm25_data19() -> Ranker:
-    from rejoinder.baselines.sparse import Data19BM25
-
-    return Data19BM25()
-
-
-def _tfidf() -> Ranker:
-    from rejoinder.baselines.sparse import TfIdf
-
-    return TfIdf()
-
-
-BASELINES: dict[str, Callable[[], Ranker]] = {"bm25": _bm25, "bm25-data19": _bm25_data19, "tfidf": _tfidf}
-"""Rankers that need no model, by the name that stands for them in place of a model folder."""
+BASELINES = {"bm25": "BM25", "bm25-data19": "Data19BM25", "tfidf": "TfIdf"}
+"""Rankers that need no model: the name in place of a model folder, and the class in `baselines.keywords`."""
 
 OVER_ENCODERS = ("sim", "sim-history", "map", "map-cosine", "map-dot")
 """What stands before the colon and the encoder."""
@@ -73,7 +55,10 @@ class Opener:
             MissingExtraError: it needs a library that is not installed.
         """
         if name in BASELINES:
-            return BASELINES[name]()
+            from rejoinder.baselines import keywords
+
+            ranker: Ranker = getattr(keywords, BASELINES[name])()
+            return ranker
         kind, colon, encoder = name.partition(":")
         if colon and kind in OVER_ENCODERS:
             return self._over(kind, encoder)
@@ -85,8 +70,7 @@ class Opener:
         return rejoinder.load(name)
 
     def _over(self, kind: str, name: str) -> Ranker:
-        from rejoinder.baselines.mapping import SIMILARITIES, MapSettings
-        from rejoinder.baselines.vectors import Map, Sim, WithHistory
+        from rejoinder.baselines.vectors import SIMILARITIES, Map, MapSettings, Sim, WithHistory
 
         if name not in self._encoders:
             self._encoders[name] = self._encoder(name)
@@ -101,10 +85,8 @@ class Opener:
     def _encoder(self, name: str) -> VectorEncoder:
         from rejoinder.baselines import encoders
 
-        if name == "minilm":
-            return encoders.minilm()
-        if name == "use":
-            return encoders.universal_sentence_encoder()
+        if name in ("minilm", "use"):
+            return encoders.open_encoder(name)
         if not name or ("/" not in name and "#" not in name and not Path(name).exists()):
             raise InputError(
                 f"no encoder {name!r}: give minilm, use, a model folder (with #r for its r), or a folder or an id "
@@ -116,7 +98,7 @@ class Opener:
         if mark or _is_ours(Path(name)) or bundled.is_name(name):
             model = self._model(place or name)
             return encoders.TextVectors(model.transfer) if output == "r" and mark else model.remembering()
-        return encoders.sentence_transformer(name)
+        return encoders.open_encoder(name)
 
     def _model(self, name: str) -> Encoder:
         import rejoinder
