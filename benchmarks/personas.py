@@ -19,7 +19,7 @@ from rejoinder.baselines.vectors import Sim
 from rejoinder.corpora.convai2 import Convai2Settings, read_convai2
 from rejoinder.corpora.example import Example
 from rejoinder.evaluation.ranking import evaluate
-from rejoinder.evaluation.sampling import sample
+from rejoinder.evaluation.tasks import sample
 from rejoinder.ranker import PERSONA, Context, Ranker
 
 

@@ -3,6 +3,8 @@
 >>> import rejoinder
 >>> model = rejoinder.load("convert-small")                         # doctest: +SKIP
 >>> model.score([["How are you?"]], [["Fine, thanks.", "At noon."]])  # doctest: +SKIP
+>>> examples = rejoinder.read_examples("data/chats", split="test")  # doctest: +SKIP
+>>> rejoinder.evaluate(model, examples).recall[1]                   # doctest: +SKIP
 """
 
 from __future__ import annotations
@@ -11,18 +13,21 @@ import importlib
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from rejoinder.corpora.example import Example
+    from rejoinder.corpora.example import Example, read_examples
+    from rejoinder.evaluation.ranking import evaluate
     from rejoinder.models.persistence import load
     from rejoinder.retrieval.index import Index
 
 __version__ = "0.1.0"
-__all__ = ["Example", "Index", "__version__", "load"]
+__all__ = ["Example", "Index", "__version__", "evaluate", "load", "read_examples"]
 
 # Imported on first use: `import rejoinder` stays fast, and a library of an extra is never needed for it.
 _HOMES = {
     "Example": "rejoinder.corpora.example",
     "Index": "rejoinder.retrieval.index",
+    "evaluate": "rejoinder.evaluation.ranking",
     "load": "rejoinder.models.persistence",
+    "read_examples": "rejoinder.corpora.example",
 }
 
 

@@ -1,4 +1,4 @@
-"""The two protocols that everything which ranks fulfils: BM25, dual encoders, cross-encoders.
+"""What everything that ranks has in common, from BM25 to cross-encoders: the protocols, and lists of candidates.
 
 Evaluation and serving know nothing else about a model.
 """
@@ -11,6 +11,8 @@ from typing import Literal, Protocol, TypeAlias, runtime_checkable
 
 import numpy as np
 import numpy.typing as npt
+
+from rejoinder.errors import InputError
 
 Context: TypeAlias = Sequence[str]
 """A conversation so far: its messages, oldest first. The newest one is the *input*, the others the *history*."""
@@ -102,3 +104,55 @@ class PolyEncoder(Ranker, Protocol):
     def encode_responses(self, responses: Sequence[str]) -> FloatArray:
         """Encode responses: array (n, d), float32; of any length if the attribute `unit_length` is False."""
         ...
+
+
+@dataclass(frozen=True, slots=True)
+class CandidateLists:
+    """The candidates of n contexts, each list and each distinct text once.
+
+    Attributes:
+        texts: the distinct candidates.
+        groups: for each list, the contexts that share it, and its m candidates as rows of `texts`.
+        shape: (n, m).
+    """
+
+    texts: list[str]
+    groups: list[tuple[npt.NDArray[np.int64], npt.NDArray[np.int32]]]
+    shape: tuple[int, int]
+
+    @property
+    def rows(self) -> npt.NDArray[np.int32]:
+        """The candidates of each context as rows of `texts`: (n, m)."""
+        rows = np.zeros(self.shape, dtype=np.int32)
+        for contexts, candidates in self.groups:
+            rows[contexts] = candidates
+        return rows
+
+
+def candidate_lists(contexts: Sequence[Context], candidates: Sequence[Sequence[str]]) -> CandidateLists:
+    """Find the distinct texts of lists of candidates. A list object that contexts share is looked up once.
+
+    Raises:
+        InputError: there is not one list for each context, or they differ in length.
+    """
+    if len(contexts) != len(candidates):
+        raise InputError(f"{len(contexts)} contexts but {len(candidates)} lists of candidates; give one for each")
+    sizes = {len(texts) for texts in candidates}
+    if len(sizes) > 1:
+        raise InputError("the lists of candidates differ in length; score each length in a call of its own")
+    size = max(sizes, default=0)
+    sharing: dict[int, list[int]] = {}
+    for context, texts in enumerate(candidates):
+        sharing.setdefault(id(texts), []).append(context)
+    numbers: dict[str, int] = {}
+    groups = []
+    for shared in sharing.values():
+        found = (numbers.setdefault(text, len(numbers)) for text in candidates[shared[0]])
+        groups.append((np.array(shared), np.fromiter(found, dtype=np.int32, count=size)))
+    return CandidateLists(list(numbers), groups, (len(contexts), size))
+
+
+def unit_rows(vectors: FloatArray) -> FloatArray:
+    """Divide every row of (n, d) by its length; a row of zeros stays."""
+    lengths = np.linalg.norm(vectors, axis=1, keepdims=True)
+    return np.asarray(vectors / np.maximum(lengths, 1e-12), dtype=np.float32)

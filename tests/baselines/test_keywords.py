@@ -1,7 +1,8 @@
-"""BM25: what counts, what does not, and how fast."""
+"""The keyword rankers: what counts, what does not, what they learn, and how fast."""
 
 from __future__ import annotations
 
+import itertools
 import subprocess
 import sys
 import time
@@ -11,8 +12,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from rejoinder.baselines.keywords import BM25, words
-from rejoinder.errors import InputError, MissingExtraError
+from rejoinder.baselines.fitting import Fitted
+from rejoinder.baselines.keywords import BM25, BUCKETS, Data19BM25, TfIdf, words
+from rejoinder.corpora.example import Example
+from rejoinder.errors import InputError, MissingExtraError, RejoinderError
 from rejoinder.ranker import Ranker
 
 CATS = ["I have two cats.", "The weather is fine.", "cats, cats, cats!", "Dogs chase cats", ""]
@@ -20,10 +23,6 @@ CATS = ["I have two cats.", "The weather is fine.", "cats, cats, cats!", "Dogs c
 
 def scores(query, candidates, **settings) -> list[float]:
     return BM25(**settings).score([[query]], [candidates])[0].tolist()
-
-
-def test_it_is_a_ranker():
-    assert isinstance(BM25(), Ranker)
 
 
 @pytest.mark.parametrize(
@@ -57,14 +56,6 @@ def test_only_the_newest_message_counts_unless_told_otherwise():
     assert whole[1] > 0
 
 
-def test_stop_words_are_left_out_on_both_sides():
-    found = scores("the cats", CATS, stop_words={"the", "is"})
-    assert found == pytest.approx(scores("cats", ["I have two cats.", "weather fine", *CATS[2:]]))
-    assert found[1] == 0.0
-    with pytest.raises(InputError, match="stop_words"):
-        BM25(stop_words="english")
-
-
 def test_k1_and_b():
     texts = ["cat", "cat cat", "cat and many more words here"]
     once, twice, long = scores("cat", texts, k1=0.0)
@@ -74,10 +65,11 @@ def test_k1_and_b():
     assert scores("cat", texts, b=1.0)[2] < scores("cat", texts, b=0.5)[2]
 
 
+@pytest.mark.parametrize("kind", [BM25, Data19BM25])
 @pytest.mark.parametrize("setting", [{"k1": -1}, {"k1": float("nan")}, {"k1": float("inf")}, {"b": 1.1}, {"b": -0.1}])
-def test_settings_out_of_range(setting):
+def test_settings_out_of_range(kind, setting):
     with pytest.raises(InputError, match=next(iter(setting))):
-        BM25(**setting)
+        kind(**setting)
 
 
 @pytest.mark.parametrize("query", ["", "!!!", "\U0001f600", "unheard of"])
@@ -89,24 +81,27 @@ def test_candidates_without_any_word():
     assert scores("cats", ["", "!!", "\u2026"]) == [0.0, 0.0, 0.0]
 
 
-def test_empty_calls():
-    assert BM25().score([], []).shape == (0, 0)
-    assert BM25().score([["cats"], ["dogs"]], [[], []]).shape == (2, 0)
+def test_a_context_without_messages_scores_zero():
     assert BM25().score([[]], [CATS]).tolist() == [[0.0] * 5]
 
 
-def test_calls_that_do_not_fit():
-    with pytest.raises(InputError, match="1 contexts, but 2 lists"):
-        BM25().score([["a"]], [["a"], ["b"]])
-    with pytest.raises(InputError, match="lists of 1 to 2 candidates"):
-        BM25().score([["a"], ["b"]], [["a"], ["b", "c"]])
+@pytest.mark.parametrize("kind", [BM25, TfIdf, Data19BM25])
+def test_empty_calls_and_calls_that_do_not_fit(kind):
+    ranker = kind() if kind is BM25 else fitted(kind)
+    assert isinstance(ranker, Ranker)
+    assert ranker.score([], []).shape == (0, 0)
+    assert ranker.score([["cats"], ["dogs"]], [[], []]).shape == (2, 0)
+    with pytest.raises(InputError, match="1 contexts but 2 lists"):
+        ranker.score([["a"]], [["a"], ["b"]])
+    with pytest.raises(InputError, match="differ in length"):
+        ranker.score([["a"], ["b"]], [["a"], ["b", "c"]])
 
 
-TEXTS = st.lists(st.lists(st.sampled_from("abcde"), max_size=5).map(" ".join), min_size=1, max_size=5)
+SMALL = st.lists(st.lists(st.sampled_from("abcde"), max_size=5).map(" ".join), min_size=1, max_size=5)
 
 
 @settings(deadline=None, max_examples=50)
-@given(TEXTS, st.lists(TEXTS.filter(lambda texts: len(texts) == 3), min_size=1, max_size=3))
+@given(SMALL, st.lists(SMALL.filter(lambda texts: len(texts) == 3), min_size=1, max_size=3))
 def test_shared_lists_repeated_texts_and_order_change_nothing(queries, lists):
     contexts = [[query] for query in queries]
     given = [lists[i % len(lists)] for i in range(len(queries))]
@@ -118,7 +113,7 @@ def test_shared_lists_repeated_texts_and_order_change_nothing(queries, lists):
 
 
 @settings(deadline=None, max_examples=50)
-@given(TEXTS, TEXTS)
+@given(SMALL, SMALL)
 def test_candidates_of_the_same_words_tie_exactly(queries, texts):
     shouted = [text.upper() + "!" for text in texts]
     found = BM25().score([[query] for query in queries], [[*texts, *shouted]] * len(queries))
@@ -139,12 +134,110 @@ def test_ten_thousand_examples_take_seconds():
     assert (found.argmax(axis=1) == np.arange(10_000) % 100).mean() > 0.8  # every text looks for itself
 
 
+BOTH = pytest.mark.parametrize("kind", [TfIdf, Data19BM25])
+TRAINING = [
+    Example(("hello", "do you have the cats"), "the cats are fine"),
+    Example(("what is the weather",), "the sun is out"),
+    Example(("is the dog out",), "no the dog sleeps"),
+]
+TEXTS = ["the sun", "cats everywhere", "the dog", "zebra zebra", "", "CATS, everywhere!"]
+
+
+def fitted(kind, **settings):
+    ranker = kind(**settings)
+    ranker.fit(TRAINING)
+    return ranker
+
+
+@BOTH
+def test_they_learn(kind):
+    assert isinstance(kind(), Fitted)
+
+
+@BOTH
+def test_shared_rare_words_win_also_where_training_never_saw_them(kind):
+    scores = fitted(kind).score([["where are cats"], ["a zebra"], ["?"]], [TEXTS] * 3)
+    assert scores.dtype == np.float32
+    assert scores[0].argmax() == 1
+    assert scores[0][1] == scores[0][5] > 0
+    assert scores[1].tolist().index(max(scores[1])) == 3
+    assert not scores[2].any()
+    assert not scores[:, 4].any()
+
+
+@BOTH
+def test_the_query_is_the_newest_message_or_the_whole_context(kind):
+    context = ["any cats?", "a zebra"]
+    assert fitted(kind).score([context], [TEXTS])[0][1] == 0
+    assert fitted(kind, whole_context=True).score([context], [TEXTS])[0][1] > 0
+
+
+@BOTH
+def test_rarity_is_learned_anew_by_each_fit(kind):
+    ranker = kind()
+    texts = [["sun moon"], ["dog moon"]]
+    ranker.fit([Example((f"sun {i}",), "sun") for i in range(5)] + [Example(("dog",), "yes")])
+    sun, dog = ranker.score([["sun dog"]] * 2, texts)[:, 0]
+    assert dog > sun
+    told = ranker.fit([Example((f"dog {i}",), "dog") for i in range(5)] + [Example(("sun",), "yes")])
+    sun, dog = ranker.score([["sun dog"]] * 2, texts)[:, 0]
+    assert sun > dog
+    assert told["examples"] == 6
+
+
+def test_a_word_of_most_texts_counts_in_both():
+    """In DATA19's BM25 although its logarithm is negative: that stands on both sides."""
+    for kind in (TfIdf, Data19BM25):
+        assert fitted(kind).score([["the"]], [["the sun", "cats"]])[0].tolist()[1] == 0
+        assert fitted(kind).score([["the"]], [["the sun"]])[0, 0] > 0
+
+
+def test_tfidf_of_a_text_with_itself_is_one():
+    assert fitted(TfIdf).score([["the cats sleep"]], [["the cats sleep", "sleep, the cats"]])[0] == pytest.approx(1.0)
+
+
+def test_two_words_of_one_bucket_are_one_word():
+    """Found by the hash itself: among 4,000 words of 2^20 buckets some seven pairs collide."""
+    from sklearn.utils import murmurhash3_32
+
+    bucket_of = {f"w{i}": abs(murmurhash3_32(f"w{i}")) % BUCKETS for i in range(4000)}
+    by_bucket = itertools.groupby(sorted(bucket_of, key=bucket_of.__getitem__), key=bucket_of.__getitem__)
+    one, other = next(pair for _, group in by_bucket if len(pair := list(group)) == 2)
+    assert fitted(Data19BM25).score([[one]], [[other]])[0, 0] > 0
+
+
+@BOTH
+def test_before_fitting_and_with_nothing_to_fit_to(kind):
+    with pytest.raises(RejoinderError, match="call fit"):
+        kind().score([["cats"]], [TEXTS])
+    with pytest.raises(InputError, match="0 given, 1 or more"):
+        kind().fit([])
+
+
+@BOTH
+def test_texts_without_words_break_nothing(kind):
+    ranker = kind()
+    ranker.fit([Example(("!",), "?")])
+    assert np.isfinite(ranker.score([["cats"], ["!"]], [["cats", "..."], ["", "x"]])).all()
+
+
+@BOTH
+def test_progress_counts_two_texts_an_example(kind):
+    steps: list[int] = []
+    kind().fit(TRAINING, steps.append)
+    assert sum(steps) == 6
+
+
 def test_the_base_install_can_import_the_room():
-    code = "import sys; import rejoinder.baselines.keywords; assert 'bm25s' not in sys.modules"
+    code = "import sys, rejoinder.baselines.keywords; assert not {'bm25s', 'scipy', 'sklearn'} & set(sys.modules)"
     subprocess.run([sys.executable, "-c", code], check=True)
 
 
-def test_without_bm25s_the_extra_is_named(monkeypatch):
-    monkeypatch.setitem(sys.modules, "bm25s", None)
+@pytest.mark.parametrize(
+    ("kind", "library"),
+    [(BM25, "bm25s"), (TfIdf, "sklearn.feature_extraction.text"), (Data19BM25, "sklearn.feature_extraction.text")],
+)
+def test_without_its_library_the_extra_is_named(kind, library, monkeypatch):
+    monkeypatch.setitem(sys.modules, library, None)
     with pytest.raises(MissingExtraError, match=r"rejoinder\[baselines\]"):
-        BM25()
+        kind()

@@ -10,7 +10,7 @@ import pytest
 import rejoinder
 from rejoinder.baselines.keywords import BM25
 from rejoinder.cli import main
-from rejoinder.cli.evaluate import ENCODER_BLOCK
+from rejoinder.cli.rankers import ENCODER_BLOCK
 from rejoinder.corpora.example import Example, write_examples
 from rejoinder.evaluation.ranking import evaluate
 from tests.evaluation.fakes import Rule, knows_even_ones, knows_it_all, numbered_examples
@@ -164,7 +164,7 @@ def test_lists_that_the_data_gives(command, tmp_path):
 
 
 def test_a_model_is_ranked_in_steps_and_bm25_at_once(command, monkeypatch, tmp_path, models):
-    monkeypatch.setattr("rejoinder.cli.evaluate.ENCODER_BLOCK", 100)
+    monkeypatch.setattr("rejoinder.cli.rankers.ENCODER_BLOCK", 100)
     assert ENCODER_BLOCK > 100
     calls = []
     score = BM25.score

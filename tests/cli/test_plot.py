@@ -17,7 +17,7 @@ from rejoinder.cli.plot import split_title
 from rejoinder.corpora.example import write_examples
 from rejoinder.corpora.labelled import read_labelled
 from rejoinder.errors import InputError
-from rejoinder.evaluation.projection import neighbour_purity
+from rejoinder.evaluation.plots import neighbour_purity
 from rejoinder.training.loop import train
 from tests.evaluation.fakes import Rule, knows_nothing, numbered_examples
 from tests.training.tiny import recipe, write_data

@@ -35,7 +35,7 @@ def test_convai2_with_drawn_candidates_can_be_ranked():
     path = EVAL / "convai2_valid" / "valid_self_original_no_cands.txt"
     examples = list(read_convai2(path, Reading(), Convai2Settings(draw=19)))
     result = evaluate(BM25(), examples[:1_000])
-    assert (result.given, result.candidates, result.fewest_candidates) == (True, 20, 20)
+    assert (result.given_candidates, result.candidates, result.fewest_candidates) == (True, 20, 20)
     assert 0.15 < result.recall[1].value < 0.6
 
 
@@ -59,4 +59,4 @@ def test_semeval_2016_has_each_question_once_outside_training():
     assert evaluate(BM25(), examples).recall[1].value > 0.2
     lists = list(read_semeval(path, Reading(part="test"), SemevalSettings(candidates="thread")))
     result = evaluate(BM25(), lists)
-    assert (result.given, result.examples, result.candidates) == (True, 209, 10)
+    assert (result.given_candidates, result.examples, result.candidates) == (True, 209, 10)

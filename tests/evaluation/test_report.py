@@ -3,15 +3,13 @@
 from __future__ import annotations
 
 import dataclasses
-import io
 
 import numpy as np
 import pytest
-from rich.console import Console
 
 from rejoinder.evaluation.bootstrap import Estimate
-from rejoinder.evaluation.report import Row, describe, markdown, plain, show, to_json
-from rejoinder.evaluation.results import RankingResult
+from rejoinder.evaluation.ranking import RankingResult
+from rejoinder.evaluation.report import Row, describe, markdown, plain, to_json
 
 RESULT = RankingResult(
     recall={1: Estimate(0.275, 0.2604, 0.29), 10: Estimate(0.5, 0.48, 0.52)},
@@ -19,7 +17,7 @@ RESULT = RankingResult(
     examples=12300,
     candidates=100,
     fewest_candidates=100,
-    given=False,
+    given_candidates=False,
     dropped=42,
     ambiguous=0,
     unit="thread",
@@ -31,7 +29,9 @@ RESULT = RankingResult(
     ranks=np.array([1, 5, 2, 1]),
     unit_of=np.array([0, 0, 1, 1]),
 )
-OTHER = dataclasses.replace(RESULT, recall={1: Estimate(0.1, 0.0, 0.2)}, candidates=10, fewest_candidates=5, given=True)
+OTHER = dataclasses.replace(
+    RESULT, recall={1: Estimate(0.1, 0.0, 0.2)}, candidates=10, fewest_candidates=5, given_candidates=True
+)
 BETTER = dataclasses.replace(RESULT, ranks=np.array([1, 1, 2, 1]))
 
 
@@ -103,9 +103,7 @@ def test_copies_of_the_right_response_are_reported():
 
 @pytest.mark.parametrize("width", [30, 60, 80])
 def test_a_narrow_terminal_keeps_every_number(width):
-    out = io.StringIO()
-    show([Row("bm25", "chat", RESULT)], Console(file=out, width=width, color_system=None))
-    assert "27.5  26.0-29.0" in out.getvalue()
+    assert "27.5  26.0-29.0" in plain([Row("bm25", "chat", RESULT)], width)
 
 
 def test_json_has_the_paired_difference_to_the_first_of_the_same_data():

@@ -12,14 +12,10 @@ import pytest
 
 from rejoinder.corpora.example import Example, write_examples
 from rejoinder.errors import InputError
-from rejoinder.evaluation.cells import CellStore, result_from_json, result_to_json
-from rejoinder.evaluation.columns import read_column
-from rejoinder.evaluation.ranking import evaluate
+from rejoinder.evaluation.ranking import RankingResult, evaluate
 from rejoinder.evaluation.report import Row
-from rejoinder.evaluation.table import Table, table_of_rows
-from rejoinder.evaluation.table_file import DataColumn, SystemRow, TableFile
-from rejoinder.evaluation.table_markdown import markdown, recall_table
-from rejoinder.evaluation.table_run import Measurement
+from rejoinder.evaluation.table import table_of_rows
+from rejoinder.evaluation.table_run import CellStore, DataColumn, Measurement, SystemRow, TablePlan, read_column
 from tests.evaluation.fakes import Rule, knows_even_ones, knows_it_all, knows_nothing, numbered_examples
 
 
@@ -72,11 +68,11 @@ def data(tmp_path):
 
 def file_of(data, rankers=("good", "half"), **column):
     rows = {name: SystemRow(name=name.title(), ranker=name, make="make {column} of {data}") for name in rankers}
-    return TableFile(name="Numbers", row=rows, column={"n": DataColumn(name="N", path=str(data), **column)})
+    return TablePlan(name="Numbers", row=rows, column={"n": DataColumn(name="N", path=str(data), **column)})
 
 
 def measure(file, shelf, folder, **options):
-    return Measurement(shelf, CellStore(folder), silent, **options).table(file.chosen([], []))
+    return Measurement(shelf, CellStore(folder), silent, **options).table(file)
 
 
 def test_the_figures_are_those_of_evaluate(data, tmp_path):
@@ -84,7 +80,6 @@ def test_the_figures_are_those_of_evaluate(data, tmp_path):
     for name, rule in (("good", knows_it_all), ("half", knows_even_ones)):
         expected = evaluate(Rule(rule), numbered_examples(100, turns_per_thread=4), candidates=20, seed=3)
         assert table.cell(name, "n").result == expected
-    assert table.best("n") == 1.0
 
 
 def test_finished_cells_are_kept_until_model_or_data_or_settings_change(data, tmp_path):
@@ -136,17 +131,17 @@ def test_nothing_is_learned_from_what_is_ranked(data, tmp_path, split):
     file = file_of(data, ("good", "learns"), candidates=20, split=split)
     table = measure(file, Shelf(), tmp_path / "cells")
     assert table.cell("good", "n").result
-    assert "name other data to learn from" in table.cell("learns", "n").missing
+    assert "name other training data" in table.cell("learns", "n").missing
 
 
 def test_what_is_missing_leaves_a_dash_and_the_command_that_makes_it(data, tmp_path):
     file = file_of(data, ("good", "gone"), candidates=20)
     absent = DataColumn(name="Other", path=str(tmp_path / "none"), make="build none")
-    file = TableFile(name="T", row=file.row, column={**file.column, "other": absent})
+    file = TablePlan(name="T", row=file.row, column={**file.column, "other": absent})
     table = measure(file, Shelf(), tmp_path / "cells")
     assert table.cell("gone", "n").missing == f"no gone; `make n of {data}`"
     assert table.cell("good", "other").missing == f"no {tmp_path / 'none'}; `build none`"
-    text = markdown(table)
+    text = table.markdown()
     assert "| Good | **100.0** [100.0, 100.0] | - (2) |" in text
     assert "| Gone | - (1) | - (2) |" in text
     assert f"1. no gone; `make n of {data}` (for Gone on N)\n" in text
@@ -164,12 +159,12 @@ def test_a_row_may_have_a_ranker_for_each_column_and_none_for_some(data, tmp_pat
         "path": SystemRow(name="Path", ranker="{column}-{data}", skip=("b", "c")),
     }
     shelf = Shelf(**{f"a-{data}": lambda: Rule(knows_nothing)})
-    table = measure(TableFile(name="T", row=rows, column=columns), shelf, tmp_path / "cells")
+    table = measure(TablePlan(name="T", row=rows, column=columns), shelf, tmp_path / "cells")
     assert {place: cell.ranker for place, cell in table.cells.items()} == {
         ("each", "a"): "good", ("path", "a"): f"a-{data}", ("each", "b"): "half"
     }  # fmt: skip
     assert not table.missing()
-    assert recall_table(table).splitlines()[2].endswith("] |  |")
+    assert table.recall_markdown().splitlines()[2].endswith("] |  |")
 
 
 def test_a_damaged_cell_is_measured_again(data, tmp_path):
@@ -184,7 +179,7 @@ def test_a_damaged_cell_is_measured_again(data, tmp_path):
 
 def test_a_result_survives_json():
     result = evaluate(Rule(knows_even_ones), numbered_examples(60, turns_per_thread=3), candidates=20)
-    again = result_from_json(json.loads(json.dumps(result_to_json(result))))
+    again = RankingResult.from_json(json.loads(json.dumps(result.to_json(ranks=True))))
     assert again == result
     assert (again.ranks == result.ranks).all()
     assert (again.unit_of == result.unit_of).all()
@@ -299,6 +294,5 @@ def test_the_same_table_gives_the_same_bytes(tmp_path):
 def test_a_table_with_nothing_measured_can_be_written(data, tmp_path):
     pytest.importorskip("matplotlib")
     table = measure(file_of(data, ("gone",), candidates=20), Shelf(), tmp_path / "cells")
-    assert isinstance(table, Table)
     table.save(tmp_path / "out")
     assert "- (1)" in (tmp_path / "out/table.md").read_text()

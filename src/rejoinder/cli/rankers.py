@@ -18,7 +18,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+import hashlib
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -28,52 +30,61 @@ from rejoinder.models import bundled
 if TYPE_CHECKING:
     from rejoinder.baselines.encoders import VectorEncoder
     from rejoinder.corpora.example import Example, Split
-    from rejoinder.evaluation.contexts import Reading
+    from rejoinder.evaluation.contexts import ContextReading
     from rejoinder.models.encoder import Encoder
     from rejoinder.ranker import Ranker
 
 
-def _bm25() -> Ranker:
-    from rejoinder.baselines.keywords import BM25
-
-    return BM25()
-
-
-def _bm25_data19() -> Ranker:
-    from rejoinder.baselines.sparse import Data19BM25
-
-    return Data19BM25()
-
-
-def _tfidf() -> Ranker:
-    from rejoinder.baselines.sparse import TfIdf
-
-    return TfIdf()
-
-
-BASELINES: dict[str, Callable[[], Ranker]] = {"bm25": _bm25, "bm25-data19": _bm25_data19, "tfidf": _tfidf}
-"""Rankers that need no model, by the name that stands for them in place of a model folder."""
+BASELINES = {"bm25": "BM25", "bm25-data19": "Data19BM25", "tfidf": "TfIdf"}
+"""Rankers that need no model: the name in place of a model folder, and the class in `baselines.keywords`."""
 
 OVER_ENCODERS = ("sim", "sim-history", "map", "map-cosine", "map-dot")
 """What stands before the colon and the encoder."""
 
 
-class Opener:
-    """Opens rankers; those that share an encoder share one object, which encodes each text once."""
+ENCODER_BLOCK = 5000
+"""Examples between two steps of the progress bar. BM25's scores depend on all candidates of a call, so it gets all of
+them at once; those of others do not."""
+
+
+class Rankers:
+    """Opens rankers (fulfils `evaluation.table_run.Rankers`). Those of one encoder share it: it encodes a text once."""
 
     def __init__(self) -> None:
         self._encoders: dict[str, VectorEncoder] = {}
         self._models: dict[str, Encoder] = {}
 
+    def open(self, name: str, training: Callable[[], Sequence[Example]]) -> tuple[Ranker, dict[str, Any] | None]:
+        """Return the ranker, and what it learned from `training`; see `evaluation.table_run.Rankers.open`."""
+        ranker = self.ranker(name)
+        return ranker, fit_ranker(name, ranker, training)
+
+    def identity(self, name: str) -> str:
+        """Return the name; a folder in it is replaced by its contents, and where there is none our version is added."""
+        import rejoinder
+
+        kind, colon, place = name.rpartition(":")
+        folder, mark, output = place.partition("#")
+        if "/" not in folder and not Path(folder).exists() and not bundled.is_name(folder):
+            return f"{name} of rejoinder {rejoinder.__version__}"
+        return f"{kind}{colon}{_contents(folder)}{mark}{output}"
+
+    def block_size(self, name: str) -> int | None:
+        """Return the most examples to rank at once: None, all, for BM25, which counts words in the candidates."""
+        return None if name == "bm25" else ENCODER_BLOCK
+
     def ranker(self, name: str) -> Ranker:
-        """A ranker by its name; see the tables above.
+        """Open a ranker by its name; see the tables above.
 
         Raises:
             InputError: there is no such ranker.
             MissingExtraError: it needs a library that is not installed.
         """
         if name in BASELINES:
-            return BASELINES[name]()
+            from rejoinder.baselines import keywords
+
+            ranker: Ranker = getattr(keywords, BASELINES[name])()
+            return ranker
         kind, colon, encoder = name.partition(":")
         if colon and kind in OVER_ENCODERS:
             return self._over(kind, encoder)
@@ -85,8 +96,7 @@ class Opener:
         return rejoinder.load(name)
 
     def _over(self, kind: str, name: str) -> Ranker:
-        from rejoinder.baselines.mapping import SIMILARITIES, MapSettings
-        from rejoinder.baselines.vectors import Map, Sim, WithHistory
+        from rejoinder.baselines.vectors import SIMILARITIES, Map, MapSettings, Sim, WithHistory
 
         if name not in self._encoders:
             self._encoders[name] = self._encoder(name)
@@ -100,11 +110,10 @@ class Opener:
 
     def _encoder(self, name: str) -> VectorEncoder:
         from rejoinder.baselines import encoders
+        from rejoinder.models.persistence import CONFIG, VOCABULARY
 
-        if name == "minilm":
-            return encoders.minilm()
-        if name == "use":
-            return encoders.universal_sentence_encoder()
+        if name in ("minilm", "use"):
+            return encoders.open_encoder(name)
         if not name or ("/" not in name and "#" not in name and not Path(name).exists()):
             raise InputError(
                 f"no encoder {name!r}: give minilm, use, a model folder (with #r for its r), or a folder or an id "
@@ -113,10 +122,11 @@ class Opener:
         place, mark, output = name.rpartition("#")
         if mark and output not in ("h", "r"):
             raise InputError(f"{name}: of a model there are {place}#h and {place}#r, no #{output}")
-        if mark or _is_ours(Path(name)) or bundled.is_name(name):
+        own = all((Path(name) / file).is_file() for file in (CONFIG, VOCABULARY))
+        if mark or own or bundled.is_name(name):
             model = self._model(place or name)
             return encoders.TextVectors(model.transfer) if output == "r" and mark else model.remembering()
-        return encoders.sentence_transformer(name)
+        return encoders.open_encoder(name)
 
     def _model(self, name: str) -> Encoder:
         import rejoinder
@@ -126,73 +136,58 @@ class Opener:
         return self._models[name]
 
 
-def _is_ours(path: Path) -> bool:
-    from rejoinder.models.persistence import CONFIG, VOCABULARY
+def _contents(place: str) -> str:
+    """Fingerprint of a model folder, or SHA-256 of all files of a folder of another kind."""
+    from rejoinder.files import file_digest
+    from rejoinder.models.persistence import VOCABULARY, fingerprint, read_config
 
-    return (path / CONFIG).is_file() and (path / VOCABULARY).is_file()
-
-
-def open_ranker(name: str) -> Ranker:
-    """One ranker by its name; see `Opener.ranker`."""
-    return Opener().ranker(name)
-
-
-def open_rankers(names: Iterable[str]) -> dict[str, Ranker]:
-    """Several rankers, which share their encoders; errors as of `Opener.ranker`."""
-    opener = Opener()
-    return {name: opener.ranker(name) for name in names}
-
-
-def scores_depend_on_the_call(name: str) -> bool:
-    """Whether a ranker has to be given all candidates in one call: the textbook BM25 counts words in them."""
-    return name == "bm25"
-
-
-def learning(rankers: Mapping[str, Ranker]) -> list[str]:
-    """The names of the rankers that have to be fitted."""
-    from rejoinder.baselines.fitting import Fitted
-
-    return [name for name, ranker in rankers.items() if isinstance(ranker, Fitted)]
+    folder = Path(place)
+    if not folder.is_dir() or (folder / VOCABULARY).is_file():
+        return fingerprint(read_config(place)[1])
+    files = sorted(file for file in folder.rglob("*") if file.is_file())
+    digests = [(str(file.relative_to(folder)), file_digest(file)) for file in files]
+    return hashlib.sha256(repr(digests).encode()).hexdigest()
 
 
 def read_training(
-    rankers: Mapping[str, Ranker], path: Path, evaluated: Split | None, reading: Reading, fit_on: Path | None, seed: int
+    rankers: Mapping[str, Ranker],
+    path: Path,
+    split: Split | None,
+    reading: ContextReading,
+    fit_on: Path | None,
+    seed: int,
 ) -> list[Example]:
-    """The training examples that some of the rankers are fitted to; none if none of them learns.
+    """Read the training examples that some of the rankers are fitted to; none if none of them learns.
 
     Args:
         rankers: by their names.
         path: the data set that is going to be ranked.
-        evaluated: which split of it; None: of a folder the test split.
+        split: which part of it; see `evaluation.tasks.ranked_part`.
         reading: what is read of each context.
-        fit_on: other data to learn from; None: the data set's own training split.
+        fit_on: other data to learn from; None: the data set's own training part.
         seed: of the draw of at most 10,000.
 
     Raises:
         InputError: some learn, but there is nothing to learn from.
     """
-    from dataclasses import replace
-
-    from rejoinder.evaluation.fitting import training_examples
+    from rejoinder.baselines.fitting import Fitted
+    from rejoinder.evaluation.tasks import ranked_part, training_examples
     from rejoinder.progress import track
 
-    if not (names := learning(rankers)):
+    if not (names := [name for name, ranker in rankers.items() if isinstance(ranker, Fitted)]):
         return []
     with track(f"Reading {fit_on or path} for {', '.join(names)}", unit="examples") as advance:
-        # Other data is not what is ranked, so its training split is free to be learned from.
-        part: Split | None = evaluated if fit_on is None or fit_on.resolve() == path.resolve() else "test"
-        found = training_examples(fit_on or path, part, seed=seed, progress=advance)
+        found = training_examples(fit_on or path, path, ranked_part(path, split), seed=seed, progress=advance)
     return [replace(example, context=tuple(reading.cut(example.context))) for example in found]
 
 
-def fit_ranker(name: str, ranker: Ranker, examples: Sequence[Example], data: str) -> dict[str, Any] | None:
-    """Fit a ranker that learns and tell on standard error how it went.
+def fit_ranker(name: str, ranker: Ranker, training: Callable[[], Sequence[Example]]) -> dict[str, Any] | None:
+    """Fit a ranker that learns, and show on standard error what it learned.
 
     Args:
         name: what the ranker is called.
         ranker: any; one that does not learn is left as it is.
-        examples: see `read_training`.
-        data: what the data set is called that is ranked afterwards.
+        training: gives the examples to learn from.
 
     Returns:
         What was learned, with the learning curves of MAP; None for a ranker that does not learn.
@@ -202,11 +197,11 @@ def fit_ranker(name: str, ranker: Ranker, examples: Sequence[Example], data: str
 
     if not isinstance(ranker, Fitted):
         return None
+    examples = training()
     with track(f"Fitting {name}", total=2 * len(examples), unit="texts") as advance:
         learned = dict(ranker.fit(examples, advance))
-    shown = {key: value for key, value in learned.items() if key != "curves"}
-    note(f"{name}: {', '.join(f'{key} {_short(value)}' for key, value in shown.items())}")
-    return {"model": name, "data": data, **learned}
+    note(f"{name}: {', '.join(f'{key} {_short(value)}' for key, value in learned.items() if key != 'curves')}")
+    return learned
 
 
 def _short(value: object) -> str:

@@ -28,8 +28,12 @@ class Estimate:
     high: float
 
     def to_json(self) -> dict[str, float]:
-        """The three numbers by name."""
+        """Return the three numbers by name."""
         return {"value": self.value, "low": self.low, "high": self.high}
+
+    def columns(self, name: str) -> dict[str, float]:
+        """Return the three numbers as columns of a flat table."""
+        return {name: self.value, f"{name}_low": self.low, f"{name}_high": self.high}
 
 
 def estimates(

@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import Protocol, runtime_checkable
+from typing import Any, NamedTuple, Protocol, runtime_checkable
+
+from rich.console import RenderableType
+from rich.table import Table
+from rich.text import Text
 
 from rejoinder.errors import InputError
 from rejoinder.evaluation.bootstrap import RESAMPLES
-from rejoinder.evaluation.ranking import evaluate_task
-from rejoinder.evaluation.results import Comparison, RankingResult, compare
-from rejoinder.evaluation.tasks import RankingTask
+from rejoinder.evaluation.ranking import Comparison, RankingResult, compare, evaluate_task
+from rejoinder.evaluation.report import Row, describe, percent, render
+from rejoinder.evaluation.tasks import Progress, RankingTask
 from rejoinder.ranker import Context, ContextPart, FloatArray, Ranker
 
 MOST_MESSAGES = 10
@@ -27,20 +31,20 @@ class MultiContextRanker(Ranker, Protocol):
         ...
 
     def by(self, part: ContextPart) -> MultiContextRanker:
-        """The same ranker, which reads one part alone."""
+        """Return the same ranker, which reads one part alone."""
         ...
 
     def remembering(self) -> MultiContextRanker:
-        """The same ranker, which computes nothing twice."""
+        """Return the same ranker, which computes nothing twice."""
         ...
 
 
 @dataclass(frozen=True, slots=True)
-class Reading:
+class ContextReading:
     """What of each context is read.
 
     Attributes:
-        messages: at most so many earlier messages, the newest ones; None: all.
+        messages: most earlier messages that are read, the newest ones; None: all.
         part: by which part of the model: all of it, the input alone, or the history alone.
     """
 
@@ -54,37 +58,46 @@ class Reading:
             return count or "full"
         return f"{self.part}={count}" if count else self.part
 
+    @property
+    def label(self) -> str:
+        """The words of the table."""
+        if self.part == "input":
+            return "input alone (h_x)"
+        if self.part == "history":
+            return "history alone (h_z)" if self.messages is None else f"newest {self.messages} of it alone"
+        return "full" if self.messages is None else f"input + {self.messages}"
+
     def cut(self, context: Context) -> Context:
-        """The context without the messages that are not read."""
+        """Return the context without the messages that are not read."""
         return context if self.messages is None else context[-1 - self.messages :]
 
 
-FULL = Reading()
+FULL = ContextReading()
 
 
-def parse_reading(text: str) -> Reading:
+def parse_reading(text: str) -> ContextReading:
     """Read "full", "3", "input", "history" or "history=3".
 
     Raises:
         InputError: it is none of them.
     """
-    named = {"full": FULL, "input": Reading(part="input"), "history": Reading(part="history")}
+    named = {"full": FULL, "input": ContextReading(part="input"), "history": ContextReading(part="history")}
     if text in named:
         return named[text]
     part: ContextPart = "history" if text.startswith("history=") else "all"
     count = text.removeprefix("history=")
     if not (count.isascii() and count.isdecimal()):
         raise InputError(
-            "a context is read as full, 0, 1, 2, ... (the newest message and so many earlier ones), input, history or "
+            "a context is read as full, N (the newest message and at most N earlier ones), input, history or "
             f"history=N, not {text!r}"
         )
     if part == "history" and int(count) == 0:
         raise InputError("history=0 leaves nothing to rank by; give history=1 or more")
-    return Reading(int(count), part)
+    return ContextReading(int(count), part)
 
 
 def with_parts(ranker: Ranker, name: str) -> MultiContextRanker:
-    """The ranker, known to be one that reads input and history.
+    """Return the ranker, known to be one that reads input and history.
 
     Raises:
         InputError: it is not; `name` is what the message calls it.
@@ -94,19 +107,29 @@ def with_parts(ranker: Ranker, name: str) -> MultiContextRanker:
     raise InputError(f"{name} has no parts for input and history: only multi-context models have them")
 
 
-def reader(ranker: Ranker, reading: Reading, name: str = "this ranker") -> Ranker:
-    """A ranker that is given only what `reading` says.
+def restrict(ranker: Ranker, reading: ContextReading, name: str = "this ranker") -> Ranker:
+    """Return a ranker that is given only what `reading` says.
 
     Raises:
         InputError: a part is asked for of a ranker that has none; `name` is what the message calls it.
     """
     if reading.part != "all":
         ranker = with_parts(ranker, name).by(reading.part)
-    return ranker if reading.messages is None else _Cut(ranker, reading)
+    return ranker if reading.messages is None else _Restricted(ranker, reading)
 
 
-@dataclass(frozen=True, slots=True)
-class TableRow:
+class _Restricted:
+    """Gives a ranker shorter contexts."""
+
+    def __init__(self, ranker: Ranker, reading: ContextReading) -> None:
+        self.ranker, self.reading = ranker, reading
+
+    def score(self, contexts: Sequence[Context], candidates: Sequence[Sequence[str]]) -> FloatArray:
+        """See `ranker.Ranker.score`."""
+        return self.ranker.score([self.reading.cut(context) for context in contexts], candidates)
+
+
+class ContextRow(NamedTuple):
     """A line of the table.
 
     Attributes:
@@ -115,33 +138,82 @@ class TableRow:
         difference: that minus what the full context gave, on the same resamples; None for the full context.
     """
 
-    reading: Reading
+    reading: ContextReading
     result: RankingResult
     difference: Comparison | None
 
 
-def table_readings(messages: int = MOST_MESSAGES) -> list[Reading]:
-    """The lines of the table: the full context, 0 to `messages` earlier messages, the parts alone."""
-    counted = [Reading(count) for count in range(messages + 1)]
-    return [FULL, *counted, Reading(part="input"), Reading(part="history"), Reading(1, "history")]
+@dataclass(frozen=True)
+class ContextTable:
+    """How well a model ranks by parts of each context.
+
+    Attributes:
+        model: its name.
+        data: the data's.
+        rows: the lines, the full context first.
+        without_history: examples whose context is a single message.
+    """
+
+    model: str
+    data: str
+    rows: Sequence[ContextRow]
+    without_history: int
+
+    def to_json(self) -> list[dict[str, Any]]:
+        """Return a flat object for each line."""
+        return [
+            {
+                **Row(self.model, self.data, row.result, str(row.reading)).to_json(),
+                "minus_full": None if row.difference is None else row.difference.to_json(),
+            }
+            for row in self.rows
+        ]
+
+    def plain(self, width: int | None = None) -> str:
+        """Return the table with its headline, folded at `width`, or (None) as wide as it needs to be."""
+        return render(self._parts(), width or 200 + len(self.model) + len(self.data))
+
+    def _parts(self) -> Iterator[RenderableType]:
+        yield Text(f"{self.model} on {self.data}")
+        yield Text(describe(self.rows[0].result))
+        if self.without_history:
+            yield f"{self.without_history:,} examples have no history: by the history alone they are missed"
+        table = Table(box=None, padding=(0, 2, 0, 0), header_style="bold")
+        ks = list(self.rows[0].result.recall)[:1]  # the least k alone: a line has to fit a terminal
+        for name in ("context", *(f"R@{k}" for k in ks), "MRR", *(f"R@{k} minus full" for k in ks)):
+            table.add_column(name, overflow="fold")
+        for reading, result, difference in self.rows:
+            found = [percent(estimate, "{}  {}-{}") for estimate in (*(result.recall[k] for k in ks), result.mrr)]
+            minus = {} if difference is None else difference.recall
+            table.add_row(reading.label, *found, *(percent(minus.get(k), "{}  {} to {}") for k in ks))
+        yield table
+
+
+def table_readings(messages: int = MOST_MESSAGES) -> list[ContextReading]:
+    """Return the lines of the table: the full context, 0 to `messages` earlier messages, the parts alone."""
+    counted = [ContextReading(count) for count in range(messages + 1)]
+    parts = [ContextReading(part="input"), ContextReading(part="history"), ContextReading(1, "history")]
+    return [FULL, *counted, *parts]
 
 
 def context_table(
     ranker: Ranker,
     task: RankingTask,
     *,
-    name: str = "this ranker",
+    model: str = "this ranker",
+    data: str = "",
     seed: int = 0,
     resamples: int = RESAMPLES,
     block_size: int | None = None,
-    progress: Callable[[int], object] | None = None,
-) -> list[TableRow]:
+    progress: Progress | None = None,
+) -> ContextTable:
     """Rank by the full context and by parts of it (CONVERT, section 4.2).
 
     Args:
         ranker: a multi-context encoder.
         task: what is ranked.
-        name: what an error calls the ranker.
+        model: what table and errors call the ranker.
+        data: what the table calls the data.
         seed: of the bootstrap.
         resamples: how often the bootstrap draws.
         block_size: see `ranking.evaluate`.
@@ -150,24 +222,12 @@ def context_table(
     Raises:
         InputError: the ranker reads no history.
     """
-    known = with_parts(ranker, name).remembering()
-    rows: list[TableRow] = []
+    known = with_parts(ranker, model).remembering()
+    rows: list[ContextRow] = []
     for reading in table_readings():
         result = evaluate_task(
-            reader(known, reading), task, seed=seed, resamples=resamples, block_size=block_size, progress=progress
+            restrict(known, reading), task, seed=seed, resamples=resamples, block_size=block_size, progress=progress
         )
-        full = rows[0].result if rows else None
-        difference = None if full is None else compare(result, full, resamples=resamples, seed=seed)
-        rows.append(TableRow(reading, result, difference))
-    return rows
-
-
-class _Cut:
-    """Gives a ranker shorter contexts."""
-
-    def __init__(self, ranker: Ranker, reading: Reading) -> None:
-        self.ranker, self.reading = ranker, reading
-
-    def score(self, contexts: Sequence[Context], candidates: Sequence[Sequence[str]]) -> FloatArray:
-        """See `ranker.Ranker.score`."""
-        return self.ranker.score([self.reading.cut(context) for context in contexts], candidates)
+        difference = compare(result, rows[0].result, resamples=resamples, seed=seed) if rows else None
+        rows.append(ContextRow(reading, result, difference))
+    return ContextTable(model, data, rows, sum(len(context) == 1 for context in task.contexts))

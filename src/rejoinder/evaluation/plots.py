@@ -1,17 +1,29 @@
-"""What all pictures share: matplotlib without a screen, colours that colour-blind people can tell apart."""
+"""Pictures of encodings: texts as points, a panel for each model (ACL19, figure 4), and what all pictures share.
+
+The number below a panel, the purity of neighbourhoods, is computed from the encodings and not from the points: it does
+not change with the projection, which moves points about as it must.
+"""
 
 from __future__ import annotations
 
+import importlib
+import warnings
+from collections.abc import Sequence
+from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal, TypeAlias, get_args
+
+import numpy as np
 
 from rejoinder.errors import InputError, MissingExtraError
+from rejoinder.ranker import FloatArray, unit_rows
 
 if TYPE_CHECKING:
+    from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
 COLOURS = ("#0072B2", "#E69F00", "#009E73", "#CC79A7", "#56B4E9", "#D55E00", "#000000", "#F0E442")
-"""Okabe and Ito, "Color Universal Design" (2008), the darker ones first."""
+"""Okabe and Ito, "Color Universal Design" (2008), which colour-blind people can tell apart; the darker ones first."""
 
 MARKERS = ("o", "s", "^", "D", "v", "P", "X", "*")
 """Shapes, for what colours alone do not tell apart."""
@@ -22,29 +34,30 @@ KINDS = ("png", "svg", "pdf")
 RESOLUTION = 150
 """Dots per inch of a png."""
 
+PANELS_A_LINE = 4
+PANEL = 3.4
+"""Inches of a panel's side."""
 
-def new_figure(width: float, height: float) -> Figure:
-    """An empty figure of so many inches. It draws without a screen and changes no setting of matplotlib's.
+Method: TypeAlias = Literal["tsne", "pca", "isomap"]
+METHODS: tuple[Method, ...] = get_args(Method)
+"""t-SNE (van der Maaten and Hinton 2008), principal components, Isomap (Tenenbaum and others 2000)."""
 
-    Raises:
-        MissingExtraError: matplotlib is not installed.
-    """
-    check_matplotlib()
-    from matplotlib.figure import Figure
+NEIGHBOURS = 10
+"""k of the purity, and of Isomap's graph."""
 
-    return Figure(figsize=(width, height), layout="constrained")
+_BLOCK = 1024
 
 
-def check_matplotlib() -> None:
-    """Raise MissingExtraError if matplotlib is not installed: before work whose result it is to draw."""
+def require(library: str, feature: str = "a picture") -> None:
+    """Raise MissingExtraError if a library is not installed: before work whose result needs it."""
     try:
-        import matplotlib.figure  # noqa: F401
+        importlib.import_module(library)
     except ImportError as error:
-        raise MissingExtraError("a picture", "plots") from error
+        raise MissingExtraError(feature, "plots") from error
 
 
 def picture_kind(path: Path) -> str:
-    """The kind of picture that a file's name asks for.
+    """Return the kind of picture that a file's name asks for.
 
     Raises:
         InputError: it is none that can be written.
@@ -56,6 +69,28 @@ def picture_kind(path: Path) -> str:
     return kind
 
 
+def grid_shape(panels: int) -> tuple[int, int]:
+    """Return lines and panels in each, for lines of about equal length."""
+    lines = -(-panels // PANELS_A_LINE)
+    return lines, -(-panels // lines)
+
+
+def new_grid(panels: int, width: float, height: float, **options: Any) -> tuple[Figure, list[Axes]]:
+    """Return a figure of that many panels and inches. It needs no screen and changes no setting of matplotlib's.
+
+    Raises:
+        MissingExtraError: matplotlib is not installed.
+    """
+    require("matplotlib.figure")
+    from matplotlib.figure import Figure
+
+    figure = Figure(figsize=(width, height), layout="constrained")
+    axes: list[Axes] = list(figure.subplots(*grid_shape(panels), squeeze=False, **options).flat)
+    for axis in axes[panels:]:
+        axis.set_visible(False)
+    return figure, axes[:panels]
+
+
 def save_figure(figure: Figure, path: Path, kind: str) -> None:
     """Write a figure. The same figure gives the same bytes: no date in it, no random ids."""
     import matplotlib
@@ -64,3 +99,131 @@ def save_figure(figure: Figure, path: Path, kind: str) -> None:
     # Text stays text in SVG, so that it can be searched and read aloud.
     with matplotlib.rc_context({"svg.hashsalt": "rejoinder", "svg.fonttype": "none"}):
         figure.savefig(path, format=kind, dpi=RESOLUTION, metadata=about)
+
+
+@dataclass(frozen=True)
+class Panel:
+    """One model's picture.
+
+    Attributes:
+        title: stands above it.
+        points: array (n, 2).
+        caption: stands below it.
+    """
+
+    title: str
+    points: FloatArray
+    caption: str
+
+
+def draw_panels(panels: Sequence[Panel], categories: Sequence[str], names: Sequence[str]) -> Figure:
+    """Draw all panels with one legend.
+
+    Args:
+        panels: of the same texts.
+        categories: category of each text.
+        names: the categories in the legend's order. Each has its own colour and shape; colours come again from the
+            eighth on, with another shape.
+
+    Raises:
+        MissingExtraError: matplotlib is not installed.
+    """
+    lines, width = grid_shape(len(panels))
+    most = max(2, width)  # a single panel still has room for a legend below
+    columns = max(1, min(len(names), int(most * PANEL / 2.6)))
+    legend = 0.22 * -(-len(names) // columns)
+    figure, axes = new_grid(len(panels), most * PANEL, lines * (PANEL + 0.35) + legend + 0.15)
+    for axis, panel in zip(axes, panels, strict=True):
+        _draw_panel(axis, panel, categories, names)
+    handles, labels = axes[0].get_legend_handles_labels()
+    look = {"fontsize": 8, "frameon": False, "markerscale": 1.6}
+    figure.legend(handles, labels, loc="outside lower center", ncols=columns, **look)
+    return figure
+
+
+def _draw_panel(axis: Axes, panel: Panel, categories: Sequence[str], names: Sequence[str]) -> None:
+    for place, name in enumerate(names):
+        rows = [row for row, category in enumerate(categories) if category == name]
+        axis.scatter(
+            panel.points[rows, 0],
+            panel.points[rows, 1],
+            s=14,
+            color=COLOURS[place % 7],  # the eighth, yellow, cannot be seen on white
+            marker=MARKERS[place % len(MARKERS)],
+            linewidths=0,
+            alpha=0.85,
+            label=name.replace("_", " "),
+        )
+    axis.set_title(panel.title, fontsize=10)
+    axis.set_xlabel(panel.caption, fontsize=9)
+    axis.set_xticks([])
+    axis.set_yticks([])
+    axis.set_box_aspect(1)
+    axis.margins(0.04)
+    axis.spines[:].set_color("0.7")
+
+
+def project(vectors: FloatArray, method: Method = "tsne", *, perplexity: float = 30.0, seed: int = 0) -> FloatArray:
+    """Return two coordinates for each vector; distances between vectors are those between their directions.
+
+    Args:
+        vectors: array (n, d); rows are brought to unit length.
+        method: t-SNE starts from the principal components.
+        perplexity: of t-SNE, about how many neighbours a point looks at; below n.
+        seed: of t-SNE.
+
+    Returns:
+        Array (n, 2).
+
+    Raises:
+        InputError: too few vectors.
+        MissingExtraError: scikit-learn is not installed.
+    """
+    rows = unit_rows(vectors)
+    if len(rows) < 3:
+        raise InputError(f"{len(rows)} texts are too few for a picture; give 3 or more")
+    if method == "tsne" and not 1 <= perplexity < len(rows):
+        raise InputError(f"t-SNE's perplexity is {perplexity:g}; with {len(rows)} texts it is 1 or more and below that")
+    require("sklearn", "a projection of encodings")
+    if method == "tsne":
+        from sklearn.manifold import TSNE
+
+        found = TSNE(2, perplexity=perplexity, init="pca", random_state=seed).fit_transform(rows)
+    elif method == "pca":
+        from sklearn.decomposition import PCA
+
+        found = PCA(2, svd_solver="full").fit_transform(rows)
+    else:
+        from sklearn.manifold import Isomap
+
+        with warnings.catch_warnings():  # a graph in several pieces, as good encodings give, is joined all the same
+            warnings.simplefilter("ignore")
+            found = Isomap(n_components=2, n_neighbors=min(NEIGHBOURS, len(rows) - 1)).fit_transform(rows)
+    return np.asarray(found, dtype=np.float32)
+
+
+def neighbour_purity(vectors: FloatArray, categories: Sequence[str], neighbours: int = NEIGHBOURS) -> float:
+    """Return the share of a text's nearest neighbours that are of its own category, the mean over all texts.
+
+    Neighbours are the `neighbours` other texts with the highest cosine, of equal ones the earlier.
+
+    Args:
+        vectors: array (n, d).
+        categories: n names.
+        neighbours: k, below n.
+
+    Raises:
+        InputError: there are not more than k texts.
+    """
+    if not 1 <= neighbours < len(vectors):
+        raise InputError(f"{neighbours} neighbours of {len(vectors)} texts; ask for 1 or more, and fewer than texts")
+    rows = unit_rows(vectors)
+    numbers = np.unique(np.asarray(categories), return_inverse=True)[1]
+    hits = 0
+    for start in range(0, len(rows), _BLOCK):
+        cosines = rows[start : start + _BLOCK] @ rows.T
+        own = np.arange(start, start + len(cosines))
+        cosines[np.arange(len(cosines)), own] = -np.inf  # a text is no neighbour of itself
+        nearest = np.argsort(-cosines, axis=1, kind="stable")[:, :neighbours]
+        hits += int(np.count_nonzero(numbers[nearest] == numbers[own][:, None]))
+    return hits / (len(rows) * neighbours)

@@ -1,4 +1,4 @@
-"""Recall at k and mean reciprocal rank of anything that ranks.
+"""Recall at k and mean reciprocal rank of anything that ranks, with intervals, and how two systems differ.
 
 Nothing here is counted in a ranker's favour: a candidate that ties with the right one stands before it, one whose
 score is not a number too, and one that has the very text of the right one always does.
@@ -7,25 +7,94 @@ score is not a number too, and one that has the very text of the right one alway
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, fields
+from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 import numpy.typing as npt
 
 from rejoinder.errors import InputError, RejoinderError
-from rejoinder.evaluation.bootstrap import RESAMPLES, estimates
-from rejoinder.evaluation.results import RankingResult, quantities
-from rejoinder.evaluation.tasks import RankingTask, ranking_task
+from rejoinder.evaluation.bootstrap import CONFIDENCE, RESAMPLES, Estimate, estimates
+from rejoinder.evaluation.tasks import IntArray, Progress, RankingTask, ranking_task
 from rejoinder.ranker import FloatArray, Ranker
 
 if TYPE_CHECKING:
     from rejoinder.corpora.example import Example
 
-IntArray = npt.NDArray[np.int64]
-
 RECALL_AT = (1, 2, 3, 5, 10, 50)
 """The k of recall@k that the papers' tables use."""
+
+
+@dataclass(frozen=True)
+class Comparison:
+    """First system minus second on the same examples, with paired intervals: outside 0 means a real difference."""
+
+    recall: dict[int, Estimate]
+    mrr: Estimate
+
+    def to_json(self) -> dict[str, Any]:
+        """The differences in types that JSON has."""
+        return {
+            "recall": {str(k): estimate.to_json() for k, estimate in self.recall.items()},
+            "mrr": self.mrr.to_json(),
+        }
+
+
+@dataclass(frozen=True, kw_only=True)
+class RankingResult:
+    """How well a ranker did on a task. The names are those of the JSON."""
+
+    recall: dict[int, Estimate]
+    """Share of examples whose right candidate is among the first k, by k; only k below the number of candidates."""
+    mrr: Estimate
+    """Mean of 1 / rank of the right candidate."""
+    examples: int
+    """How many were ranked."""
+    candidates: int
+    """How many each had: N, or the most where given lists differ in length."""
+    fewest_candidates: int
+    """N, or the fewest where given lists differ in length."""
+    given_candidates: bool
+    """The data gave the candidates; otherwise they are the responses of other examples."""
+    dropped: int
+    """Examples that did not fill a last group and were left out."""
+    ambiguous: int
+    """Examples with a wrong candidate of the very text of the right one: nobody can rank the right one first."""
+    unit: Literal["thread", "example"]
+    """What the bootstrap draws."""
+    units: int
+    """How many of them there are."""
+    confidence: float = CONFIDENCE
+    """Of the intervals."""
+    resamples: int
+    """How often the bootstrap drew."""
+    seed: int
+    """Of the shuffle into groups and of the bootstrap."""
+    fingerprint: str
+    """SHA-256 of the task; results with the same one can be compared example by example."""
+    seconds: float = field(compare=False)
+    """Time spent in the ranker."""
+    ranks: IntArray = field(compare=False, repr=False)
+    """(examples,): rank of the right candidate, 1 = first."""
+    unit_of: IntArray = field(compare=False, repr=False)
+    """(examples,): unit of each example."""
+
+    def to_json(self, *, ranks: bool = False) -> dict[str, Any]:
+        """Return everything in types that JSON has; without `ranks`, all but the single ranks and their units."""
+        values = {each.name: getattr(self, each.name) for each in fields(self)}
+        values |= Comparison(self.recall, self.mrr).to_json()
+        if ranks:
+            return values | {"ranks": self.ranks.tolist(), "unit_of": self.unit_of.tolist()}
+        del values["ranks"], values["unit_of"]
+        return values | {"seconds": round(self.seconds, 3)}
+
+    @classmethod
+    def from_json(cls, values: Mapping[str, Any]) -> RankingResult:
+        """Return the result of which these are the values, ranks included."""
+        arrays = {name: np.array(values[name], dtype=np.int64) for name in ("ranks", "unit_of")}
+        recall = {int(k): Estimate(**estimate) for k, estimate in values["recall"].items()}
+        return cls(**{**values, **arrays, "recall": recall, "mrr": Estimate(**values["mrr"])})
 
 
 def ranks(scores: FloatArray, labels: IntArray) -> IntArray:
@@ -52,16 +121,21 @@ def ranks(scores: FloatArray, labels: IntArray) -> IntArray:
 
 def evaluate(
     ranker: Ranker,
-    examples: Sequence[Example],
+    examples: Iterable[Example],
     *,
     candidates: int = 100,
     seed: int = 0,
     recall_at: Sequence[int] = RECALL_AT,
     resamples: int = RESAMPLES,
     block_size: int | None = None,
-    progress: Callable[[int], object] | None = None,
+    progress: Progress | None = None,
 ) -> RankingResult:
     """Rank each example's right response among its candidates: 1-of-N, or the lists that the data gives.
+
+    >>> model = rejoinder.load("convert-small")                            # doctest: +SKIP
+    >>> examples = rejoinder.read_examples("data/chats", split="test")     # doctest: +SKIP
+    >>> result = rejoinder.evaluate(model, examples, candidates=100)       # doctest: +SKIP
+    >>> result.recall[1].value, result.recall[1].low, result.recall[1].high     # doctest: +SKIP
 
     Args:
         ranker: anything with `score`.
@@ -78,10 +152,9 @@ def evaluate(
         InputError: as `ranking_task`; or a k, `resamples` or `block_size` below 1.
         RejoinderError: the ranker returned scores of a wrong shape.
     """
-    task = ranking_task(examples, candidates=candidates, seed=seed)
     return evaluate_task(
         ranker,
-        task,
+        ranking_task(examples, candidates=candidates, seed=seed),
         seed=seed,
         recall_at=recall_at,
         resamples=resamples,
@@ -98,31 +171,40 @@ def evaluate_task(
     recall_at: Sequence[int] = RECALL_AT,
     resamples: int = RESAMPLES,
     block_size: int | None = None,
-    progress: Callable[[int], object] | None = None,
+    progress: Progress | None = None,
 ) -> RankingResult:
     """`evaluate` for a task that is built once and ranked by several systems, or again and again in training."""
-    ks = _cutoffs(task, recall_at)
-    _check_counts(resamples=resamples, block_size=block_size)
+    counts = {"k": min(recall_at, default=1), "resamples": resamples, "block_size": block_size}
+    for name, count in counts.items():
+        if count is not None and count < 1:
+            raise InputError(f"{name} must be 1 or more, not {count}")
+    # With as many candidates as k, recall is 1 whatever the ranker does.
+    ks = [k for k in sorted(set(recall_at)) if k < task.lengths.min()]
     found = np.empty(len(task), dtype=np.int64)
     ambiguous = 0
     seconds = 0.0
     for block in task.blocks(block_size):
         start = time.perf_counter()
-        scores = _scores(ranker, task, block)
+        scores = ranker.score([task.contexts[i] for i in block], [task.candidates[i] for i in block])
         seconds += time.perf_counter() - start
+        labels, expected = task.labels[block], (len(block), int(task.lengths[block[0]]))
+        if scores.shape != expected:
+            raise RejoinderError(f"{type(ranker).__name__}.score returned shape {scores.shape}, not {expected}")
         equal = task.equals_right(block)
         ambiguous += int(np.count_nonzero(equal.sum(axis=1) > 1))
-        found[block] = ranks(_tie(scores, equal, task.labels[block]), task.labels[block])
+        # A model's arithmetic may round two copies of a text apart; which of them wins would be an accident.
+        own = scores[np.arange(len(block)), labels][:, None]
+        found[block] = ranks(np.where(equal, own, scores), labels)
         if progress is not None:
             progress(len(block))
-    *recall, mrr = estimates(quantities(found, ks), task.units, resamples=resamples, seed=seed)
+    *recall, mrr = estimates(_quantities(found, ks), task.units, resamples=resamples, seed=seed)
     return RankingResult(
         recall=dict(zip(ks, recall, strict=True)),
         mrr=mrr,
         examples=len(task),
         candidates=int(task.lengths.max()),
         fewest_candidates=int(task.lengths.min()),
-        given=task.given,
+        given_candidates=task.given,
         dropped=task.dropped,
         ambiguous=ambiguous,
         unit=task.unit,
@@ -136,33 +218,20 @@ def evaluate_task(
     )
 
 
-def _scores(ranker: Ranker, task: RankingTask, block: IntArray) -> FloatArray:
-    scores = ranker.score([task.contexts[i] for i in block], [task.candidates[i] for i in block])
-    expected = (len(block), int(task.lengths[block[0]]))
-    if scores.shape != expected:
-        raise RejoinderError(f"{type(ranker).__name__}.score returned shape {scores.shape}, not {expected}")
-    return scores
+def compare(first: RankingResult, second: RankingResult, *, resamples: int = RESAMPLES, seed: int = 0) -> Comparison:
+    """Difference of two systems, first minus second, by a paired bootstrap over the units of their common task.
 
-
-def _tie(scores: FloatArray, equal: npt.NDArray[np.bool_], labels: IntArray) -> FloatArray:
-    """Give candidates of the right one's text its score.
-
-    A model's arithmetic may round two copies of a text apart, and which of them wins is then an accident.
+    Raises:
+        InputError: the results are of different examples, groups or candidates.
     """
-    own = scores[np.arange(len(scores)), labels][:, None]
-    return np.where(equal, own, scores)
+    if first.fingerprint != second.fingerprint:
+        raise InputError("the two results are of different examples or groups; evaluate both with the same settings")
+    ks = [k for k in first.recall if k in second.recall]
+    difference = _quantities(first.ranks, ks) - _quantities(second.ranks, ks)
+    *recall, mrr = estimates(difference, first.unit_of, bounds=(-1.0, 1.0), resamples=resamples, seed=seed)
+    return Comparison(dict(zip(ks, recall, strict=True)), mrr)
 
 
-def _cutoffs(task: RankingTask, recall_at: Sequence[int]) -> list[int]:
-    """The k that say something: with as many candidates as k, recall is 1 whatever the ranker does."""
-    if any(k < 1 for k in recall_at):
-        raise InputError(f"recall@k needs k of 1 or more, not {min(recall_at)}")
-    return [k for k in sorted(set(recall_at)) if k < task.lengths.min()]
-
-
-def _check_counts(*, resamples: int, block_size: int | None) -> None:
-    """Refuse before the ranking, which can take long, what would fail after it."""
-    if resamples < 1:
-        raise InputError(f"at least 1 bootstrap resample is needed, not {resamples}")
-    if block_size is not None and block_size < 1:
-        raise InputError(f"block_size must be 1 or more, not {block_size}")
+def _quantities(found: IntArray, ks: Sequence[int]) -> npt.NDArray[np.float64]:
+    """What is averaged: array (n, len(ks) + 1), hit or not at each k, then 1 / rank, from ranks (n,)."""
+    return np.stack([*(found <= k for k in ks), 1 / found], axis=1).astype(np.float64)

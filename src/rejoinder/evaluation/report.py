@@ -1,18 +1,18 @@
-"""Results of several rankers on several data sets as tables: for a terminal, for Markdown, for plain text."""
+"""Results of several rankers on several data sets as tables: for a terminal, for Markdown, as JSON."""
 
 from __future__ import annotations
 
 import io
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from rich.console import Console
+from rich.console import Console, RenderableType
 from rich.table import Table
 from rich.text import Text
 
 from rejoinder.evaluation.bootstrap import CONFIDENCE, Estimate
-from rejoinder.evaluation.results import RankingResult, compare
+from rejoinder.evaluation.ranking import RankingResult, compare
 
 
 @dataclass(frozen=True)
@@ -31,60 +31,74 @@ class Row:
         return self.model if self.context == "full" else f"{self.model} ({self.context})"
 
     def to_json(self) -> dict[str, Any]:
-        """Names and result in one flat object."""
+        """Return names and result in one flat object."""
         return {"model": self.model, "data": self.data, "context": self.context, **self.result.to_json()}
 
 
 def markdown(rows: Sequence[Row]) -> str:
-    """One Markdown table, a line for each row: shares in %, interval in brackets."""
-    ks = _recalls(rows)
-    header = ["model", "data", *(f"R@{k}" for k in ks), "MRR", "examples", "candidates", "unit", "seconds"]
-    lines = [header, ["---", "---", *["---:"] * (len(ks) + 3), "---", "---:"]]
+    """Return one Markdown table, a line for each row: shares in %, interval in brackets."""
+    ks = sorted({k for row in rows for k in row.result.recall})
+    lines = [["model", "data", *(f"R@{k}" for k in ks), "MRR", "examples", "candidates", "unit", "seconds"]]
     for row in rows:
         result = row.result
-        values = [percent(result.recall.get(k), "{} [{}, {}]") for k in ks]
-        values.append(percent(result.mrr, "{} [{}, {}]"))
+        values = [percent(estimate, "{} [{}, {}]") for estimate in (*map(result.recall.get, ks), result.mrr)]
         size = [f"{result.examples:,}", _candidates(result), f"{result.units:,} {result.unit}s"]
-        lines.append([_escape(row.title), _escape(row.data), *values, *size, f"{result.seconds:.1f}"])
-    return "".join(f"| {' | '.join(cells)} |\n" for cells in lines)
+        lines.append([row.title, row.data, *values, *size, f"{result.seconds:.1f}"])
+    return markdown_table(lines, left=(0, 1, len(ks) + 5))
+
+
+def markdown_table(rows: Sequence[Sequence[str]], left: Sequence[int] = (0,)) -> str:
+    """Return a Markdown table, the first row its head, with the columns of `left` flush left, the others right."""
+    rule = ["---" if column in left else "---:" for column in range(len(rows[0]))]
+    lines = (" | ".join(cell.replace("|", "\\|") for cell in row) for row in (rows[0], rule, *rows[1:]))
+    return "".join(f"| {line} |\n" for line in lines)
 
 
 def plain(rows: Sequence[Row], width: int | None = None, above: Sequence[str] = ()) -> str:
-    """The tables of `show` as text without colours, folded at `width`, or (None) as wide as they need to be."""
-    out = io.StringIO()
+    """Return, for each data set, what was ranked and a table with a column for each ranker, as text without colours.
+
+    Where there are several of both, a last table has a line for each ranker and a column for each data set.
+
+    Args:
+        rows: the results.
+        width: where lines are folded; None: nowhere.
+        above: names of the rankers whose difference to each other one is shown; empty: the first.
+    """
     if width is None:  # names decide how much is needed
         width = 120 + sum(len(row.title) + len(row.data) + 24 for row in rows)
-    show(rows, Console(file=out, width=width, color_system=None), above)
+    return render(_parts(rows, above), width)
+
+
+def render(parts: Iterable[RenderableType], width: int) -> str:
+    """Return what rich would print, without colours, markup and spaces at the ends of lines."""
+    out = io.StringIO()
+    console = Console(file=out, width=width, color_system=None, highlight=False)
+    for part in parts:
+        console.print(part)
     return "\n".join(line.rstrip() for line in out.getvalue().splitlines()) + "\n"
 
 
-def show(rows: Sequence[Row], console: Console, above: Sequence[str] = ()) -> None:
-    """Print, for each data set, what was ranked and a table with a column for each ranker.
-
-    `above` are names of the rankers whose difference to each other one is shown; empty: the first.
-
-    Where there are several of both, a last table has a line for each ranker and a column for each data set.
-    """
-    for number, (data, group) in enumerate(_by_data(rows)):
-        if number:
-            console.print()
-        console.print(Text(data, style="bold"))
-        console.print(Text(describe(group[0].result)))
-        bases = bases_of(group, above)
+def _parts(rows: Sequence[Row], above: Sequence[str]) -> Iterator[RenderableType]:
+    for data, group in _by_data(rows).items():
+        if group[0] is not rows[0]:
+            yield ""
+        yield Text(data, style="bold")
+        yield Text(describe(group[0].result))
+        bases = _bases(group, above)
         if len(bases) > 1:
-            console.print(Text("above NAME: R@1 less that of NAME, paired example by example"))
+            yield Text("above NAME: R@1 less that of NAME, paired example by example")
         elif len(group) > 1:
-            console.print(Text(f"gain: R@1 above {bases[0].title}, paired example by example"))
-        console.print(_table(group, bases))
+            yield Text(f"gain: R@1 above {bases[0].title}, paired example by example")
+        yield _table(group, bases)
     if len({row.data for row in rows}) > 1 and len({row.model for row in rows}) > 1:
-        console.print()
-        console.print(Text("R@1 side by side", style="bold"))
-        console.print(_side_by_side(rows))
+        yield ""
+        yield Text("R@1 side by side", style="bold")
+        yield _side_by_side(rows)
 
 
 def describe(result: RankingResult) -> str:
-    """What was ranked and how sure the numbers are, in two or three lines."""
-    origin = "given by the data" if result.given else f"1-of-{result.candidates}"
+    """Say what was ranked and how sure the numbers are, in two or three lines."""
+    origin = "given by the data" if result.given_candidates else f"1-of-{result.candidates}"
     lines = [f"{result.examples:,} examples, {_candidates(result)} candidates each ({origin})"]
     if result.dropped:
         lines[0] += f"; {result.dropped:,} left over"
@@ -95,47 +109,46 @@ def describe(result: RankingResult) -> str:
     return "\n".join(lines)
 
 
-def bases_of(rows: Sequence[Row], above: Sequence[str]) -> list[Row]:
+def _bases(rows: Sequence[Row], above: Sequence[str]) -> list[Row]:
     """The rows of one data set that the others are compared with: those of these models; of none, the first."""
     return [row for name in above for row in rows if row.model == name] if above else [rows[0]]
 
 
 def _table(rows: Sequence[Row], bases: Sequence[Row]) -> Table:
-    ks = _recalls(rows)
     table = Table(box=None, padding=(0, 3, 0, 0), header_style="bold")
     table.add_column("")
     for row in rows:
         table.add_column(Text(row.title), overflow="fold")
-    for k in ks:
+    for k in sorted({k for row in rows for k in row.result.recall}):
         table.add_row(f"R@{k}", *(percent(row.result.recall.get(k), "{}  {}-{}") for row in rows))
     table.add_row("MRR", *(percent(row.result.mrr, "{}  {}-{}") for row in rows))
     for base in bases if len(rows) > 1 else ():  # paired, so much narrower than the intervals above would let one think
-        gains = (None if row is base else difference_at_1(row, base) for row in rows)
+        gains = (None if row is base else _difference_at_1(row, base) for row in rows)
         label = "gain" if len(bases) == 1 else f"above {base.title}"
         table.add_row(Text(label), *(percent(gain, "{:+}  {:+} to {:+}") for gain in gains))
     table.add_row("time", *(f"{row.result.seconds:.1f} s" for row in rows))
     return table
 
 
-def difference_at_1(row: Row, first: Row) -> Estimate:
-    """Recall at 1 of a ranker minus that of the first one on the same examples, with its paired interval."""
-    return compare(row.result, first.result, resamples=row.result.resamples, seed=row.result.seed).recall[1]
+def _difference_at_1(row: Row, base: Row) -> Estimate:
+    """Recall at 1 of a ranker minus that of another on the same examples, with its paired interval."""
+    return compare(row.result, base.result, resamples=row.result.resamples, seed=row.result.seed).recall[1]
 
 
 def to_json(rows: Sequence[Row], above: Sequence[str] = ()) -> list[dict[str, Any]]:
-    """Each row in types that JSON has; all but the first of a data set with their difference to it.
+    """Return each row in types that JSON has; all but the first of a data set with their difference to it.
 
     With `above`, each also has its differences to the rankers of these names (`recall_at_1_above`).
     """
     found = []
-    for _, group in _by_data(rows):
+    for group in _by_data(rows).values():
         for row in group:
             more: dict[str, Any] = {}
             if row is not group[0]:
-                more["recall_at_1_above_the_first"] = difference_at_1(row, group[0]).to_json()
+                more["recall_at_1_above_the_first"] = _difference_at_1(row, group[0]).to_json()
             if above:
-                bases = [base for base in bases_of(group, above) if base is not row]
-                more["recall_at_1_above"] = {base.model: difference_at_1(row, base).to_json() for base in bases}
+                bases = [base for base in _bases(group, above) if base is not row]
+                more["recall_at_1_above"] = {base.model: _difference_at_1(row, base).to_json() for base in bases}
             found.append(row.to_json() | more)
     return found
 
@@ -144,7 +157,7 @@ def _side_by_side(rows: Sequence[Row]) -> Table:
     """Recall at 1: a line for each ranker, a column for each data set; empty where one was not ranked by the other."""
     table = Table(box=None, padding=(0, 3, 0, 0), header_style="bold")
     table.add_column("", overflow="fold")
-    names = list(dict.fromkeys(row.data for row in rows))
+    names = list(_by_data(rows))
     for name in names:
         table.add_column(Text(name), overflow="fold")
     found = {(row.title, row.data): row.result.recall.get(1) for row in rows}
@@ -153,19 +166,15 @@ def _side_by_side(rows: Sequence[Row]) -> Table:
     return table
 
 
-def _by_data(rows: Sequence[Row]) -> Iterator[tuple[str, list[Row]]]:
+def _by_data(rows: Sequence[Row]) -> dict[str, list[Row]]:
     groups: dict[str, list[Row]] = {}
     for row in rows:
         groups.setdefault(row.data, []).append(row)
-    yield from groups.items()
-
-
-def _recalls(rows: Sequence[Row]) -> list[int]:
-    return sorted({k for row in rows for k in row.result.recall})
+    return groups
 
 
 def percent(estimate: Estimate | None, form: str) -> str:
-    """Value, low and high end of an estimate in %, in the three places of `form`; empty for None."""
+    """Return value, low and high end of an estimate in %, in the three places of `form`; empty for None."""
     if estimate is None:  # a k that is not below this data set's number of candidates
         return ""
     return form.format(*(round(100 * number, 1) for number in (estimate.value, estimate.low, estimate.high)))
@@ -175,7 +184,3 @@ def _candidates(result: RankingResult) -> str:
     if result.fewest_candidates == result.candidates:
         return f"{result.candidates:,}"
     return f"{result.fewest_candidates:,}-{result.candidates:,}"
-
-
-def _escape(text: str) -> str:
-    return text.replace("|", "\\|")

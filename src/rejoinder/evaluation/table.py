@@ -9,23 +9,27 @@ import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
+from rejoinder.errors import InputError
+from rejoinder.evaluation import plots, report
 from rejoinder.evaluation.bootstrap import Estimate
+from rejoinder.evaluation.ranking import RankingResult
 from rejoinder.evaluation.report import Row
-from rejoinder.evaluation.results import RankingResult
-from rejoinder.files import Kind, atomic_file, check_shared, is_ours
+from rejoinder.files import atomic_file
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
 
 PICTURES = ("png", "svg")
 """Kinds of the chart."""
-KIND = "rejoinder table"
-"""What table.json says of itself; those of earlier versions do not."""
-FOLDER = Kind(
-    "a table's folder",
-    "table.json",
-    lambda table: table.get("kind", KIND) == KIND and all("ranker" in cell for cell in table["cells"]),
-    (),
-)
+
+BAR = 0.28
+"""Inches of the chart for each system."""
+
+PANEL = 2.9
+"""Inches of the chart for each data set."""
 
 
 @dataclass(frozen=True)
@@ -45,16 +49,14 @@ class Cell:
     learned: Mapping[str, Any] | None = None
 
 
-@dataclass(frozen=True)
-class Line:
+class Line(NamedTuple):
     """A row of the table: a system by its name, and the group that gives its colour in the chart."""
 
     name: str
     group: str = ""
 
 
-@dataclass(frozen=True)
-class Column:
+class Column(NamedTuple):
     """A column: a data set by its name, and what there is to say about it besides the results."""
 
     name: str
@@ -80,44 +82,69 @@ class Table:
     description: str = ""
 
     def cell(self, line: str, column: str) -> Cell:
-        """The cell of these keys."""
+        """Return the cell of these keys."""
         return self.cells.get((line, column), Cell())
 
     def missing(self) -> dict[str, list[str]]:
-        """Why cells could not be measured: for each reason, the names of system and data set."""
+        """Return why cells could not be measured: for each reason, the names of system and data set."""
         reasons: dict[str, list[str]] = {}
         for line, column in self._places():
-            reason = self.cell(line, column).missing
-            if reason:
+            if reason := self.cell(line, column).missing:
                 reasons.setdefault(reason, []).append(f"{self.lines[line].name} on {self.columns[column].name}")
         return reasons
 
-    def best(self, column: str) -> float | None:
-        """The highest recall at 1 of a column; None if nothing was measured there."""
-        results = [self.cell(line, column).result for line in self.lines]
-        return max((result.recall[1].value for result in results if result), default=None)
-
     def rows(self) -> list[Row]:
-        """The results, column by column, each from top to bottom."""
-        found = []
-        for line, column in self._places():
-            result = self.cell(line, column).result
-            if result is not None:
-                found.append(Row(self.lines[line].name, self.columns[column].name, result))
-        return found
+        """Return the results, column by column, each from top to bottom."""
+        named = ((self.lines[line].name, self.columns[column].name, line, column) for line, column in self._places())
+        return [Row(system, data, cell.result) for system, data, *place in named if (cell := self.cell(*place)).result]
+
+    def results(self, column: str) -> list[RankingResult]:
+        """Return the results of a column."""
+        return [result for line in self.lines if (result := self.cell(line, column).result)]
 
     def to_json(self) -> dict[str, Any]:
-        """Plain values: an object for each cell under "cells", those that could not be measured too."""
+        """Return plain values: an object for each cell under "cells", those that could not be measured too."""
         return {"name": self.name, "cells": [self._plain(*place) for place in self._places() if place in self.cells]}
 
     def csv(self) -> str:
-        """A line for each cell of `to_json`; shares between 0 and 1."""
+        """Return a line for each cell of `to_json`; shares between 0 and 1."""
         rows = [_flat(values) for values in self.to_json()["cells"]]
         out = io.StringIO()
         writer = csv.DictWriter(out, list(dict.fromkeys(key for row in rows for key in row)), lineterminator="\n")
         writer.writeheader()
         writer.writerows(rows)
         return out.getvalue()
+
+    def markdown(self) -> str:
+        """Return recall at 1, what was ranked, what is missing and why, then all figures; each part under the last."""
+        parts = [f"# {self.name}\n"]
+        if self.description.strip():
+            parts.append(f"{self.description.strip()}\n")
+        parts.append("R@1 in %, with 95 % intervals; the best of each column in bold.\n")
+        parts += [self.recall_markdown(), self._about_columns()]
+        if missing := self.missing():
+            notes = enumerate(missing.items(), 1)
+            lines = (f"{number}. {reason} (for {', '.join(cells)})\n" for number, (reason, cells) in notes)
+            parts.append("Not measured:\n\n" + "".join(lines))
+        if rows := self.rows():
+            parts += ["## All figures\n", report.markdown(rows)]
+        return "\n".join(parts)
+
+    def recall_markdown(self) -> str:
+        """Return recall at 1 alone: a line for each system, a column for each data set; dashes refer to the notes."""
+        numbers = {reason: number for number, reason in enumerate(self.missing(), 1)}
+        best = {key: max((each.recall[1].value for each in self.results(key)), default=None) for key in self.columns}
+
+        def shown(line: str, column: str) -> str:
+            cell = self.cell(line, column)
+            if cell.result is None:
+                return f"- ({numbers[cell.missing]})" if cell.missing else ""
+            estimate = cell.result.recall[1]
+            return report.percent(estimate, "**{}** [{}, {}]" if estimate.value == best[column] else "{} [{}, {}]")
+
+        head = ["", *(column.name for column in self.columns.values())]
+        rows = ([system.name, *(shown(line, key) for key in self.columns)] for line, system in self.lines.items())
+        return report.markdown_table([head, *rows])
 
     def save(self, folder: Path) -> list[Path]:
         """Write table.md, .csv, .json, .png and .svg into a folder, all of them or none.
@@ -126,22 +153,16 @@ class Table:
             InputError: the folder is a file.
             MissingExtraError: matplotlib is not installed.
         """
-        from rejoinder.evaluation.bars import draw_bars
-        from rejoinder.evaluation.plots import save_figure
-        from rejoinder.evaluation.table_markdown import markdown
-
-        check_folder(folder)
-        content = {"kind": KIND, "format": 1, **self.to_json()}
-        texts = {"md": markdown(self), "csv": self.csv(), "json": json.dumps(content, indent=2) + "\n"}
+        check_output(folder)
+        texts = {"md": self.markdown(), "csv": self.csv(), "json": json.dumps(self.to_json(), indent=2) + "\n"}
         chart = draw_bars(self)
         files = {kind: folder / f"table.{kind}" for kind in (*texts, *PICTURES)}
-        # No file takes its place before all are written; table.json, opened last, takes it first.
-        with contextlib.ExitStack() as together:
-            parts = {kind: together.enter_context(atomic_file(files[kind])) for kind in (*PICTURES, *texts)}
+        with contextlib.ExitStack() as together:  # no file takes its place before all are written
+            parts = {kind: together.enter_context(atomic_file(file)) for kind, file in files.items()}
             for kind, text in texts.items():
                 parts[kind].write_text(text, encoding="utf-8")
             for kind in PICTURES:
-                save_figure(chart, parts[kind], kind)
+                plots.save_figure(chart, parts[kind], kind)
         return list(files.values())
 
     def _places(self) -> list[tuple[str, str]]:
@@ -153,9 +174,18 @@ class Table:
         result = cell.result and cell.result.to_json()
         return {**names, "missing": cell.missing or None, "result": result, "learned": cell.learned}
 
+    def _about_columns(self) -> str:
+        """What was ranked in each column, as a list."""
+        lines = []
+        for key, column in self.columns.items():
+            said = [" ".join(report.describe(result).splitlines()) for result in self.results(key)[:1]]
+            if said := [*said, *([column.about] if column.about else [])]:
+                lines.append(f"- **{column.name}**: {'. '.join(said)}\n")
+        return "".join(lines)
+
 
 def table_of_rows(rows: Sequence[Row], name: str) -> Table:
-    """The table of results that were measured already; lines and columns in the order in which they come."""
+    """Return the table of results that were measured already; lines and columns in the order in which they come."""
     return Table(
         name,
         {row.title: Line(row.title) for row in rows},
@@ -164,22 +194,73 @@ def table_of_rows(rows: Sequence[Row], name: str) -> Table:
     )
 
 
-def check_folder(folder: Path) -> None:
-    """Refuse a place where a table cannot go, before anything is computed: it must be new, or have a table's files."""
-    if not is_ours(folder, FOLDER):
-        check_shared(folder, FOLDER.name, ["cells"])
+def check_output(folder: Path) -> None:
+    """Refuse before anything is computed what `Table.save` cannot write.
+
+    Raises:
+        InputError: the folder is a file.
+        MissingExtraError: matplotlib is not installed.
+    """
+    if folder.exists() and not folder.is_dir():
+        raise InputError(f"{folder} is a file; name a folder to write the table to")
+    plots.require("matplotlib.figure")
 
 
 def _flat(values: Mapping[str, Any]) -> dict[str, Any]:
     """A cell of `to_json` without tables in it."""
     flat = {key: value for key, value in values.items() if key not in ("result", "learned")}
-    result = values["result"] or {}
-    for k, estimate in result.get("recall", {}).items():
-        flat |= _spread(f"recall@{k}", Estimate(**estimate))
+    result = dict(values["result"] or {})
+    for k, estimate in result.pop("recall", {}).items():
+        flat |= Estimate(**estimate).columns(f"recall@{k}")
     if result:
-        flat |= _spread("mrr", Estimate(**result["mrr"]))
-    return flat | {key: value for key, value in result.items() if key not in ("recall", "mrr")}
+        flat |= Estimate(**result.pop("mrr")).columns("mrr")
+    return flat | result
 
 
-def _spread(name: str, estimate: Estimate) -> dict[str, float]:
-    return {name: estimate.value, f"{name}_low": estimate.low, f"{name}_high": estimate.high}
+def draw_bars(table: Table) -> Figure:
+    """Draw a panel for each data set: recall at 1 as a bar for each system, its 95 % interval over it, or a dash.
+
+    Raises:
+        MissingExtraError: matplotlib is not installed.
+    """
+    height, width = plots.grid_shape(len(table.columns))
+    names = max(len(line.name) for line in table.lines.values()) * 0.075
+    size = (names + PANEL * width + 0.3, (BAR * len(table.lines) + 0.8) * height + 0.7)
+    figure, axes = plots.new_grid(len(table.columns), *size, sharey=True)
+    groups = dict.fromkeys(line.group for line in table.lines.values())  # the last ones share if there are too many
+    colours = {group: plots.COLOURS[min(place, len(plots.COLOURS) - 1)] for place, group in enumerate(groups)}
+    for axis, column in zip(axes, table.columns, strict=True):
+        _draw_column(axis, table, column, colours)
+    figure.suptitle(f"{table.name}: R@1 in %, 95 % intervals", fontsize=11)
+    if len(colours) > 1:
+        from matplotlib.patches import Patch
+
+        patches = [Patch(color=colour, label=group or "other") for group, colour in colours.items()]
+        look = {"loc": "outside lower center", "ncols": min(len(patches), 6), "fontsize": 8, "frameon": False}
+        figure.legend(handles=patches, **look)
+    return figure
+
+
+def _draw_column(axis: Axes, table: Table, column: str, colours: Mapping[str, str]) -> None:
+    highest = 0.0
+    for place, (key, line) in enumerate(table.lines.items()):
+        cell = table.cell(key, column)
+        if cell.result is None:
+            axis.text(0.6, place, "-" if cell.missing else "", va="center", fontsize=8, color="0.4")
+            continue
+        estimate = cell.result.recall[1]
+        value, low, high = 100 * estimate.value, 100 * estimate.low, 100 * estimate.high
+        highest = max(highest, high)
+        axis.barh(place, value, color=colours[line.group], height=0.7)
+        axis.errorbar(value, place, xerr=[[value - low], [high - value]], color="0.15", capsize=2, linewidth=1)
+        axis.text(high + 1, place, f"{value:.1f}", va="center", fontsize=7)
+    if not table.results(column):
+        highest = 100.0
+    axis.set_title(table.columns[column].name, fontsize=9, loc="left")
+    axis.set_yticks(range(len(table.lines)), [line.name for line in table.lines.values()], fontsize=8)
+    axis.set_ylim(len(table.lines) - 0.4, -0.6)  # the first system on top
+    axis.set_xlim(0, max(1.15 * highest, highest + 3))  # with room for the number beside the longest interval
+    axis.tick_params(axis="x", labelsize=7)
+    axis.spines[["top", "right"]].set_visible(False)
+    axis.grid(axis="x", color="0.9")
+    axis.set_axisbelow(True)

@@ -1,36 +1,287 @@
-"""Measure the cells of a table that are not measured yet."""
+"""Measure a table of systems and data sets, described by a plan; finished cells are kept.
+
+`rejoinder table` reads a plan from a TOML file; recipes/tables/main.toml is one. Every field has its documentation
+under it.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+import hashlib
+import json
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager
-from dataclasses import dataclass
+from dataclasses import dataclass as plain_dataclass
+from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Protocol, TypeAlias
+from typing import TYPE_CHECKING, Annotated, Any, Literal, NamedTuple, Protocol, TypeAlias, TypeVar
 
+from pydantic import ConfigDict, Field
+from pydantic.dataclasses import dataclass
+
+from rejoinder.baselines.fitting import FIT_EXAMPLES
 from rejoinder.errors import InputError, MissingExtraError
-from rejoinder.evaluation.cells import CellStore, cell_key
-from rejoinder.evaluation.columns import ColumnData, read_column, training_digest, training_examples
-from rejoinder.evaluation.ranking import evaluate_task
+from rejoinder.evaluation.ranking import RankingResult, evaluate_task
 from rejoinder.evaluation.table import Cell, Column, Line, Table
-from rejoinder.evaluation.table_file import DataColumn, Plan, SystemRow, filled
+from rejoinder.evaluation.tasks import (
+    Progress,
+    RankingTask,
+    all_responses,
+    ranked_part,
+    ranking_task,
+    sample,
+    training_examples,
+)
+from rejoinder.files import atomic_file, file_digest
 from rejoinder.ranker import Ranker
 
 if TYPE_CHECKING:
-    from rejoinder.corpora.example import Example
+    from rejoinder.corpora.example import Example, Split
 
 CELLS = "cells"
 """Folder of the finished cells within the folder of a table."""
 
+CANDIDATES = 100
+"""N of 1-of-N, unless a column says otherwise."""
+
+FORMAT = 1
+"""Of the files of finished cells."""
+
+STRICT = ConfigDict(strict=True, extra="forbid", allow_inf_nan=False)
+
+Key: TypeAlias = Annotated[str, Field(pattern=r"^[a-z0-9][a-z0-9_-]*$")]
+"""Small letters, digits, hyphens and underscores: names a row or column in `--set`, and in the names of folders."""
+
+Name: TypeAlias = Annotated[str, Field(min_length=1)]
+
 Show: TypeAlias = Callable[[str, int | None], AbstractContextManager[Callable[[int], None]]]
-"""Shows the progress of work with this description and so many examples, as `progress.track` does."""
+"""Shows the progress of work with this description and number of examples, as `progress.track` does."""
+
+T = TypeVar("T")
+
+
+@dataclass(frozen=True, kw_only=True, config=STRICT)
+class SystemRow:
+    """[row.KEY]: a system. In `ranker` and `make`, {column} is the key of a column and {data} its path."""
+
+    name: Name
+    """What the table calls it."""
+    ranker: Annotated[str, Field(min_length=1)] | dict[str, str]
+    """As for `rejoinder evaluate`: a baseline's name or a model folder; or one for each column, by the column's key.
+    Columns that are not named then have no such system."""
+    make: str = ""
+    """The command that makes the ranker; stands in the table's notes where it is missing."""
+    skip: tuple[str, ...] = ()
+    """Keys of columns for which there is no such system, such as fine-tuning on the set of the first training."""
+    group: str = ""
+    """Systems of one group have one colour in the chart."""
+
+    def ranker_for(self, column: str, data: str) -> str | None:
+        """Return what ranks the column of this key and path; None if the column has no such system."""
+        chosen = self.ranker if isinstance(self.ranker, str) else self.ranker.get(column)
+        return None if chosen is None or column in self.skip else _filled(chosen, column, data)
+
+
+@dataclass(frozen=True, kw_only=True, config=STRICT)
+class DataColumn:
+    """[column.KEY]: a data set, and how it is ranked."""
+
+    name: Name
+    """What the table calls it."""
+    path: Name
+    """Folder or file of examples."""
+    make: str = ""
+    """The command that makes the data; stands in the table's notes where it is missing."""
+    split: Literal["train", "valid", "test", "all"] | None = None
+    """The part that is ranked; of a folder test, of a file all, if not given."""
+    candidates: Annotated[int, Field(ge=2)] | Literal["given", "all"] | None = None
+    """N: 1-of-N, also where the data has lists; given: the data's lists; all: every different response of all parts.
+    100 if neither this nor `draw` is given."""
+    draw: Annotated[int, Field(ge=1)] | None = None
+    """In place of `candidates`: how many are drawn for each example from the responses of other threads."""
+    distinct: Literal["none", "inputs", "responses", "both"] = "none"
+    """Of examples with the same newest message, or the same response, or of either kind, the first one is kept."""
+    limit: Annotated[int, Field(ge=1)] | None = None
+    """Most examples that are ranked, drawn at random."""
+    seed: Annotated[int, Field(ge=0)] = 0
+    """Of `draw`, `limit`, the groups, the training examples and the intervals."""
+    train: str = ""
+    """Data whose training part fits the rankers that learn from examples, such as TF-IDF; `path` if empty."""
+    train_examples: Annotated[int, Field(ge=1)] = FIT_EXAMPLES
+    """Most examples of it, drawn at random (DATA19)."""
+
+    def __post_init__(self) -> None:
+        if self.candidates is not None and self.draw is not None:
+            raise ValueError("candidates and draw are both given; give one of them")
+
+    @property
+    def part(self) -> Split | None:
+        """The part that is ranked; None: all of it."""
+        return None if self.split == "all" else ranked_part(Path(self.path), self.split)
+
+    @property
+    def training_path(self) -> Path:
+        """Data whose training part fits rankers."""
+        return Path(self.train or self.path)
+
+
+@dataclass(frozen=True, kw_only=True, config=STRICT)
+class TablePlan:
+    """The whole file."""
+
+    name: Name
+    """What the table is called."""
+    description: str = ""
+    """Markdown that stands above the table."""
+    row: Annotated[dict[Key, SystemRow], Field(min_length=1)]
+    """The systems, in the table's order."""
+    column: Annotated[dict[Key, DataColumn], Field(min_length=1)]
+    """The data sets, in the table's order."""
+
+    def __post_init__(self) -> None:
+        for key, row in self.row.items():
+            named = [*row.skip, *(row.ranker if isinstance(row.ranker, dict) else ())]
+            wrong = [column for column in named if column not in self.column]
+            if wrong:
+                raise ValueError(f"row.{key} names the column '{wrong[0]}'; the columns are {', '.join(self.column)}")
+
+
+def _filled(text: str, column: str, data: str) -> str:
+    return text.replace("{column}", column).replace("{data}", data)
+
+
+class ColumnData(NamedTuple):
+    """What of a column is ranked.
+
+    Attributes:
+        task: contexts with their candidates.
+        repeated: examples left out because their input or response had come before.
+    """
+
+    task: RankingTask
+    repeated: int
+
+
+def read_column(column: DataColumn, progress: Progress | None = None) -> ColumnData:
+    """Read the examples of a column and give them their candidates.
+
+    Raises:
+        InputError: the data is missing or damaged, has too few examples, or has no lists although they are asked for.
+    """
+    from rejoinder.corpora.example import read_examples
+
+    try:
+        distinct = _Distinct(read_examples(column.path, column.part), column.distinct)
+        examples: Iterable[Example] = distinct
+        if column.candidates != "given":
+            examples = (replace(each, candidates=(), label=None) if each.candidates else each for each in distinct)
+        if column.draw is not None:
+            examples = _draw(examples, column.draw, column.seed, Path(column.path))
+        kept = sample(examples, column.limit, column.seed, progress=progress)
+        if column.candidates == "given" and not any(example.candidates for example in kept):
+            raise InputError('the data has no lists of candidates; give candidates = N, "all", or draw = N')
+        count = column.candidates if isinstance(column.candidates, int) else CANDIDATES
+        pool = all_responses(column.path) if column.candidates == "all" else None
+        return ColumnData(ranking_task(kept, candidates=count, pool=pool, seed=column.seed), distinct.repeated)
+    except InputError as error:
+        raise InputError(f"{column.name}: {error}") from error
+
+
+class _Distinct:
+    """The examples whose input, or response, has not come before; counts the others."""
+
+    def __init__(self, examples: Iterable[Example], by: Literal["none", "inputs", "responses", "both"]) -> None:
+        self.examples, self.repeated = examples, 0
+        self.inputs, self.responses = by in ("inputs", "both"), by in ("responses", "both")
+
+    def __iter__(self) -> Iterator[Example]:
+        seen: set[tuple[str, str]] = set()
+        for example in self.examples:
+            texts = [("input", example.context[-1])] if self.inputs else []
+            texts += [("response", example.response)] if self.responses else []
+            if any(text in seen for text in texts):
+                self.repeated += 1
+                continue
+            seen.update(texts)
+            yield example
+
+
+def _draw(examples: Iterable[Example], count: int, seed: int, path: Path) -> Iterator[Example]:
+    """Give each example candidates out of the responses of other threads, those of `data convai2 --set draw=N`.
+
+    An example without a thread is a thread of its own.
+    """
+    from rejoinder.corpora.convai2 import Convai2Settings, draw_candidates
+    from rejoinder.corpora.lines import Reading
+
+    named = (
+        replace(each, id=each.id or f"{place}", thread=each.thread or f"example {place}")
+        for place, each in enumerate(examples)
+    )
+    return draw_candidates(named, path, Reading(), Convai2Settings(draw=count, seed=seed))
+
+
+def _training_digest(column: DataColumn) -> str:
+    """SHA-256 that changes when other examples may be learned from; from the bytes of the files."""
+    path = column.training_path
+    files = sorted(path.glob("train-*.parquet")) if path.is_dir() else [path]
+    digests = [(file.name, file_digest(file)) for file in files]
+    return hashlib.sha256(repr((digests, column.train_examples, column.seed)).encode()).hexdigest()
+
+
+def _about(column: DataColumn, repeated: int) -> str:
+    """What the results do not say of a column: path and part, where candidates come from, what was left out."""
+    origins = {"given": "given by the data", "all": "all responses of the data"}
+    origin = origins.get(str(column.candidates), f"1-of-{column.candidates or CANDIDATES}")
+    if column.draw is not None:
+        origin = f"{column.draw} drawn from other threads, seed {column.seed}"
+    parts = [f"`{column.path}`" + (f", {column.split} part" if column.split else ""), f"candidates: {origin}"]
+    if column.distinct != "none":
+        what = "inputs or responses" if column.distinct == "both" else column.distinct
+        parts.append(f"{repeated:,} examples left out whose {what} had come before")
+    return "; ".join(parts)
+
+
+class CellStore:
+    """A folder of finished cells, a JSON file each, found again by what a cell was made of and not by a file's name."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+
+    def file(self, ranker: str, task: str, seed: int) -> Path:
+        """Return the file of a cell, whose name follows from all that its figures do, but for training examples.
+
+        Args:
+            ranker: identity of the ranker, which changes with its weights.
+            task: fingerprint of contexts and candidates.
+            seed: of the bootstrap.
+        """
+        key = hashlib.sha256(json.dumps([FORMAT, ranker, task, seed]).encode()).hexdigest()
+        return self.folder / f"{key[:32]}.json"
+
+    def read(self, file: Path) -> tuple[RankingResult, str | None, Any] | None:
+        """Return the result, the digest of what the ranker was fitted on (None: on nothing), and what it learned.
+
+        Returns:
+            None if there is no such cell, or its file is damaged: it is then measured again.
+        """
+        try:
+            found = json.loads(file.read_text(encoding="utf-8"))
+            return RankingResult.from_json(found["result"]), found["fitted_on"], found["about"]["learned"]
+        except (FileNotFoundError, ValueError, KeyError, TypeError):
+            return None
+
+    def write(self, file: Path, result: RankingResult, fitted_on: str | None, about: Mapping[str, Any]) -> None:
+        """Keep a cell; `about` holds what the ranker learned under "learned", and what people would like to know."""
+        values = {"about": dict(about), "fitted_on": fitted_on, "result": result.to_json(ranks=True)}
+        with atomic_file(file) as part:
+            part.write_text(json.dumps(values) + "\n", encoding="utf-8")
 
 
 class Rankers(Protocol):
     """Opens what the rows of a table name."""
 
     def identity(self, name: str) -> str:
-        """What changes whenever the ranker would rank otherwise: the fingerprint of its weights, say.
+        """Return what changes whenever the ranker would rank otherwise, such as the fingerprint of its weights.
 
         Raises:
             InputError: there is no such ranker.
@@ -38,7 +289,7 @@ class Rankers(Protocol):
         ...
 
     def open(self, name: str, training: Callable[[], Sequence[Example]]) -> tuple[Ranker, Mapping[str, Any] | None]:
-        """The ranker, and what it learned from `training`; None, and `training` not called, if it needs no fitting.
+        """Return the ranker, and what it learned from `training`; None, and it is not called, if it needs no fitting.
 
         Raises:
             InputError: there is no such ranker, or nothing to fit it on.
@@ -46,11 +297,11 @@ class Rankers(Protocol):
         ...
 
     def block_size(self, name: str) -> int | None:
-        """Most examples that it is given at once; None: all, since its scores depend on the others."""
+        """Return the most examples to rank at once; None: all, since its scores depend on the others."""
         ...
 
 
-@dataclass(frozen=True)
+@plain_dataclass(frozen=True)
 class Measurement:
     """How the cells of a table are measured.
 
@@ -66,56 +317,52 @@ class Measurement:
     show: Show
     strict: bool = False
 
-    def table(self, plan: Plan) -> Table:
+    def table(self, plan: TablePlan, rows: Sequence[str] = (), columns: Sequence[str] = ()) -> Table:
         """Measure what is not measured yet; finished cells survive an interruption.
 
+        Args:
+            plan: what to measure.
+            rows: keys of rows; empty: all.
+            columns: keys of columns; empty: all.
+
         Raises:
-            InputError: a data set that is there cannot be ranked; with `strict`, a model or data set is missing or
-                cannot be used.
+            InputError: the plan has no such row or column; data that is there cannot be ranked; with `strict`, a model
+                or data set is missing or cannot be used.
         """
-        if self.strict:
-            self.check(plan)
+        systems, data = _chosen("row", plan.row, rows), _chosen("column", plan.column, columns)
+        if self.strict:  # before anything is measured
+            for key, column in data.items():
+                if absent := _absent(column):
+                    raise InputError(absent)
+                for row in systems.values():
+                    if name := row.ranker_for(key, column.path):
+                        self._identity(name, row, key, column)
         cells: dict[tuple[str, str], Cell] = {}
-        columns: dict[str, Column] = {}
-        for key, column in plan.columns.items():
-            found, columns[key] = self._column(plan, key, column)
+        abouts: dict[str, Column] = {}
+        for key, column in data.items():
+            found, abouts[key] = self._column(systems, key, column)
             cells |= {(row, key): cell for row, cell in found.items()}
-        lines = {key: Line(row.name, row.group) for key, row in plan.rows.items()}
-        return Table(plan.name, lines, columns, cells, plan.description)
+        lines = {key: Line(row.name, row.group) for key, row in systems.items()}
+        return Table(plan.name, lines, abouts, cells, plan.description)
 
-    def check(self, plan: Plan) -> None:
-        """Refuse a table of which a model or data set is missing, before anything is measured.
-
-        Raises:
-            InputError: names the first one, and the command that makes it.
-        """
-        for key, column in plan.columns.items():
-            absent = absent_data(column)
-            if absent:
-                raise InputError(absent)
-            for row in plan.rows.values():
-                name = row.ranker_for(key, column.path)
-                if name is not None:
-                    self._identity(name, row, key, column)
-
-    def _column(self, plan: Plan, key: str, column: DataColumn) -> tuple[dict[str, Cell], Column]:
+    def _column(
+        self, systems: Mapping[str, SystemRow], key: str, column: DataColumn
+    ) -> tuple[dict[str, Cell], Column]:
         """The cells of a column by the keys of their rows, and what was ranked."""
-        names = {row: name for row, system in plan.rows.items() if (name := system.ranker_for(key, column.path))}
-        absent = absent_data(column)
-        if absent:
+        names = {row: name for row, system in systems.items() if (name := system.ranker_for(key, column.path))}
+        if absent := _absent(column):
             return {row: Cell(missing=absent, ranker=name) for row, name in names.items()}, Column(column.name)
         with self.show(f"Reading {column.path}", None) as advance:
-            data = read_column(column, advance)
+            task, repeated = read_column(column, advance)
         found = {}
         for row, name in names.items():
             try:
-                identity = self._identity(name, plan.rows[row], key, column)
-                found[row] = self._cell(name, identity, column, data)
+                found[row] = self._cell(name, self._identity(name, systems[row], key, column), column, task)
             except InputError as error:
                 if self.strict:
                     raise
                 found[row] = Cell(missing=str(error), ranker=name)
-        return found, Column(column.name, about(column, data))
+        return found, Column(column.name, _about(column, repeated))
 
     def _identity(self, name: str, row: SystemRow, key: str, column: DataColumn) -> str:
         """The ranker's identity; where there is no such ranker, the error says what makes it."""
@@ -126,39 +373,45 @@ class Measurement:
             # One that is there may be damaged, or of another kind: to make it anew may not be the remedy.
             if Path(place).exists() or not row.make or isinstance(error, MissingExtraError):
                 raise
-            raise InputError(f"no {name}; `{filled(row.make, key, column.path)}`") from error
+            raise InputError(f"no {name}; `{_filled(row.make, key, column.path)}`") from error
 
-    def _cell(self, name: str, identity: str, column: DataColumn, data: ColumnData) -> Cell:
-        task = data.task
-        key = cell_key(identity, task.fingerprint, column.seed)
-        kept = self.store.read(key)
-        if kept is not None and (kept[1] is None or kept[1] == training_digest(column)):
+    def _cell(self, name: str, identity: str, column: DataColumn, task: RankingTask) -> Cell:
+        file = self.store.file(identity, task.fingerprint, column.seed)
+        kept = self.store.read(file)
+        if kept is not None and (kept[1] is None or kept[1] == _training_digest(column)):
             return Cell(kept[0], ranker=name, learned=kept[2])
         ranker, learned = self.rankers.open(name, lambda: self._training(column))
         with self.show(f"{column.name}: {name}", len(task)) as advance:
             block = self.rankers.block_size(name)
             result = evaluate_task(ranker, task, seed=column.seed, block_size=block, progress=advance)
-        fitted_on = None if learned is None else training_digest(column)
-        self.store.write(key, result, fitted_on, {"data": column.path, "ranker": name, "learned": learned})
+        fitted_on = None if learned is None else _training_digest(column)
+        self.store.write(file, result, fitted_on, {"data": column.path, "ranker": name, "learned": learned})
         return Cell(result, ranker=name, learned=learned)
 
     def _training(self, column: DataColumn) -> Sequence[Example]:
-        with self.show(f"Reading {column.train or column.path}", None) as advance:
-            return training_examples(column, advance)
+        path = column.training_path
+        with self.show(f"Reading {path}", None) as advance:
+            return training_examples(
+                path,
+                Path(column.path),
+                column.part,
+                limit=column.train_examples,
+                seed=column.seed,
+                progress=advance,
+                options=("split", "train"),
+            )
 
 
-def absent_data(column: DataColumn) -> str:
+def _chosen(kind: str, known: Mapping[str, T], keys: Sequence[str]) -> dict[str, T]:
+    """What has these keys, in the plan's order; all of it where no key is given."""
+    for key in keys:
+        if key not in known:
+            raise InputError(f"the table has no {kind} '{key}'; it has {', '.join(known)}")
+    return {key: each for key, each in known.items() if not keys or key in keys}
+
+
+def _absent(column: DataColumn) -> str:
     """Why a column cannot be measured if its data is not there, and the command that makes it; empty if it is."""
     if Path(column.path).exists():
         return ""
     return f"no {column.path}; `{column.make}`" if column.make else f"no {column.path}; give column.KEY.path"
-
-
-def about(column: DataColumn, data: ColumnData) -> str:
-    """What the results do not say of a column: path and part, where candidates come from, what was left out."""
-    parts = [f"`{column.path}`" + (f", {column.split} part" if column.split else "")]
-    parts.append(f"candidates: {data.origin}")
-    if column.distinct != "none":
-        what = "inputs or responses" if column.distinct == "both" else column.distinct
-        parts.append(f"{data.repeated:,} examples left out whose {what} had come before")
-    return "; ".join(parts)

@@ -3,21 +3,27 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterable, Iterator, Sequence
+import random
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import TYPE_CHECKING, Literal
+from pathlib import Path
+from typing import TYPE_CHECKING, Literal, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
 
+from rejoinder.baselines.fitting import FIT_EXAMPLES
 from rejoinder.errors import InputError
-from rejoinder.ranker import Context
+from rejoinder.ranker import Context, candidate_lists
 
 if TYPE_CHECKING:
-    from rejoinder.corpora.example import Example
+    from rejoinder.corpora.example import Example, Split
 
 IntArray = npt.NDArray[np.int64]
+
+Progress: TypeAlias = Callable[[int], object]
+"""Called with the number of examples just done."""
 
 SHARED_CELLS = 1 << 25
 """Most scores that are computed at once where all contexts share one list of candidates: some 300 MB."""
@@ -37,9 +43,9 @@ class RankingTask:
     """(n,): the bootstrap's unit of each example, numbered from 0 without gaps."""
     unit: Literal["thread", "example"]
     """What a unit is: all examples of a thread, or one example where the data names no threads."""
-    given: bool
+    given: bool = False
     """The data gave the candidates; otherwise they are the responses of the other examples of a group, or a pool."""
-    dropped: int
+    dropped: int = 0
     """Examples left over after the last full group; they are neither scored nor candidates."""
 
     def __len__(self) -> int:
@@ -63,7 +69,7 @@ class RankingTask:
         return digest.hexdigest()
 
     def blocks(self, size: int | None = None) -> Iterator[IntArray]:
-        """Places of examples that have equally many candidates, at most `size` (default: all) at a time.
+        """Yield places of examples that have equally many candidates, at most `size` (default: all) at a time.
 
         Where all share one list, that list is in every block, so that blocks of a bounded size change no score.
         """
@@ -77,24 +83,17 @@ class RankingTask:
                 yield places[start : start + step]
 
     def equals_right(self, block: IntArray) -> npt.NDArray[np.bool_]:
-        """Array (len(block), m): which candidates have the very text of the right one, itself included."""
-        rows: dict[int, npt.NDArray[np.int64]] = {}
-        numbers: dict[str, int] = {}
-        for place in block:
-            texts = self.candidates[place]
-            if id(texts) not in rows:
-                rows[id(texts)] = np.array([numbers.setdefault(text, len(numbers)) for text in texts])
-        if len(rows) == 1:
-            (table,) = rows.values()
-            return np.asarray(table[None] == table[self.labels[block]][:, None])
-        table = np.stack([rows[id(self.candidates[place])] for place in block])
-        right = table[np.arange(len(block)), self.labels[block]]
-        equal: npt.NDArray[np.bool_] = table == right[:, None]
+        """Tell which candidates have the very text of the right one, itself included: (len(block), m)."""
+        lists = candidate_lists([()] * len(block), [self.candidates[place] for place in block])
+        labels = self.labels[block]
+        equal = np.zeros(lists.shape, dtype=np.bool_)
+        for rows, texts in lists.groups:
+            equal[rows] = texts == texts[labels[rows]][:, None]
         return equal
 
 
 def ranking_task(
-    examples: Sequence[Example], *, candidates: int = 100, pool: Iterable[str] | None = None, seed: int = 0
+    examples: Iterable[Example], *, candidates: int = 100, pool: Iterable[str] | None = None, seed: int = 0
 ) -> RankingTask:
     """Give each example its candidates.
 
@@ -113,6 +112,7 @@ def ranking_task(
         InputError: too few examples for one group, a list without a label, lists in only a part of the data, or a
             pool although the data has lists, or without a response of the data.
     """
+    examples = list(examples)
     with_lists = sum(1 for example in examples if example.candidates)
     if pool is not None:
         if with_lists:
@@ -131,20 +131,13 @@ def _one_of_n(examples: Sequence[Example], n: int, seed: int) -> RankingTask:
     if n < 2:
         raise InputError(f"ranking needs at least 2 candidates, not {n}")
     if len(examples) < n:
-        raise InputError(f"{len(examples)} examples cannot fill a group of {n} candidates; {_advice(len(examples))}")
+        advice = f"ask for {len(examples)} candidates or fewer, or " if len(examples) > 1 else ""
+        raise InputError(f"{len(examples)} examples cannot fill a group of {n} candidates; {advice}give more data")
     order = np.random.default_rng(seed).permutation(len(examples))[: len(examples) // n * n]
     shuffled = [examples[place] for place in order]
     groups = [[example.response for example in shuffled[start : start + n]] for start in range(0, len(order), n)]
-    units, unit = _units(shuffled)
-    return RankingTask(
-        contexts=[example.context for example in shuffled],
-        candidates=[group for group in groups for _ in range(n)],
-        labels=np.arange(len(order), dtype=np.int64) % n,
-        units=units,
-        unit=unit,
-        given=False,
-        dropped=len(examples) - len(order),
-    )
+    lists = [group for group in groups for _ in range(n)]
+    return _task(shuffled, lists, np.arange(len(order)) % n, dropped=len(examples) - len(order))
 
 
 def _pooled(examples: Sequence[Example], texts: Sequence[str]) -> RankingTask:
@@ -155,53 +148,124 @@ def _pooled(examples: Sequence[Example], texts: Sequence[str]) -> RankingTask:
     for example in examples:
         if example.response not in places:
             raise InputError(f"the pool of candidates lacks the response of example {example.id or example.context}")
-    units, unit = _units(examples)
-    return RankingTask(
-        contexts=[example.context for example in examples],
-        candidates=[texts] * len(examples),
-        labels=np.array([places[example.response] for example in examples], dtype=np.int64),
-        units=units,
-        unit=unit,
-        given=False,
-        dropped=0,
-    )
-
-
-def _advice(examples: int) -> str:
-    if examples < 2:
-        return "give more data"
-    return f"ask for {examples} candidates or fewer, or give more data"
+    return _task(examples, [texts] * len(examples), [places[example.response] for example in examples])
 
 
 def _given(examples: Sequence[Example]) -> RankingTask:
+    labels = []
     for place, example in enumerate(examples):
-        _check_list(example, f"example {example.id or place}")
-    units, unit = _units(examples)
+        name, count = f"example {example.id or place}", len(example.candidates)
+        if count < 2:
+            raise InputError(f"{name} has {count} candidate; ranking needs at least 2")
+        if example.label is None:
+            raise InputError(f"{name} has {count} candidates and no label; label the right one, 0 to {count - 1}")
+        labels.append(example.label)
+    return _task(examples, [example.candidates for example in examples], labels, given=True)
+
+
+def _task(
+    examples: Sequence[Example],
+    candidates: Sequence[Sequence[str]],
+    labels: npt.ArrayLike,
+    *,
+    given: bool = False,
+    dropped: int = 0,
+) -> RankingTask:
+    # Turns of one dialogue stand or fall together, so the bootstrap draws a thread whole. An example without a thread,
+    # among others that have one, is a unit of its own.
+    numbers: dict[tuple[str, str] | int, int] = {}
+    keys = ((e.source, e.thread) if e.thread else place for place, e in enumerate(examples))
     return RankingTask(
         contexts=[example.context for example in examples],
-        candidates=[example.candidates for example in examples],
-        labels=np.array([example.label for example in examples], dtype=np.int64),
-        units=units,
-        unit=unit,
-        given=True,
-        dropped=0,
+        candidates=candidates,
+        labels=np.asarray(labels, dtype=np.int64),
+        units=np.array([numbers.setdefault(key, len(numbers)) for key in keys], dtype=np.int64),
+        unit="thread" if any(example.thread for example in examples) else "example",
+        given=given,
+        dropped=dropped,
     )
 
 
-def _check_list(example: Example, name: str) -> None:
-    count = len(example.candidates)
-    if count < 2:
-        raise InputError(f"{name} has {count} candidate; ranking needs at least 2")
-    if example.label is None:
-        raise InputError(f"{name} has {count} candidates and no label; label the right one, 0 to {count - 1}")
+def sample(
+    examples: Iterable[Example], limit: int | None, seed: int = 0, *, progress: Progress | None = None
+) -> list[Example]:
+    """Draw at most `limit` examples (None: all), each equally likely, without holding more than that in memory.
 
+    The first ones of a data set will not do: they come from few dialogues and often from one source.
+    Source: Vitter, "Random Sampling with a Reservoir" (1985), algorithm R.
 
-def _units(examples: Sequence[Example]) -> tuple[IntArray, Literal["thread", "example"]]:
-    """Number the bootstrap's units: turns of one dialogue stand or fall together, so a thread is drawn whole.
-
-    An example without a thread, among others that have one, is a unit of its own.
+    Args:
+        examples: read once, to the end.
+        limit: how many to keep.
+        seed: of the draw.
+        progress: called with the number of examples just read, every thousand.
     """
-    numbers: dict[tuple[str, str] | int, int] = {}
-    keys = ((e.source, e.thread) if e.thread else place for place, e in enumerate(examples))
-    units = np.array([numbers.setdefault(key, len(numbers)) for key in keys], dtype=np.int64)
-    return units, "thread" if any(example.thread for example in examples) else "example"
+    rng = random.Random(seed)
+    kept: list[Example] = []
+    read = 0
+    for read, example in enumerate(examples, start=1):
+        if limit is None or read <= limit:
+            kept.append(example)
+        elif (slot := rng.randrange(read)) < limit:
+            kept[slot] = example
+        if progress is not None and read % 1000 == 0:
+            progress(1000)
+    if progress is not None:
+        progress(read % 1000)
+    return kept
+
+
+def ranked_part(path: Path, split: Split | None) -> Split | None:
+    """Return the part of data that is ranked: of a folder test if none is named; None: all of a file."""
+    return "test" if split is None and path.is_dir() else split
+
+
+def all_responses(path: str | Path) -> Iterator[str]:
+    """Yield the responses of all parts of a data set, repetitions included.
+
+    Of all parts: a new question may have any answer, also one that is known from training alone.
+    """
+    from rejoinder.corpora.example import read_columns
+
+    for batch in read_columns(path, None, ("response",)):
+        yield from batch.column(0).to_pylist()
+
+
+def training_examples(
+    path: Path,
+    ranked: Path,
+    split: Split | None,
+    *,
+    limit: int = FIT_EXAMPLES,
+    seed: int = 0,
+    progress: Progress | None = None,
+    options: tuple[str, str] = ("--split", "--fit-on"),
+) -> list[Example]:
+    """Draw examples of a data set's training part for a baseline to learn from.
+
+    Args:
+        path: a data folder, or a file.
+        ranked: the data that is going to be ranked.
+        split: which part of it; None: all of it.
+        limit: most examples.
+        seed: of the draw.
+        progress: called with the number of examples just read.
+        options: what an error calls the settings of part and training data.
+
+    Raises:
+        InputError: there is no training part, or what is ranked would be learned from.
+    """
+    from rejoinder.corpora.example import read_examples
+
+    if split in (None, "train") and path.resolve() == ranked.resolve():
+        raise InputError(
+            f"{ranked} is ranked with its training part, which leaves nothing to learn from; rank another part "
+            f"({options[0]} valid or test), or name other training data ({options[1]})"
+        )
+    try:
+        found = sample(read_examples(path, "train"), limit, seed, progress=progress)
+    except InputError as error:
+        raise InputError(f"no training examples to learn from ({options[1]} names other ones): {error}") from error
+    if not found:
+        raise InputError(f"{path} has no training examples to learn from; name other data ({options[1]})")
+    return found

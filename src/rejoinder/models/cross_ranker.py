@@ -8,11 +8,10 @@ from typing import Any
 import numpy as np
 import torch
 
-from rejoinder.models.candidate_lists import candidate_lists
 from rejoinder.models.dialogue import join
 from rejoinder.models.families import family_of
 from rejoinder.models.packing import TRANSFORMER_SEGMENT_COST, IntArray, pack
-from rejoinder.ranker import Context, FloatArray
+from rejoinder.ranker import Context, FloatArray, candidate_lists
 from rejoinder.text.tokenizer import Ids, Tokenizer
 
 CHUNK_TOKENS = 4096
@@ -47,18 +46,19 @@ class CrossRanker:
         Context and candidate pairs are read from short to long, so that there is next to no padding.
         """
         lists = candidate_lists(contexts, candidates)
-        scores = np.zeros(lists.rows.shape, dtype=np.float32)
+        scores = np.zeros(lists.shape, dtype=np.float32)
         if not scores.size:
             return scores
+        rows = lists.rows.reshape(-1)
         before = _Texts(*self.dialogue.contexts(contexts))
         behind = _Texts(*self.dialogue.responses(lists.texts))
-        context_rows = np.repeat(np.arange(len(contexts), dtype=np.int32), lists.rows.shape[1])
+        context_rows = np.repeat(np.arange(len(contexts), dtype=np.int32), lists.shape[1])
         flat = scores.reshape(-1)
         with torch.inference_mode():
-            for chosen in _chunks(before.lengths[context_rows] + behind.lengths[lists.rows.reshape(-1)]):
+            for chosen in _chunks(before.lengths[context_rows] + behind.lengths[rows]):
                 ids, lengths, types = join(
                     before.take(context_rows[chosen]),
-                    behind.take(lists.rows.reshape(-1)[chosen]),
+                    behind.take(rows[chosen]),
                     len(self.dialogue.start),
                 )
                 batch = pack(ids, lengths, self.tokenizer.padding_id, TRANSFORMER_SEGMENT_COST, types)

@@ -9,11 +9,10 @@ import numpy as np
 import torch
 
 from rejoinder.models.attended import own_scores
-from rejoinder.models.candidate_lists import candidate_lists
 from rejoinder.models.families import family_of
 from rejoinder.models.packing import SEGMENT_COST, TRANSFORMER_SEGMENT_COST, IntArray, chunks
 from rejoinder.models.transformer import TransformerShape
-from rejoinder.ranker import Context, ContextVectors, FloatArray
+from rejoinder.ranker import Context, ContextVectors, FloatArray, candidate_lists
 from rejoinder.text.tokenizer import Tokenizer
 
 CHUNK_TOKENS = 4096
@@ -74,16 +73,17 @@ class DialogueEncoder:
     def score(self, contexts: Sequence[Context], candidates: Sequence[Sequence[str]]) -> FloatArray:
         """Score of each of a context's candidates: (n, m); see `ranker.Ranker.score`."""
         lists = candidate_lists(contexts, candidates)
-        scores = np.zeros(lists.rows.shape, dtype=np.float32)
+        scores = np.zeros(lists.shape, dtype=np.float32)
         if not scores.size:
             return scores
+        rows = lists.rows
         responses = torch.from_numpy(self.encode_responses(lists.texts))
-        size = max(1, CHUNK_NUMBERS // (lists.rows.shape[1] * self.size))
+        size = max(1, CHUNK_NUMBERS // (rows.shape[1] * self.size))
         for start in range(0, len(contexts), size):
             part = slice(start, start + size)
             encoded = torch.from_numpy(self._vectors(contexts[part]))
             with torch.inference_mode():
-                found = own_scores(encoded, responses[torch.from_numpy(lists.rows[part]).long()])
+                found = own_scores(encoded, responses[torch.from_numpy(rows[part]).long()])
             scores[part] = found.numpy()
         return scores
 

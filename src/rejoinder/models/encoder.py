@@ -13,7 +13,7 @@ from torch import Tensor
 from rejoinder.errors import InputError
 from rejoinder.models.packing import IntArray, TokenBatch, pack
 from rejoinder.models.single import SingleTexts
-from rejoinder.ranker import Context, ContextPart, FloatArray
+from rejoinder.ranker import Context, ContextPart, FloatArray, candidate_lists
 from rejoinder.text.tokenizer import Tokenizer
 
 CHUNK_TOKENS = 4096
@@ -131,23 +131,16 @@ class Encoder:
 
     def score(self, contexts: Sequence[Context], candidates: Sequence[Sequence[str]]) -> FloatArray:
         """Cosine of each context with each of its candidates: (n, m); see `ranker.Ranker.score`."""
-        if len(contexts) != len(candidates):
-            raise InputError(f"{len(contexts)} contexts but {len(candidates)} lists of candidates; give one for each")
+        lists = candidate_lists(contexts, candidates)
+        scores = np.zeros(lists.shape, dtype=np.float32)
         if not contexts:
-            return np.zeros((0, 0), dtype=np.float32)
-        if len({len(texts) for texts in candidates}) > 1:
-            raise InputError("the lists of candidates differ in length; score each length in a call of its own")
-        rows: dict[str, int] = {}
-        by_list: dict[int, IntArray] = {}  # lists are often shared between contexts: look each up once
-        for texts in candidates:
-            if id(texts) not in by_list:
-                found = (rows.setdefault(text, len(rows)) for text in texts)
-                by_list[id(texts)] = np.fromiter(found, dtype=np.int32, count=len(texts))
-        responses = self.encode_responses(list(rows))
+            return scores
+        responses = self.encode_responses(lists.texts)
         queries = self.encode_contexts(contexts)
-        scores = np.empty((len(contexts), len(candidates[0])), dtype=np.float32)
-        for i, texts in enumerate(candidates):
-            scores[i] = responses[by_list[id(texts)]] @ queries[i]
+        for rows, columns in lists.groups:
+            own = responses[columns]
+            for row in rows:
+                scores[row] = own @ queries[row]
         return scores
 
     def _encode(self, texts: list[str], side: Side, advance: Advance | None) -> FloatArray:

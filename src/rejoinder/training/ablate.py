@@ -7,8 +7,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from rejoinder.errors import InputError, RejoinderError
-from rejoinder.evaluation.ranking import evaluate_task
-from rejoinder.evaluation.results import RankingResult, compare
+from rejoinder.evaluation.ranking import RankingResult, compare, evaluate_task
 from rejoinder.evaluation.tasks import RankingTask
 from rejoinder.models import persistence
 from rejoinder.training.ablation_table import AblationTable, Line, Trained

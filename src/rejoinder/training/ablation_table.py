@@ -11,8 +11,8 @@ from pathlib import Path
 from typing import Any
 
 from rejoinder.evaluation.bootstrap import Estimate
+from rejoinder.evaluation.ranking import Comparison, RankingResult
 from rejoinder.evaluation.report import describe, percent
-from rejoinder.evaluation.results import Comparison, RankingResult
 from rejoinder.files import atomic_file
 from rejoinder.training.ablations import Row
 from rejoinder.training.summary import RunSummary
@@ -135,14 +135,10 @@ def _flat_row(line: Line) -> dict[str, Any]:
     flat["settings"] = " ".join(line.row.settings)
     if line.trained is not None:
         result, difference = line.trained.result, line.trained.minus_base
-        flat |= _spread("recall@1", result.recall[1]) | _spread("mrr", result.mrr)
+        flat |= result.recall[1].columns("recall@1") | result.mrr.columns("mrr")
         if difference is not None:
-            flat |= _spread("recall@1_minus_base", difference.recall[1]) | _spread("mrr_minus_base", difference.mrr)
+            flat |= difference.recall[1].columns("recall@1_minus_base") | difference.mrr.columns("mrr_minus_base")
     return flat
-
-
-def _spread(name: str, estimate: Estimate) -> dict[str, float]:
-    return {name: estimate.value, f"{name}_low": estimate.low, f"{name}_high": estimate.high}
 
 
 def _figures(line: Line) -> list[str]:

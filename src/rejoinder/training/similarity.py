@@ -21,7 +21,7 @@ from rejoinder.errors import InputError
 from rejoinder.files import atomic_file, file_digest
 from rejoinder.models.attended import scores_of
 from rejoinder.models.convert import Encodings
-from rejoinder.ranker import FloatArray
+from rejoinder.ranker import unit_rows
 from rejoinder.training.batches import StepBatch
 from rejoinder.training.losses import Loss
 from rejoinder.training.recipe_distillation import Distillation
@@ -95,17 +95,13 @@ def _encode_rest(
         size = found.shape[1]
         with path.open("r+b" if start else "wb") as file:
             file.seek(start * size * 2)  # what was cut off in the middle of a chunk is written again
-            file.write(_unit(found).astype(np.float16).tobytes())
+            file.write(unit_rows(found).astype(np.float16).tobytes())
         with atomic_file(path.with_suffix(".json")) as part:
             reached = start + len(found)
             digest = [file_digest(path)] if reached == len(texts) else []
             part.write_text(json.dumps([reached, size, *digest]), encoding="utf-8")
         advance(len(found))
     return size
-
-
-def _unit(vectors: FloatArray) -> FloatArray:
-    return vectors / np.maximum(np.linalg.norm(vectors, axis=1, keepdims=True), 1e-12)
 
 
 class SimilarityDistiller:

@@ -11,8 +11,7 @@ import numpy as np
 import torch
 from torch import nn
 
-from rejoinder.baselines import encoders
-from rejoinder.baselines.encoders import EncodeTexts
+from rejoinder.baselines.encoders import EncodeTexts, open_encoder
 from rejoinder.ranker import FloatArray
 from rejoinder.text.subwords import MARK, Subwords
 from rejoinder.training.tokens import Ids, Rows, TokenStore
@@ -84,8 +83,7 @@ def open_sentence_encoder(name: str, advance: Callable[[int], object]) -> Encode
     Raises:
         MissingExtraError: it needs a library that is not installed.
     """
-    named = {"minilm": encoders.minilm, "use": encoders.universal_sentence_encoder}
-    encoder = named[name]() if name in named else encoders.sentence_transformer(name)
+    encoder = open_encoder(name)
 
     def encode(texts: Sequence[str]) -> FloatArray:
         def shown(count: int) -> None:

@@ -1,4 +1,4 @@
-"""Projections for pictures, and the purity of neighbourhoods."""
+"""Projections, the purity of neighbourhoods, pictures."""
 
 from __future__ import annotations
 
@@ -8,9 +8,17 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from rejoinder.errors import InputError, MissingExtraError
-from rejoinder.evaluation.panels import Panel, draw_panels
-from rejoinder.evaluation.plots import COLOURS, MARKERS, picture_kind, save_figure
-from rejoinder.evaluation.projection import METHODS, neighbour_purity, project
+from rejoinder.evaluation.plots import (
+    COLOURS,
+    MARKERS,
+    METHODS,
+    Panel,
+    draw_panels,
+    neighbour_purity,
+    picture_kind,
+    project,
+    save_figure,
+)
 
 
 def clusters(categories=4, texts=15, size=12, spread=0.02, seed=0):
@@ -50,7 +58,7 @@ def test_purity_of_bundles_and_of_chance(monkeypatch):
     shuffled = list(np.random.default_rng(1).permutation(categories))
     assert 0.1 < neighbour_purity(vectors, shuffled) < 0.4
     whole = neighbour_purity(vectors, shuffled)
-    monkeypatch.setattr("rejoinder.evaluation.projection._BLOCK", 7)
+    monkeypatch.setattr("rejoinder.evaluation.plots._BLOCK", 7)
     assert neighbour_purity(vectors, shuffled) == pytest.approx(whole)
     with pytest.raises(InputError, match="60 neighbours of 60 texts"):
         neighbour_purity(vectors, categories, 60)
