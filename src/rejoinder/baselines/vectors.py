@@ -277,7 +277,7 @@ def learn_map(x: Tensor, y: Tensor, number: Tensor, settings: MapSettings) -> Le
     highest = float(recall_at_1(choose, identity[:, None], "dot"))
     found = LearnedMap(identity, similarities[0], 0, 0, highest, curves)
     for epoch in range(1, settings.epochs + 1):
-        for rows in torch.randperm(len(train.x), generator=generator).split(settings.batch):
+        for rows in torch.split(torch.randperm(len(train.x), generator=generator), settings.batch):
             if len(rows) > 1:
                 trainer.step(train.select(rows))
         matrices = trainer.matrices()
@@ -309,7 +309,7 @@ def recall_at_1(pairs: Pairs, matrices: Tensor, similarity: Similarity) -> Tenso
     """
     d, count, _ = matrices.shape
     hits = torch.zeros(count, dtype=torch.int64)
-    for x, y in zip(pairs.x.split(GROUP), pairs.y.split(GROUP), strict=True):
+    for x, y in zip(torch.split(pairs.x, GROUP), torch.split(pairs.y, GROUP), strict=True):
         mapped = (matrices.reshape(d * count, d) @ y.T).view(d, count, len(y))
         if similarity == "cosine":
             mapped = mapped / mapped.norm(dim=0).clamp_min(1e-12)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import shutil
 import sys
 from collections.abc import Sequence
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -41,9 +42,7 @@ def evaluate(
             help="N of 1-of-N, where the data has no lists; all: every different response of the whole data set.",
         ),
     ] = "100",
-    limit: Annotated[
-        int | None, typer.Option(min=1, metavar="N", help="Rank at most N examples, drawn at random.")
-    ] = None,
+    limit: Annotated[int | None, typer.Option(min=1, metavar="N", help="Rank N examples at most, at random.")] = None,
     split: Annotated[
         str | None,
         typer.Option(metavar="train|valid|test", help="Of a folder test, of a file everything, if not given."),
@@ -116,7 +115,7 @@ def evaluate(
     learned: list[dict[str, Any]] = []
     for (name, task), examples in zip(tasks, training, strict=True):
         for model, ranker in rankers.items():
-            if told := fit_ranker(model, bare[model], lambda examples=examples: examples):
+            if told := fit_ranker(model, bare[model], partial(list, examples)):
                 learned.append({"model": model, "data": name, **told})
             rows.append(_rank(model, ranker, name, task, reading, seed, opener.block_size(model)))
     if folder is not None:
