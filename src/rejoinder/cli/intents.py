@@ -5,6 +5,7 @@ from __future__ import annotations
 import sys
 import time
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -84,25 +85,25 @@ def train(
     Example: rejoinder intents train runs/chats/model intents.csv -o runs/intents
     """
     from rejoinder.files import check_replaceable
+    from rejoinder.intents.classifier import train_classifier
+    from rejoinder.intents.data import read_training
+    from rejoinder.intents.fitting import parse_settings
     from rejoinder.intents.folder import FOLDER, save_classifier
-    from rejoinder.intents.jobs import read_material, train_job
-    from rejoinder.intents.settings import parse_settings
     from rejoinder.progress import track
 
     check_replaceable(output, FOLDER, overwrite=overwrite)
     chosen = parse_settings(preset, settings or ())
     cut = separator if several else None
-    material = read_material(texts, valid, separator=cut, out_of_scope=oos, shots=shots, seed=seed)
+    data = read_training(texts, valid, separator=cut, out_of_scope=oos, shots=shots, seed=seed)
     encoder = open_encoders(model, vectors, also or (), precision)
-    classifier = train_job(encoder, material, chosen, track, several=several, reject=reject, seed=seed)
-    save_classifier(classifier, output, overwrite=overwrite)
-    rejection = classifier.rejection
+    made = train_classifier(encoder, data, chosen, several=several, reject=reject, seed=seed, track=track)
+    save_classifier(made, output, overwrite=overwrite)
     result = {
         "classifier": str(output),
-        "intents": len(classifier.labels),
+        "intents": len(made.labels),
         "encoder": encoder.name,
-        "rejection": None if rejection is None else {"score": rejection.score, "threshold": rejection.threshold},
-        **classifier.trained,
+        "rejection": None if made.rejection is None else asdict(made.rejection),
+        **made.trained,
     }
     emit(result, as_json, _train_text)
 
@@ -127,11 +128,10 @@ def evaluate(
     Example: rejoinder intents evaluate runs/intents test.csv --train intents.csv --report report
     """
     from rejoinder.files import check_replaceable
-    from rejoinder.intents.data import read_intents
+    from rejoinder.intents.data import read_scoped
+    from rejoinder.intents.evaluation import to_json
     from rejoinder.intents.folder import load_classifier, read_classifier
-    from rejoinder.intents.jobs import read_test
-    from rejoinder.intents.pictures import check_plots
-    from rejoinder.intents.report import FOLDER, build_report, write_report
+    from rejoinder.intents.report import FOLDER, build_report, check_plots, write_report
     from rejoinder.progress import track
 
     if report is not None:
@@ -139,13 +139,13 @@ def evaluate(
         if not no_pictures:
             check_plots()
     cut = separator if read_classifier(classifier).get("several") else None
-    inside, outside = read_test(test, separator=cut, out_of_scope=oos)
-    learned = None if training is None else read_intents(training, "train", separator=cut).apart(oos)[0]
+    inside, outside = read_scoped(test, "test", separator=cut, out_of_scope=oos)
+    learned = None if training is None else read_scoped(training, "train", separator=cut, out_of_scope=oos)[0]
     opened = load_classifier(classifier, model or ())
-    found = build_report(opened, inside, outside, learned, track)
+    found = build_report(opened, inside, outside, learned, track=track)
     if report is not None:
-        write_report(found, opened, report, pictures=not no_pictures, overwrite=overwrite)
-    emit({"classifier": str(classifier), "test": str(test), **found.to_json()}, as_json, _report_text)
+        write_report(found, opened.labels, report, pictures=not no_pictures, overwrite=overwrite)
+    emit({"classifier": str(classifier), "test": str(test), **to_json(found)}, as_json, _report_text)
 
 
 def predict(
@@ -195,34 +195,33 @@ def grid(
     Example: rejoinder intents grid runs/chats/model intents.csv -o runs/grid
     """
     from rejoinder.files import atomic_file, check_replaceable, check_shared
-    from rejoinder.intents.classifier import encode_data, from_encoded
-    from rejoinder.intents.fitting import hold_out
+    from rejoinder.intents.classifier import encode_data, train_head
+    from rejoinder.intents.data import read_training
+    from rejoinder.intents.fitting import FeedForward, hold_out, paper_grid, run_grid
     from rejoinder.intents.folder import FOLDER, save_classifier
-    from rejoinder.intents.grid import grid_table, run_grid
-    from rejoinder.intents.jobs import read_material
-    from rejoinder.intents.settings import FeedForward, paper_grid
+    from rejoinder.intents.report import grid_table
     from rejoinder.progress import track
 
     check_shared(output, "a grid's folder", ("grid.jsonl", "grid.md", "classifier"))
     check_replaceable(output / "classifier", FOLDER, overwrite=True)
-    material = read_material(texts, valid, out_of_scope=oos)
-    encoder, names, start = open_encoders(model, vectors, also or ()), material.train.names, time.perf_counter()
-    with track("Encoding", total=len(material.train), unit="texts") as advance:
-        data = encode_data(encoder, material.train, names, advance=advance)
+    given = read_training(texts, valid, out_of_scope=oos)
+    encoder, names, start = open_encoders(model, vectors, also or ()), given.train.names, time.perf_counter()
+    with track("Encoding", total=len(given.train), unit="texts") as advance:
+        data = encode_data(encoder, given.train, names, advance=advance)
     seconds = time.perf_counter() - start
-    if material.valid is None:
+    if given.valid is None:
         kept, held = hold_out(data, FeedForward().held_out, seed)
         data, checked = data.rows(kept), data.rows(held)
     else:
-        checked = encode_data(encoder, material.valid, names)
+        checked = encode_data(encoder, given.valid, names)
     settings = list(paper_grid())
     with track("Grid", total=len(settings), unit="settings") as advance:
         rows = run_grid(settings, data, checked, output / "grid.jsonl", seed=seed, advance=advance)
     with atomic_file(output / "grid.md") as part:
         part.write_text(grid_table(rows), encoding="utf-8")
-    best = from_encoded(encoder, names, data, rows[0].settings, valid=checked, seed=seed, encoding_seconds=seconds)
+    best = train_head(encoder, names, data, rows[0].settings, valid=checked, seed=seed, encoding_seconds=seconds)
     save_classifier(best, output / "classifier", overwrite=True)
-    result = {"classifier": str(output / "classifier"), "rows": [row.to_json() for row in rows]}
+    result = {"classifier": str(output / "classifier"), "rows": [asdict(row) for row in rows]}
     emit(result, as_json, lambda _: grid_table(rows).rstrip("\n"))
 
 
@@ -246,23 +245,23 @@ def few_shot(
     Example: rejoinder intents few-shot runs/chats/model train.csv --test test.csv --shots 5 --shots all
     """
     from rejoinder.intents.classifier import encode_data
-    from rejoinder.intents.data import read_intents
-    from rejoinder.intents.jobs import read_test
-    from rejoinder.intents.protocol import few_shot as measure
-    from rejoinder.intents.settings import parse_settings
+    from rejoinder.intents.data import read_scoped
+    from rejoinder.intents.evaluation import few_shot as measure
+    from rejoinder.intents.evaluation import to_json
+    from rejoinder.intents.fitting import parse_settings
     from rejoinder.progress import track
 
     sizes = [_shots(size) for size in shots or ("5", "10", "30", "all")]
     chosen = parse_settings(preset, settings or ())
-    learned = read_intents(texts, "train").apart(oos)[0]
-    inside, _ = read_test(test or texts, out_of_scope=oos)
+    learned, _ = read_scoped(texts, "train", out_of_scope=oos)
+    inside, _ = read_scoped(test or texts, "test", out_of_scope=oos)
     encoder, names = open_encoders(model, vectors, also or ()), learned.names
     with track("Encoding", total=len(learned) + len(inside), unit="texts") as advance:
         data = encode_data(encoder, learned, names, advance=advance)
         tested = encode_data(encoder, inside, names, advance=advance)
     with track("Training", total=len(sizes) * seeds, unit="classifiers") as advance:
         rows = [measure(chosen, data, tested, shots=n, seeds=range(seeds), advance=advance) for n in sizes]
-    emit({"encoder": encoder.name, "rows": [row.to_json() for row in rows]}, as_json, _few_shot_text)
+    emit({"encoder": encoder.name, "rows": [to_json(row) for row in rows]}, as_json, _few_shot_text)
 
 
 def fine_tune(
@@ -282,15 +281,14 @@ def fine_tune(
 
     Example: rejoinder intents fine-tune runs/chats/model intents.csv -o runs/tuned
     """
-    from dataclasses import asdict
-
+    from rejoinder.intents.data import read_training
+    from rejoinder.intents.fine_tuning import FineTuning
     from rejoinder.intents.fine_tuning import fine_tune as tune
-    from rejoinder.intents.fine_tuning import parse_fine_tuning
-    from rejoinder.intents.jobs import read_material
+    from rejoinder.intents.fitting import change_settings
     from rejoinder.progress import track
 
-    chosen = parse_fine_tuning(settings or ())
-    learned = read_material(texts, out_of_scope=oos, shots=shots, seed=seed).train
+    chosen = change_settings(FineTuning(), settings or ())
+    learned = read_training(texts, out_of_scope=oos, shots=shots, seed=seed).train
     with track("Fine-tuning", total=chosen.steps, unit="steps") as advance:
         result = tune(model, learned, output, settings=chosen, seed=seed, advance=advance, overwrite=overwrite)
     emit(asdict(result), as_json, _tuned_text)
@@ -302,9 +300,9 @@ def open_encoders(model: str, vectors: str, also: Sequence[str], precision: str 
     Raises:
         InputError: there is no such encoder or there are no such vectors.
     """
-    from rejoinder.intents.encoders import check_vectors, join_encoders, open_encoder
+    from rejoinder.intents.encoders import join_encoders, open_encoder
 
-    chosen = check_vectors(vectors)
+    chosen: Any = vectors  # checked by `open_encoder`
     return join_encoders([open_encoder(name, chosen, precision) for name in (model, *also)])
 
 
@@ -329,9 +327,9 @@ def _train_text(result: Mapping[str, Any]) -> str:
 
 
 def _report_text(result: Mapping[str, Any]) -> str:
-    from rejoinder.intents.report_text import report_markdown
+    from rejoinder.intents.report import report_markdown
 
-    return report_markdown(result, ()).rstrip("\n")
+    return report_markdown(result).rstrip("\n")
 
 
 def _predict_text(result: Mapping[str, Any]) -> str:
@@ -344,7 +342,7 @@ def _predict_text(result: Mapping[str, Any]) -> str:
 
 
 def _few_shot_text(result: Mapping[str, Any]) -> str:
-    from rejoinder.intents.report_text import percent, table
+    from rejoinder.intents.report import percent, table
 
     rows = [
         ("all" if row["shots"] is None else row["shots"], percent(row["accuracy"]), row["trainings"], row["texts"],
