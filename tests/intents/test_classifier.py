@@ -170,13 +170,13 @@ def test_a_model_folder_is_never_replaced(classifier: IntentClassifier, model: P
 
 def test_vectors_of_a_model(model: Path) -> None:
     texts = ["lost card", "weather"]
-    r, h, both = (open_encoder(str(model), kind) for kind in ("r", "h", "both"))  # type: ignore[arg-type]
+    r, h, both = (open_encoder(str(model), kind) for kind in ("r", "h", "both"))
     assert (r.size, h.size, both.size) == (64, 24, 88)
     parts = np.hstack([unit_rows(r.encode(texts)), h.encode(texts)])
     np.testing.assert_allclose(both.encode(texts), parts, atol=1e-6)
     np.testing.assert_array_equal(r.encode([]), np.zeros((0, 64)))
     with pytest.raises(InputError, match="allowed are r, h, both"):
-        open_encoder(str(model), "x")  # type: ignore[arg-type]
+        open_encoder(str(model), "x")
     with pytest.raises(InputError, match="minilm, use"):
         open_encoder("mini")
 

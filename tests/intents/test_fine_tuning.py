@@ -24,7 +24,7 @@ FAST = FineTuning(steps=30, learning_rate=3e-3, dropout=0.0)
 def contrast(folder: Path, vectors: str) -> float:
     """How much nearer texts of one intent are than those of different ones."""
     data = toy_data(8, seed=2)
-    rows = unit_rows(open_encoder(str(folder), vectors).encode(data.texts))  # type: ignore[arg-type]
+    rows = unit_rows(open_encoder(str(folder), vectors).encode(data.texts))
     names = np.array([names[0] for names in data.labels])
     same = (names[:, None] == names) & ~np.eye(len(names), dtype=bool)
     cosines = (rows - rows.mean(axis=0)) @ (rows - rows.mean(axis=0)).T

@@ -260,7 +260,7 @@ def _jsonl_rows(path: Path) -> Iterator[Row]:
         fields = record if isinstance(record, dict) else {}
         text = next((fields[name] for name in TEXT_FIELDS if name in fields), None)
         label = next((fields[name] for name in LABEL_FIELDS if name in fields), None)
-        labels = label if isinstance(label, list) else [label]
+        labels: list[Any] = label if isinstance(label, list) else [label]
         if not isinstance(text, str) or not all(isinstance(name, str) for name in labels):
             raise InputError(f'{where}: {{"text": "...", "label": "..."}} is read, given {line.strip()[:80]}')
         yield where, text, tuple(labels)

@@ -52,7 +52,7 @@ class ModelVectors:
     With the vectors "both", r and h are each of unit length. `precision` is what the model was opened in.
     """
 
-    def __init__(self, encoder: Encoder, vectors: Vectors = "r", precision: str = "auto") -> None:
+    def __init__(self, encoder: Encoder, vectors: str = "r", precision: str = "auto") -> None:
         self._encoder, self.vectors, self.precision = encoder, vectors, precision
         self.name, self.fingerprint = encoder.name, encoder.fingerprint
         sizes = {"r": encoder.module.reduction_size, "h": encoder.size}
@@ -105,7 +105,7 @@ def join_encoders(parts: Sequence[SentenceEncoder]) -> SentenceEncoder:
     return parts[0] if len(parts) == 1 else JoinedVectors(parts)
 
 
-def open_encoder(name: str, vectors: Vectors = "r", precision: str = "auto") -> SentenceEncoder:
+def open_encoder(name: str, vectors: str = "r", precision: str = "auto") -> SentenceEncoder:
     """Open an encoder by its name.
 
     Args:
@@ -130,6 +130,11 @@ def open_encoder(name: str, vectors: Vectors = "r", precision: str = "auto") -> 
     if (Path(name) / "modules.json").is_file() and not _was_exported(Path(name)):
         return sentence_transformer(name, name)
     return ModelVectors(persistence.load(name, precision=precision), vectors, precision)
+
+
+def open_encoders(names: Sequence[str], vectors: str = "r", precision: str = "auto") -> SentenceEncoder:
+    """Open one encoder, or several whose vectors are put one after the other; see `open_encoder`."""
+    return join_encoders([open_encoder(name, vectors, precision) for name in names])
 
 
 def sentence_transformer(model: str, name: str) -> SentenceEncoder:

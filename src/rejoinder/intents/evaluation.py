@@ -165,7 +165,8 @@ def evaluate(
     logits, classes = classifier.head.logits(encoded.vectors), encoded.classes
     chances, guessed = probabilities(logits, classifier.several), logits.argmax(axis=1)
     true, predicted = encoded.targets > 0, np.eye(len(labels), dtype=bool)[guessed]
-    matrix, pairs, refused = None, (), None
+    pairs: tuple[Pair, ...] = ()
+    matrix, refused = None, None
     if classifier.several:
         predicted = chances >= CERTAIN
     else:
@@ -312,7 +313,7 @@ def learning_curve(
     train: Encoded,
     test: Encoded,
     *,
-    seeds: Sequence[int] = (0, 1, 2),
+    seeds: Sequence[int],
     advance: Advance | None = None,
 ) -> LearningCurve:
     """Train at several sizes and extrapolate.

@@ -144,9 +144,8 @@ def _record(encoder: SentenceEncoder, folder: Path) -> dict[str, Any]:
     known = ModelRecord.of(encoder.fingerprint, encoder.name, folder)
     if encoder.name in NAMED:  # there may be a folder of that name
         known = ModelRecord(encoder.fingerprint, encoder.name)
-    is_model = isinstance(encoder, ModelVectors)
-    model = {"vectors": encoder.vectors, "precision": encoder.precision} if is_model else {}
-    return dataclasses.asdict(EncoderRecord(**dataclasses.asdict(known), size=encoder.size, **model))
+    vectors, precision = (encoder.vectors, encoder.precision) if isinstance(encoder, ModelVectors) else (None, None)
+    return {**dataclasses.asdict(known), "size": encoder.size, "vectors": vectors, "precision": precision}
 
 
 def _open_encoders(folder: Path, records: Sequence[EncoderRecord], models: Sequence[str]) -> SentenceEncoder:

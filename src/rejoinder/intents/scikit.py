@@ -13,7 +13,7 @@ from typing import Any, Self
 import numpy as np
 
 from rejoinder.errors import InputError
-from rejoinder.intents.encoders import SentenceEncoder, join_encoders, open_encoder, unit_rows
+from rejoinder.intents.encoders import SentenceEncoder, open_encoders, unit_rows
 from rejoinder.ranker import FloatArray
 
 _PARAMETERS = ("model", "vectors", "also", "normalize")
@@ -113,8 +113,7 @@ class RejoinderEncoder:
         wanted = (self.model, self.vectors, tuple(self.also))
         known: tuple[Any, SentenceEncoder] | None = vars(self).get("_encoder")
         if known is None or known[0] != wanted:
-            vectors: Any = self.vectors
-            known = wanted, join_encoders([open_encoder(name, vectors) for name in (self.model, *self.also)])
+            known = wanted, open_encoders([self.model, *self.also], self.vectors)
             self._encoder = known
         return known[1]
 
