@@ -12,8 +12,10 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
+from rejoinder.checking import validate
 from rejoinder.errors import InputError, MissingExtraError
 from rejoinder.intents.fitting import (
+    SETTINGS,
     Encoded,
     FeedForward,
     Head,
@@ -25,7 +27,6 @@ from rejoinder.intents.fitting import (
     paper_grid,
     parse_settings,
     run_grid,
-    settings_from,
 )
 from rejoinder.intents.report import grid_table
 
@@ -172,9 +173,9 @@ def test_wrong_settings_are_told(preset: str, change: str, said: str) -> None:
 
 def test_settings_come_back_from_json() -> None:
     for each in (Logistic(strength=3.0), parse_settings("original", ["optimizer=adam"])):
-        assert settings_from(dataclasses.asdict(each), "x") == each
+        assert validate(SETTINGS, dataclasses.asdict(each), "x") == each
     with pytest.raises(InputError, match="kind"):
-        settings_from({"kind": "forest"}, "x")
+        validate(SETTINGS, {"kind": "forest"}, "x")
 
 
 def test_a_grid_on_a_full_disk_names_its_log(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

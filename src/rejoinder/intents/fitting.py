@@ -87,6 +87,8 @@ class FeedForward:
 
 
 Settings: TypeAlias = Logistic | FeedForward
+SETTINGS: Any = Annotated[Settings, Field(discriminator="kind")]
+"""What `checking.validate` reads settings from files as."""
 
 PRESETS: Mapping[str, Settings] = {
     "logistic": Logistic(),
@@ -126,19 +128,6 @@ def change_settings(start: Kind, changes: Sequence[str]) -> Kind:
             raise InputError(f"--set {change}: NAME=VALUE is read, with one of the NAMEs {known}")
         values[name] = setting_value(change, value)
     return validate(type(start), values, "--set")
-
-
-def settings_from(values: Mapping[str, Any], origin: str) -> Settings:
-    """Return the settings that a file holds; `origin` is what errors call it.
-
-    Raises:
-        InputError: names the first that is unknown or has a value that is not allowed.
-    """
-    kinds: dict[Any, type[Settings]] = {"logistic": Logistic, "feed-forward": FeedForward}
-    kind = values.get("kind")
-    if kind not in kinds:
-        raise InputError(f"{origin}: there is no kind {kind!r} of classifier; allowed are {', '.join(kinds)}")
-    return validate(kinds[kind], values, origin)
 
 
 def sklearn(module: str) -> Any:
@@ -431,7 +420,7 @@ def _read_log(log: Path, digest: str) -> list[GridRow]:
         try:
             values = parse_json(line)
             same = values.pop("data") == digest
-            rows.append(GridRow(**{**values, "settings": settings_from(values["settings"], str(log))}))
+            rows.append(GridRow(**{**values, "settings": validate(SETTINGS, values["settings"], str(log))}))
         except (ValueError, TypeError, KeyError, AttributeError) as error:
             raise InputError(f"{log}:{number} is damaged ({error}); delete the file to run the grid again") from None
         if not same:

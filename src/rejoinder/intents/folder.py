@@ -17,6 +17,7 @@ from safetensors import SafetensorError
 from safetensors.torch import load_file, save_file
 
 from rejoinder import __version__
+from rejoinder.checking import validate
 from rejoinder.errors import InputError
 from rejoinder.files import DIGEST, Kind, atomic_folder, file_digest, is_altered, parse_json, signed
 from rejoinder.intents.classifier import Centroids, IntentClassifier, Rejection
@@ -29,7 +30,7 @@ from rejoinder.intents.encoders import (
     join_encoders,
     open_encoder,
 )
-from rejoinder.intents.fitting import head_from, settings_from
+from rejoinder.intents.fitting import SETTINGS, head_from
 from rejoinder.retrieval.manifest import ModelRecord
 
 FORMAT = 1
@@ -100,7 +101,7 @@ def load_classifier(folder: str | Path, models: Sequence[str] = ()) -> IntentCla
         records = msgspec.convert(config["encoders"], list[EncoderRecord])
         rejection = None if config["rejection"] is None else Rejection(**config["rejection"])
         labels, several = tuple(map(str, config["labels"])), bool(config["several"])
-        settings, trained = settings_from(config["settings"], str(folder / CONFIG)), dict(config["trained"])
+        settings, trained = validate(SETTINGS, config["settings"], str(folder / CONFIG)), dict(config["trained"])
     except (LookupError, TypeError, ValueError, AttributeError, SafetensorError) as error:
         raise _damaged(folder, error) from None
     if (head.sizes[0], head.sizes[-1]) != (sum(record.size for record in records), len(labels)):
