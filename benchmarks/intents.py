@@ -33,17 +33,13 @@ import torch
 from common import cpu_model
 from intents_peers import fine_tune_whole, tfidf_few_shot
 from rejoinder.files import atomic_file
-from rejoinder.intents.classifier import encode_data, from_encoded, train_classifier
-from rejoinder.intents.data import IntentData, read_intents
+from rejoinder.intents.classifier import encode_data, train_classifier, train_head
+from rejoinder.intents.data import IntentData, TrainingTexts, draw, read_intents, read_scoped, read_training
 from rejoinder.intents.encoders import SentenceEncoder, open_encoder, unit_rows
-from rejoinder.intents.fine_tuning import fine_tune, parse_fine_tuning
-from rejoinder.intents.fitting import Encoded
-from rejoinder.intents.jobs import read_material, read_test, train_job
-from rejoinder.intents.metrics import crossed_interval
-from rejoinder.intents.protocol import FewShot, draw, few_shot
-from rejoinder.intents.report import evaluate
-from rejoinder.intents.report_text import percent, table
-from rejoinder.intents.settings import Logistic, parse_settings
+from rejoinder.intents.evaluation import FewShot, crossed_interval, evaluate, few_shot, to_json
+from rejoinder.intents.fine_tuning import FineTuning, fine_tune
+from rejoinder.intents.fitting import Encoded, Logistic, change_settings, parse_settings
+from rejoinder.intents.report import percent, table
 from rejoinder.progress import track
 
 SECTIONS = ("table", "classifiers", "out-of-scope", "fine-tune", "speed", "cost")
@@ -74,7 +70,7 @@ class Run:
     def texts(self, name: str, part: str) -> IntentData:
         """A part of a set: train, test, or one of the fixed files train_5, train_10, test-fixed."""
         if part in ("train", "test"):
-            return read_intents(self.data / SETS[name], part).apart()[0]
+            return read_scoped(self.data / SETS[name], part)[0]
         return read_intents(self.data / "few_shot" / name / part.removesuffix("-fixed"))
 
     def encoded(self, encoder: str, name: str, part: str) -> tuple[Encoded, float]:
@@ -175,8 +171,8 @@ def _row(run: Run, encoder: str, name: str) -> dict[str, Any]:
         encoding = run.encoded(encoder, name, "train")[1]
     each = {"5": found[5], "10": found[10], "all": found[None], "5 fixed": fixed[5], "10 fixed": fixed[10]}
     return {
-        "cells": {key: percent(row.to_json()["accuracy"]) for key, row in each.items()},
-        "figures": {key: row.to_json() for key, row in each.items()},
+        "cells": {key: percent(row.accuracy.to_json()) for key, row in each.items()},
+        "figures": {key: to_json(row) for key, row in each.items()},
         "encoding_seconds": encoding,
         "seconds": [f"{found[shots].seconds:.2f}" for shots in SHOTS],
     }
@@ -203,8 +199,8 @@ def _classifiers(run: Run) -> str:
         train, test = (run.encoded(run.model, name, part)[0] for part in ("train", "test"))
         for preset in ("logistic", "paper", "original"):
             found = few_shot(parse_settings(preset), train, test, shots=10, seeds=range(min(run.seeds, 3)))
-            rows.append({"set": name, "preset": preset, **found.to_json()})
-            lines.append((name, preset, percent(found.to_json()["accuracy"]), f"{found.seconds:.2f}"))
+            rows.append({"set": name, "preset": preset, **to_json(found)})
+            lines.append((name, preset, percent(found.accuracy.to_json()), f"{found.seconds:.2f}"))
     run.figures["classifiers"] = rows
     head = ("set", "classifier", "accuracy at 10, %", "training, s")
     return f"## Classifiers on the same vectors ({run.model})\n\n{table(head, lines)}"
@@ -213,13 +209,13 @@ def _classifiers(run: Run) -> str:
 def _out_of_scope(run: Run) -> str:
     """CLINC150 with all training texts; score and threshold chosen on its validation texts."""
     place = run.data / SETS["CLINC150"]
-    material = read_material(place)
-    inside, outside = read_test(place)
+    texts = read_training(place)
+    inside, outside = read_scoped(place, "test")
     lines, rows = [], []
     for name in (run.model, *(peer for peer in ("minilm", "use") if peer in run.encoders and peer != run.model)):
-        found = evaluate(train_job(run.encoders[name], material, Logistic(), track), inside, outside).out_of_scope
+        found = evaluate(train_classifier(run.encoders[name], texts, track=track), inside, outside).out_of_scope
         assert found is not None
-        rows.append({"encoder": name, **found.to_json()})
+        rows.append({"encoder": name, **to_json(found)})
         shares = (found.in_scope_accuracy_unrefused, found.in_scope_accuracy, found.recall, found.auroc)
         lines.append((name, found.score, *(f"{100 * share:.1f}" for share in shares)))
     run.figures["out_of_scope"] = rows
@@ -237,10 +233,11 @@ def _fine_tune(run: Run, changes: Sequence[str]) -> str:
         part = train.rows(draw(classes, 10, seed))
         with tempfile.TemporaryDirectory() as folder:
             start = time.perf_counter()
-            fine_tune(run.model, part, Path(folder) / "tuned", settings=parse_fine_tuning(changes), seed=seed)
+            settings = change_settings(FineTuning(), changes)
+            fine_tune(run.model, part, Path(folder) / "tuned", settings=settings, seed=seed)
             seconds.append(time.perf_counter() - start)
             for name, place in (("frozen", run.model), ("fine-tuned", f"{folder}/tuned")):
-                made = train_classifier(open_encoder(place), part)
+                made = train_classifier(open_encoder(place), TrainingTexts(part))
                 tested = encode_data(made.encoder, test, made.labels)
                 right[name].append(made.head.logits(tested.vectors).argmax(axis=1) == tested.classes)
     found = {name: crossed_interval(np.array(rows)) for name, rows in right.items()}
@@ -258,9 +255,9 @@ def _speed(run: Run) -> str:
     encoder = run.encoders[run.model]
     classes = run.encoded(run.model, "BANKING77", "train")[0].classes
     few = train.rows(draw(classes, 10, 0))
-    whole = [_both(lambda: train_classifier(encoder, train)) for _ in range(3)]
-    ten = [_both(lambda: train_classifier(encoder, few)) for _ in range(3)]
-    made = from_encoded(encoder, train.names, run.encoded(run.model, "BANKING77", "train")[0], Logistic())
+    whole = [_both(lambda: train_classifier(encoder, TrainingTexts(train))) for _ in range(3)]
+    ten = [_both(lambda: train_classifier(encoder, TrainingTexts(few))) for _ in range(3)]
+    made = train_head(encoder, train.names, run.encoded(run.model, "BANKING77", "train")[0], Logistic())
     made.predict(["warm up"])
     singles = [_both(lambda text=text: made.predict([text])) for text in train.texts[:SINGLES]]  # type: ignore[misc]
     measured = {
@@ -281,10 +278,11 @@ def _cost(run: Run, epochs: int, shots: int | None) -> str:
     train, test = run.texts("BANKING77", "train"), run.texts("BANKING77", "test")
     if shots is not None:
         train = train.rows(draw(run.encoded(run.model, "BANKING77", "train")[0].classes, shots, 0))
-    ours = [_seconds(lambda: train_classifier(run.encoders[run.model], train))]
+    texts = TrainingTexts(train)
+    ours = [_seconds(lambda: train_classifier(run.encoders[run.model], texts))]
     theirs = fine_tune_whole(train, test, epochs)
-    ours.append(_seconds(lambda: train_classifier(run.encoders[run.model], train)))
-    made, mean = train_classifier(run.encoders[run.model], train), statistics.mean(ours)
+    ours.append(_seconds(lambda: train_classifier(run.encoders[run.model], texts)))
+    made, mean = train_classifier(run.encoders[run.model], texts), statistics.mean(ours)
     tested = encode_data(made.encoder, test, made.labels)
     right = float((made.head.logits(tested.vectors).argmax(axis=1) == tested.classes).mean())
     run.figures["cost"] = {"texts": len(train), "ours_seconds": ours, "ours_accuracy": right,

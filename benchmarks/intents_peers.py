@@ -14,9 +14,8 @@ from sklearn.linear_model import LogisticRegression
 from sklearn.pipeline import make_pipeline
 from torch import nn
 
-from rejoinder.intents.data import IntentData
-from rejoinder.intents.metrics import crossed_interval
-from rejoinder.intents.protocol import FewShot, draw
+from rejoinder.intents.data import IntentData, draw
+from rejoinder.intents.evaluation import FewShot, crossed_interval
 from rejoinder.processor import has_fast_bfloat16
 
 BATCH = 32

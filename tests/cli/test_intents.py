@@ -15,6 +15,7 @@ from typer.testing import CliRunner
 from rejoinder.cli import main
 from rejoinder.cli.app import app
 from rejoinder.cli.intents import COMMANDS
+from rejoinder.intents import fitting
 from rejoinder.intents.data import IntentData
 from tests.intents.toy import several_data, toy_data
 from tests.models.small import small_model
@@ -49,11 +50,12 @@ def place(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A folder with a model, training and test texts."""
     folder = tmp_path_factory.mktemp("intents")
     small_model(folder / "model")
-    outside = IntentData(("play some loud jazz", "who won the match"), (("oos",), ("oos",)))
+    outside = ("play some loud jazz", "who won the match")
     write(toy_data(10), folder / "train.csv")
     write(toy_data(10, seed=1), folder / "test.csv")
-    write(toy_data(10) + outside, folder / "train-oos.csv")
-    write(toy_data(10, seed=1) + outside, folder / "test-oos.csv")
+    for name, seed in (("train", 0), ("test", 1)):
+        data = toy_data(10, seed=seed)
+        write(IntentData(data.texts + outside, data.labels + (("oos",),) * 2), folder / f"{name}-oos.csv")
     write(several_data(), folder / "several.csv")
     return folder
 
@@ -119,10 +121,8 @@ def test_few_shot(command: Command, place: Path) -> None:
 
 
 def test_the_grid(command: Command, place: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    from rejoinder.intents import settings
-
-    small = [settings.FeedForward(epochs=2, hidden_size=8), settings.FeedForward(epochs=2, hidden_layers=0)]
-    monkeypatch.setattr(settings, "paper_grid", lambda: iter(small))
+    small = [fitting.FeedForward(epochs=2, hidden_size=8), fitting.FeedForward(epochs=2, hidden_layers=0)]
+    monkeypatch.setattr(fitting, "paper_grid", lambda: iter(small))
     code, out, err = command("grid", place / "model", place / "train.csv", "-o", tmp_path / "grid", "--json")
     assert code == 0, err
     assert len(json.loads(out)["rows"]) == 2
@@ -142,7 +142,7 @@ def test_bad_input_is_one_line_and_leaves_nothing(command: Command, place: Path,
     train = ("train", place / "model", place / "train.csv", "-o", tmp_path / "made")
     for arguments, said in (
         ((*train, "--preset", "best"), "no preset 'best'"),
-        ((*train, "--set", "strength=-1"), "setting strength"),
+        ((*train, "--set", "strength=-1"), "strength = -1 is not allowed"),
         ((*train, "--vectors", "x"), "allowed are r, h, both"),
         ((*train, "--with", "nothing"), "no encoder 'nothing'"),
         ((*train, "--valid", place / "none.csv"), "does not exist"),

@@ -1,4 +1,4 @@
-"""A classifier from texts to answers, its folder, its encoders."""
+"""A classifier from texts to answers, its folder, its encoders, what it refuses."""
 
 from __future__ import annotations
 
@@ -9,52 +9,58 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from rejoinder.errors import InputError
 from rejoinder.files import signed
-from rejoinder.intents.classifier import IntentClassifier, train_classifier
-from rejoinder.intents.data import IntentData
-from rejoinder.intents.encoders import ForeignVectors, JoinedVectors, open_encoder, unit_rows
+from rejoinder.intents.classifier import (
+    HeldOut,
+    IntentClassifier,
+    Rejection,
+    best_threshold,
+    centroids_of,
+    choose_rejection,
+    scores,
+    train_classifier,
+)
+from rejoinder.intents.data import IntentData, TrainingTexts
+from rejoinder.intents.encoders import ForeignVectors, JoinedVectors, SentenceEncoder, open_encoder, unit_rows
+from rejoinder.intents.evaluation import evaluate
+from rejoinder.intents.fitting import Encoded, parse_settings
 from rejoinder.intents.folder import CONFIG, WEIGHTS, load_classifier, save_classifier
-from rejoinder.intents.jobs import Material, train_job
-from rejoinder.intents.out_of_scope import Rejection
-from rejoinder.intents.report import evaluate
-from rejoinder.intents.settings import Logistic, parse_settings
 from rejoinder.models import inference
-from rejoinder.progress import track
 from tests.intents.toy import WordVectors, outside_texts, several_data, toy_data
-from tests.models.small import small_model
+
+NUMBERS = st.lists(st.integers(-3, 3).map(float), min_size=1, max_size=12)
+
+
+def train(encoder: SentenceEncoder, data: IntentData | None = None, **options: object) -> IntentClassifier:
+    return train_classifier(encoder, TrainingTexts(data or toy_data()), **options)  # type: ignore[arg-type]
 
 
 @pytest.fixture(scope="module")
-def model(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    folder = tmp_path_factory.mktemp("encoder") / "model"
-    small_model(folder)
-    return folder
-
-
-@pytest.fixture
 def classifier(model: Path) -> IntentClassifier:
-    return train_classifier(open_encoder(str(model)), toy_data())
+    return train(open_encoder(str(model)))
 
 
 def accuracy(classifier: IntentClassifier, data: IntentData) -> float:
-    return evaluate(classifier, data).quality.accuracy.value
+    return evaluate(classifier, data).accuracy.value
 
 
 @pytest.mark.parametrize("preset", ["logistic", "paper", "original"])
 def test_new_texts_get_their_intents(preset: str) -> None:
     settings = parse_settings(preset, [] if preset == "logistic" else ["epochs=40", "hidden_size=64"])
-    found = train_classifier(WordVectors(64), toy_data(), settings=settings)
+    found = train(WordVectors(64), settings=settings)
     assert accuracy(found, toy_data(seed=1)) > 0.85
 
 
 def test_a_prediction_ranks_all_intents(classifier: IntentClassifier) -> None:
     texts = ["my card is lost", "is it sunny"]
-    for found, chances in zip(classifier.predict(texts), classifier.probabilities(texts), strict=True):
+    for found in classifier.predict(texts):
         names, values = zip(*found.ranking, strict=True)
         assert sorted(names) == sorted(classifier.labels)
-        assert list(values) == sorted(chances.tolist(), reverse=True)
+        assert list(values) == sorted(values, reverse=True)
         assert sum(values) == pytest.approx(1.0, abs=1e-5)
         assert found.labels == names[:1]
         assert found.out_of_scope is None
@@ -64,9 +70,9 @@ def test_a_prediction_ranks_all_intents(classifier: IntentClassifier) -> None:
 
 
 def test_several_intents_per_text() -> None:
-    found = train_classifier(WordVectors(64), several_data(), several=True)
+    found = train(WordVectors(64), several_data(), several=True)
     new = several_data(80, seed=1)
-    score = evaluate(found, new).quality
+    score = evaluate(found, new)
     assert score.accuracy.value > 0.6
     assert score.micro_f1 > 0.85
     said = found.predict(["weather forecast rain and euro exchange rate", "please can you"])
@@ -88,7 +94,7 @@ def test_a_folder_gives_the_same_answers(classifier: IntentClassifier, tmp_path:
 def test_classifier_and_model_may_move_together_or_apart(model: Path, tmp_path: Path) -> None:
     first = tmp_path / "first"
     shutil.copytree(model, first / "model")
-    save_classifier(train_classifier(open_encoder(str(first / "model")), toy_data()), first / "made")
+    save_classifier(train(open_encoder(str(first / "model"))), first / "made")
     first.rename(tmp_path / "second")
     assert load_classifier(tmp_path / "second" / "made").labels == toy_data().names
     shutil.move(tmp_path / "second" / "made", tmp_path / "alone")
@@ -100,7 +106,7 @@ def test_classifier_and_model_may_move_together_or_apart(model: Path, tmp_path: 
 
 @pytest.mark.parametrize("precision", ["fp32", "int8"])
 def test_the_precision_of_training_is_that_of_use(model: Path, tmp_path: Path, precision: str) -> None:
-    made = train_classifier(open_encoder(str(model), "r", precision), toy_data())
+    made = train(open_encoder(str(model), "r", precision))
     save_classifier(made, tmp_path / "made")
     opened = load_classifier(tmp_path / "made")
     assert opened.encoder.precision == made.encoder.precision == precision  # type: ignore[attr-defined]
@@ -112,7 +118,7 @@ def test_unless_asked_for_a_text_has_the_same_vector_alone_and_beside_others(
     model: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(inference, "has_fast_bfloat16", lambda: False)
-    save_classifier(train_classifier(open_encoder(str(model)), toy_data()), tmp_path / "made")
+    save_classifier(train(open_encoder(str(model))), tmp_path / "made")
     opened = load_classifier(tmp_path / "made")
     texts = [*toy_data(seed=4).texts, "where is it? " * 20]
     alone = np.concatenate([opened.vectors([text]) for text in texts])
@@ -164,13 +170,13 @@ def test_a_model_folder_is_never_replaced(classifier: IntentClassifier, model: P
 
 def test_vectors_of_a_model(model: Path) -> None:
     texts = ["lost card", "weather"]
-    r, h, both = (open_encoder(str(model), kind) for kind in ("r", "h", "both"))  # type: ignore[arg-type]
+    r, h, both = (open_encoder(str(model), kind) for kind in ("r", "h", "both"))
     assert (r.size, h.size, both.size) == (64, 24, 88)
     parts = np.hstack([unit_rows(r.encode(texts)), h.encode(texts)])
     np.testing.assert_allclose(both.encode(texts), parts, atol=1e-6)
     np.testing.assert_array_equal(r.encode([]), np.zeros((0, 64)))
     with pytest.raises(InputError, match="allowed are r, h, both"):
-        open_encoder(str(model), "x")  # type: ignore[arg-type]
+        open_encoder(str(model), "x")
     with pytest.raises(InputError, match="minilm, use"):
         open_encoder("mini")
 
@@ -182,7 +188,7 @@ def test_a_second_encoder_counts_as_much_and_comes_back(model: Path, tmp_path: P
     halves = np.split(joined.encode(["weather"]), [64], axis=1)
     assert [float(np.linalg.norm(half)) for half in halves] == pytest.approx([1, 1])
     assert joined.fingerprint != first.fingerprint
-    made = train_classifier(joined, toy_data())
+    made = train(joined)
     save_classifier(made, tmp_path / "made")
     opened = load_classifier(tmp_path / "made")
     assert opened.predict(["lost card"]) == made.predict(["lost card"])
@@ -205,16 +211,11 @@ def test_labels_that_were_not_trained_are_refused(classifier: IntentClassifier) 
         evaluate(classifier, IntentData(("a",), (("new",),)))
 
 
-def job(material: Material, **changes: float) -> IntentClassifier:
-    return train_job(WordVectors(256), material, Logistic(), track, **changes)  # type: ignore[arg-type]
-
-
 @pytest.mark.parametrize("where", ["train", "valid"])
 def test_texts_out_of_scope_choose_a_threshold(where: str) -> None:
-    outside = outside_texts()
-    train, valid = toy_data(), toy_data(seed=1)
-    material = Material(train, None, outside) if where == "train" else Material(train, valid, (), outside)
-    found = job(material)
+    outside, valid = outside_texts(), toy_data(seed=1)
+    texts = TrainingTexts(toy_data(), *((None, outside) if where == "train" else (valid, (), outside)))
+    found = train_classifier(WordVectors(256), texts)
     assert found.rejection is not None
     test = evaluate(found, toy_data(seed=2), outside_texts(seed=1)).out_of_scope
     assert test is not None
@@ -227,9 +228,49 @@ def test_texts_out_of_scope_choose_a_threshold(where: str) -> None:
 
 
 def test_without_such_texts_a_share_may_be_refused() -> None:
-    data = toy_data(40)
-    assert job(Material(data, None)).rejection is None
-    found = job(Material(data, None), reject=0.1)
+    assert train(WordVectors(256), toy_data(40)).rejection is None
+    found = train(WordVectors(256), toy_data(40), reject=0.1)
     assert found.rejection is not None
     refused = np.mean([p.out_of_scope for p in found.predict(toy_data(40, seed=1).texts)])
     assert 0.02 < refused < 0.3
+
+
+@given(st.lists(st.tuples(st.integers(-4, 4).map(float), st.booleans()), min_size=1, max_size=15), NUMBERS)
+def test_no_threshold_is_better_than_the_best(rows: list[tuple[float, bool]], outside: list[float]) -> None:
+    inside, right, out = np.array([s for s, _ in rows]), np.array([r for _, r in rows]), np.array(outside)
+
+    def worth(threshold: float) -> float:
+        return float((right & (inside <= threshold)).mean() + (out > threshold).mean()) / 2
+
+    threshold, value = best_threshold(inside, right, out)
+    assert value == pytest.approx(worth(threshold))
+    assert value >= max(worth(t) for t in np.arange(-5.5, 6, 0.5)) - 1e-12
+
+
+def test_scores_by_hand() -> None:
+    logits = np.array([[2.0, 0.0, 0.0], [0.0, 0.0, 0.0], [800.0, 0.0, -800.0]], dtype=np.float32)
+    vectors = np.array([[1.0, 0.0], [0.0, 1.0], [0.6, 0.8]], dtype=np.float32)
+    four = Encoded(np.array([[1, 0], [-1, 0], [0, 1], [0, -1]], np.float32), np.eye(4, dtype=np.float32))
+    probability, energy, distance = scores(logits, vectors, centroids_of(four)).T
+    top = np.exp(2) / (np.exp(2) + 2)
+    np.testing.assert_allclose(probability, [1 - top, 2 / 3, 0], atol=1e-9)
+    np.testing.assert_allclose(energy, [-np.log(np.exp(2) + 2), -np.log(3), -800])
+    np.testing.assert_allclose(distance, [0, 0, 0.2], atol=1e-6)
+
+
+def test_centroids_do_not_depend_on_how_often_an_intent_occurs() -> None:
+    generator = np.random.default_rng(0)
+    vectors = unit_rows(generator.standard_normal((6, 4)).astype(np.float32))
+    targets = np.eye(2, dtype=np.float32)[[0, 0, 0, 0, 1, 1]]
+    found = centroids_of(Encoded(vectors, targets))
+    for k, rows in ((0, slice(0, 4)), (1, slice(4, 6))):
+        direction = vectors[rows].mean(axis=0) - vectors.mean(axis=0)
+        np.testing.assert_allclose(found.directions[k], direction / np.linalg.norm(direction), atol=1e-5)
+
+
+def test_the_better_score_is_chosen() -> None:
+    right = np.array([True, True, False])
+    inside = np.array([[0.1, 1.0, 5.0], [0.2, 5.0, 5.0], [0.3, 2.0, 5.0]])
+    outside = np.array([[0.6, 0.0, 5.0], [0.25, 3.0, 5.0]])
+    rejection = choose_rejection(HeldOut(np.zeros((3, 2), np.float32), inside, outside), right)
+    assert rejection == Rejection("probability", pytest.approx(0.225))  # type: ignore[arg-type]

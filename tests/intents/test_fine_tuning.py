@@ -14,24 +14,17 @@ import rejoinder
 from rejoinder.errors import InputError
 from rejoinder.intents.data import IntentData
 from rejoinder.intents.encoders import open_encoder, unit_rows
-from rejoinder.intents.fine_tuning import FineTuning, draw_pairs, fine_tune, parse_fine_tuning
+from rejoinder.intents.fine_tuning import FineTuning, draw_pairs, fine_tune
+from rejoinder.intents.fitting import change_settings
 from tests.intents.toy import toy_data
-from tests.models.small import small_model
 
 FAST = FineTuning(steps=30, learning_rate=3e-3, dropout=0.0)
-
-
-@pytest.fixture(scope="module")
-def model(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    folder = tmp_path_factory.mktemp("encoder") / "model"
-    small_model(folder)
-    return folder
 
 
 def contrast(folder: Path, vectors: str) -> float:
     """How much nearer texts of one intent are than those of different ones."""
     data = toy_data(8, seed=2)
-    rows = unit_rows(open_encoder(str(folder), vectors).encode(data.texts))  # type: ignore[arg-type]
+    rows = unit_rows(open_encoder(str(folder), vectors).encode(data.texts))
     names = np.array([names[0] for names in data.labels])
     same = (names[:, None] == names) & ~np.eye(len(names), dtype=bool)
     cosines = (rows - rows.mean(axis=0)) @ (rows - rows.mean(axis=0)).T
@@ -82,6 +75,6 @@ def test_what_cannot_be_tuned_is_refused(model: Path, tmp_path: Path) -> None:
     with pytest.raises(InputError, match="name another folder"):
         fine_tune(model, toy_data(), model, settings=FAST)
     assert not (tmp_path / "out").exists()
-    with pytest.raises(InputError, match="setting steps"):
-        parse_fine_tuning(["steps=0"])
-    assert parse_fine_tuning(["vectors=h", "steps=5"]) == FineTuning(vectors="h", steps=5)
+    with pytest.raises(InputError, match="steps = 0 is not allowed"):
+        change_settings(FineTuning(), ["steps=0"])
+    assert change_settings(FineTuning(), ["vectors=h", "steps=5"]) == FineTuning(vectors="h", steps=5)

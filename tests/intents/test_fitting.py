@@ -1,6 +1,10 @@
-"""Classifiers on vectors: against scikit-learn, and by what they promise."""
+"""Heads on vectors: at the minimum of the loss that is written down, and by what they promise."""
 
 from __future__ import annotations
+
+import dataclasses
+import sys
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -8,10 +12,23 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
-from rejoinder.errors import InputError
-from rejoinder.intents.fitting import Encoded, accuracy, fit, hold_out
-from rejoinder.intents.heads import Head, head_from
-from rejoinder.intents.settings import FeedForward, Logistic, paper_grid, parse_settings, settings_from
+from rejoinder.checking import validate
+from rejoinder.errors import InputError, MissingExtraError
+from rejoinder.intents.fitting import (
+    SETTINGS,
+    Encoded,
+    FeedForward,
+    Head,
+    Logistic,
+    accuracy,
+    fit,
+    head_from,
+    hold_out,
+    paper_grid,
+    parse_settings,
+    run_grid,
+)
+from rejoinder.intents.report import grid_table
 
 
 def clouds(count: int = 200, classes: int = 4, size: int = 10, spread: float = 0.6, seed: int = 0) -> Encoded:
@@ -22,28 +39,48 @@ def clouds(count: int = 200, classes: int = 4, size: int = 10, spread: float = 0
     return Encoded(vectors.astype(np.float32), np.eye(classes, dtype=np.float32)[which])
 
 
-def test_logistic_regression_is_that_of_scikit_learn() -> None:
-    linear_model = pytest.importorskip("sklearn.linear_model")
-    data, new = clouds(spread=1.5), clouds(spread=1.5, seed=1)
-    head = fit(Logistic(strength=2.0, iterations=500), data).head
-    mean, spread = data.vectors.mean(axis=0), data.vectors.std(axis=0) * np.sqrt(data.vectors.shape[1])
-    peer = linear_model.LogisticRegression(C=2.0, tol=1e-8, max_iter=2000)
-    peer.fit((data.vectors - mean) / spread, data.classes)
-    wanted = peer.predict_log_proba((new.vectors - mean) / spread)
-    found = torch.from_numpy(head.logits(new.vectors)).log_softmax(dim=1).numpy()
-    np.testing.assert_allclose(found, wanted, atol=1e-2)
+@pytest.mark.parametrize(("labels", "several"), [(2, False), (4, False), (3, True)])
+def test_logistic_regression_is_at_the_minimum_of_its_loss(labels: int, several: bool) -> None:
+    data, strength = clouds(classes=labels, spread=1.5), 2.0
+    if several:
+        generator = np.random.default_rng(0)
+        targets = data.vectors @ generator.standard_normal((10, labels)) + generator.standard_normal((200, labels)) > 0
+        data = Encoded(data.vectors, targets.astype(np.float32), several=True)
+    layer = fit(Logistic(strength=strength, iterations=500), data).head.double().layers[0]
+    x = torch.from_numpy(data.vectors).double()
+    mean, spread = x.mean(dim=0), x.std(dim=0, correction=0) * 10**0.5
+    # Back to the standardised vectors, whose weights the penalty is of.
+    weight = (layer.weight.detach() * spread).requires_grad_()
+    bias = (layer.bias.detach() + layer.weight.detach() @ mean).requires_grad_()
+    logits, wanted = ((x - mean) / spread) @ weight.T + bias, torch.from_numpy(data.targets).double()
+    if several:
+        loss = torch.nn.functional.binary_cross_entropy_with_logits(logits, wanted, reduction="sum")
+    else:
+        loss = torch.nn.functional.cross_entropy(logits, wanted, reduction="sum")
+    (loss / len(x) + weight.square().sum() / (2 * strength * len(x))).backward()
+    assert weight.grad.abs().max() < 5e-4
+    assert bias.grad.abs().max() < 5e-4
 
 
-def test_binary_regressions_of_several_labels_are_those_of_scikit_learn() -> None:
-    linear_model = pytest.importorskip("sklearn.linear_model")
-    generator = np.random.default_rng(0)
-    vectors = generator.standard_normal((150, 6)).astype(np.float32)
-    targets = (vectors @ generator.standard_normal((6, 3)) + generator.standard_normal((150, 3)) > 0).astype(np.float32)
-    head = fit(Logistic(strength=2.0, iterations=500), Encoded(vectors, targets, several=True)).head
-    scaled = (vectors - vectors.mean(axis=0)) / (vectors.std(axis=0) * np.sqrt(6))
-    for k in range(3):
-        peer = linear_model.LogisticRegression(C=2.0, tol=1e-8, max_iter=2000).fit(scaled, targets[:, k])
-        np.testing.assert_allclose(head.logits(vectors)[:, k], peer.decision_function(scaled), atol=5e-3)
+def test_an_intent_without_texts_is_never_found_and_one_of_all_texts_always() -> None:
+    data = clouds(classes=4)
+    for known in ([0, 1, 3], [1, 2], [2]):  # as in the folds of cross-validation
+        part = data.rows(np.flatnonzero(np.isin(data.classes, known)))
+        logits = fit(Logistic(), part).head.logits(data.vectors)
+        assert np.isfinite(logits).all()
+        assert set(logits.argmax(axis=1)) <= set(known)
+    targets = data.targets.copy()
+    targets[:, 2], targets[:, 3] = 0, 1
+    found = fit(Logistic(), Encoded(data.vectors, targets, several=True)).head.logits(data.vectors) > 0
+    assert not found[:, 2].any()
+    assert found[:, 3].all()
+
+
+def test_without_scikit_learn_the_extra_is_named_before_any_work(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "sklearn.linear_model", None)
+    with pytest.raises(MissingExtraError, match=r"rejoinder\[intents\]"):
+        parse_settings("logistic")
+    assert parse_settings("paper") == FeedForward()
 
 
 def test_a_number_that_never_changes_says_nothing() -> None:
@@ -123,10 +160,10 @@ def test_the_grid_is_the_papers() -> None:
         ("best", "", "no preset 'best'; allowed are logistic, paper, original"),
         ("logistic", "dropout=1", "strength, iterations"),
         ("logistic", "strength", "NAME=VALUE"),
-        ("logistic", "strength=-1", "setting strength: .* given -1"),
+        ("logistic", "strength=-1", "strength = -1 is not allowed: it should be greater than 0"),
         ("paper", "kind=logistic", "NAMEs"),
-        ("paper", "optimizer=rmsprop", "setting optimizer: .* given 'rmsprop'"),
-        ("paper", "input_dropout=1.0", "setting input_dropout"),
+        ("paper", "optimizer=rmsprop", "optimizer = 'rmsprop' is not allowed: it should be 'sgd' or 'adam'"),
+        ("paper", "input_dropout=1.0", "input_dropout = 1.0 is not allowed"),
     ],
 )
 def test_wrong_settings_are_told(preset: str, change: str, said: str) -> None:
@@ -135,9 +172,30 @@ def test_wrong_settings_are_told(preset: str, change: str, said: str) -> None:
 
 
 def test_settings_come_back_from_json() -> None:
-    import dataclasses
-
     for each in (Logistic(strength=3.0), parse_settings("original", ["optimizer=adam"])):
-        assert settings_from(dataclasses.asdict(each)) == each
+        assert validate(SETTINGS, dataclasses.asdict(each), "x") == each
     with pytest.raises(InputError, match="kind"):
-        settings_from({"kind": "forest"})
+        validate(SETTINGS, {"kind": "forest"}, "x")
+
+
+def test_a_grid_on_a_full_disk_names_its_log(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    data, log = clouds(), tmp_path / "grid.jsonl"
+    monkeypatch.setattr(Path, "open", lambda *_, **__: open("/dev/full", "w", encoding="utf-8"))  # noqa: SIM115, PTH123
+    with pytest.raises(OSError, match="No space") as caught:
+        run_grid([Logistic()], data, data, log)
+    assert caught.value.filename == str(log)
+
+
+def test_a_grid_goes_on_where_it_stopped(tmp_path: Path) -> None:
+    data, valid, log = clouds(), clouds(seed=1), tmp_path / "grid.jsonl"
+    grid = [Logistic(), FeedForward(epochs=2, hidden_size=8), FeedForward(epochs=3, hidden_layers=0)]
+    rows = run_grid(grid[:2], data, valid, log)
+    with log.open("a") as file:
+        file.write('{"data": "cut off')
+    again = run_grid(grid, data, valid, log)
+    assert len(log.read_text().splitlines()) == 3
+    assert {row.seconds for row in rows} < {row.seconds for row in again}  # the same measurement, not a new one
+    assert [row.accuracy for row in again] == sorted((row.accuracy for row in again), reverse=True)
+    assert grid_table(again).count("\n") == 5
+    with pytest.raises(InputError, match="other texts"):
+        run_grid(grid, valid, data, log)

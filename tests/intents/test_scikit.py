@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pickle
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -11,7 +12,6 @@ from rejoinder.errors import InputError
 from rejoinder.intents.encoders import open_encoder, unit_rows
 from rejoinder.intents.scikit import RejoinderEncoder
 from tests.intents.toy import toy_data
-from tests.models.small import small_model
 
 pytest.importorskip("sklearn")
 from sklearn.base import clone
@@ -22,11 +22,9 @@ from sklearn.pipeline import Pipeline, make_pipeline
 from sklearn.utils import estimator_checks, get_tags
 
 
-@pytest.fixture(scope="module")
-def model(tmp_path_factory: pytest.TempPathFactory) -> str:
-    folder = tmp_path_factory.mktemp("encoder") / "model"
-    small_model(folder)
-    return str(folder)
+@pytest.fixture
+def model(model: Path) -> str:
+    return str(model)
 
 
 DATA = toy_data(10)

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import sys
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
+from dataclasses import asdict
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import Annotated, Any
 
 import typer
 
@@ -14,34 +15,30 @@ from rejoinder.cli.answers import read_messages
 from rejoinder.cli.shell import emit, guarded
 from rejoinder.errors import InputError
 
-if TYPE_CHECKING:
-    from rejoinder.intents.encoders import SentenceEncoder
-
 MODEL_HELP = "A model folder or its id on the Hub; a sentence-transformers folder (st:NAME); minilm; use."
 Model = Annotated[str, typer.Argument(help=MODEL_HELP)]
 Train = Annotated[Path, typer.Argument(help="Texts and labels: CSV, JSONL, or a folder (seq.in and label, or parts).")]
 Output = Annotated[Path, typer.Option("--output", "-o", metavar="DIR", help="Folder to write.")]
-VectorsOption = Annotated[
-    str, typer.Option(metavar="r|h|both", help="Of a model of ours: r, h of a context, or r and h.")
-]
+Vectors = Annotated[str, typer.Option(metavar="r|h|both", help="Of a Rejoinder model: r, a context's h, or both.")]
 Also = Annotated[
-    list[str] | None,
-    typer.Option("--with", metavar="ENCODER", help="One more encoder, its vectors put behind; repeatable."),
+    list[str] | None, typer.Option("--with", metavar="ENCODER", help="One more encoder, vectors appended; repeatable.")
+]
+Precision = Annotated[str, typer.Option(metavar="NAME", help="Of a Rejoinder model: auto, fp32, bf16 or int8.")]
+Reject = Annotated[
+    float | None,
+    typer.Option(min=0, max=0.5, metavar="SHARE", help="Without texts out of scope: the share in scope to refuse."),
 ]
 Preset = Annotated[str, typer.Option(metavar="NAME", help="logistic, paper (feed-forward) or original.")]
-Set = Annotated[
-    list[str] | None, typer.Option("--set", metavar="NAME=VALUE", help="Change a setting of the preset; repeatable.")
-]
+Set = Annotated[list[str] | None, typer.Option("--set", metavar="NAME=VALUE", help="Change a setting; repeatable.")]
 Valid = Annotated[Path | None, typer.Option(metavar="PATH", help="Validation texts, where TRAIN has no part valid.")]
 Several = Annotated[bool, typer.Option("--several", help="A text may have several intents, or none.")]
-Separator = Annotated[str, typer.Option(metavar="TEXT", help="With --several: what stands between labels.")]
+Separator = Annotated[str, typer.Option(metavar="TEXT", help="With --several: separates labels.")]
 OutOfScope = Annotated[str, typer.Option("--oos", metavar="LABEL", help="The label of texts out of scope.")]
+Shots = Annotated[int | None, typer.Option(min=1, metavar="N", help="Use only N texts of each intent.")]
 Seed = Annotated[int, typer.Option(min=0, help="Of everything random.")]
 Overwrite = Annotated[bool, typer.Option("--overwrite", help="Replace an earlier result that is there.")]
 Json = Annotated[bool, typer.Option("--json", help="Print one JSON object.")]
-Where = Annotated[
-    list[str] | None, typer.Option("--model", metavar="MODEL", help="Where the encoder is now; one for each.")
-]
+Where = Annotated[list[str] | None, typer.Option("--model", metavar="MODEL", help="Where each encoder is now.")]
 Classifier = Annotated[Path, typer.Argument(help="What `rejoinder intents train` wrote.")]
 
 intents = typer.Typer(
@@ -57,7 +54,7 @@ def train(
     model: Model,
     texts: Train,
     output: Output,
-    vectors: VectorsOption = "r",
+    vectors: Vectors = "r",
     also: Also = None,
     preset: Preset = "logistic",
     settings: Set = None,
@@ -65,14 +62,9 @@ def train(
     several: Several = False,
     separator: Separator = "|",
     oos: OutOfScope = "oos",
-    precision: Annotated[
-        str, typer.Option(metavar="NAME", help="Of a model of ours: auto, fp32, bf16 or int8; kept for later use.")
-    ] = "auto",
-    reject: Annotated[
-        float | None,
-        typer.Option(min=0, max=0.5, metavar="SHARE", help="Without texts out of scope: refuse so many in scope."),
-    ] = None,
-    shots: Annotated[int | None, typer.Option(min=1, metavar="N", help="Use only N texts of each intent.")] = None,
+    precision: Precision = "auto",
+    reject: Reject = None,
+    shots: Shots = None,
     seed: Seed = 0,
     overwrite: Overwrite = False,
     as_json: Json = False,
@@ -84,27 +76,23 @@ def train(
     Example: rejoinder intents train runs/chats/model intents.csv -o runs/intents
     """
     from rejoinder.files import check_replaceable
+    from rejoinder.intents.classifier import train_classifier
+    from rejoinder.intents.data import read_training
+    from rejoinder.intents.encoders import open_encoders
+    from rejoinder.intents.fitting import parse_settings
     from rejoinder.intents.folder import FOLDER, save_classifier
-    from rejoinder.intents.jobs import read_material, train_job
-    from rejoinder.intents.settings import parse_settings
     from rejoinder.progress import track
 
     check_replaceable(output, FOLDER, overwrite=overwrite)
     chosen = parse_settings(preset, settings or ())
     cut = separator if several else None
-    material = read_material(texts, valid, separator=cut, out_of_scope=oos, shots=shots, seed=seed)
-    encoder = open_encoders(model, vectors, also or (), precision)
-    classifier = train_job(encoder, material, chosen, track, several=several, reject=reject, seed=seed)
-    save_classifier(classifier, output, overwrite=overwrite)
-    rejection = classifier.rejection
-    result = {
-        "classifier": str(output),
-        "intents": len(classifier.labels),
-        "encoder": encoder.name,
-        "rejection": None if rejection is None else {"score": rejection.score, "threshold": rejection.threshold},
-        **classifier.trained,
-    }
-    emit(result, as_json, _train_text)
+    data = read_training(texts, valid, separator=cut, out_of_scope=oos, shots=shots, seed=seed)
+    encoder = open_encoders([model, *(also or ())], vectors, precision)
+    made = train_classifier(encoder, data, chosen, several=several, reject=reject, seed=seed, track=track)
+    save_classifier(made, output, overwrite=overwrite)
+    rejection = None if made.rejection is None else asdict(made.rejection)
+    result = {"classifier": str(output), "intents": len(made.labels), "encoder": encoder.name, "rejection": rejection}
+    emit(result | made.trained, as_json, _train_text)
 
 
 def evaluate(
@@ -127,11 +115,10 @@ def evaluate(
     Example: rejoinder intents evaluate runs/intents test.csv --train intents.csv --report report
     """
     from rejoinder.files import check_replaceable
-    from rejoinder.intents.data import read_intents
+    from rejoinder.intents.data import read_scoped
+    from rejoinder.intents.evaluation import to_json
     from rejoinder.intents.folder import load_classifier, read_classifier
-    from rejoinder.intents.jobs import read_test
-    from rejoinder.intents.pictures import check_plots
-    from rejoinder.intents.report import FOLDER, build_report, write_report
+    from rejoinder.intents.report import FOLDER, build_report, check_plots, report_markdown, write_report
     from rejoinder.progress import track
 
     if report is not None:
@@ -139,13 +126,14 @@ def evaluate(
         if not no_pictures:
             check_plots()
     cut = separator if read_classifier(classifier).get("several") else None
-    inside, outside = read_test(test, separator=cut, out_of_scope=oos)
-    learned = None if training is None else read_intents(training, "train", separator=cut).apart(oos)[0]
+    inside, outside = read_scoped(test, "test", separator=cut, out_of_scope=oos)
+    learned = None if training is None else read_scoped(training, "train", separator=cut, out_of_scope=oos)[0]
     opened = load_classifier(classifier, model or ())
-    found = build_report(opened, inside, outside, learned, track)
+    found = build_report(opened, inside, outside, learned, track=track)
     if report is not None:
-        write_report(found, opened, report, pictures=not no_pictures, overwrite=overwrite)
-    emit({"classifier": str(classifier), "test": str(test), **found.to_json()}, as_json, _report_text)
+        write_report(found, opened.labels, report, pictures=not no_pictures, overwrite=overwrite)
+    result = {"classifier": str(classifier), "test": str(test), **to_json(found)}
+    emit(result, as_json, lambda r: report_markdown(r).rstrip("\n"))
 
 
 def predict(
@@ -155,7 +143,7 @@ def predict(
     model: Where = None,
     as_json: Json = False,
 ) -> None:
-    """Say what texts intend.
+    """Print the intents of texts.
 
     Example: rejoinder intents predict runs/intents "where is my card?"
     """
@@ -181,7 +169,7 @@ def grid(
     model: Model,
     texts: Train,
     output: Output,
-    vectors: VectorsOption = "r",
+    vectors: Vectors = "r",
     also: Also = None,
     valid: Valid = None,
     oos: OutOfScope = "oos",
@@ -195,34 +183,33 @@ def grid(
     Example: rejoinder intents grid runs/chats/model intents.csv -o runs/grid
     """
     from rejoinder.files import atomic_file, check_replaceable, check_shared
-    from rejoinder.intents.classifier import encode_data, from_encoded
-    from rejoinder.intents.fitting import hold_out
+    from rejoinder.intents.classifier import encode_data, train_head
+    from rejoinder.intents.data import read_training
+    from rejoinder.intents.encoders import open_encoders
+    from rejoinder.intents.fitting import FeedForward, hold_out, paper_grid, run_grid
     from rejoinder.intents.folder import FOLDER, save_classifier
-    from rejoinder.intents.grid import grid_table, run_grid
-    from rejoinder.intents.jobs import read_material
-    from rejoinder.intents.settings import FeedForward, paper_grid
+    from rejoinder.intents.report import grid_table
     from rejoinder.progress import track
 
     check_shared(output, "a grid's folder", ("grid.jsonl", "grid.md", "classifier"))
     check_replaceable(output / "classifier", FOLDER, overwrite=True)
-    material = read_material(texts, valid, out_of_scope=oos)
-    encoder, names, start = open_encoders(model, vectors, also or ()), material.train.names, time.perf_counter()
-    with track("Encoding", total=len(material.train), unit="texts") as advance:
-        data = encode_data(encoder, material.train, names, advance=advance)
+    given = read_training(texts, valid, out_of_scope=oos)
+    encoder, names, start = open_encoders([model, *(also or ())], vectors), given.train.names, time.perf_counter()
+    with track("Encoding", total=len(given.train), unit="texts") as advance:
+        data = encode_data(encoder, given.train, names, advance=advance)
     seconds = time.perf_counter() - start
-    if material.valid is None:
+    if given.valid is None:
         kept, held = hold_out(data, FeedForward().held_out, seed)
         data, checked = data.rows(kept), data.rows(held)
     else:
-        checked = encode_data(encoder, material.valid, names)
-    settings = list(paper_grid())
-    with track("Grid", total=len(settings), unit="settings") as advance:
+        checked = encode_data(encoder, given.valid, names)
+    with track("Grid", total=len(settings := list(paper_grid())), unit="settings") as advance:
         rows = run_grid(settings, data, checked, output / "grid.jsonl", seed=seed, advance=advance)
     with atomic_file(output / "grid.md") as part:
         part.write_text(grid_table(rows), encoding="utf-8")
-    best = from_encoded(encoder, names, data, rows[0].settings, valid=checked, seed=seed, encoding_seconds=seconds)
+    best = train_head(encoder, names, data, rows[0].settings, valid=checked, seed=seed, encoding_seconds=seconds)
     save_classifier(best, output / "classifier", overwrite=True)
-    result = {"classifier": str(output / "classifier"), "rows": [row.to_json() for row in rows]}
+    result = {"classifier": str(output / "classifier"), "rows": list(map(asdict, rows))}
     emit(result, as_json, lambda _: grid_table(rows).rstrip("\n"))
 
 
@@ -234,7 +221,7 @@ def few_shot(
         list[str] | None, typer.Option(metavar="N|all", help="Texts of each intent; repeatable. 5, 10, 30, all.")
     ] = None,
     seeds: Annotated[int, typer.Option(min=1, max=1000, metavar="N", help="Draws of each size.")] = 5,
-    vectors: VectorsOption = "r",
+    vectors: Vectors = "r",
     also: Also = None,
     preset: Preset = "logistic",
     settings: Set = None,
@@ -246,33 +233,32 @@ def few_shot(
     Example: rejoinder intents few-shot runs/chats/model train.csv --test test.csv --shots 5 --shots all
     """
     from rejoinder.intents.classifier import encode_data
-    from rejoinder.intents.data import read_intents
-    from rejoinder.intents.jobs import read_test
-    from rejoinder.intents.protocol import few_shot as measure
-    from rejoinder.intents.settings import parse_settings
+    from rejoinder.intents.data import read_scoped
+    from rejoinder.intents.encoders import open_encoders
+    from rejoinder.intents.evaluation import few_shot as measure
+    from rejoinder.intents.evaluation import to_json
+    from rejoinder.intents.fitting import parse_settings
     from rejoinder.progress import track
 
     sizes = [_shots(size) for size in shots or ("5", "10", "30", "all")]
     chosen = parse_settings(preset, settings or ())
-    learned = read_intents(texts, "train").apart(oos)[0]
-    inside, _ = read_test(test or texts, out_of_scope=oos)
-    encoder, names = open_encoders(model, vectors, also or ()), learned.names
+    learned, _ = read_scoped(texts, "train", out_of_scope=oos)
+    inside, _ = read_scoped(test or texts, "test", out_of_scope=oos)
+    encoder, names = open_encoders([model, *(also or ())], vectors), learned.names
     with track("Encoding", total=len(learned) + len(inside), unit="texts") as advance:
         data = encode_data(encoder, learned, names, advance=advance)
         tested = encode_data(encoder, inside, names, advance=advance)
     with track("Training", total=len(sizes) * seeds, unit="classifiers") as advance:
         rows = [measure(chosen, data, tested, shots=n, seeds=range(seeds), advance=advance) for n in sizes]
-    emit({"encoder": encoder.name, "rows": [row.to_json() for row in rows]}, as_json, _few_shot_text)
+    emit({"encoder": encoder.name, "rows": [to_json(row) for row in rows]}, as_json, _few_shot_text)
 
 
 def fine_tune(
-    model: Annotated[str, typer.Argument(help="A model folder of ours, or its id on the Hugging Face Hub.")],
+    model: Annotated[str, typer.Argument(help="A model folder, or its id on the Hugging Face Hub.")],
     texts: Train,
     output: Output,
-    settings: Annotated[
-        list[str] | None, typer.Option("--set", metavar="NAME=VALUE", help="Change a setting; repeatable.")
-    ] = None,
-    shots: Annotated[int | None, typer.Option(min=1, metavar="N", help="Use only N texts of each intent.")] = None,
+    settings: Set = None,
+    shots: Shots = None,
     oos: OutOfScope = "oos",
     seed: Seed = 0,
     overwrite: Overwrite = False,
@@ -282,30 +268,17 @@ def fine_tune(
 
     Example: rejoinder intents fine-tune runs/chats/model intents.csv -o runs/tuned
     """
-    from dataclasses import asdict
-
+    from rejoinder.intents.data import read_training
+    from rejoinder.intents.fine_tuning import FineTuning
     from rejoinder.intents.fine_tuning import fine_tune as tune
-    from rejoinder.intents.fine_tuning import parse_fine_tuning
-    from rejoinder.intents.jobs import read_material
+    from rejoinder.intents.fitting import change_settings
     from rejoinder.progress import track
 
-    chosen = parse_fine_tuning(settings or ())
-    learned = read_material(texts, out_of_scope=oos, shots=shots, seed=seed).train
+    chosen = change_settings(FineTuning(), settings or ())
+    learned = read_training(texts, out_of_scope=oos, shots=shots, seed=seed).train
     with track("Fine-tuning", total=chosen.steps, unit="steps") as advance:
         result = tune(model, learned, output, settings=chosen, seed=seed, advance=advance, overwrite=overwrite)
-    emit(asdict(result), as_json, _tuned_text)
-
-
-def open_encoders(model: str, vectors: str, also: Sequence[str], precision: str = "auto") -> SentenceEncoder:
-    """The encoder of a command line: one, or several whose vectors are put one behind the other.
-
-    Raises:
-        InputError: there is no such encoder or there are no such vectors.
-    """
-    from rejoinder.intents.encoders import check_vectors, join_encoders, open_encoder
-
-    chosen = check_vectors(vectors)
-    return join_encoders([open_encoder(name, chosen, precision) for name in (model, *also)])
+    emit(asdict(result), as_json, lambda r: f"loss {r['first_loss']:.3f} to {r['last_loss']:.3f}\nmodel: {r['model']}")
 
 
 def _shots(text: str) -> int | None:
@@ -328,43 +301,27 @@ def _train_text(result: Mapping[str, Any]) -> str:
     return "\n".join([*lines, f"classifier: {result['classifier']}"])
 
 
-def _report_text(result: Mapping[str, Any]) -> str:
-    from rejoinder.intents.report_text import report_markdown
-
-    return report_markdown(result, ()).rstrip("\n")
-
-
 def _predict_text(result: Mapping[str, Any]) -> str:
     blocks = []
     for row in result["predictions"]:
-        said = "out of scope" if row["out_of_scope"] else ", ".join(row["labels"]) or "none"
+        labels = "out of scope" if row["out_of_scope"] else ", ".join(row["labels"]) or "none"
         ranking = ", ".join(f"{each['label']} {each['probability']:.3f}" for each in row["ranking"])
-        blocks.append(f"{row['text']}\n    {said}    ({ranking})")
+        blocks.append(f"{row['text']}\n    {labels}    ({ranking})")
     return "\n".join(blocks)
 
 
 def _few_shot_text(result: Mapping[str, Any]) -> str:
-    from rejoinder.intents.report_text import percent, table
+    from rejoinder.intents.report import percent, table
 
     rows = [
-        ("all" if row["shots"] is None else row["shots"], percent(row["accuracy"]), row["trainings"], row["texts"],
-         f"{row['seconds']:.2f}")
-        for row in result["rows"]
+        (r["shots"] or "all", percent(r["accuracy"]), r["trainings"], r["texts"], f"{r['seconds']:.2f}")
+        for r in result["rows"]
     ]
     return table(("shots", "accuracy, %", "trainings", "texts", "seconds"), rows).rstrip("\n")
 
 
-def _tuned_text(result: Mapping[str, Any]) -> str:
-    return f"loss {result['first_loss']:.3f} to {result['last_loss']:.3f}\nmodel: {result['model']}"
-
-
 COMMANDS: dict[str, Callable[..., None]] = {
-    "train": train,
-    "evaluate": evaluate,
-    "predict": predict,
-    "grid": grid,
-    "few-shot": few_shot,
-    "fine-tune": fine_tune,
+    verb.__name__.replace("_", "-"): verb for verb in (train, evaluate, predict, grid, few_shot, fine_tune)
 }
 for _name, _command in COMMANDS.items():
     intents.command(_name)(guarded(_command))

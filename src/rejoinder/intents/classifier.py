@@ -1,76 +1,99 @@
-"""An intent classifier as its users meet it: texts in, intents out."""
+"""An intent classifier: texts in, intents out, and a refusal of texts that have none of them.
+
+How unlike the training texts is a text? The higher these scores, the more probably it is out of scope:
+
+| score | of a text with logits z and vector x of unit length | source |
+|---|---|---|
+| probability | 1 - max softmax(z) | Hendrycks and Gimpel 2017 |
+| energy | -log Σ exp z | Liu et al. 2020, "Energy-based Out-of-distribution Detection" |
+| distance | 1 - the greatest cosine of x - m with an intent's centroid - m, m the mean of all training vectors | ours |
+"""
 
 from __future__ import annotations
 
 import time
-from collections.abc import Sequence
-from dataclasses import dataclass, field
-from typing import Any
+from collections.abc import Callable, Sequence
+from contextlib import AbstractContextManager, nullcontext
+from dataclasses import dataclass, field, replace
+from typing import Any, Literal, TypeAlias, get_args
 
 import numpy as np
+import numpy.typing as npt
 
 from rejoinder.errors import InputError
-from rejoinder.intents.data import IntentData
-from rejoinder.intents.encoders import Advance, SentenceEncoder, unit_rows
-from rejoinder.intents.fitting import Encoded, fit
-from rejoinder.intents.heads import Head
-from rejoinder.intents.out_of_scope import Centroids, Rejection, log_sum_exp, scores
-from rejoinder.intents.settings import Logistic, Settings
+from rejoinder.intents.data import IntArray, IntentData, TrainingTexts, shuffled_ranks
+from rejoinder.intents.encoders import SentenceEncoder, unit_rows
+from rejoinder.intents.fitting import Encoded, Head, Logistic, Settings, fit
+from rejoinder.progress import Advance
 from rejoinder.ranker import FloatArray
 
 CERTAIN = 0.5
-"""Where a text may have several intents: from which probability on it has one."""
+"""Where a text may have several intents: the probability from which it has one."""
+FOLDS = 5
+ScoreName: TypeAlias = Literal["probability", "energy", "distance"]
+SCORES: tuple[ScoreName, ...] = get_args(ScoreName)
+Scores = npt.NDArray[np.float64]
+Track: TypeAlias = Callable[[str, int, str], AbstractContextManager[Advance | None]]
+"""Opens a progress display: what is being done, how many units, their name."""
+
+
+def no_track(_description: str, _total: int, _unit: str) -> AbstractContextManager[None]:
+    """Show no progress."""
+    return nullcontext()
 
 
 @dataclass(frozen=True)
 class Prediction:
-    """What a classifier says of a text.
-
-    Attributes:
-        labels: its intents: one, none if it is refused as out of scope; several or none where texts may have several.
-        ranking: all intents with their probabilities, the most probable first.
-        out_of_scope: whether it is refused; None where nothing is.
-    """
+    """The intents of a text."""
 
     labels: tuple[str, ...]
+    """One; none if it is refused as out of scope; several or none where texts may have several."""
     ranking: tuple[tuple[str, float], ...]
+    """All intents with their probabilities, the most probable first."""
     out_of_scope: bool | None = None
+    """Whether the text is refused; None where nothing is."""
+
+
+@dataclass(frozen=True)
+class Centroids:
+    """The mean of all training vectors, (d,), and unit vectors from there to the intents' means, (K, d)."""
+
+    mean: FloatArray
+    directions: FloatArray
+
+
+@dataclass(frozen=True)
+class Rejection:
+    """What is refused: texts whose score is above the threshold."""
+
+    score: ScoreName
+    threshold: float
 
 
 @dataclass(frozen=True)
 class IntentClassifier:
-    """A trained head on an encoder.
-
-    Attributes:
-        encoder: what encodes the texts; its vectors are brought to unit length.
-        labels: the K intents.
-        head: vectors to logits.
-        centroids: of the training texts, for out-of-scope scores.
-        settings: how it was trained.
-        several: whether a text may have several intents.
-        rejection: what is refused as out of scope; None: nothing.
-        trained: facts of the training, for the card.
-    """
+    """A trained head on an encoder."""
 
     encoder: SentenceEncoder
     labels: tuple[str, ...]
+    """The K intents."""
     head: Head
+    """Vectors of unit length (n, d) to logits (n, K)."""
     centroids: Centroids
     settings: Settings
     several: bool = False
+    """Whether a text may have several intents."""
     rejection: Rejection | None = None
+    """What is refused as out of scope; None: nothing."""
     trained: dict[str, Any] = field(default_factory=dict)
+    """Facts of the training, for the card."""
 
-    def vectors(self, texts: Sequence[str], advance: Advance | None = None) -> FloatArray:
-        """Vectors of unit length, (n, d)."""
-        return unit_rows(self.encoder.encode(texts, advance))
+    def vectors(self, texts: Sequence[str]) -> FloatArray:
+        """Return vectors of unit length, (n, d)."""
+        return unit_rows(self.encoder.encode(texts))
 
-    def probabilities(self, texts: Sequence[str]) -> FloatArray:
-        """Of each intent for each of n texts, (n, K): rows sum to 1, unless texts may have several."""
-        return probabilities(self.head.logits(self.vectors(texts)), self.several)
-
-    def predict(self, texts: Sequence[str], advance: Advance | None = None) -> list[Prediction]:
-        """Intents of texts.
+    def predict(self, texts: Sequence[str]) -> list[Prediction]:
+        """Return the intents of texts.
 
         Raises:
             InputError: a text is blank.
@@ -78,37 +101,39 @@ class IntentClassifier:
         for number, text in enumerate(texts, 1):
             if not text.strip():
                 raise InputError(f"text {number} is blank; leave it out")
-        vectors = self.vectors(texts, advance)
-        return self.predict_vectors(vectors)
-
-    def predict_vectors(self, vectors: FloatArray) -> list[Prediction]:
-        """Intents of texts by their vectors of unit length, (n, d)."""
+        vectors = self.vectors(texts)
         logits = self.head.logits(vectors)
-        chances = probabilities(logits, self.several)
-        refused = self.refused(logits, vectors)
-        order = np.argsort(-chances, axis=1, kind="stable")
-        return [
-            self._prediction(row, places, None if refused is None else bool(refused[i]))
-            for i, (row, places) in enumerate(zip(chances, order, strict=True))
-        ]
-
-    def refused(self, logits: FloatArray, vectors: FloatArray) -> Any:
-        """Whether each of n texts is out of scope, (n,) of bool; None where nothing is refused."""
-        if self.rejection is None:
-            return None
-        return scores(self.rejection.score, logits, vectors, self.centroids) > self.rejection.threshold
-
-    def _prediction(self, chances: FloatArray, places: Any, out: bool | None) -> Prediction:
-        ranking = tuple((self.labels[place], float(chances[place])) for place in places.tolist())
-        chosen = [name for name, chance in ranking if chance >= CERTAIN] if self.several else [ranking[0][0]]
-        return Prediction(() if out else tuple(chosen), ranking, out)
+        refused: list[bool | None] = [None] * len(texts)
+        if self.rejection is not None:
+            found = scores(logits, vectors, self.centroids)[:, SCORES.index(self.rejection.score)]
+            refused = (found > self.rejection.threshold).tolist()
+        predictions = []
+        for row, out in zip(probabilities(logits, self.several), refused, strict=True):
+            ranking = tuple((self.labels[k], float(row[k])) for k in np.argsort(-row, kind="stable"))
+            chosen = [name for name, p in ranking if p >= CERTAIN] if self.several else [ranking[0][0]]
+            predictions.append(Prediction(() if out else tuple(chosen), ranking, out))
+        return predictions
 
 
 def probabilities(logits: FloatArray, several: bool) -> FloatArray:
-    """Softmax of each row of logits (n, K), or with several labels the logistic function of each."""
-    exact = logits.astype(np.float64)
-    shifted = -np.logaddexp(0.0, -exact) if several else exact - log_sum_exp(logits)[:, None]
-    return np.exp(shifted).astype(np.float32)
+    """Return the softmax of each row of logits (n, K), or with several labels the logistic function of each."""
+    z = logits.astype(np.float64)
+    logs = -np.logaddexp(0.0, -z) if several else z - np.logaddexp.reduce(z, axis=1, keepdims=True)
+    return np.exp(logs).astype(np.float32)
+
+
+def scores(logits: FloatArray, vectors: FloatArray, centroids: Centroids) -> Scores:
+    """Return the scores, in the order of `SCORES`, (n, 3), of texts with logits (n, K) and unit vectors (n, d)."""
+    z = logits.astype(np.float64)
+    energy = -np.logaddexp.reduce(z, axis=1)
+    cosine = (unit_rows(vectors - centroids.mean) @ centroids.directions.T).max(axis=1)
+    return np.stack([1 - np.exp(z.max(axis=1) + energy), energy, 1 - cosine], axis=1)
+
+
+def centroids_of(data: Encoded) -> Centroids:
+    """Return the centroids of encoded training texts."""
+    mean = data.vectors.mean(axis=0)
+    return Centroids(mean, unit_rows(data.targets.T @ (data.vectors - mean)))
 
 
 def encode_data(
@@ -124,77 +149,161 @@ def encode_data(
     Raises:
         InputError: a label is not among `labels`.
     """
-    return Encoded(unit_rows(encoder.encode(data.texts, advance)), targets_of(data, labels), several)
-
-
-def targets_of(data: IntentData, labels: Sequence[str]) -> FloatArray:
-    """(n, K): 1 where a text has a label.
-
-    Raises:
-        InputError: a label is not among `labels`.
-    """
     places = {name: place for place, name in enumerate(labels)}
     targets = np.zeros((len(data), len(labels)), dtype=np.float32)
     for row, names in enumerate(data.labels):
         for name in names:
             if name not in places:
-                said = f"the label {name!r} ({data.texts[row][:40]!r})"
-                raise InputError(f"{said} is not among the {len(labels)} trained")
+                where = f"the label {name!r} ({data.texts[row][:40]!r})"
+                raise InputError(f"{where} is not among the {len(labels)} trained")
             targets[row, places[name]] = 1.0
-    return targets
+    return Encoded(unit_rows(encoder.encode(data.texts, advance)), targets, several)
 
 
 def train_classifier(
     encoder: SentenceEncoder,
-    data: IntentData,
-    *,
+    texts: TrainingTexts,
     settings: Settings | None = None,
-    valid: IntentData | None = None,
+    *,
     several: bool = False,
+    reject: float | None = None,
     seed: int = 0,
-    advance: Advance | None = None,
+    track: Track = no_track,
 ) -> IntentClassifier:
-    """Train a classifier; the encoder stays as it is.
+    """Encode, train, and choose what is refused as out of scope; the encoder stays as it is.
+
+    Texts out of scope choose what is refused: those of the validation part, or those of the training part by
+    cross-validation.
 
     Args:
         encoder: any.
-        data: texts in scope with their intents.
-        settings: how; None: logistic regression.
-        valid: for early stopping; None: a part of `data`.
-        several: whether texts may have several intents.
+        texts: to train with.
+        settings: of the classifier; None: logistic regression.
+        several: whether texts may have several intents; nothing is refused then.
+        reject: without texts out of scope: the share of texts in scope that may be refused; None: nothing is refused.
         seed: of everything random.
-        advance: called with the number of texts encoded.
+        track: shows progress.
 
     Raises:
-        InputError: fewer than two intents, or labels of `valid` that are not in `data`.
+        InputError: fewer than two intents, or labels of the validation texts that are not among them.
+        MissingExtraError: the settings need scikit-learn, which is not installed.
     """
-    settings, start = settings or Logistic(), time.perf_counter()
-    encoded = encode_data(encoder, data, data.names, several=several, advance=advance)
-    encoding = time.perf_counter() - start
-    checked = None if valid is None else encode_data(encoder, valid, data.names, several=several)
-    return from_encoded(encoder, data.names, encoded, settings, valid=checked, seed=seed, encoding_seconds=encoding)
+    names, valid, settings, start = texts.train.names, None, settings or Logistic(), time.perf_counter()
+    with track("Encoding", len(texts.train) + len(texts.valid or ()), "texts") as advance:
+        data = encode_data(encoder, texts.train, names, several=several, advance=advance)
+        if texts.valid is not None:
+            valid = encode_data(encoder, texts.valid, names, several=several, advance=advance)
+    seconds = time.perf_counter() - start
+    classifier = train_head(encoder, names, data, settings, valid=valid, seed=seed, encoding_seconds=seconds)
+    outside = texts.valid_outside or texts.outside
+    if several or (not outside and reject is None):
+        return classifier
+    vectors = classifier.vectors(outside)
+    if valid is not None and (texts.valid_outside or not texts.outside):
+        found, classes = held_out(classifier.head, classifier.centroids, valid.vectors, vectors), valid.classes
+    else:
+        with track("Cross-validating", FOLDS, "folds") as advance:
+            found, classes = cross_validate(settings, data, vectors, seed=seed, advance=advance), data.classes
+    if outside:
+        return replace(classifier, rejection=choose_rejection(found, found.logits.argmax(axis=1) == classes))
+    assert reject is not None
+    threshold = float(np.quantile(found.inside[:, SCORES.index("energy")], 1 - reject))
+    return replace(classifier, rejection=Rejection("energy", threshold))
 
 
-def from_encoded(
+def train_head(
     encoder: SentenceEncoder,
     labels: tuple[str, ...],
-    encoded: Encoded,
+    data: Encoded,
     settings: Settings,
     *,
     valid: Encoded | None = None,
     seed: int = 0,
     encoding_seconds: float = 0.0,
 ) -> IntentClassifier:
-    """As `train_classifier`, of texts that are encoded already."""
+    """Train a classifier, which refuses nothing, on texts that are encoded already; see `train_classifier`."""
     start = time.perf_counter()
-    fitted = fit(settings, encoded, valid=valid, seed=seed)
+    fitted = fit(settings, data, valid=valid, seed=seed)
     trained = {
-        "texts": len(encoded),
+        "texts": len(data),
         "epochs": fitted.epochs,
         "held_out_accuracy": fitted.validation,
         "encoding_seconds": round(encoding_seconds, 3),
         "training_seconds": round(time.perf_counter() - start, 3),
     }
-    return IntentClassifier(
-        encoder, labels, fitted.head, Centroids.of(encoded), settings, encoded.several, trained=trained
-    )
+    return IntentClassifier(encoder, labels, fitted.head, centroids_of(data), settings, data.several, None, trained)
+
+
+@dataclass(frozen=True)
+class HeldOut:
+    """Logits (n, K) and scores (n, 3) of texts in scope, and scores (m, 3) of others, that were not trained on."""
+
+    logits: FloatArray
+    inside: Scores
+    outside: Scores
+
+
+def held_out(head: Head, centroids: Centroids, inside: FloatArray, outside: FloatArray) -> HeldOut:
+    """Return what a head gives for vectors in scope (n, d) and out of scope (m, d) that it was not trained on."""
+    logits, others = head.logits(inside), head.logits(outside)
+    return HeldOut(logits, scores(logits, inside, centroids), scores(others, outside, centroids))
+
+
+def cross_validate(
+    settings: Settings,
+    data: Encoded,
+    outside: FloatArray | None = None,
+    *,
+    seed: int = 0,
+    advance: Advance | None = None,
+) -> HeldOut:
+    """Train without each of `FOLDS` folds, and look at the fold; each text out of scope is scored by one classifier.
+
+    Raises:
+        InputError: fewer texts than folds.
+    """
+    if len(data) < FOLDS:
+        raise InputError(f"{len(data)} texts cannot be cut into {FOLDS} folds; give more texts")
+    outside = np.empty((0, data.vectors.shape[1]), dtype=np.float32) if outside is None else outside
+    fold, outer = folds_of(data.classes, seed), np.arange(len(outside)) % FOLDS
+    logits = np.empty(data.targets.shape, dtype=np.float32)
+    inner_scores, outer_scores = np.empty((len(data), len(SCORES))), np.empty((len(outside), len(SCORES)))
+    for number in range(FOLDS):
+        part = data.rows(np.flatnonzero(fold != number))
+        head = fit(settings, part, seed=seed).head
+        found = held_out(head, centroids_of(part), data.vectors[fold == number], outside[outer == number])
+        logits[fold == number], inner_scores[fold == number] = found.logits, found.inside
+        outer_scores[outer == number] = found.outside
+        if advance is not None:
+            advance(1)
+    return HeldOut(logits, inner_scores, outer_scores)
+
+
+def folds_of(classes: IntArray, seed: int) -> IntArray:
+    """Return the fold of each text, (n,): each class's texts, and all texts, are spread as evenly as they can be.
+
+    scikit-learn's stratified folds refuse data where every class has fewer texts than there are folds.
+    """
+    counts = np.bincount(classes)
+    return ((np.cumsum(counts) - counts)[classes] + shuffled_ranks(classes, seed)) % FOLDS
+
+
+def choose_rejection(found: HeldOut, right: npt.NDArray[np.bool_]) -> Rejection:
+    """Return the score and threshold with the best mean of in-scope accuracy and out-of-scope recall.
+
+    `right` tells which texts in scope get the right intent, (n,).
+    """
+    best = [best_threshold(found.inside[:, k], right, found.outside[:, k]) for k in range(len(SCORES))]
+    place = max(range(len(SCORES)), key=lambda k: best[k][1])
+    return Rejection(SCORES[place], best[place][0])
+
+
+def best_threshold(inside: Scores, right: npt.NDArray[np.bool_], outside: Scores) -> tuple[float, float]:
+    """Return the best threshold of one score and that best mean; see `choose_rejection`."""
+    marks = np.unique(np.concatenate([inside, outside]))
+    # Between two scores that occur, and beyond the ends: nothing, everything.
+    cuts = np.concatenate([[marks[0] - 1.0], (marks[:-1] + marks[1:]) / 2, [marks[-1] + 1.0]])
+    accepted = np.searchsorted(np.sort(inside[right]), cuts, "right") / len(inside)
+    refused = 1.0 - np.searchsorted(np.sort(outside), cuts, "right") / len(outside)
+    best = int(np.argmax(accepted + refused))
+    return float(cuts[best]), float((accepted[best] + refused[best]) / 2)

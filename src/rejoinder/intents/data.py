@@ -1,8 +1,8 @@
-"""Texts with their intents, read from the files people have.
+"""Texts with their intents, read from the files that people have.
 
-| what | how it is told |
+| what | how |
 |---|---|
-| `.csv`, compressed or not | two columns, text and label; a first row of their names (see below) is a header |
+| `.csv`, compressed or not | two columns, text and label; a first row with their names (see below) is a header |
 | `.jsonl` | one object a line: `{"text": ..., "label": ...}`, or `"labels": [...]` |
 | `.json` | one object of parts, each a list of `[text, label]`: CLINC150's own files; `oos_val` joins the part `val` |
 | a folder with `seq.in` and `label` | line i of one belongs to line i of the other |
@@ -12,7 +12,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -23,29 +23,24 @@ import numpy.typing as npt
 from rejoinder.corpora.csv_pairs import csv_rows
 from rejoinder.corpora.lines import Reading, open_lines, open_pieces, strip_compression
 from rejoinder.errors import InputError
+from rejoinder.files import parse_json
 
 TEXT_FIELDS = ("text", "utterance", "sentence", "query")
 LABEL_FIELDS = ("label", "labels", "intent", "intents", "category")
-PARTS = ("train", "valid", "test")
+PARTS = {"train": ("train",), "valid": ("valid", "val", "validation", "dev"), "test": ("test",)}
+"""Parts of a data set, and the names under which they are found."""
 TEXTS_FILE, LABELS_FILE = "seq.in", "label"
 OUT_OF_SCOPE = "oos"
-"""The label that says that a text has none of the intents (CLINC150's name for it)."""
+"""The label of texts that have none of the intents (CLINC150's name for it)."""
 
-_OTHER_NAMES = {"valid": ("valid", "val", "validation", "dev"), "train": ("train",), "test": ("test",)}
-_ENDINGS = (".csv", ".jsonl", ".json")
-
+IntArray = npt.NDArray[np.int64]
 Row = tuple[str, str, tuple[str, ...]]
-"""Where a text stands, to be told in errors; the text; its labels."""
+"""Where a text was read, for errors; the text; its labels."""
 
 
 @dataclass(frozen=True)
 class IntentData:
-    """Texts and their intents.
-
-    Attributes:
-        texts: n texts.
-        labels: the labels of each; one, unless texts may have several.
-    """
+    """Texts and the labels of each: one, unless texts may have several."""
 
     texts: tuple[str, ...]
     labels: tuple[tuple[str, ...], ...]
@@ -59,21 +54,83 @@ class IntentData:
 
     @property
     def names(self) -> tuple[str, ...]:
-        """The different labels, in order of their letters."""
+        """The distinct labels, sorted."""
         return tuple(sorted({name for labels in self.labels for name in labels}))
 
-    def rows(self, chosen: npt.NDArray[np.int64] | Sequence[int]) -> IntentData:
-        """Some of the texts, by their numbers."""
-        numbers = [int(i) for i in chosen]
-        return IntentData(tuple(self.texts[i] for i in numbers), tuple(self.labels[i] for i in numbers))
+    @property
+    def classes(self) -> IntArray:
+        """Position in `names` of the label of each text, (n,), where texts have one each."""
+        places = {name: place for place, name in enumerate(self.names)}
+        return np.array([places[name] for (name,) in self.labels], dtype=np.int64)
 
-    def apart(self, label: str = OUT_OF_SCOPE) -> tuple[IntentData, IntentData]:
-        """The texts in scope, and those that carry `label`."""
+    def rows(self, chosen: IntArray | Sequence[int]) -> IntentData:
+        """Return the texts at these positions."""
+        return IntentData(tuple(self.texts[i] for i in chosen), tuple(self.labels[i] for i in chosen))
+
+    def split_off(self, label: str = OUT_OF_SCOPE) -> tuple[IntentData, IntentData]:
+        """Return the texts without a label, and those that have it."""
         out = np.array([label in labels for labels in self.labels], dtype=bool)
         return self.rows(np.flatnonzero(~out)), self.rows(np.flatnonzero(out))
 
-    def __add__(self, other: IntentData) -> IntentData:
-        return IntentData(self.texts + other.texts, self.labels + other.labels)
+
+@dataclass(frozen=True)
+class TrainingTexts:
+    """Training and validation texts in scope, and the texts out of scope of both parts."""
+
+    train: IntentData
+    valid: IntentData | None = None
+    outside: tuple[str, ...] = ()
+    valid_outside: tuple[str, ...] = ()
+
+
+def read_training(
+    train: str | Path,
+    valid: str | Path | None = None,
+    *,
+    separator: str | None = None,
+    out_of_scope: str = OUT_OF_SCOPE,
+    shots: int | None = None,
+    seed: int = 0,
+) -> TrainingTexts:
+    """Read the part train of a file or folder, and validation texts: those of `valid`, or its part valid if it has one.
+
+    With `shots`, the training texts are a random draw of that many of each intent. See `read_intents`.
+
+    Raises:
+        InputError: see `read_intents`; or there are fewer than two intents.
+    """
+    if shots is not None and separator is not None:
+        raise InputError("--shots draws texts of each intent, so a text must have one intent")
+    inside, outside = read_scoped(train, "train", separator=separator, out_of_scope=out_of_scope)
+    if len(inside.names) < 2:
+        raise InputError(f"{train}: {len(inside.names)} intents; two at least are needed")
+    if shots is not None:
+        inside = inside.rows(draw(inside.classes, shots, seed))
+    place = train if valid is None and has_part(train, "valid") else valid
+    if place is None:
+        return TrainingTexts(inside, None, outside)
+    checked, checked_outside = read_scoped(place, "valid", separator=separator, out_of_scope=out_of_scope)
+    return TrainingTexts(inside, checked, outside, checked_outside)
+
+
+def read_scoped(
+    path: str | Path, part: str, *, separator: str | None = None, out_of_scope: str = OUT_OF_SCOPE
+) -> tuple[IntentData, tuple[str, ...]]:
+    """Read a part's texts in scope, and its texts out of scope: those with the label `out_of_scope`.
+
+    Where texts may have several intents, all are in scope; that label counts as none.
+
+    Raises:
+        InputError: see `read_intents`; or there is no text in scope.
+    """
+    data = read_intents(path, part, separator=separator)
+    if separator is not None:
+        labels = tuple(tuple(name for name in names if name != out_of_scope) for names in data.labels)
+        return IntentData(data.texts, labels), ()
+    inside, outside = data.split_off(out_of_scope)
+    if not len(inside):
+        raise InputError(f"{path} holds no text in scope; all have the label {out_of_scope}")
+    return inside, outside.texts
 
 
 def read_intents(path: str | Path, part: str | None = None, *, separator: str | None = None) -> IntentData:
@@ -82,7 +139,7 @@ def read_intents(path: str | Path, part: str | None = None, *, separator: str | 
     Args:
         path: a file or a folder.
         part: which part, of a path that holds several: train, valid or test.
-        separator: what stands between the labels of a text that may have several; None: a text has one.
+        separator: between the labels of a text that may have several; None: a text has one.
 
     Raises:
         InputError: names file, line and reason, or the parts that there are.
@@ -92,7 +149,9 @@ def read_intents(path: str | Path, part: str | None = None, *, separator: str | 
         raise InputError(f"{path} does not exist; name a CSV or JSONL file of texts and labels, or a folder")
     texts, labels = [], []
     for where, text, given in _read(path, part):
-        names = _split(given, separator)
+        names = given
+        if separator is not None and len(given) == 1:
+            names = tuple(given[0].split(separator)) if given[0].strip() else ()
         if not text.strip():
             raise InputError(f"{where}: the text is blank; a text and its label are needed")
         if not all(name.strip() for name in names):
@@ -107,57 +166,64 @@ def read_intents(path: str | Path, part: str | None = None, *, separator: str | 
 
 
 def has_part(path: str | Path, part: str) -> bool:
-    """Whether a path holds several parts, and this one among them."""
+    """Return whether a path holds several parts, and this one among them."""
     path = Path(path)
     if path.is_dir() and not (path / TEXTS_FILE).is_file():
-        return _part_of(path, part) is not None
+        return _find_part(path, part) is not None
     if path.is_file() and strip_compression(path).suffix.lower() == ".json":
-        return any(key in _read_parts(path) for key in _OTHER_NAMES[part])
+        return any(name in _read_object(path) for name in PARTS[part])
     return False
 
 
-def _split(names: tuple[str, ...], separator: str | None) -> tuple[str, ...]:
-    if separator is None or len(names) != 1:
-        return names
-    return tuple(part for part in names[0].split(separator)) if names[0].strip() else ()
+def shuffled_ranks(classes: IntArray, seed: int) -> IntArray:
+    """Return a random rank, from 0, of each text among the texts of its class, (n,)."""
+    ranks = np.empty(len(classes), dtype=np.int64)
+    for number in np.unique(classes):
+        rows = np.flatnonzero(classes == number)
+        ranks[np.random.default_rng((seed, int(number))).permutation(rows)] = np.arange(len(rows))
+    return ranks
+
+
+def draw(classes: IntArray, shots: int | None, seed: int) -> IntArray:
+    """Return the positions, ascending, of `shots` random texts of each class, or of all where it has no more.
+
+    The draw of 5 is part of the draw of 10 with the same seed.
+    """
+    return np.arange(len(classes)) if shots is None else np.flatnonzero(shuffled_ranks(classes, seed) < shots)
 
 
 def _read(path: Path, part: str | None) -> Iterator[Row]:
     if part is not None and part not in PARTS:
         raise InputError(f"there is no part {part!r}; allowed are {', '.join(PARTS)}")
     if path.is_dir():
-        if (path / TEXTS_FILE).is_file():
-            return _from_parallel(path)
-        return _from_folder(path, part or PARTS[0])
-    readers = {".csv": _from_csv, ".jsonl": _from_jsonl, ".ndjson": _from_jsonl}
+        return _parallel_rows(path) if (path / TEXTS_FILE).is_file() else _part_rows(path, part or "train")
     kind = strip_compression(path).suffix.lower()
     if kind == ".json":
-        return _from_json(path, part or PARTS[0])
-    if kind not in readers:
-        known = ".csv, .jsonl, .json (each may end in .zst, .gz, .bz2 or .xz too)"
-        raise InputError(f"{path}: intents are read from {known}, or a folder with {TEXTS_FILE} and {LABELS_FILE}")
-    return readers[kind](path)
+        return _object_rows(path, part or "train")
+    if kind == ".csv":
+        return _csv_rows(path)
+    if kind in (".jsonl", ".ndjson"):
+        return _jsonl_rows(path)
+    known = ".csv, .jsonl, .json (each may end in .zst, .gz, .bz2 or .xz too)"
+    raise InputError(f"{path}: intents are read from {known}, or a folder with {TEXTS_FILE} and {LABELS_FILE}")
 
 
-def _part_of(folder: Path, part: str) -> Path | None:
-    for name in _OTHER_NAMES[part]:
-        for found in (folder / name, *(folder / f"{name}{ending}" for ending in _ENDINGS)):
-            if found.exists():
-                return found
-    return None
+def _find_part(folder: Path, part: str) -> Path | None:
+    places = (folder / f"{name}{ending}" for name in PARTS[part] for ending in ("", ".csv", ".jsonl", ".json"))
+    return next((place for place in places if place.exists()), None)
 
 
-def _from_folder(folder: Path, part: str) -> Iterator[Row]:
-    found = _part_of(folder, part)
+def _part_rows(folder: Path, part: str) -> Iterator[Row]:
+    found = _find_part(folder, part)
     if found is None:
         there = ", ".join(sorted(child.name for child in folder.iterdir())[:8]) or "nothing"
         raise InputError(f"{folder} has no part {part} ({part}.csv, {part}.jsonl or a folder {part}); it holds {there}")
     if found.is_dir() and not (found / TEXTS_FILE).is_file():
         raise InputError(f"{found} has no {TEXTS_FILE}; a part's folder holds {TEXTS_FILE} and {LABELS_FILE}")
-    return _read(found, None if found.is_dir() or found.suffix != ".json" else part)
+    return _read(found, part)
 
 
-def _from_parallel(folder: Path) -> Iterator[Row]:
+def _parallel_rows(folder: Path) -> Iterator[Row]:
     texts, labels = list(open_lines(folder / TEXTS_FILE)), list(open_lines(folder / LABELS_FILE))
     if len(texts) != len(labels):
         raise InputError(f"{folder}: {len(texts)} lines in {TEXTS_FILE} but {len(labels)} in {LABELS_FILE}")
@@ -165,77 +231,63 @@ def _from_parallel(folder: Path) -> Iterator[Row]:
         yield f"{folder / TEXTS_FILE}:{number}", text, (label,)
 
 
-def _from_csv(path: Path) -> Iterator[Row]:
-    columns: tuple[int, int] | None = None
-    width = 0
+def _csv_rows(path: Path) -> Iterator[Row]:
+    text, label, width = 0, 1, 0
     for number, row in csv_rows(path, Reading()):
         where = f"{path}:{number}"
-        if columns is None:
-            columns, is_header, width = *_columns(row, where), len(row)
-            if is_header:
+        if not width:
+            names, width = [name.strip().lower() for name in row], len(row)
+            found = [next((names.index(f) for f in fields if f in names), -1) for fields in (TEXT_FIELDS, LABEL_FIELDS)]
+            if min(found) >= 0:
+                text, label = found
                 continue
+            if width != 2:
+                raise InputError(
+                    f"{where}: {width} columns and no header that names a text ({', '.join(TEXT_FIELDS)}) and a label "
+                    f"({', '.join(LABEL_FIELDS)}); add one"
+                )
         if len(row) != width:
             raise InputError(f"{where}: {len(row)} columns instead of {width}; put texts with commas in double quotes")
-        yield where, row[columns[0]], (row[columns[1]],)
+        yield where, row[text], (row[label],)
 
 
-def _columns(first: Sequence[str], where: str) -> tuple[tuple[int, int], bool]:
-    """Columns of text and label, and whether the row is a header."""
-    names = [name.strip().lower() for name in first]
-    text = next((names.index(name) for name in TEXT_FIELDS if name in names), None)
-    label = next((names.index(name) for name in LABEL_FIELDS if name in names), None)
-    if text is not None and label is not None:
-        return (text, label), True
-    if len(first) != 2:
-        raise InputError(
-            f"{where}: {len(first)} columns and no header that names a text ({', '.join(TEXT_FIELDS)}) and a label "
-            f"({', '.join(LABEL_FIELDS)}); add one"
-        )
-    return (0, 1), False
-
-
-def _from_jsonl(path: Path) -> Iterator[Row]:
+def _jsonl_rows(path: Path) -> Iterator[Row]:
     for number, line in open_lines(path):
-        if line.strip():
-            where = f"{path}:{number}"
-            try:
-                record = json.loads(line)
-            except (ValueError, RecursionError) as error:
-                raise InputError(f"{where}: not JSON ({error}); one object a line is read") from None
-            yield where, *_fields(record, where)
+        if not line.strip():
+            continue
+        where = f"{path}:{number}"
+        record = _json(line, where)
+        fields = record if isinstance(record, dict) else {}
+        text = next((fields[name] for name in TEXT_FIELDS if name in fields), None)
+        label = next((fields[name] for name in LABEL_FIELDS if name in fields), None)
+        labels: list[Any] = label if isinstance(label, list) else [label]
+        if not isinstance(text, str) or not all(isinstance(name, str) for name in labels):
+            raise InputError(f'{where}: {{"text": "...", "label": "..."}} is read, given {line.strip()[:80]}')
+        yield where, text, tuple(labels)
 
 
-def _fields(record: Any, where: str) -> tuple[str, tuple[str, ...]]:
-    names = record.keys() if isinstance(record, Mapping) else ()
-    text = next((record[name] for name in TEXT_FIELDS if name in names), None)
-    label = next((record[name] for name in LABEL_FIELDS if name in names), None)
-    labels = label if isinstance(label, list) else [label]
-    if not isinstance(text, str) or not all(isinstance(name, str) for name in labels):
-        raise InputError(f'{where}: {{"text": "...", "label": "..."}} is read, given {json.dumps(record)[:80]}')
-    return text, tuple(labels)
+def _object_rows(path: Path, part: str) -> Iterator[Row]:
+    content = _read_object(path)
+    found = next((name for name in PARTS[part] if name in content), None)
+    if found is None:
+        raise InputError(f"{path} has no part {part}; it holds {', '.join(content)[:80] or 'nothing'}")
+    for name in (found, f"{OUT_OF_SCOPE}_{found}"):
+        for number, row in enumerate(content.get(name, ())):
+            where = f"{path} ({name}), item {number}"
+            if not (isinstance(row, list) and len(row) == 2 and all(isinstance(cell, str) for cell in row)):
+                raise InputError(f"{where}: [text, label] is read, given {json.dumps(row)[:60]}")
+            yield where, row[0], (row[1],)
 
 
-def _read_parts(path: Path) -> dict[str, Any]:
-    try:
-        content = json.loads(b"".join(open_pieces(path)))
-    except (ValueError, RecursionError) as error:
-        raise InputError(f"{path}: not JSON ({error})") from None
+def _read_object(path: Path) -> dict[str, Any]:
+    content = _json(b"".join(open_pieces(path)), str(path))
     if not isinstance(content, dict) or not all(isinstance(rows, list) for rows in content.values()):
         raise InputError(f'{path}: {{"train": [[text, label], ...], ...}} is read; one object a line is .jsonl')
     return content
 
 
-def _from_json(path: Path, part: str) -> Iterator[Row]:
-    content = _read_parts(path)
-    names = [name for name in _OTHER_NAMES[part] if name in content]
-    if not names:
-        raise InputError(f"{path} has no part {part}; it holds {', '.join(content)[:80] or 'nothing'}")
-    for name in (names[0], f"{OUT_OF_SCOPE}_{names[0]}"):
-        yield from _pairs(content.get(name, ()), f"{path} ({name})")
-
-
-def _pairs(rows: Iterable[Any], where: str) -> Iterator[Row]:
-    for number, row in enumerate(rows):
-        if not (isinstance(row, list) and len(row) == 2 and all(isinstance(cell, str) for cell in row)):
-            raise InputError(f"{where}, item {number}: [text, label] is read, given {json.dumps(row)[:60]}")
-        yield f"{where}, item {number}", row[0], (row[1],)
+def _json(text: str | bytes, where: str) -> Any:
+    try:
+        return parse_json(text)
+    except ValueError as error:
+        raise InputError(f"{where}: not JSON ({error})") from None

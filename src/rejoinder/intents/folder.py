@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import dataclasses
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -17,9 +17,10 @@ from safetensors import SafetensorError
 from safetensors.torch import load_file, save_file
 
 from rejoinder import __version__
+from rejoinder.checking import validate
 from rejoinder.errors import InputError
 from rejoinder.files import DIGEST, Kind, atomic_folder, file_digest, is_altered, parse_json, signed
-from rejoinder.intents.classifier import IntentClassifier
+from rejoinder.intents.classifier import Centroids, IntentClassifier, Rejection
 from rejoinder.intents.encoders import (
     NAMED,
     JoinedVectors,
@@ -29,15 +30,22 @@ from rejoinder.intents.encoders import (
     join_encoders,
     open_encoder,
 )
-from rejoinder.intents.heads import head_from
-from rejoinder.intents.out_of_scope import Centroids, Rejection
-from rejoinder.intents.settings import settings_from
+from rejoinder.intents.fitting import SETTINGS, head_from
 from rejoinder.retrieval.manifest import ModelRecord
 
 FORMAT = 1
 KIND = "rejoinder intents"
 CONFIG, WEIGHTS, CARD = "config.json", "classifier.safetensors", "README.md"
 FOLDER = Kind("a classifier", CONFIG, lambda config: config["kind"] == KIND, (CONFIG, WEIGHTS, CARD))
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class EncoderRecord(ModelRecord):
+    """An encoder as config.json has it; `vectors` and `precision` are those of a Rejoinder model."""
+
+    size: int
+    vectors: Vectors | None = None
+    precision: str | None = None
 
 
 def save_classifier(classifier: IntentClassifier, folder: str | Path, *, overwrite: bool = False) -> None:
@@ -66,7 +74,7 @@ def save_classifier(classifier: IntentClassifier, folder: str | Path, *, overwri
         }
         text = json.dumps(signed(config), indent=2, ensure_ascii=False)
         (part / CONFIG).write_text(f"{text}\n", encoding="utf-8")
-        (part / CARD).write_text(card(classifier), encoding="utf-8")
+        (part / CARD).write_text(_card(classifier), encoding="utf-8")
 
 
 def load_classifier(folder: str | Path, models: Sequence[str] = ()) -> IntentClassifier:
@@ -81,25 +89,29 @@ def load_classifier(folder: str | Path, models: Sequence[str] = ()) -> IntentCla
     """
     folder = Path(folder)
     config = read_classifier(folder)
-    tensors = _tensors(folder, config)
+    weights = folder / WEIGHTS
+    if not weights.is_file():
+        raise InputError(f"{folder}: {WEIGHTS} is missing; copy the whole folder again")
     try:
-        records = msgspec.convert(config["encoders"], list[_Encoder])
-        head = head_from({name: value for name, value in tensors.items() if name.startswith("layers.")})
-        centroids = Centroids(tensors["centroids.mean"].numpy(), tensors["centroids.directions"].numpy())
+        if config["files"][WEIGHTS] != file_digest(weights):
+            raise InputError(f"{folder}: {WEIGHTS} was altered or cut short after it was saved; copy it again")
+        tensors = load_file(weights)
+        centroids = Centroids(tensors.pop("centroids.mean").numpy(), tensors.pop("centroids.directions").numpy())
+        head = head_from(tensors)
+        records = msgspec.convert(config["encoders"], list[EncoderRecord])
         rejection = None if config["rejection"] is None else Rejection(**config["rejection"])
         labels, several = tuple(map(str, config["labels"])), bool(config["several"])
-        settings, trained = settings_from(config["settings"]), dict(config["trained"])
-        sizes = (sum(record.size for record in records), len(labels))
-    except (KeyError, TypeError, ValueError) as error:
+        settings, trained = validate(SETTINGS, config["settings"], str(folder / CONFIG)), dict(config["trained"])
+    except (LookupError, TypeError, ValueError, AttributeError, SafetensorError) as error:
         raise _damaged(folder, error) from None
-    if (head.sizes[0], head.sizes[-1]) != sizes:
+    if (head.sizes[0], head.sizes[-1]) != (sum(record.size for record in records), len(labels)):
         raise InputError(f"{folder}: {WEIGHTS} does not fit {CONFIG}; copy the classifier's folder again")
     encoder = _open_encoders(folder, records, models)
     return IntentClassifier(encoder, labels, head, centroids, settings, several, rejection, trained)
 
 
 def read_classifier(folder: str | Path) -> dict[str, Any]:
-    """The configuration of a classifier's folder, without opening encoders.
+    """Return the configuration of a classifier's folder, without opening encoders.
 
     Raises:
         InputError: there is no classifier, or it is of a later version or damaged.
@@ -121,18 +133,6 @@ def read_classifier(folder: str | Path) -> dict[str, Any]:
     return dict(config)
 
 
-def _tensors(folder: Path, config: Mapping[str, Any]) -> dict[str, torch.Tensor]:
-    path = folder / WEIGHTS
-    if not path.is_file():
-        raise InputError(f"{folder}: {WEIGHTS} is missing; copy the whole folder again")
-    try:
-        if config["files"][WEIGHTS] != file_digest(path):
-            raise InputError(f"{folder}: {WEIGHTS} was altered or cut short after it was saved; copy it again")
-        return dict(load_file(path))
-    except (KeyError, TypeError, SafetensorError) as error:
-        raise _damaged(folder, error) from None
-
-
 def _damaged(folder: Path, error: Exception) -> InputError:
     return InputError(f"{folder} is damaged ({type(error).__name__}: {error}); copy it again, or train it again")
 
@@ -142,24 +142,14 @@ def _parts(encoder: SentenceEncoder) -> tuple[SentenceEncoder, ...]:
 
 
 def _record(encoder: SentenceEncoder, folder: Path) -> dict[str, Any]:
-    name = encoder.name
-    known = ModelRecord.of(encoder.fingerprint, name, folder)
-    if name in NAMED:  # a folder of that name may lie around
-        known = ModelRecord(encoder.fingerprint, name)
-    ours = {"vectors": encoder.vectors, "precision": encoder.precision} if isinstance(encoder, ModelVectors) else {}
-    return {**dataclasses.asdict(known), "size": encoder.size, "vectors": None, "precision": None, **ours}
+    known = ModelRecord.of(encoder.fingerprint, encoder.name, folder)
+    if encoder.name in NAMED:  # there may be a folder of that name
+        known = ModelRecord(encoder.fingerprint, encoder.name)
+    vectors, precision = (encoder.vectors, encoder.precision) if isinstance(encoder, ModelVectors) else (None, None)
+    return {**dataclasses.asdict(known), "size": encoder.size, "vectors": vectors, "precision": precision}
 
 
-@dataclasses.dataclass(frozen=True, kw_only=True)
-class _Encoder(ModelRecord):
-    """An encoder as the configuration has it (see `_record`)."""
-
-    size: int
-    vectors: Vectors | None
-    precision: str | None
-
-
-def _open_encoders(folder: Path, records: Sequence[_Encoder], models: Sequence[str]) -> SentenceEncoder:
+def _open_encoders(folder: Path, records: Sequence[EncoderRecord], models: Sequence[str]) -> SentenceEncoder:
     if models and len(models) != len(records):
         raise InputError(f"{folder} reads {len(records)} encoders, but {len(models)} were named with --model")
     opened = []
@@ -175,8 +165,7 @@ def _open_encoders(folder: Path, records: Sequence[_Encoder], models: Sequence[s
     return join_encoders(opened)
 
 
-def card(classifier: IntentClassifier) -> str:
-    """The card, in Markdown."""
+def _card(classifier: IntentClassifier) -> str:
     rejection = classifier.rejection
     refused = "nothing" if rejection is None else f"texts whose {rejection.score} is above {rejection.threshold:.6g}"
     encoders = "\n".join(f"- `{part.name}`, fingerprint `{part.fingerprint}`" for part in _parts(classifier.encoder))

@@ -1,33 +1,31 @@
-"""A report as a person wants it: what is confused with what, which labels look wrong, what more texts would bring."""
+"""The report that people read: what is confused with what, which labels look wrong, what more texts would bring."""
 
 from __future__ import annotations
 
+import importlib.util
 import json
-from collections.abc import Callable, Sequence
-from contextlib import AbstractContextManager
-from dataclasses import asdict, dataclass
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
-from rejoinder.errors import InputError
+from rejoinder.errors import InputError, MissingExtraError
 from rejoinder.files import Kind, atomic_folder
-from rejoinder.intents.classifier import CERTAIN, IntentClassifier, encode_data, probabilities
-from rejoinder.intents.cross_validation import FOLDS, LabelDoubt, doubts, out_of_fold
-from rejoinder.intents.data import IntentData
-from rejoinder.intents.fitting import Encoded
-from rejoinder.intents.learning_curve import LearningCurve, curve_shots, learning_curve
-from rejoinder.intents.metrics import Quality, confusions, quality
-from rejoinder.intents.out_of_scope import OutOfScopeResult, judge, scores
-from rejoinder.intents.pictures import draw_confusions, draw_curve
-from rejoinder.intents.report_text import report_markdown
-from rejoinder.ranker import FloatArray
-
-IntArray = npt.NDArray[np.int64]
-Track = Callable[[str, int, str], AbstractContextManager[Callable[[int], None]]]
-"""Opens a progress display: what is being done, how many units, their name."""
+from rejoinder.intents.classifier import FOLDS, IntentClassifier, Track, cross_validate, encode_data, no_track
+from rejoinder.intents.data import IntArray, IntentData
+from rejoinder.intents.evaluation import (
+    Evaluation,
+    LabelDoubt,
+    LearningCurve,
+    curve_shots,
+    evaluate,
+    label_doubts,
+    learning_curve,
+    to_json,
+)
+from rejoinder.intents.fitting import FeedForward, GridRow, sklearn
 
 REPORT, FIGURES, CONFUSIONS, CURVE = "report.md", "report.json", "confusions.png", "curve.png"
 KIND = "rejoinder intents report"
@@ -37,182 +35,62 @@ FOLDER = Kind(
     lambda figures: figures.get("kind", KIND) == KIND and "out_of_scope" in figures["evaluation"],
     (REPORT, FIGURES, CONFUSIONS, CURVE),
 )
-WORST_PAIRS, EXAMPLES = 10, 3
-
-
-@dataclass(frozen=True)
-class Pair:
-    """An intent that is taken for another.
-
-    Attributes:
-        true: the intent.
-        predicted: what it is taken for.
-        count: in how many test texts.
-        of: test texts of the intent.
-        examples: some of them, the surest mistakes first.
-    """
-
-    true: str
-    predicted: str
-    count: int
-    of: int
-    examples: tuple[str, ...]
-
-
-@dataclass(frozen=True)
-class Evaluation:
-    """A classifier on test texts.
-
-    Attributes:
-        quality: of the intents; refusals as out of scope are left aside.
-        out_of_scope: None where the test has no such texts, or the classifier refuses nothing.
-        pairs: the worst pairs; none where texts may have several intents.
-        matrix: (K, K) confusions, or None where texts may have several intents.
-    """
-
-    quality: Quality
-    out_of_scope: OutOfScopeResult | None
-    pairs: tuple[Pair, ...]
-    matrix: IntArray | None
-
-    def to_json(self) -> dict[str, Any]:
-        """All of it but the matrix."""
-        return {
-            **self.quality.to_json(),
-            "out_of_scope": None if self.out_of_scope is None else self.out_of_scope.to_json(),
-            "pairs": [asdict(pair) for pair in self.pairs],
-        }
+WEAKEST = 10
+MOST_INTENTS = 30
+"""Rows of a confusion matrix that can be read; of more intents, those with the most confusions are shown."""
 
 
 @dataclass(frozen=True)
 class Report:
-    """What is said of a classifier: on test texts, and of its training texts where they are given."""
+    """A classifier on test texts, and its training texts where they are given."""
 
     evaluation: Evaluation
     doubts: tuple[LabelDoubt, ...] | None
     curve: LearningCurve | None
 
-    def to_json(self) -> dict[str, Any]:
-        """All of it."""
-        return {
-            "evaluation": self.evaluation.to_json(),
-            "doubts": None if self.doubts is None else [asdict(doubt) for doubt in self.doubts],
-            "curve": None if self.curve is None else self.curve.to_json(),
-        }
-
-
-def evaluate(
-    classifier: IntentClassifier, test: IntentData, outside: Sequence[str] = (), *, encoded: Encoded | None = None
-) -> Evaluation:
-    """Try a classifier on test texts.
-
-    Args:
-        classifier: it.
-        test: texts in scope with their intents.
-        outside: texts out of scope.
-        encoded: `test` as vectors, where they are at hand.
-
-    Raises:
-        InputError: an intent was not trained, or there are no texts.
-    """
-    encoded = encoded or encode_data(classifier.encoder, test, classifier.labels, several=classifier.several)
-    logits = classifier.head.logits(encoded.vectors)
-    true = encoded.targets > 0
-    if classifier.several:
-        found = quality(probabilities(logits, True) >= CERTAIN, true, classifier.labels)
-        return Evaluation(found, None, (), None)
-    guessed = logits.argmax(axis=1)
-    predicted = np.eye(len(classifier.labels), dtype=bool)[guessed]
-    matrix = confusions(guessed, encoded.classes, len(classifier.labels))
-    return Evaluation(
-        quality(predicted, true, classifier.labels),
-        _judge_outside(classifier, encoded, logits, guessed, outside),
-        worst_pairs(test.texts, probabilities(logits, False), encoded.classes, classifier.labels),
-        matrix,
-    )
-
-
-def _judge_outside(
-    classifier: IntentClassifier, encoded: Encoded, logits: FloatArray, guessed: IntArray, outside: Sequence[str]
-) -> OutOfScopeResult | None:
-    rejection = classifier.rejection
-    if rejection is None or not outside:
-        return None
-    vectors = classifier.vectors(outside)
-    inner = scores(rejection.score, logits, encoded.vectors, classifier.centroids)
-    outer = scores(rejection.score, classifier.head.logits(vectors), vectors, classifier.centroids)
-    return judge(rejection, inner, guessed == encoded.classes, outer)
-
-
-def worst_pairs(
-    texts: Sequence[str], chances: FloatArray, classes: IntArray, labels: Sequence[str], most: int = WORST_PAIRS
-) -> tuple[Pair, ...]:
-    """The pairs with the most mistakes, with the mistakes that were surest.
-
-    Args:
-        texts: n texts.
-        chances: probabilities, (n, K).
-        classes: their intents, (n,).
-        labels: names of the K intents.
-        most: how many pairs at most.
-    """
-    guessed = chances.argmax(axis=1)
-    matrix = confusions(guessed, classes, len(labels))
-    np.fill_diagonal(counts := matrix.copy(), 0)
-    pairs = []
-    for place in np.argsort(-counts, axis=None, kind="stable")[:most]:
-        i, j = divmod(int(place), len(labels))
-        if not counts[i, j]:
-            break
-        rows = np.flatnonzero((classes == i) & (guessed == j))
-        surest = rows[np.argsort(-chances[rows, j], kind="stable")][:EXAMPLES]
-        examples = tuple(texts[row] for row in surest)
-        pairs.append(Pair(labels[i], labels[j], int(counts[i, j]), int(matrix[i].sum()), examples))
-    return tuple(pairs)
-
 
 def build_report(
     classifier: IntentClassifier,
     test: IntentData,
-    outside: Sequence[str],
-    train: IntentData | None,
-    track: Track,
+    outside: Sequence[str] = (),
+    train: IntentData | None = None,
     *,
     seeds: Sequence[int] = (0, 1, 2),
+    track: Track = no_track,
 ) -> Report:
     """Evaluate, and look at the training texts where they are given (by classifiers trained in the same way).
 
     Raises:
         InputError: the intents of the training texts are not the classifier's.
+        MissingExtraError: scikit-learn is not installed.
     """
+    sklearn("metrics")  # or all encoding would be in vain
+    labels, several, settings = classifier.labels, classifier.several, classifier.settings
+    if train is not None and not several and train.names != labels:
+        raise InputError("the intents of the training texts are not those that the classifier was trained on")
     with track("Encoding", len(test) + (len(train) if train else 0), "texts") as advance:
-        encoded = encode_data(
-            classifier.encoder, test, classifier.labels, several=classifier.several, advance=advance
-        )
-        learned = None
-        if train is not None and not classifier.several:
-            if train.names != classifier.labels:
-                raise InputError("the intents of the training texts are not those that the classifier was trained on")
-            learned = encode_data(classifier.encoder, train, classifier.labels, advance=advance)
-    evaluation = evaluate(classifier, test, outside, encoded=encoded)
-    if train is None or learned is None:
-        return Report(evaluation, None, None)
+        encoded = encode_data(classifier.encoder, test, labels, several=several, advance=advance)
+        if train is None or several:
+            return Report(evaluate(classifier, test, outside, encoded=encoded), None, None)
+        learned = encode_data(classifier.encoder, train, labels, advance=advance)
     with track("Cross-validating", FOLDS, "folds") as advance:
-        found = out_of_fold(classifier.settings, learned, advance=advance)
+        found = cross_validate(settings, learned, advance=advance)
     with track("Learning curve", len(curve_shots(learned)) * len(seeds), "trainings") as advance:
-        curve = learning_curve(classifier.settings, learned, encoded, seeds=seeds, advance=advance)
-    return Report(evaluation, tuple(doubts(train, learned, found)), curve)
+        curve = learning_curve(settings, learned, encoded, seeds=seeds, advance=advance)
+    evaluation = evaluate(classifier, test, outside, encoded=encoded)
+    return Report(evaluation, label_doubts(train, learned, found), curve)
+
+
+def check_plots() -> None:
+    """Raise MissingExtraError if matplotlib is not installed, before any work is done for pictures."""
+    if importlib.util.find_spec("matplotlib") is None:
+        raise MissingExtraError("pictures (or leave them out: --no-pictures)", "plots")
 
 
 def write_report(
-    report: Report,
-    classifier: IntentClassifier,
-    folder: str | Path,
-    *,
-    pictures: bool = True,
-    overwrite: bool = False,
+    report: Report, labels: Sequence[str], folder: str | Path, *, pictures: bool = True, overwrite: bool = False
 ) -> None:
-    """Write a report's folder, whole or not at all: report.md, report.json and, if asked for, the pictures.
+    """Write the folder of a report on these intents, whole or not at all: report.md, report.json and pictures.
 
     Raises:
         MissingExtraError: pictures are asked for, and matplotlib is not installed.
@@ -221,11 +99,179 @@ def write_report(
     with atomic_folder(folder, FOLDER, overwrite=overwrite) as part:
         drawn = []
         if pictures and report.evaluation.matrix is not None:
-            draw_confusions(report.evaluation.matrix, classifier.labels, part / CONFUSIONS)
+            draw_confusions(report.evaluation.matrix, labels, part / CONFUSIONS)
             drawn.append(CONFUSIONS)
         if pictures and report.curve is not None:
             draw_curve(report.curve, part / CURVE)
             drawn.append(CURVE)
-        text = json.dumps({"kind": KIND, "format": 1, **report.to_json()}, indent=2, ensure_ascii=False)
+        figures = to_json(report)
+        text = json.dumps({"kind": KIND, "format": 1, **figures}, indent=2, ensure_ascii=False)
         (part / FIGURES).write_text(f"{text}\n", encoding="utf-8")
-        (part / REPORT).write_text(report_markdown(report.to_json(), drawn), encoding="utf-8")
+        (part / REPORT).write_text(report_markdown(figures, drawn), encoding="utf-8")
+
+
+def report_markdown(report: Mapping[str, Any], pictures: Sequence[str] = ()) -> str:
+    """Return a report as Markdown.
+
+    Args:
+        report: its figures (`to_json` of a `Report`).
+        pictures: names of the pictures beside it.
+    """
+    found = report["evaluation"]
+    parts = [
+        "# Intents\n",
+        f"Accuracy {percent(found['accuracy'])} %, macro F1 {100 * found['macro_f1']:.1f} %, "
+        f"micro F1 {100 * found['micro_f1']:.1f} %, on {found['texts']:,} test texts (95 % interval).\n",
+    ]
+    if found["out_of_scope"] is not None:
+        parts.append(_outside(found["out_of_scope"]))
+    if CONFUSIONS in pictures:
+        parts.append(f"![confusions]({CONFUSIONS})\n")
+    if found["pairs"]:
+        rows = [
+            (p["true"], p["predicted"], f"{p['count']} of {p['of']}", "<br>".join(map(_cell, p["examples"])))
+            for p in found["pairs"]
+        ]
+        parts.append(f"## The worst pairs\n\n{table(('intent', 'taken for', 'texts', 'for example'), rows)}")
+    parts.append(_weakest(found["intents"]))
+    if report["doubts"] is not None:
+        parts.append(_doubts(report["doubts"]))
+    if report["curve"] is not None:
+        parts.append(_curve(report["curve"]))
+    if CURVE in pictures:
+        parts.append(f"![curve]({CURVE})\n")
+    return "\n".join(parts)
+
+
+def percent(estimate: Mapping[str, float]) -> str:
+    """Return an estimate in %, its 95 % interval in brackets."""
+    return f"{100 * estimate['value']:.1f} [{100 * estimate['low']:.1f}, {100 * estimate['high']:.1f}]"
+
+
+def table(head: Sequence[str], rows: Iterable[Sequence[object]]) -> str:
+    """Return a Markdown table."""
+    lines = [head, ["---"] * len(head), *rows]
+    return "".join(f"| {' | '.join(str(value) for value in line)} |\n" for line in lines)
+
+
+def grid_table(rows: Iterable[GridRow]) -> str:
+    """Return the rows of a grid as a Markdown table."""
+    lines = []
+    for row in rows:
+        kind, dropout, optimizer = f"{row.settings.kind}", "", "L-BFGS"
+        if isinstance(net := row.settings, FeedForward):
+            kind = f"{net.hidden_layers} x {net.hidden_size}" if net.hidden_layers else "linear"
+            dropout, optimizer = f"{net.input_dropout:g}", f"{net.optimizer} {net.learning_rate:g}"
+        lines.append((kind, dropout, optimizer, f"{100 * row.accuracy:.1f}", row.epochs, f"{row.seconds:.1f}"))
+    return table(("classifier", "dropout", "optimiser", "held-out accuracy", "epochs", "seconds"), lines)
+
+
+def _cell(text: str) -> str:
+    return " ".join(text.split()).replace("|", "\\|")
+
+
+def _outside(found: Mapping[str, Any]) -> str:
+    precision = "-" if found["precision"] is None else f"{100 * found['precision']:.1f}"
+    rows = [
+        ("in scope: accepted and right", f"{100 * found['in_scope_accuracy']:.1f}"),
+        ("in scope: right if nothing is refused", f"{100 * found['in_scope_accuracy_unrefused']:.1f}"),
+        ("out of scope: refused (recall)", f"{100 * found['recall']:.1f}"),
+        ("refused: out of scope (precision)", precision),
+        ("AUROC", f"{100 * found['auroc']:.1f}"),
+    ]
+    counts = f"{found['in_scope']:,} texts in scope, {found['out_of_scope']:,} out of scope"
+    rule = f"By {found['score']} above {found['threshold']:.4g}; {counts}."
+    return f"## Out of scope\n\n{rule}\n\n{table(('', '%'), rows)}"
+
+
+def _weakest(intents: Sequence[Mapping[str, Any]]) -> str:
+    tested = sorted((each for each in intents if each["texts"]), key=lambda each: each["f1"])
+    rows = [
+        (each["label"], each["texts"], *(f"{100 * each[name]:.0f}" for name in ("precision", "recall", "f1")))
+        for each in tested[:WEAKEST]
+    ]
+    return f"## The weakest intents\n\n{table(('intent', 'test texts', 'precision, %', 'recall, %', 'F1, %'), rows)}"
+
+
+def _doubts(found: Sequence[Mapping[str, Any]]) -> str:
+    if not found:
+        return "## Labels to look at\n\nNone: every training text is nearest to its own intent.\n"
+    rows = [(_cell(each["text"]), each["label"], each["suggested"], f"{each['margin']:.2f}") for each in found]
+    text = "Training texts that classifiers trained without them would give another intent, the surest first."
+    return f"## Labels to look at\n\n{text}\n\n{table(('text', 'label', 'suggested', 'margin'), rows)}"
+
+
+def _curve(curve: Mapping[str, Any]) -> str:
+    rows = [
+        ("all" if point["shots"] is None else point["shots"], f"{point['texts']:,}", percent(point["accuracy"]))
+        for point in curve["points"]
+    ]
+    text = f"## What more texts would bring\n\n{table(('texts per intent', 'texts', 'accuracy, %'), rows)}\n"
+    for each in curve["predicted"]:
+        text += f"- {each['factor']:g} times the texts ({each['texts']:,}): {percent(each['accuracy'])} %, predicted\n"
+    if curve["check"] is not None:
+        text += (
+            f"- how far to trust it: from the smaller sizes alone, {percent(curve['check']['accuracy'])} % is "
+            f"predicted for all {curve['check']['texts']:,} texts; measured: {rows[-1][2]} %\n"
+        )
+    return text
+
+
+def shown_intents(matrix: IntArray, most: int = MOST_INTENTS) -> IntArray:
+    """Return the intents to show, (k,): all, or those with the most confusions, confused ones next to each other."""
+    wrong = matrix * (1 - np.eye(len(matrix), dtype=np.int64))
+    both = wrong + wrong.T
+    chosen = np.argsort(-both.sum(axis=1), kind="stable")[:most] if len(matrix) > most else np.arange(len(matrix))
+    order, left = [int(chosen[0])], {int(i) for i in chosen[1:]}
+    while left:  # next: the one that is confused most with the last one
+        order.append(max(left, key=lambda i: (both[order[-1], i], -i)))
+        left.remove(order[-1])
+    return np.array(order)
+
+
+def draw_confusions(matrix: IntArray, labels: Sequence[str], path: Path) -> None:
+    """Draw the confusion matrix: rows true, columns predicted, each row shaded by its shares."""
+    chosen = shown_intents(matrix)
+    part = matrix[np.ix_(chosen, chosen)]
+    shares = part / np.maximum(matrix[chosen].sum(axis=1, keepdims=True), 1)
+    side = 2.5 + 0.32 * len(chosen)
+    figure, axes = _figure((side + 1.5, side))
+    axes.imshow(shares, cmap="Blues", vmin=0.0, vmax=1.0)
+    for i, j in zip(*np.nonzero(part), strict=True):
+        colour = "white" if shares[i, j] > 0.5 else "black"
+        axes.text(j, i, str(part[i, j]), ha="center", va="center", fontsize=6, color=colour)
+    names = [labels[i] for i in chosen]
+    axes.set_xticks(range(len(chosen)), names, rotation=90, fontsize=7)
+    axes.set_yticks(range(len(chosen)), names, fontsize=7)
+    axes.set_xlabel("predicted")
+    axes.set_ylabel("true")
+    total = f"the {len(chosen)} of {len(matrix)} intents with the most confusions" if len(chosen) < len(matrix) else ""
+    axes.set_title(total or f"{len(matrix)} intents", fontsize=9)
+    figure.savefig(path)
+
+
+def draw_curve(curve: LearningCurve, path: Path) -> None:
+    """Draw the learning curve: measured, and beyond that predicted."""
+    figure, axes = _figure((6.0, 4.0))
+    measured = [(point.texts, point.accuracy) for point in curve.points]
+    predicted = [(each.texts, each.accuracy) for each in curve.predicted]
+    for rows, name, style in ((measured, "measured", "o-"), (measured[-1:] + predicted, "predicted", "s--")):
+        sizes = np.array([size for size, _ in rows])
+        values = np.array([(e.value, e.value - e.low, e.high - e.value) for _, e in rows]) * 100
+        axes.errorbar(sizes, values[:, 0], yerr=np.maximum(values[:, 1:].T, 0), fmt=style, capsize=3, label=name)
+    axes.set_xscale("log")
+    axes.set_xlabel("training texts")
+    axes.set_ylabel("accuracy, %")
+    axes.grid(alpha=0.3)
+    axes.legend()
+    figure.savefig(path)
+
+
+def _figure(size: tuple[float, float]) -> tuple[Any, Any]:
+    check_plots()
+    from matplotlib.backends.backend_agg import FigureCanvasAgg
+    from matplotlib.figure import Figure
+
+    figure = Figure(figsize=size, dpi=120, layout="constrained")
+    FigureCanvasAgg(figure)  # no window, whatever the surroundings are set to
+    return figure, figure.add_subplot()

@@ -3,8 +3,6 @@
 >>> from sklearn.pipeline import make_pipeline                              # doctest: +SKIP
 >>> from sklearn.linear_model import LogisticRegression                     # doctest: +SKIP
 >>> make_pipeline(RejoinderEncoder("runs/chats/model"), LogisticRegression(C=30)).fit(texts, labels)  # doctest: +SKIP
-
-The class follows scikit-learn's rules without inheriting from it: the base installation does not have the library.
 """
 
 from __future__ import annotations
@@ -15,7 +13,7 @@ from typing import Any, Self
 import numpy as np
 
 from rejoinder.errors import InputError
-from rejoinder.intents.encoders import SentenceEncoder, join_encoders, open_encoder, unit_rows
+from rejoinder.intents.encoders import SentenceEncoder, open_encoders, unit_rows
 from rejoinder.ranker import FloatArray
 
 _PARAMETERS = ("model", "vectors", "also", "normalize")
@@ -24,76 +22,61 @@ _PARAMETERS = ("model", "vectors", "also", "normalize")
 class RejoinderEncoder:
     """Encodes texts; learns nothing.
 
+    It follows scikit-learn's rules without inheriting from its classes, which the base installation does not have.
+
     Args:
         model: an encoder by its name (see `encoders.open_encoder`).
-        vectors: of a model of ours: "r", "h" or "both".
-        also: names of further encoders, whose vectors are put behind.
+        vectors: of a Rejoinder model: "r", "h" or "both".
+        also: names of further encoders, whose vectors are appended.
         normalize: bring every vector to unit length.
 
     Attributes:
-        fingerprint_: of the encoder that was opened by `fit`. A fitted transformer that is unpickled opens the
-            encoder again and refuses another one.
+        fingerprint_: of the encoder that `fit` opened. A fitted transformer that is unpickled opens the encoder again
+            and refuses another one.
         n_features_out_: size of the vectors.
     """
 
     def __init__(
         self, model: str = "minilm", vectors: str = "r", also: Sequence[str] = (), normalize: bool = True
     ) -> None:
-        self.model = model
-        self.vectors = vectors
-        self.also = also
-        self.normalize = normalize
+        self.model, self.vectors, self.also, self.normalize = model, vectors, also, normalize
 
     def fit(self, X: Any, y: Any = None) -> Self:  # noqa: ARG002, N803
-        """Open the encoder.
-
-        Args:
-            X: n texts: a list, or an array of one dimension.
-            y: ignored.
-
-        Raises:
-            InputError: there is no such encoder, or X holds no texts.
-        """
+        """Open the encoder, or raise InputError if there is no such, or if X is no list or array of texts."""
         _texts(X)
         encoder = self._opened()
         self.fingerprint_, self.n_features_out_ = encoder.fingerprint, encoder.size
         return self
 
     def transform(self, X: Any) -> FloatArray:  # noqa: N803
-        """Vectors of n texts, (n, d).
+        """Return the vectors of n texts, (n, d).
 
         Raises:
             NotFittedError: `fit` was not called.
-            InputError: X holds no texts, or the encoder is another than that of `fit`.
+            InputError: X is no list or array of texts, or the encoder is another than that of `fit`.
         """
         self._check_fitted()
-        texts = _texts(X)
-        encoder = self._opened()
+        texts, encoder = _texts(X), self._opened()
         if encoder.fingerprint != self.fingerprint_:
             raise InputError(f"{self.model} is another encoder than the one that was fitted; fit again")
         found = encoder.encode(texts)
         return unit_rows(found) if self.normalize else found
 
     def fit_transform(self, X: Any, y: Any = None) -> FloatArray:  # noqa: N803
-        """`fit` and `transform`."""
+        """Fit, then transform."""
         return self.fit(X, y).transform(X)
 
     def get_feature_names_out(self, input_features: Any = None) -> Any:  # noqa: ARG002
-        """Names of the numbers, (d,)."""
+        """Return the names of the d numbers."""
         self._check_fitted()
-        names = [f"rejoinderencoder{place}" for place in range(self.n_features_out_)]
-        return np.asarray(names, dtype=object)
+        return np.array([f"rejoinderencoder{place}" for place in range(self.n_features_out_)], dtype=object)
 
     def get_params(self, deep: bool = True) -> dict[str, Any]:  # noqa: ARG002
-        """The arguments by name."""
+        """Return the constructor's arguments by name."""
         return {name: getattr(self, name) for name in _PARAMETERS}
 
     def set_params(self, **parameters: Any) -> Self:
-        """Change arguments.
-
-        Raises:
-            ValueError: there is no such argument (scikit-learn's rule).
-        """
+        """Change arguments of the constructor, or raise ValueError (scikit-learn's rule) if there is no such."""
         for name, value in parameters.items():
             if name not in _PARAMETERS:
                 raise ValueError(f"Invalid parameter {name!r} for {self!r}; valid are {', '.join(_PARAMETERS)}")
@@ -104,7 +87,7 @@ class RejoinderEncoder:
         return f"RejoinderEncoder({', '.join(f'{name}={value!r}' for name, value in self.get_params().items())})"
 
     def __getstate__(self) -> dict[str, Any]:
-        """Everything but the open encoder, which is opened again where it is needed."""
+        """Return everything but the open encoder."""
         return {name: value for name, value in vars(self).items() if name != "_encoder"}
 
     def __sklearn_is_fitted__(self) -> bool:
@@ -126,12 +109,11 @@ class RejoinderEncoder:
         check_is_fitted(self)
 
     def _opened(self) -> SentenceEncoder:
-        """The encoder that the arguments name, opened once."""
+        """Return the encoder that the arguments name, opened once."""
         wanted = (self.model, self.vectors, tuple(self.also))
         known: tuple[Any, SentenceEncoder] | None = vars(self).get("_encoder")
         if known is None or known[0] != wanted:
-            vectors: Any = self.vectors
-            known = wanted, join_encoders([open_encoder(name, vectors) for name in (self.model, *self.also)])
+            known = wanted, open_encoders([self.model, *self.also], self.vectors)
             self._encoder = known
         return known[1]
 
@@ -139,8 +121,7 @@ class RejoinderEncoder:
 def _texts(given: Any) -> list[str]:
     if isinstance(given, str):
         raise InputError("texts are needed as a list, not one text")
-    texts = [str(text) if isinstance(text, str) else text for text in given]
-    for number, text in enumerate(texts):
+    for number, text in enumerate(given):
         if not isinstance(text, str):
             raise InputError(f"item {number} is no text but {type(text).__name__}; a list of texts is needed")
-    return texts
+    return [str(text) for text in given]

@@ -1,32 +1,52 @@
-"""Draws, cross-validation, doubts about labels, learning curves, the grid, reports."""
+"""Figures, draws, cross-validation, doubts about labels, learning curves, reports."""
 
 from __future__ import annotations
 
 import dataclasses
 import itertools
 import json
+from collections.abc import Sequence
 from pathlib import Path
 
 import numpy as np
 import pytest
+import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
 from rejoinder.errors import InputError, MissingExtraError
-from rejoinder.intents.classifier import encode_data, train_classifier
-from rejoinder.intents.cross_validation import doubts, folds_of, out_of_fold
-from rejoinder.intents.data import IntentData
-from rejoinder.intents.grid import grid_table, run_grid
-from rejoinder.intents.learning_curve import curve_shots, extrapolate, learning_curve, predict_errors
-from rejoinder.intents.metrics import confusions, crossed_interval, quality
-from rejoinder.intents.pictures import shown_intents
-from rejoinder.intents.protocol import FewShot, draw, few_shot
-from rejoinder.intents.report import build_report, worst_pairs, write_report
-from rejoinder.intents.settings import FeedForward, Logistic
-from rejoinder.progress import track
+from rejoinder.intents.classifier import (
+    FOLDS,
+    Centroids,
+    IntentClassifier,
+    Rejection,
+    cross_validate,
+    encode_data,
+    folds_of,
+    train_classifier,
+)
+from rejoinder.intents.data import IntentData, TrainingTexts, draw
+from rejoinder.intents.evaluation import (
+    FewShot,
+    crossed_interval,
+    curve_shots,
+    evaluate,
+    extrapolate,
+    few_shot,
+    label_doubts,
+    learning_curve,
+    predict_errors,
+    worst_pairs,
+)
+from rejoinder.intents.fitting import Logistic, head_from
+from rejoinder.intents.report import build_report, shown_intents, write_report
 from tests.intents.toy import WordVectors, several_data, toy_data
 
 ENCODER = WordVectors(64)
+
+
+def train(data: IntentData, several: bool = False) -> IntentClassifier:
+    return train_classifier(ENCODER, TrainingTexts(data), several=several)
 
 
 def encoded(data: IntentData):
@@ -71,28 +91,68 @@ def test_the_interval_covers_trainings_as_well_as_texts() -> None:
     assert wide.high - wide.low > 0.5
 
 
-def test_quality_is_that_of_scikit_learn() -> None:
-    metrics = pytest.importorskip("sklearn.metrics")
-    generator = np.random.default_rng(0)
-    true, predicted = generator.random((90, 5)) < 0.3, generator.random((90, 5)) < 0.3
-    found = quality(predicted, true, list("abcde"))
-    assert found.accuracy.value == pytest.approx(metrics.accuracy_score(true, predicted))
-    assert found.micro_f1 == pytest.approx(metrics.f1_score(true, predicted, average="micro"))
-    assert found.macro_f1 == pytest.approx(metrics.f1_score(true, predicted, average="macro"))
-    assert [i.precision for i in found.intents] == pytest.approx(metrics.precision_score(true, predicted, average=None))
-    rows, columns = generator.integers(0, 4, (2, 60))
-    np.testing.assert_array_equal(confusions(columns, rows, 4), metrics.confusion_matrix(rows, columns))
+def fixed(logits: np.ndarray, several: bool = False, **options: object) -> IntentClassifier:
+    """A classifier that gives these logits for the texts "0", "1", ..."""
+    count, labels = logits.shape
+    head = head_from({"layers.0.weight": torch.from_numpy(logits.T.copy()), "layers.0.bias": torch.zeros(labels)})
+    centroids = Centroids(np.zeros(count, np.float32), np.eye(count, dtype=np.float32))
+    return IntentClassifier(OneHot(count), tuple("abcd"[:labels]), head, centroids, Logistic(), several, **options)
 
 
-@given(st.lists(st.integers(0, 4), min_size=5, max_size=40), st.integers(2, 5))
-def test_folds_spread_every_intent(classes: list[int], folds: int) -> None:
+@dataclasses.dataclass(frozen=True)
+class OneHot:
+    """Encodes the text "3" as the fourth unit vector."""
+
+    size: int
+    name = fingerprint = "one-hot"
+
+    def encode(self, texts: Sequence[str], _advance: object = None) -> np.ndarray:
+        return np.eye(self.size, dtype=np.float32)[[int(text) for text in texts]]
+
+
+def test_figures_of_one_intent_per_text_by_hand() -> None:
+    # true a a a b b c; taken for a b b b b a; nobody has d
+    logits = np.eye(4, dtype=np.float32)[[0, 1, 1, 1, 1, 0]] * 5
+    data = IntentData(tuple("012345"), tuple((name,) for name in "aaabbc"))
+    found = evaluate(fixed(logits), data)
+    assert found.accuracy.value == found.micro_f1 == pytest.approx(0.5)
+    assert [(i.label, i.texts) for i in found.intents] == [("a", 3), ("b", 2), ("c", 1), ("d", 0)]
+    assert [(i.precision, i.recall, i.f1) for i in found.intents] == [
+        pytest.approx(each) for each in ((1 / 2, 1 / 3, 2 / 5), (1 / 2, 1, 2 / 3), (0, 0, 0), (0, 0, 0))
+    ]
+    assert found.macro_f1 == pytest.approx((2 / 5 + 2 / 3 + 0) / 3)
+    assert found.matrix.tolist() == [[1, 2, 0, 0], [0, 2, 0, 0], [1, 0, 0, 0], [0, 0, 0, 0]]
+    assert [(p.true, p.predicted, p.count, p.of) for p in found.pairs] == [("a", "b", 2, 3), ("c", "a", 1, 1)]
+
+
+def test_figures_of_several_intents_per_text_by_hand() -> None:
+    logits = np.array([[5, 5, -5], [5, -5, -5], [-5, -5, -5], [5, 5, -5]], dtype=np.float32)
+    data = IntentData(tuple("0123"), (("a", "b"), ("a", "b"), (), ("b",)))
+    found = evaluate(fixed(logits, several=True), data)
+    assert found.accuracy.value == 0.5
+    assert found.micro_f1 == pytest.approx(2 * 4 / (5 + 5))
+    assert found.macro_f1 == pytest.approx((4 / 5 + 4 / 5) / 2)
+    assert (found.pairs, found.matrix, found.out_of_scope) == ((), None, None)
+
+
+def test_figures_of_a_rejection_by_hand() -> None:
+    logits = np.log(np.array([[8, 1, 1], [6, 2, 2], [5, 1, 4], [4, 3, 3], [7, 2, 1]], dtype=np.float32))
+    data = IntentData(tuple("012"), (("a",), ("a",), ("b",)))
+    found = evaluate(fixed(logits, rejection=Rejection("probability", 0.45)), data, ("3", "4")).out_of_scope
+    assert (found.in_scope_accuracy, found.in_scope_accuracy_unrefused) == (pytest.approx(2 / 3), pytest.approx(2 / 3))
+    assert (found.recall, found.precision, found.in_scope, found.out_of_scope) == (0.5, 0.5, 3, 2)
+    assert found.auroc == pytest.approx(4 / 6)  # 0.6 above 0.2, 0.4, 0.5; 0.3 above 0.2
+    nothing = evaluate(fixed(logits, rejection=Rejection("probability", 2.0)), data, ("3", "4")).out_of_scope
+    assert (nothing.recall, nothing.precision) == (0.0, None)
+
+
+@given(st.lists(st.integers(0, 4), min_size=5, max_size=40))
+def test_folds_spread_every_intent(classes: list[int]) -> None:
     numbers = np.array(classes)
-    found = folds_of(numbers, folds, seed=0)
-    for k in set(classes):
-        counts = np.bincount(found[numbers == k], minlength=folds)
+    found = folds_of(numbers, seed=0)
+    for chosen in (*(numbers == k for k in set(classes)), numbers >= 0):
+        counts = np.bincount(found[chosen], minlength=FOLDS)
         assert counts.max() - counts.min() <= 1
-    total = np.bincount(found, minlength=folds)
-    assert total.max() - total.min() <= 1
 
 
 def test_wrong_labels_are_found() -> None:
@@ -101,7 +161,7 @@ def test_wrong_labels_are_found() -> None:
     labels = tuple((wrong.get(i, names[0]),) for i, names in enumerate(data.labels))
     spoilt = IntentData(data.texts, labels)
     part = encoded(spoilt)
-    found = doubts(spoilt, part, out_of_fold(Logistic(strength=1.0), part))
+    found = label_doubts(spoilt, part, cross_validate(Logistic(strength=1.0), part))
     assert {data.texts[i] for i in wrong} <= {doubt.text for doubt in found[:5]}
     assert all(-1 <= doubt.margin < 0 and doubt.label != doubt.suggested for doubt in found)
     by_text = {doubt.text: doubt for doubt in found}
@@ -145,30 +205,7 @@ def test_sizes_of_a_learning_curve() -> None:
     assert len(shots) == 6
     assert all(a < b for a, b in itertools.pairwise(shots[:-1]))  # type: ignore[operator]
     with pytest.raises(InputError, match="too few"):
-        learning_curve(Logistic(), encoded(toy_data(2)), encoded(toy_data(2)))
-
-
-def test_a_grid_on_a_full_disk_names_its_log(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    data, log = encoded(toy_data()), tmp_path / "grid.jsonl"
-    monkeypatch.setattr(Path, "open", lambda *_, **__: open("/dev/full", "w", encoding="utf-8"))  # noqa: SIM115, PTH123
-    with pytest.raises(OSError, match="No space") as caught:
-        run_grid([Logistic()], data, data, log)
-    assert caught.value.filename == str(log)
-
-
-def test_a_grid_goes_on_where_it_stopped(tmp_path: Path) -> None:
-    data, valid, log = encoded(toy_data()), encoded(toy_data(seed=1)), tmp_path / "grid.jsonl"
-    grid = [Logistic(), FeedForward(epochs=2, hidden_size=8), FeedForward(epochs=3, hidden_layers=0)]
-    rows = run_grid(grid[:2], data, valid, log)
-    with log.open("a") as file:
-        file.write('{"data": "cut off')
-    again = run_grid(grid, data, valid, log)
-    assert len(log.read_text().splitlines()) == 3
-    assert {row.seconds for row in rows} < {row.seconds for row in again}  # the same measurement, not a new one
-    assert [row.accuracy for row in again] == sorted((row.accuracy for row in again), reverse=True)
-    assert grid_table(again).count("\n") == 5
-    with pytest.raises(InputError, match="other texts"):
-        run_grid(grid, valid, data, log)
+        learning_curve(Logistic(), encoded(toy_data(2)), encoded(toy_data(2)), seeds=(0,))
 
 
 def test_the_worst_pairs_come_first_with_the_surest_mistakes() -> None:
@@ -194,10 +231,10 @@ def test_a_picture_shows_the_intents_that_are_confused_most() -> None:
 def test_a_report_is_written_whole(tmp_path: Path, pictures: bool) -> None:
     if pictures:
         pytest.importorskip("matplotlib")
-    train, test = toy_data(10), toy_data(10, seed=1)
-    classifier = train_classifier(ENCODER, train)
-    report = build_report(classifier, test, (), train, track, seeds=(0,))
-    write_report(report, classifier, tmp_path / "report", pictures=pictures)
+    data, test = toy_data(10), toy_data(10, seed=1)
+    classifier = train(data)
+    report = build_report(classifier, test, (), data, seeds=(0,))
+    write_report(report, classifier.labels, tmp_path / "report", pictures=pictures)
     text = (tmp_path / "report" / "report.md").read_text()
     for heading in ("# Intents", "The weakest intents", "Labels to look at", "What more texts would bring"):
         assert heading in text
@@ -213,20 +250,20 @@ def test_a_report_is_written_whole(tmp_path: Path, pictures: bool) -> None:
 
 def test_a_report_of_several_labels_or_without_training_texts(tmp_path: Path) -> None:
     data = several_data()
-    classifier = train_classifier(ENCODER, data, several=True)
-    report = build_report(classifier, data, (), data, track)
-    write_report(report, classifier, tmp_path / "report")
+    classifier = train(data, several=True)
+    report = build_report(classifier, data, (), data)
+    write_report(report, classifier.labels, tmp_path / "report")
     assert (report.curve, report.doubts, report.evaluation.matrix) == (None, None, None)
-    one = train_classifier(ENCODER, toy_data())
-    assert build_report(one, toy_data(seed=1), (), None, track).curve is None
+    one = train(toy_data())
+    assert build_report(one, toy_data(seed=1)).curve is None
     with pytest.raises(InputError, match="not those that the classifier was trained on"):
-        build_report(one, toy_data(seed=1), (), toy_data(topics=("weather", "top_up")), track)
+        build_report(one, toy_data(seed=1), (), toy_data(topics=("weather", "top_up")))
 
 
 def test_pictures_without_their_library_name_the_extra(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    classifier = train_classifier(ENCODER, toy_data(5))
-    report = build_report(classifier, toy_data(5, seed=1), (), None, track)
+    classifier = train(toy_data(5))
+    report = build_report(classifier, toy_data(5, seed=1))
     monkeypatch.setattr("importlib.util.find_spec", lambda _name: None)
     with pytest.raises(MissingExtraError, match=r"rejoinder\[plots\]"):
-        write_report(report, classifier, tmp_path / "report")
+        write_report(report, classifier.labels, tmp_path / "report")
     assert not (tmp_path / "report").exists()

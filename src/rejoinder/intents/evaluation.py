@@ -1,0 +1,378 @@
+"""How good a classifier is, what is wrong with its training texts, and what more of them would bring."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from rejoinder.errors import InputError
+from rejoinder.evaluation.bootstrap import RESAMPLES, Estimate, estimates
+from rejoinder.intents.classifier import (
+    CERTAIN,
+    SCORES,
+    HeldOut,
+    IntentClassifier,
+    Rejection,
+    ScoreName,
+    encode_data,
+    held_out,
+    probabilities,
+)
+from rejoinder.intents.data import IntArray, IntentData, draw
+from rejoinder.intents.fitting import Encoded, Settings, fit, sklearn
+from rejoinder.progress import Advance
+from rejoinder.ranker import FloatArray
+
+BoolArray = npt.NDArray[np.bool_]
+Array = npt.NDArray[np.float64]
+
+WORST_PAIRS, EXAMPLES, DOUBTS = 10, 3, 20
+SHOTS = (1, 2, 3, 5, 7, 10, 15, 20, 30, 50, 75, 100, 150, 200, 300, 500, 1000)
+CURVE_POINTS, LEAST_POINTS = 6, 3
+FACTORS = (2.0, 4.0)
+"""Times the training texts for which accuracy is predicted."""
+FLOORS, CURVE_RESAMPLES = 25, 300
+
+
+@dataclass(frozen=True)
+class IntentScore:
+    """One intent: how many test texts have it, and how well it is found."""
+
+    label: str
+    texts: int
+    precision: float
+    recall: float
+    f1: float
+
+
+@dataclass(frozen=True)
+class Pair:
+    """An intent that is taken for another in `count` of its `of` test texts; the surest mistakes as examples."""
+
+    true: str
+    predicted: str
+    count: int
+    of: int
+    examples: tuple[str, ...]
+
+
+@dataclass(frozen=True)
+class OutOfScopeResult:
+    """How well texts out of scope are told from those in scope; shares from 0 to 1."""
+
+    score: ScoreName
+    threshold: float
+    in_scope_accuracy: float
+    """Texts in scope that are accepted and get the right intent."""
+    in_scope_accuracy_unrefused: float
+    """Those that get the right intent when nothing is refused."""
+    recall: float
+    """Texts out of scope that are refused."""
+    precision: float | None
+    """Refused texts that are out of scope; None where none was refused."""
+    auroc: float
+    in_scope: int
+    out_of_scope: int
+
+
+@dataclass(frozen=True)
+class Evaluation:
+    """A classifier on test texts; refusals as out of scope are left aside but in `out_of_scope`."""
+
+    accuracy: Estimate
+    """Share of texts whose label, or with several whose exact set of labels, is found; the interval resamples texts."""
+    macro_f1: float
+    """Mean over the intents that the test texts have."""
+    micro_f1: float
+    texts: int
+    intents: tuple[IntentScore, ...]
+    out_of_scope: OutOfScopeResult | None
+    """None where the test has no such texts, or the classifier refuses nothing."""
+    pairs: tuple[Pair, ...]
+    matrix: IntArray | None
+    """Confusions (K, K), rows true; None, and no pairs, where texts may have several intents."""
+
+
+@dataclass(frozen=True)
+class FewShot:
+    """Accuracy with a number of texts of each intent; None: all there are."""
+
+    shots: int | None
+    accuracy: Estimate
+    """Mean over trainings and test texts; the interval draws both (see `crossed_interval`)."""
+    trainings: int
+    texts: int
+    """Training texts of one training."""
+    seconds: float
+    """Mean time of one training, without encoding."""
+    each: tuple[float, ...]
+    """Accuracy of each training."""
+    right: BoolArray
+    """Whether each text got its intent, (trainings, test texts)."""
+
+
+@dataclass(frozen=True)
+class Extrapolation:
+    """The accuracy that a learning curve predicts for `factor` times the training texts."""
+
+    factor: float
+    texts: int
+    accuracy: Estimate
+
+
+@dataclass(frozen=True)
+class LearningCurve:
+    """What was measured at several sizes, from small to large, and what follows."""
+
+    points: tuple[FewShot, ...]
+    predicted: tuple[Extrapolation, ...]
+    check: Extrapolation | None
+    """The largest size as predicted from the smaller ones; None where there are too few."""
+
+
+@dataclass(frozen=True)
+class LabelDoubt:
+    """A training text whose label looks wrong, and what classifiers trained without it give."""
+
+    text: str
+    label: str
+    suggested: str
+    margin: float
+    """Probability of the label less that of the suggested one, -1 to 0."""
+
+
+def to_json(result: Any) -> dict[str, Any]:
+    """Return a result of this module as JSON values, without its arrays."""
+    return asdict(result, dict_factory=lambda items: {k: v for k, v in items if k not in ("matrix", "right")})
+
+
+def evaluate(
+    classifier: IntentClassifier, test: IntentData, outside: Sequence[str] = (), *, encoded: Encoded | None = None
+) -> Evaluation:
+    """Evaluate a classifier on texts in scope (as vectors too, where they are at hand) and texts out of scope.
+
+    Raises:
+        InputError: an intent was not trained, or there are no texts.
+        MissingExtraError: scikit-learn is not installed.
+    """
+    labels, metrics = classifier.labels, sklearn("metrics")
+    encoded = encoded or encode_data(classifier.encoder, test, labels, several=classifier.several)
+    logits, classes = classifier.head.logits(encoded.vectors), encoded.classes
+    chances, guessed = probabilities(logits, classifier.several), logits.argmax(axis=1)
+    true, predicted = encoded.targets > 0, np.eye(len(labels), dtype=bool)[guessed]
+    pairs: tuple[Pair, ...] = ()
+    matrix, refused = None, None
+    if classifier.several:
+        predicted = chances >= CERTAIN
+    else:
+        matrix = metrics.confusion_matrix(classes, guessed, labels=range(len(labels)))
+        pairs = worst_pairs(test.texts, chances, classes, labels)
+        if classifier.rejection is not None and outside:
+            found = held_out(classifier.head, classifier.centroids, encoded.vectors, classifier.vectors(outside))
+            refused = judge_rejection(classifier.rejection, found, guessed == classes)
+    right = (predicted == true).all(axis=1)[:, None].astype(np.float64)
+    overall = estimates(right, np.arange(len(right)))[0]
+    each = metrics.precision_recall_fscore_support(true, predicted, zero_division=0.0)
+    tested = each[3] > 0
+    return Evaluation(
+        accuracy=overall,
+        macro_f1=float(each[2][tested].mean()) if tested.any() else 0.0,
+        micro_f1=float(metrics.f1_score(true, predicted, average="micro", zero_division=0.0)),
+        texts=len(right),
+        intents=tuple(
+            IntentScore(name, int(texts), float(precision), float(recall), float(f1))
+            for name, precision, recall, f1, texts in zip(labels, *each, strict=True)
+        ),
+        out_of_scope=refused,
+        pairs=pairs,
+        matrix=matrix,
+    )
+
+
+def judge_rejection(rejection: Rejection, found: HeldOut, right: BoolArray) -> OutOfScopeResult:
+    """Return what a rejection does to test texts; `right` tells which of those in scope get their intent."""
+    inside, outside = (array[:, SCORES.index(rejection.score)] for array in (found.inside, found.outside))
+    is_outside, every = np.repeat([False, True], [len(inside), len(outside)]), np.concatenate([inside, outside])
+    refused = every > rejection.threshold
+    return OutOfScopeResult(
+        score=rejection.score,
+        threshold=rejection.threshold,
+        in_scope_accuracy=float((right & ~refused[: len(inside)]).mean()),
+        in_scope_accuracy_unrefused=float(right.mean()),
+        recall=float(refused[is_outside].mean()),
+        precision=float(is_outside[refused].mean()) if refused.any() else None,
+        auroc=float(sklearn("metrics").roc_auc_score(is_outside, every)),
+        in_scope=len(inside),
+        out_of_scope=len(outside),
+    )
+
+
+def worst_pairs(
+    texts: Sequence[str], chances: FloatArray, classes: IntArray, labels: Sequence[str]
+) -> tuple[Pair, ...]:
+    """Return the pairs with the most mistakes, from the probabilities (n, K) and true classes (n,) of texts."""
+    guessed = chances.argmax(axis=1)
+    places, counts = np.unique((classes * len(labels) + guessed)[classes != guessed], return_counts=True)
+    pairs = []
+    for worst in np.argsort(-counts, kind="stable")[:WORST_PAIRS]:
+        i, j = divmod(int(places[worst]), len(labels))
+        rows = np.flatnonzero((classes == i) & (guessed == j))
+        surest = rows[np.argsort(-chances[rows, j], kind="stable")][:EXAMPLES]
+        examples = tuple(texts[row] for row in surest)
+        pairs.append(Pair(labels[i], labels[j], len(rows), int((classes == i).sum()), examples))
+    return tuple(pairs)
+
+
+def crossed_interval(right: BoolArray, seed: int = 0) -> Estimate:
+    """Return the mean accuracy of several trainings on the same test texts, with an interval over both.
+
+    A resample draws trainings and test texts, each with replacement (Owen 2007, "The pigeonhole bootstrap"): other
+    training texts might have been drawn, and other test texts. With one training only the texts are drawn.
+
+    `right` tells whether each text got its intent, (trainings, texts).
+    """
+    trainings, texts = right.shape
+    generator = np.random.default_rng(seed)
+    weights = generator.multinomial(trainings, np.full(trainings, 1 / trainings), size=RESAMPLES)
+    means = np.empty(RESAMPLES)
+    for row in range(RESAMPLES):
+        drawn = np.bincount(generator.integers(texts, size=texts), minlength=texts)
+        means[row] = weights[row] @ (right @ drawn) / (trainings * texts)
+    low, high = np.quantile(means, (0.025, 0.975))
+    return Estimate(float(right.mean()), float(low), float(high))
+
+
+def few_shot(
+    settings: Settings,
+    train: Encoded,
+    test: Encoded,
+    *,
+    shots: int | None,
+    seeds: Sequence[int],
+    advance: Advance | None = None,
+) -> FewShot:
+    """Train once for each seed on a draw of the training texts, and test all on the same texts.
+
+    With all texts there is one draw: then the seeds differ in the classifier's own chance alone, and one that has
+    none (logistic regression) is trained once.
+
+    Raises:
+        InputError: texts may have several intents; or there is no seed.
+    """
+    if train.several:
+        raise InputError("the few-shot protocol draws texts of each intent, so a text must have one intent")
+    if not seeds:
+        raise InputError("no seeds; give one at least")
+    if shots is None and settings.kind == "logistic":
+        seeds = seeds[:1]
+    right, seconds, texts = [], 0.0, 0
+    for seed in seeds:
+        part = train.rows(draw(train.classes, shots, seed))
+        start = time.perf_counter()
+        head = fit(settings, part, seed=seed).head
+        seconds, texts = seconds + time.perf_counter() - start, len(part)
+        right.append(head.logits(test.vectors).argmax(axis=1) == test.classes)
+        if advance is not None:
+            advance(1)
+    found = np.array(right)
+    each = tuple(float(row.mean()) for row in found)
+    return FewShot(shots, crossed_interval(found), len(seeds), texts, seconds / len(seeds), each, found)
+
+
+def label_doubts(data: IntentData, encoded: Encoded, found: HeldOut) -> tuple[LabelDoubt, ...]:
+    """Return the texts that a classifier trained without them is most sure to be of another intent, the surest first.
+
+    The cross-validated margin is the criterion that Northcutt et al. 2021, "Confident Learning", call normalised
+    margin, here without normalising. `encoded` and `found` are the texts of `data` as vectors, and cross-validated.
+    """
+    chances = probabilities(found.logits, encoded.several)
+    rows, classes, names = np.arange(len(encoded)), encoded.classes, data.names
+    own = chances[rows, classes].copy()
+    chances[rows, classes] = -1.0
+    others = chances.argmax(axis=1)
+    margin = own - chances[rows, others]
+    worst = [i for i in np.argsort(margin, kind="stable")[:DOUBTS] if margin[i] < 0]
+    return tuple(LabelDoubt(data.texts[i], names[classes[i]], names[others[i]], float(margin[i])) for i in worst)
+
+
+def curve_shots(train: Encoded) -> list[int | None]:
+    """Return the sizes of a learning curve: roughly evenly spaced as powers, the last one all texts (None)."""
+    counts = np.bincount(train.classes, minlength=train.targets.shape[1])
+    below = [shots for shots in SHOTS if shots < np.median(counts[counts > 0]) * 0.8]
+    places = np.linspace(0, len(below) - 1, min(CURVE_POINTS - 1, len(below))).round().astype(int)
+    return [*(below[place] for place in np.unique(places)), None]
+
+
+def learning_curve(
+    settings: Settings,
+    train: Encoded,
+    test: Encoded,
+    *,
+    seeds: Sequence[int],
+    advance: Advance | None = None,
+) -> LearningCurve:
+    """Train at several sizes and extrapolate.
+
+    The error on new texts mostly falls as a power of the number of training texts n, towards a floor (Hestness et al.
+    2017, "Deep Learning Scaling is Predictable, Empirically"):
+
+        error(n) = floor + a · n^(-b),  b > 0
+
+    The curve is fitted to the sizes measured, again for every resample of trainings and test texts, which gives
+    intervals. They cover chance, not a wrong form of the curve; so the largest size is also predicted from the smaller
+    ones, to be seen beside what was measured.
+
+    Raises:
+        InputError: the texts are too few for three sizes.
+    """
+    sizes = curve_shots(train)
+    if len(sizes) < LEAST_POINTS:
+        raise InputError(f"{len(train)} texts are too few for a learning curve; four of most intents are needed")
+    points = tuple(few_shot(settings, train, test, shots=s, seeds=seeds, advance=advance) for s in sizes)
+    wanted = [factor * len(train) for factor in FACTORS]
+    predicted = [
+        Extrapolation(factor, round(size), estimate)
+        for factor, size, estimate in zip(FACTORS, wanted, extrapolate(points, wanted), strict=True)
+    ]
+    check = None
+    if len(points) > LEAST_POINTS:
+        check = Extrapolation(1.0, points[-1].texts, extrapolate(points[:-1], [points[-1].texts])[0])
+    return LearningCurve(points, tuple(predicted), check)
+
+
+def extrapolate(points: Sequence[FewShot], sizes: Sequence[float], seed: int = 0) -> list[Estimate]:
+    """Return the accuracy at other sizes, with 95 % intervals over trainings and test texts."""
+    n = np.array([point.texts for point in points], dtype=np.float64)
+    wanted, generator = np.array(sizes, dtype=np.float64), np.random.default_rng(seed)
+    central = 1.0 - predict_errors(n, np.array([1.0 - point.right.mean() for point in points]), wanted)
+    draws = np.empty((CURVE_RESAMPLES, len(wanted)))
+    for row in draws:  # the same test texts for all sizes, other trainings for each
+        texts = generator.integers(points[0].right.shape[1], size=points[0].right.shape[1])
+        trainings = [generator.integers(len(point.right), size=len(point.right)) for point in points]
+        errors = [1.0 - p.right[np.ix_(rows, texts)].mean() for p, rows in zip(points, trainings, strict=True)]
+        row[:] = 1.0 - predict_errors(n, np.array(errors), wanted)
+    low, high = np.quantile(draws, (0.025, 0.975), axis=0)
+    return [Estimate(float(v), float(min(a, v)), float(max(b, v))) for v, a, b in zip(central, low, high, strict=True)]
+
+
+def predict_errors(n: Array, errors: Array, wanted: Array) -> Array:
+    """Fit floor + a·n^(-b) to the errors at sizes n, (s,), by least squares and return its errors at others, (t,).
+
+    For each of some floors the line log(error - floor) = log a - b log n is fitted, where a point weighs as much as an
+    error of its own size allows; the floor whose curve is nearest to the measured errors is taken.
+    """
+    errors = np.maximum(errors, 1e-6)
+    best, found = np.inf, np.full(len(wanted), errors.min())
+    for floor in np.linspace(0.0, 0.95, FLOORS) * errors.min():
+        slope, offset = np.polyfit(np.log(n), np.log(errors - floor), 1, w=errors - floor)
+        slope = min(slope, 0.0)  # more texts never hurt, as far as this curve knows
+        offset = np.average(np.log(errors - floor) - slope * np.log(n), weights=(errors - floor) ** 2)
+        residual = float(np.square(floor + np.exp(offset + slope * np.log(n)) - errors).sum())
+        if residual < best:
+            best, found = residual, floor + np.exp(offset + slope * np.log(wanted))
+    return np.minimum(found, 1.0)
