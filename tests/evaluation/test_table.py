@@ -15,7 +15,7 @@ from rejoinder.errors import InputError
 from rejoinder.evaluation.ranking import RankingResult, evaluate
 from rejoinder.evaluation.report import Row
 from rejoinder.evaluation.table import table_of_rows
-from rejoinder.evaluation.table_run import CellStore, DataColumn, Measurement, SystemRow, TablePlan, read_column
+from rejoinder.evaluation.table_run import DataColumn, Measurement, SystemRow, TablePlan, read_column
 from tests.evaluation.fakes import Rule, knows_even_ones, knows_it_all, knows_nothing, numbered_examples
 
 
@@ -72,7 +72,7 @@ def file_of(data, rankers=("good", "half"), **column):
 
 
 def measure(file, shelf, folder, **options):
-    return Measurement(shelf, CellStore(folder), silent, **options).table(file)
+    return Measurement(shelf, folder, silent, **options).table(file)
 
 
 def test_the_figures_are_those_of_evaluate(data, tmp_path):
@@ -193,8 +193,8 @@ def test_repeated_inputs_or_responses_are_left_out(tmp_path):
     write_examples([Example(("before", question), answer) for question, answer in pairs], path)
     kept = {}
     for distinct in ("none", "inputs", "responses", "both"):
-        found = read_column(DataColumn(name="P", path=str(path), candidates=2, distinct=distinct))
-        kept[distinct] = (len(found.task) + found.task.dropped, found.repeated)
+        task, repeated = read_column(DataColumn(name="P", path=str(path), candidates=2, distinct=distinct))
+        kept[distinct] = (len(task) + task.dropped, repeated)
     assert kept == {"none": (5, 0), "inputs": (3, 2), "responses": (3, 2), "both": (2, 3)}
 
 
@@ -202,7 +202,7 @@ def test_drawn_candidates_come_from_other_threads(tmp_path):
     path = tmp_path / "d.parquet"
     examples = numbered_examples(60, turns_per_thread=3)
     write_examples(examples, path)
-    task = read_column(DataColumn(name="D", path=str(path), draw=19)).task
+    task, _ = read_column(DataColumn(name="D", path=str(path), draw=19))
     own = {example.context: example for example in examples}
     threads = {example.response: example.thread for example in examples}
     for context, texts, label in zip(task.contexts, task.candidates, task.labels, strict=True):
@@ -210,22 +210,22 @@ def test_drawn_candidates_come_from_other_threads(tmp_path):
         assert texts[label] == example.response
         assert len(set(texts)) == len(texts) == 20
         assert example.thread not in {threads[text] for text in texts if text != example.response}
-    again = read_column(DataColumn(name="D", path=str(path), draw=19)).task
-    other = read_column(DataColumn(name="D", path=str(path), draw=19, seed=1)).task
+    again, _ = read_column(DataColumn(name="D", path=str(path), draw=19))
+    other, _ = read_column(DataColumn(name="D", path=str(path), draw=19, seed=1))
     assert task.fingerprint == again.fingerprint != other.fingerprint
 
 
 def test_drawing_needs_neither_threads_nor_ids_and_leaves_given_lists(tmp_path):
     path = tmp_path / "d.parquet"
     write_examples([Example((f"m {i}",), f"r {i}", candidates=("no", f"r {i}"), label=1) for i in range(30)], path)
-    task = read_column(DataColumn(name="D", path=str(path), draw=19)).task
+    task, _ = read_column(DataColumn(name="D", path=str(path), draw=19))
     assert set(task.lengths) == {20}
     assert not any("no" in texts for texts in task.candidates)
     assert len({tuple(texts) for texts in task.candidates}) == 30
-    groups = read_column(DataColumn(name="D", path=str(path), candidates=10)).task
+    groups, _ = read_column(DataColumn(name="D", path=str(path), candidates=10))
     assert (set(groups.lengths), groups.given) == ({10}, False)
-    assert set(read_column(DataColumn(name="D", path=str(path), candidates="given")).task.lengths) == {2}
-    assert set(read_column(DataColumn(name="D", path=str(path), candidates="all")).task.lengths) == {30}
+    assert set(read_column(DataColumn(name="D", path=str(path), candidates="given"))[0].lengths) == {2}
+    assert set(read_column(DataColumn(name="D", path=str(path), candidates="all"))[0].lengths) == {30}
 
 
 @pytest.mark.parametrize(

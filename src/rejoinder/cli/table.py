@@ -41,14 +41,13 @@ def table(
 
     Example: rejoinder table recipes/tables/main.toml -o tables/main --set column.general.limit=5000
     """
-    from rejoinder.evaluation.table import check_output
-    from rejoinder.evaluation.table_run import CELLS, CellStore, Measurement
+    from rejoinder.evaluation.table import CELLS, check_output
+    from rejoinder.evaluation.table_run import Measurement
     from rejoinder.progress import track
 
     plan = load_table(file, settings or [])
     check_output(folder)
-    measurement = Measurement(Rankers(), CellStore(folder / CELLS), track, strict)
-    found = measurement.table(plan, rows or [], columns or [])
+    found = Measurement(Rankers(), folder / CELLS, track, strict).table(plan, rows or [], columns or [])
     files = found.save(folder)
     result = {**found.to_json(), "files": files}
     emit(result, as_json, lambda _: "\n".join([found.markdown(), *map(str, files)]))

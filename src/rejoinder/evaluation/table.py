@@ -11,12 +11,11 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from rejoinder.errors import InputError
 from rejoinder.evaluation import plots, report
 from rejoinder.evaluation.bootstrap import Estimate
 from rejoinder.evaluation.ranking import RankingResult
 from rejoinder.evaluation.report import Row
-from rejoinder.files import atomic_file
+from rejoinder.files import Kind, atomic_file, check_shared, is_ours
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -24,6 +23,19 @@ if TYPE_CHECKING:
 
 PICTURES = ("png", "svg")
 """Kinds of the chart."""
+
+KIND = "rejoinder table"
+"""What table.json says of itself; those of earlier versions do not."""
+
+FOLDER = Kind(
+    "a table's folder",
+    "table.json",
+    lambda table: table.get("kind", KIND) == KIND and all("ranker" in cell for cell in table["cells"]),
+    (),
+)
+
+CELLS = "cells"
+"""Folder of the finished cells within the folder of a table."""
 
 BAR = 0.28
 """Inches of the chart for each system."""
@@ -150,15 +162,17 @@ class Table:
         """Write table.md, .csv, .json, .png and .svg into a folder, all of them or none.
 
         Raises:
-            InputError: the folder is a file.
+            InputError: the folder is a file, or holds what is no table's.
             MissingExtraError: matplotlib is not installed.
         """
         check_output(folder)
-        texts = {"md": self.markdown(), "csv": self.csv(), "json": json.dumps(self.to_json(), indent=2) + "\n"}
+        content = {"kind": KIND, "format": 1, **self.to_json()}
+        texts = {"md": self.markdown(), "csv": self.csv(), "json": json.dumps(content, indent=2) + "\n"}
         chart = draw_bars(self)
         files = {kind: folder / f"table.{kind}" for kind in (*texts, *PICTURES)}
-        with contextlib.ExitStack() as together:  # no file takes its place before all are written
-            parts = {kind: together.enter_context(atomic_file(file)) for kind, file in files.items()}
+        # No file takes its place before all are written; table.json, opened last, takes it first.
+        with contextlib.ExitStack() as together:
+            parts = {kind: together.enter_context(atomic_file(files[kind])) for kind in (*PICTURES, *texts)}
             for kind, text in texts.items():
                 parts[kind].write_text(text, encoding="utf-8")
             for kind in PICTURES:
@@ -198,11 +212,11 @@ def check_output(folder: Path) -> None:
     """Refuse before anything is computed what `Table.save` cannot write.
 
     Raises:
-        InputError: the folder is a file.
+        InputError: the folder is a file, or holds what is no table's.
         MissingExtraError: matplotlib is not installed.
     """
-    if folder.exists() and not folder.is_dir():
-        raise InputError(f"{folder} is a file; name a folder to write the table to")
+    if not is_ours(folder, FOLDER):
+        check_shared(folder, FOLDER.name, [CELLS])
     plots.require("matplotlib.figure")
 
 

@@ -13,7 +13,7 @@ from contextlib import AbstractContextManager
 from dataclasses import dataclass as plain_dataclass
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, Literal, NamedTuple, Protocol, TypeAlias, TypeVar
+from typing import TYPE_CHECKING, Annotated, Any, Literal, Protocol, TypeAlias, TypeVar
 
 from pydantic import ConfigDict, Field
 from pydantic.dataclasses import dataclass
@@ -31,14 +31,11 @@ from rejoinder.evaluation.tasks import (
     sample,
     training_examples,
 )
-from rejoinder.files import atomic_file, file_digest
+from rejoinder.files import atomic_file, file_digest, parse_json
 from rejoinder.ranker import Ranker
 
 if TYPE_CHECKING:
     from rejoinder.corpora.example import Example, Split
-
-CELLS = "cells"
-"""Folder of the finished cells within the folder of a table."""
 
 CANDIDATES = 100
 """N of 1-of-N, unless a column says otherwise."""
@@ -149,20 +146,8 @@ def _filled(text: str, column: str, data: str) -> str:
     return text.replace("{column}", column).replace("{data}", data)
 
 
-class ColumnData(NamedTuple):
-    """What of a column is ranked.
-
-    Attributes:
-        task: contexts with their candidates.
-        repeated: examples left out because their input or response had come before.
-    """
-
-    task: RankingTask
-    repeated: int
-
-
-def read_column(column: DataColumn, progress: Progress | None = None) -> ColumnData:
-    """Read the examples of a column and give them their candidates.
+def read_column(column: DataColumn, progress: Progress | None = None) -> tuple[RankingTask, int]:
+    """Read the examples of a column and give them their candidates; also return the number of repeated ones left out.
 
     Raises:
         InputError: the data is missing or damaged, has too few examples, or has no lists although they are asked for.
@@ -181,7 +166,7 @@ def read_column(column: DataColumn, progress: Progress | None = None) -> ColumnD
             raise InputError('the data has no lists of candidates; give candidates = N, "all", or draw = N')
         count = column.candidates if isinstance(column.candidates, int) else CANDIDATES
         pool = all_responses(column.path) if column.candidates == "all" else None
-        return ColumnData(ranking_task(kept, candidates=count, pool=pool, seed=column.seed), distinct.repeated)
+        return ranking_task(kept, candidates=count, pool=pool, seed=column.seed), distinct.repeated
     except InputError as error:
         raise InputError(f"{column.name}: {error}") from error
 
@@ -241,59 +226,15 @@ def _about(column: DataColumn, repeated: int) -> str:
     return "; ".join(parts)
 
 
-class CellStore:
-    """A folder of finished cells, a JSON file each, found again by what a cell was made of and not by a file's name."""
-
-    def __init__(self, folder: Path) -> None:
-        self.folder = folder
-
-    def file(self, ranker: str, task: str, seed: int) -> Path:
-        """Return the file of a cell, whose name follows from all that its figures do, but for training examples.
-
-        Args:
-            ranker: identity of the ranker, which changes with its weights.
-            task: fingerprint of contexts and candidates.
-            seed: of the bootstrap.
-        """
-        key = hashlib.sha256(json.dumps([FORMAT, ranker, task, seed]).encode()).hexdigest()
-        return self.folder / f"{key[:32]}.json"
-
-    def read(self, file: Path) -> tuple[RankingResult, str | None, Any] | None:
-        """Return the result, the digest of what the ranker was fitted on (None: on nothing), and what it learned.
-
-        Returns:
-            None if there is no such cell, or its file is damaged: it is then measured again.
-        """
-        try:
-            found = json.loads(file.read_text(encoding="utf-8"))
-            return RankingResult.from_json(found["result"]), found["fitted_on"], found["about"]["learned"]
-        except (FileNotFoundError, ValueError, KeyError, TypeError):
-            return None
-
-    def write(self, file: Path, result: RankingResult, fitted_on: str | None, about: Mapping[str, Any]) -> None:
-        """Keep a cell; `about` holds what the ranker learned under "learned", and what people would like to know."""
-        values = {"about": dict(about), "fitted_on": fitted_on, "result": result.to_json(ranks=True)}
-        with atomic_file(file) as part:
-            part.write_text(json.dumps(values) + "\n", encoding="utf-8")
-
-
 class Rankers(Protocol):
-    """Opens what the rows of a table name."""
+    """Opens what the rows of a table name; a name that is none, or nothing to fit it on, raises InputError."""
 
     def identity(self, name: str) -> str:
-        """Return what changes whenever the ranker would rank otherwise, such as the fingerprint of its weights.
-
-        Raises:
-            InputError: there is no such ranker.
-        """
+        """Return what changes whenever the ranker would rank otherwise, such as the fingerprint of its weights."""
         ...
 
     def open(self, name: str, training: Callable[[], Sequence[Example]]) -> tuple[Ranker, Mapping[str, Any] | None]:
-        """Return the ranker, and what it learned from `training`; None, and it is not called, if it needs no fitting.
-
-        Raises:
-            InputError: there is no such ranker, or nothing to fit it on.
-        """
+        """Return the ranker, and what it learned from `training`; None if it learns nothing and `training` is not called."""
         ...
 
     def block_size(self, name: str) -> int | None:
@@ -305,15 +246,17 @@ class Rankers(Protocol):
 class Measurement:
     """How the cells of a table are measured.
 
+    A finished cell is kept in a JSON file, which is named by what the cell was made of: ranker, task, seed.
+
     Attributes:
         rankers: open the systems.
-        store: keeps finished cells.
+        folder: of the finished cells.
         show: shows progress.
         strict: an absent model or data set is an error instead of a dash.
     """
 
     rankers: Rankers
-    store: CellStore
+    folder: Path
     show: Show
     strict: bool = False
 
@@ -376,16 +319,20 @@ class Measurement:
             raise InputError(f"no {name}; `{_filled(row.make, key, column.path)}`") from error
 
     def _cell(self, name: str, identity: str, column: DataColumn, task: RankingTask) -> Cell:
-        file = self.store.file(identity, task.fingerprint, column.seed)
-        kept = self.store.read(file)
-        if kept is not None and (kept[1] is None or kept[1] == _training_digest(column)):
-            return Cell(kept[0], ranker=name, learned=kept[2])
+        key = hashlib.sha256(json.dumps([FORMAT, identity, task.fingerprint, column.seed]).encode()).hexdigest()
+        file = self.folder / f"{key[:32]}.json"
+        kept = _kept_cell(file, column, name)
+        if kept is not None:
+            return kept
         ranker, learned = self.rankers.open(name, lambda: self._training(column))
         with self.show(f"{column.name}: {name}", len(task)) as advance:
             block = self.rankers.block_size(name)
             result = evaluate_task(ranker, task, seed=column.seed, block_size=block, progress=advance)
+        about = {"data": column.path, "ranker": name, "learned": learned}
         fitted_on = None if learned is None else _training_digest(column)
-        self.store.write(file, result, fitted_on, {"data": column.path, "ranker": name, "learned": learned})
+        with atomic_file(file) as part:
+            values = {"about": about, "fitted_on": fitted_on, "result": result.to_json(ranks=True)}
+            part.write_text(json.dumps(values) + "\n", encoding="utf-8")
         return Cell(result, ranker=name, learned=learned)
 
     def _training(self, column: DataColumn) -> Sequence[Example]:
@@ -400,6 +347,17 @@ class Measurement:
                 progress=advance,
                 options=("split", "train"),
             )
+
+
+def _kept_cell(file: Path, column: DataColumn, ranker: str) -> Cell | None:
+    """A finished cell; None if there is none, or its file is damaged, or the ranker was fitted on other examples."""
+    try:
+        found = parse_json(file.read_text(encoding="utf-8"))
+        cell = Cell(RankingResult.from_json(found["result"]), ranker=ranker, learned=found["about"]["learned"])
+        fitted_on = found["fitted_on"]
+    except (FileNotFoundError, ValueError, KeyError, TypeError):
+        return None
+    return cell if fitted_on is None or fitted_on == _training_digest(column) else None
 
 
 def _chosen(kind: str, known: Mapping[str, T], keys: Sequence[str]) -> dict[str, T]:
