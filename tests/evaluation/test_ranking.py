@@ -11,7 +11,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
 
-from rejoinder.corpora.example import Example
+import rejoinder
+from rejoinder.corpora.example import Example, write_examples
 from rejoinder.errors import InputError, RejoinderError
 from rejoinder.evaluation.ranking import compare, evaluate, evaluate_task, ranks
 from rejoinder.evaluation.tasks import ranking_task
@@ -184,6 +185,14 @@ def test_blocks_change_the_calls_and_not_the_result():
     assert found == expected
     assert found.ranks.tolist() == expected.ranks.tolist()
     assert [len(contexts) for contexts, _ in pieces.calls] == steps == [7, 7, 7, 7, 2]
+
+
+def test_the_public_names_read_and_rank_a_folder(tmp_path):
+    examples = numbered_examples(30)
+    write_examples(examples, tmp_path / "test-0.parquet")
+    write_examples(numbered_examples(5), tmp_path / "valid-0.parquet")
+    found = rejoinder.evaluate(Rule(knows_even_ones), rejoinder.read_examples(tmp_path, split="test"), candidates=10)
+    assert found == evaluate(Rule(knows_even_ones), examples, candidates=10)
 
 
 def test_the_seed_decides_the_groups():

@@ -130,17 +130,12 @@ class _Restricted:
 
 
 class ContextRow(NamedTuple):
-    """A line of the table.
-
-    Attributes:
-        reading: what was read.
-        result: what it gave.
-        difference: that minus what the full context gave, on the same resamples; None for the full context.
-    """
+    """A line of the table."""
 
     reading: ContextReading
     result: RankingResult
     difference: Comparison | None
+    """The result minus that of the full context, on the same resamples; None for the full context."""
 
 
 @dataclass(frozen=True)

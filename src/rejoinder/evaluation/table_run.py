@@ -234,7 +234,7 @@ class Rankers(Protocol):
         ...
 
     def open(self, name: str, training: Callable[[], Sequence[Example]]) -> tuple[Ranker, Mapping[str, Any] | None]:
-        """Return the ranker, and what it learned from `training`; None if it learns nothing and `training` is not called."""
+        """Return the ranker and what it learned from `training`; None, without a call, if it needs no fitting."""
         ...
 
     def block_size(self, name: str) -> int | None:
