@@ -17,13 +17,13 @@ from torch.nn import functional as F  # noqa: N812
 
 from rejoinder.models import reductions
 from rejoinder.models.convert import Encodings
-from rejoinder.models.dual_transformer import no_decay
 from rejoinder.models.encoder import Encoder
 from rejoinder.models.families import Family
 from rejoinder.models.history import HistoryText
 from rejoinder.models.inference import pack_linears
 from rejoinder.models.packing import TokenBatch
-from rejoinder.models.transformer import Transformer, TransformerShape, check
+from rejoinder.models.single_transformer import SingleTransformer
+from rejoinder.models.transformer import TransformerShape, check
 from rejoinder.text.pretrained import MarkedPretrained
 
 
@@ -50,7 +50,7 @@ class MultiContextBiEncoderConfig(TransformerShape):
         return HistoryText(self.history, self.numbered_history, self.persona_first)
 
 
-class MultiContextBiEncoder(nn.Module):
+class MultiContextBiEncoder(SingleTransformer):
     """The dual encoder of one transformer and five linear heads.
 
     Args:
@@ -58,42 +58,14 @@ class MultiContextBiEncoder(nn.Module):
         rows: rows of the token table.
     """
 
-    padding_id = 0  # any id would do: padding has no part in anything
-
     def __init__(self, config: MultiContextBiEncoderConfig, rows: int) -> None:
-        super().__init__()
-        self.config = config
+        super().__init__(config, rows)
         self.history = config.history_text
         self.output_size = self.reduction_size = d = config.hidden_size
-        self.transformer = Transformer(config, rows)
         names = ("context", "history", "response", "combined_input", "combined_history")
         self.heads = nn.ModuleDict({name: nn.Linear(d, d, bias=False) for name in names})
         for weight in self.heads.parameters():
             nn.init.eye_(weight)
-
-    @property
-    def transformers(self) -> list[Transformer]:
-        """All transformers; pretrained weights go into each."""
-        return [self.transformer]
-
-    @property
-    def embedding(self) -> nn.Embedding:
-        """The token table."""
-        return self.transformer.embeddings.tokens
-
-    @property
-    def blocks(self) -> nn.ModuleList:
-        """The blocks."""
-        return self.transformer.blocks
-
-    @property
-    def active_blocks(self) -> int:
-        """Blocks that are computed."""
-        return self.transformer.active_blocks
-
-    def set_active_blocks(self, count: int) -> None:
-        """Compute and train only the first `count` blocks."""
-        self.transformer.set_active_blocks(count)
 
     def reduce(self, batch: TokenBatch) -> Tensor:
         """r of each text (n, d), the mean of its token vectors, in the caller's order: what transfers."""
@@ -128,17 +100,9 @@ class MultiContextBiEncoder(nn.Module):
     def _head(self, name: str, r: Tensor) -> Tensor:
         return F.normalize(self.heads[name](r).float(), dim=-1)
 
-    def parameter_groups(self) -> dict[str, list[nn.Parameter]]:
-        """All parameters, each once, by the part they belong to: recipes give each part a rate of its own."""
-        return {
-            "embedding": list(self.transformer.embeddings.parameters()),
-            "blocks": list(self.transformer.blocks.parameters()),
-            "head": list(self.heads.parameters()),
-        }
-
     def no_decay_parameters(self) -> set[nn.Parameter]:
         """Layer norms and biases, as is usual for BERT, and the heads, which decay would draw from the identity."""
-        return no_decay(self) | set(self.heads.parameters())
+        return super().no_decay_parameters() | set(self.heads.parameters())
 
 
 FAMILY = Family(

@@ -1,4 +1,4 @@
-"""What the cross-encoder and pretraining have in common: one transformer that reads context and response together."""
+"""What models of one transformer have in common: the cross-encoder, the multi-context bi-encoder, pretraining."""
 
 from __future__ import annotations
 
@@ -6,8 +6,9 @@ from typing import Any
 
 from torch import nn
 
-from rejoinder.models.dual_transformer import DialogueShape, no_decay
-from rejoinder.models.transformer import Transformer
+from rejoinder.models.dual_transformer import no_decay
+from rejoinder.models.history import HistoryText
+from rejoinder.models.transformer import Transformer, TransformerShape
 
 
 class SingleTransformer(nn.Module):
@@ -19,10 +20,10 @@ class SingleTransformer(nn.Module):
     """
 
     padding_id = 0  # any id would do: padding has no part in anything
-    history = None
+    history: HistoryText | None = None
     output_size = 1
 
-    def __init__(self, config: DialogueShape, rows: int) -> None:
+    def __init__(self, config: TransformerShape, rows: int) -> None:
         super().__init__()
         self.config: Any = config
         self.transformer = Transformer(config, rows)
