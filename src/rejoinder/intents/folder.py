@@ -44,8 +44,8 @@ class EncoderRecord(ModelRecord):
     """An encoder as config.json has it; `vectors` and `precision` are those of a Rejoinder model."""
 
     size: int
-    vectors: Vectors | None = None
-    precision: str | None = None
+    vectors: Vectors | None
+    precision: str | None
 
 
 def save_classifier(classifier: IntentClassifier, folder: str | Path, *, overwrite: bool = False) -> None:

@@ -59,9 +59,9 @@ def export_onnx(model: str | Path, output: str | Path, *, overwrite: bool = Fals
         MissingExtraError: the libraries of the extra `onnx` are not installed.
         InputError: there is no such model, it is no ConveRT, or the output is something else.
     """
+    check_replaceable(output, FOLDER, overwrite=overwrite)
     if any(importlib.util.find_spec(name) is None for name in ("onnx", "onnxscript")):
         raise MissingExtraError("an ONNX export", "onnx")
-    check_replaceable(output, FOLDER, overwrite=overwrite)
     folder = persistence.find(model)
     module, tokenizer, config = persistence.load_as_validated(folder)
     if not isinstance(module, Convert):
