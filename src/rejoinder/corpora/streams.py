@@ -12,6 +12,7 @@ import io
 import lzma
 import os
 import zlib
+from abc import abstractmethod
 from collections.abc import Callable, Generator, Iterator
 from pathlib import Path
 from typing import IO, Any
@@ -146,12 +147,13 @@ class _Decompressed(io.RawIOBase):
             raise InputError(f"{self._path} holds one thing over and over ({reason}); look at what it is")
         return count
 
+    @abstractmethod
     def _decode(self, buffer: Any) -> int:
-        raise NotImplementedError
+        """Fill a buffer; the number of bytes, 0 at the end."""
 
+    @abstractmethod
     def _taken(self) -> int:
         """How much of the file has been read."""
-        raise NotImplementedError
 
     def _cut_off(self, start: int) -> InputError:
         kind = self._path.suffix
