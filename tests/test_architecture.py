@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import graphlib
 import importlib.metadata
 import os
 import re
@@ -119,6 +120,19 @@ def test_rooms_import_only_from_their_left() -> None:
     assert not wrong
 
 
+def module_name(path: Path) -> str:
+    return ".".join(["rejoinder", *path.relative_to(SOURCE).with_suffix("").parts]).removesuffix(".__init__")
+
+
+def test_no_module_imports_itself_by_way_of_others() -> None:
+    """Imports inside functions and under `if TYPE_CHECKING` count too: they only hide a circle."""
+    names = {module_name(path): path for path in MODULES}
+    graph = {name: {module for _, imported in imports(path, ast.walk(parse(path)))
+                    for module in (imported, imported.rpartition(".")[0]) if module in names and module != name}
+             for name, path in names.items() if name != "rejoinder"}
+    graphlib.TopologicalSorter({name: others - {"rejoinder"} for name, others in graph.items()}).prepare()
+
+
 def test_every_third_party_import_is_declared() -> None:
     base, extras = libraries()
     known = {"rejoinder", *sys.stdlib_module_names}
@@ -135,8 +149,7 @@ def test_every_third_party_import_is_declared() -> None:
 
 def test_every_module_imports_without_the_libraries_of_extras() -> None:
     _, extras = libraries()
-    names = [".".join(["rejoinder", *path.relative_to(SOURCE).with_suffix("").parts]) for path in MODULES]
-    names = [name.removesuffix(".__init__") for name in names if not name.endswith("__main__")]
+    names = [module_name(path) for path in MODULES if path.stem != "__main__"]
     imported = run(f"""
         import importlib, sys
         for library in {sorted(extras)!r}:
