@@ -1,0 +1,124 @@
+"""Does a model parrot, does it cling to an old subject? `python benchmarks/behaviour.py DATA MODEL...`.
+
+Both are measured on the test dialogues of a data folder, with the model's own encodings:
+
+- *parroting*: every other message of a dialogue is answered with the best of many replies, its own among them, and the
+  answer takes the place of the real one, as in `rejoinder chat`. Counted are answers that either side had given before.
+- *change of subject*: after one dialogue comes a message of another. The replies are further messages of both, as many
+  of each; counted are conversations in which the best one is the other dialogue's, once with the whole conversation to
+  read, once with the newest message alone.
+
+"minilm" in place of a model folder is all-MiniLM-L6-v2 with the mean of its vectors of newest and earlier messages.
+"""
+
+from __future__ import annotations
+
+import argparse
+import random
+from collections.abc import Sequence
+from itertools import pairwise
+from typing import Any
+
+import numpy as np
+
+import rejoinder
+from common import write_result
+from rejoinder.baselines.encoders import minilm
+from rejoinder.ranker import Context, FloatArray
+
+TURNS = 7
+"""Answers in a row at most."""
+
+
+class MeanOfMessages:
+    """A sentence encoder that reads a conversation as the mean of the newest vector and the earlier ones' mean."""
+
+    def __init__(self) -> None:
+        self._texts = minilm()
+
+    def encode_contexts(self, contexts: Sequence[Context]) -> FloatArray:
+        """Return one vector a conversation, (n, d)."""
+        return np.stack([self._conversation(self.encode_responses(context)) for context in contexts])
+
+    def encode_responses(self, responses: Sequence[str]) -> FloatArray:
+        """Return one vector of unit length a text, (n, d)."""
+        vectors = np.asarray(self._texts.encode_responses(list(responses)))
+        return vectors / np.linalg.norm(vectors, axis=1, keepdims=True)
+
+    @staticmethod
+    def _conversation(messages: FloatArray) -> FloatArray:
+        earlier = messages[:-1].mean(axis=0) if len(messages) > 1 else 0
+        return messages[-1] + earlier
+
+
+def main() -> None:
+    """Run from the shell."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("data")
+    parser.add_argument("models", nargs="+")
+    parser.add_argument("--dialogues", type=int, default=50, help="dialogues that are answered, and changes of subject")
+    parser.add_argument("--replies", type=int, default=2000, help="replies to choose from when dialogues are answered")
+    given = parser.parse_args()
+    dialogues = read_dialogues(given.data)
+    random.Random(0).shuffle(dialogues)
+    figures: dict[str, Any] = {}
+    for name in given.models:
+        model = MeanOfMessages() if name == "minilm" else rejoinder.load(name)
+        said, answers = parroting(model, dialogues, given.dialogues, given.replies)
+        whole, newest, changes = subject_changes(model, dialogues, given.dialogues)
+        figures[name] = {"answers": answers, "said before": said, "changes of subject": changes,
+                         "right subject, whole conversation": whole, "right subject, newest message": newest}
+        print(f"{name}: {said} of {answers} answers had been said; right subject in {whole} of {changes} conversations "
+              f"read whole, in {newest} by the newest message", flush=True)
+    write_result("behaviour", {"data": given.data, "models": figures})
+
+
+def read_dialogues(data: str) -> list[list[str]]:
+    """Return the messages of each test dialogue: its longest context and response."""
+    threads: dict[str, list[str]] = {}
+    for example in rejoinder.read_examples(data, split="test"):
+        messages = [*example.context, example.response]
+        if len(messages) > len(threads.get(example.thread, ())):
+            threads[example.thread] = messages
+    return [messages for messages in threads.values() if len(messages) >= 4]
+
+
+def parroting(model: Any, dialogues: Sequence[list[str]], count: int, replies: int) -> tuple[int, int]:
+    """Return how many answers had been said before, and the number of answers."""
+    answered = dialogues[:count]
+    texts = list(dict.fromkeys(message for dialogue in dialogues for message in dialogue))[:replies]
+    vectors = model.encode_responses(texts)
+    conversations: list[list[str]] = [[] for _ in answered]
+    said = answers = 0
+    for turn in range(TURNS):
+        going = [(talk, dialogue) for talk, dialogue in zip(conversations, answered, strict=True)
+                 if 2 * turn < len(dialogue)]
+        if not going:
+            break
+        for talk, dialogue in going:
+            talk.append(dialogue[2 * turn])
+        best = (model.encode_contexts([talk for talk, _ in going]) @ vectors.T).argmax(axis=1)
+        for (talk, _), place in zip(going, best, strict=True):
+            said += texts[place] in talk
+            answers += 1
+            talk.append(texts[place])
+    return said, answers
+
+
+def subject_changes(model: Any, dialogues: Sequence[list[str]], count: int) -> tuple[int, int, int]:
+    """Return in how many conversations the new subject won, read whole and by the newest message, of how many."""
+    whole = newest = 0
+    pairs = list(pairwise(dialogues))[:count]
+    for old, new in pairs:
+        half = len(old) // 2
+        further = min(len(old) - half, len(new) - 1)
+        conversation = [*old[:half], new[0]]
+        vectors = model.encode_responses([*old[half : half + further], *new[1 : 1 + further]])
+        scores = model.encode_contexts([conversation, conversation[-1:]]) @ vectors.T
+        whole += int(scores[0].argmax() >= further)
+        newest += int(scores[1].argmax() >= further)
+    return whole, newest, len(pairs)
+
+
+if __name__ == "__main__":
+    main()
