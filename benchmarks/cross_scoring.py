@@ -27,7 +27,8 @@ from sentence_transformers import CrossEncoder
 
 from common import write_result
 from rejoinder.corpora.build import build_data
-from rejoinder.corpora.example import Example, read_examples
+from rejoinder.corpora.example import Example
+from rejoinder.corpora.examples import read_examples
 from rejoinder.models.cross_ranker import CrossRanker
 from rejoinder.models.families import build_module, parse_config
 from rejoinder.models.persistence import load, save

@@ -16,8 +16,8 @@ from common import write_result
 from rejoinder.baselines.encoders import minilm
 from rejoinder.baselines.keywords import BM25
 from rejoinder.baselines.vectors import Sim
-from rejoinder.corpora.convai2 import Convai2Settings, read_convai2
 from rejoinder.corpora.example import Example
+from rejoinder.corpora.readers.convai2 import Convai2Settings, read_convai2
 from rejoinder.evaluation.ranking import evaluate
 from rejoinder.evaluation.tasks import sample
 from rejoinder.ranker import PERSONA, Context, Ranker

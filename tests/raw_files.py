@@ -10,12 +10,12 @@ from pathlib import Path
 
 import zstandard
 
-from tests.corpora import test_amazon_qa as amazon
-from tests.corpora import test_semeval as semeval
-from tests.corpora import test_ubuntu as ubuntu
-from tests.corpora import test_wikipedia as wikipedia
+from tests.corpora.readers import test_amazon_qa as amazon
+from tests.corpora.readers import test_semeval as semeval
+from tests.corpora.readers import test_ubuntu as ubuntu
+from tests.corpora.readers import test_wikipedia as wikipedia
+from tests.corpora.readers.test_dstc7 import dialogue, option
 from tests.corpora.reddit_lines import comment, dump, submission
-from tests.corpora.test_dstc7 import dialogue, option
 
 COMPRESS: dict[str, Callable[[bytes], bytes]] = {
     ".zst": zstandard.compress,

@@ -23,7 +23,7 @@ import typer
 from rejoinder.cli import main
 from rejoinder.cli.app import app
 from rejoinder.cli.table import load_table
-from rejoinder.corpora.example import read_examples, write_examples
+from rejoinder.corpora.examples import read_examples, write_examples
 from rejoinder.corpora.sources import CORPORA
 from rejoinder.training import prepare
 from rejoinder.training.ablations import load_plan

@@ -13,7 +13,8 @@ import importlib
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from rejoinder.corpora.example import Example, read_examples
+    from rejoinder.corpora.example import Example
+    from rejoinder.corpora.examples import read_examples
     from rejoinder.evaluation.ranking import evaluate
     from rejoinder.models.persistence import load
     from rejoinder.retrieval.index import Index
@@ -27,7 +28,7 @@ _HOMES = {
     "Index": "rejoinder.retrieval.index",
     "evaluate": "rejoinder.evaluation.ranking",
     "load": "rejoinder.models.persistence",
-    "read_examples": "rejoinder.corpora.example",
+    "read_examples": "rejoinder.corpora.examples",
 }
 
 

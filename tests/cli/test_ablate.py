@@ -14,7 +14,7 @@ import pytest
 import torch
 
 from rejoinder.cli import main
-from rejoinder.corpora.example import read_examples, write_examples
+from rejoinder.corpora.examples import read_examples, write_examples
 from rejoinder.models import persistence
 from rejoinder.training import display, loop
 from rejoinder.training.recipe_files import save_recipe

@@ -9,7 +9,7 @@ import sys
 import pytest
 
 from rejoinder.cli import main
-from rejoinder.corpora.example import read_examples
+from rejoinder.corpora.examples import read_examples
 
 FRUITS = ["apple", "banana", "cherry", "damson", "elder", "fig", "grape", "hazel", "ilama", "jujube", "kiwi", "lemon"]
 

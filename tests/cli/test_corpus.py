@@ -8,7 +8,7 @@ import pytest
 from typer.testing import CliRunner
 
 from rejoinder.cli.app import app
-from rejoinder.corpora.example import read_examples
+from rejoinder.corpora.examples import read_examples
 from rejoinder.corpora.splits import conversation_thread, split_of
 from tests.corpora.pretraining.test_build import dialogues, write
 

@@ -11,7 +11,7 @@ import pytest
 
 from rejoinder.cli import main
 from rejoinder.corpora import tables
-from rejoinder.corpora.example import read_examples
+from rejoinder.corpora.examples import read_examples
 from rejoinder.corpora.sources import CORPORA
 from tests.corpora.toy import TOY, toy_lines
 

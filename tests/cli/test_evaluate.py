@@ -11,7 +11,8 @@ import rejoinder
 from rejoinder.baselines.keywords import BM25
 from rejoinder.cli import main
 from rejoinder.cli.rankers import ENCODER_BLOCK
-from rejoinder.corpora.example import Example, write_examples
+from rejoinder.corpora.example import Example
+from rejoinder.corpora.examples import write_examples
 from rejoinder.evaluation.ranking import evaluate
 from tests.evaluation.fakes import Rule, knows_even_ones, knows_it_all, numbered_examples
 

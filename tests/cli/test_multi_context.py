@@ -9,7 +9,8 @@ import pytest
 import torch
 
 from rejoinder.cli import main
-from rejoinder.corpora.example import Example, write_examples
+from rejoinder.corpora.example import Example
+from rejoinder.corpora.examples import write_examples
 from rejoinder.training.recipe_files import save_recipe
 from tests.training.tiny import MODEL, recipe, stage
 

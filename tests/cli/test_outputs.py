@@ -14,7 +14,7 @@ import pytest
 import torch
 
 from rejoinder.cli import main
-from rejoinder.corpora.example import read_examples, write_examples
+from rejoinder.corpora.examples import read_examples, write_examples
 from rejoinder.models.persistence import save
 from rejoinder.training.recipe_files import save_recipe
 from rejoinder.training.toml_text import to_toml

@@ -14,8 +14,8 @@ import pytest
 import rejoinder
 from rejoinder.cli import main
 from rejoinder.cli.plot import split_title
-from rejoinder.corpora.example import write_examples
-from rejoinder.corpora.labelled import read_labelled
+from rejoinder.corpora.examples import write_examples
+from rejoinder.corpora.formats import read_labelled
 from rejoinder.errors import InputError
 from rejoinder.evaluation.plots import neighbour_purity
 from rejoinder.training.loop import train
@@ -190,4 +190,4 @@ def test_titles(tmp_path, monkeypatch):
 def test_banking77_as_it_is_published():
     data = read_labelled(Path(os.environ["REJOINDER_DATA"]) / "eval" / "banking77" / "test.csv")
     assert (len(data.texts), len(set(data.categories))) == (3080, 77)
-    assert len(data.of(data.frequent(10)).texts) == 400
+    assert len(data.only(data.frequent(10)).texts) == 400

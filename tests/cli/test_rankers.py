@@ -13,7 +13,8 @@ from rejoinder.baselines.keywords import BM25, Data19BM25, TfIdf
 from rejoinder.baselines.vectors import Map, Sim
 from rejoinder.cli import main
 from rejoinder.cli.rankers import Rankers
-from rejoinder.corpora.example import Example, write_examples
+from rejoinder.corpora.example import Example
+from rejoinder.corpora.examples import write_examples
 from rejoinder.errors import InputError
 from tests.models.small import small_model
 

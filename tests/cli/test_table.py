@@ -13,7 +13,7 @@ import pytest
 import rejoinder
 from rejoinder.cli import main
 from rejoinder.cli.table import load_table
-from rejoinder.corpora.example import read_examples, write_examples
+from rejoinder.corpora.examples import read_examples, write_examples
 from rejoinder.errors import InputError
 from rejoinder.files import signed
 from tests.evaluation.fakes import Rule, knows_even_ones, numbered_examples

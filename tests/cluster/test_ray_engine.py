@@ -220,7 +220,8 @@ def test_an_index_from_a_cluster_has_the_same_bytes(engine: RayEngine, tmp_path:
 
 @pytest.mark.slow
 def test_token_stores_from_a_cluster_have_the_same_bytes(engine: RayEngine, tmp_path: Path) -> None:
-    from rejoinder.corpora.example import Example, write_examples
+    from rejoinder.corpora.example import Example
+    from rejoinder.corpora.examples import write_examples
     from rejoinder.text.vocabulary import build_subwords
     from rejoinder.training.tokens import build_store
 

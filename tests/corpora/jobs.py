@@ -8,7 +8,7 @@ import json
 from collections import Counter
 
 from rejoinder.corpora.build import build_data
-from rejoinder.corpora.example import read_examples
+from rejoinder.corpora.examples import read_examples
 from rejoinder.corpora.job import Sizes
 from tests.corpora.toy import TOY, toy_lines
 

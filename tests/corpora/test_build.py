@@ -10,7 +10,8 @@ import pytest
 
 from rejoinder.corpora import job, tables
 from rejoinder.corpora.build import build_data
-from rejoinder.corpora.example import SPLITS, read_examples
+from rejoinder.corpora.example import SPLITS
+from rejoinder.corpora.examples import read_examples
 from rejoinder.corpora.lines import Reading
 from rejoinder.corpora.splits import split_of
 from rejoinder.errors import InputError, MissingExtraError

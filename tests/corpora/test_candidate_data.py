@@ -8,9 +8,9 @@ from pathlib import Path
 import pytest
 
 from rejoinder.baselines.keywords import BM25
-from rejoinder.corpora.convai2 import Convai2Settings, read_convai2
 from rejoinder.corpora.lines import Reading
-from rejoinder.corpora.semeval import SemevalSettings, read_semeval
+from rejoinder.corpora.readers.convai2 import Convai2Settings, read_convai2
+from rejoinder.corpora.readers.semeval import SemevalSettings, read_semeval
 from rejoinder.evaluation.ranking import evaluate
 
 pytestmark = [

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from rejoinder.corpora.csv_pairs import read_csv
+from rejoinder.corpora.formats import read_csv
 from rejoinder.corpora.lines import Reading
 from rejoinder.corpora.splits import content_thread
 from rejoinder.errors import InputError

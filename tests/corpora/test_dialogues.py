@@ -88,40 +88,40 @@ def test_the_law_of_dialogues(turns, first, history):
 
 def test_a_dialogue_is_its_own_thread():
     threads = Threads()
-    assert threads.of(["hi", "hello"], 1) == content_thread(["hi", "hello"])
-    assert threads.of(["hi", "bye"], 1) == content_thread(["hi", "bye"])
+    assert threads.find(["hi", "hello"], 1) == content_thread(["hi", "hello"])
+    assert threads.find(["hi", "bye"], 1) == content_thread(["hi", "bye"])
 
 
 def test_branches_of_a_reply_tree_are_one_thread():
     threads = Threads()
-    root = threads.of(["q", "a", "b"], 1)
-    assert threads.of(["q", "a", "c"], 2) == root
-    assert threads.of(["other", "a"], 1) == content_thread(["other", "a"])
-    assert threads.of(["q", "d"], 1) == root
-    assert threads.of(["q", "a", "b", "e"], 3) == root
+    root = threads.find(["q", "a", "b"], 1)
+    assert threads.find(["q", "a", "c"], 2) == root
+    assert threads.find(["other", "a"], 1) == content_thread(["other", "a"])
+    assert threads.find(["q", "d"], 1) == root
+    assert threads.find(["q", "a", "b", "e"], 3) == root
 
 
 def test_a_branch_without_its_tree_is_its_own_thread():
-    assert Threads().of(["q", "a", "c"], 2) == content_thread(["q", "a", "c"])
+    assert Threads().find(["q", "a", "c"], 2) == content_thread(["q", "a", "c"])
 
 
 def test_a_branch_whose_first_turns_are_cut_off_finds_its_tree():
     threads = Threads()
-    root = threads.of(["1", "2", "3", "4", "5"], 1)
-    assert threads.of(["3", "4", "x", "y"], 2) == root
-    assert threads.of(["4", "x", "z"], 2) == root
-    assert threads.of(["4", "5", "again"], 1) == root  # by its first turn, which began a branch of the tree
+    root = threads.find(["1", "2", "3", "4", "5"], 1)
+    assert threads.find(["3", "4", "x", "y"], 2) == root
+    assert threads.find(["4", "x", "z"], 2) == root
+    assert threads.find(["4", "5", "again"], 1) == root  # by its first turn, which began a branch of the tree
 
 
 def test_what_is_remembered_of_trees_is_bounded(monkeypatch):
     monkeypatch.setattr(dialogues, "_REMEMBERED_ROOTS", 3)
     monkeypatch.setattr(dialogues, "_REMEMBERED_NEIGHBOURS", 3)
     threads = Threads()
-    first = threads.of(["0", "a"], 1)
-    threads.of(["1", "a"], 1)
-    threads.of(["2", "a"], 1)
-    assert threads.of(["0", "a", "b"], 2) == first  # asked for again, so it is remembered longer
-    threads.of(["3", "a"], 1)
-    assert threads.of(["0", "b"], 1) == first
-    assert threads.of(["1", "a", "b"], 2) == content_thread(["1", "a", "b"])
+    first = threads.find(["0", "a"], 1)
+    threads.find(["1", "a"], 1)
+    threads.find(["2", "a"], 1)
+    assert threads.find(["0", "a", "b"], 2) == first  # asked for again, so it is remembered longer
+    threads.find(["3", "a"], 1)
+    assert threads.find(["0", "b"], 1) == first
+    assert threads.find(["1", "a", "b"], 2) == content_thread(["1", "a", "b"])
     assert (len(threads._roots), len(threads._neighbours)) == (3, 3)

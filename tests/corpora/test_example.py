@@ -11,7 +11,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from rejoinder.corpora import tables
-from rejoinder.corpora.example import SPLITS, Example, read_columns, read_examples, write_examples
+from rejoinder.corpora.example import SPLITS, Example
+from rejoinder.corpora.examples import read_columns, read_examples, write_examples
 from rejoinder.corpora.lines import Reading
 from rejoinder.corpora.splits import content_thread, split_of
 from rejoinder.errors import InputError

@@ -158,7 +158,7 @@ SCRIPT = """
     from rejoinder.corpora.build import build_data
     from rejoinder.corpora.corpus import Corpus
     from rejoinder.corpora.engine import LocalEngine
-    from rejoinder.corpora.jsonl import read_jsonl
+    from rejoinder.corpora.formats import read_jsonl
     from rejoinder.corpora.job import Sizes
 
     def slow(path, reading, settings):

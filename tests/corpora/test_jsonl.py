@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from rejoinder.corpora.corpus import NoSettings
 from rejoinder.corpora.example import Example
-from rejoinder.corpora.jsonl import read_jsonl
+from rejoinder.corpora.formats import read_jsonl
 from rejoinder.corpora.lines import Reading
 from rejoinder.corpora.sources import CORPORA
 from rejoinder.corpora.splits import content_thread

@@ -7,11 +7,11 @@ from pathlib import Path
 
 import pytest
 
-from rejoinder.corpora.chitchat import packaged_file, read_chitchat
 from rejoinder.corpora.corpus import NoSettings
-from rejoinder.corpora.jsonl import DIALOGUES
+from rejoinder.corpora.formats import DIALOGUES
 from rejoinder.corpora.lines import Reading
 from rejoinder.corpora.pretraining.turns import read_dialogues
+from rejoinder.corpora.readers.chitchat import packaged_file, read_chitchat
 from rejoinder.corpora.splits import conversation_thread
 
 OPEN = Path(os.environ.get("REJOINDER_DATA", "nowhere")) / "open"

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from rejoinder.corpora.build import build_data
 from rejoinder.corpora.engine import LocalEngine
-from rejoinder.corpora.example import read_examples
+from rejoinder.corpora.examples import read_examples
 from rejoinder.corpora.job import Sizes
 from rejoinder.corpora.lines import BadLineError, Reading
 from rejoinder.corpora.reddit import CORPUS

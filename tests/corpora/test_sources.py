@@ -1,16 +1,17 @@
-"""The registry: every corpus keeps the contract, and inputs are seen to fit before any work."""
+"""The registry: every corpus keeps the contract; settings are read strictly; inputs are seen to fit before any work."""
 
 from __future__ import annotations
 
 import dataclasses
 import pickle
+from dataclasses import dataclass
+from typing import Literal
 
 import pytest
 
 from rejoinder.corpora.corpus import Corpus
 from rejoinder.corpora.job import Input
-from rejoinder.corpora.settings import read_settings, settings_of
-from rejoinder.corpora.sources import CORPORA, find_corpus, find_inputs
+from rejoinder.corpora.sources import CORPORA, find_corpus, find_inputs, read_settings, settings_of
 from rejoinder.errors import InputError
 from tests.corpora.toy import TOY
 
@@ -67,3 +68,73 @@ def test_a_corpus_that_brings_its_data(tmp_path):
     assert find_inputs(corpus, []) == [Input(file)]
     with pytest.raises(InputError, match="brought brings its own data; leave x out"):
         find_inputs(corpus, ["x"])
+
+
+@dataclass(frozen=True)
+class ToySettings:
+    """Settings of the toy."""
+
+    shortest: int = 9
+    """Fewest characters of a
+    message."""
+    longest: int = 127
+    """Most characters of a message."""
+    share: float = 0.5
+    """How much."""
+    kinds: tuple[str, ...] = ("a", "b")
+    """Which."""
+    side: Literal["left", "right"] = "left"
+    """Where."""
+    bots: bool = False
+    """Whether bots count."""
+
+    def __post_init__(self):
+        if self.shortest > self.longest:
+            raise InputError(f"shortest is {self.shortest}, longest is {self.longest}; it cannot be less")
+
+
+SET = Corpus("toy", "", "", "", "", "", settings=ToySettings)
+
+
+def test_settings_are_shown_with_types_defaults_and_meanings():
+    assert [str(setting) for setting in settings_of(SET)] == [
+        "shortest (int, default 9): Fewest characters of a message.",
+        "longest (int, default 127): Most characters of a message.",
+        "share (float, default 0.5): How much.",
+        'kinds (tuple[str, ...], default ["a", "b"]): Which.',
+        "side (Literal['left', 'right'], default \"left\"): Where.",
+        "bots (bool, default false): Whether bots count.",
+    ]
+    assert settings_of(CORPORA["jsonl"]) == []
+
+
+def test_values_are_those_of_toml_and_bare_words():
+    assert read_settings(SET, []) == ToySettings()
+    given = ["longest=50", " share = 1", "kinds=['x']", "side=right", "bots=true", "longest=60"]
+    assert read_settings(SET, given) == ToySettings(longest=60, share=1.0, kinds=("x",), side="right", bots=True)
+
+
+@pytest.mark.parametrize(
+    ("given", "reason"),
+    [
+        ("longst=3", r"toy: unknown key 'longst'; did you mean 'longest'\? allowed: shortest, longest, share"),
+        ("longest", "write it as name=value"),
+        ("=3", "write it as name=value"),
+        ("longest=many", r"toy: longest = 'many' is not allowed: it should be a valid integer; longest \(int, def"),
+        ("longest=1.5", "is not allowed: it should be a valid integer"),
+        ("bots=1", "is not allowed: it should be a valid boolean"),
+        ("side=up", "it should be 'left' or 'right'"),
+        ("kinds=[1]", r"kinds.* is not allowed: it should be a valid string"),
+        ("kinds=[", "the value is not TOML"),
+        ("longest=1\nshortest=1", "give one value"),
+        ("longest=3", r"settings of toy: shortest is 9, longest is 3; it cannot be less"),
+    ],
+)
+def test_what_is_not_allowed_is_an_error_that_lists_what_is(given, reason):
+    with pytest.raises(InputError, match=reason):
+        read_settings(SET, [given])
+
+
+def test_a_corpus_without_settings_says_so():
+    with pytest.raises(InputError, match="--set a=1: jsonl has no settings"):
+        read_settings(CORPORA["jsonl"], ["a=1"])

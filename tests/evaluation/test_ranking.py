@@ -12,7 +12,8 @@ from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
 
 import rejoinder
-from rejoinder.corpora.example import Example, write_examples
+from rejoinder.corpora.example import Example
+from rejoinder.corpora.examples import write_examples
 from rejoinder.errors import InputError, RejoinderError
 from rejoinder.evaluation.ranking import compare, evaluate, evaluate_task, ranks
 from rejoinder.evaluation.tasks import ranking_task

@@ -8,7 +8,8 @@ import json
 import pytest
 import zstandard
 
-from rejoinder.corpora.example import Example, write_examples
+from rejoinder.corpora.example import Example
+from rejoinder.corpora.examples import write_examples
 from rejoinder.errors import InputError
 from rejoinder.retrieval.candidates import Candidate, distinct
 from rejoinder.retrieval.reading import read_candidates

@@ -16,7 +16,7 @@ from pathlib import Path
 import pytest
 import torch
 
-from rejoinder.corpora.example import read_examples
+from rejoinder.corpora.examples import read_examples
 from rejoinder.errors import InputError
 from rejoinder.evaluation.tasks import ranking_task
 from rejoinder.models.families import build_module

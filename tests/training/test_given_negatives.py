@@ -9,7 +9,8 @@ import numpy as np
 import pytest
 
 from rejoinder.corpora.build import build_data
-from rejoinder.corpora.example import Example, write_examples
+from rejoinder.corpora.example import Example
+from rejoinder.corpora.examples import write_examples
 from rejoinder.errors import InputError
 from rejoinder.models.persistence import load
 from rejoinder.training.batches import WHOLE, make_step

@@ -12,7 +12,7 @@ import torch
 from safetensors.torch import load_file
 
 import rejoinder
-from rejoinder.corpora.example import read_examples
+from rejoinder.corpora.examples import read_examples
 from rejoinder.errors import InputError
 from rejoinder.evaluation.ranking import evaluate
 from rejoinder.models import persistence

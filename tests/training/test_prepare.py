@@ -13,7 +13,8 @@ from typing import Any
 import pytest
 
 from rejoinder.corpora.build import build_data
-from rejoinder.corpora.example import Example, write_examples
+from rejoinder.corpora.example import Example
+from rejoinder.corpora.examples import write_examples
 from rejoinder.corpora.lines import Reading
 from rejoinder.errors import InputError
 from rejoinder.text.tokenizer import Tokenizer

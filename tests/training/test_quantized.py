@@ -11,7 +11,7 @@ import pytest
 import torch
 
 import rejoinder
-from rejoinder.corpora.example import read_examples
+from rejoinder.corpora.examples import read_examples
 from rejoinder.errors import InputError
 from rejoinder.evaluation.ranking import evaluate
 from rejoinder.models import persistence

@@ -15,7 +15,8 @@ from hypothesis import strategies as st
 
 from rejoinder.corpora import tables
 from rejoinder.corpora.engine import LocalEngine
-from rejoinder.corpora.example import Example, pieces_of, write_examples
+from rejoinder.corpora.example import Example
+from rejoinder.corpora.examples import pieces_of, write_examples
 from rejoinder.errors import InputError
 from rejoinder.models.dialogue import Dialogue
 from rejoinder.models.history import HistoryText

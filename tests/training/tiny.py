@@ -6,7 +6,8 @@ import random
 from pathlib import Path
 from typing import Any
 
-from rejoinder.corpora.example import Example, write_examples
+from rejoinder.corpora.example import Example
+from rejoinder.corpora.examples import write_examples
 from rejoinder.training.recipe import Recipe
 from rejoinder.training.recipe_files import parse_recipe
 

@@ -19,7 +19,7 @@ import pytest
 import torch
 from torch import nn
 
-from rejoinder.corpora.example import read_examples
+from rejoinder.corpora.examples import read_examples
 from rejoinder.errors import InputError, RejoinderError
 from rejoinder.evaluation.tasks import ranking_task
 from rejoinder.training import presence

@@ -53,8 +53,7 @@ def data(
     from rejoinder.corpora.build import build_data
     from rejoinder.corpora.engine import local_engine
     from rejoinder.corpora.lines import BadLineError, Reading
-    from rejoinder.corpora.settings import read_settings
-    from rejoinder.corpora.sources import find_corpus, find_inputs
+    from rejoinder.corpora.sources import find_corpus, find_inputs, read_settings
     from rejoinder.corpora.streaming import size_of
     from rejoinder.corpora.work import WorkFolderError, work_folder
 
@@ -108,8 +107,7 @@ def _history(text: str) -> int | None:
 
 def show_about(source: str | None, as_json: bool) -> None:
     """Print the list of corpora, or all that is known of one."""
-    from rejoinder.corpora.settings import settings_of
-    from rejoinder.corpora.sources import CORPORA, find_corpus
+    from rejoinder.corpora.sources import CORPORA, find_corpus, settings_of
 
     if source is None:
         emit({"sources": {name: corpus.title for name, corpus in CORPORA.items()}}, as_json, _list_text)

@@ -200,7 +200,7 @@ def read_task(
     Raises:
         InputError: the data is missing or damaged, or has too few examples.
     """
-    from rejoinder.corpora.example import read_examples
+    from rejoinder.corpora.examples import read_examples
     from rejoinder.evaluation.tasks import all_responses, ranked_part, ranking_task, sample
     from rejoinder.progress import track
 

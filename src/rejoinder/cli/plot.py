@@ -14,7 +14,7 @@ from rejoinder.errors import InputError
 
 if TYPE_CHECKING:
     from rejoinder.corpora.example import Example
-    from rejoinder.corpora.labelled import Labelled
+    from rejoinder.corpora.formats import Labelled
     from rejoinder.evaluation.plots import Method
     from rejoinder.ranker import FloatArray
 
@@ -51,7 +51,7 @@ def plot(
 
     Example: rejoinder plot DIRECT=runs/general/model MiniLM=sim:minilm --data banking77/test.csv -o banking.png
     """
-    from rejoinder.corpora.labelled import read_labelled
+    from rejoinder.corpora.formats import read_labelled
     from rejoinder.evaluation.plots import (
         Panel,
         draw_panels,
@@ -68,7 +68,7 @@ def plot(
     require("sklearn", "a projection of encodings")
     texts = read_labelled(data)
     order = list(dict.fromkeys(names or texts.frequent(categories)))
-    texts = texts.of(order).sample(limit, seed)
+    texts = texts.only(order).sample(limit, seed)
     panels, found = [], []
     for model in models:
         title, spec = split_title(model)

@@ -19,8 +19,7 @@ def dialogue_examples(
 ) -> Iterator[Example]:
     """Make an example of each turn from `first` on: the turn is the response, those before it are the context.
 
-    Blank turns (nothing but white space) are left out as if nobody had spoken: they are neither responses nor
-    messages of a context. Other texts stay as they are.
+    Blank turns are left out as if nobody had spoken: they are neither responses nor messages of a context.
 
     Args:
         turns: what was said, in order.
@@ -50,32 +49,22 @@ class Threads:
 
     def __init__(self) -> None:
         self._trees = False
-        self._roots = _Recent(_REMEMBERED_ROOTS)
-        self._neighbours = _Recent(_REMEMBERED_NEIGHBOURS)
+        self._roots: OrderedDict[int, str] = OrderedDict()
+        self._neighbours: OrderedDict[int, str] = OrderedDict()
 
-    def of(self, turns: Sequence[str], first: int) -> str:
-        """The thread of a dialogue; ask once for each dialogue, in the order of the file."""
+    def find(self, turns: Sequence[str], first: int) -> str:
+        """Return the thread of a dialogue; ask once for each dialogue, in the order of the file."""
         root, neighbours = hash(tuple(turns[:1])), [hash(pair) for pair in itertools.pairwise(turns)]
         found = self._neighbours.get(neighbours[first - 2]) if first > 1 else None
         self._trees = self._trees or first > 1
         if self._trees and found is None:
             found = self._roots.get(root)
         thread = content_thread(turns) if found is None else found
-        self._roots.put(root, thread)
-        for neighbour in neighbours:
-            self._neighbours.put(neighbour, thread)
+        remembered = ((self._roots, [root], _REMEMBERED_ROOTS), (self._neighbours, neighbours, _REMEMBERED_NEIGHBOURS))
+        for recent, keys, most in remembered:
+            for key in keys:
+                recent[key] = thread
+                recent.move_to_end(key)
+                if len(recent) > most:
+                    recent.popitem(last=False)
         return thread
-
-
-class _Recent(OrderedDict[int, str]):
-    """The entries put last, at most so many."""
-
-    def __init__(self, most: int) -> None:
-        super().__init__()
-        self._most = most
-
-    def put(self, key: int, value: str) -> None:
-        self[key] = value
-        self.move_to_end(key)
-        if len(self) > self._most:
-            self.popitem(last=False)

@@ -1,42 +1,37 @@
-"""What examples can be built from: each corpus by its name."""
+"""What examples can be built from: each corpus by its name, its settings and its inputs as a user gives them."""
 
 from __future__ import annotations
 
+import ast
+import dataclasses
+import inspect
+import itertools
+import json
+import textwrap
 from collections.abc import Sequence
 from pathlib import Path
+from typing import Any
 
-from rejoinder.corpora import (
-    amazon_qa,
-    chitchat,
-    convai2,
-    csv_pairs,
-    dstc7,
-    faq,
-    jsonl,
-    neighbours,
-    opensubtitles,
-    reddit,
-    semeval,
-    ubuntu,
-    wikipedia,
-)
+from rejoinder.checking import setting_value, validate
+from rejoinder.corpora import formats, reddit
 from rejoinder.corpora.corpus import Corpus
 from rejoinder.corpora.example import SPLITS
 from rejoinder.corpora.job import Input
+from rejoinder.corpora.readers import amazon_qa, chitchat, convai2, dstc7, opensubtitles, semeval, ubuntu, wikipedia
 from rejoinder.errors import InputError
 
 CORPORA: dict[str, Corpus] = {
     corpus.name: corpus
     for corpus in (
         chitchat.CORPUS,
-        jsonl.CORPUS,
-        csv_pairs.CORPUS,
-        faq.CORPUS,
-        jsonl.DIALOGUES,
+        formats.JSONL,
+        formats.CSV,
+        formats.FAQ,
+        formats.DIALOGUES,
         opensubtitles.CORPUS,
         amazon_qa.CORPUS,
         wikipedia.CORPUS,
-        neighbours.CORPUS,
+        wikipedia.SENTENCES,
         ubuntu.CORPUS,
         dstc7.CORPUS,
         convai2.CORPUS,
@@ -48,7 +43,7 @@ CORPORA: dict[str, Corpus] = {
 
 
 def find_corpus(source: str | Corpus) -> Corpus:
-    """The corpus of this name; one that is given itself is given back.
+    """Return the corpus of this name; one that is given itself is given back.
 
     Raises:
         InputError: there is none of that name.
@@ -60,8 +55,58 @@ def find_corpus(source: str | Corpus) -> Corpus:
     return CORPORA[source]
 
 
+@dataclasses.dataclass(frozen=True, slots=True)
+class Setting:
+    """One setting of a corpus: its name, its type as the code writes it, its default and its documentation."""
+
+    name: str
+    kind: str
+    default: Any
+    meaning: str
+
+    def __str__(self) -> str:
+        return f"{self.name} ({self.kind}, default {json.dumps(self.default, default=str)}): {self.meaning}"
+
+
+def settings_of(corpus: Corpus) -> list[Setting]:
+    """Return the settings of a corpus, in the order of its dataclass."""
+    # Pydantic reads the texts below the fields of its own dataclasses alone.
+    (body,) = ast.parse(textwrap.dedent(inspect.getsource(corpus.settings))).body
+    assert isinstance(body, ast.ClassDef)
+    meanings = {
+        field.target.id: " ".join(str(ast.literal_eval(below.value)).split())
+        for field, below in itertools.pairwise(body.body)
+        if isinstance(field, ast.AnnAssign) and isinstance(field.target, ast.Name) and isinstance(below, ast.Expr)
+    }
+    fields = dataclasses.fields(corpus.settings)
+    return [Setting(each.name, str(each.type), each.default, meanings.get(each.name, "")) for each in fields]
+
+
+def read_settings(corpus: Corpus, given: Sequence[str]) -> Any:
+    """Return an instance of `corpus.settings` with what is given as "name=value"; of equal names the last one counts.
+
+    Raises:
+        InputError: a setting is unknown, its value of the wrong type or not allowed.
+    """
+    values: dict[str, Any] = {}
+    for each in given:
+        name, equals, text = (part.strip() for part in each.partition("="))
+        if not equals or not name:
+            raise InputError(f"--set {each}: write it as name=value")
+        values[name] = setting_value(each, text)
+    known = settings_of(corpus)
+    if values and not known:
+        raise InputError(f"--set {given[0]}: {corpus.name} has no settings")
+    origin = f"settings of {corpus.name}"
+    try:
+        return validate(corpus.settings, values, origin)
+    except InputError as error:
+        meant = [str(setting) for setting in known if str(error).startswith(f"{origin}: {setting.name} = ")]
+        raise InputError("; ".join([str(error), *meant])) from None
+
+
 def find_inputs(corpus: Corpus, inputs: Sequence[str | Path]) -> list[Input]:
-    """The files to read, once they are seen to fit the corpus and to be there, before any work.
+    """Return the files to read, once they are seen to fit the corpus and to be there, before any work.
 
     Args:
         corpus: the corpus.

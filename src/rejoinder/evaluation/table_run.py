@@ -152,7 +152,7 @@ def read_column(column: DataColumn, progress: Progress | None = None) -> tuple[R
     Raises:
         InputError: the data is missing or damaged, has too few examples, or has no lists although they are asked for.
     """
-    from rejoinder.corpora.example import read_examples
+    from rejoinder.corpora.examples import read_examples
 
     try:
         distinct = _Distinct(read_examples(column.path, column.part), column.distinct)
@@ -195,8 +195,8 @@ def _draw(examples: Iterable[Example], count: int, seed: int, path: Path) -> Ite
 
     An example without a thread is a thread of its own.
     """
-    from rejoinder.corpora.convai2 import Convai2Settings, draw_candidates
     from rejoinder.corpora.lines import Reading
+    from rejoinder.corpora.readers.convai2 import Convai2Settings, draw_candidates
 
     named = (
         replace(each, id=each.id or f"{place}", thread=each.thread or f"example {place}")

@@ -225,7 +225,7 @@ def all_responses(path: str | Path) -> Iterator[str]:
 
     Of all parts: a new question may have any answer, also one that is known from training alone.
     """
-    from rejoinder.corpora.example import read_columns
+    from rejoinder.corpora.examples import read_columns
 
     for batch in read_columns(path, None, ("response",)):
         yield from batch.column(0).to_pylist()
@@ -255,7 +255,7 @@ def training_examples(
     Raises:
         InputError: there is no training part, or what is ranked would be learned from.
     """
-    from rejoinder.corpora.example import read_examples
+    from rejoinder.corpora.examples import read_examples
 
     if split in (None, "train") and path.resolve() == ranked.resolve():
         raise InputError(

@@ -9,7 +9,8 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from rejoinder.corpora.example import Split, read_examples
+from rejoinder.corpora.example import Split
+from rejoinder.corpora.examples import read_examples
 from rejoinder.corpora.lines import MAX_LINE_BYTES, open_lines, strip_compression
 from rejoinder.errors import InputError
 from rejoinder.retrieval.candidates import Candidate, distinct

@@ -15,7 +15,8 @@ import numpy as np
 import pyarrow as pa
 
 from rejoinder.corpora.engine import Engine
-from rejoinder.corpora.example import Piece, Split, read_columns, read_piece
+from rejoinder.corpora.example import Split
+from rejoinder.corpora.examples import Piece, read_columns, read_piece
 from rejoinder.errors import InputError
 from rejoinder.files import atomic_file
 from rejoinder.models.dialogue import Dialogue

@@ -19,7 +19,7 @@ import numpy as np
 import numpy.typing as npt
 
 from rejoinder.corpora.engine import Engine
-from rejoinder.corpora.example import pieces_of
+from rejoinder.corpora.examples import pieces_of
 from rejoinder.errors import InputError
 from rejoinder.files import DIGEST, atomic_folder, file_digest, is_altered, parse_json, signed
 from rejoinder.models.dialogue import Dialogue

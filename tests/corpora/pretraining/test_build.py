@@ -7,7 +7,8 @@ import random
 
 import pytest
 
-from rejoinder.corpora.example import SPLITS, read_examples
+from rejoinder.corpora.example import SPLITS
+from rejoinder.corpora.examples import read_examples
 from rejoinder.corpora.pretraining.build import build_corpus
 from rejoinder.corpora.pretraining.counts import markdown
 from rejoinder.corpora.pretraining.recipe import CorpusRecipe, Evaluation, Source

@@ -7,7 +7,8 @@ import random
 from hypothesis import given
 from hypothesis import strategies as st
 
-from rejoinder.corpora.example import Example, read_examples
+from rejoinder.corpora.example import Example
+from rejoinder.corpora.examples import read_examples
 from rejoinder.corpora.pretraining.build import build_corpus
 from rejoinder.corpora.pretraining.personas import FEWEST, MOST, persona_of, statements, with_persona
 from rejoinder.corpora.pretraining.recipe import Source

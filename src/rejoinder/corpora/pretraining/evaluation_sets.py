@@ -9,8 +9,7 @@ from pathlib import Path
 from rejoinder.corpora.lines import Reading
 from rejoinder.corpora.pretraining.recipe import Evaluation
 from rejoinder.corpora.pretraining.turns import TurnTable
-from rejoinder.corpora.settings import read_settings
-from rejoinder.corpora.sources import CORPORA
+from rejoinder.corpora.sources import CORPORA, read_settings
 from rejoinder.errors import InputError
 from rejoinder.files import parse_json
 

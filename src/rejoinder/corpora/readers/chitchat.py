@@ -11,24 +11,20 @@ from __future__ import annotations
 
 import importlib.resources
 import json
-from collections.abc import Generator
+from collections.abc import Iterator
 from pathlib import Path
 
 from rejoinder.corpora.corpus import Corpus, NoSettings
 from rejoinder.corpora.dialogues import Threads
 from rejoinder.corpora.example import Example
+from rejoinder.corpora.formats import record_examples
 from rejoinder.corpora.lines import Reading
-from rejoinder.corpora.records import record_examples
 from rejoinder.corpora.splits import conversation_thread
 from rejoinder.errors import MissingExtraError
 
 
 def packaged_file() -> Path:
-    """The file of the installed package.
-
-    Raises:
-        MissingExtraError: the package is not installed.
-    """
+    """Return the file of the installed package, or raise MissingExtraError."""
     try:
         file = importlib.resources.files("chitchat_dataset") / "dataset.json"
     except ModuleNotFoundError:
@@ -36,22 +32,15 @@ def packaged_file() -> Path:
     return Path(str(file))
 
 
-def read_chitchat(
-    path: str | Path, reading: Reading | None = None, _settings: NoSettings | None = None
-) -> Generator[Example]:
-    """Read the examples of all conversations; there are no settings.
-
-    Args:
-        path: what `packaged_file` gives.
-        reading: how much history to keep, and the counts.
-    """
+def read_chitchat(path: str | Path, reading: Reading | None = None, _: NoSettings | None = None) -> Iterator[Example]:
+    """Read the examples of all conversations of the package's file."""
     # Not by the package's own reader, which takes the file to be in the encoding of the user's locale.
     conversations = json.loads(Path(path).read_text(encoding="utf-8"))
     reading, threads = reading or Reading(), Threads()
-    size = Path(path).stat().st_size
+    size, count = Path(path).stat().st_size, len(conversations)
     for number, (name, conversation) in enumerate(conversations.items()):
         if reading.on_bytes is not None:  # evenly, since the file is one piece
-            reading.on_bytes(size * (number + 1) // len(conversations) - size * number // len(conversations))
+            reading.on_bytes(size * (number + 1) // count - size * number // count)
         turns = [" ".join(utterance["text"] for utterance in message) for message in conversation["messages"]]
         reading.lines += 1
         record = {"turns": turns, "thread": conversation_thread(turns)}

@@ -10,10 +10,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from rejoinder.corpora import amazon_qa
-from rejoinder.corpora.amazon_qa import CORPUS, AmazonQASettings, fault_of_pair, read_amazon_qa
 from rejoinder.corpora.example import Example
 from rejoinder.corpora.lines import Reading
+from rejoinder.corpora.readers import amazon_qa
+from rejoinder.corpora.readers.amazon_qa import AmazonQASettings, fault_of_pair, read_amazon_qa
 from rejoinder.errors import InputError
 
 SINGLE = {
@@ -99,7 +99,10 @@ def test_lengths_are_settings(read):
 @pytest.mark.parametrize(
     ("line", "message"),
     [
-        ('{"asin": true}', "no Python dictionary ('true}' at position 9)"),
+        ('{"asin": true}', "no Python dictionary ("),
+        ("{'a': 1", "no Python dictionary ("),
+        ("{'a': '\\q'}", "no Python dictionary ("),
+        ({"asin": "x", "question": "a\ud800", "answer": "b"}, "question holds half of a surrogate pair"),
         ("[1]", "a list; AmazonQA's lines are Python dictionaries"),
         ({"question": "a", "answer": "b"}, "no asin (a text); there is question, answer"),
         ({"asin": ""}, "asin is empty"),
@@ -109,8 +112,8 @@ def test_lengths_are_settings(read):
         ({"asin": "x", "questions": ["a"]}, "no questionText (a text); there is a str"),
         ({"asin": "x", "questions": [{"questionText": "a"}]}, "no answers (a list)"),
         ({"asin": "x", "questions": [{"questionText": "a", "answers": [None]}]}, "no answerText (a text)"),
-        ("__import__('os')._exit(3)", "no Python dictionary (\"__import__("),
-        ("{'asin': " * 10_000, "lists and dictionaries within each other"),
+        ("__import__('os')._exit(3)", "no Python dictionary (malformed node"),
+        ("{'asin': " * 10_000, "no Python dictionary (too many nested parentheses"),
     ],
 )
 def test_bad_lines_are_named_and_can_be_skipped(read, line, message):
@@ -122,6 +125,18 @@ def test_bad_lines_are_named_and_can_be_skipped(read, line, message):
     reading = Reading(skip_bad=True)
     assert len(read(SINGLE, line, SINGLE, reading=reading)) == 2
     assert (reading.lines, reading.bad_lines) == (3, 1)
+
+
+@pytest.mark.parametrize("part", ["[", "{'a':", "-", "1+", "a.", "[-1,", "9", "'\\x4", "(", "lambda:", "not "])
+def test_no_line_can_exhaust_the_parser(read, part):
+    reading = Reading(skip_bad=True)
+    assert read(part * (2**18 // len(part)), SINGLE, reading=reading) == read(SINGLE, SINGLE)[1:]
+    assert reading.bad_lines == 1
+
+
+def test_what_python_2_wrote_is_read(read):
+    (example,) = read("{u'asin': 'x', u'question': u'Is it \\u2019 or \\ud83d\\ude00 ?', 'answer': u'It is, I think'}")
+    assert example.context == ("Is it \u2019 or \U0001f600 ?",)
 
 
 def test_a_long_line_is_not_parsed(read, monkeypatch):
@@ -144,10 +159,6 @@ def test_damaged_lines_give_errors_that_name_the_file(tmp_path_factory, data):
             assert example.thread
     except InputError as error:
         assert str(error).startswith(str(path))  # noqa: PT017
-
-
-def test_the_record_names_this_reader():
-    assert (CORPUS.name, CORPUS.read, CORPUS.settings) == ("amazon-qa", read_amazon_qa, AmazonQASettings)
 
 
 # Answers, pairs of the right lengths, and distinct ones: the last two counted with the rules of DATA19's code.

@@ -26,11 +26,10 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Literal
 
-from rejoinder.corpora.choices import check_choices
 from rejoinder.corpora.corpus import Corpus
 from rejoinder.corpora.example import Example
+from rejoinder.corpora.formats import BadRecordError
 from rejoinder.corpora.lines import Reading, open_lines, strip_compression
-from rejoinder.corpora.records import BadRecordError
 from rejoinder.corpora.splits import content_thread
 from rejoinder.errors import InputError
 
@@ -55,7 +54,6 @@ class Convai2Settings:
     """Of the draw."""
 
     def __post_init__(self) -> None:
-        check_choices(self)
         if self.draw < 0:
             raise InputError(f"draw is {self.draw}; it is the number of candidates to draw, 0 for none")
 

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from rejoinder.corpora.wikitext import MAX_DEPTH, NestingError, link_text, paragraphs
+from rejoinder.corpora.readers.wikitext import MAX_DEPTH, NestingError, link_text, paragraphs
 
 ARTICLE = """{{Short description|Mathematician}}
 {{Infobox person

@@ -11,7 +11,6 @@ A file with more lines than that is cut here in the same way, so that its split 
 
 from __future__ import annotations
 
-import itertools
 import re
 import string
 from collections.abc import Iterator
@@ -63,14 +62,14 @@ def read_opensubtitles(
     """
     path, reading, settings = Path(path), reading or Reading(), settings or OpenSubtitlesSettings()
     if reading.history is None:
-        raise InputError("opensubtitles: a film is one conversation of a thousand lines; give --history N, 10 say")
+        raise InputError("opensubtitles: a film is one conversation of a thousand lines; give --history N, as 10")
     name = (path.absolute().parent if settings.thread == "folder" else strip_compression(path)).name
     shard_lines = settings.shard_lines if _has_more_lines(path, settings.shard_lines) else 0
     earlier: list[str] = []
     previous = 0
     for number, line in open_lines(path, reading):
-        if number == 1:
-            _refuse_markup(path, line)
+        if number == 1 and line.lstrip().startswith(("<?xml", "<document")):
+            raise InputError(f"{path} is XML; OPUS's plain text is read, one subtitle line a line (mono/en.txt.gz)")
         if shard_lines and (number - 1) // shard_lines != (previous - 1) // shard_lines:
             name = shard_name((number - 1) // shard_lines)
             earlier.clear()
@@ -91,7 +90,7 @@ def read_opensubtitles(
 
 
 def clean_line(line: str) -> str:
-    """What is said in a line of subtitles. The time is linear in its length.
+    """Return what is said in a line of subtitles. The time is linear in its length.
 
     >>> clean_line("- JOHN: Well [sighs]  come in! ANN: Thanks. (door)")
     'Well come in! Thanks.'
@@ -106,7 +105,7 @@ def clean_line(line: str) -> str:
 
 
 def shard_name(number: int) -> str:
-    """Name of the part with this number, from 0, as `split -a 3` gives it.
+    """Return the name of the part with this number, from 0, as `split -a 3` gives it.
 
     >>> [shard_name(number) for number in (0, 27, 17575)]
     ['lines-aaa', 'lines-abb', 'lines-zzz']
@@ -119,7 +118,7 @@ def shard_name(number: int) -> str:
 
 
 def _fits(context: str, response: str, settings: OpenSubtitlesSettings, reading: Reading) -> bool:
-    """Whether both have the right length; if not, the reason is counted."""
+    """Return whether both have the right length; if not, count why."""
     if min(len(context), len(response)) < settings.min_length:
         reading.drop(f"pairs with a line of fewer than {settings.min_length} characters")
     elif max(len(context), len(response)) > settings.max_length:
@@ -131,18 +130,10 @@ def _fits(context: str, response: str, settings: OpenSubtitlesSettings, reading:
 
 def _has_more_lines(path: Path, count: int) -> bool:
     """Whether the file has more than `count` lines (0: do not look). A pipe cannot be read twice, and is long."""
-    if count == 0:
-        return False
-    if path.exists() and not path.is_file() and not path.is_dir():
-        return True
+    if count == 0 or (path.exists() and not path.is_file() and not path.is_dir()):
+        return count > 0
     # Faults are reported by whoever reads the file in earnest.
-    numbers = (number for number, _ in open_lines(path, Reading(skip_bad=True)))
-    return any(number > count for number in itertools.islice(numbers, count + 1))
-
-
-def _refuse_markup(path: Path, line: str) -> None:
-    if line.lstrip().startswith(("<?xml", "<document")):
-        raise InputError(f"{path} is XML; OPUS's plain text is read, one subtitle line a line (mono/en.txt.gz)")
+    return any(number > count for number, _ in open_lines(path, Reading(skip_bad=True)))
 
 
 CORPUS = Corpus(

@@ -1,0 +1,195 @@
+"""SemEval task 3, community question answering: forum questions with their comments, in the XML of 2015 and 2016.
+
+| | 2015 | 2016, and 2015 reformatted |
+|---|---|---|
+| a question with its comments | `Question` | `Thread` |
+| its text | `QSubject`, `QBody` | `RelQSubject`, `RelQBody` |
+| a comment and its label | `Comment` with `CGOLD` | `RelComment` with `RELC_RELEVANCE2RELQ` |
+| its text | `CBody` | `RelCText`, or `RelCBody` in the multi-line files |
+
+The context is one message: the question's subject and body, or the body alone where it begins with the subject. The
+response is a comment labelled Good. Subjects of comments are left out: they repeat the question or the comment's first
+words. 2016's threads that are marked as repeated (`SubtaskA_Skip_Because_Same_As_RelQuestion_ID`) are left out,
+as in its subtask A. The thread is the hash of the question. Format: README 2.0 of 2015's data and 3.2 of 2016's.
+
+By default there are no candidates, and `rejoinder evaluate` ranks 1-of-100 (ACL19), for which no question may be there
+twice: of each only the first Good comment counts, except in training.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Literal
+
+from rejoinder.corpora.corpus import Corpus
+from rejoinder.corpora.example import Example
+from rejoinder.corpora.lines import Reading, open_lines, strip_compression
+from rejoinder.corpora.readers.parsing import xml_elements
+from rejoinder.corpora.splits import content_thread, split_of
+from rejoinder.errors import InputError
+
+if TYPE_CHECKING:
+    from lxml.etree import _Element
+
+GOOD = "Good"
+_UNLABELLED = ("", "?", "N/A")
+_REPEATED = "SubtaskA_Skip_Because_Same_As_RelQuestion_ID"
+_QUESTIONS = ("Question", "Thread")
+_COMMENTS = {"Comment": ("CID", "CGOLD"), "RelComment": ("RELC_ID", "RELC_RELEVANCE2RELQ")}
+"""Elements that hold a comment, and their attributes with its id and its label."""
+
+
+@dataclass(frozen=True)
+class SemevalSettings:
+    """Settings of `rejoinder data semeval`."""
+
+    answers: Literal["train", "all", "first"] = "train"
+    """Which Good comments are responses: in training all, elsewhere the first of a question; or `all` or `first`
+    everywhere."""
+    candidates: Literal["none", "thread"] = "none"
+    """Whether the other comments of a question are candidates, those apart that are Good too."""
+    repeated: bool = False
+    """Whether threads are read that are marked as repeated; the first copy may be in another file."""
+    gold: str = ""
+    """File with labels for comments that have none in the XML (2015's development and test sets): lines of a comment's
+    id, a tab and its label."""
+
+    def __post_init__(self) -> None:
+        if self.gold and not Path(self.gold).is_file():
+            raise InputError(f"gold is {self.gold}, which is no file; name the file with the comments' labels")
+
+
+@dataclass(frozen=True)
+class _Comment:
+    name: str
+    label: str
+    """Good, another one, or nothing if it has none."""
+    text: str
+
+
+@dataclass(frozen=True)
+class _Question:
+    text: str
+    repeated: bool
+    comments: list[_Comment]
+
+
+def read_semeval(
+    path: str | Path, reading: Reading | None = None, settings: SemevalSettings | None = None
+) -> Iterator[Example]:
+    """Read the examples of a file, compressed or not; memory holds one question with its comments at a time.
+
+    Raises:
+        InputError: the file is no such XML, declares entities, is nested too deep, or has no labels; with the line.
+        MissingExtraError: lxml is not installed.
+    """
+    path, reading, settings = Path(path), reading or Reading(), settings or SemevalSettings()
+    gold = read_gold(settings.gold, reading) if settings.gold else {}
+    labels = {True: 0, False: 0}
+    for element in xml_elements(path, reading, _QUESTIONS):
+        if next(element.iterancestors(*_QUESTIONS), None) is not None:
+            raise InputError(f"{path}:{element.sourceline}: a {element.tag} within a question")
+        question = _question(element, gold)
+        reading.lines += 1
+        for comment in question.comments:
+            labels[bool(comment.label)] += 1
+        yield from _examples(question, strip_compression(path).stem, reading, settings)
+    if labels[False] and not labels[True]:
+        raise InputError(f"{path} has no labels; name the file that has those of its comments: --set gold=FILE")
+
+
+def read_gold(path: str | Path, reading: Reading) -> dict[str, str]:
+    """Read a file of labels: `Q1_C1<tab>Good`.
+
+    Raises:
+        InputError: a fault of the file; or of a line, unless bad lines are skipped.
+    """
+    gold = {}
+    for number, line in open_lines(path, reading):
+        name, _, label = (part.strip() for part in line.partition("\t"))
+        if name and label:
+            gold[name] = label
+        elif line.strip():
+            reading.bad_line(path, number, "no label; a line is the id of a comment, a tab and its label")
+    return gold
+
+
+def question_text(subject: str, body: str) -> str:
+    """Join subject and body to one message; the body alone if it begins with the subject, as forums make them."""
+    subject, body = subject.strip(), body.strip()
+    start = " ".join(subject.rstrip(". ").split()).lower()
+    if body and " ".join(body.split()).lower().startswith(start):
+        return body
+    return f"{subject}\n{body}".strip()
+
+
+def _question(element: _Element, gold: Mapping[str, str]) -> _Question:
+    comments = []
+    for comment in element.iter(*_COMMENTS):
+        name, label = (comment.get(attribute, "").strip() for attribute in _COMMENTS[comment.tag])
+        label = gold.get(name, "") if label in _UNLABELLED else label
+        text = _text(comment, "CBody", "RelCText", "RelCBody")
+        comments.append(_Comment(name, "" if label in _UNLABELLED else label, text.strip()))
+    text = question_text(_text(element, "QSubject", "RelQSubject"), _text(element, "QBody", "RelQBody"))
+    return _Question(text, _REPEATED in element.attrib, comments)
+
+
+def _text(element: _Element, *tags: str) -> str:
+    """The text of the last of these elements."""
+    return "".join(["", *("".join(each.itertext()) for each in element.iter(*tags))][-1])
+
+
+def _examples(question: _Question, file: str, reading: Reading, settings: SemevalSettings) -> Iterator[Example]:
+    """Make the examples of a question; of each comment that is no response, count why."""
+    if question.repeated and not settings.repeated:
+        reading.drop("comments of repeated questions", len(question.comments))
+        return
+    if not question.text:
+        reading.drop("comments of blank questions", len(question.comments))
+        return
+    thread = content_thread([question.text])
+    part = reading.part or split_of(thread)
+    only_first = settings.answers == "first" or (settings.answers == "train" and part != "train")
+    found = 0
+    for comment in question.comments:
+        candidates, label = _candidates(question, comment) if settings.candidates == "thread" else ((), None)
+        reason = _why_not(comment)
+        if not reason and only_first and found:
+            reason = "Good comments after the first"
+        if not reason and len(candidates) == 1:
+            reason = "Good comments of questions without another"
+        if reason:
+            reading.drop(reason)
+            continue
+        found += 1
+        yield Example(
+            (question.text,), comment.text, f"{file}:{comment.name}", thread, "semeval", candidates, label
+        )
+
+
+def _why_not(comment: _Comment) -> str:
+    """Why a comment is no response; nothing if it is one."""
+    if comment.label != GOOD:
+        return "comments not labelled Good" if comment.label else "comments without a label"
+    return "" if comment.text else "blank comments"
+
+
+def _candidates(question: _Question, right: _Comment) -> tuple[tuple[str, ...], int]:
+    """The comments of the question that are labelled and not Good, and the right one, in their order; its place."""
+    shown = [each for each in question.comments if each is right or (each.label not in (GOOD, "") and each.text)]
+    return tuple(each.text for each in shown), next(i for i, each in enumerate(shown) if each is right)
+
+
+CORPUS = Corpus(
+    name="semeval",
+    title="SemEval 2015 and 2016 task 3: questions of a forum about life in Qatar, with labelled comments.",
+    reads="CQA-QL-{train,devel}.xml of 2015, SemEval2016-Task3-CQA-QL-*.xml, 2015's files reformatted in 2016",
+    licence="free for general research use",
+    origin="alt.qcri.org/semeval2015/task3 and alt.qcri.org/semeval2016/task3, data and tools",
+    expected="Good comments: 2015 train 8,069, development 875; 2016 (without repeated questions) train part 1 5,287, "
+    "part 2 1,364, development 818",
+    read=read_semeval,
+    settings=SemevalSettings,
+)

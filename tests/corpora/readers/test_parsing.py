@@ -1,0 +1,145 @@
+"""JSON arrays and XML within limits: one item at a time, faults named, no bomb."""
+
+from __future__ import annotations
+
+import gzip
+import itertools
+import json
+import sys
+import tracemalloc
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from rejoinder.corpora import lines
+from rejoinder.corpora.lines import Reading
+from rejoinder.corpora.readers import parsing
+from rejoinder.corpora.readers.parsing import json_objects, xml_elements
+from rejoinder.errors import InputError, MissingExtraError
+
+VALUES = st.recursive(
+    st.none() | st.booleans() | st.integers(-(2**40), 2**40) | st.text(st.characters(exclude_categories=["Cs"])),
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text("ab\u00e9", max_size=3), inner, max_size=3),
+    max_leaves=6,
+)
+OBJECTS = st.lists(st.dictionaries(st.text("ab\u00e9\"", max_size=4), VALUES, max_size=4), max_size=6)
+
+
+def write(tmp_path, text, name="data"):
+    path = tmp_path / name
+    path.write_bytes(text if isinstance(text, bytes) else text.encode())
+    return path
+
+
+def objects(path):
+    return list(json_objects(path, Reading()))
+
+
+def texts(path, *tags, root=""):
+    return [(each.sourceline, "".join(each.itertext())) for each in xml_elements(path, Reading(), tags, root)]
+
+
+@settings(max_examples=80, deadline=None)
+@given(values=OBJECTS, indent=st.sampled_from([None, 2]), ascii_only=st.booleans(), piece=st.integers(4, 40))
+def test_whatever_json_writes_is_read(tmp_path_factory, values, indent, ascii_only, piece):
+    text = json.dumps(values, indent=indent, ensure_ascii=ascii_only)
+    path = write(tmp_path_factory.mktemp("json"), text)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(lines, "_PIECE_BYTES", piece)
+        assert objects(path) == values
+
+
+def test_json_compressed_and_with_a_byte_order_mark(tmp_path):
+    assert objects(write(tmp_path, gzip.compress(b'\xef\xbb\xbf[{"a": "\xc3\xa9"}]'), "a.gz")) == [{"a": "\u00e9"}]
+
+
+@pytest.mark.parametrize(
+    ("text", "reason"),
+    [
+        ("", " is empty"),
+        ("  \n ", ":1: object 1: parse error: premature EOF"),
+        ('{"a": 1}', r':1: no JSON array; "\[", objects and "\]" are read'),
+        ("[1, 2]", ":1: object 1: a JSON number; objects are read"),
+        ('[{"a": 1}\n{"b": 1}]', ":2: object 2: parse error: after array element"),
+        ('[{"a": 1},\n]', ":2: object 2: parse error"),
+        ('[{"a": 1}', ":2: object 2: parse error: premature EOF"),
+        ("[{}]\n\n[", ":2: object 2: parse error: trailing garbage"),
+        (b'[{"a":\n"\xff"}]', ":1: object 1: lexical error: invalid bytes in UTF8"),
+        ('[{"a":' * 100_000, ":1: object 1: JSON nested more than 16 deep"),
+        ("[" * 2**20, ":1: object 1: a JSON array; objects are read"),
+        ('[{"a": ' + "1" * 5000 + "}]", ":1: object 1: parse error: integer overflow"),
+        ('[{}, {"a": "' + "x" * (1 << 16) + '"}]', ": an item above 32,768 bytes"),
+    ],
+)
+def test_faults_of_json_have_their_object(tmp_path, monkeypatch, text, reason):
+    monkeypatch.setattr(parsing, "MAX_ITEM", 1 << 15 if "bytes" in reason else parsing.MAX_ITEM)
+    with pytest.raises(InputError, match=rf"data{reason}"):
+        objects(write(tmp_path, text))
+
+
+BOMBS = {
+    "laughs": '<!DOCTYPE x [<!ENTITY a "aaaaaaaaaa">\n<!ENTITY b "&a;&a;&a;&a;">]><x>&b;</x>',
+    "parameter": '<!DOCTYPE x [<!ENTITY % a "<!ELEMENT xml ANY>"> %a;]><x/>',
+    "external": '<!DOCTYPE x [<!ENTITY a SYSTEM "file:///etc/passwd">]><x>&a;</x>',
+    "foreign": '<!DOCTYPE x SYSTEM "http://example.org/x.dtd"><x>&undeclared;</x>',
+    "default": '<!DOCTYPE x [<!ENTITY a "x"><!ATTLIST a b CDATA "&a;&a;">]><x><a/></x>',
+}
+
+
+@pytest.mark.parametrize("bomb", BOMBS.values(), ids=BOMBS)
+def test_entities_are_refused(tmp_path, bomb):
+    with pytest.raises(InputError, match=r"data:1: a document type with entities; files that declare or need"):
+        texts(write(tmp_path, bomb), "x", "a")
+
+
+@pytest.mark.parametrize(
+    ("text", "reason"),
+    [
+        ("", " is empty"),
+        ("no xml", ":1: not XML, or cut off"),
+        ("<x>\n<a></x>", ":2: not XML, or cut off"),
+        ("<x>&u;</x>", ":1: not XML"),
+        (f'<!DOCTYPE x [<!ATTLIST a b CDATA "{"x" * 500_000}">]><x>{"<a/>" * 20_000}</x>', ":1: not XML"),
+        ("<x>" * 100_000, ":1: elements nested more than 16 deep"),
+        ("<x>" + "<b/>" * 2**15, ": an item above 32,768 bytes"),
+        ('<x a="' + "y" * 2**16 + '"/>', ": an item above 32,768 bytes"),
+        ("<x><!--" + "y" * 2**16 + "--></x>", ": an item above 32,768 bytes"),
+        ('<?xml version="1.0" encoding="nonsense"?><x/>', r":1: not XML"),
+    ],
+)
+def test_faults_of_xml_have_their_line(tmp_path, monkeypatch, text, reason):
+    monkeypatch.setattr(parsing, "MAX_ITEM", 1 << 15 if "bytes" in reason else parsing.MAX_ITEM)
+    with pytest.raises(InputError, match=rf"data{reason}"):
+        texts(write(tmp_path, text), "a", "x")
+
+
+def test_elements_have_their_line_and_the_root_can_be_asked_for(tmp_path):
+    path = write(tmp_path, '<r xmlns="urn:x">\n<a>1<!-- no --></a>\n<b><a>2</a></b></r>')
+    assert texts(path, "a", root="r") == [(2, "1"), (3, "2")]
+    with pytest.raises(InputError, match=r"data:1: <r> instead of <mediawiki>"):
+        texts(path, "a", root="mediawiki")
+    with pytest.raises(InputError, match=r"data:1: a document type \(DOCTYPE\)"):
+        texts(write(tmp_path, "<!DOCTYPE r [<!ELEMENT r ANY>]><r/>"), "a", root="r")
+
+
+@pytest.mark.parametrize("kind", ["json", "xml"])
+def test_memory_does_not_grow_with_the_file_and_items_come_before_a_fault(tmp_path, kind):
+    one = json.dumps({"text": "x" * 20_000}) + "," if kind == "json" else f"<a>{'x' * 20_000}</a>"
+    path = write(tmp_path, ("[" if kind == "json" else "<x>") + one * 1_000)  # 20 MB, and cut off
+    found = json_objects(path, Reading()) if kind == "json" else xml_elements(path, Reading(), ("a",))
+    tracemalloc.start()
+    count = sum(1 for _ in itertools.islice(found, 1_000))
+    with pytest.raises(InputError, match=r":1001: object 1001: |:1: not XML"):
+        next(found)
+    peak = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    assert count == 1_000
+    assert peak < 3_000_000
+
+
+@pytest.mark.parametrize(("library", "read"), [("ijson", json_objects), ("lxml", xml_elements)])
+def test_the_libraries_are_those_of_an_extra(tmp_path, monkeypatch, library, read):
+    monkeypatch.setitem(sys.modules, library, None)
+    with pytest.raises(MissingExtraError, match=r"needs the extra 'corpora': pip install 'rejoinder\[corpora\]'"):
+        list(read(write(tmp_path, "[]"), Reading(), ()) if library == "lxml" else read(tmp_path, Reading()))
