@@ -20,7 +20,7 @@ from string import Template
 from typing import Any
 
 import probe as bias_probe
-from rejoinder.corpora.pretraining import counts as corpus_counts
+from rejoinder.corpora.pretraining.build import markdown
 from rejoinder.errors import InputError
 from rejoinder.files import atomic_file
 from rejoinder.models import persistence
@@ -185,7 +185,7 @@ def _corpus_command(recipe: str) -> str:
 
 
 def _corpus(recipe: str, counts: Mapping[str, Any]) -> str:
-    return f"`{recipe}`:\n\n{corpus_counts.markdown(counts).strip()}"
+    return f"`{recipe}`:\n\n{markdown(counts).strip()}"
 
 
 def _recipe(run: Path) -> str:

@@ -10,7 +10,7 @@ import pytest
 from rejoinder.corpora.corpus import NoSettings
 from rejoinder.corpora.formats import DIALOGUES
 from rejoinder.corpora.lines import Reading
-from rejoinder.corpora.pretraining.turns import read_dialogues
+from rejoinder.corpora.pretraining.build import read_dialogues
 from rejoinder.corpora.readers.chitchat import packaged_file, read_chitchat
 from rejoinder.corpora.splits import conversation_thread
 

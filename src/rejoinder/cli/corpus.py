@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import asdict
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
@@ -14,7 +13,7 @@ from rejoinder.errors import InputError
 from rejoinder.progress import track
 
 if TYPE_CHECKING:
-    from rejoinder.corpora.pretraining.recipe import CorpusRecipe
+    from rejoinder.corpora.pretraining.plan import CorpusPlan
 
 
 def corpus(
@@ -40,49 +39,40 @@ def corpus(
 
     Example: rejoinder corpus recipes/corpus/open.toml data/open -o corpus --evaluation data/eval
     """
-    from rejoinder.corpora.pretraining.build import build_corpus, source_files
-    from rejoinder.corpora.pretraining.counts import markdown
-    from rejoinder.corpora.pretraining.recipe import load_corpus_recipe
+    from rejoinder.corpora.pretraining.build import build_corpus, markdown, source_files
+    from rejoinder.corpora.pretraining.plan import load_corpus_plan
 
-    wanted = load_corpus_recipe(recipe)
+    plan = load_corpus_plan(recipe)
     if where is not None:
         if output is not None or evaluation is not None:
             raise InputError("--where builds nothing; leave out --output and --evaluation")
-        _tell(wanted, inputs, where, as_json)
+        _show_places(plan, inputs, where, as_json)
         return
     if output is None:
         raise InputError("give the folder for the corpus with -o DIR, or a file of conversations with --where FILE")
     if evaluation is not None and no_evaluation:
         raise InputError("--evaluation and --no-evaluation exclude each other; give one")
-    if wanted.evaluation and evaluation is None and not no_evaluation:
-        names = ", ".join(each.name for each in wanted.evaluation)
+    if plan.evaluation and evaluation is None and not no_evaluation:
+        names = ", ".join(each.name for each in plan.evaluation)
         raise InputError(
             f"{recipe} checks for leaks of {names}; give their folder with --evaluation DIR, or leave them out with "
             "--no-evaluation"
         )
-    size = 2 * sum(file.stat().st_size for file in source_files(wanted, inputs))
+    size = 2 * sum(file.stat().st_size for file in source_files(plan, inputs))
     with track(f"building {output}", size, "bytes") as advance:
-        counts = build_corpus(
-            wanted, inputs, output, evaluation=evaluation, progress=advance, overwrite=overwrite
-        )
-
-    def text(result: Mapping[str, Any]) -> str:
-        return f"{markdown(result)}\ncorpus: {result['output']}"
-
-    emit({"output": str(output), **counts}, as_json, text)
+        counts = build_corpus(plan, inputs, output, evaluation=evaluation, progress=advance, overwrite=overwrite)
+    result = {"output": str(output), **counts}
+    emit(result, as_json, lambda result: f"{markdown(result)}\ncorpus: {result['output']}")
 
 
-def _tell(recipe: CorpusRecipe, inputs: Path, where: Path, as_json: bool) -> None:
+def _show_places(plan: CorpusPlan, inputs: Path, where: Path, as_json: bool) -> None:
     """Print where the corpus has each conversation of a file."""
     from rejoinder.corpora.pretraining.build import find_dialogues, source_files
 
-    with track("reading the sources", sum(file.stat().st_size for file in source_files(recipe, inputs)), "bytes") as go:
-        found = find_dialogues(recipe, inputs, where, progress=go)
+    with track("reading the sources", sum(file.stat().st_size for file in source_files(plan, inputs)), "bytes") as go:
+        found = find_dialogues(plan, inputs, where, progress=go)
+    held = sum(each.held_out for each in found)
+    lines = [f"{each.split or ('left out' if each.sources else 'no source'):9}  {each.id}" for each in found]
+    lines.append(f"held out (test, left out): {held:,} of {len(found):,} conversations")
     rows = [{**asdict(each), "held_out": each.held_out} for each in found]
-
-    def text(_: Mapping[str, Any]) -> str:
-        lines = [f"{each.split or ('left out' if each.sources else 'no source'):9}  {each.id}" for each in found]
-        held = sum(each.held_out for each in found)
-        return "\n".join([*lines, f"held out (test, left out): {held:,} of {len(found):,} conversations"])
-
-    emit({"conversations": rows}, as_json, text)
+    emit({"conversations": rows}, as_json, lambda _: "\n".join(lines))

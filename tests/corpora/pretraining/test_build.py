@@ -9,9 +9,8 @@ import pytest
 
 from rejoinder.corpora.example import SPLITS
 from rejoinder.corpora.examples import read_examples
-from rejoinder.corpora.pretraining.build import build_corpus
-from rejoinder.corpora.pretraining.counts import markdown
-from rejoinder.corpora.pretraining.recipe import CorpusRecipe, Evaluation, Source
+from rejoinder.corpora.pretraining.build import build_corpus, markdown
+from rejoinder.corpora.pretraining.plan import CorpusPlan, Evaluation, Source
 from rejoinder.corpora.splits import conversation_thread, split_of, words_of
 from rejoinder.errors import InputError
 
@@ -36,7 +35,7 @@ def write(folder, **files):
 
 def recipe(*names, **more):
     sources = tuple(Source(name=name, licence="none", file=f"{name}.jsonl") for name in names)
-    return CorpusRecipe(kind="corpus", **{"source": sources, **more})
+    return CorpusPlan(kind="corpus", **{"source": sources, **more})
 
 
 def built(folder, output, wanted, **more):

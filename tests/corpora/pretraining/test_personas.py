@@ -7,11 +7,10 @@ import random
 from hypothesis import given
 from hypothesis import strategies as st
 
-from rejoinder.corpora.example import Example
 from rejoinder.corpora.examples import read_examples
 from rejoinder.corpora.pretraining.build import build_corpus
-from rejoinder.corpora.pretraining.personas import FEWEST, MOST, persona_of, statements, with_persona
-from rejoinder.corpora.pretraining.recipe import Source
+from rejoinder.corpora.pretraining.messages import FEWEST, MOST, persona_of, statements
+from rejoinder.corpora.pretraining.plan import Source
 from rejoinder.models.history import HistoryText
 from rejoinder.ranker import PERSONA
 from tests.corpora.pretraining.test_build import recipe, write
@@ -53,9 +52,7 @@ def test_a_persona_is_never_taken_from_near_the_response(turns: list[str], place
 
 
 def test_the_model_reads_the_persona_before_the_history() -> None:
-    example = with_persona(Example(context=("older", "input"), response="ok", id="1", thread="1"), f"{PERSONA}i ski.")
-    assert HistoryText(persona_first=True).join(example.context) == "i ski. older"
-    assert with_persona(example, "") == example
+    assert HistoryText(persona_first=True).join((f"{PERSONA}i ski.", "older", "input")) == "i ski. older"
 
 
 def test_training_examples_of_alternating_sources_get_personas_and_tests_none(tmp_path) -> None:

@@ -6,9 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from rejoinder.corpora.pretraining.cleaning import clean, spaced_out
-from rejoinder.corpora.pretraining.filters import REASONS, fault_of
-from rejoinder.corpora.pretraining.recipe import Filters, load_corpus_recipe
+from rejoinder.corpora.pretraining.messages import RULES, clean, fault_of, spaced_out
+from rejoinder.corpora.pretraining.plan import Filters, load_corpus_plan
 from rejoinder.corpora.splits import conversation_thread, words_of
 from rejoinder.errors import InputError
 
@@ -38,7 +37,7 @@ OPEN = Path(__file__).parents[3] / "recipes" / "corpus" / "open.toml"
 )
 def test_filters(text, reason):
     number = fault_of(text, words_of(text), Filters())
-    assert ("", *REASONS)[number] == reason
+    assert ("", *RULES)[number] == reason
 
 
 @pytest.mark.parametrize(
@@ -74,7 +73,7 @@ def test_a_conversation_is_known_by_its_words_alone():
 
 
 def test_the_recipe_of_the_shipped_weights_reads():
-    recipe = load_corpus_recipe(OPEN)
+    recipe = load_corpus_plan(OPEN)
     names = [source.name for source in recipe.source]
     assert len(names) == 17
     mixed = recipe.source[names.index("synthetic_persona_chat_valtest")]
@@ -96,28 +95,28 @@ def test_a_wrong_recipe_is_explained(tmp_path, change, message):
     path = tmp_path / "wrong.toml"
     path.write_text(OPEN.read_text(encoding="utf-8").replace(*change, 1), "utf-8")
     with pytest.raises(InputError) as error:
-        load_corpus_recipe(path)
+        load_corpus_plan(path)
     assert message in str(error.value)
 
 
 def test_a_missing_recipe_is_explained(tmp_path):
     with pytest.raises(InputError, match="no such recipe"):
-        load_corpus_recipe(tmp_path / "none.toml")
+        load_corpus_plan(tmp_path / "none.toml")
 
 
 def test_a_recipe_may_be_another_one_with_other_caps(tmp_path):
     (tmp_path / "open.toml").write_text(OPEN.read_text("utf-8"), "utf-8")
     path = tmp_path / "less.toml"
     path.write_text('kind = "corpus"\nbase = "open.toml"\n[caps]\ngutenberg_dialogue = 7\n', "utf-8")
-    whole, less = load_corpus_recipe(OPEN), load_corpus_recipe(path)
+    whole, less = load_corpus_plan(OPEN), load_corpus_plan(path)
     caps = {source.name: source.cap for source in less.source}
     assert caps == {source.name: source.cap for source in whole.source} | {"gutenberg_dialogue": 7}
     assert (less.evaluation, less.filters, less.personas) == (whole.evaluation, whole.filters, whole.personas)
     path.write_text('kind = "corpus"\nbase = "open.toml"\n[caps]\ngutenberg = 7\n', "utf-8")
     with pytest.raises(InputError, match="'gutenberg', which is no source"):
-        load_corpus_recipe(path)
+        load_corpus_plan(path)
 
 
 def test_the_recipe_of_everyday_talk_reads():
-    talk = load_corpus_recipe(OPEN.parent / "talk.toml")
+    talk = load_corpus_plan(OPEN.parent / "talk.toml")
     assert sum(source.cap is not None for source in talk.source) == 12

@@ -1,37 +1,39 @@
 """Build a pretraining corpus: read, decide, write; a folder whole or not at all.
 
-The files are read twice: once for the table in memory (`turns`), by which is decided (`selection`), and once more to
-write what stays. Memory holds the words of all messages, some 0.8 GB for three million pairs.
+The files are read twice: once for the table in memory (`leaks.TurnTable`), by which is decided (`selection`), and once
+more to write what stays. Memory holds the words of all messages, some 0.8 GB for three million pairs.
 """
 
 from __future__ import annotations
 
 import contextlib
-import dataclasses
+import csv
 import hashlib
 import json
 import random
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from rejoinder.corpora.dialogues import dialogue_examples
+from rejoinder import __version__
+from rejoinder.corpora.dialogues import Threads, dialogue_examples
 from rejoinder.corpora.example import SPLITS, Example, Split
-from rejoinder.corpora.lines import Reading
-from rejoinder.corpora.pretraining.cleaning import clean, spaced_out
-from rejoinder.corpora.pretraining.counts import FORMAT, corpus_counts, markdown
-from rejoinder.corpora.pretraining.evaluation_sets import find_files, read_sets
-from rejoinder.corpora.pretraining.personas import persona_of, statements, with_persona
-from rejoinder.corpora.pretraining.recipe import CorpusRecipe, Source
-from rejoinder.corpora.pretraining.selection import TEST, Selection, dialogue_splits, select
-from rejoinder.corpora.pretraining.turns import Dialogue, TurnTable, read_dialogues
+from rejoinder.corpora.formats import parse_lines, parse_object, spoken_turns, text_of
+from rejoinder.corpora.lines import Reading, strip_compression
+from rejoinder.corpora.pretraining.leaks import Mask, TurnTable
+from rejoinder.corpora.pretraining.messages import clean, persona_of, spaced_out, statements
+from rejoinder.corpora.pretraining.plan import CorpusPlan, Evaluation, Source
+from rejoinder.corpora.pretraining.selection import REASONS, TEST, Selection, dialogue_splits, select
+from rejoinder.corpora.sources import CORPORA, read_settings
 from rejoinder.corpora.splits import conversation_thread
 from rejoinder.corpora.tables import ExampleWriter
 from rejoinder.errors import InputError
-from rejoinder.files import Kind, atomic_folder, check_replaceable
+from rejoinder.files import Kind, atomic_folder, check_replaceable, file_digest, parse_json
 
+FORMAT = "rejoinder corpus 1"
 COUNTS = "counts.json"
 """The file that says what was read, kept and left out, and that a folder is a corpus."""
 FOLDER = Kind(
@@ -41,12 +43,14 @@ FOLDER = Kind(
     (COUNTS, "counts.md", "train-*.parquet", "valid-*.parquet", "test/*/test-*.parquet"),
 )
 SHARD_ROWS = 1 << 19
-"""A file of examples is closed when it has so many."""
+"""Most examples of a file."""
+TEXTS = "texts"
+"""The reader of evaluation sets that are single texts."""
 Advance = Callable[[int], object]
 
 
 def build_corpus(
-    recipe: CorpusRecipe,
+    plan: CorpusPlan,
     folder: str | Path,
     output: str | Path,
     *,
@@ -60,10 +64,10 @@ def build_corpus(
     counts as `counts.json` and `counts.md`.
 
     Args:
-        recipe: what is wanted.
+        plan: what is wanted.
         folder: where the sources' files are.
         output: the folder to write.
-        evaluation: folder of the recipe's evaluation sets; None: leaks are looked for in the held-out tests alone.
+        evaluation: folder of the plan's evaluation sets; None: leaks are looked for in the held-out tests alone.
         progress: called with the number of further bytes of the files that are read; each is read twice.
         overwrite: replace an earlier corpus when the new one is complete.
 
@@ -73,53 +77,23 @@ def build_corpus(
     Raises:
         InputError: a file is missing or bad, `output` holds something else, or nothing stays to train on.
     """
-    output, files = Path(output), source_files(recipe, Path(folder))
+    output, files = Path(output), source_files(plan, Path(folder))
     check_replaceable(output, FOLDER, overwrite=overwrite)
-    if evaluation is not None:
-        find_files(recipe.evaluation, Path(evaluation))
-    table, threads, trees = read_sources(recipe, files, progress)
-    evaluated = None if evaluation is None else read_sets(recipe.evaluation, Path(evaluation))
-    chosen = select(table, threads, trees, recipe, evaluated)
-    stays = chosen.stays(table)
-    if not (stays & (chosen.split != TEST)).any():
+    sets = None if evaluation is None else _evaluation_files(plan.evaluation, Path(evaluation))
+    table, threads, trees = _read_sources(plan, files, progress)
+    evaluated = None if sets is None else _read_evaluation(plan.evaluation, sets)
+    chosen = select(table, threads, trees, plan, evaluated)
+    if not (chosen.stays(table) & (chosen.split != TEST)).any():
         raise InputError(f"{folder}: nothing is left to train on; see the limits in [filters] and [leaks]")
-    counts = corpus_counts(recipe, files, table, chosen, evaluated)
+    counts = _counts(plan, files, table, chosen, evaluated)
     with atomic_folder(output, FOLDER, overwrite=overwrite) as part:
-        _write(recipe, files, table, chosen, part, progress)
+        _write(plan, files, table, chosen, part, progress)
         (part / COUNTS).write_text(json.dumps(counts, indent=1, ensure_ascii=False) + "\n", encoding="utf-8")
         (part / "counts.md").write_text(markdown(counts), encoding="utf-8")
     return counts
 
 
-def source_files(recipe: CorpusRecipe, folder: Path) -> list[Path]:
-    """The file of each source.
-
-    Raises:
-        InputError: one is not there.
-    """
-    files = [folder / (source.file or f"{source.name}.jsonl.zst") for source in recipe.source]
-    for source, file in zip(recipe.source, files, strict=True):
-        if not file.is_file():
-            raise InputError(
-                f"{file} is not there; source {source.name} reads it. Name the folder of the files, or take the source "
-                "out of the recipe"
-            )
-    return files
-
-
-def read_sources(
-    recipe: CorpusRecipe, files: list[Path], progress: Advance | None = None
-) -> tuple[TurnTable, list[str], list[str]]:
-    """All dialogues as a table; the thread of each by its words, and its reply tree's name."""
-    table, threads, trees = TurnTable(), [], []
-    for number, dialogue in _dialogues(recipe, files, progress):
-        table.add(dialogue.turns, dialogue.first, number, recipe.filters)
-        threads.append(conversation_thread(dialogue.turns))
-        trees.append(f"{number} {dialogue.tree}")
-    return table.close(), threads, trees
-
-
-@dataclasses.dataclass(frozen=True)
+@dataclass(frozen=True)
 class Found:
     """Where a corpus has a conversation.
 
@@ -141,12 +115,12 @@ class Found:
 
 
 def find_dialogues(
-    recipe: CorpusRecipe, folder: str | Path, asked: str | Path, *, progress: Advance | None = None
+    plan: CorpusPlan, folder: str | Path, asked: str | Path, *, progress: Advance | None = None
 ) -> list[Found]:
-    """Tell where the corpus of this recipe has each conversation of a file, by the words of the whole conversation.
+    """Return where the corpus of this plan has each conversation of a file, by the words of the whole conversation.
 
     Args:
-        recipe: of the corpus.
+        plan: of the corpus.
         folder: where the sources' files are: dialogues that belong together share a split, so all are read.
         asked: a file of dialogues in the sources' form, as published: it is cleaned as each source is.
         progress: called with the number of further bytes of the sources that are read.
@@ -155,63 +129,163 @@ def find_dialogues(
         InputError: a file is missing or bad.
     """
     conversations = list(read_dialogues(Path(asked), Reading()))
-    table, threads, trees = read_sources(recipe, source_files(recipe, Path(folder)), progress)
-    splits = dialogue_splits(table, threads, trees, recipe)
+    table, threads, trees = _read_sources(plan, source_files(plan, Path(folder)), progress)
+    splits = dialogue_splits(table, threads, trees, plan)
     places: dict[tuple[tuple[str, ...], str], list[int]] = {}
     for number, (thread, source) in enumerate(zip(threads, table.source.tolist(), strict=True)):
-        places.setdefault((recipe.source[source].clean, thread), []).append(number)
+        places.setdefault((plan.source[source].clean, thread), []).append(number)
     found = []
     for conversation in conversations:
         numbers = []
-        for cleaners in dict.fromkeys(source.clean for source in recipe.source):
+        for cleaners in dict.fromkeys(source.clean for source in plan.source):
             thread = conversation_thread(clean(turn, cleaners) for turn in conversation.turns)
             numbers += places.get((cleaners, thread), [])
-        sources = list(dict.fromkeys(recipe.source[table.source[number]].name for number in sorted(numbers)))
+        sources = list(dict.fromkeys(plan.source[table.source[number]].name for number in sorted(numbers)))
         there = {splits[number] for number in numbers}
-        split = next((part for part in ("train", "valid", "test") if part in there), None)
-        found.append(Found(conversation.name, sources, split))
+        found.append(Found(conversation.name, sources, next((part for part in SPLITS if part in there), None)))
     return found
 
 
-def _dialogues(
-    recipe: CorpusRecipe, files: list[Path], progress: Advance | None
-) -> Iterator[tuple[int, Dialogue]]:
-    for number, (source, file) in enumerate(zip(recipe.source, files, strict=True)):
+# Reading
+
+
+@dataclass(frozen=True, slots=True)
+class Dialogue:
+    """A line of a file: its turns, none blank, and the place of the first that is a new response."""
+
+    name: str
+    turns: list[str]
+    first: int = 1
+    tree: str = ""
+    """Lines that are branches of one reply tree have the same."""
+
+
+def read_dialogues(path: Path, reading: Reading, cleaners: Sequence[str] = ()) -> Iterator[Dialogue]:
+    """Read a file of dialogues, one JSON object a line (see `corpora.formats`).
+
+    Args:
+        path: the file.
+        reading: whether to skip bad lines, and the counts.
+        cleaners: applied to each message (see `messages`); what is blank then was not said.
+
+    Raises:
+        InputError: a fault of the file, or of a line.
+    """
+    threads, stem = Threads(), strip_compression(path).stem
+
+    def parse(number: int, line: str) -> list[Dialogue]:
+        record = parse_object(line)
+        turns, first = spoken_turns(record)
+        if cleaners:
+            cleaned = [clean(turn, cleaners) for turn in turns]
+            turns, first = spoken_turns({"turns": cleaned, "from": min(first, max(1, len(turns)))})
+        name = text_of(record.get("id") or f"{stem}:{number}", "id")
+        reading.without_reply += len(turns) <= first
+        return [Dialogue(name, turns, first, threads.find(turns, first))]
+
+    return parse_lines(path, reading, parse)
+
+
+def source_files(plan: CorpusPlan, folder: Path) -> list[Path]:
+    """Return the file of each source; InputError if one is not there."""
+    files = [folder / (source.file or f"{source.name}.jsonl.zst") for source in plan.source]
+    for source, file in zip(plan.source, files, strict=True):
+        if not file.is_file():
+            raise InputError(
+                f"{file} is not there; source {source.name} reads it. Name the folder of the files, or take the source "
+                "out of the recipe"
+            )
+    return files
+
+
+def _dialogues(plan: CorpusPlan, files: list[Path], progress: Advance | None) -> Iterator[tuple[int, Dialogue]]:
+    for number, (source, file) in enumerate(zip(plan.source, files, strict=True)):
         for dialogue in read_dialogues(file, Reading(on_bytes=progress), source.clean):
             if source.only in dialogue.name:
                 yield number, dialogue
 
 
+def _read_sources(
+    plan: CorpusPlan, files: list[Path], progress: Advance | None
+) -> tuple[TurnTable, list[str], list[str]]:
+    """All dialogues as a table; the thread of each by its words, and its reply tree's name."""
+    table, threads, trees = TurnTable(), [], []
+    for number, dialogue in _dialogues(plan, files, progress):
+        table.add(dialogue.turns, dialogue.first, number, plan.filters)
+        threads.append(conversation_thread(dialogue.turns))
+        trees.append(f"{number} {dialogue.tree}")
+    return table.close(), threads, trees
+
+
+def _evaluation_files(sets: Sequence[Evaluation], folder: Path) -> list[list[Path]]:
+    """The files of each set, once they are seen to be there and their readers to exist."""
+    readers = [TEXTS, *(name for name, corpus in CORPORA.items() if corpus.read is not None)]
+    for each in sets:
+        if each.reader not in readers:
+            raise InputError(f"evaluation set {each.name}: no reader {each.reader!r}; there are {', '.join(readers)}")
+        for name in each.files:
+            if not (folder / name).is_file():
+                missing = f"{folder / name} is not there; check the folder of evaluation sets"
+                raise InputError(f"evaluation set {each.name}: {missing}")
+    return [[folder / name for name in each.files] for each in sets]
+
+
+def _read_evaluation(sets: Sequence[Evaluation], files: Iterable[Iterable[Path]]) -> tuple[TurnTable, TurnTable]:
+    """The pairs and the single texts of all sets, each set's place as the source of its dialogues."""
+    pairs, texts = TurnTable(), TurnTable()
+    for number, (each, paths) in enumerate(zip(sets, files, strict=True)):
+        for file in paths:
+            if each.reader == TEXTS:
+                for text in _texts(file):
+                    texts.add([text], 1, number)
+                continue
+            corpus = CORPORA[each.reader]
+            assert corpus.read is not None  # seen by _evaluation_files
+            for example in corpus.read(file, Reading(history=0), read_settings(corpus, each.settings)):
+                pairs.add((example.context[-1], example.response), 1, number)
+    return pairs.close(), texts.close()
+
+
+def _texts(file: Path) -> list[str]:
+    try:
+        if file.suffix == ".csv":
+            with file.open(encoding="utf-8", newline="") as opened:
+                return [row[0] for row in list(csv.reader(opened))[1:] if row]
+        if file.suffix == ".json":
+            return [str(text) for part in parse_json(file.read_text(encoding="utf-8")).values() for text, _ in part]
+        return file.read_text(encoding="utf-8").splitlines()
+    except (ValueError, AttributeError, TypeError) as error:  # UnicodeDecodeError is a ValueError
+        raise InputError(f"{file}: not a file of texts ({error}); see [[evaluation]] in docs/pretraining.md") from None
+
+
+# Writing
+
+
 def _write(
-    recipe: CorpusRecipe, files: list[Path], table: TurnTable, chosen: Selection, folder: Path, progress: Advance | None
+    plan: CorpusPlan, files: list[Path], table: TurnTable, chosen: Selection, folder: Path, progress: Advance | None
 ) -> None:
     """Read the files again and write what stays."""
     stays = chosen.stays(table)
-    row = count = 0
+    row = 0
     with contextlib.ExitStack() as stack:
         writers = _Writers(folder, stack)
-        for number, dialogue in _dialogues(recipe, files, progress):
-            rows = slice(row, row + len(dialogue.turns))
-            row, count = rows.stop, count + 1
-            if row > len(stays) or table.rows[count] != row:
+        for count, (number, dialogue) in enumerate(_dialogues(plan, files, progress)):
+            rows = range(row, row + len(dialogue.turns))
+            row = rows.stop
+            if row > len(stays) or table.rows[count + 1] != row:
                 raise InputError(f"{files[number]} changed while it was read; leave it alone and build again")
-            if stays[rows].any():
-                thread = chosen.threads[count - 1]
-                source, held_out = recipe.source[number], chosen.split[rows.start] == TEST
-                changed = _Changes(recipe, source, thread, [] if held_out else dialogue.turns)
-                for example, place in _examples(dialogue, source, thread, recipe.history):
-                    if stays[rows.start + place]:
-                        written = example if held_out else changed(example, place)
-                        writers.add(SPLITS[chosen.split[rows.start + place]], written)
-
-
-def _examples(dialogue: Dialogue, source: Source, thread: str, history: int) -> Iterator[tuple[Example, int]]:
-    """The examples of a dialogue, each with the place of its response."""
-    reading = Reading(history=history)
-    examples = dialogue_examples(
-        dialogue.turns, name=dialogue.name, thread=thread, source=source.name, first=dialogue.first, reading=reading
-    )
-    return zip(examples, np.arange(max(1, dialogue.first), len(dialogue.turns)).tolist(), strict=True)
+            if not stays[rows.start : rows.stop].any():
+                continue
+            source, thread, reading = plan.source[number], chosen.threads[count], Reading(history=plan.history)
+            change = _Changes(plan, source, thread, dialogue.turns)
+            examples = dialogue_examples(
+                dialogue.turns, name=dialogue.name, thread=thread, source=source.name, first=dialogue.first,
+                reading=reading,
+            )  # fmt: skip
+            for place, example in zip(range(max(1, dialogue.first), len(rows)), examples, strict=True):
+                if stays[rows[place]]:
+                    split = SPLITS[chosen.split[rows[place]]]
+                    writers.add(split, example if split == "test" else change(example, place))
 
 
 class _Writers:
@@ -239,26 +313,99 @@ class _Changes:
     Both are drawn by a hash of the thread and the seed, so that one does not depend on the other.
     """
 
-    def __init__(self, recipe: CorpusRecipe, source: Source, thread: str, turns: list[str]) -> None:
-        self._seed = f"{recipe.seed} {{}} {thread}"
+    def __init__(self, plan: CorpusPlan, source: Source, thread: str, turns: list[str]) -> None:
+        self._seed = f"{plan.seed} {{}} {thread}"
         digest = hashlib.sha256(self._seed.format("spaced").encode()).digest()
-        self._spaced = int.from_bytes(digest[:4], "big") < recipe.spaced * 2**32
-        self._personas = recipe.personas if source.alternating else 0.0
+        self._spaced = int.from_bytes(digest[:4], "big") < plan.spaced * 2**32
+        self._personas = plan.personas if source.alternating else 0.0
         self._said = statements(turns) if self._personas else []
 
     def __call__(self, example: Example, place: int) -> Example:
-        """The example whose response is at `place` of the dialogue."""
-        changed = _spaced(example) if self._spaced else example
-        if not self._said:
-            return changed
-        rng = self._rng(f"persona {place}")
-        persona = persona_of(place, example.response, self._said, rng) if rng.random() < self._personas else ""
-        return with_persona(changed, persona)
+        """Return the example whose response is at `place` of the dialogue, changed."""
+        context, response, persona = example.context, example.response, ""
+        if self._said:
+            # A text is hashed by SHA-512: the same everywhere.
+            rng = random.Random(self._seed.format(f"persona {place}"))
+            persona = persona_of(place, response, self._said, rng) if rng.random() < self._personas else ""
+        if self._spaced:
+            context, response = tuple(map(spaced_out, context)), spaced_out(response)
+        return replace(example, context=(persona, *context) if persona else context, response=response)
 
-    def _rng(self, what: str) -> random.Random:
-        return random.Random(self._seed.format(what))  # a text is hashed by SHA-512: the same everywhere
+
+# Counting
 
 
-def _spaced(example: Example) -> Example:
-    context = tuple(spaced_out(message) for message in example.context)
-    return dataclasses.replace(example, context=context, response=spaced_out(example.response))
+def _counts(
+    plan: CorpusPlan,
+    files: Sequence[Path],
+    table: TurnTable,
+    chosen: Selection,
+    evaluated: tuple[TurnTable, TurnTable] | None,
+) -> dict[str, Any]:
+    """Everything in numbers. For each source and split: pairs = kept + all that is left out."""
+    sources = {}
+    for number, (source, file) in enumerate(zip(plan.source, files, strict=True)):
+        mine = table.source == number
+        sources[source.name] = {
+            "licence": source.licence,
+            "sha256": file_digest(file),
+            "dialogues": int(mine.sum()),
+            "groups": len({thread for thread, own in zip(chosen.threads, mine, strict=True) if own}),
+            **_split_counts(table, chosen, mine[table.dialogue]),
+        }
+    names = [each.name for each in (*plan.source, *plan.evaluation)]
+    sets = None
+    if evaluated is not None:
+        pairs, texts = (np.bincount(each.source, minlength=len(plan.evaluation)).tolist() for each in evaluated)
+        sets = {each.name: {"pairs": pairs[n], "texts": texts[n]} for n, each in enumerate(plan.evaluation)}
+    return {
+        "format": FORMAT,
+        "version": __version__,
+        "recipe": asdict(plan),
+        "sources": sources,
+        "total": _split_counts(table, chosen, np.ones(len(table.counts), dtype=bool)),
+        "evaluation": sets,
+        "leaks": {names[number]: {"equal": n[0], "near": n[1]} for number, n in sorted(chosen.leaks.items())},
+        "common": chosen.common,
+    }
+
+
+def _split_counts(table: TurnTable, chosen: Selection, rows: Mask) -> dict[str, Any]:
+    pairs = rows & table.pair
+    found: dict[str, Any] = {"pairs": int(pairs.sum())}
+    for number, split in enumerate(SPLITS):
+        here = pairs & (chosen.split == number)
+        by_reason = np.bincount(chosen.reason[here], minlength=len(REASONS))
+        found[split] = {
+            "pairs": int(here.sum()),
+            "kept": int(by_reason[0]),
+            "dropped": {REASONS[reason]: int(count) for reason, count in enumerate(by_reason) if reason and count},
+            "response words": int(table.counts[here & (chosen.reason == 0)].sum()),
+        }
+    return found
+
+
+def markdown(counts: Mapping[str, Any]) -> str:
+    """Return the counts as tables for a model card."""
+
+    def cells(source: Mapping[str, Any]) -> str:
+        kept = " | ".join(f"{source[split]['kept']:,}" for split in SPLITS)
+        dropped = sorted(source["train"]["dropped"].items(), key=lambda item: -item[1])
+        return f"{source['pairs']:,} | {kept} | {', '.join(f'{count:,} {reason}' for reason, count in dropped)}"
+
+    lines = ["| source | licence | dialogues | pairs | training | validation | test | left out of training |"]
+    lines.append("|---|---|--:|--:|--:|--:|--:|---|")
+    for name, source in counts["sources"].items():
+        lines.append(f"| {name} | {source['licence']} | {source['dialogues']:,} | {cells(source)} |")
+    dialogues = sum(source["dialogues"] for source in counts["sources"].values())
+    lines.append(f"| **all** | | {dialogues:,} | {cells(counts['total'])} |")
+    lines += ["", "| evaluated set | equal pairs left out of training | near-duplicates left out |", "|---|--:|--:|"]
+    for name in dict.fromkeys([*counts["sources"], *(counts["evaluation"] or {})]):
+        found = counts["leaks"].get(name, {"equal": 0, "near": 0})
+        shown = f"{name} (test)" if name in counts["sources"] else name
+        lines.append(f"| {shown} | {found['equal']:,} | {found['near']:,} |")
+    if counts["evaluation"] is None and counts["recipe"]["evaluation"]:
+        lines += ["", "Not compared with the evaluation sets of the recipe, only with the held-out tests."]
+    words = counts["recipe"]["leaks"]["fewest_words"]
+    common = f"{counts['common']:,} training pairs of fewer than {words} words"
+    return "\n".join([*lines, "", f"{common} are equal to a test pair: common talk."]) + "\n"

@@ -2,23 +2,31 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
 import numpy.typing as npt
 
 from rejoinder.corpora.example import SPLITS, Split
-from rejoinder.corpora.pretraining import filters
-from rejoinder.corpora.pretraining.groups import group_threads, groups_of, links_by_key, links_by_name, splits_of
-from rejoinder.corpora.pretraining.leaks import LeakIndex, Watched
-from rejoinder.corpora.pretraining.recipe import CorpusRecipe
-from rejoinder.corpora.pretraining.shingles import Hashes, joined, mixed, shingles_of
-from rejoinder.corpora.pretraining.turns import IntArray, Mask, TurnTable
+from rejoinder.corpora.pretraining.leaks import (
+    Hashes,
+    IntArray,
+    LeakIndex,
+    Mask,
+    TurnTable,
+    Watched,
+    joined,
+    mixed,
+)
+from rejoinder.corpora.pretraining.messages import RULES
+from rejoinder.corpora.pretraining.plan import CorpusPlan
+from rejoinder.corpora.splits import split_of
 
-TRAIN, VALID, TEST = (SPLITS.index(split) for split in ("train", "valid", "test"))
-OTHERS = (
-    "echo",
+TRAIN, TEST = SPLITS.index("train"), SPLITS.index("test")
+REASONS = (
+    "",
+    *RULES,
     "held out elsewhere",
     "duplicate",
     "equal to evaluated",
@@ -26,8 +34,6 @@ OTHERS = (
     "equal responses",
     "over the cap",
 )
-"""Reasons beside those of `filters.REASONS`."""
-REASONS = ("", *filters.REASONS, *OTHERS)
 """What the numbers in `Selection.reason` say; 0: it stays."""
 
 
@@ -37,7 +43,7 @@ class Selection:
 
     Attributes:
         threads: of each dialogue's group: d names.
-        split: place in `example.SPLITS` of each row: (r,).
+        split: place in `SPLITS` of each row: (r,).
         reason: place in `REASONS` of each row: (r,); of a row that is no response it means nothing.
         leaks: training and validation pairs left out for each evaluated set: number of the set to [equal, near].
         common: training pairs that are equal to a test pair of too few words to be a leak.
@@ -58,7 +64,7 @@ def select(
     table: TurnTable,
     threads: Sequence[str],
     trees: Sequence[str],
-    recipe: CorpusRecipe,
+    plan: CorpusPlan,
     evaluated: tuple[TurnTable, TurnTable] | None,
 ) -> Selection:
     """Decide about every row.
@@ -67,145 +73,149 @@ def select(
         table: all dialogues, source by source.
         threads: `splits.conversation_thread` of each dialogue.
         trees: name of the reply tree of each dialogue.
-        recipe: what is wanted.
+        plan: what is wanted.
         evaluated: pairs and single texts of the evaluation sets.
     """
-    keys, answers = _hashes(table, recipe.leaks.gram)
-    names, splits, elsewhere = _parts(table, threads, trees, keys, recipe.same_words)
-    chosen = Selection(names, splits[table.dialogue], _first_reasons(table))
-    _drop(chosen, table, elsewhere[table.dialogue], "held out elsewhere")
-    _drop(chosen, table, _later_copies(keys, chosen.split, chosen.stays(table)), "duplicate")
-    chosen.common = _common(table, chosen, keys, recipe)
-    _drop_leaks(chosen, table, recipe, evaluated)
-    for group, most, reason in _limits(table, answers, recipe):
-        train = chosen.stays(table) & (chosen.split == TRAIN)
-        _drop(chosen, table, train & _over(group, keys, most, train, recipe.seed), reason)
+    keys, answers = _hashes(table, plan.leaks.gram)
+    names, splits, elsewhere = _parts(table, threads, trees, keys, plan.same_words)
+    # What is wrong with the response, or else with the message before it.
+    before = np.concatenate([[0], table.fault])[: len(table.fault)].astype(np.uint8)
+    chosen = Selection(names, splits[table.dialogue], np.where(table.fault > 0, table.fault, before))
+
+    def drop(rows: Mask, reason: str) -> None:
+        chosen.reason[rows & chosen.stays(table)] = REASONS.index(reason)
+
+    drop(elsewhere[table.dialogue], "held out elsewhere")
+    places = np.flatnonzero(chosen.stays(table))
+    drop(_later(places, keys, chosen.split.astype(np.uint64), 1, keys), "duplicate")
+    short = chosen.stays(table) & (table.pair_words < plan.leaks.fewest_words)
+    test = np.unique(keys[short & (chosen.split == TEST)])
+    chosen.common = int(np.isin(keys[short & (chosen.split == TRAIN)], test).sum())
+    _drop_leaks(chosen, table, plan, evaluated)
+    sources = table.sources.astype(np.uint64)
+    caps = np.array([source.cap or np.iinfo(np.int64).max for source in plan.source], dtype=np.int64)
+    equal = plan.filters.most_equal_responses
+    for group, most, reason in (
+        (joined(answers, sources), equal, "equal responses"),
+        (sources, caps[table.sources], "over the cap"),
+    ):
+        places = np.flatnonzero(chosen.stays(table) & (chosen.split == TRAIN))
+        drawn = np.zeros(len(keys), np.uint64)  # a random order that depends on text and seed alone
+        drawn[places] = joined(keys[places], mixed(np.full(len(places), plan.seed + 1, np.uint64)))
+        drop(_later(places, group, np.zeros(len(keys), np.uint64), most, drawn), reason)
     return chosen
 
 
 def dialogue_splits(
-    table: TurnTable, threads: Sequence[str], trees: Sequence[str], recipe: CorpusRecipe
+    table: TurnTable, threads: Sequence[str], trees: Sequence[str], plan: CorpusPlan
 ) -> list[Split | None]:
-    """The split of each dialogue, as `select` decides; None: held out by its own words, and in no part."""
-    _, splits, elsewhere = _parts(table, threads, trees, _hashes(table, recipe.leaks.gram)[0], recipe.same_words)
+    """Return the split of each dialogue, as `select` decides; None: held out by its own words, and in no part."""
+    _, splits, elsewhere = _parts(table, threads, trees, _hashes(table, plan.leaks.gram)[0], plan.same_words)
     return [None if out else SPLITS[split] for split, out in zip(splits.tolist(), elsewhere.tolist(), strict=True)]
-
-
-def _parts(
-    table: TurnTable, threads: Sequence[str], trees: Sequence[str], keys: Hashes, same_words: int
-) -> tuple[list[str], npt.NDArray[np.int8], Mask]:
-    """Of each dialogue: the thread of its group, the group's split, and whether it is held out elsewhere."""
-    names = _groups(table, threads, trees, keys, same_words)
-    splits = splits_of(names)
-    # A package of the same conversations holds out by their own text (the corpus chitchat does).
-    whole = table.pair[np.minimum(table.rows[:-1] + 1, len(table.pair) - 1)]
-    return names, splits, whole & (splits_of(threads) == TEST) & (splits != TEST)
 
 
 def _hashes(table: TurnTable, gram: int) -> tuple[Hashes, Hashes]:
     """Of each row: the hash of its pair (0 if it is no response), and of its own words."""
     keys, texts = np.zeros((2, len(table.counts)), np.uint64)
-    for low, high in table.blocks():
-        block = shingles_of(table, low, high, gram)
-        rows = low + np.flatnonzero(table.pair[low:high])
-        keys[rows], texts[low:high] = block.pair_keys(rows), block.texts
+    for block in table.blocks(gram):
+        rows = block.low + np.flatnonzero(table.pair[block.low : block.high])
+        keys[rows], texts[block.low : block.high] = block.keys(rows, 1), block.texts
     return keys, texts
 
 
-def _groups(
+def _parts(
     table: TurnTable, threads: Sequence[str], trees: Sequence[str], keys: Hashes, same_words: int
-) -> list[str]:
-    """The thread of each dialogue's group: of one text, of one tree, or with a long pair in common."""
+) -> tuple[list[str], npt.NDArray[np.int8], Mask]:
+    """Of each dialogue: the thread of its group, the group's split, and whether it is held out elsewhere.
+
+    A group is of one text, of one tree, or has a pair of `same_words` words in common. Its thread is the least of its
+    dialogues' names, whatever order they come in.
+    """
     long = table.pair_words >= same_words
-    links = links_by_name(threads) + links_by_name(trees) + links_by_key(keys[long], table.dialogue[long])
-    return group_threads(groups_of(len(threads), links), threads)
+    groups = _groups(len(threads), [_equal(threads), _equal(trees), _equal_keys(keys[long], table.dialogue[long])])
+    least: dict[int, str] = {}
+    for group, thread in zip(groups, threads, strict=True):
+        least[group] = min(thread, least.get(group, thread))
+    names = [least[group] for group in groups]
+    splits, own = (
+        np.array([SPLITS.index(split_of(thread)) for thread in each], dtype=np.int8) for each in (names, threads)
+    )
+    # A package of the same conversations holds out by their own text (the corpus chitchat does).
+    whole = table.pair[np.minimum(table.rows[:-1] + 1, len(table.pair) - 1)]
+    return names, splits, whole & (own == TEST) & (splits != TEST)
 
 
-def _first_reasons(table: TurnTable) -> npt.NDArray[np.uint8]:
-    """What is wrong with the response, or else with the message before it, or with both together."""
-    before = np.concatenate([[0], table.fault[:-1]]).astype(np.uint8)
-    return np.where(table.fault > 0, table.fault, before)
+def _groups(count: int, links: Iterable[Iterable[tuple[int, int]]]) -> list[int]:
+    """For each of `count` things the least of those that links connect it with."""
+    above = list(range(count))
+
+    def root(number: int) -> int:
+        while above[number] != number:
+            above[number] = above[above[number]]
+            number = above[number]
+        return number
+
+    for kind in links:
+        for one, other in kind:
+            low, high = sorted((root(one), root(other)))
+            above[high] = low
+    return [root(number) for number in range(count)]
 
 
-def _drop(chosen: Selection, table: TurnTable, rows: Mask, reason: str) -> None:
-    chosen.reason[rows & chosen.stays(table)] = REASONS.index(reason)
+def _equal(names: Sequence[str]) -> Iterable[tuple[int, int]]:
+    """Link each thing to the first one of its name."""
+    firsts: dict[str, int] = {}
+    return ((firsts.setdefault(name, number), number) for number, name in enumerate(names))
 
 
-def _later_copies(keys: Hashes, split: npt.NDArray[np.int8], stays: Mask) -> Mask:
-    """Rows with the same pair as an earlier row of the same split."""
-    places = np.flatnonzero(stays)
-    order = places[np.lexsort((places, keys[places], split[places]))]
-    same = (keys[order][1:] == keys[order][:-1]) & (split[order][1:] == split[order][:-1])
-    copies = np.zeros(len(keys), dtype=bool)
-    copies[order[1:][same]] = True
-    return copies
+def _equal_keys(keys: Hashes, owners: npt.NDArray[np.int32]) -> Iterable[tuple[int, int]]:
+    """Link the owners of equal keys."""
+    order = np.argsort(keys, kind="stable")
+    same = np.flatnonzero(keys[order][1:] == keys[order][:-1])
+    return zip(owners[order[same]].tolist(), owners[order[same + 1]].tolist(), strict=True)
 
 
-def _common(table: TurnTable, chosen: Selection, keys: Hashes, recipe: CorpusRecipe) -> int:
-    short = chosen.stays(table) & (table.pair_words < recipe.leaks.fewest_words)
-    test = np.unique(keys[short & (chosen.split == TEST)])
-    return int(np.isin(keys[short & (chosen.split == TRAIN)], test).sum())
+def _later(places: IntArray, group: Hashes, within: Hashes, most: IntArray | int, order_by: Hashes) -> Mask:
+    """(r,): which of the rows at `places` come after the first `most` of their group, in the order of `order_by`."""
+    order = places[np.lexsort((places, order_by[places], group[places], within[places]))]
+    new = np.ones(len(order), dtype=bool)
+    for each in (group[order], within[order]):
+        new[1:] &= each[1:] == each[:-1]
+    new[1:] = ~new[1:]
+    firsts = np.flatnonzero(new)
+    rank = np.arange(len(order)) - np.repeat(firsts, np.diff(np.append(firsts, len(order))))
+    later = np.zeros(len(group), dtype=bool)
+    later[order[rank >= (most if isinstance(most, int) else most[order])]] = True
+    return later
 
 
 def _drop_leaks(
-    chosen: Selection, table: TurnTable, recipe: CorpusRecipe, evaluated: tuple[TurnTable, TurnTable] | None
+    chosen: Selection, table: TurnTable, plan: CorpusPlan, evaluated: tuple[TurnTable, TurnTable] | None
 ) -> None:
     """Leave out of training and validation what copies a test pair or something of an evaluation set."""
     test = np.flatnonzero(chosen.stays(table) & (chosen.split == TEST))
     pairs, texts = [Watched(table, test, table.sources[test].astype(np.int64))], []
-    if evaluated is not None:
-        after = len(recipe.source)  # sets are numbered after the sources
-        pairs.append(Watched(evaluated[0], evaluated[0].pair_rows, _sets(evaluated[0], after, pairs=True)))
-        texts.append(Watched(evaluated[1], np.arange(len(evaluated[1].counts)), _sets(evaluated[1], after)))
-    of_pairs, of_texts = LeakIndex(pairs, 1, recipe.leaks), LeakIndex(texts, 0, recipe.leaks)
-    for low, high in table.blocks():
-        block = shingles_of(table, low, high, recipe.leaks.gram)
-        found, equal = np.full(high - low, -1, np.int64), np.zeros(high - low, dtype=bool)
-        # A single text is in both pairs of a message, as the response of one and the input of the next.
-        rows = low + np.flatnonzero(table.counts[low:high] >= recipe.leaks.fewest_words)
+    if evaluated is not None:  # sets are numbered after the sources
+        for watched, of in ((pairs, evaluated[0]), (texts, evaluated[1])):
+            rows = np.flatnonzero(of.pair) if watched is pairs else np.arange(len(of.counts))
+            watched.append(Watched(of, rows, of.sources[rows].astype(np.int64) + len(plan.source)))
+    of_pairs, of_texts = LeakIndex(pairs, 1, plan.leaks), LeakIndex(texts, 0, plan.leaks)
+    pair_words = table.pair_words
+    for block in table.blocks(plan.leaks.gram):
+        low, here = block.low, slice(block.low, block.high)
+        found, equal = np.full(block.high - low, -1, np.int64), np.zeros(block.high - low, dtype=bool)
+        rows = low + np.flatnonzero(table.counts[here] >= plan.leaks.fewest_words)
         in_texts, same = of_texts.find(block, rows)
+        # A single text is in both pairs of a message, as the response of one and the input of the next.
         for shift in (0, 1):
-            kept = (in_texts >= 0) & (rows + shift < high)
+            kept = (in_texts >= 0) & (rows + shift < block.high)
             found[rows[kept] + shift - low], equal[rows[kept] + shift - low] = in_texts[kept], same[kept]
-        inside = np.arange(low, high)
-        rows = inside[table.pair[low:high] & (table.pair_words[low:high] >= recipe.leaks.fewest_words)]
+        rows = low + np.flatnonzero(table.pair[here] & (pair_words[here] >= plan.leaks.fewest_words))
         in_pairs, same = of_pairs.find(block, rows)
         kept = in_pairs >= 0
         found[rows[kept] - low], equal[rows[kept] - low] = in_pairs[kept], same[kept]
-        _enter_leaks(chosen, table, low, found, equal)
-
-
-def _enter_leaks(chosen: Selection, table: TurnTable, low: int, found: IntArray, equal: Mask) -> None:
-    here = slice(low, low + len(found))
-    leaks = (found >= 0) & table.pair[here] & (chosen.reason[here] == 0) & (chosen.split[here] != TEST)
-    for kind, rows in enumerate((leaks & equal, leaks & ~equal)):
-        chosen.reason[here][rows] = REASONS.index(("equal to evaluated", "near to evaluated")[kind])
-        for number, count in zip(*np.unique(found[rows], return_counts=True), strict=True):
-            chosen.leaks.setdefault(int(number), [0, 0])[kind] += int(count)
-
-
-def _sets(table: TurnTable, after: int, *, pairs: bool = False) -> IntArray:
-    sources = table.sources.astype(np.int64) + after
-    return sources[table.pair] if pairs else sources
-
-
-def _limits(table: TurnTable, answers: Hashes, recipe: CorpusRecipe) -> list[tuple[Hashes, IntArray, str]]:
-    """What is limited: the group of each row, the most that each row's group may have, and the reason."""
-    sources = table.sources.astype(np.uint64)
-    caps = np.array([source.cap or np.iinfo(np.int64).max for source in recipe.source], dtype=np.int64)
-    equal = np.full(len(sources), recipe.filters.most_equal_responses, np.int64)
-    return [(joined(answers, sources), equal, "equal responses"), (sources, caps[table.sources], "over the cap")]
-
-
-def _over(group: Hashes, keys: Hashes, most: IntArray, rows: Mask, seed: int) -> Mask:
-    """Of these rows those beyond the most of their group, in a random order that depends on text and seed alone."""
-    places = np.flatnonzero(rows)
-    drawn = joined(keys[places], mixed(np.full(len(places), seed + 1, np.uint64)))
-    order = places[np.lexsort((places, drawn, group[places]))]
-    groups = group[order]
-    new = np.concatenate([[True], groups[1:] != groups[:-1]]) if len(order) else np.zeros(0, dtype=bool)
-    firsts = np.flatnonzero(new)
-    rank = np.arange(len(order)) - np.repeat(firsts, np.diff(np.append(firsts, len(order))))
-    over = np.zeros(len(rows), dtype=bool)
-    over[order[rank >= most[order]]] = True
-    return over
+        leaks = (found >= 0) & table.pair[here] & (chosen.reason[here] == 0) & (chosen.split[here] != TEST)
+        for kind, copies in enumerate((leaks & equal, leaks & ~equal)):
+            chosen.reason[here][copies] = REASONS.index(("equal to evaluated", "near to evaluated")[kind])
+            for number, count in zip(*np.unique(found[copies], return_counts=True), strict=True):
+                chosen.leaks.setdefault(int(number), [0, 0])[kind] += int(count)

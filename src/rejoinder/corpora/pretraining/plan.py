@@ -1,4 +1,4 @@
-"""The recipe of a pretraining corpus: sources, filters, caps and evaluation sets, as a strict TOML file."""
+"""The plan of a pretraining corpus: sources, filters, caps and evaluation sets, as a strict TOML file."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from rejoinder.errors import InputError
 STRICT = ConfigDict(strict=True, extra="forbid", allow_inf_nan=False)
 Count: TypeAlias = Annotated[int, Field(ge=1)]
 Share: TypeAlias = Annotated[float, Field(gt=0, le=1)]
-_WANTED = "no such recipe; name a TOML file, recipes/corpus/open.toml say"
+_WANTED = "no such recipe; name a TOML file, as recipes/corpus/open.toml"
 Name: TypeAlias = Annotated[str, Field(pattern=r"^[A-Za-z0-9][A-Za-z0-9_.-]*$")]
 
 
@@ -30,7 +30,7 @@ class Filters:
     most_repeated: Share = 0.5
     """Of a message of 6 words or more, one word is at most this share."""
     most_equal_responses: Count = 100
-    """So many training pairs of a source may have responses of equal words; of more, these are drawn."""
+    """Most training pairs of a source whose responses have equal words; of more, this many are drawn."""
 
 
 @dataclass(frozen=True, kw_only=True, config=STRICT)
@@ -58,13 +58,13 @@ class Source:
     file: str = ""
     """Name of the file."""
     cap: Count | None = None
-    """Most training pairs; of more, so many are drawn. For sources that are templated or archaic."""
+    """Most training pairs; of more, this many are drawn. For sources that are templated or archaic."""
     clean: tuple[Literal["brackets", "parentheses", "spacing"], ...] = ()
-    """Traces of transcription that are taken out of its messages (see `cleaning`)."""
+    """Traces of transcription that are taken out of its messages (see `messages`)."""
     only: str = ""
     """Dialogues whose id does not contain this text are not read."""
     alternating: bool = False
-    """Two speakers take turns, so that every second message is by the same one (see `personas`)."""
+    """Two speakers take turns, so that every second message is by the same one (see `messages`)."""
     about: str = ""
     """What it is, and why it is capped, for those who read the counts."""
 
@@ -85,11 +85,11 @@ class Evaluation:
 
 
 @dataclass(frozen=True, kw_only=True, config=STRICT)
-class CorpusRecipe:
-    """All of a corpus."""
+class CorpusPlan:
+    """What a corpus is made of."""
 
     kind: Literal["corpus"]
-    """Tells it from the recipes of training."""
+    """Tells the file from the recipes of training."""
     source: Annotated[tuple[Source, ...], Field(min_length=1)]
     """Of equal pairs the first stays, in this order."""
     seed: Annotated[int, Field(ge=0)] = 0
@@ -97,37 +97,36 @@ class CorpusRecipe:
     history: Annotated[int, Field(ge=0)] = 10
     """Messages kept before the newest one of a context."""
     same_words: Count = 20
-    """Two dialogues belong to one split if they share a pair of so many words or more."""
+    """Two dialogues belong to one split if they share a pair of this many words or more."""
     spaced: Annotated[float, Field(ge=0, le=1)] = 0.0
-    """Share of the training and validation dialogues whose marks get a space before them (see `cleaning`), so that a
+    """Share of the training and validation dialogues whose marks get a space before them (see `messages`), so that a
     model can read tokenised data, too."""
     personas: Annotated[float, Field(ge=0, le=1)] = 0.0
     """Share of the training and validation examples of alternating sources that get a persona, if the dialogue has
-    enough to make one of (see `personas`)."""
+    enough to make one of (see `messages`)."""
     filters: Filters = Filters()
     leaks: Leaks = Leaks()
     evaluation: tuple[Evaluation, ...] = ()
 
     def __post_init__(self) -> None:
-        for what, names in (("source", self.source), ("evaluation", self.evaluation)):
-            seen: set[str] = set()
-            for each in names:
-                if each.name in seen:
-                    raise ValueError(f"two {what}s are called {each.name!r}; give each its own name")
-                seen.add(each.name)
+        for what, group in (("source", self.source), ("evaluation", self.evaluation)):
+            names = [each.name for each in group]
+            twice = next((name for name in names if names.count(name) > 1), None)
+            if twice:
+                raise ValueError(f"two {what}s are called {twice!r}; give each its own name")
 
 
 @dataclass(frozen=True, kw_only=True, config=STRICT)
 class _OtherCaps:
-    """A recipe that is another one with other caps."""
+    """A plan that is another one with other caps."""
 
     kind: Literal["corpus"]
     base: Annotated[str, Field(pattern=r"^[^/\\\\]+\.toml$")]
     caps: dict[str, Count]
 
 
-def load_corpus_recipe(path: str | Path) -> CorpusRecipe:
-    """Read a recipe.
+def load_corpus_plan(path: str | Path) -> CorpusPlan:
+    """Read a plan.
 
     One that has `base = "OTHER.toml"` is that other recipe, in the same folder, with other caps: `[caps]` has the most
     training pairs of sources by their names. It has no other keys. A base has no base itself.
@@ -137,15 +136,15 @@ def load_corpus_recipe(path: str | Path) -> CorpusRecipe:
     """
     document = read_toml(path, _WANTED)
     if "base" not in document:
-        return validate(CorpusRecipe, document, str(path))
+        return validate(CorpusPlan, document, str(path))
     smaller = validate(_OtherCaps, document, str(path))
     base = Path(path).parent / smaller.base
     whole = read_toml(base, _WANTED)
     if "base" in whole:
-        raise InputError(f"{path}: its base {smaller.base} has a base itself; name a whole recipe")
-    recipe = validate(CorpusRecipe, whole, str(base))
-    unknown = sorted(smaller.caps.keys() - {source.name for source in recipe.source})
+        raise InputError(f"{path}: its base {smaller.base} has a base itself; name a whole one")
+    plan = validate(CorpusPlan, whole, str(base))
+    unknown = sorted(smaller.caps.keys() - {source.name for source in plan.source})
     if unknown:
         raise InputError(f"{path}: [caps] names {unknown[0]!r}, which is no source of {smaller.base}")
-    sources = (replace(each, cap=smaller.caps.get(each.name, each.cap)) for each in recipe.source)
-    return replace(recipe, source=tuple(sources))
+    sources = (replace(each, cap=smaller.caps.get(each.name, each.cap)) for each in plan.source)
+    return replace(plan, source=tuple(sources))

@@ -6,10 +6,8 @@ import numpy as np
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from rejoinder.corpora.pretraining.leaks import LeakIndex, Watched
-from rejoinder.corpora.pretraining.recipe import Leaks
-from rejoinder.corpora.pretraining.shingles import shingles_of
-from rejoinder.corpora.pretraining.turns import TurnTable
+from rejoinder.corpora.pretraining.leaks import LeakIndex, TurnTable, Watched
+from rejoinder.corpora.pretraining.plan import Leaks
 from rejoinder.corpora.splits import words_of
 
 TURNS = st.lists(st.lists(st.sampled_from("abcé"), max_size=6).map(" ".join), min_size=1, max_size=4)
@@ -32,10 +30,9 @@ def grams(words, n):
 def test_equal_words_have_equal_hashes_and_no_others(dialogues, n):
     table = table_of(dialogues)
     named = {}
-    for low, high in table.blocks(size=8):
-        block = shingles_of(table, low, high, n)
-        texts = [words_of(turn) for turns in dialogues for turn in turns][low:high]
-        rows = np.arange(low, high)
+    for block in table.blocks(n, size=8):
+        texts = [words_of(turn) for turns in dialogues for turn in turns][block.low : block.high]
+        rows = np.arange(block.low, block.high)
         begin, count = block.spans(rows, 0)
         for text, first, number, key in zip(texts, begin, count, block.texts, strict=True):
             assert named.setdefault(("text", tuple(text)), key) == key
@@ -53,15 +50,14 @@ def test_equal_words_have_equal_hashes_and_no_others(dialogues, n):
 def test_leaks_are_those_of_a_plain_search(evaluated, dialogues):
     leaks = Leaks(fewest_words=4, gram=2, overlap=0.5, formula=10_000)
     watched, table = table_of(evaluated), table_of(dialogues)
-    rows = watched.pair_rows
+    rows = np.flatnonzero(watched.pair)
     index = LeakIndex([Watched(watched, rows, np.zeros(len(rows), np.int64))], 1, leaks)
     pairs = [(words_of(turns[i - 1]), words_of(turns[i])) for turns in evaluated for i in range(1, len(turns))]
     pairs = [pair for pair in pairs if len(pair[0] + pair[1]) >= 4]
     mine = [(turns[i - 1], turns[i]) for turns in dialogues for i in range(1, len(turns))]
     place = 0
-    for low, high in table.blocks(size=16):
-        block = shingles_of(table, low, high, 2)
-        rows = low + np.flatnonzero(table.pair[low:high])
+    for block in table.blocks(2, size=16):
+        rows = block.low + np.flatnonzero(table.pair[block.low : block.high])
         texts, place = mine[place : place + len(rows)], place + len(rows)
         long = table.pair_words[rows] >= 4
         found, equal = index.find(block, rows[long])
