@@ -7,8 +7,6 @@ import os
 from pathlib import Path
 
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
 
 from rejoinder.corpora.example import Example
 from rejoinder.corpora.lines import Reading
@@ -143,22 +141,6 @@ def test_a_long_line_is_not_parsed(read, monkeypatch):
     monkeypatch.setattr(amazon_qa, "MAX_LINE", 100)
     with pytest.raises(InputError, match=r":1: .* characters; a line has up to 100"):
         read(SINGLE)
-
-
-@settings(deadline=None, max_examples=80)
-@given(st.data())
-def test_damaged_lines_give_errors_that_name_the_file(tmp_path_factory, data):
-    line = bytearray(repr(data.draw(st.sampled_from([SINGLE, MULTIPLE]))).encode())
-    for _ in range(data.draw(st.integers(1, 4))):
-        place = data.draw(st.integers(0, len(line) - 1))
-        line[place : place + data.draw(st.integers(0, 3))] = data.draw(st.binary(max_size=3))
-    path = tmp_path_factory.mktemp("fuzz") / "qa_x.json"
-    path.write_bytes(bytes(line) + b"\n")
-    try:
-        for example in read_amazon_qa(path):
-            assert example.thread
-    except InputError as error:
-        assert str(error).startswith(str(path))  # noqa: PT017
 
 
 # Answers, pairs of the right lengths, and distinct ones: the last two counted with the rules of DATA19's code.

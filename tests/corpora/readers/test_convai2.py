@@ -3,13 +3,10 @@
 from __future__ import annotations
 
 import pytest
-from hypothesis import HealthCheck, given, settings
-from hypothesis import strategies as st
 
 from rejoinder.corpora.lines import Reading
 from rejoinder.corpora.readers.convai2 import Convai2Settings, read_convai2
 from rejoinder.errors import InputError
-from tests.corpora.mangled import check_read, mangled
 
 BOTH = """\
 1 your persona: i read twenty books a year.
@@ -168,14 +165,3 @@ def test_a_dialogue_whose_first_line_is_bad_is_one_of_its_own(read):
 def test_settings_are_checked():
     with pytest.raises(InputError, match="draw is -1"):
         Convai2Settings(draw=-1)
-
-
-@settings(max_examples=200, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
-@given(data=st.data())
-def test_damaged_files_give_examples_or_say_where(tmp_path, data):
-    whole = data.draw(st.sampled_from([BOTH + CANDIDATES + OTHER_SIDE, dialogues(4)])).encode()
-    path = tmp_path / "valid.txt"
-    path.write_bytes(data.draw(mangled(whole, [b"\t", b"\n", b"|", b"\\n", b"\0", b"\xff", b"1 ", b"your persona: "])))
-    draw = data.draw(st.sampled_from([0, 0, 2]))
-    for skip in (False, True):
-        check_read(lambda path, skip=skip: read_convai2(path, Reading(skip_bad=skip), Convai2Settings(draw=draw)), path)

@@ -6,14 +6,11 @@ import copy
 import json
 
 import pytest
-from hypothesis import HealthCheck, given, settings
-from hypothesis import strategies as st
 
 from rejoinder.corpora.lines import Reading
 from rejoinder.corpora.readers.dstc7 import Dstc7Settings, read_dstc7
 from rejoinder.corpora.splits import content_thread
 from rejoinder.errors import InputError
-from tests.corpora.mangled import check_read, mangled
 
 
 def option(number, text=None):
@@ -182,14 +179,3 @@ def test_a_dialogue_gives_all_its_examples_or_none(read):
     record = copy.deepcopy(dialogue())
     record["messages-so-far"][2]["utterance"] = 7
     assert read([record], Reading(skip_bad=True)) == []
-
-
-@settings(max_examples=150, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
-@given(data=st.data())
-def test_damaged_files_give_examples_or_say_where(tmp_path, data):
-    whole = json.dumps([dialogue(part, candidates=3, right=("C1",)) for part in ("train", "dev")], indent=1)
-    insertions = [b'"', b"{", b"}", b"[", b"]", b",", b"\\", b"\xff", b"null", b"[" * 3000, b"1e999", b'"\\ud800"']
-    path = tmp_path / "ubuntu.json"
-    path.write_bytes(data.draw(mangled(whole.encode(), insertions)))
-    for skip in (False, True):
-        check_read(lambda path, skip=skip: read_dstc7(path, Reading(skip_bad=skip)), path)

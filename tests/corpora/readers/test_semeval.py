@@ -6,14 +6,11 @@ import itertools
 import lzma
 
 import pytest
-from hypothesis import HealthCheck, given, settings
-from hypothesis import strategies as st
 
 from rejoinder.corpora.lines import Reading
 from rejoinder.corpora.readers.semeval import SemevalSettings, question_text, read_semeval
 from rejoinder.corpora.splits import content_thread, split_of
 from rejoinder.errors import InputError
-from tests.corpora.mangled import check_read, mangled
 
 OLD = """\
 <root>
@@ -204,19 +201,8 @@ def test_long_texts_are_read(read):
 
 def test_questions_come_before_the_file_is_read_to_its_end(tmp_path):
     path = tmp_path / "dev.xml.xz"
-    path.write_bytes(lzma.compress((NEW[:-6] + "<Filler/>" * 100_000 + "<broken").encode()))
+    path.write_bytes(lzma.compress((NEW[:-6] + "<Filler/>" * 20_000 + "<broken").encode()))
     examples = read_semeval(path, Reading(part="train"))
     assert next(examples).response == "the first"
     with pytest.raises(InputError, match="not XML"):
         list(examples)
-
-
-@settings(max_examples=200, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
-@given(data=st.data())
-def test_damaged_files_give_examples_or_say_where(tmp_path, data):
-    whole = data.draw(st.sampled_from([OLD, NEW])).encode()
-    insertions = [b"<", b">", b"&", b"&x;", b"<!-- ", b"<![CDATA[", b"<Thread>", b"</Thread>", b"\xff", b"<a>" * 20]
-    path = tmp_path / "dev.xml"
-    path.write_bytes(data.draw(mangled(whole, insertions)))
-    chosen = SemevalSettings(candidates=data.draw(st.sampled_from(["none", "thread"])))
-    check_read(lambda path: read_semeval(path, Reading(part="train"), chosen), path)

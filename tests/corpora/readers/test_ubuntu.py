@@ -6,7 +6,7 @@ import csv
 import io
 
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from rejoinder.corpora.build import build_data
@@ -14,7 +14,6 @@ from rejoinder.corpora.lines import Reading
 from rejoinder.corpora.readers.ubuntu import UbuntuSettings, read_ubuntu, split_turns
 from rejoinder.corpora.splits import content_thread
 from rejoinder.errors import InputError
-from tests.corpora.mangled import check_read, mangled
 
 CONTEXT = 'anyone know why "ls" fails? __eou__ it says, no such file __eou__ __eot__ which dir? __eou__ __eot__ '
 TRAIN = [
@@ -165,13 +164,3 @@ def test_another_file_is_refused(read):
         read("question,answer\na,b\n")
     with pytest.raises(InputError, match="is empty"):
         read("")
-
-
-@settings(max_examples=150, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
-@given(data=st.data())
-def test_damaged_files_give_examples_or_say_where(tmp_path, data):
-    whole = data.draw(st.sampled_from([text_of(TRAIN), text_of(WIDE), text_of([*block("a __EOS__"), *block("b", 3)])]))
-    path = tmp_path / "train.csv"
-    path.write_bytes(data.draw(mangled(whole.encode(), [b'"', b",", b"\n", b"\r", b"\0", b"\xff", b"__eot__"])))
-    for skip in (False, True):
-        check_read(lambda path, skip=skip: read_ubuntu(path, Reading(skip_bad=skip)), path)

@@ -8,7 +8,7 @@ import re
 from xml.sax.saxutils import escape, quoteattr
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from rejoinder.corpora.example import Example
@@ -209,26 +209,6 @@ def test_bad_pages_are_named_and_can_be_skipped(dump, monkeypatch, change, messa
     reading = Reading(skip_bad=True)
     assert [example.id for example in read_wikipedia(path, reading)] == ["1", "2"]
     assert (reading.lines, reading.bad_lines) == (3, 1)
-
-
-@settings(deadline=None, max_examples=80)
-@given(st.data())
-def test_damaged_exports_give_errors_that_name_the_file(tmp_path_factory, data):
-    whole = bytearray((HEAD + page() + page(8) + "</mediawiki>").encode())
-    for _ in range(data.draw(st.integers(1, 4))):
-        place = data.draw(st.integers(0, len(whole) - 1))
-        whole[place : place + data.draw(st.integers(0, 9))] = data.draw(
-            st.binary(max_size=3) | st.sampled_from([b"<", b">", b"<page>", b"</page>", b"<text>", b"&x;", b"<!--"])
-        )
-    path = tmp_path_factory.mktemp("fuzz") / "x.xml"
-    path.write_bytes(bytes(whole))
-    for reading in (Reading(), Reading(skip_bad=True)):
-        try:
-            for example in read_wikipedia(path, reading):
-                assert example.id
-                assert example.response
-        except InputError as error:
-            assert str(error).startswith(str(path))  # noqa: PT017
 
 
 LINES = "It was late. The train had left.\n\nNobody\nwas there.\nDr. Who said: no.\n"

@@ -36,7 +36,8 @@ from rejoinder.errors import InputError
 SILENCE = "__SILENCE__"
 _NUMBERED = re.compile(r"(\d{1,9}) (.*)", re.DOTALL)
 _PERSONA = re.compile(r"(your|partner's) persona: ")
-_SIDES = {"self": "your", "other": "partner's"}
+_SIDES = {"all": ("your", "partner's"), "self": ("your",), "other": ("partner's",), "none": ()}
+"""What a persona line begins with that is wanted."""
 
 
 @dataclass(frozen=True)
@@ -185,42 +186,26 @@ def _candidates(response: str, listed: str) -> tuple[str, ...]:
 
 
 def _examples(dialogue: _Dialogue, path: Path, reading: Reading, settings: Convai2Settings) -> Iterator[Example]:
+    spoken = (text for row in dialogue.rows for text in (row.message, row.response) if text)
+    thread = content_thread(itertools.islice(spoken, 2))
+    persona = [line for line in dialogue.personas if line.startswith(_SIDES[settings.personas])]
+    if persona and settings.persona_messages == "one":
+        persona = [" ".join(persona)]
     said: list[str] = []
-    thread = content_thread(_first_messages(dialogue.rows))
-    persona = _persona(dialogue.personas, settings)
-    count = 0
     for row in dialogue.rows:
         said += [row.message] if row.message else []
         if not row.response:
             continue
-        count += 1
         context = (*persona, *reading.newest(said))
         if context:
             name = f"{strip_compression(path).stem}:{row.number}"
-            label = _last_place(row.candidates, row.response)
+            # ParlAI's lists end with the response, which may also stand before.
+            label = len(row.candidates) - 1 - row.candidates[::-1].index(row.response) if row.candidates else None
             yield Example(context, row.response, name, thread, "convai2", row.candidates, label)
         else:
             reading.drop("responses with nothing before them")
         said.append(row.response)
-    reading.without_reply += bool(dialogue.rows) and count == 0
-
-
-def _first_messages(rows: Sequence[_Row]) -> list[str]:
-    spoken = (text for row in rows for text in (row.message, row.response) if text)
-    return list(itertools.islice(spoken, 2))
-
-
-def _persona(lines: Sequence[str], settings: Convai2Settings) -> list[str]:
-    """The messages that the persona lines become."""
-    wanted = settings.personas
-    side = _SIDES.get(wanted)
-    chosen = [line for line in lines if wanted == "all" or (side is not None and line.startswith(side))]
-    return [" ".join(chosen)] if chosen and settings.persona_messages == "one" else chosen
-
-
-def _last_place(candidates: Sequence[str], response: str) -> int | None:
-    """Where the response stands; the last place, since ParlAI's lists end with it."""
-    return len(candidates) - 1 - candidates[::-1].index(response) if candidates else None
+    reading.without_reply += bool(dialogue.rows) and not any(row.response for row in dialogue.rows)
 
 
 CORPUS = Corpus(

@@ -14,8 +14,8 @@ Format: ibm.github.io/dstc7-noesis, data description; the task's own `metrics.py
 
 from __future__ import annotations
 
-from collections.abc import Generator, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Generator, Iterator, Mapping
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal
 
@@ -48,20 +48,6 @@ class Dstc7Settings:
             raise InputError(f"answers is {self.answers}, which is no file; name the file with the test set's answers")
 
 
-@dataclass(frozen=True)
-class _Dialogue:
-    """What is used of a dialogue."""
-
-    name: str
-    speakers: Sequence[str]
-    messages: Sequence[str]
-    options: Mapping[str, str] = field(default_factory=dict)
-    """Texts of the candidates by their ids."""
-    answers: Mapping[str, str] = field(default_factory=dict)
-    """Texts of the right ones by their ids."""
-    train: bool = False
-
-
 def read_dstc7(
     path: str | Path, reading: Reading | None = None, settings: Dstc7Settings | None = None
 ) -> Generator[Example]:
@@ -76,7 +62,7 @@ def read_dstc7(
     for number, record in enumerate(json_objects(path, reading), 1):
         reading.lines += 1
         try:
-            examples = list(_examples(_dialogue(record, answers, reading), reading, settings))
+            examples = list(_examples(record, answers, reading, settings))
         except BadRecordError as error:
             reading.bad_line(path, number, f"dialogue {number}: {error}")
         else:
@@ -100,53 +86,46 @@ def read_answers(path: str | Path, reading: Reading) -> dict[str, dict[str, str]
     return answers
 
 
-def _dialogue(record: Mapping[str, Any], known: Mapping[str, Mapping[str, str]], reading: Reading) -> _Dialogue:
+def _examples(
+    record: Mapping[str, Any], known: Mapping[str, Mapping[str, str]], reading: Reading, settings: Dstc7Settings
+) -> Iterator[Example]:
     name = _id(record.get("example-id"), "example-id")
-    said = _objects(record.get("messages-so-far"), "messages-so-far")
-    messages = [text_of(message.get("utterance"), f"messages-so-far[{i}].utterance") for i, message in enumerate(said)]
-    reading.blank_messages += sum(not message.strip() for message in messages)
+    said = [
+        (text_of(message.get("utterance"), f"messages-so-far[{place}].utterance"), message.get("speaker", ""))
+        for place, message in enumerate(_objects(record.get("messages-so-far"), "messages-so-far"))
+    ]
     answers = known.get(name)
     if "options-for-correct-answers" in record:
         answers = _options(record, "options-for-correct-answers")
     if answers is None:
         raise BadRecordError(f"example {name} has no answer; name the file of the answers: --set answers=FILE")
-    spoken = [place for place, message in enumerate(messages) if message.strip()]
+    answers = {each: text for each, text in answers.items() if each.upper() != _NONE}
+    spoken = [(message, text_of(speaker, "speaker")) for message, speaker in said if message.strip()]
+    reading.blank_messages += len(said) - len(spoken)
     if not spoken:
         raise BadRecordError("messages-so-far is blank; it needs at least one message")
-    return _Dialogue(
-        name=name,
-        speakers=[text_of(said[place].get("speaker", ""), "speaker") for place in spoken],
-        messages=[messages[place] for place in spoken],
-        options=_options(record, "options-for-next") if "options-for-next" in record else {},
-        answers={each: text for each, text in answers.items() if each.upper() != _NONE},
-        train=record.get("data-split") == "train",
-    )
-
-
-def _examples(dialogue: _Dialogue, reading: Reading, settings: Dstc7Settings) -> Iterator[Example]:
-    named = zip(dialogue.speakers, dialogue.messages, strict=True)
-    said = [f"{speaker}: {message}" if settings.speakers else message for speaker, message in named]
-    thread = content_thread(dialogue.messages[:2])
-    train = reading.part == "train" or (reading.part is None and dialogue.train)
+    responses = [message for message, _ in spoken]
+    messages = [f"{speaker}: {message}" if settings.speakers else message for message, speaker in spoken]
+    thread = content_thread(responses[:2])
+    options = _options(record, "options-for-next") if "options-for-next" in record else {}
+    train = reading.part == "train" or (reading.part is None and record.get("data-split") == "train")
     if settings.utterances == "last" or (settings.utterances == "train" and not train):
-        response, candidates, label = _choice(dialogue, reading)
+        response, candidates, label = _choice(options, answers, reading)
         if response:
-            context = reading.newest(said)
-            yield Example(context, response, dialogue.name, thread, "dstc7", candidates, label)
+            yield Example(reading.newest(messages), response, name, thread, "dstc7", candidates, label)
         return
-    last = next((text for text in dialogue.answers.values() if text.strip()), "")
-    responses = [*dialogue.messages, *([last] if last else [])]
+    responses += [text for text in answers.values() if text.strip()][:1]
     for place in range(1, len(responses)):
-        context = reading.newest(said[:place])
-        yield Example(context, responses[place], f"{dialogue.name}:{place}", thread, "dstc7")
+        yield Example(reading.newest(messages[:place]), responses[place], f"{name}:{place}", thread, "dstc7")
 
 
-def _choice(dialogue: _Dialogue, reading: Reading) -> tuple[str, tuple[str, ...], int | None]:
+def _choice(
+    options: Mapping[str, str], answers: Mapping[str, str], reading: Reading
+) -> tuple[str, tuple[str, ...], int | None]:
     """Response, candidates and its place among them; a blank response if there is none, which is counted."""
-    options = dialogue.options
     if len(options) < 2:
         raise BadRecordError(f"{len(options)} candidates in options-for-next; 2 or more are read")
-    right = [each for each in dialogue.answers if each in options]
+    right = [each for each in answers if each in options]
     if not right or not options[right[0]].strip():
         reading.drop("dialogues without a right candidate" if not right else "blank responses")
         return "", (), None

@@ -17,8 +17,9 @@ from __future__ import annotations
 import itertools
 import re
 from collections.abc import Generator, Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
+from typing import NamedTuple, TypeAlias
 
 from rejoinder.corpora.corpus import Corpus
 from rejoinder.corpora.dialogues import dialogue_examples
@@ -67,42 +68,53 @@ def read_ubuntu(
         InputError: a fault of the file; or of a row, with the number of its first line, unless bad rows are skipped.
     """
     path, reading, settings = Path(path), reading or Reading(), settings or UbuntuSettings()
+    for number, context, responses, label in _choices(path, reading):
+        turns = split_turns(context)
+        messages = [turn for turn in turns if turn]
+        candidates = tuple(map(join_utterances, responses))
+        response = candidates[label or 0]
+        reading.blank_messages += len(turns) - len(messages)
+        if not messages or not response:
+            reading.drop("blank responses" if messages else "blank contexts")
+            continue
+        name, thread = f"{strip_compression(path).stem}:{number}", content_thread(messages[:1])
+        if settings.pairs:
+            turns = [*messages, response]
+            yield from dialogue_examples(turns, name=name, thread=thread, source="ubuntu", reading=reading)
+        else:
+            listed = () if label is None else candidates
+            yield Example(reading.newest(messages), response, name, thread, "ubuntu", listed, label)
+
+
+_Choice: TypeAlias = tuple[int, str, Sequence[str], int | None]
+"""Line, context, responses and the right one's place among them; None: the only one."""
+
+
+def _choices(path: Path, reading: Reading) -> Iterator[_Choice]:
+    """The contexts of a file of any form, each with its responses."""
     rows = csv_rows(path, reading)
     number, first = next(rows, (0, []))
     header = [cell.strip().lower() for cell in first]
     if header[:2] == _WIDE and len(header) > 2:
-        found = _wide_examples(rows, len(header), path, reading)
-    elif header == _PAIR or (len(header) == len(_PAIR) and header[2] in _LABELS):
-        given = rows if header == _PAIR else itertools.chain([(number, first)], rows)
-        found = _pair_examples(_pairs(given, path, reading), path, reading)
-    elif not first:
-        return
-    else:
+        for number, row in rows:
+            reading.lines += 1
+            if len(row) == len(header):
+                yield number, row[0], row[1:], 0
+            else:
+                fault = f"{len(row)} columns instead of {len(header)}, which the header has"
+                reading.bad_line(path, number, fault)
+    elif header == _PAIR:
+        yield from _labelled(_pairs(rows, path, reading), path, reading)
+    elif len(header) == len(_PAIR) and header[2] in _LABELS:
+        yield from _labelled(_pairs(itertools.chain([(number, first)], rows), path, reading), path, reading)
+    elif first:
         raise InputError(
             f"{path}:{number}: the first row is {', '.join(first)[:60]!r}; read are files that begin with "
             "Context,Utterance,Label or with Context,Ground Truth Utterance,Distractor_0,..."
         )
-    for whole in found:
-        if settings.pairs:
-            turns, thread = [*whole.context, whole.response], whole.thread or ""
-            yield from dialogue_examples(turns, name=whole.id or "", thread=thread, source="ubuntu", reading=reading)
-        else:
-            yield replace(whole, context=reading.newest(whole.context))
 
 
-def _wide_examples(
-    rows: Iterator[tuple[int, list[str]]], columns: int, path: Path, reading: Reading
-) -> Iterator[Example]:
-    for number, row in rows:
-        reading.lines += 1
-        if len(row) == columns:
-            yield from _example(row[0], row[1:], 0, path, number, reading)
-        else:
-            reading.bad_line(path, number, f"{len(row)} columns instead of {columns}, which the header has")
-
-
-@dataclass(frozen=True, slots=True)
-class _Pair:
+class _Pair(NamedTuple):
     number: int
     context: str
     utterance: str
@@ -120,44 +132,31 @@ def _pairs(rows: Iterator[tuple[int, list[str]]], path: Path, reading: Reading) 
             yield _Pair(number, row[0], row[1], _LABELS[row[2].strip()])
 
 
-def _pair_examples(pairs: Iterator[_Pair], path: Path, reading: Reading) -> Iterator[Example]:
-    """Examples of training rows, or of lists if the first ten rows are one."""
+def _labelled(pairs: Iterator[_Pair], path: Path, reading: Reading) -> Iterator[_Choice]:
+    """Training rows, or lists of candidates if the first ten rows are one."""
     head = list(itertools.islice(pairs, LIST))
-    pairs = itertools.chain(head, pairs)
     lists = not _fault_of_list(head)
     what = f"lists of {LIST} candidates" if lists else "pairs; those of label 0 are left out"
     reading.notes.append(f"{path}: rows with labels, read as {what}, by the first {LIST} rows")
-    if lists:
-        yield from _list_examples(pairs, path, reading)
-        return
-    for pair in pairs:
-        if pair.right:
-            yield from _example(pair.context, [pair.utterance], None, path, pair.number, reading)
+    pairs = itertools.chain(head, pairs)
+    for rows in _lists(pairs) if lists else ([pair] for pair in pairs):
+        number, context, utterance, right = rows[0]
+        fault = _fault_of_list(rows) if lists else ""
+        if fault:
+            reading.bad_line(path, number, fault)
+        elif lists:
+            yield number, context, [pair.utterance for pair in rows], [pair.right for pair in rows].index(True)
+        elif right:
+            yield number, context, [utterance], None
         else:
             reading.drop("responses drawn at random (label 0)")
 
 
-def _list_examples(pairs: Iterator[_Pair], path: Path, reading: Reading) -> Iterator[Example]:
-    for rows in _lists(pairs):
-        fault = _fault_of_list(rows)
-        if fault:
-            reading.bad_line(path, rows[0].number, fault)
-            continue
-        label = [pair.right for pair in rows].index(True)
-        utterances = [pair.utterance for pair in rows]
-        yield from _example(rows[0].context, utterances, label, path, rows[0].number, reading)
-
-
 def _lists(pairs: Iterator[_Pair]) -> Iterator[list[_Pair]]:
     """Ten rows at a time, fewer where the context changes before: after a missing row the next list is whole."""
-    rows: list[_Pair] = []
-    for pair in pairs:
-        if len(rows) == LIST or (rows and pair.context != rows[0].context):
-            yield rows
-            rows = []
-        rows.append(pair)
-    if rows:
-        yield rows
+    for _, rows in itertools.groupby(pairs, key=lambda pair: pair.context):
+        while block := list(itertools.islice(rows, LIST)):
+            yield block
 
 
 def _fault_of_list(rows: Sequence[_Pair]) -> str:
@@ -166,29 +165,6 @@ def _fault_of_list(rows: Sequence[_Pair]) -> str:
         return f"{len(rows)} rows of one context instead of {LIST}, the first of which is this one"
     right = sum(pair.right for pair in rows)
     return "" if right == 1 else f"{right} of the {LIST} rows of one context have label 1; exactly one has"
-
-
-def _example(
-    context: str, responses: Sequence[str], label: int | None, path: Path, number: int, reading: Reading
-) -> Iterator[Example]:
-    """The example of a whole context and its candidates; of its only response if `label` is None. None if blank."""
-    turns = split_turns(context)
-    messages = [turn for turn in turns if turn]
-    candidates = tuple(map(join_utterances, responses))
-    response = candidates[label or 0]
-    reading.blank_messages += len(turns) - len(messages)
-    if not messages or not response:
-        reading.drop("blank responses" if messages else "blank contexts")
-        return
-    yield Example(
-        context=tuple(messages),
-        response=response,
-        id=f"{strip_compression(path).stem}:{number}",
-        thread=content_thread(messages[:1]),
-        source="ubuntu",
-        candidates=() if label is None else candidates,
-        label=label,
-    )
 
 
 CORPUS = Corpus(
