@@ -353,7 +353,7 @@ def _counts(
             "groups": len({thread for thread, own in zip(chosen.threads, mine, strict=True) if own}),
             **_split_counts(table, chosen, mine[table.dialogue]),
         }
-    names = [each.name for each in (*plan.source, *plan.evaluation)]
+    names = [source.name for source in plan.source] + [each.name for each in plan.evaluation]
     sets = None
     if evaluated is not None:
         pairs, texts = (np.bincount(each.source, minlength=len(plan.evaluation)).tolist() for each in evaluated)

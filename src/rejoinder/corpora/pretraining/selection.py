@@ -194,10 +194,11 @@ def _drop_leaks(
 ) -> None:
     """Leave out of training and validation what copies a test pair or something of an evaluation set."""
     test = np.flatnonzero(chosen.stays(table) & (chosen.split == TEST))
-    pairs, texts = [Watched(table, test, table.sources[test].astype(np.int64))], []
+    pairs = [Watched(table, test, table.sources[test].astype(np.int64))]
+    texts: list[Watched] = []
     if evaluated is not None:  # sets are numbered after the sources
-        for watched, of in ((pairs, evaluated[0]), (texts, evaluated[1])):
-            rows = np.flatnonzero(of.pair) if watched is pairs else np.arange(len(of.counts))
+        all_rows = np.flatnonzero(evaluated[0].pair), np.arange(len(evaluated[1].counts))
+        for watched, of, rows in zip((pairs, texts), evaluated, all_rows, strict=True):
             watched.append(Watched(of, rows, of.sources[rows].astype(np.int64) + len(plan.source)))
     of_pairs, of_texts = LeakIndex(pairs, 1, plan.leaks), LeakIndex(texts, 0, plan.leaks)
     pair_words = table.pair_words

@@ -107,7 +107,7 @@ def _field(record: Any, name: str, kind: type) -> Any:
         wanted = "a text" if kind is str else "a list"
         there = ", ".join(map(str, list(record)[:6])) if isinstance(record, dict) else f"a {type(record).__name__}"
         raise BadRecordError(f"no {name} ({wanted}); there is {there[:100] or 'nothing'}")
-    if kind is not str:
+    if not isinstance(value, str):
         return value
     try:  # Python 2 may write a character beyond U+FFFF as two halves
         return value.encode("utf-16-le", "surrogatepass").decode("utf-16-le")
