@@ -149,7 +149,7 @@ def test_a_wrong_file_says_which_key_and_what_is_allowed(place, change, message)
         (["table.toml", "-o", "out", "--column", "m"], "no column 'm'; it has n, gone"),
         (["table.toml", "-o", "out", "--set", "column.n.limit"], "write it as section.key=value"),
         (["table.toml", "-o", "out", "--set", "column.n.limit=0"], "column.n.limit = 0 is not allowed"),
-        (["table.toml", "-o", "out", "--set", "row.bm25=2"], "row.bm25 is 2; write a table, [row.bm25]"),
+        (["table.toml", "-o", "out", "--set", "row.bm25=2"], "row.bm25 = 2 is not allowed: it should be a table"),
     ],
 )
 def test_bad_input_gives_one_line_and_exit_code_2(command, place, arguments, message):

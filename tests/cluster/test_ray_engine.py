@@ -223,14 +223,14 @@ def test_token_stores_from_a_cluster_have_the_same_bytes(engine: RayEngine, tmp_
     from rejoinder.corpora.example import Example
     from rejoinder.corpora.examples import write_examples
     from rejoinder.text.vocabulary import build_subwords
-    from rejoinder.training.tokens import build_store
+    from rejoinder.training.tokens import Encode, build_store
 
-    tokenizer = build_subwords(["hello there", "how are you", "fine thanks"], minimum_count=1)
+    encode = Encode(build_subwords(["hello there", "how are you", "fine thanks"], minimum_count=1), 60)
     for number in range(5):
         examples = [Example((f"how are {row}",), f"fine {number} {row}") for row in range(200)]
         write_examples(examples, tmp_path / "data" / f"train-{number}.parquet")
-    build_store(tmp_path / "here", tmp_path / "data", "train", tokenizer, 60)
-    build_store(tmp_path / "there", tmp_path / "data", "train", tokenizer, 60, engine=engine)
+    build_store(tmp_path / "here", tmp_path / "data", "train", encode)
+    build_store(tmp_path / "there", tmp_path / "data", "train", encode, engine=engine)
     assert contents(tmp_path / "there") == contents(tmp_path / "here")
 
 

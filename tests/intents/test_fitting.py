@@ -12,7 +12,7 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
-from rejoinder.checking import validate
+from rejoinder.settings import validate
 from rejoinder.errors import InputError, MissingExtraError
 from rejoinder.intents.fitting import (
     SETTINGS,

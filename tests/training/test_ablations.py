@@ -12,7 +12,7 @@ from rejoinder.errors import InputError
 from rejoinder.models.families import build_module
 from rejoinder.training.ablations import BASE, load_plan
 from rejoinder.training.recipe_files import save_recipe
-from rejoinder.training.toml_text import to_toml
+from rejoinder.settings import to_toml
 from tests.training.tiny import recipe
 
 RECIPES = Path(__file__).parents[2] / "recipes"

@@ -21,7 +21,7 @@ from rejoinder.errors import InputError
 from rejoinder.evaluation.tasks import ranking_task
 from rejoinder.models.families import build_module
 from rejoinder.training import distributed
-from rejoinder.training.ablate import ablate
+from rejoinder.training.ablations import ablate
 from rejoinder.training.ablations import load_plan
 from rejoinder.training.batches import EpochOrder, Portion, make_step
 from rejoinder.training.checkpoint import load_checkpoint
@@ -31,7 +31,7 @@ from rejoinder.training.metrics import read_metrics
 from rejoinder.training.prepare import prepare
 from rejoinder.training.recipe_files import load_recipe, save_recipe
 from rejoinder.training.run_folder import RunFolder
-from rejoinder.training.toml_text import to_toml
+from rejoinder.settings import to_toml
 from tests.training import together
 from tests.training.test_loop import At, losses, same_weights
 from tests.training.test_metrics import steps_on_the_board

@@ -14,7 +14,7 @@ from rejoinder.corpora.examples import write_examples
 from rejoinder.errors import InputError
 from rejoinder.models.persistence import load
 from rejoinder.training.batches import WHOLE, make_step
-from rejoinder.training.given_negatives import GivenNegatives
+from rejoinder.training.negatives import GivenNegatives
 from rejoinder.training.loop import train
 from rejoinder.training.prepare import prepare
 from rejoinder.training.recipe import Recipe

@@ -11,13 +11,12 @@ import pytest
 from safetensors.numpy import load_file
 
 from rejoinder.errors import InputError
-from rejoinder.training import hard_negatives, loop
+from rejoinder.training import loop, negatives
 from rejoinder.training.checkpoint import load_checkpoint
 from rejoinder.training.display import Silent
-from rejoinder.training.hard_negatives import Table, Tables, Window
 from rejoinder.training.loop import TrainingInterrupted, train
-from rejoinder.training.mining import Mined, Miner
 from rejoinder.training.mixing import MixedOrder
+from rejoinder.training.negatives import Miner, Table, Tables, Window
 from rejoinder.training.prepare import prepare
 from rejoinder.training.recipe import HardNegatives, Recipe
 from rejoinder.training.run_folder import RunFolder
@@ -44,9 +43,9 @@ def rows_of(given: Tables, stage_step: int, folder: Path) -> list[int]:
     """The pairs that are mined for."""
     seen: list[np.ndarray] = []
 
-    def miner(rows: np.ndarray, *_: object) -> Mined:
+    def miner(rows: np.ndarray, *_: object) -> tuple[np.ndarray, int]:
         seen.append(rows)
-        return Mined(np.zeros((len(rows), 1), np.int64), 0)
+        return np.zeros((len(rows), 1), np.int64), 0
 
     given.mine(stage_step, stage_step, miner, Silent(), lambda: None)  # type: ignore[arg-type]
     assert sorted(path.name for path in folder.iterdir()) == [f"step-{stage_step:08}.safetensors"]
@@ -72,10 +71,10 @@ def test_a_window_longer_than_the_data_is_mined_for_all(
 
 def test_a_table_gives_the_negatives_of_its_rows_in_the_order_asked_for() -> None:
     table = Table(np.array([2, 5, 9]), np.array([[20, 21], [50, 51], [90, 91]]))
-    assert table.of(np.array([9, 2, 9])).tolist() == [[90, 91], [20, 21], [90, 91]]
+    assert table(np.array([9, 2, 9])).tolist() == [[90, 91], [20, 21], [90, 91]]
     for wrong in (4, 10, 0):
         with pytest.raises(InputError, match="of another run"):
-            table.of(np.array([2, wrong]))
+            table(np.array([2, wrong]))
 
 
 def mined(data: Path, /, **sections: Any) -> Recipe:
@@ -143,7 +142,7 @@ def test_a_run_that_dies_while_it_mines_goes_on_bit_for_bit(
 ) -> None:
     with monkeypatch.context() as patched:
         if when == "before the table":
-            patched.setattr(hard_negatives, "save_file", lambda *_: crash())
+            patched.setattr(negatives, "save_file", lambda *_: crash())
         else:
             patched.setattr(Tables, "forget_others", lambda *_: None)
             checkpoint = loop._Trainer._checkpoint
@@ -166,7 +165,7 @@ def test_ctrl_c_while_mining_stops_at_once_and_goes_on(
 ) -> None:
     call = Miner.__call__
 
-    def interrupted(self: Miner, *rest: Any) -> Mined:
+    def interrupted(self: Miner, *rest: Any) -> Any:
         if len(list((tmp_path / "hard_negatives").glob("step-*7.safetensors"))):  # the second mining
             signal.raise_signal(signal.SIGINT)
         return call(self, *rest)
@@ -206,8 +205,8 @@ def test_hard_negatives_of_a_mixture_and_of_a_budget_in_minutes(tmp_path: Path, 
 
 
 @pytest.mark.parametrize(("keys", "said"), [
-    ({"margin": 0.1, "share": 0.9}, "give at most one of margin, share; given: both"),
-    ({"every_steps": 3, "every_epochs": 1.0}, "give at most one of every_steps, every_epochs; given: both"),
+    ({"margin": 0.1, "share": 0.9}, "give at most one of margin, share; given: margin, share"),
+    ({"every_steps": 3, "every_epochs": 1.0}, "give at most one of every_steps, every_epochs; given: every_steps, every_epochs"),
     ({"share": 1.5}, "stage.0.hard_negatives.share = 1.5 is not allowed"),
     ({"pool": 1}, "stage.0.hard_negatives.pool = 1 is not allowed"),
     ({"per_piar": 2}, "unknown key 'stage.0.hard_negatives.per_piar'; did you mean 'per_pair'?"),

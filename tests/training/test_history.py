@@ -25,12 +25,12 @@ from rejoinder.training.gradient_cache import forward_backward
 from rejoinder.training.loop import train
 from rejoinder.training.losses import InBatchLoss, Loss, Present, SummedLoss
 from rejoinder.training.metrics import read_metrics
-from rejoinder.training.mining import Miner
+from rejoinder.training.negatives import Miner
 from rejoinder.training.mixing import join
 from rejoinder.training.prepare import prepare
 from rejoinder.training.recipe import HardNegatives, Recipe
 from rejoinder.training.recipe_files import parse_recipe
-from rejoinder.training.tokens import TokenStore, build_store, open_store
+from rejoinder.training.tokens import Encode, TokenStore, build_store, open_store
 from tests.training.test_batches import column, store
 from tests.training.test_loop import At, CrashError, crash, losses, same_weights
 from tests.training.test_losses import equal_of, naive, units
@@ -76,14 +76,14 @@ def test_a_store_may_hold_histories_newest_message_first(tmp_path: Path) -> None
         (("hello", "", "how"), ""),  # no response: left out with its history
         (("  ", "how"), "thanks"),
     )
-    build_store(tmp_path / "store", data, "train", TOKENIZER, 5, history=HistoryText(numbered=True))
+    build_store(tmp_path / "store", data, "train", Encode(TOKENIZER, 5, HistoryText(numbered=True)))
     opened = open_store(tmp_path / "store")
     assert opened.history is not None
     assert isinstance(opened.history.ids, np.memmap)
     ids, lengths = opened.history.gather(np.arange(3))
     assert ids.tolist() == TOKENIZER.encode("0: hello 1: at noon")[:5]
     assert lengths.tolist() == [5, 0, 0]
-    plain = build_store(tmp_path / "plain", data, "train", TOKENIZER, 5)
+    plain = build_store(tmp_path / "plain", data, "train", Encode(TOKENIZER, 5))
     assert plain.history is None
     assert plain.response_hash.tolist() == opened.response_hash.tolist()
     assert not list((tmp_path / "plain").glob("history*"))

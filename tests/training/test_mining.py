@@ -14,7 +14,7 @@ from torch import Tensor
 from rejoinder.errors import InputError
 from rejoinder.models.packing import TokenBatch
 from rejoinder.training.batches import PairBatch
-from rejoinder.training.mining import KnownAnswers, Miner, hardest, highest
+from rejoinder.training.negatives import KnownAnswers, Miner, hardest, highest
 from rejoinder.training.recipe import HardNegatives
 from rejoinder.training.tokens import TokenStore
 from tests.training.test_batches import store
@@ -81,9 +81,9 @@ def test_it_finds_what_a_loop_over_the_pool_finds(
         with pytest.raises(InputError, match=r"too few for hard_negatives\.per_pair"):
             miner(np.arange(len(pairs)), np.array(drawn), int)
         return
-    mined = miner(np.arange(len(pairs)), np.array(drawn), int)
-    assert mined.negatives.shape == (len(pairs), k)
-    for word, wanted, found in zip(inputs, expected, mined.negatives, strict=True):
+    negatives, _ = miner(np.arange(len(pairs)), np.array(drawn), int)
+    assert negatives.shape == (len(pairs), k)
+    for word, wanted, found in zip(inputs, expected, negatives, strict=True):
         words = [responses[row] for row in found]
         assert words == wanted
         assert all((word, w) not in set(pairs) for w in words), "a known answer is no negative"
@@ -95,7 +95,7 @@ def test_equal_texts_and_known_answers_are_never_negatives() -> None:
     inputs, responses = [1, 1, 2, 3], [5, 6, 5, 7]
     model = Model(0)
     miner = Miner(examples(inputs, responses), HardNegatives(), model.encode, model.encode_responses, WORDS)
-    assert miner(np.arange(2), np.arange(4), int).negatives.tolist() == [[3], [3]]
+    assert miner(np.arange(2), np.arange(4), int)[0].tolist() == [[3], [3]]
 
 
 def test_many_blocks_give_the_same_as_one(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -108,9 +108,9 @@ def test_many_blocks_give_the_same_as_one(monkeypatch: pytest.MonkeyPatch) -> No
     whole = miner(rows, rows, done.append)
     assert sum(done) == 400
     for name, value in (("PAIRS_AT_ONCE", 7), ("HASHED_AT_ONCE", 9), ("SCORES_AT_ONCE", 100)):
-        monkeypatch.setattr(f"rejoinder.training.mining.{name}", value)
+        monkeypatch.setattr(f"rejoinder.training.negatives.{name}", value)
         again = miner(rows, rows, int)
-        assert (again.negatives.tolist(), again.above) == (whole.negatives.tolist(), whole.above)
+        assert (again[0].tolist(), again[1]) == (whole[0].tolist(), whole[1])
 
 
 def test_the_limit_by_margin_and_by_share() -> None:

@@ -162,7 +162,6 @@ def test_sixteen_bit_float(wanted: str, precision: str, half: str) -> None:
     ({"enabled": True, "half": "float8"}, "quantization.half = 'float8' is not allowed"),
     ({"enabled": True, "bits": 4}, "unknown key 'quantization.bits'"),
     ({"enabled": True, "range_every": 0}, "quantization.range_every = 0"),
-    ({"enabled": True, "room_least": 0.0}, "quantization.room_least = 0.0"),
     ({"enabled": "yes"}, "quantization.enabled = 'yes'"),
 ])  # fmt: skip
 def test_settings_are_checked(section: dict[str, Any], message: str) -> None:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import ast
 import dataclasses
 import inspect
-import tomllib
 from pathlib import Path
 from typing import Any
 
@@ -16,7 +15,7 @@ from rejoinder.models import persistence
 from rejoinder.models.families import build_module
 from rejoinder.text.vocabulary import build_subwords
 from rejoinder.training import recipe as recipe_module
-from rejoinder.training import recipe_distillation, recipe_schedules
+from rejoinder.training import recipe_schedules
 from rejoinder.training.recipe import Adadelta, Recipe
 from rejoinder.training.recipe_files import (
     first_difference,
@@ -26,7 +25,6 @@ from rejoinder.training.recipe_files import (
     save_recipe,
 )
 from rejoinder.training.recipe_schedules import Cosine
-from rejoinder.training.toml_text import to_toml
 from tests.training.tiny import MODEL, document, recipe, stage
 
 FILES = sorted((Path(__file__).parents[2] / "recipes").glob("*.toml"))
@@ -35,14 +33,16 @@ RECIPES = [path for path in FILES if not path.name.startswith(PLANS)]
 
 
 def test_every_field_has_a_line_of_documentation() -> None:
+    """But for `kind`, and fields that are sections: those are documented where they are."""
     missing = []
-    modules = (recipe_module, recipe_distillation, recipe_schedules)
-    for node in (node for module in modules for node in ast.walk(ast.parse(inspect.getsource(module)))):
-        if isinstance(node, ast.ClassDef):
-            for field, below in zip(node.body, [*node.body[1:], ast.Pass()], strict=True):
+    nodes = [node for module in (recipe_module, recipe_schedules) for node in ast.parse(inspect.getsource(module)).body]
+    classes = [node for node in nodes if isinstance(node, ast.ClassDef)]
+    for node in classes:
+        for field, below in zip(node.body, [*node.body[1:], ast.Pass()], strict=True):
+            if isinstance(field, ast.AnnAssign) and ast.unparse(field.target) != "kind":
+                of_section = ast.unparse(field.annotation).partition(" |")[0] in {each.name for each in classes}
                 documented = isinstance(below, ast.Expr) and isinstance(below.value, ast.Constant)
-                if isinstance(field, ast.AnnAssign) and not documented:
-                    missing.append(f"{node.name}.{ast.unparse(field.target)}")
+                missing += [] if documented or of_section else [f"{node.name}.{ast.unparse(field.target)}"]
     assert not missing
 
 
@@ -101,18 +101,23 @@ def test_a_recipe_that_needs_a_model_says_so(name: str) -> None:
         load_recipe(RECIPES[0].with_name(f"{name}.toml"))
 
 
-def test_the_resolved_recipe_writes_out_every_default() -> None:
-    written = recipe_document(recipe("data"))
+def test_a_saved_recipe_has_every_default_and_is_read_back_equal(tmp_path: Path) -> None:
+    stages = [stage(rates={"blocks": 0.5}), stage()]
+    original = recipe("some folder", description='quotes " and \\ and é\n', stage=stages)
+    written = recipe_document(original)
     assert written["loss"] == {"smoothing": 0.2, "mask_equal_responses": True}
     assert written["stage"][0]["optimizer"]["betas"] == [0.9, 0.999]
     assert written["model"]["reduction_heads"] == 2
-
-
-def test_a_saved_recipe_is_read_back_equal(tmp_path: Path) -> None:
-    stages = [stage(rates={"blocks": 0.5}), stage()]
-    original = recipe("some folder", description='quotes " and \\ and é\n', stage=stages)
     save_recipe(original, tmp_path / "recipe.toml")
     assert load_recipe(tmp_path / "recipe.toml") == original
+
+
+def test_recipes_of_earlier_runs_open_with_keys_that_are_gone() -> None:
+    old = recipe_document(recipe("data"))
+    old["validation"]["metric"], old["quantization"]["room_share"] = "mrr", 0.2
+    assert parse_recipe(old, resolved=True) == recipe("data")
+    with pytest.raises(InputError, match="unknown key 'validation.metric'"):
+        parse_recipe(old)
 
 
 def test_the_same_document_is_left_as_it_was() -> None:
@@ -209,20 +214,9 @@ def test_a_key_below_a_shorthand_can_be_overridden() -> None:
     assert changed.stage[0].schedule == Cosine(final_learning_rate=0.001)
 
 
-@pytest.mark.parametrize("content", [b"name = ", b"\xff\xfe\x00", b"= 3"])
-def test_a_file_that_is_no_toml_is_refused_in_one_line(tmp_path: Path, content: bytes) -> None:
-    (tmp_path / "recipe.toml").write_bytes(content)
-    with pytest.raises(InputError, match="not a TOML file"):
-        load_recipe(tmp_path / "recipe.toml")
-
-
-@pytest.mark.parametrize("name", ["nothing.toml", ""])
-def test_a_missing_file_or_a_folder_is_refused(tmp_path: Path, name: str) -> None:
+def test_a_missing_or_an_empty_file_says_what_is_missing(tmp_path: Path) -> None:
     with pytest.raises(InputError, match="no such recipe"):
-        load_recipe(tmp_path / name)
-
-
-def test_an_empty_file_says_what_is_missing(tmp_path: Path) -> None:
+        load_recipe(tmp_path / "recipe.toml")
     (tmp_path / "recipe.toml").touch()
     with pytest.raises(InputError, match="'name' is missing"):
         load_recipe(tmp_path / "recipe.toml")
@@ -230,7 +224,7 @@ def test_an_empty_file_says_what_is_missing(tmp_path: Path) -> None:
 
 def test_the_first_difference_is_named_with_both_values() -> None:
     old, new = recipe("a"), parse_recipe(document("b"), ["stage.0.learning_rate=0.5", "seed=1"])
-    assert first_difference(old, recipe("b")) is None, "where the data lies makes no other run"
+    assert first_difference(old, recipe("b", name="x", description="y")) is None, "places and names make no other run"
     assert first_difference(old, new) == "seed was 0 and is now 1"
     absent = parse_recipe(document("a"), ["stage.0.minutes=1.5"])
     assert first_difference(old, absent) == "stage.0.minutes was not given and is now 1.5"
@@ -241,9 +235,3 @@ def test_the_first_difference_is_named_with_both_values() -> None:
 def test_recipes_are_frozen() -> None:
     with pytest.raises(dataclasses.FrozenInstanceError):
         recipe("data").stage[0].batch_size = 3  # type: ignore[misc]
-
-
-def test_toml_of_tables_in_arrays_in_tables() -> None:
-    inner = {"c": [1.5, 2.0], "d e": {"f": '\x7f\t\\"'}}
-    value = {"a": 1, "b": inner, "g": [{"h": True}, {"h": False, "i": {"j": 1e-6}}], "k": [], "l": {}}
-    assert tomllib.loads(to_toml(value)) == value

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -15,6 +16,7 @@ from rejoinder.errors import InputError
 from rejoinder.ranker import FloatArray
 from rejoinder.training import prepare as preparing
 from rejoinder.training.batches import Portion, StepBatch, make_step
+from rejoinder.training.display import Silent
 from rejoinder.training.loop import train
 from rejoinder.training.losses import Loss
 from rejoinder.training.prepare import prepare
@@ -25,7 +27,7 @@ from tests.training.tiny import recipe, stage
 ENCODER = {"encoder": "letters", "sharpness": 5.0}
 
 
-def letters(texts: Any) -> FloatArray:
+def letters(texts: Any, advance: object = None) -> FloatArray:
     """How often a text has each letter: a sentence encoder of a kind."""
     counts = [[text.count(letter) for letter in "abcdefghijklmnopqrstuvwxyz"] for text in texts]
     return np.array(counts, dtype=np.float32) + 0.01
@@ -33,7 +35,7 @@ def letters(texts: Any) -> FloatArray:
 
 @pytest.fixture(autouse=True)
 def _encoder(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(preparing, "open_sentence_encoder", lambda name, advance: letters)  # noqa: ARG005
+    monkeypatch.setattr(preparing, "open_encoder", lambda _: SimpleNamespace(encode_responses=letters))
 
 
 def raw(pairs: list[tuple[list[str], str]]) -> RawExamples:
@@ -73,10 +75,9 @@ def test_each_text_is_encoded_once_and_an_interrupted_call_goes_on(tmp_path: Pat
         asked.extend(texts)
         return letters(texts)
 
-    told: list[int] = []
     with pytest.raises(KeyboardInterrupt):
-        text_vectors(tmp_path / "v.f16", examples, np.arange(20), encode, lambda count: told.append)  # noqa: ARG005
-    assert (len(asked), told) == (6, [0, 3, 3])
+        text_vectors(tmp_path / "v.f16", examples, np.arange(20), encode, Silent())
+    assert len(asked) == 6
     with (tmp_path / "v.f16").open("ab") as file:
         file.write(b"half a chunk")
 
@@ -84,14 +85,14 @@ def test_each_text_is_encoded_once_and_an_interrupted_call_goes_on(tmp_path: Pat
         asked.extend(texts)
         return letters(texts)
 
-    found = text_vectors(tmp_path / "v.f16", examples, np.arange(20), go_on, lambda count: lambda done: None)  # noqa: ARG005
+    found = text_vectors(tmp_path / "v.f16", examples, np.arange(20), go_on, Silent())
     assert sorted(asked) == sorted({*(f"say {n}" for n in range(4)), *(f"reply {c}" for c in "abcdefg")})
     pairs = examples.read(np.arange(20))
     for side, texts in ((found.inputs, [c[-1] for c, _ in pairs]), (found.responses, [r for _, r in pairs])):
         vectors = letters(texts)
         unit = vectors / np.linalg.norm(vectors, axis=1, keepdims=True)
         np.testing.assert_allclose(found.vectors[side], unit, atol=1e-3)
-    again = text_vectors(tmp_path / "v.f16", examples, np.arange(20), encode, lambda _: pytest.fail("nothing is left"))
+    again = text_vectors(tmp_path / "v.f16", examples, np.arange(20), encode, Silent())
     np.testing.assert_array_equal(again.vectors, found.vectors)
 
 
@@ -152,10 +153,10 @@ def test_a_student_comes_nearer_to_the_encoder(tmp_path: Path, data: Path) -> No
 @pytest.mark.parametrize(
     ("section", "message"),
     [
-        ({}, "one of the two"),
-        ({"encoder": "a", "teacher": "convert-small"}, "one of the two"),
+        ({}, "exactly one of teacher, encoder; given: none"),
+        ({"encoder": "a", "teacher": "convert-small"}, "exactly one of teacher, encoder; given: teacher, encoder"),
         ({"encoder": "a", "candidates": 4}, "compares the whole batch"),
-        ({"teacher": "convert-small", "sharpness": 4.0}, "sharpness and sample are of an encoder"),
+        ({"teacher": "convert-small", "sharpness": 4.0}, "sharpness and sample belong to an encoder"),
     ],
 )
 def test_what_belongs_to_the_other_kind_of_teacher_is_refused(data: Path, section: Any, message: str) -> None:

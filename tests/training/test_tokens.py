@@ -22,7 +22,7 @@ from rejoinder.models.dialogue import Dialogue
 from rejoinder.models.history import HistoryText
 from rejoinder.text.vocabulary import build_subwords
 from rejoinder.training import tokens
-from rejoinder.training.tokens import build_store, content_key, open_store, token_hashes
+from rejoinder.training.tokens import Encode, build_store, content_key, open_store, token_hashes
 
 TOKENIZER = build_subwords(["hello there", "how are you", "fine thanks", "at noon"], minimum_count=1)
 
@@ -34,7 +34,7 @@ def write(folder: Path, *pairs: tuple[tuple[str, ...], str]) -> Path:
 
 def test_a_store_holds_the_newest_message_and_the_response(tmp_path: Path) -> None:
     data = write(tmp_path / "data", (("hello", "how are you"), "fine"), (("Hello there",), "at noon"))
-    store = build_store(tmp_path / "store", data, "train", TOKENIZER, 60)
+    store = build_store(tmp_path / "store", data, "train", Encode(TOKENIZER, 60))
     for side, texts in ((store.input, ["how are you", "hello there"]), (store.response, ["fine", "at noon"])):
         for row, text in enumerate(texts):
             ids, lengths = side.gather(np.array([row]))
@@ -44,13 +44,13 @@ def test_a_store_holds_the_newest_message_and_the_response(tmp_path: Path) -> No
 
 def test_texts_are_cut_at_the_longest_length(tmp_path: Path) -> None:
     data = write(tmp_path / "data", (("how are you " * 50,), "fine thanks " * 50))
-    store = build_store(tmp_path / "store", data, "train", TOKENIZER, 7)
+    store = build_store(tmp_path / "store", data, "train", Encode(TOKENIZER, 7))
     assert len(store.input.ids) == len(store.response.ids) == 7
 
 
 def test_it_is_memory_mapped_and_opened_again_the_same(tmp_path: Path) -> None:
     data = write(tmp_path / "data", (("hello",), "fine"), (("how",), "fine"))
-    built = build_store(tmp_path / "store", data, "train", TOKENIZER, 60)
+    built = build_store(tmp_path / "store", data, "train", Encode(TOKENIZER, 60))
     opened = open_store(tmp_path / "store")
     assert isinstance(opened.input.ids, np.memmap)
     assert opened.response.ids.tolist() == built.response.ids.tolist()
@@ -59,7 +59,7 @@ def test_it_is_memory_mapped_and_opened_again_the_same(tmp_path: Path) -> None:
 
 def test_examples_without_a_token_on_a_side_are_left_out(tmp_path: Path) -> None:
     data = write(tmp_path / "data", (("hello",), ""), (("hello", ""), "fine"), (("how",), "thanks"))
-    store = build_store(tmp_path / "store", data, "train", TOKENIZER, 60)
+    store = build_store(tmp_path / "store", data, "train", Encode(TOKENIZER, 60))
     assert len(store) == 1
     assert store.response.ids.tolist() == TOKENIZER.encode("thanks")
     assert '"empty": 2' in (tmp_path / "store" / "manifest.json").read_text()
@@ -68,7 +68,7 @@ def test_examples_without_a_token_on_a_side_are_left_out(tmp_path: Path) -> None
 def test_an_example_without_any_message_is_refused(tmp_path: Path) -> None:
     data = write(tmp_path / "data", (("hello",), "fine"), ((), "fine"))
     with pytest.raises(InputError, match="empty context"):
-        build_store(tmp_path / "store", data, "train", TOKENIZER, 60)
+        build_store(tmp_path / "store", data, "train", Encode(TOKENIZER, 60))
     assert list(tmp_path.iterdir()) == [data], "no half-written store is left"
 
 
@@ -80,13 +80,13 @@ def test_a_failure_on_the_way_leaves_nothing(tmp_path: Path, monkeypatch: pytest
 
     monkeypatch.setattr(tokens._Writer, "_write", full)
     with pytest.raises(OSError, match="No space"):
-        build_store(tmp_path / "store", data, "train", TOKENIZER, 60)
+        build_store(tmp_path / "store", data, "train", Encode(TOKENIZER, 60))
     assert list(tmp_path.iterdir()) == [data]
 
 
 def test_a_flipped_bit_anywhere_is_noticed(tmp_path: Path) -> None:
     data = write(tmp_path / "data", (("hello",), "fine"), (("how",), "fine"))
-    build_store(tmp_path / "store", data, "train", TOKENIZER, 60, with_texts=True)
+    build_store(tmp_path / "store", data, "train", Encode(TOKENIZER, 60), with_texts=True)
     for file in (tmp_path / "store").iterdir():
         content = file.read_bytes()
         for bit in range(0, 8 * len(content), 7):
@@ -101,7 +101,7 @@ def test_a_flipped_bit_anywhere_is_noticed(tmp_path: Path) -> None:
 
 def test_a_store_of_an_earlier_version_has_no_digests_and_opens(tmp_path: Path) -> None:
     data = write(tmp_path / "data", (("hello",), "fine"))
-    build_store(tmp_path / "store", data, "train", TOKENIZER, 60)
+    build_store(tmp_path / "store", data, "train", Encode(TOKENIZER, 60))
     manifest = json.loads((tmp_path / "store" / "manifest.json").read_text())
     old = {key: value for key, value in manifest.items() if key not in ("files", "sha256")}
     (tmp_path / "store" / "manifest.json").write_text(json.dumps({**old, "format": 1}))
@@ -111,7 +111,7 @@ def test_a_store_of_an_earlier_version_has_no_digests_and_opens(tmp_path: Path) 
 @pytest.mark.parametrize("damage", ["cut", "missing", "manifest", "format"])
 def test_a_damaged_store_is_refused(tmp_path: Path, damage: str) -> None:
     store = tmp_path / "store"
-    build_store(store, write(tmp_path / "data", (("hello",), "fine")), "train", TOKENIZER, 60)
+    build_store(store, write(tmp_path / "data", (("hello",), "fine")), "train", Encode(TOKENIZER, 60))
     match damage:
         case "cut":
             (store / "input.ids").write_bytes((store / "input.ids").read_bytes()[:-4])
@@ -170,10 +170,10 @@ def test_an_engine_makes_the_same_store(tmp_path: Path, monkeypatch: pytest.Monk
         data.write_text("\n".join(lines))
     assert len(list(pieces_of(data, "train"))) == (6 if kind == "folder" else 1)
     history = HistoryText(3)
-    here = build_store(tmp_path / "here", data, "train", TOKENIZER, 60, history=history)
+    here = build_store(tmp_path / "here", data, "train", Encode(TOKENIZER, 60, history))
     told: list[int] = []
     with LocalEngine(2) as engine:
-        there = build_store(tmp_path / "there", data, "train", TOKENIZER, 60, told.append, history, engine=engine)
+        there = build_store(tmp_path / "there", data, "train", Encode(TOKENIZER, 60, history), told.append, engine)
     assert len(here) == len(there) > 20
     assert sum(told) >= len(here)
     assert files(tmp_path / "here") == files(tmp_path / "there")
@@ -196,7 +196,7 @@ def test_whole_dialogues_in_workers_too(tmp_path: Path) -> None:
     tokenizer = letters()
     dialogue = Dialogue(tokenizer, 30, 20, (tokenizer.start_id,), (tokenizer.end_id,), (tokenizer.turn_id,))
     data = write(tmp_path / "data", (("how", "are you"), "fine"), (("a [SEP] mark",), "no [SEP] mark"), (("b",), " "))
-    here = build_store(tmp_path / "here", data, "train", tokenizer, 20, dialogue=dialogue)
-    build_store(tmp_path / "there", data, "train", tokenizer, 20, dialogue=dialogue, engine=Copying())
+    here = build_store(tmp_path / "here", data, "train", Encode(tokenizer, 20, dialogue=dialogue))
+    build_store(tmp_path / "there", data, "train", Encode(tokenizer, 20, dialogue=dialogue), engine=Copying())
     assert len(here) == 2
     assert files(tmp_path / "here") == files(tmp_path / "there")

@@ -13,9 +13,9 @@ from safetensors.torch import load_file
 from rejoinder.errors import InputError
 from rejoinder.models.persistence import load
 from rejoinder.models.pretrained import load_checkpoint
-from rejoinder.training.batches import RandomNegatives
 from rejoinder.training.loop import TrainingInterrupted, train
 from rejoinder.training.losses import InBatchLoss, SummedLoss, list_losses
+from rejoinder.training.negatives import RandomNegatives
 from rejoinder.training.recipe import Recipe
 from tests.training.tiny import recipe, stage
 from tests.training.transformers import transformer_recipe, write_checkpoint

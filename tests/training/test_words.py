@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from pathlib import Path
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -12,9 +13,8 @@ from rejoinder.ranker import FloatArray
 from rejoinder.text.subwords import MARK, Subwords
 from rejoinder.training import prepare as prepare_module
 from rejoinder.training.loop import train
-from rejoinder.training.prepare import prepare
+from rejoinder.training.prepare import count_ids, prepare, word_vectors
 from rejoinder.training.recipe import Init
-from rejoinder.training.words import count_ids, word_vectors
 from tests.training.tiny import MODEL, recipe
 
 WORDS = Subwords([MARK, MARK + "yes", MARK + "no", "ing", MARK + "the"], buckets=3)
@@ -64,11 +64,11 @@ def test_a_run_starts_from_them_and_computes_them_once(
 ) -> None:
     calls = []
 
-    def opened(name: str, _: object) -> object:
+    def opened(name: str) -> object:
         calls.append(name)
-        return encode
+        return SimpleNamespace(encode_responses=lambda texts, **_: encode(texts))
 
-    monkeypatch.setattr(prepare_module, "open_sentence_encoder", opened)
+    monkeypatch.setattr(prepare_module, "open_encoder", opened)
     settings = {"init": {"words": "some encoder"}, "model": {**MODEL, "embedding_size": 6}}
     wanted = recipe(data, **settings)
     first, again = prepare(wanted, tmp_path / "tokens"), prepare(wanted, tmp_path / "tokens")

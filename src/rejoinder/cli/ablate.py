@@ -23,7 +23,7 @@ def ablate(
     ] = None,
     settings: Annotated[
         list[str] | None,
-        typer.Option("--set", metavar="KEY=VALUE", help="Change a setting of all rows, a budget say; repeatable."),
+        typer.Option("--set", metavar="KEY=VALUE", help="Change a setting of all rows, such as a budget; repeatable."),
     ] = None,
     candidates: Annotated[int, typer.Option(metavar="N", help="N of 1-of-N, where the data has no lists.")] = 100,
     limit: Annotated[
@@ -42,17 +42,16 @@ def ablate(
     Example: rejoinder ablate recipes/ablations-small.toml --data data/chitchat -o ablations --rows heads-8 no-skip
     """
     from rejoinder.errors import RejoinderError
-    from rejoinder.training.ablate import ablate as train_rows
+    from rejoinder.training.ablations import ablate as train_rows
     from rejoinder.training.ablations import load_plan
     from rejoinder.training.display import Silent, TerminalDisplay
     from rejoinder.training.distributed import is_first
     from rejoinder.training.loop import TrainingInterrupted
     from rejoinder.training.presence import ElsewhereError
-    from rejoinder.training.toml_text import toml_value
 
     shown = is_first()  # of the processes that torchrun started
     names = [*(rows or []), *(more or [])]
-    plan = load_plan(file, [*(settings or []), f"data.train={toml_value(str(data))}"])
+    plan = load_plan(file, settings or [], data)
     plan.chosen(names)  # a wrong name is refused before the data is read
     name, task = read_task(data, parse_split(split), candidates, limit, seed)
     display = TerminalDisplay() if shown else Silent()

@@ -4,13 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from rejoinder.cli.rankers import Rankers
 from rejoinder.cli.shell import emit
-from rejoinder.errors import InputError
 
 if TYPE_CHECKING:
     from rejoinder.evaluation.table_run import TablePlan
@@ -63,18 +62,10 @@ def load_table(path: Path, overrides: Sequence[str] = ()) -> TablePlan:
     Raises:
         InputError: the file is missing or not TOML, a key is unknown, a value is of the wrong type or not allowed.
     """
-    from rejoinder.checking import read_toml, validate
-    from rejoinder.evaluation.table_run import DataColumn, SystemRow, TablePlan
-    from rejoinder.training.recipe_files import override
+    from rejoinder.evaluation.table_run import TablePlan
+    from rejoinder.settings import override, read_toml, validate
 
     document = read_toml(path, "no such file; give a TOML file of a table (recipes/tables/main.toml)")
     for setting in overrides:
         override(document, setting)
-    kinds: tuple[tuple[str, type[Any]], ...] = (("row", SystemRow), ("column", DataColumn))
-    for name, kind in kinds:  # one by one, so that an error names the key that is wrong
-        entries = document.get(name)
-        for key, entry in entries.items() if isinstance(entries, dict) else ():
-            if not isinstance(entry, dict):
-                raise InputError(f"{path}: {name}.{key} is {entry!r}; write a table, [{name}.{key}]")
-            validate(kind, entry, str(path), f"{name}.{key}")
     return validate(TablePlan, document, str(path))

@@ -47,15 +47,13 @@ def tokenise(
     from rejoinder.training.display import TerminalDisplay
     from rejoinder.training.prepare import CACHED, prepare
     from rejoinder.training.recipe_files import load_recipe
-    from rejoinder.training.toml_text import toml_value
 
     on_ray = wants_ray(where, address)
     if on_ray and processes is not None:
         raise InputError("--processes is for this machine; a Ray cluster uses the CPUs that its nodes offer")
     places = {"data.train": data, "init.model": init, "data.cache": cache}
     places |= {f"data.mix.{number}.train": place for number, place in enumerate(general or [])}
-    overrides = [*(settings or []), *(f"{key}={toml_value(str(place))}" for key, place in places.items() if place)]
-    plan = load_recipe(recipe, overrides)
+    plan = load_recipe(recipe, settings or [], places)
     files = _files([plan.data.train, *(mixed.train for mixed in plan.data.mix)])
     check_shared(cache, "a cache of tokens", CACHED)
     cache.mkdir(parents=True, exist_ok=True)

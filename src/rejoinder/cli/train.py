@@ -44,14 +44,13 @@ def train(
     from rejoinder.training.loop import train as run_recipe
     from rejoinder.training.presence import ElsewhereError
     from rejoinder.training.recipe_files import load_recipe
-    from rejoinder.training.toml_text import toml_value
 
     places = {"data.train": data, "init.model": init}
     places |= {f"data.mix.{number}.train": place for number, place in enumerate(general or [])}
-    overrides = [*(settings or []), *(f"{key}={toml_value(str(place))}" for key, place in places.items() if place)]
+    loaded = load_recipe(recipe, settings or [], places)
     shown = is_first()  # of the processes that torchrun started
     try:
-        summary = run_recipe(load_recipe(recipe, overrides), run, display=TerminalDisplay() if shown else Silent())
+        summary = run_recipe(loaded, run, display=TerminalDisplay() if shown else Silent())
     except TrainingInterrupted as interruption:
         if not shown:
             raise typer.Exit(130) from None

@@ -12,13 +12,13 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from rejoinder.checking import setting_value, validate
 from rejoinder.corpora import formats, reddit
 from rejoinder.corpora.corpus import Corpus
 from rejoinder.corpora.example import SPLITS
 from rejoinder.corpora.job import Input
 from rejoinder.corpora.readers import amazon_qa, chitchat, convai2, dstc7, opensubtitles, semeval, ubuntu, wikipedia
 from rejoinder.errors import InputError
+from rejoinder.settings import parse_setting, validate
 
 CORPORA: dict[str, Corpus] = {
     corpus.name: corpus
@@ -90,10 +90,8 @@ def read_settings(corpus: Corpus, given: Sequence[str]) -> Any:
     """
     values: dict[str, Any] = {}
     for each in given:
-        name, equals, text = (part.strip() for part in each.partition("="))
-        if not equals or not name:
-            raise InputError(f"--set {each}: write it as name=value")
-        values[name] = setting_value(each, text)
+        name, value = parse_setting(each, "name=value")
+        values[name] = value
     known = settings_of(corpus)
     if values and not known:
         raise InputError(f"--set {given[0]}: {corpus.name} has no settings")

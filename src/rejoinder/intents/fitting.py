@@ -20,12 +20,12 @@ from pydantic import ConfigDict, Field
 from pydantic.dataclasses import dataclass as checked_dataclass
 from torch import Tensor, nn
 
-from rejoinder.checking import setting_value, validate
 from rejoinder.errors import InputError, MissingExtraError
 from rejoinder.files import full_disk_named, parse_json
 from rejoinder.intents.data import IntArray, shuffled_ranks
 from rejoinder.progress import Advance
 from rejoinder.ranker import FloatArray
+from rejoinder.settings import parse_setting, validate
 
 Kind = TypeVar("Kind")
 STRICT = ConfigDict(extra="forbid", strict=True)
@@ -122,11 +122,11 @@ def change_settings(start: Kind, changes: Sequence[str]) -> Kind:
     """
     values: dict[str, Any] = dataclasses.asdict(start)  # type: ignore[call-overload]
     for change in changes:
-        name, equals, value = (part.strip() for part in change.partition("="))
-        if not equals or name not in values or name == "kind":
+        name, value = parse_setting(change, "NAME=VALUE")
+        if name not in values or name == "kind":
             known = ", ".join(key for key in values if key != "kind")
             raise InputError(f"--set {change}: NAME=VALUE is read, with one of the NAMEs {known}")
-        values[name] = setting_value(change, value)
+        values[name] = value
     return validate(type(start), values, "--set")
 
 

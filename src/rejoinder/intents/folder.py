@@ -17,7 +17,6 @@ from safetensors import SafetensorError
 from safetensors.torch import load_file, save_file
 
 from rejoinder import __version__
-from rejoinder.checking import validate
 from rejoinder.errors import InputError
 from rejoinder.files import DIGEST, Kind, atomic_folder, file_digest, is_altered, parse_json, signed
 from rejoinder.intents.classifier import Centroids, IntentClassifier, Rejection
@@ -32,6 +31,7 @@ from rejoinder.intents.encoders import (
 )
 from rejoinder.intents.fitting import SETTINGS, head_from
 from rejoinder.retrieval.manifest import ModelRecord
+from rejoinder.settings import validate
 
 FORMAT = 1
 KIND = "rejoinder intents"

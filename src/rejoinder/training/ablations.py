@@ -1,31 +1,48 @@
-"""A file of ablations: a recipe, and rows that each change something in it (CONVERT, Table 4, is such a table)."""
+"""Ablations: a recipe, and rows that each change something in it (CONVERT, Table 4), trained and compared."""
 
 from __future__ import annotations
 
+import csv
 import dataclasses
 import difflib
+import io
+import json
 from collections.abc import Sequence
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any, TypeAlias
 
 from pydantic import Field
-from pydantic.dataclasses import dataclass
 
-from rejoinder.checking import read_toml, validate
-from rejoinder.errors import InputError
-from rejoinder.training.distributed import Processes
+from rejoinder.errors import InputError, RejoinderError
+from rejoinder.evaluation.ranking import Comparison, RankingResult, compare, evaluate_task
+from rejoinder.evaluation.report import describe, markdown_table, percent
+from rejoinder.evaluation.tasks import RankingTask
+from rejoinder.files import atomic_file
+from rejoinder.models import persistence
+from rejoinder.settings import read_toml, section, validate
+from rejoinder.training.costs import run_cost
+from rejoinder.training.display import Display, Silent
+from rejoinder.training.distributed import Processes, is_first, joined, started_with
+from rejoinder.training.loop import train
 from rejoinder.training.recipe import Recipe
-from rejoinder.training.recipe_files import first_difference, load_recipe
-from rejoinder.training.recipe_types import STRICT
-from rejoinder.training.stage_checks import check_stages
+from rejoinder.training.recipe_files import check_stages, first_difference, load_recipe
+from rejoinder.training.run_folder import RunFolder
+from rejoinder.training.summary import RunSummary
 
 BASE = "base"
 """Name of the row that changes nothing; all others are compared with it."""
 
-Percent = Annotated[float, Field(ge=0, le=100)]
+ROWS, TOKENS = "rows", "tokens"
+"""Folders of the rows' runs, and of the vocabularies and token arrays that they share."""
+
+BLOCK = 5000
+"""Contexts encoded between two steps of the progress bar."""
+
+Percent: TypeAlias = Annotated[float, Field(ge=0, le=100)]
 
 
-@dataclass(frozen=True, kw_only=True, config=STRICT)
+@section
 class Change:
     """[[row]]: one line of the table."""
 
@@ -36,10 +53,10 @@ class Change:
     settings: Annotated[tuple[str, ...], Field(min_length=1)]
     """What it changes, each as `--set` takes it: "model.heads=8"."""
     published: Percent | None = None
-    """Recall at 1 that a paper gives for it, in %, to stand beside ours."""
+    """Recall at 1 that a paper gives for it, in %, to stand beside what is measured."""
 
 
-@dataclass(frozen=True, kw_only=True, config=STRICT)
+@section
 class Ablations:
     """The whole file."""
 
@@ -48,7 +65,7 @@ class Ablations:
     recipe: str
     """The recipe that every row starts from; a relative path starts at this file's folder."""
     settings: tuple[str, ...] = ()
-    """What all rows change in it, the base row too: budgets, say."""
+    """What all rows change in it, the base row too, such as budgets."""
     cumulative: bool = False
     """Whether each row also has the changes of all rows above it (ACL19, Table 2, is such a table)."""
     published: Percent | None = None
@@ -64,41 +81,31 @@ class Ablations:
             raise ValueError(f"two rows have the name '{twice[0]}'{kept}; give each its own")
 
 
-@dataclasses.dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True)
 class Row:
-    """One line of the table, ready to be trained.
-
-    Attributes:
-        name: see `Change`; `BASE` for the recipe itself.
-        title: what the table calls it.
-        settings: what it changes.
-        published: see `Change`.
-        recipe: the base recipe with the changes.
-    """
+    """One line of the table, ready to be trained."""
 
     name: str
     title: str
+    """What the table calls it."""
     settings: tuple[str, ...]
+    """What it changes."""
     published: float | None
     recipe: Recipe
+    """The base recipe with the changes."""
 
 
-@dataclasses.dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True)
 class Plan:
-    """All lines of a table.
-
-    Attributes:
-        name: of the table.
-        origin: the file.
-        rows: the base first, then those of the file in their order.
-    """
+    """All lines of a table, the base first, then those of the file in their order."""
 
     name: str
     origin: str
+    """The file."""
     rows: tuple[Row, ...]
 
     def chosen(self, names: Sequence[str]) -> set[str]:
-        """Names of the rows to train: those asked for (all if none is) and the base, which they are compared with.
+        """Return the names of the rows to train: those asked for (all if none is) and the base.
 
         Raises:
             InputError: there is no row of a name.
@@ -112,29 +119,30 @@ class Plan:
         return {BASE, *names} if names else set(known)
 
 
-def load_plan(path: str | Path, overrides: Sequence[str] = ()) -> Plan:
+def load_plan(path: str | Path, overrides: Sequence[str] = (), data: str | Path | None = None) -> Plan:
     """Read a file of ablations and make the recipe of each row.
 
     Args:
         path: a TOML file; see `Ablations`.
         overrides: settings of all rows that win over the recipe's and the file's, but not over what a row changes:
             a row would else not be what its name says.
+        data: the examples, instead of the recipe's data.train.
 
     Raises:
         InputError: the file is missing or wrong; or a row's recipe is not allowed, is that of the base, has another
             budget than the base, or does not fit its model.
     """
-    path = Path(path)
+    path, places = Path(path), {"data.train": data}
     file = _read(path)
     recipe, common = path.parent / file.recipe, (*file.settings, *overrides)
-    base = Row(BASE, file.recipe, (), file.published, load_recipe(recipe, common))
+    base = Row(BASE, Path(file.recipe).name, (), file.published, load_recipe(recipe, common, places))
     check_stages(base.recipe, Processes())
     rows, above = [base], tuple[str, ...]()
     for change in file.row:
         settings = (*above, *change.settings)
         above = settings if file.cumulative else ()
         try:
-            changed = load_recipe(recipe, (*common, *settings))
+            changed = load_recipe(recipe, (*common, *settings), places)
             _check_row(base.recipe, changed)
         except InputError as error:
             raise InputError(f"{path}: row '{change.name}': {error}") from None
@@ -143,14 +151,14 @@ def load_plan(path: str | Path, overrides: Sequence[str] = ()) -> Plan:
 
 
 def _read(path: Path) -> Ablations:
-    document = read_toml(path, "no such file; give a TOML file of ablations (recipes/ablations*.toml)")
+    document = read_toml(path, "no such file; give a TOML file of ablations (recipes/ablations/*.toml)")
     if "stage" in document:
         raise InputError(f"{path} is a recipe; give a file of ablations, which names a recipe and lists rows")
     return validate(Ablations, document, str(path))
 
 
 def _check_row(base: Recipe, row: Recipe) -> None:
-    """Refuse a row that would tell nothing, or fail after others have been trained."""
+    """Refuse a row that would show nothing, or fail after others have been trained."""
     if first_difference(base, row) is None:
         raise InputError("it changes nothing: the base has these settings already")
     budgets = [[(stage.steps, stage.epochs, stage.minutes) for stage in recipe.stage] for recipe in (base, row)]
@@ -160,6 +168,219 @@ def _check_row(base: Recipe, row: Recipe) -> None:
 
 
 def _named(table: str, row: Row) -> Row:
-    """The row with its own name in its recipe, for the model card."""
+    """Give the row's recipe the row's own name, for the model card."""
     described = dataclasses.replace(row.recipe, name=f"{table}: {row.name}", description=", ".join(row.settings))
     return dataclasses.replace(row, recipe=described)
+
+
+@dataclass(frozen=True)
+class Line:
+    """A row with what came out, or with the reason why nothing did, such as a loss that diverged."""
+
+    row: Row
+    summary: RunSummary | None = None
+    """Of its run; None if that failed, as the others are then."""
+    result: RankingResult | None = None
+    """Its ranking of the test examples."""
+    minus_base: Comparison | None = None
+    """Paired difference to the base; None for the base itself."""
+    parameters: int = 0
+    """Numbers in its model, embeddings included."""
+    steps_per_second: float | None = None
+    """Of training alone; None if the run's metrics are gone."""
+    failure: str = ""
+
+    def to_json(self) -> dict[str, Any]:
+        """Return plain values in one object."""
+        row, summary = self.row, self.summary
+        values: dict[str, Any] = {"row": row.name, "title": row.title, "settings": list(row.settings)}
+        values |= {"published": row.published, "failure": self.failure or None}
+        if summary is None or self.result is None:
+            return values
+        return {
+            **values,
+            "result": self.result.to_json(),
+            "minus_base": None if self.minus_base is None else self.minus_base.to_json(),
+            "parameters": self.parameters,
+            "steps": summary.steps,
+            "steps_per_second": self.steps_per_second,
+            "examples": summary.examples,
+            "seconds": summary.seconds,
+            "best_step": summary.best_step,
+            "validation": summary.validation,
+            "model": summary.model,
+        }
+
+    def columns(self) -> dict[str, Any]:
+        """Return the numbers of `to_json` that fit a flat table; shares between 0 and 1."""
+        nested = ("result", "minus_base", "validation", "settings")
+        flat = {key: value for key, value in self.to_json().items() if key not in nested}
+        flat["settings"] = " ".join(self.row.settings)
+        if self.result is not None:
+            flat |= self.result.recall[1].columns("recall@1") | self.result.mrr.columns("mrr")
+        if self.minus_base is not None:
+            flat |= self.minus_base.recall[1].columns("recall@1_minus_base")
+            flat |= self.minus_base.mrr.columns("mrr_minus_base")
+        return flat
+
+    def cells(self, base: Row | None) -> list[str]:
+        """Return a line of the Markdown table; with figures that a paper published if a base is given."""
+        result, published = self.result, self.row.published
+        minus = None if self.minus_base is None else self.minus_base.recall[1]
+        figures = ["failed", "", ""]
+        if result is not None:
+            form = "{} [{}, {}]"
+            figures = [percent(result.recall[1], form), percent(minus, "{:+} [{:+}, {:+}]"), percent(result.mrr, form)]
+        beside = []
+        if base is not None:
+            known = published is not None and base.published is not None and base is not self.row
+            beside = ["" if published is None else f"{published:.1f}"]
+            beside += [f"{(published or 0) - (base.published or 0):+.1f}" if known else ""]
+        costs = [""] * 4
+        if self.summary is not None:
+            speed = "" if self.steps_per_second is None else f"{self.steps_per_second:.2f}"
+            costs = [f"{self.parameters / 1e6:.2f}M", f"{self.summary.steps:,}", speed, f"{self.summary.examples:,}"]
+        return [self.row.title, *figures, *beside, *costs]
+
+
+@dataclass(frozen=True)
+class AblationTable:
+    """The lines so far, the base first."""
+
+    name: str
+    data: str
+    """Name of the examples that were ranked."""
+    lines: Sequence[Line]
+
+    @property
+    def failed(self) -> list[Line]:
+        """Lines of rows that could not be trained."""
+        return [line for line in self.lines if line.failure]
+
+    def to_json(self) -> dict[str, Any]:
+        """Return plain values: a flat object for each row under "rows"."""
+        return {"name": self.name, "data": self.data, "rows": [line.to_json() for line in self.lines]}
+
+    def markdown(self) -> str:
+        """Return a heading, what was ranked, and the table: shares in %, 95 % intervals in brackets."""
+        parts = [f"# {self.name}", self.data, *[describe(line.result) for line in self.lines if line.result][:1]]
+        published = any(line.row.published is not None for line in self.lines)
+        head = ["row", "R@1", "minus base", "MRR", *(["published R@1", "minus base"] if published else [])]
+        base = self.lines[0].row if published else None
+        rows = [[*head, "parameters", "steps", "steps/s", "examples"], *(line.cells(base) for line in self.lines)]
+        return "\n\n".join([*parts, markdown_table(rows)])
+
+    def csv(self) -> str:
+        """Return the numbers as CSV, a line for each row."""
+        rows = [line.columns() for line in self.lines]
+        out = io.StringIO()
+        writer = csv.DictWriter(out, list(dict.fromkeys(key for row in rows for key in row)), lineterminator="\n")
+        writer.writeheader()
+        writer.writerows(rows)
+        return out.getvalue()
+
+    def save(self, folder: Path) -> None:
+        """Write table.md, table.csv and table.json."""
+        texts = {"md": self.markdown(), "csv": self.csv(), "json": json.dumps(self.to_json(), indent=2) + "\n"}
+        for kind, text in texts.items():
+            with atomic_file(folder / f"table.{kind}") as part:
+                part.write_text(text, encoding="utf-8")
+
+
+def ablate(
+    plan: Plan,
+    folder: str | Path,
+    task: RankingTask,
+    *,
+    data: str,
+    names: Sequence[str] = (),
+    seed: int = 0,
+    display: Display | None = None,
+) -> AblationTable:
+    """Train rows one after the other, rank the task with each, and write the table after each.
+
+    A row that is finished is not trained again, and one that was interrupted goes on; the table has all rows of the
+    plan that are finished, whether they were asked for or not. A row whose loss diverges fails alone.
+
+    Where torchrun started several processes that all call this, they train each row together; the first one ranks,
+    and only its table has results. A row that fails then ends all of them.
+
+    Args:
+        plan: see `load_plan`.
+        folder: for everything that comes out: rows/NAME (runs), tokens, table.md, table.csv, table.json.
+        task: what all rows rank (see `tasks.ranking_task`).
+        data: its name.
+        names: rows to train besides the base; none: all.
+        seed: of the bootstrap.
+        display: shows progress; None shows nothing.
+
+    Raises:
+        InputError: there is no such row, the folder is of something else, or it has one of these rows with another
+            recipe; nothing is trained then.
+        RejoinderError: the base row failed.
+        TrainingInterrupted: Ctrl-C; the same call goes on from there.
+    """
+    display, folder = display or Silent(), Path(folder)
+    rows = _rows(plan, plan.chosen(names), folder, display)
+    lines: list[Line] = []
+    for number, row in enumerate(rows, 1):
+        display.note(f"Row {number} of {len(rows)}: {row.name}")
+        lines.append(_line(row, folder / ROWS / row.name, task, lines[0].result if lines else None, seed, display))
+        table = AblationTable(plan.name, data, tuple(lines))
+        if is_first():
+            table.save(folder)
+    return table
+
+
+def _rows(plan: Plan, chosen: set[str], folder: Path, display: Display) -> list[Row]:
+    """Return the rows of the table: the chosen ones, and others that are finished. Refuse whatever would fail later."""
+    if folder.exists() and (not folder.is_dir() or (any(folder.iterdir()) and not (folder / ROWS).is_dir())):
+        raise InputError(f"{folder} is no folder of an ablation (it has no {ROWS}); name another one, or a new one")
+    rows = []
+    for row in (_sharing(row, folder) for row in plan.rows):
+        run = RunFolder(folder / ROWS / row.name)
+        before = load_recipe(run.recipe, resolved=True) if run.recipe.exists() else None
+        difference = None if before is None else first_difference(before, row.recipe)
+        if row.name in chosen and difference:
+            raise InputError(
+                f"{run.path} was begun with another recipe: {difference}; name another folder, or the settings that "
+                "it was begun with"
+            )
+        if row.name in chosen or (run.summary.exists() and not difference):
+            rows.append(row)
+        elif run.summary.exists():
+            display.note(f"{run.path} is left out of the table, it is of another recipe: {difference}")
+    return rows
+
+
+def _sharing(row: Row, folder: Path) -> Row:
+    """Let the row have its vocabulary and token arrays where the others have theirs."""
+    if row.recipe.data.cache:
+        return row
+    data = dataclasses.replace(row.recipe.data, cache=str(folder / TOKENS))
+    return dataclasses.replace(row, recipe=dataclasses.replace(row.recipe, data=data))
+
+
+def _line(row: Row, run: Path, task: RankingTask, base: RankingResult | None, seed: int, display: Display) -> Line:
+    """Train a row, or take what is there; rank with its model."""
+    try:
+        summary = train(row.recipe, run, display=display)
+    except InputError:
+        raise
+    except RejoinderError as error:
+        if row.name == BASE or started_with()["WORLD_SIZE"] > 1:
+            raise
+        display.note(f"{row.name} failed: {error}")
+        return Line(row, failure=str(error))
+
+    def ranked() -> Line:
+        with display.track(f"Ranking with {row.name}", len(task), "examples") as advance:
+            ranker = persistence.load(summary.model)
+            result = evaluate_task(ranker, task, seed=seed, block_size=BLOCK, progress=advance)
+        cost = run_cost(run)
+        minus = None if base is None else compare(result, base, seed=seed)
+        parameters = int(persistence.describe(Path(summary.model))["parameters"])
+        return Line(row, summary, result, minus, parameters, None if cost is None else cost.whole.steps_per_second)
+
+    with joined() as processes:  # the others wait for the first, however long it ranks
+        return processes.first_before_others(lambda: ranked() if processes.first else Line(row))

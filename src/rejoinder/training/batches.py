@@ -1,4 +1,4 @@
-"""Batches of K random pairs, in an order that is a function of the seed alone."""
+"""Batches of K random pairs, in an order that is a function of the seed alone; a thread prepares the next one."""
 
 from __future__ import annotations
 
@@ -8,7 +8,6 @@ from dataclasses import dataclass
 from typing import Protocol
 
 import numpy as np
-import numpy.typing as npt
 import torch
 from torch import Tensor
 
@@ -20,42 +19,36 @@ from rejoinder.models.packing import TRANSFORMER_SEGMENT_COST, SidesBatch, Token
 from rejoinder.training.losses import EVERYTHING, Present
 from rejoinder.training.tokens import Rows, TokenStore
 
-NEGATIVES = 1 << 21
-"""Tells the draws of negatives from those of the orders of examples, which have the same seed."""
-
 NO_HISTORIES = torch.empty(0, dtype=torch.int64)
+NONE: Rows = np.empty(0, np.int64)
+
+Further = Callable[[Rows], Rows]
+"""n examples -> for each the k examples whose responses are further negatives (n, k); see `negatives`."""
 
 
 @dataclass(frozen=True, slots=True)
 class PairBatch:
-    """Pairs that are encoded at once, and further responses that are negatives of all pairs of the step.
-
-    Attributes:
-        tokens: their n inputs, then the histories of those pairs that have one, then their n responses and the further
-            ones.
-        pairs: n.
-        histories: the pairs that have a history, ascending, int64 (m,); none where the model does not read them.
-    """
+    """Pairs that are encoded at once, and further responses that are negatives of all pairs of the step."""
 
     tokens: TokenBatch | SidesBatch | MaskedBatch
+    """n inputs, then the histories of those pairs that have one, then n responses and the further ones."""
     pairs: int
+    """n."""
     histories: Tensor = NO_HISTORIES
-
-
-NONE: Rows = np.empty(0, np.int64)
+    """The pairs that have a history, ascending, int64 (m,); none where the model does not read them."""
 
 
 def make_batch(
     store: TokenStore, rows: Rows, padding_id: int, further: Rows = NONE, packing: Packing = "together"
 ) -> PairBatch:
-    """The given examples, in their order.
+    """Return the given examples, in their order.
 
     Args:
         store: all examples.
         rows: the n examples.
         padding_id: the model's.
-        further: examples whose responses are further negatives (see `hard_negatives`); where contexts are joined with
-            candidates each example's own k, those of an example one after the other.
+        further: examples whose responses are further negatives; where contexts are joined with candidates each
+            example's own k, those of an example one after the other.
         packing: how the model wants texts to be packed (see `families.Family`).
     """
     if packing == "apart":
@@ -85,17 +78,12 @@ def _joined(store: TokenStore, rows: Rows, padding_id: int, further: Rows) -> Pa
 
 @dataclass(frozen=True, slots=True)
 class Portion:
-    """Which part of every batch a process has, and how it computes it.
-
-    Attributes:
-        rank: number of the process, from 0.
-        processes: how many there are.
-        micro_batch: pairs that are encoded at once; 0 for all.
-    """
+    """Which part of every batch a process has, and how it computes it."""
 
     rank: int = 0
     processes: int = 1
     micro_batch: int = 0
+    """Pairs that are encoded at once; 0 for all."""
 
 
 WHOLE = Portion()
@@ -104,37 +92,29 @@ WHOLE = Portion()
 
 @dataclass(frozen=True, slots=True)
 class StepBatch:
-    """What one process has of the K pairs of a step: those from number `first` on.
-
-    Attributes:
-        parts: its pairs, cut into those that are encoded at once.
-        pairs: K.
-        first: number of its first pair.
-        equal: where response j equals that of this process's context i (counted from its first): int64 (2, m). The
-            K responses of the pairs come first, then the further ones; where contexts are joined with candidates, j
-            counts a context's own candidates, the right one first.
-        present: of encodings that not every context has, which contexts have them.
-        rows: the K examples.
-        weight: of the loss of each guess of this process, where a model is pretrained: one over the guesses of all
-            processes.
-    """
+    """What one process has of the K pairs of a step."""
 
     parts: tuple[PairBatch, ...]
+    """Its pairs, cut into those that are encoded at once."""
     pairs: int
+    """K."""
     first: int
+    """Number of its first pair."""
     equal: Tensor
+    """Where response j equals that of this process's context i (counted from its first): int64 (2, m). The K responses
+    of the pairs come first, then the further ones; where contexts are joined with candidates, j counts a context's own
+    candidates, the right one first."""
     present: Mapping[str, Present]
+    """Of encodings that not every context has, which contexts have them."""
     rows: Rows
+    """The K examples."""
     weight: float = 0.0
+    """In pretraining: weight of each guess of this process in the loss, one over the guesses of all processes."""
 
     @property
     def tokens(self) -> int:
         """Real tokens of this process's pairs."""
         return sum(part.tokens.real_tokens for part in self.parts)
-
-
-Further = Callable[[Rows], Rows]
-"""n examples -> for each the k examples whose responses are further negatives (n, k)."""
 
 
 def make_step(
@@ -145,7 +125,7 @@ def make_step(
     further: Further | None = None,
     packing: Packing = "together",
 ) -> StepBatch:
-    """One process's part of the batch of the given examples; their number is a multiple of the processes'."""
+    """Return one process's part of the batch of the given examples; their number is a multiple of the processes'."""
     own = len(rows) // portion.processes
     first = own * portion.rank
     more = np.empty((len(rows), 0), np.int64) if further is None else further(rows)
@@ -166,7 +146,7 @@ def make_step(
 
 
 def equal_pairs(hashes: Rows) -> Rows:
-    """All (i, j), i != j, with equal hashes: (2, m). Costs a sort where all differ, as in most batches."""
+    """Return all (i, j), i != j, with equal hashes: (2, m). Costs a sort where all differ, as in most batches."""
     order = np.argsort(hashes, kind="stable")
     ordered = hashes[order]
     starts = np.flatnonzero(np.concatenate([[True], ordered[1:] != ordered[:-1]]))
@@ -179,25 +159,6 @@ def _ordered_pairs(members: Rows) -> Rows:
     first, second = np.meshgrid(members, members, indexing="ij")
     different = ~np.eye(len(members), dtype=bool)
     return np.stack([first[different], second[different]])
-
-
-class RandomNegatives:
-    """Further negatives of each example, drawn anew from all others each time that it is met.
-
-    Args:
-        examples: number of examples, at least 2.
-        count: k, negatives of each.
-        seed: numbers that the draws are a function of, with the examples of the batch.
-    """
-
-    def __init__(self, examples: int, count: int, seed: tuple[int, ...]) -> None:
-        self._examples, self._count, self._seed = examples, count, seed
-
-    def __call__(self, rows: Rows) -> Rows:
-        """n examples -> for each the k examples whose responses are its negatives (n, k)."""
-        generator = np.random.default_rng([*self._seed, NEGATIVES, *rows.tolist()])
-        drawn = generator.integers(0, self._examples - 1, (len(rows), self._count))
-        return drawn + (drawn >= rows[:, None])  # of all but the example itself
 
 
 class EpochOrder:
@@ -225,15 +186,13 @@ class EpochOrder:
             )
         self.batch_size, self._examples, self._seed, self._stream = batch_size, examples, seed, stream
         self.batches_per_epoch = examples // batch_size
-        self._epoch = -1
-        self._order: Rows = np.empty(0, np.int64)
+        self._epoch, self._order = -1, NONE
 
-    def rows(self, step: int) -> npt.NDArray[np.int64]:
+    def rows(self, step: int) -> Rows:
         """Examples of the batch number `step`, from 0."""
         epoch, batch = divmod(step, self.batches_per_epoch)
         if epoch != self._epoch:
-            generator = np.random.default_rng([*self._seed, epoch, self._stream])
-            self._order = generator.permutation(self._examples)
+            self._order = np.random.default_rng([*self._seed, epoch, self._stream]).permutation(self._examples)
             self._epoch = epoch
         return self._order[batch * self.batch_size : (batch + 1) * self.batch_size]
 
@@ -257,33 +216,14 @@ def batches(
     further: Further | None = None,
     packing: Packing = "together",
 ) -> Generator[StepBatch, None, None]:
-    """A process's portion of the batches from number `first` on. While one is trained on, a thread prepares the next.
-
-    Args:
-        store: all examples.
-        order: which of them each batch has.
-        padding_id: the model's.
-        first: number of the first batch.
-        portion: what this process has of each.
-        stop: number of the batch at which they end; None for endless ones.
-        further: finds the further negatives of a batch's examples; None for none.
-        packing: how the model wants texts to be packed.
-    """
-
-    def make(step: int) -> StepBatch:
-        return make_step(store, order.rows(step), padding_id, portion, further, packing)
-
-    yield from prefetched(make, first, stop)
+    """Yield a process's portion of the batches from number `first` up to `stop` (None: for ever)."""
+    return prefetched(
+        lambda step: make_step(store, order.rows(step), padding_id, portion, further, packing), first, stop
+    )
 
 
 def prefetched(make: Callable[[int], StepBatch], first: int, stop: int | None) -> Generator[StepBatch, None, None]:
-    """What `make` gives for the numbers from `first` on; while one is used, a thread makes the next.
-
-    Args:
-        make: number -> batch.
-        first: the first number.
-        stop: number at which they end; None for endless ones.
-    """
+    """Yield make(first), make(first + 1), ... up to `stop` (None: for ever); a thread makes the next one ahead."""
     with ThreadPoolExecutor(1, thread_name_prefix="batches") as executor:
         step, following = first, executor.submit(make, first)
         while stop is None or step < stop:

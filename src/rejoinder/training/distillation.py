@@ -17,7 +17,7 @@ from rejoinder.models.convert import Encodings
 from rejoinder.ranker import Ranker
 from rejoinder.training.batches import StepBatch
 from rejoinder.training.losses import Loss
-from rejoinder.training.recipe_distillation import Distillation
+from rejoinder.training.recipe import Distillation
 from rejoinder.training.similarity import blended
 from rejoinder.training.tokens import Rows, TokenStore
 

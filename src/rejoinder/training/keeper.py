@@ -90,7 +90,7 @@ class Keeper:
         figures = self.validator(encode, scale)
         state.see_loss(figures["loss"], patience)
         state.validated_step, state.validated_at = state.step, state.seconds
-        score = figures[self.recipe.validation.metric]
+        score = figures["recall@1"]
         if state.stage_best is None or score > state.stage_best:
             state.stage_best, state.without_gain = score, 0
         else:

@@ -26,9 +26,7 @@ from rejoinder.training.compute import Machine, set_up, without_denormals
 from rejoinder.training.display import Display, Silent, Standing
 from rejoinder.training.distillation import Distiller
 from rejoinder.training.distributed import Processes, joined
-from rejoinder.training.given_negatives import with_negatives
 from rejoinder.training.gradient_cache import forward_backward
-from rejoinder.training.hard_negatives import Table, Tables
 from rejoinder.training.init import copy_initial_weights
 from rejoinder.training.interrupts import interrupts
 from rejoinder.training.keeper import Keeper
@@ -37,21 +35,20 @@ from rejoinder.training.losses import InBatchLoss, Loss, SummedLoss
 from rejoinder.training.masked_lm import LikeLengths, Masking, pair_lengths, pretraining_step
 from rejoinder.training.meter import Meter
 from rejoinder.training.metrics import MetricsLog
-from rejoinder.training.mining import Miner
 from rejoinder.training.mixing import MixedOrder
+from rejoinder.training.negatives import Miner, Table, Tables, with_negatives
 from rejoinder.training.optimization import build_optimizer, clip_gradients, prepare_stage, set_learning_rate
 from rejoinder.training.prepare import Prepared, prepare
 from rejoinder.training.quantized import quantized_training
 from rejoinder.training.recipe import Recipe, Stage
+from rejoinder.training.recipe_files import check_stages
 from rejoinder.training.recipe_schedules import Plateau
 from rejoinder.training.run_folder import RunFolder, check_model, open_run
 from rejoinder.training.schedules import Progress, learning_rate, score_scale
 from rejoinder.training.similarity import SimilarityDistiller
-from rejoinder.training.stage_checks import check_stages
 from rejoinder.training.state import RunState
 from rejoinder.training.summary import RunSummary, figure_text, load_summary, save_summary
 from rejoinder.training.validation import Validator
-from rejoinder.training.words import set_embedding
 
 Clock = Callable[[], float]
 
@@ -129,7 +126,7 @@ class _Trainer:
         if recipe.init.given and not folder.checkpoint.exists():
             scale = copy_initial_weights(self.module, recipe.init)
         if prepared.words is not None:
-            set_embedding(self.module.embedding, prepared.words)
+            self.module.embedding.weight.data.copy_(torch.from_numpy(prepared.words))
         self.learned_scale = attach_scale(self.module, recipe.scale, scale)
         self.module.to(machine.device)
         self.packing = family_of(self.module.config).packing
@@ -218,7 +215,7 @@ class _Trainer:
 
     def _batches(self, stage: Stage, tables: Tables | None, stop: int | None) -> Generator[StepBatch, None, None]:
         """The stage's batches from where it stands to `stop`, with hard negatives if there are `tables`."""
-        mined = None if tables is None else self._table(stage, tables).of
+        mined = None if tables is None else self._table(stage, tables)
         examples, further = with_negatives(self.prepared.train, stage, (self.recipe.seed, self.state.stage), mined)
         order, padding_id = self.orders[self.state.stage], self.module.padding_id
         portion = Portion(self.processes.rank, self.processes.count, stage.micro_batch)

@@ -1,16 +1,17 @@
 """Several sets of examples in every batch, each with its share (ACL19: FT-MIXED).
 
-In fine-tuning on a mixture, every batch has general pairs beside those of the target, so that each set gives the
+When fine-tuning on a mixture, every batch has general pairs beside those of the target, so that each set gives the
 other negatives, and what was learned in general is not forgotten.
 """
 
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 
 from rejoinder.errors import InputError
 from rejoinder.training.batches import EpochOrder
@@ -18,11 +19,7 @@ from rejoinder.training.tokens import Ids, Rows, TokenStore
 
 
 def split_batch(batch_size: int, shares: Sequence[float]) -> tuple[int, ...]:
-    """Pairs of each set in a batch: the shares rounded by largest remainder, so that they sum to the batch.
-
-    Args:
-        batch_size: K.
-        shares: of the sets, which sum to 1.
+    """Return the pairs of each set in a batch of K: the shares, which sum to 1, rounded by largest remainder.
 
     Raises:
         InputError: a set would get no pair.
@@ -42,11 +39,11 @@ def split_batch(batch_size: int, shares: Sequence[float]) -> tuple[int, ...]:
 
 
 class MixedOrder:
-    """Which examples each batch of a stage has: so many of each set, one set after the other.
+    """Which examples each batch of a stage has: a fixed number of each set, one set after the other.
 
     The examples of all sets are numbered through, those of the first set from 0 on. Each set has epochs of its own
-    (see `EpochOrder`), and the order in which an epoch goes through a set depends on nothing but the seed and the
-    set's number and size: other shares cut the same order into other batches.
+    (see `EpochOrder`), whose order depends on nothing but the seed and the set's number and size: other shares cut the
+    same order into other batches.
 
     Args:
         sizes: number of examples of each set.
@@ -56,7 +53,7 @@ class MixedOrder:
 
     Attributes:
         counts: pairs of each set in every batch.
-        batches_per_epoch: batches in which the first set goes by once.
+        batches_per_epoch: batches that go through the first set once.
 
     Raises:
         InputError: a set has fewer examples than its part of a batch, or a part is empty.
@@ -65,8 +62,7 @@ class MixedOrder:
     def __init__(self, sizes: Sequence[int], shares: Sequence[float], batch_size: int, seed: tuple[int, ...]) -> None:
         self.sizes, self.batch_size = tuple(sizes), batch_size
         self.counts = split_batch(batch_size, shares)
-        self._firsts = _firsts(self.sizes)
-        self._orders = []
+        self._firsts, self._orders = _firsts(self.sizes), []
         for stream, (size, count) in enumerate(zip(self.sizes, self.counts, strict=True)):
             if len(self.sizes) > 1 and size < count:
                 name = f"data.mix.{stream - 1}" if stream else "data.train"
@@ -83,7 +79,7 @@ class MixedOrder:
         return np.concatenate([first + order.rows(step) for first, order in parts])
 
     def sample(self, count: int, generator: np.random.Generator) -> Rows:
-        """About `count` different examples, of each set as many as its share, or all that it has; ascending."""
+        """Draw about `count` different examples, of each set its share, or all that it has; ascending."""
         parts = []
         for first, size, part in zip(self._firsts, self.sizes, self.counts, strict=True):
             wanted = min(size, max(1, round(count * part / self.batch_size)))
@@ -97,34 +93,40 @@ def _firsts(sizes: Sequence[int]) -> Rows:
 
 
 def join(stores: Sequence[TokenStore]) -> TokenStore:
-    """Several stores as one, their examples numbered through; nothing is copied."""
+    """Return several stores as one, their examples numbered through; nothing is copied."""
     if len(stores) == 1:
         return stores[0]
     sizes = [len(store) for store in stores]
     columns: dict[str, Any] = {}
     for field in dataclasses.fields(TokenStore):
         parts = [getattr(store, field.name) for store in stores]
-        if parts[0] is None:  # no histories, in none of them: they are made for one model
-            continue
-        texts = hasattr(parts[0], "gather")
-        columns[field.name] = JoinedTexts(parts, sizes) if texts else JoinedNumbers(parts)
+        if parts[0] is not None:  # else there are no histories in any of them: they are made for one model
+            columns[field.name] = (JoinedTexts if hasattr(parts[0], "gather") else JoinedNumbers)(parts, sizes)
     return TokenStore(**columns)
 
 
-class JoinedTexts:
-    """Texts of several columns, numbered through."""
+class _Joined:
+    """Several columns with the given numbers of rows, numbered through."""
 
     def __init__(self, parts: Sequence[Any], sizes: Sequence[int]) -> None:
-        self._parts, self._firsts = list(parts), _firsts(sizes)
+        self.parts, self.firsts, self.size = list(parts), _firsts(sizes), sum(sizes)
+
+    def owned(self, rows: Rows) -> Iterator[tuple[npt.NDArray[np.bool_], Any, Rows]]:
+        """Yield each part that has some of the rows, which they are, and their numbers in it."""
+        owners = np.searchsorted(self.firsts, rows, side="right") - 1
+        for owner in np.unique(owners):
+            mine = owners == owner
+            yield mine, self.parts[owner], rows[mine] - self.firsts[owner]
+
+
+class JoinedTexts(_Joined):
+    """Texts of several columns."""
 
     def gather(self, rows: Rows) -> tuple[Ids, Ids]:
         """As `tokens.Column.gather`."""
-        owners = np.searchsorted(self._firsts, rows, side="right") - 1
-        lengths = np.zeros(len(rows), np.int32)
-        found = []
-        for owner in np.unique(owners):
-            mine = owners == owner
-            ids, lengths[mine] = self._parts[owner].gather(rows[mine] - self._firsts[owner])
+        lengths, found = np.zeros(len(rows), np.int32), []
+        for mine, part, own in self.owned(rows):
+            ids, lengths[mine] = part.gather(own)
             found.append((mine, ids))
         ids = np.empty(int(lengths.sum()), np.int32)
         for mine, part in found:
@@ -132,20 +134,14 @@ class JoinedTexts:
         return ids, lengths
 
 
-class JoinedNumbers:
-    """Numbers of several arrays, numbered through."""
-
-    def __init__(self, parts: Sequence[Rows]) -> None:
-        self._parts, self._firsts = list(parts), _firsts([len(part) for part in parts])
-        self._size = sum(len(part) for part in parts)
+class JoinedNumbers(_Joined):
+    """Numbers of several arrays."""
 
     def __len__(self) -> int:
-        return self._size
+        return self.size
 
     def __getitem__(self, rows: Rows) -> Rows:
-        owners = np.searchsorted(self._firsts, rows, side="right") - 1
         values = np.empty(rows.shape, np.int64)
-        for owner in np.unique(owners):
-            mine = owners == owner
-            values[mine] = self._parts[owner][rows[mine] - self._firsts[owner]]
+        for mine, part, own in self.owned(rows):
+            values[mine] = part[own]
         return values

@@ -1,60 +1,76 @@
-"""From a folder of examples to what the loop needs: vocabulary and token stores, each made once."""
+"""From a folder of examples to what the loop needs: vocabulary, token stores and vectors to start from, made once."""
 
 from __future__ import annotations
 
 import contextlib
-import hashlib
+import dataclasses
+import functools
 import json
 import warnings
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
 
+from rejoinder.baselines.encoders import EncodeTexts, open_encoder
 from rejoinder.corpora.account import SUMMARY, kept_messages, limits_of_history
 from rejoinder.corpora.engine import Engine
 from rejoinder.errors import InputError
 from rejoinder.files import DIGEST, atomic_file, file_digest, locked, remove_leftovers
 from rejoinder.models.families import family, family_of, parse_config
+from rejoinder.progress import Advance
 from rejoinder.ranker import FloatArray
-from rejoinder.text.subwords import Subwords
+from rejoinder.text.bpe import build_bpe
+from rejoinder.text.ngram_vocabulary import build_ngrams
+from rejoinder.text.subwords import MARK, Subwords
 from rejoinder.text.tokenizer import Tokenizer
-from rejoinder.training.display import Advance, Display, Silent
+from rejoinder.text.vocabulary import build_subwords
+from rejoinder.training.display import Display, Silent
 from rejoinder.training.init import initial_tokenizer
 from rejoinder.training.mixing import join
-from rejoinder.training.recipe import Recipe
+from rejoinder.training.recipe import BpeVocabulary, Recipe, Vocabulary
 from rejoinder.training.similarity import TextVectors, text_vectors
-from rejoinder.training.tokenising import read_texts
-from rejoinder.training.tokens import Split, TokenStore, build_store, content_key, open_store
-from rejoinder.training.vocabularies import build_vocabulary
-from rejoinder.training.words import count_ids, open_sentence_encoder, word_vectors
+from rejoinder.training.tokens import (
+    Encode,
+    Rows,
+    Split,
+    TokenStore,
+    build_store,
+    content_key,
+    data_digest,
+    joined_digest,
+    open_store,
+    read_texts,
+)
 
 CACHED = (".lock", "vocabulary-*", "train-*", "valid-*", "words-*", "vectors-*")
 """Names of what is made once and kept."""
 
+COMMON = 1e-3
+"""a of the weight a / (a + p) of a word with the share p of all words (Arora et al. 2017: smooth inverse frequency)."""
+
+COUNTED = 500_000
+"""Examples whose tokens are counted, at most."""
+
 
 @dataclass(frozen=True, slots=True)
 class Prepared:
-    """What the loop trains on.
-
-    Attributes:
-        tokenizer: the vocabulary.
-        train: tokens of the training split, of all sets one after the other.
-        sizes: examples of each set, `data.train` first.
-        valid: tokens of the validation split of `data.train`; None where the recipe has no validation.
-        digest: of the examples.
-        words: the embedding to start from; None where the recipe has no `init.words`.
-        taught: vectors of the training split's texts; None where the recipe has no `distillation.encoder`.
-    """
+    """What the loop trains on."""
 
     tokenizer: Tokenizer
     train: TokenStore
+    """Tokens of the training split, of all sets one after the other."""
     sizes: tuple[int, ...]
+    """Examples of each set, `data.train` first."""
     valid: TokenStore | None
+    """Tokens of the validation split of `data.train`; None where the recipe has no validation."""
     digest: str
+    """Of the examples."""
     words: FloatArray | None = None
+    """The embedding to start from; None where the recipe has no `init.words`."""
     taught: TextVectors | None = None
+    """Vectors of the training split's texts; None where the recipe has no `distillation.encoder`."""
 
 
 def prepare(
@@ -71,32 +87,136 @@ def prepare(
     Raises:
         InputError: the data is missing or has nothing to train on.
     """
-    sets = _sets(recipe)
-    folder = Path(recipe.data.cache) if recipe.data.cache else folder
-    splits: list[Split] = ["train", "valid"] if recipe.validation.examples else ["train"]
-    for data, split in [(sets[0], split) for split in splits] + [(data, "train") for data in sets[1:]]:
-        next(iter(read_texts(data, split)), None)  # what is missing is better said now than after a vocabulary
-    display = display or Silent()
-    for data in sets:
-        _note_cut_contexts(recipe, data, display)
-    digests = [data_digest(sets[0], splits), *(data_digest(data, ["train"]) for data in sets[1:])]
-    tokenizer = _vocabulary(recipe, folder, sets, digests, display)
-    stores = []
-    for data, digest in zip(sets, digests, strict=True):
-        stores.append(_store(recipe, folder, data, digest, "train", tokenizer, display, engine))
-        if len(stores[-1]) == 0:
-            raise InputError(f"{data}: no training examples in it")
-    valid = None
-    if recipe.validation.examples:
-        valid = _store(recipe, folder, sets[0], digests[0], "valid", tokenizer, display, engine)
-    train = join(stores)
-    words = _words(recipe, folder, train, digests, tokenizer, display) if recipe.init.words else None
-    taught = _taught(recipe, folder, train, digests[0], display)
-    return Prepared(tokenizer, train, tuple(map(len, stores)), valid, _joined(digests), words, taught)
+    return _Preparation(recipe, folder, display or Silent(), engine).run()
+
+
+class _Preparation:
+    """The parts of `prepare`, in its words."""
+
+    def __init__(self, recipe: Recipe, folder: Path, display: Display, engine: Engine | None) -> None:
+        self.recipe, self.display, self.engine = recipe, display, engine
+        self.folder = Path(recipe.data.cache) if recipe.data.cache else folder
+        self.sets = _sets(recipe)
+        self.splits: list[Split] = ["train", "valid"] if recipe.validation.examples else ["train"]
+
+    def run(self) -> Prepared:
+        first, others = self.sets[0], self.sets[1:]
+        for data, split in [*((first, split) for split in self.splits), *((data, "train") for data in others)]:
+            next(read_texts(data, split), None)  # what is missing is better said now than after a vocabulary
+        for data in self.sets:
+            _note_cut_contexts(self.recipe, data, self.display)
+        digests = [data_digest(first, self.splits), *(data_digest(data, ["train"]) for data in others)]
+        tokenizer = self.vocabulary(joined_digest(digests))
+        stores = [self.store(*each, "train", tokenizer) for each in zip(self.sets, digests, strict=True)]
+        for data, store in zip(self.sets, stores, strict=True):
+            if len(store) == 0:
+                raise InputError(f"{data}: no training examples in it")
+        valid = self.store(first, digests[0], "valid", tokenizer) if "valid" in self.splits else None
+        train, digest = join(stores), joined_digest(digests)
+        words = self.words(train, digests, tokenizer) if self.recipe.init.words else None
+        taught = self.taught(train, digests[0])
+        return Prepared(tokenizer, train, tuple(map(len, stores)), valid, digest, words, taught)
+
+    def vocabulary(self, digest: str) -> Tokenizer:
+        """Return the vocabulary of the model to start from, or one built from the training splits of all sets."""
+        config, init = self.recipe.vocabulary, self.recipe.init
+        parts = (init.fingerprint,) if config is None else (digest, config, self.recipe.seed)
+        path = self.folder / f"vocabulary-{content_key(*parts)}.json"
+        build = functools.partial(initial_tokenizer, init) if config is None else self.build_vocabulary
+        self.make_once(path, lambda part: build().save(part))
+        return family(self.recipe.model["kind"]).load_tokenizer(path)
+
+    def build_vocabulary(self) -> Tokenizer:
+        """Build the vocabulary; what its building warns of becomes a note."""
+        config = self.recipe.vocabulary
+        assert config is not None
+        with (
+            self.display.track("Building the vocabulary", None, "utterances") as advance,
+            warnings.catch_warnings(record=True) as warned,
+        ):
+            tokenizer = build_vocabulary(config, _utterances(self.sets, config.sample, self.recipe.seed, advance))
+        for warning in warned:
+            self.display.note(str(warning.message))
+        return tokenizer
+
+    def store(self, data: Path, digest: str, split: Split, tokenizer: Tokenizer) -> TokenStore:
+        """Open the token store of a split, or make it."""
+        recipe, config = self.recipe, parse_config(self.recipe.model)
+        length, reading, history = recipe.text.max_length, family_of(config).dialogue, config.history_text
+        dialogue = None if reading is None else reading(config, tokenizer, length)
+        texts = recipe.distillation is not None and split == "train"
+        given = split == "train" and any(stage.given_negatives for stage in recipe.stage)
+        parts = [digest, tokenizer.fingerprint, length, *([] if history is None else [history])]
+        parts += [*(() if dialogue is None else dialogue.key), *["texts"] * texts, *["given"] * given]
+        path = self.folder / f"{split}-{content_key(*parts)}"
+        if not path.exists():
+            with self.writing():
+                if not path.exists():  # else the process that was waited for has made it
+                    encode = Encode(tokenizer, length, history, dialogue, given)
+                    with self.display.track(f"Tokenising {data} ({split})", None, "examples") as advance:
+                        return build_store(path, data, split, encode, advance, self.engine, with_texts=texts)
+        return open_store(path)
+
+    def words(self, train: TokenStore, digests: Sequence[str], tokenizer: Tokenizer) -> FloatArray:
+        """Return the embedding to start from, computed once for these examples, this vocabulary and this encoder."""
+        name, seed = self.recipe.init.words, self.recipe.seed
+        if not isinstance(tokenizer, Subwords):
+            raise InputError("init.words: this kind of model has no subwords, so it cannot start from their vectors")
+        size = parse_config(self.recipe.model).embedding_size
+        path = self.folder / f"words-{content_key(name, tokenizer.fingerprint, size, seed, *digests)}.npy"
+
+        def make(part: Path) -> None:
+            with self.display.track("Encoding the vocabulary", tokenizer.size, "subwords") as advance:
+                encode = functools.partial(open_encoder(name).encode_responses, advance=advance)
+                table = word_vectors(encode, tokenizer, count_ids(train, tokenizer.rows, seed), size, seed)
+            with part.open("wb") as file:
+                np.save(file, table)
+
+        self.make_once(path, make)
+        words: FloatArray = np.load(path)
+        return words
+
+    def taught(self, train: TokenStore, digest: str) -> TextVectors | None:
+        """Return what the recipe's sentence encoder makes of the examples, computed once."""
+        config, seed = self.recipe.distillation, self.recipe.seed
+        if config is None or not config.encoder or train.texts is None:
+            return None
+        path = self.folder / f"vectors-{content_key(config.encoder, digest, config.sample, seed)}.f16"
+        read = np.arange(len(train))
+        if config.sample is not None and config.sample < len(train):
+            read = np.sort(np.random.default_rng([seed, 2]).choice(len(train), config.sample, replace=False))
+        encode = open_encoder(config.encoder).encode_responses
+        with self.writing():
+            return text_vectors(path, train.texts, read, encode, self.display)
+
+    def make_once(self, path: Path, make: Callable[[Path], object]) -> None:
+        """Let `make` write a file, with its digest beside it; if it is there already, compare the digest.
+
+        Raises:
+            InputError: the file was altered.
+        """
+        seal = path.with_name(f"{path.name}.{DIGEST}")
+        if not path.exists():
+            with self.writing():
+                if not path.exists():
+                    with atomic_file(path) as part:
+                        make(part)
+                        with atomic_file(seal) as digest:
+                            digest.write_text(file_digest(part), encoding="ascii")
+        elif seal.exists() and seal.read_text(encoding="ascii", errors="replace") != file_digest(path):
+            raise InputError(f"{path} was altered after it was written; delete it and run again")
+
+    @contextlib.contextmanager
+    def writing(self) -> Iterator[None]:
+        """Let one process at a time write to the folder, which several may share; remove what killed ones left."""
+        self.folder.mkdir(parents=True, exist_ok=True)
+        with locked(self.folder / ".lock", f"{self.folder} is being written", wait=True):
+            remove_leftovers(self.folder)
+            yield
 
 
 def _sets(recipe: Recipe) -> list[Path]:
-    """Where the sets of examples are, `data.train` first."""
+    """Return where the sets of examples are, `data.train` first."""
     options = [("train on", "--data DIR", "data.train", recipe.data.train)]
     for number, mixed in enumerate(recipe.data.mix):
         option = "another --general DIR" if number else "--general DIR"
@@ -110,7 +230,7 @@ def _sets(recipe: Recipe) -> list[Path]:
 
 
 def _note_cut_contexts(recipe: Recipe, data: Path, display: Display) -> None:
-    """Say so in one line where `rejoinder data` cut contexts to less than the model reads."""
+    """Note where `rejoinder data` cut contexts to less than the model reads."""
     try:
         account = json.loads((data / SUMMARY).read_text(encoding="utf-8"))
         cut, kept = account["cut_contexts"], kept_messages(account)
@@ -126,156 +246,62 @@ def _note_cut_contexts(recipe: Recipe, data: Path, display: Display) -> None:
         )
 
 
-def _joined(digests: Sequence[str]) -> str:
-    """One digest of several; of one, that one."""
-    return digests[0] if len(digests) == 1 else hashlib.sha256(" ".join(digests).encode()).hexdigest()
-
-
-def data_digest(data: Path, splits: Sequence[Split]) -> str:
-    """SHA-256 of a file, or of names and contents of the files of a folder's splits."""
-    if data.is_file():
-        return file_digest(data)
-    files = sorted(file for split in splits for file in data.glob(f"{split}-*.parquet"))
-    whole = hashlib.sha256()
-    for file in files:
-        whole.update(f"{file.name} {file_digest(file)}\n".encode())
-    return whole.hexdigest()
-
-
-def _vocabulary(
-    recipe: Recipe, folder: Path, sets: Sequence[Path], digests: Sequence[str], display: Display
-) -> Tokenizer:
-    """The vocabulary of the model to start from, or one built from the training splits of all sets."""
-    read = family(recipe.model["kind"]).load_tokenizer
-    if recipe.vocabulary is None:
-        path = folder / f"vocabulary-{content_key(recipe.init.fingerprint)}.json"
-        _once(path, lambda part: initial_tokenizer(recipe.init).save(part))
-        return read(path)
-    path = folder / f"vocabulary-{content_key(_joined(digests), recipe.vocabulary, recipe.seed)}.json"
-    _once(path, lambda part: _build_vocabulary(recipe, sets, display).save(part))
-    return read(path)
-
-
-def _build_vocabulary(recipe: Recipe, sets: Sequence[Path], display: Display) -> Tokenizer:
-    assert recipe.vocabulary is not None
-    with (
-        display.track("Building the vocabulary", None, "utterances") as advance,
-        warnings.catch_warnings(record=True) as said,
-    ):
-        tokenizer = build_vocabulary(
-            recipe.vocabulary, _utterances(sets, recipe.vocabulary.sample, recipe.seed, advance)
-        )
-    for warning in said:
-        display.note(str(warning.message))
-    return tokenizer
+def build_vocabulary(config: Vocabulary, utterances: Iterable[str]) -> Tokenizer:
+    """Build the tokenizer that a recipe's [vocabulary] describes."""
+    if isinstance(config, BpeVocabulary):
+        return build_bpe(utterances, config.merges, config.minimum_count)
+    settings = {name: value for name, value in dataclasses.asdict(config).items() if value is not None}
+    del settings["kind"], settings["sample"]
+    return (build_ngrams if config.kind == "ngrams" else build_subwords)(utterances, **settings)
 
 
 def _utterances(sets: Sequence[Path], sample: int, seed: int, advance: Advance) -> Iterator[str]:
-    """Inputs and responses of the training splits; where there are more than `sample`, about as many at random."""
+    """Yield inputs and responses of the training splits; about `sample` of them at random where there are more."""
     total = sum(len(texts) for data in sets for sides in read_texts(data, "train") for texts in sides)
     generator = np.random.default_rng([seed, 1])
-    for sides in (sides for data in sets for sides in read_texts(data, "train")):
-        for texts in sides:
-            if total <= sample:
-                yield from texts
-            else:
-                chosen = generator.random(len(texts)) < sample / total
-                yield from (text for text, taken in zip(texts, chosen.tolist(), strict=True) if taken)
-            advance(len(texts))
+    for texts in (texts for data in sets for sides in read_texts(data, "train") for texts in sides):
+        if total <= sample:
+            yield from texts
+        else:
+            chosen = generator.random(len(texts)) < sample / total
+            yield from (texts[place] for place in np.flatnonzero(chosen).tolist())
+        advance(len(texts))
 
 
-def _store(
-    recipe: Recipe,
-    folder: Path,
-    data: Path,
-    digest: str,
-    split: Split,
-    tokenizer: Tokenizer,
-    display: Display,
-    engine: Engine | None,
-) -> TokenStore:
-    length, config = recipe.text.max_length, parse_config(recipe.model)
-    reading, history = family_of(config).dialogue, config.history_text
-    dialogue = None if reading is None else reading(config, tokenizer, length)
-    parts = [digest, tokenizer.fingerprint, length, *([] if history is None else [history])]
-    parts += [] if dialogue is None else dialogue.key
-    with_texts = recipe.distillation is not None and split == "train"
-    with_given = split == "train" and any(stage.given_negatives for stage in recipe.stage)
-    parts += ["texts"] if with_texts else []
-    parts += ["given"] if with_given else []
-    path = folder / f"{split}-{content_key(*parts)}"
-    if not path.exists():
-        with _making(folder):
-            if path.exists():  # made by the process that was waited for
-                return open_store(path)
-            with display.track(f"Tokenising {data} ({split})", None, "examples") as advance:
-                keep = {"with_texts": with_texts, "with_given": with_given}
-                return build_store(path, data, split, tokenizer, length, advance, history, dialogue, engine, **keep)
-    return open_store(path)
+def word_vectors(encode: EncodeTexts, tokenizer: Subwords, counts: Rows, size: int, seed: int = 0) -> FloatArray:
+    """Return an embedding to start from: what a sentence encoder makes of each subword by itself, (rows, size).
 
+    A text's vector is then about the mean of its words' vectors, which ranks replies like BM25 before anything is
+    learned. The vectors, less their mean, are reduced to their first principal components, where a word counts as often
+    as it is used times its squared weight, and multiplied by the weight a / (a + p). The values of the subwords have
+    unit variance on average; buckets get random values a tenth as large, padding 0.
 
-@contextlib.contextmanager
-def _making(folder: Path) -> Iterator[None]:
-    """Let one process at a time write to a folder that several may share; without what killed ones left."""
-    folder.mkdir(parents=True, exist_ok=True)
-    with locked(folder / ".lock", f"{folder} is being written", wait=True):
-        remove_leftovers(folder)
-        yield
-
-
-def _once(path: Path, make: Callable[[Path], object]) -> None:
-    """Let `make` write a file, with its digest beside it; if it is there already, compare the digest.
-
-    Raises:
-        InputError: the file was altered.
+    Args:
+        encode: the sentence encoder.
+        tokenizer: the vocabulary.
+        counts: how often each id is used, (rows,).
+        size: d, at most the encoder's.
+        seed: of the buckets.
     """
-    seal = path.with_name(f"{path.name}.{DIGEST}")
-    if not path.exists():
-        with _making(path.parent):
-            if not path.exists():
-                with atomic_file(path) as part:
-                    make(part)
-                    with atomic_file(seal) as digest:
-                        digest.write_text(file_digest(part), encoding="ascii")
-    elif seal.exists() and seal.read_text(encoding="ascii", errors="replace") != file_digest(path):
-        raise InputError(f"{path} was altered after it was written; delete it and run again")
+    texts = [subword.replace(MARK, "") or " " for subword in tokenizer.subwords]
+    vectors = encode(texts).astype(np.float64)
+    shares = (counts[: len(vectors)] + 0.5) / (counts[: len(vectors)] + 0.5).sum()
+    weights = COMMON / (COMMON + shares)
+    vectors -= shares @ vectors
+    _, components = np.linalg.eigh((vectors * (shares * weights**2)[:, None]).T @ vectors)
+    rows = (vectors @ components[:, ::-1][:, :size]) * weights[:, None]
+    rows /= np.sqrt((rows**2).mean())
+    table = np.zeros((tokenizer.rows, size), dtype=np.float32)
+    table[: len(rows), : rows.shape[1]] = rows
+    buckets = slice(tokenizer.size, tokenizer.size + tokenizer.buckets)
+    table[buckets] = np.random.default_rng(seed).normal(0, 0.1, (tokenizer.buckets, size))
+    return table
 
 
-def _words(
-    recipe: Recipe, folder: Path, train: TokenStore, digests: Sequence[str], tokenizer: Tokenizer, display: Display
-) -> FloatArray:
-    """The embedding to start from, computed once for these examples, this vocabulary and this encoder."""
-    if not isinstance(tokenizer, Subwords):
-        raise InputError("init.words: this kind of model has no subwords, so it cannot start from vectors of subwords")
-    size = parse_config(recipe.model).embedding_size
-    key = content_key(recipe.init.words, tokenizer.fingerprint, size, recipe.seed, *digests)
-    path = folder / f"words-{key}.npy"
-
-    def make(part: Path) -> None:
-        with display.track("Encoding the vocabulary", tokenizer.size, "subwords") as advance:
-            encode = open_sentence_encoder(recipe.init.words, advance)
-            counts = count_ids(train, tokenizer.rows, recipe.seed)
-            table = word_vectors(encode, tokenizer, counts, size, recipe.seed)
-        with part.open("wb") as file:
-            np.save(file, table)
-
-    _once(path, make)
-    words: FloatArray = np.load(path)
-    return words
-
-
-def _taught(recipe: Recipe, folder: Path, train: TokenStore, digest: str, display: Display) -> TextVectors | None:
-    """What the recipe's sentence encoder makes of the examples, computed once for these and this encoder."""
-    if recipe.distillation is None or not recipe.distillation.encoder or train.texts is None:
-        return None
-    name, sample = recipe.distillation.encoder, recipe.distillation.sample
-    path = folder / f"vectors-{content_key(name, digest, sample, recipe.seed)}.f16"
-    read = np.arange(len(train))
-    if sample is not None and sample < len(train):
-        read = np.sort(np.random.default_rng([recipe.seed, 2]).choice(len(train), sample, replace=False))
-    with _making(folder), contextlib.ExitStack() as stack:
-
-        def tell(count: int) -> Advance:
-            return stack.enter_context(display.track("Asking the teacher", count, "texts"))
-
-        return text_vectors(path, train.texts, read, open_sentence_encoder(name, lambda _: None), tell)
+def count_ids(store: TokenStore, rows: int, seed: int = 0) -> Rows:
+    """Return how often each id is used in (a sample of) the store's inputs and responses, (rows,)."""
+    examples = np.arange(len(store))
+    if len(store) > COUNTED:
+        examples = np.random.default_rng(seed).choice(len(store), COUNTED, replace=False)
+    sides = (side.gather(examples)[0] for side in (store.input, store.response))
+    return sum((np.bincount(ids, minlength=rows) for ids in sides), np.zeros(rows, dtype=np.int64))

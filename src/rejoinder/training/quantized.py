@@ -29,7 +29,5 @@ def quantized_training(config: Quantization, module: nn.Module, precision: str) 
         module,
         choose_half(config, precision),
         range_every=config.range_every,
-        room_share=config.room_share,
-        room_least=config.room_least,
     )
 

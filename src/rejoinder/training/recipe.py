@@ -1,19 +1,27 @@
-"""The recipe: everything a training run is made of, as frozen dataclasses that a TOML file is read into.
+"""The recipe: everything that makes up a training run, as frozen dataclasses that a TOML file is read into.
 
-Reading, overriding and comparing recipes is in `recipe_files`. Every field has its documentation under it.
+Every field has its documentation under it; `recipe_files` reads, overrides and compares recipes.
 """
 
 from __future__ import annotations
 
-from dataclasses import fields
 from typing import Annotated, Any, Literal, TypeAlias
 
 from pydantic import Field
-from pydantic.dataclasses import dataclass
 
-from rejoinder.training.recipe_distillation import Distillation
+from rejoinder.settings import (
+    Count,
+    Decay,
+    Natural,
+    NotNegative,
+    Positive,
+    Share,
+    at_most_one,
+    exactly_one,
+    given,
+    section,
+)
 from rejoinder.training.recipe_schedules import Constant, Plateau, Schedule
-from rejoinder.training.recipe_types import STRICT, Count, Decay, NotNegative, Positive, Share, exactly_one
 
 NO_START = (
     "give a model to start from (--init MODEL, or init.model), a transformer for its parts (init.transformer), or "
@@ -21,7 +29,7 @@ NO_START = (
 )
 
 
-@dataclass(frozen=True, kw_only=True, config=STRICT)
+@section
 class Init:
     """[init]: a trained model to start from.
 
@@ -33,25 +41,23 @@ class Init:
     """Model folder, name of a bundled model, or id on the Hugging Face Hub; empty: start from random weights. `--init`
     overrides it."""
     transformer: str = ""
-    """Or pretrained weights of a transformer, for models that are made of some: a folder that `transformers` wrote, its
-    id on the Hugging Face Hub, "minilm", or the model folder of a pretraining run. [model] then says what is built on
-    them; its structure, and the vocabulary, are theirs."""
+    """Or pretrained weights of a transformer: a folder that `transformers` wrote, its id on the Hugging Face Hub,
+    "minilm", or the model folder of a pretraining run. Its structure and vocabulary are taken; [model] says what is
+    built on them."""
     fingerprint: str = ""
     """The model's fingerprint, filled in when the recipe is read. If it is given, no other model is taken."""
     quantized: bool = False
-    """Whether that is a quantised folder, so that training starts from rounded weights; filled in as well."""
+    """Whether the model is quantised, so that training starts from rounded weights; filled in as well."""
     words: str = ""
     """Instead of a model: a sentence encoder (its folder, its id, or "minilm") whose vectors of single subwords the
-    embedding starts from (see `words`)."""
+    embedding starts from (see `prepare.word_vectors`)."""
 
     def __post_init__(self) -> None:
-        named = [name for name in ("model", "transformer", "words") if getattr(self, name)]
-        if len(named) > 1:
-            raise ValueError(f"give at most one of model, transformer, words; given: {', '.join(named)}")
+        at_most_one(self, "model", "transformer", "words")
         if self.fingerprint and not self.given:
-            raise ValueError("fingerprint is given, but no model that it could be of")
+            raise ValueError("fingerprint is given, but no model that it belongs to")
         if self.quantized and not self.model:
-            raise ValueError("quantized is given, but no model that it could be said of")
+            raise ValueError("quantized is given, but no model that it describes")
 
     @property
     def given(self) -> bool:
@@ -59,32 +65,32 @@ class Init:
         return bool(self.model or self.transformer)
 
 
-@dataclass(frozen=True, kw_only=True, config=STRICT)
+@section
 class Mixed:
     """[[data.mix]]: further examples that are in every batch (ACL19, FT-MIXED)."""
 
     train: str = ""
-    """Folder (or file) of examples, whose training split is learned from. `--general` overrides it for the first."""
+    """Folder (or file) of examples; its training split is used. `--general` overrides it for the first."""
     share: Annotated[float, Field(gt=0, lt=1)]
-    """Share of the pairs of every batch (rounded to whole pairs, the same in each)."""
+    """Share of the pairs of every batch, rounded to whole pairs."""
 
 
-@dataclass(frozen=True, kw_only=True, config=STRICT)
+@section
 class Data:
-    """[data]: what is learned from."""
+    """[data]: the examples."""
 
     train: str = ""
-    """Folder (or file) of examples; its training split is learned from, its validation split validated on. A relative
-    path starts at the current folder. `--data` on the command line overrides it."""
+    """Folder (or file) of examples to train on and, with its validation split, to validate on. A relative path starts
+    at the current folder. `--data` overrides it."""
     mix: tuple[Mixed, ...] = ()
-    """Further sets of examples, each with its share of every batch; the rest of a batch comes from `train`."""
+    """Further sets of examples; what their shares leave of a batch comes from `train`."""
     cache: str = ""
     """Folder for vocabularies and token arrays, to share them between runs; empty: `tokens` in the run's folder."""
 
     def __post_init__(self) -> None:
         if sum(mixed.share for mixed in self.mix) >= 1:
-            given = " + ".join(str(mixed.share) for mixed in self.mix)
-            raise ValueError(f"the shares of mix must leave something of a batch to data.train; given: {given}")
+            shares = " + ".join(str(mixed.share) for mixed in self.mix)
+            raise ValueError(f"the shares of mix must leave something of a batch to data.train; given: {shares}")
 
     @property
     def shares(self) -> tuple[float, ...]:
@@ -93,12 +99,11 @@ class Data:
         return (1 - sum(mixed), *mixed)
 
 
-@dataclass(frozen=True, kw_only=True, config=STRICT)
+@section
 class SubwordVocabulary:
-    """[vocabulary] of kind "subwords" (the default): how they are built from the training split (CONVERT 3.1)."""
+    """[vocabulary] of kind "subwords" (the default), built from the training split (CONVERT 3.1)."""
 
     kind: Literal["subwords"] = "subwords"
-    """Which tokenizer this is."""
     target_size: Annotated[int, Field(ge=100)] | None = None
     """Number of subwords to aim at (within 1 %); or:"""
     minimum_count: Count | None = None
@@ -118,30 +123,28 @@ class SubwordVocabulary:
         exactly_one(self, "target_size", "minimum_count")
 
 
-@dataclass(frozen=True, kw_only=True, config=STRICT)
+@section
 class NGramVocabulary:
     """[vocabulary] of kind "ngrams": words and pairs of words of the training split (ACL19, section 3)."""
 
     kind: Literal["ngrams"]
-    """Which tokenizer this is."""
     minimum_count: Count = 10
     """How often a word must be seen."""
-    bigrams: Annotated[int, Field(ge=0)] = 200_000
-    """Pairs of known words, the most frequent ones."""
+    bigrams: Natural = 200_000
+    """Number of pairs of known words, the most frequent ones."""
     buckets: Count = 50_000
     """Rows shared by unknown words and unknown pairs."""
     sample: Count = 1_000_000
     """Number of utterances (inputs and responses) to count, drawn at random if there are more."""
 
 
-@dataclass(frozen=True, kw_only=True, config=STRICT)
+@section
 class BpeVocabulary:
     """[vocabulary] of kind "bpe": byte pair encoding of lower-cased text, for transformers from scratch (POLY 4.1)."""
 
     kind: Literal["bpe"]
-    """Which tokenizer this is."""
     merges: Count = 30_000
-    """Merges that are learnt (paper: 30,000)."""
+    """Number of merges to learn (paper: 30,000)."""
     minimum_count: Count = 2
     """How often a pair must be seen to be merged."""
     sample: Count = 10_000_000
@@ -149,10 +152,9 @@ class BpeVocabulary:
 
 
 Vocabulary: TypeAlias = Annotated[SubwordVocabulary | NGramVocabulary | BpeVocabulary, Field(discriminator="kind")]
-"""[vocabulary]: the kinds of tokenizers, told apart by `kind`."""
 
 
-@dataclass(frozen=True, kw_only=True, config=STRICT)
+@section
 class Text:
     """[text]: how a message becomes tokens."""
 
@@ -161,7 +163,7 @@ class Text:
     tokens of a response, its two marks included (POLY: 72)."""
 
 
-@dataclass(frozen=True, kw_only=True, config=STRICT)
+@section
 class Loss:
     """[loss]: softmax over the batch's responses (see `losses`)."""
 
@@ -171,7 +173,7 @@ class Loss:
     """Leave a response out of another's negatives if both have the same tokens."""
 
 
-@dataclass(frozen=True, kw_only=True, config=STRICT)
+@section
 class Scale:
     """[scale]: the factor c of the score c · cos: linear from `first` to `last`, constant afterwards; or learned."""
 
@@ -182,7 +184,7 @@ class Scale:
     """At the first step."""
     last: Positive | Literal["sqrt(d)"] = "sqrt(d)"
     """From the end of the annealing on; "sqrt(d)" is the square root of the encodings' size (22.6 at 512)."""
-    steps: Annotated[int, Field(ge=0)] | None = None
+    steps: Natural | None = None
     """Steps that the annealing takes (paper: 10,000); or:"""
     share: Share | None = None
     """Share of the whole run that it takes; all stages must then have a budget in minutes, or none."""
@@ -190,43 +192,73 @@ class Scale:
     def __post_init__(self) -> None:
         if not self.learned:
             exactly_one(self, "steps", "share")
-        elif self.steps is not None or self.share is not None:
+        elif given(self, "steps", "share"):
             raise ValueError("a learned scale is not annealed: leave steps and share out, or learned = true")
 
 
-@dataclass(frozen=True, kw_only=True, config=STRICT)
+@section
+class Distillation:
+    """[distillation]: learning to score as a better model does, as well as from the examples.
+
+    The better model is one of Rejoinder's (see `distillation`) or a sentence encoder (see `similarity`).
+    """
+
+    teacher: str = ""
+    """Model folder of any ranker, or its id on the Hugging Face Hub: mostly a cross- or poly-encoder. Or:"""
+    encoder: str = ""
+    """"minilm", "use", or a folder or an id of sentence-transformers, whose cosines are the scores."""
+    sharpness: Positive | None = None
+    """With `encoder`: factor of its cosines; 20 if not given."""
+    fingerprint: str = ""
+    """The teacher's fingerprint, filled in when the recipe is read. If it is given, no other model is taken."""
+    share: Annotated[float, Field(gt=0, le=1)] = 0.5
+    """Weight of the teacher's part of the loss; the rest is that of the ranking loss."""
+    sample: Count | None = None
+    """With `encoder`: number of training examples that it reads, drawn at random; all if not given. A text takes it
+    some milliseconds."""
+    candidates: Annotated[int, Field(ge=2)] | None = None
+    """With `teacher`: candidates of each context that are compared, its own response and others of the batch (a
+    cross-encoder reads every one with the context, which is slow); 16 if not given. With `encoder` all responses of
+    the batch are compared."""
+    temperature: Positive = 1.0
+    """Divides both models' scores: the higher, the more the order of bad candidates counts."""
+
+    def __post_init__(self) -> None:
+        exactly_one(self, "teacher", "encoder")
+        if self.encoder and given(self, "candidates", "fingerprint"):
+            raise ValueError("candidates and fingerprint belong to a teacher; an encoder compares the whole batch")
+        if self.teacher and given(self, "sharpness", "sample"):
+            raise ValueError("sharpness and sample belong to an encoder; a teacher scores every batch as it does")
+
+
+@section
 class Validation:
-    """[validation]: 1-of-N on the validation split; the best model so far is kept. Also at the end of every stage."""
+    """[validation]: 1-of-N on the validation split, at the end of each stage at least. The best model is kept."""
 
     every_steps: Count | None = None
     """Steps from one validation to the next; or:"""
     every_seconds: Positive | None = None
     """Seconds from one to the next; or:"""
     every_epochs: Positive | None = None
-    """Passes over the training split from one to the next; none of them: at the end of each stage only."""
-    examples: Annotated[int, Field(ge=0)] = 5_000
-    """Examples at most; a last group of fewer than `candidates` is dropped. 0: none; the last model is kept."""
+    """Passes over the training split from one to the next."""
+    examples: Natural = 5_000
+    """Examples at most; a last group of fewer than `candidates` is dropped. 0: no validation; the last model is
+    kept."""
     candidates: Annotated[int, Field(ge=2)] = 100
     """N: each response is a candidate for the other N - 1 contexts of its group."""
-    metric: Literal["recall@1", "mrr"] = "recall@1"
-    """What the best model is chosen by."""
-    patience: Annotated[int, Field(ge=0)] = 0
+    patience: Natural = 0
     """Validations without gain after which a stage ends early; 0: never."""
 
     def __post_init__(self) -> None:
-        names = ("every_steps", "every_seconds", "every_epochs")
-        given = [name for name in names if getattr(self, name) is not None]
-        if len(given) > 1:
-            raise ValueError(f"give at most one of {', '.join(names)}; given: {', '.join(given)}")
+        at_most_one(self, "every_steps", "every_seconds", "every_epochs")
 
     @property
     def within_stages(self) -> bool:
         """Whether there are validations before the end of a stage."""
-        given = (self.every_steps, self.every_seconds, self.every_epochs)
-        return self.examples > 0 and any(each is not None for each in given)
+        return self.examples > 0 and bool(given(self, "every_steps", "every_seconds", "every_epochs"))
 
 
-@dataclass(frozen=True, kw_only=True, config=STRICT)
+@section
 class Checkpoint:
     """[checkpoint]: how often everything needed to continue is written (also after a gain and after mining)."""
 
@@ -236,7 +268,7 @@ class Checkpoint:
     """Seconds from one to the next. Both may be given."""
 
 
-@dataclass(frozen=True, kw_only=True, config=STRICT)
+@section
 class Log:
     """[log]: what metrics.jsonl and TensorBoard get."""
 
@@ -244,7 +276,7 @@ class Log:
     """Steps from one line to the next; loss and accuracy are means over them."""
 
 
-@dataclass(frozen=True, kw_only=True, config=STRICT)
+@section
 class Compute:
     """[compute]: where and in which precision."""
 
@@ -253,11 +285,11 @@ class Compute:
     precision: Literal["auto", "fp32", "bf16", "fp16"] = "auto"
     """What to compute in; "auto": bf16 where the processor or GPU has instructions for it, fp16 with loss scaling on
     other GPUs, else fp32."""
-    threads: Annotated[int, Field(ge=0)] = 0
-    """CPU threads; 0: as many as PyTorch chooses."""
+    threads: Natural = 0
+    """CPU threads; 0: PyTorch chooses."""
 
 
-@dataclass(frozen=True, kw_only=True, config=STRICT)
+@section
 class Quantization:
     """[quantization]: training for 8-bit embeddings and 16 bits for everything else (see `models/quantization.py`)."""
 
@@ -268,91 +300,79 @@ class Quantization:
     which is more precise."""
     range_every: Count = 100
     """Steps from one fitting of the 8-bit ranges to the next; a range that a value has left is fitted at once."""
-    room_share: NotNegative = 0.1
-    """Room below and above the values, as a share of their range; or `room_least` if that is more."""
-    room_least: Positive = 0.01
-    """Room at least."""
     loss_scale: Positive = 128.0
     """Factor of the loss where gradients are float16 (compute.precision fp16), which would lose the small ones; the
     updates are divided by it. It halves, and the step is left out, when a gradient is too large for float16."""
 
     def __post_init__(self) -> None:
-        given = [field.name for field in fields(self) if getattr(self, field.name) != field.default]
-        if not self.enabled and given:
-            raise ValueError(f"{given[0]} is given, but nothing is quantised; add enabled = true")
+        if not self.enabled and (found := given(self)):
+            raise ValueError(f"{found[0]} is given, but nothing is quantised; add enabled = true")
 
 
-@dataclass(frozen=True, kw_only=True, config=STRICT)
-class Adadelta:
-    """Adadelta (the paper's optimiser)."""
+@section
+class Decayed:
+    """What every optimiser has."""
+
+    weight_decay: NotNegative = 0.0
+    """L2: this times the weight is added to its gradient (adamw: taken from the weight, times the learning rate). Layer
+    norms are exempt."""
+
+
+@section
+class Adadelta(Decayed):
+    """Adadelta, the optimiser of CONVERT."""
 
     kind: Literal["adadelta"] = "adadelta"
-    """Which optimiser this is."""
     rho: Decay = 0.9
     """Decay of the running averages of squared gradients and squared updates."""
     epsilon: Positive = 1e-6
     """Added inside the square roots."""
-    weight_decay: NotNegative = 0.0
-    """L2: this times the weight is added to its gradient; layer norms excluded."""
 
 
-@dataclass(frozen=True, kw_only=True, config=STRICT)
-class Sgd:
+@section
+class Sgd(Decayed):
     """Stochastic gradient descent."""
 
     kind: Literal["sgd"] = "sgd"
-    """Which optimiser this is."""
     momentum: Decay = 0.0
     """Share of the last update that is kept."""
     nesterov: bool = False
     """Nesterov's momentum."""
-    weight_decay: NotNegative = 0.0
-    """L2: this times the weight is added to its gradient; layer norms excluded."""
 
     def __post_init__(self) -> None:
         if self.nesterov and self.momentum == 0:
             raise ValueError("nesterov = true needs a momentum above 0")
 
 
-@dataclass(frozen=True, kw_only=True, config=STRICT)
-class Adam:
+@section
+class Adam(Decayed):
     """Adam, AdamW and Adamax."""
 
     kind: Literal["adam", "adamw", "adamax"]
-    """Which optimiser this is."""
     betas: tuple[Decay, Decay] = (0.9, 0.999)
     """Decay of the running averages of gradients and of squared (adamax: largest) gradients."""
     epsilon: Positive = 1e-8
     """Added to the denominator."""
-    weight_decay: NotNegative = 0.0
-    """adam, adamax: L2, added to the gradient; adamw: taken from the weight, times the learning rate. Layer norms
-    excluded."""
 
 
-@dataclass(frozen=True, kw_only=True, config=STRICT)
-class Adagrad:
+@section
+class Adagrad(Decayed):
     """Adagrad: the rate of each number falls with the squared gradients that it has had."""
 
     kind: Literal["adagrad"] = "adagrad"
-    """Which optimiser this is."""
     epsilon: Positive = 1e-10
     """Added to the denominator."""
-    weight_decay: NotNegative = 0.0
-    """L2: this times the weight is added to its gradient; layer norms excluded."""
 
 
 Optimizer: TypeAlias = Annotated[Adadelta | Adagrad | Sgd | Adam, Field(discriminator="kind")]
 
 
-@dataclass(frozen=True, kw_only=True, config=STRICT)
+@section
 class HardNegatives:
-    """[stage.hard_negatives]: wrong responses that the model itself ranks high, as further negatives of each pair.
-
-    They are found with the model as it is at the time, among a sample of the training responses (see `mining`).
-    """
+    """[stage.hard_negatives]: wrong responses that the model itself ranks high, as further negatives (see `mining`)."""
 
     per_pair: Count = 1
-    """k: so many for each pair of a batch; each is a negative of every context of the batch."""
+    """k: hard negatives of each pair of a batch; each is a negative of every context of the batch."""
     pool: Annotated[int, Field(ge=2)] = 20_000
     """Training examples whose responses are searched, drawn at random anew each time; each set of a mixture gives its
     share."""
@@ -367,29 +387,27 @@ class HardNegatives:
     """Passes over the training split from one to the next; neither: once, when the stage begins."""
 
     def __post_init__(self) -> None:
-        if self.margin is not None and self.share is not None:
-            raise ValueError("give at most one of margin, share; given: both")
-        if self.every_steps is not None and self.every_epochs is not None:
-            raise ValueError("give at most one of every_steps, every_epochs; given: both")
+        at_most_one(self, "margin", "share")
+        at_most_one(self, "every_steps", "every_epochs")
 
 
-@dataclass(frozen=True, kw_only=True, config=STRICT)
+@section
 class Stage:
     """[[stage]]: one part of the run; its optimiser, schedule and data order start afresh."""
 
     name: str
     """What progress and metrics call it."""
-    active_blocks: Annotated[int, Field(ge=0)] | Literal["all"] = "all"
+    active_blocks: Natural | Literal["all"] = "all"
     """Blocks of the trunk that are computed and trained; skipped ones cost nothing."""
     trained_blocks: Count | Literal["all"] = "all"
     """Top blocks that are trained, with what is above them; a number freezes the ones below and the embeddings. (All
     but the embeddings: "all" here, and rates = { embedding = 0.0 }.)"""
     batch_size: Annotated[int, Field(ge=2)]
     """K: pairs of a batch, of all processes together; the other pairs' responses are the negatives."""
-    batch_tokens: Annotated[int, Field(ge=0)] = 0
-    """Tokens of a batch at most, in pretraining, where batches have pairs of like lengths, up to batch_size of them
-    (POLY: 32,000); 0 for everything else."""
-    micro_batch: Annotated[int, Field(ge=0)] = 0
+    batch_tokens: Natural = 0
+    """Tokens of a batch at most, in pretraining, where batches have up to batch_size pairs of like lengths (POLY:
+    32,000); 0 for everything else."""
+    micro_batch: Natural = 0
     """Pairs that each process encodes at once, so that K may be larger than memory: the same loss and gradients, for a
     second forward pass. 0: all of its pairs. A run may go on with another value."""
     steps: Count | None = None
@@ -412,8 +430,7 @@ class Stage:
     clip_embedding_norm: NotNegative = 0.0
     """Largest norm of the subword embedding's gradient, applied before `clip_norm`. 0: no limit."""
     hard_negatives: HardNegatives | None = None
-    """Negatives beyond those of the batch; none if the table is left out."""
-    negatives: Annotated[int, Field(ge=0)] = 0
+    negatives: Natural = 0
     """Further negatives of each pair, responses drawn at random from all others of the training split. A cross-encoder
     has no others (POLY: 15); for other models they are negatives of every context of the batch."""
     given_negatives: bool = False
@@ -421,9 +438,7 @@ class Stage:
 
     def __post_init__(self) -> None:
         exactly_one(self, "steps", "epochs", "minutes")
-        kinds = ("negatives", "hard_negatives", "given_negatives")
-        if len(given := [name for name in kinds if getattr(self, name)]) > 1:
-            raise ValueError(f"give at most one of {', '.join(kinds)}; given: {', '.join(given)}")
+        at_most_one(self, "negatives", "hard_negatives", "given_negatives")
 
     def rate(self, group: str) -> float:
         """Factor of the learning rate for a group of parameters."""
@@ -431,7 +446,7 @@ class Stage:
         return float(self.batch_size) if factor == "batch_size" else float(factor)
 
 
-@dataclass(frozen=True, kw_only=True, config=STRICT)
+@section
 class Recipe:
     """A training run, fully described."""
 
@@ -442,31 +457,20 @@ class Recipe:
     seed: Annotated[int, Field(ge=0, lt=2**63)] = 0
     """Seed of weights, dropout and the order of examples."""
     init: Init = Field(default_factory=Init)
-    """The model to start from."""
     data: Data = Field(default_factory=Data)
-    """What is learned from."""
     vocabulary: Vocabulary | None = None
     """How the tokenizer is built; left out where `init` gives it."""
     text: Text = Field(default_factory=Text)
-    """How messages become tokens."""
     model: dict[str, Any]
     """`kind` and the fields of that model's configuration."""
     loss: Loss = Field(default_factory=Loss)
-    """The loss."""
     scale: Scale
-    """The factor of the cosine."""
     distillation: Distillation | None = None
-    """The teacher, if there is one."""
     validation: Validation = Field(default_factory=Validation)
-    """How the model is validated during training."""
     checkpoint: Checkpoint = Field(default_factory=Checkpoint)
-    """How often the state is written."""
     log: Log = Field(default_factory=Log)
-    """How often metrics are written."""
     compute: Compute = Field(default_factory=Compute)
-    """Device, precision, threads."""
     quantization: Quantization = Field(default_factory=Quantization)
-    """Training for few bits."""
     stage: Annotated[tuple[Stage, ...], Field(min_length=1)]
     """The stages, in order."""
 

@@ -1,4 +1,4 @@
-"""Recipes as files: reading with overrides, writing with every default, comparing two of them."""
+"""Recipes as files: reading with overrides, writing with every default, comparing two of them, early checks."""
 
 from __future__ import annotations
 
@@ -9,47 +9,58 @@ from copy import deepcopy
 from pathlib import Path
 from typing import Any
 
-from rejoinder.checking import read_toml, setting_value, validate
+import torch
+
 from rejoinder.errors import InputError
 from rejoinder.files import atomic_file
-from rejoinder.models.families import HOMES, family
+from rejoinder.models.families import HOMES, build_module, family
+from rejoinder.models.transformer import TransformerShape
+from rejoinder.settings import holds_tables, override, read_toml, to_toml, toml_value, validate
+from rejoinder.training.distributed import Processes, check_division
 from rejoinder.training.init import fill_in_teacher, take_over
-from rejoinder.training.recipe import Recipe
-from rejoinder.training.toml_text import holds_tables, to_toml, toml_value
+from rejoinder.training.learned_scale import attach_scale
+from rejoinder.training.optimization import build_optimizer, prepare_stage
+from rejoinder.training.recipe import Recipe, Stage
 
 SHORTHANDS = ("optimizer", "schedule")
 """Tables of a stage that may be given by their kind alone."""
 
 ALTERNATIVES = (
-    ("steps", "epochs", "minutes"),
-    ("steps", "share", "learned"),
-    ("target_size", "minimum_count"),
-    ("warm_up_steps", "warm_up_share"),
-    ("every_steps", "every_epochs", "every_seconds"),
-    ("margin", "share"),
+    ("stage", ("steps", "epochs", "minutes")),
+    ("scale", ("steps", "share", "learned")),
+    ("vocabulary", ("target_size", "minimum_count")),
+    ("schedule", ("warm_up_steps", "warm_up_share")),
+    ("validation", ("every_steps", "every_epochs", "every_seconds")),
+    ("hard_negatives", ("every_steps", "every_epochs")),
+    ("hard_negatives", ("margin", "share")),
 )
-"""Keys of one table of which one is given: setting one on the command line takes the recipe's other one away."""
+"""Tables, and keys of which each has one: setting one on the command line takes the recipe's other one away."""
 
-VOCABULARIES = ("subwords", "ngrams", "bpe")
-"""Kinds of tokenizers."""
+FREE = re.compile(
+    r"name|description"  # what it is called
+    r"|init\.model|init\.transformer|distillation\.teacher|data\.(mix\.\d+\.)?train|data\.cache"  # where things are
+    r"|stage\.\d+\.micro_batch"  # how much memory is used
+)
+"""Keys in which a run may go on with another value: what lies in those places is compared by its content."""
 
-COMBINED = ("checkpoint",)
-"""Tables in which all of them may be given."""
-
-PLACES = re.compile(r"init\.model|init\.transformer|distillation\.teacher|data\.(mix\.\d+\.)?train|data\.cache")
-"""Keys that say where something is: a run may go on after its data moved, since what it holds is compared."""
-
-MEMORY = re.compile(r"stage\.\d+\.micro_batch")
-"""Keys that say how much memory is used: a run may go on with less of it, in fewer processes, say."""
+REMOVED = {"validation": ("metric",), "quantization": ("room_share", "room_least")}
+"""Keys that recipes of earlier runs have: what was a setting once, and nobody set."""
 
 
-def load_recipe(path: str | Path, overrides: Sequence[str] = (), *, resolved: bool = False) -> Recipe:
+def load_recipe(
+    path: str | Path,
+    overrides: Sequence[str] = (),
+    places: Mapping[str, str | Path | None] | None = None,
+    *,
+    resolved: bool = False,
+) -> Recipe:
     """Read a recipe.
 
     Args:
         path: a TOML file.
         overrides: settings "section.key=value" that win over the file; values in TOML's syntax, where a bare word
             may stand for a string; `stage.0.key` is a key of the first stage.
+        places: paths and names by key, such as "data.train", that win over the others; None and "" change nothing.
         resolved: the file was written by `save_recipe`: what came from the model of `init.model` is in it already,
             and that model may be gone.
 
@@ -57,9 +68,9 @@ def load_recipe(path: str | Path, overrides: Sequence[str] = (), *, resolved: bo
         InputError: the file is missing or not TOML, a key is unknown, a value of the wrong type or not allowed; or
             the model of `init.model` is missing, or another one than the recipe says.
     """
-    path = Path(path)
     document = read_toml(path, "no such recipe; give the path of a TOML file")
-    return parse_recipe(document, overrides, origin=str(path), resolved=resolved)
+    given = [f"{key}={toml_value(str(place))}" for key, place in (places or {}).items() if place]
+    return parse_recipe(document, [*overrides, *given], origin=str(path), resolved=resolved)
 
 
 def parse_recipe(
@@ -68,36 +79,49 @@ def parse_recipe(
     """Validate a recipe that has been read already; see `load_recipe`. `origin` is what errors call it."""
     copy: dict[str, Any] = deepcopy(dict(document))
     for setting in overrides:
-        override(copy, setting)
-    stages = copy.get("stage")
-    for stage in stages if isinstance(stages, list) else ():
-        for key in SHORTHANDS:
-            if isinstance(stage, dict) and isinstance(stage.get(key), str):
-                stage[key] = {"kind": stage[key]}
-    if isinstance(vocabulary := copy.get("vocabulary"), dict):
-        vocabulary.setdefault("kind", "subwords")
-    if not resolved:
+        override(copy, setting, SHORTHANDS, ALTERNATIVES)
+    _write_out_kinds(copy)
+    if resolved:
+        for section, keys in REMOVED.items():
+            if isinstance(copy.get(section), dict):
+                copy[section] = {key: value for key, value in copy[section].items() if key not in keys}
+    else:
         take_over(copy, origin, _resolve_model)
         fill_in_teacher(copy, origin)
     if isinstance(copy.get("model"), dict):
         copy["model"] = _resolve_model(copy["model"], origin)
-    _check_tokenizer(copy, origin)
-    return validate(Recipe, copy, origin)
+    recipe = validate(Recipe, copy, origin)
+    kind, given = recipe.model["kind"], recipe.vocabulary
+    wanted = family(kind).vocabulary
+    if given is not None and given.kind != wanted:
+        refused = f"reads vocabulary.kind = '{wanted}', not '{given.kind}'"
+        raise InputError(f"{origin}: a model of model.kind = '{kind}' {refused}")
+    return recipe
 
 
-def _check_tokenizer(document: Mapping[str, Any], origin: str) -> None:
-    """Refuse a tokenizer that the model does not read; other mistakes are left to validation."""
-    model, vocabulary = document.get("model"), document.get("vocabulary")
-    if isinstance(model, dict) and isinstance(vocabulary, dict):
-        kind, wanted, given = model["kind"], family(model["kind"]).vocabulary, vocabulary.get("kind")
-        if given in VOCABULARIES and given != wanted:
-            raise InputError(
-                f"{origin}: a model of model.kind = '{kind}' reads vocabulary.kind = '{wanted}', not '{given}'"
-            )
+def _write_out_kinds(document: dict[str, Any]) -> None:
+    """Write shorthands as tables, and the vocabulary's kind; anything of a wrong type is left to validation."""
+    stages, vocabulary = document.get("stage"), document.get("vocabulary")
+    for stage in stages if isinstance(stages, list) else ():
+        for key in SHORTHANDS:
+            if isinstance(stage, dict) and isinstance(stage.get(key), str):
+                stage[key] = {"kind": stage[key]}
+    if isinstance(vocabulary, dict):
+        vocabulary.setdefault("kind", "subwords")
+
+
+def _resolve_model(section: Mapping[str, Any], origin: str) -> dict[str, Any]:
+    """Check [model] against the configuration of its kind, and write out all its defaults."""
+    kind = section.get("kind")
+    if kind not in HOMES:
+        given = "is missing" if kind is None else f"= {kind!r} is not allowed"
+        raise InputError(f"{origin}: model.kind {given}; allowed: {', '.join(map(repr, HOMES))}")
+    config = validate(family(kind).config, section, origin, "model")
+    return {"kind": kind, **dataclasses.asdict(config)}
 
 
 def recipe_document(recipe: Recipe) -> dict[str, Any]:
-    """The recipe as nested dictionaries, every default written out, absent values left out."""
+    """Return the recipe as nested dictionaries, every default written out, absent values left out."""
     document: dict[str, Any] = _without_none(dataclasses.asdict(recipe))
     return document
 
@@ -112,60 +136,14 @@ def first_difference(old: Recipe, new: Recipe) -> str | None:
     """Name the first key in which two recipes differ, with both values.
 
     Returns:
-        None if a run of the old one can go on as the new one: they are equal but for the keys in `PLACES` and `MEMORY`.
+        None if a run of the old one can go on as the new one: they are equal but for the keys of `FREE`.
     """
     olds, news = (dict(_leaves(recipe_document(recipe))) for recipe in (old, new))
-    for key in [*news, *(key for key in olds if key not in news)]:
-        free = PLACES.fullmatch(key) or MEMORY.fullmatch(key)
-        if not free and olds.get(key) != news.get(key):
+    for key in dict.fromkeys([*news, *olds]):
+        if not FREE.fullmatch(key) and olds.get(key) != news.get(key):
             was, now = (toml_value(values[key]) if key in values else "not given" for values in (olds, news))
             return f"{key} was {was} and is now {now}"
     return None
-
-
-def _resolve_model(section: Mapping[str, Any], origin: str) -> dict[str, Any]:
-    """Check [model] against the configuration of its kind; all its defaults written out."""
-    kind = section.get("kind")
-    if kind not in HOMES:
-        given = "is missing" if kind is None else f"= {kind!r} is not allowed"
-        raise InputError(f"{origin}: model.kind {given}; allowed: {', '.join(map(repr, HOMES))}")
-    config = validate(family(kind).config, section, origin, "model")
-    return {"kind": kind, **dataclasses.asdict(config)}
-
-
-def override(document: dict[str, Any], setting: str) -> None:
-    """Apply one setting "section.key=value" to a document that was read from TOML.
-
-    Raises:
-        InputError: it is not written so, or names something below a plain value or an entry that is not there.
-    """
-    key, equals, text = setting.partition("=")
-    parts = [part.strip() for part in key.split(".")]
-    if not equals or not all(parts):
-        raise InputError(f"--set {setting}: write it as section.key=value")
-    table: Any = document
-    for depth, part in enumerate(parts[:-1]):
-        if part.isdecimal() and (table == [] or (isinstance(table, dict) and part not in table)):
-            above = ".".join(parts[:depth])
-            raise InputError(f"--set {setting}: the recipe lists nothing in '{above}', so there is no entry {part}")
-        if isinstance(table, dict) and part in SHORTHANDS and isinstance(table.get(part), str):
-            table[part] = {"kind": table[part]}
-        table = table.setdefault(part, {}) if isinstance(table, dict) else _entry(table, part, setting)
-    if not isinstance(table, dict):
-        raise InputError(f"--set {setting}: '{'.'.join(parts[:-1])}' is not a table, so it has no key '{parts[-1]}'")
-    if parts[0] not in COMBINED:
-        for other in (key for keys in ALTERNATIVES if parts[-1] in keys for key in keys):
-            table.pop(other, None)
-    table[parts[-1]] = setting_value(setting, text.strip())
-
-
-def _entry(table: Any, part: str, setting: str) -> Any:
-    """One entry of an array of tables."""
-    if not isinstance(table, list):
-        raise InputError(f"--set {setting}: '{part}' is below a plain value, which has no keys")
-    if not part.isdecimal() or int(part) >= len(table):
-        raise InputError(f"--set {setting}: there is no entry {part}; there are 0 to {len(table) - 1}")
-    return table[int(part)]
 
 
 def _without_none(value: Any) -> Any:
@@ -175,9 +153,80 @@ def _without_none(value: Any) -> Any:
 
 
 def _leaves(value: Any, prefix: str = "") -> Iterator[tuple[str, Any]]:
-    """Dotted key and value of everything that is not a table."""
+    """Yield dotted key and value of everything that is not a table."""
     if not holds_tables(value):
         yield prefix, value
         return
     for key, item in value.items() if isinstance(value, dict) else enumerate(value):
         yield from _leaves(item, f"{prefix}.{key}" if prefix else str(key))
+
+
+def check_stages(recipe: Recipe, processes: Processes) -> None:
+    """Refuse stages that do not fit the model, or the number of processes, before anything long is begun.
+
+    Raises:
+        InputError: names the stage and what does not fit.
+    """
+    with torch.device("meta"):  # no memory, no numbers
+        probe = build_module(recipe.model, rows=2)
+        attach_scale(probe, recipe.scale)
+    if isinstance(probe.config, TransformerShape) and recipe.text.max_length > probe.config.positions:
+        given, most = recipe.text.max_length, probe.config.positions
+        raise InputError(f"text.max_length = {given}, but the transformer has {most} positions")
+    masked = family(recipe.model["kind"]).packing == "masked"
+    if masked:
+        _check_pretraining(recipe)
+    for stage in recipe.stage:
+        check_division(stage.name, stage.batch_size, 1 if masked else processes.count)  # masked: batches of any size
+        if fault := _pretraining_fault(recipe, stage) if masked else _ranking_fault(recipe, stage):
+            raise InputError(f"stage '{stage.name}': {fault}")
+        prepare_stage(probe, stage)
+        build_optimizer(probe, stage)
+
+
+def _ranking_fault(recipe: Recipe, stage: Stage) -> str | None:
+    """Say which of a stage's negatives do not fit the model."""
+    kind = recipe.model["kind"]
+    joined = family(kind).packing == "joined"
+    by_cosine = recipe.model.get("similarity", "cosine" if family(kind).dialogue is None else "dot") == "cosine"
+    if stage.batch_tokens:
+        return f"batch_tokens is for pretraining, not a {kind}; leave it out"
+    if joined and not (stage.negatives or stage.given_negatives):
+        return (
+            f"a {kind} has no negatives but those of each pair; give negatives = 15, or given_negatives = true where "
+            "the data has candidates"
+        )
+    if stage.given_negatives and recipe.data.mix:
+        return "given_negatives come with data.train alone; leave data.mix out"
+    if joined and recipe.distillation is not None:
+        return f"distillation: a {kind} encodes no responses to compare; teach another kind of model"
+    if stage.hard_negatives is not None and not by_cosine:
+        return (
+            f"hard_negatives are mined by cosine, which this {kind} does not score by; leave them out, or draw random "
+            "ones with negatives = 1"
+        )
+    return None
+
+
+def _pretraining_fault(recipe: Recipe, stage: Stage) -> str | None:
+    """Say what a stage of pretraining lacks or has no use for."""
+    unused = [name for name in ("negatives", "hard_negatives", "given_negatives") if getattr(stage, name)]
+    if unused:
+        return f"a {recipe.model['kind']} has no {unused[0]}; leave them out"
+    return None if stage.batch_tokens else "give batch_tokens, the most tokens of a batch (paper: 32000)"
+
+
+def _check_pretraining(recipe: Recipe) -> None:
+    """Refuse settings of ranking, which pretraining has no use for."""
+    wanted: dict[str, tuple[Any, Any]] = {
+        "validation.examples": (recipe.validation.examples, 0),
+        "loss.smoothing": (recipe.loss.smoothing, 0.0),
+        "scale.last": (recipe.scale.last, 1.0),
+        "scale.steps": (recipe.scale.steps, 0),
+        "data.mix": (recipe.data.mix, ()),
+        "distillation": (recipe.distillation, None),
+    }
+    for key, (given, allowed) in wanted.items():
+        if given != allowed:
+            right = "left out" if allowed in ((), None) else allowed
+            raise InputError(f"{key} = {given}: a {recipe.model['kind']} ranks nothing, so this must be {right}")

@@ -1,13 +1,13 @@
 """Distillation from a sentence encoder: a batch's replies are told apart as its cosines do.
 
-A sentence encoder has read hundreds of millions of sentences. Its cosines rank the replies of a batch for each context,
-which says much more about a pair than which reply was given: also how near every other one comes to it.
+A sentence encoder has read hundreds of millions of sentences. Its cosines rank the replies of a batch for each context:
+they tell not only which reply was given, but also how near every other one comes to it.
 """
 
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -23,8 +23,9 @@ from rejoinder.models.attended import scores_of
 from rejoinder.models.convert import Encodings
 from rejoinder.ranker import unit_rows
 from rejoinder.training.batches import StepBatch
+from rejoinder.training.display import Advance, Display
 from rejoinder.training.losses import Loss
-from rejoinder.training.recipe_distillation import Distillation
+from rejoinder.training.recipe import Distillation
 from rejoinder.training.tokens import RawExamples, Rows
 
 CHUNK = 8192
@@ -36,26 +37,17 @@ SHARPNESS = 20.0
 
 @dataclass(frozen=True, slots=True)
 class TextVectors:
-    """What a sentence encoder makes of the newest messages and the responses of all examples.
-
-    Attributes:
-        vectors: one for each distinct text, of unit length, float16 (t, d).
-        inputs: the text of each example's newest message, int64 (n,); -1 where the encoder read none of the example.
-        responses: the text of each example's response, int64 (n,); -1 likewise.
-    """
+    """What a sentence encoder makes of the newest messages and the responses of all examples."""
 
     vectors: npt.NDArray[np.float16]
+    """One for each distinct text, of unit length (t, d)."""
     inputs: Rows
+    """The text of each example's newest message (n,); -1 where the encoder read none of the example."""
     responses: Rows
+    """The text of each example's response (n,); -1 likewise."""
 
 
-def text_vectors(
-    path: Path,
-    texts: RawExamples,
-    read: Rows,
-    encode: EncodeTexts,
-    tell: Callable[[int], Callable[[int], object]],
-) -> TextVectors:
+def text_vectors(path: Path, texts: RawExamples, read: Rows, encode: EncodeTexts, display: Display) -> TextVectors:
     """Encode all distinct texts once; what an interrupted call had finished is kept and continued.
 
     Args:
@@ -63,7 +55,7 @@ def text_vectors(
         texts: all examples.
         read: the examples whose texts are encoded, int64.
         encode: the sentence encoder.
-        tell: called with the number of texts, gives what is called with the number just done.
+        display: shows progress.
     """
     numbers: dict[str, int] = {}
     sides = np.full((len(texts.offsets) - 1, 2), -1, dtype=np.int64)
@@ -78,17 +70,15 @@ def text_vectors(
     if digest and digest[0] != file_digest(path):
         raise InputError(f"{path} was altered after it was written; delete it and run again")
     if reached < len(distinct):
-        advance = tell(len(distinct))
-        advance(reached)
-        size = _encode_rest(path, distinct, reached, encode, advance)
+        with display.track("Asking the teacher", len(distinct), "texts") as advance:
+            advance(reached)
+            size = _encode_rest(path, distinct, reached, encode, advance)
     vectors = np.memmap(path, dtype=np.float16, mode="r", shape=(len(distinct), size))
     return TextVectors(vectors, sides[:, 0], sides[:, 1])
 
 
-def _encode_rest(
-    path: Path, texts: Sequence[str], reached: int, encode: EncodeTexts, advance: Callable[[int], object]
-) -> int:
-    """Add the vectors of texts[reached:] to the file; their size."""
+def _encode_rest(path: Path, texts: Sequence[str], reached: int, encode: EncodeTexts, advance: Advance) -> int:
+    """Add the vectors of texts[reached:] to the file; return their size."""
     size = 0
     for start in range(reached, len(texts), CHUNK):
         found = encode(texts[start : start + CHUNK])
@@ -138,7 +128,7 @@ class SimilarityDistiller:
         return blended(loss, student, taught, max(1, len(responses)), self.config)
 
     def _read(self, batch: StepBatch) -> tuple[Rows, Rows]:
-        """Which contexts of this process, and which of the batch's K responses, the encoder has read."""
+        """Return which contexts of this process, and which of the batch's K responses, the encoder has read."""
         read = self.texts.inputs[batch.rows] >= 0
         own = read[batch.first : batch.first + sum(part.pairs for part in batch.parts)]
         return np.flatnonzero(own), np.flatnonzero(read)
@@ -148,7 +138,7 @@ class SimilarityDistiller:
 
 
 def blended(loss: Loss, student: Tensor, taught: Tensor, pairs: int, config: Distillation) -> Loss:
-    """(1 - a) of the ranking loss, and a of the divergence of two models' scores (k, C) as probabilities."""
+    """Return (1 - a) of the ranking loss plus a of the divergence of two models' scores (k, C) as probabilities."""
     t, share = config.temperature, config.share
     found = torch.log_softmax(student / t, dim=1)
     wanted = torch.log_softmax(taught.to(found.device) / t, dim=1)

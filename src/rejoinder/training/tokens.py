@@ -1,61 +1,62 @@
 """Examples as memory-mapped token ids: tokenised once, named by their content, read at random.
 
 A store is a folder with raw little-endian arrays and a manifest. Its name is a hash of all that its content depends
-on (the data's digest, the vocabulary's fingerprint, the longest length, for models that read it how the history is
-joined), so that a stale one is never found.
+on (the data's digest, the vocabulary's fingerprint, the longest length, how the model reads histories), so that a stale
+one is never found.
 """
 
 from __future__ import annotations
 
+import contextlib
+import functools
 import hashlib
 import itertools
 import json
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from io import BufferedReader
 from pathlib import Path
-from typing import IO, Any, Literal, Protocol
+from typing import IO, Any, Literal, Protocol, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
+import pyarrow as pa
 
 from rejoinder.corpora.engine import Engine
-from rejoinder.corpora.examples import pieces_of
+from rejoinder.corpora.examples import Piece, pieces_of, read_columns, read_piece
 from rejoinder.errors import InputError
-from rejoinder.files import DIGEST, atomic_folder, file_digest, is_altered, parse_json, signed
+from rejoinder.files import DIGEST, atomic_file, atomic_folder, file_digest, is_altered, parse_json, signed
 from rejoinder.models.dialogue import Dialogue
 from rejoinder.models.history import HistoryText
+from rejoinder.text.ngrams import mix
 from rejoinder.text.tokenizer import Tokenizer
-from rejoinder.training.tokenising import Encode, Sides, encode_all, read_dialogues
 
-Ids = npt.NDArray[np.int32]
-Rows = npt.NDArray[np.int64]
-Split = Literal["train", "valid"]
+Ids: TypeAlias = npt.NDArray[np.int32]
+Rows: TypeAlias = npt.NDArray[np.int64]
+Split: TypeAlias = Literal["train", "valid"]
+Sides: TypeAlias = list[tuple[Ids, Ids]]
+"""Of each side of some examples (input, response, perhaps history and candidates): all ids, and each text's length."""
 
 FORMAT = 2
 UNSIGNED = 1
 """Format of stores without digests, which earlier versions wrote."""
 MANIFEST = "manifest.json"
-SIDES = ("input", "response")
-"""Columns of every store."""
+INPUT, RESPONSE, HISTORY, CANDIDATES = "input", "response", "history", "candidates"
+"""Sides of a store: the first two of every one; histories for models that read them; wrong candidates if wanted."""
+_COLUMNS = ("context", "response")
+_LISTS = ("candidates", "label")
 
-CANDIDATES = "candidates"
-"""Column of the stores whose data gives wrong candidates that are wanted."""
 
-HASHED = ("response", CANDIDATES)
-"""Columns whose texts are told apart by a hash."""
-
-HISTORY = "history"
-"""Column of the stores for models that read earlier messages too."""
+def ragged(starts: Rows | int, lengths: npt.NDArray[Any]) -> Rows:
+    """Places start, start + 1, ... of n ranges of the given lengths, one range after the other."""
+    ends = np.cumsum(lengths, dtype=np.int64)
+    places: Rows = np.arange(ends[-1] if len(ends) else 0) + np.repeat(starts - ends + lengths, lengths)
+    return places
 
 
 @dataclass(frozen=True, slots=True)
 class Column:
-    """Texts as token ids.
-
-    Attributes:
-        ids: the ids of all texts, one after the other, int32 (T,).
-        offsets: text i has ids[offsets[i] : offsets[i + 1]], int64 (n + 1,).
-    """
+    """Texts as token ids: text i has ids[offsets[i] : offsets[i + 1]]."""
 
     ids: Ids
     offsets: Rows
@@ -64,13 +65,11 @@ class Column:
         """Ids of the given texts, one after the other, and the length of each."""
         starts = self.offsets[rows]
         lengths = self.offsets[rows + 1] - starts
-        ends = np.cumsum(lengths)
-        places = np.arange(ends[-1] if len(ends) else 0) + np.repeat(starts - ends + lengths, lengths)
-        return self.ids[places], lengths.astype(np.int32)
+        return self.ids[ragged(starts, lengths)], lengths.astype(np.int32)
 
 
 class Texts(Protocol):
-    """Texts as token ids, wherever they are: a `Column`, or several as one (`mixing.JoinedTexts`)."""
+    """Texts as token ids: a `Column`, or several as one (`mixing.JoinedTexts`)."""
 
     def gather(self, rows: Rows) -> tuple[Ids, Ids]:
         """Ids of the given texts, one after the other, and the length of each."""
@@ -81,7 +80,7 @@ class Numbers(Protocol):
     """A number of each example: an array, or several as one (`mixing.JoinedNumbers`)."""
 
     def __len__(self) -> int:
-        """How many examples there are."""
+        """Number of examples."""
         ...
 
     def __getitem__(self, rows: Rows, /) -> Rows:
@@ -91,12 +90,7 @@ class Numbers(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class RawExamples:
-    """Contexts and responses as texts.
-
-    Attributes:
-        lines: JSON of each example, one after the other, uint8.
-        offsets: example i is lines[offsets[i] : offsets[i + 1]], int64 (n + 1,).
-    """
+    """Contexts and responses as JSON, example i in lines[offsets[i] : offsets[i + 1]]."""
 
     lines: npt.NDArray[np.uint8]
     offsets: Rows
@@ -109,39 +103,31 @@ class RawExamples:
 
 @dataclass(frozen=True, slots=True)
 class Given:
-    """Wrong candidates that the data gives with its n examples, k each, those of an example one after the other.
-
-    Attributes:
-        texts: n · k responses.
-        hashes: equal for responses of equal tokens, int64 (n · k,).
-        count: k.
-    """
+    """Wrong candidates that the data gives with its n examples, k each, those of an example one after the other."""
 
     texts: Column
+    """n · k responses."""
     hashes: Rows
+    """Equal for responses of equal tokens (n · k,)."""
     count: int
+    """k."""
 
 
 @dataclass(frozen=True, slots=True)
 class TokenStore:
-    """Tokenised examples.
-
-    Attributes:
-        input: the newest message of each context, or, for models that read it as one text, the whole context.
-        response: the responses.
-        response_hash: equal for responses of equal tokens, int64 (n,).
-        history: the earlier messages of each context as one text, empty where there are none; None where the model
-            does not read them.
-        texts: the examples as they were before tokenising, for a teacher; None where nobody reads them.
-        given: the wrong candidates that the data gives; None where nobody wants them.
-    """
+    """Tokenised examples."""
 
     input: Texts
+    """The newest message of each context, or, for models that read it as one text, the whole context."""
     response: Texts
     response_hash: Numbers
+    """Equal for responses of equal tokens, int64 (n,)."""
     history: Texts | None = None
+    """The earlier messages of each context as one text, maybe empty; None where the model does not read them."""
     texts: RawExamples | None = None
+    """The examples before tokenising, for a teacher; None where nobody reads them."""
     given: Given | None = None
+    """The wrong candidates that the data gives; None where nobody wants them."""
 
     def __len__(self) -> int:
         return len(self.response_hash)
@@ -159,18 +145,20 @@ def open_store(path: Path) -> TokenStore:
             raise ValueError("another format")
         if manifest["format"] == FORMAT or DIGEST in manifest:
             _check_digests(path, manifest)
-        n, tokens = manifest["examples"], manifest["tokens"]
-        k = manifest.get("given", 0)
-        columns = {side: _column(path, side, tokens[side], n * k if side == CANDIDATES else n) for side in tokens}
-        texts = None
+        n, k, tokens = manifest["examples"], manifest.get("given", 0), manifest["tokens"]
+        sizes = {side: n * k if side == CANDIDATES else n for side in tokens}
+        columns = {
+            side: Column(_map(path, f"{side}.ids", "<i4", tokens[side]), _map(path, f"{side}.offsets", "<i8", size + 1))
+            for side, size in sizes.items()
+        }
+        texts = given = None
         if "text_bytes" in manifest:
-            lines = _map(path / "texts.jsonl", np.dtype("u1"), manifest["text_bytes"])
-            texts = RawExamples(lines, _map(path / "texts.offsets", np.dtype("<i8"), n + 1))
-        hashes = _map(path / "response.hash", np.dtype("<i8"), n)
-        given = None
+            lines = _map(path, "texts.jsonl", "u1", manifest["text_bytes"])
+            texts = RawExamples(lines, _map(path, "texts.offsets", "<i8", n + 1))
         if CANDIDATES in columns:
-            given = Given(columns[CANDIDATES], _map(path / "candidates.hash", np.dtype("<i8"), n * k), k)
-        return TokenStore(columns["input"], columns["response"], hashes, columns.get(HISTORY), texts, given)
+            given = Given(columns[CANDIDATES], _map(path, "candidates.hash", "<i8", n * k), k)
+        hashes = _map(path, "response.hash", "<i8", n)
+        return TokenStore(columns[INPUT], columns[RESPONSE], hashes, columns.get(HISTORY), texts, given)
     except (OSError, ValueError, KeyError, TypeError) as error:
         raise InputError(f"{path}: not a whole token store ({error}); delete it and run again") from None
 
@@ -184,24 +172,94 @@ def _check_digests(path: Path, manifest: Mapping[str, Any]) -> None:
             raise ValueError(f"{name} was altered")
 
 
-def _column(path: Path, side: str, tokens: int, texts: int) -> Column:
-    ids = _map(path / f"{side}.ids", np.dtype("<i4"), tokens)
-    return Column(ids, _map(path / f"{side}.offsets", np.dtype("<i8"), texts + 1))
+def _map(folder: Path, name: str, kind: str, count: int) -> npt.NDArray[Any]:
+    path, dtype = folder / name, np.dtype(kind)
+    if path.stat().st_size != count * dtype.itemsize:
+        raise ValueError(f"{name} has {path.stat().st_size} bytes instead of {count * dtype.itemsize}")
+    return np.memmap(path, dtype, mode="r", shape=(count,)) if count else np.empty(0, dtype)
+
+
+@dataclass(frozen=True)
+class Encode:
+    """How examples become token ids; workers get it by pickling."""
+
+    tokenizer: Tokenizer
+    max_length: int
+    """Tokens of a text that are kept."""
+    history: HistoryText | None = None
+    """How earlier messages become a text; None leaves them out."""
+    dialogue: Dialogue | None = None
+    """How whole contexts are read as the input; `max_length` and `history` have no part then. None reads the newest
+    message alone."""
+    given: bool = False
+    """Encode the wrong candidates of each example too, as a last side."""
+
+    @property
+    def sides(self) -> list[str]:
+        """Names of the sides."""
+        history = [] if self.history is None else [HISTORY]
+        return [INPUT, RESPONSE, *history, *([CANDIDATES] if self.given else [])]
+
+    @property
+    def marks(self) -> int:
+        """Tokens of an empty text."""
+        return 0 if self.dialogue is None else self.dialogue.marks
+
+    def batches(self, piece: Piece) -> Iterator[Sides]:
+        """Yield ids and lengths of a piece of the examples, some thousand examples at a time."""
+        for batch in read_piece(piece, (*_COLUMNS, *_LISTS) if self.given else _COLUMNS):
+            wrong = [_wrong_candidates(batch)] if self.given else []
+            if self.dialogue is None:
+                texts = [*_newest_and_response(batch), *wrong]
+                if self.history is not None:
+                    texts.insert(2, [self.history.join(context) for context in batch.column("context").to_pylist()])
+                yield [self.tokenizer.encode_ragged(side, self.max_length) for side in texts]
+            else:
+                contexts, responses = (batch.column(name).to_pylist() for name in _COLUMNS)
+                yield [self.dialogue.contexts(contexts), *map(self.dialogue.responses, [responses, *wrong])]
+
+
+def _newest_and_response(batch: pa.RecordBatch) -> list[list[str]]:
+    contexts = batch.column("context")
+    offsets = contexts.offsets.to_numpy()
+    if (offsets[1:] == offsets[:-1]).any():
+        raise InputError("an example has an empty context; every example needs at least one message")
+    return [contexts.values.take(pa.array(offsets[1:] - 1)).to_pylist(), batch.column("response").to_pylist()]
+
+
+def _wrong_candidates(batch: pa.RecordBatch) -> list[str]:
+    """Return the candidates that are not the response, those of an example one after the other."""
+    lists, labels = (batch.column(name).to_pylist() for name in _LISTS)
+    if any(not texts or label is None for texts, label in zip(lists, labels, strict=True)):
+        raise InputError(
+            "given_negatives: an example has no candidates; prepare data that gives them (as `rejoinder data convai2` "
+            "does), or draw negatives with negatives = 15"
+        )
+    _check_equal_lengths({len(texts) for texts in lists})
+    return [text for texts, label in zip(lists, labels, strict=True) for text in (*texts[:label], *texts[label + 1 :])]
+
+
+def _check_equal_lengths(lengths: set[int]) -> None:
+    if len(lengths) > 1:
+        raise InputError(
+            f"given_negatives: lists of {min(lengths)} and of {max(lengths)} candidates; all must be of one length"
+        )
+
+
+def read_texts(data: str | Path, split: Split) -> Iterator[list[list[str]]]:
+    """Yield newest messages and responses, some thousands at a time."""
+    return map(_newest_and_response, read_columns(data, split, _COLUMNS))
 
 
 def build_store(
     path: Path,
     data: str | Path,
     split: Split,
-    tokenizer: Tokenizer,
-    max_length: int,
+    encode: Encode,
     advance: Callable[[int], object] = int,
-    history: HistoryText | None = None,
-    dialogue: Dialogue | None = None,
     engine: Engine | None = None,
     *,
     with_texts: bool = False,
-    with_given: bool = False,
 ) -> TokenStore:
     """Tokenise a split, whole or not at all.
 
@@ -211,135 +269,130 @@ def build_store(
         path: the store's folder.
         data: examples, as `corpora.example.read_columns` reads them.
         split: which of their splits.
-        tokenizer: the vocabulary.
-        max_length: tokens of a text that are kept.
+        encode: how they become token ids.
         advance: called with the number of examples after each batch of them.
-        history: how earlier messages become a text; None leaves them out.
-        dialogue: how whole contexts are read as the input, for models that do; `max_length` and `history` have no
-            part then.
         engine: its workers tokenise, a piece of the examples each; None does it here. The store is the same.
         with_texts: keep the texts too.
-        with_given: keep the wrong candidates that the data gives.
     """
-    sides = (*SIDES, *([] if history is None else [HISTORY]), *([CANDIDATES] if with_given else []))
     with atomic_folder(path, None) as part:
-        writer = _Writer(part, sides, with_texts=with_texts)
-        raw: Iterator[tuple[list[list[str]], list[str]] | None]
-        raw = read_dialogues(pieces_of(data, split)) if with_texts else itertools.repeat(None)
-        try:
-            encode = Encode(tokenizer, max_length, history, dialogue, with_given)
-            for encoded in encode_all(encode, pieces_of(data, split), part, engine):
-                writer.add(encoded, encode.marks, next(raw))
-                advance(len(encoded[0][1]))
-        finally:
-            writer.close()
-        manifest = {"format": FORMAT, "examples": writer.examples, "empty": writer.empty, "tokens": writer.tokens}
-        if with_texts:
-            manifest["text_bytes"] = writer.text_bytes
-        if with_given:
-            manifest["given"] = writer.given
+        with contextlib.ExitStack() as files:
+            writer = _Writer(part, encode, files, with_texts=with_texts)
+            batches = _encode_all(encode, pieces_of(data, split), part, engine)
+            raw: Iterator[pa.RecordBatch | None] = itertools.repeat(None)
+            if with_texts:
+                raw = (batch for piece in pieces_of(data, split) for batch in read_piece(piece, _COLUMNS))
+            for sides, texts in zip(batches, raw, strict=False):
+                writer.add(sides, texts)
+                advance(len(sides[0][1]))
+        manifest = {"format": FORMAT, **writer.counts, "tokens": writer.tokens}
         manifest["files"] = {file.name: file_digest(file) for file in sorted(part.iterdir())}
         (part / MANIFEST).write_text(json.dumps(signed(manifest)), encoding="utf-8")
     return open_store(path)
 
 
-def content_key(*parts: object) -> str:
-    """Short name for content that depends on nothing but the parts."""
-    return hashlib.sha256(json.dumps([str(part) for part in parts]).encode()).hexdigest()[:16]
+def _encode_all(encode: Encode, pieces: Iterable[Piece], folder: Path, engine: Engine | None) -> Iterator[Sides]:
+    """Yield ids and lengths of the pieces, in order; workers leave theirs in the folder for a while."""
+    if engine is None:
+        yield from itertools.chain.from_iterable(map(encode.batches, pieces))
+        return
+    tasks = ((folder / f"piece-{number:06}", piece) for number, piece in enumerate(pieces))
+    with contextlib.closing(engine.map(functools.partial(encode_piece, encode), tasks)) as done:
+        for name in done:
+            with name.open("rb") as file:
+                while file.peek(1):
+                    yield _load(file)
+            name.unlink()
 
 
-def token_hashes(ids: Ids, lengths: Ids) -> Rows:
-    """A 64-bit hash of each text's tokens: the sum of a pseudo-random number for each (place, token)."""
-    lengths = lengths.astype(np.int64)
-    starts = np.cumsum(lengths) - lengths
-    places = np.arange(len(ids)) - np.repeat(starts, lengths)
-    mixed = _mix(ids.astype(np.uint64) << np.uint64(32) | places.astype(np.uint64))
-    sums = np.concatenate([np.zeros(1, np.uint64), np.cumsum(mixed, dtype=np.uint64)])
-    return (sums[starts + lengths] - sums[starts]).view(np.int64)
+def encode_piece(encode: Encode, task: tuple[Path, Piece]) -> Path:
+    """Tokenise a piece of the examples into a file, batch after batch: a task of an engine."""
+    name, piece = task
+    with atomic_file(name, durable=False) as part, part.open("wb") as file:
+        for sides in encode.batches(piece):
+            np.save(file, np.array(len(sides)))
+            for array in itertools.chain.from_iterable(sides):
+                np.save(file, array)
+    return name
 
 
-def _mix(x: npt.NDArray[np.uint64]) -> npt.NDArray[np.uint64]:
-    """SplitMix64's finaliser (Steele et al. 2014), which turns counters into pseudo-random numbers."""
-    x = x + np.uint64(0x9E3779B97F4A7C15)
-    x = (x ^ (x >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
-    x = (x ^ (x >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
-    return x ^ (x >> np.uint64(31))
-
-
-def _map(path: Path, dtype: np.dtype[Any], count: int) -> npt.NDArray[Any]:
-    if path.stat().st_size != count * dtype.itemsize:
-        raise ValueError(f"{path.name} has {path.stat().st_size} bytes instead of {count * dtype.itemsize}")
-    return np.memmap(path, dtype, mode="r", shape=(count,)) if count else np.empty(0, dtype)
+def _load(file: BufferedReader) -> Sides:
+    """Read the next batch that `encode_piece` wrote."""
+    return [(np.load(file), np.load(file)) for _ in range(int(np.load(file)))]
 
 
 class _Writer:
     """Appends tokenised examples to the files of a store."""
 
-    def __init__(self, folder: Path, sides: tuple[str, ...], *, with_texts: bool = False) -> None:
-        self.examples, self.empty = 0, 0
-        self.tokens = dict.fromkeys(sides, 0)
-        self.given = 0
-        names = [f"{side}.{kind}" for side in sides for kind in ("ids", "offsets")]
-        names += [f"{side}.hash" for side in sides if side in HASHED]
-        self._files: dict[str, IO[bytes]] = {name: (folder / name).open("wb") for name in names}
-        for side in sides:
-            self._write(f"{side}.offsets", np.zeros(1), "<i8")
-        self.text_bytes = 0
-        if with_texts:
-            self._files |= {name: (folder / name).open("wb") for name in ("texts.jsonl", "texts.offsets")}
-            self._write("texts.offsets", np.zeros(1), "<i8")
+    def __init__(self, folder: Path, encode: Encode, files: contextlib.ExitStack, *, with_texts: bool) -> None:
+        self.tokens = dict.fromkeys(encode.sides, 0)
+        self.counts = {"examples": 0, "empty": 0}
+        self.counts |= ({"text_bytes": 0} if with_texts else {}) | ({"given": 0} if encode.given else {})
+        self._marks = encode.marks
+        names = [f"{side}.{kind}" for side in encode.sides for kind in ("ids", "offsets")]
+        names += [f"{side}.hash" for side in encode.sides if side in (RESPONSE, CANDIDATES)]
+        names += ["texts.jsonl", "texts.offsets"] if with_texts else []
+        self._files: dict[str, IO[bytes]] = {n: files.enter_context((folder / n).open("wb")) for n in names}
+        for name in names:
+            if name.endswith(".offsets"):
+                self._write(name, np.zeros(1), "<i8")
 
-    def add(
-        self,
-        sides: Sides,
-        marks: int = 0,
-        given: tuple[list[list[str]], list[str]] | None = None,
-    ) -> None:
-        """Append examples.
+    def add(self, sides: Sides, raw: pa.RecordBatch | None) -> None:
+        """Append examples: ids and lengths of each side, and the texts themselves where they are kept."""
+        keep = (sides[0][1] > self._marks) & (sides[1][1] > self._marks)
+        self.counts["empty"] += int((~keep).sum())
+        self.counts["examples"] += int(keep.sum())
+        for name, (ids, lengths) in zip(self.tokens, sides, strict=True):
+            self._add_side(name, ids, lengths, keep if name != CANDIDATES else self._repeated(keep, len(lengths)))
+        if raw is not None:
+            kept = zip(*(column.to_pylist() for column in raw.filter(pa.array(keep)).columns), strict=True)
+            lines = [json.dumps({"context": context, "response": response}).encode() for context, response in kept]
+            self._files["texts.jsonl"].write(b"".join(lines))
+            ends = self.counts["text_bytes"] + np.cumsum([len(line) for line in lines], dtype=np.int64)
+            self._write("texts.offsets", ends, "<i8")
+            self.counts["text_bytes"] += sum(map(len, lines))
 
-        Args:
-            sides: ids and lengths of each side.
-            marks: tokens that an empty text has; one that has no more is empty.
-            given: the contexts and responses themselves, where they are kept.
-        """
-        keep = (sides[0][1] > marks) & (sides[1][1] > marks)
-        self.empty += int((~keep).sum())
-        self.examples += int(keep.sum())
-        for name, (all_ids, all_lengths) in zip(self.tokens, sides, strict=True):
-            kept = np.repeat(keep, self._count(name, len(keep), len(all_lengths)))
-            ids, lengths = all_ids[np.repeat(kept, all_lengths)], all_lengths[kept]
-            self._write(f"{name}.ids", ids, "<i4")
-            self._write(f"{name}.offsets", self.tokens[name] + np.cumsum(lengths, dtype=np.int64), "<i8")
-            self.tokens[name] += len(ids)
-            if name in HASHED:
-                self._write(f"{name}.hash", token_hashes(ids, lengths), "<i8")
+    def _add_side(self, name: str, ids: Ids, lengths: Ids, keep: npt.NDArray[np.bool_]) -> None:
+        ids, lengths = ids[np.repeat(keep, lengths)], lengths[keep]
+        self._write(f"{name}.ids", ids, "<i4")
+        self._write(f"{name}.offsets", self.tokens[name] + np.cumsum(lengths, dtype=np.int64), "<i8")
+        self.tokens[name] += len(ids)
+        if f"{name}.hash" in self._files:
+            self._write(f"{name}.hash", token_hashes(ids, lengths), "<i8")
 
-        if given is not None:
-            self._add_texts([pair for pair, kept in zip(zip(*given, strict=True), keep.tolist(), strict=True) if kept])
-
-    def _count(self, side: str, examples: int, texts: int) -> int:
-        """Texts that a side has of each example; candidates, as many in all batches."""
-        if side != CANDIDATES:
-            return 1
-        count = texts // examples
-        if self.given not in (0, count):
-            raise InputError(
-                f"given_negatives: lists of {self.given + 1} and of {count + 1} candidates; all must be of one length"
-            )
-        self.given = count
-        return count
-
-    def _add_texts(self, pairs: list[tuple[list[str], str]]) -> None:
-        lines = [json.dumps({"context": context, "response": response}).encode() for context, response in pairs]
-        self._files["texts.jsonl"].write(b"".join(lines))
-        sizes = np.fromiter(map(len, lines), np.int64, len(lines))
-        self._write("texts.offsets", self.text_bytes + np.cumsum(sizes), "<i8")
-        self.text_bytes += int(sizes.sum())
-
-    def close(self) -> None:
-        """Close the files."""
-        for file in self._files.values():
-            file.close()
+    def _repeated(self, keep: npt.NDArray[np.bool_], candidates: int) -> npt.NDArray[np.bool_]:
+        """Which candidates are kept, as many of each example in all batches."""
+        count = candidates // len(keep)
+        _check_equal_lengths({count + 1, (self.counts["given"] or count) + 1})
+        self.counts["given"] = count
+        return np.repeat(keep, count)
 
     def _write(self, name: str, values: npt.NDArray[Any], dtype: str) -> None:
         self._files[name].write(np.ascontiguousarray(values.astype(dtype)).data)
+
+
+def content_key(*parts: object) -> str:
+    """Return a short name for content that depends on nothing but the parts."""
+    return hashlib.sha256(json.dumps([str(part) for part in parts]).encode()).hexdigest()[:16]
+
+
+def joined_digest(digests: Sequence[str]) -> str:
+    """Return one digest of several; of one, that one."""
+    return digests[0] if len(digests) == 1 else hashlib.sha256(" ".join(digests).encode()).hexdigest()
+
+
+def data_digest(data: Path, splits: Sequence[Split]) -> str:
+    """Return the SHA-256 of a file, or of names and contents of the files of a folder's splits."""
+    if data.is_file():
+        return file_digest(data)
+    files = sorted(file for split in splits for file in data.glob(f"{split}-*.parquet"))
+    listed = "".join(f"{file.name} {file_digest(file)}\n" for file in files)
+    return hashlib.sha256(listed.encode()).hexdigest()
+
+
+def token_hashes(ids: Ids, lengths: Ids) -> Rows:
+    """Return a 64-bit hash of each text's tokens: the sum of a pseudo-random number for each (place, token)."""
+    places = ragged(0, lengths)
+    mixed = mix(ids.astype(np.uint64) << np.uint64(32) | places.astype(np.uint64))
+    sums = np.concatenate([np.zeros(1, np.uint64), np.cumsum(mixed, dtype=np.uint64)])
+    ends = np.cumsum(lengths, dtype=np.int64)
+    return (sums[ends] - sums[ends - lengths]).view(np.int64)

@@ -9,8 +9,8 @@ from typing import Annotated, Literal, TypeAlias
 from pydantic import ConfigDict, Field
 from pydantic.dataclasses import dataclass
 
-from rejoinder.checking import read_toml, validate
 from rejoinder.errors import InputError
+from rejoinder.settings import read_toml, validate
 
 STRICT = ConfigDict(strict=True, extra="forbid", allow_inf_nan=False)
 Count: TypeAlias = Annotated[int, Field(ge=1)]

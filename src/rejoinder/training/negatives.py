@@ -1,0 +1,371 @@
+"""Negatives beyond those of the batch: drawn at random, given with the examples, or mined with the model itself.
+
+Hard negatives are the wrong responses that a model ranks highest for a context; ACL19 leaves them to future work. In
+conversation many responses fit a context, and the nearest ones of a large pool are often right, so what may be right is
+left out: texts equal to the pair's own response, responses that are known to answer the same input (and history, if the
+model reads it), and whatever scores too close to the pair's own response (Moreira et al. 2024, "NV-Retriever", compares
+such limits).
+
+A stage is cut into windows; at the beginning of each, negatives are mined with the model as it then is, for the pairs
+of that window alone. Their table is a file of the run's folder, named by the step, so that a run that goes on has it.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+import torch
+from safetensors import SafetensorError, safe_open
+from safetensors.torch import save_file
+from torch import Tensor
+
+from rejoinder.errors import InputError
+from rejoinder.files import DIGEST, atomic_file
+from rejoinder.models.packing import TokenBatch, pack
+from rejoinder.training.batches import Further, make_batch
+from rejoinder.training.checkpoint import tensor_digest
+from rejoinder.training.display import Advance, Display
+from rejoinder.training.mixing import JoinedNumbers, JoinedTexts, MixedOrder
+from rejoinder.training.recipe import HardNegatives, Stage
+from rejoinder.training.tokens import Rows, Texts, TokenStore, ragged, token_hashes
+from rejoinder.training.validation import PAIRS_AT_ONCE, Encode
+
+RANDOM_STREAM, POOL_STREAM = 1 << 21, 1 << 20
+"""Tell the draws of negatives and of pools from those of the orders of examples, which have the same seed."""
+
+HASHED_AT_ONCE = 1 << 16
+"""Texts whose tokens are in memory together."""
+
+SCORES_AT_ONCE = 1 << 24
+"""Scores that are in memory together: 64 MB."""
+
+
+def with_negatives(
+    store: TokenStore, stage: Stage, seed: tuple[int, ...], mined: Further | None
+) -> tuple[TokenStore, Further | None]:
+    """Return the examples and what finds their further negatives in a stage: drawn, given, `mined`, or none."""
+    if stage.given_negatives:
+        given = GivenNegatives(store)
+        return given.store, given
+    return store, RandomNegatives(len(store), stage.negatives, seed) if stage.negatives else mined
+
+
+class RandomNegatives:
+    """Negatives of each example, drawn anew from all others each time that it is met.
+
+    Args:
+        examples: number of examples, at least 2.
+        count: k, negatives of each.
+        seed: numbers that the draws are a function of, with the examples of the batch.
+    """
+
+    def __init__(self, examples: int, count: int, seed: tuple[int, ...]) -> None:
+        self._examples, self._count, self._seed = examples, count, seed
+
+    def __call__(self, rows: Rows) -> Rows:
+        """n examples -> for each the k examples whose responses are its negatives (n, k)."""
+        generator = np.random.default_rng([*self._seed, RANDOM_STREAM, *rows.tolist()])
+        drawn = generator.integers(0, self._examples - 1, (len(rows), self._count))
+        return drawn + (drawn >= rows[:, None])  # of all but the example itself
+
+
+class GivenNegatives:
+    """The wrong candidates that come with each example (POLY, section 5.1: ConvAI2's 19).
+
+    Attributes:
+        store: the examples, with the candidates behind their responses, which is what the rows count in.
+    """
+
+    def __init__(self, store: TokenStore) -> None:
+        given = store.given
+        assert given is not None  # `prepare` keeps them where a stage asks for them
+        self._first, self._count = len(store), given.count
+        sizes = [self._first, self._first * self._count]
+        hashes: Any = JoinedNumbers([store.response_hash, given.hashes], sizes)
+        texts = JoinedTexts([store.response, given.texts], sizes)
+        self.store = dataclasses.replace(store, response=texts, response_hash=hashes)
+
+    def __call__(self, rows: Rows) -> Rows:
+        """n examples -> for each the k rows whose responses are its negatives (n, k)."""
+        return self._first + rows[:, None] * self._count + np.arange(self._count)
+
+
+class Window(NamedTuple):
+    """Batches of a stage that share a table: from `start`, not including `stop` (None: to the end of the stage)."""
+
+    start: int
+    stop: int | None
+
+
+@dataclass(frozen=True, slots=True)
+class Table:
+    """Hard negatives of examples."""
+
+    rows: Rows
+    """The examples, ascending (n,)."""
+    negatives: Rows
+    """Examples whose responses are the negatives of each (n, k)."""
+
+    def __call__(self, rows: Rows) -> Rows:
+        """Return those of the given examples: (len(rows), k).
+
+        Raises:
+            InputError: there are none for an example.
+        """
+        places = np.searchsorted(self.rows, rows).clip(max=len(self.rows) - 1)
+        if (self.rows[places] != rows).any():
+            raise InputError("the table of hard negatives is of another run; name another folder to train again")
+        return self.negatives[places]
+
+
+class Tables:
+    """The tables of a stage.
+
+    Args:
+        config: the stage's.
+        order: which examples its batches have.
+        steps: its batches; None if its budget is in minutes.
+        folder: where tables are kept.
+        seed: numbers that the pools are a function of.
+    """
+
+    def __init__(
+        self, config: HardNegatives, order: MixedOrder, steps: int | None, folder: Path, seed: tuple[int, ...]
+    ) -> None:
+        self._config, self._order, self._steps, self._folder, self._seed = config, order, steps, folder, seed
+        self._every = config.every_steps
+        if config.every_epochs is not None:
+            self._every = max(1, round(config.every_epochs * order.batches_per_epoch))
+
+    def window(self, stage_step: int) -> Window:
+        """Return the window that a batch of the stage is in."""
+        if self._every is None:
+            return Window(0, None)
+        start = stage_step - stage_step % self._every
+        return Window(start, start + self._every)
+
+    def load(self, step: int, stage_step: int) -> Table | None:
+        """Return the table of the window, or None if it is to be mined now.
+
+        Args:
+            step: batches done in all stages.
+            stage_step: batches done in this stage.
+
+        Raises:
+            InputError: it is missing in the middle of a window, or damaged.
+        """
+        path = self._path(step, stage_step)
+        if path.exists():
+            return self._read(path)
+        if stage_step == self.window(stage_step).start:
+            return None
+        raise InputError(f"{path} is missing, so the run cannot go on as it began; name another folder to train again")
+
+    def mine(self, step: int, stage_step: int, miner: Miner, display: Display, pause: Callable[[], object]) -> Table:
+        """Mine the table of the window that begins now, and write it.
+
+        Args:
+            step: batches done in all stages.
+            stage_step: batches done in this stage.
+            miner: finds them.
+            display: shows progress.
+            pause: called now and then on the way; may raise.
+        """
+        window = self.window(stage_step)
+        rows = self._rows(window)
+        drawn = self._order.sample(
+            self._config.pool, np.random.default_rng([*self._seed, window.start, POOL_STREAM])
+        )
+        with display.track("Mining hard negatives", len(rows) + len(drawn), "texts") as advance:
+
+            def report(done: int) -> None:
+                advance(done)
+                pause()
+
+            negatives, above = miner(rows, drawn, report)
+        tensors = {"rows": torch.from_numpy(rows), "negatives": torch.from_numpy(negatives)}
+        with atomic_file(self._path(step, stage_step)) as part:
+            save_file(tensors, part, {DIGEST: tensor_digest(tensors)})
+        over = f", {above / negatives.size:.1%} of them above the limit" if above else ""
+        display.note(f"step {step:,}: hard negatives for {len(rows):,} pairs, {self._config.per_pair} each{over}")
+        return Table(rows, negatives)
+
+    def forget_others(self, step: int, stage_step: int) -> None:
+        """Remove all tables but that of the present window."""
+        kept = self._path(step, stage_step)
+        for path in self._folder.glob("step-*.safetensors"):
+            if path != kept:
+                path.unlink()
+
+    def _path(self, step: int, stage_step: int) -> Path:
+        """Return the file of the window, named by the step of the run at which it begins."""
+        return self._folder / f"step-{step - stage_step + self.window(stage_step).start:08}.safetensors"
+
+    def _rows(self, window: Window) -> Rows:
+        """Return the examples of the window's batches, ascending; all where it goes over them more than once."""
+        examples, size = sum(self._order.sizes), self._order.batch_size
+        ends = [end for end in (window.stop, self._steps) if end is not None]
+        if not ends or (min(ends) - window.start) * size >= examples:
+            return np.arange(examples)
+        return np.unique(np.concatenate([self._order.rows(step) for step in range(window.start, min(ends))]))
+
+    def _read(self, path: Path) -> Table:
+        try:
+            with safe_open(path, framework="pt") as file:
+                metadata = file.metadata() or {}
+                tensors = {name: file.get_tensor(name) for name in ("rows", "negatives")}
+            if metadata.get(DIGEST, tensor_digest(tensors)) != tensor_digest(tensors):  # earlier versions wrote none
+                raise ValueError("it was altered after it was written")
+            table = Table(tensors["rows"].numpy(), tensors["negatives"].numpy())
+            if table.negatives.shape != (len(table.rows), self._config.per_pair):
+                raise ValueError(f"negatives of shape {table.negatives.shape} for {len(table.rows)} pairs")
+            return table
+        except (SafetensorError, ValueError, KeyError, OSError) as error:
+            raise InputError(
+                f"{path}: not a whole table of hard negatives ({error}); name another folder to train again"
+            ) from None
+
+
+class Miner:
+    """Searches a pool of responses for the hard negatives of pairs; every response of the pool is scored.
+
+    (The scan of `retrieval` would not be faster, and knows neither a highest score nor answers to leave out.)
+
+    Args:
+        store: all examples.
+        config: what is asked for.
+        encode: pairs -> h_x, h_y.
+        encode_responses: tokens of n responses -> h_y (n, d).
+        padding_id: the model's.
+    """
+
+    def __init__(
+        self,
+        store: TokenStore,
+        config: HardNegatives,
+        encode: Encode,
+        encode_responses: Callable[[TokenBatch], Tensor],
+        padding_id: int,
+    ) -> None:
+        self._store, self._config, self._padding_id = store, config, padding_id
+        self._encode, self._encode_responses = encode, encode_responses
+
+    @torch.no_grad()
+    def __call__(self, rows: Rows, drawn: Rows, advance: Advance) -> tuple[Rows, int]:
+        """Find k negatives for each of n pairs.
+
+        Args:
+            rows: examples to find them for (n,).
+            drawn: examples whose responses are the pool; equal responses count once.
+            advance: called with the number of responses and pairs done, n + len(drawn) in all.
+
+        Returns:
+            Examples whose responses are the negatives, the hardest first (n, k), and how many of them are above the
+            limit, since the pool had too few below it.
+
+        Raises:
+            InputError: the pool has too few responses for a pair.
+        """
+        drawn_hashes = self._store.response_hash[drawn]
+        first = np.sort(np.unique(drawn_hashes, return_index=True)[1])
+        pool, vectors = drawn[first], self._vectors(drawn[first], advance)
+        advance(len(drawn) - len(pool))
+        every = np.union1d(rows, drawn)
+        known = KnownAnswers(self._input_hashes(every), self._store.response_hash[every], drawn_hashes[first])
+        size = max(1, min(PAIRS_AT_ONCE, SCORES_AT_ONCE // len(pool)))
+        found, above = [np.empty((0, self._config.per_pair), np.int64)], 0
+        for start in range(0, len(rows), size):
+            block = rows[start : start + size]
+            x, y = (h.float() for h in self._encode(make_batch(self._store, block, self._padding_id)))
+            right = known.places(self._input_hashes(block))
+            limit = highest((x * y).sum(dim=1), self._config)
+            places, easier = hardest(x @ vectors.T, limit, right, self._config.per_pair)
+            found.append(pool[places])
+            above += easier
+            advance(len(block))
+        return np.concatenate(found), above
+
+    def _vectors(self, rows: Rows, advance: Advance) -> Tensor:
+        """Encode the responses of the examples: float32 (p, d)."""
+        vectors = []
+        for start in range(0, len(rows), PAIRS_AT_ONCE):
+            block = rows[start : start + PAIRS_AT_ONCE]
+            batch = pack(*self._store.response.gather(block), self._padding_id)
+            vectors.append(self._encode_responses(batch).float())
+            advance(len(block))
+        return torch.cat(vectors)
+
+    def _input_hashes(self, rows: Rows) -> Rows:
+        """Return hashes that are equal for contexts of which the model reads the same."""
+        hashes = _hashes(self._store.input, rows)
+        if self._store.history is None:
+            return hashes
+        return hashes * np.int64(31) + _hashes(self._store.history, rows)  # each alone is spread over 64 bits
+
+
+def _hashes(texts: Texts, rows: Rows) -> Rows:
+    parts = range(0, len(rows), HASHED_AT_ONCE)
+    return np.concatenate([token_hashes(*texts.gather(rows[i : i + HASHED_AT_ONCE])) for i in parts])
+
+
+class KnownAnswers:
+    """Which responses of a pool are known to answer an input: those of all pairs with that input.
+
+    Args:
+        inputs: hash of each pair's input (n,).
+        responses: hash of each pair's response (n,).
+        pool: hash of each response of the pool, all different (p,).
+    """
+
+    def __init__(self, inputs: Rows, responses: Rows, pool: Rows) -> None:
+        ordered = np.argsort(pool)
+        places = ordered[np.searchsorted(pool, responses, sorter=ordered).clip(max=len(pool) - 1)]
+        inside = pool[places] == responses
+        by_input = np.argsort(inputs[inside], kind="stable")
+        self._inputs, self._places = inputs[inside][by_input], places[inside][by_input]
+
+    def places(self, inputs: Rows) -> Rows:
+        """Return, for n inputs, all pairs (i, place in the pool) of a known answer to input i: (2, m)."""
+        first, last = (np.searchsorted(self._inputs, inputs, side=side) for side in ("left", "right"))
+        counts = last - first
+        return np.stack([np.repeat(np.arange(len(inputs)), counts), self._places[ragged(first, counts)]])
+
+
+def highest(own: Tensor, config: HardNegatives) -> Tensor:
+    """Return the highest score that a negative may have, given the score of each pair's own response: (n,)."""
+    if config.margin is not None:
+        return own + config.margin
+    if config.share is not None:
+        return own - (1 - config.share) * own.abs()  # below the own score where that is negative, too
+    return torch.full_like(own, torch.inf)
+
+
+def hardest(scores: Tensor, limit: Tensor, right: Rows, k: int) -> tuple[Rows, int]:
+    """Find the k hardest negatives of n pairs: the highest scores up to the limit, then the lowest ones above it.
+
+    Args:
+        scores: of each response of the pool for each pair, from -1 to 1: (n, p).
+        limit: of each pair (n,).
+        right: pairs (i, place) that are no negatives (2, m).
+        k: negatives of each pair.
+
+    Returns:
+        Their places (n, k), and how many of them are above the limit.
+
+    Raises:
+        InputError: fewer than k are left of the pool.
+    """
+    keys = torch.where(scores > limit[:, None], -4 - scores, scores)
+    keys[tuple(torch.from_numpy(right).to(scores.device))] = -torch.inf
+    best = torch.topk(keys, min(k, keys.shape[1]))
+    if best.values.shape[1] < k or bool(best.values[:, -1].isneginf().any()):
+        raise InputError(
+            f"{scores.shape[1]} different responses in the pool are too few for hard_negatives.per_pair = {k}; "
+            "raise hard_negatives.pool, or lower per_pair"
+        )
+    return best.indices.cpu().numpy(), int((best.values < -2).sum())
