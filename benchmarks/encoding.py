@@ -43,7 +43,7 @@ from rejoinder.training.recipe_files import load_recipe
 SINGLES = 50
 """Sentences that are encoded one by one."""
 ROOT = Path(__file__).parent.parent
-SIZES = {"paper": "convert.toml", "small": "convert-small.toml"}
+SIZES = {"paper": "convert.toml", "small": "convert-quick.toml"}
 BUNDLED = "convert-small"
 
 

@@ -219,7 +219,7 @@ def training(options: argparse.Namespace) -> dict[str, dict[str, float]]:
 
     torch.set_num_threads(options.threads)
     build_data("chitchat", [], options.folder / "data")
-    recipe = load_recipe(ROOT / "recipes" / "convert-small.toml", ["vocabulary.minimum_count=6"])
+    recipe = load_recipe(ROOT / "recipes" / "convert-quick.toml", ["vocabulary.minimum_count=6"])
     result = {}
     for stage in recipe.stage:
         found: dict[bool, list[float]] = {False: [], True: []}

@@ -57,7 +57,7 @@ def main() -> None:
     with tempfile.TemporaryDirectory() as folder:
         data = Path(folder) / "data"
         build_data("chitchat", [], data)
-        for size, file in (("paper", "convert.toml"), ("small", "convert-small.toml")):
+        for size, file in (("paper", "convert.toml"), ("small", "convert-quick.toml")):
             recipe = load_recipe(ROOT / "recipes" / file, ["vocabulary.minimum_count=6", "quantization.enabled=false"])
             for stage in recipe.stage:
                 rows[f"{size}, stage '{stage.name}'"] = measure(recipe, stage, data, Path(folder), options.seconds)

@@ -61,7 +61,7 @@ run rejoinder train recipes/fine-tune-fast.toml --init "$WEIGHTS" --data "$DATA"
   --set stage.0.minutes="$MINUTES"
 
 headline "3 of 5  To compare with: a model from scratch, the same time"
-run rejoinder train recipes/convert-small.toml --data "$DATA" -o "$SCRATCH" \
+run rejoinder train recipes/convert-quick.toml --data "$DATA" -o "$SCRATCH" \
   --set stage.0.minutes=1.2 --set stage.1.minutes=0.3 --set validation.every_seconds=30.0
 
 headline "4 of 5  Which of 100 replies was the true one? On dialogues that no model has seen"

@@ -16,9 +16,9 @@ import torch
 from rejoinder.cli import main
 from rejoinder.corpora.examples import read_examples, write_examples
 from rejoinder.models import persistence
+from rejoinder.settings import to_toml
 from rejoinder.training import display, loop
 from rejoinder.training.recipe_files import save_recipe
-from rejoinder.settings import to_toml
 from tests.training.tiny import recipe, stage, write_data
 
 Command = Callable[..., tuple[int, str, str]]

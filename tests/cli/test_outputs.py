@@ -16,8 +16,8 @@ import torch
 from rejoinder.cli import main
 from rejoinder.corpora.examples import read_examples, write_examples
 from rejoinder.models.persistence import save
-from rejoinder.training.recipe_files import save_recipe
 from rejoinder.settings import to_toml
+from rejoinder.training.recipe_files import save_recipe
 from tests.corpora.pretraining.test_build import dialogues, write
 from tests.intents.toy import toy_data
 from tests.models.small import small_model

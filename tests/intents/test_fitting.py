@@ -12,7 +12,6 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
-from rejoinder.settings import validate
 from rejoinder.errors import InputError, MissingExtraError
 from rejoinder.intents.fitting import (
     SETTINGS,
@@ -29,6 +28,7 @@ from rejoinder.intents.fitting import (
     run_grid,
 )
 from rejoinder.intents.report import grid_table
+from rejoinder.settings import validate
 
 
 def clouds(count: int = 200, classes: int = 4, size: int = 10, spread: float = 0.6, seed: int = 0) -> Encoded:

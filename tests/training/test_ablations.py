@@ -10,13 +10,13 @@ import torch
 
 from rejoinder.errors import InputError
 from rejoinder.models.families import build_module
+from rejoinder.settings import to_toml
 from rejoinder.training.ablations import BASE, load_plan
 from rejoinder.training.recipe_files import save_recipe
-from rejoinder.settings import to_toml
 from tests.training.tiny import recipe
 
 RECIPES = Path(__file__).parents[2] / "recipes"
-SHIPPED = sorted(RECIPES.glob("ablations*.toml"))
+SHIPPED = [RECIPES / "ablations" / name for name in ("convert.toml", "convert-quick.toml")]
 TABLE_4 = {
     BASE: 68.2, "heads-8": 68.5, "no-relative-bias": 67.8, "no-growing-span": 67.7, "one-bucket": 68.0,
     "one-reduction-head": 67.7, "no-skip": 67.8, "last-three": 66.7, "last-five": 66.6,
@@ -52,13 +52,13 @@ def test_every_row_that_we_ship_builds_its_model(path: Path) -> None:
 
 
 def test_hard_negatives_are_compared_with_none_by_several_seeds() -> None:
-    plan = load_plan(RECIPES / "hard-negatives.toml")
+    plan = load_plan(RECIPES / "ablations" / "hard-negatives.toml")
     found = {(row.recipe.seed, row.recipe.stage[0].hard_negatives is not None) for row in plan.rows}
     assert found == {(seed, mined) for seed in (0, 1, 2) for mined in (False, True)}
 
 
 def test_the_papers_table_is_complete_with_its_figures() -> None:
-    plan = load_plan(RECIPES / "ablations.toml")
+    plan = load_plan(RECIPES / "ablations" / "convert.toml")
     assert {row.name: row.published for row in plan.rows if row.published is not None} == TABLE_4
     assert all(row.recipe.quantization.enabled for row in plan.rows), "the paper trains for 8 and 16 bits"
     single = [row for row in plan.rows[1:] if not row.name.startswith("last-")]
@@ -85,7 +85,6 @@ def test_settings_of_all_rows_give_way_to_a_rows_own(write: Write) -> None:
     ("rows", "keys", "said"),
     [
         ({"a": ["model.heads=1"]}, {}, "row 'a': it changes nothing"),
-        ({"a": ["model.head=8"]}, {}, "row 'a': "),
         ({"a": ["model.head=8"]}, {}, "unknown key 'model.head'; did you mean 'heads'?"),
         ({"a": ["stage.0.steps=3"]}, {}, "row 'a': its budget is not the base's"),
         ({"a": ["stage.0.active_blocks=9"]}, {}, "active_blocks = 9, but the model has 2"),
@@ -111,9 +110,6 @@ def test_a_recipe_or_a_missing_file_is_no_file_of_ablations(tmp_path: Path) -> N
         load_plan(RECIPES / "convert.toml")
     with pytest.raises(InputError, match="no such file; give a TOML file of ablations"):
         load_plan(tmp_path / "no.toml")
-    (tmp_path / "bad.toml").write_text("= 3")
-    with pytest.raises(InputError, match="not a TOML file"):
-        load_plan(tmp_path / "bad.toml")
 
 
 def test_rows_are_chosen_by_name_with_the_base(write: Write) -> None:

@@ -123,11 +123,6 @@ def test_equal_pairs_are_all_ordered_pairs_of_equal_hashes(values: list[int]) ->
     ]
 
 
-def test_equal_responses_of_a_batch_are_found() -> None:
-    examples = store([[1], [2], [3]], [[7, 8], [9], [7, 8]])
-    assert make_step(examples, np.array([0, 1, 2]), 99, WHOLE).equal.tolist() == [[0, 2], [2, 0]]
-
-
 @settings(max_examples=30, deadline=None)
 @given(st.sampled_from([1, 2, 3, 4, 6]), st.integers(0, 13), st.integers(0, 100))
 def test_the_processes_share_a_batch_and_find_equal_responses_of_each_other(
@@ -149,26 +144,22 @@ def test_the_processes_share_a_batch_and_find_equal_responses_of_each_other(
     assert inputs == [int(row) + 100 for row in rows], "every pair once, in the order of the whole batch"
 
 
-def test_the_stream_starts_anywhere_and_ends_cleanly() -> None:
+def test_the_stream_starts_anywhere_and_asks_for_nothing_beyond_its_end() -> None:
     texts = [[i + 1] for i in range(40)]
     examples, order = store(texts, texts), EpochOrder(40, 8, (0, 0))
     whole, late = batches(examples, order, 99), batches(examples, EpochOrder(40, 8, (0, 0)), 99, first=7)
     everything = [next(whole) for _ in range(9)]
-    assert next(late).parts[0].tokens.ids.tolist() == everything[7].parts[0].tokens.ids.tolist()
-    assert next(late).parts[0].tokens.ids.tolist() == everything[8].parts[0].tokens.ids.tolist()
+    for wanted in everything[7:]:
+        assert next(late).parts[0].tokens.ids.tolist() == wanted.parts[0].tokens.ids.tolist()
     whole.close()
     late.close()
-
-
-def test_the_stream_ends_where_it_is_told_to_and_asks_for_nothing_beyond() -> None:
-    texts = [[i + 1] for i in range(40)]
     asked: list[int] = []
 
     def further(rows: np.ndarray) -> np.ndarray:
         asked.append(len(asked))
         return rows[:, None]
 
-    found = list(batches(store(texts, texts), EpochOrder(40, 8, (0, 0)), 99, first=2, stop=5, further=further))
+    found = list(batches(examples, order, 99, first=2, stop=5, further=further))
     assert len(found) == len(asked) == 3
     assert all(len(batch.parts[0].tokens.restore) == 8 + 8 + 8 for batch in found)
 

@@ -20,9 +20,9 @@ from rejoinder.corpora.examples import read_examples
 from rejoinder.errors import InputError
 from rejoinder.evaluation.tasks import ranking_task
 from rejoinder.models.families import build_module
+from rejoinder.settings import to_toml
 from rejoinder.training import distributed
-from rejoinder.training.ablations import ablate
-from rejoinder.training.ablations import load_plan
+from rejoinder.training.ablations import ablate, load_plan
 from rejoinder.training.batches import EpochOrder, Portion, make_step
 from rejoinder.training.checkpoint import load_checkpoint
 from rejoinder.training.distributed import check_division, started_with
@@ -31,7 +31,6 @@ from rejoinder.training.metrics import read_metrics
 from rejoinder.training.prepare import prepare
 from rejoinder.training.recipe_files import load_recipe, save_recipe
 from rejoinder.training.run_folder import RunFolder
-from rejoinder.settings import to_toml
 from tests.training import together
 from tests.training.test_loop import At, losses, same_weights
 from tests.training.test_metrics import steps_on_the_board

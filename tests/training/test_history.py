@@ -25,8 +25,8 @@ from rejoinder.training.gradient_cache import forward_backward
 from rejoinder.training.loop import train
 from rejoinder.training.losses import InBatchLoss, Loss, Present, SummedLoss
 from rejoinder.training.metrics import read_metrics
-from rejoinder.training.negatives import Miner
 from rejoinder.training.mixing import join
+from rejoinder.training.negatives import Miner
 from rejoinder.training.prepare import prepare
 from rejoinder.training.recipe import HardNegatives, Recipe
 from rejoinder.training.recipe_files import parse_recipe

@@ -196,9 +196,9 @@ TABLE_2 = {
 }  # fmt: skip
 
 
-@pytest.mark.parametrize("name", ["ngram-table2.toml", "ngram-table2-small.toml"])
+@pytest.mark.parametrize("name", ["ngram.toml", "ngram-small.toml"])
 def test_table_2_edits_the_row_above_by_one_setting(name: str) -> None:
-    plan = load_plan(RECIPES / name)
+    plan = load_plan(RECIPES / "ablations" / name)
     assert [row.name for row in plan.rows] == list(TABLE_2)
     counts = [len(row.settings) for row in plan.rows]
     assert counts == list(range(len(TABLE_2))), "each row has one setting more than the one above"
@@ -211,7 +211,7 @@ def test_table_2_edits_the_row_above_by_one_setting(name: str) -> None:
     smallest = model.pop("hidden_size")
     assert smallest < plan.rows[0].recipe.model["hidden_size"]
     assert model == {"hidden_layers": 2, "activation": "tanh", "self_attention": False, "bigrams": False}
-    if name == "ngram-table2.toml":
+    if name == "ngram.toml":
         assert last.stage[0].rate("embedding") == 50.0
         assert {row.name: row.published for row in plan.rows} == TABLE_2
 

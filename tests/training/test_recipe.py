@@ -27,9 +27,7 @@ from rejoinder.training.recipe_files import (
 from rejoinder.training.recipe_schedules import Cosine
 from tests.training.tiny import MODEL, document, recipe, stage
 
-FILES = sorted((Path(__file__).parents[2] / "recipes").glob("*.toml"))
-PLANS = ("ablations", "hard-negatives", "ngram-table2")
-RECIPES = [path for path in FILES if not path.name.startswith(PLANS)]
+RECIPES = sorted((Path(__file__).parents[2] / "recipes").glob("*.toml"))
 
 
 def test_every_field_has_a_line_of_documentation() -> None:
@@ -57,7 +55,7 @@ def model(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 def shipped(path: Path, model: Path) -> Recipe:
     """A recipe of ours; those that fine-tune need a model to start from, and one that reads personas a history."""
-    starts = {"fine-tune": str(model), "pretrain-small-taught": "convert-small"}
+    starts = {"fine-tune": str(model), "convert-small-taught": "convert-small"}
     given = [f'init.model="{start}"' for name, start in starts.items() if path.name.startswith(name)]
     return load_recipe(path, given)
 
@@ -95,10 +93,9 @@ def test_the_papers_fine_tuning_has_the_papers_values(name: str, model: Path) ->
     assert tuning.validation.patience > 0
 
 
-@pytest.mark.parametrize("name", ["fine-tune-direct", "fine-tune-mixed-small"])
-def test_a_recipe_that_needs_a_model_says_so(name: str) -> None:
+def test_a_recipe_that_needs_a_model_says_so() -> None:
     with pytest.raises(InputError, match=r"give a model to start from \(--init MODEL, or init.model\)"):
-        load_recipe(RECIPES[0].with_name(f"{name}.toml"))
+        load_recipe(RECIPES[0].with_name("fine-tune-direct.toml"))
 
 
 def test_a_saved_recipe_has_every_default_and_is_read_back_equal(tmp_path: Path) -> None:
@@ -116,14 +113,8 @@ def test_recipes_of_earlier_runs_open_with_keys_that_are_gone() -> None:
     old = recipe_document(recipe("data"))
     old["validation"]["metric"], old["quantization"]["room_share"] = "mrr", 0.2
     assert parse_recipe(old, resolved=True) == recipe("data")
-    with pytest.raises(InputError, match="unknown key 'validation.metric'"):
+    with pytest.raises(InputError, match=r"unknown key 'validation\.metric'"):
         parse_recipe(old)
-
-
-def test_the_same_document_is_left_as_it_was() -> None:
-    given = document("data")
-    parse_recipe(given, ["loss.smoothing=0.1", "stage.0.optimizer=sgd"])
-    assert given == document("data")
 
 
 @pytest.mark.parametrize(
@@ -135,9 +126,7 @@ def test_the_same_document_is_left_as_it_was() -> None:
         ("model.block=3", "unknown key 'model.block'; did you mean 'blocks'?"),
         ("lose.smoothing=1", "unknown key 'lose'; did you mean 'loss'?"),
         ("loss.smoothing=1.0", "loss.smoothing = 1.0 is not allowed: it should be less than 1"),
-        ("loss.smoothing=true", "loss.smoothing = True is not allowed: it should be a valid number"),
         ("stage.0.batch_size=32.0", "stage.0.batch_size = 32.0 is not allowed: it should be a valid integer"),
-        ("stage.0.batch_size='32'", "stage.0.batch_size = '32' is not allowed: it should be a valid integer"),
         ("stage.0.learning_rate=nan", "stage.0.learning_rate = nan is not allowed: it should be a finite number"),
         ("stage.0.optimizer=addam", "its kind should be one of 'adadelta', 'adagrad', 'sgd', 'adam', 'adamw', "),
         ("stage.0.schedule=step", "'stage.0.schedule.factor' is missing"),
@@ -150,7 +139,6 @@ def test_the_same_document_is_left_as_it_was() -> None:
         ("model.blocks=3", "model.attention_spans = [3, 5] is not allowed; it must be one positive number for each"),
         ("data.history=1", "unknown key 'data.history'; allowed: train, mix, cache"),
         ("scale.last=d", "it should be 'sqrt(d)'"),
-        ("stage.1.name=x", "there is no entry 1"),
         ("data.mix.0.train=x", "the recipe lists nothing in 'data.mix', so there is no entry 0"),
         ("name.first=x", "'name' is not a table"),
         ("name", "write it as section.key=value"),
@@ -186,20 +174,16 @@ def test_impossible_combinations_are_refused(sections: dict[str, Any], said: str
     assert said in str(caught.value)
 
 
-def test_overrides_take_toml_values_and_bare_words() -> None:
-    changed = parse_recipe(
-        document("data"),
-        ["model.norm_placement=after", "stage.0.rates={embedding = 0.1}", 'description="a = b"', "seed=7"],
-    )
-    assert changed.model["norm_placement"] == "after"
+def test_an_override_takes_toml_and_replaces_its_alternatives() -> None:
+    settings = ["model.norm_placement=after", "stage.0.rates={embedding = 0.1}", 'description="a = b"']
+    settings += ["stage.0.minutes=0.5", "vocabulary.target_size=500", "scale.share=0.1"]
+    settings += ["stage.0.schedule.final_learning_rate=0.001"]  # below a shorthand
+    changed = parse_recipe(document("data"), settings)
+    assert (changed.model["norm_placement"], changed.description) == ("after", "a = b")
     assert changed.stage[0].rates == {"embedding": 0.1}
-    assert (changed.description, changed.seed) == ("a = b", 7)
-
-
-def test_an_override_replaces_its_alternatives() -> None:
-    changed = parse_recipe(document("data"), ["stage.0.minutes=0.5", "vocabulary.target_size=500", "scale.share=0.1"])
     assert (changed.stage[0].steps, changed.stage[0].minutes) == (None, 0.5)
     assert (changed.vocabulary.minimum_count, changed.scale.steps) == (None, None)
+    assert changed.stage[0].schedule == Cosine(final_learning_rate=0.001)
 
 
 def test_validation_has_one_interval_and_a_checkpoint_may_have_two() -> None:
@@ -207,11 +191,6 @@ def test_validation_has_one_interval_and_a_checkpoint_may_have_two() -> None:
     changed = parse_recipe(timed, ["validation.every_steps=7", "checkpoint.every_steps=8"])
     assert (changed.validation.every_steps, changed.validation.every_seconds) == (7, None)
     assert (changed.checkpoint.every_steps, changed.checkpoint.every_seconds) == (8, 60.0)
-
-
-def test_a_key_below_a_shorthand_can_be_overridden() -> None:
-    changed = parse_recipe(document("data"), ["stage.0.schedule.final_learning_rate=0.001"])
-    assert changed.stage[0].schedule == Cosine(final_learning_rate=0.001)
 
 
 def test_a_missing_or_an_empty_file_says_what_is_missing(tmp_path: Path) -> None:

@@ -24,7 +24,7 @@ from tests.training.tiny import MODEL, recipe, stage
 from tests.training.transformers import OF_RECIPES, write_checkpoint
 
 RECIPES = Path(__file__).parents[2] / "recipes"
-TRAINING = sorted(path for folder in (".", "poly") for path in (RECIPES / folder).glob("*.toml"))
+TRAINING = sorted(path for folder in (".", "poly", "ablations") for path in (RECIPES / folder).glob("*.toml"))
 TABLES = sorted((RECIPES / "tables").glob("*.toml"))
 REDDIT = 654_000_000  # pairs to train on (DATA19)
 FROM_A_MODEL = sorted(RECIPES.glob("fine-tune-*.toml"))
@@ -83,8 +83,9 @@ def starts(tmp_path_factory: pytest.TempPathFactory, data: Path, models: dict[st
 def resolved(path: Path, starts: dict[str, list[str]]) -> Iterator[tuple[str, Recipe]]:
     """A recipe, or every row of a plan, by name."""
     file = document(path)
-    base = document(path.parent / file["recipe"]) if "row" in file else file
-    given = base.get("init", {}).get("transformer") or path.parent.name == "poly"
+    of = path.parent / file["recipe"] if "row" in file else path
+    base = document(of)
+    given = base.get("init", {}).get("transformer") or of.resolve().parent.name == "poly"
     start = [] if "vocabulary" in base else starts["transformer" if given else "convert"]
     if "row" in file:
         yield from ((row.name, row.recipe) for row in load_plan(path, start).rows)

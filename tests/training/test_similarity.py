@@ -27,7 +27,7 @@ from tests.training.tiny import recipe, stage
 ENCODER = {"encoder": "letters", "sharpness": 5.0}
 
 
-def letters(texts: Any, advance: object = None) -> FloatArray:
+def letters(texts: Any) -> FloatArray:
     """How often a text has each letter: a sentence encoder of a kind."""
     counts = [[text.count(letter) for letter in "abcdefghijklmnopqrstuvwxyz"] for text in texts]
     return np.array(counts, dtype=np.float32) + 0.01

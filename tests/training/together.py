@@ -23,8 +23,7 @@ from rejoinder.corpora.examples import read_examples
 from rejoinder.errors import InputError, RejoinderError
 from rejoinder.evaluation.tasks import ranking_task
 from rejoinder.training import presence
-from rejoinder.training.ablations import ablate
-from rejoinder.training.ablations import load_plan
+from rejoinder.training.ablations import ablate, load_plan
 from rejoinder.training.display import Silent
 from rejoinder.training.distributed import joined
 from rejoinder.training.loop import TrainingInterrupted, train

@@ -13,7 +13,7 @@ from rejoinder.progress import note
 
 
 def ablate(
-    file: Annotated[Path, typer.Argument(help="A recipe and rows that change it, recipes/ablations*.toml.")],
+    file: Annotated[Path, typer.Argument(help="A recipe and rows that change it, recipes/ablations/*.toml.")],
     data: Annotated[Path, typer.Option(metavar="DIR", help="Examples to train on and to rank.")],
     folder: Annotated[Path, typer.Option("--output", "-o", metavar="DIR", help="Folder for runs and table.")],
     more: Annotated[list[str] | None, typer.Argument(metavar="ROW...", hidden=True)] = None,
@@ -39,7 +39,7 @@ def ablate(
 
     A row that is finished is not trained again; after Ctrl-C the same command goes on where it stopped.
 
-    Example: rejoinder ablate recipes/ablations-small.toml --data data/chitchat -o ablations --rows heads-8 no-skip
+    Example: rejoinder ablate recipes/ablations/convert-quick.toml --data data/chat -o ablations --rows heads-8 no-skip
     """
     from rejoinder.errors import RejoinderError
     from rejoinder.training.ablations import ablate as train_rows

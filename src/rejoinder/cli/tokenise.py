@@ -39,8 +39,8 @@ def tokenise(
 ) -> None:
     """Tokenise the examples of a recipe; `rejoinder train` with data.cache=CACHE then finds them.
 
-    Example: rejoinder tokenise recipes/convert-small.toml --data data/reddit -o cache --processes 8, then
-    rejoinder train recipes/convert-small.toml --data data/reddit --set data.cache=cache -o runs/small
+    Example: rejoinder tokenise recipes/convert-quick.toml --data data/reddit -o cache --processes 8, then
+    rejoinder train recipes/convert-quick.toml --data data/reddit --set data.cache=cache -o runs/small
     """
     from rejoinder.corpora.engine import local_engine
     from rejoinder.files import check_shared

@@ -33,7 +33,7 @@ def train(
 ) -> None:
     """Train a model; continue RUN where it stopped if it exists. RUN/model is the best model by validation.
 
-    Example: rejoinder train recipes/convert-small.toml --data data/chitchat -o runs/small
+    Example: rejoinder train recipes/convert-quick.toml --data data/chitchat -o runs/small
 
     To go on from a model with data of your own:
     rejoinder train recipes/fine-tune-direct-small.toml --init runs/small/model --data data/support -o runs/support

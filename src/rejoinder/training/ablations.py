@@ -120,13 +120,10 @@ class Plan:
 
 
 def load_plan(path: str | Path, overrides: Sequence[str] = (), data: str | Path | None = None) -> Plan:
-    """Read a file of ablations and make the recipe of each row.
+    """Read a file of ablations (see `Ablations`) and make the recipe of each row.
 
-    Args:
-        path: a TOML file; see `Ablations`.
-        overrides: settings of all rows that win over the recipe's and the file's, but not over what a row changes:
-            a row would else not be what its name says.
-        data: the examples, instead of the recipe's data.train.
+    The overrides win over the recipe and the file, but not over what a row changes: it would else not be what its name
+    says. `data` stands for the recipe's data.train.
 
     Raises:
         InputError: the file is missing or wrong; or a row's recipe is not allowed, is that of the base, has another
@@ -308,7 +305,7 @@ def ablate(
     Args:
         plan: see `load_plan`.
         folder: for everything that comes out: rows/NAME (runs), tokens, table.md, table.csv, table.json.
-        task: what all rows rank (see `tasks.ranking_task`).
+        task: what all rows rank, called `data` in the table.
         data: its name.
         names: rows to train besides the base; none: all.
         seed: of the bootstrap.

@@ -41,15 +41,10 @@ class PairBatch:
 def make_batch(
     store: TokenStore, rows: Rows, padding_id: int, further: Rows = NONE, packing: Packing = "together"
 ) -> PairBatch:
-    """Return the given examples, in their order.
+    """Return the given examples in their order, packed as the model wants it (see `families.Family`).
 
-    Args:
-        store: all examples.
-        rows: the n examples.
-        padding_id: the model's.
-        further: examples whose responses are further negatives; where contexts are joined with candidates each
-            example's own k, those of an example one after the other.
-        packing: how the model wants texts to be packed (see `families.Family`).
+    `further` are examples whose responses are further negatives; where contexts are joined with candidates, each
+    example's own k, those of an example one after the other.
     """
     if packing == "apart":
         cost = TRANSFORMER_SEGMENT_COST
@@ -166,13 +161,7 @@ class EpochOrder:
 
     Every epoch is a permutation of its own of all examples, cut into batches of K; the fewer than K left over at its
     end are dropped (another epoch has others). The examples of a batch do not depend on their lengths, since the
-    other pairs of the batch are the negatives.
-
-    Args:
-        examples: number of examples.
-        batch_size: K.
-        seed: numbers that the order is a function of.
-        stream: tells apart orders of one seed, those of several sets of examples.
+    other pairs of the batch are the negatives. `stream` tells apart the orders of several sets with one seed.
 
     Raises:
         InputError: there are fewer examples than K.

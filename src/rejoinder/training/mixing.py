@@ -43,17 +43,7 @@ class MixedOrder:
 
     The examples of all sets are numbered through, those of the first set from 0 on. Each set has epochs of its own
     (see `EpochOrder`), whose order depends on nothing but the seed and the set's number and size: other shares cut the
-    same order into other batches.
-
-    Args:
-        sizes: number of examples of each set.
-        shares: share of each set in every batch.
-        batch_size: K.
-        seed: numbers that the order is a function of.
-
-    Attributes:
-        counts: pairs of each set in every batch.
-        batches_per_epoch: batches that go through the first set once.
+    same order into other batches. `batches_per_epoch` go through the first set once.
 
     Raises:
         InputError: a set has fewer examples than its part of a batch, or a part is empty.

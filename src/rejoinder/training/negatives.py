@@ -56,12 +56,9 @@ def with_negatives(
 
 
 class RandomNegatives:
-    """Negatives of each example, drawn anew from all others each time that it is met.
+    """k = `count` negatives of each example, drawn anew from all others each time that it is met.
 
-    Args:
-        examples: number of examples, at least 2.
-        count: k, negatives of each.
-        seed: numbers that the draws are a function of, with the examples of the batch.
+    The draws are a function of the seed and of the examples of the batch.
     """
 
     def __init__(self, examples: int, count: int, seed: tuple[int, ...]) -> None:
@@ -124,14 +121,9 @@ class Table:
 
 
 class Tables:
-    """The tables of a stage.
+    """The tables of a stage of `steps` batches (None: a budget in minutes), kept in a folder.
 
-    Args:
-        config: the stage's.
-        order: which examples its batches have.
-        steps: its batches; None if its budget is in minutes.
-        folder: where tables are kept.
-        seed: numbers that the pools are a function of.
+    Everywhere `step` counts the batches done in all stages, `stage_step` those of this stage.
     """
 
     def __init__(
@@ -152,10 +144,6 @@ class Tables:
     def load(self, step: int, stage_step: int) -> Table | None:
         """Return the table of the window, or None if it is to be mined now.
 
-        Args:
-            step: batches done in all stages.
-            stage_step: batches done in this stage.
-
         Raises:
             InputError: it is missing in the middle of a window, or damaged.
         """
@@ -167,15 +155,7 @@ class Tables:
         raise InputError(f"{path} is missing, so the run cannot go on as it began; name another folder to train again")
 
     def mine(self, step: int, stage_step: int, miner: Miner, display: Display, pause: Callable[[], object]) -> Table:
-        """Mine the table of the window that begins now, and write it.
-
-        Args:
-            step: batches done in all stages.
-            stage_step: batches done in this stage.
-            miner: finds them.
-            display: shows progress.
-            pause: called now and then on the way; may raise.
-        """
+        """Mine the table of the window that begins now, and write it; `pause` is called on the way, and may raise."""
         window = self.window(stage_step)
         rows = self._rows(window)
         drawn = self._order.sample(
@@ -235,13 +215,6 @@ class Miner:
     """Searches a pool of responses for the hard negatives of pairs; every response of the pool is scored.
 
     (The scan of `retrieval` would not be faster, and knows neither a highest score nor answers to leave out.)
-
-    Args:
-        store: all examples.
-        config: what is asked for.
-        encode: pairs -> h_x, h_y.
-        encode_responses: tokens of n responses -> h_y (n, d).
-        padding_id: the model's.
     """
 
     def __init__(
@@ -257,12 +230,7 @@ class Miner:
 
     @torch.no_grad()
     def __call__(self, rows: Rows, drawn: Rows, advance: Advance) -> tuple[Rows, int]:
-        """Find k negatives for each of n pairs.
-
-        Args:
-            rows: examples to find them for (n,).
-            drawn: examples whose responses are the pool; equal responses count once.
-            advance: called with the number of responses and pairs done, n + len(drawn) in all.
+        """Find k negatives for each of n pairs, in the pool of the responses of the drawn examples.
 
         Returns:
             Examples whose responses are the negatives, the hardest first (n, k), and how many of them are above the
@@ -316,10 +284,7 @@ def _hashes(texts: Texts, rows: Rows) -> Rows:
 class KnownAnswers:
     """Which responses of a pool are known to answer an input: those of all pairs with that input.
 
-    Args:
-        inputs: hash of each pair's input (n,).
-        responses: hash of each pair's response (n,).
-        pool: hash of each response of the pool, all different (p,).
+    All are given by their hashes; those of the pool are all different.
     """
 
     def __init__(self, inputs: Rows, responses: Rows, pool: Rows) -> None:

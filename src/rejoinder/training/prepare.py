@@ -76,13 +76,9 @@ class Prepared:
 def prepare(
     recipe: Recipe, folder: Path, display: Display | None = None, engine: Engine | None = None
 ) -> Prepared:
-    """Open the vocabulary and the token stores, making those that are not there.
+    """Open the vocabulary and the token stores, and make those that are not there.
 
-    Args:
-        recipe: the run's.
-        folder: where they are kept if the recipe names no other place.
-        display: shows progress; None shows nothing.
-        engine: its workers tokenise; None does it here.
+    They are kept in the folder unless the recipe names another place. The workers of an engine tokenise.
 
     Raises:
         InputError: the data is missing or has nothing to train on.
@@ -274,14 +270,8 @@ def word_vectors(encode: EncodeTexts, tokenizer: Subwords, counts: Rows, size: i
     A text's vector is then about the mean of its words' vectors, which ranks replies like BM25 before anything is
     learned. The vectors, less their mean, are reduced to their first principal components, where a word counts as often
     as it is used times its squared weight, and multiplied by the weight a / (a + p). The values of the subwords have
-    unit variance on average; buckets get random values a tenth as large, padding 0.
-
-    Args:
-        encode: the sentence encoder.
-        tokenizer: the vocabulary.
-        counts: how often each id is used, (rows,).
-        size: d, at most the encoder's.
-        seed: of the buckets.
+    unit variance on average; buckets get random values a tenth as large, padding 0. `counts` is how often each id is
+    used, (rows,).
     """
     texts = [subword.replace(MARK, "") or " " for subword in tokenizer.subwords]
     vectors = encode(texts).astype(np.float64)

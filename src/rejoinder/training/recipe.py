@@ -41,9 +41,8 @@ class Init:
     """Model folder, name of a bundled model, or id on the Hugging Face Hub; empty: start from random weights. `--init`
     overrides it."""
     transformer: str = ""
-    """Or pretrained weights of a transformer: a folder that `transformers` wrote, its id on the Hugging Face Hub,
-    "minilm", or the model folder of a pretraining run. Its structure and vocabulary are taken; [model] says what is
-    built on them."""
+    """Or pretrained weights of a transformer, on which [model] builds: a folder that `transformers` wrote, an id on the
+    Hugging Face Hub, "minilm", or the model folder of a pretraining run."""
     fingerprint: str = ""
     """The model's fingerprint, filled in when the recipe is read. If it is given, no other model is taken."""
     quantized: bool = False
@@ -80,8 +79,8 @@ class Data:
     """[data]: the examples."""
 
     train: str = ""
-    """Folder (or file) of examples to train on and, with its validation split, to validate on. A relative path starts
-    at the current folder. `--data` overrides it."""
+    """Folder (or file) of examples, relative to the current folder; its validation split is validated on. `--data`
+    overrides it."""
     mix: tuple[Mixed, ...] = ()
     """Further sets of examples; what their shares leave of a batch comes from `train`."""
     cache: str = ""
@@ -159,8 +158,8 @@ class Text:
     """[text]: how a message becomes tokens."""
 
     max_length: Count = 60
-    """Tokens of a message that are read; the rest is cut. Of models that read contexts whole (model.context_length):
-    tokens of a response, its two marks included (POLY: 72)."""
+    """Tokens of a message that are read; of models that read contexts whole (model.context_length): tokens of a
+    response, its two marks included (POLY: 72)."""
 
 
 @section
@@ -214,12 +213,10 @@ class Distillation:
     share: Annotated[float, Field(gt=0, le=1)] = 0.5
     """Weight of the teacher's part of the loss; the rest is that of the ranking loss."""
     sample: Count | None = None
-    """With `encoder`: number of training examples that it reads, drawn at random; all if not given. A text takes it
-    some milliseconds."""
+    """With `encoder`: training examples that it reads, drawn at random, some milliseconds a text; all if not given."""
     candidates: Annotated[int, Field(ge=2)] | None = None
-    """With `teacher`: candidates of each context that are compared, its own response and others of the batch (a
-    cross-encoder reads every one with the context, which is slow); 16 if not given. With `encoder` all responses of
-    the batch are compared."""
+    """With `teacher`: candidates of each context that are compared, its own response and others of the batch; 16 if not
+    given. (A cross-encoder reads each with the context, which is slow.)"""
     temperature: Positive = 1.0
     """Divides both models' scores: the higher, the more the order of bad candidates counts."""
 
@@ -242,8 +239,7 @@ class Validation:
     every_epochs: Positive | None = None
     """Passes over the training split from one to the next."""
     examples: Natural = 5_000
-    """Examples at most; a last group of fewer than `candidates` is dropped. 0: no validation; the last model is
-    kept."""
+    """Examples at most, in whole groups of `candidates`; 0: no validation, and the last model is kept."""
     candidates: Annotated[int, Field(ge=2)] = 100
     """N: each response is a candidate for the other N - 1 contexts of its group."""
     patience: Natural = 0
@@ -374,11 +370,9 @@ class HardNegatives:
     per_pair: Count = 1
     """k: hard negatives of each pair of a batch; each is a negative of every context of the batch."""
     pool: Annotated[int, Field(ge=2)] = 20_000
-    """Training examples whose responses are searched, drawn at random anew each time; each set of a mixture gives its
-    share."""
+    """Training examples whose responses are searched, drawn anew each time; each set of a mixture gives its share."""
     margin: float | None = None
-    """Leave out what scores (by cosine) more than this above the pair's own response, as another right answer; a
-    negative margin leaves out what is near below it, too; or:"""
+    """Leave out what scores (by cosine) more than this above the pair's own response, as another right answer; or:"""
     share: Annotated[float, Field(gt=0, le=1)] | None = None
     """Leave out what scores above this share of its score. Neither: leave out equal texts and known answers only."""
     every_steps: Count | None = None
@@ -400,8 +394,7 @@ class Stage:
     active_blocks: Natural | Literal["all"] = "all"
     """Blocks of the trunk that are computed and trained; skipped ones cost nothing."""
     trained_blocks: Count | Literal["all"] = "all"
-    """Top blocks that are trained, with what is above them; a number freezes the ones below and the embeddings. (All
-    but the embeddings: "all" here, and rates = { embedding = 0.0 }.)"""
+    """Top blocks that are trained, with what is above them; a number freezes the ones below and the embeddings."""
     batch_size: Annotated[int, Field(ge=2)]
     """K: pairs of a batch, of all processes together; the other pairs' responses are the negatives."""
     batch_tokens: Natural = 0
@@ -431,8 +424,8 @@ class Stage:
     """Largest norm of the subword embedding's gradient, applied before `clip_norm`. 0: no limit."""
     hard_negatives: HardNegatives | None = None
     negatives: Natural = 0
-    """Further negatives of each pair, responses drawn at random from all others of the training split. A cross-encoder
-    has no others (POLY: 15); for other models they are negatives of every context of the batch."""
+    """Responses drawn at random from the training split as further negatives of each pair: the only ones that a
+    cross-encoder has (POLY: 15); of other models negatives of every context of the batch."""
     given_negatives: bool = False
     """Take the wrong candidates that the data gives with each example (ConvAI2: 19) instead of drawing negatives."""
 

@@ -48,14 +48,9 @@ class TextVectors:
 
 
 def text_vectors(path: Path, texts: RawExamples, read: Rows, encode: EncodeTexts, display: Display) -> TextVectors:
-    """Encode all distinct texts once; what an interrupted call had finished is kept and continued.
+    """Encode all distinct texts of the examples that are `read`, once; an interrupted call is continued.
 
-    Args:
-        path: the file of the vectors; how far it has come stands beside it.
-        texts: all examples.
-        read: the examples whose texts are encoded, int64.
-        encode: the sentence encoder.
-        display: shows progress.
+    The vectors are in the file `path`; how far it has come stands beside it.
     """
     numbers: dict[str, int] = {}
     sides = np.full((len(texts.offsets) - 1, 2), -1, dtype=np.int64)
@@ -104,10 +99,6 @@ class SimilarityDistiller:
         L = (1 - a) · L_ranking + a · t² · 1/K Σ_i KL( softmax(s·T_i / t) || softmax(S_i / t) )
 
     The teacher reads no history, so of a multi-context model it teaches h_x.
-
-    Args:
-        config: the recipe's.
-        texts: vectors of the training examples' texts.
     """
 
     def __init__(self, config: Distillation, texts: TextVectors) -> None:

@@ -71,21 +71,15 @@ class Column:
 class Texts(Protocol):
     """Texts as token ids: a `Column`, or several as one (`mixing.JoinedTexts`)."""
 
-    def gather(self, rows: Rows) -> tuple[Ids, Ids]:
-        """Ids of the given texts, one after the other, and the length of each."""
+    def gather(self, rows: Rows) -> tuple[Ids, Ids]:  # noqa: D102
         ...
 
 
 class Numbers(Protocol):
     """A number of each example: an array, or several as one (`mixing.JoinedNumbers`)."""
 
-    def __len__(self) -> int:
-        """Number of examples."""
-        ...
-
-    def __getitem__(self, rows: Rows, /) -> Rows:
-        """The numbers of the given examples, in the shape of `rows`."""
-        ...
+    def __len__(self) -> int: ...
+    def __getitem__(self, rows: Rows, /) -> Rows: ...
 
 
 @dataclass(frozen=True, slots=True)
@@ -261,18 +255,10 @@ def build_store(
     *,
     with_texts: bool = False,
 ) -> TokenStore:
-    """Tokenise a split, whole or not at all.
+    """Tokenise a split of examples, whole or not at all; the workers of an engine give the same store.
 
-    Examples without a token in their input or response are left out: they have nothing to learn from.
-
-    Args:
-        path: the store's folder.
-        data: examples, as `corpora.example.read_columns` reads them.
-        split: which of their splits.
-        encode: how they become token ids.
-        advance: called with the number of examples after each batch of them.
-        engine: its workers tokenise, a piece of the examples each; None does it here. The store is the same.
-        with_texts: keep the texts too.
+    Examples without a token in their input or response are left out: they have nothing to learn from. `advance` is
+    called with the number of examples after each batch of them. `with_texts` keeps the texts too.
     """
     with atomic_folder(path, None) as part:
         with contextlib.ExitStack() as files:
