@@ -39,7 +39,8 @@ _LARGEST = 2**63 - 1
 @typing.dataclass_transform(kw_only_default=True, frozen_default=True, field_specifiers=(Field,))
 def section(cls: type[T]) -> type[T]:
     """Make a class a frozen dataclass that settings are checked against, strictly."""
-    return dataclass(frozen=True, kw_only=True, config=STRICT)(cls)
+    made: Any = dataclass(frozen=True, kw_only=True, config=STRICT)(cls)
+    return made
 
 
 def given(section: Any, *names: str) -> list[str]:

@@ -10,26 +10,17 @@ import typer
 
 from rejoinder.cli.engines import AddressOption, EngineOption, ray_engine, wants_ray
 from rejoinder.cli.shell import emit
+from rejoinder.cli.train import DataOption, GeneralOption, InitOption, SettingsOption, places
 from rejoinder.errors import InputError
 
 
 def tokenise(
     recipe: Annotated[Path, typer.Argument(help="A recipe, *.toml: that of the training to come.")],
     cache: Annotated[Path, typer.Option("--output", "-o", metavar="CACHE", help="Folder for what comes out.")],
-    data: Annotated[
-        Path | None, typer.Option(metavar="DIR", help="Examples, instead of the recipe's data.train.")
-    ] = None,
-    general: Annotated[
-        list[str] | None,
-        typer.Option(metavar="DIR", help="Examples to mix in, instead of the recipe's data.mix.0.train; repeatable."),
-    ] = None,
-    init: Annotated[
-        str | None, typer.Option(metavar="MODEL", help="Model to start from, instead of the recipe's init.model.")
-    ] = None,
-    settings: Annotated[
-        list[str] | None,
-        typer.Option("--set", metavar="KEY=VALUE", help="Override a setting, as for train; repeatable."),
-    ] = None,
+    data: DataOption = None,
+    general: GeneralOption = None,
+    init: InitOption = None,
+    settings: SettingsOption = None,
     processes: Annotated[
         int | None, typer.Option(min=1, help="Processes; as many as there are cores, or as pay off, if not given.")
     ] = None,
@@ -51,9 +42,7 @@ def tokenise(
     on_ray = wants_ray(where, address)
     if on_ray and processes is not None:
         raise InputError("--processes is for this machine; a Ray cluster uses the CPUs that its nodes offer")
-    places = {"data.train": data, "init.model": init, "data.cache": cache}
-    places |= {f"data.mix.{number}.train": place for number, place in enumerate(general or [])}
-    plan = load_recipe(recipe, settings or [], places)
+    plan = load_recipe(recipe, settings or [], {**places(data, general, init), "data.cache": cache})
     files = _files([plan.data.train, *(mixed.train for mixed in plan.data.mix)])
     check_shared(cache, "a cache of tokens", CACHED)
     cache.mkdir(parents=True, exist_ok=True)

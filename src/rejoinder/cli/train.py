@@ -11,24 +11,29 @@ import typer
 from rejoinder.cli.shell import emit
 from rejoinder.progress import note
 
+DataOption = Annotated[
+    Path | None, typer.Option(metavar="DIR", help="Examples to train on, instead of the recipe's data.train.")
+]
+GeneralOption = Annotated[
+    list[str] | None,
+    typer.Option(metavar="DIR", help="Examples to mix in, instead of the recipe's data.mix.0.train; repeatable."),
+]
+InitOption = Annotated[
+    str | None, typer.Option(metavar="MODEL", help="Model to start from, instead of the recipe's init.model.")
+]
+SettingsOption = Annotated[
+    list[str] | None,
+    typer.Option("--set", metavar="KEY=VALUE", help="Override a setting, as in stage.0.minutes=2; repeatable."),
+]
+
 
 def train(
     recipe: Annotated[Path, typer.Argument(help="A recipe, *.toml.")],
     run: Annotated[Path, typer.Option("--output", "-o", metavar="RUN", help="Folder for everything that comes out.")],
-    data: Annotated[
-        Path | None, typer.Option(metavar="DIR", help="Examples to train on, instead of the recipe's data.train.")
-    ] = None,
-    general: Annotated[
-        list[str] | None,
-        typer.Option(metavar="DIR", help="Examples to mix in, instead of the recipe's data.mix.0.train; repeatable."),
-    ] = None,
-    init: Annotated[
-        str | None, typer.Option(metavar="MODEL", help="Model to start from, instead of the recipe's init.model.")
-    ] = None,
-    settings: Annotated[
-        list[str] | None,
-        typer.Option("--set", metavar="KEY=VALUE", help="Override a setting, as in stage.0.minutes=2; repeatable."),
-    ] = None,
+    data: DataOption = None,
+    general: GeneralOption = None,
+    init: InitOption = None,
+    settings: SettingsOption = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object.")] = False,
 ) -> None:
     """Train a model; continue RUN where it stopped if it exists. RUN/model is the best model by validation.
@@ -45,9 +50,7 @@ def train(
     from rejoinder.training.presence import ElsewhereError
     from rejoinder.training.recipe_files import load_recipe
 
-    places = {"data.train": data, "init.model": init}
-    places |= {f"data.mix.{number}.train": place for number, place in enumerate(general or [])}
-    loaded = load_recipe(recipe, settings or [], places)
+    loaded = load_recipe(recipe, settings or [], places(data, general, init))
     shown = is_first()  # of the processes that torchrun started
     try:
         summary = run_recipe(loaded, run, display=TerminalDisplay() if shown else Silent())
@@ -60,6 +63,12 @@ def train(
         raise typer.Exit(error.code) from None
     if shown:
         emit(summary.to_json(), as_json, _text)
+
+
+def places(data: Path | None, general: list[str] | None, init: str | None) -> dict[str, Path | str | None]:
+    """Return what --data, --general and --init stand for, by the recipe's keys."""
+    mixed = {f"data.mix.{number}.train": place for number, place in enumerate(general or [])}
+    return {"data.train": data, "init.model": init, **mixed}
 
 
 def _text(result: Mapping[str, Any]) -> str:
