@@ -103,13 +103,10 @@ def override(
     shorthands: Sequence[str] = (),
     alternatives: Sequence[tuple[str, Sequence[str]]] = (),
 ) -> None:
-    """Apply `--set a.0.b=value` to a document read from TOML, in place.
+    """Apply `--set a.0.b=value` to a document read from TOML, in place; 0 is the first entry of a list.
 
-    Args:
-        document: nested tables and lists.
-        setting: numbers among the keys count the entries of a list from 0.
-        shorthands: tables that may be given by their kind alone.
-        alternatives: name of a table, and keys of which it has one: setting one removes the others.
+    Shorthands are tables that may be given by their kind alone. An alternative is the name of a table, and keys of
+    which it has one: setting one removes the others.
 
     Raises:
         InputError: the setting is malformed, or names something below a plain value or an entry that is not there.
@@ -165,11 +162,7 @@ def _refuse_large_integers(value: Any) -> None:
 def validate(target: type[T], table: Mapping[str, Any], origin: str, above: str = "") -> T:
     """Make an instance of a dataclass, pydantic's or the standard library's, of a table.
 
-    Args:
-        target: the dataclass.
-        table: its fields.
-        origin: what an error calls the source, such as a recipe's path.
-        above: dotted name of the table within the source; empty at the top.
+    Errors name the source, `origin`, and keys by their full name; `above` is that of the table within the source.
 
     Raises:
         InputError: an unknown or missing key, a value of the wrong type, or one that is not allowed.
@@ -268,22 +261,14 @@ def _dotted(above: str, key: str) -> str:
     return f"{above}.{key}" if above and key else above or key
 
 
-def to_toml(document: Mapping[str, Any], above: str = "") -> str:
-    """Write nested dictionaries as TOML: plain values first, then tables, then arrays of tables.
-
-    Args:
-        document: strings, numbers, booleans, lists of them, dictionaries, lists of dictionaries; no None.
-        above: name of the table that the document is in; empty at the top.
-    """
-    plain = [f"{_key(key)} = {toml_value(value)}" for key, value in document.items() if not holds_tables(value)]
-    parts = ["\n".join(plain)] if plain else []
-    for key, value in document.items():
-        name = _dotted(above, _key(key))
-        if isinstance(value, Mapping):
-            parts.append(f"[{name}]\n" + to_toml(value, name))
-        elif holds_tables(value):
-            parts += [f"[[{name}]]\n" + to_toml(item, name) for item in value]
-    return "\n\n".join(part.rstrip("\n") for part in parts) + "\n"
+def to_toml(document: Mapping[str, Any]) -> str:
+    """Write nested dictionaries, without None, as TOML: plain values, then tables; tables inside of tables inline."""
+    lines = [f"{_key(key)} = {toml_value(value)}" for key, value in document.items() if not holds_tables(value)]
+    for name, value in document.items():
+        header = f"[{_key(name)}]" if isinstance(value, Mapping) else f"[[{_key(name)}]]"
+        for table in [value] if isinstance(value, Mapping) else value if holds_tables(value) else []:
+            lines += ["", header, *(f"{_key(key)} = {toml_value(item)}" for key, item in table.items())]
+    return "\n".join(lines) + "\n"
 
 
 def toml_value(value: object) -> str:

@@ -129,22 +129,26 @@ def load_plan(path: str | Path, overrides: Sequence[str] = (), data: str | Path 
         InputError: the file is missing or wrong; or a row's recipe is not allowed, is that of the base, has another
             budget than the base, or does not fit its model.
     """
-    path, places = Path(path), {"data.train": data}
+    path = Path(path)
     file = _read(path)
-    recipe, common = path.parent / file.recipe, (*file.settings, *overrides)
-    base = Row(BASE, Path(file.recipe).name, (), file.published, load_recipe(recipe, common, places))
+
+    def changed(name: str, settings: Sequence[str]) -> Recipe:
+        places = {"data.train": data, "name": f"{file.name}: {name}", "description": ", ".join(settings)}
+        return load_recipe(path.parent / file.recipe, (*file.settings, *overrides, *settings), places)
+
+    base = Row(BASE, Path(file.recipe).name, (), file.published, changed(BASE, ()))
     check_stages(base.recipe, Processes())
     rows, above = [base], tuple[str, ...]()
     for change in file.row:
         settings = (*above, *change.settings)
         above = settings if file.cumulative else ()
         try:
-            changed = load_recipe(recipe, (*common, *settings), places)
-            _check_row(base.recipe, changed)
+            recipe = changed(change.name, settings)
+            _check_row(base.recipe, recipe)
         except InputError as error:
             raise InputError(f"{path}: row '{change.name}': {error}") from None
-        rows.append(Row(change.name, change.description or change.name, settings, change.published, changed))
-    return Plan(file.name, str(path), tuple(_named(file.name, row) for row in rows))
+        rows.append(Row(change.name, change.description or change.name, settings, change.published, recipe))
+    return Plan(file.name, str(path), tuple(rows))
 
 
 def _read(path: Path) -> Ablations:
@@ -162,12 +166,6 @@ def _check_row(base: Recipe, row: Recipe) -> None:
     if budgets[0] != budgets[1]:
         raise InputError("its budget is not the base's, so the two do not compare; set budgets for all rows (--set)")
     check_stages(row, Processes())
-
-
-def _named(table: str, row: Row) -> Row:
-    """Give the row's recipe the row's own name, for the model card."""
-    described = dataclasses.replace(row.recipe, name=f"{table}: {row.name}", description=", ".join(row.settings))
-    return dataclasses.replace(row, recipe=described)
 
 
 @dataclass(frozen=True)
@@ -194,19 +192,11 @@ class Line:
         values |= {"published": row.published, "failure": self.failure or None}
         if summary is None or self.result is None:
             return values
-        return {
-            **values,
-            "result": self.result.to_json(),
-            "minus_base": None if self.minus_base is None else self.minus_base.to_json(),
-            "parameters": self.parameters,
-            "steps": summary.steps,
-            "steps_per_second": self.steps_per_second,
-            "examples": summary.examples,
-            "seconds": summary.seconds,
-            "best_step": summary.best_step,
-            "validation": summary.validation,
-            "model": summary.model,
-        }
+        values["result"] = self.result.to_json()
+        values["minus_base"] = None if self.minus_base is None else self.minus_base.to_json()
+        values |= {"parameters": self.parameters, "steps_per_second": self.steps_per_second}
+        kept = ("steps", "examples", "seconds", "best_step", "validation", "model")
+        return values | {name: getattr(summary, name) for name in kept}
 
     def columns(self) -> dict[str, Any]:
         """Return the numbers of `to_json` that fit a flat table; shares between 0 and 1."""
