@@ -12,7 +12,7 @@ import time
 import unicodedata
 from collections.abc import Callable, Iterator
 
-Advance = Callable[[int], object]
+Advance = Callable[[int], None]
 """Tell the progress display that so many more units are done."""
 
 PLAIN_INTERVAL = 10.0

@@ -5,15 +5,18 @@ from __future__ import annotations
 import math
 import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass
-from typing import Protocol
+from typing import Protocol, TypeAlias
 
 from rich.console import Console
 from rich.progress import BarColumn, Progress, TaskID, TextColumn
 
-from rejoinder.progress import Advance, printable, track
+from rejoinder.progress import printable, track
+
+Advance: TypeAlias = Callable[[int], object]
+"""Called with the number of units done since the last call."""
 
 PLAIN_SECONDS = 15.0
 """Time from one plain line to the next where there is no terminal."""

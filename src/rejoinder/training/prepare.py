@@ -10,6 +10,7 @@ import warnings
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
@@ -19,14 +20,13 @@ from rejoinder.corpora.engine import Engine
 from rejoinder.errors import InputError
 from rejoinder.files import DIGEST, atomic_file, file_digest, locked, remove_leftovers
 from rejoinder.models.families import family, family_of, parse_config
-from rejoinder.progress import Advance
 from rejoinder.ranker import FloatArray
 from rejoinder.text.bpe import build_bpe
 from rejoinder.text.ngram_vocabulary import build_ngrams
 from rejoinder.text.subwords import MARK, Subwords
 from rejoinder.text.tokenizer import Tokenizer
 from rejoinder.text.vocabulary import build_subwords
-from rejoinder.training.display import Display, Silent
+from rejoinder.training.display import Advance, Display, Silent
 from rejoinder.training.init import initial_tokenizer
 from rejoinder.training.mixing import join
 from rejoinder.training.recipe import BpeVocabulary, Recipe, Vocabulary
@@ -163,7 +163,8 @@ class _Preparation:
 
         def make(part: Path) -> None:
             with self.display.track("Encoding the vocabulary", tokenizer.size, "subwords") as advance:
-                encode = functools.partial(open_encoder(name).encode_responses, advance=advance)
+                show: Any = advance  # whatever it returns
+                encode = functools.partial(open_encoder(name).encode_responses, advance=show)
                 table = word_vectors(encode, tokenizer, count_ids(train, tokenizer.rows, seed), size, seed)
             with part.open("wb") as file:
                 np.save(file, table)

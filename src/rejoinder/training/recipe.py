@@ -365,7 +365,7 @@ Optimizer: TypeAlias = Annotated[Adadelta | Adagrad | Sgd | Adam, Field(discrimi
 
 @section
 class HardNegatives:
-    """[stage.hard_negatives]: wrong responses that the model itself ranks high, as further negatives (see `mining`)."""
+    """[stage.hard_negatives]: wrong responses that the model ranks high, as further negatives (see `negatives`)."""
 
     per_pair: Count = 1
     """k: hard negatives of each pair of a batch; each is a negative of every context of the batch."""
