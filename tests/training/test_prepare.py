@@ -62,15 +62,6 @@ def test_a_model_that_reads_more_than_the_data_holds_is_told(tmp_path: Path) -> 
             assert all(f"(--history {history})" in note and str(place) in note for note in lost)
 
 
-def test_a_second_time_nothing_is_built(tmp_path: Path, data: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    first = made(data, tmp_path)
-    monkeypatch.setattr(prepare_module, "build_store", None)
-    monkeypatch.setattr(prepare_module, "build_vocabulary", None)
-    again = made(data, tmp_path)
-    assert again.tokenizer.fingerprint == first.tokenizer.fingerprint
-    assert again.train.input.ids.tolist() == first.train.input.ids.tolist()
-
-
 def test_changed_examples_of_the_same_name_are_read_again(tmp_path: Path) -> None:
     data, cache = write_data(tmp_path / "data"), tmp_path / "cache"
     before = made(data, cache)
@@ -94,19 +85,22 @@ def test_another_length_or_vocabulary_makes_another_store(tmp_path: Path, data: 
     )
 
 
-def test_the_cache_may_be_shared_between_runs(tmp_path: Path, data: Path) -> None:
-    made(data, tmp_path / "run", data={"train": str(data), "cache": str(tmp_path / "cache")})
+def test_a_shared_cache_is_filled_once_and_not_read_once_altered(
+    tmp_path: Path, data: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    cached = {"data": {"train": str(data), "cache": str(tmp_path / "cache")}}
+    first = made(data, tmp_path / "run", **cached)
     assert not (tmp_path / "run").exists()
     names = sorted(path.name.partition("-")[0] + path.suffix for path in (tmp_path / "cache").iterdir())
     assert names == ["train", "valid", "vocabulary.json", "vocabulary.sha256"]
-
-
-def test_a_vocabulary_that_was_altered_is_not_read(tmp_path: Path, data: Path) -> None:
-    made(data, tmp_path)
-    vocabulary = next(tmp_path.glob("vocabulary-*.json"))
+    monkeypatch.setattr(prepare_module, "build_store", None)
+    monkeypatch.setattr(prepare_module, "build_vocabulary", None)
+    again = made(data, tmp_path / "run", **cached)
+    assert again.train.input.ids.tolist() == first.train.input.ids.tolist()
+    vocabulary = next((tmp_path / "cache").glob("vocabulary-*.json"))
     vocabulary.write_text(vocabulary.read_text().replace("e", "f"))
     with pytest.raises(InputError, match=r"vocabulary-\w+\.json was altered after it was written; delete it"):
-        made(data, tmp_path)
+        made(data, tmp_path / "run", **cached)
 
 
 def test_two_that_need_the_same_cache_make_it_once(tmp_path: Path, data: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -176,15 +170,10 @@ def test_no_training_examples_are_refused(tmp_path: Path) -> None:
 
 
 def test_a_vocabulary_that_misses_its_size_is_noted(tmp_path: Path, data: Path) -> None:
-    notes: list[str] = []
-
-    class Noting(Silent):
-        def note(self, text: str) -> None:
-            notes.append(text)
-
-    prepare(recipe(data, vocabulary={"target_size": 50_000}), tmp_path, Noting())
-    assert len(notes) == 1
-    assert "50,000" in notes[0] or "50000" in notes[0]
+    display = Notes()
+    prepare(recipe(data, vocabulary={"target_size": 50_000}), tmp_path, display)
+    (note,) = display.notes
+    assert "50,000" in note or "50000" in note
 
 
 # --- An embedding of a sentence encoder's vectors ---------------------------------------------------------------------

@@ -16,21 +16,20 @@ from typing import Annotated, Any, Literal
 import numpy as np
 import torch
 from pydantic import Field
-from pydantic.dataclasses import dataclass as checked_dataclass
 from torch import nn
 
 from rejoinder.errors import InputError, RejoinderError
 from rejoinder.files import check_replaceable
 from rejoinder.intents.data import IntArray, IntentData
-from rejoinder.intents.fitting import STRICT, Count, Dropout, Positive
 from rejoinder.models import persistence
 from rejoinder.models.convert import Convert, set_dropout
 from rejoinder.models.packing import pack
 from rejoinder.progress import Advance
+from rejoinder.settings import Count, Decay, Positive, section
 from rejoinder.training.losses import InBatchLoss
 
 
-@checked_dataclass(frozen=True, kw_only=True, config=STRICT)
+@section
 class FineTuning:
     """How the encoder is fine-tuned."""
 
@@ -46,7 +45,7 @@ class FineTuning:
     """Factor of the learning rate for the subword embeddings."""
     scale: Positive = 16.0
     """Factor of the cosine."""
-    dropout: Dropout = 0.2
+    dropout: Decay = 0.2
     """Dropout after embedding and self-attention."""
 
 

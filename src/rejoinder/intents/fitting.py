@@ -16,8 +16,7 @@ from typing import Annotated, Any, Literal, NamedTuple, TypeAlias, TypeVar
 
 import numpy as np
 import torch
-from pydantic import ConfigDict, Field
-from pydantic.dataclasses import dataclass as checked_dataclass
+from pydantic import Field
 from torch import Tensor, nn
 
 from rejoinder.errors import InputError, MissingExtraError
@@ -25,19 +24,15 @@ from rejoinder.files import full_disk_named, parse_json
 from rejoinder.intents.data import IntArray, shuffled_ranks
 from rejoinder.progress import Advance
 from rejoinder.ranker import FloatArray
-from rejoinder.settings import parse_setting, validate
+from rejoinder.settings import Count, Decay, Natural, Positive, parse_setting, section, validate
 
 Kind = TypeVar("Kind")
-STRICT = ConfigDict(extra="forbid", strict=True)
-Positive: TypeAlias = Annotated[float, Field(gt=0, allow_inf_nan=False)]
-Count: TypeAlias = Annotated[int, Field(ge=1)]
-Dropout: TypeAlias = Annotated[float, Field(ge=0, lt=1)]
 
 NEVER = -1e4
 """Logit of a label that no training text has, as in a fold without an intent's only text."""
 
 
-@checked_dataclass(frozen=True, kw_only=True, config=STRICT)
+@section
 class Logistic:
     """Multinomial logistic regression: the mean cross-entropy plus ||W||² / (2 · strength · n), minimised by L-BFGS.
 
@@ -52,7 +47,7 @@ class Logistic:
     """L-BFGS steps at most."""
 
 
-@checked_dataclass(frozen=True, kw_only=True, config=STRICT)
+@section
 class FeedForward:
     """The paper's feed-forward net on frozen encodings (CONVERT, section 4.3)."""
 
@@ -62,9 +57,9 @@ class FeedForward:
     """Size of the hidden layers."""
     hidden_layers: Annotated[int, Field(ge=0, le=8)] = 1
     """Hidden layers, with ReLU; 0: a linear classifier."""
-    input_dropout: Dropout = 0.5
+    input_dropout: Decay = 0.5
     """Dropout of the encodings."""
-    hidden_dropout: Dropout = 0.5
+    hidden_dropout: Decay = 0.5
     """Dropout after each hidden layer."""
     optimizer: Literal["sgd", "adam"] = "sgd"
     """Optimiser."""
@@ -78,7 +73,7 @@ class FeedForward:
     """Epochs at most; with replacement, as many steps as that many passes would take."""
     sampling: Literal["pass", "replacement"] = "pass"
     """Every text once an epoch, or drawn at random with replacement."""
-    patience: Annotated[int, Field(ge=0)] = 5
+    patience: Natural = 5
     """Epochs without a lower loss on held-out texts after which training ends; the best is kept. 0: all epochs, no
     held-out texts, the last is kept."""
     held_out: Annotated[float, Field(gt=0, lt=1)] = 0.1
