@@ -89,7 +89,7 @@ def test_settings_that_repeat_the_model_are_no_conflict(model: Path, target: Pat
     ({"vocabulary": {"target_size": 500}}, "the vocabulary is that of init.model"),
     ({"init": {"model": "nowhere"}}, "init.model: no model folder nowhere"),
     ({"init": {"modle": "x"}}, "unknown key 'init.modle'; did you mean 'model'?"),
-    ({"init": {"fingerprint": "abc"}}, "init: fingerprint is given, but no model that it could be of"),
+    ({"init": {"fingerprint": "abc"}}, "init: fingerprint is given, but no model that it belongs to"),
     ({"init": {}}, "give a model to start from (--init MODEL, or init.model), a transformer for its parts"),
 ])  # fmt: skip
 def test_conflicts_are_named(model: Path, target: Path, sections: dict[str, Any], said: str) -> None:
