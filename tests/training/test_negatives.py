@@ -15,7 +15,8 @@ from safetensors.numpy import load_file
 from torch import Tensor
 
 from rejoinder.corpora.build import build_data
-from rejoinder.corpora.example import Example, write_examples
+from rejoinder.corpora.example import Example
+from rejoinder.corpora.examples import write_examples
 from rejoinder.errors import InputError
 from rejoinder.models.packing import TokenBatch
 from rejoinder.models.persistence import load
