@@ -24,8 +24,7 @@ from rejoinder.corpora.pretraining.build import markdown
 from rejoinder.errors import InputError
 from rejoinder.files import atomic_file
 from rejoinder.models import persistence
-from rejoinder.training.run_folder import RunFolder
-from rejoinder.training.summary import RunSummary, load_summary
+from rejoinder.training.run import RunFolder, RunSummary, load_summary
 
 TEMPLATE = Path(__file__).parent.parent / "docs" / "model-card.md"
 
@@ -160,7 +159,7 @@ def compute_table(summaries: Sequence[RunSummary], making: Making) -> str:
 def _summary(folder: RunFolder) -> RunSummary:
     if not folder.summary.is_file():
         raise InputError(f"{folder.path} is no finished run: it has no {folder.summary.name}")
-    return load_summary(folder.summary, folder.path, folder.model)
+    return load_summary(folder)
 
 
 def _short(run: Path) -> str:

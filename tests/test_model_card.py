@@ -13,7 +13,7 @@ import model_card
 import probe
 from rejoinder.models.persistence import describe
 from rejoinder.training.recipe_files import parse_recipe, save_recipe
-from rejoinder.training.summary import RunSummary, save_summary
+from rejoinder.training.run import RunSummary, save_summary
 from tests.models.small import small_model
 from tests.training.tiny import document
 

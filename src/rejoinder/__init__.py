@@ -3,6 +3,9 @@
 >>> import rejoinder
 >>> model = rejoinder.load("convert-small")                         # doctest: +SKIP
 >>> model.score([["How are you?"]], [["Fine, thanks.", "At noon."]])  # doctest: +SKIP
+>>> summary = rejoinder.train("fine-tune-fast", data="data/chats", run="runs/chats",
+...                           settings={"init.model": "convert-small"})  # doctest: +SKIP
+>>> model = rejoinder.load(summary.model)                           # doctest: +SKIP
 >>> examples = rejoinder.read_examples("data/chats", split="test")  # doctest: +SKIP
 >>> rejoinder.evaluate(model, examples).recall[1]                   # doctest: +SKIP
 """
@@ -18,9 +21,10 @@ if TYPE_CHECKING:
     from rejoinder.evaluation.ranking import evaluate
     from rejoinder.models.persistence import load
     from rejoinder.retrieval.index import Index
+    from rejoinder.training.loop import train
 
 __version__ = "0.1.0"
-__all__ = ["Example", "Index", "__version__", "evaluate", "load", "read_examples"]
+__all__ = ["Example", "Index", "__version__", "evaluate", "load", "read_examples", "train"]
 
 # Imported on first use: `import rejoinder` stays fast, and a library of an extra is never needed for it.
 _HOMES = {
@@ -29,6 +33,7 @@ _HOMES = {
     "evaluate": "rejoinder.evaluation.ranking",
     "load": "rejoinder.models.persistence",
     "read_examples": "rejoinder.corpora.examples",
+    "train": "rejoinder.training.loop",
 }
 
 

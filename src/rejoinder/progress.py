@@ -1,7 +1,6 @@
 """Progress of long work and notes, on standard error: a bar with rate and time left.
 
-Where standard error is no terminal (a log file, say) there are plain lines instead, one every ten seconds and one at
-the end.
+Where standard error is no terminal but a log file, there are plain lines instead, one every ten seconds and a last one.
 """
 
 from __future__ import annotations
@@ -13,14 +12,14 @@ import unicodedata
 from collections.abc import Callable, Iterator
 
 Advance = Callable[[int], None]
-"""Tell the progress display that so many more units are done."""
+"""Reports progress: called with the number of units done since the last call."""
 
 PLAIN_INTERVAL = 10.0
 """Seconds between two plain lines when standard error is no terminal."""
 
 
 def printable(text: str) -> str:
-    """The text without control characters, which could write over the terminal; line breaks and tabs stay."""
+    """Replace control characters, which could write over the terminal; line breaks and tabs stay."""
     return "".join("\ufffd" if unicodedata.category(c) == "Cc" and c not in "\n\t" else c for c in text)
 
 
@@ -35,12 +34,9 @@ def track(description: str, total: int | None = None, unit: str = "examples") ->
     """Show the progress of the work inside the `with` block.
 
     Args:
-        description: what is being done, "Encoding" say.
-        total: how many units there are; None if that is unknown, which leaves out the time left.
+        description: what is being done, such as "Encoding".
+        total: number of units; None if unknown, which leaves out the time left.
         unit: the plural name of a unit.
-
-    Yields:
-        A function to call with the number of units done since the last call.
 
     >>> with track("Encoding", total=2, unit="replies") as advance:
     ...     advance(2)

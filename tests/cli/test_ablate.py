@@ -69,13 +69,13 @@ def command(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str])
 def trained(monkeypatch: pytest.MonkeyPatch) -> list[str]:
     """Names of the rows whose training begins or goes on, as it happens."""
     begun: list[str] = []
-    run = loop._Trainer.run
+    run = loop.Trainer.run
 
-    def count(self: Any, *arguments: Any) -> None:
+    def count(self: Any) -> Any:
         begun.append(self.folder.path.name)
-        run(self, *arguments)
+        return run(self)
 
-    monkeypatch.setattr(loop._Trainer, "run", count)
+    monkeypatch.setattr(loop.Trainer, "run", count)
     return begun
 
 

@@ -13,7 +13,8 @@ import typer
 
 from rejoinder.cli.shell import guarded
 from rejoinder.cli.train import train
-from rejoinder.training import checkpoint, display, loop
+from rejoinder.training import display, loop
+from rejoinder.training import run as runs
 from rejoinder.training.recipe_files import save_recipe
 from tests.training.tiny import recipe, write_data
 
@@ -162,7 +163,7 @@ def test_ctrl_c_is_130_and_says_how_to_go_on(
 def test_a_full_disk_is_exit_code_1_and_the_last_checkpoint_stays(
     command: Command, recipe_file: Path, data: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    save, calls = checkpoint.save_file, []
+    save, calls = runs.save_file, []
 
     def full(*arguments: object) -> None:
         calls.append(1)
@@ -171,7 +172,7 @@ def test_a_full_disk_is_exit_code_1_and_the_last_checkpoint_stays(
         save(*arguments)  # type: ignore[arg-type]
 
     with monkeypatch.context() as patched:
-        patched.setattr(checkpoint, "save_file", full)
+        patched.setattr(runs, "save_file", full)
         code, _, err = command(recipe_file, "--data", data, "-o", tmp_path / "run")
     assert code == 1
     assert "no space left" in err.lower()

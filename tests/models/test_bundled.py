@@ -186,7 +186,9 @@ def test_a_wheel_has_the_files(small: Path, tmp_path: Path) -> None:
         (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
         shutil.copyfile(root / name, tmp_path / name)
     shutil.copytree(small, tmp_path / "src/rejoinder/weights/tiny")
+    shutil.copytree(root / "recipes", tmp_path / "recipes")
     [built] = wheel.WheelBuilder(str(tmp_path)).build(directory=str(tmp_path / "dist"), versions=["standard"])
     with zipfile.ZipFile(built) as archive:
         files = {name for name in archive.namelist() if name.startswith("rejoinder/weights/tiny/")}
+        assert "rejoinder/recipes/fine-tune-fast.toml" in archive.namelist(), "found by name"
     assert {Path(name).name for name in files} == {path.name for path in small.iterdir()}

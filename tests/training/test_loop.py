@@ -16,17 +16,16 @@ from safetensors.torch import load_file
 
 import rejoinder
 from rejoinder.errors import InputError, RejoinderError
-from rejoinder.training import keeper
-from rejoinder.training.checkpoint import load_checkpoint
-from rejoinder.training.display import Silent, Standing
+from rejoinder.training import loop
+from rejoinder.training.display import Display, Standing
 from rejoinder.training.loop import TrainingInterrupted, train
 from rejoinder.training.metrics import read_metrics
 from rejoinder.training.recipe import Recipe
-from rejoinder.training.run_folder import RunFolder
-from tests.training.tiny import recipe, stage, write_data
+from rejoinder.training.recipe_files import save_recipe
+from tests.training.tiny import checkpoint_of, recipe, stage, write_data
 
 
-class At(Silent):
+class At(Display):
     """Calls something after a given step."""
 
     def __init__(self, step: int, call: Callable[[], object]) -> None:
@@ -35,6 +34,10 @@ class At(Silent):
     def show(self, standing: Standing) -> None:
         if standing.step == self.step:
             self.call()
+
+
+def interrupt_at(step: int, number: int = signal.SIGINT) -> At:
+    return At(step, lambda: signal.raise_signal(number))
 
 
 class CrashError(Exception):
@@ -74,8 +77,21 @@ def test_a_run_learns_and_leaves_a_model_that_opens(tmp_path: Path, data: Path) 
     assert "recall@1 on the validation split" in (tmp_path / "model" / "README.md").read_text()
 
 
+def test_from_a_notebook(tmp_path: Path, data: Path) -> None:
+    """`rejoinder.train` takes a recipe's file, name or object, and gives what `rejoinder.load` opens."""
+    save_recipe(recipe("nowhere"), tmp_path / "tiny.toml")
+    settings = {"stage.0.steps": 3, "name": "mine"}
+    summary = rejoinder.train(tmp_path / "tiny.toml", data=data, run=tmp_path / "run", settings=settings)
+    assert (summary.name, summary.steps) == ("mine", 3)
+    assert rejoinder.load(summary.model).encode_responses(["hello"]).shape == (1, 16)
+    with pytest.raises(InputError, match="no such recipe"):
+        rejoinder.train("tiny", data=data, run=tmp_path / "other")
+
+
 def test_the_folder_holds_what_the_documentation_says(tmp_path: Path, data: Path) -> None:
-    train(recipe(data), tmp_path)
+    summary = train(recipe(data), tmp_path)
+    written = json.loads((tmp_path / "summary.json").read_text())
+    assert json.loads(json.dumps(summary.to_json())) == {key: written[key] for key in written if key != "sha256"}
     assert {path.name for path in tmp_path.iterdir()} == {
         "recipe.toml", "metrics.jsonl", "tensorboard", "checkpoint", "model", "tokens", "summary.json"
     }  # fmt: skip
@@ -108,8 +124,7 @@ def test_stages_follow_each_other_with_their_own_settings(tmp_path: Path, data: 
 
 def test_skipped_blocks_stay_as_they_were(tmp_path: Path, data: Path) -> None:
     train(recipe(data, stage=[stage(active_blocks=1)], validation={"examples": 0}), tmp_path)
-    loaded = load_checkpoint(RunFolder(tmp_path).checkpoint)
-    assert loaded is not None
+    loaded = checkpoint_of(tmp_path)
     torch.manual_seed(0)
     from rejoinder.models.families import build_module
 
@@ -144,18 +159,17 @@ def test_a_run_that_dies_goes_on_with_the_same_losses(
 
 def test_a_run_that_dies_while_it_saves_goes_on(tmp_path: Path, data: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     train(recipe(data), tmp_path / "whole")
-    save = keeper.save_checkpoint
+    save = loop.save_checkpoint
 
     def dying(path: Path, state: Any, *rest: Any) -> None:
         if state.step == 15:
             raise OSError(28, "No space left on device")
         save(path, state, *rest)
 
-    monkeypatch.setattr(keeper, "save_checkpoint", dying)
+    monkeypatch.setattr(loop, "save_checkpoint", dying)
     with pytest.raises(OSError, match="No space left"):
         train(recipe(data), tmp_path / "broken")
-    loaded = load_checkpoint(RunFolder(tmp_path / "broken").checkpoint)
-    assert loaded is not None
+    loaded = checkpoint_of(tmp_path / "broken")
     assert loaded.state.step == 10
     monkeypatch.undo()
     train(recipe(data), tmp_path / "broken")
@@ -166,12 +180,10 @@ def test_a_run_that_dies_while_it_saves_goes_on(tmp_path: Path, data: Path, monk
 def test_ctrl_c_writes_a_checkpoint_and_the_same_command_continues(tmp_path: Path, data: Path, number: int) -> None:
     train(recipe(data), tmp_path / "whole")
     before = signal.getsignal(number)
-    interrupt = At(12, lambda: signal.raise_signal(number))
     with pytest.raises(TrainingInterrupted, match="stopped at step 12, checkpoint written; the same command continues"):
-        train(recipe(data), tmp_path / "broken", display=interrupt)
+        train(recipe(data), tmp_path / "broken", display=interrupt_at(12, number))
     assert signal.getsignal(number) is before
-    loaded = load_checkpoint(RunFolder(tmp_path / "broken").checkpoint)
-    assert loaded is not None
+    loaded = checkpoint_of(tmp_path / "broken")
     assert loaded.state.step == 12
     assert train(recipe(data), tmp_path / "broken").steps == 20
     assert losses(tmp_path / "broken") == losses(tmp_path / "whole")
@@ -233,8 +245,7 @@ def test_a_loss_that_is_no_number_stops_the_run_and_keeps_the_last_good_checkpoi
     ) as caught:
         train(recipe(data, stage=[cold, hot]), tmp_path)
     assert "the checkpoint of step 7 is kept" in str(caught.value)
-    loaded = load_checkpoint(RunFolder(tmp_path).checkpoint)
-    assert loaded is not None
+    loaded = checkpoint_of(tmp_path)
     assert loaded.state.step == 7
     assert all(value.isfinite().all() for name, value in loaded.tensors.items() if name.startswith("weights"))
     assert not (tmp_path / "summary.json").exists()
@@ -261,12 +272,11 @@ def test_the_model_is_the_best_by_validation_not_the_last(
         value = next(figures)
         return {"recall@1": value, "mrr": 1 - value, "loss": value}
 
-    monkeypatch.setattr(keeper.Validator, "__call__", given)
+    monkeypatch.setattr(loop.Validator, "__call__", given)
     validation = {"every_steps": 5, "examples": 40, "candidates": 20}
     summary = train(recipe(data, validation=validation), tmp_path)
     assert (summary.best_step, summary.validation["recall@1"]) == (10, 0.5)
-    last = load_checkpoint(RunFolder(tmp_path).checkpoint)
-    assert last is not None
+    last = checkpoint_of(tmp_path)
     best = load_file(tmp_path / "model" / "model.safetensors")["token_embedding.subwords.weight"]
     assert not torch.equal(best, last.tensors["weights/token_embedding.subwords.weight"])
 
@@ -274,8 +284,7 @@ def test_the_model_is_the_best_by_validation_not_the_last(
 def test_without_validation_the_last_model_is_kept(tmp_path: Path, data: Path) -> None:
     summary = train(recipe(data, validation={"examples": 0}), tmp_path)
     assert (summary.best_step, summary.validation) == (20, {})
-    last = load_checkpoint(RunFolder(tmp_path).checkpoint)
-    assert last is not None
+    last = checkpoint_of(tmp_path)
     kept = load_file(tmp_path / "model" / "model.safetensors")["token_embedding.subwords.weight"]
     assert torch.equal(kept, last.tensors["weights/token_embedding.subwords.weight"])
 
@@ -348,9 +357,3 @@ def test_bf16_trains_too(tmp_path: Path, data: Path) -> None:
     summary = train(recipe(data, compute=compute, stage=[stage(steps=40)]), tmp_path)
     assert summary.precision == "bf16"
     assert summary.validation["recall@1"] > 0.2
-
-
-def test_the_summary_is_plain_json(tmp_path: Path, data: Path) -> None:
-    summary = train(recipe(data), tmp_path)
-    written = json.loads((tmp_path / "summary.json").read_text())
-    assert json.loads(json.dumps(summary.to_json())) == {key: written[key] for key in written if key != "sha256"}

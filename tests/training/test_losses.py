@@ -38,22 +38,7 @@ def equal_of(groups: list[int]) -> Tensor:
     return torch.from_numpy(equal_pairs(np.array(groups)))
 
 
-@settings(max_examples=40, deadline=None)
-@given(
-    groups=st.lists(st.integers(0, 5), min_size=1, max_size=9),
-    smoothing=st.sampled_from([0.0, 0.2, 0.9]),
-    scale=st.sampled_from([1.0, 5.0, 22.6]),
-    seed=st.integers(0, 1000),
-)
-def test_it_is_the_definition_with_smoothing_and_masked_equal_responses(
-    groups: list[int], smoothing: float, scale: float, seed: int
-) -> None:
-    x, y = units(len(groups), 4, seed), units(len(groups), 4, seed + 1)
-    found = InBatchLoss(smoothing)(x, y, scale, equal_of(groups)).value
-    assert float(found) == pytest.approx(naive(x, y, scale, smoothing, groups), abs=2e-5)
-
-
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=80, deadline=None)
 @given(
     groups=st.lists(st.integers(0, 5), min_size=1, max_size=9),
     further=st.lists(st.integers(0, 5), max_size=9),
@@ -61,7 +46,7 @@ def test_it_is_the_definition_with_smoothing_and_masked_equal_responses(
     scale=st.sampled_from([1.0, 22.6]),
     seed=st.integers(0, 1000),
 )
-def test_further_negatives_are_columns_of_every_context_and_share_the_smoothing(
+def test_it_is_the_definition_with_smoothing_masked_equal_responses_and_further_negatives(
     groups: list[int], further: list[int], smoothing: float, scale: float, seed: int
 ) -> None:
     both = [*groups, *further]
@@ -120,14 +105,6 @@ def test_the_true_response_keeps_all_but_the_smoothing() -> None:
     assert float(found) != pytest.approx(float(framework), abs=1e-3)
 
 
-def test_the_positive_term_is_in_the_denominator() -> None:
-    """One context far from its response, all else orthogonal: without the positive term the loss would be negative."""
-    x = torch.eye(3)
-    loss = InBatchLoss(0.0)(x, x, 4.0).value
-    assert float(loss) == pytest.approx(math.log(1 + 2 * math.exp(-4)), abs=1e-6)
-    assert float(loss) > 0
-
-
 def test_smoothing_pulls_the_others_up_not_down() -> None:
     """The gradient for a negative's score is softmax minus its share: at a perfect fit it must rise."""
     x, y = torch.eye(4), torch.eye(4).clone().requires_grad_()
@@ -138,28 +115,11 @@ def test_smoothing_pulls_the_others_up_not_down() -> None:
     assert (y.grad.diagonal() > 0).all(), "and lowers the true one's, whose probability is above 1 - e"
 
 
-def test_the_cosine_is_scaled() -> None:
-    x, y = units(8, 4, 0), units(8, 4, 1)
-    values = [float(InBatchLoss(0.0)(x, x + 0 * y, scale).value) for scale in (1.0, 5.0, 22.6)]
-    assert values == sorted(values, reverse=True)
-    assert values[-1] < 0.1 < 1.0 < values[0], "a cosine without scale cannot get far below log K"
-
-
 def test_equal_encodings_lose_log_k() -> None:
     x = F.normalize(torch.ones(32, 5), dim=1)
     found = InBatchLoss(0.2)(x, x, 22.6)
     assert float(found.value) == pytest.approx(math.log(32), abs=1e-5)
     assert float(found.accuracy) == 0.0, "a tie is no hit"
-
-
-def test_the_same_response_twice_is_no_negative_of_itself() -> None:
-    x, y = units(4, 8, 0, torch.float32), units(4, 8, 1, torch.float32)
-    y[1] = y[0]
-    masked = InBatchLoss(0.0)(x, y, 10.0, equal_of([7, 7, 8, 9]))
-    assert float(masked.value) == pytest.approx(naive(x, y, 10.0, 0.0, [7, 7, 8, 9]), abs=1e-5)
-    x = y.clone()
-    assert float(InBatchLoss(0.0)(x, y, 10.0, equal_of([7, 7, 8, 9])).accuracy) == 1.0
-    assert float(InBatchLoss(0.0)(x, y, 10.0).accuracy) == 0.5
 
 
 def test_a_batch_of_equal_responses_has_no_loss_and_no_gradient() -> None:
@@ -171,17 +131,12 @@ def test_a_batch_of_equal_responses_has_no_loss_and_no_gradient() -> None:
     assert float(x.grad.abs().max()) < 1e-6
 
 
-def test_accuracy_is_the_share_of_contexts_whose_own_response_is_best() -> None:
-    y = torch.eye(4)
-    assert float(InBatchLoss(0.2)(y[[0, 1, 3, 2]], y, 1.0).accuracy) == 0.5
-
-
 @pytest.mark.parametrize("groups", [[0, 1, 2, 3, 4], [0, 1, 0, 2, 0], [0, 1, 0, 2, 0, 3, 2]])
 def test_the_gradient_is_the_one_of_finite_differences(groups: list[int]) -> None:
-    loss, equal = InBatchLoss(0.2), equal_of(groups)  # `_loss` keeps the double precision that differences need
+    loss, equal = InBatchLoss(0.2), equal_of(groups)  # `exact` keeps the double precision that differences need
     equal = equal[:, equal[0] < 5]
     x, y = units(5, 3, 0).requires_grad_(), units(len(groups), 3, 1).requires_grad_()
-    assert torch.autograd.gradcheck(lambda a, b: loss._loss(a, b, 3.0, equal, 0, 5).value, (x, y))
+    assert torch.autograd.gradcheck(lambda a, b: loss.exact(a, b, 3.0, equal, 0, 5).value, (x, y))
 
 
 def test_it_computes_in_float32_under_autocast() -> None:
@@ -190,8 +145,4 @@ def test_it_computes_in_float32_under_autocast() -> None:
         inside = InBatchLoss(0.2)(x, y, 22.6).value
     assert inside.dtype == torch.float32
     assert float(inside) == float(InBatchLoss(0.2)(x, y, 22.6).value)
-
-
-def test_half_precision_inputs_give_a_float32_loss() -> None:
-    x = units(8, 4, 0, torch.bfloat16)
-    assert InBatchLoss(0.2)(x, x, 22.6).value.dtype == torch.float32
+    assert InBatchLoss(0.2)(x.bfloat16(), y.bfloat16(), 22.6).value.dtype == torch.float32

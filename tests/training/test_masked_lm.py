@@ -27,6 +27,7 @@ from rejoinder.training.masked_lm import LikeLengths, Masking, pair_lengths, pre
 from rejoinder.training.prepare import prepare
 from rejoinder.training.recipe import Recipe
 from tests.models.tiny_transformer import SHAPE, tokenizer
+from tests.training.test_loop import interrupt_at
 from tests.training.tiny import recipe, stage
 from tests.training.transformers import transformer_recipe
 
@@ -72,7 +73,7 @@ def test_the_order_follows_from_the_seed() -> None:
 
 
 def test_masks_are_those_of_bert() -> None:
-    masking = Masking.of(tokenizer())
+    masking = Masking.from_tokenizer(tokenizer())
     generator = np.random.default_rng(0)
     ids = generator.choice(masking.ordinary, 20_000)
     ids[::10] = tokenizer().start_id
@@ -91,7 +92,7 @@ def test_masks_are_those_of_bert() -> None:
 def test_batches_guess_tokens_and_what_follows_in_turn(tmp_path: Path, data: Path) -> None:
     prepared = prepare(pretraining(data), tmp_path)
     store, rows = prepared.train, np.arange(200)
-    masking = Masking.of(prepared.tokenizer)
+    masking = Masking.from_tokenizer(prepared.tokenizer)
     masked, following, parts = (
         pretraining_step(store, rows, step, masking, (0,), Portion(micro_batch=size))
         for step, size in ((0, 0), (1, 0), (3, 32))
@@ -114,7 +115,7 @@ def test_batches_guess_tokens_and_what_follows_in_turn(tmp_path: Path, data: Pat
 def test_the_parts_of_several_processes_are_the_batch_of_one(tmp_path: Path, data: Path, step: int, count: int) -> None:
     """Whatever their number: a process beyond the last pair has one that counts for nothing."""
     prepared = prepare(pretraining(data), tmp_path)
-    masking = Masking.of(prepared.tokenizer)
+    masking = Masking.from_tokenizer(prepared.tokenizer)
     for rows in (np.arange(64), np.arange(5)):
         found: dict[int, list[tuple[float, ...]]] = {}
         for processes in (1, count):
@@ -146,7 +147,7 @@ def test_the_loss_of_masked_tokens_is_that_of_transformers(tmp_path: Path) -> No
         head.bias.copy_(ours.token_bias)
         head.decoder.bias.copy_(ours.token_bias)
     generator = np.random.default_rng(0)
-    masking = Masking.of(tokenizer())
+    masking = Masking.from_tokenizer(tokenizer())
     rows = [generator.choice(masking.ordinary, n).astype(np.int32) for n in (9, 17, 30)]
     pairs = [masking(row, generator) for row in rows]
     from rejoinder.models.packing import pack
@@ -167,24 +168,11 @@ def test_the_loss_of_masked_tokens_is_that_of_transformers(tmp_path: Path) -> No
     torch.testing.assert_close(found.mean(), wanted, atol=1e-4, rtol=1e-4)
 
 
-def test_from_words_to_a_bi_encoder(tmp_path: Path, data: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_from_words_to_a_bi_encoder(tmp_path: Path, data: Path) -> None:
     wanted = pretraining(data)
     train(wanted, tmp_path / "whole")
-    from rejoinder.training import loop
-
-    before, steps = loop._Trainer._after_step, 0
-
-    def stopping(self: Any, stage: Any) -> None:
-        nonlocal steps
-        steps += 1
-        if steps == 7:
-            self.stop.set()
-        before(self, stage)
-
-    with monkeypatch.context() as patch:
-        patch.setattr(loop._Trainer, "_after_step", stopping)
-        with pytest.raises(TrainingInterrupted):
-            train(wanted, tmp_path / "cut")
+    with pytest.raises(TrainingInterrupted):
+        train(wanted, tmp_path / "cut", display=interrupt_at(7))
     train(wanted, tmp_path / "cut")
     ours, theirs = (load_file(tmp_path / run / "model" / "model.safetensors") for run in ("whole", "cut"))
     assert all(torch.equal(ours[name], theirs[name]) for name in ours)

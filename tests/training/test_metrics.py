@@ -1,14 +1,20 @@
-"""Metrics: every step once, in the lines and on the board, also after a kill."""
+"""Metrics: every step once, in the lines and on the board, also after a kill; means, speeds and costs."""
 
 from __future__ import annotations
 
 import json
 from pathlib import Path
+from typing import Any
 
+import pytest
+import torch
 from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
 
-from rejoinder.training.metrics import MetricsLog, read_metrics
-from rejoinder.training.run_folder import RunFolder
+from rejoinder.training.loop import train
+from rejoinder.training.losses import Loss
+from rejoinder.training.metrics import Meter, MetricsLog, RunCost, Speed, read_metrics, run_cost
+from rejoinder.training.run import RunFolder, RunState
+from tests.training.tiny import recipe, stage
 
 
 def steps_on_the_board(folder: RunFolder) -> list[int]:
@@ -47,3 +53,89 @@ def test_a_line_is_there_as_soon_as_it_is_written(tmp_path: Path) -> None:
     with MetricsLog(folder, 0) as log:
         log.write(1, "a", {"loss": 1.5})
         assert json.loads(folder.metrics.read_text()) == {"step": 1, "stage": "a", "loss": 1.5}
+
+
+PAIRS, TOKENS = 2, 12
+
+
+def loss(value: float, accuracy: float = 0.5) -> Loss:
+    return Loss(torch.tensor(value), torch.tensor(accuracy))
+
+
+def test_means_and_rates_are_of_the_steps_since_the_last_line_also_of_one_before_a_checkpoint() -> None:
+    state = RunState()
+    meter = Meter(state, torch.device("cpu"))
+    for value, seconds in ((1.0, 0.5), (3.0, 1.5)):
+        meter.add(PAIRS, TOKENS, loss(value), seconds)
+    expected = {"loss": 2.0, "accuracy": 0.5, "examples_per_second": 2.0, "tokens_per_second": 12.0}
+    assert meter.take() == pytest.approx(expected)
+    assert meter.rates() == pytest.approx((2.0, 12.0)), "until the next step the last line's"
+    meter.add(PAIRS, TOKENS, loss(7.0, 1.0), 1.0)
+    meter.store()
+    again = Meter(state, torch.device("cpu"))
+    again.add(PAIRS, TOKENS, loss(2.0), 1.0)
+    assert again.take()["loss"] == 4.5
+
+
+@pytest.mark.parametrize("value", [float("nan"), float("inf")])
+def test_it_knows_when_a_loss_is_no_number(value: float) -> None:
+    meter = Meter(RunState(), torch.device("cpu"))
+    meter.add(PAIRS, TOKENS, loss(1.0), 1.0)
+    assert meter.is_finite()
+    meter.add(PAIRS, TOKENS, loss(value), 1.0)
+    assert not meter.is_finite()
+
+
+def write(run: Path, *lines: dict[str, Any]) -> Path:
+    run.mkdir(exist_ok=True)
+    (run / "metrics.jsonl").write_text("".join(json.dumps(line) + "\n" for line in lines))
+    return run
+
+
+def line(step: int, stage: str, examples: int, rate: float, seconds: float) -> dict[str, Any]:
+    return {"step": step, "stage": stage, "examples": examples, "examples_per_second": rate, "seconds": seconds}
+
+
+def test_steps_per_second_are_those_of_training_alone(tmp_path: Path) -> None:
+    """Two stages of different batches; validation between the lines costs time, but not speed."""
+    cost = run_cost(
+        write(
+            tmp_path,
+            line(10, "first", 1000, 100.0, 10.0),  # 10 steps in 10 s
+            {"step": 10, "stage": "first", "valid_mrr": 0.5},
+            line(20, "first", 2000, 200.0, 45.0),  # 10 steps in 5 s, after 30 s of validation
+            line(50, "second", 5000, 300.0, 55.0),  # 30 steps in 10 s
+        )
+    )
+    assert cost is not None
+    assert cost.whole == Speed(50, pytest.approx(2.0))
+    assert cost.stages == {"first": Speed(20, pytest.approx(20 / 15)), "second": Speed(30, pytest.approx(3.0))}
+    assert cost.seconds == 55.0
+
+
+@pytest.mark.parametrize(("rate", "dollars"), [(14.7, 85), (12.2, 102), (14.8, 84), (15.0, 83)])
+def test_the_papers_table_of_costs_comes_out(rate: float, dollars: int) -> None:
+    """CONVERT, Table 4: 966K steps on 12 GPUs, whose price an hour follows from its first row."""
+    price = 85 / (966_000 / 14.7 / 3600)
+    stated = RunCost("run", Speed(1000, rate), {}, 100.0).to_json(price, 966_000)["stated"]
+    assert stated["cost"] == pytest.approx(dollars, abs=0.7)
+    assert stated["seconds"] == pytest.approx(966_000 / rate)
+
+
+def test_costs_only_where_there_is_a_price_and_speeds_only_where_there_are_metrics(tmp_path: Path) -> None:
+    cost = RunCost("run", Speed(10, 2.0), {"only": Speed(10, 2.0)}, 7200.0)
+    assert "cost" not in cost.to_json()
+    assert "stated" not in cost.to_json(1.5)
+    assert cost.to_json(1.5)["cost"] == 3.0
+    assert cost.to_json(steps=7200)["stated"] == {"steps": 7200, "seconds": 3600.0}
+    assert run_cost(tmp_path) is None
+    assert run_cost(write(tmp_path, {"step": 5, "stage": "a", "valid_mrr": 0.1})) is None
+    assert run_cost(write(tmp_path, line(5, "a", 50, 0.0, 0.0))) is None, "no time passed"
+
+
+def test_a_real_run(tmp_path: Path, data: Path) -> None:
+    summary = train(recipe(data, stage=[stage(steps=6), stage(name="more", steps=4)]), tmp_path)
+    cost = run_cost(tmp_path)
+    assert cost is not None
+    assert (cost.whole.steps, cost.stages["only"].steps, cost.stages["more"].steps) == (10, 6, 4)
+    assert 10 / cost.whole.steps_per_second <= cost.seconds <= summary.seconds

@@ -22,8 +22,7 @@ from rejoinder.models.packing import TokenBatch
 from rejoinder.models.persistence import load
 from rejoinder.training import loop, negatives
 from rejoinder.training.batches import WHOLE, PairBatch, make_step
-from rejoinder.training.checkpoint import load_checkpoint
-from rejoinder.training.display import Silent
+from rejoinder.training.display import Display
 from rejoinder.training.loop import TrainingInterrupted, train
 from rejoinder.training.mixing import MixedOrder
 from rejoinder.training.negatives import (
@@ -38,7 +37,7 @@ from rejoinder.training.negatives import (
 )
 from rejoinder.training.prepare import prepare
 from rejoinder.training.recipe import HardNegatives, Recipe
-from rejoinder.training.run_folder import RunFolder
+from rejoinder.training.run import RunFolder, load_checkpoint
 from rejoinder.training.tokens import TokenStore
 from tests.training.test_batches import store
 from tests.training.test_loop import At, Clock, CrashError, crash, losses, same_weights
@@ -213,7 +212,7 @@ def test_it_is_mined_for_the_pairs_of_the_window(
         seen.append(rows)
         return np.zeros((len(rows), 1), np.int64), 0
 
-    tables(tmp_path, steps, **keys).mine(begin, begin, miner, Silent(), lambda: None)  # type: ignore[arg-type]
+    tables(tmp_path, steps, **keys).mine(begin, begin, miner, Display(), lambda: None)  # type: ignore[arg-type]
     expected = range(90) if wanted is None else sorted({row for step in wanted for row in ORDER.rows(step).tolist()})
     assert seen[0].tolist() == list(expected)
     assert [path.name for path in tmp_path.iterdir()] == [f"step-{begin:08}.safetensors"]
@@ -284,14 +283,14 @@ def test_a_run_that_dies_goes_on_bit_for_bit_with_the_table_that_was_written(
 def test_a_run_that_dies_while_it_mines_goes_on_bit_for_bit(
     tmp_path: Path, data: Path, uninterrupted: Path, monkeypatch: pytest.MonkeyPatch, when: str
 ) -> None:
-    checkpoint = loop._Trainer._checkpoint
+    checkpoint = loop.Trainer._checkpoint
     with monkeypatch.context() as patched:
         if when == "before the table":
             patched.setattr(negatives, "save_file", lambda *_: crash())
         else:
             patched.setattr(Tables, "forget_others", lambda *_: None)
             patched.setattr(
-                loop._Trainer,
+                loop.Trainer,
                 "_checkpoint",
                 lambda self, stage: crash() if self.state.step == 13 else checkpoint(self, stage),
             )

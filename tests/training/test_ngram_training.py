@@ -17,13 +17,12 @@ from rejoinder.errors import InputError
 from rejoinder.models.export import export_quantized
 from rejoinder.models.sizes import sizes
 from rejoinder.training.ablations import load_plan
-from rejoinder.training.checkpoint import load_checkpoint
 from rejoinder.training.loop import train
 from rejoinder.training.metrics import read_metrics
 from rejoinder.training.recipe import NGramVocabulary, Recipe
 from rejoinder.training.recipe_files import load_recipe, parse_recipe
 from rejoinder.training.recipe_schedules import Step
-from rejoinder.training.run_folder import RunFolder
+from rejoinder.training.run import RunFolder, load_checkpoint
 from tests.training.test_loop import At, CrashError, crash, losses, same_weights
 from tests.training.tiny import document, recipe, stage
 

@@ -1,25 +1,39 @@
-"""Optimisers: rates per group, decay without layer norms, clipping, and no parameter left out."""
+"""Optimisers: rates per group, decay without layer norms, rows of sparse tables, clipping; rates over time, budgets."""
 
 from __future__ import annotations
 
 import copy
+import math
 from typing import Any
 
 import numpy as np
 import pytest
 import torch
 from torch import nn
+from torch.utils._python_dispatch import TorchDispatchMode
+from torch.utils._pytree import tree_leaves
 
 from rejoinder.errors import InputError
 from rejoinder.models.convert import Convert
 from rejoinder.models.families import build_module
 from rejoinder.models.packing import pack
-from rejoinder.training.losses import InBatchLoss
-from rejoinder.training.optimization import build_optimizer, clip_gradients, prepare_stage, set_learning_rate
-from rejoinder.training.recipe import Stage
+from rejoinder.training.losses import InBatchLoss, annealed_scale
+from rejoinder.training.optimization import (
+    Budget,
+    build_optimizer,
+    clip_gradients,
+    learning_rate,
+    prepare_stage,
+    run_share,
+    set_learning_rate,
+    stage_budget,
+)
+from rejoinder.training.recipe import Adadelta, Scale, Stage
+from rejoinder.training.recipe_schedules import Constant, Cosine, InverseSqrt, Schedule, Step
 from tests.training.tiny import MODEL, recipe, stage
 
 ROWS = 30
+NGRAM = {"kind": "ngram", "embedding_size": 8, "head_size": 4, "hidden_size": 8, "hidden_layers": 1, "output_size": 8}
 
 
 def a_stage(**keys: Any) -> Stage:
@@ -31,21 +45,28 @@ def module(**changes: Any) -> Convert:
     return build_module({**MODEL, **changes}, ROWS)
 
 
-def backward(model: Convert, pairs: int = 6) -> None:
-    lengths = np.arange(1, 2 * pairs + 1, dtype=np.int32)
-    ids = np.random.default_rng(0).integers(0, ROWS - 1, lengths.sum()).astype(np.int32)
-    x, y = model(pack(ids, lengths, ROWS - 1), contexts=pairs)
-    InBatchLoss(0.2)(x, y, 5.0).value.backward()
+def prepared(model: Any, config: Stage) -> Any:
+    """The stage's optimiser of a model."""
+    prepare_stage(model, config)
+    optimizer = build_optimizer(model, config)
+    set_learning_rate(optimizer, config.learning_rate)
+    return optimizer
 
 
-@pytest.mark.parametrize("blocks", [0, 1, 2, "all"])
+@pytest.mark.parametrize("blocks", [0, 1, "all"])
 @pytest.mark.parametrize("changes", [{}, {"norm_placement": "after"}, {"feed_forward_2": "original"}, {"heads": 2}])
-def test_every_active_parameter_gets_a_gradient_and_no_other(blocks: int | str, changes: dict[str, Any]) -> None:
+def test_every_active_parameter_gets_a_gradient_and_is_held_once(blocks: int | str, changes: dict[str, Any]) -> None:
     model = module(dropout=0.0, **changes)
-    prepare_stage(model, a_stage(active_blocks=blocks))
-    backward(model)
+    optimizer = prepared(model, a_stage(active_blocks=blocks))
+    lengths = np.arange(1, 13, dtype=np.int32)
+    ids = np.random.default_rng(0).integers(0, ROWS - 1, lengths.sum()).astype(np.int32)
+    x, y = model(pack(ids, lengths, ROWS - 1), contexts=6)
+    InBatchLoss(0.2)(x, y, 5.0).value.backward()
     count = len(model.blocks) if blocks == "all" else int(blocks)
     inactive = {parameter for block in model.blocks[count:] for parameter in block.parameters()}
+    held = [parameter for group in optimizer.param_groups for parameter in group["params"]]
+    assert len(held) == len(set(held))
+    assert set(held) == set(model.parameters()) - inactive
     for name, parameter in model.named_parameters():
         if parameter in inactive:
             assert parameter.grad is None, name
@@ -54,71 +75,45 @@ def test_every_active_parameter_gets_a_gradient_and_no_other(blocks: int | str, 
             assert float(parameter.grad.abs().max()) > 0, name
 
 
-@pytest.mark.parametrize("changes", [{}, {"norm_placement": "after"}, {"feed_forward_2": "original"}])
-def test_the_optimiser_holds_every_trained_parameter_once(changes: dict[str, Any]) -> None:
-    model, config = module(**changes), a_stage(active_blocks=1)
-    prepare_stage(model, config)
-    held = [parameter for group in build_optimizer(model, config).param_groups for parameter in group["params"]]
-    assert len(held) == len(set(held))
-    assert set(held) == {parameter for parameter in model.parameters() if parameter.requires_grad}
-    assert not set(held) & set(model.blocks[1].parameters())
-
-
-def test_each_group_has_its_own_rate() -> None:
-    model, config = module(), a_stage(rates={"embedding": 0.1, "blocks": 2.0})
-    prepare_stage(model, config)
-    optimizer = build_optimizer(model, config)
-    set_learning_rate(optimizer, 0.5)
+def test_each_group_has_its_own_rate_and_a_rate_of_0_freezes_it_for_its_stage_only() -> None:
+    model = module()
+    optimizer = prepared(model, a_stage(rates={"embedding": 0.1, "blocks": 2.0}, learning_rate=0.5))
     rate_of = {parameter: group["lr"] for group in optimizer.param_groups for parameter in group["params"]}
     groups = model.parameter_groups()
-    assert {rate_of[parameter] for parameter in groups["embedding"]} == {0.05}
-    assert {rate_of[parameter] for parameter in groups["blocks"]} == {1.0}
-    assert {rate_of[parameter] for parameter in groups["reduction"]} == {0.5}
-
-
-def test_a_rate_of_0_freezes_a_group_for_its_stage_only() -> None:
-    model, config = module(), a_stage(rates={"embedding": 0.0})
-    prepare_stage(model, config)
+    for name, rate in (("embedding", 0.05), ("blocks", 1.0), ("reduction", 0.5)):
+        assert {rate_of[parameter] for parameter in groups[name]} == {rate}
+    frozen = prepared(model, a_stage(rates={"embedding": 0.0}))
     assert not model.embedding.weight.requires_grad
-    held = [parameter for group in build_optimizer(model, config).param_groups for parameter in group["params"]]
-    assert not any(parameter is model.embedding.weight for parameter in held)
+    assert not any(p is model.embedding.weight for group in frozen.param_groups for p in group["params"])
     prepare_stage(model, a_stage())
     assert model.embedding.weight.requires_grad
 
 
 def test_decay_leaves_out_the_layer_norms() -> None:
     model = module()
-    config = a_stage(optimizer={"kind": "adadelta", "weight_decay": 1e-5})
-    prepare_stage(model, config)
+    optimizer = prepared(model, a_stage(optimizer={"kind": "adadelta", "weight_decay": 1e-5}))
     norms = {p for child in model.modules() if isinstance(child, nn.LayerNorm) for p in child.parameters()}
-    for group in build_optimizer(model, config).param_groups:
+    for group in optimizer.param_groups:
         for parameter in group["params"]:
             assert group["weight_decay"] == (0.0 if parameter in norms else 1e-5)
 
 
-@pytest.mark.parametrize(
-    ("keys", "said"),
-    [
-        ({"active_blocks": 3}, "active_blocks = 3, but the model has 2"),
-        ({"rates": {"embeddings": 0.1}}, "no parameters are called 'embeddings' in rates; allowed: embedding,"),
-    ],
-)
+@pytest.mark.parametrize(("keys", "said"), [
+    ({"active_blocks": 3}, "stage 'only': active_blocks = 3, but the model has 2"),
+    ({"active_blocks": 1, "trained_blocks": 2}, "trained_blocks = 2, but only 1 are computed"),
+    ({"rates": {"embeddings": 0.1}}, "no parameters are called 'embeddings' in rates; allowed: embedding,"),
+    ({"rates": dict.fromkeys(module().parameter_groups(), 0.0)}, "nothing to train"),
+])  # fmt: skip
 def test_a_stage_that_does_not_fit_the_model_is_refused(keys: dict[str, Any], said: str) -> None:
-    with pytest.raises(InputError, match="stage 'only'") as caught:
-        prepare_stage(module(), a_stage(**keys))
+    with pytest.raises(InputError) as caught:
+        prepared(module(), a_stage(**keys))
     assert said in str(caught.value)
-
-
-def test_a_stage_that_trains_nothing_is_refused() -> None:
-    model, config = module(), a_stage(rates=dict.fromkeys(module().parameter_groups(), 0.0))
-    prepare_stage(model, config)
-    with pytest.raises(InputError, match="nothing to train"):
-        build_optimizer(model, config)
 
 
 KINDS: list[tuple[dict[str, Any], Any]] = [
     ({"kind": "adadelta", "rho": 0.8, "epsilon": 1e-5, "weight_decay": 0.1},
      lambda p: torch.optim.Adadelta(p, lr=0.5, rho=0.8, eps=1e-5, weight_decay=0.1)),
+    ({"kind": "adagrad", "weight_decay": 0.1}, lambda p: torch.optim.Adagrad(p, lr=0.5, weight_decay=0.1)),
     ({"kind": "sgd", "momentum": 0.9, "nesterov": True, "weight_decay": 0.1},
      lambda p: torch.optim.SGD(p, lr=0.5, momentum=0.9, nesterov=True, weight_decay=0.1)),
     ({"kind": "adam", "betas": [0.8, 0.9], "epsilon": 1e-6, "weight_decay": 0.1},
@@ -134,16 +129,97 @@ def test_each_optimiser_is_the_one_that_it_is_called(config: dict[str, Any], ref
     """Against PyTorch's plain loop, over a few steps, on a parameter that decays."""
     model = module(dropout=0.0)
     other = copy.deepcopy(model)
-    chosen = a_stage(optimizer=config, learning_rate=0.5)
-    prepare_stage(model, chosen)
-    ours, theirs = build_optimizer(model, chosen), reference([other.embedding.weight])
+    found = prepared(model, a_stage(optimizer=config, learning_rate=0.5))
+    expected = reference([other.embedding.weight])
     for number in range(4):
         gradient = torch.randn(model.embedding.weight.shape, generator=torch.Generator().manual_seed(number))
         model.embedding.weight.grad, other.embedding.weight.grad = gradient.clone(), gradient.clone()
-        set_learning_rate(ours, 0.5)
-        ours.step()
-        theirs.step()
+        found.step()
+        expected.step()
     assert torch.allclose(model.embedding.weight, other.embedding.weight, rtol=1e-5, atol=1e-6)
+
+
+def table_of(weight: torch.Tensor, config: dict[str, Any]) -> tuple[nn.Parameter, Any]:
+    """A table of these values in a model, and the stage's optimiser."""
+    model = build_module(NGRAM, ROWS)
+    with torch.no_grad():
+        model.embedding.weight.copy_(weight)
+    return model.embedding.weight, prepared(model, a_stage(optimizer=config, learning_rate=0.1))
+
+
+def sparse(rows: torch.Tensor, values: torch.Tensor) -> torch.Tensor:
+    return torch.sparse_coo_tensor(rows[None], values, (ROWS, 8), check_invariants=True)
+
+
+SPARSE = [*(config for config, _ in KINDS), {"kind": "sgd"}]
+
+
+@pytest.mark.parametrize("config", SPARSE, ids=lambda config: config["kind"] + str("momentum" in config))
+def test_a_sparse_step_equals_a_dense_one_in_its_rows_and_leaves_the_others(config: dict[str, Any]) -> None:
+    """Over several steps in which the same rows have gradients, some of them listed twice."""
+    torch.manual_seed(0)
+    start = torch.randn(ROWS, 8)
+    (one, by_rows), (other, dense) = (table_of(start, config) for _ in range(2))
+    rows = torch.tensor([3, 7, 7, 29, 0, 3])
+    for _ in range(4):
+        gradient = sparse(rows, torch.randn(6, 8))
+        one.grad, other.grad = gradient, gradient.to_dense()
+        by_rows.step()
+        dense.step()
+    touched = rows.unique()
+    torch.testing.assert_close(one[touched], other[touched], rtol=1e-5, atol=1e-6)
+    untouched = [row for row in range(ROWS) if row not in touched]
+    assert torch.equal(one[untouched], start[untouched])
+    assert not torch.equal(one[touched], start[touched])
+
+
+def test_plain_descent_equals_the_dense_one_whatever_rows_come() -> None:
+    start = torch.randn(ROWS, 8, generator=torch.Generator().manual_seed(1))
+    (one, by_rows), (other, dense) = (table_of(start, {"kind": "sgd"}) for _ in range(2))
+    for number in range(5):
+        generator = torch.Generator().manual_seed(number)
+        gradient = sparse(torch.randint(ROWS, (9,), generator=generator), torch.randn(9, 8, generator=generator))
+        one.grad, other.grad = gradient, gradient.to_dense()
+        by_rows.step()
+        dense.step()
+    torch.testing.assert_close(one, other, rtol=1e-6, atol=1e-6)
+
+
+def test_the_state_of_a_row_stands_still_while_it_is_in_no_batch() -> None:
+    weight, optimizer = table_of(torch.zeros(ROWS, 8), {"kind": "adagrad"})
+    for row in (2, 5, 2):
+        weight.grad = sparse(torch.tensor([row]), torch.ones(1, 8))
+        optimizer.step()
+    sums = optimizer.state[weight]["sum"][:, 0]
+    assert sums[[2, 5]].tolist() == [2.0, 1.0]
+    assert sums.sum() == 3.0
+    assert weight[[2, 5], 0].tolist() == pytest.approx([-0.1 * (1 + 2**-0.5), -0.1])
+
+
+@pytest.mark.parametrize("config", SPARSE, ids=lambda config: config["kind"] + str("momentum" in config))
+def test_a_step_makes_nothing_as_large_as_the_table(config: dict[str, Any]) -> None:
+    """But for the first one, which begins the optimiser's state."""
+    weight, optimizer = table_of(torch.randn(ROWS, 8), config)
+    made: list[tuple[int, ...]] = []
+
+    def dense(x: object) -> bool:
+        return isinstance(x, torch.Tensor) and not x.is_sparse
+
+    class Watch(TorchDispatchMode):
+        def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+            result = func(*args, **(kwargs or {}))
+            storages = {x.untyped_storage().data_ptr() for x in tree_leaves((args, kwargs)) if dense(x)}
+            new = (x for x in tree_leaves(result) if dense(x) and x.untyped_storage().data_ptr() not in storages)
+            made.extend(tuple(x.shape) for x in new)
+            return result
+
+    weight.grad = sparse(torch.tensor([3, 7]), torch.randn(2, 8))
+    optimizer.step()
+    weight.grad = sparse(torch.tensor([3, 7]), torch.randn(2, 8))
+    with Watch():
+        optimizer.step()
+    assert made
+    assert not [shape for shape in made if shape and shape[0] >= ROWS]
 
 
 def test_clipping_scales_to_the_limit_and_leaves_short_gradients_bit_equal() -> None:
@@ -156,3 +232,73 @@ def test_clipping_scales_to_the_limit_and_leaves_short_gradients_bit_equal() -> 
     assert parameters[0].grad.tolist() == pytest.approx([0.6, 0, 0])
     assert parameters[1].grad.tolist() == pytest.approx([0, 0.8])
     assert clip_gradients(parameters[2:], 1.0) is None
+
+
+def test_clipping_counts_the_rows_of_a_sparse_gradient_once() -> None:
+    dense, table = nn.Parameter(torch.zeros(2)), nn.Parameter(torch.zeros(ROWS, 8))
+    dense.grad = torch.tensor([0.0, 3.0])
+    values = torch.zeros(3, 8)
+    values[:, 0] = torch.tensor([1.0, 4.0, 3.0])
+    table.grad = sparse(torch.tensor([4, 9, 4]), values)  # row 4 has 1 + 3
+    norm = clip_gradients([dense, table], 1.0)
+    assert norm is not None
+    assert norm.item() == pytest.approx((9 + 16 + 16) ** 0.5)
+    assert table.grad.is_sparse
+    whole = table.grad.to_dense()
+    assert (float(whole.norm()) ** 2 + float(dense.grad.norm()) ** 2) == pytest.approx(1.0)
+    assert whole[4, 0].item() == pytest.approx(4 / 41**0.5)
+
+
+QUARTER = 0.001 + 0.999 * (1 + math.cos(math.pi / 4)) / 2
+SCHEDULES: list[tuple[str, Schedule, float, int, list[int], list[float]]] = [
+    ("the paper's cosine", Cosine(final_learning_rate=0.001), 1.0, 1000, [0, 250, 500, 750, 1000],
+     [1.0, QUARTER, 0.5005, 1.001 - QUARTER, 0.001]),
+    ("cosine after a warm-up", Cosine(warm_up_steps=10), 2.0, 100, [0, 4, 9, 10, 55, 100], [0.2, 1, 2, 2, 1, 0]),
+    ("constant", Constant(warm_up_steps=2), 0.3, 100, [0, 1, 2, 99], [0.15, 0.3, 0.3, 0.3]),
+    ("drops of the n-gram paper", Step(factor=0.3, at=(0.875, 0.95)), 0.03, 4_000_000,
+     [0, 3_499_999, 3_500_000, 3_799_999, 3_800_000], [0.03, 0.03, 0.009, 0.009, 0.0027]),
+    ("inverse square root", InverseSqrt(warm_up_steps=100), 2e-4, 10_000, [0, 49, 99, 399, 9999],
+     [2e-6, 1e-4, 2e-4, 1e-4, 2e-5]),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("schedule", "rate", "total", "steps", "expected"), [row[1:] for row in SCHEDULES],
+                         ids=[row[0] for row in SCHEDULES])  # fmt: skip
+def test_learning_rates(schedule: Schedule, rate: float, total: int, steps: list[int], expected: list[float]) -> None:
+    assert [learning_rate(schedule, rate, step, step / total) for step in steps] == pytest.approx(expected)
+
+
+def test_learning_rates_follow_the_clock() -> None:
+    by_share = Cosine(warm_up_share=0.2)
+    found = [learning_rate(by_share, 1.0, 7, share) for share in (0.0, 0.1, 0.2, 0.6, 1.0)]
+    assert found == pytest.approx([0.0, 0.5, 1.0, 0.5, 0.0])
+    in_steps = Cosine(warm_up_steps=10)
+    assert [learning_rate(in_steps, 1.0, step, step / 100) for step in (9, 10, 55)] == pytest.approx([1.0, 1.0, 0.5])
+    slow = [learning_rate(in_steps, 1.0, step, min(1.0, step / 5)) for step in (1, 4, 5)]
+    assert slow == pytest.approx([0.2, 0.5, 0.6]), "the time was over before the warm-up was"
+
+
+def test_the_scale_rises_over_steps_or_a_share_of_the_run_and_stays() -> None:
+    paper, last = Scale(steps=10_000), math.sqrt(512)
+    found = [annealed_scale(paper, 512, step, 0.0) for step in (0, 5_000, 10_000, 900_000)]
+    assert found == pytest.approx([1.0, (1 + last) / 2, last, last])
+    by_share = Scale(first=2.0, last=10.0, share=0.5)
+    assert [annealed_scale(by_share, 512, 0, share) for share in (0, 0.25, 0.5, 1)] == pytest.approx([2, 6, 10, 10])
+    for none in (Scale(last=5.0, steps=0), Scale(last=5.0, share=0.0)):
+        assert annealed_scale(none, 512, 0, 0.0) == 5.0
+
+
+@pytest.mark.parametrize(("budget", "amount", "in_seconds"), [
+    ({"steps": 7}, 7, False), ({"epochs": 1.5}, 150, False), ({"epochs": 0.001}, 1, False),
+    ({"minutes": 0.5}, 30, True),
+])  # fmt: skip
+def test_budgets(budget: dict[str, Any], amount: float, in_seconds: bool) -> None:
+    one = Stage(name="a", batch_size=2, optimizer=Adadelta(), learning_rate=1.0, **budget)
+    assert stage_budget(one, 100) == Budget(amount, in_seconds)
+
+
+def test_shares_of_a_stage_and_of_the_run() -> None:
+    clock, steps = Budget(30.0, in_seconds=True), Budget(30, in_seconds=False)
+    assert (clock.share(99, 15.0), clock.share(99, 31.0), steps.share(15, 99.0)) == (0.5, 1.0, 0.5)
+    budgets = [Budget(10, in_seconds=False), Budget(30, in_seconds=False)]
+    assert [run_share(budgets, 0, 0.5), run_share(budgets, 1, 0.0), run_share(budgets, 1, 1.0)] == [0.125, 0.25, 1.0]

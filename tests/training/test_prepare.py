@@ -24,7 +24,7 @@ from rejoinder.ranker import FloatArray
 from rejoinder.text.subwords import MARK, Subwords
 from rejoinder.text.tokenizer import Tokenizer
 from rejoinder.training import prepare as prepare_module
-from rejoinder.training.display import Silent
+from rejoinder.training.display import Display
 from rejoinder.training.loop import train
 from rejoinder.training.prepare import Prepared, count_ids, prepare, word_vectors
 from rejoinder.training.recipe import Vocabulary
@@ -32,7 +32,7 @@ from tests.models.tiny_transformer import SHAPE
 from tests.training.tiny import MODEL, recipe, stage, write_data
 
 
-class Notes(Silent):
+class Notes(Display):
     def __init__(self) -> None:
         self.notes: list[str] = []
 

@@ -22,16 +22,13 @@ from rejoinder.models.packing import pack
 from rejoinder.models.persistence import load_module
 from rejoinder.models.quantization import QuantizedTraining, bounds_of, round_to_levels, table_names
 from rejoinder.text.subwords import Subwords
-from rejoinder.training.checkpoint import load_checkpoint
-from rejoinder.training.compute import Machine, loss_scaler
+from rejoinder.training.compute import Machine, choose_half, loss_scaler
 from rejoinder.training.loop import train
 from rejoinder.training.metrics import read_metrics
-from rejoinder.training.quantized import choose_half
 from rejoinder.training.recipe import Quantization, Recipe
 from rejoinder.training.recipe_files import parse_recipe
-from rejoinder.training.run_folder import RunFolder
 from tests.training.test_loop import TWO_STAGES, At, CrashError, crash, losses, same_weights
-from tests.training.tiny import document, recipe, stage
+from tests.training.tiny import checkpoint_of, document, recipe, stage
 
 TEXTS = ["abcd efgh", "mnop", "", "abba abba abba abba"]
 
@@ -45,8 +42,7 @@ def in_training(run: Path, settings: Recipe) -> tuple[QuantizedTraining, Subword
     subwords = Subwords.load(run / "model" / "vocabulary.json")
     module = build_module(settings.model, subwords.rows)
     training = QuantizedTraining(module, choose_half(settings.quantization, "fp32"))
-    loaded = load_checkpoint(RunFolder(run).checkpoint)
-    assert loaded is not None
+    loaded = checkpoint_of(run)
     loaded.restore_module(module)
     module.eval()
     return training, subwords
@@ -102,10 +98,10 @@ def test_it_learns_about_as_well_as_without(tmp_path: Path, data: Path) -> None:
 
 
 def test_what_is_saved_are_the_float32_originals(run: Path) -> None:
-    loaded = load_checkpoint(RunFolder(run).checkpoint)
-    assert loaded is not None
+    loaded = checkpoint_of(run)
     state = {name: value for name, value in loaded.tensors.items() if not name.startswith("rng")}
     assert {value.dtype for value in state.values()} == {torch.float32}
+    assert "trained for 8-bit embeddings and 16-bit weights" in (run / "model" / "README.md").read_text()
     module, _, config = load_module(run / "model")
     tables = table_names(module)
     assert config["quantization"]["ranges"].keys() == set(tables)
@@ -144,8 +140,7 @@ def test_in_bfloat16_the_originals_and_their_gradients_are_float32(tmp_path: Pat
     compute = {"device": "cpu", "precision": "bf16", "threads": 1}
     train(quantized(data, compute=compute, stage=[TWO_STAGES[0]], validation={"examples": 0}), tmp_path)
     assert json.loads((tmp_path / "model" / "config.json").read_text())["quantization"]["half"] == "bfloat16"
-    loaded = load_checkpoint(RunFolder(tmp_path).checkpoint)
-    assert loaded is not None
+    loaded = checkpoint_of(tmp_path)
     assert {value.dtype for name, value in loaded.tensors.items() if "rng" not in name} == {torch.float32}
 
 
@@ -205,10 +200,6 @@ def test_a_gradient_too_large_for_float16_costs_a_step_and_halves_the_factor() -
 def test_scaling_is_pytorchs_without_quantisation_and_off_without_float16() -> None:
     assert half_precision().scaler.get_growth_interval() == torch.amp.GradScaler("cpu").get_growth_interval()
     assert not loss_scaler("cpu", "bf16", Quantization(enabled=True)).is_enabled()
-
-
-def test_the_model_card_says_so(run: Path) -> None:
-    assert "trained for 8-bit embeddings and 16-bit weights" in (run / "model" / "README.md").read_text()
 
 
 def starting_from(model: Path, data: Path, **sections: Any) -> Recipe:

@@ -14,11 +14,10 @@ import pytest
 from rejoinder.models import persistence
 from rejoinder.models.export import export_quantized
 from rejoinder.training.ablations import load_plan
-from rejoinder.training.budget import stage_budget
 from rejoinder.training.loop import train
+from rejoinder.training.optimization import learning_rate, stage_budget
 from rejoinder.training.recipe import Recipe
 from rejoinder.training.recipe_files import load_recipe
-from rejoinder.training.schedules import Progress, learning_rate
 from tests.training.test_ngram_training import ngram
 from tests.training.tiny import MODEL, recipe, stage
 from tests.training.transformers import OF_RECIPES, write_checkpoint
@@ -118,5 +117,5 @@ def test_learning_rates_are_sane_all_along(path: Path, starts: dict[str, list[st
             steps = 1_000 if budget.in_seconds else budget.amount
             lowest = min(1e-6 * each.learning_rate, getattr(each.schedule, "final_learning_rate", 1.0))
             for share in (0.25, 0.5, 0.75, 1.0):
-                rate = learning_rate(each.schedule, each.learning_rate, Progress(int(share * steps), share))
+                rate = learning_rate(each.schedule, each.learning_rate, int(share * steps), share)
                 assert lowest <= rate <= each.learning_rate, (name, each.name, share)

@@ -13,7 +13,7 @@ import pytest
 from rejoinder.training.loop import train
 from rejoinder.training.metrics import read_metrics
 from rejoinder.training.recipe_files import load_recipe, save_recipe
-from rejoinder.training.run_folder import RunFolder
+from rejoinder.training.run import RunFolder
 from tests.training.test_loop import TWO_STAGES, losses, same_weights
 from tests.training.test_metrics import steps_on_the_board
 from tests.training.tiny import recipe
@@ -21,11 +21,11 @@ from tests.training.tiny import recipe
 PROGRAM = """
 import sys, time
 from pathlib import Path
-from rejoinder.training.display import Silent
+from rejoinder.training.display import Display
 from rejoinder.training.loop import train
 from rejoinder.training.recipe_files import load_recipe
 
-class Slow(Silent):
+class Slow(Display):
     def show(self, standing):
         time.sleep(0.02)
 

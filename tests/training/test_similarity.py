@@ -16,7 +16,7 @@ from rejoinder.errors import InputError
 from rejoinder.ranker import FloatArray
 from rejoinder.training import prepare as preparing
 from rejoinder.training.batches import Portion, StepBatch, make_step
-from rejoinder.training.display import Silent
+from rejoinder.training.display import Display
 from rejoinder.training.loop import train
 from rejoinder.training.losses import Loss
 from rejoinder.training.prepare import prepare
@@ -76,7 +76,7 @@ def test_each_text_is_encoded_once_and_an_interrupted_call_goes_on(tmp_path: Pat
         return letters(texts)
 
     with pytest.raises(KeyboardInterrupt):
-        text_vectors(tmp_path / "v.f16", examples, np.arange(20), encode, Silent())
+        text_vectors(tmp_path / "v.f16", examples, np.arange(20), encode, Display())
     assert len(asked) == 6
     with (tmp_path / "v.f16").open("ab") as file:
         file.write(b"half a chunk")
@@ -85,14 +85,14 @@ def test_each_text_is_encoded_once_and_an_interrupted_call_goes_on(tmp_path: Pat
         asked.extend(texts)
         return letters(texts)
 
-    found = text_vectors(tmp_path / "v.f16", examples, np.arange(20), go_on, Silent())
+    found = text_vectors(tmp_path / "v.f16", examples, np.arange(20), go_on, Display())
     assert sorted(asked) == sorted({*(f"say {n}" for n in range(4)), *(f"reply {c}" for c in "abcdefg")})
     pairs = examples.read(np.arange(20))
     for side, texts in ((found.inputs, [c[-1] for c, _ in pairs]), (found.responses, [r for _, r in pairs])):
         vectors = letters(texts)
         unit = vectors / np.linalg.norm(vectors, axis=1, keepdims=True)
         np.testing.assert_allclose(found.vectors[side], unit, atol=1e-3)
-    again = text_vectors(tmp_path / "v.f16", examples, np.arange(20), encode, Silent())
+    again = text_vectors(tmp_path / "v.f16", examples, np.arange(20), encode, Display())
     np.testing.assert_array_equal(again.vectors, found.vectors)
 
 

@@ -17,6 +17,8 @@ from rejoinder.training.loop import TrainingInterrupted, train
 from rejoinder.training.losses import InBatchLoss, SummedLoss, list_losses
 from rejoinder.training.negatives import RandomNegatives
 from rejoinder.training.recipe import Recipe
+from rejoinder.training.validation import Validator
+from tests.training.test_loop import interrupt_at
 from tests.training.tiny import recipe, stage
 from tests.training.transformers import transformer_recipe, write_checkpoint
 
@@ -113,24 +115,12 @@ def test_more_top_blocks_than_there_are(tmp_path: Path, data: Path, start: Path)
 
 @pytest.mark.parametrize("model", [POLY, CROSS], ids=["poly", "cross"])
 def test_an_interrupted_run_gives_the_same_weights(
-    tmp_path: Path, data: Path, start: Path, model: dict[str, Any], monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path, data: Path, start: Path, model: dict[str, Any]
 ) -> None:
     wanted: Recipe = transformer_recipe(data, start, model)
     train(wanted, tmp_path / "whole")
-    from rejoinder.training import loop
-
-    before, steps = loop._Trainer._after_step, 0
-
-    def stopping(self: Any, stage: Any) -> None:
-        nonlocal steps
-        steps += 1
-        if steps == 7:
-            self.stop.set()
-        before(self, stage)
-
-    monkeypatch.setattr(loop._Trainer, "_after_step", stopping)
     with pytest.raises(TrainingInterrupted):
-        train(wanted, tmp_path / "cut")
+        train(wanted, tmp_path / "cut", display=interrupt_at(7))
     train(wanted, tmp_path / "cut")
     ours, theirs = weights(tmp_path / "whole"), weights(tmp_path / "cut")
     assert all(torch.equal(ours[name], theirs[name]) for name in ours)
@@ -153,9 +143,7 @@ def test_a_plateau_lowers_the_rate_when_the_loss_stalls(
     tmp_path: Path, data: Path, start: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     losses = iter([5.0, 4.0, 4.5, 4.2, 3.0, 3.0])
-    from rejoinder.training import keeper
-
-    monkeypatch.setattr(keeper.Validator, "__call__", lambda *_: {"recall@1": 0.5, "mrr": 0.5, "loss": next(losses)})
+    monkeypatch.setattr(Validator, "__call__", lambda *_: {"recall@1": 0.5, "mrr": 0.5, "loss": next(losses)})
     stages = [stage(steps=25, schedule={"kind": "plateau", "factor": 0.5}, learning_rate=0.008)]
     validation = {"every_epochs": 0.5, "examples": 40, "candidates": 20}  # 320 pairs: 10 batches of 32
     train(transformer_recipe(data, start, BI, stage=stages, validation=validation), tmp_path)

@@ -10,6 +10,7 @@ from rejoinder.corpora.example import Example
 from rejoinder.corpora.examples import write_examples
 from rejoinder.training.recipe import Recipe
 from rejoinder.training.recipe_files import parse_recipe
+from rejoinder.training.run import LoadedCheckpoint, RunFolder, load_checkpoint
 
 MODEL = {
     "kind": "convert",
@@ -74,3 +75,10 @@ def stage(**keys: Any) -> dict[str, Any]:
 def recipe(data: Path | str, /, **sections: Any) -> Recipe:
     """The recipe of `document`."""
     return parse_recipe({name: table for name, table in document(data, **sections).items() if table is not None})
+
+
+def checkpoint_of(run: Path) -> LoadedCheckpoint:
+    """The last checkpoint of a run."""
+    loaded = load_checkpoint(RunFolder(run).checkpoint)
+    assert loaded is not None
+    return loaded

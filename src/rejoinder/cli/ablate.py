@@ -42,19 +42,20 @@ def ablate(
     Example: rejoinder ablate recipes/ablations/convert-quick.toml --data data/chat -o ablations --rows heads-8 no-skip
     """
     from rejoinder.errors import RejoinderError
+    from rejoinder.memory import keep_memory
     from rejoinder.training.ablations import ablate as train_rows
     from rejoinder.training.ablations import load_plan
-    from rejoinder.training.display import Silent, TerminalDisplay
-    from rejoinder.training.distributed import is_first
+    from rejoinder.training.display import Display, TerminalDisplay
+    from rejoinder.training.distributed import ElsewhereError, is_first
     from rejoinder.training.loop import TrainingInterrupted
-    from rejoinder.training.presence import ElsewhereError
 
+    keep_memory()
     shown = is_first()  # of the processes that torchrun started
     names = [*(rows or []), *(more or [])]
     plan = load_plan(file, settings or [], data)
     plan.chosen(names)  # a wrong name is refused before the data is read
     name, task = read_task(data, parse_split(split), candidates, limit, seed)
-    display = TerminalDisplay() if shown else Silent()
+    display = TerminalDisplay() if shown else Display()
     try:
         table = train_rows(plan, folder, task, data=name, names=names, seed=seed, display=display)
     except TrainingInterrupted as interruption:

@@ -28,7 +28,7 @@ SettingsOption = Annotated[
 
 
 def train(
-    recipe: Annotated[Path, typer.Argument(help="A recipe, *.toml.")],
+    recipe: Annotated[Path, typer.Argument(help="A recipe: a *.toml file, or the name of one of Rejoinder's.")],
     run: Annotated[Path, typer.Option("--output", "-o", metavar="RUN", help="Folder for everything that comes out.")],
     data: DataOption = None,
     general: GeneralOption = None,
@@ -43,17 +43,19 @@ def train(
     To go on from a model with data of your own:
     rejoinder train recipes/fine-tune-direct-small.toml --init runs/small/model --data data/support -o runs/support
     """
-    from rejoinder.training.display import Silent, TerminalDisplay
-    from rejoinder.training.distributed import is_first
+    from rejoinder.memory import keep_memory
+    from rejoinder.training.display import Display, TerminalDisplay
+    from rejoinder.training.distributed import ElsewhereError, is_first
     from rejoinder.training.loop import TrainingInterrupted
     from rejoinder.training.loop import train as run_recipe
-    from rejoinder.training.presence import ElsewhereError
     from rejoinder.training.recipe_files import load_recipe
+    from rejoinder.training.run import find_recipe
 
-    loaded = load_recipe(recipe, settings or [], places(data, general, init))
+    keep_memory()
+    loaded = load_recipe(find_recipe(recipe), settings or [], places(data, general, init))
     shown = is_first()  # of the processes that torchrun started
     try:
-        summary = run_recipe(loaded, run, display=TerminalDisplay() if shown else Silent())
+        summary = run_recipe(loaded, run, display=TerminalDisplay() if shown else Display())
     except TrainingInterrupted as interruption:
         if not shown:
             raise typer.Exit(130) from None
@@ -74,7 +76,7 @@ def places(data: Path | None, general: list[str] | None, init: str | None) -> di
 def _text(result: Mapping[str, Any]) -> str:
     """The summary for people."""
     from rejoinder.training.display import duration
-    from rejoinder.training.summary import figure_text
+    from rejoinder.training.run import figure_text
 
     lines = []
     if result["already_finished"]:

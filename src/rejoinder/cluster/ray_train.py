@@ -7,13 +7,13 @@ from pathlib import Path
 from typing import Any
 
 from rejoinder.errors import InputError, MissingExtraError, RejoinderError
+from rejoinder.memory import keep_memory
 from rejoinder.training.display import TerminalDisplay
-from rejoinder.training.distributed import is_first
+from rejoinder.training.distributed import ElsewhereError, is_first
 from rejoinder.training.loop import train
-from rejoinder.training.presence import ElsewhereError
 from rejoinder.training.recipe import Recipe
 from rejoinder.training.recipe_files import parse_recipe, recipe_document
-from rejoinder.training.summary import RunSummary
+from rejoinder.training.run import RunSummary
 
 
 def train_on_ray(
@@ -44,45 +44,39 @@ def train_on_ray(
         raise MissingExtraError("training on Ray", "cluster") from None
     place = Path(run).resolve()
     place.parent.mkdir(parents=True, exist_ok=True)
+    failures = FailureConfig(max_failures=restarts)
     trainer = TorchTrainer(
-        _work,
+        _train,
         train_loop_config={"recipe": recipe_document(recipe), "run": str(place), "folder": str(Path.cwd())},
         scaling_config=ScalingConfig(num_workers=workers, use_gpu=gpus),
-        run_config=RunConfig(
-            name=f"{place.name}.ray",
-            storage_path=str(place.parent),
-            failure_config=FailureConfig(max_failures=restarts),
-        ),
+        run_config=RunConfig(name=f"{place.name}.ray", storage_path=str(place.parent), failure_config=failures),
     )
     try:
         done = trainer.fit().return_value
     except TrainingFailedError as error:
-        raise RejoinderError(f"{place}: training on Ray failed: {_reason(error)}") from None
+        failed: dict[int, BaseException] = getattr(error, "worker_failures", {})
+        reasons = [f"worker {rank}: {_line(failure)}" for rank, failure in failed.items()]
+        raise RejoinderError(f"{place}: training on Ray failed: {'; '.join(reasons) or _line(error)}") from None
     if "refused" in done:
         raise InputError(done["refused"])
     return RunSummary(**done["summary"])
 
 
-def _work(config: dict[str, Any]) -> dict[str, Any]:
-    """What each worker does, in a process that Ray has connected to the others'.
+def _train(config: dict[str, Any]) -> dict[str, Any]:
+    """Train in a worker, a process that Ray has connected to the others.
 
     Returns:
         What came out, or why the recipe was refused: Ray would start workers that raise an error again.
     """
     os.chdir(config["folder"])
+    keep_memory()
     display = TerminalDisplay() if is_first() else None
     try:
         return {"summary": train(parse_recipe(config["recipe"]), config["run"], display=display).to_json()}
     except (InputError, ElsewhereError) as error:
-        if is_first() or getattr(error, "code", 1) == 2:
+        if isinstance(error, InputError) or error.code == 2:
             return {"refused": str(error)}
         raise
-
-
-def _reason(error: BaseException) -> str:
-    """Ray's error in a line: what became of each worker that failed."""
-    failures: dict[int, BaseException] = getattr(error, "worker_failures", {})
-    return "; ".join(f"worker {rank}: {_line(failure)}" for rank, failure in failures.items()) or _line(error)
 
 
 def _line(error: BaseException) -> str:

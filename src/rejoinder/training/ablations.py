@@ -21,14 +21,13 @@ from rejoinder.evaluation.tasks import RankingTask
 from rejoinder.files import atomic_file
 from rejoinder.models import persistence
 from rejoinder.settings import read_toml, section, validate
-from rejoinder.training.costs import run_cost
-from rejoinder.training.display import Display, Silent
-from rejoinder.training.distributed import Processes, is_first, joined, started_with
+from rejoinder.training.display import Display
+from rejoinder.training.distributed import Processes, is_first, joined, launch_place
 from rejoinder.training.loop import train
+from rejoinder.training.metrics import run_cost
 from rejoinder.training.recipe import Recipe
 from rejoinder.training.recipe_files import check_stages, first_difference, load_recipe
-from rejoinder.training.run_folder import RunFolder
-from rejoinder.training.summary import RunSummary
+from rejoinder.training.run import RunFolder, RunSummary
 
 BASE = "base"
 """Name of the row that changes nothing; all others are compared with it."""
@@ -307,7 +306,7 @@ def ablate(
         RejoinderError: the base row failed.
         TrainingInterrupted: Ctrl-C; the same call goes on from there.
     """
-    display, folder = display or Silent(), Path(folder)
+    display, folder = display or Display(), Path(folder)
     rows = _rows(plan, plan.chosen(names), folder, display)
     lines: list[Line] = []
     for number, row in enumerate(rows, 1):
@@ -355,7 +354,7 @@ def _line(row: Row, run: Path, task: RankingTask, base: RankingResult | None, se
     except InputError:
         raise
     except RejoinderError as error:
-        if row.name == BASE or started_with()["WORLD_SIZE"] > 1:
+        if row.name == BASE or launch_place()["WORLD_SIZE"] > 1:
             raise
         display.note(f"{row.name} failed: {error}")
         return Line(row, failure=str(error))
@@ -370,4 +369,4 @@ def _line(row: Row, run: Path, task: RankingTask, base: RankingResult | None, se
         return Line(row, summary, result, minus, parameters, None if cost is None else cost.whole.steps_per_second)
 
     with joined() as processes:  # the others wait for the first, however long it ranks
-        return processes.first_before_others(lambda: ranked() if processes.first else Line(row))
+        return processes.rank_zero_first(lambda: ranked() if processes.first else Line(row))

@@ -1,4 +1,4 @@
-"""Device and precision: what the recipe asks for, resolved for this machine."""
+"""Where and how a run computes: device, precision, loss scaling, rounding to few bits, resolved for this machine."""
 
 from __future__ import annotations
 
@@ -7,55 +7,22 @@ from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import dataclass
 
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 
 from rejoinder.errors import InputError
+from rejoinder.models.quantization import Half, QuantizedTraining
 from rejoinder.processor import has_fast_bfloat16
-from rejoinder.training.distributed import started_with
+from rejoinder.training.distributed import launch_place
 from rejoinder.training.recipe import Compute, Quantization
-
-
-def choose_device(wanted: str) -> str:
-    """Resolve "auto", "cpu" or "cuda"; "auto" is CUDA where there is a device.
-
-    Raises:
-        InputError: CUDA is asked for and there is none.
-    """
-    if wanted == "cuda" and not torch.cuda.is_available():
-        raise InputError("compute.device = 'cuda', but PyTorch sees no CUDA device; use 'auto' or 'cpu'")
-    if wanted == "auto":
-        return "cuda" if torch.cuda.is_available() else "cpu"
-    return wanted
-
-
-def choose_precision(wanted: str, device: str) -> str:
-    """Resolve "auto", "fp32", "bf16" or "fp16"; "auto" is the fastest that the device has instructions for.
-
-    Raises:
-        InputError: fp16 is asked for on a CPU, where products of half floats have no loss scaling to rely on.
-    """
-    if wanted == "fp16" and device == "cpu":
-        raise InputError("compute.precision = 'fp16' needs a CUDA device; on a CPU use 'bf16', 'fp32' or 'auto'")
-    if wanted != "auto":
-        return wanted
-    if device == "cuda":
-        return "bf16" if torch.cuda.is_bf16_supported(including_emulation=False) else "fp16"
-    return "bf16" if has_fast_bfloat16() else "fp32"
 
 
 @dataclass(frozen=True)
 class Machine:
-    """Where and how a run computes.
+    """Where and how a run computes."""
 
-    Attributes:
-        device: of weights and batches.
-        precision: "fp32", "bf16" or "fp16".
-        scaler: multiplies the loss in fp16, so that small gradients survive; does nothing otherwise.
-    """
-
-    device: torch.device
-    precision: str
-    scaler: torch.amp.GradScaler
+    device: torch.device  # of weights and batches
+    precision: str  # "fp32", "bf16" or "fp16"
+    scaler: torch.amp.GradScaler  # multiplies the loss in fp16, so that small gradients survive
 
     def autocast(self) -> AbstractContextManager[object]:
         """Cast products to 16 bits, if the precision says so; weights stay float32."""
@@ -68,19 +35,42 @@ class Machine:
 
 
 def set_up(compute: Compute, quantization: Quantization) -> Machine:
-    """Resolve device and precision for this process.
-
-    Raises:
-        InputError: the machine cannot do what the recipe asks for.
-    """
+    """Resolve device and precision for this process; refuse what the machine cannot do."""
     if compute.threads:
         torch.set_num_threads(compute.threads)
     kind = choose_device(compute.device)
-    device = torch.device(kind, _local_rank()) if kind == "cuda" else torch.device(kind)
+    device = torch.device(kind)
     if kind == "cuda":
+        place, there_are = launch_place(), torch.cuda.device_count()
+        if place["LOCAL_WORLD_SIZE"] > there_are:
+            raise InputError(
+                f"{place['LOCAL_WORLD_SIZE']} processes were started on this machine, but PyTorch sees {there_are} "
+                "CUDA devices there; start at most one process for each, or set compute.device = 'cpu'"
+            )
+        device = torch.device(kind, place["LOCAL_RANK"])
         torch.cuda.set_device(device)
     precision = choose_precision(compute.precision, kind)
     return Machine(device, precision, loss_scaler(kind, precision, quantization))
+
+
+def choose_device(wanted: str) -> str:
+    """Resolve "auto": CUDA where there is a device."""
+    if wanted == "cuda" and not torch.cuda.is_available():
+        raise InputError("compute.device = 'cuda', but PyTorch sees no CUDA device; use 'auto' or 'cpu'")
+    if wanted == "auto":
+        return "cuda" if torch.cuda.is_available() else "cpu"
+    return wanted
+
+
+def choose_precision(wanted: str, device: str) -> str:
+    """Resolve "auto": the fastest that the device has instructions for."""
+    if wanted == "fp16" and device == "cpu":
+        raise InputError("compute.precision = 'fp16' needs a CUDA device; on a CPU use 'bf16', 'fp32' or 'auto'")
+    if wanted != "auto":
+        return wanted
+    if device == "cuda":
+        return "bf16" if torch.cuda.is_bf16_supported(including_emulation=False) else "fp16"
+    return "bf16" if has_fast_bfloat16() else "fp32"
 
 
 def loss_scaler(device: str, precision: str, quantization: Quantization) -> torch.amp.GradScaler:
@@ -97,21 +87,23 @@ def loss_scaler(device: str, precision: str, quantization: Quantization) -> torc
     return torch.amp.GradScaler(device)
 
 
-def _local_rank() -> int:
-    """Number of this process's GPU."""
-    place = started_with()
-    here, there_are = place["LOCAL_WORLD_SIZE"], torch.cuda.device_count()
-    if here > there_are:
-        raise InputError(
-            f"{here} processes were started on this machine, but PyTorch sees {there_are} CUDA devices there; start at "
-            "most one process for each, or set compute.device = 'cpu'"
-        )
-    return place["LOCAL_RANK"]
+def quantized_training(config: Quantization, module: nn.Module, precision: str) -> QuantizedTraining | None:
+    """Let a network compute with rounded copies of its present weights; None where the recipe does not ask for it."""
+    if not config.enabled:
+        return None
+    return QuantizedTraining(module, choose_half(config, precision), range_every=config.range_every)
+
+
+def choose_half(config: Quantization, precision: str) -> Half:
+    """Resolve "auto": bfloat16 for a run in bf16, whose products round to it anyway, else float16."""
+    if config.half != "auto":
+        return config.half
+    return "bfloat16" if precision == "bf16" else "float16"
 
 
 @contextmanager
 def without_denormals() -> Iterator[None]:
-    """Take numbers too small for a full mantissa for zero while training.
+    """Take numbers too small for a full mantissa for zero.
 
     The running averages of rare tokens' gradients decay through that range for hundreds of steps, and processors
     compute with such numbers twenty times more slowly.

@@ -1,22 +1,21 @@
-"""What a person sees of a training run: one live line on a terminal, a plain line now and then elsewhere."""
+"""What a person sees of a training run: one live line on a terminal, a plain line now and then elsewhere; Ctrl-C."""
 
 from __future__ import annotations
 
 import math
+import signal
 import sys
+import threading
 import time
-from collections.abc import Callable, Iterator
-from contextlib import AbstractContextManager, contextmanager
+from collections.abc import Iterator
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import dataclass
-from typing import Protocol, TypeAlias
+from types import FrameType
 
 from rich.console import Console
 from rich.progress import BarColumn, Progress, TaskID, TextColumn
 
-from rejoinder.progress import printable, track
-
-Advance: TypeAlias = Callable[[int], object]
-"""Called with the number of units done since the last call."""
+from rejoinder.progress import Advance, printable, track
 
 PLAIN_SECONDS = 15.0
 """Time from one plain line to the next where there is no terminal."""
@@ -24,25 +23,15 @@ PLAIN_SECONDS = 15.0
 
 @dataclass(frozen=True, slots=True)
 class Standing:
-    """Where a stage stands.
+    """Where a stage stands."""
 
-    Attributes:
-        stage: its name.
-        share: share of its budget that is used.
-        step: batches done in the whole run.
-        loss: mean over the last line of metrics; not a number before the first.
-        accuracy: in-batch accuracy, likewise.
-        examples_per_second: pairs trained on per second.
-        seconds_left: of the stage; None while unknown.
-    """
-
-    stage: str
-    share: float
-    step: int
-    loss: float
-    accuracy: float
-    examples_per_second: float
-    seconds_left: float | None
+    stage: str  # its name
+    share: float  # of its budget that is used
+    step: int  # batches done in the whole run
+    loss: float  # mean over the last line of metrics; not a number before the first
+    accuracy: float  # in-batch accuracy, likewise
+    examples_per_second: float  # pairs trained on
+    seconds_left: float | None  # of the stage; None while unknown
 
     def __str__(self) -> str:
         left = "" if self.seconds_left is None else f", {duration(self.seconds_left)} left"
@@ -50,45 +39,24 @@ class Standing:
         return f"step {self.step:,}, {means}{self.examples_per_second:,.0f} examples/s{left}"
 
 
-class Display(Protocol):
-    """Shows a run."""
+class Display:
+    """Shows a run. This class shows nothing."""
 
     def show(self, standing: Standing) -> None:
         """Show where the stage stands; called after every step."""
-        ...
 
     def note(self, text: str) -> None:
         """Show a line that stays."""
-        ...
 
-    def track(self, description: str, total: int | None, unit: str) -> AbstractContextManager[Advance]:
+    def track(self, description: str, total: int | None, unit: str) -> AbstractContextManager[Advance]:  # noqa: ARG002
         """Show the progress of work before or between steps of training, as `progress.track` does."""
-        ...
+        return nullcontext(lambda _: None)
 
     def close(self) -> None:
         """Leave the terminal in order."""
-        ...
 
 
-class Silent:
-    """Shows nothing."""
-
-    def show(self, standing: Standing) -> None:
-        """Nothing."""
-
-    def note(self, text: str) -> None:
-        """Nothing."""
-
-    @contextmanager
-    def track(self, description: str, total: int | None, unit: str) -> Iterator[Advance]:  # noqa: ARG002
-        """Nothing."""
-        yield int  # takes a number and does nothing
-
-    def close(self) -> None:
-        """Nothing."""
-
-
-class TerminalDisplay:
+class TerminalDisplay(Display):
     """Shows a run on standard error."""
 
     def __init__(self) -> None:
@@ -121,7 +89,7 @@ class TerminalDisplay:
 
     @contextmanager
     def track(self, description: str, total: int | None, unit: str) -> Iterator[Advance]:
-        """The progress line that all verbs share; the bar of the training, if there is one, makes way for it."""
+        """Show the progress line that all verbs share, in place of the training's bar."""
         self.close()
         with track(description, total, unit) as advance:
             yield advance
@@ -142,3 +110,25 @@ def duration(seconds: float) -> str:
     if whole < 3600:
         return f"{whole // 60} min {whole % 60:02} s"
     return f"{whole // 3600} h {whole % 3600 // 60:02} min"
+
+
+@contextmanager
+def interrupts(display: Display) -> Iterator[threading.Event]:
+    """Turn Ctrl-C and SIGTERM into an event, to be looked at after each step; the second one stops at once."""
+    stop = threading.Event()
+
+    def listen(number: int, frame: FrameType | None) -> None:  # noqa: ARG001
+        if stop.is_set():
+            raise KeyboardInterrupt
+        stop.set()
+        display.note("Stopping after this step; once more to stop at once")
+
+    if threading.current_thread() is not threading.main_thread():
+        yield stop  # signals go to the main thread
+        return
+    before = {number: signal.signal(number, listen) for number in (signal.SIGINT, signal.SIGTERM)}
+    try:
+        yield stop
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)

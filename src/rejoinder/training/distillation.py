@@ -22,7 +22,7 @@ from rejoinder.training.similarity import blended
 from rejoinder.training.tokens import Rows, TokenStore
 
 CANDIDATES = 16
-"""How many a recipe without a number compares."""
+"""Candidates that are compared where the recipe gives no number."""
 
 
 class Distiller:

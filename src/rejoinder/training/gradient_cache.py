@@ -5,7 +5,7 @@ smaller ones and adding up their gradients (gradient accumulation) is therefore 
 But the loss couples the pairs through their encodings alone, and these are small. So:
 
 1. encode all parts, without keeping what a gradient needs;
-2. the loss of all encodings together, and its gradient with respect to each encoding;
+2. compute the loss of all encodings together, and its gradient with respect to each encoding;
 3. encode part after part again, this time keeping what a gradient needs, and pass on the gradient of its encodings.
 
 Loss and gradients are those of the whole batch; it costs a second forward pass, and memory for one part.
@@ -13,7 +13,7 @@ Loss and gradients are those of the whole batch; it costs a second forward pass,
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 
 import torch
 from torch import Tensor
@@ -54,15 +54,9 @@ def forward_backward(
     reached = {name: matrix.grad for name, matrix in whole.items() if matrix.grad is not None}
     gradients = {name: torch.split(gradient, rows[name]) for name, gradient in reached.items()}
     for part in range(parts):
-        _pass_on(encode(part), {name: cut[part] for name, cut in gradients.items()})
+        encodings = encode(part)
+        # What depends on no parameter that learns (a part without history, a frozen side) has no gradient.
+        names = [name for name in gradients if encodings[name].requires_grad]
+        if names:
+            torch.autograd.backward([encodings[name] for name in names], [gradients[name][part] for name in names])
     return found
-
-
-def _pass_on(encodings: Encodings, gradients: Mapping[str, Tensor]) -> None:
-    """Continue the backward pass from the encodings of one part into the parameters.
-
-    What does not depend on a parameter that learns (a part without history, a side that is frozen) has no gradient.
-    """
-    names = [name for name in gradients if encodings[name].requires_grad]
-    if names:
-        torch.autograd.backward([encodings[name] for name in names], [gradients[name] for name in names])

@@ -1,10 +1,14 @@
-"""The training loop: stages, steps, validation, checkpoints, written out."""
+"""The training loop: stages, steps, validation, checkpoints, written out.
+
+One optimisation step is `Trainer._step`: `batches` packs its pairs, the model encodes them, `gradient_cache` runs both
+passes, `losses` ranks each response among all of them, and `optimization` has the rates and the update.
+"""
 
 from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Callable, Generator
+from collections.abc import Callable, Generator, Mapping, Sequence
 from contextlib import ExitStack, closing, nullcontext
 from functools import partial
 from pathlib import Path
@@ -15,39 +19,51 @@ import torch
 from torch import Tensor
 
 from rejoinder.errors import InputError, RejoinderError
-from rejoinder.memory import keep_memory
+from rejoinder.models import persistence
 from rejoinder.models.convert import Encodings
 from rejoinder.models.families import build_module, family_of
 from rejoinder.models.packing import TokenBatch
 from rejoinder.training.batches import PairBatch, Portion, StepBatch, batches, prefetched
-from rejoinder.training.budget import run_share, stage_budget
-from rejoinder.training.checkpoint import LoadedCheckpoint, load_checkpoint
-from rejoinder.training.compute import Machine, set_up, without_denormals
-from rejoinder.training.display import Display, Silent, Standing
+from rejoinder.training.compute import quantized_training, set_up, without_denormals
+from rejoinder.training.display import Display, Standing, interrupts
 from rejoinder.training.distillation import Distiller
-from rejoinder.training.distributed import Processes, joined
+from rejoinder.training.distributed import ElsewhereError, Processes, joined
 from rejoinder.training.gradient_cache import forward_backward
-from rejoinder.training.init import copy_initial_weights
-from rejoinder.training.interrupts import interrupts
-from rejoinder.training.keeper import Keeper
-from rejoinder.training.learned_scale import attach_scale
-from rejoinder.training.losses import InBatchLoss, Loss, SummedLoss
+from rejoinder.training.initialisation import copy_initial_weights
+from rejoinder.training.losses import InBatchLoss, Loss, SummedLoss, annealed_scale, attach_scale
 from rejoinder.training.masked_lm import LikeLengths, Masking, pair_lengths, pretraining_step
-from rejoinder.training.meter import Meter
-from rejoinder.training.metrics import MetricsLog
+from rejoinder.training.metrics import Meter, MetricsLog
 from rejoinder.training.mixing import MixedOrder
 from rejoinder.training.negatives import Miner, Table, Tables, with_negatives
-from rejoinder.training.optimization import build_optimizer, clip_gradients, prepare_stage, set_learning_rate
+from rejoinder.training.optimization import (
+    build_optimizer,
+    clip_gradients,
+    learning_rate,
+    prepare_stage,
+    run_share,
+    set_learning_rate,
+    stage_budget,
+)
 from rejoinder.training.prepare import Prepared, prepare
-from rejoinder.training.quantized import quantized_training
 from rejoinder.training.recipe import Recipe, Stage
 from rejoinder.training.recipe_files import check_stages
 from rejoinder.training.recipe_schedules import Plateau
-from rejoinder.training.run_folder import RunFolder, check_model, open_run
-from rejoinder.training.schedules import Progress, learning_rate, score_scale
+from rejoinder.training.run import (
+    LoadedCheckpoint,
+    RunFolder,
+    RunState,
+    RunSummary,
+    check_model,
+    figure_text,
+    load_checkpoint,
+    load_summary,
+    model_card,
+    open_run,
+    resolve_recipe,
+    save_checkpoint,
+    summarise,
+)
 from rejoinder.training.similarity import SimilarityDistiller
-from rejoinder.training.state import RunState
-from rejoinder.training.summary import RunSummary, figure_text, load_summary, save_summary
 from rejoinder.training.validation import Validator
 
 Clock = Callable[[], float]
@@ -58,9 +74,15 @@ class TrainingInterrupted(KeyboardInterrupt):
 
 
 def train(
-    recipe: Recipe, run: str | Path, *, display: Display | None = None, clock: Clock = time.monotonic
+    recipe: Recipe | str | Path,
+    run: str | Path,
+    *,
+    data: str | Path | Sequence[str | Path] = (),
+    settings: Mapping[str, Any] | None = None,
+    display: Display | None = None,
+    clock: Clock = time.monotonic,
 ) -> RunSummary:
-    """Train as the recipe says, or continue where an earlier process stopped.
+    """Train as a recipe says, or continue where an earlier process stopped.
 
     On a CPU, a run whose budgets are in steps or epochs gives the same weights bit for bit, whether it was
     interrupted or not, given the same number of threads and processes.
@@ -68,58 +90,50 @@ def train(
     Where torchrun or Ray started several processes that all call this, they train together (see `distributed`).
 
     Args:
-        recipe: what to do (see `recipe_files.load_recipe`).
+        recipe: a TOML file, the name of a recipe that comes with Rejoinder ("convert-quick", "poly/bi-small"), or one
+            that has been read (see `recipe_files.load_recipe`).
         run: folder for everything that comes out; of several processes the first one writes it.
-        display: shows progress; None shows nothing.
+        data: folder of examples, instead of the recipe's `data.train`; of several, the others are mixed in as the
+            recipe's `data.mix` says.
+        settings: values that override the recipe's, by dotted key, such as {"stage.0.minutes": 2}.
+        display: shows progress (`display.TerminalDisplay`); None shows nothing.
         clock: seconds from any fixed moment.
 
     Returns:
-        What came out. A finished run is left as it is.
+        What came out; `rejoinder.load(summary.model)` opens the model. A finished run is left as it is.
 
     Raises:
         InputError: recipe, data and folder do not fit each other.
         RejoinderError: the loss is no longer a finite number, or another process is gone; the last checkpoint stays.
         TrainingInterrupted: Ctrl-C; a checkpoint has been written.
+
+    >>> summary = train("convert-quick", data="data/chats", run="runs/small")  # doctest: +SKIP
     """
-    display = display or Silent()
-    with joined() as processes, ExitStack() as open_folders:
-        folder = processes.first_before_others(
-            lambda: open_folders.enter_context(open_run(Path(run), recipe)) if processes.first else RunFolder(Path(run))
-        )
-        finished, _ = processes.agree(folder.summary.exists())
-        if finished:
-            check_model(folder)
-            return load_summary(folder.summary, folder.path, folder.model)
-        keep_memory()
-        machine = set_up(recipe.compute, recipe.quantization)
-        check_stages(recipe, processes)
-        prepared = processes.first_before_others(lambda: prepare(recipe, folder.tokens, display))
-        with closing(display):
-            trainer = _Trainer(recipe, folder, prepared, machine, processes, display, clock)
-            log = MetricsLog(folder, trainer.state.step) if processes.first else nullcontext()
-            with log as metrics, interrupts(display) as stop, without_denormals():
-                trainer.run(metrics, stop)
-            summary = _summary(recipe, folder, trainer.state, machine.precision)
-        if processes.first:
-            save_summary(summary, folder.summary)
-        return summary
+    wanted, shown, place = resolve_recipe(recipe, data, settings or {}), display or Display(), Path(run)
+    with joined() as processes, ExitStack() as held, closing(shown):
+
+        def begin() -> Trainer | RunSummary:
+            folder = held.enter_context(open_run(place, wanted)) if processes.first else RunFolder(place)
+            if folder.summary.exists():
+                check_model(folder)
+                return load_summary(folder)
+            check_stages(wanted, processes)
+            return Trainer(wanted, folder, processes, shown, clock)
+
+        trainer = processes.rank_zero_first(begin)
+        return trainer if isinstance(trainer, RunSummary) else trainer.run()
 
 
-class _Trainer:
+class Trainer:
     """One run, as one process sees it."""
 
     def __init__(
-        self,
-        recipe: Recipe,
-        folder: RunFolder,
-        prepared: Prepared,
-        machine: Machine,
-        processes: Processes,
-        display: Display,
-        clock: Clock,
+        self, recipe: Recipe, folder: RunFolder, processes: Processes, display: Display, clock: Clock
     ) -> None:
-        self.recipe, self.folder, self.prepared = recipe, folder, prepared
-        self.machine, self.processes, self.display, self.clock = machine, processes, display, clock
+        self.recipe, self.folder, self.processes = recipe, folder, processes
+        self.display, self.clock = display, clock
+        self.machine = set_up(recipe.compute, recipe.quantization)
+        prepared = self.prepared = prepare(recipe, folder.tokens, display)
         torch.manual_seed(recipe.seed)
         self.module = build_module(recipe.model, prepared.tokenizer.rows)
         scale = None
@@ -128,12 +142,12 @@ class _Trainer:
         if prepared.words is not None:
             self.module.embedding.weight.data.copy_(torch.from_numpy(prepared.words))
         self.learned_scale = attach_scale(self.module, recipe.scale, scale)
-        self.module.to(machine.device)
+        self.module.to(self.machine.device)
         self.packing = family_of(self.module.config).packing
-        self.quantized = quantized_training(recipe.quantization, self.module, machine.precision)
+        self.quantized = quantized_training(recipe.quantization, self.module, self.machine.precision)
         self.distiller = _distiller(recipe, prepared)
         self.loss = SummedLoss(InBatchLoss(recipe.loss.smoothing))
-        self.masking = Masking.of(prepared.tokenizer) if self.packing == "masked" else None
+        self.masking = Masking.from_tokenizer(prepared.tokenizer) if self.packing == "masked" else None
         self.orders: list[Any] = [
             LikeLengths(pair_lengths(prepared.train), stage.batch_tokens, stage.batch_size, (recipe.seed, number))
             if self.packing == "masked"
@@ -142,54 +156,46 @@ class _Trainer:
         ]
         pairs = zip(recipe.stage, self.orders, strict=True)
         self.budgets = [stage_budget(stage, order.batches_per_epoch) for stage, order in pairs]
+        self.validator = None
+        if prepared.valid is not None:
+            place = self.module.padding_id, processes, self.packing
+            self.validator = Validator(prepared.valid, recipe.validation, *place)
         self.loaded = load_checkpoint(folder.checkpoint)
         self.state = self._resume(self.loaded) if self.loaded else RunState(data=prepared.digest)
-        self.meter = Meter(self.state, machine.device)
-        validator = self._validator(prepared)
-        self.keeper = Keeper(
-            recipe, folder, self.state, self.module, prepared.tokenizer, validator, machine.precision, processes.first
-        )
+        self.meter = Meter(self.state, self.machine.device)
         self.optimizer: Any = None
         self.metrics: MetricsLog | None = None
+        self.stop = threading.Event()
         self.rate, self.counted_to = 0.0, 0.0
         self.scale: float | Tensor = 0.0
-        processes.equalise(self.module)
-
-    def _validator(self, prepared: Prepared) -> Validator | None:
-        if prepared.valid is None:
-            return None
-        place = self.module.padding_id, self.processes, self.packing
-        return Validator(prepared.valid, self.recipe.validation, *place)
 
     def _resume(self, loaded: LoadedCheckpoint) -> RunState:
-        if loaded.state.data != self.prepared.digest:
+        state, data = loaded.state, self.recipe.data
+        if state.data != self.prepared.digest:
+            places = " and ".join([data.train, *(mixed.train for mixed in data.mix)])
             raise InputError(
-                f"{self.folder.path}: the examples in {self._places()} are not those that the run was started "
-                "with; give those, or name another folder"
+                f"{self.folder.path}: the examples in {places} are not those that the run was started with; give "
+                "those, or name another folder"
             )
-        if loaded.state.best is not None or self.folder.model.exists():
+        if state.best is not None or self.folder.model.exists():
             check_model(self.folder)
         loaded.restore_module(self.module)
         self.machine.scaler.load_state_dict(loaded.scaler)
-        self.display.note(f"Continuing {self.folder.path} at step {loaded.state.step:,}")
-        return loaded.state
+        state.saved_at, state.saved_step = state.seconds, state.step
+        self.display.note(f"Continuing {self.folder.path} at step {state.step:,}")
+        return state
 
-    def _places(self) -> str:
-        return " and ".join([self.recipe.data.train, *(mixed.train for mixed in self.recipe.data.mix)])
-
-    def run(self, metrics: MetricsLog | None, stop: threading.Event) -> None:
-        """Train to the end.
-
-        Args:
-            metrics: where lines go; None in a process that does not write.
-            stop: once it is set, a checkpoint is written and TrainingInterrupted raised.
-        """
-        self.metrics, self.stop = metrics, stop
-        while self.state.stage < len(self.recipe.stage):
-            self._stage(self.recipe.stage[self.state.stage])
+    def run(self) -> RunSummary:
+        """Train to the end, and write the summary."""
+        self.processes.broadcast_parameters(self.module)
+        log = MetricsLog(self.folder, self.state.step) if self.processes.first else nullcontext()
+        with log as self.metrics, interrupts(self.display) as self.stop, without_denormals():
+            while self.state.stage < len(self.recipe.stage):
+                self._stage(self.recipe.stage[self.state.stage])
+        return summarise(self.recipe, self.folder, self.state, self.machine.precision, write=self.processes.first)
 
     def _stage(self, stage: Stage) -> None:
-        """One stage, from wherever the state stands in it."""
+        """Train one stage, from wherever the state stands in it."""
         state = self.state
         prepare_stage(self.module, stage)
         self.optimizer = build_optimizer(self.module, stage)
@@ -197,34 +203,35 @@ class _Trainer:
             self.loaded.restore_optimizer(self.module, self.optimizer)
         self.loaded = None  # its tensors are not needed any more
         self.counted_to = self.clock()
-        if self.recipe.init.given and self.keeper.validator is not None and state.best is None:
-            self._validate(stage)  # the model to start from: what comes out is no worse
+        if self.recipe.init.given and self.validator is not None and state.best is None:
+            self._validate(stage)  # the model to start from, so that training never makes it worse
             self._checkpoint(stage)
         tables = self._tables(stage)
-        while self._goes_on():
+        while self._has_budget():
             stop = None if tables is None else tables.window(state.stage_step).stop
             with closing(self._batches(stage, tables, stop)) as stream:
-                while self._goes_on() and (stop is None or state.stage_step < stop):
+                while self._has_budget() and (stop is None or state.stage_step < stop):
                     self._step(stage, next(stream))
                     self._after_step(stage)
         self._finish_stage(stage)
 
-    def _goes_on(self) -> bool:
-        """Whether the stage has budget left, and has not stalled."""
-        return self._share() < 1 and not self.keeper.stalled()
+    def _has_budget(self) -> bool:
+        """Return whether the stage goes on: it has budget left and has not stalled."""
+        patience = self.recipe.validation.patience
+        return self._share() < 1 and not (patience > 0 and self.state.without_gain >= patience)
 
     def _batches(self, stage: Stage, tables: Tables | None, stop: int | None) -> Generator[StepBatch, None, None]:
         """The stage's batches from where it stands to `stop`, with hard negatives if there are `tables`."""
         mined = None if tables is None else self._table(stage, tables)
-        examples, further = with_negatives(self.prepared.train, stage, (self.recipe.seed, self.state.stage), mined)
+        seed, begin = (self.recipe.seed, self.state.stage), self.state.stage_step
         order, padding_id = self.orders[self.state.stage], self.module.padding_id
         portion = Portion(self.processes.rank, self.processes.count, stage.micro_batch)
-        begin = self.state.stage_step
-        if self.masking is not None:
-            store, masking, seed = self.prepared.train, self.masking, (self.recipe.seed, self.state.stage)
+        store, masking = self.prepared.train, self.masking
+        if masking is not None:
             return prefetched(
                 lambda step: pretraining_step(store, order.rows(step), step, masking, seed, portion), begin, stop
             )
+        examples, further = with_negatives(store, stage, seed, mined)
         options: Any = {"stop": stop, "further": further, "packing": self.packing}
         return batches(examples, order, padding_id, begin, portion, **options)
 
@@ -239,37 +246,40 @@ class _Trainer:
 
     def _table(self, stage: Stage, tables: Tables) -> Table:
         """The table of hard negatives for the next batches, mined now if they begin a window."""
-        state = self.state
-        table = self.processes.first_before_others(lambda: tables.load(state.step, state.stage_step))
-        if table is None:
-            table = self.processes.first_before_others(lambda: self._mine(stage, tables))
+        step, stage_step, mined = self.state.step, self.state.stage_step, False
+
+        def load_or_mine() -> Table:
+            nonlocal mined
+            table = tables.load(step, stage_step)
+            if table is None:
+                table, mined = self._mine(stage, tables), True
+            return table
+
+        table = self.processes.rank_zero_first(load_or_mine)
+        if self.processes.all_reduce(mined)[0]:
             self._count_time(0)
             self._checkpoint(stage)  # from here on no earlier table is needed
             if self.processes.first:
-                tables.forget_others(state.step, state.stage_step)
+                tables.forget_others(step, stage_step)
         return table
 
     def _mine(self, stage: Stage, tables: Tables) -> Table:
-        """Mine a table, in the first process; the others find what it wrote."""
-        state = self.state
-        if not self.processes.first and (table := tables.load(state.step, state.stage_step)) is not None:
-            return table
         assert stage.hard_negatives is not None  # there are tables
+
+        def pause() -> None:
+            # Others that wait cannot be told to stop; with them, Ctrl-C is looked at after the next step.
+            if self.stop.is_set() and self.processes.count == 1:
+                self._interrupt(stage)
+
         self.module.eval()
         store, padding_id = self.prepared.train, self.module.padding_id
         miner = Miner(store, stage.hard_negatives, self._sides, self._encode_responses, padding_id)
-        # Others that wait cannot be told to stop; with them, Ctrl-C is looked at after the next step.
-        pause = partial(self._pause, stage) if self.processes.count == 1 else lambda: None
-        return tables.mine(state.step, state.stage_step, miner, self.display, pause)
-
-    def _pause(self, stage: Stage) -> None:
-        if self.stop.is_set():
-            self._interrupt(stage)
+        return tables.mine(self.state.step, self.state.stage_step, miner, self.display, pause)
 
     def _step(self, stage: Stage, batch: StepBatch) -> None:
         """Forward, loss, backward, update."""
-        state, share = self.state, self._share()
-        self.rate = learning_rate(stage.schedule, stage.learning_rate, Progress(state.stage_step, share, state.drops))
+        state, scaler = self.state, self.machine.scaler
+        self.rate = learning_rate(stage.schedule, stage.learning_rate, state.stage_step, self._share(), state.drops)
         self.scale = self._scale()
         self.module.train()
         self.optimizer.zero_grad(set_to_none=True)
@@ -277,16 +287,21 @@ class _Trainer:
         encode, loss_of = partial(self._encode_part, batch), partial(self._loss, batch, taught)
         loss = forward_backward(len(batch.parts), encode, loss_of, self.machine.backward)
         loss = self.processes.sum_gradients(self.module.parameters(), loss)
-        self._clip(stage)
+        if stage.clip_norm or stage.clip_embedding_norm:
+            scaler.unscale_(self.optimizer)
+        if stage.clip_embedding_norm:
+            clip_gradients(self.module.embedding.parameters(), stage.clip_embedding_norm)
+        if stage.clip_norm:
+            clip_gradients(self.module.parameters(), stage.clip_norm)
         set_learning_rate(self.optimizer, self.rate)
-        self.machine.scaler.step(self.optimizer)
-        self.machine.scaler.update()
+        scaler.step(self.optimizer)
+        scaler.update()
         if self.learned_scale is not None:
-            self.learned_scale.keep_within()
+            self.learned_scale.clamp()
         state.step += 1
+        state.stage_step += 1
         if self.quantized:
             self.quantized.cover(state.step)
-        state.stage_step += 1
         seconds, tokens = self._count_time(batch.tokens)
         state.examples += batch.pairs
         state.tokens += int(tokens)
@@ -296,12 +311,13 @@ class _Trainer:
         """The factor of the scores at the next step."""
         if self.learned_scale is not None:
             return self.learned_scale.value
-        whole = Progress(self.state.step, run_share(self.budgets, self.state.stage, self._share()))
-        return score_scale(self.recipe.scale, self.module.output_size, whole)
+        share = run_share(self.budgets, self.state.stage, self._share())
+        return annealed_scale(self.recipe.scale, self.module.output_size, self.state.step, share)
 
     def _encode_part(self, batch: StepBatch, part: int) -> Encodings:
         """Encode one part of a step's batch; dropout is a function of seed, step, process and part."""
-        set_randomness(self.recipe.seed, self.state.step, self.processes.rank, part)
+        numbers = (self.recipe.seed, self.state.step, self.processes.rank, part)
+        torch.manual_seed(int(np.random.SeedSequence(numbers).generate_state(1)[0]))
         return self._encode(batch.parts[part])
 
     def _encode(self, batch: PairBatch) -> Encodings:
@@ -315,10 +331,7 @@ class _Trainer:
         return {**encodings, "response": responses[:n], "further": responses[n:]}
 
     def _loss(self, batch: StepBatch, taught: Tensor | None, encodings: Encodings) -> Loss:
-        """The loss of this process's contexts among all responses, as a function of the encodings of all parts.
-
-        `taught` is what the teacher gives, where there is one.
-        """
+        """The loss of this process's contexts among all responses, given the encodings and the teacher's scores."""
         equal = batch.equal.to(self.machine.device) if self.recipe.loss.mask_equal_responses else None
         if "losses" in encodings:
             return Loss(encodings["losses"].sum() * batch.weight, encodings["hits"].sum() * batch.weight)
@@ -344,23 +357,17 @@ class _Trainer:
         with self.machine.autocast(), self.quantized.rounded() if self.quantized else nullcontext():
             return self.module.encode(tokens.to(self.machine.device), "response")
 
-    def _clip(self, stage: Stage) -> None:
-        if stage.clip_norm or stage.clip_embedding_norm:
-            self.machine.scaler.unscale_(self.optimizer)
-        if stage.clip_embedding_norm:
-            clip_gradients(self.module.embedding.parameters(), stage.clip_embedding_norm)
-        if stage.clip_norm:
-            clip_gradients(self.module.parameters(), stage.clip_norm)
-
     def _after_step(self, stage: Stage) -> None:
         """Whatever is due: a line of metrics, validation, a checkpoint, the end."""
+        state, recipe = self.state, self.recipe
         if self.machine.device.type == "cpu" and not self.meter.is_finite():  # a GPU would have to be waited for
             self._diverged(stage)
-        if self.state.step % self.recipe.log.every_steps == 0:
+        if state.step % recipe.log.every_steps == 0:
             self._log(stage)
-        epoch = self.orders[self.state.stage].batches_per_epoch
-        gained = self.keeper.validation_due(epoch) and self._validate(stage)
-        if gained or self.keeper.checkpoint_due():
+        epoch = self.orders[state.stage].batches_per_epoch
+        due = self.validator is not None and state.validation_due(recipe.validation, epoch)
+        gained = due and self._validate(stage)
+        if gained or state.checkpoint_due(recipe.checkpoint):
             self._checkpoint(stage)
         self._show(stage)
         _, stopped = self._count_time(self.stop.is_set())
@@ -369,19 +376,20 @@ class _Trainer:
 
     def _interrupt(self, stage: Stage) -> NoReturn:
         """Write a checkpoint and end."""
-        if self.keeper.saved_step != self.state.step:
+        if self.state.saved_step != self.state.step:
             self._checkpoint(stage)
-        self.processes.meet()  # before one that ends makes the launcher end the others
+        self.processes.barrier()  # before one that ends makes the launcher end the others
         raise TrainingInterrupted(
             f"stopped at step {self.state.step:,}, checkpoint written; the same command continues from there"
         )
 
     def _finish_stage(self, stage: Stage) -> None:
-        """What is left over for metrics, a last validation, a checkpoint at the door of the next stage."""
+        """Write what is left over of metrics, validate, and write a checkpoint at the door of the next stage."""
         if self.state.summed:
             self._log(stage)
-        if self.keeper.validator is None:
-            self.keeper.save_model()
+        if self.validator is None:
+            self.state.best_step = self.state.step
+            self._save_model()
         elif self.state.validated_step != self.state.step:
             self._validate(stage)
         self.state.enter_next_stage()
@@ -392,35 +400,58 @@ class _Trainer:
         if not self.meter.is_finite():
             self._diverged(stage)
         values = self.meter.take() | {"learning_rate": self.rate, "scale": _number(self.scale)}
-        values |= {"examples": self.state.examples, "seconds": self.state.seconds}
-        self._write(stage, values)
+        self._write(stage, values | {"examples": self.state.examples, "seconds": self.state.seconds})
 
     def _write(self, stage: Stage, values: dict[str, float]) -> None:
         if self.metrics is not None:
             self.metrics.write(self.state.step, stage.name, values)
 
     def _validate(self, stage: Stage) -> bool:
-        """Validate; returns whether the model is the best so far."""
-        if not self.keeper.is_finite():
+        """Validate and save the model if it is the best so far; return whether it is."""
+        if not self._is_finite():
             self._diverged(stage)
+        assert self.validator is not None
+        self.module.eval()
+        figures = self.validator(self._sides, _number(self.scale or self._scale()))
         patience = stage.schedule.patience if isinstance(stage.schedule, Plateau) else None
-        scale = _number(self.scale or self._scale())
-        figures, best = self.keeper.validate(self._sides, scale, patience)
+        best = self.state.record_validation(figures, patience)
+        if best:
+            self._save_model()
         self._write(stage, {f"valid_{name}": value for name, value in figures.items()})
         shown = ", ".join(f"{name} {figure_text(name, value)}" for name, value in figures.items())
         self.display.note(f"step {self.state.step:,}: validation {shown}{', the best so far' if best else ''}")
         return best
 
+    def _save_model(self) -> None:
+        if self.processes.first:
+            text, scale = self.recipe.text, self.learned_scale
+            persistence.save(
+                self.folder.model,
+                self.module,
+                self.prepared.tokenizer,
+                max_length=text.max_length,
+                card=model_card(self.recipe, self.state, self.machine.precision),
+                scale=None if scale is None else _number(scale.value),
+                overwrite=True,
+            )
+
     def _checkpoint(self, stage: Stage) -> None:
-        if not (self.meter.is_finite() and self.keeper.is_finite()):
+        if not self._is_finite():
             self._diverged(stage)
         self.meter.store()
-        self.keeper.checkpoint(self.optimizer, self.machine.scaler.state_dict())
+        if self.processes.first:
+            scaler = self.machine.scaler.state_dict()
+            save_checkpoint(self.folder.checkpoint, self.state, self.module, self.optimizer, scaler)
+        self.state.saved_at, self.state.saved_step = self.state.seconds, self.state.step
+
+    def _is_finite(self) -> bool:
+        weights = self.module.parameters()
+        return self.meter.is_finite() and all(bool(weight.isfinite().all()) for weight in weights)
 
     def _diverged(self, stage: Stage) -> NoReturn:
-        saved = self.keeper.saved_step
+        saved = self.state.saved_step
         kept = "no checkpoint had been written yet" if saved is None else f"the checkpoint of step {saved:,} is kept"
-        raise RejoinderError(
+        raise (RejoinderError if self.processes.first else ElsewhereError)(
             f"stage '{stage.name}': loss or weights are no longer finite numbers at step {self.state.step:,} (learning "
             f"rate {self.rate:.3g}); lower its learning_rate or set clip_norm, in a new folder; {kept}"
         )
@@ -437,7 +468,7 @@ class _Trainer:
         """
         now = self.clock()
         passed, self.counted_to = now - self.counted_to, now
-        passed, total = self.processes.agree(passed, figure)
+        passed, total = self.processes.all_reduce(passed if self.processes.first else 0.0, figure)
         self.state.spend(passed)
         return passed, total
 
@@ -449,33 +480,13 @@ class _Trainer:
         self.display.show(Standing(stage.name, share, step, loss, accuracy, speed, left))
 
 
+def _number(value: float | Tensor) -> float:
+    return float(value.detach() if isinstance(value, Tensor) else value)
+
+
 def _distiller(recipe: Recipe, prepared: Prepared) -> Distiller | SimilarityDistiller | None:
     if recipe.distillation is None:
         return None
     if prepared.taught is not None:
         return SimilarityDistiller(recipe.distillation, prepared.taught)
     return Distiller(recipe.distillation, prepared.train)
-
-
-def _number(value: float | Tensor) -> float:
-    return float(value.detach() if isinstance(value, Tensor) else value)
-
-
-def set_randomness(*numbers: int) -> None:
-    """Make what follows (dropout) a function of these numbers alone, so that it can be computed again."""
-    torch.manual_seed(int(np.random.SeedSequence(numbers).generate_state(1)[0]))
-
-
-def _summary(recipe: Recipe, folder: RunFolder, state: RunState, precision: str) -> RunSummary:
-    return RunSummary(
-        name=recipe.name,
-        run=str(folder.path),
-        model=str(folder.model),
-        steps=state.step,
-        examples=state.examples,
-        tokens=state.tokens,
-        seconds=state.seconds,
-        best_step=state.best_step,
-        validation=state.validation,
-        precision=precision,
-    )

@@ -1,17 +1,20 @@
-"""Losses, one class each: its formula, its source, what it expects."""
+"""Losses, one class each: its formula, its source, what it expects. And the factor of the scores that they take."""
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from dataclasses import dataclass
 from types import MappingProxyType
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor, nn
 
 from rejoinder.models.attended import attended_scores
 from rejoinder.models.convert import Encodings
+from rejoinder.models.persistence import TRAINING_PREFIX
+from rejoinder.training.recipe import Scale
 
 MASKED = float("-inf")
 
@@ -34,10 +37,7 @@ EVERYTHING: Mapping[str, Present] = MappingProxyType({})
 
 
 class Loss(NamedTuple):
-    """What a loss returns.
-
-    Where several processes have a part of the batch's contexts each, these are the parts' shares: their sum over the
-    processes is that of the batch.
+    """What a loss returns. Of several processes each gets its contexts' share; the shares sum to the batch's loss.
 
     Attributes:
         value: what to minimise.
@@ -88,7 +88,7 @@ class InBatchLoss(nn.Module):
 
         Args:
             x: encoded contexts (k, d), mostly rows of unit length: all K of the batch, or those of one process. Or
-                (k, m, d), contexts of m vectors each; S_ij is c times what `models.attended` tells then.
+                (k, m, d), contexts of m vectors each; S_ij is then c times `models.attended`'s score.
             y: encoded responses (K + M, d), mostly rows of unit length; row first + i belongs to context i.
             scale: c, a number or a tensor without dimensions, which then gets a gradient.
             equal: pairs of a context i and a response j != first + i that equals its own: int64 (2, m), each of two
@@ -103,10 +103,9 @@ class InBatchLoss(nn.Module):
             gradient. With `present` both are of the contexts that count, and 0 where none does.
         """
         with torch.autocast(x.device.type, enabled=False):
-            pairs = len(y) if pairs is None else pairs
-            return self._loss(x.float(), y.float(), scale, equal, first, pairs, present)
+            return self.exact(x.float(), y.float(), scale, equal, first, len(y) if pairs is None else pairs, present)
 
-    def _loss(
+    def exact(
         self,
         x: Tensor,
         y: Tensor,
@@ -116,9 +115,10 @@ class InBatchLoss(nn.Module):
         pairs: int,
         present: Present | None = None,
     ) -> Loss:
+        """`forward` in the precision of x and y."""
         if x.dim() == 3:
             losses, hits = list_losses(attended_scores(x, y) * scale, first, self.smoothing, equal)
-            return _counted(losses, hits, pairs, present)
+            return _mean(losses, hits, pairs, present)
         k = x.shape[0]
         x = x * scale
         scores = x @ y.T  # (k, K + M)
@@ -132,7 +132,9 @@ class InBatchLoss(nn.Module):
             scores = scores.index_put((rows, columns), torch.full_like(masked, MASKED))
         smoothing = self.smoothing * (negatives > 0).to(x.dtype)
         target = (1 - smoothing) * true + smoothing / negatives.clamp(min=1) * others
-        return _counted(scores.logsumexp(dim=1) - target, _hits(scores, first), pairs, present)
+        best = scores.detach()
+        hits = ((best >= best.diagonal(first)[:, None]).sum(dim=1) == 1).float()
+        return _mean(scores.logsumexp(dim=1) - target, hits, pairs, present)
 
 
 class SummedLoss(nn.Module):
@@ -162,20 +164,15 @@ class SummedLoss(nn.Module):
     ) -> Loss:
         """The sum, the accuracy of "context", and loss and accuracy of each encoding where there are several.
 
-        Args:
-            encodings: the contexts, all K or those of one process, and all K + M responses; or "scores" (k, C) of
-                each context's own candidates, the right one first, of models that read both together.
-            scale: c, the same for all.
-            equal: see `InBatchLoss.forward`.
-            first: see `InBatchLoss.forward`.
-            pairs: see `InBatchLoss.forward`.
-            present: of encodings that not every context has, which contexts have them.
+        `encodings` are those of the contexts, all K or those of one process, and of all K + M responses; or "scores"
+        (k, C) of each context's own candidates, the right one first, of models that read both together. `present` says
+        which contexts have an encoding that not all have. The rest is as in `InBatchLoss`.
         """
         if "scores" in encodings:
             with torch.autocast(encodings["scores"].device.type, enabled=False):
                 scores = encodings["scores"].float() * scale
                 rows = list_losses(scores, None, self.ranking.smoothing, equal)
-            return _counted(*rows, len(scores) if pairs is None else pairs, None)
+            return _mean(*rows, len(scores) if pairs is None else pairs, None)
         losses = {
             name: self.ranking(contexts, encodings["response"], scale, equal, first, pairs, present.get(name))
             for name, contexts in encodings.items()
@@ -189,14 +186,8 @@ class SummedLoss(nn.Module):
         return Loss(value, losses["context"].accuracy, figures)
 
 
-@torch.no_grad()
-def _hits(scores: Tensor, first: int) -> Tensor:
-    """Of each row i 1 if nothing but the entry first + i is as high as it, else 0."""
-    return ((scores >= scores.diagonal(first)[:, None]).sum(dim=1) == 1).float()
-
-
 def list_losses(scores: Tensor, first: int | None, smoothing: float, equal: Tensor | None) -> tuple[Tensor, Tensor]:
-    """The loss of `InBatchLoss` for scores that are there already.
+    """The loss of `InBatchLoss`, given the scores.
 
     Args:
         scores: S (k, C), float32.
@@ -205,7 +196,7 @@ def list_losses(scores: Tensor, first: int | None, smoothing: float, equal: Tens
         equal: pairs (i, j) of candidates that are no negatives (2, m), or None.
 
     Returns:
-        The loss of each row and whether its right candidate scored best (k,) both.
+        The loss of each row and whether its right candidate scored best, both (k,).
     """
     k = len(scores)
     labels = torch.zeros(k, dtype=torch.int64, device=scores.device)
@@ -224,9 +215,60 @@ def list_losses(scores: Tensor, first: int | None, smoothing: float, equal: Tens
     return scores.logsumexp(dim=1) - target, hits
 
 
-def _counted(losses: Tensor, hits: Tensor, pairs: int, present: Present | None) -> Loss:
+def _mean(losses: Tensor, hits: Tensor, pairs: int, present: Present | None) -> Loss:
     """Means over all K contexts of the batch, or over those that count."""
     if present is None:
         return Loss(losses.sum() / pairs, hits.sum() / pairs)
     rows, count = present.rows.to(losses.device), max(present.count, 1)
     return Loss((losses * rows).sum() / count, (hits * rows).sum() / count)
+
+
+def annealed_scale(scale: Scale, output_size: int, step: int, share: float) -> float:
+    """The factor c of c · cos at a step of the run, when a share of its budget is used.
+
+    (CONVERT, section 3: from 1 to sqrt(d) over 10,000 steps, then constant; d is the output size.)
+    """
+    last = _last_scale(scale, output_size)
+    done, length = (step, scale.steps) if scale.steps is not None else (share, scale.share)
+    assert length is not None  # the recipe has exactly one
+    return scale.first + (last - scale.first) * (1.0 if done >= length else done / length)
+
+
+def _last_scale(scale: Scale, output_size: int) -> float:
+    return math.sqrt(output_size) if scale.last == "sqrt(d)" else float(scale.last)
+
+
+_PLACE = f"{TRAINING_PREFIX}scale"
+"""Attribute of a network. Checkpoints hold the scale as a weight, model folders as a number in config.json."""
+
+
+class LearnedScale(nn.Module):
+    """A learned factor of the cosine (ACL19, section 3: S = C · cos), between 0 and `last`."""
+
+    def __init__(self, first: float, last: float) -> None:
+        super().__init__()
+        self.last = last
+        self.value = nn.Parameter(torch.tensor(min(first, last)))
+
+    @torch.no_grad()
+    def clamp(self) -> None:
+        """Keep the scale in its range, after every update."""
+        self.value.clamp_(0.0, self.last)
+
+
+def attach_scale(module: Any, scale: Scale, before: float | None = None) -> LearnedScale | None:
+    """Give a network the scale that a recipe wants to be learned; return None where it is not learned.
+
+    It starts at what the model to start from has learned `before`, else at the recipe's first.
+    """
+    if not scale.learned:
+        return None
+    learned = LearnedScale(scale.first if before is None else before, _last_scale(scale, module.output_size))
+    setattr(module, _PLACE, learned)
+    return learned
+
+
+def learned_scale(module: Any) -> LearnedScale | None:
+    """The scale that `attach_scale` gave to a network; None where it is not learned."""
+    found: LearnedScale | None = getattr(module, _PLACE, None)
+    return found

@@ -26,8 +26,6 @@ from rejoinder.training.tokens import Ids, Rows, TokenStore
 
 GUESSED, MASKED, REPLACED = 0.15, 0.8, 0.1
 """Share of the tokens that are guessed; of these, shares that are masked and replaced by any token."""
-
-
 GATHERED_AT_ONCE = 1 << 16
 """Examples whose tokens are in memory together while their lengths are read."""
 
@@ -35,8 +33,8 @@ GATHERED_AT_ONCE = 1 << 16
 class LikeLengths:
     """Which examples each batch has: neighbours in length, up to a budget of tokens, the batches in random order.
 
-    Where the lengths are cut depends on them alone, so every epoch has as many batches; which of the examples of equal
-    length goes where, and the order of the batches, are drawn anew for each epoch, from the seed.
+    Where the lengths are cut depends on them alone, so all epochs have equally many batches; which of the examples of
+    equal length goes where, and the order of the batches, are drawn anew for each epoch, from the seed.
 
     Args:
         lengths: tokens of each example.
@@ -81,21 +79,15 @@ def _cuts(ascending: Rows, tokens: int, pairs: int) -> list[int]:
 
 @dataclass(frozen=True, slots=True)
 class Masking:
-    """What tokens may be replaced by.
-
-    Attributes:
-        mask_id: the mask.
-        special: ids that play a part, which are neither guessed nor put in.
-        ordinary: all other ids.
-    """
+    """What tokens may be replaced by."""
 
     mask_id: int
-    special: Ids
-    ordinary: Ids
+    special: Ids  # marks, which are neither guessed nor put in
+    ordinary: Ids  # all other ids
 
     @classmethod
-    def of(cls, tokenizer: Tokenizer) -> Masking:
-        """Of a tokeniser that has a mask, as all of the kinds that are pretrained have."""
+    def from_tokenizer(cls, tokenizer: Tokenizer) -> Masking:
+        """Read the ids off a tokenizer with a mask, as all kinds that are pretrained have."""
         assert isinstance(tokenizer, Pretrained)
         special = np.array(sorted(tokenizer.special_ids), np.int32)
         return cls(tokenizer.mask_id, special, np.setdiff1d(np.arange(tokenizer.rows, dtype=np.int32), special))
@@ -120,15 +112,8 @@ def pretraining_step(
 ) -> StepBatch:
     """One process's part of the batch number `step` of a stage, of the given examples.
 
-    All processes draw for the whole batch, so that what is guessed does not depend on their number.
-
-    Args:
-        store: all examples.
-        rows: those of the batch.
-        step: number of the batch; even ones guess tokens.
-        masking: the tokeniser's.
-        seed: numbers that all draws are a function of, with the step.
-        portion: what this process has of it.
+    All processes draw for the whole batch, so that what is guessed does not depend on their number; the draws are a
+    function of `seed` and step.
     """
     generator = np.random.default_rng([*seed, step])
     batch = _masked(store, rows, masking, generator) if step % 2 == 0 else _following(store, rows, generator)
@@ -153,32 +138,28 @@ class _Pairs:
 
     @property
     def guesses(self) -> int:
-        """How many there are."""
         return len(self.lengths) if self.targets is None else int((self.targets >= 0).sum())
 
     def part(self, pairs: slice) -> MaskedBatch:
-        """Some of the pairs."""
         ends = np.concatenate([[0], np.cumsum(self.lengths)])
         tokens, lengths = slice(ends[pairs.start], ends[pairs.stop]), self.lengths[pairs]
         packed = pack(self.ids[tokens], lengths, 0, types=self.types[tokens])
-        if self.targets is None:
-            assert self.follows is not None
+        if self.follows is not None:
             none = torch.empty(0, dtype=torch.int64)
             return MaskedBatch(packed, none, none, torch.from_numpy(self.follows[pairs].astype(np.float32)))
+        assert self.targets is not None
         targets = pack(self.targets[tokens], lengths, -1).ids
         places = torch.nonzero(targets >= 0)[:, 0]
         return MaskedBatch(packed, places, targets[places])
 
 
 def _masked(store: TokenStore, rows: Rows, masking: Masking, generator: np.random.Generator) -> _Pairs:
-    """Some tokens of the pairs are to be guessed."""
     ids, lengths, types = join(store.input.gather(rows), store.response.gather(rows), start=1)
     shown, targets = masking(ids, generator)
     return _Pairs(shown, lengths, types, targets=targets)
 
 
 def _following(store: TokenStore, rows: Rows, generator: np.random.Generator) -> _Pairs:
-    """Of each pair it is to be guessed whether the response followed."""
     follows = generator.random(len(rows)) < 0.5
     others = generator.integers(0, len(store) - 1, len(rows))
     others += others >= rows  # any but the example itself

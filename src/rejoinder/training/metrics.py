@@ -1,26 +1,78 @@
-"""Metrics of a run as JSON lines, and the same for TensorBoard."""
+"""Metrics of a run: means between two lines, the lines themselves, and what they tell of speed and cost."""
 
 from __future__ import annotations
 
+import dataclasses
 import json
 import time
 from collections.abc import Mapping
+from dataclasses import dataclass
 from pathlib import Path
 from types import TracebackType
 from typing import Any
 
+import torch
+
 from rejoinder.errors import InputError, MissingExtraError
 from rejoinder.files import atomic_file, parse_json
-from rejoinder.training.run_folder import RunFolder
+from rejoinder.training.losses import Loss
+from rejoinder.training.run import RunFolder, RunState
+
+
+class Meter:
+    """Sums losses on their device, so that nothing waits for a GPU between two lines.
+
+    A run that is continued goes on summing where its state stopped. `loss` and `accuracy` are those of the last line.
+    """
+
+    def __init__(self, state: RunState, device: torch.device) -> None:
+        self.state = state
+        self._names = tuple(state.sums)
+        self._sums = torch.tensor(list(state.sums.values()), dtype=torch.float64, device=device)
+        self._examples, self._tokens, self._seconds = 0, 0, 0.0
+        self._last_rates = 0.0, 0.0
+        self.loss, self.accuracy = float("nan"), 0.0
+
+    def add(self, pairs: int, tokens: int, loss: Loss, seconds: float) -> None:
+        """Count a step that took these seconds, validation and checkpoints left out."""
+        self.state.summed += 1
+        values = {"loss": loss.value.detach(), "accuracy": loss.accuracy, **loss.figures}
+        if not self._names:
+            self._names, self._sums = tuple(values), self._sums.new_zeros(len(values))
+        self._sums += torch.stack([values[name] for name in self._names])
+        self._examples += pairs
+        self._tokens += tokens
+        self._seconds += seconds
+
+    def is_finite(self) -> bool:
+        """Return whether every loss so far was a finite number."""
+        return bool(self._sums.isfinite().all())
+
+    def store(self) -> None:
+        """Put the sums into the state, for a checkpoint."""
+        self.state.sums = dict(zip(self._names, self._sums.tolist(), strict=True))
+
+    def rates(self) -> tuple[float, float]:
+        """Pairs and real tokens per second since the last line; the last line's before anything is counted."""
+        if self._seconds <= 0:
+            return self._last_rates
+        return self._examples / self._seconds, self._tokens / self._seconds
+
+    def take(self) -> dict[str, float]:
+        """Return means and rates since the last call, and start again from 0."""
+        means = {name: value / self.state.summed for name, value in zip(self._names, self._sums.tolist(), strict=True)}
+        self.loss, self.accuracy = means["loss"], means["accuracy"]
+        examples, tokens = self._last_rates = self.rates()
+        self.state.summed = 0
+        self._sums.zero_()
+        self._examples, self._tokens, self._seconds = 0, 0, 0.0
+        return means | {"examples_per_second": examples, "tokens_per_second": tokens}
 
 
 class MetricsLog:
     """Writes metrics.jsonl and TensorBoard's files; use it as a context manager.
 
-    Args:
-        folder: the run's.
-        step: batches done so far; whatever an earlier process wrote about later ones is taken out, since they are
-            going to be done again.
+    Lines of steps after `step`, which will be done again, are removed.
     """
 
     def __init__(self, folder: RunFolder, step: int) -> None:
@@ -28,14 +80,20 @@ class MetricsLog:
             from torch.utils.tensorboard import SummaryWriter
         except ImportError:
             raise MissingExtraError("training", "train") from None
-        _cut_back(folder.metrics, step)
+        if folder.metrics.exists():
+            kept = [line for line in read_metrics(folder.metrics) if line["step"] <= step]
+            with atomic_file(folder.metrics) as part:
+                part.write_text("".join(json.dumps(line) + "\n" for line in kept), encoding="utf-8")
         self._lines = folder.metrics.open("a", encoding="utf-8")
         purge = step + 1 if folder.tensorboard.exists() else None
-        _wait_for_a_later_second(folder.tensorboard)
+        # TensorBoard reads a run's files by name, which begins with the second of their creation: two of one second
+        # would be read in any order, and the purge might come first.
+        while list(folder.tensorboard.glob(f"events.out.tfevents.{int(time.time()):010d}.*")):
+            time.sleep(0.02)
         self._board = SummaryWriter(str(folder.tensorboard), purge_step=purge, flush_secs=30)
 
     def write(self, step: int, stage: str, values: Mapping[str, float]) -> None:
-        """Write one line; the numbers go to TensorBoard under their names."""
+        """Write one line; TensorBoard gets the numbers under their names."""
         self._lines.write(json.dumps({"step": step, "stage": stage, **values}) + "\n")
         self._lines.flush()
         for name, value in values.items():
@@ -64,31 +122,72 @@ def read_metrics(path: Path) -> list[dict[str, Any]]:
 
 
 def _parsed(line: bytes, where: str) -> dict[str, Any]:
-    """One line of metrics: numbers, among them a step, and the name of the stage."""
     try:
         values: dict[str, Any] = parse_json(line)
         numbers = [value for name, value in values.items() if name != "stage"]
-        if not isinstance(values["stage"], str) or not all(type(value) in (int, float) for value in numbers):
-            raise ValueError("not a stage and numbers")
-        if type(values["step"]) is not int:
-            raise ValueError("step is no integer")
+        plain = all(type(value) in (int, float) for value in numbers) and type(values["step"]) is int
+        if not plain or not isinstance(values["stage"], str):
+            raise ValueError("not a step, a stage and numbers")
     except (ValueError, KeyError, TypeError, AttributeError) as error:
         raise InputError(f"{where}: damaged ({type(error).__name__}: {error}); take the line out") from None
     return values
 
 
-def _wait_for_a_later_second(board: Path) -> None:
-    """TensorBoard reads a run's files in the order of their names, which begin with the second of their creation.
+@dataclass(frozen=True, slots=True)
+class Speed:
+    """Batches of a run or a stage, and how many a second without validation and checkpoints."""
 
-    A run that continues within the second in which it was started would have its files read in any order, and what
-    the killed process wrote too much would not be taken out.
-    """
-    while list(board.glob(f"events.out.tfevents.{int(time.time()):010d}.*")):
-        time.sleep(0.02)
+    steps: int
+    steps_per_second: float
 
 
-def _cut_back(path: Path, step: int) -> None:
-    kept = [line for line in read_metrics(path) if line["step"] <= step]
-    if path.exists():
-        with atomic_file(path) as part:
-            part.write_text("".join(json.dumps(line) + "\n" for line in kept), encoding="utf-8")
+@dataclass(frozen=True, slots=True)
+class RunCost:
+    """What a run took so far: the columns of the paper's table of ablations (CONVERT, Table 4)."""
+
+    run: str  # its folder
+    whole: Speed
+    stages: dict[str, Speed]  # by name, in order
+    seconds: float  # validation and checkpoints included
+
+    def to_json(self, price_per_hour: float | None = None, steps: int | None = None) -> dict[str, Any]:
+        """Speeds, time and cost as plain values.
+
+        Args:
+            price_per_hour: of the machine, in any currency; None leaves all costs out.
+            steps: add the time and cost of this many steps at the run's speed (CONVERT: 966,000).
+        """
+
+        def account(seconds: float) -> dict[str, float]:
+            cost = {} if price_per_hour is None else {"cost": seconds / 3600 * price_per_hour}
+            return {"seconds": seconds, **cost}
+
+        stages = {name: dataclasses.asdict(speed) for name, speed in self.stages.items()}
+        result = {"run": self.run, **dataclasses.asdict(self.whole), "stages": stages, **account(self.seconds)}
+        if steps is not None:
+            result["stated"] = {"steps": steps, **account(steps / self.whole.steps_per_second)}
+        return result
+
+
+def run_cost(run: Path) -> RunCost | None:
+    """What a run took, from its metrics; None if there are none yet, or the folder is no run."""
+    lines = read_metrics(RunFolder(run).metrics)
+    stages: dict[str, tuple[int, float]] = {}
+    step = examples = 0
+    for line in lines:
+        if not {"examples_per_second", "examples"} <= line.keys():  # a line of validation
+            continue
+        done, pairs = line["step"] - step, line["examples"] - examples
+        step, examples = line["step"], line["examples"]
+        if line["examples_per_second"] > 0:
+            steps, seconds = stages.get(line["stage"], (0, 0.0))
+            stages[line["stage"]] = steps + done, seconds + pairs / line["examples_per_second"]
+    if not stages:
+        return None
+    steps, seconds = (sum(column) for column in zip(*stages.values(), strict=True))
+    return RunCost(
+        run=str(run),
+        whole=Speed(steps, steps / seconds),
+        stages={stage: Speed(steps, steps / seconds) for stage, (steps, seconds) in stages.items()},
+        seconds=max(line["seconds"] for line in lines if "seconds" in line),
+    )

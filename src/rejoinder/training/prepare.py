@@ -20,14 +20,15 @@ from rejoinder.corpora.engine import Engine
 from rejoinder.errors import InputError
 from rejoinder.files import DIGEST, atomic_file, file_digest, locked, remove_leftovers
 from rejoinder.models.families import family, family_of, parse_config
+from rejoinder.progress import Advance
 from rejoinder.ranker import FloatArray
 from rejoinder.text.bpe import build_bpe
 from rejoinder.text.ngram_vocabulary import build_ngrams
 from rejoinder.text.subwords import MARK, Subwords
 from rejoinder.text.tokenizer import Tokenizer
 from rejoinder.text.vocabulary import build_subwords
-from rejoinder.training.display import Advance, Display, Silent
-from rejoinder.training.init import initial_tokenizer
+from rejoinder.training.display import Display
+from rejoinder.training.initialisation import initial_tokenizer
 from rejoinder.training.mixing import join
 from rejoinder.training.recipe import BpeVocabulary, Recipe, Vocabulary
 from rejoinder.training.similarity import TextVectors, text_vectors
@@ -83,7 +84,7 @@ def prepare(
     Raises:
         InputError: the data is missing or has nothing to train on.
     """
-    return _Preparation(recipe, folder, display or Silent(), engine).run()
+    return _Preparation(recipe, folder, display or Display(), engine).run()
 
 
 class _Preparation:

@@ -17,8 +17,8 @@ from rejoinder.models.families import HOMES, build_module, family
 from rejoinder.models.transformer import TransformerShape
 from rejoinder.settings import holds_tables, override, read_toml, to_toml, toml_value, validate
 from rejoinder.training.distributed import Processes, check_division
-from rejoinder.training.init import fill_in_teacher, take_over
-from rejoinder.training.learned_scale import attach_scale
+from rejoinder.training.initialisation import fill_in_teacher, take_over
+from rejoinder.training.losses import attach_scale
 from rejoinder.training.optimization import build_optimizer, prepare_stage
 from rejoinder.training.recipe import Recipe, Stage
 

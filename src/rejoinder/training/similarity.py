@@ -21,9 +21,10 @@ from rejoinder.errors import InputError
 from rejoinder.files import atomic_file, file_digest
 from rejoinder.models.attended import scores_of
 from rejoinder.models.convert import Encodings
+from rejoinder.progress import Advance
 from rejoinder.ranker import unit_rows
 from rejoinder.training.batches import StepBatch
-from rejoinder.training.display import Advance, Display
+from rejoinder.training.display import Display
 from rejoinder.training.losses import Loss
 from rejoinder.training.recipe import Distillation
 from rejoinder.training.tokens import RawExamples, Rows

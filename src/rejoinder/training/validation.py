@@ -32,12 +32,7 @@ class Validator:
     The examples and their groups are the same each time, drawn with a fixed seed. A response whose tokens equal the
     right one's has the right one's score, and a tie counts against the model (as in `evaluation`).
 
-    Args:
-        store: tokens of the validation split.
-        config: the recipe's.
-        padding_id: the model's.
-        processes: they share the groups.
-        packing: how the model wants texts to be packed.
+    Several processes share the groups.
 
     Raises:
         InputError: there are fewer examples than candidates.
@@ -53,25 +48,25 @@ class Validator:
     ) -> None:
         self._packing: Packing = packing
         self.candidates = config.candidates
-        groups = min(len(store), config.examples) // config.candidates
-        if groups == 0:
+        limit = min(len(store), config.examples)
+        if limit < config.candidates:
             raise InputError(
-                f"{min(len(store), config.examples)} validation examples make no group of {config.candidates}; set "
-                "validation.candidates lower, or validation.examples = 0 to train without validation"
+                f"{limit} validation examples make no group of {config.candidates}; set validation.candidates lower, "
+                "or validation.examples = 0 to train without validation"
             )
-        order = np.random.default_rng(0).permutation(len(store))[: groups * config.candidates]
+        self.examples = limit - limit % config.candidates
+        order = np.random.default_rng(0).permutation(len(store))[: self.examples]
         together = max(1, PAIRS_AT_ONCE // config.candidates) * config.candidates
-        self.examples = len(order)
         self._store, self._padding_id, self._processes = store, padding_id, processes or Processes()
         self._parts = [order[start : start + together] for start in range(0, len(order), together)]
 
     def __call__(self, encode: Encode, scale: float = 1.0) -> dict[str, float]:
-        """Recall at 1 and mean reciprocal rank by what `encode` gives, and the loss.
+        """Recall at 1, mean reciprocal rank, and the loss.
 
         The loss is that of training without smoothing, among the candidates of the group: the mean of
         -log softmax(scale · scores) of the right response.
         """
-        parts = self._processes.divide(self._parts, lambda rows: self._ranks(rows, encode, scale))
+        parts = self._processes.parallel_map(lambda rows: self._ranks(rows, encode, scale), self._parts)
         found, losses = (np.concatenate(each) for each in zip(*parts, strict=True))
         return {"recall@1": float((found == 1).mean()), "mrr": float((1 / found).mean()), "loss": float(losses.mean())}
 
@@ -92,25 +87,21 @@ class Validator:
 
     def _encoded(self, rows: Rows, encode: Encode) -> npt.NDArray[np.float32]:
         """Scores of each response of a group for each context of it, (rows, n), from both sides' encodings."""
-        n = self.candidates
         encoded = encode(make_batch(self._store, rows, self._padding_id, packing=self._packing))
-        x, y = (h.float().cpu().reshape(-1, n, *h.shape[1:]) for h in encoded)
-        scores = torch.cat([scores_of(*group) for group in zip(x, y, strict=True)])
-        return scores.numpy()
+        x, y = (h.float().cpu().reshape(-1, self.candidates, *h.shape[1:]) for h in encoded)
+        return torch.cat([scores_of(*group) for group in zip(x, y, strict=True)]).numpy()
 
     def _joined(self, rows: Rows, encode: Encode) -> npt.NDArray[np.float32]:
         """The same, of a model that reads each context with each response."""
         n = self.candidates
-        groups = rows.reshape(-1, n)
         place = np.arange(len(rows)) % n
         others = (place[:, None] + np.arange(1, n)) % n  # the right response comes first, the others after it
-        further = groups[np.arange(len(rows))[:, None] // n, others]
+        further = rows.reshape(-1, n)[np.arange(len(rows))[:, None] // n, others]
         scores = np.empty((len(rows), n), np.float32)
         size = max(1, PAIRS_AT_ONCE // n)
         for start in range(0, len(rows), size):
             part = slice(start, start + size)
             batch = make_batch(self._store, rows[part], self._padding_id, further[part].reshape(-1), self._packing)
             found = encode(batch)[0].float().cpu().numpy()
-            columns = np.concatenate([place[part, None], others[part]], axis=1)
-            np.put_along_axis(scores[part], columns, found, axis=1)
+            np.put_along_axis(scores[part], np.concatenate([place[part, None], others[part]], axis=1), found, axis=1)
         return scores

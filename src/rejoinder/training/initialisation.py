@@ -1,18 +1,21 @@
-"""Starting from a trained model: what a recipe takes over from it, and its weights."""
+"""Starting from a trained model, or from pretrained transformers: what a recipe takes from it, and its weights."""
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Callable, Mapping
+from pathlib import Path
 from typing import Any
 
 import torch
-from torch import Tensor, nn
+from torch import nn
 
 from rejoinder.errors import InputError
 from rejoinder.files import file_digest
-from rejoinder.models import persistence
+from rejoinder.models import persistence, pretrained
+from rejoinder.models.families import HOMES, family
+from rejoinder.models.transformer import TransformerShape
 from rejoinder.text.tokenizer import Tokenizer
-from rejoinder.training.init_transformer import copy_transformer, take_over_transformer, transformer_tokenizer
 from rejoinder.training.recipe import NO_START, Init
 
 CHANGEABLE = ("dropout", "numbered_history", "persona_first")
@@ -22,17 +25,20 @@ on. (The paper numbers the earlier messages of DSTC7 alone, not those of Reddit 
 GROWING = ("blocks", "attention_spans")
 """Fields that a recipe may change to add blocks on top of the model's (see `_grows`)."""
 
+FREE_OF_TRANSFORMERS = ("dropout", "output_scale")
+"""The same of a transformer's structure: no weight depends on these, and a checkpoint has no scale."""
+
 Resolve = Callable[[Mapping[str, Any], str], dict[str, Any]]
 """[model] and the name of the recipe -> [model] checked and with all its defaults."""
 
 
 def take_over(document: dict[str, Any], origin: str, resolve: Resolve) -> None:
-    """Fill in what a recipe with `init.model` takes from that model, in place.
+    """Fill in what a recipe takes from the model of `init.model` or `init.transformer`, in place.
 
     That is: its fingerprint, whether it is quantised, [model], and the longest text.
 
     Args:
-        document: the recipe, before it is validated; one that trains from scratch is left alone.
+        document: the recipe before validation, which is left to find whatever is wrong with the types in it.
         origin: what an error calls the recipe.
         resolve: see `Resolve`.
 
@@ -40,28 +46,22 @@ def take_over(document: dict[str, Any], origin: str, resolve: Resolve) -> None:
         InputError: there is no such model, it is not the one whose fingerprint is given, or the recipe has settings
             that contradict it; or it says neither where to start nor how to train from scratch.
     """
-    init, model = document.get("init"), document.get("model", {})
-    if isinstance(init, dict) and isinstance(init.get("transformer"), str) and init["transformer"]:
-        take_over_transformer(document, init, origin)
+    init: Any = document.get("init")
+    model = document.get("model", {})
+    if _named(init, "transformer"):
+        _take_over_transformer(document, origin)
         return
-    if not (isinstance(init, dict) and isinstance(init.get("model"), str) and init["model"]):
+    if not _named(init, "model"):
         if document and "vocabulary" not in document and isinstance(model, dict) and "kind" not in model:
             raise InputError(f"{origin}: {NO_START}")
         return
     name = init["model"]
-    try:
-        _, config = persistence.read_config(name)
-    except InputError as error:
-        raise InputError(f"{origin}: init.model: {error}") from None
-    found = persistence.fingerprint(config)
-    if init.get("fingerprint") not in (None, "", found):
-        raise InputError(f"{origin}: init.fingerprint = '{init['fingerprint']}', but {name} has '{found}'")
+    config = _pin(init, "model", origin, "init")
     quantized = persistence.is_quantized(config)
     if init.get("quantized") not in (None, quantized):
         raise InputError(f"{origin}: init.quantized = {init['quantized']!r}, but of {name} it is {quantized!r}")
-    if "vocabulary" in document:
-        raise InputError(f"{origin}: the vocabulary is that of init.model, {name}; leave [vocabulary] out")
-    init["fingerprint"], init["quantized"] = found, quantized
+    init["quantized"] = quantized
+    _refuse_vocabulary(document, origin, "model", name)
     document["model"] = _merged(model, resolve(config["model"], name), origin, name)
     text = document.setdefault("text", {})
     if isinstance(text, dict):
@@ -69,27 +69,42 @@ def take_over(document: dict[str, Any], origin: str, resolve: Resolve) -> None:
 
 
 def fill_in_teacher(document: dict[str, Any], origin: str) -> None:
-    """Fill in the fingerprint of a recipe's teacher, in place; anything but a table with a name is left to validation.
+    """Fill in the fingerprint of a recipe's teacher, in place.
 
     Raises:
         InputError: there is no such model, or it is not the one whose fingerprint is given.
     """
-    section = document.get("distillation")
-    if not (isinstance(section, dict) and isinstance(section.get("teacher"), str) and section["teacher"]):
-        return
+    if _named(document.get("distillation"), "teacher"):
+        _pin(document["distillation"], "teacher", origin, "distillation")
+
+
+def _named(section: Any, key: str) -> bool:
+    return isinstance(section, dict) and isinstance(section.get(key), str) and bool(section[key])
+
+
+def _pin(section: dict[str, Any], key: str, origin: str, above: str) -> dict[str, Any]:
+    """Read the configuration of the model that a section names, and fill in its fingerprint."""
     try:
-        _, config = persistence.read_config(section["teacher"])
+        _, config = persistence.read_config(section[key])
     except InputError as error:
-        raise InputError(f"{origin}: distillation.teacher: {error}") from None
-    found = persistence.fingerprint(config)
+        raise InputError(f"{origin}: {above}.{key}: {error}") from None
+    _compare(section, persistence.fingerprint(config), origin, above, section[key])
+    return config
+
+
+def _compare(section: dict[str, Any], found: str, origin: str, above: str, name: str) -> None:
     if section.get("fingerprint") not in (None, "", found):
-        given = section["fingerprint"]
-        raise InputError(f"{origin}: distillation.fingerprint = '{given}', but {section['teacher']} has '{found}'")
+        raise InputError(f"{origin}: {above}.fingerprint = '{section['fingerprint']}', but {name} has '{found}'")
     section["fingerprint"] = found
 
 
+def _refuse_vocabulary(document: Mapping[str, Any], origin: str, key: str, name: str) -> None:
+    if "vocabulary" in document:
+        raise InputError(f"{origin}: the vocabulary is that of init.{key}, {name}; leave [vocabulary] out")
+
+
 def _merged(given: Any, base: Mapping[str, Any], origin: str, name: str) -> Any:
-    """The model's own configuration with what the recipe may change; anything but a table is left to validation."""
+    """The model's own configuration with what the recipe may change."""
     if not isinstance(given, dict):
         return given
     # An unknown key is no conflict: validation says which ones there are.
@@ -121,6 +136,31 @@ def _plain(value: Any) -> Any:
     return list(value) if isinstance(value, tuple) else value
 
 
+def _take_over_transformer(document: dict[str, Any], origin: str) -> None:
+    """Fill in fingerprint and structure of the checkpoint in the common layout (see `models.pretrained`)."""
+    init = document["init"]
+    name = init["transformer"]
+    try:
+        folder = pretrained.find_checkpoint(name)
+        shape = dataclasses.asdict(pretrained.read_shape(folder))
+    except InputError as error:
+        raise InputError(f"{origin}: init.transformer: {error}") from None
+    _compare(init, pretrained.checkpoint_fingerprint(folder), origin, "init", name)
+    _refuse_vocabulary(document, origin, "transformer", name)
+    model = document.get("model")
+    if not isinstance(model, dict) or not _made_of_transformers(model.get("kind")):
+        kinds = ", ".join(kind for kind in HOMES if _made_of_transformers(kind))
+        raise InputError(f"{origin}: init.transformer needs a model.kind that is made of transformers: {kinds}")
+    for key, value in shape.items():
+        if key not in FREE_OF_TRANSFORMERS and model.get(key, value) != value:
+            raise InputError(f"{origin}: model.{key} = {model[key]!r}, but {name} has {value!r}; leave it out")
+    document["model"] = {**shape, **model}
+
+
+def _made_of_transformers(kind: object) -> bool:
+    return isinstance(kind, str) and kind in HOMES and issubclass(family(kind).config, TransformerShape)
+
+
 def initial_tokenizer(init: Init) -> Tokenizer:
     """The vocabulary of the model.
 
@@ -128,7 +168,7 @@ def initial_tokenizer(init: Init) -> Tokenizer:
         InputError: it was altered after it was saved.
     """
     if init.transformer:
-        return transformer_tokenizer(init)
+        return pretrained.load_tokenizer(_unchanged_checkpoint(init))
     folder, config = _unchanged(init)
     path = folder / persistence.VOCABULARY
     if not path.is_file() or file_digest(path) != config["files"][persistence.VOCABULARY]:
@@ -140,7 +180,8 @@ def initial_tokenizer(init: Init) -> Tokenizer:
 def copy_initial_weights(module: nn.Module, init: Init) -> float | None:
     """Give a new network the weights of the model; blocks on top of the model's stay as they are.
 
-    Of a quantised folder these are its rounded values in float32, which training then moves off their levels.
+    Of a quantised folder these are its rounded values in float32, which training then moves off their levels. A model
+    that is made of several transformers starts with the same weights in each.
 
     Returns:
         The scale that the model was trained with, if it was learned.
@@ -149,12 +190,15 @@ def copy_initial_weights(module: nn.Module, init: Init) -> float | None:
         InputError: the model is damaged, or another one than when the recipe was read.
     """
     if init.transformer:
-        copy_transformer(module, init)
+        checkpoint = _unchanged_checkpoint(init)
+        transformers: Any = module.transformers
+        for transformer in transformers:
+            pretrained.fill(transformer, checkpoint)
         return None
     folder, config = _unchanged(init)
-    stored = _named(persistence.load_module(folder)[0])
+    stored = persistence.load_module(folder)[0].state_dict(keep_vars=True)
     with torch.no_grad():
-        for name, value in _named(module).items():
+        for name, value in module.state_dict().items():
             if name in stored or not name.startswith("blocks."):
                 value.copy_(stored[name])
     learned: float | None = config.get("scale")
@@ -168,5 +212,8 @@ def _unchanged(init: Init) -> tuple[Any, dict[str, Any]]:
     return folder, config
 
 
-def _named(module: nn.Module) -> dict[str, Tensor]:
-    return {**dict(module.named_parameters()), **dict(module.named_buffers())}
+def _unchanged_checkpoint(init: Init) -> Path:
+    folder = pretrained.find_checkpoint(init.transformer)
+    if pretrained.checkpoint_fingerprint(folder) != init.fingerprint:
+        raise InputError(f"init.transformer: {init.transformer} was replaced since the recipe was read; run again")
+    return folder

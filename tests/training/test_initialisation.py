@@ -17,14 +17,12 @@ from rejoinder.errors import InputError
 from rejoinder.evaluation.ranking import evaluate
 from rejoinder.models import persistence
 from rejoinder.training import loop
-from rejoinder.training.checkpoint import load_checkpoint
 from rejoinder.training.loop import train
 from rejoinder.training.metrics import read_metrics
 from rejoinder.training.recipe import Recipe
 from rejoinder.training.recipe_files import load_recipe, parse_recipe, save_recipe
-from rejoinder.training.run_folder import RunFolder
 from tests.training.test_loop import At, CrashError, crash, losses, same_weights
-from tests.training.tiny import MODEL, document, recipe, stage, write_data
+from tests.training.tiny import MODEL, checkpoint_of, document, recipe, stage, write_data
 
 
 @pytest.fixture(scope="module")
@@ -70,12 +68,9 @@ def test_dropout_may_differ_and_is_saved_with_what_comes_out(tmp_path: Path, mod
     settings = made(model, target, model={"dropout": 0.4})
     assert settings.model["dropout"] == 0.4
     assert settings.model["embedding_size"] == MODEL["embedding_size"]
+    assert made(model, target, model=dict(MODEL)) == made(model, target), "what repeats the model is no conflict"
     train(settings, tmp_path)
     assert persistence.read_config(tmp_path / "model")[1]["model"]["dropout"] == 0.4
-
-
-def test_settings_that_repeat_the_model_are_no_conflict(model: Path, target: Path) -> None:
-    assert made(model, target, model=dict(MODEL)) == made(model, target)
 
 
 @pytest.mark.parametrize(("sections", "said"), [
@@ -144,14 +139,17 @@ def test_a_tuning_that_only_harms_leaves_the_model_as_it_was(tmp_path: Path, dat
     kept, given = (load_file(folder / "model.safetensors") for folder in (tmp_path / "model", model))
     assert kept.keys() == given.keys()
     assert all(torch.equal(kept[name], given[name]) for name in given)
-    last = load_checkpoint(RunFolder(tmp_path).checkpoint)
-    assert last is not None
+    last = checkpoint_of(tmp_path)
     name = "token_embedding.subwords.weight"
     assert not torch.equal(last.tensors[f"weights/{name}"], given[name])
 
 
-def test_tuning_learns_the_target_from_the_first_model(tmp_path: Path, model: Path, target: Path) -> None:
-    summary = train(made(model, target, stage=[stage(steps=40)]), tmp_path)
+@pytest.mark.parametrize("mixed", [False, True])
+def test_tuning_learns_the_target_from_the_first_model(
+    tmp_path: Path, data: Path, model: Path, target: Path, mixed: bool
+) -> None:
+    mix = [{"train": str(data), "share": 0.25}] if mixed else []
+    summary = train(made(model, target, data={"train": str(target), "mix": mix}, stage=[stage(steps=40)]), tmp_path)
     first = read_metrics(tmp_path / "metrics.jsonl")[0]
     assert summary.validation["recall@1"] > first["valid_recall@1"] + 0.1
     card = (tmp_path / "model" / "README.md").read_text()
@@ -240,9 +238,3 @@ def test_a_run_that_goes_on_does_not_read_the_weights_again(
         train(made(model, target), tmp_path, display=At(8, crash))
     monkeypatch.setattr(loop, "copy_initial_weights", None)
     assert train(made(model, target), tmp_path).steps == 20
-
-
-def test_data_of_the_model_and_the_target_can_be_mixed(tmp_path: Path, data: Path, model: Path, target: Path) -> None:
-    sets = {"train": str(target), "mix": [{"train": str(data), "share": 0.75}]}
-    summary = train(made(model, target, data=sets), tmp_path)
-    assert summary.examples == 20 * 32

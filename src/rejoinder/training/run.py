@@ -1,0 +1,395 @@
+"""A run on disk: its folder, where it stands, its checkpoints, and what came out.
+
+Killing the process at any moment loses only what came after the last checkpoint, which is replaced in one step. Random
+generators are not in it: dropout and the order of examples are functions of the seed and the step.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import dataclasses
+import hashlib
+import json
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import torch
+from safetensors import SafetensorError, safe_open
+from safetensors.torch import save_file
+from torch import Tensor, nn
+
+from rejoinder.errors import InputError
+from rejoinder.files import (
+    DIGEST,
+    atomic_file,
+    check_replaceable,
+    check_shared,
+    full_disk_named,
+    is_altered,
+    locked,
+    parse_json,
+    remove_leftovers,
+    signed,
+)
+from rejoinder.models import persistence
+from rejoinder.settings import toml_value
+from rejoinder.training.recipe import Checkpoint, Recipe, Validation
+from rejoinder.training.recipe_files import (
+    first_difference,
+    load_recipe,
+    parse_recipe,
+    recipe_document,
+    save_recipe,
+)
+
+_LOCK = ".lock"
+_FORMAT = 3
+_UNSIGNED = 2
+"""Format of checkpoints without a digest, which earlier versions wrote."""
+
+
+class RunFolder:
+    """Paths of a run."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        self.recipe = path / "recipe.toml"  # resolved, every default written out
+        self.checkpoint = path / "checkpoint" / "last.safetensors"  # everything needed to continue
+        self.model = path / "model"  # the best by validation
+        self.metrics = path / "metrics.jsonl"
+        self.tensorboard = path / "tensorboard"
+        self.tokens = path / "tokens"  # vocabulary and token arrays
+        self.hard_negatives = path / "hard_negatives"
+        self.summary = path / "summary.json"  # what came out, once the run is finished
+
+
+def resolve_recipe(
+    recipe: Recipe | str | Path, data: str | Path | Sequence[str | Path] = (), settings: Mapping[str, Any] | None = None
+) -> Recipe:
+    """Read a recipe, with places of examples and other settings that override its own; see `loop.train`."""
+    places = [data] if isinstance(data, str | Path) else list(data)
+    keys = ["data.train", *(f"data.mix.{number}.train" for number in range(len(places) - 1))]
+    values = dict(zip(keys, places, strict=False)) | dict(settings or {})
+    plain = {key: str(value) if isinstance(value, Path) else value for key, value in values.items()}
+    overrides = [f"{key}={toml_value(value)}" for key, value in plain.items()]
+    if not isinstance(recipe, Recipe):
+        return load_recipe(find_recipe(recipe), overrides)
+    return parse_recipe(recipe_document(recipe), overrides) if overrides else recipe
+
+
+def find_recipe(name: str | Path) -> Path:
+    """The file of that path, or else the recipe of that name among those that come with Rejoinder."""
+    package = Path(__file__).parents[1]
+    for folder in (package / "recipes", package.parents[1] / "recipes"):  # installed; in a clone
+        path = folder / f"{name}.toml"
+        if not Path(name).is_file() and path.is_file():
+            return path
+    return Path(name)
+
+
+@contextlib.contextmanager
+def open_run(path: Path, recipe: Recipe) -> Iterator[RunFolder]:
+    """Lock a run's folder, a new one or one that the same recipe began, and tidy it.
+
+    Raises:
+        InputError: the folder holds something else, or a run of another recipe, or another process trains in it.
+    """
+    folder = RunFolder(path)
+    _check(folder, recipe)
+    path.mkdir(parents=True, exist_ok=True)
+    with locked(path / _LOCK, f"{path} is being trained"):
+        _check(folder, recipe)  # another process may have begun in between
+        if not folder.recipe.exists():
+            save_recipe(recipe, folder.recipe)
+        for place in (path, folder.checkpoint.parent, folder.tokens, folder.hard_negatives):
+            remove_leftovers(place)
+            for lock in place.glob("*.lock"):
+                if lock != path / _LOCK:  # nobody else is in here
+                    lock.unlink()
+        check_replaceable(folder.model, persistence.FOLDER, overwrite=True)
+        with full_disk_named(path):
+            yield folder
+
+
+def _check(folder: RunFolder, recipe: Recipe) -> None:
+    if not folder.recipe.exists():
+        check_shared(folder.path, f"a run, which has a {folder.recipe.name}", [_LOCK])
+        return
+    difference = first_difference(load_recipe(folder.recipe, resolved=True), recipe)
+    if difference:
+        raise InputError(
+            f"{folder.path} is a run of another recipe: {difference}; "
+            "name another folder, or give the recipe that it was started with"
+        )
+
+
+def check_model(folder: RunFolder) -> None:
+    """Refuse a run whose best model cannot be opened any more: no checkpoint holds it."""
+    try:
+        persistence.whole_config(folder.model)
+    except InputError as error:
+        raise InputError(f"{error}, or train again in another folder; {folder.path} cannot go on without it") from None
+
+
+@dataclass
+class RunState:
+    """Where a run stands. The examples of the next batch follow from the stage and its step."""
+
+    step: int = 0  # batches done in all stages
+    stage: int = 0  # number of the stage, from 0; the number of stages once the last one is done
+    stage_step: int = 0  # batches done in this stage
+    stage_seconds: float = 0.0  # spent in this stage while a process lived
+    seconds: float = 0.0  # spent in all stages
+    examples: int = 0  # pairs trained on, repeated ones counted again
+    tokens: int = 0  # real tokens of those pairs
+    best: float | None = None  # best recall@1 in validation so far
+    best_step: int = 0
+    without_gain: int = 0  # validations of this stage since its best one
+    stage_best: float | None = None  # the same of this stage
+    stage_loss: float | None = None  # lowest validation loss of this stage
+    stalled: int = 0  # validations since the lowest loss, or since the last drop of the learning rate
+    drops: int = 0  # of the learning rate in this stage, where its schedule has them
+    validated_at: float = 0.0  # `seconds` at the last validation
+    validated_step: int = 0
+    saved_at: float = 0.0  # `seconds` at the last checkpoint
+    saved_step: int | None = None
+    validation: dict[str, float] = dataclasses.field(default_factory=dict)  # figures of the best one
+    sums: dict[str, float] = dataclasses.field(default_factory=dict)  # of what is logged, since the last line
+    summed: int = 0  # batches in those sums
+    data: str = ""  # digest of the examples
+
+    def validation_due(self, config: Validation, batches_per_epoch: int) -> bool:
+        """Return whether validation is due."""
+        if config.every_steps is not None:
+            return self.step % config.every_steps == 0
+        if config.every_epochs is not None:
+            return self.stage_step % max(1, round(config.every_epochs * batches_per_epoch)) == 0
+        return config.every_seconds is not None and self.seconds - self.validated_at >= config.every_seconds
+
+    def checkpoint_due(self, config: Checkpoint) -> bool:
+        """Return whether a checkpoint is due."""
+        if config.every_steps is not None and self.step % config.every_steps == 0:
+            return True
+        return config.every_seconds is not None and self.seconds - self.saved_at >= config.every_seconds
+
+    def record_validation(self, figures: dict[str, float], patience: int | None) -> bool:
+        """Count a validation and return whether it is the best so far; `patience` is that of a plateau schedule."""
+        self._record_loss(figures["loss"], patience)
+        self.validated_step, self.validated_at = self.step, self.seconds
+        score = figures["recall@1"]
+        if self.stage_best is None or score > self.stage_best:
+            self.stage_best, self.without_gain = score, 0
+        else:
+            self.without_gain += 1
+        if self.best is not None and score <= self.best:
+            return False
+        self.best, self.best_step, self.validation = score, self.step, figures
+        return True
+
+    def _record_loss(self, loss: float, patience: int | None) -> None:
+        if self.stage_loss is None or loss < self.stage_loss:
+            self.stage_loss, self.stalled = loss, 0
+            return
+        self.stalled += 1
+        if patience is not None and self.stalled > patience:
+            self.drops, self.stalled = self.drops + 1, 0
+
+    def enter_next_stage(self) -> None:
+        """Reset what is counted by stage."""
+        self.stage += 1
+        self.stage_step, self.stage_seconds = 0, 0.0
+        self.stage_best, self.without_gain = None, 0
+        self.stage_loss, self.stalled, self.drops = None, 0, 0
+
+    def spend(self, seconds: float) -> None:
+        """Count time."""
+        self.stage_seconds += seconds
+        self.seconds += seconds
+
+
+@dataclass
+class LoadedCheckpoint:
+    """A checkpoint in memory.
+
+    Attributes:
+        state: where the run stood.
+        tensors: "weights/NAME" and "optimizer/ENTRY/NAME".
+        scaler: state of the loss scaling.
+    """
+
+    state: RunState
+    tensors: dict[str, Tensor]
+    scaler: dict[str, Any]
+
+    def restore_module(self, module: nn.Module) -> None:
+        """Copy parameters and buffers into the module."""
+        with torch.no_grad():
+            for name, value in named_tensors(module).items():
+                value.copy_(self.tensors[f"weights/{name}"])
+
+    def restore_optimizer(self, module: nn.Module, optimizer: torch.optim.Optimizer) -> None:
+        """Give a new optimiser the state of the old one."""
+        names = {id(parameter): name for name, parameter in module.named_parameters()}
+        order = [names[id(parameter)] for group in optimizer.param_groups for parameter in group["params"]]
+        state: dict[int, dict[str, Tensor]] = {}
+        for key, value in self.tensors.items():
+            kind, _, rest = key.partition("/")
+            if kind == "optimizer":
+                entry, _, name = rest.partition("/")
+                state.setdefault(order.index(name), {})[entry] = value
+        optimizer.load_state_dict({**optimizer.state_dict(), "state": state})
+
+
+def save_checkpoint(
+    path: Path,
+    state: RunState,
+    module: nn.Module,
+    optimizer: torch.optim.Optimizer | None,
+    scaler: Mapping[str, Any],
+) -> None:
+    """Write all that is needed to go on bit for bit; between stages there is no optimiser."""
+    tensors = {f"weights/{name}": value for name, value in named_tensors(module).items()}
+    names = {id(parameter): name for name, parameter in module.named_parameters()}
+    for parameter, values in optimizer.state.items() if optimizer is not None else ():
+        for key, value in values.items():
+            if isinstance(value, Tensor):
+                tensors[f"optimizer/{key}/{names[id(parameter)]}"] = value
+    whole = {name: value.detach().cpu().contiguous() for name, value in tensors.items()}
+    text = json.dumps({"format": _FORMAT, "state": dataclasses.asdict(state), "scaler": dict(scaler)})
+    with atomic_file(path) as part:
+        save_file(whole, part, {"checkpoint": text, DIGEST: tensor_digest(whole, text)})
+
+
+def load_checkpoint(path: Path) -> LoadedCheckpoint | None:
+    """Read a checkpoint; None if there is none.
+
+    Raises:
+        InputError: the file is damaged, or from another version.
+    """
+    if not path.exists():
+        return None
+    try:
+        with safe_open(path, framework="pt") as file:
+            metadata = file.metadata()
+            content = parse_json(metadata["checkpoint"])
+            if content["format"] not in (_FORMAT, _UNSIGNED):
+                raise ValueError(f"format {content['format']}, this version reads {_FORMAT}")
+            tensors = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118 (no mapping)
+        unsigned = content["format"] == _UNSIGNED and DIGEST not in metadata
+        if not unsigned and metadata[DIGEST] != tensor_digest(tensors, metadata["checkpoint"]):
+            raise ValueError("it was altered after it was written")
+        return LoadedCheckpoint(RunState(**content["state"]), tensors, content["scaler"])
+    except (SafetensorError, ValueError, KeyError, TypeError, OSError) as error:
+        raise InputError(f"{path}: not a whole checkpoint ({error}); delete the run's folder to start again") from None
+
+
+def tensor_digest(tensors: Mapping[str, Tensor], text: str = "") -> str:
+    """SHA-256 of a text and of tensors in main memory: names, types, shapes and numbers."""
+    digest = hashlib.sha256(text.encode())
+    for name, value in sorted(tensors.items()):
+        digest.update(f"{name} {value.dtype} {tuple(value.shape)}".encode())
+        digest.update(value.reshape(-1).view(torch.uint8).numpy().data)
+    return digest.hexdigest()
+
+
+def named_tensors(module: nn.Module) -> dict[str, Tensor]:
+    """Parameters and buffers by name, shared ones once."""
+    return {**dict(module.named_parameters()), **dict(module.named_buffers())}
+
+
+@dataclass(frozen=True, slots=True)
+class RunSummary:
+    """What came out of a run. `rejoinder.load(summary.model)` opens the model."""
+
+    name: str  # of the recipe
+    run: str  # the run's folder
+    model: str  # the model folder: the best by validation, the last one without validation
+    steps: int
+    examples: int  # pairs trained on, repeated ones counted again
+    tokens: int  # real tokens of those pairs
+    seconds: float  # validation and checkpoints included
+    best_step: int  # step of the model
+    validation: dict[str, float]  # figures of the model; empty without validation
+    precision: str  # "fp32", "bf16" or "fp16"
+    already_finished: bool = False  # before this call, which did nothing
+
+    def to_json(self) -> dict[str, Any]:
+        """The fields as plain values."""
+        return dataclasses.asdict(self)
+
+
+def summarise(recipe: Recipe, folder: RunFolder, state: RunState, precision: str, *, write: bool) -> RunSummary:
+    """Sum up a run that has ended; the summary on disk marks it as finished."""
+    summary = RunSummary(
+        name=recipe.name,
+        run=str(folder.path),
+        model=str(folder.model),
+        steps=state.step,
+        examples=state.examples,
+        tokens=state.tokens,
+        seconds=state.seconds,
+        best_step=state.best_step,
+        validation=state.validation,
+        precision=precision,
+    )
+    if write:
+        save_summary(summary, folder.summary)
+    return summary
+
+
+def save_summary(summary: RunSummary, path: Path) -> None:
+    """Write a summary as JSON."""
+    with atomic_file(path) as part:
+        part.write_text(json.dumps(signed(summary.to_json()), indent=2) + "\n", encoding="utf-8")
+
+
+def load_summary(folder: RunFolder) -> RunSummary:
+    """Read the summary of a finished run, which may have been moved since."""
+    try:
+        values = parse_json(folder.summary.read_text(encoding="utf-8"))
+        if DIGEST in values and is_altered(values):  # earlier versions wrote none
+            raise ValueError("it was altered")
+        values.pop(DIGEST, None)
+        moved = {"run": str(folder.path), "model": str(folder.model), "already_finished": True}
+        return RunSummary(**{**values, **moved})
+    except (ValueError, TypeError) as error:
+        raise InputError(f"{folder.summary}: not a run's summary ({error}); delete it and run again") from None
+
+
+def figure_text(name: str, value: float) -> str:
+    """A figure of validation for people: a loss as it is, everything else in percent."""
+    return f"{value:.3f}" if name == "loss" else f"{value:.1%}"
+
+
+def model_card(recipe: Recipe, state: RunState, precision: str) -> str:
+    """README.md of the model folder."""
+    facts = [f"trained on {state.examples:,} pairs ({state.tokens:,} tokens) in {state.step:,} steps, in {precision}"]
+    if recipe.quantization.enabled:
+        facts.append("trained for 8-bit embeddings and 16-bit weights")
+    for name, value in state.validation.items():
+        candidates = recipe.validation.candidates
+        facts.append(f"1-of-{candidates} {name} on the validation split: {figure_text(name, value)}")
+    if recipe.init.given:
+        rounded = ", quantised: training began with its rounded weights" if recipe.init.quantized else ""
+        facts.append(f"started from the model with the fingerprint `{recipe.init.fingerprint}`{rounded}")
+    facts.append(f"digest of the examples: `{state.data}`")
+    described = f"{recipe.description}\n\n" if recipe.description else ""
+    return _CARD.format(name=recipe.name, described=described, facts="\n".join(f"- {fact}" for fact in facts))
+
+
+_CARD = """\
+# {name}
+
+{described}\
+A model for conversational response selection, trained by [Rejoinder](https://github.com/rejoinder/rejoinder).
+
+{facts}
+
+```python
+import rejoinder
+model = rejoinder.load("this/folder")
+model.score([["How are you?"]], [["Fine, thanks.", "At noon."]])
+```
+"""

@@ -1,0 +1,250 @@
+"""A run on disk: of this recipe or refused, one process at a time, tidied after a kill; checkpoints bring all back."""
+
+from __future__ import annotations
+
+import contextlib
+import errno
+import json
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+from safetensors import SafetensorError
+from safetensors.torch import save_file
+
+from rejoinder.errors import InputError
+from rejoinder.models.convert import Convert
+from rejoinder.models.families import build_module
+from rejoinder.models.packing import pack
+from rejoinder.training import run as runs
+from rejoinder.training.losses import InBatchLoss
+from rejoinder.training.optimization import build_optimizer, prepare_stage
+from rejoinder.training.recipe import Recipe
+from rejoinder.training.recipe_files import load_recipe, save_recipe
+from rejoinder.training.run import RunState, find_recipe, load_checkpoint, open_run, resolve_recipe, save_checkpoint
+from tests.models.small import small_model
+from tests.training.tiny import MODEL, recipe, stage
+
+
+def test_a_new_folder_gets_the_resolved_recipe_and_opens_again_even_if_the_data_moved(tmp_path: Path) -> None:
+    with open_run(tmp_path / "a" / "run", recipe("data")) as folder:
+        assert load_recipe(folder.recipe) == recipe("data")
+    with open_run(tmp_path / "a" / "run", recipe("elsewhere")):
+        pass
+
+
+def test_another_recipe_is_refused_by_its_first_differing_key(tmp_path: Path) -> None:
+    with open_run(tmp_path / "run", recipe("data")):
+        pass
+    other = recipe("data", loss={"smoothing": 0.1})
+    said = r"another recipe: loss.smoothing was 0.2 and is now 0.1; name another folder"
+    with pytest.raises(InputError, match=said), open_run(tmp_path / "run", other):
+        pass
+
+
+@pytest.mark.parametrize("kind", ["file", "folder"])
+def test_what_is_no_run_is_left_alone(tmp_path: Path, kind: str) -> None:
+    place = tmp_path / "thing"
+    kept = place if kind == "file" else place / "letter.txt"
+    kept.parent.mkdir(exist_ok=True)
+    kept.write_text("mine")
+    with pytest.raises(InputError, match=r"another folder|name a folder"), open_run(place, recipe("data")):
+        pass
+    assert kept.read_text() == "mine"
+
+
+def test_two_processes_cannot_train_in_one_folder(tmp_path: Path) -> None:
+    first, second = open_run(tmp_path, recipe("data")), open_run(tmp_path, recipe("data"))
+    with first, pytest.raises(InputError, match="another process"), second:
+        pass
+    with open_run(tmp_path, recipe("data")):
+        pass
+
+
+def test_of_two_that_begin_a_new_folder_at_once_one_trains(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The other one begins when the first has looked at the folder and not written its recipe yet."""
+    entered, refused = [], []
+    with contextlib.ExitStack() as stack:
+
+        def begin(name: str) -> None:
+            try:
+                stack.enter_context(open_run(tmp_path / "run", recipe("data")))
+                entered.append(name)
+            except InputError as error:
+                refused.append(str(error))
+
+        def late(wanted: Recipe, path: Path) -> None:
+            monkeypatch.setattr(runs, "save_recipe", save_recipe)
+            begin("the other one")
+            save_recipe(wanted, path)
+
+        monkeypatch.setattr(runs, "save_recipe", late)
+        begin("the first")
+    assert entered == ["the first"]
+    assert refused == [f"{tmp_path / 'run'} is being trained by another process; wait until that is done, or stop it"]
+
+
+def test_a_model_folder_with_notes_in_it_is_refused_before_the_training(tmp_path: Path) -> None:
+    with open_run(tmp_path, recipe("data")) as folder:
+        small_model(folder.model)
+    (folder.model / "notes.txt").write_text("mine")
+    with pytest.raises(InputError, match=r"holds notes\.txt"), open_run(tmp_path, recipe("data")):
+        pass
+
+
+@pytest.mark.parametrize("left", [".recipe.toml.ab12cd34.part", ".lock"])
+def test_a_run_begins_where_one_was_killed_before_it_had_a_recipe(tmp_path: Path, left: str) -> None:
+    (tmp_path / left).touch()
+    with open_run(tmp_path, recipe("data")):
+        pass
+    assert [path.name for path in tmp_path.iterdir()] == ["recipe.toml"]
+
+
+def test_leftovers_of_a_killed_process_go_and_a_model_that_was_about_to_be_replaced_comes_back(tmp_path: Path) -> None:
+    with open_run(tmp_path, recipe("data")) as folder:
+        folder.checkpoint.parent.mkdir()
+        (folder.checkpoint.parent / ".last.safetensors.x1.part").write_text("half")
+        (folder.tokens / ".train-1.x2.part").mkdir(parents=True)
+        small_model(tmp_path / ".model.x.old")
+        (tmp_path / ".model.x.part").mkdir()
+    with open_run(tmp_path, recipe("data")):
+        names = {path.name for path in tmp_path.rglob("*") if folder.model not in path.parents}
+        assert names == {".lock", "checkpoint", "model", "recipe.toml", "tokens"}
+        assert (folder.model / "config.json").is_file()
+
+
+def test_a_full_disk_found_while_a_log_is_written_names_the_run(tmp_path: Path) -> None:
+    """An open file does not tell its name: /dev/full stands for metrics.jsonl."""
+    run = open_run(tmp_path / "run", recipe("data"))
+    with pytest.raises(OSError, match="No space") as caught, run, Path("/dev/full").open("w") as metrics:
+        metrics.write("step")
+    assert (caught.value.errno, caught.value.filename) == (errno.ENOSPC, str(tmp_path / "run"))
+
+
+def test_a_recipe_is_a_file_or_a_name_and_may_be_overridden(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    small = resolve_recipe("convert-quick", ["a", "b"][:1], {"stage.0.minutes": 2, "name": "mine"})
+    assert (small.name, small.data.train, small.stage[0].minutes) == ("mine", "a", 2)
+    assert resolve_recipe(small, "b").data.train == "b"
+    mixed = recipe("a", data={"train": "a", "mix": [{"train": "b", "share": 0.5}]})
+    moved = resolve_recipe(mixed, [Path("c"), Path("d")])
+    assert (moved.data.train, moved.data.mix[0].train) == ("c", "d")
+    assert resolve_recipe(small) is small
+    Path("convert-quick").write_text("")
+    assert find_recipe("convert-quick") == Path("convert-quick"), "a file wins"
+    with pytest.raises(InputError, match="no such recipe"):
+        resolve_recipe("convert-tiny")
+
+
+def setting(kind: str, seed: int, **changes: object) -> tuple[Convert, torch.optim.Optimizer]:
+    torch.manual_seed(seed)
+    module = build_module({**MODEL, **changes}, 20)
+    optimizer_config = {"kind": kind, "momentum": 0.9} if kind == "sgd" else {"kind": kind}
+    config = recipe("data", stage=[stage(active_blocks=1, optimizer=optimizer_config)]).stage[0]
+    prepare_stage(module, config)
+    return module, build_optimizer(module, config)
+
+
+def step(module: Convert, optimizer: torch.optim.Optimizer) -> float:
+    lengths = np.full(8, 3, np.int32)
+    x, y = module(pack(np.arange(24, dtype=np.int32) % 19, lengths, 19), contexts=4)
+    loss = InBatchLoss(0.2)(x, y, 5.0).value
+    optimizer.zero_grad()
+    loss.backward()
+    optimizer.step()
+    return loss.item()
+
+
+@pytest.mark.parametrize("kind", ["adadelta", "adagrad", "sgd", "adam", "adamw", "adamax"])
+def test_training_goes_on_bit_for_bit(tmp_path: Path, kind: str) -> None:
+    """Weights and optimiser state come back; dropout is the loop's, a function of seed and step."""
+    path = tmp_path / "last.safetensors"
+    module, optimizer = setting(kind, 0)
+    step(module, optimizer)
+    step(module, optimizer)
+    save_checkpoint(path, RunState(step=2), module, optimizer, {})
+    torch.manual_seed(5)
+    expected = [step(module, optimizer) for _ in range(3)]
+    other, other_optimizer = setting(kind, 1)
+    loaded = load_checkpoint(path)
+    assert loaded is not None
+    loaded.restore_module(other)
+    loaded.restore_optimizer(other, other_optimizer)
+    torch.manual_seed(5)
+    assert [step(other, other_optimizer) for _ in range(3)] == expected
+
+
+def test_the_state_the_loss_scaling_and_shared_parameters_come_back(tmp_path: Path) -> None:
+    assert load_checkpoint(tmp_path / "c") is None
+    sums = {"loss": 1e-17, "accuracy": 0.5}
+    state = RunState(step=9, stage=1, stage_seconds=0.1 + 0.2, best=1 / 3, validation={"mrr": 0.7}, sums=sums)
+    module, _ = setting("sgd", 0, feed_forward_2="original")
+    save_checkpoint(tmp_path / "c", state, module, None, {"scale": 65536.0, "_growth_tracker": 3})
+    loaded = load_checkpoint(tmp_path / "c")
+    assert loaded is not None
+    assert (loaded.state, loaded.scaler) == (state, {"scale": 65536.0, "_growth_tracker": 3})
+    other, _ = setting("sgd", 1, feed_forward_2="original")
+    loaded.restore_module(other)
+    assert all(torch.equal(a, b) for a, b in zip(module.parameters(), other.parameters(), strict=True))
+
+
+@pytest.mark.parametrize("content", [b"", b"garbage that is long enough", b"\x02\x00\x00\x00\x00\x00\x00\x00{}", None])
+def test_a_damaged_one_is_refused(tmp_path: Path, content: bytes | None) -> None:
+    path = tmp_path / "c"
+    save_checkpoint(path, RunState(), setting("sgd", 0)[0], None, {})
+    path.write_bytes(path.read_bytes()[:-100] if content is None else content)
+    with pytest.raises(InputError, match="not a whole checkpoint"):
+        load_checkpoint(path)
+
+
+def test_a_flipped_bit_is_never_trained_on(tmp_path: Path) -> None:
+    """Most bits of a checkpoint are numbers of which every one is a number."""
+    path = tmp_path / "c"
+    module, optimizer = setting("adamw", 0)
+    step(module, optimizer)
+    save_checkpoint(path, RunState(step=1, best=0.5), module, optimizer, {})
+    content, whole = path.read_bytes(), load_checkpoint(path)
+    assert whole is not None
+    header = 8 * int.from_bytes(content[:8], "little")
+    refused = 0
+    for bit in [*range(64, header, 251), *range(header, 8 * len(content), 8 * len(content) // 60)]:
+        changed = bytearray(content)
+        changed[bit // 8] ^= 1 << bit % 8
+        path.write_bytes(changed)
+        try:
+            found = load_checkpoint(path)
+        except InputError:
+            refused += 1
+            continue
+        assert found is not None  # white space of the header: nothing has changed
+        assert found.state == whole.state
+        assert found.tensors.keys() == whole.tensors.keys()
+        assert all(torch.equal(found.tensors[name], value) for name, value in whole.tensors.items())
+    assert refused > 80
+
+
+def test_one_of_an_earlier_version_has_no_digest_and_opens(tmp_path: Path) -> None:
+    content = {"format": 2, "state": {"step": 7}, "scaler": {}}
+    save_file({"weights/w": torch.ones(3)}, tmp_path / "c", {"checkpoint": json.dumps(content)})
+    loaded = load_checkpoint(tmp_path / "c")
+    assert loaded is not None
+    assert loaded.state.step == 7
+
+
+def test_a_full_disk_leaves_the_last_one(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    path = tmp_path / "last.safetensors"
+    module, _ = setting("sgd", 0)
+    save_checkpoint(path, RunState(step=1), module, None, {})
+
+    def full(tensors: object, part: Path, metadata: object) -> None:  # noqa: ARG001
+        part.write_bytes(b"half of it")
+        raise SafetensorError("Error while serializing: I/O error: No space left on device (os error 28)")
+
+    monkeypatch.setattr(runs, "save_file", full)
+    with pytest.raises(OSError, match=r"No space left on device: '.*last\.safetensors'"):
+        save_checkpoint(path, RunState(step=2), module, None, {})
+    loaded = load_checkpoint(path)
+    assert loaded is not None
+    assert loaded.state.step == 1
+    assert list(tmp_path.iterdir()) == [path]
