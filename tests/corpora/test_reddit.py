@@ -10,15 +10,15 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from rejoinder.corpora.build import build_data
+from rejoinder.corpora.chunks import Sizes
 from rejoinder.corpora.engine import LocalEngine
 from rejoinder.corpora.examples import read_examples
-from rejoinder.corpora.job import Sizes
 from rejoinder.corpora.lines import BadLineError, Reading
 from rejoinder.corpora.reddit import CORPUS
-from rejoinder.corpora.reddit_rules import RedditSettings
+from rejoinder.corpora.reddit_comments import RedditSettings
 from rejoinder.corpora.splits import split_of
 
-from .reddit_lines import READ, blocks, comment, dump, run, submission
+from .reddit_lines import blocks, comment, dump, run, submission
 
 
 def body(name):
@@ -305,7 +305,7 @@ def test_any_line_is_read_or_refused(data):
     (block,) = blocks(bytes(line).replace(b"\n", b" "))
     records = CORPUS.scatter(block, reading, RedditSettings(titles=True))
     assert records.num_rows + reading.bad_lines == reading.lines <= 1
-    list(CORPUS.assemble(records.cast(READ), reading, RedditSettings(titles=True)))
+    list(CORPUS.assemble(records, reading, RedditSettings(titles=True)))
 
 
 def test_fields_that_are_not_read_may_hold_anything():

@@ -54,7 +54,6 @@ def data(
     from rejoinder.corpora.engine import local_engine
     from rejoinder.corpora.lines import BadLineError, Reading
     from rejoinder.corpora.sources import find_corpus, find_inputs, read_settings
-    from rejoinder.corpora.streaming import size_of
     from rejoinder.corpora.work import WorkFolderError, work_folder
 
     if about:
@@ -69,7 +68,7 @@ def data(
     corpus = find_corpus(source)
     values = read_settings(corpus, settings or [])
     files = find_inputs(corpus, inputs or [])
-    size = sum(map(size_of, files))
+    size = sum(each.size for each in files)
     known = all(each.path.is_file() for each in files)
     shown = track(f"reading {source}", size if known else None, "bytes")
     cluster = ray_engine(address, output, (each.path for each in files)) if on_ray else None

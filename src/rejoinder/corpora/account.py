@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from typing import Any
 
-from rejoinder.corpora.chunks import Chunk
+from rejoinder.corpora.chunks import Chunk, Copies
 from rejoinder.corpora.example import SPLITS, Split
 from rejoinder.corpora.lines import Reading
 from rejoinder.files import Kind
@@ -61,16 +61,15 @@ class Account:
         for name, value in reading.counts().items():
             setattr(self, name, value)
 
-    def add_chunks(self, chunks: Sequence[Chunk], copies: Mapping[tuple[int, Split], int]) -> None:
-        """Enter the examples that were read; `copies` are those that came in an earlier chunk."""
+    def add_chunks(self, chunks: Sequence[Chunk], copies: Copies) -> None:
+        """Enter the examples that were read, and those of them that are copies."""
         for number, chunk in enumerate(chunks):
             for split, rows in chunk.rows.items():
-                within, across = chunk.copies.get(split, 0), copies.get((number, split), 0)
-                counts = self.splits[split]
-                counts.read += rows + within
-                counts.kept += rows - across
-                if within or across:
-                    counts.dropped["duplicate"] = counts.dropped.get("duplicate", 0) + within + across
+                counts, copied = self.splits[split], copies[number, split]
+                counts.read += rows
+                counts.kept += rows - copied
+                if copied:
+                    counts.dropped["duplicate"] = counts.dropped.get("duplicate", 0) + copied
 
     def to_json(self) -> dict[str, Any]:
         """As data.json holds it."""

@@ -14,9 +14,8 @@ from typing import Any
 
 from rejoinder.checking import setting_value, validate
 from rejoinder.corpora import formats, reddit
-from rejoinder.corpora.corpus import Corpus
+from rejoinder.corpora.corpus import Corpus, Input
 from rejoinder.corpora.example import SPLITS
-from rejoinder.corpora.job import Input
 from rejoinder.corpora.readers import amazon_qa, chitchat, convai2, dstc7, opensubtitles, semeval, ubuntu, wikipedia
 from rejoinder.errors import InputError
 
