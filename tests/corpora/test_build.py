@@ -153,9 +153,9 @@ def test_a_full_disk_or_ctrl_c_leaves_the_previous_folder(chats, tmp_path, monke
 
 
 def test_chitchat(tmp_path):
-    account = build_data("chitchat", [], tmp_path / "chit", limit=2_000)
+    account = build_data("chitchat", [], tmp_path / "chit", limit=500)
     examples = list(read_examples(tmp_path / "chit"))
-    assert len(examples) == 2_000
+    assert len(examples) == 500
     assert {example.source for example in examples} == {"chitchat"}
     first = next(example for example in examples if example.id == "a07edb12-6b91-4138-b11e-02421888d699:2")
     assert first.context == ("Hello How are you doing today?", "whats up MD im doing good how are you doing?")

@@ -118,14 +118,14 @@ def test_circles_end_and_give_nothing(length):
     assert reading.dropped == {"in a circle of comments": length + 2}
 
 
-def test_a_thread_100_000_comments_deep():
-    names = [f"c{number}" for number in range(100_000)]
+def test_a_thread_20_000_comments_deep():
+    names = [f"c{number}" for number in range(20_000)]
     lines = [f'{{"id":"{name}","link_id":"t3_t","parent_id":"t1_{above}","body":"this is comment {name}"}}\n'
              for above, name in zip(["none", *names], names, strict=False)]  # fmt: skip
     for order in (lines, lines[::-1]):
         examples = run("".join(order).encode())
         assert len(examples) == len(names) - 1
-        assert len(contexts(examples)["c99999"]) == 10
+        assert len(contexts(examples)["c19999"]) == 10
 
 
 def test_the_order_of_examples_is_that_of_the_records():

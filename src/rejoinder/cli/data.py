@@ -37,7 +37,7 @@ def data(
     history: Annotated[
         str, typer.Option(metavar="N|all", help="Messages kept before the newest one of a context.")
     ] = "10",
-    limit: Annotated[int | None, typer.Option(min=1, help="Stop when so many examples are kept; one process.")] = None,
+    limit: Annotated[int | None, typer.Option(min=1, help="Stop at this many kept examples; one process.")] = None,
     processes: Annotated[
         int | None, typer.Option(min=1, help="Processes; as many as there are cores, or as pay off, if not given.")
     ] = None,
@@ -124,7 +124,7 @@ def show_about(source: str | None, as_json: bool) -> None:
 def _list_text(result: Mapping[str, Any]) -> str:
     width = max(map(len, result["sources"]))
     lines = [f"{name:<{width}}  {title}" for name, title in result["sources"].items()]
-    return "\n".join([*lines, "", "rejoinder data SOURCE --about tells more of one."])
+    return "\n".join([*lines, "", "rejoinder data SOURCE --about describes one."])
 
 
 def _about_text(result: Mapping[str, Any]) -> str:
@@ -154,7 +154,7 @@ class _Faults:
 
 
 def _text(account: Mapping[str, Any]) -> str:
-    """The account for people."""
+    """Return the account as text."""
     from rejoinder.corpora.account import limits_of_history
 
     lines = [f"{'split':<6}{'read':>12}{'kept':>12}{'dropped':>12}"]

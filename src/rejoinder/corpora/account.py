@@ -39,7 +39,7 @@ class Account:
 
     source: str
     inputs: list[str]
-    """As they were given, `test=FILE` say."""
+    """As they were given, such as `test=FILE`."""
     settings: dict[str, Any]
     """Of the corpus, every default written out."""
     history: int | None
@@ -72,11 +72,11 @@ class Account:
                     counts.dropped["duplicate"] = counts.dropped.get("duplicate", 0) + copied
 
     def to_json(self) -> dict[str, Any]:
-        """As data.json holds it."""
+        """Return what data.json holds."""
         return {"format": FORMAT, **asdict(self)}
 
     def why_nothing_kept(self) -> str:
-        """One line for a job that gave no example."""
+        """Explain in one line why a job gave no example."""
         where = ", ".join(self.inputs[:3]) or self.source
         if self.bad_lines:
             bad = f"{self.bad_lines} of {self.lines} lines are bad"
@@ -88,7 +88,7 @@ class Account:
 
 
 def limits_of_history(account: Mapping[str, Any]) -> str:
-    """The options that cut contexts, with what they were given: "--history 10"."""
+    """Return the options that cut contexts, with their values: "--history 10"."""
     history = account["history"]
     limits = [f"--history {'all' if history is None else history}"]
     if "depth" in account["settings"]:  # Reddit's: messages of a context, the newest included
@@ -97,6 +97,6 @@ def limits_of_history(account: Mapping[str, Any]) -> str:
 
 
 def kept_messages(account: Mapping[str, Any]) -> float:
-    """Most messages that a context has before its newest one; infinity where all are kept."""
+    """Return how many messages a context has at most before its newest one; infinity where all are kept."""
     limits = [account["history"], account["settings"].get("depth", math.inf) - 1]
     return min(limit for limit in limits if limit is not None)

@@ -118,7 +118,7 @@ def build_data(
 def _identity(account: Account, inputs: Sequence[Input], sizes: Sizes) -> dict[str, Any]:
     """Return what makes two jobs the same, so that one uses what the other has finished.
 
-    Whether bad lines are skipped is none of it: that may be changed, and the finished work still holds.
+    Whether bad lines are skipped does not count: that may change, and the finished work still holds.
     """
     named = [Path(value) for value in account.settings.values() if isinstance(value, str) and Path(value).is_file()]
     return {
@@ -168,7 +168,7 @@ class _Stages:
 
     def read(self) -> list[Chunk]:
         """Read a corpus file by file."""
-        chunks = []
+        chunks: list[Chunk] = []
         self._progress.begin(_READ)
         work, tasks = functools.partial(_read_files, self._job), _file_groups(self._job, self._inputs)
         with self._progress.reading() as finish, self._mapped(work, tasks) as results:
@@ -180,8 +180,8 @@ class _Stages:
 
     def gather(self) -> list[Chunk]:
         """Read a corpus whose threads are scattered over its files."""
-        job, chunks = self._job, []
-        files, partitions = self._scatter()
+        job, (files, partitions) = self._job, self._scatter()
+        chunks: list[Chunk] = []
         tasks = gather.merge_tasks(job, files)
         merged: gather.Files = {part: [] for _, part, _ in tasks}
         for task, _ in zip(tasks, self._staged(_MERGE, functools.partial(gather.merge_files, job), tasks), strict=True):

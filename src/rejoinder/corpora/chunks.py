@@ -225,8 +225,8 @@ def _is_copy(high: npt.NDArray[np.uint64], low: npt.NDArray[np.uint64]) -> npt.N
     """Return of each digest whether an equal one came before it."""
     buffer = pa.py_buffer(np.stack([high, low], axis=1).tobytes())
     digests = pa.FixedSizeBinaryArray.from_buffers(pa.binary(DIGEST_BYTES), len(high), [None, buffer])
-    codes = digests.dictionary_encode().indices.to_numpy()  # numbered as they first appear
-    return codes <= np.maximum.accumulate(np.append(-1, codes[:-1])) if len(codes) else codes.astype(np.bool_)
+    codes: npt.NDArray[np.int32] = digests.dictionary_encode().indices.to_numpy()  # numbered as they first appear
+    return codes <= np.maximum.accumulate(np.append(-1, codes))[:-1]
 
 
 @dataclass(frozen=True)

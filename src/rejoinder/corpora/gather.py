@@ -228,7 +228,8 @@ def _partitions(threads: pa.Array, partitions: int) -> Numbers:
     """Return the partition of each thread, by the hash of its name."""
     known = threads.dictionary_encode()
     hashes = np.array([zlib.crc32(thread.encode()) for thread in known.dictionary.to_pylist()], np.int64)
-    return (hashes % partitions)[known.indices.to_numpy()]
+    places: Numbers = (hashes % partitions)[known.indices.to_numpy()]
+    return places
 
 
 def _block_name(place: int, number: int) -> str:

@@ -1,7 +1,7 @@
 """Reddit: comments out of monthly dumps, each with the comments that it answers.
 
 Read are the files of newline-delimited JSON that hold all comments of a month, `RC_2018-01.zst` and so on, and for
-titles and the over-18 mark those of submissions, `RS_2018-01.zst`; a line is told by its fields. A thread, the
+titles and the over-18 mark those of submissions, `RS_2018-01.zst`; a line's fields say which it is. A thread, the
 comments below one submission, can be spread over months. So `reddit_comments.scatter` makes a short record of each
 line, and `assemble` builds the trees of whole threads and gives an example for every comment that, like the comment
 which it answers, passes the filter. Source: DATA19, section 3.1, and the code published with it.

@@ -67,7 +67,7 @@ class RedditSettings:
     drop_bots: bool = False
     """Leave out responses by bots, and to bots (see `judge`)."""
     drop_nsfw: bool = False
-    """Leave out threads whose submission is marked as over 18, or is not there to tell; needs RS files."""
+    """Leave out threads whose submission is marked as over 18, or is not there; needs RS files."""
 
     def __post_init__(self) -> None:
         if self.unit not in ("characters", "words"):
@@ -252,7 +252,8 @@ def _without_kind(names: pa.Array) -> pa.Array:
 
 
 def _flags(values: pa.Array) -> npt.NDArray[np.bool_]:
-    return values.to_numpy(zero_copy_only=False)
+    flags: npt.NDArray[np.bool_] = values.to_numpy(zero_copy_only=False)
+    return flags
 
 
 def _strings(values: Sequence[Any]) -> pa.Array:

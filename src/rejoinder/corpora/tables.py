@@ -111,7 +111,7 @@ def write_batches(batches: Iterable[pa.RecordBatch], path: Path) -> None:
 
 
 def _groups(batches: Iterable[pa.RecordBatch]) -> Iterator[list[pa.RecordBatch]]:
-    """The rows in groups of `GROUP_ROWS`, or fewer where they are large."""
+    """Group the rows by `GROUP_ROWS`, or fewer where they are large."""
     group: list[pa.RecordBatch] = []
     rows = size = 0
     for batch in batches:
@@ -174,7 +174,7 @@ def batches_of_table(
 
 
 def row_groups(path: Path) -> int:
-    """How many row groups a Parquet file has.
+    """Return the number of row groups of a Parquet file.
 
     Raises:
         InputError: the file is damaged or no Parquet.
@@ -184,7 +184,7 @@ def row_groups(path: Path) -> int:
 
 
 def batches_of_examples(examples: Iterable[Example], columns: Sequence[str]) -> Iterator[pa.RecordBatch]:
-    """Columns of examples that do not come from Parquet.
+    """Give columns of examples that do not come from Parquet.
 
     Raises:
         InputError: no such column.
@@ -199,7 +199,7 @@ def batches_of_examples(examples: Iterable[Example], columns: Sequence[str]) -> 
 
 
 def batch_of(rows: Sequence[Example], schema: pa.Schema | None = None) -> pa.RecordBatch:
-    """Examples as columns.
+    """Turn examples into columns.
 
     Args:
         rows: at least one; all of them with candidates, or none.
@@ -234,7 +234,7 @@ def _schema(path: Path) -> pa.Schema:
 
 
 def _field(name: str, schema: pa.Schema, path: Path) -> pa.Field:
-    """The column as it is to be given; an error if the file has it not, or of another type."""
+    """Return the column as it is to be given; an error if the file lacks it, or has another type."""
     if name not in CANDIDATE_SCHEMA.names:
         raise InputError(f"examples have no column {name}; there are {', '.join(CANDIDATE_SCHEMA.names)}")
     if name not in schema.names and name not in _OPTIONAL:
@@ -246,7 +246,7 @@ def _field(name: str, schema: pa.Schema, path: Path) -> pa.Field:
 
 
 def _is_kind(given: pa.DataType, wanted: pa.DataType) -> bool:
-    """Whether a column's type can be cast to ours without a change of what it says."""
+    """Return whether a column can be cast to the type that is wanted without a change of its values."""
     if pa.types.is_list(wanted):
         lists = pa.types.is_list(given) or pa.types.is_large_list(given)
         return lists and _is_kind(given.value_type, wanted.value_type)
@@ -258,7 +258,7 @@ def _is_kind(given: pa.DataType, wanted: pa.DataType) -> bool:
 
 
 def _checked(batch: pa.RecordBatch, fields: Sequence[pa.Field], path: Path, row: int) -> pa.RecordBatch:
-    """The batch with our types, all columns, and no null where a text must be."""
+    """Return the batch with the right types, all columns, and no null where a text must be."""
     batch.validate(full=True)
     arrays = []
     if {"candidates", "label"} <= {field.name for field in fields} & {*batch.schema.names}:

@@ -46,7 +46,7 @@ def open_work(output: str | Path, job: Mapping[str, Any]) -> Iterator[Path]:
         job: what identifies the job, as JSON can hold it. What another job left is removed.
 
     Raises:
-        WorkFolderError: another process works in it, or the folder is none of ours.
+        WorkFolderError: another process works in it, or the folder is not one of Rejoinder's.
     """
     path = work_folder(output)
     path.parent.mkdir(parents=True, exist_ok=True)
