@@ -20,8 +20,9 @@ from rejoinder.corpora.chunks import (
     write_chunks,
     write_shard,
 )
-from rejoinder.corpora.example import SPLITS, Example, read_examples
-from rejoinder.corpora.jsonl import CORPUS
+from rejoinder.corpora.example import SPLITS, Example
+from rejoinder.corpora.examples import read_examples
+from rejoinder.corpora.formats import JSONL
 from rejoinder.corpora.tables import batch_of
 from rejoinder.errors import InputError
 
@@ -62,7 +63,7 @@ BATCHES = st.lists(st.tuples(st.sampled_from(SPLITS), st.lists(st.integers(0, 20
 @given(tasks=st.lists(BATCHES, min_size=1, max_size=3), buckets=st.integers(1, 5), most=st.integers(1, 20))
 def test_the_first_of_equal_ones_stays(tmp_path_factory, tasks, buckets, most):
     """Against a set, whatever the sizes of chunks, buckets and files."""
-    job = Job(CORPUS, None, tmp_path_factory.mktemp("job"), sizes=Sizes(chunk=most, shard=most))
+    job = Job(JSONL, None, tmp_path_factory.mktemp("job"), sizes=Sizes(chunk=most, shard=most))
     chunks, expected, seen = [], {split: [] for split in SPLITS}, set()
     for number, batches in enumerate(tasks):
         rows = [[Example((f"message {value}",), "reply", str(value)) for value in values] for _, values in batches]
