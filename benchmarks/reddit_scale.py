@@ -16,11 +16,11 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from rejoinder.corpora.job import Sizes
-from rejoinder.corpora.lines import Reading, line_ends, open_blocks
-from rejoinder.corpora.reddit import scatter
-from rejoinder.corpora.reddit_rules import COLUMNS, RedditSettings
-from rejoinder.corpora.segments import merge_records, read_records, record_bytes, write_records
+from rejoinder.corpora.chunks import Job, Sizes
+from rejoinder.corpora.gather import LARGEST, merge_files, read_partition, records_file, write_records
+from rejoinder.corpora.lines import Reading, open_blocks
+from rejoinder.corpora.reddit import CORPUS
+from rejoinder.corpora.reddit_comments import COLUMNS, RedditSettings, scatter
 
 ALL_COMMENTS = 3_680_000_000
 """Comments of 2015 to 2018 (DATA19)."""
@@ -39,12 +39,11 @@ def limits(path: Path) -> dict[str, float]:
     """
     begin, lines, size = time.process_time(), 0, 0
     for block in open_blocks(path):
-        lines, size = lines + len(line_ends(block)), size + len(block.data)
+        lines, size = lines + block.data.count(b"\n"), size + len(block.data)
     cut = time.process_time() - begin
     begin, records = time.process_time(), 0
     for block in open_blocks(path):
-        rows = scatter(block, Reading(), RedditSettings())
-        records += record_bytes(rows)
+        records += scatter(block, Reading(), RedditSettings()).nbytes
     return {
         "cut_into_blocks_per_second": lines / cut,
         "cut_parsed_and_judged_per_second": lines / (time.process_time() - begin),
@@ -64,7 +63,7 @@ def all_of_reddit(comments: int, cpu_seconds: float, disk_bytes: int, steps: dic
     """
     times = ALL_COMMENTS / comments
     shuffled = ALL_COMMENTS * steps["record_bytes_per_comment"]
-    partitions = math.ceil(shuffled / SIZES.partition)
+    partitions = math.ceil(shuffled / SIZES.partition / LARGEST)
     blocks = math.ceil(ALL_COMMENTS * steps["bytes_per_comment"] / SIZES.block)
     cut, scatter_ = (ALL_COMMENTS / steps[name] / 3600 for name in _STEPS)
     merge, read = merging_seconds(partitions, steps["record_bytes_per_comment"])
@@ -99,19 +98,22 @@ def merging_seconds(partitions: int, size: float) -> tuple[float, float]:
         Seconds to merge one record, and to read one partition of one merged file, without its bytes.
     """
     luck, count = np.random.default_rng(0), SIZES.block // 1000
-    text = pa.array(["x" * max(0, round(size) - 33)] * count)
-    codes = np.arange(count, dtype=np.uint64)
-    columns = [codes, codes.astype(np.uint8), codes, codes, text, pa.repeat(b"", count)]
-    records = pa.RecordBatch.from_arrays([pa.array(column) for column in columns], schema=COLUMNS)
+    text = "x" * max(0, round(size) - 40)
+    columns = [["7nbkdg"] * count, [0] * count, ["dqxyz12"] * count, ["dqxyz11"] * count, [text] * count]
+    records = pa.RecordBatch.from_arrays(
+        [pa.array(values, field.type) for values, field in zip(columns, COLUMNS, strict=True)], schema=COLUMNS
+    )
     with tempfile.TemporaryDirectory() as folder:
-        files = [Path(folder, str(number)) for number in range(SIZES.merged)]
-        for file in files:
-            write_records(file, records, luck.integers(0, partitions, count), partitions, durable=False)
+        job = Job(CORPUS, RedditSettings(), Path(folder))
+        names = [str(number) for number in range(SIZES.merged)]
+        for name in names:
+            write_records(records_file(job, name), records, luck.integers(0, partitions, count))
         begin = time.process_time()
-        merge_records(files, Path(folder, "merged"), COLUMNS, durable=False)
-        merging = (time.process_time() - begin) / (count * len(files))
+        merge_files(job, "merged", None, names)
+        merging = (time.process_time() - begin) / (count * len(names))
         begin = time.process_time()
-        for number in range(0, partitions, max(1, partitions // 20)):
-            read_records(files, number, COLUMNS)
-        looks = len(range(0, partitions, max(1, partitions // 20)))
-        return merging, (time.process_time() - begin) / (looks * len(files))
+        looks = range(0, partitions, max(1, partitions // 20))
+        for number in looks:
+            for _ in read_partition(job, names, number, partitions):
+                pass
+        return merging, (time.process_time() - begin) / (len(looks) * len(names))

@@ -14,14 +14,13 @@ from typing import Any
 
 import pytest
 
-from rejoinder.cluster import nodes
-from rejoinder.cluster.nodes import Needs, check_here
-from rejoinder.cluster.ray_engine import RayEngine, check_address
-from rejoinder.corpora.job import Sizes
+from rejoinder.cluster import ray_engine
+from rejoinder.cluster.ray_engine import Needs, RayEngine, check_address, check_here, needs_here
+from rejoinder.corpora.chunks import Sizes
 from rejoinder.corpora.work import work_folder
 from rejoinder.errors import InputError, MissingExtraError, RejoinderError
 from tests.cluster.conftest import node
-from tests.corpora.jobs import KINDS, build, contents, pairs
+from tests.corpora.jobs import KINDS, alive, build, contents, pairs, wait_for
 
 BENCHMARKS = Path(__file__).parent.parent.parent / "benchmarks"
 
@@ -36,7 +35,7 @@ def test_what_a_node_lacks_is_said(tmp_path: Path, monkeypatch: pytest.MonkeyPat
     monkeypatch.chdir(tmp_path)
     (tmp_path / "token").touch()
     (tmp_path / "input").write_text("a")
-    needs = Needs.of([tmp_path / "token"], ["input"])
+    needs = needs_here([tmp_path / "token"], ["input"])
     assert check_here(needs) == ""
     (tmp_path / "input").write_text("ab")
     assert check_here(needs).startswith(f"does not see {tmp_path / 'input'} as it is here")
@@ -44,7 +43,7 @@ def test_what_a_node_lacks_is_said(tmp_path: Path, monkeypatch: pytest.MonkeyPat
     assert check_here(needs).startswith(f"does not share the folder {tmp_path}")
     elsewhere = Needs(needs.version, str(tmp_path / "gone"), (), ())
     assert "cannot enter the current folder" in check_here(elsewhere)
-    monkeypatch.setattr(nodes, "version_here", lambda: "9.9")
+    monkeypatch.setattr(ray_engine, "version_here", lambda: "9.9")
     assert check_here(needs) == f"has rejoinder 9.9, and {needs.version} is needed; install that on all nodes"
 
 
@@ -94,9 +93,8 @@ def die_once(folder: Path, work: Any, task: Any) -> Any:
         return work(task)
     work(task)
     # The result never arrives, and what says that the task is done is gone: it must be done again over its files.
-    folder = getattr(work.args[0], "folder", work.args[0])
-    for done in (folder / "done").glob(f"*{task.name}.json"):
-        done.unlink()
+    if isinstance(task, tuple):
+        (work.args[0] / "done" / f"{task[0]}.json").unlink()
     os.kill(os.getpid(), signal.SIGKILL)
     return None
 
@@ -118,8 +116,7 @@ class Dying:
         marks = self._folder / str(self.stages)
         marks.mkdir()
         tasks = list(tasks)
-        named = all(hasattr(task, "name") for task in tasks)
-        return self._engine.map(functools.partial(die_once, marks, work) if named else work, tasks)
+        return self._engine.map(functools.partial(die_once, marks, work), tasks)
 
 
 @pytest.fixture(scope="module")
@@ -272,19 +269,3 @@ def test_a_node_that_does_not_see_the_folder(
     monkeypatch.setattr(RayEngine, "_leave_tokens", lambda _, folders: [Path(folders[0]) / "token"])
     with pytest.raises(InputError, match=r"node 127.0.0.1 of the Ray cluster does not share the folder .*/lonely"):
         RayEngine(two_nodes.address, folders=[tmp_path / "lonely"])
-
-
-def wait_for(condition: Any, seconds: float = 60) -> Any:
-    end = time.monotonic() + seconds
-    while time.monotonic() < end:
-        if found := condition():
-            return found
-        time.sleep(0.05)
-    return None
-
-
-def alive(pid: int) -> bool:
-    try:
-        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] != "Z"
-    except OSError:
-        return False

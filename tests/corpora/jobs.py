@@ -5,17 +5,44 @@ from __future__ import annotations
 import functools
 import gzip
 import json
+import os
+import sys
+import time
 from collections import Counter
+from pathlib import Path
 
 from rejoinder.corpora.build import build_data
+from rejoinder.corpora.chunks import Sizes
 from rejoinder.corpora.examples import read_examples
-from rejoinder.corpora.job import Sizes
+from rejoinder.corpora.work import cached_task
 from tests.corpora.toy import TOY, toy_lines
 
 SMALL = Sizes(files=4_000, block=1_000, merged=4, unmerged=4, partition=3_000, chunk=64, bucket=100, shard=150)
 """Pieces of a few examples, so that there are many of each."""
 build = functools.partial(build_data, sizes=SMALL)
 TINY = Sizes(files=77, block=333, merged=2, unmerged=2, partition=999, chunk=7, bucket=33, shard=33)
+
+
+ENVIRONMENT = {**os.environ, "PYTHONPATH": os.pathsep.join([*sys.path, str(Path(__file__).parent.parent.parent)])}
+"""For a script elsewhere, so that it finds this package of tests."""
+
+
+def wait_for(condition, seconds=30):
+    """What the condition gives as soon as it is true; None if that takes too long."""
+    end = time.monotonic() + seconds
+    while time.monotonic() < end:
+        if found := condition():
+            return found
+        time.sleep(0.02)
+    return None
+
+
+def alive(pid):
+    """Whether a process runs (Linux)."""
+    try:
+        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] != "Z"
+    except OSError:
+        return False
 
 
 class Watched:
@@ -27,8 +54,7 @@ class Watched:
 
     def map(self, work, tasks):
         for task in tasks:
-            self.done[work.func.__name__] += 1
-            self.done[type(task).__name__] += 1
+            self.done[work.args[1].func.__name__ if work.func is cached_task else work.func.__name__] += 1
             yield work(task)
 
 

@@ -16,10 +16,8 @@ from rejoinder.corpora.corpus import Block
 from rejoinder.corpora.example import Example
 from rejoinder.corpora.lines import Reading
 from rejoinder.corpora.reddit import CORPUS
-from rejoinder.corpora.reddit_rules import COLUMNS, RedditSettings
+from rejoinder.corpora.reddit_comments import RedditSettings
 
-READ = pa.schema([field.with_type(pa.large_string()) if field.name == "text" else field for field in COLUMNS])
-"""Records as they come back from a file."""
 DUMP = Path("RC_2018-01.zst")
 
 
@@ -68,9 +66,9 @@ def run(
     data = records if isinstance(records, bytes) else dump(records)
     assert CORPUS.scatter is not None
     assert CORPUS.assemble is not None
-    scattered = [CORPUS.scatter(block, reading, settings) for block in blocks(data, cuts)]
-    records = pa.concat_batches([pa.RecordBatch.from_pylist([], COLUMNS), *scattered]).cast(READ)
-    places = np.array([zlib.crc32(b"%d" % thread) % partitions for thread in records["thread"].to_pylist()])
+    scattered = [CORPUS.scatter(block, reading, settings) for block in blocks(data, cuts) or [Block(DUMP, 1, b"")]]
+    records = pa.concat_batches(scattered)
+    places = np.array([zlib.crc32(thread.encode()) % partitions for thread in records["thread"].to_pylist()])
     parts = [records.filter(pa.array(places == number)) for number in range(partitions)]
     return [
         Example(**row | {"context": tuple(row["context"])})

@@ -1,34 +1,49 @@
-"""Data folders: nothing twice, no thread in two parts, everything accounted for, whole or absent."""
+"""Data folders: the same whatever runs the tasks, nothing twice, everything accounted for, whole or absent."""
 
 from __future__ import annotations
 
+import bz2
 import errno
 import json
-from collections import defaultdict
+import os
+import subprocess
+import sys
+import textwrap
+from collections import Counter
+from pathlib import Path
 
 import pytest
 
-from rejoinder.corpora import job, tables
+from rejoinder.corpora import chunks, lines, tables
 from rejoinder.corpora.build import build_data
+from rejoinder.corpora.engine import LocalEngine
 from rejoinder.corpora.example import SPLITS
 from rejoinder.corpora.examples import read_examples
-from rejoinder.corpora.lines import Reading
+from rejoinder.corpora.lines import BadLineError, Reading
 from rejoinder.corpora.splits import split_of
+from rejoinder.corpora.work import work_folder
 from rejoinder.errors import InputError, MissingExtraError
+from tests.corpora.jobs import ENVIRONMENT, KINDS, TINY, Watched, build, contents, dialogues, pairs, scattered
+from tests.corpora.toy import TOY, ToySettings, toy_lines
 
 FILES = ["data.json", "test-00000.parquet", "train-00000.parquet", "valid-00000.parquet"]
 
 
-def write_dialogues(path, count, *, start=0, extra=""):
-    dialogues = ([f"{number} says", f"reply {number}", "same end"] for number in range(start, start + count))
-    lines = (json.dumps({"turns": turns}) for turns in dialogues)
-    path.write_text("".join(f"{line}\n" for line in lines) + extra)
-    return path
+@pytest.fixture(autouse=True)
+def _no_waiting_for_the_disk(monkeypatch):
+    """There are far more files here than in earnest."""
+    monkeypatch.setattr(os, "fsync", lambda _: None)
+
+
+@pytest.fixture(scope="module")
+def engines():
+    with LocalEngine(1) as one, LocalEngine(2) as two:
+        yield {1: one, 2: two}
 
 
 @pytest.fixture
 def chats(tmp_path):
-    return write_dialogues(tmp_path / "chats.jsonl", 300)
+    return dialogues(tmp_path / "chats.jsonl", 0, 300)
 
 
 def names(folder):
@@ -44,50 +59,23 @@ def test_a_folder_is_built(chats, tmp_path):
     assert json.loads((tmp_path / "data" / "data.json").read_text()) == account.to_json()
     for split, counts in account.splits.items():
         assert (counts.read, counts.kept, counts.dropped) == (len(parts[split]), len(parts[split]), {})
-
-
-def test_no_thread_is_in_two_parts(chats, tmp_path):
-    build_data("jsonl", [chats], tmp_path / "data")
-    parts = defaultdict(set)
-    for split in SPLITS:
-        for example in read_examples(tmp_path / "data", split):
-            parts[example.thread].add(split)
-            assert split_of(example.thread) == split
-    assert len(parts) == 300
-    assert all(len(part) == 1 for part in parts.values())
-
-
-def test_copies_are_dropped_over_files_and_parts(chats, tmp_path):
-    again = tmp_path / "again.jsonl"
-    lines = [json.loads(line) for line in chats.read_text().splitlines()]
-    again.write_text("".join(json.dumps({**line, "thread": f"other {line['turns'][0]}"}) + "\n" for line in lines))
-    account = build_data("jsonl", [chats, again], tmp_path / "data")
-    dropped = {split: counts.dropped.get("duplicate", 0) for split, counts in account.splits.items()}
-    assert sum(dropped.values()) == 600
-    assert all(counts.read == counts.kept + dropped[split] for split, counts in account.splits.items())
-    pairs = [(each.context, each.response) for each in read_examples(tmp_path / "data")]
-    assert len(pairs) == len(set(pairs)) == 600
+        assert all(split_of(example.thread) == split for example in parts[split])
+    assert len({example.thread for part in parts.values() for example in part}) == 300
 
 
 def test_the_split_of_a_thread_does_not_change_when_data_is_added(chats, tmp_path):
     build_data("jsonl", [chats], tmp_path / "few")
-    build_data("jsonl", [write_dialogues(tmp_path / "more.jsonl", 400, start=300), chats], tmp_path / "many")
+    build_data("jsonl", [dialogues(tmp_path / "more.jsonl", 300, 700), chats], tmp_path / "many")
     for split in SPLITS:
         assert {e.thread for e in read_examples(tmp_path / "few", split)} <= {
             e.thread for e in read_examples(tmp_path / "many", split)
         }
 
 
-def test_a_limit_counts_what_is_kept(chats, tmp_path):
-    account = build_data("jsonl", [chats, chats], tmp_path / "data", limit=7)
-    assert sum(counts.kept for counts in account.splits.values()) == 7
-    assert len(list(read_examples(tmp_path / "data"))) == 7
-    assert account.limit == 7
-
-
 def test_history_and_faults_are_accounted_for(tmp_path):
     extra = 'oops\n{"turns": ["alone"]}\n{"turns": ["a", "", "b"]}\n'
-    chats = write_dialogues(tmp_path / "chats.jsonl", 3, extra=extra)
+    chats = dialogues(tmp_path / "chats.jsonl", 0, 3)
+    chats.write_text(chats.read_text() + extra)
     with pytest.raises(InputError, match=r"chats\.jsonl:4: not JSON"):
         build_data("jsonl", [chats], tmp_path / "data")
     assert names(tmp_path) == ["chats.jsonl"]
@@ -107,21 +95,6 @@ def test_nothing_to_keep_is_an_error_that_says_why(tmp_path):
     with pytest.raises(InputError, match=r"2 of 2 lines are bad, the first: .*alone\.jsonl:1: not JSON"):
         build_data("jsonl", [alone], tmp_path / "data", reading=Reading(skip_bad=True))
     assert names(tmp_path) == ["alone.jsonl"]
-
-
-@pytest.mark.parametrize(
-    ("source", "inputs", "reason"),
-    [
-        ("twitter", ["x"], "no source 'twitter'; there are chitchat, jsonl, csv"),
-        ("chitchat", ["x"], "chitchat brings its own data; leave x out"),
-        ("jsonl", [], "jsonl reads files; name at least one"),
-        ("csv", ["missing.csv"], r"missing\.csv does not exist"),
-    ],
-)
-def test_sources_and_inputs_must_fit(tmp_path, source, inputs, reason):
-    with pytest.raises(InputError, match=reason):
-        build_data(source, inputs, tmp_path / "data")
-    assert names(tmp_path) == []
 
 
 @pytest.mark.parametrize(
@@ -163,7 +136,7 @@ def test_a_full_disk_or_ctrl_c_leaves_the_previous_folder(chats, tmp_path, monke
         raise stop
 
     if where == "reading":
-        monkeypatch.setattr(job, "split_of", fail)
+        monkeypatch.setattr(chunks, "split_of", fail)
     else:
         monkeypatch.setattr(tables.pq.ParquetWriter, {"writing": "write_table", "closing": "close"}[where], fail)
     with pytest.raises(type(stop)):
@@ -180,9 +153,9 @@ def test_a_full_disk_or_ctrl_c_leaves_the_previous_folder(chats, tmp_path, monke
 
 
 def test_chitchat(tmp_path):
-    account = build_data("chitchat", [], tmp_path / "chit", limit=2_000)
+    account = build_data("chitchat", [], tmp_path / "chit", limit=500)
     examples = list(read_examples(tmp_path / "chit"))
-    assert len(examples) == 2_000
+    assert len(examples) == 500
     assert {example.source for example in examples} == {"chitchat"}
     first = next(example for example in examples if example.id == "a07edb12-6b91-4138-b11e-02421888d699:2")
     assert first.context == ("Hello How are you doing today?", "whats up MD im doing good how are you doing?")
@@ -195,3 +168,247 @@ def test_chitchat_without_its_package_names_the_extra(tmp_path, monkeypatch):
     with pytest.raises(MissingExtraError, match=r"rejoinder\[demo\]"):
         build_data("chitchat", [], tmp_path / "chit")
     assert names(tmp_path) == []
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_the_engine_changes_nothing(tmp_path, engines, kind):
+    source, inputs = KINDS[kind](tmp_path)
+    one = build(source, inputs, tmp_path / "one")
+    assert build(source, inputs, tmp_path / "more", engine=engines[2]) == one
+    assert contents(tmp_path / "more") == contents(tmp_path / "one")
+    assert len(list((tmp_path / "one").glob("train-*.parquet"))) > 1
+    assert not work_folder(tmp_path / "one").exists()
+
+
+def test_files_that_are_cut_where_they_are_read_give_the_same(tmp_path, monkeypatch):
+    monkeypatch.setattr(lines, "MAX_LINE_BYTES", 500)
+    source, inputs = scattered(tmp_path)
+    for given in (inputs[0], tmp_path / "test.txt"):
+        given.write_text(f"{given.read_text()}no\n{'x' * 600}\nno 2\n")
+    readings = {kind: Reading(skip_bad=True) for kind in ("one", "far")}
+    one, far = Watched(), Watched(remote=True)
+    account = build(source, inputs, tmp_path / "one", engine=one, reading=readings["one"])
+    assert build(source, inputs, tmp_path / "far", engine=far, reading=readings["far"]) == account
+    assert contents(tmp_path / "far") == contents(tmp_path / "one")
+    assert far.done["scatter"] == 3 < one.done["scatter"]
+    assert account.bad_lines == 4
+    with pytest.raises(BadLineError, match=r"one\.txt:301: no number"):
+        build(source, inputs, tmp_path / "strict", engine=Watched(remote=True))
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_sizes_of_tasks_change_the_files_but_not_the_examples(tmp_path, kind):
+    """By default there is one of everything here."""
+    source, inputs = KINDS[kind](tmp_path)
+    whole = build_data(source, inputs, tmp_path / "whole")
+    assert sorted(contents(tmp_path / "whole"))[1:] == [f"{split}-00000.parquet" for split in sorted(SPLITS)]
+    parts = build_data(source, inputs, tmp_path / "parts", sizes=TINY)
+    if kind == "streamed":
+        assert parts == whole
+        assert pairs(tmp_path / "parts") == pairs(tmp_path / "whole")
+    for split in SPLITS:
+        assert parts.splits[split].read == whole.splits[split].read
+    assert set(pairs(tmp_path / "parts")) == set(pairs(tmp_path / "whole"))
+    assert len(pairs(tmp_path / "parts")) == len(pairs(tmp_path / "whole"))
+
+
+def test_threads_meet_again(tmp_path):
+    """Against all lines read at once."""
+    source, inputs = scattered(tmp_path)
+    settings, reading = ToySettings(shortest=9), Reading(history=1)
+    account = build(source, inputs, tmp_path / "data", settings=settings, reading=reading)
+    expected, left = Counter(), 0
+    for lines_, part in ((toy_lines(150), None), ([*toy_lines(20, seed=1), *toy_lines(150)[:40]], "test")):
+        threads = {}
+        for line in lines_:
+            thread, place, text = line.split(" ", 2)
+            if len(text) >= 9:
+                threads.setdefault(thread, {})[int(place)] = text
+            else:
+                left += 1
+        for messages in threads.values():
+            texts = [messages[place] for place in sorted(messages)]
+            expected.update((tuple(texts[max(0, i - 2) : i]), texts[i], part or "") for i in range(1, len(texts)))
+    assert set(pairs(tmp_path / "data")) == {(context, response) for context, response, _ in expected}
+    assert sum(counts.read for counts in account.splits.values()) == expected.total()
+    assert account.dropped == {"short message": left}
+    assert account.lines == 600 + 80 + 40
+    assert account.settings == {"shortest": 9}
+    given = {(context, response) for context, response, part in expected if part}
+    hashed = {(context, response) for context, response, part in expected if not part}
+    assert given - hashed <= set(pairs(tmp_path / "data", "test"))
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_of_copies_the_first_stays_wherever_they_are(tmp_path, kind):
+    source, inputs = KINDS[kind](tmp_path)
+    once = build(source, inputs, tmp_path / "once")
+    twice = build(source, [*inputs, *inputs], tmp_path / "twice")
+    assert len(set(pairs(tmp_path / "twice"))) == len(pairs(tmp_path / "twice"))
+    for split in SPLITS:
+        one, two = once.splits[split], twice.splits[split]
+        assert two.read - two.kept == two.dropped.get("duplicate", 0)
+        if kind == "streamed":
+            assert (two.kept, two.read) == (one.kept, 2 * one.read)
+    if kind == "streamed":
+        assert pairs(tmp_path / "twice") == pairs(tmp_path / "once")
+
+
+def test_copies_across_splits_stay_where_they_came_first(tmp_path):
+    file = dialogues(tmp_path / "a.jsonl", 0, 30)
+    account = build("jsonl", [f"test={file}", f"train={file}"], tmp_path / "data")
+    assert (account.splits["test"].kept, account.splits["train"].kept) == (60, 0)
+    assert pairs(tmp_path / "data", "train") == []
+    assert account.splits["train"].dropped == {"duplicate": 60}
+    assert account.inputs == [f"test={file}", f"train={file}"]
+
+
+def test_given_parts_win_over_the_hash(tmp_path):
+    one, two = dialogues(tmp_path / "one.jsonl", 0, 50), dialogues(tmp_path / "two.jsonl", 50, 100)
+    build("jsonl", [f"valid={one}", two], tmp_path / "data")
+    valid = {context[0] for context, _ in pairs(tmp_path / "data", "valid")}
+    assert {f"{number} says" for number in range(50)} <= valid
+    assert len(pairs(tmp_path / "data", "train")) > 60
+
+
+def test_a_file_of_that_whole_name_is_no_part(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    dialogues(Path("train=chats.jsonl"), 0, 100)
+    account = build("jsonl", ["train=chats.jsonl"], "data")
+    assert all(counts.kept for counts in account.splits.values())
+    with pytest.raises(InputError, match=r"^test\.jsonl does not exist; check the name$"):
+        build("jsonl", ["train=test.jsonl"], "data")
+    with pytest.raises(InputError, match=r"^trian=chats\.jsonl does not exist.* train, valid or test"):
+        build("jsonl", ["trian=chats.jsonl"], "data")
+
+
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("limit", [1, 100, 10_000])
+def test_a_limit_is_the_first_of_what_there_is(tmp_path, kind, limit):
+    source, inputs = KINDS[kind](tmp_path)
+    build(source, inputs, tmp_path / "all")
+    account = build(source, inputs, tmp_path / "few", limit=limit)
+    kept = pairs(tmp_path / "few")
+    assert len(kept) == min(limit, len(pairs(tmp_path / "all")))
+    assert len(kept) == sum(counts.kept for counts in account.splits.values())
+    assert set(kept) <= set(pairs(tmp_path / "all"))
+    if kind == "streamed":
+        for split in SPLITS:
+            few = pairs(tmp_path / "few", split)
+            assert few == pairs(tmp_path / "all", split)[: len(few)]
+
+
+def test_mixed_candidates_are_refused_wherever_they_are(tmp_path):
+    one, two = dialogues(tmp_path / "one.jsonl", 0, 90), tmp_path / "two.jsonl"
+    two.write_text('{"context": ["a"], "candidates": ["b", "c"], "label": 0, "thread": "x"}\n')
+    with pytest.raises(InputError, match="some examples of the train part have candidates and some have none"):
+        build("jsonl", [one, two], tmp_path / "data")
+    with pytest.raises(InputError, match="some examples of the train part have candidates and some have none"):
+        build_data("jsonl", [one, two], tmp_path / "data", sizes=TINY)
+
+
+def bad_files(folder):
+    for place in range(3):
+        file = dialogues(folder / f"{place}.jsonl", 100 * place, 100 * place + 100)
+        file.write_text(file.read_text() + "oops\n" * 4)
+    return sorted(folder.glob("*.jsonl"))
+
+
+@pytest.mark.parametrize("processes", [1, 2])
+def test_bad_lines_count_over_all_processes(tmp_path, engines, processes):
+    files, faults = bad_files(tmp_path), []
+    reading = Reading(skip_bad=True, max_bad=12, on_fault=faults.append)
+    account = build("jsonl", files, tmp_path / "data", reading=reading, engine=engines[processes])
+    assert account.bad_lines == reading.bad_lines == len(faults) == 12
+    assert account.lines == 312
+    assert account.faults == faults[:10]
+    reading = Reading(skip_bad=True, max_bad=11)
+    with pytest.raises(InputError, match=r"more than 11 bad lines, the first: .*0\.jsonl:101: not JSON.*--max-bad"):
+        build("jsonl", files, tmp_path / "other", reading=reading, engine=engines[processes])
+
+
+def test_what_was_read_before_a_bad_line_is_used_when_it_is_skipped(tmp_path):
+    files = bad_files(tmp_path)
+    files[0].write_text("\n".join(files[0].read_text().splitlines()[:100]))
+    with pytest.raises(BadLineError, match=r"1\.jsonl:101: not JSON"):
+        build("jsonl", files, tmp_path / "data")
+    account = build("jsonl", files, tmp_path / "data", reading=Reading(skip_bad=True))
+    assert (account.bad_lines, account.lines) == (8, 308)
+    # And the other way round: what was skipped is not forgiven.
+    with pytest.raises(BadLineError, match=r"1\.jsonl:101: not JSON"):
+        build("jsonl", files, tmp_path / "data")
+
+
+@pytest.mark.parametrize("processes", [1, 2])
+@pytest.mark.parametrize("kind", KINDS)
+def test_a_damaged_later_stream_is_an_error_however_it_is_read(tmp_path, engines, kind, processes):
+    source, inputs = KINDS[kind](tmp_path)
+    first, second = (bz2.compress(Path(inputs[0]).read_bytes()) for _ in range(2))
+    path = tmp_path / "two.bz2"
+    path.write_bytes(first + b"CZh" + second[3:])
+    with pytest.raises(InputError, match=rf"two\.bz2 is damaged or no \.bz2 data between bytes {len(first):,} and"):
+        build(source, [path], tmp_path / "data", reading=Reading(skip_bad=True), engine=engines[processes])
+    assert not (tmp_path / "data").exists()
+
+
+def test_progress_adds_up_to_the_size_of_the_input(tmp_path):
+    for kind, make in KINDS.items():
+        (tmp_path / kind).mkdir()
+        source, inputs = make(tmp_path / kind)
+        steps = []
+        build(source, inputs, tmp_path / kind / "data", progress=steps.append)
+        sizes = [Path(str(path).removeprefix("test=").removeprefix("valid=")).stat().st_size for path in inputs]
+        assert sum(steps) == sum(sizes)
+        assert len(steps) > 3
+        assert min(steps) > 0
+
+
+@pytest.mark.parametrize("kind", ["streamed", "scattered"])
+def test_a_pipe_is_read_here_and_never_taken_up_again(tmp_path, engines, kind):
+    same = tmp_path / "same.txt"
+    if kind == "scattered":
+        same.write_text("".join(f"{line}\n" for line in toy_lines(50)))
+    else:
+        dialogues(same, 0, 100)
+    source = {"streamed": "jsonl", "scattered": TOY}[kind]
+    whole = build(source, [same], tmp_path / "whole")
+    for _ in range(2):
+        with subprocess.Popen(["cat", same], stdout=subprocess.PIPE) as writer:
+            account = build(source, [f"/dev/fd/{writer.stdout.fileno()}"], tmp_path / "data", engine=engines[2])
+    assert account.splits == whole.splits
+    assert set(pairs(tmp_path / "data")) == set(pairs(tmp_path / "whole"))
+
+
+MEMORY = """
+    import resource, sys
+    from pathlib import Path
+    from rejoinder.corpora.build import build_data
+    from rejoinder.corpora.chunks import Sizes
+    from tests.corpora.toy import TOY
+
+    if __name__ == "__main__":
+        source = TOY if sys.argv[1] == "scattered" else "jsonl"
+        sizes = Sizes(block=50_000, partition=100_000, chunk=2_000, bucket=2_000)
+        build_data(source, [sys.argv[2]], Path(sys.argv[2] + ".out"), sizes=sizes)
+        print(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss)
+"""
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("kind", KINDS)
+def test_memory_does_not_grow_with_the_input(tmp_path, kind):
+    """The peak of a process, for an input and for five times as much, whose examples would take 300 MB."""
+    script, peaks = tmp_path / "script.py", []
+    script.write_text(textwrap.dedent(MEMORY))
+    for times in (1, 5):
+        path = tmp_path / f"{times}.txt"
+        if kind == "scattered":
+            texts = toy_lines(3_000 * times, messages=10, words=12)
+        else:
+            turns = (toy_lines(1, seed, messages=10, words=12) for seed in range(3_000 * times))
+            texts = [json.dumps({"turns": each}) for each in turns]
+        path.write_text("".join(f"{text}\n" for text in texts))
+        command = [sys.executable, script, kind, path]
+        done = subprocess.run(command, capture_output=True, text=True, check=True, env=ENVIRONMENT)
+        peaks.append(int(done.stdout))
+    assert peaks[1] < 1.15 * peaks[0]

@@ -22,7 +22,6 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from rejoinder.corpora import lines as lines_module
-from rejoinder.corpora import streams
 from rejoinder.corpora.lines import (
     BadLineError,
     Block,
@@ -31,9 +30,9 @@ from rejoinder.corpora.lines import (
     open_blocks,
     open_lines,
     open_pieces,
+    open_stream,
     strip_compression,
 )
-from rejoinder.corpora.streams import open_stream
 from rejoinder.errors import InputError
 
 COMPRESS = {
@@ -70,13 +69,6 @@ def test_every_kind_reads_what_was_written(tmp_path_factory, suffix, content):
     folder = tmp_path_factory.mktemp("kind")
     path = write(folder, "".join(f"{line}\n" for line in content).encode(), suffix)
     assert texts(path) == content
-
-
-@pytest.mark.parametrize("suffix", COMPRESSED)
-def test_streams_one_after_the_other_are_one_file(tmp_path, suffix):
-    path = tmp_path / f"file{suffix}"
-    path.write_bytes(COMPRESS[suffix](b"one\ntw") + COMPRESS[suffix](b"o\nthree\n"))
-    assert texts(path) == ["one", "two", "three"]
 
 
 def test_zstd_with_a_long_window_and_without_a_size(tmp_path):
@@ -199,25 +191,6 @@ def test_a_byte_order_mark_is_no_text(tmp_path):
 
 
 @pytest.mark.parametrize("suffix", COMPRESSED)
-@pytest.mark.parametrize("share", [0.3, 0.6, 0.95])
-def test_a_cut_off_file_is_refused(tmp_path, suffix, share):
-    content = "\n".join(str(random.Random(number).random()) for number in range(5_000)).encode()
-    path = write(tmp_path, content, suffix)
-    data = path.read_bytes()
-    path.write_bytes(data[: int(len(data) * share)])
-    with pytest.raises(InputError, match=rf"file\.txt{suffix} is cut off"):
-        texts(path)
-
-
-@pytest.mark.parametrize("suffix", COMPRESSED)
-def test_cut_off_by_one_byte(tmp_path, suffix):
-    path = write(tmp_path, b"one\ntwo\n", suffix)
-    path.write_bytes(path.read_bytes()[:-1])
-    with pytest.raises(InputError, match="cut off"):
-        texts(path)
-
-
-@pytest.mark.parametrize("suffix", COMPRESSED)
 def test_what_came_before_the_cut_was_given(tmp_path, suffix):
     content = b"first\n" + random.Random(0).randbytes(1_000_000).hex("\n", 20).encode()
     path = write(tmp_path, content, suffix)
@@ -279,7 +252,7 @@ def test_a_file_that_may_not_be_read(tmp_path, monkeypatch):
     def refuse(*_):
         raise PermissionError(errno.EACCES, "Permission denied")
 
-    monkeypatch.setattr(streams, "_Counted", refuse)
+    monkeypatch.setattr(lines_module, "_Counted", refuse)
     with pytest.raises(InputError, match="may not be read; check its permissions"):
         texts(path)
 
@@ -291,7 +264,7 @@ def test_an_error_of_the_disk_is_not_called_damage(tmp_path, suffix, monkeypatch
     def fail(*_):
         raise OSError(errno.EIO, "Input/output error")
 
-    monkeypatch.setattr(streams._Counted, "readinto", fail)
+    monkeypatch.setattr(lines_module._Counted, "readinto", fail)
     with pytest.raises(OSError, match="Input/output error"):
         texts(path)
 
@@ -319,7 +292,7 @@ def test_a_line_end_does_not_count_for_the_limit_twice(tmp_path, monkeypatch):
 
 
 def test_a_zstd_bomb_does_not_fill_the_memory(tmp_path, monkeypatch):
-    monkeypatch.setattr(streams, "_ANY_RATIO", 1 << 40)
+    monkeypatch.setattr(lines_module, "_ANY_RATIO", 1 << 40)
     monkeypatch.setattr(lines_module, "MAX_LINE_BYTES", 1 << 20)
     path = write(tmp_path, b"0" * 100_000_000, ".zst")
     tracemalloc.start()
@@ -364,8 +337,8 @@ def test_the_bytes_read_add_up_to_the_file(tmp_path, suffix):
 @pytest.mark.parametrize("suffix", COMPRESS)
 def test_files_are_closed_when_the_reader_stops_early(tmp_path, suffix, monkeypatch):
     opened = []
-    real = streams._Counted
-    monkeypatch.setattr(streams, "_Counted", lambda *given: opened.append(real(*given)) or opened[-1])
+    real = lines_module._Counted
+    monkeypatch.setattr(lines_module, "_Counted", lambda *given: opened.append(real(*given)) or opened[-1])
     given = open_lines(write(tmp_path, b"some text\n" * 100_000, suffix))
     next(given)
     assert not opened[0].closed
@@ -399,7 +372,7 @@ def test_what_has_no_end_is_refused(tmp_path):
 @pytest.mark.parametrize("suffix", [".bz2", ".zst"])
 @pytest.mark.parametrize("content", [b"\n", b"\0", b'{"turns": ["Hi!", "Hello."]}\n'])
 def test_a_bomb_of_lines_is_refused(tmp_path, monkeypatch, suffix, content):
-    monkeypatch.setattr(streams, "_ANY_RATIO", 1 << 20)
+    monkeypatch.setattr(lines_module, "_ANY_RATIO", 1 << 20)
     path = write(tmp_path, content * (3_000_000 // len(content)), suffix)
     with pytest.raises(InputError, match=r"holds one thing over and over \([\d,]+ bytes out of"):
         list(open_pieces(path))
@@ -409,9 +382,10 @@ LINES = st.lists(st.binary(max_size=12).map(lambda line: line.replace(b"\n", b""
 
 
 def in_blocks(path, reading, size):
-    blocks = list(open_blocks(path, reading, size))
-    assert all(bytes(block.data).endswith(b"\n") for block in blocks[:-1])
-    assert all(len(block.data) <= size or bytes(block.data).count(b"\n") <= 1 for block in blocks)
+    blocks = list(open_blocks(path, size=size))
+    most = lines_module.MAX_LINE_BYTES
+    assert all(block.data.endswith(b"\n") or len(block.data) > most for block in blocks[:-1])
+    assert all(block.data[:-1].rfind(b"\n") < size for block in blocks)
     return blocks, [line for block in blocks for line in block_lines(block, reading)]
 
 
@@ -423,8 +397,8 @@ def test_blocks_hold_the_lines_of_the_file(tmp_path_factory, lines, size, ended,
     path.write_bytes(b"\n".join(lines) + (b"\n" if ended else b""))
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(lines_module, "MAX_LINE_BYTES", longest)
-        patch.setattr(streams, "_MAGIC", {})
-        patch.setattr(streams, "_BYTE_ORDER_MARKS", ())
+        patch.setattr(lines_module, "_MAGIC", {})
+        patch.setattr(lines_module, "_BYTE_ORDER_MARKS", ())
         one, other = Reading(skip_bad=True), Reading(skip_bad=True)
         try:
             expected = list(open_lines(path, one))

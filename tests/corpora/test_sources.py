@@ -9,8 +9,7 @@ from typing import Literal
 
 import pytest
 
-from rejoinder.corpora.corpus import Corpus
-from rejoinder.corpora.job import Input
+from rejoinder.corpora.corpus import Corpus, Input
 from rejoinder.corpora.sources import CORPORA, find_corpus, find_inputs, read_settings, settings_of
 from rejoinder.errors import InputError
 from tests.corpora.toy import TOY

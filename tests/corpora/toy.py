@@ -60,7 +60,6 @@ TOY = Corpus(
     origin="",
     expected="",
     scatter=scatter,
-    columns=pa.schema([("thread", pa.string()), ("line", pa.string())]),
     assemble=assemble,
     settings=ToySettings,
 )

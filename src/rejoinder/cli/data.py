@@ -37,7 +37,7 @@ def data(
     history: Annotated[
         str, typer.Option(metavar="N|all", help="Messages kept before the newest one of a context.")
     ] = "10",
-    limit: Annotated[int | None, typer.Option(min=1, help="Stop when so many examples are kept; one process.")] = None,
+    limit: Annotated[int | None, typer.Option(min=1, help="Stop at this many kept examples; one process.")] = None,
     processes: Annotated[
         int | None, typer.Option(min=1, help="Processes; as many as there are cores, or as pay off, if not given.")
     ] = None,
@@ -54,7 +54,6 @@ def data(
     from rejoinder.corpora.engine import local_engine
     from rejoinder.corpora.lines import BadLineError, Reading
     from rejoinder.corpora.sources import find_corpus, find_inputs, read_settings
-    from rejoinder.corpora.streaming import size_of
     from rejoinder.corpora.work import WorkFolderError, work_folder
 
     if about:
@@ -69,7 +68,7 @@ def data(
     corpus = find_corpus(source)
     values = read_settings(corpus, settings or [])
     files = find_inputs(corpus, inputs or [])
-    size = sum(map(size_of, files))
+    size = sum(each.size for each in files)
     known = all(each.path.is_file() for each in files)
     shown = track(f"reading {source}", size if known else None, "bytes")
     cluster = ray_engine(address, output, (each.path for each in files)) if on_ray else None
@@ -125,7 +124,7 @@ def show_about(source: str | None, as_json: bool) -> None:
 def _list_text(result: Mapping[str, Any]) -> str:
     width = max(map(len, result["sources"]))
     lines = [f"{name:<{width}}  {title}" for name, title in result["sources"].items()]
-    return "\n".join([*lines, "", "rejoinder data SOURCE --about tells more of one."])
+    return "\n".join([*lines, "", "rejoinder data SOURCE --about describes one."])
 
 
 def _about_text(result: Mapping[str, Any]) -> str:
@@ -155,7 +154,7 @@ class _Faults:
 
 
 def _text(account: Mapping[str, Any]) -> str:
-    """The account for people."""
+    """Return the account as text."""
     from rejoinder.corpora.account import limits_of_history
 
     lines = [f"{'split':<6}{'read':>12}{'kept':>12}{'dropped':>12}"]

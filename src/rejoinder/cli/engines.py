@@ -28,7 +28,7 @@ AddressOption: TypeAlias = Annotated[
 
 
 def wants_ray(engine: str | None, address: str | None) -> bool:
-    """Whether the options ask for a cluster.
+    """Return whether the options ask for a cluster.
 
     Raises:
         InputError: they do not fit each other.
@@ -41,7 +41,7 @@ def wants_ray(engine: str | None, address: str | None) -> bool:
 
 
 def ray_engine(address: str | None, output: Path, files: Iterable[Path]) -> RayEngine:
-    """The engine of a cluster whose nodes all see the folder that `output` lies in, and the input files."""
+    """Return the engine of a cluster whose nodes all see the folder that `output` lies in, and the input files."""
     from rejoinder.cluster.ray_engine import RayEngine
 
     given = list(files)

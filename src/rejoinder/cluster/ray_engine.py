@@ -1,42 +1,93 @@
 """The tasks of a job on a Ray cluster.
 
 A task goes to any node; Ray does it again where a worker or a node is lost. That changes nothing, since a task writes
-whole files or nothing, the same ones each time. All nodes must see the folders of the job under the same path.
+whole files or nothing, the same ones each time. All nodes must see the folders of the job under the same path, and
+have the same version of Rejoinder; each says what it lacks before any work, and so does one that comes later.
 """
 
 from __future__ import annotations
 
+import functools
+import importlib.metadata
 import logging
 import os
 import pickle
 import socket
 import time
 import uuid
-from collections import deque
 from collections.abc import Callable, Generator, Iterable, Sequence
+from concurrent.futures import Future
+from dataclasses import dataclass
 from pathlib import Path
-from types import TracebackType
 from typing import Any, Self, TypeVar
 
-from rejoinder.cluster.nodes import Needs, check_here, known_here
-from rejoinder.corpora.processes import attempt
+from rejoinder.corpora.engine import Answer, attempt, in_order
 from rejoinder.errors import InputError, MissingExtraError, RejoinderError
 
 T = TypeVar("T")
 R = TypeVar("R")
 
-_AT_ONCE = 2
-"""Tasks for each core of the cluster that are with Ray: one to work on, and one to go on with at once."""
-_WAITING = 64
-"""Most results for each core that wait for an earlier task to end."""
 _RETRIES = 5
 """How often a task is done again after its worker or its node was lost."""
 _LOOK_AGAIN = 10.0
 """Seconds after which the cluster's size is asked for again: nodes may come and go."""
 _CONNECTING = 10.0
-"""Seconds to wait for somebody to answer at the address of a cluster."""
+"""Seconds to wait for an answer at the address of a cluster."""
 _PATIENCE = 30.0
 """Seconds to wait for cancelled tasks to be gone."""
+
+
+@dataclass(frozen=True)
+class Needs:
+    """What a job needs on each node.
+
+    Attributes:
+        version: of Rejoinder.
+        current: the current folder: relative paths start there.
+        tokens: files that were just written into the folders that all nodes share.
+        files: absolute paths and sizes of the input files.
+    """
+
+    version: str
+    current: str
+    tokens: tuple[str, ...]
+    files: tuple[tuple[str, int], ...]
+
+
+def needs_here(tokens: Sequence[Path], files: Sequence[str | Path]) -> Needs:
+    """Return what this process has."""
+    sizes = tuple((str(path.absolute()), path.stat().st_size) for path in map(Path, files))
+    return Needs(version_here(), str(Path.cwd()), tuple(map(str, tokens)), sizes)
+
+
+def version_here() -> str:
+    """Return the version of Rejoinder that is installed here."""
+    return importlib.metadata.version("rejoinder")
+
+
+def check_here(needs: Needs) -> str:
+    """Look for everything on this node, and make the current folder the job's.
+
+    Returns:
+        What is wrong, as the rest of a sentence that begins with the node; empty if nothing is.
+    """
+    if (version := version_here()) != needs.version:
+        return f"has rejoinder {version}, and {needs.version} is needed; install that on all nodes"
+    try:
+        os.chdir(needs.current)
+    except OSError as error:
+        reason = f"{error.strerror}; all nodes must have it, so start the command in a shared folder"
+        return f"cannot enter the current folder {needs.current}: {reason}"
+    for token in needs.tokens:
+        if not Path(token).exists():
+            return f"does not share the folder {Path(token).parent}; put the output on storage that all nodes see"
+    for file, size in needs.files:
+        if not Path(file).exists() or Path(file).stat().st_size != size:
+            return f"does not see {file} as it is here; put the input on storage that all nodes see"
+    return ""
+
+
+_check_once = functools.lru_cache(1)(check_here)
 
 
 class RayEngine:
@@ -65,13 +116,14 @@ class RayEngine:
             raise MissingExtraError("--engine ray", "cluster") from None
         self._ray = ray
         self._tokens: list[Path] = []
-        self._ours = not ray.is_initialized()
-        if self._ours:
+        self._connected_here = not ray.is_initialized()
+        self._cpus, self._cpus_asked = 1, float("-inf")
+        if self._connected_here:
             _connect(ray, address)
         try:
-            self._needs = Needs.of(self._leave_tokens(folders), files)
+            self._needs = needs_here(self._leave_tokens(folders), files)
             check_nodes(ray, self._needs)
-            self._run = ray.remote(num_cpus=1, max_retries=_RETRIES, num_returns=2)(_run)
+            self._run = ray.remote(num_cpus=1, max_retries=_RETRIES)(_run)
         except BaseException:
             self.close()
             raise
@@ -79,67 +131,40 @@ class RayEngine:
     def __enter__(self) -> Self:
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self.close()
 
     def close(self) -> None:
         """Leave the cluster; one that was started by this engine ends."""
         for token in self._tokens:
             token.unlink(missing_ok=True)
-        if self._ours:
+        if self._connected_here:
             self._ray.shutdown()
 
     def map(self, work: Callable[[T], R], tasks: Iterable[T]) -> Generator[R]:
         """See `corpora.engine.Engine.map`.
 
-        Results stay in the cluster until they are due, so large ones cost no memory here.
-
         Raises:
             RejoinderError: a task was lost more often than it is tried again.
         """
-        common = self._ray.put((pickle.dumps(work), self._needs))
-        rest, exhausted = iter(tasks), False
-        due: deque[tuple[Any, Any]] = deque()  # of each task, in order: how it ended, and its result
-        running: dict[Any, None] = {}
-        size = _Size(self._ray)
-        try:
-            while True:
-                while not exhausted and len(running) < _AT_ONCE * size() and len(due) < _WAITING * size():
-                    try:
-                        task = next(rest)
-                    except StopIteration:
-                        exhausted = True
-                        break
-                    ended, result = self._run.remote(common, pickle.dumps(task))
-                    due.append((ended, result))
-                    running[ended] = None
-                if not due:
-                    return
-                if due[0][0] in running:
-                    for ended in self._ray.wait(list(running), num_returns=1, fetch_local=False)[0]:
-                        self._check(ended)
-                        del running[ended]
-                while due and due[0][0] not in running:
-                    yield pickle.loads(self._get(due[0][1]))  # noqa: S301 (from our own tasks)
-                    due.popleft()
-        finally:
-            self._cancel(list(running))
-
-    def _check(self, ended: Any) -> None:
-        """Raise what a task raised."""
-        if error := self._get(ended):
-            raise pickle.loads(error)  # noqa: S301 (from our own tasks)
-
-    def _get(self, reference: Any) -> bytes:
         from ray.exceptions import RayError
 
+        common = self._ray.put((pickle.dumps(work), self._needs))
+        running: dict[Any, Future[Answer]] = {}
+
+        def submit(task: T) -> Future[Answer]:
+            for reference in [each for each, future in running.items() if future.done()]:
+                del running[reference]
+            reference = self._run.remote(common, pickle.dumps(task))
+            running[reference] = reference.future()
+            return running[reference]
+
         try:
-            data: bytes = self._ray.get(reference)
+            yield from in_order(submit, tasks, self._count_cpus)
         except RayError as error:
             raise RejoinderError(_lost(error)) from error
-        return data
+        finally:
+            self._cancel([each for each, future in running.items() if not future.done()])
 
     def _cancel(self, running: list[Any]) -> None:
         """End what still runs; at the end of the work that is nothing.
@@ -150,6 +175,12 @@ class RayEngine:
             self._ray.cancel(reference, force=True)
         if running:
             self._ray.wait(running, num_returns=len(running), timeout=_PATIENCE, fetch_local=False)
+
+    def _count_cpus(self) -> int:
+        if time.monotonic() > self._cpus_asked + _LOOK_AGAIN:
+            self._cpus = max(1, int(self._ray.cluster_resources().get("CPU", 1)))
+            self._cpus_asked = time.monotonic()
+        return self._cpus
 
     def _leave_tokens(self, folders: Sequence[str | Path]) -> list[Path]:
         """Write a file of a new name into each folder, for the nodes to find."""
@@ -185,27 +216,12 @@ def check_nodes(ray: Any, needs: Needs) -> None:
             raise InputError(f"node {node['NodeManagerAddress']} of the Ray cluster {fault}")
 
 
-class _Size:
-    """The number of cores of the cluster, asked for from time to time."""
-
-    def __init__(self, ray: Any) -> None:
-        self._ray, self._cores, self._asked = ray, 1, float("-inf")
-
-    def __call__(self) -> int:
-        if time.monotonic() > self._asked + _LOOK_AGAIN:
-            self._cores = max(1, int(self._ray.cluster_resources().get("CPU", 1)))
-            self._asked = time.monotonic()
-        return self._cores
-
-
-def _run(common: tuple[bytes, Needs], task: bytes) -> tuple[bytes, bytes]:
-    """What a worker does: the error of a task, pickled, or nothing, and its result, pickled."""
+def _run(common: tuple[bytes, Needs], task: bytes) -> Answer:
+    """Do a task in a worker. Work and task come pickled, so that Ray need not know their classes."""
     work, needs = common
-    if fault := known_here(needs):  # a node that came later
-        error, result = InputError(f"a node of the Ray cluster {fault}"), None
-    else:
-        error, result = pickle.loads(attempt(work, task))  # noqa: S301 (just pickled)
-    return (pickle.dumps(error) if error is not None else b""), pickle.dumps(result)
+    if fault := _check_once(needs):  # a node that came later
+        return InputError(f"a node of the Ray cluster {fault}"), None
+    return attempt(lambda data: pickle.loads(work)(pickle.loads(data)), task)  # noqa: S301 (from our own job)
 
 
 def check_address(address: str | None) -> None:
@@ -245,6 +261,6 @@ def _lost(error: BaseException) -> str:
 
 
 def _last_line(error: BaseException) -> str:
-    """The line of an error's text that says what happened."""
+    """Return the line of an error's text that says what happened."""
     lines = [line.strip() for line in str(error).splitlines() if line.strip()]
     return (lines[-1 if "Traceback" in str(error) else 0] if lines else type(error).__name__).rstrip(".")

@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from typing import Any
 
-from rejoinder.corpora.chunks import Chunk
+from rejoinder.corpora.chunks import Chunk, Copies
 from rejoinder.corpora.example import SPLITS, Split
 from rejoinder.corpora.lines import Reading
 from rejoinder.files import Kind
@@ -39,7 +39,7 @@ class Account:
 
     source: str
     inputs: list[str]
-    """As they were given, `test=FILE` say."""
+    """As they were given, such as `test=FILE`."""
     settings: dict[str, Any]
     """Of the corpus, every default written out."""
     history: int | None
@@ -61,23 +61,22 @@ class Account:
         for name, value in reading.counts().items():
             setattr(self, name, value)
 
-    def add_chunks(self, chunks: Sequence[Chunk], copies: Mapping[tuple[int, Split], int]) -> None:
-        """Enter the examples that were read; `copies` are those that came in an earlier chunk."""
+    def add_chunks(self, chunks: Sequence[Chunk], copies: Copies) -> None:
+        """Enter the examples that were read, and those of them that are copies."""
         for number, chunk in enumerate(chunks):
             for split, rows in chunk.rows.items():
-                within, across = chunk.copies.get(split, 0), copies.get((number, split), 0)
-                counts = self.splits[split]
-                counts.read += rows + within
-                counts.kept += rows - across
-                if within or across:
-                    counts.dropped["duplicate"] = counts.dropped.get("duplicate", 0) + within + across
+                counts, copied = self.splits[split], copies[number, split]
+                counts.read += rows
+                counts.kept += rows - copied
+                if copied:
+                    counts.dropped["duplicate"] = counts.dropped.get("duplicate", 0) + copied
 
     def to_json(self) -> dict[str, Any]:
-        """As data.json holds it."""
+        """Return what data.json holds."""
         return {"format": FORMAT, **asdict(self)}
 
     def why_nothing_kept(self) -> str:
-        """One line for a job that gave no example."""
+        """Explain in one line why a job gave no example."""
         where = ", ".join(self.inputs[:3]) or self.source
         if self.bad_lines:
             bad = f"{self.bad_lines} of {self.lines} lines are bad"
@@ -89,7 +88,7 @@ class Account:
 
 
 def limits_of_history(account: Mapping[str, Any]) -> str:
-    """The options that cut contexts, with what they were given: "--history 10"."""
+    """Return the options that cut contexts, with their values: "--history 10"."""
     history = account["history"]
     limits = [f"--history {'all' if history is None else history}"]
     if "depth" in account["settings"]:  # Reddit's: messages of a context, the newest included
@@ -98,6 +97,6 @@ def limits_of_history(account: Mapping[str, Any]) -> str:
 
 
 def kept_messages(account: Mapping[str, Any]) -> float:
-    """Most messages that a context has before its newest one; infinity where all are kept."""
+    """Return how many messages a context has at most before its newest one; infinity where all are kept."""
     limits = [account["history"], account["settings"].get("depth", math.inf) - 1]
     return min(limit for limit in limits if limit is not None)

@@ -2,34 +2,55 @@
 
 | stage | a task | leaves in the work folder |
 |---|---|---|
-| read | some files (`streaming`); or a block of lines or a file, then a partition (`scattering`) | chunks of examples |
-| duplicates | a range of digests (`deduplication`) | which rows are copies |
-| write | a file of the data folder (`shards`) | that file |
+| read | some files; or a block of lines or a file, then a partition (`gather`) | chunks of examples (`chunks`) |
+| duplicates | a range of digests | which rows are copies |
+| write | a file of the data folder | that file |
 
 Memory holds a few tasks' worth of data, however large the input. What comes out depends on the input and the settings,
-not on the engine.
+not on the engine. What a task has finished is not done again (`work`).
 """
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
+import functools
+import itertools
 import json
 import os
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
+import pyarrow as pa
+
 from rejoinder import __version__
+from rejoinder.corpora import gather
 from rejoinder.corpora.account import FOLDER, FORMAT, SUMMARY, Account
-from rejoinder.corpora.corpus import Corpus
+from rejoinder.corpora.chunks import (
+    Chunk,
+    Copies,
+    Job,
+    Sizes,
+    bucket_count,
+    example_batches,
+    find_copies,
+    plan_shards,
+    shard_folder,
+    until_limit,
+    write_chunks,
+    write_shard,
+)
+from rejoinder.corpora.corpus import Corpus, Input
 from rejoinder.corpora.engine import Engine, LocalEngine
-from rejoinder.corpora.job import Input, Job, Sizes
 from rejoinder.corpora.lines import Reading
-from rejoinder.corpora.run_job import JobRun
 from rejoinder.corpora.sources import find_corpus, find_inputs
-from rejoinder.corpora.work import open_work
+from rejoinder.corpora.work import Progress, cached_task, forget_tasks, is_done, open_work, reported
 from rejoinder.errors import InputError
-from rejoinder.files import check_replaceable, parse_json
+from rejoinder.files import atomic_folder, check_replaceable, parse_json
+
+_READ, _SCATTER, _MERGE, _ASSEMBLE, _COPIES, _WRITE = 0.88, 0.4, 0.03, 0.45, 0.02, 0.1
+"""Shares of the whole time, measured on two cores; only the time left that is shown depends on them."""
 
 
 def build_data(
@@ -60,7 +81,7 @@ def build_data(
         settings: of the corpus, an instance of its dataclass; its defaults if not given.
         reading: what to do with bad lines, and how much history to keep; gets the counts. (Its `on_bytes` is not
             called: see `progress`.)
-        limit: stop when so many examples are kept. One task then reads everything, so one process does; and of a
+        limit: stop at this many distinct examples. One task then reads everything, so one process does; and of a
             corpus whose threads are scattered the whole input is read all the same.
         engine: runs the tasks; in this process if not given.
         sizes: of the job's pieces.
@@ -72,32 +93,32 @@ def build_data(
     """
     corpus = find_corpus(source)
     given = find_inputs(corpus, inputs)
-    settings = _checked(settings, corpus)
+    settings = corpus.settings() if settings is None else settings
+    if not isinstance(settings, corpus.settings):
+        raise InputError(f"{corpus.name} takes {corpus.settings.__name__}, not a {type(settings).__name__}")
     reading = reading or Reading()
-    named = [str(each) for each in inputs]
     values = parse_json(json.dumps(dataclasses.asdict(settings), default=str))
-    account = Account(corpus.name, named, values, reading.history, limit)
+    account = Account(corpus.name, list(map(str, inputs)), values, reading.history, limit)
     check_replaceable(folder, FOLDER, overwrite=overwrite or _is_result(Path(folder), account))
     sizes = sizes or Sizes()
     with open_work(folder, _identity(account, given, sizes)) as work:
         job = Job(corpus, settings, work, reading.history, reading.skip_bad, reading.max_bad, limit, sizes)
-        JobRun(job, given, reading, account, engine or LocalEngine(), progress).run(folder)
+        stages = _Stages(job, given, reading, engine or LocalEngine(), progress)
+        chunks = stages.read() if corpus.read is not None else stages.gather()
+        account.add_reading(reading)
+        buckets, copies = stages.find_copies(chunks)
+        account.add_chunks(chunks, copies)
+        if not any(counts.kept for counts in account.splits.values()):
+            forget_tasks(work)
+            raise InputError(account.why_nothing_kept())
+        stages.write(chunks, buckets, copies, account, folder)
     return account
 
 
-def _checked(settings: Any, corpus: Corpus) -> Any:
-    """The settings of a corpus, its defaults if there are none."""
-    if settings is None:
-        return corpus.settings()
-    if not isinstance(settings, corpus.settings):
-        raise InputError(f"{corpus.name} takes {corpus.settings.__name__}, not a {type(settings).__name__}")
-    return settings
-
-
 def _identity(account: Account, inputs: Sequence[Input], sizes: Sizes) -> dict[str, Any]:
-    """What makes two jobs the same: so much of an earlier run is used again.
+    """Return what makes two jobs the same, so that one uses what the other has finished.
 
-    Whether bad lines are skipped is none of it: that may be changed, and the finished work still holds.
+    Whether bad lines are skipped does not count: that may change, and the finished work still holds.
     """
     named = [Path(value) for value in account.settings.values() if isinstance(value, str) and Path(value).is_file()]
     return {
@@ -114,16 +135,161 @@ def _identity(account: Account, inputs: Sequence[Input], sizes: Sizes) -> dict[s
 
 
 def _state(path: Path) -> list[Any]:
-    """Name, size and time of a file; a pipe is never the same again."""
+    """Return name, size and time of a file; a pipe is never the same again."""
     state = path.stat()
     return [str(path.absolute()), state.st_size, state.st_mtime_ns if path.is_file() else os.urandom(8).hex()]
 
 
 def _is_result(folder: Path, account: Account) -> bool:
-    """Whether a folder is what the same call gave earlier."""
+    """Return whether a folder is what the same call gave earlier."""
     try:
         before = parse_json((folder / SUMMARY).read_text(encoding="utf-8"))
         same = json.loads(json.dumps(account.to_json()))
         return all(before[key] == same[key] for key in ("format", "source", "inputs", "settings", "history", "limit"))
     except (OSError, ValueError, LookupError, TypeError):
         return False
+
+
+class _Stages:
+    """The stages of a job, each a list of tasks for the engine."""
+
+    def __init__(
+        self,
+        job: Job,
+        inputs: Sequence[Input],
+        reading: Reading,
+        engine: Engine,
+        progress: Callable[[int], object] | None,
+    ) -> None:
+        piped = any(not each.path.is_file() for each in inputs)
+        self._engine = LocalEngine() if piped else engine  # another process cannot read the pipe
+        self._job, self._inputs, self._reading = job, inputs, reading
+        self._progress = Progress(job.folder, None if piped else sum(each.size for each in inputs), progress)
+
+    def read(self) -> list[Chunk]:
+        """Read a corpus file by file."""
+        chunks: list[Chunk] = []
+        self._progress.begin(_READ)
+        work, tasks = functools.partial(_read_files, self._job), _file_groups(self._job, self._inputs)
+        with self._progress.reading() as finish, self._mapped(work, tasks) as results:
+            for result in results:
+                self._reading.add(result["counts"])
+                chunks += [Chunk(**fields) for fields in result["chunks"]]
+                finish(result["size"])
+        return chunks
+
+    def gather(self) -> list[Chunk]:
+        """Read a corpus whose threads are scattered over its files."""
+        job, (files, partitions) = self._job, self._scatter()
+        chunks: list[Chunk] = []
+        tasks = gather.merge_tasks(job, files)
+        merged: gather.Files = {part: [] for _, part, _ in tasks}
+        for task, _ in zip(tasks, self._staged(_MERGE, functools.partial(gather.merge_files, job), tasks), strict=True):
+            merged[task[1]].append(task[0])
+            gather.remove_files(job, task[2])
+        files |= merged
+        work = functools.partial(gather.assemble, job, files, partitions)
+        for result in self._staged(_ASSEMBLE, work, gather.assemble_tasks(job, files, partitions)):
+            self._reading.add(result["counts"])
+            chunks += [Chunk(**fields) for fields in result["chunks"]]
+        for names in files.values():
+            gather.remove_files(job, names)
+        return chunks
+
+    def _scatter(self) -> tuple[gather.Files, int]:
+        """Scatter the records of the input: the files of records, and the number of partitions."""
+        self._progress.begin(_SCATTER)
+        before = is_done(self._job.folder, "scattered")
+        result = cached_task(self._job.folder, self._scatter_all, ("scattered",))
+        if before:
+            self._reading.add(result["counts"])
+        return dict(result["files"]), result["partitions"]
+
+    def _scatter_all(self, _: str) -> dict[str, Any]:
+        job, inputs = self._job, self._inputs
+        partitions = gather.partition_count(job, inputs)
+        workers = self._engine.processes if isinstance(self._engine, LocalEngine) else 1
+        whole = range(len(inputs)) if self._engine.remote else gather.files_for_workers(inputs, workers)
+        names: list[list[str]] = [[] for _ in inputs]
+        with self._progress.reading() as finish:
+            tasks = gather.scatter_tasks(job, inputs, whole, finish)
+            with self._mapped(functools.partial(gather.scatter, job, partitions), tasks) as results:
+                for result in results:
+                    names[result["place"]] += result["files"]
+                    self._reading.add(result["counts"])
+                    finish(result["size"])
+        files: gather.Files = {}
+        for given, written in zip(inputs, names, strict=True):
+            files.setdefault(given.part, []).extend(written)
+        return {"files": list(files.items()), "partitions": partitions, "counts": self._reading.counts()}
+
+    def find_copies(self, chunks: Sequence[Chunk]) -> tuple[int, Copies]:
+        """Return the number of buckets that say which examples are copies, and how many there are in each chunk."""
+        copies, buckets = Copies(), bucket_count(self._job, chunks)
+        work = functools.partial(find_copies, self._job, chunks, buckets)
+        tasks = [(f"copies-{bucket:06}", bucket) for bucket in range(buckets) if chunks]
+        for result in self._staged(_COPIES, work, tasks):
+            for chunk, split, count in result["copies"]:
+                copies[chunk, split] += count
+        return buckets, copies
+
+    def write(
+        self, chunks: Sequence[Chunk], buckets: int, copies: Copies, account: Account, folder: str | Path
+    ) -> None:
+        """Write the files of the data folder and put it in its place."""
+        shards = plan_shards(chunks, copies, self._job.sizes)
+        work = functools.partial(write_shard, self._job, chunks, buckets)
+        self._progress.begin(_WRITE)
+        with contextlib.closing(self._engine.map(work, shards)) as results:
+            for count, _ in enumerate(results, 1):
+                self._progress.show(count / len(shards))
+        with atomic_folder(folder, FOLDER, overwrite=True) as part:  # `check_replaceable` came before the work
+            text = json.dumps(account.to_json(), indent=1, ensure_ascii=False)
+            (part / SUMMARY).write_text(f"{text}\n", encoding="utf-8")
+            for shard in shards:
+                (shard_folder(self._job.folder) / shard.name).rename(part / shard.name)
+        self._progress.show(1.0)
+
+    def _staged(
+        self, share: float, work: Callable[..., dict[str, Any]], tasks: Sequence[tuple[Any, ...]]
+    ) -> Iterator[dict[str, Any]]:
+        """Run a stage whose tasks take about equally long."""
+        self._progress.begin(share)
+        with self._mapped(work, tasks) as results:
+            for count, result in enumerate(results, 1):
+                yield result
+                self._progress.show(count / len(tasks))
+
+    def _mapped(
+        self, work: Callable[..., dict[str, Any]], tasks: Iterable[tuple[Any, ...]]
+    ) -> contextlib.closing[Generator[dict[str, Any]]]:
+        """Run tasks that are not done yet; none runs any more at the end of the `with` block."""
+        return contextlib.closing(self._engine.map(functools.partial(cached_task, self._job.folder, work), tasks))
+
+
+def _file_groups(job: Job, inputs: Sequence[Input]) -> Iterator[tuple[str, list[Input]]]:
+    """Group files into tasks, by their sizes alone; with a limit a single task has all of them."""
+    group: list[Input] = []
+    size = 0
+    for number, given in enumerate(inputs):
+        if group and job.limit is None and size + given.size > job.sizes.files:
+            yield f"read-{number - len(group):06}", group
+            group, size = [], 0
+        group.append(given)
+        size += given.size
+    yield f"read-{len(inputs) - len(group):06}", group
+
+
+def _read_files(job: Job, name: str, inputs: Sequence[Input]) -> dict[str, Any]:
+    """Do a task: read its files and write `chunks`; also returns `counts` (see `Reading.counts`) and their `size`."""
+    with reported(job.folder, name) as report:
+        reading = job.reading(on_bytes=report)
+        batches = itertools.chain.from_iterable(_read_file(job, given, reading) for given in inputs)
+        chunks = write_chunks(job, until_limit(job, batches), name)
+    return {"chunks": chunks, "counts": reading.counts(), "size": sum(given.size for given in inputs)}
+
+
+def _read_file(job: Job, given: Input, reading: Reading) -> Iterator[pa.RecordBatch]:
+    assert job.corpus.read is not None
+    reading.part = given.part
+    yield from example_batches(job, job.corpus.read(given.path, reading, job.settings), given.part)

@@ -1,46 +1,98 @@
-"""Chunks: what the tasks of a job write, some hundred thousand examples each, without copies within a chunk.
+"""Chunks of examples, from the readers to the files of a data folder; what the tasks of every job do.
 
-A chunk is a folder: `train.arrow`, `valid.arrow` and `test.arrow`, those that have any example, and `pairs.npy`, the
-digests of all of them, by which copies in other chunks are found (see `deduplication`).
+A task writes its examples as chunks of some hundred thousand, in Arrow's own format with a column `split`, and the
+16-byte digests of each chunk, sorted. A bucket is a range of digests that fits the memory: the digests of all chunks
+within it are put together, and of equal ones all but the first are copies. Then the files of the data folder are
+written from consecutive chunks, without the copies.
 """
 
 from __future__ import annotations
 
-import contextlib
+import hashlib
+import math
 from collections import Counter
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeAlias
 
 import numpy as np
+import numpy.typing as npt
 import pyarrow as pa
+import pyarrow.compute as pc
 
-from rejoinder.corpora.deduplication import PairList, pair_digests
-from rejoinder.corpora.example import SPLITS, Split
-from rejoinder.corpora.job import Job, Placed, Sizes
-from rejoinder.corpora.tables import ExampleWriter
-from rejoinder.files import atomic_folder
+from rejoinder.corpora.corpus import Corpus
+from rejoinder.corpora.example import SPLITS, Example, Split
+from rejoinder.corpora.lines import BLOCK_BYTES, Reading
+from rejoinder.corpora.splits import split_of
+from rejoinder.corpora.tables import BATCH_ROWS, GROUP_CHARACTERS, batch_of, write_batches
+from rejoinder.errors import InputError
+from rejoinder.files import atomic_file
 
-PAIRS = "pairs.npy"
-_AT_ONCE = 4_096
-"""Examples that are looked at together."""
+DIGEST_BYTES = 16
+Copies: TypeAlias = Counter[tuple[int, Split]]
+"""Number of copies of earlier examples, by chunk and split."""
+_LIST = pa.list_(pa.large_binary())
+_SPLIT_BITS = 2
+
+
+@dataclass(frozen=True)
+class Sizes:
+    """How large the pieces of a job are. They decide its memory and its tasks, and never which examples come out."""
+
+    files: int = 32 * 1024 * 1024
+    """Bytes: small files that follow each other are read in one task; a larger file is one of its own."""
+    block: int = BLOCK_BYTES
+    """Bytes of lines that are scattered at once."""
+    merged: int = 64
+    """Files of scattered records that become one, where there are many."""
+    unmerged: int = 1024
+    """Files of scattered records that are left as they are."""
+    partition: int = 16 * 1024 * 1024
+    """Bytes of records that are assembled at once, about; working on them takes some times as much."""
+    chunk: int = 1 << 17
+    """A chunk is closed when it has this many examples."""
+    chunk_bytes: int = 1 << 28
+    """A chunk is closed when its examples reach this many bytes."""
+    bucket: int = 1 << 19
+    """Digests that are compared at once, about."""
+    shard: int = 1 << 19
+    """A file of the data folder is closed when it has this many examples."""
+    shard_bytes: int = 1 << 30
+    """A file of the data folder is closed when its examples reach this many bytes."""
+
+
+@dataclass(frozen=True)
+class Job:
+    """What all tasks of a job have in common. Workers get it by pickling."""
+
+    corpus: Corpus
+    settings: Any
+    """An instance of `corpus.settings`."""
+    folder: Path
+    """The work folder."""
+    history: int | None = 10
+    skip_bad: bool = False
+    max_bad: int | None = None
+    limit: int | None = None
+    """Stop at this many distinct examples."""
+    sizes: Sizes = Sizes()
+
+    def reading(self, part: Split | None = None, on_bytes: Callable[[int], object] | None = None) -> Reading:
+        """Return a reading for one task."""
+        return Reading(self.skip_bad, self.history, part, on_bytes, max_bad=self.max_bad)
 
 
 @dataclass
 class Chunk:
-    """What there is in a chunk."""
+    """What is in a chunk."""
 
-    path: str
-    """Its folder, relative to the work folder."""
+    name: str
     rows: dict[Split, int] = field(default_factory=dict)
     """Examples of each split that has any."""
-    copies: dict[Split, int] = field(default_factory=dict)
-    """Examples that were left out, since an equal one came before them in the chunk."""
-    characters: dict[Split, int] = field(default_factory=dict)
-    """Of their texts."""
-    candidates: dict[Split, bool] = field(default_factory=dict)
-    """Whether they have candidates."""
+    bytes: int = 0
+    candidates: bool = False
+    """Whether its examples have candidates."""
 
     @property
     def total(self) -> int:
@@ -48,74 +100,229 @@ class Chunk:
         return sum(self.rows.values())
 
 
-def write_chunks(examples: Iterable[Placed], job: Job, name: str) -> list[dict[str, Any]]:
-    """Write the examples of a task as chunks, each whole or not at all.
+def example_batches(job: Job, examples: Iterable[Example], part: Split | None) -> Iterator[pa.RecordBatch]:
+    """Put the examples of a file together to columns, with their splits: `part` if that is given.
 
-    Args:
-        examples: with the splits that they belong to.
-        job: the job.
-        name: of the task.
-
-    Returns:
-        The fields of a `Chunk` for each, in order.
-
-    Raises:
-        InputError: some examples of a split have candidates and others have none.
+    Those of a batch all have candidates, or none has.
     """
-    rest = _Rest(examples)
+    most = 1 if job.limit is not None else min(BATCH_ROWS, job.sizes.chunk)  # nothing is read beyond the limit
+    rows: list[Example] = []
+    characters = 0
+    for example in examples:
+        alike = not rows or bool(example.candidates) == bool(rows[0].candidates)
+        if not alike or len(rows) == most or characters >= GROUP_CHARACTERS:
+            yield with_splits(job, batch_of(rows), part, rows)
+            rows, characters = [], 0
+        rows.append(example)
+        characters += len(example.response) + sum(map(len, (*example.context, *example.candidates)))
+    if rows:
+        yield with_splits(job, batch_of(rows), part, rows)
+
+
+def with_splits(
+    job: Job, batch: pa.RecordBatch, part: Split | None, examples: Sequence[Example] = ()
+) -> pa.RecordBatch:
+    """Add the column `split`: the given part, or what the corpus says, or else the hash of the thread."""
+    if part is not None:
+        splits = np.full(batch.num_rows, SPLITS.index(part), np.uint8)
+    elif job.corpus.split is not None:
+        splits = np.array([SPLITS.index(job.corpus.split(each, job.settings)) for each in examples], np.uint8)
+    else:
+        threads = batch["thread"].dictionary_encode()
+        known = np.array([SPLITS.index(split_of(thread)) for thread in threads.dictionary.to_pylist()], np.uint8)
+        splits = known[threads.indices.to_numpy()]
+    return batch.append_column("split", pa.array(splits))
+
+
+def until_limit(job: Job, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+    """Give the examples until the job's limit of distinct ones is reached; all of them without a limit."""
+    if job.limit is None:
+        yield from batches
+        return
+    seen: set[bytes] = set()
+    for batch in batches:
+        for row, digest in enumerate(example_digests(batch), 1):
+            seen.add(digest)
+            if len(seen) == job.limit:
+                yield batch.slice(0, row)
+                return
+        yield batch
+
+
+def write_chunks(job: Job, batches: Iterable[pa.RecordBatch], name: str) -> list[dict[str, Any]]:
+    """Write the examples of a task as chunks, those with candidates apart; return the fields of each `Chunk`."""
     chunks: list[dict[str, Any]] = []
-    while rest:
-        chunk = Chunk(f"chunks/{name}.{len(chunks)}")
-        with atomic_folder(job.folder / chunk.path, None, durable=job.durable) as part:
-            _write_chunk(rest, part, chunk, job.sizes)
+    rest = (batch for batch in batches if batch.num_rows)
+    batch = next(rest, None)
+    while batch is not None:
+        schema = batch.schema
+        chunk = Chunk(f"{name}.{len(chunks)}", candidates="candidates" in schema.names)
+        digests: list[bytes] = []
+        splits: list[Any] = []
+        path = _chunk_file(job, chunk.name, "arrow")
+        with atomic_file(path, durable=False) as part, pa.ipc.new_file(str(part), schema) as writer:
+            while batch is not None and batch.schema == schema and not _is_full(chunk, len(digests), job.sizes):
+                writer.write_batch(batch)
+                digests += example_digests(batch)
+                splits.append(batch["split"].to_numpy())
+                chunk.bytes += batch.nbytes
+                batch = next(rest, None)
+        column = np.concatenate(splits)
+        counts = np.bincount(column, minlength=len(SPLITS)).tolist()
+        chunk.rows = {split: count for split, count in zip(SPLITS, counts, strict=True) if count}
+        _save(_chunk_file(job, chunk.name, "npy"), _sorted_digests(digests, column))
         chunks.append(asdict(chunk))
     return chunks
 
 
-class _Rest:
-    """Examples that are still to come; false if there are none."""
-
-    def __init__(self, examples: Iterable[Placed]) -> None:
-        self._more = iter(examples)
-        self._next: Placed | None = None
-
-    def __bool__(self) -> bool:
-        while self._next is None or self._next[1].num_rows == 0:
-            self._next = next(self._more, None)
-            if self._next is None:
-                return False
-        return True
-
-    def take(self, most: int) -> Placed:
-        """The next ones, at most so many; there must be some."""
-        assert self
-        assert self._next is not None
-        splits, rows = self._next
-        self._next = (splits[most:], rows.slice(most))
-        return splits[:most], rows.slice(0, most)
+def _is_full(chunk: Chunk, rows: int, sizes: Sizes) -> bool:
+    return rows >= sizes.chunk or chunk.bytes >= sizes.chunk_bytes
 
 
-def _write_chunk(examples: _Rest, path: Path, chunk: Chunk, sizes: Sizes) -> None:
-    """Write examples until the chunk is full."""
-    writers: dict[Split, ExampleWriter] = {}
-    pairs, copies = PairList(), Counter[Split]()
-    with contextlib.ExitStack() as stack:
-        while examples and len(pairs) < sizes.chunk and _characters(writers) < sizes.chunk_characters:
-            splits, rows = examples.take(min(_AT_ONCE, sizes.chunk - len(pairs)))
-            counts = [writers[split].count if split in writers else 0 for split in SPLITS]
-            new = pairs.add(pair_digests(rows), splits.tolist(), counts)
-            for split in (SPLITS[place] for place in np.unique(splits)):
-                if split not in writers:
-                    writers[split] = stack.enter_context(ExampleWriter(path / f"{split}.arrow"))
-                    chunk.candidates[split] = "candidates" in rows.schema.names
-                here = splits == SPLITS.index(split)
-                writers[split].add_rows(rows.filter(pa.array(here & new)))
-                copies[split] += int((here & ~new).sum())
-    pairs.save(path / PAIRS)
-    chunk.rows = {split: writer.count for split, writer in writers.items()}
-    chunk.characters = {split: writer.characters for split, writer in writers.items()}
-    chunk.copies = dict(+copies)
+def example_digests(batch: pa.RecordBatch) -> list[bytes]:
+    """Return what equal examples have in common: a hash of context, response and candidates.
+
+    Two different examples share a digest with a probability of about n² / 2^129 for n examples.
+    """
+    # The bytes between the texts are in none of them, since UTF-8 does not use them: ("a", "b") and ("ab",) differ.
+    lists = [batch[name].cast(_LIST) for name in ("context", "candidates") if name in batch.schema.names]
+    context, *candidates = [pc.binary_join(texts, pa.scalar(b"\xff", pa.large_binary())) for texts in lists]
+    columns = [context, batch["response"].cast(pa.large_binary()), *candidates]
+    texts = pc.binary_join_element_wise(*columns, pa.scalar(b"\xfe", pa.large_binary()))
+    return [hashlib.blake2b(text, digest_size=DIGEST_BYTES).digest() for text in texts.to_pylist()]
 
 
-def _characters(writers: Mapping[Split, ExampleWriter]) -> int:
-    return sum(writer.characters for writer in writers.values())
+def _sorted_digests(digests: Sequence[bytes], splits: npt.NDArray[np.uint8]) -> npt.NDArray[np.uint64]:
+    """Return three rows: the halves of the digests, by the first of which they are sorted, and row and split."""
+    high, low = np.frombuffer(b"".join(digests), "<u8").reshape(-1, 2).T
+    rows = np.arange(len(splits), dtype=np.uint64) << np.uint64(_SPLIT_BITS) | splits
+    return np.stack([high, low, rows]).take(np.argsort(high, kind="stable"), axis=1)
+
+
+def bucket_count(job: Job, chunks: Sequence[Chunk]) -> int:
+    """Return the number of buckets for the digests of all chunks."""
+    return max(1, math.ceil(sum(chunk.total for chunk in chunks) / job.sizes.bucket))
+
+
+def find_copies(job: Job, chunks: Sequence[Chunk], buckets: int, _: str, bucket: int) -> dict[str, Any]:
+    """Do a task: write down which examples whose digests fall into a bucket are `copies`; return how many, where."""
+    bounds = np.array([bucket * 2**64 // buckets, (bucket + 1) * 2**64 // buckets - 1], np.uint64)
+    pieces = []
+    for chunk in chunks:
+        digests = np.load(_chunk_file(job, chunk.name, "npy"), mmap_mode="r")
+        begin, end = digests[0].searchsorted(bounds[0]), digests[0].searchsorted(bounds[1], "right")
+        pieces.append(np.array(digests[:, begin:end]))
+    high, low, rows = np.concatenate(pieces, axis=1)
+    numbers = np.repeat(np.arange(len(pieces), dtype=np.uint64), [piece.shape[1] for piece in pieces])
+    copies = np.flatnonzero(_is_copy(high, low))
+    copies = copies[np.lexsort((rows[copies], numbers[copies]))]
+    _save(_copies_file(job, bucket), np.stack([numbers[copies], rows[copies]]))
+    counts = Counter(zip(numbers[copies].tolist(), (rows[copies] & np.uint64(3)).tolist(), strict=True))
+    return {"copies": [(number, SPLITS[split], count) for (number, split), count in counts.items()]}
+
+
+def _is_copy(high: npt.NDArray[np.uint64], low: npt.NDArray[np.uint64]) -> npt.NDArray[np.bool_]:
+    """Return of each digest whether an equal one came before it."""
+    buffer = pa.py_buffer(np.stack([high, low], axis=1).tobytes())
+    digests = pa.FixedSizeBinaryArray.from_buffers(pa.binary(DIGEST_BYTES), len(high), [None, buffer])
+    codes: npt.NDArray[np.int32] = digests.dictionary_encode().indices.to_numpy()  # numbered as they first appear
+    return codes <= np.maximum.accumulate(np.append(-1, codes))[:-1]
+
+
+@dataclass(frozen=True)
+class Shard:
+    """A file of the data folder, and the numbers of the chunks that it is made of, with whether each has copies."""
+
+    name: str
+    split: Split
+    chunks: tuple[tuple[int, bool], ...]
+
+
+def plan_shards(chunks: Sequence[Chunk], copies: Mapping[tuple[int, Split], int], sizes: Sizes) -> list[Shard]:
+    """Decide which chunks go into which file. Each split has at least one file.
+
+    Raises:
+        InputError: some examples of a split have candidates and others have none.
+    """
+    return [
+        Shard(f"{split}-{number:05}.parquet", split, tuple(group))
+        for split in SPLITS
+        for number, group in enumerate(_groups(chunks, copies, split, sizes))
+    ]
+
+
+def _groups(
+    chunks: Sequence[Chunk], copies: Mapping[tuple[int, Split], int], split: Split, sizes: Sizes
+) -> Iterator[list[tuple[int, bool]]]:
+    """Group consecutive chunks of which any example of the split is kept; one empty group if there are none."""
+    if len({chunk.candidates for chunk in chunks if split in chunk.rows}) > 1:
+        raise InputError(
+            f"some examples of the {split} part have candidates and some have none; "
+            "make one data set of those with candidates and one of those without"
+        )
+    group: list[tuple[int, bool]] = []
+    rows, size, empty = 0, 0.0, True
+    for number, chunk in enumerate(chunks):
+        kept = chunk.rows.get(split, 0) - copies.get((number, split), 0)
+        if kept == 0:
+            continue
+        empty = False
+        group.append((number, (number, split) in copies))
+        rows, size = rows + kept, size + chunk.bytes * kept / chunk.total
+        if rows >= sizes.shard or size >= sizes.shard_bytes:
+            yield group
+            group, rows, size = [], 0, 0.0
+    if group or empty:
+        yield group
+
+
+def write_shard(job: Job, chunks: Sequence[Chunk], buckets: int, shard: Shard) -> dict[str, Any]:
+    """Do a task: write a file of the data folder, unless it is there."""
+    path = shard_folder(job.folder) / shard.name
+    if not path.exists():
+        with atomic_file(path) as part:
+            write_batches(_kept(job, chunks, buckets, shard), part)
+    return {}
+
+
+def shard_folder(folder: Path) -> Path:
+    """Return where the finished files are."""
+    return folder / "shards"
+
+
+def _kept(job: Job, chunks: Sequence[Chunk], buckets: int, shard: Shard) -> Iterator[pa.RecordBatch]:
+    """Give the examples of a file, without the copies."""
+    for number, has_copies in shard.chunks:
+        copies = _copies_of(job, buckets, number) if has_copies else np.empty(0, np.int64)
+        row = 0
+        path = _chunk_file(job, chunks[number].name, "arrow")
+        with pa.memory_map(str(path)) as file, pa.ipc.open_file(file) as table:
+            for batch in map(table.get_batch, range(table.num_record_batches)):
+                keep = batch["split"].to_numpy() == SPLITS.index(shard.split)
+                keep[copies[(copies >= row) & (copies < row + len(keep))] - row] = False
+                row += len(keep)
+                if keep.any():
+                    yield batch.drop_columns(["split"]).filter(pa.array(keep))
+
+
+def _copies_of(job: Job, buckets: int, number: int) -> npt.NDArray[np.int64]:
+    """Return the rows of a chunk that are copies."""
+    rows = []
+    for bucket in range(buckets):
+        numbers, places = np.load(_copies_file(job, bucket), mmap_mode="r")
+        begin, end = numbers.searchsorted(np.array([number, number + 1], np.uint64))
+        rows.append(places[begin:end] >> np.uint64(_SPLIT_BITS))
+    return np.concatenate(rows).astype(np.int64)
+
+
+def _save(path: Path, array: npt.NDArray[Any]) -> None:
+    with atomic_file(path, durable=False) as part, part.open("wb") as file:
+        np.save(file, array, allow_pickle=False)
+
+
+def _chunk_file(job: Job, name: str, suffix: str) -> Path:
+    return job.folder / "chunks" / f"{name}.{suffix}"
+
+
+def _copies_file(job: Job, bucket: int) -> Path:
+    return job.folder / "copies" / f"{bucket:06}.npy"

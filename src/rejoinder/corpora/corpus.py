@@ -13,7 +13,21 @@ from rejoinder.corpora.lines import Block, Reading
 if TYPE_CHECKING:
     import pyarrow as pa
 
-__all__ = ["Block", "Corpus", "NoSettings"]
+__all__ = ["Block", "Corpus", "Input", "NoSettings"]
+
+
+@dataclass(frozen=True)
+class Input:
+    """A file to read."""
+
+    path: Path
+    part: Split | None = None
+    """The split that all its examples go to, whatever their threads' hashes."""
+
+    @property
+    def size(self) -> int:
+        """Its bytes; 0 for a pipe, whose size nobody knows."""
+        return self.path.stat().st_size if self.path.is_file() else 0
 
 
 @dataclass(frozen=True)
@@ -45,14 +59,12 @@ class Corpus:
     `Reading.bad_line`, a record that the corpus' own rules leave out to `Reading.drop`."""
     scatter: Callable[[Block, Reading, Any], pa.RecordBatch] | None = None
     """For a corpus whose threads are scattered over its files, instead of `read`: (block, reading, settings) -> a
-    record of each line that counts, as columns without nulls; the first is the thread, its name or a number. All
-    records of a thread meet again in one call of `assemble`."""
-    columns: pa.Schema | None = None
-    """With `scatter`: the columns of records, integers and texts (or bytes)."""
+    record of each line that counts, as columns without nulls; the first is the name of the thread. All records of a
+    thread meet again in one call of `assemble`."""
     assemble: Callable[[pa.RecordBatch, Reading, Any], Iterator[pa.RecordBatch]] | None = None
     """With `scatter`: (records, reading, settings) -> examples, some thousands at a time (`tables.BASE_SCHEMA`). The
-    records are those of many whole threads, in the order of the input, texts as large strings; the order of the
-    examples must follow from them alone."""
+    records are those of many whole threads, in the order of the input; the order of the examples must follow from
+    them alone."""
     packaged: Callable[[], Path] | None = None
     """For a corpus that comes in a package: finds its file, which `read` then reads; the user names no inputs. Raises
     `MissingExtraError`."""

@@ -6,17 +6,37 @@ after a failure; what a task leaves behind is the same each time. So the engine 
 
 from __future__ import annotations
 
+import multiprocessing
 import os
+import pickle
+import signal
+import threading
+import traceback
+from collections import deque
 from collections.abc import Callable, Generator, Iterable
-from typing import Protocol, Self, TypeVar
+from concurrent.futures import FIRST_COMPLETED, BrokenExecutor, Future, ProcessPoolExecutor, wait
+from contextlib import suppress
+from multiprocessing.connection import Connection
+from typing import Any, Protocol, Self, TypeAlias, TypeVar
 
-from rejoinder.corpora.processes import Processes
+from rejoinder.errors import RejoinderError
+from rejoinder.memory import keep_memory
 
 T = TypeVar("T")
 R = TypeVar("R")
+Answer: TypeAlias = tuple[BaseException | None, Any]
+"""What a task raised, or None, and its result."""
 
 _WORTH_A_PROCESS = 64 * 1024 * 1024
 """Bytes of input that take clearly longer than starting a process in every stage."""
+_AT_ONCE = 2
+"""Tasks that a worker has: one to work on, and one to go on with at once."""
+_WAITING = 64
+"""Most results for each worker that wait for an earlier task to end."""
+
+
+class WorkerDiedError(RejoinderError):
+    """A worker process ended without a word."""
 
 
 class Engine(Protocol):
@@ -45,35 +65,115 @@ class Engine(Protocol):
 
 
 class LocalEngine:
-    """Runs tasks in this process, or in several of this machine. A context manager, which ends those."""
+    """Runs tasks in this process or, with several processes, in others of this machine. Ends those as it is left."""
 
     remote = False
 
     def __init__(self, processes: int = 1) -> None:
-        """With one process, tasks run in this one; otherwise in so many others."""
         self.processes = processes
-        self._workers = Processes(processes)
+        self._pool: ProcessPoolExecutor | None = None
+        self._leash: Connection | None = None
 
     def __enter__(self) -> Self:
         return self
 
     def __exit__(self, *_: object) -> None:
-        self._workers.close()
+        self.close()
 
     def map(self, work: Callable[[T], R], tasks: Iterable[T]) -> Generator[R]:
         """See `Engine.map`."""
-        return (work(task) for task in tasks) if self.processes == 1 else self._workers.map(work, tasks)
+        if self.processes == 1:
+            yield from map(work, tasks)
+            return
+        pool = self._pool or self._start()
+        try:
+            yield from in_order(lambda task: pool.submit(attempt, work, task), tasks, lambda: self.processes)
+        except BrokenExecutor:
+            self.close()
+            advice = "if memory ran out, give fewer --processes; finished work is kept"
+            raise WorkerDiedError(f"a worker process was killed or ended by itself; {advice}") from None
+        except BaseException:
+            self.close()
+            raise
+
+    def close(self) -> None:
+        """End the processes, whatever they do: their files are whole or not there."""
+        if self._pool is not None and self._leash is not None:
+            self._leash.close()
+            self._pool.shutdown(cancel_futures=True)
+            self._pool = None
+
+    def _start(self) -> ProcessPoolExecutor:
+        context = multiprocessing.get_context("spawn")  # safe whatever threads this process has
+        there, self._leash = context.Pipe(duplex=False)
+        self._pool = ProcessPoolExecutor(self.processes, context, _begin_worker, (there,))
+        return self._pool
+
+
+def _begin_worker(leash: Connection) -> None:
+    """Make a process a worker: it ends as soon as the other end of the pipe is closed, if only by a kill."""
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C reaches all processes; the first one ends the others
+    if keep_memory():  # the next task needs as much again
+        os.environ.setdefault("ARROW_DEFAULT_MEMORY_POOL", "system")  # Arrow's own allocator would give it back
+
+    def follow() -> None:
+        with suppress(EOFError, OSError):
+            leash.recv()
+        os._exit(1)
+
+    threading.Thread(target=follow, daemon=True).start()
+
+
+def in_order(
+    submit: Callable[[T], Future[Answer]], tasks: Iterable[T], workers: Callable[[], int]
+) -> Generator[Any]:
+    """Give the results of tasks in their order, or raise what the first one to fail raised.
+
+    `submit` begins `attempt` on a task as one of the workers, of which there are `workers()`, gets free.
+    """
+    rest, exhausted = iter(tasks), False
+    due: deque[Future[Answer]] = deque()
+    running: set[Future[Answer]] = set()
+    while True:
+        while not exhausted and len(running) < _AT_ONCE * workers() and len(due) < _WAITING * workers():
+            try:
+                due.append(submit(next(rest)))
+            except StopIteration:
+                exhausted = True
+            else:
+                running.add(due[-1])
+        if not due:
+            return
+        done, running = wait(running, return_when=FIRST_COMPLETED)
+        for future in done:
+            if (error := future.result()[0]) is not None:
+                raise error
+        while due and due[0] not in running:
+            yield due.popleft().result()[1]
+
+
+def attempt(work: Callable[[T], R], task: T) -> Answer:
+    """Do a task in a worker. An error becomes part of the answer; one that cannot be pickled is described in words."""
+    try:
+        return None, work(task)
+    except BaseException as error:  # noqa: BLE001 (raised where the answers arrive)
+        error.add_note(f"In a worker process:\n{traceback.format_exc()}")
+        try:
+            pickle.loads(pickle.dumps(error))  # noqa: S301 (just pickled)
+        except Exception:  # noqa: BLE001 (whatever a foreign class does when it is copied)
+            return RuntimeError(f"{type(error).__name__}: {error}"), None
+        return error, None
 
 
 def local_engine(processes: int | None, size: int) -> LocalEngine:
-    """The engine for an input of `size` bytes; as many processes as pay off if no number is given."""
+    """Return the engine for an input of `size` bytes; as many processes as pay off if no number is given."""
     if processes is not None:
         return LocalEngine(processes)
     return LocalEngine(max(1, min(usable_cores(), size // _WORTH_A_PROCESS)))
 
 
 def usable_cores() -> int:
-    """Cores that this process may use."""
+    """Return the number of cores that this process may use."""
     if hasattr(os, "sched_getaffinity"):
         return len(os.sched_getaffinity(0))
     return os.cpu_count() or 1

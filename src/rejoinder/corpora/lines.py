@@ -1,52 +1,53 @@
 """Lines of text out of files that may be compressed, with every fault named by file and line.
 
-One line is at most `MAX_LINE_BYTES` long; text is UTF-8, strictly. Compressed files: see `streams`.
+A file whose name ends in .zst, .gz, .bz2 or .xz is decompressed. Memory stays bounded whatever a file holds: a line is
+at most `MAX_LINE_BYTES` long, and a decoder is fed little while it gives much. zstd streams may use windows up to 2 GiB
+(`zstd --long=31`), which then take that much memory. Text is UTF-8, strictly.
 """
 
 from __future__ import annotations
 
+import bz2
+import contextlib
 import io
+import lzma
+import os
+import zlib
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import IO, Any
 
-import numpy as np
-import numpy.typing as npt
+import zstandard
 
 from rejoinder.corpora.example import Split
-from rejoinder.corpora.streams import COMPRESSIONS, open_stream, strip_compression
 from rejoinder.errors import InputError
+from rejoinder.files import refuse_endless
 
 MAX_LINE_BYTES = 64 * 1024 * 1024
 """Longest line that is read. A longer one is a fault of that line, not a reason to run out of memory."""
-
 BLOCK_BYTES = 16 * 1024 * 1024
-"""A block of lines has at most so many bytes, unless one line alone has more."""
-
-_PIECE_BYTES = 1 << 16
-_FILLED_AT_ONCE = 1 << 20
-_NEWLINE = ord("\n")
-_SUMS = ("lines", "bad_lines", "blank_messages", "without_reply", "cut_contexts")
-_COUNTS = (*_SUMS, "faults", "notes", "dropped")
+"""A block of lines ends with the line that reaches this size."""
 SHOWN_FAULTS = 10
-"""The words of so many faults are kept."""
-__all__ = [
-    "BLOCK_BYTES",
-    "COMPRESSIONS",
-    "MAX_LINE_BYTES",
-    "SHOWN_FAULTS",
-    "BadLineError",
-    "Block",
-    "Reading",
-    "block_lines",
-    "line_ends",
-    "open_blocks",
-    "open_lines",
-    "open_pieces",
-    "strip_compression",
-    "too_many_bad",
-]
+"""The descriptions of the first bad lines are kept, this many."""
+COMPRESSIONS: dict[str, tuple[Callable[[], Any], int]] = {
+    ".zst": (lambda: zstandard.ZstdDecompressor(max_window_size=2**31).decompressobj(), 0),
+    ".gz": (lambda: zlib.decompressobj(wbits=31), 1),
+    ".bz2": (bz2.BZ2Decompressor, 0),
+    ".xz": (lambda: lzma.LZMADecompressor(lzma.FORMAT_XZ), 4),
+}
+"""Endings of compressed files: what begins to decode a stream, and the unit of the zero bytes allowed after it."""
+
+_BUFFER = 1 << 18
+_PIECE, _SMALL_PIECE = 1 << 15, 64
+_MUCH = 1 << 20
+"""A piece that decompresses to more than this is followed by a small one."""
+_ANY_RATIO, _LARGEST_RATIO = 16 << 20, 1000
+"""Beyond the first number of bytes, no text is this many times as long as its compressed form."""
+_AGAIN = "copy or download it again"
+_MAGIC = {b"\x28\xb5\x2f\xfd": ".zst", b"\x1f\x8b": ".gz", b"BZh": ".bz2", b"\xfd7zXZ\x00": ".xz", b"PAR1": ".parquet"}
+_BYTE_ORDER_MARKS = (b"\xff\xfe", b"\xfe\xff")
+_SUMS = ("lines", "bad_lines", "blank_messages", "without_reply", "cut_contexts")
 
 
 class BadLineError(InputError):
@@ -90,7 +91,7 @@ class Reading:
     """What the rules of a corpus left out, by reason."""
 
     def newest(self, messages: Sequence[str]) -> tuple[str, ...]:
-        """The messages of a context, oldest first, as far as `history` keeps them; counts those that are cut."""
+        """Return the messages of a context, oldest first, that `history` keeps; count a context that is cut."""
         if self.history is None or len(messages) <= self.history + 1:
             return tuple(messages)
         self.cut_contexts += 1
@@ -100,27 +101,38 @@ class Reading:
         """Count records that the rules of a corpus leave out; `reason` is a few words, the same each time."""
         self.dropped[reason] = self.dropped.get(reason, 0) + count
 
+    def bad_line(self, path: str | Path, number: int, reason: str) -> None:
+        """Report a bad line.
+
+        Raises:
+            BadLineError: always, unless bad lines are to be skipped.
+            InputError: they are, but there are too many.
+        """
+        self._add_faults([f"{path}:{number}: {reason}"], 1)
+
     def counts(self) -> dict[str, Any]:
-        """What happened, as JSON can hold it; see `add`."""
-        return {name: getattr(self, name) for name in _COUNTS}
+        """Return what happened, as JSON can hold it; see `add`."""
+        return {name: getattr(self, name) for name in (*_SUMS, "faults", "notes", "dropped")}
 
     def add(self, counts: Mapping[str, Any]) -> None:
-        """Count in what happened to another one, by its `counts`, and report its bad lines.
+        """Add what happened to another one, by its `counts`, and report its bad lines.
 
         Raises:
             InputError: there are bad lines and they are not to be skipped, or too many altogether.
         """
         for name in _SUMS:
-            setattr(self, name, getattr(self, name) + counts[name])
+            if name != "bad_lines":
+                setattr(self, name, getattr(self, name) + counts[name])
         for reason, count in counts["dropped"].items():
             self.drop(reason, count)
         self.notes += counts["notes"]
-        self.faults = [*self.faults, *counts["faults"]][:SHOWN_FAULTS]
-        self._report(counts["faults"], counts["bad_lines"])
+        self._add_faults(counts["faults"], counts["bad_lines"])
 
-    def _report(self, faults: Sequence[str], bad_lines: int) -> None:
+    def _add_faults(self, faults: Sequence[str], bad_lines: int) -> None:
         if bad_lines and not self.skip_bad:
             raise BadLineError(faults[0])
+        self.bad_lines += bad_lines
+        self.faults = [*self.faults, *faults][:SHOWN_FAULTS]
         if self.on_fault is not None:
             for fault in faults:
                 self.on_fault(fault)
@@ -129,27 +141,9 @@ class Reading:
         if self.max_bad is not None and self.bad_lines > self.max_bad:
             raise too_many_bad(self.max_bad, self.faults)
 
-    def bad_line(self, path: str | Path, number: int, reason: str) -> None:
-        """Report a bad line.
-
-        Raises:
-            BadLineError: always, unless bad lines are to be skipped.
-            InputError: they are, but there are too many.
-        """
-        fault = f"{path}:{number}: {reason}"
-        if not self.skip_bad:
-            raise BadLineError(fault)
-        self.bad_lines += 1
-        if len(self.faults) < SHOWN_FAULTS:
-            self.faults.append(fault)
-        if self.on_fault is not None:
-            self.on_fault(fault)
-        if self.max_bad is not None and self.bad_lines > self.max_bad:
-            raise too_many_bad(self.max_bad, self.faults)
-
 
 def too_many_bad(most: int, faults: list[str]) -> InputError:
-    """The error for more than `most` bad lines, of which `faults` are the first."""
+    """Return the error for more than `most` bad lines, of which `faults` are the first."""
     return InputError(
         f"more than {most:,} bad lines, the first: {faults[0]}; check that the file is what it is taken for, "
         "or allow more (--max-bad)"
@@ -158,24 +152,22 @@ def too_many_bad(most: int, faults: list[str]) -> InputError:
 
 @dataclass(frozen=True, slots=True)
 class Block:
-    """Some consecutive whole lines of a file, as they stand there (decompressed)."""
+    """Some consecutive whole lines of a file, decompressed."""
 
     path: Path
     number: int
     """Number of the first line in the file, from 1."""
-    data: bytes | memoryview
-    start: int = 0
-    """Where in the (decompressed) file it begins."""
-    ends: npt.NDArray[np.int64] | None = field(default=None, compare=False, repr=False)
-    """Places of its line ends, if they are known; `line_ends` finds them otherwise."""
+    data: bytes
 
-    def __reduce__(self) -> tuple[Any, ...]:
-        """What another process gets of it: the bytes themselves."""
-        return Block, (self.path, self.number, bytes(self.data), self.start)
+
+def strip_compression(path: str | Path) -> Path:
+    """Return the path without .zst, .gz, .bz2 or .xz at its end."""
+    path = Path(path)
+    return path.with_suffix("") if path.suffix.lower() in COMPRESSIONS else path
 
 
 def open_lines(path: str | Path, reading: Reading | None = None) -> Iterator[tuple[int, str]]:
-    r"""Read a text file line by line, decompressing it if its name ends in .zst, .gz, .bz2 or .xz.
+    r"""Read a text file line by line, decompressing it if its name says so.
 
     Args:
         path: the file.
@@ -191,7 +183,10 @@ def open_lines(path: str | Path, reading: Reading | None = None) -> Iterator[tup
     path, reading = Path(path), reading or Reading()
     number = 0
     with open_stream(path, reading.on_bytes) as stream:
-        for number, line in enumerate(_raw_lines(stream), 1):
+        while line := stream.readline(MAX_LINE_BYTES + 1):
+            number += 1
+            if len(line) > MAX_LINE_BYTES:
+                _skip_line(stream, line)
             text = _decode(line, path, number, reading)
             if text is not None:
                 yield number, text
@@ -207,92 +202,45 @@ def open_pieces(path: str | Path, reading: Reading | None = None) -> Iterator[by
     """
     path, piece = Path(path), b""
     with open_stream(path, reading.on_bytes if reading else None) as stream:
-        while part := stream.read(_PIECE_BYTES):
+        while part := stream.read(1 << 16):
             piece = part
             yield piece
     if not piece:
-        raise InputError(f"{path} is empty; copy or download it again")
+        raise InputError(f"{path} is empty; {_AGAIN}")
 
 
-def open_blocks(path: str | Path, reading: Reading | None = None, size: int | None = None) -> Iterator[Block]:
-    """Read a text file as blocks of whole lines, for work on many lines at once or elsewhere.
+def open_blocks(
+    path: str | Path, on_bytes: Callable[[int], object] | None = None, size: int | None = None
+) -> Iterator[Block]:
+    """Read a text file as blocks of whole lines, for work on many lines at once or in another process.
 
-    Where the blocks end follows from the file and `size` alone.
+    Where the blocks end follows from the file and `size` alone. A line that is too long is the last of a block and is
+    cut off after one byte more than is allowed; what reads the block reports it.
 
     Args:
         path: the file, compressed or not, as for `open_lines`.
-        reading: what to do with a line that is too long; other bad lines are found by `block_lines`.
-        size: bytes of a block; `BLOCK_BYTES` if not given. A longer line is a block of its own.
+        on_bytes: called with the number of bytes just read from disk (before decompression).
+        size: a block ends with the line that reaches this; `BLOCK_BYTES` if not given.
 
     Raises:
-        InputError: as `open_lines`.
+        InputError: the file is missing, a folder, unreadable, empty, damaged or cut off.
     """
-    path, reading = Path(path), reading or Reading()
-    capacity = min(size or BLOCK_BYTES, MAX_LINE_BYTES)
-    number, start, rest = 1, 0, b""
-    with open_stream(path, reading.on_bytes) as stream:
-        while True:
-            letters = np.empty(capacity, np.uint8)
-            data = letters.data
-            data[: len(rest)] = rest
-            filled, ends = _fill(stream, letters, len(rest))
-            if not filled:
-                break
-            end = filled if filled < capacity else int(ends[-1]) + 1 if len(ends) else 0
-            rest = bytes(data[end or filled : filled])
-            if end == 0:  # one line alone is longer
-                data = memoryview(bytes(data) + stream.readline(max(0, MAX_LINE_BYTES + 1 - filled)))
-                end = len(data)
-                ends = np.array([end - 1])
-            if end > MAX_LINE_BYTES:
-                start += _skip_line(stream, bytes(data))
-                reading.lines += 1
-                reading.bad_line(path, number, _too_long())
-            else:
-                yield Block(path, number, data[:end], start, ends)
-            start, number = start + end, number + max(1, len(ends))
+    path, number = Path(path), 1
+    with open_stream(path, on_bytes) as stream:
+        while data := stream.read(min(size or BLOCK_BYTES, MAX_LINE_BYTES)):
+            last = data.rfind(b"\n") + 1
+            if last < len(data):
+                data += stream.readline(MAX_LINE_BYTES + 1 - (len(data) - last))
+                if len(data) - last > MAX_LINE_BYTES:
+                    _skip_line(stream, data[-1:])
+            yield Block(path, number, data)
+            number += data.count(b"\n") + (not data.endswith(b"\n"))
     if number == 1:
         raise _empty(path)
 
 
-def line_ends(block: Block) -> npt.NDArray[np.int64]:
-    """Places of the line ends in a block's data."""
-    if block.ends is not None:
-        return block.ends
-    return _ends(np.frombuffer(block.data, np.uint8))
-
-
-def _ends(letters: npt.NDArray[np.uint8]) -> npt.NDArray[np.int64]:
-    """Places of the line ends. They are rare: so 64 bytes are looked at together, as the bits of one number."""
-    is_end = letters == _NEWLINE
-    bits = np.zeros(-(-len(letters) // 64) * 8, np.uint8)
-    packed = np.packbits(is_end, bitorder="little")
-    bits[: len(packed)] = packed
-    words = bits.view("<u8")
-    places = np.flatnonzero(words)
-    found = words[places]
-    if (found & (found - np.uint64(1))).any():  # more than one line end in 64 bytes
-        return np.flatnonzero(is_end)
-    ends: npt.NDArray[np.int64] = places * 64 + np.log2(found.astype(np.float64)).astype(np.int64)
-    return ends
-
-
-def _fill(stream: IO[bytes], letters: npt.NDArray[np.uint8], filled: int) -> tuple[int, npt.NDArray[np.int64]]:
-    """Read until the array is full or the stream ends.
-
-    Returns:
-        How many bytes there are then, and the places of the line ends among the new ones.
-    """
-    place, ends = letters.data, [np.empty(0, np.int64)]
-    # Piece by piece, so that the line ends are looked for in what the processor's cache still holds.
-    while filled < len(letters) and (count := stream.readinto(place[filled : filled + _FILLED_AT_ONCE])):  # type: ignore[attr-defined]
-        ends.append(_ends(letters[filled : filled + count]) + filled)
-        filled += count
-    return filled, np.concatenate(ends)
-
-
 def block_lines(block: Block, reading: Reading) -> Iterator[tuple[int, str]]:
-    """The lines of a block: number in the file and text, as `open_lines` gives them.
+    """Give the lines of a block: number in the file and text, as `open_lines` does.
 
     Raises:
         BadLineError: a line is bad, unless such lines are to be skipped.
@@ -303,36 +251,25 @@ def block_lines(block: Block, reading: Reading) -> Iterator[tuple[int, str]]:
             yield number, text
 
 
-def _raw_lines(stream: IO[bytes]) -> Iterator[bytes]:
-    """Lines with their ends; of a line above the limit its first bytes, one more than the limit."""
-    while line := stream.readline(MAX_LINE_BYTES + 1):
-        if len(line) > MAX_LINE_BYTES:
-            _skip_line(stream, line)
-        yield line
-
-
-def _skip_line(stream: IO[bytes], start: bytes) -> int:
-    """Read up to the end of a line that begins with `start`; the number of bytes read."""
-    skipped = 0
+def _skip_line(stream: IO[bytes], start: bytes) -> None:
+    """Read up to the end of a line that begins with `start`."""
     while start and not start.endswith(b"\n"):
         start = stream.readline(MAX_LINE_BYTES)
-        skipped += len(start)
-    return skipped
 
 
 def _empty(path: Path) -> InputError:
     return InputError(f"{path} is empty; it should hold at least one line of text")
 
 
-def _too_long() -> str:
+def too_long() -> str:
+    """Return what is wrong with a line of more than `MAX_LINE_BYTES`."""
     return f"longer than {MAX_LINE_BYTES // 2**20} MiB; write one example a line"
 
 
 def _decode(line: bytes, path: Path, number: int, reading: Reading) -> str | None:
-    """The text of a line, or None if it is bad and skipped."""
-    reason = ""
+    """Return the text of a line, or None if it is bad and skipped."""
     if len(line) > MAX_LINE_BYTES:
-        reason = _too_long()
+        reason = too_long()
     elif b"\0" in line:
         reason = "binary data (a zero byte); a text file is read"
     else:
@@ -345,3 +282,141 @@ def _decode(line: bytes, path: Path, number: int, reading: Reading) -> str | Non
     reading.lines += 1
     reading.bad_line(path, number, reason)
     return None
+
+
+@contextlib.contextmanager
+def open_stream(path: str | Path, on_bytes: Callable[[int], object] | None = None) -> Iterator[IO[bytes]]:
+    """Open a file for reading its bytes, decompressed.
+
+    Args:
+        path: the file; `/dev/stdin` and other pipes that a shell makes are fine.
+        on_bytes: called with the number of bytes just read from disk (before decompression).
+
+    Raises:
+        InputError: the file is missing, a folder, a named pipe, a device or unreadable; or, at any time until the
+            end of the `with` block, it turns out to be damaged, cut off, or a bomb: `_LARGEST_RATIO` times as many
+            bytes as are compressed. An error of the disk stays what it is.
+    """
+    with contextlib.closing(_open(Path(path), on_bytes)) as stream:
+        yield stream
+
+
+def _open(path: Path, on_bytes: Callable[[int], object] | None) -> IO[bytes]:
+    if path.is_dir():
+        raise InputError(f"{path} is a folder; name the files in it")
+    try:
+        refuse_endless(path)
+        source = io.BufferedReader(_Counted(path, on_bytes), _BUFFER)
+    except FileNotFoundError:
+        raise InputError(f"{path} does not exist; check the name") from None
+    except PermissionError:
+        raise InputError(f"{path} may not be read; check its permissions") from None
+    if path.suffix.lower() in COMPRESSIONS:
+        return io.BufferedReader(_Decompressed(source, path), _BUFFER)
+    if reason := _why_not_text(source.peek(8), path):
+        source.close()
+        raise InputError(f"{path} {reason}")
+    return source
+
+
+def _why_not_text(start: bytes, path: Path) -> str:
+    """Say what a file is that its first bytes show to be no plain text; nothing of one that may be."""
+    for magic, suffix in _MAGIC.items():
+        if start.startswith(magic):
+            return f"holds {suffix} data; name it so that it ends in {suffix}"
+    if start.startswith(_BYTE_ORDER_MARKS):
+        return f"is UTF-16; convert it: iconv -f UTF-16 -t UTF-8 {path.name}"
+    return ""
+
+
+class _Counted(io.FileIO):
+    """A file that reports how many bytes are read from it."""
+
+    def __init__(self, path: Path, on_bytes: Callable[[int], object] | None) -> None:
+        super().__init__(path, "rb", opener=_open_without_waiting)
+        self._on_bytes = on_bytes
+
+    def readinto(self, buffer: Any, /) -> int:
+        count = super().readinto(buffer) or 0
+        if self._on_bytes is not None:
+            self._on_bytes(count)
+        return count
+
+
+def _open_without_waiting(name: str, flags: int) -> int:
+    """Open a pipe whose writer may be gone already."""
+    handle = os.open(name, flags | getattr(os, "O_NONBLOCK", 0))
+    os.set_blocking(handle, True)
+    return handle
+
+
+class _Decompressed(io.RawIOBase):
+    """The content of a compressed file, which is closed with it.
+
+    The libraries' own readers do not do: some take whatever follows the first stream for the end of the file, and
+    zstandard's takes the end of the file for the end of the data, even in the middle of a frame.
+    """
+
+    def __init__(self, source: IO[bytes], path: Path) -> None:
+        self._source, self._path = source, path
+        self._contents = self._decompress()
+        self._content = memoryview(b"")
+
+    def readable(self) -> bool:
+        return True
+
+    def readinto(self, buffer: Any, /) -> int:
+        if not self._content:
+            self._content = memoryview(next(self._contents, b""))
+        count = min(len(buffer), len(self._content))
+        buffer[:count] = self._content[:count]
+        self._content = self._content[count:]
+        return count
+
+    def close(self) -> None:
+        if not self.closed:
+            self._source.close()
+        super().close()
+
+    def _decompress(self) -> Iterator[bytes]:
+        """Decompress one stream after the other, none of them giving nothing."""
+        begin, padding = COMPRESSIONS[self._path.suffix.lower()]
+        place = given = 0  # bytes of the file that are decompressed, and what they gave
+        rest = self._source.read(_PIECE)
+        while rest:
+            start, decoder, size = place, begin(), _SMALL_PIECE
+            while not decoder.eof:
+                rest = rest or self._source.read(_PIECE)
+                if not rest:
+                    what = f"its {self._path.suffix} data from byte {start:,} on ends early"
+                    raise InputError(f"{self._path} is cut off: {what}; {_AGAIN}")
+                piece, rest = rest[:size], rest[size:]
+                place += len(piece)
+                content = self._decode(decoder, piece, start, place)
+                given += len(content)
+                if given > max(_ANY_RATIO, _LARGEST_RATIO * place):
+                    reason = f"{given:,} bytes out of {place:,}, which no text gives"
+                    raise InputError(f"{self._path} holds one thing over and over ({reason}); look at what it is")
+                size = _SMALL_PIECE if len(content) > _MUCH else min(_PIECE, 2 * size)
+                if content:
+                    yield content
+            rest = decoder.unused_data + rest
+            end = place = place - len(decoder.unused_data)
+            rest = rest or self._source.read(_PIECE)
+            while padding and rest.startswith(b"\0"):
+                place, rest = place + len(rest) - len(rest.lstrip(b"\0")), rest.lstrip(b"\0")
+                rest = rest or self._source.read(_PIECE)
+            if padding and (place - end) % padding:
+                raise self._damaged(end, place, f"zero bytes, but not a multiple of {padding}")
+
+    def _decode(self, decoder: Any, piece: bytes, start: int, end: int) -> bytes:
+        try:
+            return bytes(decoder.decompress(piece))
+        except (OSError, zlib.error, lzma.LZMAError, zstandard.ZstdError) as error:
+            if "not enough memory" in str(error):
+                raise MemoryError(f"{self._path} needs a large window") from None
+            raise self._damaged(start, end, error) from None
+
+    def _damaged(self, start: int, end: int, reason: object) -> InputError:
+        where = f"between bytes {start:,} and {end:,}"
+        return InputError(f"{self._path} is damaged or no {self._path.suffix} data {where} ({reason}); {_AGAIN}")

@@ -1,252 +1,232 @@
 """Reddit: comments out of monthly dumps, each with the comments that it answers.
 
 Read are the files of newline-delimited JSON that hold all comments of a month, `RC_2018-01.zst` and so on, and for
-titles and the over-18 mark those of submissions, `RS_2018-01.zst`; a line is told by its fields. A thread, the
-comments below one submission, can be spread over months. So `scatter` makes a short record of each line, and
-`reddit_trees.assemble` builds the trees of whole threads and gives an example for every comment that, like the comment
-which it answers, passes the filter of `reddit_rules`. Source: DATA19, section 3.1, and the code published with it.
+titles and the over-18 mark those of submissions, `RS_2018-01.zst`; a line's fields say which it is. A thread, the
+comments below one submission, can be spread over months. So `reddit_comments.scatter` makes a short record of each
+line, and `assemble` builds the trees of whole threads and gives an example for every comment that, like the comment
+which it answers, passes the filter. Source: DATA19, section 3.1, and the code published with it.
 
-There are hundreds of millions of lines, so a block is decoded at once and checked as columns; only where one of its
-lines is not as it should be are they looked at one by one.
+A comment is a number, its place in the list of all comments of the partition; a tree is the array that gives of each
+comment the one above it. So all comments take a step up at the same time.
 """
 
 from __future__ import annotations
 
-import io
-import sys
 from collections import Counter
-from collections.abc import Iterator, Sequence
-from typing import Any
+from collections.abc import Iterator
+from typing import Any, TypeAlias
 
-import msgspec
 import numpy as np
+import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from rejoinder.corpora.corpus import Block, Corpus
-from rejoinder.corpora.lines import Reading, line_ends
-from rejoinder.corpora.reddit_names import Names, carry, is_hash
-from rejoinder.corpora.reddit_rules import COLUMNS, KEPT, OVER_18, SUBMISSION, RedditSettings, judge_all
-from rejoinder.corpora.reddit_trees import assemble
+from rejoinder.corpora.corpus import Corpus
+from rejoinder.corpora.lines import Reading
+from rejoinder.corpora.reddit_comments import KEPT, LOST, OVER_18, SUBMISSION, RedditSettings, scatter, trim
+from rejoinder.corpora.tables import BASE_SCHEMA, BATCH_ROWS, GROUP_CHARACTERS
+
+Numbers: TypeAlias = npt.NDArray[np.int64]
+Flags: TypeAlias = npt.NDArray[np.bool_]
+
+_SUBMISSION, _MISSING, _NOTHING = -1, -2, -3
+"""What is above a comment that has no comment above it: the submission; a comment that is not there; and beyond
+these nothing."""
 
 
-class _Line(msgspec.Struct, gc=False):
-    """The fields of a line that are always read; the others are only skipped."""
+def assemble(records: pa.RecordBatch, reading: Reading, settings: RedditSettings) -> Iterator[pa.RecordBatch]:
+    """Give the examples of whole threads: thread after thread as they first appear, within one in the order of records.
 
-    id: str
-    link_id: str | None = None
-    parent_id: str | None = None
-    body: str | msgspec.UnsetType | None = msgspec.UNSET
-    title: str | None = None
+    The set of examples does not depend on the order. Memory: the records, some times over.
 
+    Args:
+        records: `reddit_comments.COLUMNS`.
+        reading: gets the counts, and says how much history is kept.
+        settings: of the corpus.
 
-class _LongLine(_Line, gc=False):
-    """Also the fields that some settings need."""
-
-    author: str | None = None
-    subreddit: str | None = None
-    over_18: bool | None = None
-
-
-_DECODER = msgspec.json.Decoder(_Line)
-_LONG_DECODER = msgspec.json.Decoder(_LongLine)
-_WHOLE = sys.maxsize
-"""Characters of a text that is kept whole."""
-_READ = "a comment (id, link_id, parent_id, body) or submission (id, title) of Reddit is read, one a line"
-
-
-class _NotRedditError(ValueError):
-    """A line that is JSON and neither a comment nor a submission."""
-
-
-def scatter(block: Block, reading: Reading, settings: RedditSettings) -> pa.RecordBatch:
-    """Read lines of a dump; give a record of each that counts (columns: `reddit_rules.COLUMNS`).
-
-    Raises:
-        BadLineError: a line that is no comment or submission, unless bad lines are skipped.
+    Yields:
+        Examples, some thousands at a time.
     """
-    marked = block.number == 1 and bytes(block.data[:3]) == b"\xef\xbb\xbf"
-    data = block.data[3:] if marked else block.data
-    decoder = _decoder(settings)
-    try:
-        lines = decoder.decode_lines(data)
-        if len(lines) != _objects(block):
-            raise _NotRedditError("not one object a line")
-        reasons: Counter[str] = Counter()
-        records = _records(lines, settings, reasons)
-    except (ValueError, TypeError, RecursionError):  # msgspec's errors are ValueErrors
-        reasons = Counter()
-        lines = list(_one_by_one(block, data, reading, settings))
-        records = _records(lines, settings, reasons)
-    reading.lines += len(lines)
-    for reason, count in reasons.items():
-        reading.drop(reason, count)
-    return records
+    if records.num_rows == 0:
+        return
+    forest = _Forest(records)
+    chosen = forest.choose(settings.drop_nsfw)
+    for reason, count in forest.lost.items():
+        if count:
+            reading.drop(reason, count)
+    depth = settings.depth if reading.history is None else min(settings.depth, reading.history + 1)
+    steps = [forest.above[chosen]]
+    for _ in range(depth):
+        steps.append(_look_up(forest.above, steps[-1], _NOTHING))
+    reading.cut_contexts += int((steps.pop() >= 0).sum())
+    texts, places = _contexts(forest, chosen, np.stack(steps, axis=1), settings)
+    is_blank = np.zeros(len(texts), np.bool_)
+    is_blank[records.num_rows :] = [not text.strip() for text in texts[records.num_rows :].to_pylist()]
+    there = places >= 0
+    used = there & ~is_blank[places]
+    reading.blank_messages += int(there.sum() - used.sum())
+    sizes = np.where(used, pc.binary_length(texts).to_numpy()[places], 0).sum(axis=1).cumsum()
+    start = 0
+    while start < len(chosen):
+        before = sizes[start - 1] if start else 0
+        end = min(start + BATCH_ROWS, int(np.searchsorted(sizes, before + GROUP_CHARACTERS)) + 1)
+        messages = texts.take(pa.array(places[start:end][used[start:end]])).cast(pa.string())
+        ends = np.append(0, used[start:end].sum(axis=1).cumsum())
+        yield _batch(records.take(pa.array(forest.rows[chosen[start:end]])), ends, messages)
+        start = end
 
 
-def _needs_more(settings: RedditSettings) -> bool:
-    """Whether a setting asks for fields of a comment that are not always read."""
-    return bool(settings.subreddits or settings.drop_bots or settings.drop_nsfw)
+def _batch(responses: pa.RecordBatch, ends: Numbers, messages: pa.Array) -> pa.RecordBatch:
+    columns = [
+        responses["id"],
+        responses["thread"],
+        pa.array(["reddit"] * responses.num_rows, pa.string()),
+        pa.ListArray.from_arrays(pa.array(ends, pa.int32()), messages),
+        responses["text"].cast(pa.string()),
+    ]
+    return pa.RecordBatch.from_arrays(columns, schema=BASE_SCHEMA)
 
 
-def _kept_characters(settings: RedditSettings) -> int:
-    """So many characters of a body can matter."""
-    return max(settings.cut, settings.max_length) + 1 if settings.unit == "characters" else _WHOLE
+class _Forest:
+    """The comments of a partition, none twice.
 
-
-def _decoder(settings: RedditSettings) -> msgspec.json.Decoder[_Line] | msgspec.json.Decoder[_LongLine]:
-    return _LONG_DECODER if _needs_more(settings) else _DECODER
-
-
-def _objects(block: Block) -> int:
-    """How many lines there are, if each begins with { and ends with }; otherwise -1.
-
-    A value that goes over several lines has none that does both, since strings hold no line ends.
+    Attributes:
+        records: as they came.
+        rows: of each comment, its row in the records.
+        thread: of each comment, the number of its thread, in the order in which threads appear.
+        state: of each comment.
+        above: of each comment, the one that it answers, or what is there instead (negative).
+        submissions: of each thread, state and title of its submission, if that is there.
+        lost: comments that give no example, by reason.
     """
-    letters, ends = np.frombuffer(block.data, np.uint8), line_ends(block)
-    if not len(letters):
-        return 0
-    if not len(ends) or ends[-1] != len(letters) - 1:
-        ends = np.append(ends, len(letters))
-    begins = np.append(0, ends[:-1] + 1)
-    sound = (letters[begins] == ord("{")) & (letters[ends - 1] == ord("}"))
-    return len(ends) if sound.all() else -1
+
+    def __init__(self, records: pa.RecordBatch) -> None:
+        self.records = records
+        thread = records["thread"].dictionary_encode().indices.to_numpy().astype(np.int64)
+        states = records["state"].to_numpy()
+        self.submissions: dict[int, tuple[int, str]] = {}
+        for row in np.flatnonzero(states >= SUBMISSION).tolist():  # of several records of one the greatest counts
+            found = int(states[row]), records["text"][row].as_py()
+            self.submissions[int(thread[row])] = max(found, self.submissions.get(int(thread[row]), found))
+        rows = np.flatnonzero(states < SUBMISSION)
+        names = pa.concat_arrays([records["id"], records["parent"]]).dictionary_encode()
+        name, parent = np.split(names.indices.to_numpy().astype(np.int64), [len(thread)])
+        self.rows = self._without_copies(rows, thread, name)
+        self.lost = Counter({"the same comment again": len(rows) - len(self.rows)})
+        self.thread, self.state = thread[self.rows], states[self.rows]
+        self.above = _above(self.thread, name[self.rows], parent[self.rows], len(names.dictionary))
+        self.above[pc.equal(records["parent"], "").to_numpy(zero_copy_only=False)[self.rows]] = _SUBMISSION
+
+    def _without_copies(self, rows: Numbers, thread: Numbers, name: Numbers) -> Numbers:
+        """Return the rows of comments, each where it first appears.
+
+        Of several records of one the greatest counts, by state, then parent, then text, whatever their order.
+        """
+        copied = rows[np.bincount(name[rows])[name[rows]] > 1]  # perhaps of comments of different threads
+        found: dict[tuple[int, int], list[Any]] = {}
+        for row in copied.tolist():
+            rank = *(self.records[column][row].as_py() for column in ("state", "parent", "text")), row
+            first = found.setdefault((int(thread[row]), int(name[row])), [row, rank])
+            first[1] = max(rank, first[1])
+        best = np.arange(self.records.num_rows)
+        kept = np.ones(len(best), np.bool_)
+        kept[copied] = False
+        for row, rank in found.values():
+            best[row], kept[row] = rank[-1], True
+        return best[rows[kept[rows]]]
+
+    def choose(self, drop_nsfw: bool) -> Numbers:
+        """Return the comments that are kept and answer one that is kept; count the others by reason."""
+        left = np.ones(len(self.rows), np.bool_)
+        if drop_nsfw:
+            states = np.zeros(int(self.thread.max(initial=-1)) + 1, np.uint8)
+            for number, (state, _) in self.submissions.items():
+                if number < len(states):
+                    states[number] = state
+            left = self._keep(left, states[self.thread] != OVER_18, "in a thread over 18")
+            left = self._keep(left, states[self.thread] != 0, "in a thread whose submission is not there")
+        left = self._keep_state(left, self.state, "")
+        left = self._keep(left, self.above != _SUBMISSION, "answers the submission")
+        left = self._keep(left, self.above != _MISSING, "answers a comment that is not there")
+        left = self._keep_state(left, _look_up(self.state, self.above, KEPT), "answers a comment that is ")
+        left = self._keep(left, _ends(self.above), "in a circle of comments")
+        chosen = np.flatnonzero(left)
+        return chosen[np.argsort(self.thread[chosen], kind="stable")]
+
+    def _keep(self, left: Flags, keep: Flags, reason: str) -> Flags:
+        self.lost[reason] += int((left & ~keep).sum())
+        return left & keep
+
+    def _keep_state(self, left: Flags, state: npt.NDArray[np.uint8], words: str) -> Flags:
+        counts = np.bincount(state[left], minlength=SUBMISSION)
+        for each, reason in LOST.items():
+            self.lost[words + reason] += int(counts[each])
+        return left & (state == KEPT)
 
 
-def _one_by_one(block: Block, data: bytes | memoryview, reading: Reading, settings: RedditSettings) -> Iterator[_Line]:
-    """The lines that are as they should be; of the others it is told what is wrong."""
-    wanted, decoder = _wanted(settings), _decoder(settings)
-    for number, text in enumerate(io.BytesIO(data), block.number):
-        try:
-            line = decoder.decode(text)
-            if _is_wanted(line, wanted):
-                _check(line)
-        except (ValueError, RecursionError) as error:
-            if not text.isspace():
-                reading.lines += 1
-                reading.bad_line(block.path, number, f"{error}; {_READ}")
-        else:
-            yield line
+def _above(thread: Numbers, name: Numbers, parent: Numbers, names: int) -> Numbers:
+    """Return of each comment the place of the one with its parent's name in its own thread, or `_MISSING`."""
+    place = np.full(names, _MISSING)
+    place[name] = np.arange(len(name))
+    if (place[name] != np.arange(len(name))).any():  # a name in several threads: Reddit gives none twice
+        codes = pa.array(thread * names + name)
+        found: Numbers = pc.index_in(pa.array(thread * names + parent), value_set=codes).fill_null(_MISSING).to_numpy()
+        return found.astype(np.int64)
+    above = place[parent]
+    return np.where(_look_up(thread, above, -1) == thread, above, _MISSING)
 
 
-def _check(line: _Line) -> None:
-    """Raise what is wrong with a line."""
-    link, parent = line.link_id, line.parent_id
-    if not line.id:
-        raise _NotRedditError("id is empty")
-    if link is None:
-        if line.title is None:
-            raise _NotRedditError("neither link_id nor title")
-    elif link[:3] != "t3_" or len(link) == 3:
-        raise _NotRedditError(f"link_id is {link[:20]!r}")
-    elif parent and parent[:3] not in ("t1_", "t3_"):
-        raise _NotRedditError(f"parent_id is {parent[:20]!r}")
-    elif line.body is msgspec.UNSET:
-        raise _NotRedditError("a comment without body")
+def _ends(above: Numbers) -> Flags:
+    """Return of each comment whether the way up comes to an end. Steps are doubled, so deep threads take few."""
+    count = len(above)
+    up = np.append(np.where(above < 0, count, above), count)
+    for _ in range(count.bit_length()):
+        if (up == count).all():
+            break
+        up = up[up]
+    ends: Flags = up[:-1] == count
+    return ends
 
 
-def _wanted(settings: RedditSettings) -> set[str]:
-    return {name.lower() for name in settings.subreddits}
+def _contexts(
+    forest: _Forest, chosen: Numbers, steps: Numbers, settings: RedditSettings
+) -> tuple[pa.LargeStringArray, Numbers]:
+    """Return texts, and of each example the places of its messages among them, oldest first; -1: nothing is there.
 
+    The texts are the records' own, then those of ancestors that are cut or not kept, then titles. Of an example's
+    messages the first is the title, the last what is answered.
 
-def _is_wanted(line: _Line, wanted: set[str]) -> bool:
-    return not wanted or (isinstance(line, _LongLine) and (line.subreddit or "").lower() in wanted)
-
-
-def _records(lines: Sequence[_Line], settings: RedditSettings, reasons: Counter[str]) -> pa.RecordBatch:
-    """Records of lines, and the number of those left out by reason.
-
-    Raises:
-        ValueError, TypeError: one of the lines is not as it should be.
+    Args:
+        forest: all comments.
+        chosen: the examples' responses.
+        steps: of each example what the response answers, what that answers, and so on.
+        settings: of the corpus.
     """
-    read = len(lines)
-    if wanted := _wanted(settings):
-        lines = [line for line in lines if _is_wanted(line, wanted)]
-        reasons["in another subreddit"] += read - len(lines)
-    if None not in [line.link_id for line in lines]:
-        return _comments(lines, settings)
-    comments = [line for line in lines if line.link_id is not None]
-    submissions = [line for line in lines if line.link_id is None]
-    for line in submissions:
-        _check(line)
-    if not settings.titles and not settings.drop_nsfw:
-        reasons["a submission (only used for titles and drop_nsfw)"] += len(submissions)
-        submissions = []
-    return pa.concat_batches([_comments(comments, settings), _submissions(submissions, settings)])
+    records, rows, older = forest.records, forest.rows, steps[:, 1:]
+    is_ancestor = np.zeros(len(rows), np.bool_)
+    is_ancestor[older[older >= 0]] = True
+    length = pc.utf8_length(records["text"].take(pa.array(rows))).to_numpy()
+    other = np.flatnonzero(is_ancestor & ((length > settings.cut) | (forest.state != KEPT)))
+    ancestors = [trim(text, settings.cut) for text in records["text"].take(pa.array(rows[other])).to_pylist()]
+    place = rows.copy()
+    place[other] = records.num_rows + np.arange(len(other))
+    titles: list[str] = []
+    title = np.full(int(forest.thread.max(initial=0)) + 1, -1)
+    for thread, (_, text) in forest.submissions.items() if settings.titles else ():
+        if text and thread < len(title):
+            title[thread] = records.num_rows + len(other) + len(titles)
+            titles.append(trim(text, settings.cut))
+    reaches = (older == _SUBMISSION).any(axis=1)
+    places = np.full((len(chosen), steps.shape[1] + 1), -1)
+    places[:, 0] = np.where(reaches, title[forest.thread[chosen]], -1)
+    places[:, -2:0:-1] = _look_up(place, older, -1)
+    places[:, -1] = rows[steps[:, 0]]
+    return pa.concat_arrays([records["text"], pa.array([*ancestors, *titles], pa.large_string())]), places
 
 
-def _comments(lines: Sequence[_Line], settings: RedditSettings) -> pa.RecordBatch:
-    """Records of comments. All that `_check` wants of a line is looked for here too, of all at once.
-
-    Raises:
-        ValueError, TypeError: one of the lines is not as it should be.
-    """
-    names = Names(_texts([line.id for line in lines]))
-    links = Names(_texts([line.link_id for line in lines]))
-    parents = Names(_texts([line.parent_id for line in lines]))  # null in some dumps for an answer to the submission
-    is_answer = parents.begins_with(b"t1_")
-    sound = is_answer | parents.begins_with(b"t3_") | (parents.length == 0)
-    if not (sound & links.begins_with(b"t3_") & (links.length > 3) & (names.length > 0)).all():
-        raise _NotRedditError("an id, link_id or parent_id")
-    texts = _bodies(lines, settings)
-    authors = [getattr(line, "author", None) for line in lines] if settings.drop_bots else None
-    states = judge_all(texts, authors, settings)
-    above = np.where(is_answer, parents.codes(3), np.uint64(0))
-    columns: list[Any] = [links.codes(3), states, names.codes(), above]
-    hashed = np.flatnonzero(is_hash(columns[0]) | is_hash(columns[2]) | is_hash(above))
-    all_names = (links.texts(hashed, 3), names.texts(hashed), parents.texts(hashed, 3))
-    carried = dict(zip(hashed.tolist(), map(carry, zip(*all_names, strict=True)), strict=True))
-    if settings.unit != "characters" or settings.max_length > settings.cut:
-        # One character more than the cut is all that the cut of an ancestor can need.
-        texts = _cut(texts, states != ord(KEPT), settings.cut + 1)
-    return _batch([*columns, texts], carried)
-
-
-def _bodies(lines: Sequence[_Line], settings: RedditSettings) -> pa.StringArray:
-    """Texts of comments, so much of each as can matter.
-
-    Raises:
-        TypeError: a comment has none.
-    """
-    bodies: list[Any] = [line.body for line in lines]
-    most = _kept_characters(settings)
-    try:
-        return _texts([body if len(body) <= most else body[:most] for body in bodies])
-    except TypeError:
-        return _texts(["[deleted]" if body is None else body[:most] for body in bodies])
-
-
-def _submissions(lines: Sequence[_Line], settings: RedditSettings) -> pa.RecordBatch:
-    names = Names(_texts([line.id for line in lines]))
-    states = np.array([ord(OVER_18 if getattr(line, "over_18", None) else SUBMISSION) for line in lines], np.uint8)
-    titles = _texts([(line.title or "")[: settings.cut + 1] for line in lines])
-    codes = names.codes()
-    hashed = np.flatnonzero(is_hash(codes))
-    carried = dict(zip(hashed.tolist(), names.texts(hashed), strict=True))
-    return _batch([codes, states, codes, np.zeros(len(lines), np.uint64), titles], carried)
-
-
-def _batch(columns: Sequence[Any], carried: dict[int, bytes]) -> pa.RecordBatch:
-    """Columns and the names of some rows as records."""
-    count = len(columns[0])
-    names = pa.array([carried.get(row, b"") for row in range(count)], pa.binary()) if carried else pa.repeat(b"", count)
-    arrays = [each if isinstance(each, pa.Array) else pa.array(each) for each in (*columns, names)]
-    return pa.RecordBatch.from_arrays(arrays, schema=COLUMNS)
-
-
-def _cut(texts: pa.StringArray, chosen: Any, most: int) -> pa.StringArray:
-    """The texts, the chosen ones cut to so many characters."""
-    long = np.flatnonzero(chosen & (pc.binary_length(texts).to_numpy() > most))
-    if not len(long):
-        return texts
-    cut = pc.utf8_slice_codeunits(texts.take(pa.array(long)), 0, most)
-    place = np.arange(len(texts))
-    place[long] = len(texts) + np.arange(len(long))
-    return pa.concat_arrays([texts, cut]).take(pa.array(place))
-
-
-def _texts(values: Sequence[Any]) -> pa.StringArray:
-    return pa.array(values, pa.string())
+def _look_up(values: Any, places: Numbers, otherwise: int) -> Any:
+    """Return the values at places; at negative ones what is given instead."""
+    return np.where(places >= 0, values[np.maximum(places, 0)], otherwise)
 
 
 CORPUS = Corpus(
@@ -257,7 +237,6 @@ CORPUS = Corpus(
     origin="dumps that Pushshift published, which others pass on (Academic Torrents)",
     expected="2015 to 2018: 3.68 billion comments give 727M examples, 654M below 0.9 of the split (DATA19)",
     scatter=scatter,
-    columns=COLUMNS,
     assemble=assemble,
     settings=RedditSettings,
 )

@@ -13,9 +13,8 @@ from pathlib import Path
 from typing import Any
 
 from rejoinder.corpora import formats, reddit
-from rejoinder.corpora.corpus import Corpus
+from rejoinder.corpora.corpus import Corpus, Input
 from rejoinder.corpora.example import SPLITS
-from rejoinder.corpora.job import Input
 from rejoinder.corpora.readers import amazon_qa, chitchat, convai2, dstc7, opensubtitles, semeval, ubuntu, wikipedia
 from rejoinder.errors import InputError
 from rejoinder.settings import parse_setting, validate

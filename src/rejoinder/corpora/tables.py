@@ -6,8 +6,7 @@ import contextlib
 import itertools
 from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
-from types import TracebackType
-from typing import Any, Self
+from typing import Self
 
 import numpy as np
 import pyarrow as pa
@@ -42,33 +41,27 @@ _OPTIONAL = ("id", "thread", "source", "candidates", "label")
 
 
 class ExampleWriter:
-    """Writes examples to a file as they come. A context manager; the file is complete when it ends.
+    """Writes examples to a Parquet file as they come. A context manager; the file is complete when it ends.
 
     Attributes:
         count: examples so far.
-        characters: of all their texts.
     """
 
     def __init__(self, path: str | Path) -> None:
-        """The file is Parquet, or Arrow's own format if its name ends in .arrow: faster, larger, for our own use."""
-        self.count = self.characters = 0
+        self.count = 0
         self._path = Path(path)
-        self._most = BATCH_ROWS if self._path.suffix == ".arrow" else GROUP_ROWS
+        self._candidates = False
         self._rows: list[Example] = []
-        self._flushed = 0
-        self._schema: pa.Schema | None = None
-        self._writer: Any = None
+        self._characters = 0  # of the rows
+        self._writer: pq.ParquetWriter | None = None
 
     def __enter__(self) -> Self:
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, kind: type[BaseException] | None, *_: object) -> None:
         if kind is None:
             self._flush()
-            if self._writer is None:
-                self._writer = _new_file(self._path, BASE_SCHEMA)
+            self._writer = self._writer or _new_file(self._path, BASE_SCHEMA)
         if self._writer is not None:
             # After an error the file is thrown away, and that it cannot be closed (a full disk) would hide the reason.
             with contextlib.nullcontext() if kind is None else contextlib.suppress(OSError):
@@ -81,81 +74,44 @@ class ExampleWriter:
             InputError: it has candidates and the ones before have none, or the other way round; or a text holds
                 half of a surrogate pair, which no file can hold.
         """
-        self._check(CANDIDATE_SCHEMA if example.candidates else BASE_SCHEMA, example.id)
-        self._rows.append(example)
-        self.count += 1
-        self.characters += len(example.response) + sum(map(len, (*example.context, *example.candidates)))
-        if len(self._rows) == self._most or self.characters - self._flushed >= GROUP_CHARACTERS:
-            self._flush()
-
-    def add_rows(self, rows: pa.RecordBatch) -> None:
-        """Write some examples that are columns already, at once; `characters` then counts bytes.
-
-        Raises:
-            InputError: as `add`.
-        """
-        if rows.num_rows == 0:
-            return
-        self._flush()
-        self._check(rows.schema, rows["id"][0].as_py())
-        self._write(rows)
-        self.count += rows.num_rows
-        self.characters += rows.nbytes
-        self._flushed = self.characters
-
-    def _check(self, schema: pa.Schema, name: str) -> None:
-        """Refuse a first example with candidates after ones without, or the other way round."""
-        self._schema = self._schema or schema
-        if len(schema) != len(self._schema):
-            state = ("candidates", "none") if len(schema) > len(self._schema) else ("no candidates", "some")
+        if self.count == 0:
+            self._candidates = bool(example.candidates)
+        elif self._candidates != bool(example.candidates):
+            state = ("no candidates", "some") if self._candidates else ("candidates", "none")
             raise InputError(
-                f"example {name or self.count} has {state[0]} and the ones before it have {state[1]}; "
+                f"example {example.id or self.count} has {state[0]} and the ones before it have {state[1]}; "
                 "make one data set of those with candidates and one of those without"
             )
+        self._rows.append(example)
+        self.count += 1
+        self._characters += len(example.response) + sum(map(len, (*example.context, *example.candidates)))
+        if len(self._rows) == GROUP_ROWS or self._characters >= GROUP_CHARACTERS:
+            self._flush()
 
     def _flush(self) -> None:
         if self._rows:
-            self._write(batch_of(self._rows))
-        self._rows, self._flushed = [], self.characters
-
-    def _write(self, rows: pa.RecordBatch) -> None:
-        if self._writer is None:
-            self._writer = _new_file(self._path, rows.schema)
-        self._writer.write_table(pa.Table.from_batches([rows]))
+            rows = batch_of(self._rows)
+            self._writer = self._writer or _new_file(self._path, rows.schema)
+            self._writer.write_table(pa.Table.from_batches([rows]))
+        self._rows, self._characters = [], 0
 
 
-def write_batches(batches: Iterable[pa.RecordBatch], path: Path) -> int:
+def write_batches(batches: Iterable[pa.RecordBatch], path: Path) -> None:
     """Write batches of examples to a Parquet file, in row groups as `ExampleWriter` makes them.
 
     Args:
         batches: all of one schema, `BASE_SCHEMA` if there are none.
         path: the file.
-
-    Returns:
-        The number of rows.
     """
-    rows = 0
-    with contextlib.ExitStack() as stack:
-        writer = None
-        for group in _groups(batches):
-            if writer is None:
-                writer = stack.enter_context(contextlib.closing(_new_file(path, group[0].schema)))
+    groups = _groups(batches)
+    first = next(groups, [])
+    with contextlib.closing(_new_file(path, first[0].schema if first else BASE_SCHEMA)) as writer:
+        for group in itertools.chain([first] if first else [], groups):
             writer.write_table(pa.Table.from_batches(group))
-            rows += sum(batch.num_rows for batch in group)
-        if writer is None:
-            _new_file(path, BASE_SCHEMA).close()
-    return rows
-
-
-def arrow_batches(path: Path) -> Iterator[pa.RecordBatch]:
-    """The batches of a file that `ExampleWriter` wrote in Arrow's own format."""
-    with pa.OSFile(str(path)) as file, pa.ipc.open_file(file) as table:
-        for number in range(table.num_record_batches):
-            yield table.get_batch(number)
 
 
 def _groups(batches: Iterable[pa.RecordBatch]) -> Iterator[list[pa.RecordBatch]]:
-    """The rows in groups of `GROUP_ROWS`, or fewer where they are large."""
+    """Group the rows by `GROUP_ROWS`, or fewer where they are large."""
     group: list[pa.RecordBatch] = []
     rows = size = 0
     for batch in batches:
@@ -172,9 +128,7 @@ def _groups(batches: Iterable[pa.RecordBatch]) -> Iterator[list[pa.RecordBatch]]
         yield group
 
 
-def _new_file(path: Path, schema: pa.Schema) -> Any:
-    if path.suffix == ".arrow":
-        return pa.ipc.new_file(str(path), schema)
+def _new_file(path: Path, schema: pa.Schema) -> pq.ParquetWriter:
     return pq.ParquetWriter(path, schema, compression="zstd", write_page_checksum=True, use_dictionary=[*_REPEATED])
 
 
@@ -211,7 +165,7 @@ def batches_of_table(
     schema = _schema(path)
     fields = [_field(name, schema, path) for name in columns]
     there = [field.name for field in fields if field.name in schema.names]
-    with _damage_told(path), pq.ParquetFile(path, page_checksum_verification=True) as file:
+    with _damage_named(path), pq.ParquetFile(path, page_checksum_verification=True) as file:
         numbers = range(file.num_row_groups) if groups is None else groups
         row = sum(file.metadata.row_group(number).num_rows for number in range(min(numbers, default=0)))
         for batch in file.iter_batches(BATCH_ROWS, row_groups=numbers, columns=there, use_threads=False):
@@ -220,17 +174,17 @@ def batches_of_table(
 
 
 def row_groups(path: Path) -> int:
-    """How many row groups a Parquet file has.
+    """Return the number of row groups of a Parquet file.
 
     Raises:
         InputError: the file is damaged or no Parquet.
     """
-    with _damage_told(path), pq.ParquetFile(path) as file:
+    with _damage_named(path), pq.ParquetFile(path) as file:
         return int(file.num_row_groups)
 
 
 def batches_of_examples(examples: Iterable[Example], columns: Sequence[str]) -> Iterator[pa.RecordBatch]:
-    """Columns of examples that do not come from Parquet.
+    """Give columns of examples that do not come from Parquet.
 
     Raises:
         InputError: no such column.
@@ -245,7 +199,7 @@ def batches_of_examples(examples: Iterable[Example], columns: Sequence[str]) -> 
 
 
 def batch_of(rows: Sequence[Example], schema: pa.Schema | None = None) -> pa.RecordBatch:
-    """Examples as columns.
+    """Turn examples into columns.
 
     Args:
         rows: at least one; all of them with candidates, or none.
@@ -275,12 +229,12 @@ def _is_encodable(row: Example) -> bool:
 def _schema(path: Path) -> pa.Schema:
     if path.stat().st_size == 0:
         raise InputError(f"{path} is empty; build or copy it again")
-    with _damage_told(path):
+    with _damage_named(path):
         return pq.read_schema(path)
 
 
 def _field(name: str, schema: pa.Schema, path: Path) -> pa.Field:
-    """The column as it is to be given; an error if the file has it not, or of another type."""
+    """Return the column as it is to be given; an error if the file lacks it, or has another type."""
     if name not in CANDIDATE_SCHEMA.names:
         raise InputError(f"examples have no column {name}; there are {', '.join(CANDIDATE_SCHEMA.names)}")
     if name not in schema.names and name not in _OPTIONAL:
@@ -292,7 +246,7 @@ def _field(name: str, schema: pa.Schema, path: Path) -> pa.Field:
 
 
 def _is_kind(given: pa.DataType, wanted: pa.DataType) -> bool:
-    """Whether a column's type can be cast to ours without a change of what it says."""
+    """Return whether a column can be cast to the type that is wanted without a change of its values."""
     if pa.types.is_list(wanted):
         lists = pa.types.is_list(given) or pa.types.is_large_list(given)
         return lists and _is_kind(given.value_type, wanted.value_type)
@@ -304,7 +258,7 @@ def _is_kind(given: pa.DataType, wanted: pa.DataType) -> bool:
 
 
 def _checked(batch: pa.RecordBatch, fields: Sequence[pa.Field], path: Path, row: int) -> pa.RecordBatch:
-    """The batch with our types, all columns, and no null where a text must be."""
+    """Return the batch with the right types, all columns, and no null where a text must be."""
     batch.validate(full=True)
     arrays = []
     if {"candidates", "label"} <= {field.name for field in fields} & {*batch.schema.names}:
@@ -343,7 +297,7 @@ def _refuse_nulls(array: pa.Array, name: str, path: Path, row: int) -> None:
 
 
 @contextlib.contextmanager
-def _damage_told(path: Path) -> Iterator[None]:
+def _damage_named(path: Path) -> Iterator[None]:
     try:
         yield
     except (pa.ArrowException, OSError) as error:

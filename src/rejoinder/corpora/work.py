@@ -1,7 +1,9 @@
 """The work folder of a job: what its tasks have finished, so that a job that was stopped goes on where it was.
 
 It is `.NAME.work` beside the output folder NAME. `job.json` says which job it belongs to; `done/` holds the result of
-each finished task; the rest are the files that the tasks write, each whole or not there.
+each finished task; `running/` how many bytes each running task has read; the rest are the files that the tasks write,
+each whole or not there. None of them waits for the disk: they outlast Ctrl-C and a killed process, and after a new
+start of the machine the job begins anew.
 """
 
 from __future__ import annotations
@@ -9,7 +11,8 @@ from __future__ import annotations
 import contextlib
 import json
 import os
-import uuid
+import threading
+import time
 from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
@@ -17,11 +20,9 @@ from typing import Any
 from rejoinder.errors import InputError
 from rejoinder.files import atomic_file, beside, discard, full_disk_named, locked, remove, remove_leftovers
 
-_JOB = "job.json"
-_DONE = "done"
-_BOOT = "boot"
-RUNNING = "running"
-"""Folder of what running tasks tell (see `reporting`)."""
+_JOB, _DONE, _RUNNING = "job.json", "done", "running"
+_INTERVAL = 0.5
+"""Seconds between two looks at the progress of running tasks."""
 
 
 class WorkFolderError(InputError):
@@ -29,7 +30,7 @@ class WorkFolderError(InputError):
 
 
 def work_folder(output: str | Path) -> Path:
-    """Where the work for an output folder is kept until it is complete."""
+    """Return where the work for an output folder is kept until it is complete."""
     target = Path(os.path.realpath(output))
     return target.parent / f".{target.name}.work"
 
@@ -45,7 +46,7 @@ def open_work(output: str | Path, job: Mapping[str, Any]) -> Iterator[Path]:
         job: what identifies the job, as JSON can hold it. What another job left is removed.
 
     Raises:
-        WorkFolderError: another process works in it, or the folder is none of ours.
+        WorkFolderError: another process works in it, or the folder is not one of Rejoinder's.
     """
     path = work_folder(output)
     path.parent.mkdir(parents=True, exist_ok=True)
@@ -55,7 +56,7 @@ def open_work(output: str | Path, job: Mapping[str, Any]) -> Iterator[Path]:
         except InputError as error:
             raise WorkFolderError(str(error)) from None
         remove_leftovers(path.parent, path.name)
-        _prepare(path, job)
+        _prepare(path, json.dumps({**job, "boot": _boot()}, indent=1, default=str))
         try:
             with full_disk_named(path):
                 yield path
@@ -66,89 +67,146 @@ def open_work(output: str | Path, job: Mapping[str, Any]) -> Iterator[Path]:
         _discard(path)
 
 
-def _discard(path: Path) -> None:
-    with contextlib.suppress(OSError):  # the output is complete, or there is another error to be told
-        discard(path)
-
-
-def hurry(folder: Path) -> bool:
-    """Whether the files of tasks need not wait for the disk: that would take as long as the work itself.
-
-    They outlast Ctrl-C and a killed process all the same, but perhaps not a power cut. So it is noted since when the
-    machine runs, and another start of it does not trust what is there.
-
-    Args:
-        folder: the work folder; only tasks of this machine may write to it from now on.
-    """
-    started = _started()
-    if started:
-        (folder / _BOOT).write_text(started, encoding="utf-8")
-    return bool(started)
-
-
-def _started() -> str:
-    """What the system calls the time since its start; nothing where it has no name for it (Linux has)."""
+def _boot() -> str:
+    """Return the system's name for the time since its start; nothing where it has none (Linux has)."""
     try:
         return Path("/proc/sys/kernel/random/boot_id").read_text(encoding="utf-8").strip()
     except OSError:
         return ""
 
 
-def _is_trusted(path: Path) -> bool:
-    """Whether all that finished tasks left in a work folder is really there."""
-    file = path / _BOOT
-    return not file.exists() or file.read_text(encoding="utf-8") == _started()
+def _prepare(path: Path, job: str) -> None:
+    """Keep what the same job left, without what was half-written; remove everything else."""
+    file = path / _JOB
+    before = file.read_text(encoding="utf-8") if file.exists() else None
+    if before is None and path.exists() and any(not each.match(".*.part") for each in path.iterdir()):
+        raise WorkFolderError(f"{path} is in the way and not ours to remove; move it, or name another output folder")
+    if before not in (None, job):
+        discard(path)
+    path.mkdir(exist_ok=True)
+    if not file.exists():
+        with atomic_file(file) as part:
+            part.write_text(job, encoding="utf-8")
+    for rest in [*path.rglob(".*.part"), path / _RUNNING]:
+        remove(rest)
+    (path / _DONE).mkdir(exist_ok=True)
 
 
-def once(folder: Path, name: str, make: Callable[[], dict[str, Any]]) -> dict[str, Any]:
-    """The result of a task: what an earlier run of it gave, or else what `make` gives now.
+def _discard(path: Path) -> None:
+    with contextlib.suppress(OSError):  # the output is complete, or another error is being raised
+        discard(path)
+
+
+def cached_task(folder: Path, work: Callable[..., dict[str, Any]], task: tuple[Any, ...]) -> dict[str, Any]:
+    """Return the result of a task: what an earlier run of it gave, or else what `work` gives now.
 
     Args:
         folder: the work folder.
-        name: name of the task; the same work has the same name each time.
-        make: does the work; its result must be such that JSON can hold it.
+        work: does the task; its result must be such that JSON can hold it.
+        task: what `work` takes; first its name, the same each time.
     """
-    done = folder / _DONE / f"{name}.json"
+    done = folder / _DONE / f"{task[0]}.json"
     with contextlib.suppress(FileNotFoundError, ValueError):  # not there, or emptied by a power cut
         earlier: dict[str, Any] = json.loads(done.read_text(encoding="utf-8"))
         return earlier
-    result = make()
-    # It need not be on the disk at once: if it gets lost, the task is done again.
-    part = done.with_name(f".{done.name}.{uuid.uuid4().hex}.part")
-    part.write_text(json.dumps(result), encoding="utf-8")
-    part.replace(done)
+    result = work(*task)
+    with atomic_file(done, durable=False) as part:
+        part.write_text(json.dumps(result), encoding="utf-8")
     return result
 
 
 def is_done(folder: Path, name: str) -> bool:
-    """Whether a task is finished."""
+    """Return whether a task is finished."""
     return (folder / _DONE / f"{name}.json").exists()
 
 
-def forget(folder: Path, name: str) -> None:
-    """Let a task be done again."""
-    (folder / _DONE / f"{name}.json").unlink(missing_ok=True)
-
-
-def forget_all(folder: Path) -> None:
+def forget_tasks(folder: Path) -> None:
     """Let every task be done again: there is nothing worth keeping."""
     for done in (folder / _DONE).iterdir():
         done.unlink()
 
 
-def _prepare(path: Path, job: Mapping[str, Any]) -> None:
-    """Keep what the same job left, without what was half-written; remove everything else."""
-    text = json.dumps(job, indent=1, default=str)
-    file = path / _JOB
-    before = file.read_text(encoding="utf-8") if file.exists() else None
-    if before is None and path.exists() and any(not each.match(".*.part") for each in path.iterdir()):
-        raise WorkFolderError(f"{path} is in the way and not ours to remove; move it, or name another output folder")
-    if before is not None and (before != text or not _is_trusted(path)):
-        discard(path)
-    path.mkdir(exist_ok=True)
-    if not file.exists():
-        with atomic_file(file) as part:
-            part.write_text(text, encoding="utf-8")
-    for rest in [*path.rglob(".*.part"), path / RUNNING]:
-        remove(rest)
-    (path / _DONE).mkdir(exist_ok=True)
+@contextlib.contextmanager
+def reported(folder: Path, name: str) -> Iterator[Callable[[int], None]]:
+    """Give a task a function to call with the numbers of bytes that it reads, for `Progress.reading` to find."""
+    path, total, due = folder / _RUNNING / name, 0, time.monotonic() + _INTERVAL
+
+    def report(count: int) -> None:
+        nonlocal total, due
+        total += count
+        if time.monotonic() >= due:
+            path.parent.mkdir(exist_ok=True)
+            path.write_text(str(total))
+            due = time.monotonic() + _INTERVAL
+
+    try:
+        yield report
+    finally:
+        path.unlink(missing_ok=True)
+
+
+class Progress:
+    """The progress of a job of several stages, in bytes of its input.
+
+    Each stage has its share of the whole work, so that rate and time left hold for the whole job: a byte counts as
+    done when all stages are through with it. Of an input of unknown size only the bytes read are shown.
+    """
+
+    def __init__(self, folder: Path, total: int | None, advance: Callable[[int], object] | None) -> None:
+        self._folder, self._total, self._advance = folder, total, advance or (lambda _: None)
+        self._base = self._share = 0.0
+        self._shown = 0
+
+    def begin(self, share: float) -> None:
+        """Begin the next stage, which is this share of the whole work."""
+        self.show(1.0)
+        self._base, self._share = self._base + self._share, share
+
+    def show(self, part: float) -> None:
+        """Show how much of the stage is done, from 0 to 1."""
+        if self._total is not None:
+            self._show(round(self._total * (self._base + self._share * min(1.0, part))))
+
+    @contextlib.contextmanager
+    def reading(self) -> Iterator[Callable[[int], None]]:
+        """While the `with` block runs, show about twice a second how much of the input all tasks have read.
+
+        Yields:
+            A function to call with the bytes of each task that is finished.
+        """
+        finished, over = 0, threading.Event()
+
+        def finish(count: int) -> None:
+            nonlocal finished
+            finished += count
+
+        def watch() -> None:
+            while not over.wait(_INTERVAL):
+                self._show_read(finished + sum(map(_read_count, (self._folder / _RUNNING).glob("*"))))
+
+        thread = threading.Thread(target=watch, daemon=True)
+        thread.start()
+        try:
+            yield finish
+        finally:
+            over.set()
+            thread.join()
+        self._show_read(finished)
+
+    def _show_read(self, count: int) -> None:
+        if self._total is None:
+            self._show(count)
+        else:
+            self.show(count / max(1, self._total))
+
+    def _show(self, count: int) -> None:
+        if count > self._shown:
+            self._advance(count - self._shown)
+            self._shown = count
+
+
+def _read_count(path: Path) -> int:
+    try:
+        return int(path.read_text())
+    except (OSError, ValueError):  # just removed, or being written
+        return 0
