@@ -84,7 +84,7 @@ class ContextVectors:
         """Number of conversations."""
         return len(self.vectors)
 
-    def of(self, context: int) -> FloatArray:
+    def __getitem__(self, context: int) -> FloatArray:
         """The vectors that one conversation has: (m' <= m, d)."""
         vectors: FloatArray = self.vectors[context]
         return vectors if self.present is None else vectors[self.present[context]]
