@@ -181,7 +181,8 @@ def test_scores_of_the_scan_are_as_near_as_the_search_takes_them_to_be(seed, cou
     rows = (scale * rng.standard_normal((count, size))).astype(np.float32)
     context = (scale * rng.standard_normal((width, size))).astype(np.float32)
     errors = np.abs(all_scores(rows, [context])[0].astype(np.float64) - exact_scores(context, rows))
-    assert (errors <= module._rounding(context, longest_of(rows)) / 2).all()
+    largest = longest_of(rows) * np.linalg.norm(context.astype(np.float64), axis=1)
+    assert (errors <= module._rounding(size, largest) / 2).all()
 
 
 @settings(deadline=None, max_examples=300)

@@ -35,7 +35,7 @@ Found: TypeAlias = list[tuple[Positions, Scores]]
 
 CONTEXTS_AT_ONCE, VECTORS_AT_ONCE = 128, 2048
 PRODUCTS_AT_ONCE = 1 << 19  # 2 MB
-ROWS_AT_ONCE, ROWS_AT_LEAST = 1 << 13, 1 << 8
+ROWS_AT_ONCE, ROWS_AT_LEAST = 1 << 14, 1 << 8
 CONVERTED_AT_ONCE = 1 << 8
 """Rows of a small form that are converted to float32 at once."""
 NOMINATED, NOMINATED_AT_LEAST = 4, 64
@@ -219,7 +219,9 @@ class _Best:
         self.segments, self.queries, self.k = segments, queries, k
         self.wanted = max(NOMINATED * k, NOMINATED_AT_LEAST) if any(each.arrays for each in segments) else k
         longest = max((segment.longest for segment in segments), default=0.0)
-        self.rounding = np.array([_rounding(vectors, longest) for vectors in queries.contexts], dtype=np.float32)
+        largest = longest * np.linalg.norm(queries.vectors.astype(np.float64), axis=1)
+        size, parts = queries.vectors.shape[1], queries.parts
+        self.rounding = np.array([_rounding(size, largest[part]) for part in parts], dtype=np.float32)
         self.best = np.full((len(queries.contexts), self.wanted), -np.inf, dtype=np.float32)
         """The best scores of the scan so far."""
         self.floor = np.full(len(queries.contexts), -np.inf, dtype=np.float32)
@@ -255,7 +257,7 @@ class _Best:
         greatest = block.greatest[query]
         if len(greatest) > self.wanted:
             top = np.argpartition(greatest, -self.wanted)[-self.wanted :]
-            if greatest[top].min() > -np.inf:
+            if greatest[top].min() > -np.inf:  # none of them was deleted
                 self.floor[query] = block.scores(query, top).min() - self.rounding[query]
 
     def _rescore(self, query: int) -> tuple[Positions, Scores]:
@@ -271,22 +273,26 @@ class _Best:
 
     def _gather(self, positions: Positions) -> Array:
         """Read the float32 rows at some positions, ascending."""
-        parts = np.split(positions, np.searchsorted(positions, [each.first for each in self.segments[1:]]))
-        rows = [each.vectors[part - each.first] for each, part in zip(self.segments, parts, strict=True) if len(part)]
+        ends = [*np.searchsorted(positions, [segment.first for segment in self.segments[1:]]), len(positions)]
+        bounds = zip(self.segments, [0, *ends[:-1]], ends, strict=True)
+        rows = [segment.vectors[positions[a:b] - segment.first] for segment, a, b in bounds if a < b]
         return rows[0] if len(rows) == 1 else np.concatenate(rows)
 
 
-def _rounding(context: FloatArray, longest: float) -> float:
+def _rounding(size: int, largest: Scores) -> float:
     """Bound how far apart two scores of a scan in float32 can be whose true values are equal.
 
     A product of d numbers is off by at most e = d·u·|c|·|y|, in any order of summation (Higham, Accuracy and Stability
     of Numerical Algorithms, 3.1). The score f of products l then is off by at most e·(1 + A), since df/dl_i =
     p_i·(1 + l_i - f), where A is the greatest mean deviation sum_i p_i·|l_i - f|: at most log(m - 1)/2 + 0.4478 (the
     entropy of p bounds it), and 0 for one vector. The softmax itself adds at most (m + 8)·u·(2·|c|·|y| + 3).
+
+    Args:
+        size: size d of the vectors.
+        largest: (m,) bounds on the products |c|·|y| with each vector of the context.
     """
-    count, size = context.shape
-    largest = float(np.linalg.norm(context.astype(np.float64), axis=1).max()) * longest
-    product = 1.1 * (size + 16) * _UNIT_ROUNDOFF * largest
+    count, most = len(largest), float(largest.max())
+    product = 1.1 * (size + 16) * _UNIT_ROUNDOFF * most
     if count == 1:
         return 2 * product + 1e-30
-    return 2 * (product * (1.5 + math.log(count) / 2) + _UNIT_ROUNDOFF * (count + 8) * (2.1 * largest + 3))
+    return 2 * (product * (1.5 + math.log(count) / 2) + _UNIT_ROUNDOFF * (count + 8) * (2.1 * most + 3))
