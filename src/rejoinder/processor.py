@@ -42,12 +42,13 @@ def row_products(vectors: Tensor) -> Callable[[Tensor], Tensor]:
     def product(rows: Tensor) -> Tensor:
         if len(rows) < _PACKED_FROM:
             return plain(rows)
-        return torch.ops.mkldnn._linear_pointwise(rows, packed, None, "none", [], "")  # type: ignore[no-any-return]
+        found: Tensor = torch.ops.mkldnn._linear_pointwise(rows, packed, None, "none", [], "")
+        return found
 
     if len(vectors) == 1:  # of few rows PyTorch's: it made them, and NumPy's threads would wait for its own
         return lambda rows: torch.mv(rows, vectors[0])[:, None] if len(rows) <= _PACKED_FROM else plain(rows)
-    packs = torch.backends.mkldnn.is_available() and hasattr(torch.ops.mkldnn, "_reorder_linear_weight")
-    if not packs or not _computes_float32():
+    available: bool = torch.backends.mkldnn.is_available()  # type: ignore[no-untyped-call]
+    if not (available and hasattr(torch.ops.mkldnn, "_reorder_linear_weight")) or not _computes_float32():
         return plain
     packed = torch.ops.mkldnn._reorder_linear_weight(vectors)
     return product

@@ -237,10 +237,10 @@ class _Best:
             yield self._rescore(query)
 
     def _add(self, block: _Block) -> None:
-        for query in np.flatnonzero(np.isneginf(self.floor)):  # at first everything passes: find a floor at once
+        for query in np.flatnonzero(np.isneginf(self.floor)).tolist():  # at first all pass: find a floor at once
             self._guess_floor(block, query)
         hopeful = block.greatest > self.floor[:, None]
-        for query in np.flatnonzero(hopeful.any(axis=1)):
+        for query in np.flatnonzero(hopeful.any(axis=1)).tolist():
             rows = np.flatnonzero(hopeful[query])
             scores = block.scores(query, rows)
             merged = np.concatenate([self.best[query], scores])
