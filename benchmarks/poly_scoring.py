@@ -4,9 +4,9 @@ For one context of m vectors and n candidates of 768 numbers, the programs take 
 
 - the usual implementation: softmax(Y·C^T)·C, then its products with Y, in blocks that stay in the cache, with the
   faster one of PyTorch's and oneDNN's matrix products;
-- all scores out of Y·C^T alone, in float32 (`poly_scores`);
-- the exact best ten, from float32 rows and from 8-bit codes (`search_poly`);
-- a bi-encoder's exact best ten (`scan.search`, and the plain product in float32), from the same rows.
+- all scores out of Y·C^T alone, in float32 (`all_scores`);
+- the best ten, from float32 rows and from 8-bit codes (`search`);
+- a bi-encoder's best ten (`search` with one vector, and the plain product in float32), from the same rows.
 
 The candidates lie around a thousand topics, a context around one of them; unrelated products are a few units wide, and
 the best ones ten times that, as after a training. `--scattered` takes normal random numbers instead. The best ten are
@@ -35,10 +35,10 @@ from torch import Tensor
 from common import write_result
 from limit import best_rate
 from rejoinder.memory import keep_memory
-from rejoinder.ranker import ContextVectors, FloatArray
-from rejoinder.retrieval.codes import encode_rows, integer_products_are_exact, longest_of
-from rejoinder.retrieval.poly_search import poly_scores, search_poly
-from rejoinder.retrieval.scan import Rows, search
+from rejoinder.processor import has_exact_int8
+from rejoinder.ranker import FloatArray
+from rejoinder.retrieval.search import Rows, all_scores, search
+from rejoinder.retrieval.segments import longest_of, small_form
 
 TOPICS, LENGTH = 1000, 7.75
 """Topics of the candidates; length of a vector: the product of two is at most 60."""
@@ -82,8 +82,8 @@ class Data:
         self.rows = self._around(self.random.integers(0, TOPICS, count), 0.5)
         longest = longest_of(self.rows)
         self.exact = [Rows(0, self.rows, {}, None, longest)]
-        self.coded = [Rows(0, self.rows, encode_rows(self.rows, "int8"), None, longest)]
-        self.eight_bit_products = integer_products_are_exact(size)
+        self.coded = [Rows(0, self.rows, small_form(self.rows, "int8"), None, longest)]
+        self.eight_bit_products = has_exact_int8()
 
     def contexts(self, count: int, m: int) -> FloatArray:
         """(count, m, d): the vectors of a context share its topic."""
@@ -133,17 +133,16 @@ def _linear(weight: Tensor, packed: bool) -> Callable[[Tensor], Tensor]:
 def measure(data: Data, m: int, options: argparse.Namespace) -> dict[str, Any]:
     """One row of the result: milliseconds of every program, ratios, agreement, memory."""
     context = data.contexts(1, m)
-    single = np.ascontiguousarray(context[:, 0])
-    vectors = ContextVectors(context)
+    vectors, single = list(context), [np.ascontiguousarray(context[0, :1])]
     programs: dict[str, Program] = {
         "attended, PyTorch": Attended(data.rows, context[0], packed=False),
         "attended, oneDNN": Attended(data.rows, context[0], packed=True),
-        "scores, float32": partial(poly_scores, data.rows, vectors),
-        "best ten, float32": partial(search_poly, data.exact, vectors, BEST),
-        "best ten, int8": partial(search_poly, data.coded, vectors, BEST),
-        "bi-encoder product, float32": partial(torch.mv, torch.from_numpy(data.rows), torch.from_numpy(single[0])),
-        "bi-encoder best ten, float32": partial(_bi_encoder, data.exact, single),
-        "bi-encoder best ten, int8": partial(_bi_encoder, data.coded, single),
+        "scores, float32": partial(all_scores, data.rows, vectors),
+        "best ten, float32": partial(search, data.exact, vectors, BEST),
+        "best ten, int8": partial(search, data.coded, vectors, BEST),
+        "bi-encoder product, float32": partial(torch.mv, torch.from_numpy(data.rows), torch.from_numpy(single[0][0])),
+        "bi-encoder best ten, float32": partial(search, data.exact, single, BEST),
+        "bi-encoder best ten, int8": partial(search, data.coded, single, BEST),
     }
     memory = {name: extra_memory(programs[name]) for name in ("best ten, float32", "best ten, int8")}
     rate = best_rate({(BLOCK, data.size, m)}, "fp32")
@@ -160,10 +159,6 @@ def measure(data: Data, m: int, options: argparse.Namespace) -> dict[str, Any]:
         "extra_megabytes": memory,
         **agreement(data, m, options.contexts),
     }
-
-
-def _bi_encoder(segments: list[Rows], query: FloatArray) -> object:
-    return search(segments, query, BEST)
 
 
 def race(programs: dict[str, Program], repetitions: int) -> dict[str, list[float]]:
@@ -201,9 +196,9 @@ def agreement(data: Data, m: int, contexts: int) -> dict[str, float]:
     same, difference = 0, 0.0
     for context in encoded:
         usual = Attended(data.rows, context, packed=True)().numpy()
-        ours = poly_scores(data.rows, ContextVectors(context[None]))[0]
+        ours = all_scores(data.rows, [context])[0]
         difference = max(difference, float((np.abs(ours - usual) / np.abs(usual).clip(1.0)).max()))
-        [(positions, _)] = search_poly(data.coded, ContextVectors(context[None]), best)
+        [(positions, _)] = search(data.coded, [context], best)
         same += set(positions.tolist()) == set(np.argsort(-usual, kind="stable")[:best].tolist())
     return {"relative_difference": difference, "same_best_ten": same / contexts}
 

@@ -34,9 +34,8 @@ from rejoinder.models.encoder import Encoder
 from rejoinder.models.families import build_module
 from rejoinder.models.inference import choose_precision, pack_linears
 from rejoinder.ranker import Context, ContextVectors, FloatArray, Ranker
-from rejoinder.retrieval.codes import encode_rows, longest_of
-from rejoinder.retrieval.poly_search import search_poly
-from rejoinder.retrieval.scan import Rows, search
+from rejoinder.retrieval.search import Rows, search
+from rejoinder.retrieval.segments import longest_of, small_form
 from rejoinder.text.subwords import Subwords
 from rejoinder.training.recipe_files import load_recipe
 
@@ -93,7 +92,7 @@ class Indexed:
         example = encoder.encode_responses(["How are you?"])
         vectors = np.random.default_rng(0).standard_normal((count, example.shape[1]), dtype=np.float32)
         vectors *= np.linalg.norm(example) / np.linalg.norm(vectors, axis=1, keepdims=True)
-        self.segments = [Rows(0, vectors, encode_rows(vectors, "int8"), None, longest_of(vectors))]
+        self.segments = [Rows(0, vectors, small_form(vectors, "int8"), None, longest_of(vectors))]
 
     def encode(self, context: Context) -> FloatArray | ContextVectors:
         """The context's vector or vectors."""
@@ -103,10 +102,8 @@ class Indexed:
     def pick(self, context: Context, encoded: FloatArray | ContextVectors) -> None:  # noqa: ARG002
         """Find the best candidate."""
         if not isinstance(encoded, ContextVectors) and encoded.ndim == 2:
-            search(self.segments, encoded, BEST)
-        else:
-            vectors = encoded if isinstance(encoded, ContextVectors) else ContextVectors(encoded)
-            search_poly(self.segments, vectors, BEST)
+            encoded = encoded[:, None]
+        search(self.segments, list(encoded), BEST)
 
 
 class Scored:

@@ -11,6 +11,7 @@ Three small probes, for the model card. They can show a bias; they cannot show t
 from __future__ import annotations
 
 import argparse
+import itertools
 import json
 import re
 import sys
@@ -24,7 +25,7 @@ import rejoinder
 from rejoinder.errors import InputError
 from rejoinder.files import atomic_file
 from rejoinder.ranker import DualEncoder
-from rejoinder.retrieval.reading import read_candidates
+from rejoinder.retrieval.reading import distinct, read_candidates
 
 GROUPS: Mapping[str, Sequence[str]] = {
     "no group": ("people", "friends", "students", "neighbours"),
@@ -184,7 +185,7 @@ def main() -> int:
     parser.add_argument("-o", "--output", type=Path, required=True, help="JSON file to write")
     given = parser.parse_args()
     try:
-        candidates = read_candidates(given.candidates, limit=given.limit, deduplicate=True)
+        candidates = itertools.islice(distinct(read_candidates(given.candidates)), given.limit)
         found = probe(rejoinder.load(given.model), [candidate.text for candidate in candidates], given.top)
         with atomic_file(given.output) as part:
             part.write_text(json.dumps(found, indent=2) + "\n", encoding="utf-8")

@@ -278,7 +278,23 @@ def filled(words: tuple[str, ...], path: Path, examples: Path, settings: list[st
     return [*named, *as_arguments(settings)]
 
 
-@pytest.mark.parametrize("path", FROM_NOTHING, ids=lambda path: path.stem)
+def some_fast(items: Sequence[Any], key: Callable[[Any], object], name: Callable[[Any], str]) -> list[Any]:
+    """The items as parameters; those after the first of a kind are slow tests."""
+    first = {key(item): item for item in reversed(items)}
+    return [
+        pytest.param(item, id=name(item), marks=() if first[key(item)] is item else pytest.mark.slow) for item in items
+    ]
+
+
+def kind_of(path: Path) -> tuple[object, ...]:
+    """What trainings have in common that run the same code: their kind of model, and what else the recipe has."""
+    read = tomllib.loads(path.read_text(encoding="utf-8"))
+    stages = {str(stage.get("loss")) for stage in read["stage"]}
+    others = {"init", "distillation", "quantization"} & set(read)
+    return read.get("model", {}).get("kind", ""), *sorted(stages | others)
+
+
+@pytest.mark.parametrize("path", some_fast(FROM_NOTHING, kind_of, lambda path: path.stem))
 def test_a_recipe_trains_as_its_header_says(
     path: Path, workplace: Path, examples: Path, start: Path, run: Run, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -305,7 +321,7 @@ def ablated(path: Path, workplace: Path, examples: Path, start: Path, run: Run, 
     assert table.count("\n|") > 2
 
 
-@pytest.mark.parametrize("path", OF_PAPERS, ids=lambda path: path.stem)
+@pytest.mark.parametrize("path", some_fast(OF_PAPERS, lambda path: path.parent, lambda path: path.stem))
 def test_the_first_row_of_a_plan_trains(
     path: Path, workplace: Path, examples: Path, start: Path, run: Run
 ) -> None:
@@ -347,7 +363,7 @@ def built(words: tuple[str, ...], folder: Path, run: Run) -> None:
         done.write_text(str(words))
 
 
-@pytest.mark.parametrize("words", data_commands(), ids=shlex.join)
+@pytest.mark.parametrize("words", some_fast(data_commands(), lambda words: words[1], shlex.join))
 def test_data_is_built(words: tuple[str, ...], workplace: Path, run: Run) -> None:
     built(words, workplace, run)
     assert list((workplace / words[words.index("-o") + 1]).glob("*.parquet"))

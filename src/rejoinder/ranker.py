@@ -5,7 +5,7 @@ Evaluation and serving know nothing else about a model.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Literal, Protocol, TypeAlias, runtime_checkable
 
@@ -84,10 +84,14 @@ class ContextVectors:
         """Number of conversations."""
         return len(self.vectors)
 
-    def of(self, context: int) -> FloatArray:
+    def __getitem__(self, context: int) -> FloatArray:
         """The vectors that one conversation has: (m' <= m, d)."""
         vectors: FloatArray = self.vectors[context]
         return vectors if self.present is None else vectors[self.present[context]]
+
+    def __iter__(self) -> Iterator[FloatArray]:
+        """The vectors of each conversation."""
+        return (self[context] for context in range(len(self)))
 
 
 @runtime_checkable

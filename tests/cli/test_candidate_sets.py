@@ -4,38 +4,21 @@ from __future__ import annotations
 
 import csv
 import json
-import sys
 
 import pytest
 
-from rejoinder.cli import main
 from rejoinder.corpora.examples import read_examples
 
 FRUITS = ["apple", "banana", "cherry", "damson", "elder", "fig", "grape", "hazel", "ilama", "jujube", "kiwi", "lemon"]
 
 
 @pytest.fixture
-def command(monkeypatch, capsys):
-    """Run `rejoinder` with some arguments: its JSON object."""
-
-    def run(*arguments):
-        monkeypatch.setattr(sys, "argv", ["rejoinder", *map(str, arguments), "--json"])
-        with pytest.raises(SystemExit) as exit_:
-            main()
-        captured = capsys.readouterr()
-        assert not exit_.value.code, captured.err
-        return json.loads(captured.out)
-
-    return run
-
-
-@pytest.fixture
-def ranked(command, tmp_path):
+def ranked(answer, tmp_path):
     """Build a data folder, then rank its test part with BM25: the account and the result."""
 
     def run(source, *inputs):
-        account = command("data", source, *inputs, "-o", tmp_path / "data")
-        (result,) = command("evaluate", "bm25", tmp_path / "data")["results"]
+        account = answer("data", source, *inputs, "-o", tmp_path / "data")
+        (result,) = answer("evaluate", "bm25", tmp_path / "data")["results"]
         return account, result
 
     return run

@@ -9,27 +9,14 @@ import sys
 
 import pytest
 
-from rejoinder.cli import main
 from rejoinder.corpora import tables
 from rejoinder.corpora.examples import read_examples
 from rejoinder.corpora.sources import CORPORA
 from tests.corpora.toy import TOY, toy_lines
 
+VERB = ["data"]
+
 DIALOGUES = "".join(json.dumps({"turns": [f"{number} says", f"reply {number}", "end"]}) + "\n" for number in range(200))
-
-
-@pytest.fixture
-def command(monkeypatch, capsys):
-    """Run `rejoinder data` with some arguments: exit code, standard output, standard error."""
-
-    def run(*arguments):
-        monkeypatch.setattr(sys, "argv", ["rejoinder", "data", *map(str, arguments)])
-        with pytest.raises(SystemExit) as exit_:
-            main()
-        captured = capsys.readouterr()
-        return exit_.value.code or 0, captured.out, captured.err
-
-    return run
 
 
 @pytest.fixture

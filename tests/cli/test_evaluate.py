@@ -3,32 +3,18 @@
 from __future__ import annotations
 
 import json
-import sys
 
 import pytest
 
 import rejoinder
 from rejoinder.baselines.keywords import BM25
-from rejoinder.cli import main
 from rejoinder.cli.rankers import ENCODER_BLOCK
 from rejoinder.corpora.example import Example
 from rejoinder.corpora.examples import write_examples
 from rejoinder.evaluation.ranking import evaluate
 from tests.evaluation.fakes import Rule, knows_even_ones, knows_it_all, numbered_examples
 
-
-@pytest.fixture
-def command(monkeypatch, capsys):
-    """Run `rejoinder evaluate` with some arguments: exit code, standard output, standard error."""
-
-    def run(*arguments):
-        monkeypatch.setattr(sys, "argv", ["rejoinder", "evaluate", *map(str, arguments)])
-        with pytest.raises(SystemExit) as exit_:
-            main()
-        captured = capsys.readouterr()
-        return exit_.value.code or 0, captured.out, captured.err
-
-    return run
+VERB = ["evaluate"]
 
 
 @pytest.fixture

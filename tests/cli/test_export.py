@@ -5,39 +5,22 @@ from __future__ import annotations
 import importlib.machinery
 import json
 import shutil
-import sys
-from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 import torch
 
 import rejoinder
-from rejoinder.cli import main
 from rejoinder.models import bundled
 from rejoinder.models.bundled import Weights
 from rejoinder.models.convert import Convert
 from rejoinder.models.persistence import save
 from rejoinder.models.quantization import QuantizedTraining
 from rejoinder.text.subwords import MARK, Subwords
+from tests.cli.conftest import Command
 from tests.models.conftest import small_config
 
-Command = Callable[..., tuple[int, str, str]]
 SUBWORDS = Subwords([MARK, *"abcdefghijklmnopqrstuvwxyz .,?!'\n"])
-
-
-@pytest.fixture
-def command(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Command:
-    """Run `rejoinder` with some arguments: exit code, standard output, standard error."""
-
-    def run(*arguments: object) -> tuple[int, str, str]:
-        monkeypatch.setattr(sys, "argv", ["rejoinder", *map(str, arguments)])
-        with pytest.raises(SystemExit) as exit_:
-            main()
-        captured = capsys.readouterr()
-        return int(exit_.value.code or 0), captured.out, captured.err
-
-    return run
 
 
 @pytest.fixture

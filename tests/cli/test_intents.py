@@ -6,35 +6,21 @@ import csv
 import io
 import json
 import sys
-from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 from typer.testing import CliRunner
 
-from rejoinder.cli import main
 from rejoinder.cli.app import app
 from rejoinder.cli.intents import COMMANDS
 from rejoinder.intents import fitting
 from rejoinder.intents.data import IntentData
+from tests.cli.conftest import Command
 from tests.intents.toy import several_data, toy_data
 from tests.models.small import small_model
 
-Command = Callable[..., tuple[int, str, str]]
+VERB = ["intents"]
 
-
-@pytest.fixture
-def command(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Command:
-    """Run `rejoinder intents` with some arguments: exit code, standard output, standard error."""
-
-    def run(*arguments: object) -> tuple[int, str, str]:
-        monkeypatch.setattr(sys, "argv", ["rejoinder", "intents", *map(str, arguments)])
-        with pytest.raises(SystemExit) as exit_:
-            main()
-        captured = capsys.readouterr()
-        return int(exit_.value.code or 0), captured.out, captured.err
-
-    return run
 
 
 def write(data: IntentData, path: Path) -> Path:

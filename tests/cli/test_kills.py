@@ -156,10 +156,11 @@ def check(name: str, tmp_path: Path, choose: Callable[[int], Sequence[int]]) -> 
         shutil.rmtree(tmp_path / f"{n}")
 
 
-@pytest.mark.parametrize("name", COMMANDS)
-def test_killed_here_and_there(place: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str) -> None:
+@pytest.mark.parametrize("name", ["train", "data", "corpus", "index --append", "intents", "export --quantized"])
+def test_killed_in_the_middle(place: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str) -> None:
+    """One command of each family, once; all of them, everywhere, in the slow test below."""
     monkeypatch.chdir(place)
-    check(name, tmp_path, lambda total: sorted({0, 2, total // 2, total - 1}))
+    check(name, tmp_path, lambda total: [total // 2])
 
 
 @pytest.mark.slow

@@ -2,37 +2,15 @@
 
 from __future__ import annotations
 
-import json
-import sys
-
 import pytest
-import torch
 
-from rejoinder.cli import main
 from rejoinder.corpora.example import Example
 from rejoinder.corpora.examples import write_examples
 from rejoinder.training.recipe_files import save_recipe
 from tests.training.tiny import MODEL, recipe, stage
 
 
-@pytest.fixture
-def run(monkeypatch, capsys):
-    """Run a command: the JSON object that it prints."""
-
-    def run_(*arguments):
-        monkeypatch.setattr(sys, "argv", ["rejoinder", *map(str, arguments), "--json"])
-        with pytest.raises(SystemExit) as exit_:
-            main()
-        captured = capsys.readouterr()
-        assert not exit_.value.code, captured.err
-        return json.loads(captured.out)
-
-    threads = torch.get_num_threads()
-    yield run_
-    torch.set_num_threads(threads)
-
-
-def test_from_examples_to_replies(run, tmp_path):
+def test_from_examples_to_replies(answer, tmp_path):
     topics = ["tea and milk", "rain and wind", "cats and dogs", "bread and jam"]
     for split, count in (("train", 96), ("valid", 32), ("test", 40)):
         examples = []
@@ -45,17 +23,17 @@ def test_from_examples_to_replies(run, tmp_path):
     validation = {"candidates": 8, "examples": 32}
     save_recipe(recipe(tmp_path / "data", model=model, stage=steps, validation=validation), tmp_path / "multi.toml")
 
-    summary = run("train", tmp_path / "multi.toml", "-o", tmp_path / "run")
+    summary = answer("train", tmp_path / "multi.toml", "-o", tmp_path / "run")
     folder = summary["model"]
-    results = run("evaluate", folder, tmp_path / "data", "--candidates", 4, "--context-table")["results"]
+    results = answer("evaluate", folder, tmp_path / "data", "--candidates", 4, "--context-table")["results"]
     mrr = {row["context"]: row["mrr"]["value"] for row in results}
     assert mrr["full"] == mrr["1"] == mrr["10"] > mrr["0"] + 0.1, "the inputs are all the same"
     assert mrr["history"] > mrr["input"] + 0.1
-    (alone,) = run("evaluate", folder, tmp_path / "data", "--candidates", 4, "--context", "history")["results"]
+    (alone,) = answer("evaluate", folder, tmp_path / "data", "--candidates", 4, "--context", "history")["results"]
     assert alone["mrr"]["value"] == pytest.approx(mrr["history"], abs=0.05), "but for rounding in low precision"
 
     (tmp_path / "replies.txt").write_text("".join(f"so {topic}\n" for topic in topics))
-    run("index", folder, tmp_path / "replies.txt", "-o", tmp_path / "index")
+    answer("index", folder, tmp_path / "replies.txt", "-o", tmp_path / "index")
     for topic in topics:
-        replies = run("reply", tmp_path / "index", f"about {topic}", "go on")["replies"]
+        replies = answer("reply", tmp_path / "index", f"about {topic}", "go on")["replies"]
         assert replies[0]["text"] == f"so {topic}"

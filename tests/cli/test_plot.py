@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import os
-import sys
 import xml.etree.ElementTree as ET
 from pathlib import Path
 
@@ -12,7 +11,6 @@ import numpy as np
 import pytest
 
 import rejoinder
-from rejoinder.cli import main
 from rejoinder.cli.plot import split_title
 from rejoinder.corpora.examples import write_examples
 from rejoinder.corpora.formats import read_labelled
@@ -21,6 +19,8 @@ from rejoinder.evaluation.plots import neighbour_purity
 from rejoinder.training.loop import train
 from tests.evaluation.fakes import Rule, knows_nothing, numbered_examples
 from tests.training.tiny import recipe, write_data
+
+VERB = ["plot"]
 
 pytest.importorskip("matplotlib")
 pytest.importorskip("sklearn")
@@ -46,18 +46,6 @@ class Fitted(Letters):
         progress(2 * len(examples))
         self.learned = len(examples)
         return {"examples": self.learned}
-
-
-@pytest.fixture
-def command(monkeypatch, capsys):
-    def run(*arguments):
-        monkeypatch.setattr(sys, "argv", ["rejoinder", "plot", *map(str, arguments)])
-        with pytest.raises(SystemExit) as exit_:
-            main()
-        captured = capsys.readouterr()
-        return exit_.value.code or 0, captured.out, captured.err
-
-    return run
 
 
 @pytest.fixture

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import sys
 
 import numpy as np
 import pytest
@@ -11,12 +10,13 @@ import pytest
 from rejoinder.baselines import encoders
 from rejoinder.baselines.keywords import BM25, Data19BM25, TfIdf
 from rejoinder.baselines.vectors import Map, Sim
-from rejoinder.cli import main
 from rejoinder.cli.rankers import Rankers
 from rejoinder.corpora.example import Example
 from rejoinder.corpora.examples import write_examples
 from rejoinder.errors import InputError
 from tests.models.small import small_model
+
+VERB = ["evaluate"]
 
 SIZE = 16
 
@@ -55,18 +55,6 @@ def folder(tmp_path):
     write_examples(examples[:300], tmp_path / "data" / "train-0.parquet")
     write_examples(examples[300:], tmp_path / "data" / "test-0.parquet")
     return tmp_path / "data"
-
-
-@pytest.fixture
-def command(monkeypatch, capsys):
-    def run(*arguments):
-        monkeypatch.setattr(sys, "argv", ["rejoinder", "evaluate", *map(str, arguments)])
-        with pytest.raises(SystemExit) as exit_:
-            main()
-        captured = capsys.readouterr()
-        return exit_.value.code or 0, captured.out, captured.err
-
-    return run
 
 
 def test_all_baselines_in_one_table(command, folder, minilm):

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import builtins
-import io
 import json
 import shutil
 import sys
@@ -12,23 +11,11 @@ import numpy as np
 import pytest
 
 import rejoinder
-from rejoinder.cli import main
 from rejoinder.errors import InputError
 from rejoinder.retrieval.index import Index
 from tests.retrieval.conftest import HashEncoder
 
 LINES = [{"text": "Hello!", "id": "a1"}, {"text": "At noon.", "id": "a2", "tag": "time"}, {"text": "Bye.", "id": 3}]
-
-
-class Result:
-    def __init__(self, code, out, err):
-        self.code, self.out, self.err = code, out, err
-
-    @property
-    def json(self):
-        assert self.code == 0, self.err
-        assert self.out.count("\n") == 1
-        return json.loads(self.out)
 
 
 @pytest.fixture(autouse=True)
@@ -63,29 +50,14 @@ def slow(models, monkeypatch, tmp_path):  # noqa: ARG001 (it wraps what that one
 
 
 @pytest.fixture
-def run(monkeypatch, capsys):
-    def run_(*arguments, stdin=None):
-        monkeypatch.setattr(sys, "argv", ["rejoinder", *map(str, arguments)])
-        if stdin is not None:
-            data = stdin if isinstance(stdin, bytes) else stdin.encode()
-            monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(data)))
-        with pytest.raises(SystemExit) as exit_:
-            main()
-        captured = capsys.readouterr()
-        return Result(exit_.value.code or 0, captured.out, captured.err)
-
-    return run_
-
-
-@pytest.fixture
 def replies(tmp_path):
     (tmp_path / "replies.jsonl").write_text("\n".join(map(json.dumps, LINES)))
     return "replies.jsonl"
 
 
 @pytest.fixture
-def index(run, replies):
-    assert run("index", "model", replies, "-o", "idx").code == 0
+def index(command, replies):
+    assert command("index", "model", replies, "-o", "idx").code == 0
     return "idx"
 
 
@@ -103,90 +75,90 @@ def refused(result, *told):
 # index
 
 
-def test_index_says_what_it_made_and_shows_progress(run, replies):
-    result = run("index", "model", replies, "-o", "idx")
+def test_index_says_what_it_made_and_shows_progress(command, replies):
+    result = command("index", "model", replies, "-o", "idx")
     assert result.code == 0
     assert "3 replies" in result.out
     assert "Encoding: 3 of 3 replies" in result.err
 
 
 @pytest.mark.parametrize("dtype", ["float32", "float16", "int8"])
-def test_index_as_json(run, replies, dtype):
-    made = run("index", "model", replies, "-o", "idx", "--dtype", dtype, "--json").json
+def test_index_as_json(command, replies, dtype):
+    made = command("index", "model", replies, "-o", "idx", "--dtype", dtype, "--json").json
     assert (made["replies"], made["added"], made["dtype"], made["size"]) == (3, 3, dtype, 24)
     assert made["fingerprint"] == Index.open("idx").fingerprint
     assert made["bytes"] > 3 * 24 * 4
 
 
-def test_index_takes_limit_and_deduplicates(run, tmp_path):
+def test_index_takes_limit_and_deduplicates(command, tmp_path):
     (tmp_path / "replies.txt").write_text("a\na\nb\nc\n")
-    assert run("index", "model", "replies.txt", "-o", "1", "--json").json["replies"] == 4
-    assert run("index", "model", "replies.txt", "-o", "2", "--deduplicate", "--json").json["replies"] == 3
-    assert run("index", "model", "replies.txt", "-o", "3", "--limit", 2, "--json").json["replies"] == 2
+    assert command("index", "model", "replies.txt", "-o", "1", "--json").json["replies"] == 4
+    assert command("index", "model", "replies.txt", "-o", "2", "--deduplicate", "--json").json["replies"] == 3
+    assert command("index", "model", "replies.txt", "-o", "3", "--limit", 2, "--json").json["replies"] == 2
 
 
-def test_an_index_that_exists_is_not_touched_without_being_told(run, index, replies, monkeypatch):
+def test_an_index_that_exists_is_not_touched_without_being_told(command, index, replies, monkeypatch):
     monkeypatch.setattr(rejoinder, "load", lambda _: pytest.fail("the model was loaded before the check"))
-    refused(run("index", "model", replies, "-o", index), "--append", "--overwrite")
+    refused(command("index", "model", replies, "-o", index), "--append", "--overwrite")
     assert len(Index.open(index)) == 3
 
 
-def test_overwrite_replaces_the_index(run, index, tmp_path):
+def test_overwrite_replaces_the_index(command, index, tmp_path):
     (tmp_path / "new.txt").write_text("new")
-    assert run("index", "other", "new.txt", "-o", index, "--overwrite", "--json").json["replies"] == 1
-    assert run("reply", index, "new", "--json").json["replies"][0]["text"] == "new"
+    assert command("index", "other", "new.txt", "-o", index, "--overwrite", "--json").json["replies"] == 1
+    assert command("reply", index, "new", "--json").json["replies"][0]["text"] == "new"
 
 
-def test_append_and_delete(run, index, tmp_path):
+def test_append_and_delete(command, index, tmp_path):
     (tmp_path / "more.txt").write_text("Hello!\nGood morning.\n")
-    added = run("index", "model", "more.txt", "-o", index, "--append", "--deduplicate", "--json").json
+    added = command("index", "model", "more.txt", "-o", index, "--append", "--deduplicate", "--json").json
     assert (added["added"], added["replies"]) == (1, 4)
-    assert run("reply", index, "Good morning.", "--json").json["replies"][0]["position"] == 3
-    gone = run("index", "-o", index, "--delete", 3, "--delete-id", "a1", "--delete-id", "3", "--json").json
+    assert command("reply", index, "Good morning.", "--json").json["replies"][0]["position"] == 3
+    gone = command("index", "-o", index, "--delete", 3, "--delete-id", "a1", "--delete-id", "3", "--json").json
     assert (gone["deleted"], gone["replies"]) == (3, 1)
     assert gone["fingerprint"] == Index.open(index).fingerprint
-    assert [each["text"] for each in run("reply", index, "Hello!", "--json").json["replies"]] == ["At noon."]
+    assert [each["text"] for each in command("reply", index, "Hello!", "--json").json["replies"]] == ["At noon."]
 
 
-def test_appending_what_is_there_already_adds_nothing(run, index, replies):
-    made = run("index", "model", replies, "-o", index, "--append", "--deduplicate", "--json").json
+def test_appending_what_is_there_already_adds_nothing(command, index, replies):
+    made = command("index", "model", replies, "-o", index, "--append", "--deduplicate", "--json").json
     assert (made["added"], made["replies"]) == (0, 3)
 
 
-def test_wrong_calls_of_index(run, index, replies, tmp_path):
+def test_wrong_calls_of_index(command, index, replies, tmp_path):
     (tmp_path / "empty.txt").write_text("")
     (tmp_path / "blank.txt").write_text("\n \n")
-    refused(run("index", "model", "-o", "x"), "MODEL")
-    refused(run("index", "nothing", replies, "-o", "x"), "no model folder nothing")
-    refused(run("index", "model", "nothing.txt", "-o", "x"), "nothing.txt does not exist")
-    refused(run("index", "model", "empty.txt", "-o", "x"), "empty.txt is empty")
-    refused(run("index", "model", "blank.txt", "-o", "x"), "blank.txt holds no replies")
-    refused(run("index", "model", replies, "-o", "x", "--dtype", "int4"), "int4", "float16")
-    refused(run("index", "model", replies, "-o", "x", "--split", "dev"), "dev", "valid")
-    refused(run("index", "model", replies, "-o", "x", "--split", "test"), "no test split")
-    refused(run("index", "model", replies, "-o", "x", "--append"), "no index x")
-    refused(run("index", "other", replies, "-o", index, "--append"), "built with the model")
-    refused(run("index", "model", replies, "-o", index, "--append", "--dtype", "int8"), "holds float32")
-    refused(run("index", "model", replies, "-o", index, "--append", "--overwrite"), "one of them")
-    refused(run("index", "model", replies, "-o", index, "--delete", 1), "call of its own")
-    refused(run("index", "-o", index, "--delete", 7), "no reply 7")
-    refused(run("index", "-o", index, "--delete-id", "a9"), "'a9'")
+    refused(command("index", "model", "-o", "x"), "MODEL")
+    refused(command("index", "nothing", replies, "-o", "x"), "no model folder nothing")
+    refused(command("index", "model", "nothing.txt", "-o", "x"), "nothing.txt does not exist")
+    refused(command("index", "model", "empty.txt", "-o", "x"), "empty.txt is empty")
+    refused(command("index", "model", "blank.txt", "-o", "x"), "blank.txt holds no replies")
+    refused(command("index", "model", replies, "-o", "x", "--dtype", "int4"), "int4", "float16")
+    refused(command("index", "model", replies, "-o", "x", "--split", "dev"), "dev", "valid")
+    refused(command("index", "model", replies, "-o", "x", "--split", "test"), "no test split")
+    refused(command("index", "model", replies, "-o", "x", "--append"), "no index x")
+    refused(command("index", "other", replies, "-o", index, "--append"), "built with the model")
+    refused(command("index", "model", replies, "-o", index, "--append", "--dtype", "int8"), "holds float32")
+    refused(command("index", "model", replies, "-o", index, "--append", "--overwrite"), "one of them")
+    refused(command("index", "model", replies, "-o", index, "--delete", 1), "call of its own")
+    refused(command("index", "-o", index, "--delete", 7), "no reply 7")
+    refused(command("index", "-o", index, "--delete-id", "a9"), "'a9'")
     assert len(Index.open(index)) == 3
     assert not (tmp_path / "x").exists()
 
 
-def test_a_bad_line_is_reported_before_anything_is_encoded(run, tmp_path, monkeypatch):
+def test_a_bad_line_is_reported_before_anything_is_encoded(command, tmp_path, monkeypatch):
     (tmp_path / "bad.jsonl").write_text('{"text": "a"}\n' * 2000 + "{oops\n")
     monkeypatch.setattr(HashEncoder, "encode_responses", lambda *_: pytest.fail("encoded"))
-    refused(run("index", "model", "bad.jsonl", "-o", "x"), "bad.jsonl:2001", "not JSON")
+    refused(command("index", "model", "bad.jsonl", "-o", "x"), "bad.jsonl:2001", "not JSON")
 
 
-def test_interrupting_index_exits_130_and_leaves_nothing(run, replies, tmp_path, monkeypatch):
+def test_interrupting_index_exits_130_and_leaves_nothing(command, replies, tmp_path, monkeypatch):
     def interrupted(*_):
         raise KeyboardInterrupt
 
     monkeypatch.setattr(HashEncoder, "encode_responses", interrupted)
-    result = run("index", "model", replies, "-o", "idx")
+    result = command("index", "model", replies, "-o", "idx")
     assert result.code == 130
     assert "Traceback" not in result.err
     assert sorted(path.name for path in tmp_path.iterdir()) == ["model", "other", "replies.jsonl"]
@@ -195,8 +167,8 @@ def test_interrupting_index_exits_130_and_leaves_nothing(run, replies, tmp_path,
 # reply
 
 
-def test_reply_gives_score_position_text_and_payload(run, index):
-    found = run("reply", index, "Hi there", "At noon.", "-k", 2, "--json").json
+def test_reply_gives_score_position_text_and_payload(command, index):
+    found = command("reply", index, "Hi there", "At noon.", "-k", 2, "--json").json
     assert found["context"] == ["Hi there", "At noon."]
     assert len(found["replies"]) == 2
     best = found["replies"][0]
@@ -204,68 +176,68 @@ def test_reply_gives_score_position_text_and_payload(run, index):
     assert best == {"text": "At noon.", "position": 1, "payload": {"id": "a2", "tag": "time"}}
 
 
-def test_reply_for_people(run, index):
-    shown = run("reply", index, "At noon.", "-k", 1).out
+def test_reply_for_people(command, index):
+    shown = command("reply", index, "At noon.", "-k", 1).out
     assert shown.splitlines()[0].split() == ["1.000", "#1", "At", "noon."]
     assert '"tag": "time"' in shown
 
 
-def test_reply_leaves_weak_replies_out(run, index):
-    assert run("reply", index, "unheard of", "--threshold", 0.9, "--json").json["replies"] == []
-    result = run("reply", index, "unheard of", "--threshold", 0.9)
+def test_reply_leaves_weak_replies_out(command, index):
+    assert command("reply", index, "unheard of", "--threshold", 0.9, "--json").json["replies"] == []
+    result = command("reply", index, "unheard of", "--threshold", 0.9)
     assert (result.code, result.out) == (0, "no reply scores 0.9 or more\n")
 
 
-def test_reply_reads_the_conversation_from_standard_input(run, index):
-    found = run("reply", index, "-", "--json", stdin="Hi\r\n\n  At noon.\n").json
+def test_reply_reads_the_conversation_from_standard_input(command, index):
+    found = command("reply", index, "-", "--json", stdin="Hi\r\n\n  At noon.\n").json
     assert found["context"] == ["Hi", "At noon."]
     assert found["replies"][0]["position"] == 1
 
 
-def test_wrong_calls_of_reply(run, index):
-    refused(run("reply", "nothing", "Hi"), "no index nothing")
-    refused(run("reply", "model", "Hi"), "no manifest.json")
-    refused(run("reply", index, " "), "message 1 is blank")
-    refused(run("reply", index, "\udcff"), "message 1 is not UTF-8")
-    refused(run("reply", index, "-", stdin=""), "no message")
-    refused(run("reply", index, "-", stdin=b"fine\n\xff\n"), "standard input:2: not UTF-8")
+def test_wrong_calls_of_reply(command, index):
+    refused(command("reply", "nothing", "Hi"), "no index nothing")
+    refused(command("reply", "model", "Hi"), "no manifest.json")
+    refused(command("reply", index, " "), "message 1 is blank")
+    refused(command("reply", index, "\udcff"), "message 1 is not UTF-8")
+    refused(command("reply", index, "-", stdin=""), "no message")
+    refused(command("reply", index, "-", stdin=b"fine\n\xff\n"), "standard input:2: not UTF-8")
 
 
-def test_a_message_of_a_million_characters_is_answered(run, index):
-    assert len(run("reply", index, "-", "--json", stdin="x" * 1_000_000).json["replies"]) == 3
+def test_a_message_of_a_million_characters_is_answered(command, index):
+    assert len(command("reply", index, "-", "--json", stdin="x" * 1_000_000).json["replies"]) == 3
 
 
-def test_mistake_8_a_retrained_model_at_the_same_place_is_refused(run, index, tmp_path):
+def test_mistake_8_a_retrained_model_at_the_same_place_is_refused(command, index, tmp_path):
     (tmp_path / "model" / "seed").write_text("retrained")
-    refused(run("reply", index, "Hi"), "idx was built with the model", "fingerprint")
+    refused(command("reply", index, "Hi"), "idx was built with the model", "fingerprint")
 
 
-def test_a_model_that_moved_is_found_with_the_option_and_another_is_refused(run, index, tmp_path):
+def test_a_model_that_moved_is_found_with_the_option_and_another_is_refused(command, index, tmp_path):
     (tmp_path / "model").rename(tmp_path / "moved")
-    refused(run("reply", index, "Hi"), "which is gone", "--model")
-    assert run("reply", index, "Bye.", "--model", "moved", "--json").json["replies"][0]["position"] == 2
-    refused(run("reply", index, "Hi", "--model", "other"), "built with the model")
+    refused(command("reply", index, "Hi"), "which is gone", "--model")
+    assert command("reply", index, "Bye.", "--model", "moved", "--json").json["replies"][0]["position"] == 2
+    refused(command("reply", index, "Hi", "--model", "other"), "built with the model")
 
 
-def test_index_and_model_may_move_together(run, index, tmp_path):
+def test_index_and_model_may_move_together(command, index, tmp_path):
     (tmp_path / "away").mkdir()
     for name in ("model", index):
         shutil.move(tmp_path / name, tmp_path / "away" / name)
-    assert run("reply", "away/idx", "Bye.", "--json").json["replies"][0]["position"] == 2
+    assert command("reply", "away/idx", "Bye.", "--json").json["replies"][0]["position"] == 2
 
 
-def test_verify_checks_a_large_index(run, index, tmp_path, monkeypatch):
+def test_verify_checks_a_large_index(command, index, tmp_path, monkeypatch):
     monkeypatch.setattr("rejoinder.retrieval.index.SMALL", 0)
     vectors = next((tmp_path / index).glob("segment-*/vectors.f32"))
     vectors.write_bytes(b"\0" + vectors.read_bytes()[1:])
-    assert run("reply", index, "Hi").code == 0
-    refused(run("reply", index, "Hi", "--verify"), "vectors.f32 was altered")
+    assert command("reply", index, "Hi").code == 0
+    refused(command("reply", index, "Hi", "--verify"), "vectors.f32 was altered")
 
 
-def test_control_characters_do_not_reach_the_terminal(run, tmp_path):
+def test_control_characters_do_not_reach_the_terminal(command, tmp_path):
     (tmp_path / "evil.jsonl").write_text(json.dumps({"text": "red \x1b[31m\nalert", "x": "\x9b"}))
-    run("index", "model", "evil.jsonl", "-o", "evil")
-    shown = run("reply", "evil", "Hi").out
+    command("index", "model", "evil.jsonl", "-o", "evil")
+    shown = command("reply", "evil", "Hi").out
     assert "\x1b" not in shown
     assert "\x9b" not in shown
     assert "alert" in shown
@@ -274,35 +246,35 @@ def test_control_characters_do_not_reach_the_terminal(run, tmp_path):
 # --rerank
 
 
-def test_a_slow_model_ranks_the_best_replies_again(run, index, slow):
-    found = run("reply", index, "Bye.", "--rerank", slow, "-k", 3, "--json").json["replies"]
+def test_a_slow_model_ranks_the_best_replies_again(command, index, slow):
+    found = command("reply", index, "Bye.", "--rerank", slow, "-k", 3, "--json").json["replies"]
     assert [(each["text"], each["score"]) for each in found] == [("At noon.", 8), ("Hello!", 6), ("Bye.", 4)]
     assert found[0]["payload"] == {"id": "a2", "tag": "time"}
-    [only] = run("reply", index, "Bye.", "--rerank", slow, "--rerank-top", 1, "-k", 1, "--json").json["replies"]
+    [only] = command("reply", index, "Bye.", "--rerank", slow, "--rerank-top", 1, "-k", 1, "--json").json["replies"]
     assert only["text"] == "Bye."
-    assert run("reply", index, "Bye.", "--rerank", slow, "--threshold", 9, "--json").json["replies"] == []
-    best = run("reply", index, "noon at", "--rerank", "bm25", "-k", 1, "--json").json["replies"][0]
+    assert command("reply", index, "Bye.", "--rerank", slow, "--threshold", 9, "--json").json["replies"] == []
+    best = command("reply", index, "noon at", "--rerank", "bm25", "-k", 1, "--json").json["replies"][0]
     assert best["text"] == "At noon."
 
 
-def test_chat_with_a_slow_model(run, index, slow):
-    out = run("chat", index, "--rerank", slow, "-k", 1, stdin="Bye.\n").out
+def test_chat_with_a_slow_model(command, index, slow):
+    out = command("chat", index, "--rerank", slow, "-k", 1, stdin="Bye.\n").out
     assert out.splitlines()[0].startswith("3 replies")
     assert "#1" in out
 
 
-def test_wrong_calls_of_rerank(run, index, slow):
-    refused(run("reply", index, "Hi", "--rerank", slow, "--rerank-top", 2, "-k", 3), "-k 3", "--rerank-top 2")
-    refused(run("reply", index, "Hi", "--rerank", "nothing"), "no model 'nothing'", "bm25")
-    refused(run("chat", index, "--rerank", slow, "-k", 51), "--rerank-top 50")
-    assert run("reply", index, "Hi", "--rerank", slow, "--rerank-top", 0).code == 2
+def test_wrong_calls_of_rerank(command, index, slow):
+    refused(command("reply", index, "Hi", "--rerank", slow, "--rerank-top", 2, "-k", 3), "-k 3", "--rerank-top 2")
+    refused(command("reply", index, "Hi", "--rerank", "nothing"), "no model 'nothing'", "bm25")
+    refused(command("chat", index, "--rerank", slow, "-k", 51), "--rerank-top 50")
+    assert command("reply", index, "Hi", "--rerank", slow, "--rerank-top", 0).code == 2
 
 
 # chat
 
 
-def test_chat_answers_piped_lines_and_leaves_at_their_end(run, index):
-    result = run("chat", index, "-k", 2, stdin="Hello!\nAt noon.\n")
+def test_chat_answers_piped_lines_and_leaves_at_their_end(command, index):
+    result = command("chat", index, "-k", 2, stdin="Hello!\nAt noon.\n")
     assert result.code == 0
     lines = result.out.splitlines()
     assert lines[1] == "> Hello!"
@@ -310,12 +282,12 @@ def test_chat_answers_piped_lines_and_leaves_at_their_end(run, index):
     assert sum("#" in line for line in lines) == 4
 
 
-def test_chat_keeps_the_conversation_as_context(run, index, monkeypatch):
+def test_chat_keeps_the_conversation_as_context(command, index, monkeypatch):
     contexts = []
     encode = HashEncoder.encode_contexts
     spy = lambda self, given: contexts.extend(given) or encode(self, given)  # noqa: E731
     monkeypatch.setattr(HashEncoder, "encode_contexts", spy)
-    run("chat", index, stdin="Hello!\nBye.\n/back\nAt noon.\n/reset\nHello!\n/quit\nnever said\n")
+    command("chat", index, stdin="Hello!\nBye.\n/back\nAt noon.\n/reset\nHello!\n/quit\nnever said\n")
     assert contexts == [
         ["Hello!"],
         ["Hello!", "Hello!", "Bye."],
@@ -324,30 +296,30 @@ def test_chat_keeps_the_conversation_as_context(run, index, monkeypatch):
     ]
 
 
-def test_chat_commands(run, index):
-    out = run("chat", index, stdin="/help\n/back\n/dance\n/quit\n").out
+def test_chat_commands(command, index):
+    out = command("chat", index, stdin="/help\n/back\n/dance\n/quit\n").out
     assert "/reset" in out
     assert "nothing to take back" in out
     assert "no command /dance" in out
     assert "#" not in out
 
 
-def test_chat_as_json_prints_one_object_and_the_rest_elsewhere(run, index):
-    result = run("chat", index, "--json", stdin="Hello!\nBye.\n/back\n")
+def test_chat_as_json_prints_one_object_and_the_rest_elsewhere(command, index):
+    result = command("chat", index, "--json", stdin="Hello!\nBye.\n/back\n")
     [turn] = result.json["turns"]
     assert turn["message"] == "Hello!"
     assert turn["replies"][0]["position"] == 0
     assert "> Bye." in result.err
 
 
-def test_chat_says_when_no_reply_is_good_enough(run, index):
-    out = run("chat", index, "--threshold", 0.9, stdin="unheard of\nHello!\n").out
+def test_chat_says_when_no_reply_is_good_enough(command, index):
+    out = command("chat", index, "--threshold", 0.9, stdin="unheard of\nHello!\n").out
     assert "no reply scores 0.9 or more" in out
     assert "#0" in out
 
 
 @pytest.mark.parametrize("end", [KeyboardInterrupt, EOFError])
-def test_chat_in_a_terminal_leaves_cleanly(run, index, monkeypatch, end):
+def test_chat_in_a_terminal_leaves_cleanly(command, index, monkeypatch, end):
     typed = iter(["Hello!", "  ", "At noon."])
 
     def read(_prompt):
@@ -358,14 +330,14 @@ def test_chat_in_a_terminal_leaves_cleanly(run, index, monkeypatch, end):
 
     monkeypatch.setattr(builtins, "input", read)
     monkeypatch.setattr(sys.stdin, "isatty", lambda: True, raising=False)
-    result = run("chat", index)
+    result = command("chat", index)
     assert result.code == 0
     assert "#1" in result.out
     assert "Traceback" not in result.err
 
 
-def test_wrong_input_of_chat(run, index):
-    refused_ = run("chat", index, stdin=b"\xff\n")
+def test_wrong_input_of_chat(command, index):
+    refused_ = command("chat", index, stdin=b"\xff\n")
     assert refused_.code == 2
     assert "standard input:1: not UTF-8" in refused_.err
-    refused(run("chat", "nothing"), "no index nothing")
+    refused(command("chat", "nothing"), "no index nothing")

@@ -11,7 +11,6 @@ from pathlib import Path
 import pytest
 
 import rejoinder
-from rejoinder.cli import main
 from rejoinder.cli.table import load_table
 from rejoinder.corpora.examples import read_examples, write_examples
 from rejoinder.errors import InputError
@@ -45,20 +44,6 @@ name = "Gone"
 path = "gone"
 make = "rejoinder data X -o gone"
 """
-
-
-@pytest.fixture
-def command(monkeypatch, capsys):
-    """Run `rejoinder` with some arguments: exit code, standard output, standard error."""
-
-    def run(*arguments):
-        monkeypatch.setattr(sys, "argv", ["rejoinder", *map(str, arguments)])
-        with pytest.raises(SystemExit) as exit_:
-            main()
-        captured = capsys.readouterr()
-        return exit_.value.code or 0, captured.out, captured.err
-
-    return run
 
 
 @pytest.fixture

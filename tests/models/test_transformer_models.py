@@ -209,7 +209,7 @@ def test_a_poly_encoder_says_which_vectors_are_there(tmp_path, name):
     else:
         assert encoded.present.all(axis=1).tolist() == [False, True]
         tokens = len(model.dialogue.contexts([["hello"]])[0])
-        assert len(encoded.of(0)) == tokens < len(encoded.of(1)) == 9
+        assert len(encoded[0]) == tokens < len(encoded[1]) == 9
 
 
 def _score(model, module, context, candidates):

@@ -8,9 +8,9 @@ import pytest
 from rejoinder.baselines.keywords import BM25
 from rejoinder.errors import InputError
 from rejoinder.ranker import Ranker
-from rejoinder.retrieval.candidates import Candidate
 from rejoinder.retrieval.cascade import Cascade, RankerSearch
 from rejoinder.retrieval.index import Index
+from rejoinder.retrieval.reading import Candidate
 
 TEXTS = ["a cat", "a dog and a cat", "a dog", "the weather", "a cat and a cat and a fish"]
 

@@ -15,10 +15,9 @@ from hypothesis import strategies as st
 
 from rejoinder.errors import InputError
 from rejoinder.retrieval import index as index_module
-from rejoinder.retrieval.candidates import Candidate
-from rejoinder.retrieval.codes import DTYPES
 from rejoinder.retrieval.index import Index
-from rejoinder.retrieval.manifest import Manifest, ModelRecord
+from rejoinder.retrieval.manifest import DTYPES, Manifest, ModelRecord, model_record
+from rejoinder.retrieval.reading import Candidate
 from tests.retrieval.conftest import HashEncoder
 
 CONTEXTS = [["a0"], ["a3"], ["b1"], ["unknown"]]
@@ -86,12 +85,9 @@ def test_adding_nothing_changes_nothing(index) -> None:
     assert sorted(path for path in index.folder.rglob("*") if path.name != "lock") == before
 
 
-def test_payloads_of_added_replies_come_back_and_are_found(index) -> None:
+def test_payloads_of_added_replies_come_back(index) -> None:
     index.add([Candidate("c", {"id": "x7"}), Candidate("d", {"id": "x8"})])
     assert index.search([["d"]], k=1)[0][0].payload == {"id": "x8"}
-    assert index.find("id", ["x8", "x7", "x9"]) == [9, 10]
-    index.delete(index.find("id", ["x7"]))
-    assert index.find("id", ["x7", "x8"]) == [10]
 
 
 @pytest.mark.parametrize(("positions", "told"), [([0, 9], "no reply 9; .* 0 to 8"), ([-1], "no reply -1")])
@@ -133,7 +129,7 @@ def crash(*_args, **_kwargs):
 
 STEPS = {
     "while encoding": lambda patch: patch.setattr(HashEncoder, "encode_responses", crash),
-    "while writing": lambda patch: patch.setattr("rejoinder.retrieval.segments.SegmentWriter.write", crash),
+    "while writing": lambda patch: patch.setattr("rejoinder.retrieval.segments.small_form", crash),
     "before the folder is in place": lambda patch: patch.setattr(Path, "rename", crash),
     "before the manifest is written": lambda patch: patch.setattr(Manifest, "write", crash),
     "before the manifest is in place": lambda patch: patch.setattr(Path, "replace", crash),
@@ -166,7 +162,7 @@ def test_a_crash_while_deleting_leaves_the_old_index_valid(index, encoder, step)
 
 
 def test_a_crash_after_the_manifest_is_in_place_has_added_everything(index, encoder, monkeypatch) -> None:
-    monkeypatch.setattr(index_module, "_open_segment", crash)
+    monkeypatch.setattr(index_module, "Segment", crash)
     with pytest.raises(CrashError):
         index.add(B)
     monkeypatch.undo()
@@ -250,7 +246,7 @@ def test_nothing_is_added_while_an_index_is_overwritten(index, encoder) -> None:
 def test_a_reader_sees_the_old_index_or_the_new_one(index, encoder, monkeypatch, moment, verify) -> None:
     """It is replaced after its manifest was read, before or after its files are: by one of the same size, and again."""
     replies = [[f"z{i}" for i in range(9)], ["small"]]
-    real = index_module._open_segment
+    real = index_module.Segment
 
     def open_segment(*given, **options):
         if moment == "before":
@@ -262,11 +258,11 @@ def test_a_reader_sees_the_old_index_or_the_new_one(index, encoder, monkeypatch,
 
     def replace_it():
         if replies:
-            monkeypatch.setattr(index_module, "_open_segment", real)
+            monkeypatch.setattr(index_module, "Segment", real)
             Index.build(encoder, replies.pop(0), index.folder, overwrite=True)
-            monkeypatch.setattr(index_module, "_open_segment", open_segment)
+            monkeypatch.setattr(index_module, "Segment", open_segment)
 
-    monkeypatch.setattr(index_module, "_open_segment", open_segment)
+    monkeypatch.setattr(index_module, "Segment", open_segment)
     found = Index.open(index.folder, encoder, verify=verify)
     assert [reply.text for _, reply in found] == ["small"]
     assert found.search([["small"]], 1)[0][0].score > 0.99
@@ -292,37 +288,18 @@ def test_deleted_positions_are_kept_as_runs(sets) -> None:
     assert all(before[-1] + 1 < after[0] for before, after in itertools.pairwise(runs))
 
 
-class TestWhereTheModelIs:
-    """The manifest remembers where the model was; both may have moved together."""
-
-    @pytest.fixture
-    def home(self, tmp_path):
-        (tmp_path / "home" / "model").mkdir(parents=True)
-        (tmp_path / "home" / "index").mkdir()
-        return tmp_path / "home"
-
-    def test_where_it_was(self, home) -> None:
-        record = ModelRecord.of("f", str(home / "model"), home / "index")
-        assert Path(record.locate(home / "index")).samefile(home / "model")
-
-    def test_moved_together(self, home, tmp_path) -> None:
-        record = ModelRecord.of("f", str(home / "model"), home / "index")
-        home.rename(tmp_path / "new")
-        assert Path(record.locate(tmp_path / "new" / "index")).samefile(tmp_path / "new" / "model")
-
-    def test_index_moved_alone(self, home, tmp_path) -> None:
-        record = ModelRecord.of("f", str(home / "model"), home / "index")
-        assert Path(record.locate(tmp_path / "far" / "away" / "index")).samefile(home / "model")
-
-    def test_gone(self, home) -> None:
-        record = ModelRecord.of("f", str(home / "model"), home / "index")
-        (home / "model").rmdir()
-        with pytest.raises(InputError, match=r"which is gone.*--model"):
-            record.locate(home / "index")
-
-    def test_a_name_on_the_hub(self, home) -> None:
-        assert ModelRecord.of("f", "owner/name", home / "index").locate(home / "index") == "owner/name"
-
-    def test_unknown(self, home) -> None:
-        with pytest.raises(InputError, match=r"does not say.*--model"):
-            ModelRecord.of("f", "", home / "index").locate(home / "index")
+def test_the_manifest_remembers_where_the_model_was_and_both_may_move_together(tmp_path) -> None:
+    home = tmp_path / "home"
+    (home / "model").mkdir(parents=True)
+    (home / "index").mkdir()
+    record = model_record("f", str(home / "model"), home / "index")
+    assert Path(record.locate(home / "index")).samefile(home / "model")
+    assert Path(record.locate(tmp_path / "far" / "away" / "index")).samefile(home / "model")  # the index moved alone
+    home = home.rename(tmp_path / "new")
+    assert Path(record.locate(home / "index")).samefile(home / "model")
+    (home / "model").rmdir()
+    with pytest.raises(InputError, match=r"which is gone.*--model"):
+        record.locate(home / "index")
+    assert model_record("f", "owner/name", home / "index").locate(home / "index") == "owner/name"
+    with pytest.raises(InputError, match=r"does not say.*--model"):
+        model_record("f", "", home / "index").locate(home / "index")

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import dataclasses
+import hashlib
 import json
 import time
 
@@ -11,10 +13,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from rejoinder.errors import InputError
-from rejoinder.retrieval.candidates import Candidate
-from rejoinder.retrieval.codes import DTYPES
+from rejoinder.ranker import ContextVectors
 from rejoinder.retrieval.index import Index, Reply
-from rejoinder.retrieval.manifest import MANIFEST
+from rejoinder.retrieval.manifest import DTYPES, MANIFEST, read_manifest
+from rejoinder.retrieval.reading import Candidate
+from rejoinder.retrieval.segments import check_rows
 from tests.corpora.jobs import Watched
 from tests.models.small import small_model
 from tests.retrieval.conftest import HashEncoder, TableEncoder
@@ -165,7 +168,7 @@ def test_mistake_8_the_fingerprint_covers_model_and_candidates(tmp_path, encoder
 
 FILES = {"float32": {"vectors.f32", "replies.jsonl", "offsets.i64"}}
 FILES["float16"] = FILES["float32"] | {"codes.f16"}
-FILES["int8"] = FILES["float32"] | {"codes.i8", "scales.f32", "errors.f32"}
+FILES["int8"] = FILES["float32"] | {"codes.i8", "scales.f32"}
 
 
 def damage(path, how) -> None:
@@ -243,6 +246,22 @@ def test_an_altered_reply_that_was_not_compared_is_noticed_when_it_is_read(index
         opened.search([["reply number 17"]])
 
 
+def test_an_8_bit_index_of_an_earlier_version_opens_and_is_replaced(tmp_path, encoder) -> None:
+    """It has one more file: how far each row's codes are from the row."""
+    index = Index.build(encoder, TEXTS, tmp_path / "index", dtype="int8")
+    (segment(index) / "errors.f32").write_bytes(content := bytes(4 * len(TEXTS)))
+    manifest = read_manifest(index.folder)
+    [record] = manifest.segments
+    files = record.files | {"errors.f32": (len(content), hashlib.sha256(content).hexdigest())}
+    dataclasses.replace(manifest, segments=(dataclasses.replace(record, files=files),)).write(index.folder)
+    opened = Index.open(index.folder, encoder, verify=True)
+    assert opened.search([["reply number 3"]], 1) == index.search([["reply number 3"]], 1)
+    opened.add(["one more"])
+    opened.delete([3])
+    assert len(Index.open(index.folder, encoder, verify=True)) == len(TEXTS)
+    Index.build(encoder, ["new"], index.folder, overwrite=True)
+
+
 def test_folders_that_are_no_index(tmp_path, encoder) -> None:
     with pytest.raises(InputError, match="no index"):
         Index.open(tmp_path / "nothing", encoder)
@@ -311,9 +330,33 @@ def test_a_model_without_unit_vectors_is_refused_and_nothing_is_written(tmp_path
     assert list(tmp_path.iterdir()) == []
 
 
-def test_a_query_of_another_size_is_refused(index) -> None:
-    with pytest.raises(InputError, match=r"size 3.*24"):
-        index.search_vectors(np.eye(3, dtype=np.float32))
+NOT_FINITE, MISSING = np.full((1, 3, 24), np.nan, np.float32), np.array([[1, 1, 0], [0, 0, 0]], bool)
+
+
+@pytest.mark.parametrize(
+    ("queries", "told"),
+    [
+        (np.eye(3, dtype=np.float32), r"size 3; .* have 24"),
+        (np.ones((1, 3, 5), np.float32), r"size 5; .* have 24"),
+        (np.ones((1, 24), np.float32), "vector of context 0 has length 4.899, not 1"),
+        (NOT_FINITE, "vectors of context 0 are not finite"),
+        (ContextVectors(np.ones((2, 3, 24), np.float32), MISSING), "context 1 has no vector"),
+    ],
+)
+def test_queries_that_cannot_be_used_are_refused(index, queries, told) -> None:
+    with pytest.raises(InputError, match=told):
+        index.search_vectors(queries)
+
+
+@pytest.mark.parametrize(
+    ("row", "told"), [([np.nan, 0], "nan"), ([np.inf, 0], "inf"), ([3, 4], "5"), ([0.5, 0], "0.5")]
+)
+def test_vectors_that_are_not_unit_vectors_are_refused(row, told) -> None:
+    rows = np.array([[1, 0], [0, 0], row], dtype=np.float32)
+    with pytest.raises(InputError, match=f"reply 12 has length {told}, not 1"):
+        check_rows(rows, "reply", 10)
+    with pytest.raises(InputError, match=r"shape \(2, 3, 4\)"):
+        check_rows(np.zeros((2, 3, 4), np.float32), "reply")
 
 
 def test_an_engine_encodes_in_order_and_changes_nothing(tmp_path):

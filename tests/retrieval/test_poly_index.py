@@ -7,10 +7,10 @@ import pytest
 
 from rejoinder.errors import InputError
 from rejoinder.ranker import ContextVectors, PolyEncoder
-from rejoinder.retrieval.codes import DTYPES
 from rejoinder.retrieval.index import Index
+from rejoinder.retrieval.manifest import DTYPES
 from tests.retrieval.conftest import HashEncoder
-from tests.retrieval.test_poly_scores import attended
+from tests.retrieval.test_search import attended
 
 TEXTS = [f"reply {i}" for i in range(60)]
 CONTEXTS = [["reply 3", "reply 40"], ["reply 7"], ["one", "two", "three", "four"]]
@@ -35,7 +35,7 @@ class HashPolyEncoder(HashEncoder):
 
     def score(self, contexts, candidates):
         encoded = self.encode_contexts(contexts)
-        rows = [attended(self.encode_responses(texts), encoded.of(i)[None])[0] for i, texts in enumerate(candidates)]
+        rows = [attended(self.encode_responses(texts), encoded[i][None])[0] for i, texts in enumerate(candidates)]
         return np.stack(rows).astype(np.float32)
 
 
@@ -112,6 +112,3 @@ def test_what_is_no_number_is_refused(tmp_path) -> None:
         Index.build(Diverged(), TEXTS, tmp_path / "index")
     with pytest.raises(InputError, match="too much for float16"):
         Index.build(Huge(), TEXTS, tmp_path / "index", dtype="float16")
-    index = Index.build(HashPolyEncoder(), TEXTS, tmp_path / "index")
-    with pytest.raises(InputError, match="size 5; the candidates have 24"):
-        index.search_vectors(np.ones((1, 3, 5), np.float32))

@@ -11,8 +11,7 @@ import zstandard
 from rejoinder.corpora.example import Example
 from rejoinder.corpora.examples import write_examples
 from rejoinder.errors import InputError
-from rejoinder.retrieval.candidates import Candidate, distinct
-from rejoinder.retrieval.reading import read_candidates
+from rejoinder.retrieval.reading import Candidate, distinct, read_candidates
 
 
 def write(path, text):
@@ -20,8 +19,8 @@ def write(path, text):
     return path
 
 
-def texts(path, *arguments, **options):
-    return [candidate.text for candidate in read_candidates(path, *arguments, **options)]
+def texts(path, split=None):
+    return [candidate.text for candidate in read_candidates(path, split)]
 
 
 def test_plain_text_is_one_reply_a_line_without_blank_lines(tmp_path) -> None:
@@ -67,12 +66,6 @@ def test_compressed_lines_are_read(tmp_path) -> None:
     (tmp_path / "a.jsonl.gz").write_bytes(gzip.compress(content))
     (tmp_path / "a.jsonl.zst").write_bytes(zstandard.compress(content))
     assert texts(tmp_path / "a.jsonl.gz") == texts(tmp_path / "a.jsonl.zst") == ["Hi"]
-
-
-def test_limit_and_deduplication(tmp_path) -> None:
-    path = write(tmp_path / "replies.txt", "a\na\nb\nc\n")
-    assert texts(path, limit=2) == ["a", "a"]
-    assert texts(path, limit=2, deduplicate=True) == ["a", "b"]
 
 
 def test_the_first_of_equal_texts_is_kept() -> None:

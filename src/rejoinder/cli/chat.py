@@ -5,15 +5,17 @@ from __future__ import annotations
 import contextlib
 import sys
 from collections.abc import Iterator
-from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, TextIO
 
 import typer
 
-from rejoinder.cli.answers import (
+from rejoinder.cli.reply import (
+    IndexArgument,
+    ModelOption,
     RerankOption,
     RerankTopOption,
     check_messages,
+    no_replies,
     open_searcher,
     read_messages,
     show_replies,
@@ -32,14 +34,12 @@ HELP = """/back   take back the last message and its answer
 
 
 def chat(
-    index: Annotated[Path, typer.Argument(help="A folder that `rejoinder index` wrote.")],
-    k: Annotated[int, typer.Option("-k", min=1, help="Show so many replies; the best is the answer.")] = 4,
+    index: IndexArgument,
+    k: Annotated[int, typer.Option("-k", min=1, help="How many replies to show; the best is the answer.")] = 4,
     threshold: Annotated[
-        float | None, typer.Option(metavar="SCORE", help="Answer only with replies that score so much.")
+        float | None, typer.Option(metavar="SCORE", help="Answer only with replies of this score or more.")
     ] = None,
-    model: Annotated[
-        str | None, typer.Option(metavar="FOLDER", help="Where the index's model is now, if it was moved.")
-    ] = None,
+    model: ModelOption = None,
     rerank: RerankOption = None,
     rerank_top: RerankTopOption = 50,
     as_json: Annotated[
@@ -97,9 +97,7 @@ class Conversation:
             return str(error)
         [replies] = self.searcher.search([[*self.context, line]], self.k, self.threshold)
         self.turns.append({"message": line, "replies": [reply.to_json() for reply in replies]})
-        if not replies:
-            return "(the index is empty)" if self.threshold is None else f"(no reply scores {self.threshold:g} or more)"
-        return show_replies(self.turns[-1]["replies"])
+        return show_replies(self.turns[-1]["replies"]) or f"({no_replies(self.threshold)})"
 
     def _command(self, line: str) -> str:
         if line == "/help":

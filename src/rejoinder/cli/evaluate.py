@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from rejoinder.cli.rankers import BASELINES, ENCODER_BLOCK, Rankers, fit_ranker, read_training
-from rejoinder.cli.shell import emit
+from rejoinder.cli.shell import emit, one_of
 from rejoinder.errors import InputError
 
 if TYPE_CHECKING:
@@ -165,19 +165,14 @@ def _holds_examples(name: str) -> bool:
 
 
 def parse_split(name: str | None) -> Split | None:
-    """The split of that name; None for None.
+    """Return the split of that name; None for None.
 
     Raises:
         InputError: there is no such split.
     """
     from rejoinder.corpora.example import SPLITS
 
-    if name is None:
-        return None
-    for known in SPLITS:
-        if name == known:
-            return known
-    raise InputError(f"--split must be {', '.join(SPLITS[:-1])} or {SPLITS[-1]}, not {name!r}")
+    return one_of("--split", name, SPLITS)
 
 
 def _candidates(text: str) -> int | None:

@@ -6,22 +6,20 @@ import contextlib
 import itertools
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, TypeVar
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from rejoinder.cli.engines import AddressOption, EngineOption, ray_engine, wants_ray
-from rejoinder.cli.shell import emit
+from rejoinder.cli.shell import emit, one_of
 from rejoinder.errors import InputError
 
 if TYPE_CHECKING:
     from rejoinder.corpora.engine import Engine
     from rejoinder.corpora.example import Split
-    from rejoinder.retrieval.candidates import Candidate
-    from rejoinder.retrieval.codes import Dtype
     from rejoinder.retrieval.index import Index
-
-Name = TypeVar("Name", bound=str)
+    from rejoinder.retrieval.manifest import Dtype
+    from rejoinder.retrieval.reading import Candidate
 
 
 def index(
@@ -37,8 +35,8 @@ def index(
         str | None,
         typer.Option(
             metavar="float32|float16|int8",
-            help="What a search scans: float16 takes half the memory, int8 a quarter; the answers are the same. "
-            "float32 if not given.",
+            help="What a search scans: float16 takes half the memory, int8 a quarter; the few best are scored again "
+            "with the float32 vectors. float32 if not given.",
         ),
     ] = None,
     split: Annotated[str | None, typer.Option(metavar="train|valid|test", help="Of examples, only this part.")] = None,
@@ -62,6 +60,9 @@ def index(
     rejoinder index runs/small/model more.txt -o replies.index --append, or
     rejoinder index -o replies.index --delete 17
     """
+    from rejoinder.corpora.example import SPLITS
+    from rejoinder.retrieval.manifest import DTYPES
+
     on_ray = wants_ray(where, address)
     if delete or delete_id:
         if model or append or overwrite or on_ray:
@@ -72,8 +73,8 @@ def index(
     elif append and overwrite:
         raise InputError("--append adds to the index, --overwrite replaces it; give one of them")
     else:
-        source = _source(replies, split, limit, deduplicate)
-        form = _dtype(dtype)
+        source = _Source(replies, one_of("--split", split, SPLITS), limit, deduplicate)
+        form = one_of("--dtype", dtype, DTYPES)
         files = [path for path in Path(model).glob("*") if path.is_file()]
         with ray_engine(address, output, files) if on_ray else contextlib.nullcontext() as engine:
             if append:
@@ -94,8 +95,7 @@ class _Source:
 
     def read(self, known: Sequence[str] = ()) -> Iterator[Candidate]:
         """The replies, without the texts that are known already if equal texts are not wanted."""
-        from rejoinder.retrieval.candidates import distinct
-        from rejoinder.retrieval.reading import read_candidates
+        from rejoinder.retrieval.reading import distinct, read_candidates
 
         found = read_candidates(self.path, self.split)
         return itertools.islice(distinct(found, known) if self.deduplicate else found, self.limit)
@@ -138,7 +138,7 @@ def _build(
 def _append(
     model: str, source: _Source, output: Path, dtype: Dtype | None, engine: Engine | None
 ) -> dict[str, Any]:
-    from rejoinder.cli.answers import open_index
+    from rejoinder.cli.reply import open_index
     from rejoinder.progress import track
 
     found = open_index(output, model)
@@ -203,24 +203,3 @@ def _open_encoder(name: str) -> Any:
             "them with a bi- or poly-encoder or ConveRT, and let this one rank the best: rejoinder reply --rerank"
         )
     return model
-
-
-def _source(path: Path, split: str | None, limit: int | None, deduplicate: bool) -> _Source:
-    from rejoinder.corpora.example import SPLITS
-
-    return _Source(path, _one_of("--split", split, SPLITS), limit, deduplicate)
-
-
-def _dtype(name: str | None) -> Dtype | None:
-    from rejoinder.retrieval.codes import DTYPES
-
-    return _one_of("--dtype", name, DTYPES)
-
-
-def _one_of(option: str, given: str | None, allowed: Sequence[Name]) -> Name | None:
-    if given is None:
-        return None
-    for name in allowed:
-        if name == given:
-            return name
-    raise InputError(f"{option} must be {', '.join(allowed[:-1])} or {allowed[-1]}, not {given!r}")

@@ -11,7 +11,7 @@ from typing import Annotated, Any
 
 import typer
 
-from rejoinder.cli.answers import read_messages
+from rejoinder.cli.reply import read_messages
 from rejoinder.cli.shell import emit, guarded
 from rejoinder.errors import InputError
 

@@ -26,7 +26,7 @@ def models(
         float | None, typer.Option("--price-per-hour", min=0, help="Of the machine: show what the runs cost.")
     ] = None,
     steps: Annotated[
-        int | None, typer.Option(min=1, help="Show the time (and cost) of so many steps at each run's speed.")
+        int | None, typer.Option(min=1, help="Show the time (and cost) of this number of steps at each run's speed.")
     ] = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object.")] = False,
 ) -> None:

@@ -9,13 +9,12 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from rejoinder.cli.rankers import Rankers
-from rejoinder.cli.shell import emit
+from rejoinder.cli.shell import emit, one_of
 from rejoinder.errors import InputError
 
 if TYPE_CHECKING:
     from rejoinder.corpora.example import Example
     from rejoinder.corpora.formats import Labelled
-    from rejoinder.evaluation.plots import Method
     from rejoinder.ranker import FloatArray
 
 _ENCODED_AT_ONCE = 512
@@ -53,6 +52,7 @@ def plot(
     """
     from rejoinder.corpora.formats import read_labelled
     from rejoinder.evaluation.plots import (
+        METHODS,
         Panel,
         draw_panels,
         neighbour_purity,
@@ -63,7 +63,7 @@ def plot(
     )
     from rejoinder.files import atomic_file
 
-    kind, chosen = picture_kind(output), _method(method)
+    kind, chosen = picture_kind(output), one_of("--method", method, METHODS) or "tsne"
     require("matplotlib.figure")
     require("sklearn", "a projection of encodings")
     texts = read_labelled(data)
@@ -127,15 +127,6 @@ def _training(spec: str, fit: Path | None, seed: int) -> Sequence[Example]:
     if fit is None:
         raise InputError(f"{spec} learns from examples before it encodes; name some with --fit-on DATA")
     return training_examples(fit, fit, "test", seed=seed)
-
-
-def _method(name: str) -> Method:
-    from rejoinder.evaluation.plots import METHODS
-
-    for known in METHODS:
-        if name == known:
-            return known
-    raise InputError(f"--method must be {', '.join(METHODS[:-1])} or {METHODS[-1]}, not {name!r}")
 
 
 def _show(result: Any) -> str:

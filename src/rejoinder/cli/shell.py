@@ -19,7 +19,7 @@ import os
 import re
 import sys
 import traceback
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any, ParamSpec, TypeVar
 
 from rejoinder.errors import InputError, RejoinderError
@@ -27,6 +27,7 @@ from rejoinder.progress import note, printable
 
 P = ParamSpec("P")
 R = TypeVar("R")
+Name = TypeVar("Name", bound=str)
 
 _FULL = (errno.ENOSPC, errno.EDQUOT)
 
@@ -101,6 +102,20 @@ def emit(result: Mapping[str, Any], as_json: bool, human: Callable[[Mapping[str,
     else:
         text = printable(human(result))
     print(text, flush=True)
+
+
+def one_of(option: str, given: str | None, allowed: Sequence[Name]) -> Name | None:
+    """Return the allowed value that an option was given, None for None.
+
+    Raises:
+        InputError: it is none of them.
+    """
+    if given is None:
+        return None
+    for name in allowed:
+        if name == given:
+            return name
+    raise InputError(f"{option} must be {', '.join(allowed[:-1])} or {allowed[-1]}, not {given!r}")
 
 
 def _plain(value: Any) -> Any:

@@ -30,8 +30,8 @@ from rejoinder.intents.encoders import (
     open_encoder,
 )
 from rejoinder.intents.fitting import SETTINGS, head_from
-from rejoinder.retrieval.manifest import ModelRecord
 from rejoinder.settings import validate
+from rejoinder.retrieval.manifest import ModelRecord, model_record
 
 FORMAT = 1
 KIND = "rejoinder intents"
@@ -142,7 +142,7 @@ def _parts(encoder: SentenceEncoder) -> tuple[SentenceEncoder, ...]:
 
 
 def _record(encoder: SentenceEncoder, folder: Path) -> dict[str, Any]:
-    known = ModelRecord.of(encoder.fingerprint, encoder.name, folder)
+    known = model_record(encoder.fingerprint, encoder.name, folder)
     if encoder.name in NAMED:  # there may be a folder of that name
         known = ModelRecord(encoder.fingerprint, encoder.name)
     vectors, precision = (encoder.vectors, encoder.precision) if isinstance(encoder, ModelVectors) else (None, None)

@@ -1,4 +1,4 @@
-"""Two rankers in a row: a fast one finds some good replies among all, a slow one ranks these again.
+"""Two rankers in a row: a fast one finds some good replies among all, a slow one re-ranks these.
 
 A cross-encoder needs seconds for a thousand replies (POLY, table 5), so it can only choose among those that something
 faster found: an index, or words in common.
@@ -7,14 +7,15 @@ faster found: an index, or words in common.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Protocol
 
 import numpy as np
 
 from rejoinder.errors import InputError
 from rejoinder.ranker import Context, Ranker
-from rejoinder.retrieval.candidates import Candidate
 from rejoinder.retrieval.index import Reply
+from rejoinder.retrieval.reading import Candidate
 
 
 class Searcher(Protocol):
@@ -27,12 +28,12 @@ class Searcher(Protocol):
     def search(
         self, contexts: Sequence[Context], k: int = 5, minimum_score: float | None = None
     ) -> list[list[Reply]]:
-        """The best k replies to each context, best first; fewer where there are fewer or their score is below."""
+        """Find the best k replies to each context, best first; fewer where there are fewer or their score is below."""
         ...
 
 
 class RankerSearch:
-    """Searches replies with a ranker that scores all of them for every context: BM25, say.
+    """Searches replies with a ranker that scores all of them for every context, such as BM25.
 
     Args:
         ranker: what ranks.
@@ -51,10 +52,10 @@ class RankerSearch:
     def search(
         self, contexts: Sequence[Context], k: int = 5, minimum_score: float | None = None
     ) -> list[list[Reply]]:
-        """The best replies to each context (see `Searcher`); equal scores in the order of their positions."""
-        check_count(k)
+        """Find the best replies to each context (see `Searcher`); equal scores in the order of their positions."""
+        _check_count(k)
         replies = [Reply(each.text, 0.0, i, each.payload) for i, each in enumerate(self.replies)]
-        return rank(self.ranker, contexts, [replies] * len(contexts), k, minimum_score, self._texts)
+        return _rank(self.ranker, contexts, [replies] * len(contexts), k, minimum_score, self._texts)
 
 
 class Cascade:
@@ -62,7 +63,7 @@ class Cascade:
 
     Args:
         first: the fast search over all replies.
-        ranker: the slow ranker: a poly- or cross-encoder, say.
+        ranker: the slow ranker, such as a cross-encoder.
         top: how many of the best replies are ranked again; the others cannot come out.
     """
 
@@ -80,7 +81,7 @@ class Cascade:
     def search(
         self, contexts: Sequence[Context], k: int = 5, minimum_score: float | None = None
     ) -> list[list[Reply]]:
-        """The best replies to each context by the slow ranker's scores, among the `top` best of the first search.
+        """Find the best replies by the slow ranker's scores among the `top` best of the first search.
 
         Args:
             contexts: conversations, each a list of messages, oldest first.
@@ -94,13 +95,13 @@ class Cascade:
         Raises:
             InputError: k is below 1 or above `top`, or the ranker gives no scores.
         """
-        check_count(k)
+        _check_count(k)
         if k > self.top:
             raise InputError(f"k is {k}, but only the {self.top} best are ranked again; raise top")
-        return rank(self.ranker, contexts, self.first.search(contexts, self.top), k, minimum_score)
+        return _rank(self.ranker, contexts, self.first.search(contexts, self.top), k, minimum_score)
 
 
-def rank(
+def _rank(
     ranker: Ranker,
     contexts: Sequence[Context],
     found: Sequence[Sequence[Reply]],
@@ -108,42 +109,20 @@ def rank(
     minimum_score: float | None,
     texts: Sequence[str] | None = None,
 ) -> list[list[Reply]]:
-    """The best k of each context's replies by a ranker; equal scores in the order in which the replies stand.
-
-    Args:
-        ranker: what ranks.
-        contexts: conversations.
-        found: replies to each, the same number to all.
-        k: how many.
-        minimum_score: smallest score that counts; None: all do.
-        texts: the texts of the replies where all contexts share them.
-
-    Raises:
-        InputError: the ranker's scores are of the wrong shape or not finite.
-    """
+    """Return the best k of each context's replies by a ranker; `texts` are theirs where all contexts share them."""
     if not contexts or not found[0]:
         return [[] for _ in contexts]
     lists = [[reply.text for reply in replies] for replies in found] if texts is None else [texts] * len(contexts)
     scores = ranker.score(contexts, lists)
     if scores.shape != (len(contexts), len(found[0])) or not np.isfinite(scores).all():
         raise InputError("the model gives no score for some replies; its training may have diverged, use another one")
-    return [_best(replies, row.tolist(), k, minimum_score) for replies, row in zip(found, scores, strict=True)]
-
-
-def _best(replies: Sequence[Reply], scores: Sequence[float], k: int, minimum: float | None) -> list[Reply]:
-    order = sorted(range(len(replies)), key=lambda i: -scores[i])[:k]
+    minimum = -np.inf if minimum_score is None else minimum_score
     return [
-        Reply(replies[i].text, scores[i], replies[i].position, replies[i].payload)
-        for i in order
-        if minimum is None or scores[i] >= minimum
+        [replace(replies[i], score=float(row[i])) for i in np.argsort(-row, kind="stable")[:k] if row[i] >= minimum]
+        for replies, row in zip(found, scores, strict=True)
     ]
 
 
-def check_count(k: int) -> None:
-    """Refuse to find no reply.
-
-    Raises:
-        InputError: k is below 1.
-    """
+def _check_count(k: int) -> None:
     if k < 1:
         raise InputError(f"k is {k}; ask for at least one reply")

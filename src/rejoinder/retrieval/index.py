@@ -1,11 +1,11 @@
-"""The index: a folder of encoded replies, searched exactly.
+"""The index: a folder of encoded replies.
 
     manifest.json                the model, the files with their digests, the positions that are gone
     segment-000000000000/        what was written at once; `add` writes another one
         replies.jsonl            texts and payloads
         offsets.i64              where each reply begins
-        vectors.f32              exact vectors
-        codes.*, scales.f32, errors.f32   what the scan reads instead (float16, int8)
+        vectors.f32              float32 vectors
+        codes.*, scales.f32      what a search scans instead (float16, int8)
 
 A change writes new files first and then replaces the manifest, at one instant: whatever interrupts it, the index is
 as before or as after. Positions are never given twice.
@@ -22,20 +22,16 @@ from pathlib import Path
 from typing import Any, Self
 
 import numpy as np
-import numpy.typing as npt
 
 from rejoinder.corpora.engine import Engine
 from rejoinder.errors import InputError
 from rejoinder.files import Kind, atomic_folder, beside, check_replaceable, is_ours, locked, remove_leftovers
 from rejoinder.progress import Advance
 from rejoinder.ranker import Context, ContextVectors, FloatArray
-from rejoinder.retrieval.candidates import Candidate
-from rejoinder.retrieval.codes import DTYPES, Dtype, check_rows
-from rejoinder.retrieval.encoding import ResponseEncoder, batches, check_model, has_unit_vectors, write_segment
-from rejoinder.retrieval.manifest import KIND, MANIFEST, Manifest, ModelRecord, read_manifest
-from rejoinder.retrieval.poly_search import search_poly
-from rejoinder.retrieval.scan import Rows, search
-from rejoinder.retrieval.segments import FILES, Segment
+from rejoinder.retrieval.manifest import DTYPES, KIND, MANIFEST, Dtype, Manifest, model_record, read_manifest
+from rejoinder.retrieval.reading import Candidate
+from rejoinder.retrieval.search import Rows, search
+from rejoinder.retrieval.segments import FILES, ResponseEncoder, Segment, check_rows, has_unit_vectors, write_segment
 
 FOLDER = Kind(
     "an index",
@@ -67,7 +63,7 @@ class Reply:
     payload: Mapping[str, Any]
 
     def to_json(self) -> dict[str, Any]:
-        """The reply as JSON types."""
+        """Return the reply as JSON types."""
         return {"text": self.text, "score": self.score, "position": self.position, "payload": dict(self.payload)}
 
 
@@ -104,9 +100,8 @@ class Index:
             encoder: the model.
             replies: texts, or texts with payloads; read one batch at a time.
             folder: where to.
-            dtype: what the scan reads: float32, float16 (half the memory) or int8 (a quarter; the fastest where the
-                processor has 8-bit products). The answers are the same, exact ones: the exact vectors lie beside on
-                the disk, and only the few rows that may be among the best are read from them.
+            dtype: what a search scans: float32, whose answers are exact; float16 (half the memory) or int8 (a quarter),
+                which nominate replies that the float32 vectors, beside on the disk, then score and order.
             batch: replies encoded at once.
             overwrite: replace an index that is there.
             progress: called with the number of replies just encoded.
@@ -120,10 +115,9 @@ class Index:
         if dtype not in DTYPES:
             raise InputError(f"dtype {dtype!r}: an index holds {', '.join(DTYPES)}")
         check_target(folder, overwrite=overwrite)
-        manifest = Manifest(ModelRecord.of(encoder.fingerprint, encoder.name, folder), dtype)
+        manifest = Manifest(model_record(encoder.fingerprint, encoder.name, folder), dtype)
         with atomic_folder(folder, FOLDER, overwrite=overwrite) as part:
-            manifest = _extended(manifest, part, encoder, batches(replies, batch), progress, engine)
-            manifest.write(part)
+            _extend(manifest, part, encoder, replies, batch, progress, engine).write(part)
         return cls.open(folder, encoder, verify=False)
 
     @classmethod
@@ -145,10 +139,10 @@ class Index:
             try:
                 manifest = read_manifest(folder)
                 if encoder is not None:
-                    check_model(folder, manifest.model, encoder)
+                    _check_model(folder, manifest, encoder)
                 total = sum(size for record in manifest.segments for size, _ in record.files.values())
                 check = total <= SMALL if verify is None else verify
-                segments = [_open_segment(folder, manifest, i, verify=check) for i in range(len(manifest.segments))]
+                segments = [Segment(folder, manifest, i, verify=check) for i in range(len(manifest.segments))]
                 if manifest == read_manifest(folder):
                     return cls(folder, manifest, segments, encoder)
             except (InputError, FileNotFoundError):
@@ -159,14 +153,14 @@ class Index:
 
     def __len__(self) -> int:
         """Number of replies."""
-        return int(self.manifest.end - len(self._deleted))
+        return self.manifest.end - sum(int(rows.deleted.sum()) for rows in self._rows if rows.deleted is not None)
 
     def __iter__(self) -> Iterator[tuple[int, Candidate]]:
         """All replies with their positions, in order."""
         for segment, rows in zip(self._segments, self._rows, strict=True):
             for row in range(segment.record.count):
-                if rows.alive is None or rows.alive[row]:
-                    yield segment.record.first + row, segment.candidate(row)
+                if rows.deleted is None or not rows.deleted[row]:
+                    yield rows.first + row, segment.candidate(row)
 
     @property
     def fingerprint(self) -> str:
@@ -185,7 +179,7 @@ class Index:
     def search(
         self, contexts: Sequence[Context], k: int = 5, minimum_score: float | None = None
     ) -> list[list[Reply]]:
-        """The best replies to each context: the exact ones, whatever the form of the vectors.
+        """Find the best replies to each context.
 
         Args:
             contexts: conversations, each a list of messages, oldest first.
@@ -195,36 +189,20 @@ class Index:
         Returns:
             For each context its replies, best first; equal scores in the order of their positions.
         """
-        queries = self._model().encode_contexts(contexts)
-        return self.search_vectors(queries, k, minimum_score)
+        return self.search_vectors(self._model().encode_contexts(contexts), k, minimum_score)
 
     def search_vectors(
         self, queries: FloatArray | ContextVectors, k: int = 5, minimum_score: float | None = None
     ) -> list[list[Reply]]:
-        """The same as `search` for contexts that the index's model has encoded already: (n, d), or a poly-encoder's.
-
-        Several vectors a context, (n, m, d), are attended over by every reply (`poly_search.py`).
-        """
+        """Search as `search` does for contexts that the index's model has encoded already: (n, d), or (n, m, d)."""
         if k < 1:
             raise InputError(f"k is {k}; ask for at least one reply")
         if not len(self):
             return [[] for _ in range(len(queries))]
         minimum = -np.inf if minimum_score is None else minimum_score
-        k = min(k, len(self))
-        if not isinstance(queries, ContextVectors) and queries.ndim == 3:
-            queries = ContextVectors(queries)
-        if isinstance(queries, ContextVectors):
-            found = search_poly(self._rows, queries, k, minimum)
-        else:
-            unit = self.encoder is None or has_unit_vectors(self.encoder)
-            rows = check_rows(queries, "context", unit=unit)
-            if rows.shape[1] != self.manifest.size:
-                size = self.manifest.size
-                raise InputError(f"queries of size {rows.shape[1]}; the vectors of {self.folder} have {size}")
-            found = search(self._rows, rows, k, minimum)
+        found = search(self._rows, self._query_vectors(queries), min(k, len(self)), minimum)
         return [
-            [self._reply(int(position), float(score)) for position, score in zip(positions, scores, strict=True)]
-            for positions, scores in found
+            [self._reply(int(position), float(score)) for position, score in zip(*best, strict=True)] for best in found
         ]
 
     def add(
@@ -252,10 +230,10 @@ class Index:
         encoder = self._model()
         with self._change():
             first = self.manifest.end
-            manifest = _extended(self.manifest, self.folder, encoder, batches(replies, batch), progress, engine)
+            manifest = _extend(self.manifest, self.folder, encoder, replies, batch, progress, engine)
             manifest.write(self.folder)
             new = range(len(self._segments), len(manifest.segments))
-            opened = [_open_segment(self.folder, manifest, i, verify=False) for i in new]
+            opened = [Segment(self.folder, manifest, i, verify=False) for i in new]
             self._set(manifest, [*self._segments, *opened])
             return range(first, manifest.end)
 
@@ -273,32 +251,42 @@ class Index:
             if len(strange := chosen[(chosen < 0) | (chosen >= self.manifest.end)]):
                 last = self.manifest.end - 1
                 raise InputError(f"{self.folder} has no reply {strange[0]}; its positions go from 0 to {last}")
-            if len(gone := np.intersect1d(chosen, self._deleted)):
+            if len(gone := np.intersect1d(chosen, self.manifest.positions_deleted())):
                 raise InputError(f"reply {gone[0]} of {self.folder} was deleted before")
             manifest = self.manifest.without(chosen)
             manifest.write(self.folder)
             self._set(manifest, self._segments)
         return len(chosen)
 
-    def find(self, field: str, values: Iterable[Any]) -> list[int]:
-        """Positions of the replies whose payload has one of `values` in `field` (reads all replies)."""
-        wanted = list(values)
-        return [position for position, candidate in self if candidate.payload.get(field) in wanted]
-
     def _set(self, manifest: Manifest, segments: list[Segment]) -> None:
         self.manifest = manifest
         self._segments = segments
-        self._deleted = manifest.positions_deleted()
-        self._rows = [self._rows_of(segment) for segment in segments]
+        gone = manifest.positions_deleted()
+        self._rows = []
+        for segment in segments:
+            first, count = segment.record.first, segment.record.count
+            here = gone[(gone >= first) & (gone < first + count)] - first
+            deleted = np.isin(np.arange(count), here) if len(here) else None
+            self._rows.append(Rows(first, segment.vectors, segment.arrays, deleted, segment.record.longest))
 
-    def _rows_of(self, segment: Segment) -> Rows:
-        first, count = segment.record.first, segment.record.count
-        low, high = np.searchsorted(self._deleted, [first, first + count])
-        alive: npt.NDArray[np.bool_] | None = None
-        if high > low:
-            alive = np.ones(count, dtype=np.bool_)
-            alive[self._deleted[low:high] - first] = False
-        return Rows(first, segment.vectors, segment.arrays, alive, segment.record.longest)
+    def _query_vectors(self, queries: FloatArray | ContextVectors) -> list[FloatArray]:
+        """Return the vectors (m, d) of each context.
+
+        Raises:
+            InputError: a context has no vector, or vectors that are not finite or of another size than the index's.
+        """
+        if not isinstance(queries, ContextVectors) and queries.ndim != 3:
+            queries = check_rows(queries, "context", unit=has_unit_vectors(self.encoder))[:, None]
+        contexts = list(queries if isinstance(queries, ContextVectors) else ContextVectors(queries))
+        for number, vectors in enumerate(contexts):
+            if not len(vectors):
+                raise InputError(f"context {number} has no vector; a model gives at least one for each conversation")
+            if vectors.shape[1] != (size := self.manifest.size):
+                raise InputError(f"queries of size {vectors.shape[1]}; the vectors of {self.folder} have {size}")
+            if not np.isfinite(vectors).all():
+                reason = "its training may have diverged"
+                raise InputError(f"the model's vectors of context {number} are not finite: {reason}")
+        return contexts
 
     def _reply(self, position: int, score: float) -> Reply:
         owner = int(np.searchsorted([rows.first for rows in self._rows], position, side="right")) - 1
@@ -319,14 +307,6 @@ class Index:
             yield
 
 
-def _is_changing(folder: Path, manifest: Manifest | None) -> bool:
-    """Whether somebody is writing an index, or has since its manifest was read."""
-    try:
-        return beside(folder).exists() or read_manifest(folder) != manifest
-    except InputError:
-        return False
-
-
 def check_target(folder: Path, *, overwrite: bool) -> None:
     """Refuse a folder that an index may not be written to.
 
@@ -339,37 +319,44 @@ def check_target(folder: Path, *, overwrite: bool) -> None:
     check_replaceable(folder, FOLDER, overwrite=overwrite)
 
 
-def _extended(
+def _check_model(index: Path, manifest: Manifest, encoder: ResponseEncoder) -> None:
+    record = manifest.model
+    if record.fingerprint != encoder.fingerprint:
+        raise InputError(
+            f"{index} was built with the model {record.name or '(unnamed)'} of fingerprint {record.fingerprint[:12]}, "
+            f"but {encoder.name or 'the given model'} has {encoder.fingerprint[:12]}; use that model (--model), "
+            "or index the replies again with this one"
+        )
+
+
+def _is_changing(folder: Path, manifest: Manifest | None) -> bool:
+    """Return whether somebody is writing an index, or has since its manifest was read."""
+    try:
+        return beside(folder).exists() or read_manifest(folder) != manifest
+    except InputError:
+        return False
+
+
+def _extend(
     manifest: Manifest,
     folder: Path,
     encoder: ResponseEncoder,
-    replies: Iterator[list[Candidate]],
+    replies: Iterable[str | Candidate],
+    batch: int,
     progress: Advance | None,
     engine: Engine | None,
 ) -> Manifest:
-    """Write replies as a new segment in `folder`: the manifest that counts it in. The one on disk stays."""
-    head = next(replies, None)
+    """Write replies as a new segment in `folder` and return the manifest that counts it in; the one on disk stays."""
+    candidates = (Candidate(reply) if isinstance(reply, str) else reply for reply in replies)
+    batches = iter(lambda: list(itertools.islice(candidates, batch)), [])
+    head = next(batches, None)
     if head is None:
         return manifest
     # Named by its first position: what a crash left there is in no manifest, and is replaced.
     name = f"segment-{manifest.end:012d}"
     with atomic_folder(folder / name, None) as part:
-        all_of_them = itertools.chain([head], replies)
-        record, size = write_segment(
-            part,
-            name,
-            all_of_them,
-            encoder,
-            first=manifest.end,
-            dtype=manifest.dtype,
-            progress=progress,
-            engine=engine,
-        )
+        all_of_them = itertools.chain([head], batches)
+        record, size = write_segment(part, name, all_of_them, encoder, manifest, progress=progress, engine=engine)
     if manifest.size not in (0, size):
         raise InputError(f"vectors of size {size}; those of the index have {manifest.size}")
     return replace(manifest, size=size, segments=(*manifest.segments, record))
-
-
-def _open_segment(folder: Path, manifest: Manifest, place: int, *, verify: bool) -> Segment:
-    record = manifest.segments[place]
-    return Segment(folder / record.name, record, manifest.size, manifest.dtype, verify=verify)

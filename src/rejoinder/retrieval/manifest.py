@@ -1,7 +1,4 @@
-"""The manifest of an index: which model, which files, which replies are gone.
-
-It is replaced as a whole, so that every change of an index happens at one instant.
-"""
+"""The manifest of an index: which model, which files, which replies are gone. It is replaced as a whole."""
 
 from __future__ import annotations
 
@@ -10,7 +7,7 @@ import json
 import os
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Literal, TypeAlias
 
 import msgspec
 import numpy as np
@@ -18,8 +15,9 @@ import numpy.typing as npt
 
 from rejoinder.errors import InputError
 from rejoinder.files import atomic_file, parse_json
-from rejoinder.retrieval.codes import Dtype
 
+Dtype: TypeAlias = Literal["float32", "float16", "int8"]
+DTYPES: tuple[Dtype, ...] = ("float32", "float16", "int8")
 Count = Annotated[int, msgspec.Meta(ge=0, le=2**62)]
 
 MANIFEST = "manifest.json"
@@ -43,20 +41,8 @@ class ModelRecord:
     path: str = ""
     relative: str = ""
 
-    @classmethod
-    def of(cls, fingerprint: str, name: str, index: Path) -> ModelRecord:
-        """Record a model for the index that will stand at `index`."""
-        if not name or not Path(name).is_dir():
-            return cls(fingerprint, name)
-        path = Path(name).resolve()
-        try:
-            relative = os.path.relpath(path, index.resolve())
-        except ValueError:  # another drive
-            relative = ""
-        return cls(fingerprint, name, str(path), relative)
-
     def locate(self, index: Path) -> str:
-        """Where the model can be opened now.
+        """Find where the model can be opened now.
 
         Raises:
             InputError: its folder is gone.
@@ -67,12 +53,24 @@ class ModelRecord:
         if self.name and not self.path:
             return self.name
         known = f"its model was {self.path}, which is gone" if self.path else "it does not say where its model is"
-        raise InputError(f"{index}: {known}; say where it is now with --model FOLDER")
+        raise InputError(f"{index}: {known}; name its folder with --model FOLDER")
+
+
+def model_record(fingerprint: str, name: str, index: Path) -> ModelRecord:
+    """Describe a model for the index that will stand at `index`."""
+    if not name or not Path(name).is_dir():
+        return ModelRecord(fingerprint, name)
+    path = Path(name).resolve()
+    try:
+        relative = os.path.relpath(path, index.resolve())
+    except ValueError:  # another drive
+        relative = ""
+    return ModelRecord(fingerprint, name, str(path), relative)
 
 
 @dataclass(frozen=True, slots=True)
 class SegmentRecord:
-    """A part of an index that was written at once; never changed afterwards.
+    """A part of an index that was written at once and never changes.
 
     Attributes:
         name: of its folder.
@@ -95,7 +93,7 @@ class Manifest:
 
     Attributes:
         model: the model of its vectors.
-        dtype: the form of the rows that the scan reads.
+        dtype: the form of the rows that a search scans.
         size: the size d of the vectors; 0 while there are none.
         segments: by ascending first position, without gaps.
         deleted: positions that are gone, as runs, ascending: "3,7-19,40".
@@ -119,15 +117,14 @@ class Manifest:
         return hashlib.sha256(json.dumps(content, sort_keys=True).encode()).hexdigest()
 
     def positions_deleted(self) -> npt.NDArray[np.int64]:
-        """The positions that are gone, ascending."""
+        """Return the positions that are gone, ascending."""
         runs = [run.partition("-") for run in self.deleted.split(",")] if self.deleted else []
         starts = np.array([int(start) for start, _, _ in runs], dtype=np.int64)
         counts = np.array([int(last or start) for start, _, last in runs], dtype=np.int64) - starts + 1
-        # Each position is its place among all of them, plus what is between that and the start of its run.
-        return np.arange(counts.sum()) + np.repeat(starts - np.cumsum(counts) + counts, counts)
+        return np.arange(counts.sum()) + np.repeat(starts - np.cumsum(counts) + counts, counts)  # all runs, joined
 
     def without(self, positions: npt.NDArray[np.int64]) -> Manifest:
-        """The manifest after more positions are gone."""
+        """Return the manifest after more positions are gone."""
         gone = np.union1d(self.positions_deleted(), positions)
         if not len(gone):
             return self
@@ -137,7 +134,7 @@ class Manifest:
         return replace(self, deleted=",".join(runs))
 
     def write(self, folder: Path) -> None:
-        """Put the manifest in the place of the one in `folder`, at one instant."""
+        """Replace the manifest in `folder`, at one instant."""
         content = {"kind": KIND, "format": FORMAT, **asdict(self), "fingerprint": self.fingerprint}
         with atomic_file(folder / MANIFEST) as part:
             part.write_text(json.dumps(content, indent=1, ensure_ascii=False) + "\n", encoding="utf-8")

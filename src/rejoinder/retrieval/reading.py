@@ -1,11 +1,11 @@
-"""Replies to be indexed, read from the files people have: text, JSONL, CSV, or examples."""
+"""Replies to index, read from the files people have: text, JSONL, CSV, or examples."""
 
 from __future__ import annotations
 
 import csv
-import itertools
 import json
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -13,15 +13,34 @@ from rejoinder.corpora.example import Split
 from rejoinder.corpora.examples import read_examples
 from rejoinder.corpora.lines import MAX_LINE_BYTES, open_lines, strip_compression
 from rejoinder.errors import InputError
-from rejoinder.retrieval.candidates import Candidate, distinct
 
 TEXT_FIELDS = ("text", "response", "reply", "answer")
 """Where the text of a reply stands in a JSON object or a table: the first of these that is there."""
 
 
-def read_candidates(
-    path: str | Path, split: Split | None = None, *, limit: int | None = None, deduplicate: bool = False
-) -> Iterator[Candidate]:
+@dataclass(frozen=True, slots=True)
+class Candidate:
+    """A reply to choose from.
+
+    Attributes:
+        text: what is said.
+        payload: whatever else came with it (an identifier, a category), of JSON types; comes back with the reply.
+    """
+
+    text: str
+    payload: Mapping[str, Any] = field(default_factory=dict)
+
+
+def distinct(candidates: Iterable[Candidate], known: Iterable[str] = ()) -> Iterator[Candidate]:
+    """Yield the first of candidates with equal texts, and none whose text is known already."""
+    seen = set(known)
+    for candidate in candidates:
+        if candidate.text not in seen:
+            seen.add(candidate.text)
+            yield candidate
+
+
+def read_candidates(path: str | Path, split: Split | None = None) -> Iterator[Candidate]:
     """Read replies one after the other.
 
     Args:
@@ -31,8 +50,6 @@ def read_candidates(
             a data folder or `.parquet` of examples, whose distinct responses are read;
             anything else is text with one reply a line, blank lines skipped.
         split: of examples, only this part.
-        limit: at most so many.
-        deduplicate: give only the first of replies with equal texts.
 
     Raises:
         InputError: names file, line and reason.
@@ -40,11 +57,6 @@ def read_candidates(
     path = Path(path)
     if not path.exists():
         raise InputError(f"{path} does not exist; name a file of replies or a data folder")
-    candidates = _read(path, split)
-    return itertools.islice(distinct(candidates) if deduplicate else candidates, limit)
-
-
-def _read(path: Path, split: Split | None) -> Iterator[Candidate]:
     kind = "" if path.is_dir() else strip_compression(path).suffix.lower()
     if path.is_dir() or kind == ".parquet":
         return distinct(Candidate(example.response) for example in read_examples(path, split))
@@ -56,9 +68,7 @@ def _read(path: Path, split: Split | None) -> Iterator[Candidate]:
 
 
 def _from_text(path: Path) -> Iterator[Candidate]:
-    for _, line in open_lines(path):
-        if text := line.strip():
-            yield Candidate(text)
+    return (Candidate(text) for _, line in open_lines(path) if (text := line.strip()))
 
 
 def _from_jsonl(path: Path) -> Iterator[Candidate]:
@@ -85,33 +95,26 @@ def _refuse_constant(name: str) -> None:
 
 
 def _from_csv(path: Path) -> Iterator[Candidate]:
-    lines = _Numbered(path)
+    number = 0
+
+    def lines() -> Iterator[str]:
+        nonlocal number
+        for number, line in open_lines(path):  # noqa: B007 (the errors below name the line)
+            yield line + "\n"  # tells a line break in quotes from the end of a row
+
     csv.field_size_limit(MAX_LINE_BYTES)
     try:
-        table = csv.DictReader(iter(lines), strict=True)
+        table = csv.DictReader(lines(), strict=True)
         names = table.fieldnames or ()
         for row in table:
-            where = f"{path}:{lines.number}"
+            where = f"{path}:{number}"
             if None in row or None in row.values():
                 raise InputError(f"{where}: the row has not as many fields as the header has columns, {len(names)}")
             fields = {TEXT_FIELDS[0]: row[names[0]]} if len(names) == 1 else dict(row)
             fields.pop("", None)  # the number of the row, as some tables have it
             yield _from_fields(fields, where)
     except csv.Error as error:
-        raise InputError(f"{path}:{lines.number}: not CSV ({error})") from None
-
-
-class _Numbered:
-    """The lines of a file, and the number of the last one given."""
-
-    def __init__(self, path: Path) -> None:
-        self.path = path
-        self.number = 0
-
-    def __iter__(self) -> Iterator[str]:
-        for number, line in open_lines(self.path):
-            self.number = number
-            yield line + "\n"  # tells a line break in quotes from the end of a row
+        raise InputError(f"{path}:{number}: not CSV ({error})") from None
 
 
 def _from_fields(values: dict[str, Any], where: str) -> Candidate:

@@ -1,116 +1,252 @@
-"""A segment of an index on disk: exact vectors, their small form, and the replies, all memory-mapped."""
+"""A segment of an index: float32 vectors, a small form of them, and the replies, written at once and memory-mapped."""
 
 from __future__ import annotations
 
+import contextlib
+import functools
 import json
-from collections.abc import Sequence
+from collections import deque
+from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
-from types import TracebackType
-from typing import IO, Self
+from typing import Protocol
 
 import numpy as np
 
+from rejoinder.corpora.engine import Engine
 from rejoinder.errors import InputError
 from rejoinder.files import file_digest, parse_json
-from rejoinder.ranker import FloatArray
-from rejoinder.retrieval.candidates import Candidate
-from rejoinder.retrieval.codes import Array, Dtype, encode_rows, longest_of
-from rejoinder.retrieval.manifest import SegmentRecord
+from rejoinder.progress import Advance
+from rejoinder.ranker import Context, ContextVectors, FloatArray
+from rejoinder.retrieval.manifest import Dtype, Manifest, SegmentRecord
+from rejoinder.retrieval.reading import Candidate
+from rejoinder.retrieval.search import Array, quantize
 
-REPLIES = "replies.jsonl"
-OFFSETS = "offsets.i64"
-VECTORS = "vectors.f32"
-_FILES = {  # array: its file and type, for each form
+REPLIES, OFFSETS, VECTORS = "replies.jsonl", "offsets.i64", "vectors.f32"
+_SMALL_FORMS: dict[Dtype, dict[str, tuple[str, str]]] = {  # array: its file and type
     "float32": {},
     "float16": {"codes": ("codes.f16", "<f2")},
-    "int8": {"codes": ("codes.i8", "|i1"), "scales": ("scales.f32", "<f4"), "errors": ("errors.f32", "<f4")},
+    "int8": {"codes": ("codes.i8", "|i1"), "scales": ("scales.f32", "<f4")},
 }
+FILES = (REPLIES, OFFSETS, VECTORS, "codes.f16", "codes.i8", "scales.f32", "errors.f32")
+"""All files that a segment may have; earlier versions wrote the last one."""
+_LONGEST_UNIT = 1.01
+"""A model that normalises in 16 bits may miss 1 by a little."""
+_LARGEST_HALF = 65_504
 
-FILES = (REPLIES, OFFSETS, VECTORS, *(name for form in _FILES.values() for name, _ in form.values()))
-"""Names of all files that a segment may have."""
+
+class ResponseEncoder(Protocol):
+    """What an index needs of a model (`models.encoder.Encoder` has it). See `ranker.DualEncoder` for `unit_length`."""
+
+    @property
+    def fingerprint(self) -> str:
+        """Digest of weights, configuration and vocabulary."""
+        ...
+
+    @property
+    def name(self) -> str:
+        """Where the model was loaded from."""
+        ...
+
+    def encode_contexts(self, contexts: Sequence[Context]) -> FloatArray | ContextVectors:
+        """Encode conversations: (n, d), or m vectors each."""
+        ...
+
+    def encode_responses(self, responses: Sequence[str]) -> FloatArray:
+        """Encode responses: (n, d)."""
+        ...
 
 
-class SegmentWriter:
-    """Writes the files of a segment, a batch at a time, so that its size is bounded by the disk alone."""
+def has_unit_vectors(encoder: ResponseEncoder | None) -> bool:
+    """Return whether vectors of another length than 1 are a sign of a diverged training."""
+    return bool(getattr(encoder, "unit_length", True))
 
-    def __init__(self, folder: Path, first: int, dtype: Dtype) -> None:
-        self.folder = folder
-        self.first = first
-        self.dtype: Dtype = dtype
-        self.count = 0
-        self.size = 0
-        self.longest = 0.0
-        self._end = 0
-        names = [REPLIES, OFFSETS, VECTORS, *(name for name, _ in _FILES[dtype].values())]
-        self._files: dict[str, IO[bytes]] = {name: (folder / name).open("wb") for name in names}
-        self._files[OFFSETS].write(np.int64(0).astype("<i8").tobytes())
 
-    def __enter__(self) -> Self:
-        return self
+def check_rows(vectors: Array, what: str, first: int = 0, *, unit: bool = True) -> FloatArray:
+    """Return vectors as (n, d) float32 after checking their lengths.
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        for file in self._files.values():
-            file.close()
+    Args:
+        vectors: what an encoder gave.
+        what: "reply" or "context", for the message.
+        first: the number of the first row, for the message.
+        unit: each must be of length one (or zero); else any finite length will do.
 
-    def write(self, lines: Sequence[bytes], vectors: FloatArray) -> None:
-        """Append replies (`to_line`) and their vectors (n, d)."""
-        ends = self._end + np.cumsum([len(line) for line in lines], dtype="<i8")
-        self._files[REPLIES].writelines(lines)
-        self._files[OFFSETS].write(ends.tobytes())
-        self._files[VECTORS].write(vectors.astype("<f4", copy=False).tobytes())
-        for key, array in encode_rows(vectors, self.dtype).items():
-            name, kind = _FILES[self.dtype][key]
-            self._files[name].write(array.astype(kind, copy=False).tobytes())
-        self._end = int(ends[-1])
-        self.count += len(lines)
-        self.size = vectors.shape[1]
-        self.longest = max(self.longest, longest_of(vectors))
+    Raises:
+        InputError: names the first row that cannot be used.
+    """
+    rows = np.ascontiguousarray(vectors, dtype=np.float32)
+    if rows.ndim != 2:
+        raise InputError(f"the model gives encodings of shape {rows.shape}; an index holds one vector per {what}")
+    lengths = np.linalg.norm(rows.astype(np.float64), axis=1)
+    near_one = np.abs(lengths - 1) < _LONGEST_UNIT - 1
+    good = (lengths == 0) | near_one if unit else np.isfinite(lengths)
+    if not good.all():
+        row = int(np.flatnonzero(~good)[0])
+        reason = "its training may have diverged" + (", or it does not normalise" if unit else "")
+        raise InputError(
+            f"the model's vector of {what} {first + row} has length {lengths[row]:.4g}{', not 1' if unit else ''}: "
+            f"{reason}; use another model"
+        )
+    return rows
 
-    def finish(self, name: str) -> SegmentRecord:
-        """Close the files and describe them; `name` is what the folder will be called."""
-        for file in self._files.values():
-            file.close()
-        paths = [self.folder / file for file in self._files]
-        files = {path.name: (path.stat().st_size, file_digest(path)) for path in paths}
-        return SegmentRecord(name=name, first=self.first, count=self.count, files=files, longest=self.longest)
+
+def small_form(vectors: FloatArray, dtype: Dtype) -> dict[str, Array]:
+    """Return what a search scans instead of float32 rows (n, d).
+
+    Returns:
+        Nothing for float32; `codes` (n, d) for float16; `codes` (n, d) and `scales` (n,) for int8.
+
+    Raises:
+        InputError: a number is too large for float16.
+    """
+    if dtype == "float32":
+        return {}
+    if dtype == "float16":
+        if (largest := np.abs(vectors).max(initial=0)) >= _LARGEST_HALF:
+            raise InputError(f"a vector holds {largest:.4g}, too much for float16; use float32 or int8")
+        return {"codes": vectors.astype("<f2")}
+    scales = np.abs(vectors).max(axis=1, initial=0.0).astype("<f4") / np.float32(127)
+    return {"codes": quantize(vectors, scales[:, None]), "scales": scales}
+
+
+def write_segment(
+    folder: Path,
+    name: str,
+    replies: Iterable[Sequence[Candidate]],
+    encoder: ResponseEncoder,
+    manifest: Manifest,
+    *,
+    progress: Advance | None,
+    engine: Engine | None = None,
+) -> tuple[SegmentRecord, int]:
+    """Encode replies and write them to a folder, a batch at a time.
+
+    Args:
+        folder: where to write.
+        name: what the folder will be called in the end.
+        replies: batches.
+        encoder: the model.
+        manifest: of the index that the segment is to extend.
+        progress: called with the number of replies just encoded.
+        engine: its workers encode, each batch as one task; None encodes here.
+
+    Returns:
+        The segment's record and the size d of its vectors.
+
+    Raises:
+        InputError: a payload is no JSON, or the model's vectors are not unit vectors.
+    """
+    form, first, unit = _SMALL_FORMS[manifest.dtype], manifest.end, has_unit_vectors(encoder)
+    count, end, size, longest = 0, 0, 0, 0.0
+    with contextlib.ExitStack() as stack:
+        names = [REPLIES, OFFSETS, VECTORS, *(file for file, _ in form.values())]
+        files = {file: stack.enter_context((folder / file).open("wb")) for file in names}
+        files[OFFSETS].write(np.zeros(1, dtype="<i8").tobytes())
+        for lines, encoded in _encoded(_lines(replies, first), encoder, engine):
+            vectors = check_rows(encoded, "reply", first + count, unit=unit)
+            ends = end + np.cumsum([len(line) for line in lines], dtype="<i8")
+            files[REPLIES].writelines(lines)
+            files[OFFSETS].write(ends.tobytes())
+            files[VECTORS].write(vectors.astype("<f4", copy=False).tobytes())
+            for key, array in small_form(vectors, manifest.dtype).items():
+                files[form[key][0]].write(array.astype(form[key][1], copy=False).tobytes())
+            count, end, size = count + len(lines), int(ends[-1]), vectors.shape[1]
+            longest = max(longest, longest_of(vectors))
+            if progress is not None:
+                progress(len(lines))
+    sizes = {file: ((folder / file).stat().st_size, file_digest(folder / file)) for file in names}
+    return SegmentRecord(name, first, count, sizes, longest), size
+
+
+def longest_of(vectors: Array) -> float:
+    """Return the greatest length of rows (n, d), rounded up a little."""
+    return float(np.linalg.norm(vectors.astype(np.float64), axis=1).max(initial=0)) * (1 + 1e-6)
+
+
+def encode_with(model: str, fingerprint: str, texts: Sequence[str]) -> FloatArray:
+    """Encode responses with a model by its name, which stays open in this process: a task of an engine.
+
+    Raises:
+        InputError: there is no such model here, or it is another one there.
+    """
+    return _open_model(model, fingerprint).encode_responses(texts)
+
+
+@functools.lru_cache(1)
+def _open_model(model: str, fingerprint: str) -> ResponseEncoder:
+    from rejoinder.models.persistence import load
+
+    encoder = load(model)
+    if encoder.fingerprint != fingerprint:
+        raise InputError(f"{model} is another model on a worker's machine; all machines must see the same one")
+    return encoder
+
+
+def _lines(replies: Iterable[Sequence[Candidate]], first: int) -> Iterator[tuple[list[bytes], list[str]]]:
+    """Yield of each batch what is stored, checked before anything is encoded, and the texts."""
+    for batch in replies:
+        yield [_to_line(candidate, first + i) for i, candidate in enumerate(batch)], [each.text for each in batch]
+        first += len(batch)
+
+
+def _to_line(candidate: Candidate, position: int) -> bytes:
+    values = {"text": candidate.text} | ({"payload": dict(candidate.payload)} if candidate.payload else {})
+    try:
+        return json.dumps(values, ensure_ascii=False, allow_nan=False).encode() + b"\n"
+    except (TypeError, ValueError) as error:
+        raise InputError(f"reply {position} cannot be stored as JSON in UTF-8: {error}") from None
+
+
+def _encoded(
+    batches: Iterable[tuple[list[bytes], list[str]]], encoder: ResponseEncoder, engine: Engine | None
+) -> Iterator[tuple[list[bytes], FloatArray]]:
+    """Yield batches of lines with the vectors of their texts, in order."""
+    if engine is None:
+        yield from ((lines, encoder.encode_responses(texts)) for lines, texts in batches)
+        return
+    given: deque[list[bytes]] = deque()
+
+    def tasks() -> Iterator[list[str]]:
+        for lines, texts in batches:
+            given.append(lines)
+            yield texts
+
+    model = str(Path(encoder.name).resolve()) if Path(encoder.name).is_dir() else encoder.name
+    work = functools.partial(encode_with, model, encoder.fingerprint)
+    with contextlib.closing(engine.map(work, tasks())) as results:
+        for vectors in results:
+            yield given.popleft(), vectors
 
 
 class Segment:
     """An open segment. Only what is used is read from the disk.
 
     Args:
-        folder: its folder.
-        record: what the manifest says about it.
-        size: size d of the vectors.
-        dtype: form of the rows in the scan.
+        index: the index's folder.
+        manifest: of the index.
+        place: which of its segments.
         verify: compare the content of all files with their digests; otherwise only their sizes.
 
     Raises:
         InputError: a file is missing, truncated or altered.
     """
 
-    def __init__(self, folder: Path, record: SegmentRecord, size: int, dtype: Dtype, *, verify: bool) -> None:
-        self.folder = folder
-        self.record = record
+    def __init__(self, index: Path, manifest: Manifest, place: int, *, verify: bool) -> None:
+        self.record = record = manifest.segments[place]
+        self.folder = index / record.name
         self.check_files(content=verify)
-        self.vectors = self._map(VECTORS, "<f4", (record.count, size))
-        shapes = {"codes": (record.count, size), "scales": (record.count,), "errors": (record.count,)}
-        self.arrays: dict[str, Array] = {
-            key: self._map(name, kind, shapes[key]) for key, (name, kind) in _FILES[dtype].items()
-        }
+        self.vectors = self._map(VECTORS, "<f4", (record.count, manifest.size))
+        shapes = {"codes": (record.count, manifest.size), "scales": (record.count,)}
+        self.arrays = {key: self._map(*file, shapes[key]) for key, file in _SMALL_FORMS[manifest.dtype].items()}
         self._offsets = self._map(OFFSETS, "<i8", (record.count + 1,))
         self._replies = self._map(REPLIES, "|u1", (record.files.get(REPLIES, (0, ""))[0],))
 
     def check_files(self, *, content: bool) -> None:
-        """Refuse files that are not what the manifest says (see `Segment`)."""
+        """Refuse files that are not what the manifest says."""
         for name, (size, digest) in self.record.files.items():
             path = self.folder / name
             if not path.is_file():
                 raise InputError(f"{path} is missing; build the index again or copy the whole folder again")
-            found = path.stat().st_size
-            if found != size:
+            if (found := path.stat().st_size) != size:
                 raise InputError(f"{path} has {found} bytes instead of {size}; build the index again or copy it again")
             if content and file_digest(path) != digest:
                 raise InputError(f"{path} was altered after it was written; build the index again or copy it again")
@@ -131,16 +267,3 @@ class Segment:
             raise InputError(f"{self.folder / name} does not fit the manifest; build the index again")
         # Copy-on-write instead of read-only: PyTorch warns about arrays that it could not write to. Nobody writes.
         return np.memmap(self.folder / name, dtype=kind, mode="c", shape=shape)
-
-
-def to_line(candidate: Candidate, position: int) -> bytes:
-    """A reply as it is stored.
-
-    Raises:
-        InputError: its text is no Unicode, or its payload is not of JSON types.
-    """
-    values = {"text": candidate.text} | ({"payload": dict(candidate.payload)} if candidate.payload else {})
-    try:
-        return json.dumps(values, ensure_ascii=False, allow_nan=False).encode() + b"\n"
-    except (TypeError, ValueError) as error:
-        raise InputError(f"reply {position} cannot be stored as JSON in UTF-8: {error}") from None

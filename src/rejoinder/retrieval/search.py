@@ -1,0 +1,298 @@
+"""Search among encoded replies, for contexts of one vector (bi-encoders) or of several (poly-encoders).
+
+A reply y attends over the vectors c_i of a context (POLY, section 4.4). With l_i = y·c_i and p = softmax(l) its score
+is sum_i p_i·l_i, so the attended vector is never built: one product of the rows with all vectors is the whole scan. A
+bi-encoder is the case of one vector, whose product is the score.
+
+A score is a mean of products, so it is at most the greatest of them. Rows whose greatest product cannot reach the best
+k so far are left out before any softmax; what is left in the end is scored again from the float32 rows in float64, in
+a fixed order: equal rows tie to the last bit, and ties go to the reply that came first.
+
+From float32 rows the answers are those of brute force, since the floor allows for rounding (`_rounding`). A scan of
+float16 rows or 8-bit codes nominates several times as many replies as are wanted, and the float32 rows decide.
+"""
+
+from __future__ import annotations
+
+import functools
+import math
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+from typing import Any, TypeAlias
+
+import numpy as np
+import numpy.typing as npt
+import torch
+from torch import Tensor
+
+from rejoinder.processor import int8_products, row_products
+from rejoinder.ranker import FloatArray
+
+Array: TypeAlias = npt.NDArray[Any]
+Positions: TypeAlias = npt.NDArray[np.int64]
+Scores: TypeAlias = npt.NDArray[np.float64]
+Found: TypeAlias = list[tuple[Positions, Scores]]
+
+CONTEXTS_AT_ONCE, VECTORS_AT_ONCE = 128, 2048
+PRODUCTS_AT_ONCE = 1 << 19  # 2 MB
+ROWS_AT_ONCE, ROWS_AT_LEAST = 1 << 14, 1 << 8
+CONVERTED_AT_ONCE = 1 << 8
+"""Rows of a small form that are converted to float32 at once."""
+NOMINATED, NOMINATED_AT_LEAST = 4, 64
+"""Replies that a small form nominates for each one wanted, and at least."""
+PENDING_AT_MOST = 1 << 20
+"""Replies kept for the second scoring: there can be many equal ones."""
+_UNIT_ROUNDOFF = 2.0**-24
+
+
+@dataclass(frozen=True, slots=True)
+class Rows:
+    """The vectors of a segment.
+
+    Attributes:
+        first: position of the first row.
+        vectors: (n, d) float32.
+        arrays: a small form to scan instead: `codes` (n, d) in float16, or in 8 bits with `scales` (n,).
+        deleted: (n,) which rows are gone; None: none.
+        longest: bound on the length of a row.
+    """
+
+    first: int
+    vectors: Array
+    arrays: dict[str, Array] = field(default_factory=dict)
+    deleted: npt.NDArray[np.bool_] | None = None
+    longest: float = 1.01
+
+
+def quantize(vectors: FloatArray, scales: FloatArray) -> npt.NDArray[np.int8]:
+    """Return 8-bit codes from -127 to 127 such that `vectors` is about scales·codes."""
+    return np.clip(np.rint(vectors / np.where(scales > 0, scales, np.float32(1))), -127, 127).astype(np.int8)
+
+
+def search(segments: Sequence[Rows], contexts: Sequence[FloatArray], k: int, minimum: float = -np.inf) -> Found:
+    """Find the best k rows of each context.
+
+    Args:
+        segments: by ascending position.
+        contexts: the vectors (m, d) of each, at least one; m may differ.
+        k: how many.
+        minimum: smallest score that counts.
+
+    Returns:
+        For each context positions and scores, best first; equal scores by ascending position. Fewer than k where
+        there are fewer.
+    """
+    found: Found = []
+    for queries in _groups(contexts, max(1, min(CONTEXTS_AT_ONCE, PRODUCTS_AT_ONCE // k))):
+        for positions, scores in _Best(segments, queries, k).scan():
+            enough = scores >= minimum
+            found.append((positions[enough], scores[enough]))
+    return found
+
+
+def all_scores(vectors: Array, contexts: Sequence[FloatArray]) -> FloatArray:
+    """Return the scores (q, n), in float32, of all rows (n, d) for all contexts."""
+    scores = np.empty((len(contexts), len(vectors)), dtype=np.float32)
+    start = 0
+    for queries in _groups(contexts, CONTEXTS_AT_ONCE):
+        for block in queries.blocks(Rows(0, vectors)):
+            for query in range(len(queries.contexts)):
+                rows = slice(block.first, block.first + len(block.products))
+                scores[start + query, rows] = block.scores(query, slice(None))
+        start += len(queries.contexts)
+    return scores
+
+
+def exact_scores(context: FloatArray, rows: Array) -> Scores:
+    """Return the scores (b,) of rows (b, d) for the vectors (m, d) of a context, in float64.
+
+    Each pair is summed in a fixed order, so equal rows have equal scores whatever stands beside them (vectors of up to
+    8,192 numbers, NumPy's buffer).
+    """
+    products: Scores = np.einsum("md,bd->bm", context.astype(np.float64), rows.astype(np.float64))
+    if len(context) == 1:
+        return products[:, 0]
+    greatest = products.max(axis=1, keepdims=True)
+    weights = np.exp(products - greatest)
+    scores: Scores = greatest[:, 0] + (weights * (products - greatest)).sum(axis=1) / weights.sum(axis=1)
+    return scores
+
+
+def _groups(contexts: Sequence[FloatArray], most: int) -> Iterator[_Queries]:
+    """Contexts that are searched for together."""
+    start = 0
+    while start < len(contexts):
+        end, total = start + 1, len(contexts[start])
+        while end < min(len(contexts), start + most) and total + len(contexts[end]) <= VECTORS_AT_ONCE:
+            total += len(contexts[end])
+            end += 1
+        yield _Queries(contexts[start:end])
+        start = end
+
+
+class _Queries:
+    """The vectors of q contexts, M in all, ready to be multiplied with rows of each form."""
+
+    def __init__(self, contexts: Sequence[FloatArray]) -> None:
+        self.contexts = contexts
+        self.vectors = np.ascontiguousarray(np.concatenate(contexts), dtype=np.float32)
+        ends = np.cumsum([len(vectors) for vectors in contexts]).tolist()
+        self.parts = [slice(end - len(vectors), end) for end, vectors in zip(ends, contexts, strict=True)]
+        self.multiply = row_products(torch.from_numpy(self.vectors))
+
+    @functools.cached_property
+    def codes(self) -> tuple[Tensor, Tensor]:
+        """8-bit codes (M, d), and the scale of each context, (q,)."""
+        scales = np.array([np.abs(vectors).max() / 127 for vectors in self.contexts], dtype=np.float32)
+        of_vectors = np.repeat(scales, [len(vectors) for vectors in self.contexts])[:, None]
+        return torch.from_numpy(quantize(self.vectors, of_vectors)), torch.from_numpy(scales)
+
+    def blocks(self, segment: Rows) -> Iterator[_Block]:
+        """Multiply with all rows, a block at a time."""
+        size = max(ROWS_AT_LEAST, min(ROWS_AT_ONCE, PRODUCTS_AT_ONCE // len(self.vectors)))
+        for start in range(0, len(segment.vectors), size):
+            rows = slice(start, min(start + size, len(segment.vectors)))
+            deleted = None if segment.deleted is None else segment.deleted[rows]
+            if deleted is None or not deleted.all():
+                yield _Block(self, segment.first + start, *self._products(segment, rows), deleted)
+
+    def _products(self, segment: Rows, rows: slice) -> tuple[Tensor, Tensor | None]:
+        """Products (b, M), and what to multiply those with each context by, (q, b); None: nothing."""
+        if not segment.arrays:
+            return self.multiply(torch.from_numpy(segment.vectors[rows])), None
+        codes = torch.from_numpy(segment.arrays["codes"][rows])
+        if "scales" not in segment.arrays:
+            return self._converted(codes), None
+        scales = torch.from_numpy(segment.arrays["scales"][rows]).expand(len(self.contexts), -1)
+        vectors, query_scales = self.codes
+        if (products := int8_products(codes, vectors)) is not None:
+            return products, scales * query_scales[:, None]
+        return self._converted(codes), scales
+
+    def _converted(self, codes: Tensor) -> Tensor:
+        products = torch.empty((len(codes), len(self.vectors)))
+        buffer = torch.empty((CONVERTED_AT_ONCE, codes.shape[1]))
+        for start in range(0, len(codes), CONVERTED_AT_ONCE):
+            piece = codes[start : start + CONVERTED_AT_ONCE]
+            products[start : start + len(piece)] = self.multiply(buffer[: len(piece)].copy_(piece))
+        return products
+
+
+class _Block:
+    """Products (b, M) of some rows with the vectors of q contexts, to be multiplied by `scales` (q, b).
+
+    Attributes:
+        first: position of the first row.
+        greatest: (q, b), each row's greatest product with a vector of each context; -inf for deleted rows.
+    """
+
+    def __init__(
+        self,
+        queries: _Queries,
+        first: int,
+        products: Tensor,
+        scales: Tensor | None,
+        deleted: npt.NDArray[np.bool_] | None,
+    ) -> None:
+        self.first, self.parts, self.products, self.scales = first, queries.parts, products, scales
+        self.single = products.shape[1] == len(self.parts)
+        greatest = products.T if self.single else torch.stack([products[:, part].amax(1) for part in self.parts])
+        self.greatest: FloatArray = (greatest if scales is None else greatest * scales).contiguous().numpy()
+        if deleted is not None:
+            self.greatest[:, deleted] = -np.inf
+
+    def scores(self, query: int, rows: Array | slice) -> FloatArray:
+        """Return the scores of some of the rows for one context (in float32, as POLY's code attends)."""
+        if self.single:
+            return self.greatest[query, rows]
+        products = self.products[:, self.parts[query]][rows]
+        if self.scales is not None:
+            products = products * self.scales[query][rows][:, None]
+        scores: FloatArray = torch.softmax(products, 1).mul_(products).sum(1).numpy()
+        return scores
+
+
+class _Best:
+    """What can still be among the best k of some contexts."""
+
+    def __init__(self, segments: Sequence[Rows], queries: _Queries, k: int) -> None:
+        self.segments, self.queries, self.k = segments, queries, k
+        self.wanted = max(NOMINATED * k, NOMINATED_AT_LEAST) if any(each.arrays for each in segments) else k
+        longest = max((segment.longest for segment in segments), default=0.0)
+        largest = longest * np.linalg.norm(queries.vectors.astype(np.float64), axis=1)
+        size, parts = queries.vectors.shape[1], queries.parts
+        self.rounding = np.array([_rounding(size, largest[part]) for part in parts], dtype=np.float32)
+        self.best = np.full((len(queries.contexts), self.wanted), -np.inf, dtype=np.float32)
+        """The best scores of the scan so far."""
+        self.floor = np.full(len(queries.contexts), -np.inf, dtype=np.float32)
+        """No row that the scan scores below this is among the best."""
+        self.pending: list[list[tuple[Positions, FloatArray]]] = [[] for _ in queries.contexts]
+
+    def scan(self) -> Iterator[tuple[Positions, Scores]]:
+        """Scan all segments; yield positions and scores of each context's best."""
+        for segment in self.segments:
+            for block in self.queries.blocks(segment):
+                self._add(block)
+        for query in range(len(self.pending)):
+            yield self._rescore(query)
+
+    def _add(self, block: _Block) -> None:
+        for query in np.flatnonzero(np.isneginf(self.floor)).tolist():  # at first all pass: find a floor at once
+            self._guess_floor(block, query)
+        hopeful = block.greatest > self.floor[:, None]
+        for query in np.flatnonzero(hopeful.any(axis=1)).tolist():
+            rows = np.flatnonzero(hopeful[query])
+            scores = block.scores(query, rows)
+            merged = np.concatenate([self.best[query], scores])
+            self.best[query] = np.partition(merged, len(scores))[len(scores) :]
+            self.floor[query] = max(self.floor[query], self.best[query].min() - self.rounding[query])
+            kept = scores > self.floor[query]
+            self.pending[query].append((block.first + rows[kept], scores[kept]))
+            if sum(len(each) for each, _ in self.pending[query]) > max(PENDING_AT_MOST // len(self.best), 2 * self.k):
+                positions, _ = self._rescore(query)
+                self.pending[query] = [(positions, np.full(len(positions), np.inf, dtype=np.float32))]
+
+    def _guess_floor(self, block: _Block, query: int) -> None:
+        """Take the floor from the rows with the greatest products: there are as many with such scores."""
+        greatest = block.greatest[query]
+        if len(greatest) > self.wanted:
+            top = np.argpartition(greatest, -self.wanted)[-self.wanted :]
+            if greatest[top].min() > -np.inf:  # none of them was deleted
+                self.floor[query] = block.scores(query, top).min() - self.rounding[query]
+
+    def _rescore(self, query: int) -> tuple[Positions, Scores]:
+        """Score what is pending from the float32 rows: positions and scores of the best k."""
+        hopeful = [positions[scores > self.floor[query]] for positions, scores in self.pending[query]]
+        positions = np.sort(np.concatenate([np.zeros(0, np.int64), *hopeful]))  # the disk is read in one direction
+        context = self.queries.contexts[query]
+        step = max(1, PRODUCTS_AT_ONCE // context.shape[1])
+        pieces = [exact_scores(context, self._gather(positions[i : i + step])) for i in range(0, len(positions), step)]
+        scores = np.concatenate([np.zeros(0), *pieces])
+        order = np.lexsort((positions, -scores))[: self.k]
+        return positions[order], scores[order]
+
+    def _gather(self, positions: Positions) -> Array:
+        """Read the float32 rows at some positions, ascending."""
+        ends = [*np.searchsorted(positions, [segment.first for segment in self.segments[1:]]), len(positions)]
+        bounds = zip(self.segments, [0, *ends[:-1]], ends, strict=True)
+        rows = [segment.vectors[positions[a:b] - segment.first] for segment, a, b in bounds if a < b]
+        return rows[0] if len(rows) == 1 else np.concatenate(rows)
+
+
+def _rounding(size: int, largest: Scores) -> float:
+    """Bound how far apart two scores of a scan in float32 can be whose true values are equal.
+
+    A product of d numbers is off by at most e = d·u·|c|·|y|, in any order of summation (Higham, Accuracy and Stability
+    of Numerical Algorithms, 3.1). The score f of products l then is off by at most e·(1 + A), since df/dl_i =
+    p_i·(1 + l_i - f), where A is the greatest mean deviation sum_i p_i·|l_i - f|: at most log(m - 1)/2 + 0.4478 (the
+    entropy of p bounds it), and 0 for one vector. The softmax itself adds at most (m + 8)·u·(2·|c|·|y| + 3).
+
+    Args:
+        size: size d of the vectors.
+        largest: (m,) bounds on the products |c|·|y| with each vector of the context.
+    """
+    count, most = len(largest), float(largest.max())
+    product = 1.1 * (size + 16) * _UNIT_ROUNDOFF * most
+    if count == 1:
+        return 2 * product + 1e-30
+    return 2 * (product * (1.5 + math.log(count) / 2) + _UNIT_ROUNDOFF * (count + 8) * (2.1 * most + 3))

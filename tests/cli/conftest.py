@@ -1,0 +1,59 @@
+"""The command in this process: the words of a command line in, exit code and output out."""
+
+from __future__ import annotations
+
+import io
+import json
+import sys
+from collections.abc import Callable, Iterator
+from typing import Any, NamedTuple
+
+import pytest
+import torch
+
+from rejoinder.cli import main
+
+
+class Ended(NamedTuple):
+    """How a command ended."""
+
+    code: int
+    out: str
+    err: str
+
+    @property
+    def json(self) -> Any:
+        """The one JSON object that a command which ended well printed."""
+        assert self.code == 0, self.err
+        assert self.out.count("\n") == 1
+        return json.loads(self.out)
+
+
+Command = Callable[..., Ended]
+
+
+@pytest.fixture
+def command(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], request: pytest.FixtureRequest
+) -> Iterator[Command]:
+    """Run `rejoinder` with some words, after those that the test's module has in `VERB`."""
+    verb = getattr(request.module, "VERB", ())
+
+    def run(*words: object, stdin: str | bytes | None = None) -> Ended:
+        monkeypatch.setattr(sys, "argv", ["rejoinder", *verb, *map(str, words)])
+        if stdin is not None:
+            data = stdin if isinstance(stdin, bytes) else stdin.encode()
+            monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(data)))
+        with pytest.raises(SystemExit) as ended:
+            main()
+        return Ended(int(ended.value.code or 0), *capsys.readouterr())
+
+    threads = torch.get_num_threads()
+    yield run
+    torch.set_num_threads(threads)
+
+
+@pytest.fixture
+def answer(command: Command) -> Callable[..., Any]:
+    """Run a command that ends well: the JSON object that it prints."""
+    return lambda *words: command(*words, "--json").json

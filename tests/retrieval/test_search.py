@@ -1,0 +1,228 @@
+"""From float32 rows the search gives the answers of brute force to the last bit; small forms nominate well."""
+
+from __future__ import annotations
+
+import itertools
+
+import numpy as np
+import pytest
+import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from rejoinder import processor
+from rejoinder.ranker import ContextVectors
+from rejoinder.retrieval import search as module
+from rejoinder.retrieval.manifest import DTYPES
+from rejoinder.retrieval.search import Rows, all_scores, exact_scores, search
+from rejoinder.retrieval.segments import longest_of, small_form
+
+
+def attended(rows, contexts, present=None):
+    """The usual formulation, in float64: softmax, the attended vector, its product with the candidate."""
+    logits = np.einsum("nd,qmd->qnm", rows.astype(np.float64), contexts.astype(np.float64))
+    if present is not None:
+        logits = np.where(present[:, None, :], logits, -np.inf)
+    weights = np.exp(logits - logits.max(axis=2, keepdims=True))
+    weights /= weights.sum(axis=2, keepdims=True)
+    there = contexts if present is None else np.where(present[..., None], contexts, 0)
+    vectors = np.einsum("qnm,qmd->qnd", weights, there.astype(np.float64))
+    return np.einsum("qnd,nd->qn", vectors, rows.astype(np.float64))
+
+
+def brute_force(rows, alive, contexts, k, minimum):
+    """All scores, sorted; nothing clever."""
+    answers = []
+    for context in contexts:
+        scores = exact_scores(context, rows)
+        good = [i for i in range(len(rows)) if alive[i] and scores[i] >= minimum]
+        order = sorted(good, key=lambda i: (-scores[i], i))[:k]
+        answers.append((order, [float(scores[i]) for i in order]))
+    return answers
+
+
+def found_by_search(segments, contexts, k, minimum=-np.inf):
+    return [(positions.tolist(), scores.tolist()) for positions, scores in search(segments, contexts, k, minimum)]
+
+
+def segments_of(rows, dtype, alive=None, cuts=()) -> list[Rows]:
+    alive = np.ones(len(rows), bool) if alive is None else alive
+    bounds = [0, *[cut for cut in sorted(set(cuts)) if 0 < cut < len(rows)], len(rows)]
+    return [
+        Rows(a, rows[a:b], small_form(rows[a:b], dtype), None if alive[a:b].all() else ~alive[a:b], longest_of(rows))
+        for a, b in itertools.pairwise(bounds)
+    ]
+
+
+def unit(rows):
+    return (rows / np.maximum(np.linalg.norm(rows, axis=-1, keepdims=True), 1e-30)).astype(np.float32)
+
+
+@st.composite
+def collections(draw):
+    """Rows with ties, near ties and zero vectors, in one to three segments, some deleted; contexts near some."""
+    rng = np.random.default_rng(draw(st.integers(0, 2**32)))
+    count, size = draw(st.integers(1, 60)), draw(st.sampled_from([1, 2, 3, 16, 65]))
+    kinds = draw(st.sampled_from([1, 3, 60]))  # how many different rows there are: few of them, many ties
+    table = rng.standard_normal((kinds, size))
+    table[rng.random(kinds) < 0.15] = 0
+    rows = table[rng.integers(0, kinds, count)]
+    nearly = rng.random(count) < 0.3
+    rows[nearly] += 1e-5 * rng.standard_normal((int(nearly.sum()), size)) * (rows[nearly] != 0)
+    scale = draw(st.sampled_from([0, 0.3, 1.0, 4.0]))
+    rows = (scale * rows).astype(np.float32) if scale else unit(rows)
+    width = draw(st.sampled_from([1, 1, 2, 6]))
+    vectors = rows[rng.integers(0, count, (4, width))] + 0.1 * rng.standard_normal((4, width, size))
+    vectors[rng.random(4) < 0.2] = 0
+    vectors[0, 0] = rows[0]
+    present = rng.random((4, width)) < 0.7
+    present[:, -1] = True
+    alive = rng.random(count) >= draw(st.sampled_from([0.0, 0.3, 1.0]))
+    cuts = draw(st.lists(st.integers(0, count), max_size=2))
+    return rows, alive, list(ContextVectors(vectors.astype(np.float32), present)), cuts
+
+
+@pytest.mark.parametrize("dtype", DTYPES)
+@settings(deadline=None, max_examples=70)
+@given(collections(), st.integers(1, 70), st.sampled_from([-np.inf, 0.0, 0.5, 0.99, 20.0]),
+       st.sampled_from([1, 7, 1 << 13]), st.sampled_from([0, 20, 1 << 20]))
+def test_search_equals_brute_force(dtype, collection, k, minimum, block, pending) -> None:
+    """Of small forms too where they may nominate all rows."""
+    rows, alive, contexts, cuts = collection
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(module, "ROWS_AT_ONCE", block)
+        patch.setattr(module, "ROWS_AT_LEAST", 1)
+        patch.setattr(module, "PENDING_AT_MOST", pending)
+        patch.setattr(module, "VECTORS_AT_ONCE", 5)
+        patch.setattr(module, "CONTEXTS_AT_ONCE", 3)
+        found = found_by_search(segments_of(rows, dtype, alive, cuts), contexts, k, minimum)
+    assert found == brute_force(rows, alive, contexts, k, minimum)
+
+
+@pytest.mark.parametrize("width", [1, 5])
+def test_a_crowd_of_near_ties_is_ranked_exactly(width) -> None:
+    """Scores closer together than float32 products tell apart."""
+    rng = np.random.default_rng(0)
+    center = rng.standard_normal(64)
+    rows = unit(center + 1e-6 * rng.standard_normal((3000, 64)))
+    contexts = [unit(center + 0.1 * rng.standard_normal((width, 64)))]
+    found = found_by_search(segments_of(rows, "float32", cuts=[1000]), contexts, 10)
+    assert found == brute_force(rows, np.ones(3000, bool), contexts, 10, -np.inf)
+
+
+@pytest.mark.parametrize("dtype", DTYPES)
+@pytest.mark.parametrize("exact_int8", [True, False])
+def test_the_best_of_many_are_those_of_the_attended_vector(dtype, exact_int8, monkeypatch) -> None:
+    monkeypatch.setattr(processor, "has_exact_int8", lambda: exact_int8)
+    rng = np.random.default_rng(0)
+    rows = rng.standard_normal((9000, 96)).astype(np.float32)
+    for width in (1, 16):
+        contexts = rng.standard_normal((3, width, 96)).astype(np.float32)
+        found = search(segments_of(rows, dtype, cuts=[3000]), list(contexts), 10)
+        for scores, (positions, best) in zip(attended(rows, contexts), found, strict=True):
+            assert positions.tolist() == np.argsort(-scores)[:10].tolist()
+            assert best == pytest.approx(np.sort(scores)[::-1][:10], rel=1e-9)
+
+
+@pytest.mark.parametrize(("dtype", "most"), [("float32", 6), ("int8", 64)])
+def test_few_rows_are_scored_again_and_few_softmaxes_are_computed(monkeypatch, dtype, most) -> None:
+    """Else it would be no faster than scoring all of them."""
+    rng = np.random.default_rng(0)
+    rows = rng.standard_normal((30_000, 64)).astype(np.float32)
+    contexts = [rows[:8] + rng.standard_normal((8, 64)).astype(np.float32)]
+    again, attended_to = [], []
+    exact, near = module.exact_scores, module._Block.scores
+    monkeypatch.setattr(module, "exact_scores", lambda c, chosen: again.append(len(chosen)) or exact(c, chosen))
+    monkeypatch.setattr(module._Block, "scores", lambda *given: attended_to.append(len(given[2])) or near(*given))
+    search(segments_of(rows, dtype), contexts, 5)
+    assert sum(again) <= most
+    assert sum(attended_to) < 2500
+
+
+def test_the_score_of_a_pair_does_not_depend_on_what_is_scored_beside_it() -> None:
+    rng = np.random.default_rng(0)
+    for size, width in itertools.product((1, 7, 128, 513), (1, 3, 16)):
+        context, rows = rng.standard_normal((width, size)), rng.standard_normal((33, size)).astype(np.float32)
+        together = exact_scores(context, rows)
+        assert together.tolist() == [exact_scores(context, rows[i : i + 1])[0] for i in range(33)]
+        assert together.tolist() == exact_scores(context, np.concatenate([rows[5:], rows])[3:])[-33:].tolist()
+
+
+shapes = {"seed": st.integers(0, 2**32), "count": st.integers(1, 30), "size": st.sampled_from([1, 2, 3, 17, 64]),
+          "width": st.integers(1, 9), "scale": st.sampled_from([0.1, 1.0, 8.0])}
+
+
+@settings(deadline=None, max_examples=60)
+@given(**shapes, block=st.sampled_from([1, 5, 1 << 13]), together=st.sampled_from([1, 10, 2048]))
+def test_scores_equal_those_of_the_attended_vector(seed, count, size, width, scale, block, together) -> None:
+    rng = np.random.default_rng(seed)
+    rows = (scale * rng.standard_normal((count, size))).astype(np.float32)
+    rows[rng.random(count) < 0.1] = 0
+    contexts = (scale * rng.standard_normal((3, width, size))).astype(np.float32)
+    present = rng.random((3, width)) < 0.6
+    present[:, rng.integers(width)] = True
+    spoilt = np.where(present[..., None], contexts, np.float32(np.nan))  # what is missing does not count
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(module, "ROWS_AT_ONCE", block)
+        patch.setattr(module, "ROWS_AT_LEAST", 1)
+        patch.setattr(module, "VECTORS_AT_ONCE", together)
+        all_there = all_scores(rows, list(contexts))
+        some_there = all_scores(rows, list(ContextVectors(spoilt, present)))
+    tolerance = 1e-5 * (1 + scale**2 * size)
+    assert all_there == pytest.approx(attended(rows, contexts), rel=1e-4, abs=tolerance)
+    assert some_there == pytest.approx(attended(rows, contexts, present), rel=1e-4, abs=tolerance)
+    assert exact_scores(contexts[0], rows) == pytest.approx(attended(rows, contexts)[0], rel=1e-9, abs=1e-9)
+
+
+@settings(deadline=None, max_examples=100)
+@given(**shapes)
+def test_scores_of_the_scan_are_as_near_as_the_search_takes_them_to_be(seed, count, size, width, scale) -> None:
+    rng = np.random.default_rng(seed)
+    rows = (scale * rng.standard_normal((count, size))).astype(np.float32)
+    context = (scale * rng.standard_normal((width, size))).astype(np.float32)
+    errors = np.abs(all_scores(rows, [context])[0].astype(np.float64) - exact_scores(context, rows))
+    largest = longest_of(rows) * np.linalg.norm(context.astype(np.float64), axis=1)
+    assert (errors <= module._rounding(size, largest) / 2).all()
+
+
+@settings(deadline=None, max_examples=300)
+@given(st.lists(st.floats(-40, 40), min_size=2, max_size=40))
+def test_the_mean_deviation_is_bounded(logits) -> None:
+    """The law behind `_rounding`: A <= log(m - 1)/2 + 0.4478."""
+    values = np.array(logits)
+    p = np.exp(values - values.max())
+    p /= p.sum()
+    deviation = (p * np.abs(values - (p * values).sum())).sum()
+    assert deviation <= 0.5 * np.log(len(logits) - 1) + 0.4478 + 1e-9
+
+
+def test_a_program_that_allows_fewer_bits_gets_float32_all_the_same() -> None:
+    rows = np.random.default_rng(0).standard_normal((300, 256)).astype(np.float32)
+    wanted = all_scores(rows, [rows[:64] / 4])
+    before = torch.get_float32_matmul_precision()
+    torch.set_float32_matmul_precision("medium")
+    try:
+        assert not processor._computes_float32()
+        found = all_scores(rows, [rows[:64] / 4])
+    finally:
+        torch.set_float32_matmul_precision(before)
+    assert found == pytest.approx(wanted, rel=1e-4, abs=1e-4)
+
+
+@pytest.mark.parametrize("missing", ["the order of oneDNN", "8-bit products"])
+def test_a_torch_without_private_products_is_no_obstacle(monkeypatch, missing) -> None:
+    rows = np.random.default_rng(0).standard_normal((300, 64)).astype(np.float32)
+    wanted = found_by_search(segments_of(rows, "int8"), [rows[:4]], 5)
+    if missing == "8-bit products":
+        monkeypatch.setattr(processor, "has_exact_int8", lambda: True)
+        monkeypatch.delattr(torch, "_int_mm")
+    else:
+        monkeypatch.setattr(torch.backends.mkldnn, "is_available", lambda: False)
+    assert found_by_search(segments_of(rows, "int8"), [rows[:4]], 5) == wanted
+
+
+def test_context_vectors_have_three_axes_and_a_mask_of_two() -> None:
+    with pytest.raises(ValueError, match="shape"):
+        ContextVectors(np.ones((2, 3), np.float32))
+    with pytest.raises(ValueError, match="present"):
+        ContextVectors(np.ones((2, 3, 4), np.float32), np.ones((2, 4), bool))
