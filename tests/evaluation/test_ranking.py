@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import itertools
 import json
 
@@ -273,7 +274,7 @@ def test_settings_are_checked_before_the_ranking(setting):
 def test_the_result_as_json():
     result = evaluate(Rule(knows_even_ones), numbered_examples(25, turns_per_thread=5), candidates=10, seed=7)
     found = json.loads(json.dumps(result.to_json(), allow_nan=False))
-    assert found["recall"]["1"] == result.recall[1].to_json()
+    assert found["recall"]["1"] == dataclasses.asdict(result.recall[1])
     assert found["mrr"]["value"] == result.mrr.value
     assert list(found["recall"]) == ["1", "2", "3", "5"]
     expected = {"examples": 20, "candidates": 10, "dropped": 5, "unit": "thread", "units": 5, "seed": 7}

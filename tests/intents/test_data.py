@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from rejoinder.errors import InputError
-from rejoinder.intents.data import IntentData, has_part, read_intents
+from rejoinder.intents.data import IntentData, has_part, read_intents, read_scoped
 
 TWO = IntentData(("hello there", "a, b"), (("greet",), ("letters",)))
 
@@ -71,12 +71,12 @@ def test_one_json_object_of_parts_as_clinc150_has_it(tmp_path: Path) -> None:
         read_intents(path, "test")
 
 
-def test_texts_out_of_scope_are_set_apart() -> None:
-    data = IntentData(("a", "b", "c"), (("x",), ("oos",), ("y",)))
-    inside, outside = data.split_off()
-    assert (inside.texts, outside.texts) == (("a", "c"), ("b",))
-    assert data.names == ("oos", "x", "y")
-    assert (inside.labels, outside.labels) == ((("x",), ("y",)), (("oos",),))
+def test_texts_out_of_scope_are_set_apart(tmp_path: Path) -> None:
+    (tmp_path / "a.csv").write_text("text,label\na,x\nb,oos\nc,y\n")
+    assert read_scoped(tmp_path / "a.csv", "train") == (IntentData(("a", "c"), (("x",), ("y",))), ("b",))
+    (tmp_path / "a.csv").write_text("text,label\nb,none\n")
+    with pytest.raises(InputError, match="no text in scope; all have the label none"):
+        read_scoped(tmp_path / "a.csv", "train", out_of_scope="none")
 
 
 def test_several_labels(tmp_path: Path) -> None:

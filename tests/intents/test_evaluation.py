@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 import itertools
 import json
+import sys
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -263,7 +264,7 @@ def test_a_report_of_several_labels_or_without_training_texts(tmp_path: Path) ->
 def test_pictures_without_their_library_name_the_extra(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     classifier = train(toy_data(5))
     report = build_report(classifier, toy_data(5, seed=1))
-    monkeypatch.setattr("importlib.util.find_spec", lambda _name: None)
+    monkeypatch.setitem(sys.modules, "matplotlib.figure", None)
     with pytest.raises(MissingExtraError, match=r"rejoinder\[plots\]"):
         write_report(report, classifier.labels, tmp_path / "report")
     assert not (tmp_path / "report").exists()

@@ -138,10 +138,10 @@ def test_too_little_is_refused() -> None:
 def test_heads_come_back_from_their_tensors() -> None:
     head = Head([5, 7, 3], 0.5, 0.5)
     x = np.random.default_rng(0).standard_normal((4, 5)).astype(np.float32)
-    np.testing.assert_array_equal(head_from(head.tensors()).logits(x), head.logits(x))
+    np.testing.assert_array_equal(head_from(head.state_dict()).logits(x), head.logits(x))
     assert head.training  # asking for logits changes nothing
-    broken = head.tensors() | {"layers.1.weight": torch.zeros(3, 6)}
-    for wrong in ({}, {"x": torch.zeros(1)}, broken, {**head.tensors(), "layers.1.bias": torch.zeros(9)}):
+    broken = head.state_dict() | {"layers.1.weight": torch.zeros(3, 6)}
+    for wrong in ({}, {"x": torch.zeros(1)}, broken, {**head.state_dict(), "layers.1.bias": torch.zeros(9)}):
         with pytest.raises(InputError):
             head_from(wrong)
 
@@ -180,7 +180,7 @@ def test_settings_come_back_from_json() -> None:
 
 def test_a_grid_on_a_full_disk_names_its_log(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     data, log = clouds(), tmp_path / "grid.jsonl"
-    monkeypatch.setattr(Path, "open", lambda *_, **__: open("/dev/full", "w", encoding="utf-8"))  # noqa: SIM115, PTH123
+    monkeypatch.setattr(Path, "write_text", lambda *_, **__: open("/dev/full", "wb", buffering=0).write(b"x"))  # noqa: SIM115, PTH123
     with pytest.raises(OSError, match="No space") as caught:
         run_grid([Logistic()], data, data, log)
     assert caught.value.filename == str(log)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import io
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from typing import Any
 
 from rich.console import Console, RenderableType
@@ -136,19 +136,16 @@ def _difference_at_1(row: Row, base: Row) -> Estimate:
 
 
 def to_json(rows: Sequence[Row], above: Sequence[str] = ()) -> list[dict[str, Any]]:
-    """Return each row in types that JSON has; all but the first of a data set with their difference to it.
-
-    With `above`, each also has its differences to the rankers of these names (`recall_at_1_above`).
-    """
+    """Return each row in types that JSON has, with its difference to the first of its data and to those of `above`."""
     found = []
     for group in _by_data(rows).values():
         for row in group:
             more: dict[str, Any] = {}
             if row is not group[0]:
-                more["recall_at_1_above_the_first"] = _difference_at_1(row, group[0]).to_json()
+                more["recall_at_1_above_the_first"] = asdict(_difference_at_1(row, group[0]))
             if above:
                 bases = [base for base in _bases(group, above) if base is not row]
-                more["recall_at_1_above"] = {base.model: _difference_at_1(row, base).to_json() for base in bases}
+                more["recall_at_1_above"] = {base.model: asdict(_difference_at_1(row, base)) for base in bases}
             found.append(row.to_json() | more)
     return found
 
