@@ -70,25 +70,22 @@ def test_with_history_a_context_is_the_mean_of_its_newest_and_its_earlier_messag
 def test_map_learns_what_sim_cannot_know(similarity):
     encoder = TextVectors(encode)
     ranker = Map(encoder, MapSettings(learning_rates=(3.0,), penalties=(0.0,), epochs=30, similarity=similarity))
-    told = ranker.fit(EXAMPLES[:300])
+    learned = ranker.fit(EXAMPLES[:300])
     contexts, answers = [e.context for e in EXAMPLES[300:]], [e.response for e in EXAMPLES[300:]]
     right = np.arange(100)
     sim = (Sim(encoder).score(contexts, [answers] * 100).argmax(axis=1) == right).mean()
     found = (ranker.score(contexts, [answers] * 100).argmax(axis=1) == right).mean()
     assert found > 0.5 > 0.2 > sim
-    assert (told["examples"], told["learning_rate"], told["l2"]) == (300, 3.0, 0.0)
-    assert told["recall_at_1"] == max(told["curves"][0]["recall_at_1"]) > told["recall_at_1_unmapped"]
+    assert (learned["examples"], learned["learning_rate"], learned["l2"]) == (300, 3.0, 0.0)
+    assert learned["recall_at_1"] == max(learned["curves"][0]["recall_at_1"]) > learned["recall_at_1_unmapped"]
     if similarity == "cosine":
         assert np.abs(ranker.score(contexts, [answers] * 100)).max() <= 1 + 1e-5
 
 
-def test_they_are_rankers_and_map_learns():
+def test_they_are_rankers_and_map_has_to_learn_first():
     assert isinstance(Sim(TextVectors(encode)), Ranker)
     assert not isinstance(Sim(TextVectors(encode)), Fitted)
     assert isinstance(Map(TextVectors(encode)), Fitted)
-
-
-def test_map_before_fitting_and_with_too_little():
     with pytest.raises(RejoinderError, match="MAP has not learned"):
         Map(TextVectors(encode)).score([["q 1"]], [["a 1"]])
     with pytest.raises(InputError, match="9 given, 10 or more"):
@@ -112,10 +109,10 @@ def test_sides_that_differ_are_kept_apart():
     encoder = TextVectors(lambda texts: np.ones((len(texts), 2)), lambda texts: np.zeros((len(texts), 2)))
     assert encoder.encode_contexts([["x"]]).tolist() == [[1, 1]]
     assert encoder.encode_responses(["x"]).tolist() == [[0, 0]]
-    assert encoder.encode_responses([]).shape[0] == 0
 
 
 def test_empty_calls():
+    assert TextVectors(encode).encode_responses([]).shape[0] == 0
     ranker = Sim(TextVectors(encode))
     assert ranker.score([], []).shape == (0, 0)
     assert ranker.score([["q 1"]], [[]]).shape == (1, 0)
@@ -208,8 +205,7 @@ def rotated(count=600, size=16, noise=0.7):
 @pytest.mark.parametrize("similarity", ["better", "cosine", "dot"])
 def test_a_rotation_is_learned_and_the_best_setting_kept(similarity):
     data = rotated()
-    settings = MapSettings(epochs=15, patience=3, similarity=similarity)
-    found = learn_map(data, settings)
+    found = learn_map(data, MapSettings(epochs=15, patience=3, similarity=similarity))
     assert found.unmapped < 0.1
     chosen = found.curves[found.best].recall_at_1
     assert chosen[found.epoch - 1] == max(max(curve.recall_at_1) for curve in found.curves) > 0.5
@@ -235,7 +231,7 @@ def test_the_better_similarity_is_the_one_that_is_better_on_what_chooses():
 
 
 def test_where_no_map_is_better_none_is_taken():
-    """Inputs and responses are the same vectors, so that nothing can be gained."""
+    """Inputs and responses are the same vectors: nothing can be gained."""
     x = pairs(200, size=16).x
     found = learn_map(Pairs(x, x, torch.arange(200)), MapSettings(learning_rates=(0.01,), epochs=3))
     assert found.unmapped == 1.0
@@ -262,6 +258,6 @@ def test_bfloat16_products_learn_the_same(monkeypatch):
 def test_a_setting_that_diverges_harms_no_other():
     data = rotated(200, 8)
     found = learn_map(data, MapSettings(learning_rates=(1e30, 3.0), penalties=(0.0, 1e30), epochs=5))
-    assert found.curves[found.best].learning_rate == 3.0
-    assert found.curves[found.best].l2 == 0.0
+    best = found.curves[found.best]
+    assert (best.learning_rate, best.l2) == (3.0, 0.0)
     assert torch.isfinite(found.matrix).all()

@@ -75,7 +75,7 @@ def check(training: list[tuple[str, str]], queries: list[str], lists: list[list[
 WORDS = st.lists(st.sampled_from(["aa", "bb", "cc", "Dd", "ee!", "f1", "x"]), max_size=6).map(" ".join)
 
 
-@settings(deadline=None, max_examples=80)
+@settings(deadline=None, max_examples=40)
 @given(
     st.lists(st.tuples(WORDS, WORDS), min_size=1, max_size=5),
     st.lists(st.tuples(WORDS, st.lists(WORDS, min_size=3, max_size=3)), min_size=1, max_size=4),

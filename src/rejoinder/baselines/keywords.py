@@ -48,16 +48,15 @@ class BM25:
     the query counts twice. A query or a candidate without words scores 0.
     """
 
-    def __init__(self, *, k1: float = 1.5, b: float = 0.75, whole_context: bool = False) -> None:
-        """Set the formula's constants and what counts as the query.
+    def __init__(self, *, k1: float = 1.5, b: float = 0.75) -> None:
+        """Set the formula's constants.
 
         Args:
             k1: how slowly repetitions of a word saturate, 0 or more; 1.2 to 2.0 are usual.
             b: how much long candidates are held back, from 0 (not at all) to 1 (in proportion to their length).
-            whole_context: search with every message of the context, not only with the newest one.
         """
         _check_constants(k1, b)
-        self.k1, self.b, self.whole_context = k1, b, whole_context
+        self.k1, self.b = k1, b
         self._bm25s, self._sparse = _library("bm25s", "BM25"), _library("scipy.sparse", "BM25")
 
     def score(self, contexts: Sequence[Context], candidates: Sequence[Sequence[str]]) -> FloatArray:
@@ -65,8 +64,7 @@ class BM25:
         lists = candidate_lists(contexts, candidates)
         ids: dict[str, int] = {}
         weights = self._weights([[ids.setdefault(word, len(ids)) for word in words(text)] for text in lists.texts], ids)
-        queries = [_query(context, self.whole_context) for context in contexts]
-        known = [[ids[word] for word in words(query) if word in ids] for query in queries]
+        known = [[ids[word] for word in words(_newest(context)) if word in ids] for context in contexts]
         starts = np.cumsum([0, *map(len, known)])
         columns = np.array([word for query in known for word in query], dtype=np.int64)
         counts = self._sparse.csr_matrix((np.ones(len(columns)), columns, starts), shape=(len(known), max(1, len(ids))))
@@ -98,9 +96,7 @@ class TfIdf:
     signed = True
     """Whether two words of one bucket may cancel out, as in DATA19's TF-IDF."""
 
-    def __init__(self, *, whole_context: bool = False) -> None:
-        """Set what counts as the query; see `BM25`."""
-        self.whole_context = whole_context
+    def __init__(self) -> None:
         self._features = _library("sklearn.feature_extraction.text", self.name)
         self._sparse = _library("scipy.sparse", self.name)
         self._idf: Any = None
@@ -108,8 +104,7 @@ class TfIdf:
     def fit(self, examples: Sequence[Example], progress: Advance | None = None) -> Mapping[str, Any]:
         """Count in how many texts each word is; see `Fitted.fit`."""
         require_examples(examples, 1, self.name)
-        sides = ((_query(example.context, self.whole_context), example.response) for example in examples)
-        counts = self._counts([text for pair in sides for text in pair])
+        counts = self._counts([text for each in examples for text in (_newest(each.context), each.response)])
         if progress is not None:
             progress(counts.shape[0])
         self._idf = self._features.TfidfTransformer().fit(counts)
@@ -119,7 +114,7 @@ class TfIdf:
     def score(self, contexts: Sequence[Context], candidates: Sequence[Sequence[str]]) -> FloatArray:
         """Score each context's own candidates; see `Ranker.score`."""
         lists = candidate_lists(contexts, candidates)
-        queries = self._vectors([_query(context, self.whole_context) for context in contexts])
+        queries = self._vectors([_newest(context) for context in contexts])
         return _dot_products(queries, self._vectors(lists.texts), lists, self._sparse)
 
     def _counts(self, texts: Sequence[str]) -> Any:
@@ -160,10 +155,10 @@ class Data19BM25(TfIdf):
     name = "DATA19's BM25"
     signed = False
 
-    def __init__(self, *, k1: float = 2.0, b: float = 0.75, whole_context: bool = False) -> None:
-        """Set the formula's constants and what counts as the query; see `BM25`."""
+    def __init__(self, *, k1: float = 2.0, b: float = 0.75) -> None:
+        """Set the formula's constants; see `BM25`."""
         _check_constants(k1, b)
-        super().__init__(whole_context=whole_context)
+        super().__init__()
         self.k1, self.b = k1, b
         self._rarity = np.zeros(0)
         self._mean_length = 0.0
@@ -181,8 +176,8 @@ class Data19BM25(TfIdf):
         return vectors
 
 
-def _query(context: Context, whole: bool) -> str:
-    return " ".join(context if whole else context[-1:])
+def _newest(context: Context) -> str:
+    return context[-1] if context else ""
 
 
 def _document_counts(matrix: Any) -> npt.NDArray[np.int64]:

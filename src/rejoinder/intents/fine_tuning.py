@@ -118,7 +118,8 @@ def _groups(data: IntentData) -> list[IntArray]:
     """Return the positions of the texts of each intent that has two or more."""
     if any(len(labels) != 1 for labels in data.labels):
         raise InputError("fine-tuning pairs texts of the same intent, so a text must have one intent")
-    groups = [np.flatnonzero(data.classes == number) for number in range(len(data.names))]
+    classes = data.classes
+    groups = [np.flatnonzero(classes == number) for number in range(len(data.names))]
     paired = [rows for rows in groups if len(rows) > 1]
     if len(paired) < 2:
         raise InputError(f"{len(paired)} of {len(groups)} intents have two texts; two are needed to fine-tune")
