@@ -14,8 +14,7 @@ from rejoinder.errors import InputError
 from rejoinder.evaluation.bootstrap import RESAMPLES
 from rejoinder.evaluation.ranking import Comparison, RankingResult, compare, evaluate_task
 from rejoinder.evaluation.report import Row, describe, percent, render
-from rejoinder.evaluation.tasks import RankingTask
-from rejoinder.progress import Advance
+from rejoinder.evaluation.tasks import Progress, RankingTask
 from rejoinder.ranker import Context, ContextPart, FloatArray, Ranker
 
 MOST_MESSAGES = 10
@@ -181,7 +180,7 @@ def context_table(
     seed: int = 0,
     resamples: int = RESAMPLES,
     block_size: int | None = None,
-    progress: Advance | None = None,
+    progress: Progress | None = None,
 ) -> ContextTable:
     """Rank by the full context and by parts of it (CONVERT, section 4.2).
 

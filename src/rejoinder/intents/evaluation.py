@@ -167,7 +167,8 @@ def evaluate(
     logits, classes = classifier.head.logits(encoded.vectors), encoded.classes
     chances, guessed = probabilities(logits, classifier.several), logits.argmax(axis=1)
     true, predicted = encoded.targets > 0, np.eye(len(labels), dtype=bool)[guessed]
-    pairs, matrix, refused = (), None, None
+    pairs: tuple[Pair, ...] = ()
+    matrix, refused = None, None
     if classifier.several:
         predicted = chances >= CERTAIN
     else:
