@@ -7,13 +7,12 @@ from dataclasses import dataclass
 from typing import Any, NamedTuple, Protocol, runtime_checkable
 
 from rich.console import RenderableType
-from rich.table import Table
 from rich.text import Text
 
 from rejoinder.errors import InputError
 from rejoinder.evaluation.bootstrap import RESAMPLES
 from rejoinder.evaluation.ranking import Comparison, RankingResult, compare, evaluate_task
-from rejoinder.evaluation.report import Row, describe, percent, render
+from rejoinder.evaluation.report import Row, describe, percent, plain_table, render
 from rejoinder.evaluation.tasks import Progress, RankingTask
 from rejoinder.ranker import Context, ContextPart, FloatArray, Ranker
 
@@ -153,10 +152,9 @@ class ContextTable:
         yield Text(describe(self.rows[0].result))
         if self.without_history:
             yield f"{self.without_history:,} examples have no history: by the history alone they are missed"
-        table = Table(box=None, padding=(0, 2, 0, 0), header_style="bold")
         ks = list(self.rows[0].result.recall)[:1]  # the least k alone: a line has to fit a terminal
-        for name in ("context", *(f"R@{k}" for k in ks), "MRR", *(f"R@{k} minus full" for k in ks)):
-            table.add_column(name, overflow="fold")
+        heads = ["context", *(f"R@{k}" for k in ks), "MRR", *(f"R@{k} minus full" for k in ks)]
+        table = plain_table(heads, padding=2)
         for reading, result, difference in self.rows:
             found = [percent(estimate, "{}  {}-{}") for estimate in (*(result.recall[k] for k in ks), result.mrr)]
             minus = {} if difference is None else difference.recall

@@ -110,15 +110,20 @@ def describe(result: RankingResult) -> str:
 
 
 def _bases(rows: Sequence[Row], above: Sequence[str]) -> list[Row]:
-    """The rows of one data set that the others are compared with: those of these models; of none, the first."""
+    """Return the rows of one data set that the others are compared with: those of these models; of none, the first."""
     return [row for name in above for row in rows if row.model == name] if above else [rows[0]]
 
 
+def plain_table(heads: Sequence[str], padding: int = 3) -> Table:
+    """Return a table without lines, whose columns fold rather than cut what is in them."""
+    table = Table(box=None, padding=(0, padding, 0, 0), header_style="bold")
+    for head in heads:
+        table.add_column(Text(head), overflow="fold")
+    return table
+
+
 def _table(rows: Sequence[Row], bases: Sequence[Row]) -> Table:
-    table = Table(box=None, padding=(0, 3, 0, 0), header_style="bold")
-    table.add_column("")
-    for row in rows:
-        table.add_column(Text(row.title), overflow="fold")
+    table = plain_table(["", *(row.title for row in rows)])
     for k in sorted({k for row in rows for k in row.result.recall}):
         table.add_row(f"R@{k}", *(percent(row.result.recall.get(k), "{}  {}-{}") for row in rows))
     table.add_row("MRR", *(percent(row.result.mrr, "{}  {}-{}") for row in rows))
@@ -131,7 +136,7 @@ def _table(rows: Sequence[Row], bases: Sequence[Row]) -> Table:
 
 
 def _difference_at_1(row: Row, base: Row) -> Estimate:
-    """Recall at 1 of a ranker minus that of another on the same examples, with its paired interval."""
+    """Return the recall at 1 of a ranker minus that of another on the same examples, with its paired interval."""
     return compare(row.result, base.result, resamples=row.result.resamples, seed=row.result.seed).recall[1]
 
 
@@ -151,12 +156,9 @@ def to_json(rows: Sequence[Row], above: Sequence[str] = ()) -> list[dict[str, An
 
 
 def _side_by_side(rows: Sequence[Row]) -> Table:
-    """Recall at 1: a line for each ranker, a column for each data set; empty where one was not ranked by the other."""
-    table = Table(box=None, padding=(0, 3, 0, 0), header_style="bold")
-    table.add_column("", overflow="fold")
+    """Show recall at 1: a line for each ranker, a column for each data set; empty where one was not ranked."""
     names = list(_by_data(rows))
-    for name in names:
-        table.add_column(Text(name), overflow="fold")
+    table = plain_table(["", *names])
     found = {(row.title, row.data): row.result.recall.get(1) for row in rows}
     for model in dict.fromkeys(row.title for row in rows):
         table.add_row(Text(model), *(percent(found.get((model, name)), "{}  {}-{}") for name in names))
