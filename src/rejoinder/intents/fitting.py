@@ -254,8 +254,8 @@ def _fit_logistic(settings: Logistic, data: Encoded) -> Fitted:
     def regression(answers: Any, strength: float) -> tuple[FloatArray, FloatArray]:
         nonlocal steps
         model = sklearn("linear_model").LogisticRegression(C=strength, max_iter=settings.iterations)
-        with warnings.catch_warnings():  # it stops after the iterations asked for
-            warnings.simplefilter("ignore", sklearn("exceptions").ConvergenceWarning)
+        with warnings.catch_warnings():  # that it stops after the iterations asked for, or that texts are few
+            warnings.simplefilter("ignore")
             model.fit(x, answers)
         steps = max(steps, int(model.n_iter_.max()))
         return model.coef_, model.intercept_
