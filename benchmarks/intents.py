@@ -22,7 +22,7 @@ import sys
 import tempfile
 import time
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import asdict, dataclass, field, replace
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -171,7 +171,7 @@ def _row(run: Run, encoder: str, name: str) -> dict[str, Any]:
         encoding = run.encoded(encoder, name, "train")[1]
     each = {"5": found[5], "10": found[10], "all": found[None], "5 fixed": fixed[5], "10 fixed": fixed[10]}
     return {
-        "cells": {key: percent(row.accuracy.to_json()) for key, row in each.items()},
+        "cells": {key: percent(row.accuracy) for key, row in each.items()},
         "figures": {key: to_json(row) for key, row in each.items()},
         "encoding_seconds": encoding,
         "seconds": [f"{found[shots].seconds:.2f}" for shots in SHOTS],
@@ -200,7 +200,7 @@ def _classifiers(run: Run) -> str:
         for preset in ("logistic", "paper", "original"):
             found = few_shot(parse_settings(preset), train, test, shots=10, seeds=range(min(run.seeds, 3)))
             rows.append({"set": name, "preset": preset, **to_json(found)})
-            lines.append((name, preset, percent(found.accuracy.to_json()), f"{found.seconds:.2f}"))
+            lines.append((name, preset, percent(found.accuracy), f"{found.seconds:.2f}"))
     run.figures["classifiers"] = rows
     head = ("set", "classifier", "accuracy at 10, %", "training, s")
     return f"## Classifiers on the same vectors ({run.model})\n\n{table(head, lines)}"
@@ -241,8 +241,8 @@ def _fine_tune(run: Run, changes: Sequence[str]) -> str:
                 tested = encode_data(made.encoder, test, made.labels)
                 right[name].append(made.head.logits(tested.vectors).argmax(axis=1) == tested.classes)
     found = {name: crossed_interval(np.array(rows)) for name, rows in right.items()}
-    run.figures["fine_tuning"] = {name: each.to_json() for name, each in found.items()} | {"seconds": seconds}
-    lines = [(name, percent(each.to_json())) for name, each in found.items()]
+    run.figures["fine_tuning"] = {name: asdict(each) for name, each in found.items()} | {"seconds": seconds}
+    lines = [(name, percent(each)) for name, each in found.items()]
     return (
         f"## Fine-tuning the encoder: BANKING77, 10 texts of each intent, {len(seconds)} draws\n\n"
         f"{table(('encoder', 'accuracy, %'), lines)}\nFine-tuning took {statistics.mean(seconds):.0f} s a draw.\n"

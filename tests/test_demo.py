@@ -63,17 +63,11 @@ def test_replies_come_before_any_training_and_all_models_are_compared(demo: Path
         assert all((ROOT / recipe).is_file() for recipe in recipes)
 
 
-def test_what_is_there_is_not_made_again(demo: Path) -> None:
-    run(demo)
-    code, printed, asked = run(demo)
-    assert code == 0, printed
-    assert not {"data", "index"} & {command[0] for command in asked}
-
-
-def test_both_trainings_have_the_same_time(demo: Path) -> None:
-    _, _, asked = run(demo)
     minutes = [
         sum(float(word.partition("=")[2]) for word in command if ".minutes=" in word)
         for command in asked if command[0] == "train"
     ]  # fmt: skip
-    assert minutes[0] == pytest.approx(minutes[1])
+    assert minutes[0] == pytest.approx(minutes[1]), "both trainings have the same time"
+    code, printed, asked = run(demo)
+    assert code == 0, printed
+    assert not {"data", "index"} & {command[0] for command in asked}, "what is there is not made again"

@@ -47,11 +47,8 @@ def stale(root: Path) -> list[str]:
     return list(environment.stale_extras(root, root / ".venv", ["train", "demo"]))
 
 
-def test_a_new_environment_needs_everything(root: Path) -> None:
+def test_a_new_environment_needs_everything_and_what_is_installed_is_left_alone(root: Path) -> None:
     assert stale(root) == ["train", "demo"]
-
-
-def test_what_is_installed_is_left_alone(root: Path) -> None:
     stamp(root, "train")
     assert stale(root) == ["demo"]
     change(root, "pyproject.toml", "line-length = 120", "line-length = 100")
@@ -74,11 +71,6 @@ def test_a_change_installs_again(root: Path, file: str, old: str, new: str, expe
     assert stale(root) == expected
 
 
-def test_an_unknown_extra_is_named(root: Path) -> None:
-    with pytest.raises(SystemExit, match=r"'tran'.*train, demo"):
-        environment.fingerprint(root, "tran")
-
-
 def test_nothing_runs_where_nothing_is_stale(root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     stamp(root, "train")
     monkeypatch.setattr(environment, "create", lambda _venv: pytest.fail("made an environment"))
@@ -99,3 +91,8 @@ def test_an_environment_whose_python_is_gone_is_named(tmp_path: Path) -> None:
     (tmp_path / ".venv" / "bin" / "python").symlink_to(tmp_path / "gone")
     with pytest.raises(SystemExit, match="make clean"):
         environment.create(tmp_path / ".venv")
+
+
+def test_an_unknown_extra_is_named(root: Path) -> None:
+    with pytest.raises(SystemExit, match=r"'tran'.*train, demo"):
+        environment.fingerprint(root, "tran")

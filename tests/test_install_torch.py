@@ -42,16 +42,23 @@ def use(monkeypatch: pytest.MonkeyPatch, pip: FakePip, installed: str | None = N
     return pip
 
 
-def test_does_nothing_where_the_pinned_torch_is_there(monkeypatch: pytest.MonkeyPatch, constraints: Path) -> None:
-    pip = use(monkeypatch, FakePip(), installed="2.13.0")
-    install_torch.install(Path("python"), "cpu", "Linux", constraints)
-    assert pip.asked == []
-
-
-def test_replaces_another_version(monkeypatch: pytest.MonkeyPatch, constraints: Path) -> None:
-    pip = use(monkeypatch, FakePip("torch==2.13.0+cpu"), installed="2.9.0")
-    install_torch.install(Path("python"), "cpu", "Linux", constraints)
-    assert pip.requirements == ["torch==2.13.0+cpu"]
+@pytest.mark.parametrize(
+    ("offered", "installed", "build", "system", "asked"),
+    [
+        ("", "2.13.0", "cpu", "Linux", []),  # the pinned one is there
+        ("torch==2.13.0+cpu", "2.9.0", "cpu", "Linux", ["torch==2.13.0+cpu"]),
+        ("torch==2.13.0", None, "default", "Linux", ["torch==2.13.0"]),
+        ("torch==2.13.0", None, "cpu", "Darwin", ["torch==2.13.0"]),  # there the plain version is a CPU build
+        ("torch==2.13.0", None, "cpu", "Windows", ["torch==2.13.0"]),
+    ],
+)
+def test_what_is_installed(
+    monkeypatch: pytest.MonkeyPatch, constraints: Path,
+    offered: str, installed: str | None, build: str, system: str, asked: list[str],
+) -> None:  # fmt: skip
+    pip = use(monkeypatch, FakePip(offered), installed)
+    install_torch.install(Path("python"), build, system, constraints)
+    assert pip.requirements == asked
 
 
 def test_asks_the_cpu_index_only_when_pip_has_no_cpu_build(monkeypatch: pytest.MonkeyPatch, constraints: Path) -> None:
@@ -68,15 +75,6 @@ def test_never_takes_the_big_build_on_linux_unasked(monkeypatch: pytest.MonkeyPa
         install_torch.install(Path("python"), "cpu", "Linux", constraints)
     assert "torch==2.13.0" not in pip.requirements
     assert "No matching distribution found" in capsys.readouterr().err
-
-
-@pytest.mark.parametrize(("build", "system"), [("default", "Linux"), ("cpu", "Darwin"), ("cpu", "Windows")])
-def test_takes_the_plain_version_where_asked_or_where_it_is_a_cpu_build(
-    monkeypatch: pytest.MonkeyPatch, constraints: Path, build: str, system: str
-) -> None:
-    pip = use(monkeypatch, FakePip("torch==2.13.0"))
-    install_torch.install(Path("python"), build, system, constraints)
-    assert pip.requirements == ["torch==2.13.0"]
 
 
 def test_says_how_to_restore_a_missing_pin() -> None:

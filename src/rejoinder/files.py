@@ -1,9 +1,8 @@
-"""Files: written whole or not at all, and named by their content.
+"""Files: written whole or not at all, and known by their content.
 
-Everything that Rejoinder leaves on disk goes through `atomic_file` or `atomic_folder`, so that a full disk, a
-crash or Ctrl-C never leaves a half-written model, index or table behind, nor damages the one that stood there.
-A killed process (which cannot tidy up) leaves at most a hidden `.NAME.*.part` beside the untouched NAME, which goes
-when NAME is written the next time.
+Everything that Rejoinder leaves on disk goes through `atomic_file` or `atomic_folder`, so that a full disk, a crash or
+Ctrl-C leaves no half-written model, index or table behind, nor damages the one that stood there. A killed process
+leaves at most a hidden `.NAME.*.part` beside the untouched NAME, which goes when NAME is written the next time.
 """
 
 from __future__ import annotations
@@ -33,34 +32,28 @@ _RENAME_EXCHANGE = 2
 
 @dataclass(frozen=True, slots=True)
 class Kind:
-    """A kind of folder that we write, and how one is told from any other.
-
-    Attributes:
-        name: what it is, "a model folder" say.
-        marker: its JSON file that says so.
-        ours: whether the content of that file says so; a `LookupError`, `TypeError` or `AttributeError` is a no.
-        files: patterns of all files of such a folder, relative to it; nothing else is in one.
-    """
+    """A kind of folder that we write, and how one is told from any other."""
 
     name: str
+    """With its article: "a model folder"."""
     marker: str
+    """Its JSON file that says what it is."""
     ours: Callable[[Any], object]
+    """Whether the content of that file says so; a `LookupError`, `TypeError` or `AttributeError` is a no."""
     files: tuple[str, ...]
+    """Patterns of all files of such a folder, relative to it; nothing else is in one."""
 
 
 @contextlib.contextmanager
 def atomic_file(path: str | Path, *, durable: bool = True) -> Iterator[Path]:
     """Yield a temporary path beside `path`; on success it replaces `path`, on any error it is removed.
 
-    If `path` is a symbolic link, the file that it points to is replaced. The name that an `OSError` gives for the
-    temporary file is changed to `path`.
+    If `path` is a symbolic link, the file that it points to is replaced. An `OSError` about the temporary file names
+    `path`.
 
     Args:
-        path: the file.
+        path: the file; a folder, a device and what is no UTF-8 are an InputError.
         durable: wait until the disk has it, so that it is whole after a power cut too; that takes some milliseconds.
-
-    Raises:
-        InputError: `path` is a folder, a device, or no UTF-8.
     """
     _check_name(path)
     target = _real(path)
@@ -122,13 +115,9 @@ def _check_name(path: str | Path) -> None:
 
 
 def refuse_endless(path: str | Path) -> None:
-    """Refuse an input file that could be read, or waited for, without end.
+    """Refuse an input file that could be read, or waited for, without end: a named pipe, a device or a socket.
 
     Pipes that a shell makes are fine (`/dev/stdin`, `<(command)`): somebody has opened them for writing.
-
-    Raises:
-        InputError: it is a named pipe, a device or a socket.
-        OSError: it is not there, or may not be looked at.
     """
     path = Path(path)
     mode = path.stat().st_mode
@@ -141,8 +130,7 @@ def refuse_endless(path: str | Path) -> None:
 def check_replaceable(path: str | Path, kind: Kind, *, overwrite: bool) -> None:
     """Refuse to write a folder over something that is not an earlier one of its kind, or not to be overwritten.
 
-    Whatever the caller allows, a folder is replaced only if its marker says that we wrote it and it holds nothing that
-    we did not write.
+    Even with `overwrite` its marker must say that we wrote it, and it may hold nothing that we did not write.
     """
     _check_name(path)
     target = _real(path)
@@ -169,7 +157,7 @@ def check_replaceable(path: str | Path, kind: Kind, *, overwrite: bool) -> None:
 
 
 def is_ours(folder: Path, kind: Kind) -> bool:
-    """Whether a folder's marker says that it is of this kind."""
+    """Return whether a folder's marker says that it is of this kind."""
     try:
         return bool(kind.ours(parse_json((folder / kind.marker).read_text(encoding="utf-8"))))
     except (OSError, ValueError, LookupError, TypeError, AttributeError):
@@ -177,13 +165,7 @@ def is_ours(folder: Path, kind: Kind) -> bool:
 
 
 def check_shared(path: str | Path, what: str, names: Sequence[str]) -> None:
-    """Refuse to write single files into a folder of something else: it must be new or hold one of these alone.
-
-    Args:
-        path: the folder.
-        what: kind of folder, for the error.
-        names: patterns of what such a folder holds.
-    """
+    """Refuse to write single files into a folder unless it is new or holds only what matches `names`."""
     target = _real(path)
     if target.exists() and not target.is_dir():
         raise InputError(f"{path} is a file; name a folder to write to")
@@ -194,7 +176,7 @@ def check_shared(path: str | Path, what: str, names: Sequence[str]) -> None:
 
 
 def _stranger(folder: Path, files: Sequence[str]) -> PurePath | None:
-    """The first thing in a folder that is none of `files`, nor a folder that they are in."""
+    """Return the first thing in a folder that is none of `files`, nor a folder that they are in."""
     known = [PurePath(pattern) for pattern in files]
     folders = [parent for each in known for parent in each.parents if parent.name]
     for path in folder.rglob("*"):
@@ -206,7 +188,7 @@ def _stranger(folder: Path, files: Sequence[str]) -> PurePath | None:
 
 
 def beside(path: str | Path) -> Path:
-    """The lock file of a folder that is replaced as a whole."""
+    """Return the lock file of a folder that is replaced as a whole."""
     target = _real(path)
     return target.with_name(f".{target.name}.lock")
 
@@ -217,11 +199,8 @@ def locked(lock: Path, busy: str, *, wait: bool = False) -> Iterator[None]:
 
     Args:
         lock: its file, which is removed afterwards.
-        busy: what is to be said if another process holds it.
+        busy: begins the InputError if another process holds it.
         wait: wait for that process instead.
-
-    Raises:
-        InputError: another process holds it.
     """
     from filelock import FileLock, Timeout
 
@@ -239,11 +218,9 @@ def locked(lock: Path, busy: str, *, wait: bool = False) -> Iterator[None]:
 
 
 def remove_leftovers(folder: Path, name: str | None = None) -> None:
-    """Remove what killed processes left half-written; put a folder back that was about to be replaced.
+    """Remove what killed processes left half-written (of `name` alone); put back a folder that was being replaced.
 
-    Args:
-        folder: where they are. Nobody else may write to the same names now.
-        name: only what was to become this one.
+    Nobody else may write to the same names now.
     """
     for kind in (".old", ".part"):
         for rest in folder.glob(f".*{kind}"):
@@ -297,25 +274,27 @@ def parse_json(text: str | bytes) -> Any:
 
 
 def file_digest(path: str | Path) -> str:
-    """SHA-256 of a file's bytes, in hexadecimal."""
+    """Return the SHA-256 of a file's bytes, in hexadecimal."""
     with Path(path).open("rb") as file:
         return hashlib.file_digest(file, "sha256").hexdigest()
 
 
 def signed(content: Mapping[str, Any]) -> dict[str, Any]:
-    """JSON content with a digest of all of it; see `is_altered`."""
+    """Return JSON content with a digest of all of it; see `is_altered`."""
     plain = {key: value for key, value in content.items() if key != DIGEST}
     return {**plain, DIGEST: hashlib.sha256(json.dumps(plain, sort_keys=True).encode()).hexdigest()}
 
 
 def is_altered(content: Mapping[str, Any]) -> bool:
-    """Whether content that was `signed` is not as it was any more, or its digest is gone."""
+    """Return whether content that was `signed` has changed, or its digest is gone."""
     return content.get(DIGEST) != signed(content)[DIGEST]
 
 
 def follow_umask(path: Path) -> None:
     """Give a file or folder the mode that the system gives to new ones (temporary ones are the owner's alone)."""
-    path.chmod((0o777 if path.is_dir() else 0o666) & ~_umask())
+    mask = os.umask(0)
+    os.umask(mask)
+    path.chmod((0o777 if path.is_dir() else 0o666) & ~mask)
 
 
 @contextlib.contextmanager
@@ -371,9 +350,3 @@ def _real(path: str | Path) -> Path:
 def _sync(path: Path) -> None:
     with path.open("rb") as file:
         os.fsync(file.fileno())
-
-
-def _umask() -> int:
-    mask = os.umask(0)
-    os.umask(mask)
-    return mask

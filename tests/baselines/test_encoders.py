@@ -38,24 +38,16 @@ def folder(tmp_path_factory):
 
 
 @pytest.mark.slow
-def test_a_folder_gives_the_vectors_of_the_library(folder, monkeypatch):
+def test_a_folder_gives_the_vectors_of_the_library_and_bfloat16_changes_little(folder, monkeypatch):
     from sentence_transformers import SentenceTransformer
 
-    monkeypatch.setattr(encoders, "has_fast_bfloat16", lambda: False)
-    expected = SentenceTransformer(str(folder), device="cpu").encode(TEXTS)
-    encoder = sentence_transformer(folder)
-    assert np.allclose(encoder.encode_responses(TEXTS), expected, atol=1e-5)
-    contexts = [["earlier", text] for text in TEXTS]
-    assert np.allclose(encoder.encode_contexts(contexts), expected, atol=1e-5)
-    assert np.allclose(sentence_transformer(folder).encode_responses(TEXTS[:1]), expected[:1], atol=1e-5)
-
-
-@pytest.mark.slow
-def test_bfloat16_changes_little(folder, monkeypatch):
-    vectors = []
+    expected, vectors = SentenceTransformer(str(folder), device="cpu").encode(TEXTS), []
     for fast in (False, True):
         monkeypatch.setattr(encoders, "has_fast_bfloat16", lambda fast=fast: fast)
-        vectors.append(sentence_transformer(folder).encode_responses(TEXTS))
+        encoder = sentence_transformer(folder)
+        vectors.append(encoder.encode_responses(TEXTS))
+        assert np.array_equal(encoder.encode_contexts([["earlier", text] for text in TEXTS]), vectors[-1])
+    assert np.allclose(vectors[0], expected, atol=1e-5)
     assert vectors[1].dtype == np.float32
     assert not np.array_equal(*vectors)
     cosine = (vectors[0] * vectors[1]).sum(axis=1) / np.prod([np.linalg.norm(v, axis=1) for v in vectors], axis=0)

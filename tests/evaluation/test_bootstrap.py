@@ -53,13 +53,12 @@ def test_threads_of_different_sizes_keep_the_mean_over_examples():
     assert (estimate.low, estimate.high) == (0.0, 1.0)  # either thread may be drawn twice
 
 
-def test_a_single_unit_says_nothing_about_the_error():
+def test_a_single_unit_says_nothing_and_equal_values_have_no_spread():
     assert one([1, 0, 1, 1], [0, 0, 0, 0]) == Estimate(0.75, 0.0, 1.0)
     assert one([1, -1], [0, 0], bounds=(-1.0, 1.0)) == Estimate(0.0, -1.0, 1.0)
-
-
-def test_equal_values_have_no_spread():
     assert one([0.25] * 8) == Estimate(0.25, 0.25, 0.25)
+    with pytest.raises(InputError, match="no examples"):
+        one([])
 
 
 def test_the_seed_decides_and_columns_share_the_draws():
@@ -69,8 +68,3 @@ def test_the_seed_decides_and_columns_share_the_draws():
     first, second = estimates(np.stack([values, values + 1], axis=1), np.arange(50))
     assert second.low == pytest.approx(first.low + 1)
     assert second.high == pytest.approx(first.high + 1)
-
-
-def test_no_examples():
-    with pytest.raises(InputError, match="no examples"):
-        one([])

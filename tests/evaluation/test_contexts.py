@@ -12,14 +12,7 @@ from hypothesis import strategies as st
 
 from rejoinder.corpora.example import Example
 from rejoinder.errors import InputError
-from rejoinder.evaluation.contexts import (
-    FULL,
-    ContextReading,
-    context_table,
-    parse_reading,
-    restrict,
-    table_readings,
-)
+from rejoinder.evaluation.contexts import FULL, ContextReading, context_table, parse_reading, restrict, table_readings
 from rejoinder.evaluation.ranking import compare, evaluate_task
 from rejoinder.evaluation.tasks import ranking_task
 from tests.evaluation.fakes import Rule, knows_it_all
@@ -67,7 +60,6 @@ def examples(count=40):
     [
         ("full", FULL),
         ("0", ContextReading(0)),
-        ("3", ContextReading(3)),
         ("10", ContextReading(10)),
         ("input", ContextReading(part="input")),
         ("history", ContextReading(part="history")),
@@ -83,14 +75,11 @@ def test_readings_have_words_and_back(text, reading):
 def test_other_words_are_refused(text):
     with pytest.raises(InputError, match="input, history or history=N, not"):
         parse_reading(text)
-
-
-def test_no_history_by_no_history_is_refused():
     with pytest.raises(InputError, match="leaves nothing to rank by"):
         parse_reading("history=0")
 
 
-@given(st.lists(st.text(max_size=2), min_size=1, max_size=12), st.integers(0, 14))
+@given(st.lists(st.sampled_from("abc"), min_size=1, max_size=12), st.integers(0, 14))
 def test_a_cut_keeps_the_newest_messages(context, messages):
     kept = ContextReading(messages).cut(context)
     assert kept == context[len(context) - len(kept) :]
@@ -171,8 +160,5 @@ def test_the_table_in_words_and_as_json():
     assert found[0]["minus_full"] is None
     assert found[-1]["minus_full"]["recall"]["1"]["value"] == pytest.approx(-0.6)
     assert {row["model"] for row in found} == {"runs/[multi]"}
-
-
-def test_without_missing_histories_nothing_is_said_of_them():
     task = ranking_task([each for each in examples() if len(each.context) > 1], candidates=10)
     assert "have no history" not in context_table(Reader(), task, resamples=20).plain()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import itertools
 import json
 
@@ -15,7 +16,7 @@ import rejoinder
 from rejoinder.corpora.example import Example
 from rejoinder.corpora.examples import write_examples
 from rejoinder.errors import InputError, RejoinderError
-from rejoinder.evaluation.ranking import compare, evaluate, evaluate_task, ranks
+from rejoinder.evaluation.ranking import RankingResult, compare, evaluate, evaluate_task, ranks
 from rejoinder.evaluation.tasks import ranking_task
 from tests.evaluation.fakes import Rule, knows_even_ones, knows_it_all, knows_nothing, number, numbered_examples
 
@@ -23,24 +24,13 @@ NAN = float("nan")
 INF = float("inf")
 
 
-def ranks_of(rows, labels):
-    return ranks(np.array(rows, dtype=np.float32), np.array(labels, dtype=np.int64)).tolist()
-
-
-# --- ranks ---
-
-
-def test_ranks_count_the_candidates_that_score_higher():
-    assert ranks_of([[0.9, 0.1, 0.5], [0.9, 0.1, 0.5], [0.9, 0.1, 0.5]], [0, 1, 2]) == [1, 3, 2]
-
-
-def test_mistake_9_a_tie_is_not_a_hit():
-    assert ranks_of([[0.5, 0.5, 0.1], [0.0, 0.0, 0.0]], [0, 2]) == [2, 3]
-
-
 @pytest.mark.parametrize(
     ("row", "label", "rank"),
     [
+        ([0.9, 0.1, 0.5], 0, 1),
+        ([0.9, 0.1, 0.5], 1, 3),
+        ([0.5, 0.5, 0.1], 0, 2),  # mistake 9: a tie is not a hit
+        ([0.0, 0.0, 0.0], 2, 3),
         ([NAN, 0.2, 0.1], 0, 3),  # the right one has no score: last
         ([0.3, NAN, 0.1], 0, 2),  # another has none: it stands before the right one
         ([NAN, NAN, NAN], 1, 3),
@@ -48,61 +38,42 @@ def test_mistake_9_a_tie_is_not_a_hit():
         ([-INF, 0.0, -INF], 2, 3),
     ],
 )
-def test_scores_that_are_no_numbers_go_against_the_ranker(row, label, rank):
-    assert ranks_of([row], [label]) == [rank]
+def test_ties_and_scores_that_are_no_numbers_go_against_the_ranker(row, label, rank):
+    assert ranks(np.array([row], dtype=np.float32), np.array([label])).tolist() == [rank]
 
 
-def test_ranks_of_no_examples():
+def test_ranks_of_no_examples_and_of_labels_that_do_not_fit():
     assert ranks(np.zeros((0, 5), np.float32), np.zeros(0, np.int64)).shape == (0,)
+    for labels in ([3], [-1], [0, 1]):
+        with pytest.raises(InputError, match="labels"):
+            ranks(np.zeros((1, 3), np.float32), np.array(labels))
 
 
-@pytest.mark.parametrize("labels", [[3], [-1], [0, 1]])
-def test_ranks_refuse_labels_that_do_not_fit(labels):
-    with pytest.raises(InputError, match="labels"):
-        ranks_of([[0.1, 0.2, 0.3]], labels)
-
-
-# Few distinct values, so that ties, NaN and infinities meet often.
-SCORES = hnp.arrays(
-    np.float32,
-    hnp.array_shapes(min_dims=2, max_dims=2, min_side=1, max_side=6),
-    elements=st.sampled_from([-INF, -1.0, 0.0, 0.5, 2.0, INF, NAN]),
-)
+@st.composite
+def scored(draw):
+    """Scores (n, m) of few distinct values, so that ties, NaN and infinities meet often, and labels."""
+    shape = hnp.array_shapes(min_dims=2, max_dims=2, min_side=1, max_side=6)
+    scores = draw(hnp.arrays(np.float32, shape, elements=st.sampled_from([-INF, -1.0, 0.0, 0.5, 2.0, INF, NAN])))
+    n, m = scores.shape
+    return scores, np.array(draw(st.lists(st.integers(0, m - 1), min_size=n, max_size=n)))
 
 
 @settings(deadline=None, max_examples=100)
-@given(SCORES, st.randoms(use_true_random=False))
-def test_the_order_of_the_candidates_does_not_matter(scores, random):
+@given(scored(), st.randoms(use_true_random=False))
+def test_laws_of_ranks(case, random):
+    scores, labels = case
     n, m = scores.shape
-    labels = np.array([random.randrange(m) for _ in range(n)])
+    before = ranks(scores, labels)
     order = np.array(random.sample(range(m), m))
     moved = np.array([int(np.flatnonzero(order == label)[0]) for label in labels])
-    assert ranks(scores[:, order], moved).tolist() == ranks(scores, labels).tolist()
-
-
-@settings(deadline=None, max_examples=100)
-@given(SCORES, st.randoms(use_true_random=False))
-def test_only_the_order_of_the_scores_matters(scores, random):
-    n, m = scores.shape
-    labels = np.array([random.randrange(m) for _ in range(n)])
+    assert ranks(scores[:, order], moved).tolist() == before.tolist(), "the order of the candidates does not matter"
     stretched = np.where(np.isfinite(scores), scores**3 * 4 - 7, scores).astype(np.float32)
-    assert ranks(stretched, labels).tolist() == ranks(scores, labels).tolist()
-
-
-@settings(deadline=None, max_examples=100)
-@given(SCORES, st.randoms(use_true_random=False))
-def test_a_better_score_for_the_right_one_never_hurts(scores, random):
-    n, m = scores.shape
-    labels = np.array([random.randrange(m) for _ in range(n)])
+    assert ranks(stretched, labels).tolist() == before.tolist(), "only the order of the scores matters"
     better = scores.copy()
     better[np.arange(n), labels] = np.nan_to_num(better[np.arange(n), labels], nan=-5.0) + 1
-    before = ranks(scores, labels)
-    assert (ranks(better, labels) <= before).all()
+    assert (ranks(better, labels) <= before).all(), "a better score for the right one never hurts"
     assert before.min() >= 1
     assert before.max() <= m
-
-
-# --- evaluate ---
 
 
 def test_golden_case_by_hand():
@@ -111,42 +82,35 @@ def test_golden_case_by_hand():
     labels = {"a": 0, "b": 1, "c": 3, "d": 2}
     texts = ("w", "x", "y", "z")
     examples = [Example((name,), texts[labels[name]], candidates=texts, label=labels[name]) for name in scores]
-    ranker = Rule(lambda message, candidate: scores[message][texts.index(candidate)])
-
-    result = evaluate(ranker, examples)
-
+    result = evaluate(Rule(lambda message, candidate: scores[message][texts.index(candidate)]), examples)
     assert result.ranks.tolist() == [1, 2, 4, 1]
     assert {k: e.value for k, e in result.recall.items()} == {1: 0.5, 2: 0.75, 3: 0.75}
     assert result.mrr.value == pytest.approx((1 + 1 / 2 + 1 / 4 + 1) / 4)
     assert (result.examples, result.candidates, result.given_candidates, result.dropped) == (4, 4, True, 0)
 
 
-def test_a_perfect_ranker_and_a_hopeless_one():
-    examples = numbered_examples(20)
+def test_a_perfect_ranker_and_hopeless_ones():
+    examples = numbered_examples(30)
     best = evaluate(Rule(knows_it_all), examples, candidates=10)
     worst = evaluate(Rule(lambda message, candidate: -knows_it_all(message, candidate)), examples, candidates=10)
-    assert {e.value for e in best.recall.values()} == {1.0}
-    assert best.mrr.value == 1.0
-    assert {e.value for e in worst.recall.values()} == {0.0}
-    assert worst.mrr.value == pytest.approx(1 / 10)
-
-
-def test_mistake_9_a_ranker_that_cannot_tell_hits_nothing():
-    result = evaluate(Rule(knows_nothing), numbered_examples(30), candidates=10)
-    assert set(result.ranks.tolist()) == {10}
-    assert result.recall[5].value == 0.0
+    ignorant = evaluate(Rule(knows_nothing), examples, candidates=10)  # mistake 9: it cannot tell, so it hits nothing
+    assert {e.value for e in best.recall.values()} == {best.mrr.value} == {1.0}
+    assert best.ambiguous == 0
+    for result in (worst, ignorant):
+        assert set(result.ranks.tolist()) == {10}
+        assert {e.value for e in result.recall.values()} == {0.0}
+        assert result.mrr.value == pytest.approx(1 / 10)
 
 
 def test_mistake_9_the_last_partial_group_is_not_counted():
-    examples = numbered_examples(25)
     ranker = Rule(knows_even_ones)
-    result = evaluate(ranker, examples, candidates=10)
+    result = evaluate(ranker, numbered_examples(25), candidates=10)
     assert (result.examples, result.dropped) == (20, 5)
-    assert all(len(texts) == 10 for texts in ranker.calls[0][1])
-    ranked = {number(context[-1]) for context in ranker.calls[0][0]}
-    offered = {number(text) for texts in ranker.calls[0][1] for text in texts}
+    ((contexts, lists),) = ranker.calls
+    assert all(len(texts) == 10 for texts in lists)
+    ranked = {number(context[-1]) for context in contexts}
     assert len(ranked) == 20
-    assert offered == ranked  # those left over are no candidates either
+    assert {number(text) for texts in lists for text in texts} == ranked  # those left over are no candidates either
     assert result.recall[1].value == sum(i % 2 == 0 for i in ranked) / 20
 
 
@@ -169,23 +133,16 @@ def test_recall_grows_with_k_and_bounds_the_reciprocal_rank(n, noise, count):
         assert 0 <= estimate.low <= estimate.high <= 1
 
 
-def test_all_groups_go_to_the_ranker_in_one_call_with_shared_lists():
-    ranker = Rule(knows_it_all)
-    evaluate(ranker, numbered_examples(30), candidates=10)
-    (contexts, lists), *more = ranker.calls
-    assert not more
-    assert len(contexts) == 30
-    assert len({id(texts) for texts in lists}) == 3
-
-
 def test_blocks_change_the_calls_and_not_the_result():
     examples = numbered_examples(30)
     whole, pieces, steps = Rule(knows_even_ones), Rule(knows_even_ones), []
     expected = evaluate(whole, examples, candidates=10)
     found = evaluate(pieces, examples, candidates=10, block_size=7, progress=steps.append)
-    assert found == expected
+    assert found == expected == evaluate_task(whole, ranking_task(examples, candidates=10))
     assert found.ranks.tolist() == expected.ranks.tolist()
     assert [len(contexts) for contexts, _ in pieces.calls] == steps == [7, 7, 7, 7, 2]
+    contexts, lists = whole.calls[0]
+    assert (len(contexts), len({id(texts) for texts in lists})) == (30, 3), "one call, a list for each group"
 
 
 def test_the_public_names_read_and_rank_a_folder(tmp_path):
@@ -197,9 +154,8 @@ def test_the_public_names_read_and_rank_a_folder(tmp_path):
 
 
 def test_the_seed_decides_the_groups():
-    examples = numbered_examples(40)
     rule = Rule(lambda message, candidate: -abs(number(message) - number(candidate) - 3))
-    first, again, other = (evaluate(rule, examples, candidates=10, seed=seed) for seed in (1, 1, 2))
+    first, again, other = (evaluate(rule, numbered_examples(40), candidates=10, seed=seed) for seed in (1, 1, 2))
     assert first == again
     assert first.fingerprint != other.fingerprint
     assert first.ranks.tolist() != other.ranks.tolist()
@@ -224,17 +180,13 @@ def test_a_copy_of_the_right_response_stands_before_it_whatever_its_score():
     falling = itertools.count(0, -1)  # a score of its own for every candidate, equal texts included
     result = evaluate(Rule(lambda *_: next(falling)), examples, candidates=4)
     assert result.ambiguous == 2
-    task = ranking_task(examples, candidates=4)
-    first, last = (place for place, text in enumerate(task.candidates[0]) if text == "same")
+    first, last = (place for place, text in enumerate(ranking_task(examples, candidates=4).candidates[0])
+                   if text == "same")  # fmt: skip
     # Scores fall from left to right, so label + 1 would be the rank; the copy to the right counts all the same.
     expected = [label + 1 for label in range(4)]
     expected[first] += 1
     assert last > first
     assert result.ranks.tolist() == expected
-
-
-def test_nothing_is_ambiguous_when_all_responses_differ():
-    assert evaluate(Rule(knows_it_all), numbered_examples(20), candidates=10).ambiguous == 0
 
 
 def test_the_thread_is_the_unit_where_there_are_threads():
@@ -243,11 +195,6 @@ def test_the_thread_is_the_unit_where_there_are_threads():
     assert (with_threads.unit, with_threads.units) == ("thread", 10)
     assert (without.unit, without.units) == ("example", 40)
     assert with_threads.recall[1].value == without.recall[1].value
-
-
-def test_a_task_can_be_ranked_twice():
-    task = ranking_task(numbered_examples(20), candidates=10)
-    assert evaluate_task(Rule(knows_it_all), task) == evaluate(Rule(knows_it_all), numbered_examples(20), candidates=10)
 
 
 def test_a_ranker_that_returns_another_shape_is_named():
@@ -267,18 +214,21 @@ def test_settings_are_checked_before_the_ranking(setting):
     assert not ranker.calls
 
 
-# --- results ---
-
-
-def test_the_result_as_json():
+def test_the_result_as_json_and_back():
     result = evaluate(Rule(knows_even_ones), numbered_examples(25, turns_per_thread=5), candidates=10, seed=7)
     found = json.loads(json.dumps(result.to_json(), allow_nan=False))
-    assert found["recall"]["1"] == result.recall[1].to_json()
+    assert found["recall"]["1"] == dataclasses.asdict(result.recall[1])
     assert found["mrr"]["value"] == result.mrr.value
     assert list(found["recall"]) == ["1", "2", "3", "5"]
     expected = {"examples": 20, "candidates": 10, "dropped": 5, "unit": "thread", "units": 5, "seed": 7}
-    assert {key: found[key] for key in expected} == expected
+    assert found | expected == found
     assert found["confidence"] == 0.95
+    assert not {"ranks", "unit_of"} & set(found)
+    again = RankingResult.from_json(json.loads(json.dumps(result.to_json(ranks=True))))
+    assert again == result
+    assert (again.ranks == result.ranks).all()
+    assert (again.unit_of == result.unit_of).all()
+    assert again.seconds == result.seconds
 
 
 def noisy(strength: float, seed: int) -> Rule:
@@ -287,53 +237,43 @@ def noisy(strength: float, seed: int) -> Rule:
     return Rule(lambda message, candidate: table[number(message), number(candidate)])
 
 
-def test_a_real_difference_lies_outside_zero_and_noise_does_not():
-    examples = numbered_examples(400)
-    strong, weak, as_weak = (
-        evaluate(ranker, examples, candidates=10) for ranker in (noisy(2.5, 1), noisy(1.0, 2), noisy(1.0, 3))
-    )
-    better = compare(strong, weak)
-    assert better.recall[1].value == pytest.approx(strong.recall[1].value - weak.recall[1].value)
-    assert better.mrr.value == pytest.approx(strong.mrr.value - weak.mrr.value)
+@pytest.fixture(scope="module")
+def systems():
+    """Results of a strong ranker, of two weak ones, and of the first weak one with 20 answers more."""
+    weak = noisy(1.0, 2)
+    slightly_better = Rule(lambda m, c: weak.rule(m, c) + (50 if number(m) == number(c) < 20 else 0))
+    rankers = {"strong": noisy(2.5, 1), "weak": weak, "as weak": noisy(1.0, 3), "slightly better": slightly_better}
+    return {name: evaluate(ranker, numbered_examples(400), candidates=10) for name, ranker in rankers.items()}
+
+
+def test_a_real_difference_lies_outside_zero_and_noise_does_not(systems):
+    better = compare(systems["strong"], systems["weak"])
+    assert better.recall[1].value == pytest.approx(systems["strong"].recall[1].value - systems["weak"].recall[1].value)
+    assert better.mrr.value == pytest.approx(systems["strong"].mrr.value - systems["weak"].mrr.value)
     assert better.recall[1].low > 0
     assert better.mrr.low > 0
-    same = compare(weak, as_weak)
+    same = compare(systems["weak"], systems["as weak"])
     assert same.recall[1].low < 0 < same.recall[1].high
 
 
-def test_swapping_the_systems_changes_the_sign():
-    examples = numbered_examples(400)
-    first, second = (evaluate(ranker, examples, candidates=10) for ranker in (noisy(2.0, 1), noisy(1.5, 2)))
+def test_swapping_the_systems_changes_the_sign_and_a_system_does_not_differ_from_itself(systems):
+    first, second = systems["strong"], systems["weak"]
     there, back = compare(first, second).mrr, compare(second, first).mrr
     assert (there.value, there.low, there.high) == pytest.approx((-back.value, -back.high, -back.low))
+    assert compare(first, first).to_json()["recall"]["1"] == {"value": 0.0, "low": 0.0, "high": 0.0}
 
 
-def test_pairing_is_sharper_than_two_intervals():
-    # Two systems that differ on a few examples only: their own intervals overlap, the difference is sure.
-    examples = numbered_examples(400)
-    base = noisy(1.0, 1)
-    slightly_better = Rule(lambda m, c: base.rule(m, c) + (50 if number(m) == number(c) < 20 else 0))
-    first, second = (evaluate(ranker, examples, candidates=10) for ranker in (slightly_better, base))
+def test_pairing_is_sharper_than_two_intervals(systems):
+    # They differ on a few examples only: their own intervals overlap, the difference is sure.
+    first, second = systems["slightly better"], systems["weak"]
     assert first.recall[1].low < second.recall[1].high
     assert compare(first, second).recall[1].low > 0
 
 
-def test_a_system_does_not_differ_from_itself():
-    result = evaluate(Rule(knows_even_ones), numbered_examples(40), candidates=10)
-    mrr = compare(result, result).mrr
-    assert (mrr.value, mrr.low, mrr.high) == (0.0, 0.0, 0.0)
-    assert compare(result, result).to_json()["recall"]["1"] == {"value": 0.0, "low": 0.0, "high": 0.0}
-
-
-def test_results_of_different_groups_are_not_compared():
-    first = evaluate(Rule(knows_it_all), numbered_examples(40), candidates=10, seed=0)
-    second = evaluate(Rule(knows_it_all), numbered_examples(40), candidates=10, seed=1)
-    with pytest.raises(InputError, match="different examples"):
-        compare(first, second)
-
-
-def test_only_a_k_of_both_results_is_compared():
+def test_only_what_two_results_share_is_compared():
     examples = numbered_examples(40)
     first = evaluate(Rule(knows_it_all), examples, candidates=10, recall_at=(1, 2))
     second = evaluate(Rule(knows_it_all), examples, candidates=10, recall_at=(2, 3))
     assert list(compare(first, second).recall) == [2]
+    with pytest.raises(InputError, match="different examples"):
+        compare(first, evaluate(Rule(knows_it_all), examples, candidates=10, seed=1))

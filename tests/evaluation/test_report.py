@@ -5,7 +5,6 @@ from __future__ import annotations
 import dataclasses
 
 import numpy as np
-import pytest
 
 from rejoinder.evaluation.bootstrap import Estimate
 from rejoinder.evaluation.ranking import RankingResult
@@ -89,21 +88,17 @@ def test_models_and_data_side_by_side_only_where_there_are_several_of_both():
     assert table[3].split() == ["bm25", "27.5", "26.0-29.0"]
 
 
-def test_names_are_printed_as_they_are():
+def test_names_are_printed_as_they_are_and_a_narrow_terminal_keeps_every_number():
     # Rich reads [brackets] as markup and :words: as emoji, unless told otherwise.
     text = plain([Row("models/[red]v2[/red]", "data/:smile:/[x]", RESULT)])
     assert "models/[red]v2[/red]" in text
     assert "data/:smile:/[x]" in text
+    assert all("27.5  26.0-29.0" in plain([Row("bm25", "chat", RESULT)], width) for width in (30, 60, 80))
 
 
 def test_copies_of_the_right_response_are_reported():
     assert "\n7 with a copy" in describe(dataclasses.replace(RESULT, ambiguous=7))
     assert "copy" not in describe(RESULT)
-
-
-@pytest.mark.parametrize("width", [30, 60, 80])
-def test_a_narrow_terminal_keeps_every_number(width):
-    assert "27.5  26.0-29.0" in plain([Row("bm25", "chat", RESULT)], width)
 
 
 def test_json_has_the_paired_difference_to_the_first_of_the_same_data():

@@ -13,7 +13,7 @@ import pytest
 from rejoinder.corpora.example import Example
 from rejoinder.corpora.examples import write_examples
 from rejoinder.errors import InputError
-from rejoinder.evaluation.ranking import RankingResult, evaluate
+from rejoinder.evaluation.ranking import evaluate
 from rejoinder.evaluation.report import Row
 from rejoinder.evaluation.table import table_of_rows
 from rejoinder.evaluation.table_run import DataColumn, Measurement, SystemRow, TablePlan, read_column
@@ -76,20 +76,16 @@ def measure(file, shelf, folder, **options):
     return Measurement(shelf, folder, silent, **options).table(file)
 
 
-def test_the_figures_are_those_of_evaluate(data, tmp_path):
-    table = measure(file_of(data, candidates=20, seed=3), Shelf(), tmp_path / "cells")
+def test_finished_cells_are_kept_until_model_or_data_or_settings_change(data, tmp_path):
+    shelf, cells, plan = Shelf(), tmp_path / "cells", file_of(data, candidates=20, seed=3)
+    first = measure(plan, shelf, cells)
     for name, rule in (("good", knows_it_all), ("half", knows_even_ones)):
         expected = evaluate(Rule(rule), numbered_examples(100, turns_per_thread=4), candidates=20, seed=3)
-        assert table.cell(name, "n").result == expected
-
-
-def test_finished_cells_are_kept_until_model_or_data_or_settings_change(data, tmp_path):
-    shelf, cells = Shelf(), tmp_path / "cells"
-    first = measure(file_of(data, candidates=20), shelf, cells)
-    assert measure(file_of(data, candidates=20), shelf, cells) == first
+        assert first.cell(name, "n").result == expected
+    assert measure(plan, shelf, cells) == first
     assert shelf.opened == ["good", "half"]
     shelf.versions["half"] = 2
-    measure(file_of(data, candidates=20), shelf, cells)
+    measure(plan, shelf, cells)
     assert shelf.opened[2:] == ["half"]
     measure(file_of(data, candidates=10), shelf, cells)
     assert shelf.opened[3:] == ["good", "half"]
@@ -127,12 +123,11 @@ def test_a_fitted_ranker_learns_from_the_training_part_and_is_measured_again_whe
     assert measure(file_of(data, ("learns",), candidates=20, train=str(other)), shelf, cells).cell("learns", "n").result
 
 
-@pytest.mark.parametrize("split", ["train", "all"])
-def test_nothing_is_learned_from_what_is_ranked(data, tmp_path, split):
-    file = file_of(data, ("good", "learns"), candidates=20, split=split)
-    table = measure(file, Shelf(), tmp_path / "cells")
-    assert table.cell("good", "n").result
-    assert "name other training data" in table.cell("learns", "n").missing
+def test_nothing_is_learned_from_what_is_ranked(data, tmp_path):
+    for split in ("train", "all"):
+        table = measure(file_of(data, ("good", "learns"), candidates=20, split=split), Shelf(), tmp_path / "cells")
+        assert table.cell("good", "n").result
+        assert "name other training data" in table.cell("learns", "n").missing
 
 
 def test_what_is_missing_leaves_a_dash_and_the_command_that_makes_it(data, tmp_path):
@@ -178,15 +173,6 @@ def test_a_damaged_cell_is_measured_again(data, tmp_path):
     assert len(shelf.opened) == 4
 
 
-def test_a_result_survives_json():
-    result = evaluate(Rule(knows_even_ones), numbered_examples(60, turns_per_thread=3), candidates=20)
-    again = RankingResult.from_json(json.loads(json.dumps(result.to_json(ranks=True))))
-    assert again == result
-    assert (again.ranks == result.ranks).all()
-    assert (again.unit_of == result.unit_of).all()
-    assert again.seconds == result.seconds
-
-
 def test_repeated_inputs_or_responses_are_left_out(tmp_path):
     """SemEval and FAQs: of a question with two answers, or an answer to two questions, one counts."""
     pairs = [("a", "x"), ("a", "y"), ("b", "x"), ("c", "z"), ("c", "z")]
@@ -199,11 +185,15 @@ def test_repeated_inputs_or_responses_are_left_out(tmp_path):
     assert kept == {"none": (5, 0), "inputs": (3, 2), "responses": (3, 2), "both": (2, 3)}
 
 
+def task_of(path, **settings):
+    return read_column(DataColumn(name="D", path=str(path), **settings))[0]
+
+
 def test_drawn_candidates_come_from_other_threads(tmp_path):
     path = tmp_path / "d.parquet"
     examples = numbered_examples(60, turns_per_thread=3)
     write_examples(examples, path)
-    task, _ = read_column(DataColumn(name="D", path=str(path), draw=19))
+    task = task_of(path, draw=19)
     own = {example.context: example for example in examples}
     threads = {example.response: example.thread for example in examples}
     for context, texts, label in zip(task.contexts, task.candidates, task.labels, strict=True):
@@ -211,22 +201,19 @@ def test_drawn_candidates_come_from_other_threads(tmp_path):
         assert texts[label] == example.response
         assert len(set(texts)) == len(texts) == 20
         assert example.thread not in {threads[text] for text in texts if text != example.response}
-    again, _ = read_column(DataColumn(name="D", path=str(path), draw=19))
-    other, _ = read_column(DataColumn(name="D", path=str(path), draw=19, seed=1))
-    assert task.fingerprint == again.fingerprint != other.fingerprint
+    assert task.fingerprint == task_of(path, draw=19).fingerprint != task_of(path, draw=19, seed=1).fingerprint
 
 
 def test_drawing_needs_neither_threads_nor_ids_and_leaves_given_lists(tmp_path):
     path = tmp_path / "d.parquet"
     write_examples([Example((f"m {i}",), f"r {i}", candidates=("no", f"r {i}"), label=1) for i in range(30)], path)
-    task, _ = read_column(DataColumn(name="D", path=str(path), draw=19))
+    task = task_of(path, draw=19)
     assert set(task.lengths) == {20}
     assert not any("no" in texts for texts in task.candidates)
     assert len({tuple(texts) for texts in task.candidates}) == 30
-    groups, _ = read_column(DataColumn(name="D", path=str(path), candidates=10))
+    groups = task_of(path, candidates=10)
     assert (set(groups.lengths), groups.given) == ({10}, False)
-    assert set(read_column(DataColumn(name="D", path=str(path), candidates="given"))[0].lengths) == {2}
-    assert set(read_column(DataColumn(name="D", path=str(path), candidates="all"))[0].lengths) == {30}
+    assert [set(task_of(path, candidates=how).lengths) for how in ("given", "all")] == [{2}, {30}]
 
 
 @pytest.mark.parametrize(
@@ -262,10 +249,12 @@ def test_files_of_a_table(tmp_path):
     assert cells[0]["result"] == table.rows()[0].result.to_json()
     assert (tmp_path / "out/table.png").read_bytes()[:8] == b"\x89PNG\r\n\x1a\n"
     svg = ET.fromstring((tmp_path / "out/table.svg").read_text())
-    said = " ".join("".join(each.itertext()) for each in svg.iter() if each.tag.endswith("text"))
-    assert "half" in said
-    assert "100.0" in said
+    written = {"".join(each.itertext()).strip() for each in svg.iter() if each.tag.endswith("text")}
+    assert {"half", "100.0"} <= written
     assert "d\\|ata" in (tmp_path / "out/table.md").read_text()
+    table.save(tmp_path / "again")
+    for file in files:
+        assert file.read_bytes() == (tmp_path / "again" / file.name).read_bytes(), "the same table, the same bytes"
 
 
 def test_a_table_is_written_whole_or_not_at_all(tmp_path, monkeypatch):
@@ -281,15 +270,6 @@ def test_a_table_is_written_whole_or_not_at_all(tmp_path, monkeypatch):
     with pytest.raises(OSError, match="No space"):
         table_of_rows(results("all"), "New").save(tmp_path)
     assert {file.name: file.read_bytes() for file in tmp_path.iterdir()} == before
-
-
-def test_the_same_table_gives_the_same_bytes(tmp_path):
-    pytest.importorskip("matplotlib")
-    rows = results("half", "all")
-    for name in ("one", "two"):
-        table_of_rows(rows, "T").save(tmp_path / name)
-    for file in (tmp_path / "one").iterdir():
-        assert file.read_bytes() == (tmp_path / "two" / file.name).read_bytes()
 
 
 def test_a_table_with_nothing_measured_can_be_written(data, tmp_path):

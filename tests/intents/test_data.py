@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from rejoinder.errors import InputError
-from rejoinder.intents.data import IntentData, has_part, read_intents
+from rejoinder.intents.data import IntentData, has_part, read_intents, read_scoped
 
 TWO = IntentData(("hello there", "a, b"), (("greet",), ("letters",)))
 
@@ -22,14 +22,11 @@ def parallel(folder: Path, texts: str = "hello there\na, b\n", labels: str = "gr
     return folder
 
 
-@pytest.mark.parametrize("header", ["text,category", "TEXT,Label", "", "id,intent,text"])
+@pytest.mark.parametrize("header", ["text,category\n", "TEXT,Label\n", "", "id,intent,text\n"])
 def test_csv_with_and_without_a_header(tmp_path: Path, header: str) -> None:
-    path = tmp_path / "a.csv"
-    if header == "id,intent,text":
-        path.write_text('id,intent,text\n1,greet,hello there\n2,letters,"a, b"\n')
-    else:
-        path.write_text((header + "\n" if header else "") + 'hello there,greet\n"a, b",letters\n')
-    assert read_intents(path) == TWO
+    rows = '1,greet,hello there\n2,letters,"a, b"\n' if "id" in header else 'hello there,greet\n"a, b",letters\n'
+    (tmp_path / "a.csv").write_text(header + rows)
+    assert read_intents(tmp_path / "a.csv") == TWO
 
 
 def test_jsonl_also_compressed(tmp_path: Path) -> None:
@@ -50,9 +47,6 @@ def test_parallel_files_and_a_folder_of_parts(tmp_path: Path) -> None:
     assert not has_part(folder / "train", "train")
     with pytest.raises(InputError, match=r"no part valid .* it holds test, train"):
         read_intents(folder, "valid")
-
-
-def test_a_folder_of_files_is_read_by_part(tmp_path: Path) -> None:
     (tmp_path / "train.csv").write_text("text,label\nx,one\n")
     (tmp_path / "val.jsonl").write_text('{"text": "y", "label": "two"}\n')
     assert read_intents(tmp_path, "valid").labels == (("two",),)
@@ -71,12 +65,12 @@ def test_one_json_object_of_parts_as_clinc150_has_it(tmp_path: Path) -> None:
         read_intents(path, "test")
 
 
-def test_texts_out_of_scope_are_set_apart() -> None:
-    data = IntentData(("a", "b", "c"), (("x",), ("oos",), ("y",)))
-    inside, outside = data.split_off()
-    assert (inside.texts, outside.texts) == (("a", "c"), ("b",))
-    assert data.names == ("oos", "x", "y")
-    assert (inside.labels, outside.labels) == ((("x",), ("y",)), (("oos",),))
+def test_texts_out_of_scope_are_set_apart(tmp_path: Path) -> None:
+    (tmp_path / "a.csv").write_text("text,label\na,x\nb,oos\nc,y\n")
+    assert read_scoped(tmp_path / "a.csv", "train") == (IntentData(("a", "c"), (("x",), ("y",))), ("b",))
+    (tmp_path / "a.csv").write_text("text,label\nb,none\n")
+    with pytest.raises(InputError, match="no text in scope; all have the label none"):
+        read_scoped(tmp_path / "a.csv", "train", out_of_scope="none")
 
 
 def test_several_labels(tmp_path: Path) -> None:
@@ -105,7 +99,7 @@ def test_several_labels(tmp_path: Path) -> None:
         ("a.txt", "x", "intents are read from .csv, .jsonl"),
     ],
 )
-def test_wrong_files_are_told_with_place_and_reason(tmp_path: Path, name: str, content: str, said: str) -> None:
+def test_wrong_files_are_named_with_place_and_reason(tmp_path: Path, name: str, content: str, said: str) -> None:
     (tmp_path / name).write_text(content)
     with pytest.raises(InputError, match=said):
         read_intents(tmp_path / name)

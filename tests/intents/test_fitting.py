@@ -127,21 +127,19 @@ def test_what_is_held_out_leaves_every_intent_a_text(classes: list[int]) -> None
 
 
 def test_too_little_is_refused() -> None:
-    one = Encoded(np.zeros((3, 2), np.float32), np.ones((3, 1), np.float32))
     with pytest.raises(InputError, match="two intents at least"):
-        fit(Logistic(), one)
-    singles = Encoded(np.eye(3, dtype=np.float32), np.eye(3, dtype=np.float32))
+        fit(Logistic(), Encoded(np.zeros((3, 2), np.float32), np.ones((3, 1), np.float32)))
     with pytest.raises(InputError, match="patience=0"):
-        fit(FeedForward(), singles)
+        fit(FeedForward(), Encoded(np.eye(3, dtype=np.float32), np.eye(3, dtype=np.float32)))
 
 
 def test_heads_come_back_from_their_tensors() -> None:
     head = Head([5, 7, 3], 0.5, 0.5)
     x = np.random.default_rng(0).standard_normal((4, 5)).astype(np.float32)
-    np.testing.assert_array_equal(head_from(head.tensors()).logits(x), head.logits(x))
+    np.testing.assert_array_equal(head_from(head.state_dict()).logits(x), head.logits(x))
     assert head.training  # asking for logits changes nothing
-    broken = head.tensors() | {"layers.1.weight": torch.zeros(3, 6)}
-    for wrong in ({}, {"x": torch.zeros(1)}, broken, {**head.tensors(), "layers.1.bias": torch.zeros(9)}):
+    broken = head.state_dict() | {"layers.1.weight": torch.zeros(3, 6)}
+    for wrong in ({}, {"x": torch.zeros(1)}, broken, {**head.state_dict(), "layers.1.bias": torch.zeros(9)}):
         with pytest.raises(InputError):
             head_from(wrong)
 
@@ -166,7 +164,7 @@ def test_the_grid_is_the_papers() -> None:
         ("paper", "input_dropout=1.0", "input_dropout = 1.0 is not allowed"),
     ],
 )
-def test_wrong_settings_are_told(preset: str, change: str, said: str) -> None:
+def test_wrong_settings_are_named(preset: str, change: str, said: str) -> None:
     with pytest.raises(InputError, match=said):
         parse_settings(preset, [change] if change else [])
 
@@ -174,23 +172,13 @@ def test_wrong_settings_are_told(preset: str, change: str, said: str) -> None:
 def test_settings_come_back_from_json() -> None:
     for each in (Logistic(strength=3.0), parse_settings("original", ["optimizer=adam"])):
         assert validate(SETTINGS, dataclasses.asdict(each), "x") == each
-    with pytest.raises(InputError, match="kind"):
-        validate(SETTINGS, {"kind": "forest"}, "x")
-
-
-def test_a_grid_on_a_full_disk_names_its_log(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    data, log = clouds(), tmp_path / "grid.jsonl"
-    monkeypatch.setattr(Path, "open", lambda *_, **__: open("/dev/full", "w", encoding="utf-8"))  # noqa: SIM115, PTH123
-    with pytest.raises(OSError, match="No space") as caught:
-        run_grid([Logistic()], data, data, log)
-    assert caught.value.filename == str(log)
 
 
 def test_a_grid_goes_on_where_it_stopped(tmp_path: Path) -> None:
     data, valid, log = clouds(), clouds(seed=1), tmp_path / "grid.jsonl"
     grid = [Logistic(), FeedForward(epochs=2, hidden_size=8), FeedForward(epochs=3, hidden_layers=0)]
     rows = run_grid(grid[:2], data, valid, log)
-    with log.open("a") as file:
+    with log.open("a") as file:  # as versions that appended left it when they were killed
         file.write('{"data": "cut off')
     again = run_grid(grid, data, valid, log)
     assert len(log.read_text().splitlines()) == 3
@@ -199,3 +187,6 @@ def test_a_grid_goes_on_where_it_stopped(tmp_path: Path) -> None:
     assert grid_table(again).count("\n") == 5
     with pytest.raises(InputError, match="other texts"):
         run_grid(grid, valid, data, log)
+    log.write_text("{}\n")
+    with pytest.raises(InputError, match=r"grid.jsonl:1 is damaged \('data'\); delete the file"):
+        run_grid(grid, data, valid, log)

@@ -31,31 +31,19 @@ DATA = toy_data(10)
 LABELS = [names[0] for names in DATA.labels]
 
 # The checks that do not hand over numbers, which no encoder of texts takes.
-CHECKS = [
-    "check_estimator_cloneable",
-    "check_estimator_tags_renamed",
-    "check_valid_tag_types",
-    "check_estimator_repr",
-    "check_no_attributes_set_in_init",
-    "check_do_not_raise_errors_in_init_or_set_params",
-    "check_mixin_order",
-    "check_get_params_invariance",
-    "check_set_params",
-    "check_parameters_default_constructible",
-]
+CHECKS = """estimator_cloneable estimator_tags_renamed valid_tag_types estimator_repr no_attributes_set_in_init
+do_not_raise_errors_in_init_or_set_params mixin_order get_params_invariance set_params parameters_default_constructible
+"""
 
 
-@pytest.mark.parametrize("name", CHECKS)
+@pytest.mark.parametrize("name", CHECKS.split())
 def test_scikit_learns_own_checks(name: str, model: str) -> None:
-    check = getattr(estimator_checks, name)
-    check("RejoinderEncoder", RejoinderEncoder(model))
+    getattr(estimator_checks, f"check_{name}")("RejoinderEncoder", RejoinderEncoder(model))
 
 
 def test_it_says_that_it_takes_texts() -> None:
     tags = get_tags(RejoinderEncoder())
-    assert tags.input_tags.one_d_array
-    assert tags.input_tags.string
-    assert not tags.input_tags.two_d_array
+    assert (tags.input_tags.one_d_array, tags.input_tags.string, tags.input_tags.two_d_array) == (True, True, False)
     assert not tags.target_tags.required
 
 
@@ -87,7 +75,7 @@ def test_a_pickled_transformer_opens_its_encoder_again(model: str) -> None:
         copy.transform(DATA.texts)
 
 
-def test_what_is_wrong_is_told(model: str) -> None:
+def test_what_is_wrong_is_named(model: str) -> None:
     encoder = RejoinderEncoder(model)
     with pytest.raises(NotFittedError):
         encoder.transform(DATA.texts)

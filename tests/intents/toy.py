@@ -40,7 +40,7 @@ class WordVectors:
 
 
 def toy_data(each: int = 12, seed: int = 0, topics: Sequence[str] = tuple(TOPICS)) -> IntentData:
-    """So many texts of each topic: two of its words among others."""
+    """That many texts of each topic: two of its words among others."""
     generator = random.Random(seed)
     texts, labels = [], []
     for topic in topics:

@@ -3,6 +3,7 @@
 import math
 
 import numpy as np
+import pytest
 import torch
 
 from rejoinder.models.convert import Convert, ConvertConfig
@@ -120,13 +121,10 @@ SMALL = {
 }
 
 
-def test_the_papers_layout():
-    check(ConvertConfig(**SMALL))
-
-
-def test_norm_before_each_part():
-    check(ConvertConfig(**SMALL, norm_placement="before", initialisation="unit"))
-
-
-def test_skips_without_widening():
-    check(ConvertConfig(**{**SMALL, "feed_forward_2_size": 64}))
+@pytest.mark.parametrize(
+    "changes",
+    [{}, {"norm_placement": "before", "initialisation": "unit"}, {"feed_forward_2_size": 64}],
+    ids=["the paper's layout", "norm before each part", "skips without widening"],
+)
+def test_encodings(changes):
+    check(ConvertConfig(**(SMALL | changes)))

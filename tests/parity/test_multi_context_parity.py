@@ -1,6 +1,7 @@
 """Multi-context ConveRT, from texts to vectors, against a second implementation: one conversation at a time."""
 
 import numpy as np
+import pytest
 import torch
 
 from rejoinder.models.convert import ConvertConfig
@@ -37,7 +38,17 @@ def reference(context, w, config):
     return h_x, h_z, head((h_x + h_z) / 2, w, "combined_head", before=before)
 
 
-def check(**changes):
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {},
+        {"norm_placement": "before", "initialisation": "unit"},
+        {"numbered_history": True},
+        {"feed_forward_2_size": 24},
+    ],
+    ids=["the paper's layout", "norm before each part", "numbered messages", "a combiner of the encodings' size"],
+)
+def test_encodings(changes):
     config = ConvertConfig(**{**SMALL, "history": 10, **changes})
     torch.manual_seed(0)
     network = MultiContextConvert(config, SUBWORDS.rows).eval()
@@ -51,19 +62,3 @@ def check(**changes):
     for i, context in enumerate(CONTEXTS):
         for vector, expected in zip(vectors, reference(context, w, config), strict=True):
             assert np.abs(vector[i] - expected).max() < 2e-5
-
-
-def test_the_papers_layout():
-    check()
-
-
-def test_norm_before_each_part():
-    check(norm_placement="before", initialisation="unit")
-
-
-def test_numbered_messages():
-    check(numbered_history=True)
-
-
-def test_a_combining_network_of_the_encodings_size():
-    check(feed_forward_2_size=24)

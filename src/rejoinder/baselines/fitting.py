@@ -18,17 +18,9 @@ class Fitted(Protocol):
     """A ranker that is fitted to training examples before it can score."""
 
     def fit(self, examples: Sequence[Example], progress: Advance | None = None) -> Mapping[str, Any]:
-        """Forget what was learned before and learn from `examples`.
+        """Forget what was learned before, learn from `examples`, and return what, of types that JSON has.
 
-        Args:
-            examples: training examples, never those that are ranked afterwards.
-            progress: called with the number of texts just read, two for each example.
-
-        Returns:
-            What was learned, for users to see, of types that JSON has.
-
-        Raises:
-            InputError: too few examples.
+        `progress` is called with the number of texts just read, two for each example.
         """
         ...
 

@@ -48,47 +48,30 @@ class BM25:
     the query counts twice. A query or a candidate without words scores 0.
     """
 
-    def __init__(self, *, k1: float = 1.5, b: float = 0.75, whole_context: bool = False) -> None:
-        """Set the formula's constants and what counts as the query.
+    def __init__(self, *, k1: float = 1.5, b: float = 0.75) -> None:
+        """Set the formula's constants.
 
         Args:
             k1: how slowly repetitions of a word saturate, 0 or more; 1.2 to 2.0 are usual.
             b: how much long candidates are held back, from 0 (not at all) to 1 (in proportion to their length).
-            whole_context: search with every message of the context, not only with the newest one.
-
-        Raises:
-            InputError: a setting is out of range.
-            MissingExtraError: bm25s is not installed.
         """
         _check_constants(k1, b)
-        self.k1, self.b, self.whole_context = k1, b, whole_context
+        self.k1, self.b = k1, b
         self._bm25s, self._sparse = _library("bm25s", "BM25"), _library("scipy.sparse", "BM25")
 
     def score(self, contexts: Sequence[Context], candidates: Sequence[Sequence[str]]) -> FloatArray:
-        """Score each context's own candidates; see `Ranker.score`. The time is linear in their number.
-
-        Args:
-            contexts: n conversations, oldest message first.
-            candidates: n lists of m texts. Contexts that share one list object are scored together, which is fast.
-
-        Returns:
-            Array (n, m), float32, 0 or more. Candidates of the same words get the very same score.
-
-        Raises:
-            InputError: not one list for each context, or lists of different lengths.
-        """
+        """Score each context's own candidates; see `Ranker.score`. Those of the same words get the very same score."""
         lists = candidate_lists(contexts, candidates)
         ids: dict[str, int] = {}
         weights = self._weights([[ids.setdefault(word, len(ids)) for word in words(text)] for text in lists.texts], ids)
-        queries = [_query(context, self.whole_context) for context in contexts]
-        known = [[ids[word] for word in words(query) if word in ids] for query in queries]
+        known = [[ids[word] for word in words(_newest(context)) if word in ids] for context in contexts]
         starts = np.cumsum([0, *map(len, known)])
         columns = np.array([word for query in known for word in query], dtype=np.int64)
         counts = self._sparse.csr_matrix((np.ones(len(columns)), columns, starts), shape=(len(known), max(1, len(ids))))
         return _dot_products(counts, weights, lists, self._sparse)
 
     def _weights(self, documents: list[list[int]], ids: dict[str, int]) -> Any:
-        """Weight of each word in each document: sparse (documents, words), float64."""
+        """Return the weight of each word in each document: sparse (documents, words), float64."""
         if not ids:  # no words anywhere: the average length is 0, by which bm25s would divide
             return self._sparse.csr_matrix((len(documents), 1))
         library = self._bm25s.BM25(k1=self.k1, b=self.b, method="lucene", dtype="float64")
@@ -113,16 +96,7 @@ class TfIdf:
     signed = True
     """Whether two words of one bucket may cancel out, as in DATA19's TF-IDF."""
 
-    def __init__(self, *, whole_context: bool = False) -> None:
-        """Set what counts as the query.
-
-        Args:
-            whole_context: search with every message of the context, not only with the newest one.
-
-        Raises:
-            MissingExtraError: scikit-learn is not installed.
-        """
-        self.whole_context = whole_context
+    def __init__(self) -> None:
         self._features = _library("sklearn.feature_extraction.text", self.name)
         self._sparse = _library("scipy.sparse", self.name)
         self._idf: Any = None
@@ -130,8 +104,7 @@ class TfIdf:
     def fit(self, examples: Sequence[Example], progress: Advance | None = None) -> Mapping[str, Any]:
         """Count in how many texts each word is; see `Fitted.fit`."""
         require_examples(examples, 1, self.name)
-        sides = ((_query(example.context, self.whole_context), example.response) for example in examples)
-        counts = self._counts([text for pair in sides for text in pair])
+        counts = self._counts([text for each in examples for text in (_newest(each.context), each.response)])
         if progress is not None:
             progress(counts.shape[0])
         self._idf = self._features.TfidfTransformer().fit(counts)
@@ -139,25 +112,20 @@ class TfIdf:
         return {"examples": len(examples), "buckets_used": int(np.count_nonzero(_document_counts(counts)))}
 
     def score(self, contexts: Sequence[Context], candidates: Sequence[Sequence[str]]) -> FloatArray:
-        """Score each context's own candidates; see `Ranker.score`.
-
-        Raises:
-            InputError: not one list for each context, or lists of different lengths.
-            RejoinderError: it was not fitted.
-        """
+        """Score each context's own candidates; see `Ranker.score`."""
         lists = candidate_lists(contexts, candidates)
-        queries = self._vectors([_query(context, self.whole_context) for context in contexts])
+        queries = self._vectors([_newest(context) for context in contexts])
         return _dot_products(queries, self._vectors(lists.texts), lists, self._sparse)
 
     def _counts(self, texts: Sequence[str]) -> Any:
-        """How often each text has the words of each bucket: sparse (n, BUCKETS)."""
+        """Count how often each text has the words of each bucket: sparse (n, BUCKETS)."""
         hashing = self._features.HashingVectorizer(n_features=BUCKETS, norm=None, alternate_sign=self.signed)
         counts = hashing.transform(texts)
         counts.sum_duplicates()  # and sorts: texts of the same words get the very same numbers
         return counts
 
     def _tfidf(self, texts: Sequence[str]) -> Any:
-        """TF-IDF vectors of unit length: sparse (n, BUCKETS), float64."""
+        """Return TF-IDF vectors of unit length: sparse (n, BUCKETS), float64."""
         if self._idf is None:
             raise not_fitted(self.name)
         if not texts:  # the library refuses no text at all
@@ -165,10 +133,10 @@ class TfIdf:
         return self._idf.transform(self._counts(texts))
 
     def _learn(self, tfidf: Any) -> None:
-        """Learn from the vectors of the training texts what more there is to learn: here nothing."""
+        """Learn more from the vectors of the training texts: here nothing."""
 
     def _vectors(self, texts: Sequence[str]) -> Any:
-        """The vectors whose dot products are the scores: sparse (n, BUCKETS)."""
+        """Return the vectors whose dot products are the scores: sparse (n, BUCKETS)."""
         return self._tfidf(texts)
 
 
@@ -187,15 +155,10 @@ class Data19BM25(TfIdf):
     name = "DATA19's BM25"
     signed = False
 
-    def __init__(self, *, k1: float = 2.0, b: float = 0.75, whole_context: bool = False) -> None:
-        """Set the formula's constants and what counts as the query; see `BM25`.
-
-        Raises:
-            InputError: a setting is out of range.
-            MissingExtraError: scikit-learn is not installed.
-        """
+    def __init__(self, *, k1: float = 2.0, b: float = 0.75) -> None:
+        """Set the formula's constants; see `BM25`."""
         _check_constants(k1, b)
-        super().__init__(whole_context=whole_context)
+        super().__init__()
         self.k1, self.b = k1, b
         self._rarity = np.zeros(0)
         self._mean_length = 0.0
@@ -213,12 +176,12 @@ class Data19BM25(TfIdf):
         return vectors
 
 
-def _query(context: Context, whole: bool) -> str:
-    return " ".join(context if whole else context[-1:])
+def _newest(context: Context) -> str:
+    return context[-1] if context else ""
 
 
 def _document_counts(matrix: Any) -> npt.NDArray[np.int64]:
-    """In how many rows each column is not zero."""
+    """Count the rows in which each column is not zero."""
     return np.bincount(matrix.indices[matrix.data != 0], minlength=matrix.shape[1])
 
 
@@ -226,13 +189,8 @@ def _dot_products(queries: Any, documents: Any, lists: CandidateLists, sparse: M
     """Multiply each context's words with those of its own candidates: (n, m), float32.
 
     One product serves all lists, by making a word another one in every list. Each sum runs in float64 over the query's
-    words in their order, so candidates of the same words tie exactly.
-
-    Args:
-        queries: sparse rows (n, words), float64.
-        documents: sparse rows (distinct candidates, words), float64.
-        lists: which of the documents are the candidates of each context.
-        sparse: the library.
+    words in their order, so candidates of the same words tie exactly. `queries` (n, words) and `documents` (distinct
+    candidates, words) are sparse, float64.
     """
     n, m = lists.shape
     if not n * m:

@@ -27,7 +27,6 @@ from torch import Tensor
 from rejoinder.baselines.encoders import VectorEncoder
 from rejoinder.baselines.fitting import not_fitted, require_examples
 from rejoinder.corpora.example import Example
-from rejoinder.errors import InputError
 from rejoinder.processor import has_fast_bfloat16
 from rejoinder.progress import Advance
 from rejoinder.ranker import Context, FloatArray, candidate_lists, unit_rows
@@ -36,37 +35,30 @@ Similarity: TypeAlias = Literal["cosine", "dot"]
 SIMILARITIES: tuple[Similarity, ...] = ("cosine", "dot")
 
 FEWEST = 10
-"""Examples without which MAP cannot be trained."""
-
+"""Examples that MAP needs at least."""
+CHOOSING = 0.2
+"""Share of the examples that is not trained on, but chooses setting and epoch."""
+BATCH = 256
+SMOOTHING = 0.2
+"""Of the labels."""
 HISTORY = 10
 """Earlier messages that are read with history, the newest ones: as many as by multi-context ConveRT."""
-
 GROUP = 100
 """Examples among whose responses each right one is sought when a setting is judged: 1-of-100."""
-
 ADAGRAD_START = 0.1
 """What Adagrad's sums of squares start at (TensorFlow's default)."""
-
 BLOCK = 1 << 19
 """Numbers of W that are updated at once."""
 
 
 class Sim:
-    """Ranks by the cosine of two encodings, behind the `Ranker` protocol; it learns nothing.
-
-    Args:
-        encoder: gives the vectors; of any length, a zero vector scores 0.
-    """
+    """Ranks by the cosine of two encodings, behind the `Ranker` protocol; a zero vector scores 0."""
 
     def __init__(self, encoder: VectorEncoder) -> None:
         self.encoder = encoder
 
     def score(self, contexts: Sequence[Context], candidates: Sequence[Sequence[str]]) -> FloatArray:
-        """Score each context's own candidates; see `Ranker.score`.
-
-        Raises:
-            InputError: not one list for each context, or lists of different lengths.
-        """
+        """Score each context's own candidates; see `Ranker.score` and `candidate_lists`."""
         lists = candidate_lists(contexts, candidates)
         scores = np.zeros(lists.shape, dtype=np.float32)
         if not scores.size:
@@ -78,11 +70,11 @@ class Sim:
         return scores
 
     def encode_contexts(self, contexts: Sequence[Context]) -> FloatArray:
-        """What is compared of contexts; see `ranker.DualEncoder`."""
+        """See `ranker.DualEncoder`."""
         return unit_rows(self.encoder.encode_contexts(contexts))
 
     def encode_responses(self, responses: Sequence[str]) -> FloatArray:
-        """What is compared of responses; see `ranker.DualEncoder`."""
+        """See `ranker.DualEncoder`."""
         return unit_rows(self.encoder.encode_responses(responses))
 
 
@@ -90,10 +82,7 @@ class WithHistory:
     """An encoder of single texts that also reads up to ten earlier messages (a `VectorEncoder`).
 
     A context becomes the mean of two vectors of unit length: the newest message's, and that of the mean over the
-    earlier ones; without any the first alone. Nothing is learned, so it is what a sentence encoder can do with history.
-
-    Args:
-        encoder: gives a vector of each message.
+    earlier ones; without any the first alone. Nothing is learned: it is what a sentence encoder can do with history.
     """
 
     def __init__(self, encoder: VectorEncoder) -> None:
@@ -127,37 +116,16 @@ class MapSettings:
     similarity: Similarity | Literal["better"] = "better"
     """Ranked by the cosine of x and (W + a·I) y (the paper), by their dot product (its code), or by what is better on
     the examples that choose (the cosine where both are as good)."""
-    smoothing: float = 0.2
-    """Label smoothing."""
-    batch: int = 256
-    """Examples in a batch."""
     epochs: int = 100
     """Most epochs."""
     patience: int = 10
     """Epochs without a gain after which a setting is given up."""
-    choosing: float = 0.2
-    """Share of the examples that is not trained on, but chooses setting and epoch."""
     seed: int = 0
-    """Of that choice, of W and of the batches."""
-
-    def __post_init__(self) -> None:
-        if self.similarity not in ("better", *SIMILARITIES):
-            raise InputError(f"MAP's similarity must be cosine, dot or better, not {self.similarity!r}")
-        if not self.learning_rates or not self.penalties or min(self.learning_rates) <= 0 or min(self.penalties) < 0:
-            raise InputError("MAP needs at least one learning rate above 0 and one penalty of 0 or more")
-        if not (0 <= self.smoothing < 1 and 0 < self.choosing < 1):
-            raise InputError(f"smoothing and choosing are shares, not {self.smoothing} and {self.choosing}")
-        if min(self.batch - 1, self.epochs, self.patience) < 1:
-            raise InputError("MAP needs a batch of 2 or more, and 1 or more epochs and patience")
+    """Of the examples that choose, of W and of the batches."""
 
 
 class Map(Sim):
-    """Ranks by x·((W + a·I) y) with a learned W (fulfils `fitting.Fitted`).
-
-    Args:
-        encoder: gives the vectors x of contexts and y of responses.
-        settings: of the training, and what ranks.
-    """
+    """Ranks by x·((W + a·I) y) with a learned W (fulfils `fitting.Fitted`)."""
 
     def __init__(self, encoder: VectorEncoder, settings: MapSettings | None = None) -> None:
         super().__init__(encoder)
@@ -168,8 +136,8 @@ class Map(Sim):
     def fit(self, examples: Sequence[Example], progress: Advance | None = None) -> Mapping[str, Any]:
         """Learn W and the scalar a; see `Fitted.fit`.
 
-        What is returned holds the learning curve of every setting. Where no map is better than none on the examples
-        that choose, the epoch is 0 and Map ranks as Sim does.
+        The learning curve of every setting is returned too. Where no map is better than none on the examples that
+        choose, the epoch is 0 and Map ranks as Sim does.
         """
         require_examples(examples, FEWEST, "MAP")
         responses = [example.response for example in examples]
@@ -178,7 +146,7 @@ class Map(Sim):
         x = unit_rows(self.encoder.encode_contexts([example.context for example in examples], progress))
         y = unit_rows(self.encoder.encode_responses(responses, progress))
         with torch.inference_mode():
-            found = learn_map(torch.from_numpy(x), torch.from_numpy(y), number, self.settings)
+            found = learn_map(Pairs(torch.from_numpy(x), torch.from_numpy(y), number), self.settings)
         self._matrix, self._similarity = found.matrix.numpy(), found.similarity
         chosen = found.curves[found.best] if found.epoch else Curve(0.0, 0.0, [found.unmapped])
         return {
@@ -193,7 +161,7 @@ class Map(Sim):
         }
 
     def encode_responses(self, responses: Sequence[str]) -> FloatArray:
-        """What is compared of responses, (W + a·I) y; see `ranker.DualEncoder`."""
+        """Return (W + a·I) y; see `ranker.DualEncoder`."""
         if self._matrix is None:
             raise not_fitted("MAP")
         if not responses:  # vectors of no text have no size
@@ -204,80 +172,62 @@ class Map(Sim):
 
 @dataclass
 class Curve:
-    """How the training of one setting went.
-
-    Attributes:
-        learning_rate: of Adagrad.
-        l2: the penalty on W.
-        recall_at_1: 1-of-100, on the examples that choose, after each epoch; of two similarities the better one's.
-    """
+    """How the training of one setting went."""
 
     learning_rate: float
     l2: float
+    """The penalty on W."""
     recall_at_1: list[float] = field(default_factory=list)
+    """1-of-100, on the examples that choose, after each epoch; of two similarities the better one's."""
 
 
 class LearnedMap(NamedTuple):
-    """What was learned.
-
-    Attributes:
-        matrix: W + a·I of the best epoch of the best setting, float32 (d, d); the identity where none is above it.
-        similarity: what ranks.
-        best: place of that setting among the curves.
-        epoch: that epoch, from 1; 0 for the identity.
-        unmapped: recall at 1 on the examples that choose without any mapping, which is SIM's.
-        curves: how each setting went.
-    """
+    """What was learned."""
 
     matrix: Tensor
+    """W + a·I of the best epoch of the best setting, float32 (d, d); the identity where none is above it."""
     similarity: Similarity
     best: int
+    """Place of that setting among the curves."""
     epoch: int
+    """That epoch, from 1; 0 for the identity."""
     unmapped: float
+    """Recall at 1 on the examples that choose without any mapping, which is SIM's."""
     curves: list[Curve]
 
 
 class Pairs(NamedTuple):
-    """Vectors of inputs and responses (n, d), and for each response a number that equal ones share (n,)."""
+    """Vectors of unit length of n inputs and their responses."""
 
     x: Tensor
+    """(n, d), float32."""
     y: Tensor
+    """(n, d), float32."""
     number: Tensor
+    """(n,): equal where responses are; an equal response is not taken for a negative."""
 
     def select(self, rows: Tensor) -> Pairs:
-        """The pairs of these rows."""
+        """Return the pairs of these rows."""
         return Pairs(self.x[rows], self.y[rows], self.number[rows])
 
 
-def learn_map(x: Tensor, y: Tensor, number: Tensor, settings: MapSettings) -> LearnedMap:
-    """Train every setting and keep the best, or the identity, which is SIM, where none is better on what chooses.
-
-    Args:
-        x: vectors of inputs, unit length, float32 (n, d).
-        y: vectors of their responses, unit length, float32 (n, d).
-        number: equal where responses are, int64 (n,): an equal response is not taken for a negative.
-        settings: see there.
-
-    Raises:
-        InputError: no example is left to train on, or to choose by.
-    """
+def learn_map(pairs: Pairs, settings: MapSettings) -> LearnedMap:
+    """Train every setting and keep the best, or the identity, which is SIM, where none is better on what chooses."""
+    x = pairs.x
     generator = torch.Generator().manual_seed(settings.seed)
     order = torch.randperm(len(x), generator=generator)
-    held = round(settings.choosing * len(x))
-    if held < 2 or len(x) - held < 2:
-        raise InputError(f"MAP cannot train on and choose by {len(x)} examples; give 10 or more")
-    pairs = Pairs(x, y, number)
+    held = round(CHOOSING * len(x))
     choose, train = pairs.select(order[:held]), pairs.select(order[held:])
     curves = [Curve(rate, penalty) for rate in settings.learning_rates for penalty in settings.penalties]
     start = torch.empty(x.shape[1], x.shape[1])
     torch.nn.init.orthogonal_(start, generator=generator)
-    trainer = MapTrainer(start, curves, settings.smoothing)
+    trainer = MapTrainer(start, curves)
     similarities = SIMILARITIES if settings.similarity == "better" else (settings.similarity,)
     identity = torch.eye(x.shape[1])
     highest = float(recall_at_1(choose, identity[:, None], "dot"))
     found = LearnedMap(identity, similarities[0], 0, 0, highest, curves)
     for epoch in range(1, settings.epochs + 1):
-        for rows in torch.split(torch.randperm(len(train.x), generator=generator), settings.batch):
+        for rows in torch.split(torch.randperm(len(train.x), generator=generator), BATCH):
             if len(rows) > 1:
                 trainer.step(train.select(rows))
         matrices = trainer.matrices()
@@ -289,23 +239,17 @@ def learn_map(x: Tensor, y: Tensor, number: Tensor, settings: MapSettings) -> Le
                 highest = max(values)
                 matrix, similarity = matrices[:, column].clone(), similarities[values.index(highest)]
                 found = found._replace(matrix=matrix, similarity=similarity, best=place, epoch=epoch)
-        told = [curves[place].recall_at_1 for place in trainer.places]
-        trainer.keep([epoch - 1 - recalls.index(max(recalls)) < settings.patience for recalls in told])
+        curves_left = [curves[place].recall_at_1 for place in trainer.places]
+        trainer.keep([epoch - 1 - recalls.index(max(recalls)) < settings.patience for recalls in curves_left])
         if not trainer.places:
             break
     return found
 
 
 def recall_at_1(pairs: Pairs, matrices: Tensor, similarity: Similarity) -> Tensor:
-    """Recall at 1 of each setting, 1-of-100 in the order given; a tie and what is no number count against it.
+    """Return the recall at 1 of each setting, 1-of-100 in the order given, from W + a·I of each (d, settings, d).
 
-    Args:
-        pairs: n examples.
-        matrices: W + a·I of each setting, (d, settings, d).
-        similarity: what ranks.
-
-    Returns:
-        (settings,).
+    A tie and what is no number count against it.
     """
     d, count, _ = matrices.shape
     hits = torch.zeros(count, dtype=torch.int64)
@@ -320,17 +264,10 @@ def recall_at_1(pairs: Pairs, matrices: Tensor, similarity: Similarity) -> Tenso
 
 
 class MapTrainer:
-    """W and a of the settings that are still in training, with Adagrad's sums.
+    """W and a of the settings that are still in training, with Adagrad's sums; all start from one W (d, d)."""
 
-    Args:
-        start: the W that all start from (d, d).
-        curves: the settings.
-        smoothing: of the labels.
-    """
-
-    def __init__(self, start: Tensor, curves: Sequence[Curve], smoothing: float) -> None:
+    def __init__(self, start: Tensor, curves: Sequence[Curve]) -> None:
         self.places = list(range(len(curves)))
-        self.smoothing = smoothing
         self.weights = start[:, None].repeat(1, len(curves), 1)
         self.residual = torch.ones(len(curves))
         self.squares = torch.full_like(self.weights, ADAGRAD_START)
@@ -342,14 +279,14 @@ class MapTrainer:
         self.coarse = self.weights.to(self.kind)
 
     def step(self, pairs: Pairs) -> None:
-        """One step of all settings on the same batch of K examples."""
+        """Take one step of all settings on the same batch of K examples."""
         d, count, _ = self.weights.shape
         k = len(pairs.x)
         x, y = pairs.x.to(self.kind), pairs.y.to(self.kind)
         plain = pairs.x @ pairs.y.T
         mapped = self.coarse.view(d * count, d) @ y.T
         scores = (x @ mapped.view(d, count * k)).float().view(k, count, k)
-        slope = _slope(scores + self.residual[:, None] * plain[:, None], pairs.number, self.smoothing)
+        slope = _slope(scores + self.residual[:, None] * plain[:, None], pairs.number)
         products = (x.T @ slope.view(k, count * k).to(self.kind)).view(d, count, k)
         rows = max(1, BLOCK // (count * d))
         for first in range(0, d, rows):
@@ -359,7 +296,7 @@ class MapTrainer:
         self.residual -= self.rates * slip / self.residual_squares.sqrt()
 
     def _descend(self, rows: slice, products: Tensor, y: Tensor) -> None:
-        """Adagrad on some rows of W, few enough to stay in the processor's cache from the product to the update."""
+        """Update some rows of W, few enough to stay in the processor's cache from the product to the update."""
         weights, squares = self.weights[rows], self.squares[rows]
         gradient = (products.reshape(-1, len(y)) @ y).float().view(weights.shape)
         gradient.addcmul_(weights, self.penalties[:, None])
@@ -368,7 +305,7 @@ class MapTrainer:
         self.coarse[rows] = weights
 
     def matrices(self) -> Tensor:
-        """W + a·I of each setting (d, settings, d)."""
+        """Return W + a·I of each setting (d, settings, d)."""
         return self.weights + self.residual[:, None] * torch.eye(len(self.weights))[:, None]
 
     def keep(self, chosen: list[bool]) -> None:
@@ -383,15 +320,15 @@ class MapTrainer:
             setattr(self, name, getattr(self, name)[rows])
 
 
-def _slope(scores: Tensor, number: Tensor, smoothing: float) -> Tensor:
-    """Derivative of the batch's loss by its scores, both (K, settings, K): (p - target) / K.
+def _slope(scores: Tensor, number: Tensor) -> Tensor:
+    """Return the derivative of the batch's loss by its scores, both (K, settings, K): (p - target) / K.
 
     Responses that equal the true one are masked: they are neither in the softmax nor in the smoothing.
     """
     k = len(scores)
     masked = (number[:, None] == number).fill_diagonal_(False)
     shown = (k - masked.sum(dim=1)).to(scores.dtype)
-    target = (smoothing / shown)[:, None].expand(k, k).masked_fill(masked, 0.0).clone()
-    target.diagonal().add_(1 - smoothing)
+    target = (SMOOTHING / shown)[:, None].expand(k, k).masked_fill(masked, 0.0).clone()
+    target.diagonal().add_(1 - SMOOTHING)
     shares = scores.masked_fill_(masked[:, None], float("-inf")).softmax(dim=2)
     return shares.sub_(target[:, None]).div_(k)

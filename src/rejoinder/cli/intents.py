@@ -118,7 +118,7 @@ def evaluate(
     from rejoinder.intents.data import read_scoped
     from rejoinder.intents.evaluation import to_json
     from rejoinder.intents.folder import load_classifier, read_classifier
-    from rejoinder.intents.report import FOLDER, build_report, check_plots, report_markdown, write_report
+    from rejoinder.intents.report import FOLDER, build_report, check_plots, write_report
     from rejoinder.progress import track
 
     if report is not None:
@@ -133,7 +133,7 @@ def evaluate(
     if report is not None:
         write_report(found, opened.labels, report, pictures=not no_pictures, overwrite=overwrite)
     result = {"classifier": str(classifier), "test": str(test), **to_json(found)}
-    emit(result, as_json, lambda r: report_markdown(r).rstrip("\n"))
+    emit(result, as_json, lambda _: found.markdown().rstrip("\n"))
 
 
 def predict(
@@ -238,6 +238,7 @@ def few_shot(
     from rejoinder.intents.evaluation import few_shot as measure
     from rejoinder.intents.evaluation import to_json
     from rejoinder.intents.fitting import parse_settings
+    from rejoinder.intents.report import percent, table
     from rejoinder.progress import track
 
     sizes = [_shots(size) for size in shots or ("5", "10", "30", "all")]
@@ -250,7 +251,10 @@ def few_shot(
         tested = encode_data(encoder, inside, names, advance=advance)
     with track("Training", total=len(sizes) * seeds, unit="classifiers") as advance:
         rows = [measure(chosen, data, tested, shots=n, seeds=range(seeds), advance=advance) for n in sizes]
-    emit({"encoder": encoder.name, "rows": [to_json(row) for row in rows]}, as_json, _few_shot_text)
+    head = ("shots", "accuracy, %", "trainings", "texts", "seconds")
+    lines = [(r.shots or "all", percent(r.accuracy), r.trainings, r.texts, f"{r.seconds:.2f}") for r in rows]
+    result = {"encoder": encoder.name, "rows": [to_json(row) for row in rows]}
+    emit(result, as_json, lambda _: table(head, lines).rstrip("\n"))
 
 
 def fine_tune(
@@ -308,16 +312,6 @@ def _predict_text(result: Mapping[str, Any]) -> str:
         ranking = ", ".join(f"{each['label']} {each['probability']:.3f}" for each in row["ranking"])
         blocks.append(f"{row['text']}\n    {labels}    ({ranking})")
     return "\n".join(blocks)
-
-
-def _few_shot_text(result: Mapping[str, Any]) -> str:
-    from rejoinder.intents.report import percent, table
-
-    rows = [
-        (r["shots"] or "all", percent(r["accuracy"]), r["trainings"], r["texts"], f"{r['seconds']:.2f}")
-        for r in result["rows"]
-    ]
-    return table(("shots", "accuracy, %", "trainings", "texts", "seconds"), rows).rstrip("\n")
 
 
 COMMANDS: dict[str, Callable[..., None]] = {

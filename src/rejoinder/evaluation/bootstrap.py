@@ -27,10 +27,6 @@ class Estimate:
     low: float
     high: float
 
-    def to_json(self) -> dict[str, float]:
-        """Return the three numbers by name."""
-        return {"value": self.value, "low": self.low, "high": self.high}
-
     def columns(self, name: str) -> dict[str, float]:
         """Return the three numbers as columns of a flat table."""
         return {name: self.value, f"{name}_low": self.low, f"{name}_high": self.high}
@@ -44,16 +40,16 @@ def estimates(
     resamples: int = RESAMPLES,
     seed: int = 0,
 ) -> list[Estimate]:
-    """Mean of each column of `values`, with its percentile interval.
+    """Return the mean of each column of `values`, with its percentile interval.
 
     A resample draws as many units as there are, with replacement, each with all of its observations, and takes the
-    mean over the observations drawn. With a single unit nothing can be said: the interval is then `bounds`.
+    mean over the observations drawn. A single unit says nothing about the error: the interval is then `bounds`.
 
     Args:
         values: array (n, s), n observations of s quantities.
         units: array (n,), the unit of each observation, numbered 0 to u - 1 without gaps.
         bounds: the least and the greatest mean possible.
-        resamples: how many times to draw, 1 or more.
+        resamples: number of draws, 1 or more.
         seed: of the draws; equal seeds and units give equal draws, whatever the values.
 
     Raises:
@@ -73,7 +69,7 @@ def estimates(
 def _resampled_means(
     values: npt.NDArray[np.float64], units: npt.NDArray[np.int64], resamples: int, seed: int
 ) -> npt.NDArray[np.float64]:
-    """Array (resamples, s). Units are reduced to sums and counts once, so a resample costs u, not n."""
+    """Return an array (resamples, s). Units are reduced to sums and counts once, so a resample costs u, not n."""
     count = int(units.max()) + 1
     sums = np.stack([np.bincount(units, weights=column) for column in values.T], axis=1)
     sizes = np.bincount(units).astype(np.float64)

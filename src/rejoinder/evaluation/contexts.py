@@ -1,4 +1,4 @@
-"""How much of each context a ranker is given: CONVERT's comparison of its multi-context model's parts."""
+"""How much of each context a ranker is given: the comparison of a multi-context model's parts (CONVERT, 4.2)."""
 
 from __future__ import annotations
 
@@ -7,13 +7,12 @@ from dataclasses import dataclass
 from typing import Any, NamedTuple, Protocol, runtime_checkable
 
 from rich.console import RenderableType
-from rich.table import Table
 from rich.text import Text
 
 from rejoinder.errors import InputError
 from rejoinder.evaluation.bootstrap import RESAMPLES
 from rejoinder.evaluation.ranking import Comparison, RankingResult, compare, evaluate_task
-from rejoinder.evaluation.report import Row, describe, percent, render
+from rejoinder.evaluation.report import Row, describe, percent, plain_table, render
 from rejoinder.evaluation.tasks import Progress, RankingTask
 from rejoinder.ranker import Context, ContextPart, FloatArray, Ranker
 
@@ -41,18 +40,15 @@ class MultiContextRanker(Ranker, Protocol):
 
 @dataclass(frozen=True, slots=True)
 class ContextReading:
-    """What of each context is read.
-
-    Attributes:
-        messages: most earlier messages that are read, the newest ones; None: all.
-        part: by which part of the model: all of it, the input alone, or the history alone.
-    """
+    """What of each context is read."""
 
     messages: int | None = None
+    """Most earlier messages that are read, the newest ones; None: all."""
     part: ContextPart = "all"
+    """By which part of the model."""
 
     def __str__(self) -> str:
-        """The words that `parse_reading` takes."""
+        """Return the words that `parse_reading` takes."""
         count = "" if self.messages is None else str(self.messages)
         if self.part == "all":
             return count or "full"
@@ -76,11 +72,7 @@ FULL = ContextReading()
 
 
 def parse_reading(text: str) -> ContextReading:
-    """Read "full", "3", "input", "history" or "history=3".
-
-    Raises:
-        InputError: it is none of them.
-    """
+    """Read "full", "3", "input", "history" or "history=3"; anything else is an InputError."""
     named = {"full": FULL, "input": ContextReading(part="input"), "history": ContextReading(part="history")}
     if text in named:
         return named[text]
@@ -97,22 +89,14 @@ def parse_reading(text: str) -> ContextReading:
 
 
 def with_parts(ranker: Ranker, name: str) -> MultiContextRanker:
-    """Return the ranker, known to be one that reads input and history.
-
-    Raises:
-        InputError: it is not; `name` is what the message calls it.
-    """
+    """Return the ranker if it reads input and history; else raise an InputError that calls it `name`."""
     if isinstance(ranker, MultiContextRanker) and ranker.reads_history:
         return ranker
     raise InputError(f"{name} has no parts for input and history: only multi-context models have them")
 
 
 def restrict(ranker: Ranker, reading: ContextReading, name: str = "this ranker") -> Ranker:
-    """Return a ranker that is given only what `reading` says.
-
-    Raises:
-        InputError: a part is asked for of a ranker that has none; `name` is what the message calls it.
-    """
+    """Return a ranker that is given only what `reading` says; see `with_parts`."""
     if reading.part != "all":
         ranker = with_parts(ranker, name).by(reading.part)
     return ranker if reading.messages is None else _Restricted(ranker, reading)
@@ -135,24 +119,19 @@ class ContextRow(NamedTuple):
     reading: ContextReading
     result: RankingResult
     difference: Comparison | None
-    """The result minus that of the full context, on the same resamples; None for the full context."""
+    """Paired difference to the full context; None for that one."""
 
 
 @dataclass(frozen=True)
 class ContextTable:
-    """How well a model ranks by parts of each context.
-
-    Attributes:
-        model: its name.
-        data: the data's.
-        rows: the lines, the full context first.
-        without_history: examples whose context is a single message.
-    """
+    """How well a model ranks by parts of each context."""
 
     model: str
     data: str
     rows: Sequence[ContextRow]
+    """The full context first."""
     without_history: int
+    """Examples whose context is a single message."""
 
     def to_json(self) -> list[dict[str, Any]]:
         """Return a flat object for each line."""
@@ -173,10 +152,9 @@ class ContextTable:
         yield Text(describe(self.rows[0].result))
         if self.without_history:
             yield f"{self.without_history:,} examples have no history: by the history alone they are missed"
-        table = Table(box=None, padding=(0, 2, 0, 0), header_style="bold")
         ks = list(self.rows[0].result.recall)[:1]  # the least k alone: a line has to fit a terminal
-        for name in ("context", *(f"R@{k}" for k in ks), "MRR", *(f"R@{k} minus full" for k in ks)):
-            table.add_column(name, overflow="fold")
+        heads = ["context", *(f"R@{k}" for k in ks), "MRR", *(f"R@{k} minus full" for k in ks)]
+        table = plain_table(heads, padding=2)
         for reading, result, difference in self.rows:
             found = [percent(estimate, "{}  {}-{}") for estimate in (*(result.recall[k] for k in ks), result.mrr)]
             minus = {} if difference is None else difference.recall
@@ -205,17 +183,14 @@ def context_table(
     """Rank by the full context and by parts of it (CONVERT, section 4.2).
 
     Args:
-        ranker: a multi-context encoder.
+        ranker: a multi-context encoder; any other is an InputError.
         task: what is ranked.
-        model: what table and errors call the ranker.
-        data: what the table calls the data.
+        model: name of the ranker, in the table and in errors.
+        data: name of the data, in the table.
         seed: of the bootstrap.
         resamples: how often the bootstrap draws.
         block_size: see `ranking.evaluate`.
         progress: called with the number of examples done; `len(task)` of them for each of `table_readings`.
-
-    Raises:
-        InputError: the ranker reads no history.
     """
     known = with_parts(ranker, model).remembering()
     rows: list[ContextRow] = []

@@ -24,16 +24,10 @@ if TYPE_CHECKING:
 
 COLOURS = ("#0072B2", "#E69F00", "#009E73", "#CC79A7", "#56B4E9", "#D55E00", "#000000", "#F0E442")
 """Okabe and Ito, "Color Universal Design" (2008), which colour-blind people can tell apart; the darker ones first."""
-
 MARKERS = ("o", "s", "^", "D", "v", "P", "X", "*")
-"""Shapes, for what colours alone do not tell apart."""
-
 KINDS = ("png", "svg", "pdf")
-"""Kinds of picture, by the end of a file's name."""
-
 RESOLUTION = 150
 """Dots per inch of a png."""
-
 PANELS_A_LINE = 4
 PANEL = 3.4
 """Inches of a panel's side."""
@@ -57,11 +51,7 @@ def require(library: str, feature: str = "a picture") -> None:
 
 
 def picture_kind(path: Path) -> str:
-    """Return the kind of picture that a file's name asks for.
-
-    Raises:
-        InputError: it is none that can be written.
-    """
+    """Return the kind of picture that a file's name asks for; none that can be written is an InputError."""
     kind = path.suffix.lower().removeprefix(".")
     if kind not in KINDS:
         ends = ", ".join(f".{each}" for each in KINDS)
@@ -76,11 +66,7 @@ def grid_shape(panels: int) -> tuple[int, int]:
 
 
 def new_grid(panels: int, width: float, height: float, **options: Any) -> tuple[Figure, list[Axes]]:
-    """Return a figure of that many panels and inches. It needs no screen and changes no setting of matplotlib's.
-
-    Raises:
-        MissingExtraError: matplotlib is not installed.
-    """
+    """Return a figure of that many panels and inches. It needs no screen and changes no setting of matplotlib's."""
     require("matplotlib.figure")
     from matplotlib.figure import Figure
 
@@ -103,30 +89,22 @@ def save_figure(figure: Figure, path: Path, kind: str) -> None:
 
 @dataclass(frozen=True)
 class Panel:
-    """One model's picture.
-
-    Attributes:
-        title: stands above it.
-        points: array (n, 2).
-        caption: stands below it.
-    """
+    """One model's picture."""
 
     title: str
     points: FloatArray
+    """(n, 2)."""
     caption: str
+    """Stands below it."""
 
 
 def draw_panels(panels: Sequence[Panel], categories: Sequence[str], names: Sequence[str]) -> Figure:
-    """Draw all panels with one legend.
+    """Draw panels of the same texts with one legend.
 
     Args:
-        panels: of the same texts.
+        panels: the panels.
         categories: category of each text.
-        names: the categories in the legend's order. Each has its own colour and shape; colours come again from the
-            eighth on, with another shape.
-
-    Raises:
-        MissingExtraError: matplotlib is not installed.
+        names: the categories in the legend's order. From the eighth on colours come again, with another shape.
     """
     lines, width = grid_shape(len(panels))
     most = max(2, width)  # a single panel still has room for a legend below

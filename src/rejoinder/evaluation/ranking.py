@@ -1,16 +1,17 @@
 """Recall at k and mean reciprocal rank of anything that ranks, with intervals, and how two systems differ.
 
-Nothing here is counted in a ranker's favour: a candidate that ties with the right one stands before it, one whose
-score is not a number too, and one that has the very text of the right one always does.
+Doubts count against a ranker: before the right candidate stands one that ties with it, one whose score is not a
+number, and always one that has its very text.
 """
 
 from __future__ import annotations
 
 import time
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field, fields
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Literal
 
+import msgspec
 import numpy as np
 import numpy.typing as npt
 
@@ -34,11 +35,9 @@ class Comparison:
     mrr: Estimate
 
     def to_json(self) -> dict[str, Any]:
-        """The differences in types that JSON has."""
-        return {
-            "recall": {str(k): estimate.to_json() for k, estimate in self.recall.items()},
-            "mrr": self.mrr.to_json(),
-        }
+        """Return the differences in types that JSON has."""
+        values: dict[str, Any] = msgspec.to_builtins(self, str_keys=True)
+        return values
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -82,26 +81,23 @@ class RankingResult:
 
     def to_json(self, *, ranks: bool = False) -> dict[str, Any]:
         """Return everything in types that JSON has; without `ranks`, all but the single ranks and their units."""
-        values = {each.name: getattr(self, each.name) for each in fields(self)}
-        values |= Comparison(self.recall, self.mrr).to_json()
-        if ranks:
-            return values | {"ranks": self.ranks.tolist(), "unit_of": self.unit_of.tolist()}
-        del values["ranks"], values["unit_of"]
-        return values | {"seconds": round(self.seconds, 3)}
+        values: dict[str, Any] = msgspec.to_builtins(self, str_keys=True, enc_hook=np.ndarray.tolist)
+        if not ranks:
+            del values["ranks"], values["unit_of"]
+            values["seconds"] = round(self.seconds, 3)
+        return values
 
     @classmethod
     def from_json(cls, values: Mapping[str, Any]) -> RankingResult:
-        """Return the result of which these are the values, ranks included."""
-        arrays = {name: np.array(values[name], dtype=np.int64) for name in ("ranks", "unit_of")}
-        recall = {int(k): Estimate(**estimate) for k, estimate in values["recall"].items()}
-        return cls(**{**values, **arrays, "recall": recall, "mrr": Estimate(**values["mrr"])})
+        """Return the result whose values, ranks included, these are; others are a ValueError."""
+        return msgspec.convert(values, cls, str_keys=True, dec_hook=lambda _, array: np.array(array, dtype=np.int64))
 
 
 def ranks(scores: FloatArray, labels: IntArray) -> IntArray:
-    """Rank of the right candidate of each row, 1 = best, m = worst.
+    """Return the rank of the right candidate of each row, 1 = best, m = worst.
 
-    Counted as before it is every candidate that does not score strictly less: ties and NaN go against the ranker,
-    and where the right one itself has NaN, all others stand before it.
+    Every candidate that does not score strictly less stands before it: ties and NaN go against the ranker, and where
+    the right one itself has NaN, it is last.
 
     Args:
         scores: array (n, m); higher is better.
@@ -144,8 +140,8 @@ def evaluate(
         seed: of the shuffle into groups and of the bootstrap.
         recall_at: each k of recall@k; those not below the (smallest) number of candidates are left out.
         resamples: how often the bootstrap draws.
-        block_size: most contexts in one call of `ranker.score`; by default all that have equally many candidates.
-            Leave it so for a ranker whose scores depend on the other candidates of the call, such as BM25.
+        block_size: most contexts in one call of `ranker.score`; None: all that have equally many candidates, which a
+            ranker needs whose scores depend on the other candidates of the call, such as BM25.
         progress: called with the number of examples done after each call of `ranker.score`.
 
     Raises:
@@ -173,7 +169,7 @@ def evaluate_task(
     block_size: int | None = None,
     progress: Progress | None = None,
 ) -> RankingResult:
-    """`evaluate` for a task that is built once and ranked by several systems, or again and again in training."""
+    """Evaluate on a task that is built once and ranked by several systems, or again and again in training."""
     counts = {"k": min(recall_at, default=1), "resamples": resamples, "block_size": block_size}
     for name, count in counts.items():
         if count is not None and count < 1:
@@ -219,7 +215,7 @@ def evaluate_task(
 
 
 def compare(first: RankingResult, second: RankingResult, *, resamples: int = RESAMPLES, seed: int = 0) -> Comparison:
-    """Difference of two systems, first minus second, by a paired bootstrap over the units of their common task.
+    """Compare two systems, first minus second, by a paired bootstrap over the units of their common task.
 
     Raises:
         InputError: the results are of different examples, groups or candidates.
@@ -233,5 +229,5 @@ def compare(first: RankingResult, second: RankingResult, *, resamples: int = RES
 
 
 def _quantities(found: IntArray, ks: Sequence[int]) -> npt.NDArray[np.float64]:
-    """What is averaged: array (n, len(ks) + 1), hit or not at each k, then 1 / rank, from ranks (n,)."""
+    """Return what is averaged, (n, len(ks) + 1): hit or not at each k, then 1 / rank, of ranks (n,)."""
     return np.stack([*(found <= k for k in ks), 1 / found], axis=1).astype(np.float64)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import io
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from typing import Any
 
 from rich.console import Console, RenderableType
@@ -110,15 +110,20 @@ def describe(result: RankingResult) -> str:
 
 
 def _bases(rows: Sequence[Row], above: Sequence[str]) -> list[Row]:
-    """The rows of one data set that the others are compared with: those of these models; of none, the first."""
+    """Return the rows of one data set that the others are compared with: those of these models; of none, the first."""
     return [row for name in above for row in rows if row.model == name] if above else [rows[0]]
 
 
+def plain_table(heads: Sequence[str], padding: int = 3) -> Table:
+    """Return a table without lines, whose columns fold rather than cut what is in them."""
+    table = Table(box=None, padding=(0, padding, 0, 0), header_style="bold")
+    for head in heads:
+        table.add_column(Text(head), overflow="fold")
+    return table
+
+
 def _table(rows: Sequence[Row], bases: Sequence[Row]) -> Table:
-    table = Table(box=None, padding=(0, 3, 0, 0), header_style="bold")
-    table.add_column("")
-    for row in rows:
-        table.add_column(Text(row.title), overflow="fold")
+    table = plain_table(["", *(row.title for row in rows)])
     for k in sorted({k for row in rows for k in row.result.recall}):
         table.add_row(f"R@{k}", *(percent(row.result.recall.get(k), "{}  {}-{}") for row in rows))
     table.add_row("MRR", *(percent(row.result.mrr, "{}  {}-{}") for row in rows))
@@ -131,35 +136,29 @@ def _table(rows: Sequence[Row], bases: Sequence[Row]) -> Table:
 
 
 def _difference_at_1(row: Row, base: Row) -> Estimate:
-    """Recall at 1 of a ranker minus that of another on the same examples, with its paired interval."""
+    """Return the recall at 1 of a ranker minus that of another on the same examples, with its paired interval."""
     return compare(row.result, base.result, resamples=row.result.resamples, seed=row.result.seed).recall[1]
 
 
 def to_json(rows: Sequence[Row], above: Sequence[str] = ()) -> list[dict[str, Any]]:
-    """Return each row in types that JSON has; all but the first of a data set with their difference to it.
-
-    With `above`, each also has its differences to the rankers of these names (`recall_at_1_above`).
-    """
+    """Return each row in types that JSON has, with its difference to the first of its data and to those of `above`."""
     found = []
     for group in _by_data(rows).values():
         for row in group:
             more: dict[str, Any] = {}
             if row is not group[0]:
-                more["recall_at_1_above_the_first"] = _difference_at_1(row, group[0]).to_json()
+                more["recall_at_1_above_the_first"] = asdict(_difference_at_1(row, group[0]))
             if above:
                 bases = [base for base in _bases(group, above) if base is not row]
-                more["recall_at_1_above"] = {base.model: _difference_at_1(row, base).to_json() for base in bases}
+                more["recall_at_1_above"] = {base.model: asdict(_difference_at_1(row, base)) for base in bases}
             found.append(row.to_json() | more)
     return found
 
 
 def _side_by_side(rows: Sequence[Row]) -> Table:
-    """Recall at 1: a line for each ranker, a column for each data set; empty where one was not ranked by the other."""
-    table = Table(box=None, padding=(0, 3, 0, 0), header_style="bold")
-    table.add_column("", overflow="fold")
+    """Show recall at 1: a line for each ranker, a column for each data set; empty where one was not ranked."""
     names = list(_by_data(rows))
-    for name in names:
-        table.add_column(Text(name), overflow="fold")
+    table = plain_table(["", *names])
     found = {(row.title, row.data): row.result.recall.get(1) for row in rows}
     for model in dict.fromkeys(row.title for row in rows):
         table.add_row(Text(model), *(percent(found.get((model, name)), "{}  {}-{}") for name in names))

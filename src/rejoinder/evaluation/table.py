@@ -22,11 +22,8 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 PICTURES = ("png", "svg")
-"""Kinds of the chart."""
-
 KIND = "rejoinder table"
 """What table.json says of itself; those of earlier versions do not."""
-
 FOLDER = Kind(
     "a table's folder",
     "table.json",
@@ -36,69 +33,58 @@ FOLDER = Kind(
 
 CELLS = "cells"
 """Folder of the finished cells within the folder of a table."""
-
-BAR = 0.28
-"""Inches of the chart for each system."""
-
-PANEL = 2.9
-"""Inches of the chart for each data set."""
+BAR, PANEL = 0.28, 2.9
+"""Inches of the chart for each system, and for each data set."""
 
 
 @dataclass(frozen=True)
 class Cell:
-    """A system on a data set.
-
-    Attributes:
-        result: what it reached; None if it could not be measured.
-        missing: then why, and what to do; empty if the table has no such system.
-        ranker: what was measured: a folder, a baseline's name.
-        learned: what a ranker says that was fitted for this column, of types that JSON has.
-    """
+    """A system on a data set."""
 
     result: RankingResult | None = None
+    """None if it could not be measured."""
     missing: str = ""
+    """Why not, and what to do; empty if the table has no such system."""
     ranker: str = ""
+    """What was measured: a folder, a baseline's name."""
     learned: Mapping[str, Any] | None = None
+    """What a ranker learned that was fitted for this column, of types that JSON has."""
 
 
 class Line(NamedTuple):
-    """A row of the table: a system by its name, and the group that gives its colour in the chart."""
+    """A system."""
 
     name: str
     group: str = ""
+    """Gives the colour in the chart."""
 
 
 class Column(NamedTuple):
-    """A column: a data set by its name, and what there is to say about it besides the results."""
+    """A data set."""
 
     name: str
     about: str = ""
+    """What the results do not say of it."""
 
 
 @dataclass(frozen=True)
 class Table:
-    """Systems by data sets.
-
-    Attributes:
-        name: of the table.
-        lines: the systems by their keys, in order.
-        columns: the data sets by their keys, in order.
-        cells: by the keys of line and column; where there is none, the table has no such system.
-        description: Markdown that stands above it.
-    """
+    """Systems by data sets, both by their keys, in order."""
 
     name: str
     lines: Mapping[str, Line]
     columns: Mapping[str, Column]
     cells: Mapping[tuple[str, str], Cell]
+    """By line and column; where there is none, the table has no such system."""
     description: str = ""
+    """Markdown that stands above it."""
 
     def cell(self, line: str, column: str) -> Cell:
         """Return the cell of these keys."""
         return self.cells.get((line, column), Cell())
 
     def missing(self) -> dict[str, list[str]]:
-        """Return why cells could not be measured: for each reason, the names of system and data set."""
+        """Return why cells could not be measured: for each reason, which ones."""
         reasons: dict[str, list[str]] = {}
         for line, column in self._places():
             if reason := self.cell(line, column).missing:
@@ -107,15 +93,18 @@ class Table:
 
     def rows(self) -> list[Row]:
         """Return the results, column by column, each from top to bottom."""
-        named = ((self.lines[line].name, self.columns[column].name, line, column) for line, column in self._places())
-        return [Row(system, data, cell.result) for system, data, *place in named if (cell := self.cell(*place)).result]
+        return [
+            Row(self.lines[line].name, self.columns[column].name, result)
+            for line, column in self._places()
+            if (result := self.cell(line, column).result)
+        ]
 
     def results(self, column: str) -> list[RankingResult]:
         """Return the results of a column."""
         return [result for line in self.lines if (result := self.cell(line, column).result)]
 
     def to_json(self) -> dict[str, Any]:
-        """Return plain values: an object for each cell under "cells", those that could not be measured too."""
+        """Return plain values: under "cells" an object for each cell, those that could not be measured too."""
         return {"name": self.name, "cells": [self._plain(*place) for place in self._places() if place in self.cells]}
 
     def csv(self) -> str:
@@ -128,7 +117,7 @@ class Table:
         return out.getvalue()
 
     def markdown(self) -> str:
-        """Return recall at 1, what was ranked, what is missing and why, then all figures; each part under the last."""
+        """Return recall at 1, what was ranked, what is missing and why, then all figures."""
         parts = [f"# {self.name}\n"]
         if self.description.strip():
             parts.append(f"{self.description.strip()}\n")
@@ -159,12 +148,7 @@ class Table:
         return report.markdown_table([head, *rows])
 
     def save(self, folder: Path) -> list[Path]:
-        """Write table.md, .csv, .json, .png and .svg into a folder, all of them or none.
-
-        Raises:
-            InputError: the folder is a file, or holds what is no table's.
-            MissingExtraError: matplotlib is not installed.
-        """
+        """Write table.md, .csv, .json, .png and .svg into a folder, all of them or none; see `check_output`."""
         check_output(folder)
         content = {"kind": KIND, "format": 1, **self.to_json()}
         texts = {"md": self.markdown(), "csv": self.csv(), "json": json.dumps(content, indent=2) + "\n"}
@@ -232,11 +216,7 @@ def _flat(values: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def draw_bars(table: Table) -> Figure:
-    """Draw a panel for each data set: recall at 1 as a bar for each system, its 95 % interval over it, or a dash.
-
-    Raises:
-        MissingExtraError: matplotlib is not installed.
-    """
+    """Draw a panel for each data set: recall at 1 as a bar for each system, its 95 % interval over it, or a dash."""
     height, width = plots.grid_shape(len(table.columns))
     names = max(len(line.name) for line in table.lines.values()) * 0.075
     size = (names + PANEL * width + 0.3, (BAR * len(table.lines) + 0.8) * height + 0.7)

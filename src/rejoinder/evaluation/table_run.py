@@ -1,8 +1,4 @@
-"""Measure a table of systems and data sets, described by a plan; finished cells are kept.
-
-`rejoinder table` reads a plan from a TOML file; recipes/tables/main.toml is one. Every field has its documentation
-under it.
-"""
+"""Measure a table of systems and data sets, described by a plan (recipes/tables/main.toml); keep finished cells."""
 
 from __future__ import annotations
 
@@ -32,6 +28,7 @@ from rejoinder.evaluation.tasks import (
     training_examples,
 )
 from rejoinder.files import atomic_file, file_digest, parse_json
+from rejoinder.progress import Advance
 from rejoinder.ranker import Ranker
 
 if TYPE_CHECKING:
@@ -39,10 +36,8 @@ if TYPE_CHECKING:
 
 CANDIDATES = 100
 """N of 1-of-N, unless a column says otherwise."""
-
 FORMAT = 1
 """Of the files of finished cells."""
-
 STRICT = ConfigDict(strict=True, extra="forbid", allow_inf_nan=False)
 
 Key: TypeAlias = Annotated[str, Field(pattern=r"^[a-z0-9][a-z0-9_-]*$")]
@@ -50,7 +45,7 @@ Key: TypeAlias = Annotated[str, Field(pattern=r"^[a-z0-9][a-z0-9_-]*$")]
 
 Name: TypeAlias = Annotated[str, Field(min_length=1)]
 
-Show: TypeAlias = Callable[[str, int | None], AbstractContextManager[Callable[[int], None]]]
+Show: TypeAlias = Callable[[str, int | None], AbstractContextManager[Advance]]
 """Shows the progress of work with this description and number of examples, as `progress.track` does."""
 
 T = TypeVar("T")
@@ -147,11 +142,7 @@ def _filled(text: str, column: str, data: str) -> str:
 
 
 def read_column(column: DataColumn, progress: Progress | None = None) -> tuple[RankingTask, int]:
-    """Read the examples of a column and give them their candidates; also return the number of repeated ones left out.
-
-    Raises:
-        InputError: the data is missing or damaged, has too few examples, or has no lists although they are asked for.
-    """
+    """Read the examples of a column with their candidates; also return how many repeated ones were left out."""
     from rejoinder.corpora.examples import read_examples
 
     try:
@@ -191,7 +182,7 @@ class _Distinct:
 
 
 def _draw(examples: Iterable[Example], count: int, seed: int, path: Path) -> Iterator[Example]:
-    """Give each example candidates out of the responses of other threads, those of `data convai2 --set draw=N`.
+    """Give each example candidates out of the responses of other threads, as `data convai2 --set draw=N` does.
 
     An example without a thread is a thread of its own.
     """
@@ -206,7 +197,7 @@ def _draw(examples: Iterable[Example], count: int, seed: int, path: Path) -> Ite
 
 
 def _training_digest(column: DataColumn) -> str:
-    """SHA-256 that changes when other examples may be learned from; from the bytes of the files."""
+    """Return a SHA-256 that changes when other examples may be learned from."""
     path = column.training_path
     files = sorted(path.glob("train-*.parquet")) if path.is_dir() else [path]
     digests = [(file.name, file_digest(file)) for file in files]
@@ -214,7 +205,7 @@ def _training_digest(column: DataColumn) -> str:
 
 
 def _about(column: DataColumn, repeated: int) -> str:
-    """What the results do not say of a column: path and part, where candidates come from, what was left out."""
+    """Return what the results do not say of a column: path and part, origin of the candidates, what was left out."""
     origins = {"given": "given by the data", "all": "all responses of the data"}
     origin = origins.get(str(column.candidates), f"1-of-{column.candidates or CANDIDATES}")
     if column.draw is not None:
@@ -227,7 +218,7 @@ def _about(column: DataColumn, repeated: int) -> str:
 
 
 class Rankers(Protocol):
-    """Opens what the rows of a table name; a name that is none, or nothing to fit it on, raises InputError."""
+    """Opens what the rows of a table name; a wrong name, or nothing to fit the ranker on, is an InputError."""
 
     def identity(self, name: str) -> str:
         """Return what changes whenever the ranker would rank otherwise, such as the fingerprint of its weights."""
@@ -244,29 +235,17 @@ class Rankers(Protocol):
 
 @plain_dataclass(frozen=True)
 class Measurement:
-    """How the cells of a table are measured.
-
-    A finished cell is kept in a JSON file, which is named by what the cell was made of: ranker, task, seed.
-
-    Attributes:
-        rankers: open the systems.
-        folder: of the finished cells.
-        show: shows progress.
-        strict: an absent model or data set is an error instead of a dash.
-    """
+    """Measures the cells of a table."""
 
     rankers: Rankers
     folder: Path
+    """Of the finished cells; each is a JSON file named by what it was made of: ranker, task, seed."""
     show: Show
     strict: bool = False
+    """An absent model or data set is an error instead of a dash."""
 
     def table(self, plan: TablePlan, rows: Sequence[str] = (), columns: Sequence[str] = ()) -> Table:
-        """Measure what is not measured yet; finished cells survive an interruption.
-
-        Args:
-            plan: what to measure.
-            rows: keys of rows; empty: all.
-            columns: keys of columns; empty: all.
+        """Measure the rows and columns of these keys (none: all) as far as there is no finished cell.
 
         Raises:
             InputError: the plan has no such row or column; data that is there cannot be ranked; with `strict`, a model
@@ -291,7 +270,7 @@ class Measurement:
     def _column(
         self, systems: Mapping[str, SystemRow], key: str, column: DataColumn
     ) -> tuple[dict[str, Cell], Column]:
-        """The cells of a column by the keys of their rows, and what was ranked."""
+        """Return the cells of a column by the keys of their rows, and what was ranked."""
         names = {row: name for row, system in systems.items() if (name := system.ranker_for(key, column.path))}
         if absent := _absent(column):
             return {row: Cell(missing=absent, ranker=name) for row, name in names.items()}, Column(column.name)
@@ -308,7 +287,7 @@ class Measurement:
         return found, Column(column.name, _about(column, repeated))
 
     def _identity(self, name: str, row: SystemRow, key: str, column: DataColumn) -> str:
-        """The ranker's identity; where there is no such ranker, the error says what makes it."""
+        """Return the ranker's identity; where there is no such ranker, the error says what makes it."""
         try:
             return self.rankers.identity(name)
         except InputError as error:
@@ -350,7 +329,7 @@ class Measurement:
 
 
 def _kept_cell(file: Path, column: DataColumn, ranker: str) -> Cell | None:
-    """A finished cell; None if there is none, or its file is damaged, or the ranker was fitted on other examples."""
+    """Return a finished cell; None if its file is missing or damaged, or the ranker was fitted on other examples."""
     try:
         found = parse_json(file.read_text(encoding="utf-8"))
         cell = Cell(RankingResult.from_json(found["result"]), ranker=ranker, learned=found["about"]["learned"])
@@ -361,7 +340,7 @@ def _kept_cell(file: Path, column: DataColumn, ranker: str) -> Cell | None:
 
 
 def _chosen(kind: str, known: Mapping[str, T], keys: Sequence[str]) -> dict[str, T]:
-    """What has these keys, in the plan's order; all of it where no key is given."""
+    """Return what has these keys, in the plan's order; all of it where no key is given."""
     for key in keys:
         if key not in known:
             raise InputError(f"the table has no {kind} '{key}'; it has {', '.join(known)}")
@@ -369,7 +348,7 @@ def _chosen(kind: str, known: Mapping[str, T], keys: Sequence[str]) -> dict[str,
 
 
 def _absent(column: DataColumn) -> str:
-    """Why a column cannot be measured if its data is not there, and the command that makes it; empty if it is."""
+    """Return why a column cannot be measured whose data is missing, and what makes it; empty if it is there."""
     if Path(column.path).exists():
         return ""
     return f"no {column.path}; `{column.make}`" if column.make else f"no {column.path}; give column.KEY.path"

@@ -24,9 +24,8 @@ IntArray = npt.NDArray[np.int64]
 
 Progress: TypeAlias = Callable[[int], object]
 """Called with the number of examples just done."""
-
 SHARED_CELLS = 1 << 25
-"""Most scores that are computed at once where all contexts share one list of candidates: some 300 MB."""
+"""Scores computed at once where all contexts share one list of candidates: some 300 MB."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -99,8 +98,8 @@ def ranking_task(
 
     Where the data has candidate lists, these. Otherwise 1-of-N (DATA19, section 4): the examples are shuffled once
     and cut into groups of exactly N; the response of each is a candidate for the N - 1 other contexts of its group;
-    an incomplete last group is dropped. With a `pool`, every text of it is a candidate of every example, once: where
-    few answers serve many questions, as in an FAQ, no answer then stands against its own copy.
+    an incomplete last group is dropped. With a `pool`, each of its texts is a candidate of every example: where few
+    answers serve many questions, as in an FAQ, no answer then stands against its own copy.
 
     Args:
         examples: all of them with `candidates` and `label`, or none.
@@ -191,14 +190,8 @@ def sample(
 ) -> list[Example]:
     """Draw at most `limit` examples (None: all), each equally likely, without holding more than that in memory.
 
-    The first ones of a data set will not do: they come from few dialogues and often from one source.
-    Source: Vitter, "Random Sampling with a Reservoir" (1985), algorithm R.
-
-    Args:
-        examples: read once, to the end.
-        limit: how many to keep.
-        seed: of the draw.
-        progress: called with the number of examples just read, every thousand.
+    The first ones of a data set will not do: they come from few dialogues and often from one source. `progress` is
+    called for every thousand. Source: Vitter, "Random Sampling with a Reservoir" (1985), algorithm R.
     """
     rng = random.Random(seed)
     kept: list[Example] = []
@@ -249,7 +242,7 @@ def training_examples(
         split: which part of it; None: all of it.
         limit: most examples.
         seed: of the draw.
-        progress: called with the number of examples just read.
+        progress: see `sample`.
         options: what an error calls the settings of part and training data.
 
     Raises:

@@ -47,7 +47,7 @@ class Prediction:
     """The intents of a text."""
 
     labels: tuple[str, ...]
-    """One; none if it is refused as out of scope; several or none where texts may have several."""
+    """One, or none if the text is refused as out of scope; any number where texts may have several."""
     ranking: tuple[tuple[str, float], ...]
     """All intents with their probabilities, the most probable first."""
     out_of_scope: bool | None = None
@@ -116,7 +116,7 @@ class IntentClassifier:
 
 
 def probabilities(logits: FloatArray, several: bool) -> FloatArray:
-    """Return the softmax of each row of logits (n, K), or with several labels the logistic function of each."""
+    """Return the softmax of each row of logits (n, K), or with several labels their logistic function."""
     z = logits.astype(np.float64)
     logs = -np.logaddexp(0.0, -z) if several else z - np.logaddexp.reduce(z, axis=1, keepdims=True)
     return np.exp(logs).astype(np.float32)
@@ -144,11 +144,7 @@ def encode_data(
     several: bool = False,
     advance: Advance | None = None,
 ) -> Encoded:
-    """Encode texts and number their labels.
-
-    Raises:
-        InputError: a label is not among `labels`.
-    """
+    """Encode texts and number their labels; one that is not among `labels` is an InputError."""
     places = {name: place for place, name in enumerate(labels)}
     targets = np.zeros((len(data), len(labels)), dtype=np.float32)
     for row, names in enumerate(data.labels):
@@ -170,17 +166,16 @@ def train_classifier(
     seed: int = 0,
     track: Track = no_track,
 ) -> IntentClassifier:
-    """Encode, train, and choose what is refused as out of scope; the encoder stays as it is.
+    """Encode, train, and choose what is refused as out of scope.
 
-    Texts out of scope choose what is refused: those of the validation part, or those of the training part by
-    cross-validation.
+    Texts out of scope choose that: those of the validation part, or those of the training part by cross-validation.
 
     Args:
-        encoder: any.
+        encoder: stays as it is.
         texts: to train with.
         settings: of the classifier; None: logistic regression.
         several: whether texts may have several intents; nothing is refused then.
-        reject: without texts out of scope: the share of texts in scope that may be refused; None: nothing is refused.
+        reject: without texts out of scope, the share of texts in scope that may be refused; None: nothing is refused.
         seed: of everything random.
         track: shows progress.
 
@@ -257,11 +252,7 @@ def cross_validate(
     seed: int = 0,
     advance: Advance | None = None,
 ) -> HeldOut:
-    """Train without each of `FOLDS` folds, and look at the fold; each text out of scope is scored by one classifier.
-
-    Raises:
-        InputError: fewer texts than folds.
-    """
+    """Train without each of `FOLDS` folds, and look at the fold; each text out of scope is scored by one classifier."""
     if len(data) < FOLDS:
         raise InputError(f"{len(data)} texts cannot be cut into {FOLDS} folds; give more texts")
     outside = np.empty((0, data.vectors.shape[1]), dtype=np.float32) if outside is None else outside
@@ -282,7 +273,7 @@ def cross_validate(
 def folds_of(classes: IntArray, seed: int) -> IntArray:
     """Return the fold of each text, (n,): each class's texts, and all texts, are spread as evenly as they can be.
 
-    scikit-learn's stratified folds refuse data where every class has fewer texts than there are folds.
+    scikit-learn's stratified folds refuse data where every class has fewer texts than folds.
     """
     counts = np.bincount(classes)
     return ((np.cumsum(counts) - counts)[classes] + shuffled_ranks(classes, seed)) % FOLDS
@@ -291,7 +282,7 @@ def folds_of(classes: IntArray, seed: int) -> IntArray:
 def choose_rejection(found: HeldOut, right: npt.NDArray[np.bool_]) -> Rejection:
     """Return the score and threshold with the best mean of in-scope accuracy and out-of-scope recall.
 
-    `right` tells which texts in scope get the right intent, (n,).
+    `right`, (n,), is true where a text in scope gets its intent.
     """
     best = [best_threshold(found.inside[:, k], right, found.outside[:, k]) for k in range(len(SCORES))]
     place = max(range(len(SCORES)), key=lambda k: best[k][1])

@@ -67,15 +67,10 @@ class IntentData:
         """Return the texts at these positions."""
         return IntentData(tuple(self.texts[i] for i in chosen), tuple(self.labels[i] for i in chosen))
 
-    def split_off(self, label: str = OUT_OF_SCOPE) -> tuple[IntentData, IntentData]:
-        """Return the texts without a label, and those that have it."""
-        out = np.array([label in labels for labels in self.labels], dtype=bool)
-        return self.rows(np.flatnonzero(~out)), self.rows(np.flatnonzero(out))
-
 
 @dataclass(frozen=True)
 class TrainingTexts:
-    """Training and validation texts in scope, and the texts out of scope of both parts."""
+    """Texts in scope and out of scope, of the training and of the validation part."""
 
     train: IntentData
     valid: IntentData | None = None
@@ -92,12 +87,10 @@ def read_training(
     shots: int | None = None,
     seed: int = 0,
 ) -> TrainingTexts:
-    """Read the part train of a file or folder, and validation texts: those of `valid`, or its part valid if it has one.
-
-    With `shots`, the training texts are a random draw of that many of each intent. See `read_intents`.
+    """Read training texts, or a draw of `shots` of each intent, and validation texts: of `valid`, else of `train`.
 
     Raises:
-        InputError: see `read_intents`; or there are fewer than two intents.
+        InputError: as `read_intents`; or there are fewer than two intents.
     """
     if shots is not None and separator is not None:
         raise InputError("--shots draws texts of each intent, so a text must have one intent")
@@ -116,21 +109,22 @@ def read_training(
 def read_scoped(
     path: str | Path, part: str, *, separator: str | None = None, out_of_scope: str = OUT_OF_SCOPE
 ) -> tuple[IntentData, tuple[str, ...]]:
-    """Read a part's texts in scope, and its texts out of scope: those with the label `out_of_scope`.
+    """Read a part's texts in scope, and those out of scope, which have the label `out_of_scope`.
 
-    Where texts may have several intents, all are in scope; that label counts as none.
+    Where texts may have several intents, all are in scope, and that label counts as none.
 
     Raises:
-        InputError: see `read_intents`; or there is no text in scope.
+        InputError: as `read_intents`; or there is no text in scope.
     """
     data = read_intents(path, part, separator=separator)
     if separator is not None:
         labels = tuple(tuple(name for name in names if name != out_of_scope) for names in data.labels)
         return IntentData(data.texts, labels), ()
-    inside, outside = data.split_off(out_of_scope)
+    outside = tuple(text for text, names in zip(data.texts, data.labels, strict=True) if out_of_scope in names)
+    inside = data.rows([place for place, names in enumerate(data.labels) if out_of_scope not in names])
     if not len(inside):
         raise InputError(f"{path} holds no text in scope; all have the label {out_of_scope}")
-    return inside, outside.texts
+    return inside, outside
 
 
 def read_intents(path: str | Path, part: str | None = None, *, separator: str | None = None) -> IntentData:
@@ -138,11 +132,11 @@ def read_intents(path: str | Path, part: str | None = None, *, separator: str | 
 
     Args:
         path: a file or a folder.
-        part: which part, of a path that holds several: train, valid or test.
+        part: train, valid or test, of a path that holds several parts.
         separator: between the labels of a text that may have several; None: a text has one.
 
     Raises:
-        InputError: names file, line and reason, or the parts that there are.
+        InputError: names file, line and reason, or the parts that are there.
     """
     path = Path(path)
     if not path.exists():
@@ -166,7 +160,7 @@ def read_intents(path: str | Path, part: str | None = None, *, separator: str | 
 
 
 def has_part(path: str | Path, part: str) -> bool:
-    """Return whether a path holds several parts, and this one among them."""
+    """Return whether a path holds several parts, this one among them."""
     path = Path(path)
     if path.is_dir() and not (path / TEXTS_FILE).is_file():
         return _find_part(path, part) is not None
@@ -187,7 +181,7 @@ def shuffled_ranks(classes: IntArray, seed: int) -> IntArray:
 def draw(classes: IntArray, shots: int | None, seed: int) -> IntArray:
     """Return the positions, ascending, of `shots` random texts of each class, or of all where it has no more.
 
-    The draw of 5 is part of the draw of 10 with the same seed.
+    A draw of 5 is part of a draw of 10 with the same seed.
     """
     return np.arange(len(classes)) if shots is None else np.flatnonzero(shuffled_ranks(classes, seed) < shots)
 
@@ -214,8 +208,7 @@ def _find_part(folder: Path, part: str) -> Path | None:
 
 
 def _part_rows(folder: Path, part: str) -> Iterator[Row]:
-    found = _find_part(folder, part)
-    if found is None:
+    if (found := _find_part(folder, part)) is None:
         there = ", ".join(sorted(child.name for child in folder.iterdir())[:8]) or "nothing"
         raise InputError(f"{folder} has no part {part} ({part}.csv, {part}.jsonl or a folder {part}); it holds {there}")
     if found.is_dir() and not (found / TEXTS_FILE).is_file():
@@ -258,8 +251,7 @@ def _jsonl_rows(path: Path) -> Iterator[Row]:
         where = f"{path}:{number}"
         record = _json(line, where)
         fields = record if isinstance(record, dict) else {}
-        text = next((fields[name] for name in TEXT_FIELDS if name in fields), None)
-        label = next((fields[name] for name in LABEL_FIELDS if name in fields), None)
+        text, label = (next((fields[n] for n in names if n in fields), None) for names in (TEXT_FIELDS, LABEL_FIELDS))
         labels: list[Any] = label if isinstance(label, list) else [label]
         if not isinstance(text, str) or not all(isinstance(name, str) for name in labels):
             raise InputError(f'{where}: {{"text": "...", "label": "..."}} is read, given {line.strip()[:80]}')

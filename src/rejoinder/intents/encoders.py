@@ -26,7 +26,7 @@ CHUNK = 512
 
 
 class SentenceEncoder(Protocol):
-    """What an intent classifier needs to know of an encoder."""
+    """What an intent classifier needs of an encoder."""
 
     name: str
     """What `open_encoder` opens it by."""

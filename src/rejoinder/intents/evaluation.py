@@ -41,10 +41,11 @@ FLOORS, CURVE_RESAMPLES = 25, 300
 
 @dataclass(frozen=True)
 class IntentScore:
-    """One intent: how many test texts have it, and how well it is found."""
+    """How well one intent is found."""
 
     label: str
     texts: int
+    """Test texts that have it."""
     precision: float
     recall: float
     f1: float
@@ -63,7 +64,7 @@ class Pair:
 
 @dataclass(frozen=True)
 class OutOfScopeResult:
-    """How well texts out of scope are told from those in scope; shares from 0 to 1."""
+    """How well texts out of scope are told from those in scope."""
 
     score: ScoreName
     threshold: float
@@ -82,7 +83,7 @@ class OutOfScopeResult:
 
 @dataclass(frozen=True)
 class Evaluation:
-    """A classifier on test texts; refusals as out of scope are left aside but in `out_of_scope`."""
+    """A classifier on test texts; only `out_of_scope` looks at what is refused."""
 
     accuracy: Estimate
     """Share of texts whose label, or with several whose exact set of labels, is found; the interval resamples texts."""
@@ -137,11 +138,12 @@ class LearningCurve:
 
 @dataclass(frozen=True)
 class LabelDoubt:
-    """A training text whose label looks wrong, and what classifiers trained without it give."""
+    """A training text whose label looks wrong."""
 
     text: str
     label: str
     suggested: str
+    """What the classifier that was trained without the text gives."""
     margin: float
     """Probability of the label less that of the suggested one, -1 to 0."""
 
@@ -176,18 +178,14 @@ def evaluate(
             found = held_out(classifier.head, classifier.centroids, encoded.vectors, classifier.vectors(outside))
             refused = judge_rejection(classifier.rejection, found, guessed == classes)
     right = (predicted == true).all(axis=1)[:, None].astype(np.float64)
-    overall = estimates(right, np.arange(len(right)))[0]
-    each = metrics.precision_recall_fscore_support(true, predicted, zero_division=0.0)
-    tested = each[3] > 0
+    precision, recall, f1, texts = metrics.precision_recall_fscore_support(true, predicted, zero_division=0.0)
+    columns = (each.tolist() for each in (texts, precision, recall, f1))
     return Evaluation(
-        accuracy=overall,
-        macro_f1=float(each[2][tested].mean()) if tested.any() else 0.0,
+        accuracy=estimates(right, np.arange(len(right)))[0],
+        macro_f1=float(f1[texts > 0].mean()) if texts.any() else 0.0,
         micro_f1=float(metrics.f1_score(true, predicted, average="micro", zero_division=0.0)),
         texts=len(right),
-        intents=tuple(
-            IntentScore(name, int(texts), float(precision), float(recall), float(f1))
-            for name, precision, recall, f1, texts in zip(labels, *each, strict=True)
-        ),
+        intents=tuple(IntentScore(*row) for row in zip(labels, *columns, strict=True)),
         out_of_scope=refused,
         pairs=pairs,
         matrix=matrix,
@@ -195,7 +193,7 @@ def evaluate(
 
 
 def judge_rejection(rejection: Rejection, found: HeldOut, right: BoolArray) -> OutOfScopeResult:
-    """Return what a rejection does to test texts; `right` tells which of those in scope get their intent."""
+    """Judge a rejection on test texts, of which those in scope get their intent where `right` says so."""
     inside, outside = (array[:, SCORES.index(rejection.score)] for array in (found.inside, found.outside))
     is_outside, every = np.repeat([False, True], [len(inside), len(outside)]), np.concatenate([inside, outside])
     refused = every > rejection.threshold
@@ -231,10 +229,8 @@ def worst_pairs(
 def crossed_interval(right: BoolArray, seed: int = 0) -> Estimate:
     """Return the mean accuracy of several trainings on the same test texts, with an interval over both.
 
-    A resample draws trainings and test texts, each with replacement (Owen 2007, "The pigeonhole bootstrap"): other
-    training texts might have been drawn, and other test texts. With one training only the texts are drawn.
-
-    `right` tells whether each text got its intent, (trainings, texts).
+    A resample draws trainings and test texts, each with replacement (Owen 2007, "The pigeonhole bootstrap"). `right`
+    holds whether each text got its intent, (trainings, texts).
     """
     trainings, texts = right.shape
     generator = np.random.default_rng(seed)
@@ -258,8 +254,8 @@ def few_shot(
 ) -> FewShot:
     """Train once for each seed on a draw of the training texts, and test all on the same texts.
 
-    With all texts there is one draw: then the seeds differ in the classifier's own chance alone, and one that has
-    none (logistic regression) is trained once.
+    With all texts, the seeds differ in the classifier's own chance alone; logistic regression, which has none, is
+    trained once.
 
     Raises:
         InputError: texts may have several intents; or there is no seed.
@@ -285,10 +281,10 @@ def few_shot(
 
 
 def label_doubts(data: IntentData, encoded: Encoded, found: HeldOut) -> tuple[LabelDoubt, ...]:
-    """Return the texts that a classifier trained without them is most sure to be of another intent, the surest first.
+    """Return the texts that classifiers trained without them are most sure to be of another intent, the surest first.
 
-    The cross-validated margin is the criterion that Northcutt et al. 2021, "Confident Learning", call normalised
-    margin, here without normalising. `encoded` and `found` are the texts of `data` as vectors, and cross-validated.
+    The criterion is the cross-validated margin (Northcutt et al. 2021, "Confident Learning", who normalise it).
+    `encoded` and `found` are the texts of `data` as vectors, and cross-validated.
     """
     chances = probabilities(found.logits, encoded.several)
     rows, classes, names = np.arange(len(encoded)), encoded.classes, data.names
@@ -301,7 +297,7 @@ def label_doubts(data: IntentData, encoded: Encoded, found: HeldOut) -> tuple[La
 
 
 def curve_shots(train: Encoded) -> list[int | None]:
-    """Return the sizes of a learning curve: roughly evenly spaced as powers, the last one all texts (None)."""
+    """Return the sizes of a learning curve, evenly spaced on a logarithmic scale; the last one is all texts (None)."""
     counts = np.bincount(train.classes, minlength=train.targets.shape[1])
     below = [shots for shots in SHOTS if shots < np.median(counts[counts > 0]) * 0.8]
     places = np.linspace(0, len(below) - 1, min(CURVE_POINTS - 1, len(below))).round().astype(int)
@@ -335,10 +331,7 @@ def learning_curve(
         raise InputError(f"{len(train)} texts are too few for a learning curve; four of most intents are needed")
     points = tuple(few_shot(settings, train, test, shots=s, seeds=seeds, advance=advance) for s in sizes)
     wanted = [factor * len(train) for factor in FACTORS]
-    predicted = [
-        Extrapolation(factor, round(size), estimate)
-        for factor, size, estimate in zip(FACTORS, wanted, extrapolate(points, wanted), strict=True)
-    ]
+    predicted = map(Extrapolation, FACTORS, map(round, wanted), extrapolate(points, wanted))
     check = None
     if len(points) > LEAST_POINTS:
         check = Extrapolation(1.0, points[-1].texts, extrapolate(points[:-1], [points[-1].texts])[0])
@@ -367,12 +360,13 @@ def predict_errors(n: Array, errors: Array, wanted: Array) -> Array:
     error of its own size allows; the floor whose curve is nearest to the measured errors is taken.
     """
     errors = np.maximum(errors, 1e-6)
-    best, found = np.inf, np.full(len(wanted), errors.min())
-    for floor in np.linspace(0.0, 0.95, FLOORS) * errors.min():
-        slope, offset = np.polyfit(np.log(n), np.log(errors - floor), 1, w=errors - floor)
-        slope = min(slope, 0.0)  # more texts never hurt, as far as this curve knows
-        offset = np.average(np.log(errors - floor) - slope * np.log(n), weights=(errors - floor) ** 2)
-        residual = float(np.square(floor + np.exp(offset + slope * np.log(n)) - errors).sum())
-        if residual < best:
-            best, found = residual, floor + np.exp(offset + slope * np.log(wanted))
-    return np.minimum(found, 1.0)
+    floors = np.linspace(0.0, 0.95, FLOORS)[:, None] * errors.min()
+    x, y, weights = np.log(n), np.log(errors - floors), (errors - floors) ** 2
+    weights /= weights.sum(axis=1, keepdims=True)
+    centred = x - (weights @ x)[:, None]
+    slope = (weights * centred * y).sum(axis=1) / (weights * centred**2).sum(axis=1)
+    slope = np.minimum(slope, 0.0)[:, None]  # more texts never hurt, as far as this curve knows
+    offset = (weights * (y - slope * x)).sum(axis=1, keepdims=True)
+    measured, predicted = (floors + np.exp(offset + slope * np.log(sizes)) for sizes in (n, wanted))
+    best = np.square(measured - errors).sum(axis=1).argmin()
+    return np.minimum(predicted[best], 1.0)

@@ -51,11 +51,13 @@ class FineTuning:
 
 @dataclass(frozen=True)
 class FineTuned:
-    """What fine-tuning did: where the model is, and the mean loss of the first and the last tenth of the steps."""
+    """What fine-tuning did."""
 
     model: str
+    """Its folder."""
     steps: int
     first_loss: float
+    """Mean over the first tenth of the steps."""
     last_loss: float
 
 
@@ -73,7 +75,7 @@ def fine_tune(
 
     Args:
         model: a model folder in full precision, or the id of one on the Hugging Face Hub.
-        data: texts with one intent each; two intents at least must have two texts.
+        data: texts with one intent each; at least two intents have two texts.
         output: the folder to write.
         settings: None: the defaults.
         seed: of the draws and of dropout.
@@ -96,13 +98,10 @@ def fine_tune(
         torch.manual_seed(seed)
         losses = _train(module, tokenizer, config["max_length"], data.texts, groups, settings, seed, advance)
     card = (
-        f"\n\n## Fine-tuned on intents\n\n{len(data):,} texts of {len(data.names)} intents, {settings.steps} steps; "
-        f"{settings.vectors} of texts with the same intent were drawn together.\n"
+        f"{persistence.read_card(folder)}\n\n## Fine-tuned on intents\n\n{len(data):,} texts of {len(data.names)} "
+        f"intents, {settings.steps} steps; {settings.vectors} of texts with the same intent were drawn together.\n"
     )
-    card = persistence.read_card(folder) + card
-    persistence.save(
-        output, module, tokenizer, max_length=config["max_length"], card=card, overwrite=overwrite
-    )
+    persistence.save(output, module, tokenizer, max_length=config["max_length"], card=card, overwrite=overwrite)
     tenth = max(1, len(losses) // 10)
     return FineTuned(str(output), len(losses), float(np.mean(losses[:tenth])), float(np.mean(losses[-tenth:])))
 
@@ -118,7 +117,8 @@ def _groups(data: IntentData) -> list[IntArray]:
     """Return the positions of the texts of each intent that has two or more."""
     if any(len(labels) != 1 for labels in data.labels):
         raise InputError("fine-tuning pairs texts of the same intent, so a text must have one intent")
-    groups = [np.flatnonzero(data.classes == number) for number in range(len(data.names))]
+    classes = data.classes
+    groups = [np.flatnonzero(classes == number) for number in range(len(data.names))]
     paired = [rows for rows in groups if len(rows) > 1]
     if len(paired) < 2:
         raise InputError(f"{len(paired)} of {len(groups)} intents have two texts; two are needed to fine-tune")

@@ -10,7 +10,7 @@ import itertools
 import json
 import time
 import warnings
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Annotated, Any, Literal, NamedTuple, TypeAlias, TypeVar
 
@@ -20,7 +20,7 @@ from pydantic import Field
 from torch import Tensor, nn
 
 from rejoinder.errors import InputError, MissingExtraError
-from rejoinder.files import full_disk_named, parse_json
+from rejoinder.files import atomic_file, parse_json
 from rejoinder.intents.data import IntArray, shuffled_ranks
 from rejoinder.progress import Advance
 from rejoinder.ranker import FloatArray
@@ -100,7 +100,7 @@ def parse_settings(preset: str = "logistic", changes: Sequence[str] = ()) -> Set
 
     Raises:
         InputError: names the setting, what was given and what is allowed.
-        MissingExtraError: the preset needs scikit-learn, which is not installed.
+        MissingExtraError: the preset needs scikit-learn.
     """
     if preset not in PRESETS:
         raise InputError(f"there is no preset {preset!r}; allowed are {', '.join(PRESETS)}")
@@ -110,11 +110,7 @@ def parse_settings(preset: str = "logistic", changes: Sequence[str] = ()) -> Set
 
 
 def change_settings(start: Kind, changes: Sequence[str]) -> Kind:
-    """Return a dataclass of settings with some changed, such as "hidden_size=256".
-
-    Raises:
-        InputError: names the setting, what was given and what is allowed.
-    """
+    """Return a dataclass of settings with some changed, such as "hidden_size=256"; see `parse_settings`."""
     values: dict[str, Any] = dataclasses.asdict(start)  # type: ignore[call-overload]
     for change in changes:
         name, value = parse_setting(change, "NAME=VALUE")
@@ -126,11 +122,7 @@ def change_settings(start: Kind, changes: Sequence[str]) -> Kind:
 
 
 def sklearn(module: str) -> Any:
-    """Import a module of scikit-learn.
-
-    Raises:
-        MissingExtraError: it is not installed.
-    """
+    """Import a module of scikit-learn, or raise MissingExtraError."""
     try:
         return importlib.import_module(f"sklearn.{module}")
     except ImportError:
@@ -139,17 +131,14 @@ def sklearn(module: str) -> Any:
 
 @dataclasses.dataclass(frozen=True)
 class Encoded:
-    """Encoded texts and their labels.
-
-    Attributes:
-        vectors: (n, d), float32.
-        targets: (n, K), float32: 1 where text i has label k, else 0.
-        several: texts may have several labels, or none; otherwise each row has exactly one 1.
-    """
+    """Encoded texts and their labels."""
 
     vectors: FloatArray
+    """(n, d), float32."""
     targets: FloatArray
+    """(n, K), float32: 1 where text i has label k, else 0."""
     several: bool = False
+    """Whether a row may have any number of ones; otherwise it has exactly one."""
 
     def __len__(self) -> int:
         return len(self.vectors)
@@ -189,17 +178,9 @@ class Head(nn.Module):
         self.train(was_training)
         return result
 
-    def tensors(self) -> dict[str, Tensor]:
-        """Return a copy of the parameters by name, to be stored."""
-        return {name: value.detach().clone() for name, value in self.named_parameters()}
-
 
 def head_from(tensors: Mapping[str, Tensor]) -> Head:
-    """Return the head whose `Head.tensors` these are.
-
-    Raises:
-        InputError: they are not those of a head.
-    """
+    """Return the head whose `state_dict` these are; others are an InputError."""
     try:
         weights = [tensors[f"layers.{number}.weight"] for number in range(len(tensors) // 2)]
         head = Head([weights[0].shape[1], *(len(weight) for weight in weights)])
@@ -222,7 +203,7 @@ def fit(settings: Settings, data: Encoded, *, valid: Encoded | None = None, seed
 
     Raises:
         InputError: there are fewer than two labels, or no texts.
-        MissingExtraError: the settings need scikit-learn, which is not installed.
+        MissingExtraError: the settings need scikit-learn.
     """
     if len(data) == 0 or data.targets.shape[1] < 2:
         raise InputError(f"{len(data)} texts of {data.targets.shape[1]} intents; two intents at least are needed")
@@ -246,9 +227,6 @@ def hold_out(data: Encoded, share: float, seed: int) -> tuple[IntArray, IntArray
     """Return the positions of texts kept and held out: of each intent the share, one at least, never its last text.
 
     scikit-learn's stratified splits refuse an intent with one text, and to hold out fewer texts than intents.
-
-    Raises:
-        InputError: every intent has one text.
     """
     counts = np.bincount(data.classes, minlength=data.targets.shape[1])
     wanted = np.minimum(np.maximum(np.round(share * counts), 1), counts - 1)
@@ -271,8 +249,8 @@ def _fit_logistic(settings: Logistic, data: Encoded) -> Fitted:
     def regression(answers: Any, strength: float) -> tuple[FloatArray, FloatArray]:
         nonlocal steps
         model = sklearn("linear_model").LogisticRegression(C=strength, max_iter=settings.iterations)
-        with warnings.catch_warnings():  # it stops after the iterations asked for
-            warnings.simplefilter("ignore", sklearn("exceptions").ConvergenceWarning)
+        with warnings.catch_warnings():  # that it stops after the iterations asked for, or that texts are few
+            warnings.simplefilter("ignore")
             model.fit(x, answers)
         steps = max(steps, int(model.n_iter_.max()))
         return model.coef_, model.intercept_
@@ -342,11 +320,7 @@ def _loss(logits: Tensor, targets: Tensor, several: bool) -> Tensor:
 
 
 def paper_grid() -> Iterator[FeedForward]:
-    """Yield the paper's whole grid (CONVERT, section 4.3).
-
-    Hidden size 128, 256, 512, 1,024; 0, 1, 2 hidden layers; dropout 0.75, 0.5, 0.25; Adam 4e-4 decaying, or SGD 0.75.
-    Without hidden layers their size does not matter, so these are 54 settings, not 72.
-    """
+    """Yield the paper's grid (CONVERT, section 4.3): 54 settings, as size does not matter without hidden layers."""
     optimizers: tuple[dict[str, Any], ...] = (
         {"optimizer": "sgd", "learning_rate": 0.75, "decay": "constant"},
         {"optimizer": "adam", "learning_rate": 4e-4, "decay": "linear"},
@@ -369,53 +343,46 @@ class GridRow:
 
 
 def run_grid(
-    grid: Iterable[Settings],
-    data: Encoded,
-    valid: Encoded,
-    log: Path,
-    *,
-    seed: int = 0,
-    advance: Advance | None = None,
+    grid: Sequence[Settings], data: Encoded, valid: Encoded, log: Path, *, seed: int = 0, advance: Advance | None = None
 ) -> list[GridRow]:
     """Train all settings of a grid that the log does not have yet, and return all rows, the best first.
 
-    The log is a JSONL file that gets a line for each setting as soon as it is done. Early stopping and the order of the
+    The log is a JSONL file that has a line for each setting as soon as it is done. Early stopping and the order of the
     rows look at `valid`; of equal settings, the first in the grid comes first.
 
     Raises:
         InputError: the log is of other data or damaged.
     """
-    digest = hashlib.sha256(f"{seed} {data.several}".encode())
+    sha256 = hashlib.sha256(f"{seed} {data.several}".encode())
     for array in (data.vectors, data.targets, valid.vectors, valid.targets):
-        digest.update(array.tobytes())
-    done = {row.settings: row for row in _read_log(log, digest.hexdigest())}
-    rows = []
-    log.parent.mkdir(parents=True, exist_ok=True)
+        sha256.update(array.tobytes())
+    digest = sha256.hexdigest()
+    rows = _read_log(log, digest)
     for settings in grid:
-        row = done.get(settings)
-        if row is None:
+        if settings not in rows:
             start = time.perf_counter()
             fitted = fit(settings, data, valid=valid, seed=seed)
-            row = GridRow(settings, accuracy(fitted.head, valid), fitted.epochs, time.perf_counter() - start)
-            with full_disk_named(log), log.open("a", encoding="utf-8") as file:
-                file.write(json.dumps({"data": digest.hexdigest(), **dataclasses.asdict(row)}) + "\n")
-        rows.append(row)
+            seconds = time.perf_counter() - start
+            rows[settings] = GridRow(settings, accuracy(fitted.head, valid), fitted.epochs, seconds)
+            lines = (json.dumps({"data": digest, **dataclasses.asdict(row)}) + "\n" for row in rows.values())
+            with atomic_file(log, durable=False) as part:
+                part.write_text("".join(lines), encoding="utf-8")
         if advance is not None:
             advance(1)
-    return sorted(rows, key=lambda row: -row.accuracy)
+    return sorted((rows[settings] for settings in grid), key=lambda row: -row.accuracy)
 
 
-def _read_log(log: Path, digest: str) -> list[GridRow]:
-    rows = []
+def _read_log(log: Path, digest: str) -> dict[Settings, GridRow]:
+    rows: dict[Settings, GridRow] = {}
     lines = log.read_text(encoding="utf-8").splitlines(keepends=True) if log.exists() else []
     for number, line in enumerate(lines, 1):
-        if not line.endswith("\n"):  # cut off when the process died: this setting is trained again
-            log.write_text("".join(lines[:-1]), encoding="utf-8")
+        if not line.endswith("\n"):  # earlier versions appended: cut off when the process died
             break
         try:
             values = parse_json(line)
             same = values.pop("data") == digest
-            rows.append(GridRow(**{**values, "settings": validate(SETTINGS, values["settings"], str(log))}))
+            settings = validate(SETTINGS, values.pop("settings"), str(log))
+            rows[settings] = GridRow(settings, **values)
         except (ValueError, TypeError, KeyError, AttributeError) as error:
             raise InputError(f"{log}:{number} is damaged ({error}); delete the file to run the grid again") from None
         if not same:

@@ -41,23 +41,18 @@ FOLDER = Kind("a classifier", CONFIG, lambda config: config["kind"] == KIND, (CO
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class EncoderRecord(ModelRecord):
-    """An encoder as config.json has it; `vectors` and `precision` are those of a Rejoinder model."""
+    """An encoder as config.json has it."""
 
     size: int
     vectors: Vectors | None
+    """Of a Rejoinder model, as is `precision`."""
     precision: str | None
 
 
 def save_classifier(classifier: IntentClassifier, folder: str | Path, *, overwrite: bool = False) -> None:
-    """Write a classifier's folder, whole or not at all.
-
-    Raises:
-        InputError: something else is there, or a classifier that is not to be overwritten.
-    """
-    tensors = classifier.head.tensors() | {
-        "centroids.mean": torch.from_numpy(classifier.centroids.mean).clone(),
-        "centroids.directions": torch.from_numpy(classifier.centroids.directions).clone(),
-    }
+    """Write a classifier's folder, whole or not at all; see `files.atomic_folder`."""
+    centroids = {f"centroids.{name}": torch.from_numpy(value) for name, value in vars(classifier.centroids).items()}
+    tensors = {**classifier.head.state_dict(), **centroids}
     with atomic_folder(folder, FOLDER, overwrite=overwrite) as part:
         save_file(tensors, part / WEIGHTS)
         config = {
@@ -99,7 +94,7 @@ def load_classifier(folder: str | Path, models: Sequence[str] = ()) -> IntentCla
         centroids = Centroids(tensors.pop("centroids.mean").numpy(), tensors.pop("centroids.directions").numpy())
         head = head_from(tensors)
         records = msgspec.convert(config["encoders"], list[EncoderRecord])
-        rejection = None if config["rejection"] is None else Rejection(**config["rejection"])
+        rejection = msgspec.convert(config["rejection"], Rejection | None)
         labels, several = tuple(map(str, config["labels"])), bool(config["several"])
         settings, trained = validate(SETTINGS, config["settings"], str(folder / CONFIG)), dict(config["trained"])
     except (LookupError, TypeError, ValueError, AttributeError, SafetensorError) as error:
@@ -111,11 +106,7 @@ def load_classifier(folder: str | Path, models: Sequence[str] = ()) -> IntentCla
 
 
 def read_classifier(folder: str | Path) -> dict[str, Any]:
-    """Return the configuration of a classifier's folder, without opening encoders.
-
-    Raises:
-        InputError: there is no classifier, or it is of a later version or damaged.
-    """
+    """Return the configuration of a classifier's folder, without opening encoders; see `load_classifier`."""
     path = Path(folder) / CONFIG
     if not path.is_file():
         raise InputError(f"{folder} has no {CONFIG}, so it is no classifier; `rejoinder intents train` writes one")

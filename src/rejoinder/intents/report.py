@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
-import importlib.util
 import json
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 
-from rejoinder.errors import InputError, MissingExtraError
+from rejoinder.errors import InputError
+from rejoinder.evaluation import plots
+from rejoinder.evaluation.bootstrap import Estimate
+from rejoinder.evaluation.report import markdown_table
+from rejoinder.evaluation.report import percent as percent_in
 from rejoinder.files import Kind, atomic_folder
 from rejoinder.intents.classifier import FOLDS, IntentClassifier, Track, cross_validate, encode_data, no_track
 from rejoinder.intents.data import IntArray, IntentData
@@ -19,6 +21,7 @@ from rejoinder.intents.evaluation import (
     Evaluation,
     LabelDoubt,
     LearningCurve,
+    OutOfScopeResult,
     curve_shots,
     evaluate,
     label_doubts,
@@ -48,6 +51,36 @@ class Report:
     doubts: tuple[LabelDoubt, ...] | None
     curve: LearningCurve | None
 
+    def markdown(self, pictures: Sequence[str] = ()) -> str:
+        """Return the report as Markdown, with links to the pictures beside it."""
+        found = self.evaluation
+        parts = [
+            "# Intents\n",
+            f"Accuracy {percent(found.accuracy)} %, macro F1 {100 * found.macro_f1:.1f} %, "
+            f"micro F1 {100 * found.micro_f1:.1f} %, on {found.texts:,} test texts (95 % interval).\n",
+        ]
+        if found.out_of_scope is not None:
+            parts.append(_outside(found.out_of_scope))
+        if CONFUSIONS in pictures:
+            parts.append(f"![confusions]({CONFUSIONS})\n")
+        if found.pairs:
+            rows = [(p.true, p.predicted, f"{p.count} of {p.of}", "<br>".join(p.examples)) for p in found.pairs]
+            parts.append(f"## The worst pairs\n\n{table(('intent', 'taken for', 'texts', 'for example'), rows)}")
+        weakest = sorted((each for each in found.intents if each.texts), key=lambda each: each.f1)[:WEAKEST]
+        head = ("intent", "test texts", "precision, %", "recall, %", "F1, %")
+        weak = [
+            (each.label, each.texts, *(f"{100 * share:.0f}" for share in (each.precision, each.recall, each.f1)))
+            for each in weakest
+        ]
+        parts.append(f"## The weakest intents\n\n{table(head, weak)}")
+        if self.doubts is not None:
+            parts.append(f"## Labels to look at\n\n{_doubts(self.doubts)}")
+        if self.curve is not None:
+            parts.append(f"## What more texts would bring\n\n{_curve(self.curve)}")
+        if CURVE in pictures:
+            parts.append(f"![curve]({CURVE})\n")
+        return "\n".join(parts)
+
 
 def build_report(
     classifier: IntentClassifier,
@@ -68,7 +101,7 @@ def build_report(
     labels, several, settings = classifier.labels, classifier.several, classifier.settings
     if train is not None and not several and train.names != labels:
         raise InputError("the intents of the training texts are not those that the classifier was trained on")
-    with track("Encoding", len(test) + (len(train) if train else 0), "texts") as advance:
+    with track("Encoding", len(test) + len(train or ()), "texts") as advance:
         encoded = encode_data(classifier.encoder, test, labels, several=several, advance=advance)
         if train is None or several:
             return Report(evaluate(classifier, test, outside, encoded=encoded), None, None)
@@ -83,8 +116,7 @@ def build_report(
 
 def check_plots() -> None:
     """Raise MissingExtraError if matplotlib is not installed, before any work is done for pictures."""
-    if importlib.util.find_spec("matplotlib") is None:
-        raise MissingExtraError("pictures (or leave them out: --no-pictures)", "plots")
+    plots.require("matplotlib.figure", "pictures (or leave them out: --no-pictures)")
 
 
 def write_report(
@@ -96,6 +128,8 @@ def write_report(
         MissingExtraError: pictures are asked for, and matplotlib is not installed.
         InputError: something else is there, or a report that is not to be overwritten.
     """
+    if pictures:
+        check_plots()
     with atomic_folder(folder, FOLDER, overwrite=overwrite) as part:
         drawn = []
         if pictures and report.evaluation.matrix is not None:
@@ -104,54 +138,20 @@ def write_report(
         if pictures and report.curve is not None:
             draw_curve(report.curve, part / CURVE)
             drawn.append(CURVE)
-        figures = to_json(report)
-        text = json.dumps({"kind": KIND, "format": 1, **figures}, indent=2, ensure_ascii=False)
+        text = json.dumps({"kind": KIND, "format": 1, **to_json(report)}, indent=2, ensure_ascii=False)
         (part / FIGURES).write_text(f"{text}\n", encoding="utf-8")
-        (part / REPORT).write_text(report_markdown(figures, drawn), encoding="utf-8")
+        (part / REPORT).write_text(report.markdown(drawn), encoding="utf-8")
 
 
-def report_markdown(report: Mapping[str, Any], pictures: Sequence[str] = ()) -> str:
-    """Return a report as Markdown.
-
-    Args:
-        report: its figures (`to_json` of a `Report`).
-        pictures: names of the pictures beside it.
-    """
-    found = report["evaluation"]
-    parts = [
-        "# Intents\n",
-        f"Accuracy {percent(found['accuracy'])} %, macro F1 {100 * found['macro_f1']:.1f} %, "
-        f"micro F1 {100 * found['micro_f1']:.1f} %, on {found['texts']:,} test texts (95 % interval).\n",
-    ]
-    if found["out_of_scope"] is not None:
-        parts.append(_outside(found["out_of_scope"]))
-    if CONFUSIONS in pictures:
-        parts.append(f"![confusions]({CONFUSIONS})\n")
-    if found["pairs"]:
-        rows = [
-            (p["true"], p["predicted"], f"{p['count']} of {p['of']}", "<br>".join(map(_cell, p["examples"])))
-            for p in found["pairs"]
-        ]
-        parts.append(f"## The worst pairs\n\n{table(('intent', 'taken for', 'texts', 'for example'), rows)}")
-    parts.append(_weakest(found["intents"]))
-    if report["doubts"] is not None:
-        parts.append(_doubts(report["doubts"]))
-    if report["curve"] is not None:
-        parts.append(_curve(report["curve"]))
-    if CURVE in pictures:
-        parts.append(f"![curve]({CURVE})\n")
-    return "\n".join(parts)
-
-
-def percent(estimate: Mapping[str, float]) -> str:
+def percent(estimate: Estimate) -> str:
     """Return an estimate in %, its 95 % interval in brackets."""
-    return f"{100 * estimate['value']:.1f} [{100 * estimate['low']:.1f}, {100 * estimate['high']:.1f}]"
+    return percent_in(estimate, "{} [{}, {}]")
 
 
 def table(head: Sequence[str], rows: Iterable[Sequence[object]]) -> str:
-    """Return a Markdown table."""
-    lines = [head, ["---"] * len(head), *rows]
-    return "".join(f"| {' | '.join(str(value) for value in line)} |\n" for line in lines)
+    """Return a Markdown table; line breaks and pipes in a cell do not end it."""
+    lines = [[" ".join(str(cell).split()) for cell in line] for line in (head, *rows)]
+    return markdown_table(lines, left=range(len(head)))
 
 
 def grid_table(rows: Iterable[GridRow]) -> str:
@@ -166,53 +166,36 @@ def grid_table(rows: Iterable[GridRow]) -> str:
     return table(("classifier", "dropout", "optimiser", "held-out accuracy", "epochs", "seconds"), lines)
 
 
-def _cell(text: str) -> str:
-    return " ".join(text.split()).replace("|", "\\|")
+def _outside(found: OutOfScopeResult) -> str:
+    rows = {
+        "in scope: accepted and right": found.in_scope_accuracy,
+        "in scope: right if nothing is refused": found.in_scope_accuracy_unrefused,
+        "out of scope: refused (recall)": found.recall,
+        "refused: out of scope (precision)": found.precision,
+        "AUROC": found.auroc,
+    }
+    shares = [(name, "-" if share is None else f"{100 * share:.1f}") for name, share in rows.items()]
+    counts = f"{found.in_scope:,} texts in scope, {found.out_of_scope:,} out of scope"
+    return f"## Out of scope\n\nBy {found.score} above {found.threshold:.4g}; {counts}.\n\n{table(('', '%'), shares)}"
 
 
-def _outside(found: Mapping[str, Any]) -> str:
-    precision = "-" if found["precision"] is None else f"{100 * found['precision']:.1f}"
-    rows = [
-        ("in scope: accepted and right", f"{100 * found['in_scope_accuracy']:.1f}"),
-        ("in scope: right if nothing is refused", f"{100 * found['in_scope_accuracy_unrefused']:.1f}"),
-        ("out of scope: refused (recall)", f"{100 * found['recall']:.1f}"),
-        ("refused: out of scope (precision)", precision),
-        ("AUROC", f"{100 * found['auroc']:.1f}"),
-    ]
-    counts = f"{found['in_scope']:,} texts in scope, {found['out_of_scope']:,} out of scope"
-    rule = f"By {found['score']} above {found['threshold']:.4g}; {counts}."
-    return f"## Out of scope\n\n{rule}\n\n{table(('', '%'), rows)}"
-
-
-def _weakest(intents: Sequence[Mapping[str, Any]]) -> str:
-    tested = sorted((each for each in intents if each["texts"]), key=lambda each: each["f1"])
-    rows = [
-        (each["label"], each["texts"], *(f"{100 * each[name]:.0f}" for name in ("precision", "recall", "f1")))
-        for each in tested[:WEAKEST]
-    ]
-    return f"## The weakest intents\n\n{table(('intent', 'test texts', 'precision, %', 'recall, %', 'F1, %'), rows)}"
-
-
-def _doubts(found: Sequence[Mapping[str, Any]]) -> str:
-    if not found:
-        return "## Labels to look at\n\nNone: every training text is nearest to its own intent.\n"
-    rows = [(_cell(each["text"]), each["label"], each["suggested"], f"{each['margin']:.2f}") for each in found]
+def _doubts(doubts: Sequence[LabelDoubt]) -> str:
+    if not doubts:
+        return "None: every training text is nearest to its own intent.\n"
+    rows = [(each.text, each.label, each.suggested, f"{each.margin:.2f}") for each in doubts]
     text = "Training texts that classifiers trained without them would give another intent, the surest first."
-    return f"## Labels to look at\n\n{text}\n\n{table(('text', 'label', 'suggested', 'margin'), rows)}"
+    return f"{text}\n\n{table(('text', 'label', 'suggested', 'margin'), rows)}"
 
 
-def _curve(curve: Mapping[str, Any]) -> str:
-    rows = [
-        ("all" if point["shots"] is None else point["shots"], f"{point['texts']:,}", percent(point["accuracy"]))
-        for point in curve["points"]
-    ]
-    text = f"## What more texts would bring\n\n{table(('texts per intent', 'texts', 'accuracy, %'), rows)}\n"
-    for each in curve["predicted"]:
-        text += f"- {each['factor']:g} times the texts ({each['texts']:,}): {percent(each['accuracy'])} %, predicted\n"
-    if curve["check"] is not None:
+def _curve(curve: LearningCurve) -> str:
+    rows = [(point.shots or "all", f"{point.texts:,}", percent(point.accuracy)) for point in curve.points]
+    text = f"{table(('texts per intent', 'texts', 'accuracy, %'), rows)}\n"
+    for each in curve.predicted:
+        text += f"- {each.factor:g} times the texts ({each.texts:,}): {percent(each.accuracy)} %, predicted\n"
+    if curve.check is not None:
         text += (
-            f"- how far to trust it: from the smaller sizes alone, {percent(curve['check']['accuracy'])} % is "
-            f"predicted for all {curve['check']['texts']:,} texts; measured: {rows[-1][2]} %\n"
+            f"- how far to trust it: from the smaller sizes alone, {percent(curve.check.accuracy)} % is "
+            f"predicted for all {curve.check.texts:,} texts; measured: {rows[-1][2]} %\n"
         )
     return text
 
@@ -235,7 +218,7 @@ def draw_confusions(matrix: IntArray, labels: Sequence[str], path: Path) -> None
     part = matrix[np.ix_(chosen, chosen)]
     shares = part / np.maximum(matrix[chosen].sum(axis=1, keepdims=True), 1)
     side = 2.5 + 0.32 * len(chosen)
-    figure, axes = _figure((side + 1.5, side))
+    figure, (axes,) = plots.new_grid(1, side + 1.5, side)
     axes.imshow(shares, cmap="Blues", vmin=0.0, vmax=1.0)
     for i, j in zip(*np.nonzero(part), strict=True):
         colour = "white" if shares[i, j] > 0.5 else "black"
@@ -247,12 +230,12 @@ def draw_confusions(matrix: IntArray, labels: Sequence[str], path: Path) -> None
     axes.set_ylabel("true")
     total = f"the {len(chosen)} of {len(matrix)} intents with the most confusions" if len(chosen) < len(matrix) else ""
     axes.set_title(total or f"{len(matrix)} intents", fontsize=9)
-    figure.savefig(path)
+    plots.save_figure(figure, path, "png")
 
 
 def draw_curve(curve: LearningCurve, path: Path) -> None:
     """Draw the learning curve: measured, and beyond that predicted."""
-    figure, axes = _figure((6.0, 4.0))
+    figure, (axes,) = plots.new_grid(1, 6.0, 4.0)
     measured = [(point.texts, point.accuracy) for point in curve.points]
     predicted = [(each.texts, each.accuracy) for each in curve.predicted]
     for rows, name, style in ((measured, "measured", "o-"), (measured[-1:] + predicted, "predicted", "s--")):
@@ -264,14 +247,4 @@ def draw_curve(curve: LearningCurve, path: Path) -> None:
     axes.set_ylabel("accuracy, %")
     axes.grid(alpha=0.3)
     axes.legend()
-    figure.savefig(path)
-
-
-def _figure(size: tuple[float, float]) -> tuple[Any, Any]:
-    check_plots()
-    from matplotlib.backends.backend_agg import FigureCanvasAgg
-    from matplotlib.figure import Figure
-
-    figure = Figure(figsize=size, dpi=120, layout="constrained")
-    FigureCanvasAgg(figure)  # no window, whatever the surroundings are set to
-    return figure, figure.add_subplot()
+    plots.save_figure(figure, path, "png")
