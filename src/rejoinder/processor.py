@@ -1,6 +1,18 @@
-"""What this machine's processor can do."""
+"""What this machine's processor can do, and PyTorch's own operations for it.
+
+The names used here are private to PyTorch, or undocumented: this is the one module that knows them. Where one is absent
+(another processor, another version), the answer is no, and callers use public operations.
+"""
 
 from __future__ import annotations
+
+from typing import Any, cast
+
+import torch
+from torch import Tensor
+
+_ONEDNN = ("mkldnn._linear_pointwise", "mkldnn._reorder_linear_weight")
+_ONEDNN_INT8 = ("onednn.qlinear_pointwise", "onednn.qlinear_prepack")
 
 
 def has_fast_bfloat16() -> bool:
@@ -13,7 +25,48 @@ def has_exact_int8() -> bool:
     return _has_any("_is_vnni_supported", "_is_amx_tile_supported")
 
 
-def _has_any(*probes: str) -> bool:
-    import torch
+def has_onednn() -> bool:
+    """Whether the weights of linear layers can be packed for oneDNN."""
+    return _has_operations(*_ONEDNN, *_ONEDNN_INT8)
 
+
+def packs_bfloat16() -> bool:
+    """Whether oneDNN takes packed weights in bfloat16."""
+    name = "mkldnn._is_mkldnn_bf16_supported"
+    return _has_operations(name) and bool(torch.ops.mkldnn._is_mkldnn_bf16_supported())
+
+
+def pack_weight(weight: Tensor) -> Tensor:
+    """Return the weight of a linear layer in the order in which oneDNN reads it."""
+    return cast("Tensor", torch.ops.mkldnn._reorder_linear_weight(weight.detach().contiguous()))
+
+
+def packed_linear(x: Tensor, weight: Tensor, bias: Tensor | None, post: str = "none", form: str = "") -> Tensor:
+    """Compute a linear layer of a packed weight and, in the same pass, its activation."""
+    return cast("Tensor", torch.ops.mkldnn._linear_pointwise(x, weight, bias, post, [], form))
+
+
+def pack_int8_weight(weight: Tensor) -> Tensor:
+    """Return an 8-bit weight in the order in which oneDNN reads it."""
+    return cast("Tensor", torch.ops.onednn.qlinear_prepack(weight, None))
+
+
+def packed_int8_linear(
+    x: Tensor, scale: float, zero: int, weight: Tensor, scales: Tensor, zeros: Tensor, bias: Any, post: str, form: str
+) -> Tensor:
+    """Compute a linear layer of 8-bit inputs and a packed 8-bit weight, in float32, and its activation."""
+    found = torch.ops.onednn.qlinear_pointwise.default(
+        x, scale, zero, weight, scales, zeros, bias, 1.0, 0, torch.float32, post, [], form
+    )
+    return cast("Tensor", found)
+
+
+def _has_any(*probes: str) -> bool:
     return any(bool(getattr(torch.cpu, probe, lambda: False)()) for probe in probes)
+
+
+def _has_operations(*names: str) -> bool:
+    """Whether PyTorch was built with oneDNN and has these operations."""
+    pairs = (name.split(".") for name in names)
+    available: bool = torch.backends.mkldnn.is_available()  # type: ignore[no-untyped-call]
+    return available and all(hasattr(getattr(torch.ops, a), b) for a, b in pairs)

@@ -42,6 +42,7 @@ def ablate(
     Example: rejoinder ablate recipes/ablations-small.toml --data data/chitchat -o ablations --rows heads-8 no-skip
     """
     from rejoinder.errors import RejoinderError
+    from rejoinder.memory import keep_memory
     from rejoinder.training.ablate import ablate as train_rows
     from rejoinder.training.ablations import load_plan
     from rejoinder.training.display import Silent, TerminalDisplay
@@ -50,6 +51,7 @@ def ablate(
     from rejoinder.training.presence import ElsewhereError
     from rejoinder.training.toml_text import toml_value
 
+    keep_memory()
     shown = is_first()  # of the processes that torchrun started
     names = [*(rows or []), *(more or [])]
     plan = load_plan(file, [*(settings or []), f"data.train={toml_value(str(data))}"])

@@ -38,6 +38,7 @@ def train(
     To go on from a model with data of your own:
     rejoinder train recipes/fine-tune-direct-small.toml --init runs/small/model --data data/support -o runs/support
     """
+    from rejoinder.memory import keep_memory
     from rejoinder.training.display import Silent, TerminalDisplay
     from rejoinder.training.distributed import is_first
     from rejoinder.training.loop import TrainingInterrupted
@@ -46,6 +47,7 @@ def train(
     from rejoinder.training.recipe_files import load_recipe
     from rejoinder.training.toml_text import toml_value
 
+    keep_memory()
     places = {"data.train": data, "init.model": init}
     places |= {f"data.mix.{number}.train": place for number, place in enumerate(general or [])}
     overrides = [*(settings or []), *(f"{key}={toml_value(str(place))}" for key, place in places.items() if place)]

@@ -1,6 +1,6 @@
 """Starting from the pretrained weights of a transformer: what a recipe takes over from it, and the weights.
 
-The weights are those of a checkpoint in the common layout (see `models.pretrained`). A model that is made of several
+The weights are those of a checkpoint in the common layout (see `models.checkpoints`). A model that is made of several
 transformers starts with the same ones in each.
 """
 
@@ -13,14 +13,14 @@ from typing import Any
 from torch import nn
 
 from rejoinder.errors import InputError
-from rejoinder.models.families import HOMES, family
-from rejoinder.models.pretrained import (
+from rejoinder.models.checkpoints import (
     checkpoint_fingerprint,
     fill,
     find_checkpoint,
     load_tokenizer,
     read_shape,
 )
+from rejoinder.models.families import FAMILIES, family
 from rejoinder.models.transformer import TransformerShape
 from rejoinder.text.pretrained import Pretrained
 from rejoinder.training.recipe import Init
@@ -54,7 +54,7 @@ def take_over_transformer(document: dict[str, Any], init: dict[str, Any], origin
         raise InputError(f"{origin}: the vocabulary is that of init.transformer, {name}; leave [vocabulary] out")
     model = document.get("model")
     if not isinstance(model, dict) or not _made_of_transformers(model.get("kind")):
-        kinds = ", ".join(kind for kind in HOMES if _made_of_transformers(kind))
+        kinds = ", ".join(kind for kind in FAMILIES if _made_of_transformers(kind))
         raise InputError(f"{origin}: init.transformer needs a model.kind that is made of transformers: {kinds}")
     for key, value in shape.items():
         if key not in CHANGEABLE and model.get(key, value) != value:
@@ -64,7 +64,7 @@ def take_over_transformer(document: dict[str, Any], init: dict[str, Any], origin
 
 
 def _made_of_transformers(kind: object) -> bool:
-    return isinstance(kind, str) and kind in HOMES and issubclass(family(kind).config, TransformerShape)
+    return isinstance(kind, str) and kind in FAMILIES and issubclass(family(kind).config, TransformerShape)
 
 
 def transformer_tokenizer(init: Init) -> Pretrained:

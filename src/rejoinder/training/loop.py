@@ -16,8 +16,8 @@ from torch import Tensor
 
 from rejoinder.errors import InputError, RejoinderError
 from rejoinder.memory import keep_memory
-from rejoinder.models.convert import Encodings
 from rejoinder.models.families import build_module, family_of
+from rejoinder.models.layers import Encodings
 from rejoinder.models.packing import TokenBatch
 from rejoinder.training.batches import PairBatch, Portion, StepBatch, batches, prefetched
 from rejoinder.training.budget import run_share, stage_budget

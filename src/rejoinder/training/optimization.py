@@ -9,7 +9,7 @@ import torch
 from torch import Tensor, nn
 
 from rejoinder.errors import InputError
-from rejoinder.models.convert import Encodings
+from rejoinder.models.layers import Encodings
 from rejoinder.models.packing import TokenBatch
 from rejoinder.training.learned_scale import GROUP, groups_of
 from rejoinder.training.recipe import Adadelta, Adagrad, Adam, Optimizer, Sgd, Stage

@@ -12,7 +12,7 @@ from typing import Any
 from rejoinder.checking import read_toml, setting_value, validate
 from rejoinder.errors import InputError
 from rejoinder.files import atomic_file
-from rejoinder.models.families import HOMES, family
+from rejoinder.models.families import FAMILIES, family
 from rejoinder.training.init import fill_in_teacher, take_over
 from rejoinder.training.recipe import Recipe
 from rejoinder.training.toml_text import holds_tables, to_toml, toml_value
@@ -126,9 +126,9 @@ def first_difference(old: Recipe, new: Recipe) -> str | None:
 def _resolve_model(section: Mapping[str, Any], origin: str) -> dict[str, Any]:
     """Check [model] against the configuration of its kind; all its defaults written out."""
     kind = section.get("kind")
-    if kind not in HOMES:
+    if kind not in FAMILIES:
         given = "is missing" if kind is None else f"= {kind!r} is not allowed"
-        raise InputError(f"{origin}: model.kind {given}; allowed: {', '.join(map(repr, HOMES))}")
+        raise InputError(f"{origin}: model.kind {given}; allowed: {', '.join(map(repr, FAMILIES))}")
     config = validate(family(kind).config, section, origin, "model")
     return {"kind": kind, **dataclasses.asdict(config)}
 

@@ -19,8 +19,7 @@ from rejoinder.corpora.example import Split
 from rejoinder.corpora.examples import Piece, read_columns, read_piece
 from rejoinder.errors import InputError
 from rejoinder.files import atomic_file
-from rejoinder.models.dialogue import Dialogue
-from rejoinder.models.history import HistoryText
+from rejoinder.models.dialogue import Dialogue, HistoryText
 from rejoinder.text.tokenizer import Ids, Tokenizer
 
 Sides: TypeAlias = list[tuple[Ids, Ids]]

@@ -22,8 +22,7 @@ from rejoinder.corpora.engine import Engine
 from rejoinder.corpora.examples import pieces_of
 from rejoinder.errors import InputError
 from rejoinder.files import DIGEST, atomic_folder, file_digest, is_altered, parse_json, signed
-from rejoinder.models.dialogue import Dialogue
-from rejoinder.models.history import HistoryText
+from rejoinder.models.dialogue import Dialogue, HistoryText
 from rejoinder.text.tokenizer import Tokenizer
 from rejoinder.training.tokenising import Encode, Sides, encode_all, read_dialogues
 

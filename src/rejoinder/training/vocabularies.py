@@ -5,8 +5,8 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Iterable
 
-from rejoinder.text.bpe import build_bpe
-from rejoinder.text.ngram_vocabulary import build_ngrams
+from rejoinder.text.ngrams import build_ngrams
+from rejoinder.text.pretrained import build_bpe
 from rejoinder.text.tokenizer import Tokenizer
 from rejoinder.text.vocabulary import build_subwords
 from rejoinder.training.recipe import BpeVocabulary, Vocabulary
