@@ -32,11 +32,10 @@ from rejoinder.memory import keep_memory
 from rejoinder.models.convert import count_parameters
 from rejoinder.models.encoder import Encoder
 from rejoinder.models.inference import Precision, pack_linears
-from rejoinder.models.ngram_dual import NGramConfig, NGramDual
-from rejoinder.models.skeleton import skeleton
+from rejoinder.models.ngram import NGramConfig, NGramDual
+from rejoinder.models.weights import skeleton
 from rejoinder.processor import has_fast_bfloat16
-from rejoinder.text.ngram_vocabulary import build_ngrams
-from rejoinder.text.ngrams import NGrams
+from rejoinder.text.ngrams import NGrams, build_ngrams
 from rejoinder.training.loop import train
 from rejoinder.training.recipe import Checkpoint, Recipe, Validation
 from rejoinder.training.recipe_files import load_recipe

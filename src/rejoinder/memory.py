@@ -14,7 +14,8 @@ def keep_memory() -> bool:
     By default glibc maps each block of more than 32 MB (at first: 128 kB) afresh and unmaps it when it is freed; the
     kernel then clears every page again at its first use, which costs more than an element-wise operation on it. A
     training step allocates and frees the same sizes over and over: with the paper's sizes, a tenth of its time goes
-    there. The setting is for the whole process, which then stays as large as it once was.
+    there. The setting is for the whole process, which then stays as large as it once was: only the command and its
+    worker processes call this, never the library in a user's process.
 
     Returns:
         Whether this system's allocator took the setting (Linux with glibc).

@@ -1,12 +1,20 @@
-"""What this machine's processor can do."""
+"""What this machine's processor can do, and PyTorch's own operations for it.
+
+The names used here are private to PyTorch, or undocumented: this is the one module that knows them. Where one is absent
+(another processor, another version), the answer is no, and callers use public operations.
+"""
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable
-from typing import TYPE_CHECKING
+from typing import Any, cast
 
-if TYPE_CHECKING:
-    from torch import Tensor
+import torch
+from torch import Tensor
+
+_ONEDNN = ("mkldnn._linear_pointwise", "mkldnn._reorder_linear_weight")
+_ONEDNN_INT8 = ("onednn.qlinear_pointwise", "onednn.qlinear_prepack")
 
 
 def has_fast_bfloat16() -> bool:
@@ -19,54 +27,69 @@ def has_exact_int8() -> bool:
     return _has_any("_is_vnni_supported", "_is_amx_tile_supported")
 
 
-def _has_any(*probes: str) -> bool:
-    import torch
+def has_onednn() -> bool:
+    """Whether the weights of linear layers can be packed for oneDNN."""
+    return _has_operations(*_ONEDNN, *_ONEDNN_INT8)
 
-    return any(bool(getattr(torch.cpu, probe, lambda: False)()) for probe in probes)
+
+def packs_bfloat16() -> bool:
+    """Whether oneDNN takes packed weights in bfloat16."""
+    name = "mkldnn._is_mkldnn_bf16_supported"
+    return _has_operations(name) and bool(torch.ops.mkldnn._is_mkldnn_bf16_supported())
 
 
-_PACKED_FROM = 256
-"""Rows from which a packed product pays off: oneDNN prepares it for every number of rows anew, in a millisecond."""
+def pack_weight(weight: Tensor) -> Tensor:
+    """Return the weight of a linear layer in the order in which oneDNN reads it."""
+    return cast("Tensor", torch.ops.mkldnn._reorder_linear_weight(weight.detach().contiguous()))
+
+
+def packed_linear(x: Tensor, weight: Tensor, bias: Tensor | None, post: str = "none", form: str = "") -> Tensor:
+    """Compute a linear layer of a packed weight and, in the same pass, its activation."""
+    return cast("Tensor", torch.ops.mkldnn._linear_pointwise(x, weight, bias, post, [], form))
+
+
+def pack_int8_weight(weight: Tensor) -> Tensor:
+    """Return an 8-bit weight in the order in which oneDNN reads it."""
+    return cast("Tensor", torch.ops.onednn.qlinear_prepack(weight, None))
+
+
+def packed_int8_linear(
+    x: Tensor, scale: float, zero: int, weight: Tensor, scales: Tensor, zeros: Tensor, bias: Any, post: str, form: str
+) -> Tensor:
+    """Compute a linear layer of 8-bit inputs and a packed 8-bit weight, in float32, and its activation."""
+    found = torch.ops.onednn.qlinear_pointwise.default(
+        x, scale, zero, weight, scales, zeros, bias, 1.0, 0, torch.float32, post, [], form
+    )
+    return cast("Tensor", found)
+
+
+_PACKED_FROM = 2048
+"""Rows from which packing pays off in `row_products`: oneDNN prepares a product for every number of rows anew."""
 
 
 def row_products(vectors: Tensor) -> Callable[[Tensor], Tensor]:
     """Return a function from float32 rows (b, d) to their products (b, m) with `vectors` (m, d), computed in float32.
 
-    For a few vectors oneDNN's packed order takes half the time of a plain product.
+    For many rows and a few vectors oneDNN's packed order takes half the time of a plain product.
     """
-    import torch
-
-    def plain(rows: Tensor) -> Tensor:  # NumPy's: PyTorch's may be set to fewer bits for the whole process
-        return torch.from_numpy(rows.numpy() @ vectors.numpy().T)
+    packing = len(vectors) > 1 and _has_operations(*_ONEDNN) and _computes_float32()
+    packed = functools.cache(lambda: pack_weight(vectors))
 
     def product(rows: Tensor) -> Tensor:
-        if len(rows) < _PACKED_FROM:
-            return plain(rows)
-        found: Tensor = torch.ops.mkldnn._linear_pointwise(rows, packed, None, "none", [], "")
-        return found
+        if packing and len(rows) >= _PACKED_FROM:
+            return packed_linear(rows, packed(), None)
+        return torch.from_numpy(rows.numpy() @ vectors.numpy().T)  # PyTorch's may be set to fewer bits
 
-    if len(vectors) == 1:  # of few rows PyTorch's: it made them, and NumPy's threads would wait for its own
-        return lambda rows: torch.mv(rows, vectors[0])[:, None] if len(rows) <= _PACKED_FROM else plain(rows)
-    available: bool = torch.backends.mkldnn.is_available()  # type: ignore[no-untyped-call]
-    if not (available and hasattr(torch.ops.mkldnn, "_reorder_linear_weight")) or not _computes_float32():
-        return plain
-    packed = torch.ops.mkldnn._reorder_linear_weight(vectors)
     return product
 
 
 def int8_products(rows: Tensor, vectors: Tensor) -> Tensor | None:
     """Return the products (b, m), int32, of 8-bit rows (b, d) and vectors (m, d); None if slow or inexact."""
-    import torch
-
-    if not (has_exact_int8() and hasattr(torch, "_int_mm")):
-        return None
-    return torch._int_mm(rows, vectors.T)
+    return torch._int_mm(rows, vectors.T) if has_exact_int8() and hasattr(torch, "_int_mm") else None
 
 
 def _computes_float32() -> bool:
-    """Return whether PyTorch's float32 products are such: a program may have set them to fewer bits."""
-    import torch
-
+    """Return whether PyTorch computes float32 products in float32: a program may have set them to fewer bits."""
     matmul = getattr(torch.backends.mkldnn, "matmul", None)  # older PyTorch has none
     if getattr(matmul, "fp32_precision", "none") not in ("none", "ieee"):
         return False
@@ -74,3 +97,14 @@ def _computes_float32() -> bool:
         return torch.get_float32_matmul_precision() == "highest"
     except RuntimeError:  # set through the newer interface, which has answered already
         return True
+
+
+def _has_any(*probes: str) -> bool:
+    return any(bool(getattr(torch.cpu, probe, lambda: False)()) for probe in probes)
+
+
+def _has_operations(*names: str) -> bool:
+    """Whether PyTorch was built with oneDNN and has these operations."""
+    pairs = (name.split(".") for name in names)
+    available: bool = torch.backends.mkldnn.is_available()  # type: ignore[no-untyped-call]
+    return available and all(hasattr(getattr(torch.ops, a), b) for a, b in pairs)

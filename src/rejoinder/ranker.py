@@ -18,7 +18,7 @@ Context: TypeAlias = Sequence[str]
 """A conversation so far: its messages, oldest first. The newest one is the *input*, the others the *history*."""
 
 PERSONA = "your persona: "
-"""Before each statement of an old message that says who replies (as ParlAI's ConvAI2 has it; see `models.history`)."""
+"""Before each statement of an old message that says who replies (as ParlAI's ConvAI2 has it; see `models.dialogue`)."""
 
 ContextPart: TypeAlias = Literal["all", "input", "history"]
 """What of a context is read: all that the model can read, or the input or the history alone."""
@@ -154,9 +154,3 @@ def candidate_lists(contexts: Sequence[Context], candidates: Sequence[Sequence[s
         found = (numbers.setdefault(text, len(numbers)) for text in candidates[shared[0]])
         groups.append((np.array(shared), np.fromiter(found, dtype=np.int32, count=size)))
     return CandidateLists(list(numbers), groups, (len(contexts), size))
-
-
-def unit_rows(vectors: FloatArray) -> FloatArray:
-    """Divide every row of (n, d) by its length; a row of zeros stays."""
-    lengths = np.linalg.norm(vectors, axis=1, keepdims=True)
-    return np.asarray(vectors / np.maximum(lengths, 1e-12), dtype=np.float32)

@@ -12,6 +12,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from rejoinder.arrays import unit_rows
 from rejoinder.errors import InputError
 from rejoinder.files import signed
 from rejoinder.intents.classifier import (
@@ -25,7 +26,7 @@ from rejoinder.intents.classifier import (
     train_classifier,
 )
 from rejoinder.intents.data import IntentData, TrainingTexts
-from rejoinder.intents.encoders import ForeignVectors, JoinedVectors, SentenceEncoder, open_encoder, unit_rows
+from rejoinder.intents.encoders import ForeignVectors, JoinedVectors, SentenceEncoder, open_encoder
 from rejoinder.intents.evaluation import evaluate
 from rejoinder.intents.fitting import Encoded
 from rejoinder.intents.folder import CONFIG, WEIGHTS, load_classifier, save_classifier

@@ -11,9 +11,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import rejoinder
+from rejoinder.arrays import unit_rows
 from rejoinder.errors import InputError
 from rejoinder.intents.data import IntentData
-from rejoinder.intents.encoders import open_encoder, unit_rows
+from rejoinder.intents.encoders import open_encoder
 from rejoinder.intents.fine_tuning import FineTuning, draw_pairs, fine_tune
 from rejoinder.intents.fitting import change_settings
 from tests.intents.toy import toy_data

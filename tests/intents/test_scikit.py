@@ -8,8 +8,9 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from rejoinder.arrays import unit_rows
 from rejoinder.errors import InputError
-from rejoinder.intents.encoders import open_encoder, unit_rows
+from rejoinder.intents.encoders import open_encoder
 from rejoinder.intents.scikit import RejoinderEncoder
 from tests.intents.toy import toy_data
 

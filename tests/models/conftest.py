@@ -5,8 +5,10 @@ import pytest
 import torch
 
 from rejoinder.models.convert import Convert, ConvertConfig
+from rejoinder.text.subwords import Subwords
 
 ROWS = 120
+SUBWORDS = Subwords([chr(0xFE4F), *"abcdefghijklmnopqrstuvwxyz .,?!'", chr(0xFE4F) + "the"])
 
 
 def small_config(**changes):

@@ -48,7 +48,7 @@ def home(tmp_path: Path, small: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 @pytest.mark.usefixtures("home")
 def test_a_name_opens_the_model_without_asking_the_hub(small: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(persistence, "_fetch", None)
+    monkeypatch.setattr(bundled, "fetch", None)
     model = rejoinder.load("tiny")
     assert np.array_equal(model.encode_contexts(CONTEXTS), rejoinder.load(small).encode_contexts(CONTEXTS))
     assert model.name == "tiny"

@@ -7,9 +7,11 @@ import torch
 from rejoinder.errors import InputError
 from rejoinder.models import inference
 from rejoinder.models.convert import Convert
+from rejoinder.models.encoder import Encoder
+from rejoinder.models.inference import FIXED_LENGTH, SingleTexts, pack_linears
 from rejoinder.models.packing import pack
 
-from .conftest import ROWS, lively, random_texts, small_config
+from .conftest import ROWS, SUBWORDS, lively, random_texts, small_config
 
 
 def encodings(network):
@@ -35,7 +37,7 @@ def test_eight_bit_products_take_inputs_that_are_all_equal():
 
 
 def test_without_onednn_plain_layers_stay_and_int8_says_so(network, monkeypatch):
-    monkeypatch.setattr(inference, "_has_onednn", lambda: False)
+    monkeypatch.setattr(inference, "has_onednn", lambda: False)
     expected = encodings(network)
     assert torch.equal(encodings(inference.pack_linears(network, "fp32")), expected)
     with pytest.raises(InputError, match="oneDNN"):
@@ -91,3 +93,40 @@ def test_what_is_encoded_beside_a_text_moves_its_vector_in_eight_bits_alone_and_
         for i, (start, end) in enumerate(zip(ends - lengths, ends, strict=True)):
             alone = network.encode(pack(ids[start:end], lengths[i : i + 1], ROWS - 1), "context")[0]
             assert together[i] @ alone > closeness
+
+
+def recordable(precision):
+    torch.manual_seed(0)
+    return pack_linears(lively(Convert(small_config(), SUBWORDS.rows)), precision)
+
+
+def text_of(length, seed=0):
+    ids = np.random.default_rng(seed).integers(0, 30, length).astype(np.int32)
+    return pack(ids, np.array([length], dtype=np.int32), ROWS - 1)
+
+
+@pytest.mark.parametrize("side", ["context", "response", "reduction"])
+def test_one_recording_gives_every_text_of_every_length_its_own_vector(side):
+    network = recordable("int8")
+    singles = SingleTexts(network)
+    with torch.inference_mode():
+        for length in (*range(1, 20), FIXED_LENGTH):
+            batch = text_of(length, seed=length)
+            vector = singles(batch, side)
+            assert vector is not None
+            assert torch.allclose(vector, network.encode(batch, side), atol=1e-5)
+    assert len(singles._recordings) == 1
+
+
+def test_floats_several_texts_and_long_texts_are_computed_the_ordinary_way():
+    two = pack(np.zeros(4, dtype=np.int32), np.array([2, 2], dtype=np.int32), ROWS - 1)
+    for precision, batch in (("fp32", text_of(5)), ("int8", two), ("int8", text_of(90))):
+        singles = SingleTexts(recordable(precision))
+        with torch.inference_mode():
+            assert singles(batch, "context") is None
+
+
+def test_an_encoder_answers_the_same_the_first_and_the_tenth_time():
+    encoder = Encoder(recordable("int8"), SUBWORDS, max_length=60, fingerprint="f")
+    vectors = [encoder.encode_responses(["how are you?"]) for _ in range(10)]
+    assert all(np.abs(vector - vectors[0]).max() < 1e-5 for vector in vectors)

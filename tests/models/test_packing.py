@@ -56,7 +56,6 @@ def test_rectangle_takes_the_padded_form():
     batch = rectangle(torch.tensor([[1, 2, 0], [3, 0, 0]]), real)
     assert batch.ids.tolist() == [1, 2, 0, 3, 0, 0]
     assert batch.positions.tolist() == [0, 1, 2, 0, 1, 2]
-    assert batch.real_tokens == 3
     moved = batch.to("cpu")
     assert moved.segments[0].real is not None
     assert torch.equal(moved.ids, batch.ids)

@@ -12,7 +12,7 @@ import rejoinder
 from rejoinder.errors import InputError
 from rejoinder.files import signed
 from rejoinder.models.convert import Convert
-from rejoinder.models.families import build_module, parse_config
+from rejoinder.models.families import parse_config
 from rejoinder.models.persistence import load, load_module, read_config, save
 from rejoinder.text.subwords import Subwords
 
@@ -201,17 +201,3 @@ def test_another_folder_is_never_overwritten(tmp_path, network):
     (tmp_path / "letters" / "to-mum.txt").write_text("dear")
     with pytest.raises(InputError, match="not ours to replace"):
         save(tmp_path / "letters", network, SUBWORDS, max_length=40, card="")
-
-
-@pytest.mark.parametrize(
-    ("values", "message"),
-    [
-        ({"embeding_size": 32}, "embeding_size.*known keys"),
-        ({"embedding_size": "32"}, "embedding_size"),
-        ({"norm_placement": "behind"}, "norm_placement.*'behind'"),
-        ({"blocks": 2}, "attention_spans"),
-    ],
-)
-def test_configurations_name_the_wrong_key(values, message):
-    with pytest.raises(InputError, match=message):
-        build_module(values, 50)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import gc
 import json
-import random
 import subprocess
 import sys
 from pathlib import Path
@@ -18,16 +17,12 @@ import rejoinder
 from rejoinder.errors import InputError
 from rejoinder.files import file_digest, signed
 from rejoinder.models import inference, persistence
-from rejoinder.models.convert import Convert, ConvertConfig
+from rejoinder.models.convert import Convert, ConvertConfig, MultiContextConvert
 from rejoinder.models.export import export_quantized
-from rejoinder.models.families import build_module
-from rejoinder.models.multi_context import MultiContextConvert
 from rejoinder.models.packing import pack
-from rejoinder.models.persistence import describe, load_as_validated, load_module, save
+from rejoinder.models.persistence import describe, load_as_validated, load_module, save, sizes
 from rejoinder.models.quantization import QuantizedTraining
-from rejoinder.models.quantized_folder import QuantizedTable, half_for
-from rejoinder.models.sizes import count, sizes
-from rejoinder.models.skeleton import skeleton
+from rejoinder.models.weights import QuantizedTable, count, half_for
 from rejoinder.text.subwords import MARK, Subwords
 
 from .conftest import lively, small_config
@@ -192,23 +187,6 @@ def test_weights_that_are_no_numbers_are_refused(tmp_path: Path) -> None:
         export_quantized(tmp_path / "full", tmp_path / "small")
 
 
-def test_a_file_of_another_network_is_refused(tmp_path: Path, plain: Path) -> None:
-    small = tmp_path / "small"
-    export_quantized(plain, small)
-    tensors, config = load_file(small / "model.safetensors"), json.loads((small / "config.json").read_text())
-    name = "token_embedding.subwords.weight"
-    for changed, message in (
-        ({n: v for n, v in tensors.items() if n != f"{name}.scale"}, f"{name}.scale is missing"),
-        (tensors | {name: tensors[name].float()}, f"{name} is .'F32'"),
-        (tensors | {"reduction.query_key.weight": torch.zeros(2, 2).half()}, "reduction.query_key.weight is"),
-    ):
-        save_file(changed, small / "model.safetensors")
-        config["files"]["model.safetensors"] = file_digest(small / "model.safetensors")
-        (small / "config.json").write_text(json.dumps(signed(config)))
-        with pytest.raises(InputError, match=message):
-            rejoinder.load(small)
-
-
 @pytest.mark.parametrize("entry", [{}, {"half": "float8", "trained": True, "stored": True}, "yes"])
 def test_a_damaged_entry_is_refused(tmp_path: Path, plain: Path, entry: object) -> None:
     small = tmp_path / "small"
@@ -269,34 +247,18 @@ print(sorted({"torch._dynamo", "sympy"} & set(sys.modules)))
     assert subprocess.run(command, capture_output=True, text=True, check=True).stdout.strip() == "[]"
 
 
-def paper_subwords() -> Subwords:
-    """As many subwords as the paper has, of about the length of English ones (8 bytes; ours have 7)."""
-    generator = random.Random(0)
-    words = {MARK, *"abcdefghijklmnopqrstuvwxyz"}
-    while len(words) < 31_476:
-        letters = generator.choices("etaoinshrdlu", k=generator.randint(4, 9))
-        words.add(MARK * generator.randint(0, 1) + "".join(letters))
-    return Subwords(sorted(words))
-
-
-@pytest.mark.parametrize(("history", "megabytes", "network"), [(0, 60, 21), (10, 74, 28)])
-def test_the_papers_models_are_as_small_as_the_papers(
-    tmp_path: Path, history: int, megabytes: int, network: int
-) -> None:
-    """CONVERT, Table 2: 59 MB with about 21M numbers beside the embeddings, 73 MB with 28M for histories too."""
-    subwords = paper_subwords()
-    assert subwords.rows == 32_477
-    with skeleton():
-        module = build_module({"kind": "convert", "history": history}, subwords.rows)
-    module.to_empty(device="cpu")
-    for parameter in module.parameters():
-        torch.nn.init.uniform_(parameter, -0.1, 0.1)
-    save(tmp_path / "full", module, subwords, max_length=60, card="# ConveRT\n")
-    described = export_quantized(tmp_path / "full", tmp_path / "small")
-    assert described["bytes"] <= megabytes * 1_000_000
-    assert described["bytes"] == sum(path.stat().st_size for path in (tmp_path / "small").iterdir())
-    found = sizes(tmp_path / "small")
-    assert found.embedding_parameters == (32_477 + 47 + 11) * 512
-    assert round(found.network_parameters / 1e6) == network
-    assert described["bytes"] - found.quantized_bytes < 1_000_000, "the vocabulary and a little"
-    assert rejoinder.load(tmp_path / "small").encode_contexts([["hello", "hi"]]).shape == (1, 512)
+def test_a_file_of_another_network_is_refused(tmp_path: Path, plain: Path) -> None:
+    small = tmp_path / "small"
+    export_quantized(plain, small)
+    tensors, config = load_file(small / "model.safetensors"), json.loads((small / "config.json").read_text())
+    name = "token_embedding.subwords.weight"
+    for changed, message in (
+        ({n: v for n, v in tensors.items() if n != f"{name}.scale"}, f"{name}.scale is missing"),
+        (tensors | {name: tensors[name].float()}, f"{name} is float32"),
+        (tensors | {"reduction.query_key.weight": torch.zeros(2, 2).half()}, "reduction.query_key.weight is"),
+    ):
+        save_file(changed, small / "model.safetensors")
+        config["files"]["model.safetensors"] = file_digest(small / "model.safetensors")
+        (small / "config.json").write_text(json.dumps(signed(config)))
+        with pytest.raises(InputError, match=message):
+            rejoinder.load(small)

@@ -16,8 +16,7 @@ from rejoinder.models.export import export_quantized
 from rejoinder.models.families import build_module
 from rejoinder.models.persistence import load_module, save
 from rejoinder.models.quantization import QuantizedTraining
-from rejoinder.models.sentence_export import export_sentence_transformers
-from rejoinder.models.sentence_module import SETTINGS, SentenceModule
+from rejoinder.models.sentence_module import SETTINGS, SentenceModule, export_sentence_transformers
 
 from .conftest import lively, small_config
 from .test_encoder import SUBWORDS

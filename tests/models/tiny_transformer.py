@@ -10,8 +10,7 @@ import torch
 
 from rejoinder.models.families import build_module, parse_config
 from rejoinder.models.persistence import load, save
-from rejoinder.text.bpe import build_bpe
-from rejoinder.text.pretrained import Pretrained
+from rejoinder.text.pretrained import Pretrained, build_bpe
 from tests.models.conftest import lively
 
 SENTENCE = "hello there how are you today fine thanks and what about the cats they sleep all day long in sun"

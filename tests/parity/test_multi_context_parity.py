@@ -4,9 +4,8 @@ import numpy as np
 import pytest
 import torch
 
-from rejoinder.models.convert import ConvertConfig
+from rejoinder.models.convert import ConvertConfig, MultiContextConvert
 from rejoinder.models.encoder import Encoder
-from rejoinder.models.multi_context import MultiContextConvert
 from rejoinder.text.subwords import Subwords
 from tests.parity.test_convert_parity import SMALL, encode, head, trunk
 

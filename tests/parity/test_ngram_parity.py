@@ -11,9 +11,9 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
-from rejoinder.models.ngram_dual import NGramConfig, NGramDual
+from rejoinder.models.ngram import NGramConfig, NGramDual
 from rejoinder.models.packing import pack
-from rejoinder.text.ngram_vocabulary import build_ngrams
+from rejoinder.text.ngrams import build_ngrams
 
 TEXTS = [
     "how are you today?", "I don't know, you?", "you don't know 12345 or 1234", "How are YOU", "", " ... ",

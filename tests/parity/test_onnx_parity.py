@@ -9,9 +9,9 @@ import pytest
 import torch
 
 import rejoinder
+from rejoinder.models.dialogue import HistoryText
+from rejoinder.models.export import export_onnx
 from rejoinder.models.families import build_module
-from rejoinder.models.history import HistoryText
-from rejoinder.models.onnx_export import export_onnx
 from rejoinder.models.persistence import save
 from rejoinder.text.subwords import Subwords
 from tests.models.conftest import lively, small_config

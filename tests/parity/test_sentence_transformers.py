@@ -9,7 +9,7 @@ import torch
 import rejoinder
 from rejoinder.models.families import build_module
 from rejoinder.models.persistence import save
-from rejoinder.models.sentence_export import export_sentence_transformers
+from rejoinder.models.sentence_module import export_sentence_transformers
 from tests.models.conftest import lively, small_config
 from tests.models.test_encoder import SUBWORDS
 

@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 import torch
 
+from rejoinder.models.checkpoints import find_checkpoint, load_checkpoint, save_checkpoint
 from rejoinder.models.packing import pack, rectangle
-from rejoinder.models.pretrained import find_checkpoint, load_checkpoint, save_checkpoint
 from rejoinder.models.transformer import Transformer, TransformerShape
 
 transformers = pytest.importorskip("transformers")
@@ -98,7 +98,7 @@ def test_other_layouts_load_and_come_back(tmp_path: Path, minilm, kind, settings
     with torch.inference_mode():
         wanted = their(ids).last_hidden_state
         assert (module.eval()(batch).view(2, 9, -1) - wanted).abs().max() < BOUND
-    from rejoinder.models.pretrained import read_shape
+    from rejoinder.models.checkpoints import read_shape
 
     save_checkpoint(tmp_path / "ours", module, read_shape(tmp_path / "theirs"), loaded)
     back = transformers.AutoModel.from_pretrained(str(tmp_path / "ours")).eval()

@@ -210,7 +210,7 @@ def test_a_word_of_a_million_characters_is_encoded(subwords: Subwords) -> None:
 
 
 def test_memory_of_known_tokens_is_bounded(subwords: Subwords, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(module._TokenCache, "MAX_TOKENS", 10)
+    monkeypatch.setattr(module, "KNOWN_TOKENS", 10)
     vocabulary = Subwords(subwords.subwords, subwords.buckets)
     texts = [f"you{number} are {'x' * number}" for number in range(100)]
     assert ragged(vocabulary, texts * 2) == [subwords.encode(text) for text in texts * 2]

@@ -64,7 +64,7 @@ def test_the_loss_is_pytorchs_divergence(tmp_path: Path, data: Path, teacher: Pa
     x, y = torch.randn(shape, generator=generator), torch.randn(6, 5, generator=generator)
     taught = torch.randn(6, 4, generator=generator)
     found = distiller.add(Loss(torch.tensor(7.0), torch.tensor(0.5)), batch, {"context": x, "response": y}, 1.5, taught)
-    from rejoinder.models.attended import scores_of
+    from rejoinder.models.reductions import scores_of
 
     scores = scores_of(x, y).gather(1, torch.from_numpy(distiller.columns(batch))) * 1.5
     student, target = (scores / 2).log_softmax(1), (taught / 2).log_softmax(1)

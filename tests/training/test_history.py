@@ -16,9 +16,9 @@ from hypothesis import strategies as st
 import rejoinder
 from rejoinder.corpora.example import Example
 from rejoinder.corpora.examples import write_examples
-from rejoinder.models.convert import Encodings
+from rejoinder.models.dialogue import HistoryText
 from rejoinder.models.families import build_module
-from rejoinder.models.history import HistoryText
+from rejoinder.models.layers import Encodings
 from rejoinder.text.vocabulary import build_subwords
 from rejoinder.training.batches import PairBatch, Portion, StepBatch, make_batch, make_step
 from rejoinder.training.gradient_cache import forward_backward

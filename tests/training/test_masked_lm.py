@@ -15,11 +15,11 @@ from hypothesis import strategies as st
 from safetensors.torch import load_file
 
 from rejoinder.errors import InputError
+from rejoinder.models.checkpoints import load_tokenizer, save_checkpoint
 from rejoinder.models.export import export_transformer
 from rejoinder.models.families import build_module
 from rejoinder.models.masked_lm import MaskedBatch
 from rejoinder.models.persistence import load
-from rejoinder.models.pretrained import load_tokenizer, save_checkpoint
 from rejoinder.models.transformer import TransformerShape
 from rejoinder.training.batches import Portion
 from rejoinder.training.loop import TrainingInterrupted, train

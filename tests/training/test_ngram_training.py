@@ -15,7 +15,7 @@ from safetensors import safe_open
 import rejoinder
 from rejoinder.errors import InputError
 from rejoinder.models.export import export_quantized
-from rejoinder.models.sizes import sizes
+from rejoinder.models.persistence import sizes
 from rejoinder.training.ablations import load_plan
 from rejoinder.training.loop import train
 from rejoinder.training.metrics import read_metrics

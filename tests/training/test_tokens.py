@@ -19,8 +19,7 @@ from rejoinder.corpora.engine import LocalEngine
 from rejoinder.corpora.example import Example
 from rejoinder.corpora.examples import pieces_of, write_examples
 from rejoinder.errors import InputError
-from rejoinder.models.dialogue import Dialogue
-from rejoinder.models.history import HistoryText
+from rejoinder.models.dialogue import Dialogue, HistoryText
 from rejoinder.text.vocabulary import build_subwords
 from rejoinder.training import tokens
 from rejoinder.training.tokens import Encode, build_store, content_key, open_store, token_hashes

@@ -11,8 +11,8 @@ import torch
 from safetensors.torch import load_file
 
 from rejoinder.errors import InputError
+from rejoinder.models.checkpoints import load_checkpoint
 from rejoinder.models.persistence import load
-from rejoinder.models.pretrained import load_checkpoint
 from rejoinder.training.loop import TrainingInterrupted, train
 from rejoinder.training.losses import InBatchLoss, SummedLoss, list_losses
 from rejoinder.training.negatives import RandomNegatives

@@ -7,7 +7,7 @@ from typing import Any
 
 import torch
 
-from rejoinder.models.pretrained import save_checkpoint
+from rejoinder.models.checkpoints import save_checkpoint
 from rejoinder.models.transformer import Transformer, TransformerShape
 from rejoinder.text.pretrained import BERT, Pretrained
 from rejoinder.training.recipe import Recipe

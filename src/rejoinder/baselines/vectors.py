@@ -24,12 +24,13 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from rejoinder.arrays import unit_rows
 from rejoinder.baselines.encoders import VectorEncoder
 from rejoinder.baselines.fitting import not_fitted, require_examples
 from rejoinder.corpora.example import Example
 from rejoinder.processor import has_fast_bfloat16
 from rejoinder.progress import Advance
-from rejoinder.ranker import Context, FloatArray, candidate_lists, unit_rows
+from rejoinder.ranker import Context, FloatArray, candidate_lists
 
 Similarity: TypeAlias = Literal["cosine", "dot"]
 SIMILARITIES: tuple[Similarity, ...] = ("cosine", "dot")

@@ -55,15 +55,14 @@ def _write(form: str, model: str, output: Path, side: str | None, overwrite: boo
 
         return export_quantized(model, output, overwrite=overwrite), _quantized_text
     if form == "--onnx":
-        from rejoinder.models.onnx_export import export_onnx
+        from rejoinder.models.export import export_onnx
 
         return export_onnx(model, output, overwrite=overwrite), _onnx_text
     if form == "--transformers":
         from rejoinder.models.export import export_transformer
 
         return export_transformer(model, output, overwrite=overwrite), _transformer_text
-    from rejoinder.models.sentence_export import export_sentence_transformers
-    from rejoinder.models.sentence_module import check_side
+    from rejoinder.models.sentence_module import check_side, export_sentence_transformers
 
     plain = check_side(side or "context")
     return export_sentence_transformers(model, output, plain, overwrite=overwrite), _sentence_text

@@ -77,7 +77,7 @@ def _is_there(name: str) -> bool:
 
 def _size_and_cost(folder: Path, price: float | None, steps: int | None) -> dict[str, Any]:
     """`sizes` of a model folder, and `run`: what the run took that wrote it, where it is still beside it."""
-    from rejoinder.models.sizes import sizes
+    from rejoinder.models.persistence import sizes
     from rejoinder.training.metrics import run_cost
 
     cost = run_cost(folder.resolve().parent)

@@ -20,9 +20,10 @@ from typing import Any, Literal, TypeAlias, get_args
 import numpy as np
 import numpy.typing as npt
 
+from rejoinder.arrays import unit_rows
 from rejoinder.errors import InputError
 from rejoinder.intents.data import IntArray, IntentData, TrainingTexts, shuffled_ranks
-from rejoinder.intents.encoders import SentenceEncoder, unit_rows
+from rejoinder.intents.encoders import SentenceEncoder
 from rejoinder.intents.fitting import Encoded, Head, Logistic, Settings, fit
 from rejoinder.progress import Advance
 from rejoinder.ranker import FloatArray

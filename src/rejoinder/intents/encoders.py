@@ -11,6 +11,7 @@ from typing import Any, Literal, Protocol, TypeAlias, get_args
 import numpy as np
 import torch
 
+from rejoinder.arrays import unit_rows
 from rejoinder.errors import InputError, MissingExtraError
 from rejoinder.files import file_digest, parse_json
 from rejoinder.models import bundled, persistence
@@ -38,12 +39,6 @@ class SentenceEncoder(Protocol):
     def encode(self, texts: Sequence[str], advance: Advance | None = None) -> FloatArray:
         """Return the vectors of n texts, (n, d), float32."""
         ...
-
-
-def unit_rows(vectors: FloatArray) -> FloatArray:
-    """Divide every row of (n, d) by its length; a row of zeros stays."""
-    lengths = np.sqrt(np.einsum("ij,ij->i", vectors, vectors))[:, None]
-    return np.asarray(vectors / np.maximum(lengths, np.finfo(np.float32).tiny), dtype=np.float32)
 
 
 class ModelVectors:

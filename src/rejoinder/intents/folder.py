@@ -30,8 +30,8 @@ from rejoinder.intents.encoders import (
     open_encoder,
 )
 from rejoinder.intents.fitting import SETTINGS, head_from
-from rejoinder.settings import validate
 from rejoinder.retrieval.manifest import ModelRecord, model_record
+from rejoinder.settings import validate
 
 FORMAT = 1
 KIND = "rejoinder intents"

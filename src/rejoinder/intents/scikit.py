@@ -12,8 +12,9 @@ from typing import Any, Self
 
 import numpy as np
 
+from rejoinder.arrays import unit_rows
 from rejoinder.errors import InputError
-from rejoinder.intents.encoders import SentenceEncoder, open_encoders, unit_rows
+from rejoinder.intents.encoders import SentenceEncoder, open_encoders
 from rejoinder.ranker import FloatArray
 
 _PARAMETERS = ("model", "vectors", "also", "normalize")

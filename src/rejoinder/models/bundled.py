@@ -1,4 +1,4 @@
-"""Models with a name: those that come with the package, and those of packages that are installed beside it.
+"""Models with a name: those that come with the package, of packages that are installed beside it, and on the Hub.
 
 A bundled model is a quantised model folder, package data in `rejoinder/weights/NAME`. Its fingerprint, which covers
 configuration, weights and vocabulary, is written here, so that a name always means the same model.
@@ -12,7 +12,7 @@ object of `Weights`, as in
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from importlib.metadata import EntryPoint, entry_points
 from pathlib import Path
@@ -51,12 +51,12 @@ BUNDLED: Mapping[str, Weights] = {
 
 
 def names() -> list[str]:
-    """The names that a model can be opened by; those of other packages behind our own. Imports none of these."""
+    """Return the names that a model can be opened by, those of other packages last. Imports none of these."""
     return list(dict.fromkeys([*BUNDLED, *sorted(point.name for point in entry_points(group=GROUP))]))
 
 
 def is_name(given: str | Path) -> bool:
-    """Whether this is the name of a model, and not hidden by a file or folder that has it too."""
+    """Return whether this is the name of a model, and not hidden by a file or folder that has it too."""
     name = str(given)
     if "/" in name or Path(name).exists():
         return False
@@ -64,7 +64,7 @@ def is_name(given: str | Path) -> bool:
 
 
 def weights(name: str) -> Weights:
-    """The model of a name, with its folder, which need not be there.
+    """Return the model of a name, with its folder, which need not be there.
 
     Raises:
         InputError: the package that brings it is broken, or two packages bring it; or there is no such name.
@@ -99,3 +99,26 @@ def _loaded(point: EntryPoint) -> Weights:
 
 def _package(point: EntryPoint) -> str:
     return point.dist.name if point.dist is not None else point.value
+
+
+def fetch(repository: str, what: str, files: Sequence[str]) -> Path:
+    """Fetch a folder from the Hugging Face Hub, or take it from its cache.
+
+    Args:
+        repository: its id.
+        what: what an error calls it.
+        files: the files that are wanted.
+
+    Raises:
+        InputError: it could not be fetched.
+    """
+    from huggingface_hub import snapshot_download
+    from huggingface_hub.errors import HfHubHTTPError, HFValidationError, LocalEntryNotFoundError
+
+    try:
+        return Path(snapshot_download(repository, allow_patterns=list(files)))
+    except (LocalEntryNotFoundError, HfHubHTTPError, HFValidationError, OSError) as error:
+        reason = str(error).strip().splitlines()[0]
+        raise InputError(
+            f"no {what} {repository}, and it could not be fetched from the Hugging Face Hub: {reason}"
+        ) from error

@@ -1,37 +1,39 @@
-"""ConveRT (Henderson et al. 2020, "ConveRT"), single-context: from subword ids to the encodings of both sides.
+"""ConveRT (Henderson et al. 2020, "ConveRT"): from subword ids to the encodings of both sides.
 
-Read with section 3 of the paper: one trunk (embedding, blocks, reduction) turns a text into r; a feed-forward
-network of each side ("feed-forward 2") turns r into h, a vector of unit length. The score of a response for a
-context is the cosine of their h.
+Read with section 3 of the paper: one trunk (embedding, blocks, reduction) turns a text into r; a
+feed-forward network of each side ("feed-forward 2") turns r into h, a vector of unit length. The score of a response
+for a context is the cosine of their h. The multi-context model also reads earlier messages.
+
+Shapes: T tokens of a batch (see `packing`), d the embedding size, n the texts of a segment, L their length.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+import math
+from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import Literal, TypeAlias, cast
+from typing import Literal, cast
 
 import torch
 from torch import Tensor, nn
 from torch.nn import functional as F  # noqa: N812
 
-from rejoinder.errors import InputError
-from rejoinder.models.history import HistoryText
+from rejoinder.models.dialogue import HistoryText
 from rejoinder.models.layers import (
-    GATE,
-    Block,
-    FeedForward,
-    GatedLinear,
+    MASKED,
+    Dropout,
     Reduction,
-    SelfAttention,
-    TokenEmbedding,
-    norm_parameters,
+    SharedTrunk,
+    check,
+    check_dropout,
+    check_positive,
+    split_heads,
+    switch_blocks,
 )
-from rejoinder.models.packing import TokenBatch
+from rejoinder.models.packing import Segment, TokenBatch
 
-Encodings: TypeAlias = Mapping[str, Tensor]
-"""What a model makes of K pairs: matrices by name, float32, whose rows follow the pairs. "response" holds responses; in
-training each other one, of contexts (K, d), ranks them; "context" is the one that ranks in use."""
+GATE = 1.702
+"""ConveRT's activation is x * sigmoid(1.702 x), the fast form of GELU."""
 
 
 @dataclass(frozen=True)
@@ -86,7 +88,7 @@ class ConvertConfig:
     dropout: float = 0.0
     """Dropout after the embedding and after each self-attention (0.2 in the paper's fine-tuning)."""
     history: int = 0
-    """Earlier messages that are read as extra contexts (paper: 10; see `multi_context`). 0: single-context."""
+    """Earlier messages that are read as extra contexts (paper: 10). 0: single-context."""
     numbered_history: bool = False
     """Put "0: ", "1: ", ... before the earlier messages, 0 for the newest of them (the paper's DSTC7)."""
     persona_first: bool = False
@@ -94,39 +96,169 @@ class ConvertConfig:
     long history does not push them out of what is read."""
 
     def __post_init__(self) -> None:
-        for name in ("embedding_size", "head_size", "heads", "feed_forward_size", "reduction_heads", "output_size"):
-            _check(getattr(self, name) > 0, name, getattr(self, name), "a positive number")
-        _check(self.blocks >= 0, "blocks", self.blocks, "0 or more")
-        _check(
-            len(self.attention_spans) == self.blocks and all(span > 0 for span in self.attention_spans),
-            "attention_spans",
-            list(self.attention_spans),
-            f"one positive number for each of the {self.blocks} blocks",
+        check_positive(
+            self, "embedding_size", "head_size", "heads", "feed_forward_size", "reduction_heads", "output_size"
         )
-        _check(
-            len(self.positions) > 0 and all(p > 0 for p in self.positions),
-            "positions",
-            list(self.positions),
-            "positive numbers",
-        )
-        _check(0 <= self.dropout < 1, "dropout", self.dropout, "at least 0 and below 1")
+        check(self.blocks >= 0, "blocks", self.blocks, "0 or more")
+        spans, positions = self.attention_spans, self.positions
+        fine = len(spans) == self.blocks and all(span > 0 for span in spans)
+        check(fine, "attention_spans", list(spans), f"one positive number for each of the {self.blocks} blocks")
+        check(bool(positions) and min(positions) > 0, "positions", list(positions), "positive numbers")
+        check_dropout(self.dropout)
         layers, size = self.feed_forward_2_layers, self.feed_forward_2_size
-        _check(layers >= 1 and size > 0, "feed_forward_2_layers/_size", (layers, size), "positive numbers")
-        _check(self.history >= 0, "history", self.history, "0 or more")
+        check(layers >= 1 and size > 0, "feed_forward_2_layers/_size", (layers, size), "positive numbers")
+        check(self.history >= 0, "history", self.history, "0 or more")
+        needed = 'zero_residual = true, skip_connections = true and feed_forward_2 = "paper"'
         aligned = self.zero_residual and self.skip_connections and self.feed_forward_2 == "paper"
-        _check(
-            aligned or not self.aligned_start,
-            "aligned_start",
-            True,
-            'false without zero_residual = true, skip_connections = true and feed_forward_2 = "paper"',
-        )
+        check(aligned or not self.aligned_start, "aligned_start", True, f"false without {needed}")
         for name in ("numbered_history", "persona_first"):
-            _check(not getattr(self, name) or self.history > 0, name, True, "false where history = 0")
+            check(not getattr(self, name) or self.history > 0, name, True, "false where history = 0")
 
     @property
     def history_text(self) -> HistoryText | None:
         """How earlier messages become the text that the model reads, or None if it reads the newest message alone."""
         return HistoryText(self.history, self.numbered_history, self.persona_first) if self.history else None
+
+
+class TokenEmbedding(nn.Module):
+    """Subword embedding plus two learned position tables, then layer norm (CONVERT 3.1).
+
+    Position i has the sum of row i mod 47 of one table and row i mod 11 of the other, so that 58 rows tell 517
+    positions apart.
+    """
+
+    def __init__(self, config: ConvertConfig, rows: int) -> None:
+        super().__init__()
+        d, paper = config.embedding_size, config.initialisation == "paper"
+        self.subwords = nn.Embedding(rows, d)
+        self.positions = nn.ModuleList(nn.Embedding(count, d) for count in config.positions)
+        self.norm = nn.LayerNorm(d) if config.token_norm else nn.Identity()
+        self.dropout = Dropout(config.dropout)
+        self.scale = math.sqrt(d) if paper else 1.0
+        self.fixed_positions: Tensor | None = None  # `inference` computes them once
+        for table in (self.subwords, *self.positions):
+            if paper:
+                nn.init.uniform_(table.weight, -0.01, 0.01)
+            else:
+                nn.init.normal_(table.weight, std=1.0 if table is self.subwords else 0.1)
+
+    def forward(self, batch: TokenBatch) -> Tensor:
+        """Embed all tokens: (T, d)."""
+        x = self.subwords(batch.ids)
+        if self.scale != 1.0:
+            x = x * self.scale
+        table = self.fixed_positions
+        if table is None or batch.longest > len(table):
+            table = self.position_table(batch.longest)
+        return self.dropout(self.norm(x + F.embedding(batch.positions, table)))
+
+    def position_table(self, length: int) -> Tensor:
+        """Return what is added at each place of a text: (length, d)."""
+        tables = cast("list[nn.Embedding]", list(self.positions))
+        place = torch.arange(length, device=tables[0].weight.device)
+        return torch.stack([table(place % table.num_embeddings) for table in tables]).sum(dim=0)
+
+
+class SelfAttention(nn.Module):
+    """Self-attention within reach, with a learned bias by relative position (CONVERT 3.1).
+
+    Scores are q·k / sqrt(64) plus the bias of the relative position j - i; pairs further apart than `span` are
+    masked before the softmax, which leaves a softmax over the pairs within reach. Keys that are padding are masked.
+
+    Projections of queries, keys and values have no bias: a key's bias adds the same to all scores of a query,
+    which the softmax takes away again, so it would never learn anything.
+    """
+
+    def __init__(self, config: ConvertConfig, span: int) -> None:
+        super().__init__()
+        self.heads, self.head_size, self.span = config.heads, config.head_size, span
+        size = self.heads * self.head_size
+        self.qkv = nn.Linear(config.embedding_size, 3 * size, bias=False)
+        self.output = nn.Linear(size, config.embedding_size)
+        self.bias = nn.Parameter(torch.zeros(self.heads, 2 * span + 1)) if config.relative_bias else None
+        self.fixed_score_bias: Tensor | None = None  # `inference` computes it once
+        self.dropout = Dropout(config.dropout)
+
+    def forward(self, x: Tensor, batch: TokenBatch) -> Tensor:
+        """x (T, d) -> (T, d)."""
+        qkv = self.qkv(x)
+        bias = self.fixed_score_bias
+        if bias is None or batch.longest > bias.shape[1]:
+            bias = self.score_bias(batch.longest, qkv)
+        parts = [self._attend(part, segment, bias) for part, segment in batch.parts(qkv)]
+        return self.dropout(self.output(parts[0] if len(parts) == 1 else torch.cat(parts)))
+
+    def score_bias(self, length: int, like: Tensor) -> Tensor:
+        """Return what is added to the scores of each pair (i, j): (heads, length, length)."""
+        place = torch.arange(length, device=like.device)
+        distance = place[None, :] - place[:, None]
+        reach = distance.clamp(-self.span, self.span)
+        far = distance != reach
+        if self.bias is None:
+            return torch.zeros(1, length, length, device=like.device, dtype=like.dtype).masked_fill(far, MASKED)
+        return self.bias[:, reach + self.span].to(like.dtype).masked_fill(far, MASKED)
+
+    def _attend(self, part: Tensor, segment: Segment, bias: Tensor) -> Tensor:
+        """Attention inside the texts of a segment: (count * length, heads * head_size)."""
+        n, length, heads = segment.count, segment.length, self.heads
+        q, k, v = split_heads(part, n, length, 3, heads)
+        added = bias[:, :length, :length]
+        if n > 1:
+            added = added.expand(n, -1, length, length).reshape(n * heads, length, length)
+        scores = torch.baddbmm(added, q, k.transpose(1, 2), alpha=1.0 / math.sqrt(self.head_size))
+        if segment.real is not None:
+            unreal = ~segment.real[:, None, :].expand(n, heads, length).reshape(n * heads, 1, length)
+            scores = scores.masked_fill(unreal, MASKED)
+        attended = torch.bmm(torch.softmax(scores, dim=-1, dtype=torch.float32).to(v.dtype), v)
+        return attended.view(n, heads, length, -1).transpose(1, 2).reshape(n * length, -1)
+
+
+class GatedLinear(nn.Linear):
+    """A linear layer and 1.702 times ConveRT's activation of what it gives: silu(1.702 (W x + b)).
+
+    x·sigmoid(1.702x) = silu(1.702x) / 1.702. The first factor is moved into the weights, where it costs a thousandth
+    of what it would on the activations; the second is left to the caller, who can often do the same with it.
+    """
+
+    def forward(self, x: Tensor) -> Tensor:
+        """x (n, in) -> (n, out)."""
+        return F.silu(F.linear(x, self.weight * GATE, None if self.bias is None else self.bias * GATE))
+
+
+class FeedForward(nn.Module):
+    """Linear, x * sigmoid(1.702 x), linear (CONVERT 3.1), token by token."""
+
+    def __init__(self, config: ConvertConfig) -> None:
+        super().__init__()
+        self.expand = GatedLinear(config.embedding_size, config.feed_forward_size)
+        self.contract = nn.Linear(config.feed_forward_size, config.embedding_size)
+
+    def forward(self, x: Tensor) -> Tensor:
+        """x (T, d) -> (T, d)."""
+        return F.linear(self.expand(x), self.contract.weight / GATE, self.contract.bias)
+
+
+class Block(nn.Module):
+    """A transformer block: attention and feed-forward, each with a residual connection and layer norm."""
+
+    def __init__(self, config: ConvertConfig, span: int) -> None:
+        super().__init__()
+        d = config.embedding_size
+        self.attention, self.feed_forward = SelfAttention(config, span), FeedForward(config)
+        self.attention_norm, self.feed_forward_norm = nn.LayerNorm(d), nn.LayerNorm(d)
+        self.norm_first = config.norm_placement == "before"
+        for layer in (self.attention.output, self.feed_forward.contract):
+            if config.zero_residual:
+                nn.init.zeros_(layer.weight)
+            nn.init.zeros_(layer.bias)
+
+    def forward(self, x: Tensor, batch: TokenBatch) -> Tensor:
+        """x (T, d) -> (T, d)."""
+        if self.norm_first:
+            x = x + self.attention(self.attention_norm(x), batch)
+            return x + self.feed_forward(self.feed_forward_norm(x))
+        x = self.attention_norm(x + self.attention(x, batch))
+        return self.feed_forward_norm(x + self.feed_forward(x))
 
 
 class FeedForward2(nn.Module):
@@ -167,14 +299,14 @@ class FeedForward2(nn.Module):
                 nn.init.zeros_(weight)
 
     def start_as_identity(self) -> None:
-        """Let it give its input's direction back, as far as the sizes allow, once its hidden layers are at zero."""
+        """Give the input's direction back, as far as the sizes allow, while the hidden layers are at zero."""
         if self.skip and self.widen is None:
             nn.init.eye_(self.output.weight)
         elif self.widen is not None:  # its columns are orthonormal, so its transpose undoes it
             self.output.weight.data.copy_(self.widen.weight.data.T)
 
     def start_as_mean(self, heads: int) -> None:
-        """Let it give the mean of its input's `heads` equal parts, as far as the sizes allow (see above)."""
+        """Give the mean of the input's `heads` equal parts, as far as the sizes allow (see above)."""
         if self.output.weight.is_meta:  # a skeleton's; PyTorch would import its compiler to divide nothing
             return
         part = torch.eye(self.output.out_features, self.in_size // heads) / heads
@@ -182,7 +314,7 @@ class FeedForward2(nn.Module):
         self.output.weight.data.copy_(mean if self.widen is None else mean @ self.widen.weight.data.T)
 
     def linears(self) -> Iterator[nn.Linear]:
-        """All its linear layers, the shared one included."""
+        """Yield all linear layers, the shared one included."""
         for child in (self.widen, *self.layers, self.output, self.input_skip):
             if isinstance(child, nn.Linear):
                 yield child
@@ -204,13 +336,8 @@ class FeedForward2(nn.Module):
         return F.normalize(h.float(), dim=-1)
 
 
-class Convert(nn.Module):
-    """The dual encoder.
-
-    Args:
-        config: its structure.
-        rows: rows of the subword table; the last one is the padding's.
-    """
+class Convert(SharedTrunk):
+    """The dual encoder."""
 
     def __init__(self, config: ConvertConfig, rows: int) -> None:
         super().__init__()
@@ -219,32 +346,13 @@ class Convert(nn.Module):
         self.output_size = config.output_size
         self.reduction_size = config.reduction_heads * config.embedding_size
         self.active_blocks = config.blocks
-        self.history: HistoryText | None = None
         d, before = config.embedding_size, config.norm_placement == "before"
-        self.token_embedding = TokenEmbedding(
-            rows, d, config.positions, config.initialisation, config.dropout, norm=config.token_norm
-        )
-        self.blocks = nn.ModuleList(
-            Block(
-                SelfAttention(
-                    d,
-                    config.heads,
-                    config.head_size,
-                    span,
-                    relative_bias=config.relative_bias,
-                    dropout=config.dropout,
-                ),
-                FeedForward(d, config.feed_forward_size),
-                d,
-                norm_first=before,
-                zero_residual=config.zero_residual,
-            )
-            for span in config.attention_spans
-        )
+        self.token_embedding = TokenEmbedding(config, rows)
+        self.blocks = nn.ModuleList(Block(config, span) for span in config.attention_spans)
         self.final_norm = nn.LayerNorm(d) if before and config.blocks and config.token_norm else None
         self.reduction = Reduction(d, config.reduction_heads, config.head_size)
         original = config.feed_forward_2 == "original" and config.skip_connections
-        self.shared_skip = nn.Linear(config.reduction_heads * d, config.output_size) if original else None
+        self.shared_skip = nn.Linear(self.reduction_size, config.output_size) if original else None
         self.context_head = FeedForward2(config, self.shared_skip)
         self.response_head = FeedForward2(config, self.shared_skip)
         if config.aligned_start:
@@ -257,98 +365,91 @@ class Convert(nn.Module):
         return self.token_embedding.subwords
 
     def tokens(self, batch: TokenBatch) -> Tensor:
-        """Vectors of all tokens, (T, d), in the batch's packed order."""
+        """Return the vectors of all tokens, (T, d), in the batch's packed order."""
         x = self.token_embedding(batch)
-        for block in self._blocks(self.active_blocks):
+        for block in self._active():
             x = block(x, batch)
         return x if self.final_norm is None else self.final_norm(x)
 
     def reduce(self, batch: TokenBatch) -> Tensor:
-        """r of each text, (n, reduction_heads · d), in the caller's order: what transfers to other tasks."""
+        """Return r of each text, (n, reduction_heads · d), in the caller's order: what transfers to other tasks."""
         r = self.reduction(self.tokens(batch), batch)
         return r if r.shape[0] == 1 else r[batch.restore]  # not len(r), which an export would take for a constant
 
-    def forward(self, batch: TokenBatch, contexts: int) -> tuple[Tensor, Tensor]:
-        """Encode both sides at once: the first `contexts` texts are inputs, the others responses.
-
-        Returns:
-            h_x (contexts, d_out) and h_y (others, d_out), float32, rows of unit length.
-        """
-        r = self.reduce(batch)
-        return self.context_head(r[:contexts]), self.response_head(r[contexts:])
-
-    def encode_pairs(self, batch: TokenBatch, pairs: int, histories: Tensor) -> Encodings:  # noqa: ARG002
-        """What training asks for: h_x as "context" and h_y as "response".
-
-        Args:
-            batch: K inputs, then the responses: those of the K pairs, then any further ones.
-            pairs: K.
-            histories: empty; this model reads none.
-        """
-        x, y = self(batch, pairs)
-        return {"context": x, "response": y}
-
-    def encode(self, batch: TokenBatch, side: str) -> Tensor:
-        """Vectors of all texts of a batch: their h as "context" or "response", or their r ("reduction")."""
-        r = self.reduce(batch)
-        return r if side == "reduction" else self.heads()[side](r)
-
-    def heads(self) -> dict[str, FeedForward2]:
-        """The network of each side, by the side's name."""
-        return {"context": self.context_head, "response": self.response_head}
-
     def set_active_blocks(self, count: int) -> None:
         """Compute only the first `count` blocks; the others cost nothing and get no gradient."""
-        if not 0 <= count <= self.config.blocks:
-            raise InputError(f"active blocks: {count} given, allowed is 0 to {self.config.blocks}")
-        self.active_blocks = count
-        for i, block in enumerate(self.blocks):
-            block.requires_grad_(i < count)
+        self.active_blocks = switch_blocks(self.blocks, count)
 
-    def _blocks(self, count: int) -> list[Block]:
-        return cast("list[Block]", list(self.blocks[:count]))
+    def _active(self) -> list[Block]:
+        return cast("list[Block]", list(self.blocks[: self.active_blocks]))
 
     def parameter_groups(self) -> dict[str, list[nn.Parameter]]:
-        """All parameters, each once, by the part they belong to: recipes give each part a rate of its own."""
+        """Return all parameters, each once, by the part they belong to: recipes give each part a rate of its own."""
         trunk_norms = [] if self.final_norm is None else list(self.final_norm.parameters())
         heads = [*self.context_head.parameters(), *self.response_head.parameters()]
         return {
             "embedding": list(self.embedding.parameters()),
-            "position": [
-                *self.token_embedding.positions.parameters(),
-                *self.token_embedding.norm.parameters(),
-            ],
+            "position": [*self.token_embedding.positions.parameters(), *self.token_embedding.norm.parameters()],
             "blocks": [*self.blocks.parameters(), *trunk_norms],
             "reduction": list(self.reduction.parameters()),
             "feed_forward_2": list(dict.fromkeys(heads)),
         }
 
-    def no_decay_parameters(self) -> set[nn.Parameter]:
-        """Layer norms: the paper's L2 leaves them out (CONVERT 3.4)."""
-        return set(norm_parameters(self))
-
     def multiplications_per_token(self) -> int:
-        """Multiply-adds of the matrix products over weights that one token costs in the trunk."""
+        """Return the multiply-adds of the matrix products over weights that one token costs in the trunk."""
         layers = [self.reduction.query_key]
-        for block in self._blocks(self.active_blocks):
+        for block in self._active():
             layers += [block.attention.qkv, block.attention.output]
             layers += [block.feed_forward.expand, block.feed_forward.contract]
         return sum(layer.weight.numel() for layer in layers)
 
     def multiplications_per_text(self) -> int:
-        """Multiply-adds of the matrix products over weights that one text costs after the trunk."""
-        head = self.context_head
-        return sum(layer.weight.numel() for layer in head.linears())
+        """Return the multiply-adds of the matrix products over weights that one text costs after the trunk."""
+        return sum(layer.weight.numel() for layer in self.context_head.linears())
 
 
-def _check(fine: bool, name: str, given: object, allowed: str) -> None:
-    if not fine:
-        raise InputError(f"{name} = {given} is not allowed; it must be {allowed}")
+class MultiContextConvert(Convert):
+    """The dual encoder whose contexts are an input and its history (CONVERT, section 3, multi-context).
+
+    A feed-forward network 2 of its own turns r of the joined history into h_z. What ranks responses is the combined
+    encoding: the mean of h_x and h_z, through one more such network. In training all three, h_x, h_z and the combined
+    one, are ranked against the responses.
+    """
+
+    def __init__(self, config: ConvertConfig, rows: int) -> None:
+        super().__init__(config, rows)
+        self.history = config.history_text
+        size = config.output_size
+        original = config.feed_forward_2 == "original" and config.skip_connections
+        self.history_head = FeedForward2(config, self.shared_skip)
+        # What the sides share takes an r, not an h: the combining network has a projection of its own.
+        self.combined_head = FeedForward2(config, nn.Linear(size, size) if original else None, in_size=size)
+        if config.aligned_start:
+            self.history_head.start_as_mean(config.reduction_heads)
+        if config.zero_residual:
+            self.combined_head.start_as_identity()
+
+    def combine(self, x: Tensor, z: Tensor) -> Tensor:
+        """h_x and h_z (n, d_out), h_z zero where there is no history -> the combined encoding (n, d_out)."""
+        # A norm's data type: linear layers may be packed and have no weight to look at.
+        dtype = cast("nn.LayerNorm", self.combined_head.norms[0]).weight.dtype
+        return self.combined_head(((x + z) / 2).to(dtype))
+
+    def parameter_groups(self) -> dict[str, list[nn.Parameter]]:
+        """Return all parameters, each once, by the part they belong to: recipes give each part a rate of its own."""
+        groups = super().parameter_groups()
+        more = [*groups["feed_forward_2"], *self.history_head.parameters(), *self.combined_head.parameters()]
+        return groups | {"feed_forward_2": list(dict.fromkeys(more))}
+
+
+def build_convert(config: ConvertConfig, rows: int) -> Convert:
+    """Return a new network: multi-context where the configuration reads a history."""
+    return MultiContextConvert(config, rows) if config.history else Convert(config, rows)
 
 
 def count_parameters(module: nn.Module) -> int:
-    """Number of trainable numbers, shared ones once."""
-    return sum(p.numel() for p in dict.fromkeys(module.parameters()))
+    """Return the number of trainable numbers, shared ones once."""
+    return sum(p.numel() for p in module.parameters())
 
 
 def set_dropout(module: nn.Module, share: float) -> None:
@@ -356,5 +457,3 @@ def set_dropout(module: nn.Module, share: float) -> None:
     for child in module.modules():
         if isinstance(child, nn.Dropout):
             child.p = share
-
-

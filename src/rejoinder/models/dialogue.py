@@ -1,24 +1,77 @@
-"""Conversations as token ids for models that read all messages as one text (POLY, section 4.2).
+"""Conversations as models read them.
 
-A context is [S] oldest message NEWLINE ... NEWLINE newest message [S], a response [S] response [S]. A context that is
-too long loses its oldest tokens, a response its last ones. A cross-encoder reads [S] context [S] response [S].
+The earlier messages are a text of their own (CONVERT, section 3), or all messages are one text (POLY, section 4.2).
 """
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
 
+from rejoinder.arrays import ranges
 from rejoinder.errors import InputError
-from rejoinder.ranker import Context
+from rejoinder.ranker import PERSONA, Context
 from rejoinder.text.tokenizer import Ids, Tokenizer
+
+_PERSONA = re.compile(rf"\s*{PERSONA}")
+
+
+def newest_message(context: Context) -> str:
+    """Return the input, which the other party said last.
+
+    Raises:
+        InputError: the context is a text, or has no message.
+    """
+    if isinstance(context, str):
+        raise InputError(f"a context is a list of messages, oldest first; a text was given: {context[:60]!r}")
+    if not context:
+        raise InputError("a context has no message; it needs at least one, oldest first")
+    return context[-1]
+
+
+@dataclass(frozen=True, slots=True)
+class HistoryText:
+    """How multi-context models read earlier messages as one text.
+
+    They are joined with a space from the newest to the oldest, so that a cut at the text's end loses the oldest.
+
+    Attributes:
+        messages: how many are read, the newest ones (paper: 10).
+        numbered: whether each begins with its number, "0: " for the newest (the paper's DSTC7).
+        persona_first: whether messages that begin "your persona: " are read before all others, without these words and
+            however many other messages there are. Otherwise they are just old messages, which a cut loses.
+    """
+
+    messages: int = 10
+    numbered: bool = False
+    persona_first: bool = False
+
+    def join(self, context: Context) -> str:
+        """Return the history of a context as one text, empty exactly where there is none; blank messages do not count.
+
+        Args:
+            context: oldest message first; the last one is the input, which is not part of the history.
+        """
+        earlier = [message for message in context[:-1] if message.strip()]
+        persona: list[str] = []
+        if self.persona_first:
+            persona = [_PERSONA.sub(" ", message).strip() for message in earlier if _PERSONA.match(message)]
+            earlier = [message for message in earlier if not _PERSONA.match(message)]
+        spoken = earlier[::-1][: self.messages]
+        if self.numbered:
+            spoken = [f"{number}: {message}" for number, message in enumerate(spoken)]
+        return " ".join([*filter(None, persona), *spoken])
 
 
 @dataclass(frozen=True, slots=True)
 class Dialogue:
-    """How contexts and responses become token ids.
+    """How contexts and responses become token ids where all messages are one text.
+
+    A context is [S] oldest message NEWLINE ... NEWLINE newest message [S], a response [S] response [S]. A context that
+    is too long loses its oldest tokens, a response its last ones.
 
     Attributes:
         tokenizer: the model's.
@@ -47,47 +100,48 @@ class Dialogue:
         return ("dialogue", self.context_length, self.response_length, self.start, self.end, self.turn)
 
     def contexts(self, contexts: Sequence[Context]) -> tuple[Ids, Ids]:
-        """Ids of conversations, one after the other, and the number of each one's.
+        """Return the ids of conversations, one after the other, and the number of each one's.
 
-        Blank messages count as not spoken.
+        Blank messages are left out.
 
         Raises:
             InputError: a context has no message, or is a text.
         """
         for context in contexts:
-            if isinstance(context, str):
-                raise InputError(f"a context is a list of messages, oldest first; a text was given: {context[:60]!r}")
-            if not context:
-                raise InputError("a context has no message; it needs at least one, oldest first")
+            newest_message(context)
         spoken = [[message for message in context if message.strip()] for context in contexts]
         ids, lengths = self.tokenizer.encode_ragged([message for messages in spoken for message in messages])
-        messages = iter(np.split(ids, np.cumsum(lengths)[:-1]) if len(lengths) else ())
-        room = self.context_length - self.marks
-        turn = np.array(self.turn, np.int32)
+        messages = iter(_split(ids, lengths))
+        room, turn = self.context_length - self.marks, np.array(self.turn, np.int32)
         texts = []
         for each in spoken:
             pieces: list[Ids] = []
             for _ in each:
                 pieces += [turn, next(messages)] if pieces else [next(messages)]
-            joined = np.concatenate([np.empty(0, np.int32), *pieces])
+            joined = _joined(pieces)
             texts.append(joined[max(0, len(joined) - room) :])
         return self._marked(texts)
 
     def responses(self, responses: Sequence[str]) -> tuple[Ids, Ids]:
-        """Ids of responses, one after the other, and the number of each one's."""
-        ids, lengths = self.tokenizer.encode_ragged(responses, self.response_length - self.marks)
-        return self._marked(np.split(ids, np.cumsum(lengths)[:-1]) if len(lengths) else [])
+        """Return the ids of responses, one after the other, and the number of each one's."""
+        return self._marked(_split(*self.tokenizer.encode_ragged(responses, self.response_length - self.marks)))
 
     def _marked(self, texts: Sequence[Ids]) -> tuple[Ids, Ids]:
-        """Texts between their marks."""
         start, end = np.array(self.start, np.int32), np.array(self.end, np.int32)
-        pieces = [piece for text in texts for piece in (start, text, end)]
         lengths = np.fromiter((len(text) + self.marks for text in texts), np.int32, len(texts))
-        return np.concatenate([np.empty(0, np.int32), *pieces]).astype(np.int32), lengths
+        return _joined([piece for text in texts for piece in (start, text, end)]), lengths
+
+
+def _split(ids: Ids, lengths: Ids) -> list[Ids]:
+    return np.split(ids, np.cumsum(lengths)[:-1]) if len(lengths) else []
+
+
+def _joined(pieces: Sequence[Ids]) -> Ids:
+    return np.concatenate([np.empty(0, np.int32), *pieces])
 
 
 def join(context: tuple[Ids, Ids], response: tuple[Ids, Ids], start: int) -> tuple[Ids, Ids, Ids]:
-    """What a cross-encoder reads: each context and its response as one text (choice: one mark between them).
+    """Join each context and its response to what a cross-encoder reads: [S] context [S] response [S].
 
     Args:
         context: ids of n contexts and the number of each one's.
@@ -98,14 +152,12 @@ def join(context: tuple[Ids, Ids], response: tuple[Ids, Ids], start: int) -> tup
         Ids, the number of each text's, and of each token its segment: 0 in the context, 1 in the response.
     """
     (context_ids, before), (response_ids, behind) = context, response
-    behind_starts = np.cumsum(behind, dtype=np.int64) - behind
-    places = np.arange(len(response_ids)) - np.repeat(behind_starts, behind)
-    kept, behind = response_ids[places >= start], behind - start
-    lengths = (before + behind).astype(np.int32)
+    kept = behind - start
+    lengths = (before + kept).astype(np.int32)
     ends = np.cumsum(lengths, dtype=np.int64)
-    within = np.arange(int(lengths.sum())) - np.repeat(ends - lengths, lengths)
-    types = (within >= np.repeat(before, lengths)).astype(np.int32)
+    types = np.zeros(int(lengths.sum()), np.int32)
+    types[ranges(ends - kept, kept)] = 1
     ids = np.empty(len(types), np.int32)
     ids[types == 0] = context_ids
-    ids[types == 1] = kept
+    ids[types == 1] = response_ids[ranges(np.cumsum(behind, dtype=np.int64) - kept, kept)]
     return ids, lengths, types

@@ -1,19 +1,30 @@
-"""A trained dual encoder as its users meet it: texts in, vectors or scores out."""
+"""Trained models as their users meet them: texts in, vectors or scores out."""
 
 from __future__ import annotations
 
 import copy
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Sequence
 from typing import Any, Literal, TypeAlias, get_args
 
 import numpy as np
 import torch
-from torch import Tensor
 
 from rejoinder.errors import InputError
-from rejoinder.models.packing import IntArray, TokenBatch, pack
-from rejoinder.models.single import SingleTexts
-from rejoinder.ranker import Context, ContextPart, FloatArray, candidate_lists
+from rejoinder.models.dialogue import Dialogue, join, newest_message
+from rejoinder.models.inference import SingleTexts
+from rejoinder.models.packing import (
+    SEGMENT_COST,
+    TRANSFORMER_SEGMENT_COST,
+    IntArray,
+    by_length,
+    chunks,
+    pack,
+    take,
+)
+from rejoinder.models.reductions import own_scores
+from rejoinder.models.transformer import TransformerShape
+from rejoinder.progress import Advance
+from rejoinder.ranker import Context, ContextPart, ContextVectors, FloatArray, candidate_lists
 from rejoinder.text.tokenizer import Tokenizer
 
 CHUNK_TOKENS = 4096
@@ -22,20 +33,20 @@ CHUNK_TOKENS = 4096
 CHUNK_CONTEXTS = 1024
 """Contexts with their histories encoded between two steps of a progress bar."""
 
-Advance = Callable[[int], None]
-"""Called with the number of texts just done."""
+CHUNK_NUMBERS = 1 << 24
+"""Numbers of candidates' vectors that are scored at once: 64 MB."""
 
 Side: TypeAlias = Literal["context", "history", "response", "reduction"]
 """What a text is encoded as."""
 
 
-class Encoder:
-    """Encodes contexts and responses, and scores responses by the cosine (fulfils `ranker.DualEncoder`).
+class _Model:
+    """A network with its tokenizer.
 
     Args:
         module: the network, ready for encoding (see `persistence.load`).
         tokenizer: its tokenizer.
-        max_length: longest text in tokens; the rest is cut off (CONVERT: 60).
+        max_length: longest text, or response, in tokens; the rest is cut off (CONVERT: 60).
         fingerprint: SHA-256 of configuration, weights and vocabulary: two encoders with the same one give the same
             vectors.
         name: where it was loaded from, to be shown to users.
@@ -45,18 +56,42 @@ class Encoder:
         self, module: Any, tokenizer: Tokenizer, *, max_length: int, fingerprint: str, name: str = ""
     ) -> None:
         self.module = module.eval()
+        self.tokenizer, self.max_length, self.fingerprint, self.name = tokenizer, max_length, fingerprint, name
         self._single_texts = SingleTexts(module)
-        self._part: ContextPart = "all"
-        self._known: dict[tuple[Side, str], FloatArray] | None = None
-        self.tokenizer = tokenizer
-        self.max_length = max_length
-        self.fingerprint = fingerprint
-        self.name = name
+        self._segment_cost = SEGMENT_COST
 
     @property
     def size(self) -> int:
         """Size d of the vectors."""
-        return self.module.output_size
+        size: int = self.module.output_size
+        return size
+
+    def _encode_ids(self, ids: IntArray, lengths: IntArray, side: Side, advance: Advance | None) -> FloatArray:
+        """Encode token ids, from short to long."""
+        pieces, places = [], []
+        with torch.inference_mode():
+            for chosen, batch in chunks(ids, lengths, self.tokenizer.padding_id, CHUNK_TOKENS, self._segment_cost):
+                found = self._single_texts(batch, side)
+                if found is None:
+                    found = self.module.encode(batch, side)
+                pieces.append(found.float().numpy())
+                places.append(chosen)
+                if advance is not None:
+                    advance(len(chosen))
+        if not pieces:
+            width = self.module.reduction_size if side == "reduction" else self.size
+            return np.zeros((0, width), dtype=np.float32)
+        vectors = np.empty((len(lengths), *pieces[0].shape[1:]), dtype=np.float32)
+        for chosen, piece in zip(places, pieces, strict=True):
+            vectors[chosen] = piece
+        return vectors
+
+
+class Encoder(_Model):
+    """Encodes contexts and responses, and scores responses by the cosine (fulfils `ranker.DualEncoder`)."""
+
+    _part: ContextPart = "all"
+    _known: dict[tuple[Side, str], FloatArray] | None = None
 
     @property
     def reads_history(self) -> bool:
@@ -64,7 +99,7 @@ class Encoder:
         return self.module.history is not None
 
     def by(self, part: ContextPart) -> Encoder:
-        """The same encoder, which encodes contexts by their input alone (h_x), or by their history alone (h_z).
+        """Return the same encoder, which encodes contexts by their input alone (h_x), or by their history alone (h_z).
 
         Raises:
             InputError: the model reads no history, so it has no such parts; or there is no such part.
@@ -78,7 +113,7 @@ class Encoder:
         return other
 
     def remembering(self) -> Encoder:
-        """The same encoder, which keeps every vector and encodes no text twice: 4·d bytes for each text.
+        """Return the same encoder, which keeps every vector and encodes no text twice: 4·d bytes for each text.
 
         For evaluations that read the same conversations in several ways. `by` of it shares what is known.
         """
@@ -107,10 +142,8 @@ class Encoder:
         return vectors
 
     def _with_history(self, inputs: list[str], contexts: Sequence[Context]) -> FloatArray:
-        """Combined encodings, or h_z, of some contexts."""
-        module = self.module
-        assert module.history is not None
-        texts = [module.history.join(context) for context in contexts]
+        """Return combined encodings, or h_z, of some contexts."""
+        texts = [self.module.history.join(context) for context in contexts]
         z = np.zeros((len(texts), self.size), dtype=np.float32)
         there = [i for i, text in enumerate(texts) if text]
         z[there] = self._encode([texts[i] for i in there], "history", None)
@@ -118,7 +151,7 @@ class Encoder:
             return z
         x = self._encode(inputs, "context", None)
         with torch.inference_mode():
-            combined: FloatArray = module.combine(torch.from_numpy(x), torch.from_numpy(z)).numpy()
+            combined: FloatArray = self.module.combine(torch.from_numpy(x), torch.from_numpy(z)).numpy()
         return combined
 
     def encode_responses(self, responses: Sequence[str], advance: Advance | None = None) -> FloatArray:
@@ -126,11 +159,11 @@ class Encoder:
         return self._encode(list(responses), "response", advance)
 
     def transfer(self, texts: Sequence[str], advance: Advance | None = None) -> FloatArray:
-        """r of each text, (n, reduction heads · embedding size): the input of other tasks (CONVERT 3.1)."""
+        """Return r of each text, (n, reduction heads · embedding size): the input of other tasks (CONVERT 3.1)."""
         return self._encode(list(texts), "reduction", advance)
 
     def score(self, contexts: Sequence[Context], candidates: Sequence[Sequence[str]]) -> FloatArray:
-        """Cosine of each context with each of its candidates: (n, m); see `ranker.Ranker.score`."""
+        """Return the cosine of each context with each of its candidates: (n, m); see `ranker.Ranker.score`."""
         lists = candidate_lists(contexts, candidates)
         scores = np.zeros(lists.shape, dtype=np.float32)
         if not contexts:
@@ -154,42 +187,108 @@ class Encoder:
         return np.stack([self._known[side, text] for text in texts]) if texts else vectors
 
     def _compute(self, texts: list[str], side: Side, advance: Advance | None) -> FloatArray:
-        pieces, places = [], []
+        return self._encode_ids(*self.tokenizer.encode_ragged(texts, self.max_length), side, advance)
+
+
+class _DialogueModel(_Model):
+    """A model that reads all messages of a conversation as one text."""
+
+    def __init__(self, module: Any, tokenizer: Tokenizer, **given: Any) -> None:
+        super().__init__(module, tokenizer, **given)
+        self.dialogue: Dialogue = module.config.dialogue(tokenizer, self.max_length)
+        self._single_texts = SingleTexts(None)
+        if isinstance(module.config, TransformerShape):
+            self._segment_cost = TRANSFORMER_SEGMENT_COST
+
+
+class DialogueEncoder(_DialogueModel):
+    """Encodes conversations and responses, and scores responses (fulfils `ranker.DualEncoder`)."""
+
+    @property
+    def unit_length(self) -> bool:
+        """Whether rows are of unit length, so that scores are cosines."""
+        return getattr(self.module.config, "similarity", "dot") == "cosine"
+
+    def encode_contexts(self, contexts: Sequence[Context], advance: Advance | None = None) -> FloatArray:
+        """Encode conversations: (n, d).
+
+        Raises:
+            InputError: a context has no message.
+        """
+        return self._vectors(contexts, advance)
+
+    def encode_responses(self, responses: Sequence[str], advance: Advance | None = None) -> FloatArray:
+        """Encode responses: (n, d)."""
+        return self._encode_ids(*self.dialogue.responses(list(responses)), "response", advance)
+
+    def score(self, contexts: Sequence[Context], candidates: Sequence[Sequence[str]]) -> FloatArray:
+        """Return the score of each of a context's candidates: (n, m); see `ranker.Ranker.score`."""
+        lists = candidate_lists(contexts, candidates)
+        scores = np.zeros(lists.shape, dtype=np.float32)
+        if not scores.size:
+            return scores
+        rows = lists.rows
+        responses = torch.from_numpy(self.encode_responses(lists.texts))
+        size = max(1, CHUNK_NUMBERS // (rows.shape[1] * self.size))
+        for start in range(0, len(contexts), size):
+            part = slice(start, start + size)
+            encoded = torch.from_numpy(self._vectors(contexts[part]))
+            with torch.inference_mode():
+                scores[part] = own_scores(encoded, responses[torch.from_numpy(rows[part]).long()]).numpy()
+        return scores
+
+    def _vectors(self, contexts: Sequence[Context], advance: Advance | None = None) -> FloatArray:
+        """Encode conversations: (n, d), or of a poly-encoder (n, m, d)."""
+        return self._encode_ids(*self.dialogue.contexts(contexts), "context", advance)
+
+
+class PolyDialogueEncoder(DialogueEncoder):
+    """Encodes a conversation as several vectors (fulfils `ranker.PolyEncoder`); see `DialogueEncoder`."""
+
+    def encode_contexts(  # type: ignore[override]  # several vectors are another protocol
+        self, contexts: Sequence[Context], advance: Advance | None = None
+    ) -> ContextVectors:
+        """Encode conversations: m vectors each, fewer where a conversation has fewer tokens.
+
+        Raises:
+            InputError: a context has no message.
+        """
+        vectors = self._vectors(contexts, advance)
+        if vectors.ndim == 2:  # no conversation at all
+            vectors = vectors[:, None]
+        present = (vectors != 0).any(axis=2)
+        return ContextVectors(vectors, None if present.all() else present)
+
+
+class CrossRanker(_DialogueModel):
+    """Scores responses by reading each together with its context (fulfils `ranker.Ranker`).
+
+    Attributes:
+        real_tokens: tokens read so far, without padding.
+        computed_tokens: tokens read so far, padding included.
+    """
+
+    real_tokens, computed_tokens = 0, 0
+
+    def score(self, contexts: Sequence[Context], candidates: Sequence[Sequence[str]]) -> FloatArray:
+        """Return the score of each of a context's candidates: (n, m); see `ranker.Ranker.score`.
+
+        Context and candidate pairs are read from short to long, so that there is next to no padding.
+        """
+        lists = candidate_lists(contexts, candidates)
+        scores = np.zeros(lists.shape, dtype=np.float32)
+        if not scores.size:
+            return scores
+        before, behind = self.dialogue.contexts(contexts), self.dialogue.responses(lists.texts)
+        context_rows = np.repeat(np.arange(len(contexts), dtype=np.int32), lists.shape[1])
+        response_rows = lists.rows.reshape(-1)
+        flat, start = scores.reshape(-1), len(self.dialogue.start)
         with torch.inference_mode():
-            for chosen, batch in self._batches(texts):
-                pieces.append(self._run(batch, side).float().numpy())
-                places.append(chosen)
-                if advance is not None:
-                    advance(len(chosen))
-        if not pieces:
-            width = self.module.reduction_size if side == "reduction" else self.module.output_size
-            return np.zeros((0, width), dtype=np.float32)
-        vectors = np.empty((len(texts), pieces[0].shape[1]), dtype=np.float32)
-        vectors[np.concatenate(places)] = np.concatenate(pieces)
-        return vectors
-
-    def _run(self, batch: TokenBatch, side: str) -> Tensor:
-        alone = self._single_texts(batch, side)
-        return self.module.encode(batch, side) if alone is None else alone
-
-    def _batches(self, texts: list[str]) -> Iterator[tuple[IntArray, TokenBatch]]:
-        """The texts from short to long in batches of about CHUNK_TOKENS, with their places among all."""
-        ids, lengths = self.tokenizer.encode_ragged(texts, self.max_length)
-        if 0 < len(ids) + len(texts) <= CHUNK_TOKENS:
-            yield np.arange(len(texts), dtype=np.int32), pack(ids, lengths, self.tokenizer.padding_id)
-            return
-        starts = np.cumsum(lengths, dtype=np.int64) - lengths
-        order = np.argsort(lengths, kind="stable").astype(np.int32)
-        chunk_of = np.cumsum(np.maximum(lengths[order], 1)) // CHUNK_TOKENS
-        for chosen in np.split(order, np.flatnonzero(np.diff(chunk_of)) + 1) if len(order) else ():
-            parts = [ids[starts[i] : starts[i] + lengths[i]] for i in chosen.tolist()]
-            yield chosen, pack(np.concatenate(parts), lengths[chosen], self.tokenizer.padding_id)
-
-
-def newest_message(context: Context) -> str:
-    """The input: what the other party said last."""
-    if isinstance(context, str):
-        raise InputError(f"a context is a list of messages, oldest first; a text was given: {context[:60]!r}")
-    if not context:
-        raise InputError("a context has no message; it needs at least one, oldest first")
-    return context[-1]
+            for chosen in by_length(before[1][context_rows] + behind[1][response_rows], CHUNK_TOKENS):
+                context, response = take(*before, context_rows[chosen]), take(*behind, response_rows[chosen])
+                ids, lengths, types = join(context, response, start)
+                batch = pack(ids, lengths, self.tokenizer.padding_id, self._segment_cost, types)
+                self.real_tokens += batch.real_tokens
+                self.computed_tokens += batch.computed_tokens
+                flat[chosen] = self.module.score(batch).numpy()
+        return scores

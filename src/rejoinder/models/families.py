@@ -1,13 +1,13 @@
 """The kinds of models, and what each brings: configuration, network, tokenizer, and what its users meet.
 
-To add a kind: write its configuration (a frozen dataclass with a field `kind`) and its network, define a `Family`
-beside them, and name its place in `HOMES`. Training, model folders and the command need nothing else.
+To add a kind: write its configuration (a frozen dataclass with a field `kind`) and its network in a file that reads
+like the section of its paper, and give it a line in `FAMILIES`. Training, model folders and the command need nothing
+else.
 """
 
 from __future__ import annotations
 
 import dataclasses
-import importlib
 import json
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
@@ -18,24 +18,20 @@ from pydantic import ConfigDict, TypeAdapter, ValidationError
 from pydantic.dataclasses import dataclass as checked_dataclass
 
 from rejoinder.errors import InputError
+from rejoinder.models import poly
+from rejoinder.models.convert import ConvertConfig, build_convert
 from rejoinder.models.dialogue import Dialogue
+from rejoinder.models.encoder import CrossRanker, DialogueEncoder, Encoder, PolyDialogueEncoder
+from rejoinder.models.masked_lm import MaskedLm, MaskedLmConfig, refuse
+from rejoinder.models.ngram import NGramConfig, NGramDual
+from rejoinder.text.ngrams import NGrams
+from rejoinder.text.pretrained import MarkedPretrained, Pretrained
+from rejoinder.text.subwords import Subwords
 from rejoinder.text.tokenizer import Tokenizer
 
-HOMES = {
-    "convert": "rejoinder.models.convert_family",
-    "ngram": "rejoinder.models.ngram_family",
-    "bi-encoder": "rejoinder.models.bi_encoder",
-    "multi-context-bi-encoder": "rejoinder.models.multi_context_bi",
-    "poly-encoder": "rejoinder.models.poly_encoder",
-    "cross-encoder": "rejoinder.models.cross_encoder",
-    "masked-lm": "rejoinder.models.masked_lm",
-    "poly-convert": "rejoinder.models.poly_convert",
-}
-"""The module that defines the `FAMILY` of each kind; imported when a model of that kind is met."""
-
-
 Packing: TypeAlias = Literal["together", "apart", "joined", "masked"]
-"""How training packs the texts of pairs; see `Family`."""
+"""How training packs the texts of pairs: all "together", each side "apart" (a `SidesBatch`), each context "joined" with
+each of its candidates (a ranker that encodes neither by itself), or joined pairs "masked" (pretraining)."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,11 +43,8 @@ class Family:
         build: configuration and rows of the token table -> a new network with random weights.
         vocabulary: the kind of tokenizer that it reads, as recipes name it.
         load_tokenizer: reads a model folder's vocabulary.json.
-        prepare: makes a loaded network ready for encoding in a precision ("fp32", "bf16", "int8"), in place.
         open: network, tokenizer, and by name max_length, fingerprint and name -> what encodes and scores.
-        packing: how training packs the texts of pairs: all "together", each side "apart" (a `SidesBatch`), or each
-            context "joined" with each of its candidates (a ranker that encodes neither by itself), or joined pairs
-            "masked" (pretraining).
+        packing: how training packs the texts of pairs.
         dialogue: configuration, tokenizer and longest response -> how conversations are read as one text; None: the
             newest message is a text of its own, and so is the history where the configuration has a `history_text`.
     """
@@ -60,31 +53,55 @@ class Family:
     build: Callable[[Any, int], Any]
     vocabulary: str
     load_tokenizer: Callable[[Path], Tokenizer]
-    prepare: Callable[[Any, Any], object]
     open: Callable[..., Any]
     packing: Packing = "together"
     dialogue: Callable[[Any, Any, int], Dialogue] | None = None
 
 
+def _of_transformers(config: Any, build: Any, opened: Any, packing: Packing) -> Family:
+    return Family(config, build, "bpe", Pretrained.load, opened, packing, config.dialogue)
+
+
+FAMILIES: Mapping[str, Family] = {
+    "convert": Family(ConvertConfig, build_convert, "subwords", Subwords.load, Encoder),
+    "ngram": Family(NGramConfig, NGramDual, "ngrams", NGrams.load, Encoder),
+    "bi-encoder": _of_transformers(poly.BiEncoderConfig, poly.BiEncoder, DialogueEncoder, "apart"),
+    "multi-context-bi-encoder": Family(
+        poly.MultiContextBiEncoderConfig, poly.MultiContextBiEncoder, "bpe", MarkedPretrained.load, Encoder
+    ),
+    "poly-encoder": _of_transformers(poly.PolyEncoderConfig, poly.PolyEncoder, PolyDialogueEncoder, "apart"),
+    "cross-encoder": _of_transformers(poly.CrossEncoderConfig, poly.CrossEncoder, CrossRanker, "joined"),
+    "masked-lm": _of_transformers(MaskedLmConfig, MaskedLm, refuse, "masked"),
+    "poly-convert": Family(
+        poly.PolyConvertConfig,
+        poly.PolyConvert,
+        "subwords",
+        Subwords.load,
+        PolyDialogueEncoder,
+        dialogue=poly.PolyConvertConfig.dialogue,
+    ),
+}
+"""Every kind by its name."""
+
+
 def family(kind: object) -> Family:
-    """The family of a kind.
+    """Return the family of a kind.
 
     Raises:
         InputError: there is no such kind.
     """
-    if not isinstance(kind, str) or kind not in HOMES:
-        raise InputError(f"model.kind = {kind!r} is unknown; allowed are {', '.join(HOMES)}")
-    found: Family = importlib.import_module(HOMES[kind]).FAMILY
-    return found
+    if not isinstance(kind, str) or kind not in FAMILIES:
+        raise InputError(f"model.kind = {kind!r} is unknown; allowed are {', '.join(FAMILIES)}")
+    return FAMILIES[kind]
 
 
 def family_of(config: object) -> Family:
-    """The family of a configuration."""
+    """Return the family of a configuration."""
     return family(getattr(config, "kind", None))
 
 
 def parse_config(values: Mapping[str, Any]) -> Any:
-    """A model's configuration from JSON or TOML values; without a `kind` it is ConveRT's.
+    """Make a model's configuration of JSON or TOML values; without a `kind` it is ConveRT's.
 
     Raises:
         InputError: names the first key that is unknown or has a value that is not allowed.
@@ -103,7 +120,7 @@ def parse_config(values: Mapping[str, Any]) -> Any:
 
 
 def build_module(config: Any, rows: int) -> Any:
-    """A new network with random weights.
+    """Return a new network with random weights.
 
     Args:
         config: its configuration, or the values of one.

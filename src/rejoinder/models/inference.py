@@ -4,7 +4,8 @@ Training keeps plain linear layers. For encoding, `pack_linears` replaces them b
 order in which the processor reads them (three times as fast on a single sentence), the activation computed while the
 result is still in a register, and, where asked for, 8-bit products (three to four times the rate of 32-bit ones on
 processors with VNNI or AMX; a text's vector then depends a little on what it is encoded beside, see `_Int8Linear`).
-Where oneDNN or an operation of it is absent, plain layers stay.
+Where oneDNN or an operation of it is absent, plain layers stay. A single text, as a chat needs it, takes a recording of
+the network's operations (`SingleTexts`).
 """
 
 from __future__ import annotations
@@ -18,9 +19,19 @@ from torch import Tensor, nn
 from torch.nn import functional as F  # noqa: N812
 
 from rejoinder.errors import InputError
-from rejoinder.models.layers import GATE, FeedForward, GatedLinear, SelfAttention, TokenEmbedding
+from rejoinder.models.convert import GATE, FeedForward, GatedLinear, SelfAttention, TokenEmbedding
+from rejoinder.models.packing import Segment, TokenBatch
 from rejoinder.models.transformer import GeluLinear
-from rejoinder.processor import has_exact_int8, has_fast_bfloat16
+from rejoinder.processor import (
+    has_exact_int8,
+    has_fast_bfloat16,
+    has_onednn,
+    pack_int8_weight,
+    pack_weight,
+    packed_int8_linear,
+    packed_linear,
+    packs_bfloat16,
+)
 
 Precision: TypeAlias = Literal["fp32", "bf16", "int8"]
 FIXED_LENGTH = 64
@@ -64,13 +75,12 @@ def pack_linears(module: nn.Module, precision: Precision) -> nn.Module:
     if precision == "bf16":
         module.to(torch.bfloat16)
     _fix_positions(module)
-    if not _has_onednn():
+    if not has_onednn():
         if precision == "int8":
             raise InputError("precision 'int8' needs a PyTorch with oneDNN on an x86 processor; use 'auto'")
         return module
-    if precision == "bf16" and not torch.ops.mkldnn._is_mkldnn_bf16_supported():
-        return module
-    _replace(module, precision)
+    if precision != "bf16" or packs_bfloat16():
+        _replace(module, _Int8Linear if precision == "int8" else _PackedLinear)
     return module
 
 
@@ -83,50 +93,24 @@ def _fix_positions(module: nn.Module) -> None:
             child.fixed_score_bias = child.score_bias(FIXED_LENGTH, child.qkv.weight)
 
 
-def _has_onednn() -> bool:
-    return bool(torch._C._has_mkldnn) and all(
-        hasattr(library, name)
-        for library, name in (
-            (torch.ops.mkldnn, "_linear_pointwise"),
-            (torch.ops.mkldnn, "_reorder_linear_weight"),
-            (torch.ops.onednn, "qlinear_pointwise"),
-            (torch.ops.onednn, "qlinear_prepack"),
-        )
-    )
+def _replace(module: nn.Module, packed: type[_PackedLinear | _Int8Linear]) -> None:
+    def gated(layer: GatedLinear) -> nn.Module:
+        return packed(layer.weight * GATE, None if layer.bias is None else layer.bias * GATE, "swish")
 
-
-def _replace(module: nn.Module, precision: Precision) -> None:
-    packed = _Int8Linear if precision == "int8" else _PackedLinear
     for name, child in module.named_children():
         if isinstance(child, nn.Dropout):
             setattr(module, name, nn.Identity())
         elif isinstance(child, FeedForward):
             contract = packed(child.contract.weight / GATE, child.contract.bias)
-            setattr(module, name, _PackedFeedForward(_packed_gated(child.expand, packed), contract))
+            setattr(module, name, nn.Sequential(gated(child.expand), contract))
         elif isinstance(child, GatedLinear):
-            setattr(module, name, _packed_gated(child, packed))
+            setattr(module, name, gated(child))
         elif isinstance(child, GeluLinear):
             setattr(module, name, packed(child.weight, child.bias, child.activation))
         elif isinstance(child, nn.Linear):
             setattr(module, name, packed(child.weight, child.bias))
         else:
-            _replace(child, precision)
-
-
-def _packed_gated(layer: GatedLinear, packed: type[_PackedLinear | _Int8Linear]) -> nn.Module:
-    return packed(layer.weight * GATE, None if layer.bias is None else layer.bias * GATE, "swish")
-
-
-class _PackedFeedForward(nn.Module):
-    """A feed-forward part of packed layers."""
-
-    def __init__(self, expand: nn.Module, contract: nn.Module) -> None:
-        super().__init__()
-        self.expand, self.contract = expand, contract
-
-    def forward(self, x: Tensor) -> Tensor:
-        """x (T, d) -> (T, d)."""
-        return self.contract(self.expand(x))
+            _replace(child, packed)
 
 
 class _PackedLinear(nn.Module):
@@ -134,13 +118,13 @@ class _PackedLinear(nn.Module):
 
     def __init__(self, weight: Tensor, bias: Tensor | None, post: str = "none") -> None:
         super().__init__()
-        self.weight = torch.ops.mkldnn._reorder_linear_weight(weight.detach().contiguous())
+        self.weight = pack_weight(weight)
         self.bias = None if bias is None else bias.detach()
         self.post = post
 
     def forward(self, x: Tensor) -> Tensor:
         """x (n, in) -> (n, out)."""
-        return torch.ops.mkldnn._linear_pointwise(x, self.weight, self.bias, self.post, [], POSTS[self.post])
+        return packed_linear(x, self.weight, self.bias, self.post, POSTS[self.post])
 
 
 class _Int8Linear(nn.Module):
@@ -160,7 +144,7 @@ class _Int8Linear(nn.Module):
         weight = weight.detach().float()
         self.scales = weight.abs().amax(dim=1).clamp(min=1e-12) / (127 if has_exact_int8() else 63)
         rounded = (weight / self.scales[:, None]).round().to(torch.int8)
-        self.weight = torch.ops.onednn.qlinear_prepack(rounded, None)
+        self.weight = pack_int8_weight(rounded)
         self.zeros = torch.zeros(len(rounded), dtype=torch.int64)
         self.bias = None if bias is None else bias.detach().float()
         self.post = post
@@ -177,20 +161,13 @@ class _Int8Linear(nn.Module):
         zero_point = round(-low / scale)
         # One pass for scaling, one for the cast; the half makes the cast's truncation a rounding.
         quantised = torch.add(torch.tensor(zero_point + 0.5), x, alpha=1 / scale).to(torch.uint8)
-        return torch.ops.onednn.qlinear_pointwise.default(
-            quantised, scale, zero_point, self.weight, self.scales, self.zeros, self.bias,
-            1.0, 0, torch.float32, self.post, [], POSTS[self.post],
-        )  # fmt: skip
-
-
-def has_recordable_layers(module: nn.Module) -> bool:
-    """Whether TorchScript can record the network for few rows: all its linear layers are FBGEMM's 8-bit ones."""
-    layers = [child for child in module.modules() if isinstance(child, nn.Linear | _PackedLinear | _Int8Linear)]
-    return bool(layers) and all(isinstance(layer, _Int8Linear) and layer.single is not None for layer in layers)
+        return packed_int8_linear(
+            quantised, scale, zero_point, self.weight, self.scales, self.zeros, self.bias, self.post, POSTS[self.post]
+        )
 
 
 def _fbgemm_weight(weight: Tensor, scales: Tensor, bias: Tensor | None) -> Any:
-    """The weight in the form of the single operation, or None where this PyTorch has none."""
+    """Return the weight in the form of the single operation, or None where this PyTorch has none."""
     if "fbgemm" not in torch.backends.quantized.supported_engines or not hasattr(torch.ops.quantized, "linear_dynamic"):
         return None
     with warnings.catch_warnings():
@@ -199,3 +176,58 @@ def _fbgemm_weight(weight: Tensor, scales: Tensor, bias: Tensor | None) -> Any:
             weight, scales, torch.zeros(len(weight), dtype=torch.int64), 0, torch.qint8
         )
         return torch.ops.quantized.linear_prepack(quantised, bias)
+
+
+class SingleTexts:
+    """Encodes batches of one text by recordings.
+
+    Of the time that one short text takes, two thirds are Python calling a hundred small operations. TorchScript records
+    them at the first text, which takes about a tenth of a second, and runs them by itself from then on. One recording
+    serves texts of all lengths. Only 8-bit layers can be recorded (oneDNN's packed float layers cannot); a network
+    without them is left alone.
+
+    Args:
+        module: the network, packed for encoding; None: there is nothing to record.
+    """
+
+    def __init__(self, module: nn.Module | None) -> None:
+        self._module = module
+        kinds = nn.Linear | _PackedLinear | _Int8Linear
+        layers = [] if module is None else [child for child in module.modules() if isinstance(child, kinds)]
+        self._recordable = bool(layers) and all(
+            isinstance(layer, _Int8Linear) and layer.single is not None for layer in layers
+        )
+        self._recordings: dict[str, Any] = {}
+
+    def __call__(self, batch: TokenBatch, side: str) -> Tensor | None:
+        """Return the vector (1, d) of a batch of one text, or None if it has to be computed the ordinary way."""
+        if not self._recordable or len(batch.restore) != 1 or batch.computed_tokens > FIXED_LENGTH:
+            return None
+        if side not in self._recordings:
+            self._recordings[side] = _record(self._module, side)
+        # TorchScript's optimiser would spend a tenth of a second on each new length, and gains nothing here.
+        optimized: Any = torch.jit.optimized_execution  # type: ignore[attr-defined]
+        with optimized(False):
+            return cast("Tensor", self._recordings[side](batch.ids))
+
+
+class _OneText(nn.Module):
+    """ids (L,) -> the vector (1, d). L is taken from a tensor, so that it stays a variable of the recording."""
+
+    def __init__(self, module: Any, side: str) -> None:
+        super().__init__()
+        self.module, self.side = module, side
+        self.restore = torch.zeros(1, dtype=torch.int64)
+
+    def forward(self, ids: Tensor) -> Tensor:
+        length = ids.size(0)
+        batch = TokenBatch(ids, torch.arange(length), (Segment(0, 1, length),), self.restore, length)
+        return cast("Tensor", self.module.encode(batch, self.side))
+
+
+def _record(module: Any, side: str) -> Any:
+    # Tensors made under inference mode cannot be recorded.
+    with torch.inference_mode(mode=False), torch.no_grad(), warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # comparisons of lengths become constants, as they should
+        record: Any = torch.jit.trace
+        return record(_OneText(module, side), (torch.zeros(2, dtype=torch.int64),), check_trace=False)

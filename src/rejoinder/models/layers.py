@@ -1,4 +1,4 @@
-"""The parts of ConveRT's trunk (CONVERT, section 3): embedding, transformer block, two-headed reduction.
+"""What several models share: dropout, the reduction to one vector, dual encoders of one trunk, checks of settings.
 
 Shapes: T tokens of a batch (see `packing`), d the embedding size, n the texts of a segment, L their length.
 """
@@ -6,17 +6,19 @@ Shapes: T tokens of a batch (see `packing`), d the embedding size, n the texts o
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Sequence
-from typing import cast
+from collections.abc import Callable, Iterator, Mapping
+from typing import TypeAlias
 
 import torch
 from torch import Tensor, nn
-from torch.nn import functional as F  # noqa: N812
 
+from rejoinder.errors import InputError
+from rejoinder.models.dialogue import HistoryText
 from rejoinder.models.packing import Segment, TokenBatch
 
-GATE = 1.702
-"""ConveRT's activation is x * sigmoid(1.702 x), the fast form of GELU."""
+Encodings: TypeAlias = Mapping[str, Tensor]
+"""What a model makes of K pairs: matrices by name, float32, whose rows follow the pairs. "response" holds responses; in
+training each other one, of contexts (K, d), ranks them; "context" is the one that ranks in use."""
 
 MASKED = -3e4
 """Score of a pair that must not attend: e^-30000 is 0 in every precision. Finite also in half precision, so that a
@@ -39,192 +41,6 @@ class Dropout(nn.Dropout):
         return x * keep.to(x.dtype).mul_(1 / (1 - dropped / 2**16))
 
 
-class TokenEmbedding(nn.Module):
-    """Subword embedding plus two learned position tables, then layer norm (CONVERT 3.1).
-
-    Position i has the sum of row i mod 47 of one table and row i mod 11 of the other, so that 58 rows tell 517
-    positions apart.
-
-    Args:
-        rows: rows of the subword table: vocabulary, buckets for unknown characters, padding.
-        size: d.
-        positions: rows of the two position tables.
-        initialisation: "paper": subwords and positions uniform in ±0.01, subwords times sqrt(d) at look-up;
-            "unit": subwords of unit variance as they are, positions a tenth of that.
-        dropout: share of the normalised values set to zero in training.
-        norm: whether there is a layer norm.
-    """
-
-    def __init__(
-        self,
-        rows: int,
-        size: int,
-        positions: Sequence[int],
-        initialisation: str,
-        dropout: float = 0.0,
-        *,
-        norm: bool = True,
-    ) -> None:
-        super().__init__()
-        self.subwords = nn.Embedding(rows, size)
-        self.positions = nn.ModuleList(nn.Embedding(count, size) for count in positions)
-        self.norm = nn.LayerNorm(size) if norm else nn.Identity()
-        self.dropout = Dropout(dropout)
-        self.scale = math.sqrt(size) if initialisation == "paper" else 1.0
-        self.fixed_positions: Tensor | None = None  # `inference` computes them once
-        for table in (self.subwords, *self.positions):
-            if initialisation == "paper":
-                nn.init.uniform_(table.weight, -0.01, 0.01)
-            else:
-                nn.init.normal_(table.weight, std=1.0 if table is self.subwords else 0.1)
-
-    def forward(self, batch: TokenBatch) -> Tensor:
-        """Embed all tokens: (T, d)."""
-        x = self.subwords(batch.ids)
-        if self.scale != 1.0:
-            x = x * self.scale
-        return self.dropout(self.norm(x + self._position_rows(batch)))
-
-    def _position_rows(self, batch: TokenBatch) -> Tensor:
-        """Sum of the position tables for each token: one small table, then one look-up."""
-        table = self.fixed_positions
-        if table is None or batch.longest > len(table):
-            table = self.position_table(batch.longest)
-        return F.embedding(batch.positions, table)
-
-    def position_table(self, length: int) -> Tensor:
-        """What is added at each place of a text: (length, d)."""
-        tables = cast("list[nn.Embedding]", list(self.positions))
-        place = torch.arange(length, device=tables[0].weight.device)
-        return torch.stack([table(place % table.num_embeddings) for table in tables]).sum(dim=0)
-
-
-class SelfAttention(nn.Module):
-    """Self-attention within reach, with a learned bias by relative position (CONVERT 3.1).
-
-    Scores are q·k / sqrt(64) plus the bias of the relative position j - i; pairs further apart than `span` are
-    masked before the softmax, which leaves a softmax over the pairs within reach. Keys that are padding are masked.
-
-    Projections of queries, keys and values have no bias: a key's bias adds the same to all scores of a query,
-    which the softmax takes away again, so it would never learn anything.
-
-    Args:
-        size: d.
-        heads: number of heads (paper: 1; ablation: 8).
-        head_size: size of a head's queries, keys and values (64).
-        span: largest relative position that may attend.
-        relative_bias: whether to learn the bias.
-        dropout: share of the output set to zero in training.
-    """
-
-    def __init__(
-        self, size: int, heads: int, head_size: int, span: int, *, relative_bias: bool, dropout: float = 0.0
-    ) -> None:
-        super().__init__()
-        self.heads, self.head_size, self.span = heads, head_size, span
-        self.qkv = nn.Linear(size, 3 * heads * head_size, bias=False)
-        self.output = nn.Linear(heads * head_size, size)
-        self.bias = nn.Parameter(torch.zeros(heads, 2 * span + 1)) if relative_bias else None
-        self.fixed_score_bias: Tensor | None = None  # `inference` computes it once
-        self.dropout = Dropout(dropout)
-
-    def forward(self, x: Tensor, batch: TokenBatch) -> Tensor:
-        """x (T, d) -> (T, d)."""
-        qkv = self.qkv(x)
-        bias = self.fixed_score_bias
-        if bias is None or batch.longest > bias.shape[1]:
-            bias = self.score_bias(batch.longest, qkv)
-        parts = [self._attend(part, segment, bias) for part, segment in batch.parts(qkv)]
-        return self.dropout(self.output(parts[0] if len(parts) == 1 else torch.cat(parts)))
-
-    def score_bias(self, length: int, like: Tensor) -> Tensor:
-        """What is added to the scores of each pair (i, j): (heads, length, length)."""
-        place = torch.arange(length, device=like.device)
-        distance = place[None, :] - place[:, None]
-        reach = distance.clamp(-self.span, self.span)
-        far = distance != reach
-        if self.bias is None:
-            return torch.zeros(1, length, length, device=like.device, dtype=like.dtype).masked_fill(far, MASKED)
-        return self.bias[:, reach + self.span].to(like.dtype).masked_fill(far, MASKED)
-
-    def _attend(self, part: Tensor, segment: Segment, bias: Tensor) -> Tensor:
-        """Attention inside the texts of a segment: (count * length, heads * head_size)."""
-        n, length, heads = segment.count, segment.length, self.heads
-        q, k, v = split_heads(part, n, length, 3, heads)
-        added = bias[:, :length, :length]
-        if n > 1:
-            added = added.expand(n, -1, length, length).reshape(n * heads, length, length)
-        scores = torch.baddbmm(added, q, k.transpose(1, 2), alpha=1.0 / math.sqrt(self.head_size))
-        if segment.real is not None:
-            unreal = ~segment.real[:, None, :].expand(n, heads, length).reshape(n * heads, 1, length)
-            scores = scores.masked_fill(unreal, MASKED)
-        attended = torch.bmm(torch.softmax(scores, dim=-1, dtype=torch.float32).to(v.dtype), v)
-        return attended.view(n, heads, length, -1).transpose(1, 2).reshape(n * length, -1)
-
-
-class GatedLinear(nn.Linear):
-    """A linear layer and 1.702 times ConveRT's activation of what it gives: silu(1.702 (W x + b)).
-
-    x·sigmoid(1.702x) = silu(1.702x) / 1.702. The first factor is moved into the weights, where it costs a thousandth
-    of what it would on the activations; the second is left to the caller, who can often do the same with it.
-    """
-
-    def forward(self, x: Tensor) -> Tensor:
-        """x (n, in) -> (n, out)."""
-        return F.silu(F.linear(x, self.weight * GATE, None if self.bias is None else self.bias * GATE))
-
-
-class FeedForward(nn.Module):
-    """Linear, x * sigmoid(1.702 x), linear (CONVERT 3.1), token by token."""
-
-    def __init__(self, size: int, hidden: int) -> None:
-        super().__init__()
-        self.expand = GatedLinear(size, hidden)
-        self.contract = nn.Linear(hidden, size)
-
-    def forward(self, x: Tensor) -> Tensor:
-        """x (T, d) -> (T, d)."""
-        return F.linear(self.expand(x), self.contract.weight / GATE, self.contract.bias)
-
-
-class Block(nn.Module):
-    """A transformer block: attention and feed-forward, each with a residual connection and layer norm.
-
-    Args:
-        attention: the attention.
-        feed_forward: the feed-forward part.
-        size: d.
-        norm_first: normalise what enters each part (True), or the sum that leaves it, as the paper does (False).
-        zero_residual: start both residual branches at zero, so that a new block changes nothing.
-    """
-
-    def __init__(
-        self,
-        attention: SelfAttention,
-        feed_forward: FeedForward,
-        size: int,
-        *,
-        norm_first: bool,
-        zero_residual: bool,
-    ) -> None:
-        super().__init__()
-        self.attention, self.feed_forward = attention, feed_forward
-        self.attention_norm, self.feed_forward_norm = nn.LayerNorm(size), nn.LayerNorm(size)
-        self.norm_first = norm_first
-        for layer in (attention.output, feed_forward.contract):
-            if zero_residual:
-                nn.init.zeros_(layer.weight)
-            nn.init.zeros_(layer.bias)
-
-    def forward(self, x: Tensor, batch: TokenBatch) -> Tensor:
-        """x (T, d) -> (T, d)."""
-        if self.norm_first:
-            x = x + self.attention(self.attention_norm(x), batch)
-            return x + self.feed_forward(self.feed_forward_norm(x))
-        x = self.attention_norm(x + self.attention(x, batch))
-        return self.feed_forward_norm(x + self.feed_forward(x))
-
-
 class Reduction(nn.Module):
     """From the token vectors of a text to one vector r (CONVERT 3.1), a head at a time.
 
@@ -240,7 +56,7 @@ class Reduction(nn.Module):
 
     def __init__(self, size: int, heads: int, head_size: int) -> None:
         super().__init__()
-        self.heads, self.head_size = heads, head_size
+        self.heads = heads
         self.query_key = nn.Linear(size, 2 * heads * head_size, bias=False)
         nn.init.normal_(self.query_key.weight, std=0.1 / math.sqrt(size))  # nearly even weights at the start
 
@@ -257,7 +73,7 @@ class Reduction(nn.Module):
         n, length, heads = segment.count, segment.length, self.heads
         q, k = split_heads(part, n, length, 2, heads)
         scores = torch.bmm(q, k.transpose(1, 2)).view(n, heads, length, length)
-        if segment.real is None:  # the length may be a tensor here, while `single` records
+        if segment.real is None:  # the length may be a tensor here, while `inference` records
             weights = torch.softmax(scores, dim=-1, dtype=torch.float32).sum(dim=2) / length**0.5
         else:
             attention = torch.softmax(
@@ -266,6 +82,72 @@ class Reduction(nn.Module):
             real = segment.real[:, None, :, None].to(attention.dtype)  # rows of padded queries count as zero
             weights = (attention * real).sum(dim=2) / real.sum(dim=2).clamp(min=1).sqrt()
         return torch.bmm(weights.to(tokens.dtype), tokens.view(n, length, tokens.shape[1])).view(n, -1)
+
+
+class SharedTrunk(nn.Module):
+    """A dual encoder whose sides share one trunk: it reduces any text to r, and a head of each side makes h of r.
+
+    A subclass has `reduce`, the heads, and, if it reads a history, `combine`.
+    """
+
+    history: HistoryText | None = None
+    """How earlier messages are read; None: the newest message alone."""
+
+    def reduce(self, batch: TokenBatch) -> Tensor:
+        """Return r of each text, in the caller's order: what transfers to other tasks."""
+        raise NotImplementedError
+
+    def head(self, side: str) -> Callable[[Tensor], Tensor]:
+        """Return the network of a side, "context", "response" or "history": r -> h, float32, rows of unit length."""
+        found: Callable[[Tensor], Tensor] = getattr(self, f"{side}_head")
+        return found
+
+    def combine(self, x: Tensor, z: Tensor) -> Tensor:
+        """h_x and h_z (n, d_out), h_z zero where there is no history -> the combined encoding (n, d_out)."""
+        raise NotImplementedError
+
+    def forward(self, batch: TokenBatch, contexts: int) -> tuple[Tensor, Tensor]:
+        """Encode both sides at once: the first `contexts` texts are inputs, the others responses.
+
+        Returns:
+            h_x (contexts, d_out) and h_y (others, d_out), float32, rows of unit length.
+        """
+        r = self.reduce(batch)
+        return self.head("context")(r[:contexts]), self.head("response")(r[contexts:])
+
+    def encode(self, batch: TokenBatch, side: str) -> Tensor:
+        """Return the vectors of all texts of a batch: h of a side, or r ("reduction")."""
+        r = self.reduce(batch)
+        return r if side == "reduction" else self.head(side)(r)
+
+    def encode_conversations(self, inputs: TokenBatch, histories: TokenBatch, there: Tensor) -> Tensor:
+        """Return the combined encodings of n inputs and histories; `there`, (n,), is False where one has no history."""
+        return self.combine(self.encode(inputs, "context"), self.encode(histories, "history") * there[:, None])
+
+    def encode_pairs(self, batch: TokenBatch, pairs: int, histories: Tensor) -> Encodings:
+        """Encode a training batch: h_x as "context" and h_y as "response".
+
+        With a history h_x is "input", h_z "history", and the combined encoding "context".
+
+        Args:
+            batch: K inputs, then the histories of those pairs that have one, then the responses: those of the K pairs,
+                then any further ones.
+            pairs: K.
+            histories: the pairs that have a history, int64 (H,); h_z of the others is zero.
+        """
+        if self.history is None:
+            x, y = self(batch, pairs)
+            return {"context": x, "response": y}
+        r = self.reduce(batch)
+        inputs, earlier, responses = r[:pairs], r[pairs : pairs + len(histories)], r[pairs + len(histories) :]
+        x = self.head("context")(inputs)
+        z = torch.zeros_like(x).index_copy(0, histories, self.head("history")(earlier))
+        y = self.head("response")(responses)
+        return {"input": x, "history": z, "context": self.combine(x, z), "response": y}
+
+    def no_decay_parameters(self) -> set[nn.Parameter]:
+        """Return what weight decay leaves out: layer norms (CONVERT 3.4)."""
+        return set(norm_parameters(self))
 
 
 def split_heads(x: Tensor, texts: int, length: int, kinds: int, heads: int) -> tuple[Tensor, ...]:
@@ -280,7 +162,37 @@ def split_heads(x: Tensor, texts: int, length: int, kinds: int, heads: int) -> t
 
 
 def norm_parameters(module: nn.Module) -> Iterator[nn.Parameter]:
-    """Weights and biases of every layer norm inside `module`."""
+    """Yield weights and biases of every layer norm inside `module`."""
     for child in module.modules():
         if isinstance(child, nn.LayerNorm):
             yield from child.parameters()
+
+
+def switch_blocks(blocks: nn.ModuleList, count: int) -> int:
+    """Let gradients reach the first `count` blocks alone, and return their number.
+
+    Raises:
+        InputError: there are not that many blocks.
+    """
+    if not 0 <= count <= len(blocks):
+        raise InputError(f"active blocks: {count} given, allowed is 0 to {len(blocks)}")
+    for number, block in enumerate(blocks):
+        block.requires_grad_(number < count)
+    return count
+
+
+def check(fine: bool, field: str, given: object, allowed: str) -> None:
+    """Raise InputError unless the value of a configuration's field is fine."""
+    if not fine:
+        raise InputError(f"{field} = {given} is not allowed; it must be {allowed}")
+
+
+def check_positive(config: object, *fields: str) -> None:
+    """Raise InputError unless each of the fields is above 0."""
+    for field in fields:
+        check(getattr(config, field) > 0, field, getattr(config, field), "a positive number")
+
+
+def check_dropout(share: float) -> None:
+    """Raise InputError unless a dropout is possible."""
+    check(0 <= share < 1, "dropout", share, "at least 0 and below 1")

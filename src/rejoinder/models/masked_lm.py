@@ -1,4 +1,4 @@
-"""What a transformer is pretrained as: "masked-lm" (POLY, section 4.1; heads as in BERT, Devlin et al. 2019).
+"""What a transformer is pretrained as (POLY, section 4.1; heads as in BERT, Devlin et al. 2019).
 
 It guesses masked tokens of a context joined with its response, and whether a response is the one that followed. What
 comes out is no ranker but a start for others (`[init] transformer`, after `rejoinder export --transformers`).
@@ -15,14 +15,10 @@ from torch.nn import functional as F  # noqa: N812
 
 from rejoinder.errors import InputError
 from rejoinder.models import reductions
-from rejoinder.models.convert import Encodings
-from rejoinder.models.dual_transformer import DialogueShape, dialogue
-from rejoinder.models.families import Family
-from rejoinder.models.inference import pack_linears
+from rejoinder.models.layers import Encodings
 from rejoinder.models.packing import TokenBatch
-from rejoinder.models.single_transformer import SingleTransformer
-from rejoinder.models.transformer import GeluLinear
-from rejoinder.text.pretrained import Pretrained
+from rejoinder.models.poly import DialogueShape
+from rejoinder.models.transformer import GeluLinear, OfTransformers, Transformer
 
 
 @dataclass(frozen=True)
@@ -61,22 +57,20 @@ class MaskedBatch:
         return self.tokens.computed_tokens
 
     def to(self, device: torch.device | str) -> MaskedBatch:
-        """The same batch on another device."""
+        """Return the same batch on another device."""
         follows = None if self.follows is None else self.follows.to(device)
         return MaskedBatch(self.tokens.to(device), self.places.to(device), self.targets.to(device), follows)
 
 
-class MaskedLm(SingleTransformer):
-    """A transformer with a head for masked tokens, whose last layer is the token table, and one for what follows.
+class MaskedLm(OfTransformers):
+    """A transformer with a head for masked tokens, whose last layer is the token table, and one for what follows."""
 
-    Args:
-        config: its structure.
-        rows: rows of the token table.
-    """
+    output_size = 1
 
     def __init__(self, config: MaskedLmConfig, rows: int) -> None:
-        super().__init__(config, rows)
+        super().__init__(config)
         d = config.hidden_size
+        self.transformer = Transformer(config, rows)
         self.transform = GeluLinear(d, d, config.activation)
         self.transform_norm = nn.LayerNorm(d, config.norm_epsilon)
         self.token_bias = nn.Parameter(torch.zeros(rows))
@@ -86,11 +80,12 @@ class MaskedLm(SingleTransformer):
             nn.init.zeros_(layer.bias)
 
     def token_scores(self, x: Tensor) -> Tensor:
-        """Scores of all tokens of the vocabulary for token vectors (M, d): (M, rows)."""
-        return F.linear(self.transform_norm(self.transform(x)), self.embedding.weight, self.token_bias)
+        """Return scores of all tokens of the vocabulary for token vectors (M, d): (M, rows)."""
+        table = self.transformer.embeddings.tokens.weight
+        return F.linear(self.transform_norm(self.transform(x)), table, self.token_bias)
 
     def encode_pairs(self, batch: MaskedBatch, pairs: int, histories: Tensor) -> Encodings:  # noqa: ARG002
-        """What training asks for: "losses" of each guess, and "hits", 1.0 where it is right; float32 (M,) or (n,).
+        """Return "losses" of each guess, and "hits", 1.0 where it is right; float32 (M,) or (n,).
 
         Args:
             batch: joined texts.
@@ -110,24 +105,12 @@ class MaskedLm(SingleTransformer):
 
 
 def refuse(*_: object, name: str = "", **__: object) -> NoReturn:
-    """What opening one to rank with gives.
+    """Say what a pretrained transformer is for, in place of opening it to rank with.
 
     Raises:
-        InputError: always; says what it is for.
+        InputError: always.
     """
     raise InputError(
         f"{name or 'this model'} is a pretrained transformer, which ranks nothing yet: write it as a checkpoint "
         "(rejoinder export --transformers) and start a bi-, poly- or cross-encoder from that (init.transformer)"
     )
-
-
-FAMILY = Family(
-    config=MaskedLmConfig,
-    build=MaskedLm,
-    vocabulary="bpe",
-    load_tokenizer=Pretrained.load,
-    prepare=pack_linears,
-    open=refuse,
-    packing="masked",
-    dialogue=dialogue,
-)

@@ -16,6 +16,8 @@ import numpy.typing as npt
 import torch
 from torch import Tensor
 
+from rejoinder.arrays import ranges
+
 IntArray = npt.NDArray[np.int32]
 
 SEGMENT_COST = 16
@@ -209,45 +211,53 @@ def _joined(parts: list[Tensor]) -> Tensor:
     return parts[0] if len(parts) == 1 else torch.cat(parts)
 
 
+def by_length(lengths: npt.NDArray[np.integer], tokens: int) -> Iterator[IntArray]:
+    """Yield the places of texts from short to long, in groups of about `tokens` tokens; a longer text is one alone."""
+    order = np.argsort(lengths, kind="stable").astype(np.int32)
+    group_of = np.cumsum(np.maximum(lengths[order], 1), dtype=np.int64) // tokens
+    yield from np.split(order, np.flatnonzero(np.diff(group_of)) + 1) if len(order) else ()
+
+
+def take(ids: IntArray, lengths: IntArray, rows: IntArray) -> tuple[IntArray, IntArray]:
+    """Return the ids of some of the texts, one after the other, and the number of each one's."""
+    starts = np.cumsum(lengths, dtype=np.int64) - lengths
+    return ids[ranges(starts[rows], lengths[rows])], lengths[rows]
+
+
 def chunks(
-    ids: IntArray,
-    lengths: IntArray,
-    padding_id: int,
-    tokens: int,
-    types: IntArray | None = None,
-    segment_cost: int = SEGMENT_COST,
+    ids: IntArray, lengths: IntArray, padding_id: int, tokens: int, segment_cost: int = SEGMENT_COST
 ) -> Iterator[tuple[IntArray, TokenBatch]]:
-    """Texts from short to long in batches of about so many tokens, each with its places among all texts.
+    """Yield texts from short to long in batches of about `tokens` tokens, each with its places among all texts.
 
     Args:
         ids: the texts' token ids one after the other, (T,).
         lengths: number of ids of each text, (n,).
         padding_id: the id that stands where there is no token.
         tokens: tokens of a batch; a longer text is one by itself.
-        types: segment ids of the tokens, (T,); None: all 0.
         segment_cost: see `pack`.
     """
     if 0 < len(ids) + len(lengths) <= tokens:
-        yield np.arange(len(lengths), dtype=np.int32), pack(ids, lengths, padding_id, segment_cost, types)
+        yield np.arange(len(lengths), dtype=np.int32), pack(ids, lengths, padding_id, segment_cost)
         return
-    starts = np.cumsum(lengths, dtype=np.int64) - lengths
-    order = np.argsort(lengths, kind="stable").astype(np.int32)
-    chunk_of = np.cumsum(np.maximum(lengths[order], 1)) // tokens
-    for chosen in np.split(order, np.flatnonzero(np.diff(chunk_of)) + 1) if len(order) else ():
-        places = np.concatenate([np.arange(starts[i], starts[i] + lengths[i]) for i in chosen.tolist()])
-        kept = None if types is None else types[places]
-        yield chosen, pack(ids[places], lengths[chosen], padding_id, segment_cost, kept)
+    for chosen in by_length(lengths, tokens):
+        yield chosen, pack(*take(ids, lengths, chosen), padding_id, segment_cost)
 
 
-def rectangle(ids: Tensor, real: Tensor) -> TokenBatch:
-    """A batch from the usual padded form: ids (n, L) and a mask (n, L), True where a token is real."""
+def rectangle(ids: Tensor, mask: Tensor) -> TokenBatch:
+    """Make a batch of the usual padded form: ids (n, L) and a mask (n, L), True where a token is.
+
+    A text without tokens counts as one padding token, as in `pack`. Its `real_tokens` are all n · L: to count them
+    would be a number that a recording of this function cannot have.
+    """
     count, length = ids.shape
+    place = torch.arange(length, device=ids.device)
+    real = mask | ((place == 0) & ~mask.any(dim=1, keepdim=True))
     return TokenBatch(
         ids=ids.reshape(-1),
-        positions=torch.arange(length, device=ids.device).repeat(count),
+        positions=place.repeat(count),
         segments=(Segment(0, count, length, real),),
         restore=torch.arange(count, device=ids.device),
-        real_tokens=int(real.sum()),
+        real_tokens=count * length,
     )
 
 

@@ -2,39 +2,38 @@
 
 config.json holds every structural choice written out, the digests of the other files, and thereby the fingerprint of
 the model. A folder is written whole or not at all; a folder with a missing or altered file is refused. The weights are
-float32, or, in a quantised folder, those that `quantized_folder` describes.
+float32, or, in a quantised folder, in few bits (see `weights`).
 """
 
 from __future__ import annotations
 
-import dataclasses
 import hashlib
 import json
 import math
 from collections.abc import Mapping
+from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any
 
 import torch
-from safetensors import SafetensorError, safe_open
-from safetensors.torch import load_file, save_file
+from pydantic import TypeAdapter, ValidationError
+from safetensors.torch import save_file
 
 from rejoinder.errors import InputError
 from rejoinder.files import DIGEST, Kind, atomic_folder, file_digest, is_altered, parse_json, signed
 from rejoinder.models import bundled
 from rejoinder.models.families import build_module, family
-from rejoinder.models.inference import Precision, choose_precision
-from rejoinder.models.quantization import Ranges, Scheme, round_parameters
-from rejoinder.models.quantized_folder import (
-    OFFSET,
-    SCALE,
+from rejoinder.models.inference import Precision, choose_precision, pack_linears
+from rejoinder.models.quantization import Ranges, Scheme, round_parameters, table_names
+from rejoinder.models.weights import (
+    Sizes,
+    count,
     fill,
-    fill_inflated,
+    fill_skeleton,
+    parameter_shapes,
     quantized_tensors,
-    read_scheme,
-    scheme_entry,
+    skeleton,
 )
-from rejoinder.models.skeleton import skeleton
 from rejoinder.text.tokenizer import Tokenizer
 
 FORMAT = 1
@@ -50,6 +49,7 @@ FOLDER = Kind(
 )
 TRAINING_PREFIX = "training_"
 """Parts that training hangs on a network under such names are not written into model folders."""
+_checked_scheme = TypeAdapter(Scheme)
 
 
 def save(
@@ -94,7 +94,7 @@ def write_files(
     quantized: Scheme | None = None,
     scale: float | None = None,
 ) -> None:
-    """What `save` writes, all but the card, into a folder that is there. The caller sees to it that it is whole."""
+    """Write what `save` does, all but the card, into a folder that is there. The caller sees to it that it is whole."""
     scheme = quantized
     if scheme is None and isinstance(ranges := getattr(module, "quantization", None), Ranges):
         scheme = ranges.scheme()
@@ -106,16 +106,18 @@ def write_files(
         weights = quantized_tensors(module, quantized)
     save_file(weights, folder / WEIGHTS)
     tokenizer.save(folder / VOCABULARY)
-    config = {
+    config: dict[str, Any] = {
         "kind": KIND,
         "format": FORMAT,
-        "model": dataclasses.asdict(module.config),
+        "model": asdict(module.config),
         "active_blocks": module.active_blocks,
         "max_length": max_length,
         "files": {name: file_digest(folder / name) for name in (WEIGHTS, VOCABULARY)},
-        **scheme_entry(scheme),
-        **({} if scale is None else {"scale": scale}),
     }
+    if scheme is not None:  # the ranges of a stored table are its scale and offset
+        config["quantization"] = asdict(replace(scheme, ranges={}) if scheme.stored else scheme)
+    if scale is not None:
+        config["scale"] = scale
     (folder / CONFIG).write_text(json.dumps(signed(config), indent=2) + "\n", encoding="utf-8")
 
 
@@ -139,15 +141,12 @@ def load(name_or_path: str | Path, *, precision: str = "auto", threads: int | No
         torch.set_num_threads(threads)
     folder = find(name_or_path)
     chosen = choose_precision(precision)
-    scheme = read_scheme(_read_config(folder))
-    if scheme is not None and scheme.stored:
-        module, tokenizer, config = _load_quantized(folder, scheme, chosen)
+    if is_quantized(_read_config(folder)):
+        module, tokenizer, config = _load_quantized(folder, chosen)
     else:
         module, tokenizer, config = load_as_validated(folder)
-    kind = family(config["model"].get("kind"))
-    kind.prepare(module, chosen)
-    return kind.open(
-        module,
+    return family(config["model"].get("kind")).open(
+        pack_linears(module, chosen),
         tokenizer,
         max_length=config["max_length"],
         fingerprint=fingerprint(config),
@@ -156,7 +155,7 @@ def load(name_or_path: str | Path, *, precision: str = "auto", threads: int | No
 
 
 def load_module(folder: Path) -> tuple[Any, Any, dict[str, Any]]:
-    """The network in float32 (to train it further), its tokenizer and its configuration.
+    """Return the network in float32 (to train it further), its tokenizer and its configuration.
 
     Of a quantised folder these are the rounded values, which is all that it holds.
 
@@ -166,27 +165,40 @@ def load_module(folder: Path) -> tuple[Any, Any, dict[str, Any]]:
     config = whole_config(folder)
     tokenizer = load_tokenizer(folder, config)
     module = build_module(config["model"], tokenizer.rows)
-    if (scheme := read_scheme(config)) is not None and scheme.stored:
-        fill_inflated(module, folder / WEIGHTS, scheme)
-    else:
-        _set_weights(module, folder)
+    fill(module, folder / WEIGHTS, read_scheme(config) if is_quantized(config) else None)
     module.set_active_blocks(config["active_blocks"])
     return module, tokenizer, config
 
 
 def load_tokenizer(folder: Path, config: Mapping[str, Any]) -> Any:
-    """The tokenizer of a model folder with this configuration."""
+    """Return the tokenizer of a model folder with this configuration."""
     return family(config["model"].get("kind")).load_tokenizer(folder / VOCABULARY)
 
 
+def read_scheme(config: Mapping[str, Any]) -> Scheme | None:
+    """Return the entry "quantization" of a model folder's configuration; None if there is none.
+
+    Raises:
+        ValueError: it is not what `Scheme` describes.
+    """
+    entry = config.get("quantization")
+    if entry is None:
+        return None
+    try:
+        return _checked_scheme.validate_python(entry)
+    except ValidationError as error:
+        first = error.errors()[0]
+        raise ValueError(f"quantization.{'.'.join(map(str, first['loc']))}: {first['msg']}") from None
+
+
 def is_quantized(config: Mapping[str, Any]) -> bool:
-    """Whether a folder with this configuration holds rounded weights."""
+    """Return whether a folder with this configuration holds rounded weights."""
     scheme = read_scheme(config)
     return scheme is not None and scheme.stored
 
 
 def load_as_validated(folder: Path) -> tuple[Any, Any, dict[str, Any]]:
-    """As `load_module`, but of a model that was trained for few bits the rounded parameters, still in float32.
+    """Load as `load_module` does, but of a model that was trained for few bits the rounded parameters, in float32.
 
     These are what was trained and validated, so they are what gives a model's vectors.
     """
@@ -197,21 +209,23 @@ def load_as_validated(folder: Path) -> tuple[Any, Any, dict[str, Any]]:
     return module, tokenizer, config
 
 
-def _load_quantized(folder: Path, scheme: Scheme, precision: Precision) -> tuple[Any, Any, dict[str, Any]]:
-    """The network of a quantised folder, to encode with: its tables stay in 8 bits."""
+def _load_quantized(folder: Path, precision: Precision) -> tuple[Any, Any, dict[str, Any]]:
+    """Load the network of a quantised folder, to encode with: its tables stay in 8 bits."""
     config = whole_config(folder)
+    scheme = read_scheme(config)
+    assert scheme is not None
     tokenizer = load_tokenizer(folder, config)
     with skeleton():
         module = build_module(config["model"], tokenizer.rows)
     if list(module.buffers()):  # numbers that the network makes itself and no file holds
         module = build_module(config["model"], tokenizer.rows)
-    fill(module, folder / WEIGHTS, scheme, torch.bfloat16 if precision == "bf16" else torch.float32)
+    fill_skeleton(module, folder / WEIGHTS, scheme, torch.bfloat16 if precision == "bf16" else torch.float32)
     module.set_active_blocks(config["active_blocks"])
     return module, tokenizer, config
 
 
 def whole_config(folder: Path) -> dict[str, Any]:
-    """The configuration of a folder whose files are all there, as they were saved.
+    """Return the configuration of a folder whose files are all there, as they were saved.
 
     Raises:
         InputError: one is missing or altered.
@@ -225,31 +239,13 @@ def whole_config(folder: Path) -> dict[str, Any]:
     return config
 
 
-def _set_weights(module: Any, folder: Path) -> None:
-    try:
-        stored = load_file(folder / WEIGHTS)
-    except SafetensorError as error:
-        raise InputError(f"{folder}: {WEIGHTS} is damaged ({error}); copy the model folder again") from error
-    wanted = dict(module.named_parameters())
-    given, expected = ({n: tuple(v.shape) for n, v in side.items()} for side in (stored, wanted))
-    for name in sorted(given.keys() | expected.keys()):
-        if given.get(name) != expected.get(name):
-            raise InputError(
-                f"{folder}: {WEIGHTS} does not fit {CONFIG}: {name} is {given.get(name, 'missing')}, not "
-                f"{expected.get(name, 'to be there')}; copy the model folder again"
-            )
-    with torch.no_grad():
-        for name, parameter in wanted.items():
-            parameter.copy_(stored[name])
-
-
 def fingerprint(config: Mapping[str, Any]) -> str:
-    """SHA-256 of a model's configuration, which holds the digests of its weights and vocabulary."""
+    """Return the SHA-256 of a model's configuration, which holds the digests of its weights and vocabulary."""
     return hashlib.sha256(json.dumps(config, sort_keys=True).encode()).hexdigest()
 
 
 def find(name_or_path: str | Path) -> Path:
-    """The folder of a model: a folder, a bundled model by its name, or one on the Hugging Face Hub by its id.
+    """Return the folder of a model: a folder, a bundled model by its name, or one on the Hugging Face Hub by its id.
 
     A folder comes before a name that it has too. One on the Hub is fetched, or taken from its cache.
     """
@@ -266,11 +262,11 @@ def find(name_or_path: str | Path) -> Path:
             f"no model folder {name_or_path}; give the folder that `rejoinder train` wrote (RUN/model), or the name of "
             f"a model: {', '.join(bundled.names())}"
         )
-    return _fetch(str(name_or_path))
+    return bundled.fetch(str(name_or_path), "model folder", (CONFIG, WEIGHTS, VOCABULARY, CARD))
 
 
 def _bundled(name: str) -> Path:
-    """The folder of a bundled model, which must be the one that its fingerprint says."""
+    """Return the folder of a bundled model, which must be the one that its fingerprint says."""
     known = bundled.weights(name)
     folder = known.folder
     if folder is None or not (folder / CONFIG).is_file():
@@ -285,19 +281,6 @@ def _bundled(name: str) -> Path:
             f"{known.fingerprint[:12]}...; install it again, or save a model of your own in another folder"
         )
     return folder
-
-
-def _fetch(repository: str) -> Path:
-    from huggingface_hub import snapshot_download
-    from huggingface_hub.errors import HfHubHTTPError, HFValidationError, LocalEntryNotFoundError
-
-    try:
-        return Path(snapshot_download(repository, allow_patterns=[CONFIG, WEIGHTS, VOCABULARY, CARD]))
-    except (LocalEntryNotFoundError, HfHubHTTPError, HFValidationError, OSError) as error:
-        reason = str(error).strip().splitlines()[0]
-        raise InputError(
-            f"no model folder {repository}, and it could not be fetched from the Hugging Face Hub: {reason}"
-        ) from error
 
 
 def _read_config(folder: Path) -> dict[str, Any]:
@@ -333,45 +316,42 @@ def _refuse_large(value: Any) -> None:
 
 
 def read_config(name_or_path: str | Path) -> tuple[Path, dict[str, Any]]:
-    """The folder of a model and its configuration (see `save`), without reading weights; errors as in `load`."""
+    """Return the folder of a model and its configuration (see `save`). Reads no weights; errors as in `load`."""
     folder = find(name_or_path)
     return folder, _read_config(folder)
 
 
 def model_folders(place: Path) -> list[Path]:
-    """Every model folder at or below `place`, in order of their names."""
+    """Return every model folder at or below `place`, in order of their names."""
     return sorted(path.parent for path in place.rglob(CONFIG) if (path.parent / WEIGHTS).is_file())
 
 
 def describe(folder: Path) -> dict[str, Any]:
-    """What a model folder holds: path, kind, quantised or not, parameters, bytes, fingerprint. Reads no weights."""
+    """Describe a model folder: path, kind, quantised or not, parameters, bytes, fingerprint. Reads no weights."""
     config = _read_config(folder)
     return {
         "path": str(folder),
         "kind": config["model"].get("kind", "unknown"),
         "quantized": is_quantized(config),
-        "parameters": sum(math.prod(shape) for shape in parameter_shapes(folder).values()),
+        "parameters": sum(math.prod(shape) for shape in parameter_shapes(folder / WEIGHTS).values()),
         "bytes": folder_bytes(folder),
         "fingerprint": fingerprint(config),
     }
 
 
 def read_card(folder: Path) -> str:
-    """The Markdown of a model's card, without white space at its end; empty if it has none."""
+    """Return the Markdown of a model's card, without white space at its end; empty if it has none."""
     path = folder / CARD
     return path.read_text(encoding="utf-8").rstrip() if path.is_file() else ""
 
 
 def folder_bytes(folder: Path) -> int:
-    """Bytes of all files of a model folder."""
+    """Return the bytes of all files of a model folder."""
     return sum(path.stat().st_size for path in folder.iterdir())
 
 
-def parameter_shapes(folder: Path) -> dict[str, list[int]]:
-    """Shapes of a folder's parameters by name. Reads no weights."""
-    try:
-        with safe_open(folder / WEIGHTS, framework="pt") as weights:
-            names = [name for name in weights.keys() if not name.endswith((SCALE, OFFSET))]  # noqa: SIM118
-            return {name: weights.get_slice(name).get_shape() for name in names}
-    except SafetensorError as error:
-        raise InputError(f"{folder}: {WEIGHTS} is damaged ({error}); copy the model folder again") from error
+def sizes(folder: Path) -> Sizes:
+    """Return the sizes of a model folder, full or quantised. Reads no weights."""
+    with skeleton():  # which parameters are tables does not depend on their rows
+        tables = table_names(build_module(_read_config(folder)["model"], rows=2))
+    return count(parameter_shapes(folder / WEIGHTS), tables)

@@ -45,14 +45,14 @@ class Scheme:
 
 
 def table_names(module: nn.Module) -> list[str]:
-    """Names of the parameters that are rounded to 8 bits: the weight of every `nn.Embedding`, shared ones once."""
+    """Return the names of the parameters that get 8 bits: the weight of every `nn.Embedding`, shared ones once."""
     names = {id(parameter): name for name, parameter in module.named_parameters()}
     tables = (child for child in module.modules() if isinstance(child, nn.Embedding))
     return list(dict.fromkeys(names[id(table.weight)] for table in tables))
 
 
 def bounds_of(values: Tensor, room_share: float = 0.0, room_least: float = 0.0) -> Tensor:
-    """Lowest and highest level, (2,), that cover the values, with room below and above.
+    """Return the lowest and highest level, (2,), that cover the values, with room below and above.
 
     Args:
         values: any shape, at least one.
@@ -65,22 +65,22 @@ def bounds_of(values: Tensor, room_share: float = 0.0, room_least: float = 0.0) 
 
 
 def step_of(bounds: Tensor) -> Tensor:
-    """Distance of two neighbouring levels."""
+    """Return the distance of two neighbouring levels."""
     return ((bounds[1] - bounds[0]) / STEPS).clamp(min=SMALLEST_STEP)
 
 
 def to_codes(values: Tensor, bounds: Tensor) -> Tensor:
-    """Number of the level nearest to each value, 0 to 255, as floats of the values' shape."""
+    """Return the number of the level nearest to each value, 0 to 255, as floats of the values' shape."""
     return values.sub(bounds[0]).div_(step_of(bounds)).round_().clamp_(0, STEPS)
 
 
 def round_to_levels(values: Tensor, bounds: Tensor) -> Tensor:
-    """Each value's nearest level: code · step + lowest level."""
+    """Return each value's nearest level: code · step + lowest level."""
     return to_codes(values, bounds).mul_(step_of(bounds)).add_(bounds[0])
 
 
 def round_to_half(values: Tensor, half: Half) -> Tensor:
-    """Each value's nearest 16-bit float, as float32: products stay in the precision that the caller computes in."""
+    """Return each value's nearest 16-bit float, as float32: products keep the precision that the caller computes in."""
     return values.to(HALVES[half]).to(values.dtype)
 
 
@@ -139,7 +139,7 @@ class Ranges(nn.Module):
             bounds.copy_(fitted)
 
     def scheme(self) -> Scheme:
-        """What to write into a model folder."""
+        """Return what to write into a model folder."""
         ranges = {name: (low, high) for name, (low, high) in zip(self.names, self.bounds.tolist(), strict=True)}
         return Scheme(half=self.sixteen_bits, trained=True, stored=False, ranges=ranges)
 
@@ -180,24 +180,31 @@ class QuantizedTraining:
 
     @contextmanager
     def rounded(self) -> Iterator[None]:
-        """Inside, the network's parameters are their rounded copies. Do not change parameters there."""
-        copies = self._copies()
+        """Inside, the network computes with rounded copies in place of its parameters, which it does not have there."""
+        bounds = dict(zip(self.ranges.names, self.ranges.bounds, strict=True))
+        apply: Any = _StraightThrough.apply
+        copies = {
+            parameter: apply(parameter, bounds.get(name), self.ranges.sixteen_bits)
+            for name, parameter in self.module.named_parameters()
+        }
         places = [
-            (owner._parameters, key, original)
+            (owner, name, original)
             for owner in self.module.modules()
-            for key, original in owner._parameters.items()
-            if original is not None
+            for name, original in owner.named_parameters(recurse=False)
         ]
         try:
-            for parameters, key, original in places:
-                parameters[key] = copies[id(original)]
+            for owner, name, original in places:
+                delattr(owner, name)
+                setattr(owner, name, copies[original])
             yield
         finally:
-            for parameters, key, original in places:
-                parameters[key] = original
+            for owner, name, original in places:
+                if hasattr(owner, name):
+                    delattr(owner, name)
+                owner.register_parameter(name, original)
 
     def cover(self, step: int) -> None:
-        """To be called after every update of the parameters: no value may be outside its table's range.
+        """Keep every value inside its table's range; to be called after every update of the parameters.
 
         Between two fittings a range is changed only if a value has left it (CONVERT fits periodically and does not
         say what happens in between).
@@ -209,18 +216,9 @@ class QuantizedTraining:
         tables = [originals[name] for name in self.ranges.names]
         self.ranges.cover(tables, afresh=step % self.range_every == 0)
 
-    def _copies(self) -> dict[int, Any]:
-        """The rounded copy of each parameter, by the parameter's identity."""
-        bounds = dict(zip(self.ranges.names, self.ranges.bounds, strict=True))
-        apply: Any = _StraightThrough.apply
-        return {
-            id(parameter): apply(parameter, bounds.get(name), self.ranges.sixteen_bits)
-            for name, parameter in self.module.named_parameters()
-        }
-
 
 def _in_float32(_: nn.Module, given: tuple[Tensor, ...]) -> tuple[Tensor, ...]:
-    """What enters a layer norm; its inside is float32 anyway, but on a CPU autocast would let 16 bits in and out."""
+    """Convert what enters a layer norm, which on a CPU autocast would otherwise let take and give 16 bits."""
     return tuple(value.float() for value in given)
 
 
@@ -234,5 +232,5 @@ class _StraightThrough(torch.autograd.Function):
 
     @staticmethod
     def backward(ctx: Any, gradient: Tensor) -> tuple[Tensor, None, None]:  # noqa: ARG004
-        """What comes back goes through."""
+        """Pass the gradient through."""
         return gradient, None, None

@@ -1,8 +1,8 @@
-"""From the token vectors of a text to one vector, or to m of them (POLY, sections 4.2 and 4.4).
+"""From the token vectors of a text to one vector, or to m of them, and to scores (POLY, sections 4.2 and 4.4).
 
-Every function takes token vectors x (T, d) of a packed batch and gives rows in the caller's order. Padding has no part
+Every reduction takes token vectors x (T, d) of a packed batch and gives rows in the caller's order. Padding has no part
 in any of them. A text with fewer than m tokens has fewer than m vectors: the missing rows are zero, which is how
-everything that takes m vectors (`attended`) tells that they are missing.
+everything that takes m vectors (`attended_scores`) tells that they are missing.
 """
 
 from __future__ import annotations
@@ -13,15 +13,18 @@ from torch import Tensor, nn
 from rejoinder.models.layers import MASKED
 from rejoinder.models.packing import TokenBatch
 
+AT_ONCE = 1 << 24
+"""Numbers l that are in memory together where no gradient is needed: 64 MB."""
+
 
 def first(x: Tensor, batch: TokenBatch) -> Tensor:
-    """The first token's vector of each text: (n, d)."""
+    """Return the first token's vector of each text: (n, d)."""
     starts, _ = batch.places()
     return x[starts]
 
 
 def mean(x: Tensor, batch: TokenBatch, *, with_first: bool = True) -> Tensor:
-    """The mean over each text's tokens: (n, d).
+    """Return the mean over each text's tokens: (n, d).
 
     Args:
         x: token vectors.
@@ -45,7 +48,7 @@ def mean(x: Tensor, batch: TokenBatch, *, with_first: bool = True) -> Tensor:
 
 
 def segment_means(x: Tensor, batch: TokenBatch) -> tuple[Tensor, Tensor]:
-    """The mean over each text's tokens of segment 0, and over those of segment 1: (n, d) both.
+    """Return the mean over each text's tokens of segment 0, and over those of segment 1: (n, d) both.
 
     Zero where a text has none of a segment.
     """
@@ -62,33 +65,33 @@ def segment_means(x: Tensor, batch: TokenBatch) -> tuple[Tensor, Tensor]:
 
 
 def first_m(x: Tensor, batch: TokenBatch, m: int) -> Tensor:
-    """The vectors of the first m tokens of each text: (n, m, d), zero where a text has fewer."""
+    """Return the vectors of the first m tokens of each text: (n, m, d), zero where a text has fewer."""
     starts, lengths = batch.places()
     return _take(x, starts, lengths, m)
 
 
 def last_m(x: Tensor, batch: TokenBatch, m: int) -> Tensor:
-    """The vectors of the last m tokens of each text: (n, m, d), zero where a text has fewer."""
+    """Return the vectors of the last m tokens of each text: (n, m, d), zero where a text has fewer."""
     starts, lengths = batch.places()
     skipped = (lengths - m).clamp(min=0)
     return _take(x, starts + skipped, lengths - skipped, m)
 
 
 def last_m_and_first(x: Tensor, batch: TokenBatch, m: int) -> Tensor:
-    """Those of the last m tokens and of the first: (n, m + 1, d). Where it is among the last m it counts once."""
+    """Return those of the last m tokens and of the first: (n, m + 1, d). If that is among the last m it counts once."""
     starts, lengths = batch.places()
     apart = (lengths > m)[:, None]
     return torch.cat([last_m(x, batch, m), (x[starts] * apart)[:, None]], dim=1)
 
 
 def mean_of_first_m(x: Tensor, batch: TokenBatch, m: int) -> Tensor:
-    """The mean over the first m tokens of each text, or over all where it has fewer: (n, d)."""
+    """Return the mean over the first m tokens of each text, or over all where it has fewer: (n, d)."""
     _, lengths = batch.places()
     return first_m(x, batch, m).sum(dim=1) / lengths.clamp(max=m)[:, None].to(x.dtype)
 
 
 def _take(x: Tensor, starts: Tensor, lengths: Tensor, m: int) -> Tensor:
-    """m rows from each start on, zero from each length on."""
+    """Return m rows from each start on, zero from each length on."""
     place = torch.arange(m, device=x.device)
     there = place < lengths[:, None]
     rows = (starts[:, None] + place).clamp(max=len(x) - 1)
@@ -121,3 +124,53 @@ class Codes(nn.Module):
                 scores = scores.masked_fill(~segment.real[:, None], MASKED)
             rows.append(torch.softmax(scores, dim=-1, dtype=torch.float32).to(tokens.dtype) @ tokens)
         return torch.cat(rows)[batch.restore]
+
+
+def attended_scores(contexts: Tensor, responses: Tensor) -> Tensor:
+    """Return the scores of responses for contexts of m vectors, float32 (POLY, section 4.4).
+
+    A response y attends over the context's vectors c_1 ... c_m by plain dot products, and its score is its dot product
+    with what it attended to:
+
+        l_i = y · c_i,   score = y · Σ_i softmax(l)_i c_i = Σ_i softmax(l)_i l_i
+
+    so the attended vector never has to be built. A score is at most max_i l_i and at least min_i l_i. Rows of a context
+    that are zero are no vectors: they are left out of the softmax, which is in float32.
+
+    Args:
+        contexts: (k, m, d), rows of zeros where a context has fewer vectors.
+        responses: (j, d) that every context is scored with, or (k, j, d), each context's own.
+
+    Returns:
+        (k, j).
+    """
+    m, j = contexts.shape[1], responses.shape[-2]
+    if torch.is_grad_enabled() or len(contexts) * m * j <= AT_ONCE:
+        return _scores(contexts, responses)
+    size = max(1, AT_ONCE // (m * j))
+    own = responses.dim() == 3
+    parts = [
+        _scores(contexts[i : i + size], responses[i : i + size] if own else responses)
+        for i in range(0, len(contexts), size)
+    ]
+    return torch.cat(parts)
+
+
+def _scores(contexts: Tensor, responses: Tensor) -> Tensor:
+    products = torch.matmul(contexts, responses.transpose(-1, -2)).float()  # (k, m, j)
+    missing = (contexts == 0).all(dim=-1)
+    lowest = torch.finfo(products.dtype).min
+    weights = torch.softmax(products.masked_fill(missing[:, :, None], lowest), dim=1)
+    return (weights * products).sum(dim=1)
+
+
+def scores_of(contexts: Tensor, responses: Tensor) -> Tensor:
+    """Return scores whatever the encoder: dot products of (k, d) with (j, d), or `attended_scores` of (k, m, d)."""
+    return attended_scores(contexts, responses) if contexts.dim() == 3 else contexts @ responses.T
+
+
+def own_scores(contexts: Tensor, responses: Tensor) -> Tensor:
+    """Return the scores of each context (k, d) or (k, m, d) for candidates of its own (k, j, d): (k, j)."""
+    if contexts.dim() == 3:
+        return attended_scores(contexts, responses)
+    return torch.bmm(responses, contexts[:, :, None])[:, :, 0]

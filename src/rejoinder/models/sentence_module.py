@@ -1,4 +1,4 @@
-"""A trained model as a module of the library sentence-transformers.
+"""A trained model in the library sentence-transformers: the folder that it opens, and the module that it finds there.
 
 `SentenceTransformer(folder, trust_remote_code=True)` finds this class by the `type` in the folder's modules.json. It
 needs nothing of that library: a module there is any network with `preprocess`, `forward`, `save` and `load`.
@@ -9,20 +9,21 @@ class comes from an installed package, as here: no code is taken from the folder
 from __future__ import annotations
 
 import json
+import shutil
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, Literal, TypeAlias, get_args
 
+import numpy as np
 import torch
 from torch import Tensor, nn
 
 from rejoinder.errors import InputError
-from rejoinder.files import follow_umask, parse_json
+from rejoinder.files import Kind, atomic_folder, check_replaceable, follow_umask, parse_json
 from rejoinder.models import persistence
-from rejoinder.models.convert import Convert
-from rejoinder.models.encoder import newest_message
-from rejoinder.models.multi_context import MultiContextConvert
-from rejoinder.models.padded import encode_conversations, encode_padded, pad
+from rejoinder.models.dialogue import newest_message
+from rejoinder.models.layers import SharedTrunk
+from rejoinder.models.packing import rectangle
 from rejoinder.ranker import Context
 from rejoinder.text.tokenizer import Tokenizer
 
@@ -35,7 +36,7 @@ TASKS: Mapping[str, PlainSide] = {"query": "context", "document": "response"}
 
 
 def check_side(side: object) -> PlainSide:
-    """The side, if there is such a one.
+    """Return the side, if there is such a one.
 
     Raises:
         InputError: there is not.
@@ -65,10 +66,11 @@ class SentenceModule(nn.Module):
     modalities = ("text", "message")
 
     def __init__(
-        self, network: Convert, tokenizer: Tokenizer, max_seq_length: int, side: PlainSide = "context"
+        self, network: SharedTrunk, tokenizer: Tokenizer, max_seq_length: int, side: PlainSide = "context"
     ) -> None:
         super().__init__()
-        self.network, self.tokenizer = network, tokenizer
+        self.network: Any = network
+        self.tokenizer = tokenizer
         self.max_seq_length = max_seq_length
         self.side: PlainSide = check_side(side)
 
@@ -120,13 +122,14 @@ class SentenceModule(nn.Module):
 
     def forward(self, features: dict[str, Any], task: str | None = None) -> dict[str, Any]:
         """Add `sentence_embedding`, float32 (n, d), rows of unit length, to what `preprocess` made."""
-        ids, mask = features["input_ids"], features["attention_mask"].bool()
+        texts = rectangle(features["input_ids"], features["attention_mask"].bool())
         side = self._side_of(task or features.get("task"))
-        if side == "context" and isinstance(self.network, MultiContextConvert):
-            earlier = features["history_ids"], features["history_mask"].bool()
-            vectors = encode_conversations(self.network, ids, mask, *earlier)
+        if side == "context" and self.network.history is not None:
+            there = features["history_mask"].bool()
+            histories = rectangle(features["history_ids"], there)
+            vectors = self.network.encode_conversations(texts, histories, there.any(dim=1))
         else:
-            vectors = encode_padded(self.network, ids, mask, side)
+            vectors = self.network.encode(texts, side)
         return {**features, "sentence_embedding": vectors}
 
     def save(self, output_path: str, safe_serialization: bool = True) -> None:
@@ -140,18 +143,22 @@ class SentenceModule(nn.Module):
         folder = Path(output_path)
         persistence.write_files(folder, self.network, self.tokenizer, max_length=self.max_seq_length)
         follow_umask(folder / persistence.WEIGHTS)
-        write_settings(folder, self.side)
+        _write_json(folder / SETTINGS, {"side": self.side})
 
     @classmethod
     def load(cls, input_path: str) -> SentenceModule:
         """Open what `save` or `rejoinder export --sentence-transformers` wrote."""
         folder = Path(input_path)
         network, tokenizer, config = persistence.load_as_validated(folder)
-        return cls(network.eval(), tokenizer, config["max_length"], read_settings(folder))
+        return cls(network.eval(), tokenizer, config["max_length"], _read_side(folder))
 
     def _ids(self, texts: list[str], longest: int, ids_name: str, mask_name: str) -> dict[str, Tensor]:
-        ids, mask = pad(self.tokenizer, texts, longest)
-        return {ids_name: torch.from_numpy(ids), mask_name: torch.from_numpy(mask).long()}
+        """Return token ids of texts as a rectangle, and where a token is; the row of a text without tokens is zero."""
+        ids, lengths = self.tokenizer.encode_ragged(texts, longest)
+        mask = np.arange(max(1, int(lengths.max(initial=0)))) < lengths[:, None]
+        padded = np.full(mask.shape, self.tokenizer.padding_id, dtype=np.int64)
+        padded[mask] = ids
+        return {ids_name: torch.from_numpy(padded), mask_name: torch.from_numpy(mask).long()}
 
     def _side_of(self, task: str | None) -> PlainSide:
         if task is None:
@@ -162,7 +169,7 @@ class SentenceModule(nn.Module):
 
 
 def _messages(given: Any) -> Context:
-    """A text as a conversation of one message; a conversation as its texts."""
+    """Return a text as a conversation of one message, and a conversation as its texts."""
     if isinstance(given, str):
         return [given]
     turns = [given] if isinstance(given, Mapping) else given
@@ -177,18 +184,72 @@ def _messages(given: Any) -> Context:
     )
 
 
-def write_settings(folder: Path, side: PlainSide) -> None:
-    """Write what the model folder itself does not hold."""
-    (folder / SETTINGS).write_text(json.dumps({"side": side}) + "\n", encoding="utf-8")
-
-
-def read_settings(folder: Path) -> PlainSide:
-    """The side that `encode` takes texts as.
-
-    Raises:
-        InputError: the file is missing or damaged.
-    """
+def _read_side(folder: Path) -> PlainSide:
+    """Return the side that `encode` takes texts as."""
     try:
         return check_side(parse_json((folder / SETTINGS).read_text(encoding="utf-8"))["side"])
     except (OSError, ValueError, KeyError, TypeError) as error:
         raise InputError(f"{folder / SETTINGS} is missing or damaged ({error}); export the model again") from error
+
+
+MODULES, OPTIONS = "modules.json", "config_sentence_transformers.json"
+MODULE = f"{SentenceModule.__module__}.{SentenceModule.__name__}"
+FOLDER = Kind(
+    "a sentence-transformers folder that we wrote",
+    MODULES,
+    lambda modules: modules[0]["type"] == MODULE,
+    (*persistence.FOLDER.files, MODULES, OPTIONS, SETTINGS),
+)
+
+
+def export_sentence_transformers(
+    model: str | Path, output: str | Path, side: PlainSide = "context", *, overwrite: bool = False
+) -> dict[str, Any]:
+    """Write a folder for `SentenceTransformer(folder, trust_remote_code=True)`; both sides are in it.
+
+    Weights, vocabulary and configuration are copied as they are, so the fingerprint stays and `rejoinder.load` opens
+    the folder too.
+
+    Args:
+        model: a model folder, quantised or not, a bundled model's name, or an id on the Hugging Face Hub.
+        output: the folder to write.
+        side: what the library's plain `encode` takes texts as.
+        overwrite: replace an earlier folder of this kind there.
+
+    Returns:
+        What was written, as `persistence.describe` tells it, with the side.
+
+    Raises:
+        InputError: there is no such model, there is no such side, or the output is
+            something else.
+    """
+    side = check_side(side)
+    check_replaceable(output, FOLDER, overwrite=overwrite)
+    folder = persistence.find(model)
+    module, _, _ = persistence.load_module(folder)  # refuses what is damaged
+    with atomic_folder(output, FOLDER, overwrite=overwrite) as part:
+        for name in (persistence.CONFIG, persistence.WEIGHTS, persistence.VOCABULARY):
+            shutil.copyfile(folder / name, part / name)
+        _write_json(part / SETTINGS, {"side": side})
+        _write_json(part / MODULES, [{"idx": 0, "name": "0", "path": "", "type": MODULE}])
+        options = {"model_type": "SentenceTransformer", "similarity_fn_name": "cosine", "default_prompt_name": None}
+        _write_json(part / OPTIONS, {**options, "prompts": {"query": "", "document": ""}})
+        card = persistence.read_card(folder) + _card(side, module.history is not None)
+        (part / persistence.CARD).write_text(card, encoding="utf-8")
+    return persistence.describe(Path(output)) | {"side": side}
+
+
+def _write_json(path: Path, content: object) -> None:
+    path.write_text(json.dumps(content, indent=2) + "\n", encoding="utf-8")
+
+
+def _card(side: PlainSide, reads_history: bool) -> str:
+    history = "\n\nA context may be a list of messages, oldest first, each `{\"role\": ..., \"content\": ...}`."
+    return (
+        "\n\n## sentence-transformers\n\nWith `rejoinder` and `sentence-transformers` installed:\n```python\n"
+        'model = SentenceTransformer("this folder", trust_remote_code=True)\n'
+        "contexts, responses = model.encode_query([...]), model.encode_document([...])\n```\n"
+        f"`encode` takes texts as {side}s. The class of the model is imported from the package `rejoinder`; the "
+        "library asks for `trust_remote_code` for every class that is not its own."
+        f"{history if reads_history else ''}\n"
+    )

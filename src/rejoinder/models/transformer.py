@@ -1,7 +1,7 @@
 """The transformer of BERT (Devlin et al. 2019) on packed tokens: from token ids to one vector for each token.
 
 Embeddings of token, place and segment are summed and normalised. Each block adds attention to its input, normalises,
-adds a feed-forward part, normalises. Weights of such models load into it (see `pretrained`). Tokens of texts of one
+adds a feed-forward part, normalises. Weights of such models load into it (see `checkpoints`). Tokens of texts of one
 length are computed as a rectangle, everything but attention on all tokens at once (see `packing`).
 
 Shapes: T tokens of a batch, d the hidden size, n the texts of a segment, L their length.
@@ -10,14 +10,14 @@ Shapes: T tokens of a batch, d the hidden size, n the texts of a segment, L thei
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Literal, cast
+from typing import Any, ClassVar, Literal
 
 import torch
 from torch import Tensor, nn
 from torch.nn import functional as F  # noqa: N812
 
-from rejoinder.errors import InputError
-from rejoinder.models.layers import Dropout
+from rejoinder.models.dialogue import HistoryText
+from rejoinder.models.layers import Dropout, check, check_dropout, check_positive, norm_parameters, switch_blocks
 from rejoinder.models.packing import Segment, TokenBatch
 
 
@@ -47,18 +47,12 @@ class TransformerShape:
     """Factor of the token vectors (POLY scales own weights so that they deviate as BERT's do; its code takes 0.06)."""
 
     def __post_init__(self) -> None:
-        positive = ("hidden_size", "blocks", "heads", "feed_forward_size", "positions", "norm_epsilon", "output_scale")
-        for name in positive:
-            check(getattr(self, name) > 0, name, getattr(self, name), "a positive number")
+        check_positive(
+            self, "hidden_size", "blocks", "heads", "feed_forward_size", "positions", "norm_epsilon", "output_scale"
+        )
         check(self.hidden_size % self.heads == 0, "heads", self.heads, f"a divisor of hidden_size {self.hidden_size}")
         check(self.segments >= 0, "segments", self.segments, "0 or more")
-        check(0 <= self.dropout < 1, "dropout", self.dropout, "at least 0 and below 1")
-
-
-def check(fine: bool, name: str, given: object, allowed: str) -> None:
-    """Raise InputError unless a field's value is fine."""
-    if not fine:
-        raise InputError(f"{name} = {given} is not allowed; it must be {allowed}")
+        check_dropout(self.dropout)
 
 
 class GeluLinear(nn.Linear):
@@ -140,12 +134,7 @@ class Block(nn.Module):
 
 
 class Transformer(nn.Module):
-    """Token ids to token vectors.
-
-    Args:
-        shape: its structure.
-        rows: rows of the token table.
-    """
+    """Token ids to token vectors."""
 
     def __init__(self, shape: TransformerShape, rows: int) -> None:
         super().__init__()
@@ -158,21 +147,13 @@ class Transformer(nn.Module):
     def forward(self, batch: TokenBatch) -> Tensor:
         """Vectors of all tokens, (T, d), in the batch's packed order."""
         x = self.embeddings(batch)
-        for block in self.computed_blocks():
+        for block in self.blocks[: self.active_blocks]:
             x = block(x, batch)
         return x * self.output_scale
 
-    def computed_blocks(self) -> list[Block]:
-        """The blocks that are computed."""
-        return cast("list[Block]", list(self.blocks[: self.active_blocks]))
-
     def set_active_blocks(self, count: int) -> None:
         """Compute only the first `count` blocks; the others cost nothing and get no gradient."""
-        if not 0 <= count <= len(self.blocks):
-            raise InputError(f"active blocks: {count} given, allowed is 0 to {len(self.blocks)}")
-        self.active_blocks = count
-        for number, block in enumerate(self.blocks):
-            block.requires_grad_(number < count)
+        self.active_blocks = switch_blocks(self.blocks, count)
 
 
 def _initialise(module: nn.Module) -> None:
@@ -181,3 +162,60 @@ def _initialise(module: nn.Module) -> None:
         nn.init.normal_(module.weight, std=0.02)
     if isinstance(module, nn.Linear) and module.bias is not None:
         nn.init.zeros_(module.bias)
+
+
+class OfTransformers(nn.Module):
+    """What training asks of a model that is made of one transformer or, for two sides, of two, and of heads on them.
+
+    A subclass has its transformers as parts.
+    """
+
+    padding_id = 0  # any id would do: padding has no part in anything
+    history: HistoryText | None = None
+    group: ClassVar[str] = "head"
+    """What recipes call the parameters that are not the transformers'."""
+
+    def __init__(self, config: Any) -> None:
+        super().__init__()
+        self.config = config
+
+    @property
+    def transformers(self) -> list[Transformer]:
+        """All transformers; pretrained weights go into each."""
+        return [child for child in self.children() if isinstance(child, Transformer)]
+
+    @property
+    def embedding(self) -> nn.ModuleList:
+        """The token tables."""
+        return nn.ModuleList(each.embeddings.tokens for each in self.transformers)
+
+    @property
+    def blocks(self) -> nn.ModuleList:
+        """The blocks of all transformers, by their depth."""
+        layers = zip(*(each.blocks for each in self.transformers), strict=True)
+        return nn.ModuleList(nn.ModuleList(layer) for layer in layers)
+
+    @property
+    def active_blocks(self) -> int:
+        """Blocks that are computed."""
+        return self.transformers[0].active_blocks
+
+    def set_active_blocks(self, count: int) -> None:
+        """Compute and train only the first `count` blocks."""
+        for transformer in self.transformers:
+            transformer.set_active_blocks(count)
+
+    def parameter_groups(self) -> dict[str, list[nn.Parameter]]:
+        """Return all parameters, each once, by the part they belong to: recipes give each part a rate of its own."""
+        all_of_them = self.transformers
+        theirs = {parameter for each in all_of_them for parameter in each.parameters()}
+        return {
+            "embedding": [p for each in all_of_them for p in each.embeddings.parameters()],
+            "blocks": [p for each in all_of_them for p in each.blocks.parameters()],
+            self.group: [p for p in self.parameters() if p not in theirs],
+        }
+
+    def no_decay_parameters(self) -> set[nn.Parameter]:
+        """Return what weight decay leaves out: layer norms and biases, as is usual for BERT."""
+        biases = {parameter for name, parameter in self.named_parameters() if name.endswith("bias")}
+        return set(norm_parameters(self)) | biases

@@ -237,8 +237,9 @@ class _Best:
             yield self._rescore(query)
 
     def _add(self, block: _Block) -> None:
-        for query in np.flatnonzero(np.isneginf(self.floor)).tolist():  # at first all pass: find a floor at once
-            self._guess_floor(block, query)
+        if not block.single:  # a softmax costs more than finding a floor first
+            for query in np.flatnonzero(np.isneginf(self.floor)).tolist():
+                self._guess_floor(block, query)
         hopeful = block.greatest > self.floor[:, None]
         for query in np.flatnonzero(hopeful.any(axis=1)).tolist():
             rows = np.flatnonzero(hopeful[query])

@@ -7,22 +7,18 @@ wherever the row is cut and however it is padded.
 
 from __future__ import annotations
 
-import hashlib
-import json
 import re
 import zlib
-from collections.abc import Callable, Mapping, Sequence
-from functools import cached_property
-from pathlib import Path
+from array import array
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
 from rejoinder.errors import InputError
-from rejoinder.files import atomic_file
 from rejoinder.text.splitting import visible_classes
-from rejoinder.text.tokenizer import Ids
+from rejoinder.text.tokenizer import IdCache, Ids, Vocabulary, check_texts
 
 START, END, LONG = "<S>", "</S>", "LONGWORD"
 """Stand before and after each text, and for every long word. No lower-cased word is like one of them."""
@@ -30,7 +26,9 @@ START, END, LONG = "<S>", "</S>", "LONGWORD"
 LONGEST = 16
 """Longest word, in characters, that is a word of its own."""
 
-FORMAT = "rejoinder n-grams 1"
+KNOWN_PIECES = 2**17
+"""Pieces between blanks whose ids are kept."""
+
 _Keys = npt.NDArray[np.int64]
 _LONG_NUMBER = re.compile(r"[0-9]{5,}")
 
@@ -64,7 +62,7 @@ def normalised(word: str) -> str:
     return LONG if len(word) > LONGEST else word
 
 
-class NGrams:
+class NGrams(Vocabulary):
     """A vocabulary of unigrams and bigrams, and the way from text to ids that it makes.
 
     Ids are, in this order: the unigrams; the bigrams; `buckets` ids that unknown words and unknown pairs share; one
@@ -86,6 +84,8 @@ class NGrams:
         InputError: a word or pair is there twice, a pair has no words, a mark is missing, or there is no bucket.
     """
 
+    FORMAT = "rejoinder n-grams 1"
+
     def __init__(self, unigrams: Sequence[str], bigrams: Sequence[Sequence[int]] | _Keys, buckets: int) -> None:
         self.unigrams, self.buckets = tuple(unigrams), buckets
         self.bigrams = np.asarray(bigrams, np.int64).reshape(-1, 2)
@@ -99,16 +99,11 @@ class NGrams:
         if len(np.unique(keys)) < len(keys):
             raise InputError("a bigram is there twice; each needs one id")
         self._table = _PairTable(keys, self._first_bigram)
-        self._known = _PieceCache(self._piece_bytes)
+        self._known = IdCache(self._piece_bytes, KNOWN_PIECES)
         self._start, self._end = (np.int32(self._numbers[mark]).tobytes() for mark in (START, END))
 
-    def encode(self, text: str) -> list[int]:
-        """The row of one text; a text without words has none."""
-        ids: list[int] = self.encode_ragged([text])[0].tolist()
-        return ids
-
     def encode_ragged(self, texts: Sequence[str], max_length: int | None = None) -> tuple[Ids, Ids]:
-        """The rows of many texts, one after the other: the fast way.
+        """Return the rows of many texts, one after the other: the fast way.
 
         Args:
             texts: n texts.
@@ -121,10 +116,7 @@ class NGrams:
         Raises:
             InputError: `texts` is one string, or `max_length` is below 1.
         """
-        if isinstance(texts, str):
-            raise InputError("texts is one string; give a list of texts, [text] for one")
-        if max_length is not None and max_length < 1:
-            raise InputError(f"max_length is {max_length}; at least 1 is needed")
+        check_texts(texts, max_length)
         rows = [self._word_bytes(text, max_length) for text in texts]
         counts = np.fromiter(map(len, rows), np.int64, len(rows)) // 4
         words = np.frombuffer(bytearray().join(rows), np.int32).astype(np.int64)
@@ -141,19 +133,13 @@ class NGrams:
         return ids, np.maximum(2 * counts - 1, 0).astype(np.int32)
 
     def to_json(self) -> dict[str, Any]:
-        """Everything that makes this vocabulary, as plain JSON values."""
-        content = {"format": FORMAT, "buckets": self.buckets, "unigrams": list(self.unigrams)}
+        """Return everything that makes this vocabulary, as plain JSON values."""
+        content = {"format": self.FORMAT, "buckets": self.buckets, "unigrams": list(self.unigrams)}
         return content | {"bigrams": self.bigrams.reshape(-1).tolist()}
 
     @classmethod
-    def from_json(cls, data: Any) -> NGrams:
-        """The inverse of `to_json`.
-
-        Raises:
-            InputError: `data` is not such an object.
-        """
-        if not isinstance(data, Mapping) or data.get("format") != FORMAT:
-            raise InputError(f"not a vocabulary of n-grams: an object with format '{FORMAT}' is needed")
+    def from_json(cls, data: Mapping[str, Any]) -> NGrams:
+        """Make a vocabulary of what `to_json` returned."""
         buckets, unigrams, bigrams = (data.get(key) for key in ("buckets", "unigrams", "bigrams"))
         if type(buckets) is not int:
             raise InputError(f"'buckets' must be a whole number, not {buckets!r}")
@@ -164,33 +150,6 @@ class NGrams:
         if not all(0 <= number < len(unigrams) for number in bigrams):
             raise InputError(f"'bigrams' must be made of numbers of unigrams, 0 to {len(unigrams) - 1}")
         return cls(unigrams, np.array(bigrams, np.int64).reshape(-1, 2), buckets)
-
-    def save(self, path: str | Path) -> None:
-        """Write the vocabulary as JSON, whole or not at all."""
-        with atomic_file(path) as part:
-            part.write_text(json.dumps(self.to_json(), ensure_ascii=False) + "\n", encoding="utf-8", newline="\n")
-
-    @classmethod
-    def load(cls, path: str | Path) -> NGrams:
-        """Read what `save` wrote.
-
-        Raises:
-            InputError: the file is missing, unreadable, or no vocabulary.
-        """
-        try:
-            return cls.from_json(json.loads(Path(path).read_bytes().decode("utf-8")))
-        except OSError as error:
-            raise InputError(f"{path}: cannot read the vocabulary: {error.strerror}") from error
-        except (ValueError, RecursionError) as error:
-            raise InputError(f"{path}: not a vocabulary, since not JSON in UTF-8: {error}") from error
-        except InputError as error:
-            raise InputError(f"{path}: {error}") from error
-
-    @cached_property
-    def fingerprint(self) -> str:
-        """SHA-256 of words, pairs and buckets, in hexadecimal."""
-        content = json.dumps(self.to_json(), ensure_ascii=True, sort_keys=True, separators=(",", ":"))
-        return hashlib.sha256(content.encode("ascii")).hexdigest()
 
     def __reduce__(self) -> tuple[Callable[..., NGrams], tuple[Any, ...]]:
         return NGrams, (self.unigrams, self.bigrams, self.buckets)  # without the cache
@@ -243,25 +202,6 @@ class NGrams:
             raise InputError(f"a bigram is not made of numbers of unigrams, 0 to {len(self.unigrams) - 1}")
 
 
-class _PieceCache(dict[str, bytes]):
-    """Ids of the pieces between blanks seen lately, as bytes; bounded in entries and in the length of a piece."""
-
-    MAX_PIECES = 2**17
-    MAX_CHARACTERS = 32
-
-    def __init__(self, encode: Callable[[str], bytes]) -> None:
-        super().__init__()
-        self._encode = encode
-
-    def __missing__(self, piece: str) -> bytes:
-        found = self._encode(piece)
-        if len(piece) <= self.MAX_CHARACTERS:
-            if len(self) >= self.MAX_PIECES:
-                self.clear()  # the frequent pieces are back soon
-            self[piece] = found
-        return found
-
-
 class _PairTable:
     """Pairs by their keys: a hash table with linear probing, looked up for many keys at once.
 
@@ -312,3 +252,50 @@ def mix(x: npt.NDArray[np.uint64]) -> npt.NDArray[np.uint64]:
     x = (x ^ (x >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
     x = (x ^ (x >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
     return x ^ (x >> np.uint64(31))
+
+
+def build_ngrams(
+    texts: Iterable[str], *, minimum_count: int = 10, bigrams: int = 200_000, buckets: int = 50_000
+) -> NGrams:
+    """Build the vocabulary of a corpus. The order of the texts does not matter.
+
+    Args:
+        texts: the corpus; read once.
+        minimum_count: how often a word must be seen.
+        bigrams: how many pairs to keep, the most frequent ones of known words; of equally frequent ones the first by
+            their words.
+        buckets: ids for what is unknown.
+
+    Raises:
+        InputError: there is no word in the texts.
+    """
+    names, stream = _numbered(texts)
+    if len(stream) == 0:
+        raise InputError("there is no word in the texts to build a vocabulary of")
+    counts = np.bincount(stream, minlength=len(names))
+    kept = [number for number, count in enumerate(counts.tolist()) if count >= minimum_count or number < 2]
+    # The marks first, then by frequency, then by the word: ids do not depend on the order of the texts.
+    kept[2:] = sorted(kept[2:], key=lambda number: (-counts[number], names[number]))
+    place = np.full(len(names), -1)
+    place[kept] = np.arange(len(kept))
+    return NGrams([names[number] for number in kept], _frequent_pairs(place[stream], bigrams), buckets)
+
+
+def _numbered(texts: Iterable[str]) -> tuple[list[str], _Keys]:
+    """All different words, START and END first, and the texts as one row of their numbers."""
+    numbers = {START: 0, END: 1}
+    stream = array("i")
+    for text in texts:
+        words = [numbers.setdefault(word, len(numbers)) for word in words_of(text.lower())]
+        if words:
+            stream.extend([0, *words, 1])
+    return list(numbers), np.frombuffer(stream, np.int32).astype(np.int64)
+
+
+def _frequent_pairs(words: _Keys, limit: int) -> _Keys:
+    """The most frequent pairs of neighbours, (at most limit, 2); -1 stands for an unknown word."""
+    first, second = words[:-1], words[1:]
+    inside = (first >= 0) & (second >= 0) & (first != 1)  # END and START of the next text are no neighbours
+    keys, counts = np.unique(first[inside] << 32 | second[inside], return_counts=True)
+    chosen = keys[np.argsort(-counts, kind="stable")[:limit]]  # equal counts: by their words' ranks
+    return np.stack([chosen >> 32, chosen & (2**32 - 1)], axis=1)

@@ -1,4 +1,4 @@
-"""Tokenisers of the `tokenizers` library: those that come with BERT-like weights, and our own BPE (see `bpe`).
+"""Tokenizers of the `tokenizers` library: those that come with BERT-like weights, and byte pair encoding for new ones.
 
 They are kept as one JSON file: the library's own description, and which tokens play which part.
 """
@@ -6,8 +6,9 @@ They are kept as one JSON file: the library's own description, and which tokens 
 from __future__ import annotations
 
 import hashlib
+import itertools
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any, Self
@@ -43,16 +44,23 @@ class Special:
 BERT = Special("[PAD]", "[CLS]", "[SEP]", "[SEP]", "[MASK]")
 """Of BERT's vocabulary. It has no token for a new line; its separator is the token that it knows between texts."""
 
+MARKS = Special("[PAD]", "[S]", "[S]", "[NEWLINE]", "[MASK]")
+"""Of `build_bpe`: POLY's [S] surrounds contexts and responses, its NEWLINE stands between turns."""
+
 
 class Pretrained:
-    """A tokeniser of the `tokenizers` library (fulfils `tokenizer.Tokenizer`).
+    """A tokenizer of the `tokenizers` library (fulfils `tokenizer.Tokenizer`).
 
     Tokens that play a part are never made from text: a message that says "[SEP]" is read as brackets and letters.
 
     Args:
-        description: the library's JSON, tokenizer.json of a checkpoint say.
+        description: the library's JSON, a checkpoint's tokenizer.json for example.
         special: which tokens play which part.
         rows: rows of the embedding table, where a checkpoint has more than its vocabulary.
+
+    Attributes:
+        padding_id, start_id, end_id, turn_id, mask_id: ids of the tokens that play a part.
+        special_ids: all of these.
 
     Raises:
         MissingExtraError: the library is not installed.
@@ -63,26 +71,29 @@ class Pretrained:
         try:
             from tokenizers import Tokenizer
         except ImportError:
-            raise MissingExtraError("this model's tokeniser", "bert") from None
-        # Cutting and padding are ours, and what they are set to has no part in the fingerprint.
-        self._description = {**description, "truncation": None, "padding": None}
+            raise MissingExtraError("this model's tokenizer", "bert") from None
+        # Texts are cut and padded elsewhere, so what these are set to has no part in the fingerprint.
+        self.description: Mapping[str, Any] = {**description, "truncation": None, "padding": None}
         try:
-            self._tokenizer: Any = Tokenizer.from_str(json.dumps(self._description))
+            self._tokenizer: Any = Tokenizer.from_str(json.dumps(self.description))
         except Exception as error:  # noqa: BLE001 (the library raises nothing more specific)
-            raise InputError(f"no tokeniser that the tokenizers library reads: {error}") from None
+            raise InputError(f"no tokenizer that the tokenizers library reads: {error}") from None
         self._tokenizer.encode_special_tokens = True
         self.special = special
-        self._ids: dict[str, int] = {}
+        ids: dict[str, int] = {}
         for part, token in asdict(special).items():
             number: int | None = self._tokenizer.token_to_id(token)
             if number is None:
-                raise InputError(f"the tokeniser has no token {token!r} ({part})")
-            self._ids[part] = number
+                raise InputError(f"the tokenizer has no token {token!r} ({part})")
+            ids[part] = number
+        self.padding_id, self.start_id, self.end_id = ids["padding"], ids["start"], ids["end"]
+        self.turn_id, self.mask_id = ids["turn"], ids["mask"]
+        self.special_ids = frozenset(ids.values())
         self.rows = max(rows, self._tokenizer.get_vocab_size(with_added_tokens=True))
 
     def __reduce__(self) -> tuple[type[Pretrained], tuple[Mapping[str, Any], Special, int]]:
         # The library's own copy would forget that special tokens are never made from text.
-        return type(self), (self._description, self.special, self.rows)
+        return type(self), (self.description, self.special, self.rows)
 
     @classmethod
     def load(cls, path: str | Path) -> Self:
@@ -100,47 +111,12 @@ class Pretrained:
             raise InputError(f"{path}: not a whole vocabulary ({error}); copy the model folder again") from None
 
     @property
-    def padding_id(self) -> int:
-        """The id that stands where there is no token."""
-        return self._ids["padding"]
-
-    @property
-    def start_id(self) -> int:
-        """The id before every context and response."""
-        return self._ids["start"]
-
-    @property
-    def end_id(self) -> int:
-        """The id after every context and response."""
-        return self._ids["end"]
-
-    @property
-    def turn_id(self) -> int:
-        """The id between two messages."""
-        return self._ids["turn"]
-
-    @property
-    def mask_id(self) -> int:
-        """The id in place of a token that is to be guessed."""
-        return self._ids["mask"]
-
-    @property
-    def special_ids(self) -> frozenset[int]:
-        """All ids that play a part."""
-        return frozenset(self._ids.values())
-
-    @property
-    def description(self) -> Mapping[str, Any]:
-        """The library's JSON."""
-        return self._description
-
-    @property
     def fingerprint(self) -> str:
-        """SHA-256: two tokenisers with the same one give the same ids."""
+        """SHA-256: two tokenizers with the same one give the same ids."""
         return hashlib.sha256(self._json().encode()).hexdigest()
 
     def encode_ragged(self, texts: Sequence[str], max_length: int | None = None) -> tuple[Ids, Ids]:
-        """All ids one after the other and the number of ids of each text, without special tokens.
+        """Return all ids one after the other and the number of ids of each text, without special tokens.
 
         Args:
             texts: any texts; half a surrogate pair is read as a question mark.
@@ -162,7 +138,7 @@ class Pretrained:
             part.write_text(self._json(), encoding="utf-8")
 
     def _json(self) -> str:
-        content = {"kind": KIND, "special": asdict(self.special), "rows": self.rows, "tokenizer": self._description}
+        content = {"kind": KIND, "special": asdict(self.special), "rows": self.rows, "tokenizer": self.description}
         return json.dumps(content, ensure_ascii=False) + "\n"
 
 
@@ -174,17 +150,52 @@ class MarkedPretrained(Pretrained):
 
     @property
     def fingerprint(self) -> str:
-        """SHA-256: two tokenisers with the same one give the same ids."""
+        """SHA-256: two tokenizers with the same one give the same ids."""
         return hashlib.sha256(f"marked {super().fingerprint}".encode()).hexdigest()
 
     def encode_ragged(self, texts: Sequence[str], max_length: int | None = None) -> tuple[Ids, Ids]:
         """See `Pretrained.encode_ragged`; the two marks count as tokens."""
         ids, lengths = super().encode_ragged(texts, None if max_length is None else max(max_length - 2, 1))
-        whole = lengths + 2 * (lengths > 0).astype(np.int32)
-        ends = np.cumsum(whole, dtype=np.int64)[whole > 0]
-        marked = np.empty(int(whole.sum()), np.int32)
-        inside = np.ones(len(marked), dtype=bool)
-        inside[ends - whole[whole > 0]] = inside[ends - 1] = False
-        marked[inside] = ids
-        marked[ends - whole[whole > 0]], marked[ends - 1] = self.start_id, self.end_id
-        return marked, whole
+        ends = np.cumsum(lengths, dtype=np.int64)[lengths > 0]
+        marks = np.tile(np.array([self.start_id, self.end_id], np.int32), len(ends))
+        starts = ends - lengths[lengths > 0]
+        marked = np.insert(ids, np.stack([starts, ends], axis=1).ravel(), marks)
+        return marked, (lengths + 2 * (lengths > 0)).astype(np.int32)
+
+
+def build_bpe(texts: Iterable[str], merges: int = 30_000, minimum_count: int = 2) -> Pretrained:
+    """Learn byte pair encoding from texts, for pretraining from scratch (POLY, section 4.1).
+
+    Merges are over the bytes of the lower-cased text, so that no character is unknown.
+
+    Args:
+        texts: what the model will read.
+        merges: how many.
+        minimum_count: how often a pair must be seen to be merged.
+
+    Raises:
+        InputError: there is no text.
+        MissingExtraError: the tokenizers library is not installed.
+    """
+    try:
+        from tokenizers import Tokenizer, decoders, models, normalizers, pre_tokenizers, trainers
+    except ImportError:
+        raise MissingExtraError("building a BPE vocabulary", "bert") from None
+    tokenizer = Tokenizer(models.BPE())
+    tokenizer.normalizer = normalizers.Sequence([normalizers.NFC(), normalizers.Lowercase()])
+    tokenizer.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=True)
+    tokenizer.decoder = decoders.ByteLevel()
+    special = list(dict.fromkeys((MARKS.padding, MARKS.start, MARKS.turn, MARKS.mask)))
+    trainer = trainers.BpeTrainer(
+        vocab_size=len(special) + 256 + merges,
+        min_frequency=minimum_count,
+        special_tokens=special,
+        initial_alphabet=pre_tokenizers.ByteLevel.alphabet(),
+        show_progress=False,
+    )
+    texts = iter(texts)
+    first = next(texts, None)
+    if first is None:
+        raise InputError("no text to build a vocabulary from")
+    tokenizer.train_from_iterator(itertools.chain([first], texts), trainer)
+    return Pretrained(json.loads(tokenizer.to_str()), MARKS)

@@ -7,21 +7,16 @@ part of a separator token like any other, and still the marks that were put in c
 
 from __future__ import annotations
 
-import hashlib
-import json
 import re
 import zlib
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from functools import cached_property
-from pathlib import Path
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
 from rejoinder.errors import InputError
-from rejoinder.files import atomic_file
 from rejoinder.text.splitting import SEPARATOR, WORD, lower, token_positions, tokens
+from rejoinder.text.tokenizer import IdCache, Ids, Vocabulary, check_texts
 
 MARK = "\ufe4f"
 """Stands before every token. A subword that begins with it begins a token."""
@@ -29,11 +24,14 @@ MARK = "\ufe4f"
 UNKNOWN = "\ufffd"
 """What `Subwords.decode` writes for a character that is in no subword."""
 
+KNOWN_TOKENS = 2**16
+"""Tokens whose ids are kept: some 30 MB at most."""
+
 _SPACE_BETWEEN_WORDS = re.compile(f"(?<={WORD}){MARK}(?={WORD})")
 _START_OF_TOKEN = re.compile(f"(?<!{SEPARATOR}){MARK}|{MARK}(?={WORD})")
 
 
-class Subwords:
+class Subwords(Vocabulary):
     """A vocabulary of subwords, and the code between text and ids that it makes.
 
     Ids 0 to `size` - 1 are the subwords, the next `buckets` ids are for characters that are in no subword, and the
@@ -56,6 +54,9 @@ class Subwords:
             no bucket.
     """
 
+    FORMAT = "rejoinder subwords 1"
+    INDENT = 0  # one subword a line
+
     def __init__(self, subwords: Sequence[str], buckets: int = 1000) -> None:
         _check(subwords, buckets)
         self.subwords = tuple(subwords)
@@ -69,17 +70,10 @@ class Subwords:
         self._reach: dict[str, int] = {}
         for subword in self.subwords:
             self._reach[subword[:2]] = max(self._reach.get(subword[:2], 0), len(subword))
-        self._known = _TokenCache(self._encode_token)
+        self._known = IdCache(self._encode_token, KNOWN_TOKENS)
 
-    def encode(self, text: str) -> list[int]:
-        """The ids of one text; the empty text has none."""
-        ids: list[int] = np.frombuffer(self._encode_bytes(text), np.int32).tolist()
-        return ids
-
-    def encode_ragged(
-        self, texts: Sequence[str], max_length: int | None = None
-    ) -> tuple[npt.NDArray[np.int32], npt.NDArray[np.int32]]:
-        """The ids of many texts, one after the other: the fast way.
+    def encode_ragged(self, texts: Sequence[str], max_length: int | None = None) -> tuple[Ids, Ids]:
+        """Return the ids of many texts, one after the other: the fast way.
 
         Args:
             texts: n texts.
@@ -91,12 +85,9 @@ class Subwords:
         Raises:
             InputError: `texts` is one string, or `max_length` is below 1.
         """
-        if isinstance(texts, str):
-            raise InputError("texts is one string; give a list of texts, [text] for one")
+        check_texts(texts, max_length)
         if max_length is None:
             rows = [self._encode_bytes(text) for text in texts]
-        elif max_length < 1:
-            raise InputError(f"max_length is {max_length}; at least 1 is needed")
         else:
             # An id stands for at most `_longest` characters and one space that disappeared. What follows the first
             # `enough` characters cannot change the first `max_length` ids: a text of a million characters is cheap.
@@ -133,52 +124,18 @@ class Subwords:
         return spans
 
     def to_json(self) -> dict[str, Any]:
-        """Everything that makes this vocabulary, as plain JSON values."""
-        return {"format": "rejoinder subwords 1", "buckets": self.buckets, "subwords": list(self.subwords)}
+        """Return everything that makes this vocabulary, as plain JSON values."""
+        return {"format": self.FORMAT, "buckets": self.buckets, "subwords": list(self.subwords)}
 
     @classmethod
-    def from_json(cls, data: Any) -> Subwords:
-        """The inverse of `to_json`.
-
-        Raises:
-            InputError: `data` is not such an object.
-        """
-        if not isinstance(data, Mapping) or data.get("format") != "rejoinder subwords 1":
-            raise InputError("not a vocabulary: an object with format 'rejoinder subwords 1' is needed")
+    def from_json(cls, data: Mapping[str, Any]) -> Subwords:
+        """Make a vocabulary of what `to_json` returned."""
         buckets, subwords = data.get("buckets"), data.get("subwords")
-        if not isinstance(buckets, int) or isinstance(buckets, bool):
+        if type(buckets) is not int:
             raise InputError(f"'buckets' must be a whole number, not {buckets!r}")
         if not isinstance(subwords, list) or not all(isinstance(subword, str) for subword in subwords):
             raise InputError("'subwords' must be a list of strings")
         return cls(subwords, buckets)
-
-    def save(self, path: str | Path) -> None:
-        """Write the vocabulary as JSON, one subword a line, whole or not at all."""
-        content = json.dumps(self.to_json(), ensure_ascii=False, indent=0)
-        with atomic_file(path) as part:
-            part.write_text(content + "\n", encoding="utf-8", newline="\n")
-
-    @classmethod
-    def load(cls, path: str | Path) -> Subwords:
-        """Read what `save` wrote.
-
-        Raises:
-            InputError: the file is missing, unreadable, or no vocabulary.
-        """
-        try:
-            return cls.from_json(json.loads(Path(path).read_bytes().decode("utf-8")))
-        except OSError as error:
-            raise InputError(f"{path}: cannot read the vocabulary: {error.strerror}") from error
-        except (ValueError, RecursionError) as error:
-            raise InputError(f"{path}: not a vocabulary, since not JSON in UTF-8: {error}") from error
-        except InputError as error:
-            raise InputError(f"{path}: {error}") from error
-
-    @cached_property
-    def fingerprint(self) -> str:
-        """SHA-256 of subwords and buckets, in hexadecimal."""
-        content = json.dumps(self.to_json(), ensure_ascii=True, sort_keys=True, separators=(",", ":"))
-        return hashlib.sha256(content.encode("ascii")).hexdigest()
 
     def __reduce__(self) -> tuple[Callable[..., Subwords], tuple[tuple[str, ...], int]]:
         return Subwords, (self.subwords, self.buckets)  # without the cache, which other processes fill themselves
@@ -217,28 +174,6 @@ class Subwords:
         if number < self.size:
             return self.subwords[number]
         return "" if number == self.padding_id else UNKNOWN
-
-
-class _TokenCache(dict[str, bytes]):
-    """Ids of the tokens seen lately, worked out where missing.
-
-    Bounded both in entries and in the length of a token: it never holds more than some 30 MB.
-    """
-
-    MAX_TOKENS = 2**16
-    MAX_CHARACTERS = 32
-
-    def __init__(self, encode: Callable[[str], bytes]) -> None:
-        super().__init__()
-        self._encode = encode
-
-    def __missing__(self, token: str) -> bytes:
-        ids = self._encode(token)
-        if len(token) <= self.MAX_CHARACTERS:
-            if len(self) >= self.MAX_TOKENS:
-                self.clear()  # the frequent tokens are back soon; a ranking of them would cost every look-up
-            self[token] = ids
-        return ids
 
 
 def _check(subwords: Sequence[str], buckets: int) -> None:

@@ -1,13 +1,20 @@
-"""What every tokenizer offers: the rest of the library knows no more of one."""
+"""What every tokenizer offers, and what those of the papers have in common."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import hashlib
+import json
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Sequence
+from functools import cached_property
 from pathlib import Path
-from typing import Protocol
+from typing import Any, ClassVar, Protocol, Self
 
 import numpy as np
 import numpy.typing as npt
+
+from rejoinder.errors import InputError
+from rejoinder.files import atomic_file
 
 Ids = npt.NDArray[np.int32]
 
@@ -31,12 +38,103 @@ class Tokenizer(Protocol):
         ...
 
     def encode_ragged(self, texts: Sequence[str], max_length: int | None = None) -> tuple[Ids, Ids]:
-        """All ids one after the other and the number of ids of each text, cut at `max_length` tokens.
+        """Return all ids one after the other and the number of ids of each text, cut at `max_length` tokens.
 
-        Where ids stand for more than tokens (pairs of words, say), a text has more ids than that.
+        Where ids stand for more than tokens (pairs of words, for example), a text has more ids than that.
         """
         ...
 
     def save(self, path: str | Path) -> None:
         """Write it as one JSON file, whole or not at all."""
         ...
+
+
+class Vocabulary(ABC):
+    """A vocabulary that is a JSON object with a `format`, and the way from text to ids that it makes."""
+
+    FORMAT: ClassVar[str]
+    INDENT: ClassVar[int | None] = None
+
+    @abstractmethod
+    def encode_ragged(self, texts: Sequence[str], max_length: int | None = None) -> tuple[Ids, Ids]:
+        """See `Tokenizer.encode_ragged`."""
+
+    @abstractmethod
+    def to_json(self) -> dict[str, Any]:
+        """Return everything that makes this vocabulary, as plain JSON values."""
+
+    @classmethod
+    @abstractmethod
+    def from_json(cls, data: Any) -> Self:
+        """Make a vocabulary of what `to_json` returned.
+
+        Raises:
+            InputError: `data` is not such an object.
+        """
+
+    def encode(self, text: str) -> list[int]:
+        """Return the ids of one text."""
+        ids: list[int] = self.encode_ragged([text])[0].tolist()
+        return ids
+
+    def save(self, path: str | Path) -> None:
+        """Write the vocabulary as JSON, whole or not at all."""
+        content = json.dumps(self.to_json(), ensure_ascii=False, indent=self.INDENT)
+        with atomic_file(path) as part:
+            part.write_text(content + "\n", encoding="utf-8", newline="\n")
+
+    @classmethod
+    def load(cls, path: str | Path) -> Self:
+        """Read what `save` wrote.
+
+        Raises:
+            InputError: the file is missing, unreadable, or no vocabulary.
+        """
+        try:
+            data = json.loads(Path(path).read_bytes().decode("utf-8"))
+            if not isinstance(data, dict) or data.get("format") != cls.FORMAT:
+                raise InputError(f"not a vocabulary: an object with format '{cls.FORMAT}' is needed")
+            return cls.from_json(data)
+        except OSError as error:
+            raise InputError(f"{path}: cannot read the vocabulary: {error.strerror}") from error
+        except (ValueError, RecursionError) as error:
+            raise InputError(f"{path}: not a vocabulary, since not JSON in UTF-8: {error}") from error
+        except InputError as error:
+            raise InputError(f"{path}: {error}") from error
+
+    @cached_property
+    def fingerprint(self) -> str:
+        """SHA-256 of all that makes the vocabulary, in hexadecimal."""
+        content = json.dumps(self.to_json(), ensure_ascii=True, sort_keys=True, separators=(",", ":"))
+        return hashlib.sha256(content.encode("ascii")).hexdigest()
+
+
+def check_texts(texts: object, max_length: int | None) -> None:
+    """Raise InputError where `texts` is one string, or `max_length` is below 1."""
+    if isinstance(texts, str):
+        raise InputError("texts is one string; give a list of texts, [text] for one")
+    if max_length is not None and max_length < 1:
+        raise InputError(f"max_length is {max_length}; at least 1 is needed")
+
+
+class IdCache(dict[str, bytes]):
+    """Ids of pieces of text seen lately, as int32 numbers in memory; bounded in entries and in a piece's length.
+
+    Args:
+        encode: works out what is missing.
+        entries: most pieces that are kept, of at most 32 characters each.
+    """
+
+    LONGEST = 32
+
+    def __init__(self, encode: Callable[[str], bytes], entries: int) -> None:
+        super().__init__()
+        self._encode, self._entries = encode, entries
+
+    def __missing__(self, piece: str) -> bytes:
+        ids = self._encode(piece)
+        if len(piece) <= self.LONGEST:
+            if len(self) >= self._entries:
+                self.clear()  # the frequent pieces are back soon; ranking them would cost every look-up
+            self[piece] = ids
+        return ids

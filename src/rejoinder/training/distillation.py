@@ -12,8 +12,8 @@ from torch import Tensor
 
 from rejoinder.errors import InputError
 from rejoinder.models import persistence
-from rejoinder.models.attended import own_scores
-from rejoinder.models.convert import Encodings
+from rejoinder.models.layers import Encodings
+from rejoinder.models.reductions import own_scores
 from rejoinder.ranker import Ranker
 from rejoinder.training.batches import StepBatch
 from rejoinder.training.losses import Loss

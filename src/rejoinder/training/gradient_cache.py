@@ -18,7 +18,7 @@ from collections.abc import Callable
 import torch
 from torch import Tensor
 
-from rejoinder.models.convert import Encodings
+from rejoinder.models.layers import Encodings
 from rejoinder.training.losses import Loss
 
 

@@ -13,7 +13,7 @@ from torch import nn
 from rejoinder.errors import InputError
 from rejoinder.files import file_digest
 from rejoinder.models import persistence, pretrained
-from rejoinder.models.families import HOMES, family
+from rejoinder.models.families import FAMILIES, family
 from rejoinder.models.transformer import TransformerShape
 from rejoinder.text.tokenizer import Tokenizer
 from rejoinder.training.recipe import NO_START, Init
@@ -149,7 +149,7 @@ def _take_over_transformer(document: dict[str, Any], origin: str) -> None:
     _refuse_vocabulary(document, origin, "transformer", name)
     model = document.get("model")
     if not isinstance(model, dict) or not _made_of_transformers(model.get("kind")):
-        kinds = ", ".join(kind for kind in HOMES if _made_of_transformers(kind))
+        kinds = ", ".join(kind for kind in FAMILIES if _made_of_transformers(kind))
         raise InputError(f"{origin}: init.transformer needs a model.kind that is made of transformers: {kinds}")
     for key, value in shape.items():
         if key not in FREE_OF_TRANSFORMERS and model.get(key, value) != value:
@@ -158,7 +158,7 @@ def _take_over_transformer(document: dict[str, Any], origin: str) -> None:
 
 
 def _made_of_transformers(kind: object) -> bool:
-    return isinstance(kind, str) and kind in HOMES and issubclass(family(kind).config, TransformerShape)
+    return isinstance(kind, str) and kind in FAMILIES and issubclass(family(kind).config, TransformerShape)
 
 
 def initial_tokenizer(init: Init) -> Tokenizer:

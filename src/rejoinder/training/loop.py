@@ -20,8 +20,8 @@ from torch import Tensor
 
 from rejoinder.errors import InputError, RejoinderError
 from rejoinder.models import persistence
-from rejoinder.models.convert import Encodings
 from rejoinder.models.families import build_module, family_of
+from rejoinder.models.layers import Encodings
 from rejoinder.models.packing import TokenBatch
 from rejoinder.training.batches import PairBatch, Portion, StepBatch, batches, prefetched
 from rejoinder.training.compute import quantized_training, set_up, without_denormals

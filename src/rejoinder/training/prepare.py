@@ -22,8 +22,8 @@ from rejoinder.files import DIGEST, atomic_file, file_digest, locked, remove_lef
 from rejoinder.models.families import family, family_of, parse_config
 from rejoinder.progress import Advance
 from rejoinder.ranker import FloatArray
-from rejoinder.text.bpe import build_bpe
-from rejoinder.text.ngram_vocabulary import build_ngrams
+from rejoinder.text.ngrams import build_ngrams
+from rejoinder.text.pretrained import build_bpe
 from rejoinder.text.subwords import MARK, Subwords
 from rejoinder.text.tokenizer import Tokenizer
 from rejoinder.text.vocabulary import build_subwords

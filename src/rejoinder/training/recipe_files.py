@@ -13,7 +13,7 @@ import torch
 
 from rejoinder.errors import InputError
 from rejoinder.files import atomic_file
-from rejoinder.models.families import HOMES, build_module, family
+from rejoinder.models.families import FAMILIES, build_module, family
 from rejoinder.models.transformer import TransformerShape
 from rejoinder.settings import holds_tables, override, read_toml, to_toml, toml_value, validate
 from rejoinder.training.distributed import Processes, check_division
@@ -113,9 +113,9 @@ def _write_out_kinds(document: dict[str, Any]) -> None:
 def _resolve_model(section: Mapping[str, Any], origin: str) -> dict[str, Any]:
     """Check [model] against the configuration of its kind, and write out all its defaults."""
     kind = section.get("kind")
-    if kind not in HOMES:
+    if kind not in FAMILIES:
         given = "is missing" if kind is None else f"= {kind!r} is not allowed"
-        raise InputError(f"{origin}: model.kind {given}; allowed: {', '.join(map(repr, HOMES))}")
+        raise InputError(f"{origin}: model.kind {given}; allowed: {', '.join(map(repr, FAMILIES))}")
     config = validate(family(kind).config, section, origin, "model")
     return {"kind": kind, **dataclasses.asdict(config)}
 

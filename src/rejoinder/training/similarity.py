@@ -16,13 +16,13 @@ import numpy.typing as npt
 import torch
 from torch import Tensor
 
+from rejoinder.arrays import unit_rows
 from rejoinder.baselines.encoders import EncodeTexts
 from rejoinder.errors import InputError
 from rejoinder.files import atomic_file, file_digest
-from rejoinder.models.attended import scores_of
-from rejoinder.models.convert import Encodings
+from rejoinder.models.layers import Encodings
+from rejoinder.models.reductions import scores_of
 from rejoinder.progress import Advance
-from rejoinder.ranker import unit_rows
 from rejoinder.training.batches import StepBatch
 from rejoinder.training.display import Display
 from rejoinder.training.losses import Loss

@@ -26,8 +26,7 @@ from rejoinder.corpora.engine import Engine
 from rejoinder.corpora.examples import Piece, pieces_of, read_columns, read_piece
 from rejoinder.errors import InputError
 from rejoinder.files import DIGEST, atomic_file, atomic_folder, file_digest, is_altered, parse_json, signed
-from rejoinder.models.dialogue import Dialogue
-from rejoinder.models.history import HistoryText
+from rejoinder.models.dialogue import Dialogue, HistoryText
 from rejoinder.text.ngrams import mix
 from rejoinder.text.tokenizer import Tokenizer
 

@@ -11,8 +11,8 @@ from torch import Tensor
 
 from rejoinder.errors import InputError
 from rejoinder.evaluation.ranking import ranks
-from rejoinder.models.attended import scores_of
 from rejoinder.models.families import Packing
+from rejoinder.models.reductions import scores_of
 from rejoinder.training.batches import PairBatch, make_batch
 from rejoinder.training.distributed import Processes
 from rejoinder.training.recipe import Validation
@@ -22,8 +22,8 @@ PAIRS_AT_ONCE = 512
 """Pairs that are encoded in one call of the model, or one group if that is more."""
 
 Encode = Callable[[PairBatch], tuple[Tensor, Tensor]]
-"""Pairs -> contexts (K, d) or (K, m, d) and responses (K, d), whose scores are `models.attended.scores_of` them. Where
-a model reads contexts joined with candidates: scores (K, C), twice."""
+"""Pairs -> contexts (K, d) or (K, m, d) and responses (K, d), whose scores are `models.reductions.scores_of` them.
+Where a model reads contexts joined with candidates: scores (K, C), twice."""
 
 
 class Validator:

@@ -11,7 +11,7 @@ from rejoinder.corpora.examples import read_examples
 from rejoinder.corpora.pretraining.build import build_corpus
 from rejoinder.corpora.pretraining.messages import FEWEST, MOST, persona_of, statements
 from rejoinder.corpora.pretraining.plan import Source
-from rejoinder.models.history import HistoryText
+from rejoinder.models.dialogue import HistoryText
 from rejoinder.ranker import PERSONA
 from tests.corpora.pretraining.test_build import recipe, write
 

@@ -1,9 +1,9 @@
 """The n-gram dual encoder: from the ids of words and pairs of words to the encodings of both sides.
 
 Read with section 3 of the paper (Henderson et al. 2019b, "Training Neural Response Selection for Task-Oriented Dialogue
-Systems"): unigrams and bigrams are embedded, weighed by one layer of self-attention each, and
-summed; the mean of the two sums is the representation of a text, the same for both sides. Hidden layers of each side
-turn it into h, a vector of unit length. The score of a response for a context is the cosine of their h.
+Systems"): unigrams and bigrams are embedded, weighed by one layer of self-attention each, and summed; the mean of the
+two sums is the representation r of a text, the same for both sides. Hidden layers of each side turn it into h, a vector
+of unit length. The score of a response for a context is the cosine of their h.
 """
 
 from __future__ import annotations
@@ -16,10 +16,15 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional as F  # noqa: N812
 
-from rejoinder.errors import InputError
-from rejoinder.models.convert import Encodings
-from rejoinder.models.history import HistoryText
-from rejoinder.models.layers import Dropout, Reduction, norm_parameters
+from rejoinder.models.layers import (
+    Dropout,
+    Reduction,
+    SharedTrunk,
+    check,
+    check_dropout,
+    check_positive,
+    switch_blocks,
+)
 from rejoinder.models.packing import TokenBatch, every_other
 
 ACTIVATIONS = {"swish": nn.SiLU, "tanh": nn.Tanh}
@@ -59,17 +64,16 @@ class NGramConfig:
     token_norm: bool = False
     """Whether the embedding of each n-gram, position added, is normalised (not the paper's; for short trainings)."""
 
-    def __post_init__(self) -> None:
-        for name in ("embedding_size", "positions", "head_size", "hidden_size", "output_size", "initial_embedding"):
-            _check(getattr(self, name) > 0, name, getattr(self, name), "a positive number")
-        _check(self.hidden_layers >= 0, "hidden_layers", self.hidden_layers, "0 or more")
-        _check(self.activation in ACTIVATIONS, "activation", repr(self.activation), " or ".join(ACTIVATIONS))
-        _check(0 <= self.dropout < 1, "dropout", self.dropout, "at least 0 and below 1")
+    history_text = None
+    """This model reads the newest message alone."""
 
-    @property
-    def history_text(self) -> HistoryText | None:
-        """None: this model reads the newest message alone."""
-        return None
+    def __post_init__(self) -> None:
+        check_positive(
+            self, "embedding_size", "positions", "head_size", "hidden_size", "output_size", "initial_embedding"
+        )
+        check(self.hidden_layers >= 0, "hidden_layers", self.hidden_layers, "0 or more")
+        check(self.activation in ACTIVATIONS, "activation", repr(self.activation), " or ".join(ACTIVATIONS))
+        check_dropout(self.dropout)
 
 
 class Sum(nn.Module):
@@ -142,7 +146,7 @@ class SkippingHead(nn.Module):
         return F.normalize(self.output(x).float(), dim=-1)
 
 
-class NGramDual(nn.Module):
+class NGramDual(SharedTrunk):
     """The dual encoder.
 
     The gradient of `embedding` is sparse: a step costs the rows of its batch, not the whole table.
@@ -158,7 +162,6 @@ class NGramDual(nn.Module):
         self.padding_id = rows - 1
         self.output_size, self.reduction_size = config.output_size, config.embedding_size
         self.blocks, self.active_blocks = nn.ModuleList(), 0  # there are none to be skipped
-        self.history = config.history_text
         d, kinds = config.embedding_size, 2 if config.bigrams else 1
         self.embedding = nn.Embedding(rows, d, sparse=True)
         nn.init.normal_(self.embedding.weight, std=config.initial_embedding)
@@ -174,7 +177,7 @@ class NGramDual(nn.Module):
         self.context_head, self.response_head = head(config), head(config)
 
     def reduce(self, batch: TokenBatch) -> Tensor:
-        """r of each text, (n, d), in the caller's order: the mean of its unigrams' and its bigrams' sums."""
+        """Return r of each text, (n, d), in the caller's order: the mean of its unigrams' and its bigrams' sums."""
         # Unigrams and bigrams stand in turn (see `text.ngrams`). All are looked up at once: one sparse gradient.
         kinds = [every_other(batch, first) for first in range(len(self.positions))]
         ids = torch.cat([kind.ids for kind in kinds])
@@ -187,45 +190,15 @@ class NGramDual(nn.Module):
         r = sums[0] if len(sums) == 1 else (sums[0] + sums[1]) / 2
         return r if r.shape[0] == 1 else r[batch.restore]
 
-    def encode_pairs(self, batch: TokenBatch, pairs: int, histories: Tensor) -> Encodings:  # noqa: ARG002
-        """What training asks for: h_x as "context" and h_y as "response".
-
-        Args:
-            batch: K inputs, then the responses: those of the K pairs, then any further ones.
-            pairs: K.
-            histories: empty; this model reads none.
-        """
-        r = self.reduce(batch)
-        return {"context": self.context_head(r[:pairs]), "response": self.response_head(r[pairs:])}
-
-    def encode(self, batch: TokenBatch, side: str) -> Tensor:
-        """Vectors of all texts of a batch: their h as "context" or "response", or their r ("reduction")."""
-        r = self.reduce(batch)
-        return r if side == "reduction" else self.heads()[side](r)
-
-    def heads(self) -> dict[str, Head | SkippingHead]:
-        """The network of each side, by the side's name."""
-        return {"context": self.context_head, "response": self.response_head}
-
     def set_active_blocks(self, count: int) -> None:
         """There are no blocks; this is what training asks of every model."""
-        if count != 0:
-            raise InputError(f"active blocks: {count} given, but an n-gram model has none")
+        switch_blocks(self.blocks, count)
 
     def parameter_groups(self) -> dict[str, list[nn.Parameter]]:
-        """All parameters, each once, by the part they belong to, under the names of ConveRT's parts."""
+        """Return all parameters, each once, by the part they belong to, under the names of ConveRT's parts."""
         return {
             "embedding": list(self.embedding.parameters()),
             "position": [*self.positions.parameters(), *self.norms.parameters()],
             "reduction": list(self.reductions.parameters()),
             "feed_forward_2": [*self.context_head.parameters(), *self.response_head.parameters()],
         }
-
-    def no_decay_parameters(self) -> set[nn.Parameter]:
-        """Layer norms, if there are any: weight decay takes all else."""
-        return set(norm_parameters(self))
-
-
-def _check(fine: bool, name: str, given: object, allowed: str) -> None:
-    if not fine:
-        raise InputError(f"{name} = {given} is not allowed; it must be {allowed}")

@@ -1,4 +1,4 @@
-"""Bi-, poly- and cross-encoders: padding, short contexts, gradients, model folders."""
+"""Bi-, poly- and cross-encoders: short contexts, scores, model folders."""
 
 import itertools
 import math
@@ -8,14 +8,18 @@ from pathlib import Path
 import numpy as np
 import pytest
 import torch
+from torch.nn import functional as F  # noqa: N812
 
-from rejoinder.errors import InputError
-from rejoinder.models.attended import attended_scores, own_scores
 from rejoinder.models.families import build_module, parse_config
-from rejoinder.models.packing import pack, rectangle
-from rejoinder.models.reductions import segment_means
+from rejoinder.models.packing import pack
+from rejoinder.models.persistence import load, save
+from rejoinder.models.reductions import attended_scores, mean, own_scores, segment_means
 from rejoinder.ranker import DualEncoder, Ranker
-from tests.models.tiny_transformer import KINDS, config, network, opened, tokenizer
+from rejoinder.text.pretrained import MarkedPretrained
+from rejoinder.text.subwords import Subwords
+from tests.models.conftest import ROWS, lively, random_texts
+from tests.models.test_every_model import multi_context_bi, poly_convert
+from tests.models.tiny_transformer import KINDS, WORDS, config, network, opened, tokenizer
 
 OWN = sorted((Path(__file__).parents[2] / "recipes" / "poly").glob("*-own.toml"))
 LENGTHS = (1, 2, 3, 7, 7, 8, 12, 30)
@@ -28,22 +32,6 @@ def texts(seed=0):
 
 def packed(rows, segment_cost=16):
     return pack(np.concatenate(rows), np.array([len(row) for row in rows], np.int32), 0, segment_cost)
-
-
-@pytest.mark.parametrize("side", ["context", "response"])
-@pytest.mark.parametrize("name", KINDS)
-def test_a_text_has_the_same_vector_alone_beside_others_and_padded(name, side):
-    module, rows = network(name), texts()
-    with torch.inference_mode():
-        alone = torch.cat([module.encode(packed([row]), side) for row in rows])
-        together = module.encode(packed(rows[::-1]), side).flip(0)
-        one_segment = module.encode(packed(rows, segment_cost=10_000), side)
-        ids = torch.full((len(rows), 40), 3)
-        for i, row in enumerate(rows):
-            ids[i, : len(row)] = torch.from_numpy(row)
-        padded = module.encode(rectangle(ids, torch.arange(40) < torch.tensor(LENGTHS)[:, None]), side)
-    for found in (together, one_segment, padded):
-        torch.testing.assert_close(found, alone, atol=1e-5, rtol=1e-4)
 
 
 @pytest.mark.parametrize(("name", "rows"), [("poly first", 9), ("poly last", 9), ("poly last and first", 10)])
@@ -86,7 +74,7 @@ def test_scores_are_those_of_the_attended_vector(own):
 def test_scores_in_parts_are_the_same(monkeypatch):
     contexts, y = torch.randn(7, 3, 8), torch.randn(5, 8)
     whole = attended_scores(contexts, y)
-    monkeypatch.setattr("rejoinder.models.attended.AT_ONCE", 31)
+    monkeypatch.setattr("rejoinder.models.reductions.AT_ONCE", 31)
     with torch.no_grad():
         torch.testing.assert_close(attended_scores(contexts, y), whole)
         torch.testing.assert_close(own_scores(contexts, y.expand(7, 5, 8)), whole)
@@ -117,7 +105,7 @@ def test_codes_near_zero_make_a_poly_encoder_a_bi_encoder_of_the_mean():
     batch = packed(texts())
     with torch.inference_mode():
         vectors = module.encode(batch, "context")
-        means = module.finish(module.reduce(module.context(batch), batch))
+        means = module.reduce(module.context(batch), batch)
     torch.testing.assert_close(vectors, means[:, None].expand_as(vectors), atol=1e-4, rtol=1e-4)
 
 
@@ -169,20 +157,6 @@ def test_the_match_of_the_means_adds_its_cosine():
     torch.testing.assert_close(added, with_match.match * cosines, atol=1e-4, rtol=1e-4)
 
 
-@pytest.mark.parametrize("name", ["bi mean", "poly learnt", "poly last", "cross-encoder", "cross match"])
-def test_every_parameter_gets_a_gradient(name):
-    module = network(name)
-    batch = pack(np.concatenate(texts()), np.array(LENGTHS, np.int32), 0,
-                 types=np.arange(sum(LENGTHS), dtype=np.int32) % 2)  # fmt: skip
-    if name.startswith("cross"):
-        module.score(batch).square().sum().backward()
-    else:
-        own_scores(module.encode(batch, "context"), module.encode(batch, "response")[:, None]).square().sum().backward()
-    unreached = [n for n, p in module.named_parameters() if p.grad is None or not p.grad.any()]
-    one_segment = [] if name.startswith("cross") else ["context.embeddings.segments.weight"]
-    assert not [n for n in unreached if n not in one_segment]
-
-
 @pytest.mark.parametrize("precision", ["fp32", "bf16", "int8"])
 @pytest.mark.parametrize("name", ["bi first", "poly learnt", "cross-encoder", "cross match"])
 def test_an_opened_folder_gives_the_networks_scores(tmp_path, name, precision):
@@ -230,26 +204,93 @@ def test_nothing_to_score(tmp_path):
     assert opened(tmp_path / "bi", "bi first").encode_responses([]).shape == (0, 16)
 
 
-@pytest.mark.parametrize(
-    "change",
-    [{"heads": 3}, {"context_length": 65}, {"dropout": 1.0}, {"output_scale": 0.0}, {"m": 0}, {"code_range": 0},
-     {"colour": 1}],
-)
-def test_impossible_structures_are_refused(change):
-    with pytest.raises(InputError, match=next(iter(change))):
-        config("poly learnt", **change)
-
-
-def test_only_the_first_blocks_can_be_computed():
-    module = network("bi first")
-    before = module.encode(packed(texts()), "context")
-    module.set_active_blocks(1)
-    assert not torch.allclose(module.encode(packed(texts()), "context"), before)
-    with pytest.raises(InputError, match="0 to 2"):
-        module.set_active_blocks(3)
-
-
 def test_both_sides_start_from_the_same_weights():
     module = build_module(config("bi first"), tokenizer().rows)
     sides = zip(module.context.parameters(), module.response.parameters(), strict=True)
     assert all(torch.equal(a, b) for a, b in sides)
+
+
+@pytest.mark.parametrize("name", ["cross-encoder", "cross match"])
+def test_every_parameter_of_a_cross_encoder_gets_a_gradient_and_padding_changes_no_score(name):
+    module, lengths = network(name), np.array(LENGTHS, np.int32)
+    types = np.arange(sum(LENGTHS), dtype=np.int32) % 2
+    one, merged = (module.score(pack(np.concatenate(texts()), lengths, 0, cost, types)) for cost in (0, 10_000))
+    torch.testing.assert_close(one, merged, atol=1e-5, rtol=1e-4)
+    one.square().sum().backward()
+    assert not [n for n, p in module.named_parameters() if p.grad is None or not p.grad.any()]
+    assert set(module.parameters()) == {p for group in module.parameter_groups().values() for p in group}
+
+
+def test_at_the_start_each_code_sees_all_tokens_alike_and_with_a_wide_range_hardly_more_than_one():
+    ids, lengths = random_texts(6, longest=20)
+    batch = pack(ids, lengths, ROWS - 1)
+    spread = []
+    for changes in ({}, {"code_range": 1.0}):
+        codes = poly_convert(embedding_size=256, **changes).codes
+        x = torch.randn(len(batch.ids), 256)  # as the trunk's vectors are at the start
+        vectors = codes(x, batch).detach()
+        spread.append(float((vectors - mean(x, batch)[:, None]).norm() / vectors.norm()))
+    assert spread[0] < 0.2 < 0.6 < spread[1]
+
+
+def test_a_folder_reads_whole_conversations(tmp_path):
+    letters = Subwords([chr(0xFE4F), *"abcdefghijklmnopqrstuvwxyz"], buckets=8)
+    torch.manual_seed(0)
+    module = lively(build_module(poly_convert().config, letters.rows))
+    save(tmp_path / "model", module, letters, max_length=20, card="# A model\n")
+    model = load(tmp_path / "model", precision="fp32")
+    contexts = (["hello", "how are you"], ["how are you"])
+    whole, newest = (model.score([context], [["fine", "no"]]) for context in contexts)
+    assert not np.allclose(whole, newest)
+    assert model.encode_contexts([["hello"]]).vectors.shape == (1, 3, 24)
+
+
+def marked():
+    plain = tokenizer()
+    return MarkedPretrained(plain.description, plain.special, plain.rows)
+
+
+def test_an_untrained_model_is_the_mean_of_its_transformers_outputs():
+    module, rows = multi_context_bi().eval(), [row % ROWS for row in texts()]
+    with torch.inference_mode():
+        means = torch.stack([module.transformer(packed([row])).mean(dim=0) for row in rows])
+        unit = F.normalize(means, dim=1)
+        for side in ("context", "history", "response"):
+            torch.testing.assert_close(module.encode(packed(rows), side), unit)
+        torch.testing.assert_close(module.combine(unit[:4], unit[4:]), F.normalize(unit[:4] + unit[4:], dim=1))
+        torch.testing.assert_close(module.combine(unit, torch.zeros_like(unit)), unit)
+
+
+@pytest.mark.parametrize("precision", ["fp32", "bf16", "int8"])
+def test_a_folder_opens_as_an_encoder_of_conversations(tmp_path, precision):
+    module = lively(build_module(multi_context_bi().config, tokenizer().rows)).eval()
+    save(tmp_path / "model", module, marked(), max_length=20, card="# A model\n")
+    encoder = load(tmp_path / "model", precision=precision)
+    contexts = [["hello there", "how are you"], ["how are you"], ["the cats", "sleep all day", "fine thanks"]]
+    vectors = encoder.encode_contexts(contexts)
+    closeness = {"fp32": 1 - 1e-5, "bf16": 0.99, "int8": 0.98}[precision]
+    ids, lengths = marked().encode_ragged(["how are you", "hello there"], 20)
+    with torch.inference_mode():
+        batch = pack(ids, lengths, 0)
+        x, z = (module.encode(batch, side)[row] for row, side in ((0, "context"), (1, "history")))
+        both = module.combine(x[None], z[None])[0]
+        alone = module.combine(x[None], torch.zeros(1, 16))[0]
+    assert float(vectors[0] @ both.numpy()) > closeness
+    assert float(vectors[1] @ alone.numpy()) > closeness
+    assert encoder.transfer(["hello there"]).shape == (1, 16)
+    assert encoder.score(contexts, [["fine", "cats"]] * 3).shape == (3, 2)
+
+
+def test_marks_stand_around_every_text_and_count_as_tokens():
+    plain, ours = tokenizer(), marked()
+    said = [" ".join(WORDS), "", "hello"]
+    ids, lengths = plain.encode_ragged(said)
+    found, counts = ours.encode_ragged(said)
+    assert counts.tolist() == [lengths[0] + 2, 0, lengths[2] + 2]
+    assert found.tolist() == [
+        plain.start_id, *ids[: lengths[0]], plain.end_id, plain.start_id, *ids[lengths[0] :], plain.end_id
+    ]  # fmt: skip
+    cut, counts = ours.encode_ragged(said, 4)
+    assert counts.tolist() == [4, 0, min(4, lengths[2] + 2)]
+    assert cut[:4].tolist() == [plain.start_id, *ids[:2], plain.end_id]
+    assert ours.fingerprint != plain.fingerprint

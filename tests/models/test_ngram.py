@@ -9,74 +9,26 @@ import torch
 import rejoinder
 from rejoinder.errors import InputError
 from rejoinder.models.convert import count_parameters
-from rejoinder.models.export import export_quantized
-from rejoinder.models.families import build_module, parse_config
-from rejoinder.models.ngram_dual import NGramConfig, NGramDual
-from rejoinder.models.onnx_export import export_onnx
-from rejoinder.models.packing import every_other, pack, rectangle
-from rejoinder.models.persistence import save
-from rejoinder.models.sentence_export import export_sentence_transformers
-from rejoinder.models.sentence_module import SentenceModule
-from rejoinder.models.sizes import sizes
-from rejoinder.models.skeleton import skeleton
+from rejoinder.models.export import export_onnx, export_quantized
+from rejoinder.models.families import build_module
+from rejoinder.models.ngram import NGramConfig, NGramDual
+from rejoinder.models.packing import every_other, pack
+from rejoinder.models.persistence import save, sizes
+from rejoinder.models.sentence_module import SentenceModule, export_sentence_transformers
+from rejoinder.models.weights import skeleton
 from rejoinder.ranker import DualEncoder
-from rejoinder.text.ngram_vocabulary import build_ngrams
+from rejoinder.text.ngrams import build_ngrams
 
 from .conftest import ROWS, lively, random_texts
 
 SIZES = {"embedding_size": 32, "positions": 20, "head_size": 8, "hidden_size": 48, "output_size": 24}
-VARIANTS = {
-    "paper": {},
-    "no attention": {"self_attention": False},
-    "no bigrams": {"bigrams": False},
-    "tanh": {"activation": "tanh", "hidden_layers": 2},
-    "no hidden layer": {"hidden_layers": 0},
-    "skipping": {"skip_connections": True, "token_norm": True},
-    "skipping, nothing to widen": {"skip_connections": True, "hidden_size": 32, "token_norm": True},
-    "skipping, no hidden layer": {"skip_connections": True, "hidden_layers": 0},
-}
 TOKENIZER = build_ngrams(["how are you", "i am fine", "how old are you", "bye"], minimum_count=1, bigrams=20, buckets=9)
 TEXTS = ["how are you?", "fine, thanks", "", "the " * 40, "x", "bye!", "how are you?", "日本語 😀"]
-
-
-@pytest.fixture(params=VARIANTS, name="variant")
-def _variant(request):
-    torch.manual_seed(1)
-    return lively(NGramDual(NGramConfig(**(SIZES | VARIANTS[request.param])), ROWS)).eval()
 
 
 def encode_one(network, ids):
     with torch.no_grad():
         return network.encode(pack(ids, np.array([len(ids)], dtype=np.int32), ROWS - 1), "context")[0]
-
-
-def test_the_same_text_alone_padded_and_beside_others_has_the_same_vector(variant):
-    """Mistake 1: padding must not change a result."""
-    ids, lengths = random_texts(24)
-    starts = np.cumsum(lengths) - lengths
-    with torch.no_grad():
-        exact = variant.encode(pack(ids, lengths, ROWS - 1, segment_cost=0), "context")
-        merged = variant.encode(pack(ids, lengths, ROWS - 1, segment_cost=10_000), "context")
-    for i, (start, length) in enumerate(zip(starts, lengths, strict=True)):
-        text = ids[start : start + length]
-        alone = encode_one(variant, text)
-        for width in {max(length, 1), max(length, 1) + 1, 60}:
-            padded = torch.full((1, width), ROWS - 1)
-            padded[0, :length] = torch.from_numpy(text)
-            real = torch.arange(width)[None, :] < max(length, 1)
-            with torch.no_grad():
-                assert variant.encode(rectangle(padded, real), "context")[0] @ alone > 1 - 1e-6
-        assert exact[i] @ alone > 1 - 1e-6
-        assert merged[i] @ alone > 1 - 1e-6
-
-
-def test_what_stands_on_padding_does_not_matter(variant):
-    ids = torch.randint(0, ROWS - 1, (3, 20))
-    real = torch.arange(20)[None, :] < torch.tensor([[20], [7], [1]])
-    other = torch.where(real, ids, torch.randint(0, ROWS - 1, (3, 20)))
-    with torch.no_grad():
-        one, two = (variant.encode(rectangle(each, real), "response") for each in (ids, other))
-    assert torch.allclose(one, two, atol=1e-6)
 
 
 @pytest.mark.parametrize("cost", [0, 16, 10_000])
@@ -96,19 +48,13 @@ def test_unigrams_and_bigrams_are_told_apart(cost):
         assert torch.equal(half.positions, torch.cat(places))
 
 
-def test_every_parameter_learns_and_the_table_by_its_rows_alone(variant):
-    """Mistake 2: no parameter without a gradient."""
+def test_the_table_learns_by_its_rows_alone():
     ids, lengths = random_texts(24, longest=45)
-    encodings = variant.encode_pairs(pack(ids, lengths, ROWS - 1), 12, torch.empty(0, dtype=torch.int64))
-    (encodings["context"] @ encodings["response"].T).softmax(dim=1).diagonal().log().sum().backward()
-    for name, parameter in variant.named_parameters():
-        assert parameter.grad is not None, name
-        values = parameter.grad.coalesce().values() if parameter.grad.is_sparse else parameter.grad
-        assert values.abs().max() > 0, name
-    table = variant.embedding.weight.grad
+    network = lively(NGramDual(NGramConfig(**SIZES), ROWS))
+    network.encode(pack(ids, lengths, ROWS - 1), "context").square().sum().backward()
+    table = network.embedding.weight.grad
     assert table.is_sparse
-    read = set(ids.tolist()) | {ROWS - 1}
-    assert set(table.coalesce().indices()[0].tolist()) <= read
+    assert set(table.coalesce().indices()[0].tolist()) <= set(ids.tolist()) | {ROWS - 1}
 
 
 @pytest.mark.parametrize("sizes", [{}, {"hidden_size": 32}, {"hidden_layers": 0}, {"activation": "tanh"}])
@@ -151,19 +97,6 @@ def test_sparse_gradients_are_those_of_a_dense_table():
     torch.testing.assert_close(gradients[0], gradients[1])
 
 
-def test_encodings_have_unit_length_and_both_sides_differ(variant):
-    ids, lengths = random_texts(10)
-    batch = pack(ids, lengths, ROWS - 1)
-    with torch.no_grad():
-        pairs = variant.encode_pairs(batch, 4, torch.empty(0, dtype=torch.int64))
-        x, y, r = (variant.encode(batch, side) for side in ("context", "response", "reduction"))
-    assert torch.allclose(x.norm(dim=1), torch.ones(10), atol=1e-5)
-    assert torch.allclose(pairs["context"], x[:4], atol=1e-6)
-    assert torch.allclose(pairs["response"], y[4:], atol=1e-6)
-    assert not torch.allclose(x, y, atol=1e-2)
-    assert r.shape == (10, variant.reduction_size)
-
-
 def test_word_order_matters_through_positions_only_with_attention_off_it_does_not():
     torch.manual_seed(0)
     forward, backward = np.array([5, 9, 33], np.int32), np.array([33, 9, 5], np.int32)
@@ -171,12 +104,6 @@ def test_word_order_matters_through_positions_only_with_attention_off_it_does_no
     assert encode_one(with_attention, forward) @ encode_one(with_attention, backward) < 0.9999
     without = lively(NGramDual(NGramConfig(**SIZES, self_attention=False), ROWS)).eval()
     assert encode_one(without, forward) @ encode_one(without, backward) > 1 - 1e-6
-
-
-def test_parameter_groups_hold_each_parameter_once(variant):
-    grouped = [p for group in variant.parameter_groups().values() for p in group]
-    assert len(grouped) == len(set(grouped))
-    assert set(grouped) == set(variant.parameters())
 
 
 def test_the_papers_sizes():
@@ -192,28 +119,6 @@ def test_the_papers_sizes():
         + 2 * (320 * 1024 + 2 * 1024**2 + 1024 * 512 + 3 * 1024 + 512)  # hidden layers of both sides
     )
     assert (round(embedding / 1e6, 1), round(others / 1e6, 1)) == (113.6, 6.1)
-
-
-@pytest.mark.parametrize(
-    ("change", "message"),
-    [
-        ({"embedding_size": 0}, "embedding_size = 0"),
-        ({"dropout": 1.0}, "dropout = 1.0"),
-        ({"hidden_layers": -1}, "hidden_layers = -1"),
-        ({"initial_embedding": 0.0}, "initial_embedding"),
-        ({"activation": "relu"}, "activation"),
-        ({"blocks": 2}, "blocks"),
-    ],
-)
-def test_impossible_configurations_are_refused(change, message):
-    with pytest.raises(InputError, match=message):
-        parse_config({"kind": "ngram", **change})
-
-
-def test_there_are_no_blocks_to_switch_on(variant):
-    variant.set_active_blocks(0)
-    with pytest.raises(InputError, match="has none"):
-        variant.set_active_blocks(1)
 
 
 @pytest.fixture(scope="module")

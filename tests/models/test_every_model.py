@@ -1,0 +1,243 @@
+"""What every model promises: padding and neighbours change nothing, pairs are encoded as texts, all of it learns."""
+
+from functools import partial
+
+import numpy as np
+import pytest
+import torch
+
+from rejoinder.errors import InputError
+from rejoinder.models.convert import Convert
+from rejoinder.models.families import build_module, parse_config
+from rejoinder.models.packing import SidesBatch, pack, rectangle
+from rejoinder.models.poly import BiEncoder, PolyConvert
+from tests.models import tiny_transformer
+from tests.models.conftest import ROWS, lively, small_config
+
+CONVERT = {
+    "paper": {},
+    "norm before": {"norm_placement": "before", "initialisation": "unit"},
+    "zero residual": {"norm_placement": "before", "initialisation": "unit", "zero_residual": True},
+    "no token norm": {"norm_placement": "before", "initialisation": "unit", "token_norm": False},
+    "original feed-forward 2": {"feed_forward_2": "original"},
+    "no skip": {"skip_connections": False},
+    "original, no skip": {"feed_forward_2": "original", "skip_connections": False},
+    "eight heads": {"heads": 8},
+    "no relative bias": {"relative_bias": False},
+    "one-headed reduction": {"reduction_heads": 1},
+    "even spans": {"attention_spans": (48, 48, 48)},
+    "skip of equal size": {"feed_forward_2_size": 64},
+    "no blocks": {"blocks": 0, "attention_spans": ()},
+}
+NGRAM = {
+    "paper": {},
+    "no attention": {"self_attention": False},
+    "no bigrams": {"bigrams": False},
+    "tanh": {"activation": "tanh", "hidden_layers": 2},
+    "no hidden layer": {"hidden_layers": 0},
+    "skipping": {"skip_connections": True, "token_norm": True},
+    "skipping, nothing to widen": {"skip_connections": True, "hidden_size": 32, "token_norm": True},
+    "skipping, no hidden layer": {"skip_connections": True, "hidden_layers": 0},
+}
+NGRAM_SIZES = {"embedding_size": 32, "positions": 20, "head_size": 8, "hidden_size": 48, "output_size": 24}
+LENGTHS = (1, 2, 3, 0, 7, 7, 8, 12, 30, 60, 5, 9, 2)
+
+
+def convert(**changes):
+    return build_module(small_config(**changes), ROWS)
+
+
+def ngram(**changes):
+    return build_module({"kind": "ngram", **NGRAM_SIZES, **changes}, ROWS)
+
+
+def poly_convert(**changes):
+    values = {**vars(small_config()), "kind": "poly-convert", "m": 3, "context_length": 60, **changes}
+    return build_module({n: list(v) if isinstance(v, tuple) else v for n, v in values.items()}, ROWS)
+
+
+def multi_context_bi(**changes):
+    shape = {key: value for key, value in tiny_transformer.SHAPE.items() if key != "context_length"}
+    return build_module(parse_config({**shape, "kind": "multi-context-bi-encoder", **changes}), ROWS)
+
+
+BUILDERS = {
+    **{f"convert, {name}": partial(convert, **changes) for name, changes in CONVERT.items()},
+    **{f"multi-context, {name}": partial(convert, history=10, **changes) for name, changes in CONVERT.items()},
+    **{f"n-gram, {name}": partial(ngram, **changes) for name, changes in NGRAM.items()},
+    **{name: partial(tiny_transformer.network, name) for name in tiny_transformer.KINDS},
+    "poly-convert": poly_convert,
+    "multi-context bi": multi_context_bi,
+}
+
+
+@pytest.fixture(params=BUILDERS)
+def module(request):
+    torch.manual_seed(1)
+    return lively(BUILDERS[request.param]()).eval()
+
+
+def texts(lengths=LENGTHS, seed=0):
+    generator = np.random.default_rng(seed)
+    return [generator.integers(5, 80, length).astype(np.int32) for length in lengths]
+
+
+def packed(module, rows, cost=16):
+    return pack(np.concatenate(rows), np.array([len(row) for row in rows], np.int32), module.padding_id, cost)
+
+
+def padded(module, rows):
+    """The usual padded form, with any ids where there is no token."""
+    lengths = torch.tensor([len(row) for row in rows])
+    mask = torch.arange(63) < lengths[:, None]
+    ids = torch.randint(5, 80, mask.shape)
+    ids[mask] = torch.from_numpy(np.concatenate(rows)).long()
+    ids[lengths == 0, 0] = module.padding_id
+    return rectangle(ids, mask)
+
+
+def sides(module):
+    if isinstance(module, BiEncoder):
+        return ("context", "response")
+    return ("context", "response", "reduction", *(["history"] if module.history else []))
+
+
+def test_a_text_has_the_same_vector_alone_beside_others_and_padded(module):
+    """Mistake 1: padding must not change a result."""
+    rows = texts()
+    for side in sides(module):
+        with torch.inference_mode():
+            alone = torch.cat([module.encode(packed(module, [row]), side) for row in rows])
+            others = [module.encode(packed(module, rows, cost), side) for cost in (0, 10_000)]
+            others.append(module.encode(packed(module, rows[::-1]), side).flip(0))
+            others.append(module.encode(padded(module, rows), side))
+        for found in others:
+            torch.testing.assert_close(found, alone, atol=1e-5, rtol=1e-4)
+
+
+def test_vectors_have_unit_length_where_the_cosine_scores_and_sides_differ(module):
+    with torch.inference_mode():
+        found = {side: module.encode(packed(module, texts()), side) for side in sides(module) if side != "reduction"}
+    for side, vectors in found.items():
+        assert vectors.dtype == torch.float32
+        cosine = getattr(module.config, "similarity", "dot" if isinstance(module, BiEncoder) else "cosine") == "cosine"
+        if cosine and not (isinstance(module, PolyConvert) and side == "context"):
+            torch.testing.assert_close(vectors.norm(dim=1), torch.ones(len(vectors)), atol=1e-5, rtol=0)
+    x, y = found["context"], found["response"]
+    assert x.shape != y.shape or not torch.allclose(x, y, atol=1e-2)
+
+
+def pairs_of(module):
+    """Four pairs, two of them with a history, and two further responses: the batch and its parts."""
+    rows = [row for row in texts() if len(row)]
+    inputs, earlier, responses = rows[:4], rows[4:6] if module.history else [], rows[6:12]
+    if isinstance(module, BiEncoder):
+        batch = SidesBatch(packed(module, inputs), packed(module, responses))
+    else:
+        batch = packed(module, [*inputs, *earlier, *responses])
+    histories = torch.tensor([0, 2] if earlier else [], dtype=torch.int64)
+    return batch, histories, (inputs, earlier, responses)
+
+
+def test_pairs_are_encoded_as_each_text_by_itself(module):
+    batch, histories, (inputs, earlier, responses) = pairs_of(module)
+    with torch.inference_mode():
+        found = module.encode_pairs(batch, 4, histories)
+        x, y = module.encode(packed(module, inputs), "context"), module.encode(packed(module, responses), "response")
+        expected = {"context": x, "response": y}
+        if module.history:
+            z = torch.zeros_like(x)
+            z[histories] = module.encode(packed(module, earlier), "history")
+            expected = {"input": x, "history": z, "context": module.combine(x, z), "response": y}
+            lengths = torch.zeros(4, dtype=torch.bool)
+            lengths[histories] = True
+            all_earlier = padded(module, [earlier[0], inputs[0], earlier[1], inputs[0]])
+            combined = module.encode_conversations(padded(module, inputs), all_earlier, lengths)
+            torch.testing.assert_close(combined, expected["context"], atol=1e-5, rtol=1e-4)
+    assert found.keys() == expected.keys()
+    for name, vectors in expected.items():
+        torch.testing.assert_close(found[name], vectors, atol=1e-5, rtol=1e-4)
+
+
+def test_every_parameter_learns_and_is_in_one_group(module):
+    """Mistake 2: no parameter without a gradient."""
+    batch, histories, _ = pairs_of(module)
+    encodings = module.encode_pairs(batch, 4, histories)
+    sum((vectors * torch.randn_like(vectors)).sum() for vectors in encodings.values()).backward()
+    silent = [name for name, p in module.named_parameters() if p.grad is None or not p.grad.abs().sum() > 0]
+    assert silent == []
+    grouped = [p for group in module.parameter_groups().values() for p in group]
+    assert len(grouped) == len(set(grouped))
+    assert set(grouped) == set(module.parameters())
+    assert module.no_decay_parameters() <= set(grouped)
+
+
+def test_only_the_first_blocks_are_computed_and_trained(module):
+    count = len(module.blocks)
+    with pytest.raises(InputError, match=f"{count + 1} given, allowed is 0 to {count}"):
+        module.set_active_blocks(count + 1)
+    if count < 2:
+        return
+    before = module.encode(packed(module, texts()), "context")
+    module.set_active_blocks(1)
+    batch, histories, _ = pairs_of(module)
+    module.encode_pairs(batch, 4, histories)["context"].square().sum().backward()
+    assert not torch.allclose(module.encode(packed(module, texts()), "context"), before, atol=1e-4)
+    assert all(p.grad is None for block in module.blocks[1:] for p in block.parameters())
+    module.set_active_blocks(count)
+    assert all(p.requires_grad for p in module.parameters())
+
+
+def test_a_batch_without_any_history_is_encoded_and_learned_from():
+    torch.manual_seed(1)
+    module = lively(convert(history=10))
+    _, _, (inputs, _, responses) = pairs_of(module)
+    batch, none = packed(module, [*inputs, *responses]), torch.empty(0, dtype=torch.int64)
+    found = module.encode_pairs(batch, 4, none)
+    assert not found["history"].any()
+    torch.testing.assert_close(found["context"], module.combined_head(found["input"] / 2))
+    found["context"].sum().backward()
+    assert all(p.grad is None or not p.grad.any() for p in module.history_head.layers.parameters())
+
+
+def test_the_configuration_decides_which_model_is_built():
+    assert type(convert()) is Convert
+    assert convert(history=3).history == small_config(history=3).history_text
+    with pytest.raises(InputError, match=r"model.kind = 'gru' is unknown; allowed are convert, ngram"):
+        parse_config({"kind": "gru"})
+
+
+REFUSED = [
+    ({"attention_spans": [3, 5]}, "one positive number for each of the 6 blocks"),
+    ({"embedding_size": 0}, "embedding_size = 0"),
+    ({"dropout": 1.0}, "dropout = 1.0"),
+    ({"positions": []}, "positions"),
+    ({"feed_forward_2_layers": 0}, "feed_forward_2_layers"),
+    ({"blocks": -1, "attention_spans": []}, "blocks = -1"),
+    ({"aligned_start": True}, "aligned_start"),
+    ({"history": -1}, "history = -1"),
+    ({"numbered_history": True}, "numbered_history = True is not allowed"),
+    ({"embeding_size": 32}, "embeding_size.*known keys"),
+    ({"embedding_size": "32"}, "embedding_size"),
+    ({"norm_placement": "behind"}, "norm_placement.*'behind'"),
+    ({"kind": "ngram", "embedding_size": 0}, "embedding_size = 0"),
+    ({"kind": "ngram", "dropout": 1.0}, "dropout = 1.0"),
+    ({"kind": "ngram", "hidden_layers": -1}, "hidden_layers = -1"),
+    ({"kind": "ngram", "initial_embedding": 0.0}, "initial_embedding"),
+    ({"kind": "ngram", "activation": "relu"}, "activation"),
+    ({"kind": "ngram", "blocks": 2}, "blocks"),
+    ({"kind": "poly-encoder", "heads": 5}, "heads"),
+    ({"kind": "poly-encoder", "context_length": 513}, "context_length"),
+    ({"kind": "poly-encoder", "dropout": 1.0}, "dropout"),
+    ({"kind": "poly-encoder", "output_scale": 0.0}, "output_scale"),
+    ({"kind": "poly-encoder", "m": 0}, "m = 0"),
+    ({"kind": "poly-encoder", "code_range": 0}, "code_range"),
+    ({"kind": "poly-encoder", "colour": 1}, "colour"),
+    ({"kind": "multi-context-bi-encoder", "history": 0}, "history = 0"),
+]
+
+
+@pytest.mark.parametrize(("values", "message"), REFUSED)
+def test_impossible_structures_are_refused_by_name(values, message):
+    with pytest.raises(InputError, match=message):
+        parse_config(values)
