@@ -12,7 +12,7 @@ from torch import nn
 
 from rejoinder.errors import InputError
 from rejoinder.files import file_digest
-from rejoinder.models import persistence, pretrained
+from rejoinder.models import checkpoints, persistence
 from rejoinder.models.families import FAMILIES, family
 from rejoinder.models.transformer import TransformerShape
 from rejoinder.text.tokenizer import Tokenizer
@@ -137,15 +137,15 @@ def _plain(value: Any) -> Any:
 
 
 def _take_over_transformer(document: dict[str, Any], origin: str) -> None:
-    """Fill in fingerprint and structure of the checkpoint in the common layout (see `models.pretrained`)."""
+    """Fill in fingerprint and structure of the checkpoint in the common layout (see `models.checkpoints`)."""
     init = document["init"]
     name = init["transformer"]
     try:
-        folder = pretrained.find_checkpoint(name)
-        shape = dataclasses.asdict(pretrained.read_shape(folder))
+        folder = checkpoints.find_checkpoint(name)
+        shape = dataclasses.asdict(checkpoints.read_shape(folder))
     except InputError as error:
         raise InputError(f"{origin}: init.transformer: {error}") from None
-    _compare(init, pretrained.checkpoint_fingerprint(folder), origin, "init", name)
+    _compare(init, checkpoints.checkpoint_fingerprint(folder), origin, "init", name)
     _refuse_vocabulary(document, origin, "transformer", name)
     model = document.get("model")
     if not isinstance(model, dict) or not _made_of_transformers(model.get("kind")):
@@ -168,7 +168,7 @@ def initial_tokenizer(init: Init) -> Tokenizer:
         InputError: it was altered after it was saved.
     """
     if init.transformer:
-        return pretrained.load_tokenizer(_unchanged_checkpoint(init))
+        return checkpoints.load_tokenizer(_unchanged_checkpoint(init))
     folder, config = _unchanged(init)
     path = folder / persistence.VOCABULARY
     if not path.is_file() or file_digest(path) != config["files"][persistence.VOCABULARY]:
@@ -193,7 +193,7 @@ def copy_initial_weights(module: nn.Module, init: Init) -> float | None:
         checkpoint = _unchanged_checkpoint(init)
         transformers: Any = module.transformers
         for transformer in transformers:
-            pretrained.fill(transformer, checkpoint)
+            checkpoints.fill(transformer, checkpoint)
         return None
     folder, config = _unchanged(init)
     stored = persistence.load_module(folder)[0].state_dict(keep_vars=True)
@@ -213,7 +213,7 @@ def _unchanged(init: Init) -> tuple[Any, dict[str, Any]]:
 
 
 def _unchanged_checkpoint(init: Init) -> Path:
-    folder = pretrained.find_checkpoint(init.transformer)
-    if pretrained.checkpoint_fingerprint(folder) != init.fingerprint:
+    folder = checkpoints.find_checkpoint(init.transformer)
+    if checkpoints.checkpoint_fingerprint(folder) != init.fingerprint:
         raise InputError(f"init.transformer: {init.transformer} was replaced since the recipe was read; run again")
     return folder

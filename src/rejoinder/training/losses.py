@@ -88,7 +88,7 @@ class InBatchLoss(nn.Module):
 
         Args:
             x: encoded contexts (k, d), mostly rows of unit length: all K of the batch, or those of one process. Or
-                (k, m, d), contexts of m vectors each; S_ij is then c times `models.attended`'s score.
+                (k, m, d), contexts of m vectors each; S_ij is then c times `models.reductions`'s score.
             y: encoded responses (K + M, d), mostly rows of unit length; row first + i belongs to context i.
             scale: c, a number or a tensor without dimensions, which then gets a gradient.
             equal: pairs of a context i and a response j != first + i that equals its own: int64 (2, m), each of two
