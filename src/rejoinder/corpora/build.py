@@ -94,7 +94,8 @@ def build_data(
     corpus = find_corpus(source)
     given = find_inputs(corpus, inputs)
     settings = corpus.settings() if settings is None else settings
-    if not isinstance(settings, corpus.settings):
+    fits = isinstance(settings, corpus.settings)
+    if not fits:
         raise InputError(f"{corpus.name} takes {corpus.settings.__name__}, not a {type(settings).__name__}")
     reading = reading or Reading()
     values = parse_json(json.dumps(dataclasses.asdict(settings), default=str))
@@ -104,7 +105,7 @@ def build_data(
     with open_work(folder, _identity(account, given, sizes)) as work:
         job = Job(corpus, settings, work, reading.history, reading.skip_bad, reading.max_bad, limit, sizes)
         stages = _Stages(job, given, reading, engine or LocalEngine(), progress)
-        chunks = stages.read() if corpus.read is not None else stages.gather()
+        chunks = stages.read_files() if corpus.read is not None else stages.read_scattered()
         account.add_reading(reading)
         buckets, copies = stages.find_copies(chunks)
         account.add_chunks(chunks, copies)
@@ -166,7 +167,7 @@ class _Stages:
         self._job, self._inputs, self._reading = job, inputs, reading
         self._progress = Progress(job.folder, None if piped else sum(each.size for each in inputs), progress)
 
-    def read(self) -> list[Chunk]:
+    def read_files(self) -> list[Chunk]:
         """Read a corpus file by file."""
         chunks: list[Chunk] = []
         self._progress.begin(_READ)
@@ -178,7 +179,7 @@ class _Stages:
                 finish(result["size"])
         return chunks
 
-    def gather(self) -> list[Chunk]:
+    def read_scattered(self) -> list[Chunk]:
         """Read a corpus whose threads are scattered over its files."""
         job, (files, partitions) = self._job, self._scatter()
         chunks: list[Chunk] = []
