@@ -103,11 +103,13 @@ def write_batches(batches: Iterable[pa.RecordBatch], path: Path) -> None:
         batches: all of one schema, `BASE_SCHEMA` if there are none.
         path: the file.
     """
-    groups = _groups(batches)
-    first = next(groups, [])
-    with contextlib.closing(_new_file(path, first[0].schema if first else BASE_SCHEMA)) as writer:
-        for group in itertools.chain([first] if first else [], groups):
+    with contextlib.ExitStack() as stack:
+        writer = None
+        for group in _groups(batches):
+            writer = writer or stack.enter_context(contextlib.closing(_new_file(path, group[0].schema)))
             writer.write_table(pa.Table.from_batches(group))
+        if writer is None:
+            _new_file(path, BASE_SCHEMA).close()
 
 
 def _groups(batches: Iterable[pa.RecordBatch]) -> Iterator[list[pa.RecordBatch]]:
