@@ -108,6 +108,7 @@ def write_batches(batches: Iterable[pa.RecordBatch], path: Path) -> None:
         for group in _groups(batches):
             writer = writer or stack.enter_context(contextlib.closing(_new_file(path, group[0].schema)))
             writer.write_table(pa.Table.from_batches(group))
+            group.clear()  # before the next rows are read
         if writer is None:
             _new_file(path, BASE_SCHEMA).close()
 
