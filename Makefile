@@ -27,7 +27,7 @@ demo: python  ## replies of the bundled model, then fine-tune it on real convers
 
 test: python  ## run the tests; ARGS="-k name" chooses among them
 	@$(INSTALL) dev train corpora baselines bert plots demo
-	@$(BIN)/python -m pytest -m "not slow and not gpu" $(ARGS)
+	@$(BIN)/python -m pytest -n auto --dist loadfile -m "not slow and not gpu" $(ARGS)
 
 test-slow: python  ## run the slow tests, and the property tests with new examples
 	@$(INSTALL) dev train corpora baselines encoders plots demo cluster onnx bench
