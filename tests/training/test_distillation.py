@@ -1,9 +1,10 @@
-"""Learning from a better model's scores."""
+"""Learning from a better model's scores, or from a sentence encoder's cosines."""
 
 from __future__ import annotations
 
 import json
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -11,16 +12,28 @@ import pytest
 import torch
 from torch.nn import functional as F  # noqa: N812
 
+from rejoinder.arrays import unit_rows
 from rejoinder.errors import InputError
 from rejoinder.models.persistence import load, save
+from rejoinder.models.reductions import scores_of
+from rejoinder.ranker import FloatArray
+from rejoinder.training import distillation
+from rejoinder.training import prepare as preparing
 from rejoinder.training.batches import Portion, make_step
-from rejoinder.training.distillation import Distiller
+from rejoinder.training.display import Display
+from rejoinder.training.distillation import SimilarityDistiller, TeacherDistiller, text_vectors
 from rejoinder.training.loop import train
 from rejoinder.training.losses import Loss
-from rejoinder.training.prepare import prepare
+from rejoinder.training.metrics import read_metrics
+from rejoinder.training.prepare import Prepared, prepare
 from rejoinder.training.recipe import Recipe
+from rejoinder.training.tokens import RawExamples
 from tests.models.tiny_transformer import network, tokenizer
 from tests.training.tiny import recipe, stage
+
+ROWS = np.array([5, 0, 17, 40, 2, 8])
+PORTIONS = [(Portion(), slice(0, 6)), (Portion(1, 2), slice(3, 6)), (Portion(0, 1, 2), slice(0, 6))]
+START = Loss(torch.tensor(7.0), torch.tensor(0.5))
 
 
 @pytest.fixture(scope="module")
@@ -31,61 +44,164 @@ def teacher(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder
 
 
-def taught_by(teacher: Path | str, data: Path, /, **sections: Any) -> Recipe:
-    return recipe(data, **({"distillation": {"teacher": str(teacher), "candidates": 4}} | sections))
+def letters(texts: Any) -> FloatArray:
+    """How often a text has each letter: a sentence encoder of a kind."""
+    counts = [[text.count(letter) for letter in "abcdefghijklmnopqrstuvwxyz"] for text in texts]
+    return np.array(counts, dtype=np.float32) + 0.01
+
+
+@pytest.fixture(autouse=True)
+def _encoder(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(preparing, "open_encoder", lambda _: SimpleNamespace(encode_responses=letters))
+
+
+def cosines(texts: list[tuple[list[str], str]]) -> FloatArray:
+    x, y = (unit_rows(letters(side)) for side in ([context[-1] for context, _ in texts], [r for _, r in texts]))
+    found: FloatArray = x @ y.T
+    return found
+
+
+def by_teacher(teacher: Path | str, data: Path, /, **keys: Any) -> Recipe:
+    return recipe(data, distillation={"teacher": str(teacher), "candidates": 4, **keys})
+
+
+def by_encoder(data: Path, /, **keys: Any) -> Recipe:
+    return recipe(data, distillation={"encoder": "letters", "sharpness": 5.0, **keys})
+
+
+def similarity(wanted: Recipe, folder: Path) -> tuple[Prepared, SimilarityDistiller]:
+    prepared = prepare(wanted, folder)
+    assert wanted.distillation is not None
+    assert prepared.taught is not None
+    return prepared, SimilarityDistiller(wanted.distillation, prepared.taught)
+
+
+def divergence(student: torch.Tensor, taught: torch.Tensor) -> torch.Tensor:
+    return F.kl_div(student.log_softmax(1), taught.log_softmax(1), reduction="batchmean", log_target=True)
 
 
 def test_the_teacher_is_asked_about_the_texts_of_the_batch(tmp_path: Path, data: Path, teacher: Path) -> None:
-    wanted = taught_by(teacher, data)
+    wanted = by_teacher(teacher, data)
     prepared = prepare(wanted, tmp_path)
     assert wanted.distillation is not None
-    distiller = Distiller(wanted.distillation, prepared.train)
     assert prepared.train.texts is not None
-    rows = np.array([5, 0, 17, 40, 2, 8])
-    for portion, own in ((Portion(), rows), (Portion(1, 2), rows[3:]), (Portion(0, 1, 2), rows)):
-        batch = make_step(prepared.train, rows, 0, portion)
-        texts = prepared.train.texts.read(np.arange(50))
-        numbers = [[(rows.tolist().index(row) + j) % 6 for j in range(4)] for row in own.tolist()]
-        candidates = [[texts[rows[number]][1] for number in each] for each in numbers]
-        expected = load(teacher).score([texts[row][0] for row in own], candidates)
+    distiller = TeacherDistiller(wanted.distillation, prepared.train)
+    texts = prepared.train.texts.read(ROWS)
+    for portion, own in PORTIONS:
+        batch = make_step(prepared.train, ROWS, 0, portion)
+        numbers = [[(i + j) % 6 for j in range(4)] for i in range(6)[own]]
+        candidates = [[texts[number][1] for number in each] for each in numbers]
+        expected = load(teacher).score([context for context, _ in texts[own]], candidates)
         np.testing.assert_allclose(distiller(batch).numpy(), expected, rtol=0.02, atol=0.02)
         assert distiller.columns(batch).tolist() == numbers
 
 
 @pytest.mark.parametrize("shape", [(6, 5), (6, 3, 5)], ids=["one vector", "several"])
 def test_the_loss_is_pytorchs_divergence(tmp_path: Path, data: Path, teacher: Path, shape: tuple[int, ...]) -> None:
-    section = {"teacher": str(teacher), "candidates": 4, "share": 0.3, "temperature": 2.0}
-    wanted = taught_by(teacher, data, distillation=section)
+    wanted = by_teacher(teacher, data, share=0.3)
     prepared = prepare(wanted, tmp_path)
     assert wanted.distillation is not None
-    distiller = Distiller(wanted.distillation, prepared.train)
+    distiller = TeacherDistiller(wanted.distillation, prepared.train)
     batch = make_step(prepared.train, np.arange(6), 0, Portion())
     generator = torch.Generator().manual_seed(0)
-    x, y = torch.randn(shape, generator=generator), torch.randn(6, 5, generator=generator)
-    taught = torch.randn(6, 4, generator=generator)
-    found = distiller.add(Loss(torch.tensor(7.0), torch.tensor(0.5)), batch, {"context": x, "response": y}, 1.5, taught)
-    from rejoinder.models.reductions import scores_of
-
+    x, y, taught = (torch.randn(size, generator=generator) for size in (shape, (6, 5), (6, 4)))
+    found = distiller.add(START, batch, {"context": x, "response": y}, 1.5, taught)
     scores = scores_of(x, y).gather(1, torch.from_numpy(distiller.columns(batch))) * 1.5
-    student, target = (scores / 2).log_softmax(1), (taught / 2).log_softmax(1)
-    divergence = F.kl_div(student, target, reduction="batchmean", log_target=True)
-    torch.testing.assert_close(found.value, 0.7 * torch.tensor(7.0) + 0.3 * 4 * divergence)
+    torch.testing.assert_close(found.value, 0.7 * START.value + 0.3 * divergence(scores, taught))
 
 
-def test_a_student_comes_nearer_to_its_teacher(tmp_path: Path, data: Path, teacher: Path) -> None:
-    steps = [stage(steps=40)]
-    section = {"teacher": str(teacher), "candidates": 8, "share": 1.0}
-    train(taught_by(teacher, data, distillation=section, stage=steps, validation={"examples": 0}), tmp_path)
-    lines = [json.loads(line) for line in (tmp_path / "metrics.jsonl").read_text().splitlines()]
-    found = [line["loss_distillation"] for line in lines if "loss_distillation" in line]
-    assert np.mean(found[-5:]) < 0.7 * np.mean(found[:5])
-    assert (tmp_path / "recipe.toml").read_text().count(load(teacher).fingerprint) == 1
+def test_the_encoder_is_asked_for_the_newest_messages_and_the_responses(tmp_path: Path, data: Path) -> None:
+    prepared, distiller = similarity(by_encoder(data), tmp_path)
+    assert prepared.train.texts is not None
+    expected = 5 * cosines(prepared.train.texts.read(ROWS))
+    for portion, own in PORTIONS:
+        found = distiller(make_step(prepared.train, ROWS, 0, portion)).numpy()
+        np.testing.assert_allclose(found, expected[own], rtol=0.01, atol=0.01)
 
 
-def test_what_cannot_be_taught_is_refused(data: Path, teacher: Path) -> None:
-    with pytest.raises(InputError, match=r"distillation.teacher: .*nowhere"):
-        taught_by("nowhere", data)
-    with pytest.raises(InputError, match=r"distillation.fingerprint = 'abc'"):
-        taught_by(teacher, data, distillation={"teacher": str(teacher), "fingerprint": "abc"})
+@pytest.mark.parametrize("names", [("context",), ("input", "history", "context")])
+def test_an_encoder_teaches_what_reads_the_newest_message(tmp_path: Path, data: Path, names: tuple[str, ...]) -> None:
+    prepared, distiller = similarity(by_encoder(data, share=0.3), tmp_path)
+    generator = torch.Generator().manual_seed(0)
+    encodings = {name: torch.randn(6, 5, generator=generator) for name in (*names, "response")}
+    taught = torch.randn(6, 6, generator=generator)
+    found = distiller.add(START, make_step(prepared.train, np.arange(6), 0, Portion()), encodings, 1.5, taught)
+    student = encodings[names[0]] @ encodings["response"].T * 1.5
+    torch.testing.assert_close(found.value, 0.7 * START.value + 0.3 * divergence(student, taught))
+
+
+def test_of_a_sample_only_the_examples_that_were_read_are_taught(tmp_path: Path, data: Path) -> None:
+    prepared, distiller = similarity(by_encoder(data, sample=30, share=1.0), tmp_path)
+    assert prepared.train.texts is not None
+    read = distiller.texts.inputs >= 0
+    assert (read.sum(), len(read)) == (30, len(prepared.train))
+    rows = np.concatenate([np.flatnonzero(read)[:3], np.flatnonzero(~read)[:3]])[[3, 0, 4, 1, 5, 2]]
+    batch = make_step(prepared.train, rows, 0, Portion())
+    expected = 5 * cosines(prepared.train.texts.read(rows[1::2]))
+    np.testing.assert_allclose(distiller(batch).numpy(), expected, rtol=0.01, atol=0.01)
+    x, y = torch.randn(2, 6, 5, generator=torch.Generator().manual_seed(0))
+    found = distiller.add(START, batch, {"context": x, "response": y}, 2.0, distiller(batch))
+    wanted = divergence(x[1::2] @ y[1::2].T * 2, torch.from_numpy(expected))
+    torch.testing.assert_close(found.value, wanted, rtol=1e-2, atol=1e-4)
+    unread = make_step(prepared.train, np.flatnonzero(~read)[:4], 0, Portion())
+    assert distiller(unread).shape == (0, 0)
+    nothing = distiller.add(START, unread, {"context": x[:4], "response": y[:4]}, 2.0, distiller(unread))
+    assert nothing.value == 0, "a batch that was not read has no teacher"
+
+
+def test_each_text_is_encoded_once_and_an_interrupted_call_goes_on(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(distillation, "CHUNK", 3)
+    pairs = [(["old", f"say {n % 4}"], f"reply {chr(97 + n % 7)}") for n in range(20)]
+    lines = [json.dumps({"context": context, "response": response}).encode() for context, response in pairs]
+    examples = RawExamples(np.frombuffer(b"".join(lines), np.uint8), np.cumsum([0, *map(len, lines)]))
+    asked: list[str] = []
+
+    def encode(texts: Any, most: int = 6) -> FloatArray:
+        if len(asked) >= most:
+            raise KeyboardInterrupt
+        asked.extend(texts)
+        return letters(texts)
+
+    with pytest.raises(KeyboardInterrupt):
+        text_vectors(tmp_path / "v.f16", examples, np.arange(20), encode, Display())
+    assert len(asked) == 6
+    with (tmp_path / "v.f16").open("ab") as file:
+        file.write(b"half a chunk")
+    found = text_vectors(tmp_path / "v.f16", examples, np.arange(20), lambda texts: encode(texts, 99), Display())
+    assert sorted(asked) == sorted({*(f"say {n}" for n in range(4)), *(f"reply {c}" for c in "abcdefg")})
+    for side, texts in ((found.inputs, [c[-1] for c, _ in pairs]), (found.responses, [r for _, r in pairs])):
+        np.testing.assert_allclose(found.vectors[side], unit_rows(letters(texts)), atol=1e-3)
+    again = text_vectors(tmp_path / "v.f16", examples, np.arange(20), encode, Display())
+    np.testing.assert_array_equal(again.vectors, found.vectors)
+
+
+@pytest.mark.parametrize("kind", ["teacher", "encoder"])
+def test_a_student_comes_nearer_to_its_teacher(tmp_path: Path, data: Path, teacher: Path, kind: str) -> None:
+    section = {"teacher": str(teacher), "candidates": 8} if kind == "teacher" else {"encoder": "x", "sharpness": 5.0}
+    stages = [stage(steps=40)]
+    train(recipe(data, distillation=section | {"share": 1.0}, stage=stages, validation={"examples": 0}), tmp_path)
+    found = [line["loss_distillation"] for line in read_metrics(tmp_path / "metrics.jsonl")]
+    assert np.mean(found[-5:]) < (0.7 if kind == "teacher" else 0.8) * np.mean(found[:5])
+    if kind == "teacher":
+        assert (tmp_path / "recipe.toml").read_text().count(load(teacher).fingerprint) == 1
+
+
+@pytest.mark.parametrize(("section", "message"), [
+    ({}, "exactly one of teacher, encoder; given: none"),
+    ({"encoder": "a", "teacher": "convert-small"}, "exactly one of teacher, encoder; given: teacher, encoder"),
+    ({"encoder": "a", "candidates": 4}, "compares the whole batch"),
+    ({"teacher": "convert-small", "sharpness": 4.0}, "sharpness and sample belong to an encoder"),
+    ({"teacher": "nowhere"}, r"distillation.teacher: .*nowhere"),
+    ({"teacher": "convert-small", "fingerprint": "abc"}, r"distillation.fingerprint = 'abc'"),
+])  # fmt: skip
+def test_what_cannot_be_taught_is_refused(data: Path, section: Any, message: str) -> None:
+    with pytest.raises(InputError, match=message):
+        recipe(data, distillation=section)
+
+
+def test_a_teacher_knows_one_set_of_examples(data: Path, teacher: Path) -> None:
+    mixed = {"train": str(data), "mix": [{"train": str(data), "share": 0.5}]}
     with pytest.raises(InputError, match=r"leave data.mix out"):
-        taught_by(teacher, data, data={"train": str(data), "mix": [{"train": str(data), "share": 0.5}]})
+        recipe(data, data=mixed, distillation={"teacher": str(teacher)})

@@ -51,7 +51,7 @@ RUNS = {
     "ngram": {
         "model": {"kind": "ngram", "embedding_size": 8, "head_size": 4, "hidden_size": 8, "output_size": 8},
         "vocabulary": {"kind": "ngrams", "minimum_count": 2, "bigrams": 50, "buckets": 9}, "scale": {"learned": True},
-        "stage": [stage(optimizer="adagrad", steps=6, clip_norm=1.0, micro_batch=5)],
+        "stage": [stage(optimizer="adamw", steps=6, clip_norm=1.0, micro_batch=5)],
     },
     "pretraining": {
         "model": {"kind": "masked-lm", "hidden_size": 8, "blocks": 1, "heads": 2, "feed_forward_size": 8,

@@ -187,11 +187,10 @@ def tables(folder: Path, steps: int | None = 40, **keys: Any) -> Tables:
     return Tables(HardNegatives(**keys), ORDER, steps, folder, (0, 0))
 
 
-def test_windows_by_steps_epochs_or_once(tmp_path: Path) -> None:
+def test_windows_by_steps_or_once(tmp_path: Path) -> None:
     by_steps = tables(tmp_path, every_steps=8)
     found = [by_steps.window(step) for step in (0, 7, 8, 39)]
     assert found == [Window(0, 8), Window(0, 8), Window(8, 16), Window(32, 40)]
-    assert tables(tmp_path, every_epochs=0.5).window(6) == Window(5, 10), "10 batches take the target's 30 pairs once"
     assert tables(tmp_path).window(33) == Window(0, None)
 
 
@@ -347,7 +346,6 @@ def test_hard_negatives_of_a_mixture_and_of_a_budget_in_minutes(tmp_path: Path, 
 @pytest.mark.parametrize(("keys", "said"), [
     ({"negatives": 3, "given_negatives": True}, "at most one of negatives, hard_negatives, given_negatives"),
     ({"hard_negatives": {"margin": 0.1, "share": 0.9}}, "give at most one of margin, share; given: margin, share"),
-    ({"hard_negatives": {"every_steps": 3, "every_epochs": 1.0}}, "give at most one of every_steps, every_epochs"),
     ({"hard_negatives": {"share": 1.5}}, "stage.0.hard_negatives.share = 1.5 is not allowed"),
     ({"hard_negatives": {"per_piar": 2}}, "unknown key 'stage.0.hard_negatives.per_piar'; did you mean 'per_pair'?"),
 ])  # fmt: skip

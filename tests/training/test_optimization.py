@@ -28,8 +28,7 @@ from rejoinder.training.optimization import (
     set_learning_rate,
     stage_budget,
 )
-from rejoinder.training.recipe import Adadelta, Scale, Stage
-from rejoinder.training.recipe_schedules import Constant, Cosine, InverseSqrt, Schedule, Step
+from rejoinder.training.recipe import Adadelta, Constant, Cosine, InverseSqrt, Scale, Schedule, Stage, Step
 from tests.training.tiny import MODEL, recipe, stage
 
 ROWS = 30
@@ -111,13 +110,11 @@ def test_a_stage_that_does_not_fit_the_model_is_refused(keys: dict[str, Any], sa
 
 
 KINDS: list[tuple[dict[str, Any], Any]] = [
-    ({"kind": "adadelta", "rho": 0.8, "epsilon": 1e-5, "weight_decay": 0.1},
-     lambda p: torch.optim.Adadelta(p, lr=0.5, rho=0.8, eps=1e-5, weight_decay=0.1)),
-    ({"kind": "adagrad", "weight_decay": 0.1}, lambda p: torch.optim.Adagrad(p, lr=0.5, weight_decay=0.1)),
-    ({"kind": "sgd", "momentum": 0.9, "nesterov": True, "weight_decay": 0.1},
-     lambda p: torch.optim.SGD(p, lr=0.5, momentum=0.9, nesterov=True, weight_decay=0.1)),
-    ({"kind": "adam", "betas": [0.8, 0.9], "epsilon": 1e-6, "weight_decay": 0.1},
-     lambda p: torch.optim.Adam(p, lr=0.5, betas=(0.8, 0.9), eps=1e-6, weight_decay=0.1)),
+    ({"kind": "adadelta", "rho": 0.8, "weight_decay": 0.1},
+     lambda p: torch.optim.Adadelta(p, lr=0.5, rho=0.8, weight_decay=0.1)),
+    ({"kind": "sgd", "weight_decay": 0.1}, lambda p: torch.optim.SGD(p, lr=0.5, weight_decay=0.1)),
+    ({"kind": "adam", "betas": [0.8, 0.9], "weight_decay": 0.1},
+     lambda p: torch.optim.Adam(p, lr=0.5, betas=(0.8, 0.9), weight_decay=0.1)),
     ({"kind": "adamw", "betas": [0.8, 0.9], "weight_decay": 0.1},
      lambda p: torch.optim.AdamW(p, lr=0.5, betas=(0.8, 0.9), weight_decay=0.1)),
     ({"kind": "adamax", "weight_decay": 0.1}, lambda p: torch.optim.Adamax(p, lr=0.5, weight_decay=0.1)),
@@ -151,10 +148,10 @@ def sparse(rows: torch.Tensor, values: torch.Tensor) -> torch.Tensor:
     return torch.sparse_coo_tensor(rows[None], values, (ROWS, 8), check_invariants=True)
 
 
-SPARSE = [*(config for config, _ in KINDS), {"kind": "sgd"}]
+SPARSE = [config for config, _ in KINDS]
 
 
-@pytest.mark.parametrize("config", SPARSE, ids=lambda config: config["kind"] + str("momentum" in config))
+@pytest.mark.parametrize("config", SPARSE, ids=lambda config: config["kind"])
 def test_a_sparse_step_equals_a_dense_one_in_its_rows_and_leaves_the_others(config: dict[str, Any]) -> None:
     """Over several steps in which the same rows have gradients, some of them listed twice."""
     torch.manual_seed(0)
@@ -186,17 +183,17 @@ def test_plain_descent_equals_the_dense_one_whatever_rows_come() -> None:
 
 
 def test_the_state_of_a_row_stands_still_while_it_is_in_no_batch() -> None:
-    weight, optimizer = table_of(torch.zeros(ROWS, 8), {"kind": "adagrad"})
+    weight, optimizer = table_of(torch.zeros(ROWS, 8), {"kind": "adam", "betas": [0.5, 0.5]})
     for row in (2, 5, 2):
         weight.grad = sparse(torch.tensor([row]), torch.ones(1, 8))
         optimizer.step()
-    sums = optimizer.state[weight]["sum"][:, 0]
-    assert sums[[2, 5]].tolist() == [2.0, 1.0]
-    assert sums.sum() == 3.0
-    assert weight[[2, 5], 0].tolist() == pytest.approx([-0.1 * (1 + 2**-0.5), -0.1])
+    averages = optimizer.state[weight]["exp_avg"][:, 0]
+    assert averages[[2, 5]].tolist() == [0.75, 0.5]
+    assert averages.sum() == 1.25
+    assert weight[[2, 5], 0].abs().min() > 0
 
 
-@pytest.mark.parametrize("config", SPARSE, ids=lambda config: config["kind"] + str("momentum" in config))
+@pytest.mark.parametrize("config", SPARSE, ids=lambda config: config["kind"])
 def test_a_step_makes_nothing_as_large_as_the_table(config: dict[str, Any]) -> None:
     """But for the first one, which begins the optimiser's state."""
     weight, optimizer = table_of(torch.randn(ROWS, 8), config)
@@ -269,9 +266,6 @@ def test_learning_rates(schedule: Schedule, rate: float, total: int, steps: list
 
 
 def test_learning_rates_follow_the_clock() -> None:
-    by_share = Cosine(warm_up_share=0.2)
-    found = [learning_rate(by_share, 1.0, 7, share) for share in (0.0, 0.1, 0.2, 0.6, 1.0)]
-    assert found == pytest.approx([0.0, 0.5, 1.0, 0.5, 0.0])
     in_steps = Cosine(warm_up_steps=10)
     assert [learning_rate(in_steps, 1.0, step, step / 100) for step in (9, 10, 55)] == pytest.approx([1.0, 1.0, 0.5])
     slow = [learning_rate(in_steps, 1.0, step, min(1.0, step / 5)) for step in (1, 4, 5)]

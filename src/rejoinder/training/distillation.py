@@ -1,58 +1,90 @@
 """Distillation (Hinton et al. 2015): a model learns to score candidates of each batch as a better, slower one does.
 
-The teacher is any ranker, mostly a cross- or poly-encoder. It reads texts, not the student's tokens, so the two need
-not share a tokenizer.
+With the teacher's scores T and the student's scores S (its factor c included) of the candidates of K contexts:
+
+    L = (1 - a) · L_ranking + a · 1/K Σ_i KL( softmax(T_i) || softmax(S_i) )
+
+The teacher is any ranker, mostly a cross- or poly-encoder, or a sentence encoder, whose cosines rank the replies of a
+batch for each context. It reads texts, not the student's tokens, so the two need not share a tokenizer.
 """
 
 from __future__ import annotations
 
+import json
+from abc import ABC, abstractmethod
+from dataclasses import dataclass
+from pathlib import Path
+
 import numpy as np
+import numpy.typing as npt
 import torch
 from torch import Tensor
 
+from rejoinder.arrays import unit_rows
+from rejoinder.baselines.encoders import EncodeTexts
 from rejoinder.errors import InputError
+from rejoinder.files import atomic_file, file_digest
 from rejoinder.models import persistence
 from rejoinder.models.layers import Encodings
-from rejoinder.models.reductions import own_scores
-from rejoinder.ranker import Ranker
+from rejoinder.models.reductions import own_scores, scores_of
 from rejoinder.training.batches import StepBatch
+from rejoinder.training.display import Display
 from rejoinder.training.losses import Loss
 from rejoinder.training.recipe import Distillation
-from rejoinder.training.similarity import blended
-from rejoinder.training.tokens import Rows, TokenStore
+from rejoinder.training.tokens import RawExamples, Rows, TokenStore
 
 CANDIDATES = 16
-"""Candidates that are compared where the recipe gives no number."""
+"""Candidates that a teacher compares where the recipe gives no number."""
+
+SHARPNESS = 20.0
+"""Factor of a sentence encoder's cosines where the recipe gives none: sentence-transformers trains with it."""
+
+CHUNK = 8192
+"""Texts that are encoded between two notes of how far it has come."""
 
 
-class Distiller:
-    """The teacher of a run.
+class Distiller(ABC):
+    """The teacher of a run."""
 
-    For each context i of a batch of K pairs the candidates are its own response and the next C - 1 of the batch, and
+    def __init__(self, config: Distillation) -> None:
+        self.config = config
 
-        L = (1 - a) · L_ranking + a · t² · 1/K Σ_i KL( softmax(T_i / t) || softmax(S_i / t) )
+    @abstractmethod
+    def __call__(self, batch: StepBatch) -> Tensor:
+        """Return the teacher's scores of the candidates of this process's contexts: (k, C)."""
 
-    with the teacher's scores T and the student's scores S (its factor c included), and the temperature t. Equal
-    responses get equal scores of both, so they need no mask.
+    @abstractmethod
+    def student_scores(self, batch: StepBatch, encodings: Encodings) -> tuple[Tensor, int]:
+        """Return the cosines of the same candidates, (k, C), and the number of contexts in all processes."""
 
-    Args:
-        config: the recipe's.
-        store: the training examples, with their texts.
+    def add(self, loss: Loss, batch: StepBatch, encodings: Encodings, scale: float | Tensor, taught: Tensor) -> Loss:
+        """Return the ranking loss with the teacher's part, given its scores `taught`."""
+        student, pairs = self.student_scores(batch, encodings)
+        found = torch.log_softmax(student * scale, dim=1)
+        wanted = torch.log_softmax(taught.to(found.device), dim=1)
+        divergence = (wanted.exp() * (wanted - found)).sum() / pairs
+        figures = {**loss.figures, "loss_ranking": loss.value.detach(), "loss_distillation": divergence.detach()}
+        share = self.config.share
+        return Loss((1 - share) * loss.value + share * divergence, loss.accuracy, figures)
+
+
+class TeacherDistiller(Distiller):
+    """A ranker, which compares the response of each context and the next C - 1 of the batch.
+
+    Equal responses get equal scores from both models, so they need no mask.
 
     Raises:
         InputError: there is no such teacher, or another one than when the recipe was read.
     """
 
     def __init__(self, config: Distillation, store: TokenStore) -> None:
+        super().__init__(config)
         assert store.texts is not None  # `prepare` keeps them for a teacher
-        self.config, self._texts = config, store.texts
-        teacher = persistence.load(config.teacher)
-        if teacher.fingerprint != config.fingerprint:
+        self._texts, self._teacher = store.texts, persistence.load(config.teacher)
+        if self._teacher.fingerprint != config.fingerprint:
             raise InputError(f"distillation.teacher: {config.teacher} was replaced since the recipe was read")
-        self._teacher: Ranker = teacher
 
-    def __call__(self, batch: StepBatch) -> Tensor:
-        """The teacher's scores of the candidates of this process's contexts: (k, C)."""
+    def __call__(self, batch: StepBatch) -> Tensor:  # noqa: D102
         columns = self.columns(batch)
         own = batch.rows[batch.first : batch.first + len(columns)]
         contexts = [context for context, _ in self._texts.read(own)]
@@ -62,21 +94,90 @@ class Distiller:
         return torch.from_numpy(self._teacher.score(contexts, candidates))
 
     def columns(self, batch: StepBatch) -> Rows:
-        """Numbers of the candidates among the K responses of the batch, the right one first: (k, C)."""
+        """Return the numbers of the candidates among the K responses of the batch, the right one first: (k, C)."""
         count = min(self.config.candidates or CANDIDATES, batch.pairs)
         contexts = sum(part.pairs for part in batch.parts)
         return (batch.first + np.arange(contexts)[:, None] + np.arange(count)) % batch.pairs
 
-    def add(self, loss: Loss, batch: StepBatch, encodings: Encodings, scale: float | Tensor, taught: Tensor) -> Loss:
-        """The loss with the teacher's part.
-
-        Args:
-            loss: the ranking loss.
-            batch: the step's.
-            encodings: contexts of this process, and all responses.
-            scale: factor of the student's scores.
-            taught: what `__call__` gave.
-        """
+    def student_scores(self, batch: StepBatch, encodings: Encodings) -> tuple[Tensor, int]:  # noqa: D102
         contexts, responses = encodings["context"].float(), encodings["response"].float()
         columns = torch.from_numpy(self.columns(batch)).to(responses.device)
-        return blended(loss, own_scores(contexts, responses[columns]) * scale, taught, batch.pairs, self.config)
+        return own_scores(contexts, responses[columns]), batch.pairs
+
+
+@dataclass(frozen=True, slots=True)
+class TextVectors:
+    """What a sentence encoder makes of the newest messages and the responses of all examples."""
+
+    vectors: npt.NDArray[np.float16]
+    """One for each distinct text, of unit length (t, d)."""
+    inputs: Rows
+    """The text of each example's newest message (n,); -1 where the encoder read none of the example."""
+    responses: Rows
+    """The text of each example's response (n,); -1 likewise."""
+
+
+class SimilarityDistiller(Distiller):
+    """A sentence encoder, which compares all responses of the batch that it has read.
+
+    Its scores are its cosines, times `sharpness`. It reads no history, so of a multi-context model it teaches h_x.
+    """
+
+    def __init__(self, config: Distillation, texts: TextVectors) -> None:
+        super().__init__(config)
+        self.texts = texts
+
+    def __call__(self, batch: StepBatch) -> Tensor:  # noqa: D102
+        contexts, responses = self._read(batch)
+        inputs = self.texts.inputs[batch.rows[batch.first + contexts]]
+        x, y = (self._vectors(numbers) for numbers in (inputs, self.texts.responses[batch.rows[responses]]))
+        return x @ y.T * (self.config.sharpness or SHARPNESS)
+
+    def student_scores(self, batch: StepBatch, encodings: Encodings) -> tuple[Tensor, int]:  # noqa: D102
+        contexts, responses = map(torch.from_numpy, self._read(batch))
+        x, y = encodings.get("input", encodings["context"]), encodings["response"]
+        scores = scores_of(x[contexts.to(x.device)].float(), y[responses.to(y.device)].float())
+        return scores, max(1, len(responses))
+
+    def _read(self, batch: StepBatch) -> tuple[Rows, Rows]:
+        """Return which contexts of this process, and which of the batch's K responses, the encoder has read."""
+        read = self.texts.inputs[batch.rows] >= 0
+        own = read[batch.first : batch.first + sum(part.pairs for part in batch.parts)]
+        return np.flatnonzero(own), np.flatnonzero(read)
+
+    def _vectors(self, numbers: Rows) -> Tensor:
+        return torch.from_numpy(self.texts.vectors[numbers].astype(np.float32))
+
+
+def text_vectors(path: Path, texts: RawExamples, read: Rows, encode: EncodeTexts, display: Display) -> TextVectors:
+    """Encode all distinct texts of the examples that are `read`, once; an interrupted call is continued.
+
+    The vectors are in the file `path`; how far it has come stands beside it.
+    """
+    numbers: dict[str, int] = {}
+    sides = np.full((len(texts.offsets) - 1, 2), -1, dtype=np.int64)
+    for start in range(0, len(read), CHUNK):
+        rows = read[start : start + CHUNK]
+        pairs = ((context[-1], response) for context, response in texts.read(rows))
+        sides[rows] = [[numbers.setdefault(text, len(numbers)) for text in pair] for pair in pairs]
+    distinct = list(numbers)
+    done = path.with_suffix(".json")
+    reached, size, *digest = json.loads(done.read_text("utf-8")) if done.exists() and path.exists() else (0, 0)
+    if digest and digest[0] != file_digest(path):
+        raise InputError(f"{path} was altered after it was written; delete it and run again")
+    if reached < len(distinct):
+        with display.track("Asking the teacher", len(distinct), "texts") as advance:
+            advance(reached)
+            for start in range(reached, len(distinct), CHUNK):
+                found = encode(distinct[start : start + CHUNK])
+                size = found.shape[1]
+                with path.open("r+b" if start else "wb") as file:
+                    file.seek(start * size * 2)  # what was cut off in the middle of a chunk is written again
+                    file.write(unit_rows(found).astype(np.float16).tobytes())
+                with atomic_file(done) as part:
+                    reached = start + len(found)
+                    seal = [file_digest(path)] if reached == len(distinct) else []
+                    part.write_text(json.dumps([reached, size, *seal]), encoding="utf-8")
+                advance(len(found))
+    vectors = np.memmap(path, dtype=np.float16, mode="r", shape=(len(distinct), size))
+    return TextVectors(vectors, sides[:, 0], sides[:, 1])

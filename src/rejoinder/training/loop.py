@@ -26,7 +26,7 @@ from rejoinder.models.packing import TokenBatch
 from rejoinder.training.batches import PairBatch, Portion, StepBatch, batches, prefetched
 from rejoinder.training.compute import quantized_training, set_up, without_denormals
 from rejoinder.training.display import Display, Standing, interrupts
-from rejoinder.training.distillation import Distiller
+from rejoinder.training.distillation import Distiller, SimilarityDistiller, TeacherDistiller
 from rejoinder.training.distributed import ElsewhereError, Processes, joined
 from rejoinder.training.gradient_cache import forward_backward
 from rejoinder.training.initialisation import copy_initial_weights
@@ -45,9 +45,8 @@ from rejoinder.training.optimization import (
     stage_budget,
 )
 from rejoinder.training.prepare import Prepared, prepare
-from rejoinder.training.recipe import Recipe, Stage
+from rejoinder.training.recipe import Plateau, Recipe, Stage
 from rejoinder.training.recipe_files import check_stages
-from rejoinder.training.recipe_schedules import Plateau
 from rejoinder.training.run import (
     LoadedCheckpoint,
     RunFolder,
@@ -63,7 +62,6 @@ from rejoinder.training.run import (
     save_checkpoint,
     summarise,
 )
-from rejoinder.training.similarity import SimilarityDistiller
 from rejoinder.training.validation import Validator
 
 Clock = Callable[[], float]
@@ -484,9 +482,9 @@ def _number(value: float | Tensor) -> float:
     return float(value.detach() if isinstance(value, Tensor) else value)
 
 
-def _distiller(recipe: Recipe, prepared: Prepared) -> Distiller | SimilarityDistiller | None:
+def _distiller(recipe: Recipe, prepared: Prepared) -> Distiller | None:
     if recipe.distillation is None:
         return None
     if prepared.taught is not None:
         return SimilarityDistiller(recipe.distillation, prepared.taught)
-    return Distiller(recipe.distillation, prepared.train)
+    return TeacherDistiller(recipe.distillation, prepared.train)

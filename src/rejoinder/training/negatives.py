@@ -131,16 +131,14 @@ class Tables:
         self, config: HardNegatives, order: MixedOrder, steps: int | None, folder: Path, seed: tuple[int, ...]
     ) -> None:
         self._config, self._order, self._steps, self._folder, self._seed = config, order, steps, folder, seed
-        self._every = config.every_steps
-        if config.every_epochs is not None:
-            self._every = max(1, round(config.every_epochs * order.batches_per_epoch))
 
     def window(self, stage_step: int) -> Window:
         """Return the window that a batch of the stage is in."""
-        if self._every is None:
+        every = self._config.every_steps
+        if every is None:
             return Window(0, None)
-        start = stage_step - stage_step % self._every
-        return Window(start, start + self._every)
+        start = stage_step - stage_step % every
+        return Window(start, start + every)
 
     def load(self, step: int, stage_step: int) -> Table | None:
         """Return the table of the window, or None if it is to be mined now.

@@ -12,8 +12,18 @@ from torch import Tensor, nn
 
 from rejoinder.errors import InputError
 from rejoinder.training.losses import learned_scale
-from rejoinder.training.recipe import Adadelta, Adagrad, Adam, Optimizer, Sgd, Stage
-from rejoinder.training.recipe_schedules import Cosine, InverseSqrt, Plateau, Schedule, Step
+from rejoinder.training.recipe import (
+    Adadelta,
+    Adam,
+    Cosine,
+    InverseSqrt,
+    Optimizer,
+    Plateau,
+    Schedule,
+    Sgd,
+    Stage,
+    Step,
+)
 
 
 def prepare_stage(module: Any, stage: Stage) -> None:
@@ -79,17 +89,15 @@ def _rule(config: Optimizer, groups: Sequence[Mapping[str, Any]]) -> tuple[type[
     """One of PyTorch's optimisers and its arguments."""
     match config:
         case Adadelta():
-            return torch.optim.Adadelta, {"rho": config.rho, "eps": config.epsilon}
-        case Adagrad():
-            return torch.optim.Adagrad, {"eps": config.epsilon}
+            return torch.optim.Adadelta, {"rho": config.rho}
         case Sgd():
-            return torch.optim.SGD, {"momentum": config.momentum, "nesterov": config.nesterov}
+            return torch.optim.SGD, {}
         case Adam():
             rules = {"adam": torch.optim.Adam, "adamw": torch.optim.AdamW, "adamax": torch.optim.Adamax}
             on_cpu = all(parameter.device.type == "cpu" for group in groups for parameter in group["params"])
             # PyTorch's one-pass form is five times as fast on a CPU; Adamax has none.
             fused = {"fused": True} if config.kind != "adamax" and on_cpu else {}
-            return rules[config.kind], {"betas": config.betas, "eps": config.epsilon, **fused}
+            return rules[config.kind], {"betas": config.betas, **fused}
 
 
 class _RowUpdates(torch.optim.Optimizer):
@@ -209,18 +217,17 @@ def run_share(budgets: Sequence[Budget], stage: int, share: float) -> float:
 def learning_rate(schedule: Schedule, rate: float, step: int, share: float, drops: int = 0) -> float:
     """Learning rate of the next step of a stage.
 
-    During the warm-up it rises linearly, from rate/(warm-up steps) at the first step; afterwards the schedule runs
-    over the rest of the stage. `share` is that of the stage's budget that is used, `drops` how often the validation
-    loss has stalled.
+    `share` is that of the stage's budget that is used, `drops` how often the validation loss has stalled.
     """
     if step < schedule.warm_up_steps:
         return rate * (step + 1) / schedule.warm_up_steps
-    if share < schedule.warm_up_share:
-        return rate * share / schedule.warm_up_share
     factor = 1.0
     match schedule:
         case Cosine():
-            last, part = schedule.final_learning_rate / rate, _after_warm_up(schedule, step, share)
+            # In a stage of minutes the share at which the warm-up ended is estimated from the speed so far.
+            start = min(schedule.warm_up_steps * share / step, 1.0) if step else 0.0
+            part = max(0.0, share - start) / (1 - start) if start < 1 else 1.0
+            last = schedule.final_learning_rate / rate
             factor = last + (1 - last) * (1 + math.cos(math.pi * part)) / 2
         case Step():
             factor = schedule.factor ** sum(drop <= share for drop in schedule.at)
@@ -229,14 +236,3 @@ def learning_rate(schedule: Schedule, rate: float, step: int, share: float, drop
         case InverseSqrt():
             factor = math.sqrt(schedule.warm_up_steps / (step + 1))
     return rate * factor
-
-
-def _after_warm_up(schedule: Cosine, step: int, share: float) -> float:
-    """Share that is used of what follows the warm-up.
-
-    A warm-up in steps ends at an unknown share when the budget is in minutes; it is estimated from the speed so far.
-    """
-    start = schedule.warm_up_share
-    if schedule.warm_up_steps and step:
-        start = min(schedule.warm_up_steps * share / step, 1.0)
-    return min(1.0, max(0.0, share - start) / (1 - start)) if start < 1 else 1.0

@@ -28,10 +28,10 @@ from rejoinder.text.subwords import MARK, Subwords
 from rejoinder.text.tokenizer import Tokenizer
 from rejoinder.text.vocabulary import build_subwords
 from rejoinder.training.display import Display
+from rejoinder.training.distillation import TextVectors, text_vectors
 from rejoinder.training.initialisation import initial_tokenizer
 from rejoinder.training.mixing import join
 from rejoinder.training.recipe import BpeVocabulary, Recipe, Vocabulary
-from rejoinder.training.similarity import TextVectors, text_vectors
 from rejoinder.training.tokens import (
     Encode,
     Rows,

@@ -1,7 +1,4 @@
-"""The recipe: everything that makes up a training run, as frozen dataclasses that a TOML file is read into.
-
-Every field has its documentation under it; `recipe_files` reads, overrides and compares recipes.
-"""
+"""The recipe: all that makes up a training run, as frozen dataclasses that `recipe_files` reads TOML into."""
 
 from __future__ import annotations
 
@@ -21,7 +18,6 @@ from rejoinder.settings import (
     given,
     section,
 )
-from rejoinder.training.recipe_schedules import Constant, Plateau, Schedule
 
 NO_START = (
     "give a model to start from (--init MODEL, or init.model), a transformer for its parts (init.transformer), or "
@@ -199,7 +195,7 @@ class Scale:
 class Distillation:
     """[distillation]: learning to score as a better model does, as well as from the examples.
 
-    The better model is one of Rejoinder's (see `distillation`) or a sentence encoder (see `similarity`).
+    The better model is one of Rejoinder's or a sentence encoder (see `distillation`).
     """
 
     teacher: str = ""
@@ -217,8 +213,6 @@ class Distillation:
     candidates: Annotated[int, Field(ge=2)] | None = None
     """With `teacher`: candidates of each context that are compared, its own response and others of the batch; 16 if not
     given. (A cross-encoder reads each with the context, which is slow.)"""
-    temperature: Positive = 1.0
-    """Divides both models' scores: the higher, the more the order of bad candidates counts."""
 
     def __post_init__(self) -> None:
         exactly_one(self, "teacher", "encoder")
@@ -321,8 +315,6 @@ class Adadelta(Decayed):
     kind: Literal["adadelta"] = "adadelta"
     rho: Decay = 0.9
     """Decay of the running averages of squared gradients and squared updates."""
-    epsilon: Positive = 1e-6
-    """Added inside the square roots."""
 
 
 @section
@@ -330,14 +322,6 @@ class Sgd(Decayed):
     """Stochastic gradient descent."""
 
     kind: Literal["sgd"] = "sgd"
-    momentum: Decay = 0.0
-    """Share of the last update that is kept."""
-    nesterov: bool = False
-    """Nesterov's momentum."""
-
-    def __post_init__(self) -> None:
-        if self.nesterov and self.momentum == 0:
-            raise ValueError("nesterov = true needs a momentum above 0")
 
 
 @section
@@ -347,20 +331,70 @@ class Adam(Decayed):
     kind: Literal["adam", "adamw", "adamax"]
     betas: tuple[Decay, Decay] = (0.9, 0.999)
     """Decay of the running averages of gradients and of squared (adamax: largest) gradients."""
-    epsilon: Positive = 1e-8
-    """Added to the denominator."""
+
+
+Optimizer: TypeAlias = Annotated[Adadelta | Sgd | Adam, Field(discriminator="kind")]
 
 
 @section
-class Adagrad(Decayed):
-    """Adagrad: the rate of each number falls with the squared gradients that it has had."""
+class WarmUp:
+    """What every schedule has: a linear warm-up from 0, after which the schedule proper starts."""
 
-    kind: Literal["adagrad"] = "adagrad"
-    epsilon: Positive = 1e-10
-    """Added to the denominator."""
+    kind: str
+    warm_up_steps: Natural = 0
+    """Steps that the warm-up takes."""
 
 
-Optimizer: TypeAlias = Annotated[Adadelta | Adagrad | Sgd | Adam, Field(discriminator="kind")]
+@section
+class Constant(WarmUp):
+    """The same rate throughout."""
+
+    kind: Literal["constant"] = "constant"
+
+
+@section
+class Cosine(WarmUp):
+    """Half a cosine from the learning rate down to `final_learning_rate` at the end of the stage."""
+
+    kind: Literal["cosine"] = "cosine"
+    final_learning_rate: NotNegative = 0.0
+    """Rate at the end of the stage."""
+
+
+@section
+class Step(WarmUp):
+    """Times `factor` at given shares of the stage (ACL19: times 0.3 at step 3.5M of 4M)."""
+
+    kind: Literal["step"] = "step"
+    factor: Annotated[float, Field(gt=0, lt=1)]
+    """What the rate is multiplied by at each drop."""
+    at: Annotated[tuple[Share, ...], Field(min_length=1)]
+    """Shares of the stage at which it drops."""
+
+
+@section
+class InverseSqrt(WarmUp):
+    """Learning rate times sqrt(warm-up steps / step) after the warm-up (POLY's pretraining)."""
+
+    kind: Literal["inverse_sqrt"] = "inverse_sqrt"
+
+    def __post_init__(self) -> None:
+        if self.warm_up_steps < 1:
+            raise ValueError("schedule inverse_sqrt needs warm_up_steps of 1 or more")
+
+
+@section
+class Plateau(WarmUp):
+    """Times `factor` whenever the validation loss has stalled (POLY: 0.4, looking every half epoch)."""
+
+    kind: Literal["plateau"] = "plateau"
+    factor: Annotated[float, Field(gt=0, lt=1)] = 0.4
+    """What the rate is multiplied by at each drop."""
+    patience: Natural = 0
+    """Validations without a lower loss to wait for before a drop."""
+
+
+Schedule: TypeAlias = Annotated[Constant | Cosine | Step | InverseSqrt | Plateau, Field(discriminator="kind")]
 
 
 @section
@@ -376,13 +410,10 @@ class HardNegatives:
     share: Annotated[float, Field(gt=0, le=1)] | None = None
     """Leave out what scores above this share of its score. Neither: leave out equal texts and known answers only."""
     every_steps: Count | None = None
-    """Steps from one mining to the next; or:"""
-    every_epochs: Positive | None = None
-    """Passes over the training split from one to the next; neither: once, when the stage begins."""
+    """Steps from one mining to the next; not given: once, when the stage begins."""
 
     def __post_init__(self) -> None:
         at_most_one(self, "margin", "share")
-        at_most_one(self, "every_steps", "every_epochs")
 
 
 @section

@@ -29,9 +29,7 @@ ALTERNATIVES = (
     ("stage", ("steps", "epochs", "minutes")),
     ("scale", ("steps", "share", "learned")),
     ("vocabulary", ("target_size", "minimum_count")),
-    ("schedule", ("warm_up_steps", "warm_up_share")),
     ("validation", ("every_steps", "every_epochs", "every_seconds")),
-    ("hard_negatives", ("every_steps", "every_epochs")),
     ("hard_negatives", ("margin", "share")),
 )
 """Tables, and keys of which each has one: setting one on the command line takes the recipe's other one away."""
@@ -43,8 +41,14 @@ FREE = re.compile(
 )
 """Keys in which a run may go on with another value: what lies in those places is compared by its content."""
 
-REMOVED = {"validation": ("metric",), "quantization": ("room_share", "room_least")}
-"""Keys that recipes of earlier runs have: what was a setting once, and nobody set."""
+REMOVED = {
+    "validation": {"metric": None},
+    "quantization": {"room_share": None, "room_least": None},
+    "distillation": {"temperature": 1.0},
+    "optimizer": {"epsilon": None, "momentum": 0.0, "nesterov": False},
+    "schedule": {"warm_up_share": 0.0},
+}
+"""Settings that recipes of earlier runs have, and what nearly all have there; None: anything."""
 
 
 def load_recipe(
@@ -82,9 +86,7 @@ def parse_recipe(
         override(copy, setting, SHORTHANDS, ALTERNATIVES)
     _write_out_kinds(copy)
     if resolved:
-        for section, keys in REMOVED.items():
-            if isinstance(copy.get(section), dict):
-                copy[section] = {key: value for key, value in copy[section].items() if key not in keys}
+        _leave_out_removed(copy)
     else:
         take_over(copy, origin, _resolve_model)
         fill_in_teacher(copy, origin)
@@ -97,6 +99,17 @@ def parse_recipe(
         refused = f"reads vocabulary.kind = '{wanted}', not '{given.kind}'"
         raise InputError(f"{origin}: a model of model.kind = '{kind}' {refused}")
     return recipe
+
+
+def _leave_out_removed(document: dict[str, Any]) -> None:
+    """Take out settings that are gone, where they had no effect; validation refuses the others."""
+    stages = document.get("stage")
+    for section in [document, *(stages if isinstance(stages, list) else ())]:
+        for name, keys in REMOVED.items():
+            table = section.get(name) if isinstance(section, dict) else None
+            for key, idle in keys.items():
+                if isinstance(table, dict) and idle in (None, table.get(key)):
+                    table.pop(key, None)
 
 
 def _write_out_kinds(document: dict[str, Any]) -> None:
