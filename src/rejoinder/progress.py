@@ -11,7 +11,7 @@ import time
 import unicodedata
 from collections.abc import Callable, Iterator
 
-Advance = Callable[[int], None]
+Advance = Callable[[int], object]
 """Reports progress: called with the number of units done since the last call."""
 
 PLAIN_INTERVAL = 10.0

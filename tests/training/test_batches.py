@@ -15,10 +15,11 @@ from rejoinder.training.batches import (
     EpochOrder,
     PairBatch,
     Portion,
-    batches,
+    StepBatch,
     equal_pairs,
     make_batch,
     make_step,
+    prefetched,
 )
 from rejoinder.training.tokens import Column, TokenStore, token_hashes
 
@@ -41,13 +42,6 @@ def test_an_epoch_has_every_example_once_but_for_the_incomplete_batch() -> None:
     assert len(set(first.tolist())) == len(set(second.tolist())) == 100
     assert first.tolist() != second.tolist()
     assert set(first.tolist()) != set(second.tolist()), "each epoch leaves others out"
-
-
-def test_the_order_is_a_function_of_the_seed_and_the_step_alone() -> None:
-    once, again = EpochOrder(50, 7, (3, 1)), EpochOrder(50, 7, (3, 1))
-    expected = [once.rows(step).tolist() for step in range(30)]
-    assert [again.rows(step).tolist() for step in (29, 0, 8)] == [expected[29], expected[0], expected[8]]
-    assert EpochOrder(50, 7, (3, 2)).rows(0).tolist() != expected[0]
 
 
 def test_fewer_examples_than_a_batch_are_refused() -> None:
@@ -147,21 +141,21 @@ def test_the_processes_share_a_batch_and_find_equal_responses_of_each_other(
 def test_the_stream_starts_anywhere_and_asks_for_nothing_beyond_its_end() -> None:
     texts = [[i + 1] for i in range(40)]
     examples, order = store(texts, texts), EpochOrder(40, 8, (0, 0))
-    whole, late = batches(examples, order, 99), batches(examples, EpochOrder(40, 8, (0, 0)), 99, first=7)
+
+    def make(step: int) -> StepBatch:
+        asked.append(step)
+        return make_step(examples, order.rows(step), 99, WHOLE)
+
+    asked: list[int] = []
+    whole, late = prefetched(make, 0, None), prefetched(make, 7, None)
     everything = [next(whole) for _ in range(9)]
     for wanted in everything[7:]:
         assert next(late).parts[0].tokens.ids.tolist() == wanted.parts[0].tokens.ids.tolist()
     whole.close()
     late.close()
-    asked: list[int] = []
-
-    def further(rows: np.ndarray) -> np.ndarray:
-        asked.append(len(asked))
-        return rows[:, None]
-
-    found = list(batches(examples, order, 99, first=2, stop=5, further=further))
-    assert len(found) == len(asked) == 3
-    assert all(len(batch.parts[0].tokens.restore) == 8 + 8 + 8 for batch in found)
+    asked.clear()
+    assert len(list(prefetched(make, 2, 5))) == 3
+    assert asked == [2, 3, 4]
 
 
 @settings(max_examples=50, deadline=None)

@@ -33,7 +33,7 @@ def test_without_a_terminal_there_is_a_plain_line_now_and_then(
     assert captured.err.splitlines() == [f"warm  25%: {STANDING}"] * 2 + ["[step] 5: best so far"]
 
 
-def test_on_a_terminal_there_is_a_live_bar(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_live_bar_on_a_terminal_makes_way_for_other_work_and_comes_back(monkeypatch: pytest.MonkeyPatch) -> None:
     class Terminal(io.StringIO):
         def isatty(self) -> bool:
             return True
@@ -46,17 +46,6 @@ def test_on_a_terminal_there_is_a_live_bar(monkeypatch: pytest.MonkeyPatch) -> N
     shown.close()
     assert "warm" in terminal.getvalue()
     assert "loss 2.500" in terminal.getvalue()
-
-
-def test_the_bar_makes_way_for_other_work_and_comes_back(monkeypatch: pytest.MonkeyPatch) -> None:
-    class Terminal(io.StringIO):
-        def isatty(self) -> bool:
-            return True
-
-    monkeypatch.setattr(sys, "stderr", terminal := Terminal())
-    monkeypatch.setenv("COLUMNS", "160")
-    monkeypatch.setenv("TERM", "xterm")
-    shown = TerminalDisplay()
     shown.show(STANDING)
     with shown.track("Mining", 10, "pairs") as advance:
         start = len(terminal.getvalue())

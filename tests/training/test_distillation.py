@@ -188,19 +188,6 @@ def test_a_student_comes_nearer_to_its_teacher(tmp_path: Path, data: Path, teach
         assert (tmp_path / "recipe.toml").read_text().count(load(teacher).fingerprint) == 1
 
 
-@pytest.mark.parametrize(("section", "message"), [
-    ({}, "exactly one of teacher, encoder; given: none"),
-    ({"encoder": "a", "teacher": "convert-small"}, "exactly one of teacher, encoder; given: teacher, encoder"),
-    ({"encoder": "a", "candidates": 4}, "compares the whole batch"),
-    ({"teacher": "convert-small", "sharpness": 4.0}, "sharpness and sample belong to an encoder"),
-    ({"teacher": "nowhere"}, r"distillation.teacher: .*nowhere"),
-    ({"teacher": "convert-small", "fingerprint": "abc"}, r"distillation.fingerprint = 'abc'"),
-])  # fmt: skip
-def test_what_cannot_be_taught_is_refused(data: Path, section: Any, message: str) -> None:
-    with pytest.raises(InputError, match=message):
-        recipe(data, distillation=section)
-
-
 def test_a_teacher_knows_one_set_of_examples(data: Path, teacher: Path) -> None:
     mixed = {"train": str(data), "mix": [{"train": str(data), "share": 0.5}]}
     with pytest.raises(InputError, match=r"leave data.mix out"):

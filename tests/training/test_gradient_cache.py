@@ -107,14 +107,6 @@ def test_gradients_are_added_to_those_that_are_there() -> None:
         torch.testing.assert_close(gradients(twice)[name], 2 * value, rtol=1e-4, atol=1e-6)
 
 
-def test_accumulating_over_smaller_batches_is_another_loss() -> None:
-    """It adds no negatives: four batches of 5 rank each response among 5, not among 20."""
-    whole, pairs = in_parts(model(), 5)[0], batch(5)
-    pieces = [encode(model(), pairs, part) for part in range(4)]
-    accumulated = [InBatchLoss(0.2)(p["context"], p["response"], 5.0).value.item() for p in pieces]
-    assert sum(accumulated) / 4 < whole.value.item() - 0.5
-
-
 def test_a_part_without_gradient_and_other_matrices_are_no_obstacle() -> None:
     """As a part of pairs that have no history, whose encoding is zero."""
     weight = nn.Parameter(torch.ones(2))

@@ -211,8 +211,3 @@ def test_it_learns(tmp_path: Path, data: Path) -> None:
 def test_what_pretraining_has_no_use_for(tmp_path: Path, data: Path, sections: dict[str, Any], says: str) -> None:
     with pytest.raises(InputError, match=says):
         train(pretraining(data, **sections), tmp_path)
-
-
-def test_token_budgets_are_for_pretraining(tmp_path: Path, data: Path) -> None:
-    with pytest.raises(InputError, match="batch_tokens is for pretraining"):
-        train(recipe(data, stage=[stage(batch_tokens=600)]), tmp_path)

@@ -41,10 +41,6 @@ def test_a_batch_is_split_to_whole_pairs_within_one_of_the_shares(weights: list[
     assert all(abs(count - share * batch_size) < 1 + 1e-6 for count, share in zip(counts, shares, strict=True))
 
 
-def test_three_to_one_for_the_general_data_as_in_the_paper() -> None:
-    assert split_batch(256, (0.25, 0.75)) == (64, 192)
-
-
 @settings(max_examples=40, deadline=None)
 @given(
     sizes=st.tuples(st.integers(20, 90), st.integers(20, 90), st.integers(20, 90)),
@@ -176,16 +172,3 @@ def test_a_missing_general_set_says_how_to_give_it(tmp_path: Path, data: Path) -
         prepare(mixed(data, ""), tmp_path)
     with pytest.raises(InputError, match="no such file or folder"):
         prepare(mixed(data, tmp_path / "nothing"), tmp_path)
-
-
-@pytest.mark.parametrize(("mix", "said"), [
-    ([{"share": 1.0}], "data.mix.0.share = 1.0 is not allowed"),
-    ([{"share": 0.0}], "data.mix.0.share = 0.0 is not allowed"),
-    ([{"train": "x"}], "'data.mix.0.share' is missing"),
-    ([{"share": 0.5}, {"share": 0.5}], "must leave something of a batch to data.train; given: 0.5 + 0.5"),
-    ([{"shares": 0.5}], "unknown key 'data.mix.0.shares'; did you mean 'share'?"),
-])  # fmt: skip
-def test_wrong_mixtures_teach(mix: list[dict[str, Any]], said: str) -> None:
-    with pytest.raises(InputError) as caught:
-        recipe("data", data={"train": "data", "mix": mix})
-    assert said in str(caught.value)

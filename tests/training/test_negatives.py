@@ -33,7 +33,6 @@ from rejoinder.training.negatives import (
     Tables,
     Window,
     hardest,
-    highest,
 )
 from rejoinder.training.prepare import prepare
 from rejoinder.training.recipe import HardNegatives, Recipe
@@ -118,12 +117,6 @@ def test_it_finds_what_a_loop_over_the_pool_finds(
         assert set(found.tolist()) <= set(drawn), "all come from the pool"
 
 
-def test_equal_texts_and_known_answers_are_never_negatives() -> None:
-    """Input 1 is answered by 5 and 6; 5 stands there twice. Only 7 is left, however far away it is."""
-    miner = Model(0).miner([1, 1, 2, 3], [5, 6, 5, 7], HardNegatives())
-    assert miner(np.arange(2), np.arange(4), int)[0].tolist() == [[3], [3]]
-
-
 def test_many_blocks_give_the_same_as_one(monkeypatch: pytest.MonkeyPatch) -> None:
     generator, rows = np.random.default_rng(1), np.arange(200)
     inputs, responses = generator.integers(0, 10, 200).tolist(), generator.integers(0, WORDS, 200).tolist()
@@ -135,14 +128,6 @@ def test_many_blocks_give_the_same_as_one(monkeypatch: pytest.MonkeyPatch) -> No
         monkeypatch.setattr(negatives, name, value)
         again = miner(rows, rows, int)
         assert (again[0].tolist(), again[1]) == (whole[0].tolist(), whole[1])
-
-
-def test_the_limit_by_margin_and_by_share() -> None:
-    own = torch.tensor([0.8, 0.0, -0.4])
-    assert highest(own, HardNegatives(margin=0.1)).tolist() == pytest.approx([0.9, 0.1, -0.3])
-    assert highest(own, HardNegatives(share=0.5)).tolist() == pytest.approx([0.4, 0.0, -0.6])
-    assert highest(own, HardNegatives(share=1.0)).tolist() == own.tolist()
-    assert highest(own, HardNegatives()).isinf().all()
 
 
 SCORES = torch.tensor([[0.9, 0.1, 0.5, -0.8, 0.7]])
@@ -341,18 +326,6 @@ def test_hard_negatives_of_a_mixture_and_of_a_budget_in_minutes(tmp_path: Path, 
     train(mined(data, data=sets, stage=[only], scale={"share": 0.1}), tmp_path, clock=Clock())
     table = load_file(tmp_path / "hard_negatives" / "step-00000000.safetensors")
     assert table["rows"].tolist() == list(range(640)), "how many steps there will be is not known"
-
-
-@pytest.mark.parametrize(("keys", "said"), [
-    ({"negatives": 3, "given_negatives": True}, "at most one of negatives, hard_negatives, given_negatives"),
-    ({"hard_negatives": {"margin": 0.1, "share": 0.9}}, "give at most one of margin, share; given: margin, share"),
-    ({"hard_negatives": {"share": 1.5}}, "stage.0.hard_negatives.share = 1.5 is not allowed"),
-    ({"hard_negatives": {"per_piar": 2}}, "unknown key 'stage.0.hard_negatives.per_piar'; did you mean 'per_pair'?"),
-])  # fmt: skip
-def test_wrong_settings_teach(keys: dict[str, Any], said: str) -> None:
-    with pytest.raises(InputError) as caught:
-        recipe("data", stage=[stage(**keys)])
-    assert said in str(caught.value)
 
 
 def test_a_pool_that_is_too_small_is_an_error_before_the_first_step(tmp_path: Path, data: Path) -> None:

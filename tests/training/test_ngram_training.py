@@ -22,7 +22,7 @@ from rejoinder.training.metrics import read_metrics
 from rejoinder.training.recipe import NGramVocabulary, Recipe, Step
 from rejoinder.training.recipe_files import load_recipe, parse_recipe
 from rejoinder.training.run import RunFolder, load_checkpoint
-from tests.training.test_loop import At, CrashError, crash, losses, same_weights
+from tests.training.test_loop import crash_and_continue
 from tests.training.tiny import document, recipe, stage
 
 RECIPES = Path(__file__).parents[2] / "recipes"
@@ -120,11 +120,7 @@ def test_a_run_that_crashed_goes_on_bit_for_bit(tmp_path: Path, data: Path, opti
         checkpoint={"every_steps": 3},
     )
     train(settings, tmp_path / "whole")
-    with pytest.raises(CrashError):
-        train(settings, tmp_path / "crashed", display=At(8, crash))
-    train(settings, tmp_path / "crashed")
-    assert losses(tmp_path / "crashed") == losses(tmp_path / "whole")
-    assert same_weights(tmp_path / "crashed", tmp_path / "whole")
+    crash_and_continue(settings, tmp_path / "crashed", 8, like=tmp_path / "whole")
 
 
 def test_parts_of_a_batch_give_the_step_of_the_whole(tmp_path: Path, data: Path) -> None:
@@ -143,49 +139,6 @@ def test_few_bits_and_hard_negatives(tmp_path: Path, data: Path) -> None:
     stages = [stage(steps=6, hard_negatives={"pool": 50})]
     train(ngram(data, quantization={"enabled": True}, stage=stages), tmp_path)
     assert (tmp_path / "model" / "model.safetensors").exists()
-
-
-FINE_TUNING = sorted(path for path in RECIPES.glob("*.toml") if path.name.startswith("fine-tune"))
-
-
-@pytest.mark.parametrize("path", FINE_TUNING, ids=lambda path: path.name)
-def test_every_recipe_of_fine_tuning_takes_an_ngram_model(tmp_path: Path, data: Path, run: Path, path: Path) -> None:
-    found = load_recipe(path, [f"init.model={run / 'model'}", f"data.train={data}"])
-    changes = ["validation.examples=80", "validation.candidates=20", "compute.threads=1", f"data.train={data}"]
-    if found.data.mix:
-        changes.append(f"data.mix.0.train={data}")
-    for number in range(len(found.stage)):
-        changes += [f"stage.{number}.steps=2", f"stage.{number}.batch_size=32"]
-    changes += [f"init.model={run / 'model'}"]
-    settings = load_recipe(path, changes)
-    assert settings.model["kind"] == "ngram"
-    assert settings.model["dropout"] > 0
-    summary = train(settings, tmp_path)
-    assert summary.steps == 2 * len(settings.stage)
-
-
-@pytest.mark.parametrize(
-    ("sections", "said"),
-    [
-        ({"scale": {"learned": True, "steps": 3}}, "a learned scale is not annealed"),
-        ({"scale": {}}, "exactly one of steps, share"),
-        ({"vocabulary": {"kind": "ngrams", "target_size": 100}}, "unknown key 'vocabulary.target_size'"),
-        ({"vocabulary": {"kind": "words"}}, "'subwords', 'ngrams'"),
-        ({"stage": [stage(rates={"embedding": "batch"})]}, "rates"),
-        ({"stage": [stage(active_blocks=1)]}, "active_blocks = 1, but the model has 0"),
-    ],
-)
-def test_what_does_not_fit_is_refused(tmp_path: Path, data: Path, sections: dict[str, Any], said: str) -> None:
-    with pytest.raises(InputError) as caught:
-        train(ngram(data, **sections), tmp_path)
-    assert said in str(caught.value)
-
-
-def test_a_vocabulary_of_another_kind_than_the_models_is_refused(tmp_path: Path, data: Path) -> None:
-    with pytest.raises(InputError, match=r"model.kind = 'ngram' .* vocabulary.kind = 'ngrams', not 'subwords'"):
-        ngram(data, vocabulary={"minimum_count": 10})
-    with pytest.raises(InputError, match=r"model.kind = 'convert' .* vocabulary.kind = 'subwords', not 'ngrams'"):
-        parse_recipe(document(tmp_path, vocabulary=VOCABULARY))
 
 
 TABLE_2 = {

@@ -13,7 +13,6 @@ from torch import nn
 from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils._pytree import tree_leaves
 
-from rejoinder.errors import InputError
 from rejoinder.models.convert import Convert
 from rejoinder.models.families import build_module
 from rejoinder.models.packing import pack
@@ -95,18 +94,6 @@ def test_decay_leaves_out_the_layer_norms() -> None:
     for group in optimizer.param_groups:
         for parameter in group["params"]:
             assert group["weight_decay"] == (0.0 if parameter in norms else 1e-5)
-
-
-@pytest.mark.parametrize(("keys", "said"), [
-    ({"active_blocks": 3}, "stage 'only': active_blocks = 3, but the model has 2"),
-    ({"active_blocks": 1, "trained_blocks": 2}, "trained_blocks = 2, but only 1 are computed"),
-    ({"rates": {"embeddings": 0.1}}, "no parameters are called 'embeddings' in rates; allowed: embedding,"),
-    ({"rates": dict.fromkeys(module().parameter_groups(), 0.0)}, "nothing to train"),
-])  # fmt: skip
-def test_a_stage_that_does_not_fit_the_model_is_refused(keys: dict[str, Any], said: str) -> None:
-    with pytest.raises(InputError) as caught:
-        prepared(module(), a_stage(**keys))
-    assert said in str(caught.value)
 
 
 KINDS: list[tuple[dict[str, Any], Any]] = [

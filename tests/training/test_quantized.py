@@ -27,7 +27,7 @@ from rejoinder.training.loop import train
 from rejoinder.training.metrics import read_metrics
 from rejoinder.training.recipe import Quantization, Recipe
 from rejoinder.training.recipe_files import parse_recipe
-from tests.training.test_loop import TWO_STAGES, At, CrashError, crash, losses, same_weights
+from tests.training.test_loop import TWO_STAGES, crash_and_continue, losses
 from tests.training.tiny import checkpoint_of, document, recipe, stage
 
 TEXTS = ["abcd efgh", "mnop", "", "abba abba abba abba"]
@@ -127,11 +127,7 @@ def test_the_ranges_are_fitted_as_often_as_the_recipe_says(run: Path, data: Path
 @pytest.mark.parametrize("step", [6, 15, 23])
 def test_a_run_that_dies_goes_on_with_the_same_losses(tmp_path: Path, data: Path, run: Path, step: int) -> None:
     settings = quantized(data, validation={"examples": 0}, checkpoint={"every_steps": 4})
-    with pytest.raises(CrashError):
-        train(settings, tmp_path, display=At(step, crash))
-    train(settings, tmp_path)
-    assert losses(tmp_path) == losses(run)
-    assert same_weights(tmp_path, run)
+    crash_and_continue(settings, tmp_path, step, like=run)
     ranges = [json.loads((place / "model" / "config.json").read_text())["quantization"] for place in (tmp_path, run)]
     assert ranges[0] == ranges[1]
 
@@ -150,18 +146,6 @@ def test_in_bfloat16_the_originals_and_their_gradients_are_float32(tmp_path: Pat
 ])  # fmt: skip
 def test_sixteen_bit_float(wanted: str, precision: str, half: str) -> None:
     assert choose_half(Quantization(enabled=True, half=wanted), precision) == half
-
-
-@pytest.mark.parametrize(("section", "message"), [
-    ({"half": "bfloat16"}, "half is given, but nothing is quantised; add enabled = true"),
-    ({"enabled": True, "half": "float8"}, "quantization.half = 'float8' is not allowed"),
-    ({"enabled": True, "bits": 4}, "unknown key 'quantization.bits'"),
-    ({"enabled": True, "range_every": 0}, "quantization.range_every = 0"),
-    ({"enabled": "yes"}, "quantization.enabled = 'yes'"),
-])  # fmt: skip
-def test_settings_are_checked(section: dict[str, Any], message: str) -> None:
-    with pytest.raises(InputError, match=message):
-        recipe("data", quantization=section)
 
 
 def half_precision(**settings: Any) -> Machine:

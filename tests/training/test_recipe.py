@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import ast
-import dataclasses
 import inspect
 from pathlib import Path
 from typing import Any
@@ -166,6 +165,26 @@ def test_errors_name_the_key_what_was_given_and_what_is_allowed(override: str, s
         ({"scale": {"share": 0.1}, "stage": [stage(), stage(minutes=1)]}, "scale.share needs stages that all have"),
         ({"stage": [{k: v for k, v in stage().items() if k != "batch_size"}]}, "'stage.0.batch_size' is missing"),
         ({"model": {}}, "model.kind is missing; allowed: 'convert'"),
+        ({"scale": {"learned": True, "steps": 3}}, "a learned scale is not annealed"),
+        ({"vocabulary": {"kind": "words"}}, "'subwords', 'ngrams'"),
+        ({"vocabulary": {"kind": "ngrams", "target_size": 100}}, "unknown key 'vocabulary.target_size'"),
+        ({"vocabulary": {"kind": "ngrams"}}, "model.kind = 'convert' reads vocabulary.kind = 'subwords', not 'ngrams'"),
+        ({"stage": [stage(rates={"embedding": "batch"})]}, "rates"),
+        ({"stage": [stage(schedule="plateau")], "validation": {}}, "give validation.every_epochs (paper: 0.5)"),
+        ({"quantization": {"half": "bfloat16"}}, "half is given, but nothing is quantised; add enabled = true"),
+        ({"quantization": {"enabled": True, "half": "float8"}}, "quantization.half = 'float8' is not allowed"),
+        ({"distillation": {}}, "exactly one of teacher, encoder; given: none"),
+        ({"distillation": {"encoder": "a", "teacher": "b"}}, "one of teacher, encoder; given: teacher, encoder"),
+        ({"distillation": {"encoder": "a", "candidates": 4}}, "compares the whole batch"),
+        ({"distillation": {"teacher": "convert-small", "sharpness": 4.0}}, "sharpness and sample belong to an encoder"),
+        ({"distillation": {"teacher": "nowhere"}}, "distillation.teacher: no model"),
+        ({"distillation": {"teacher": "convert-small", "fingerprint": "abc"}}, "distillation.fingerprint = 'abc'"),
+        ({"data": {"mix": [{"share": 1.0}]}}, "data.mix.0.share = 1.0 is not allowed"),
+        ({"data": {"mix": [{"train": "x"}]}}, "'data.mix.0.share' is missing"),
+        ({"data": {"mix": [{"share": 0.5}] * 2}}, "must leave something of a batch to data.train; given: 0.5 + 0.5"),
+        ({"stage": [stage(negatives=3, given_negatives=True)]}, "at most one of negatives, hard_negatives, given_nega"),
+        ({"stage": [stage(hard_negatives={"margin": 0.1, "share": 0.9})]}, "at most one of margin, share; given: mar"),
+        ({"stage": [stage(hard_negatives={"per_piar": 2})]}, "unknown key 'stage.0.hard_negatives.per_piar'; did you"),
     ],
 )  # fmt: skip
 def test_impossible_combinations_are_refused(sections: dict[str, Any], said: str) -> None:
@@ -186,13 +205,6 @@ def test_an_override_takes_toml_and_replaces_its_alternatives() -> None:
     assert changed.stage[0].schedule == Cosine(final_learning_rate=0.001)
 
 
-def test_validation_has_one_interval_and_a_checkpoint_may_have_two() -> None:
-    timed = document("data", validation={"every_seconds": 60.0}, checkpoint={"every_seconds": 60.0})
-    changed = parse_recipe(timed, ["validation.every_steps=7", "checkpoint.every_steps=8"])
-    assert (changed.validation.every_steps, changed.validation.every_seconds) == (7, None)
-    assert (changed.checkpoint.every_steps, changed.checkpoint.every_seconds) == (8, 60.0)
-
-
 def test_a_missing_or_an_empty_file_says_what_is_missing(tmp_path: Path) -> None:
     with pytest.raises(InputError, match="no such recipe"):
         load_recipe(tmp_path / "recipe.toml")
@@ -209,8 +221,3 @@ def test_the_first_difference_is_named_with_both_values() -> None:
     assert first_difference(old, absent) == "stage.0.minutes was not given and is now 1.5"
     fewer = first_difference(recipe("a", stage=[stage(), stage()]), old)
     assert fewer == 'stage.1.name was "only" and is now not given'
-
-
-def test_recipes_are_frozen() -> None:
-    with pytest.raises(dataclasses.FrozenInstanceError):
-        recipe("data").stage[0].batch_size = 3  # type: ignore[misc]

@@ -53,32 +53,34 @@ def models(tmp_path_factory: pytest.TempPathFactory, data: Path) -> dict[str, Pa
     for name, more in (("single", {}), ("multi", {"history": 3}), ("full", without_blocks)):
         train(recipe(data, model=MODEL | more, stage=[stage(steps=1, active_blocks="all")]), place / name)
     export_quantized(place / "full" / "model", place / "bundled")
-    return {"single": place / "single" / "model", "multi": place / "multi" / "model", "bundled": place / "bundled"}
+    train(ngram(data, stage=[stage(steps=1)]), place / "ngram")
+    runs = {name: place / name / "model" for name in ("single", "multi", "ngram")}
+    return {**runs, "bundled": place / "bundled"}
 
 
 @pytest.mark.parametrize(
     ("path", "name"),
-    [(path, "bundled") for path in FROM_A_MODEL] + [(FROM_A_MODEL[0], "single"), (FROM_A_MODEL[-1], "multi")],
+    [(path, name) for path in FROM_A_MODEL for name in ("bundled", "ngram")]
+    + [(FROM_A_MODEL[0], "single"), (FROM_A_MODEL[-1], "multi")],
     ids=lambda value: value if isinstance(value, str) else value.stem,
 )
 def test_it_trains_from_any_model(tmp_path: Path, data: Path, models: dict[str, Path], path: Path, name: str) -> None:
     settings = load_recipe(path, [f"init.model={models[name]}", *two_steps(path, data)])
     _, config = persistence.read_config(models[name])
-    assert settings.model["history"] == config["model"]["history"]
+    assert settings.model.get("history") == config["model"].get("history")
     train(settings, tmp_path / "run")
     _, tuned = persistence.read_config(tmp_path / "run" / "model")
     assert tuned["model"] == config["model"] | document(path).get("model", {})
 
 
 @pytest.fixture(scope="module")
-def starts(tmp_path_factory: pytest.TempPathFactory, data: Path, models: dict[str, Path]) -> dict[str, list[str]]:
+def starts(tmp_path_factory: pytest.TempPathFactory, models: dict[str, Path]) -> dict[str, list[str]]:
     """What recipes start from, as settings: a checkpoint, or a model of one kind or the other."""
     place = tmp_path_factory.mktemp("starts")
-    train(ngram(data, stage=[stage(steps=1)]), place / "ngram")
     return {
         "transformer": [f"init.transformer={write_checkpoint(place / 'bert', OF_RECIPES)}"],
         "convert": [f"init.model={models['multi']}"],
-        "ngram": [f"init.model={place / 'ngram' / 'model'}"],
+        "ngram": [f"init.model={models['ngram']}"],
     }
 
 

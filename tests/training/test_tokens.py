@@ -22,7 +22,7 @@ from rejoinder.errors import InputError
 from rejoinder.models.dialogue import Dialogue, HistoryText
 from rejoinder.text.vocabulary import build_subwords
 from rejoinder.training import tokens
-from rejoinder.training.tokens import Encode, build_store, content_key, open_store, token_hashes
+from rejoinder.training.tokens import Encode, build_store, open_store, token_hashes
 
 TOKENIZER = build_subwords(["hello there", "how are you", "fine thanks", "at noon"], minimum_count=1)
 
@@ -115,11 +115,6 @@ def test_a_damaged_store_is_refused(tmp_path: Path, damage: str) -> None:
             (store / "manifest.json").write_text('{"format": 0}')
     with pytest.raises(InputError, match="not a whole token store"):
         open_store(store)
-
-
-def test_the_key_changes_with_every_part() -> None:
-    keys = {content_key("a", "b", 60), content_key("a", "b", 61), content_key("a", "c", 60), content_key("ab", "", 60)}
-    assert len(keys) == 4
 
 
 texts = st.lists(st.integers(0, 5), max_size=5)

@@ -108,11 +108,6 @@ def test_which_layers_train(tmp_path: Path, data: Path, start: Path, keys: dict[
     assert {next(p for p in ("embeddings.", "blocks.0.", "blocks.1.") if n.startswith(p)) for n in found} == changed
 
 
-def test_more_top_blocks_than_there_are(tmp_path: Path, data: Path, start: Path) -> None:
-    with pytest.raises(InputError, match="trained_blocks = 3, but only 2"):
-        train(transformer_recipe(data, start, BI, stage=[stage(trained_blocks=3)]), tmp_path)
-
-
 @pytest.mark.parametrize("model", [POLY, CROSS], ids=["poly", "cross"])
 def test_an_interrupted_run_gives_the_same_weights(
     tmp_path: Path, data: Path, start: Path, model: dict[str, Any]
@@ -154,19 +149,16 @@ def test_a_plateau_lowers_the_rate_when_the_loss_stalls(
     assert rates == [0.008] * 10 + [0.004] * 5 + [0.002] * 10
 
 
-def test_a_plateau_needs_validations(data: Path, start: Path) -> None:
-    with pytest.raises(InputError, match="every_epochs"):
-        transformer_recipe(data, start, BI, stage=[stage(schedule="plateau")], validation={})
-
-
-def test_a_cross_encoder_needs_negatives(tmp_path: Path, data: Path, start: Path) -> None:
-    with pytest.raises(InputError, match="negatives = 15"):
-        train(transformer_recipe(data, start, CROSS, stage=[stage()]), tmp_path)
-
-
-def test_hard_negatives_need_cosines(tmp_path: Path, data: Path, start: Path) -> None:
-    with pytest.raises(InputError, match="mined by cosine"):
-        train(transformer_recipe(data, start, POLY, stage=[stage(hard_negatives={})]), tmp_path)
+@pytest.mark.parametrize(("model", "keys", "says"), [
+    (BI, {"trained_blocks": 3}, "trained_blocks = 3, but only 2"),
+    (CROSS, {}, "negatives = 15"),
+    (POLY, {"hard_negatives": {}}, "mined by cosine"),
+])  # fmt: skip
+def test_a_stage_that_does_not_fit_is_refused(
+    tmp_path: Path, data: Path, start: Path, model: dict[str, Any], keys: dict[str, Any], says: str
+) -> None:
+    with pytest.raises(InputError, match=says):
+        train(transformer_recipe(data, start, model, stage=[stage(**keys)]), tmp_path)
 
 
 def test_random_negatives_are_of_other_examples_and_follow_from_the_seed() -> None:

@@ -70,19 +70,6 @@ def test_an_incomplete_group_is_dropped_and_each_example_used_once() -> None:
     assert validator.examples == len(seen) == len(set(seen)) == 40
 
 
-def test_the_groups_are_the_same_each_time() -> None:
-    generator = torch.Generator().manual_seed(0)
-    table = torch.randn(2, D, 8, generator=generator)
-    validator = Validator(store(list(range(60))), Validation(candidates=20, examples=60), 99)
-
-    def encode(batch: PairBatch) -> tuple[Tensor, Tensor]:
-        x, y = tokens(batch)
-        return table[0][x], table[1][y]
-
-    assert validator(encode) == validator(encode)
-    assert 0 < validator(encode)["mrr"] < 1
-
-
 @pytest.mark.parametrize(("n", "limit"), [(19, 100), (60, 10)])
 def test_too_few_examples_are_refused(n: int, limit: int) -> None:
     with pytest.raises(InputError, match=r"make no group of 20; set validation.candidates lower"):

@@ -48,6 +48,7 @@ from rejoinder.corpora.sources import find_corpus, find_inputs
 from rejoinder.corpora.work import Progress, cached_task, forget_tasks, is_done, open_work, reported
 from rejoinder.errors import InputError
 from rejoinder.files import atomic_folder, check_replaceable, parse_json
+from rejoinder.progress import Advance
 
 _READ, _SCATTER, _MERGE, _ASSEMBLE, _COPIES, _WRITE = 0.88, 0.4, 0.03, 0.45, 0.02, 0.1
 """Shares of the whole time, measured on two cores; only the time left that is shown depends on them."""
@@ -63,7 +64,7 @@ def build_data(
     limit: int | None = None,
     engine: Engine | None = None,
     sizes: Sizes | None = None,
-    progress: Callable[[int], object] | None = None,
+    progress: Advance | None = None,
     overwrite: bool = False,
 ) -> Account:
     """Build a data folder, whole or not at all. What the same call gave earlier is replaced when this is complete.
@@ -160,7 +161,7 @@ class _Stages:
         inputs: Sequence[Input],
         reading: Reading,
         engine: Engine,
-        progress: Callable[[int], object] | None,
+        progress: Advance | None,
     ) -> None:
         piped = any(not each.path.is_file() for each in inputs)
         self._engine = LocalEngine() if piped else engine  # another process cannot read the pipe

@@ -19,6 +19,7 @@ from typing import Any
 
 from rejoinder.errors import InputError
 from rejoinder.files import atomic_file, beside, discard, full_disk_named, locked, remove, remove_leftovers
+from rejoinder.progress import Advance
 
 _JOB, _DONE, _RUNNING = "job.json", "done", "running"
 _INTERVAL = 0.5
@@ -127,7 +128,7 @@ def forget_tasks(folder: Path) -> None:
 
 
 @contextlib.contextmanager
-def reported(folder: Path, name: str) -> Iterator[Callable[[int], None]]:
+def reported(folder: Path, name: str) -> Iterator[Advance]:
     """Give a task a function to call with the numbers of bytes that it reads, for `Progress.reading` to find."""
     path, total, due = folder / _RUNNING / name, 0, time.monotonic() + _INTERVAL
 
@@ -152,7 +153,7 @@ class Progress:
     done when all stages are through with it. Of an input of unknown size only the bytes read are shown.
     """
 
-    def __init__(self, folder: Path, total: int | None, advance: Callable[[int], object] | None) -> None:
+    def __init__(self, folder: Path, total: int | None, advance: Advance | None) -> None:
         self._folder, self._total, self._advance = folder, total, advance or (lambda _: None)
         self._base = self._share = 0.0
         self._shown = 0
@@ -168,7 +169,7 @@ class Progress:
             self._show(round(self._total * (self._base + self._share * min(1.0, part))))
 
     @contextlib.contextmanager
-    def reading(self) -> Iterator[Callable[[int], None]]:
+    def reading(self) -> Iterator[Advance]:
         """While the `with` block runs, show about twice a second how much of the input all tasks have read.
 
         Yields:

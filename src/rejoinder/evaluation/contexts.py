@@ -13,7 +13,8 @@ from rejoinder.errors import InputError
 from rejoinder.evaluation.bootstrap import RESAMPLES
 from rejoinder.evaluation.ranking import Comparison, RankingResult, compare, evaluate_task
 from rejoinder.evaluation.report import Row, describe, percent, plain_table, render
-from rejoinder.evaluation.tasks import Progress, RankingTask
+from rejoinder.evaluation.tasks import RankingTask
+from rejoinder.progress import Advance
 from rejoinder.ranker import Context, ContextPart, FloatArray, Ranker
 
 MOST_MESSAGES = 10
@@ -178,7 +179,7 @@ def context_table(
     seed: int = 0,
     resamples: int = RESAMPLES,
     block_size: int | None = None,
-    progress: Progress | None = None,
+    progress: Advance | None = None,
 ) -> ContextTable:
     """Rank by the full context and by parts of it (CONVERT, section 4.2).
 

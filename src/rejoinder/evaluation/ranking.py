@@ -17,7 +17,8 @@ import numpy.typing as npt
 
 from rejoinder.errors import InputError, RejoinderError
 from rejoinder.evaluation.bootstrap import CONFIDENCE, RESAMPLES, Estimate, estimates
-from rejoinder.evaluation.tasks import IntArray, Progress, RankingTask, ranking_task
+from rejoinder.evaluation.tasks import IntArray, RankingTask, ranking_task
+from rejoinder.progress import Advance
 from rejoinder.ranker import FloatArray, Ranker
 
 if TYPE_CHECKING:
@@ -124,7 +125,7 @@ def evaluate(
     recall_at: Sequence[int] = RECALL_AT,
     resamples: int = RESAMPLES,
     block_size: int | None = None,
-    progress: Progress | None = None,
+    progress: Advance | None = None,
 ) -> RankingResult:
     """Rank each example's right response among its candidates: 1-of-N, or the lists that the data gives.
 
@@ -167,7 +168,7 @@ def evaluate_task(
     recall_at: Sequence[int] = RECALL_AT,
     resamples: int = RESAMPLES,
     block_size: int | None = None,
-    progress: Progress | None = None,
+    progress: Advance | None = None,
 ) -> RankingResult:
     """Evaluate on a task that is built once and ranked by several systems, or again and again in training."""
     counts = {"k": min(recall_at, default=1), "resamples": resamples, "block_size": block_size}

@@ -19,7 +19,6 @@ from rejoinder.errors import InputError, MissingExtraError
 from rejoinder.evaluation.ranking import RankingResult, evaluate_task
 from rejoinder.evaluation.table import Cell, Column, Line, Table
 from rejoinder.evaluation.tasks import (
-    Progress,
     RankingTask,
     all_responses,
     ranked_part,
@@ -141,7 +140,7 @@ def _filled(text: str, column: str, data: str) -> str:
     return text.replace("{column}", column).replace("{data}", data)
 
 
-def read_column(column: DataColumn, progress: Progress | None = None) -> tuple[RankingTask, int]:
+def read_column(column: DataColumn, progress: Advance | None = None) -> tuple[RankingTask, int]:
     """Read the examples of a column with their candidates; also return how many repeated ones were left out."""
     from rejoinder.corpora.examples import read_examples
 

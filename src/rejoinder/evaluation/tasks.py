@@ -4,17 +4,18 @@ from __future__ import annotations
 
 import hashlib
 import random
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING, Literal, TypeAlias
+from typing import TYPE_CHECKING, Literal
 
 import numpy as np
 import numpy.typing as npt
 
 from rejoinder.baselines.fitting import FIT_EXAMPLES
 from rejoinder.errors import InputError
+from rejoinder.progress import Advance
 from rejoinder.ranker import Context, candidate_lists
 
 if TYPE_CHECKING:
@@ -22,7 +23,6 @@ if TYPE_CHECKING:
 
 IntArray = npt.NDArray[np.int64]
 
-Progress: TypeAlias = Callable[[int], object]
 """Called with the number of examples just done."""
 SHARED_CELLS = 1 << 25
 """Scores computed at once where all contexts share one list of candidates: some 300 MB."""
@@ -186,7 +186,7 @@ def _task(
 
 
 def sample(
-    examples: Iterable[Example], limit: int | None, seed: int = 0, *, progress: Progress | None = None
+    examples: Iterable[Example], limit: int | None, seed: int = 0, *, progress: Advance | None = None
 ) -> list[Example]:
     """Draw at most `limit` examples (None: all), each equally likely, without holding more than that in memory.
 
@@ -231,7 +231,7 @@ def training_examples(
     *,
     limit: int = FIT_EXAMPLES,
     seed: int = 0,
-    progress: Progress | None = None,
+    progress: Advance | None = None,
     options: tuple[str, str] = ("--split", "--fit-on"),
 ) -> list[Example]:
     """Draw examples of a data set's training part for a baseline to learn from.

@@ -85,13 +85,10 @@ class Row:
     """One line of the table, ready to be trained."""
 
     name: str
-    title: str
-    """What the table calls it."""
-    settings: tuple[str, ...]
-    """What it changes."""
+    title: str  # what the table calls it
+    settings: tuple[str, ...]  # what it changes
     published: float | None
-    recipe: Recipe
-    """The base recipe with the changes."""
+    recipe: Recipe  # the base recipe with the changes
 
 
 @dataclass(frozen=True, slots=True)
@@ -99,8 +96,7 @@ class Plan:
     """All lines of a table, the base first, then those of the file in their order."""
 
     name: str
-    origin: str
-    """The file."""
+    origin: str  # the file
     rows: tuple[Row, ...]
 
     def chosen(self, names: Sequence[str]) -> set[str]:
@@ -129,7 +125,10 @@ def load_plan(path: str | Path, overrides: Sequence[str] = (), data: str | Path 
             budget than the base, or does not fit its model.
     """
     path = Path(path)
-    file = _read(path)
+    document = read_toml(path, "no such file; give a TOML file of ablations (recipes/ablations/*.toml)")
+    if "stage" in document:
+        raise InputError(f"{path} is a recipe; give a file of ablations, which names a recipe and lists rows")
+    file = validate(Ablations, document, str(path))
 
     def changed(name: str, settings: Sequence[str]) -> Recipe:
         places = {"data.train": data, "name": f"{file.name}: {name}", "description": ", ".join(settings)}
@@ -150,13 +149,6 @@ def load_plan(path: str | Path, overrides: Sequence[str] = (), data: str | Path 
     return Plan(file.name, str(path), tuple(rows))
 
 
-def _read(path: Path) -> Ablations:
-    document = read_toml(path, "no such file; give a TOML file of ablations (recipes/ablations/*.toml)")
-    if "stage" in document:
-        raise InputError(f"{path} is a recipe; give a file of ablations, which names a recipe and lists rows")
-    return validate(Ablations, document, str(path))
-
-
 def _check_row(base: Recipe, row: Recipe) -> None:
     """Refuse a row that would show nothing, or fail after others have been trained."""
     if first_difference(base, row) is None:
@@ -172,16 +164,11 @@ class Line:
     """A row with what came out, or with the reason why nothing did, such as a loss that diverged."""
 
     row: Row
-    summary: RunSummary | None = None
-    """Of its run; None if that failed, as the others are then."""
-    result: RankingResult | None = None
-    """Its ranking of the test examples."""
-    minus_base: Comparison | None = None
-    """Paired difference to the base; None for the base itself."""
-    parameters: int = 0
-    """Numbers in its model, embeddings included."""
-    steps_per_second: float | None = None
-    """Of training alone; None if the run's metrics are gone."""
+    summary: RunSummary | None = None  # None if its run failed, as the others are then
+    result: RankingResult | None = None  # its ranking of the test examples
+    minus_base: Comparison | None = None  # paired difference; None for the base itself
+    parameters: int = 0  # embeddings included
+    steps_per_second: float | None = None  # of training alone; None if the run's metrics are gone
     failure: str = ""
 
     def to_json(self) -> dict[str, Any]:
@@ -234,8 +221,7 @@ class AblationTable:
     """The lines so far, the base first."""
 
     name: str
-    data: str
-    """Name of the examples that were ranked."""
+    data: str  # name of the examples that were ranked
     lines: Sequence[Line]
 
     @property
@@ -295,10 +281,10 @@ def ablate(
         plan: see `load_plan`.
         folder: for everything that comes out: rows/NAME (runs), tokens, table.md, table.csv, table.json.
         task: what all rows rank, called `data` in the table.
-        data: its name.
+        data: name of the examples.
         names: rows to train besides the base; none: all.
         seed: of the bootstrap.
-        display: shows progress; None shows nothing.
+        display: shows progress.
 
     Raises:
         InputError: there is no such row, the folder is of something else, or it has one of these rows with another
@@ -323,28 +309,21 @@ def _rows(plan: Plan, chosen: set[str], folder: Path, display: Display) -> list[
     if folder.exists() and (not folder.is_dir() or (any(folder.iterdir()) and not (folder / ROWS).is_dir())):
         raise InputError(f"{folder} is no folder of an ablation (it has no {ROWS}); name another one, or a new one")
     rows = []
-    for row in (_sharing(row, folder) for row in plan.rows):
+    for row in plan.rows:
+        if not row.recipe.data.cache:  # all rows share vocabularies and token arrays
+            data = dataclasses.replace(row.recipe.data, cache=str(folder / TOKENS))
+            row = dataclasses.replace(row, recipe=dataclasses.replace(row.recipe, data=data))  # noqa: PLW2901
         run = RunFolder(folder / ROWS / row.name)
         before = load_recipe(run.recipe, resolved=True) if run.recipe.exists() else None
         difference = None if before is None else first_difference(before, row.recipe)
         if row.name in chosen and difference:
-            raise InputError(
-                f"{run.path} was begun with another recipe: {difference}; name another folder, or the settings that "
-                "it was begun with"
-            )
+            hint = "name another folder, or the settings that it was begun with"
+            raise InputError(f"{run.path} was begun with another recipe: {difference}; {hint}")
         if row.name in chosen or (run.summary.exists() and not difference):
             rows.append(row)
         elif run.summary.exists():
             display.note(f"{run.path} is left out of the table, it is of another recipe: {difference}")
     return rows
-
-
-def _sharing(row: Row, folder: Path) -> Row:
-    """Let the row have its vocabulary and token arrays where the others have theirs."""
-    if row.recipe.data.cache:
-        return row
-    data = dataclasses.replace(row.recipe.data, cache=str(folder / TOKENS))
-    return dataclasses.replace(row, recipe=dataclasses.replace(row.recipe, data=data))
 
 
 def _line(row: Row, run: Path, task: RankingTask, base: RankingResult | None, seed: int, display: Display) -> Line:

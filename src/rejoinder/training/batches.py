@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Callable, Generator, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
-from typing import Protocol
 
 import numpy as np
 import torch
@@ -28,12 +27,11 @@ Further = Callable[[Rows], Rows]
 
 @dataclass(frozen=True, slots=True)
 class PairBatch:
-    """Pairs that are encoded at once, and further responses that are negatives of all pairs of the step."""
+    """n pairs that are encoded at once, and further responses that are negatives of all pairs of the step."""
 
     tokens: TokenBatch | SidesBatch | MaskedBatch
     """n inputs, then the histories of those pairs that have one, then n responses and the further ones."""
     pairs: int
-    """n."""
     histories: Tensor = NO_HISTORIES
     """The pairs that have a history, ascending, int64 (m,); none where the model does not read them."""
 
@@ -77,8 +75,7 @@ class Portion:
 
     rank: int = 0
     processes: int = 1
-    micro_batch: int = 0
-    """Pairs that are encoded at once; 0 for all."""
+    micro_batch: int = 0  # pairs that are encoded at once; 0: all
 
 
 WHOLE = Portion()
@@ -89,12 +86,9 @@ WHOLE = Portion()
 class StepBatch:
     """What one process has of the K pairs of a step."""
 
-    parts: tuple[PairBatch, ...]
-    """Its pairs, cut into those that are encoded at once."""
-    pairs: int
-    """K."""
-    first: int
-    """Number of its first pair."""
+    parts: tuple[PairBatch, ...]  # its pairs, cut into those that are encoded at once
+    pairs: int  # K
+    first: int  # number of its first pair
     equal: Tensor
     """Where response j equals that of this process's context i (counted from its first): int64 (2, m). The K responses
     of the pairs come first, then the further ones; where contexts are joined with candidates, j counts a context's own
@@ -184,31 +178,6 @@ class EpochOrder:
             self._order = np.random.default_rng([*self._seed, epoch, self._stream]).permutation(self._examples)
             self._epoch = epoch
         return self._order[batch * self.batch_size : (batch + 1) * self.batch_size]
-
-
-class Order(Protocol):
-    """Which examples each batch has."""
-
-    def rows(self, step: int) -> Rows:
-        """Examples of the batch number `step`, from 0."""
-        ...
-
-
-def batches(
-    store: TokenStore,
-    order: Order,
-    padding_id: int,
-    first: int = 0,
-    portion: Portion = WHOLE,
-    *,
-    stop: int | None = None,
-    further: Further | None = None,
-    packing: Packing = "together",
-) -> Generator[StepBatch, None, None]:
-    """Yield a process's portion of the batches from number `first` up to `stop` (None: for ever)."""
-    return prefetched(
-        lambda step: make_step(store, order.rows(step), padding_id, portion, further, packing), first, stop
-    )
 
 
 def prefetched(make: Callable[[int], StepBatch], first: int, stop: int | None) -> Generator[StepBatch, None, None]:

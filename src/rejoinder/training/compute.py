@@ -7,10 +7,10 @@ from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import dataclass
 
 import torch
-from torch import Tensor, nn
+from torch import Tensor
 
 from rejoinder.errors import InputError
-from rejoinder.models.quantization import Half, QuantizedTraining
+from rejoinder.models.quantization import Half
 from rejoinder.processor import has_fast_bfloat16
 from rejoinder.training.distributed import launch_place
 from rejoinder.training.recipe import Compute, Quantization
@@ -44,8 +44,8 @@ def set_up(compute: Compute, quantization: Quantization) -> Machine:
         place, there_are = launch_place(), torch.cuda.device_count()
         if place["LOCAL_WORLD_SIZE"] > there_are:
             raise InputError(
-                f"{place['LOCAL_WORLD_SIZE']} processes were started on this machine, but PyTorch sees {there_are} "
-                "CUDA devices there; start at most one process for each, or set compute.device = 'cpu'"
+                f"{place['LOCAL_WORLD_SIZE']} processes were started on this machine with {there_are} CUDA devices; "
+                "start at most one process for each, or set compute.device = 'cpu'"
             )
         device = torch.device(kind, place["LOCAL_RANK"])
         torch.cuda.set_device(device)
@@ -85,13 +85,6 @@ def loss_scaler(device: str, precision: str, quantization: Quantization) -> torc
     if quantization.enabled:
         return torch.amp.GradScaler(device, init_scale=quantization.loss_scale, growth_interval=2**31 - 1)
     return torch.amp.GradScaler(device)
-
-
-def quantized_training(config: Quantization, module: nn.Module, precision: str) -> QuantizedTraining | None:
-    """Let a network compute with rounded copies of its present weights; None where the recipe does not ask for it."""
-    if not config.enabled:
-        return None
-    return QuantizedTraining(module, choose_half(config, precision), range_every=config.range_every)
 
 
 def choose_half(config: Quantization, precision: str) -> Half:

@@ -30,7 +30,7 @@ class Standing:
     step: int  # batches done in the whole run
     loss: float  # mean over the last line of metrics; not a number before the first
     accuracy: float  # in-batch accuracy, likewise
-    examples_per_second: float  # pairs trained on
+    examples_per_second: float
     seconds_left: float | None  # of the stage; None while unknown
 
     def __str__(self) -> str:

@@ -45,11 +45,7 @@ class LostProcessError(RejoinderError):
 
 
 class ElsewhereError(RejoinderError):
-    """The first process ended the job and reports why.
-
-    Attributes:
-        code: exit code of a command, as for the first process's error.
-    """
+    """The first process ended the job and reports why; `code` is the exit code of its error."""
 
     def __init__(self, message: str, code: int = 1) -> None:
         super().__init__(message)
@@ -57,15 +53,11 @@ class ElsewhereError(RejoinderError):
 
 
 class Processes:
-    """The processes of a run, seen from one of them; without groups there is only this one.
+    """The processes of a run, seen from number `rank` of `count`; without groups there is only this one.
 
     Args:
         group: of the exchanges within a step: gloo for what is on a CPU, NCCL for what is on a GPU.
         patient: of gloo, for `rank_zero_first`.
-
-    Attributes:
-        rank: number of this process, from 0.
-        count: how many there are.
     """
 
     def __init__(self, group: dist.ProcessGroup | None = None, patient: dist.ProcessGroup | None = None) -> None:
@@ -78,10 +70,7 @@ class Processes:
         return self.rank == 0
 
     def gather(self, rows: Tensor) -> Tensor:
-        """Stack the matrices of all processes, equal in shape: (n, d) -> (count · n, d).
-
-        The gradient of a row is the sum of the gradients that it gets in all processes.
-        """
+        """Stack the matrices of all processes, (n, d) -> (count · n, d); gradients of a row are summed over them."""
         return rows if self.count == 1 else _Gather.apply(rows, self)  # type: ignore[no-untyped-call]
 
     def sum_gradients(self, parameters: Iterable[nn.Parameter], loss: Loss) -> Loss:
@@ -155,7 +144,8 @@ class Processes:
             try:
                 done = work()
             except BaseException as error:
-                failure = [(str(error), _exit_code(error))]
+                code = 130 if isinstance(error, KeyboardInterrupt) else 2 if isinstance(error, InputError) else 1
+                failure = [(str(error), code)]
                 raise
             finally:
                 self._broadcast(failure)
@@ -184,8 +174,6 @@ class Processes:
 
 
 class _Gather(torch.autograd.Function):
-    """All processes' rows; backwards, each process gets the sum of all gradients of its rows."""
-
     @staticmethod
     def forward(context: Any, rows: Tensor, processes: Processes) -> Tensor:
         context.processes, context.rows = processes, rows.shape[0]
@@ -202,11 +190,7 @@ class _Gather(torch.autograd.Function):
 
 
 def launch_place() -> dict[str, int]:
-    """What the launcher says of this process, a number for each of `NAMES`; without one, the first of one.
-
-    Raises:
-        InputError: it says only some of it, or no number.
-    """
+    """Return what the launcher says of this process, a number for each of `NAMES`; without one, the first of one."""
     said = {name: os.environ.get(name, "") for name in NAMES}
     if not said["RANK"] or not said["WORLD_SIZE"]:  # one of them alone is another tool's
         return dict(zip(NAMES, (0, 1, 0, 1), strict=True))
@@ -273,10 +257,3 @@ def _lost_processes() -> Iterator[None]:
             "another process of the job is gone: it failed, was killed or ran out of memory, or its machine is down; "
             f"the same command continues the run from its last checkpoint ({' '.join(str(error).split())})"
         ) from error
-
-
-def _exit_code(error: BaseException) -> int:
-    """The exit code that the command has for an error."""
-    if isinstance(error, KeyboardInterrupt):
-        return 130
-    return 2 if isinstance(error, InputError) else 1

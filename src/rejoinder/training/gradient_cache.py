@@ -28,7 +28,7 @@ def forward_backward(
     loss: Callable[[Encodings], Loss],
     backward: Callable[[Tensor], None] = Tensor.backward,
 ) -> Loss:
-    """Compute the loss of a batch and add its gradients to the parameters'.
+    """Return the loss of a batch and add its gradients to the parameters'.
 
     Args:
         parts: number of parts of the batch. With one there is nothing to be saved, and it is encoded once.
@@ -36,9 +36,6 @@ def forward_backward(
             dropout has to be the same.
         loss: the loss of all encodings, each matrix holding the rows of all parts in their order.
         backward: starts the backward pass of a loss, scaling it if need be.
-
-    Returns:
-        The loss.
     """
     if parts == 1:
         found = loss(encode(0))

@@ -28,19 +28,12 @@ GROWING = ("blocks", "attention_spans")
 FREE_OF_TRANSFORMERS = ("dropout", "output_scale")
 """The same of a transformer's structure: no weight depends on these, and a checkpoint has no scale."""
 
-Resolve = Callable[[Mapping[str, Any], str], dict[str, Any]]
-"""[model] and the name of the recipe -> [model] checked and with all its defaults."""
 
-
-def take_over(document: dict[str, Any], origin: str, resolve: Resolve) -> None:
+def take_over(document: dict[str, Any], origin: str, resolve: Callable[[dict[str, Any], str], dict[str, Any]]) -> None:
     """Fill in what a recipe takes from the model of `init.model` or `init.transformer`, in place.
 
-    That is: its fingerprint, whether it is quantised, [model], and the longest text.
-
-    Args:
-        document: the recipe before validation, which is left to find whatever is wrong with the types in it.
-        origin: what an error calls the recipe.
-        resolve: see `Resolve`.
+    That is: its fingerprint, whether it is quantised, [model], and the longest text. Wrong types in the document are
+    left to validation. `origin` is what an error calls the recipe, `resolve` checks [model] and adds its defaults.
 
     Raises:
         InputError: there is no such model, it is not the one whose fingerprint is given, or the recipe has settings
@@ -69,11 +62,7 @@ def take_over(document: dict[str, Any], origin: str, resolve: Resolve) -> None:
 
 
 def fill_in_teacher(document: dict[str, Any], origin: str) -> None:
-    """Fill in the fingerprint of a recipe's teacher, in place.
-
-    Raises:
-        InputError: there is no such model, or it is not the one whose fingerprint is given.
-    """
+    """Fill in the fingerprint of a recipe's teacher, in place, or compare it with the one that is given."""
     if _named(document.get("distillation"), "teacher"):
         _pin(document["distillation"], "teacher", origin, "distillation")
 
@@ -162,11 +151,7 @@ def _made_of_transformers(kind: object) -> bool:
 
 
 def initial_tokenizer(init: Init) -> Tokenizer:
-    """The vocabulary of the model.
-
-    Raises:
-        InputError: it was altered after it was saved.
-    """
+    """Return the vocabulary of the model, unless it was altered after it was saved."""
     if init.transformer:
         return checkpoints.load_tokenizer(_unchanged_checkpoint(init))
     folder, config = _unchanged(init)
@@ -178,13 +163,11 @@ def initial_tokenizer(init: Init) -> Tokenizer:
 
 
 def copy_initial_weights(module: nn.Module, init: Init) -> float | None:
-    """Give a new network the weights of the model; blocks on top of the model's stay as they are.
+    """Give a new network the weights of the model, and return the model's scale if it was learned.
 
-    Of a quantised folder these are its rounded values in float32, which training then moves off their levels. A model
-    that is made of several transformers starts with the same weights in each.
-
-    Returns:
-        The scale that the model was trained with, if it was learned.
+    Blocks on top of the model's stay as they are. Of a quantised folder the weights are its rounded values in float32,
+    which training then moves off their levels. A model that is made of several transformers starts with the same
+    weights in each.
 
     Raises:
         InputError: the model is damaged, or another one than when the recipe was read.

@@ -8,8 +8,8 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Callable, Generator, Mapping, Sequence
-from contextlib import ExitStack, closing, nullcontext
+from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
+from contextlib import ExitStack, closing, contextmanager, nullcontext
 from functools import partial
 from pathlib import Path
 from typing import Any, NoReturn
@@ -23,8 +23,9 @@ from rejoinder.models import persistence
 from rejoinder.models.families import build_module, family_of
 from rejoinder.models.layers import Encodings
 from rejoinder.models.packing import TokenBatch
-from rejoinder.training.batches import PairBatch, Portion, StepBatch, batches, prefetched
-from rejoinder.training.compute import quantized_training, set_up, without_denormals
+from rejoinder.models.quantization import QuantizedTraining
+from rejoinder.training.batches import PairBatch, Portion, StepBatch, make_step, prefetched
+from rejoinder.training.compute import choose_half, set_up, without_denormals
 from rejoinder.training.display import Display, Standing, interrupts
 from rejoinder.training.distillation import Distiller, SimilarityDistiller, TeacherDistiller
 from rejoinder.training.distributed import ElsewhereError, Processes, joined
@@ -60,6 +61,7 @@ from rejoinder.training.run import (
     open_run,
     resolve_recipe,
     save_checkpoint,
+    save_summary,
     summarise,
 )
 from rejoinder.training.validation import Validator
@@ -142,7 +144,10 @@ class Trainer:
         self.learned_scale = attach_scale(self.module, recipe.scale, scale)
         self.module.to(self.machine.device)
         self.packing = family_of(self.module.config).packing
-        self.quantized = quantized_training(recipe.quantization, self.module, self.machine.precision)
+        self.quantized: QuantizedTraining | None = None
+        if recipe.quantization.enabled:
+            half = choose_half(recipe.quantization, self.machine.precision)
+            self.quantized = QuantizedTraining(self.module, half, range_every=recipe.quantization.range_every)
         self.distiller = _distiller(recipe, prepared)
         self.loss = SummedLoss(InBatchLoss(recipe.loss.smoothing))
         self.masking = Masking.from_tokenizer(prepared.tokenizer) if self.packing == "masked" else None
@@ -186,11 +191,14 @@ class Trainer:
     def run(self) -> RunSummary:
         """Train to the end, and write the summary."""
         self.processes.broadcast_parameters(self.module)
-        log = MetricsLog(self.folder, self.state.step) if self.processes.first else nullcontext()
+        log = closing(MetricsLog(self.folder, self.state.step)) if self.processes.first else nullcontext()
         with log as self.metrics, interrupts(self.display) as self.stop, without_denormals():
             while self.state.stage < len(self.recipe.stage):
                 self._stage(self.recipe.stage[self.state.stage])
-        return summarise(self.recipe, self.folder, self.state, self.machine.precision, write=self.processes.first)
+        summary = summarise(self.recipe, self.folder, self.state, self.machine.precision)
+        if self.processes.first:
+            save_summary(summary, self.folder.summary)
+        return summary
 
     def _stage(self, stage: Stage) -> None:
         """Train one stage, from wherever the state stands in it."""
@@ -221,17 +229,17 @@ class Trainer:
     def _batches(self, stage: Stage, tables: Tables | None, stop: int | None) -> Generator[StepBatch, None, None]:
         """The stage's batches from where it stands to `stop`, with hard negatives if there are `tables`."""
         mined = None if tables is None else self._table(stage, tables)
-        seed, begin = (self.recipe.seed, self.state.stage), self.state.stage_step
-        order, padding_id = self.orders[self.state.stage], self.module.padding_id
+        seed, order = (self.recipe.seed, self.state.stage), self.orders[self.state.stage]
         portion = Portion(self.processes.rank, self.processes.count, stage.micro_batch)
-        store, masking = self.prepared.train, self.masking
-        if masking is not None:
-            return prefetched(
-                lambda step: pretraining_step(store, order.rows(step), step, masking, seed, portion), begin, stop
-            )
-        examples, further = with_negatives(store, stage, seed, mined)
-        options: Any = {"stop": stop, "further": further, "packing": self.packing}
-        return batches(examples, order, padding_id, begin, portion, **options)
+        store, further = with_negatives(self.prepared.train, stage, seed, mined)
+
+        def make(step: int) -> StepBatch:
+            rows = order.rows(step)
+            if self.masking is not None:
+                return pretraining_step(store, rows, step, self.masking, seed, portion)
+            return make_step(store, rows, self.module.padding_id, portion, further, self.packing)
+
+        return prefetched(make, self.state.stage_step, stop)
 
     def _tables(self, stage: Stage) -> Tables | None:
         """The stage's tables of hard negatives; None if it has none."""
@@ -318,10 +326,15 @@ class Trainer:
         torch.manual_seed(int(np.random.SeedSequence(numbers).generate_state(1)[0]))
         return self._encode(batch.parts[part])
 
-    def _encode(self, batch: PairBatch) -> Encodings:
-        """The matrices that the loss is a function of, in the run's precision."""
-        device, n = self.machine.device, batch.pairs
+    @contextmanager
+    def _precision(self) -> Iterator[None]:
         with self.machine.autocast(), self.quantized.rounded() if self.quantized else nullcontext():
+            yield
+
+    def _encode(self, batch: PairBatch) -> Encodings:
+        """Return the matrices that the loss is a function of."""
+        device, n = self.machine.device, batch.pairs
+        with self._precision():
             encodings: Encodings = self.module.encode_pairs(batch.tokens.to(device), n, batch.histories.to(device))
         responses = encodings.get("response")
         if responses is None or len(responses) == n:
@@ -344,15 +357,13 @@ class Trainer:
         return self.distiller.add(loss, batch, every, self.scale, taught)
 
     def _sides(self, batch: PairBatch) -> tuple[Tensor, Tensor]:
-        """What validation ranks, see `validation.Encode`."""
         encodings = self._encode(batch)
         if "scores" in encodings:
             return encodings["scores"], encodings["scores"]
         return encodings["context"], encodings["response"]
 
     def _encode_responses(self, tokens: TokenBatch) -> Tensor:
-        """h_y of responses, in the run's precision."""
-        with self.machine.autocast(), self.quantized.rounded() if self.quantized else nullcontext():
+        with self._precision():
             return self.module.encode(tokens.to(self.machine.device), "response")
 
     def _after_step(self, stage: Stage) -> None:
@@ -467,7 +478,8 @@ class Trainer:
         now = self.clock()
         passed, self.counted_to = now - self.counted_to, now
         passed, total = self.processes.all_reduce(passed if self.processes.first else 0.0, figure)
-        self.state.spend(passed)
+        self.state.stage_seconds += passed
+        self.state.seconds += passed
         return passed, total
 
     def _show(self, stage: Stage) -> None:

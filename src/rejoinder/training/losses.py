@@ -21,15 +21,10 @@ MASKED = float("-inf")
 
 @dataclass(frozen=True, slots=True)
 class Present:
-    """Which contexts of a batch have an encoding that not all have.
+    """Which contexts of a batch have an encoding that not all have."""
 
-    Attributes:
-        rows: of the contexts at hand, all K or those of one process, which have it, bool (k,).
-        count: how many of all K have it.
-    """
-
-    rows: Tensor
-    count: int
+    rows: Tensor  # of the contexts at hand, all K or those of one process, which have it, bool (k,)
+    count: int  # how many of all K have it
 
 
 EVERYTHING: Mapping[str, Present] = MappingProxyType({})
@@ -37,17 +32,11 @@ EVERYTHING: Mapping[str, Present] = MappingProxyType({})
 
 
 class Loss(NamedTuple):
-    """What a loss returns. Of several processes each gets its contexts' share; the shares sum to the batch's loss.
-
-    Attributes:
-        value: what to minimise.
-        accuracy: share of contexts whose own response scored best.
-        figures: further numbers to be logged, by name.
-    """
+    """What a loss returns. Of several processes each gets its contexts' share; the shares sum to the batch's loss."""
 
     value: Tensor
-    accuracy: Tensor
-    figures: Mapping[str, Tensor] = MappingProxyType({})
+    accuracy: Tensor  # share of contexts whose own response scored best
+    figures: Mapping[str, Tensor] = MappingProxyType({})  # further numbers to be logged
 
 
 class InBatchLoss(nn.Module):
@@ -65,9 +54,6 @@ class InBatchLoss(nn.Module):
     neither sum, n_i counts the others, and where none is left e is 0.
 
     Sums over all j use Σ_j S_ij = c · x_i·Σ_j y_j, so that no second pass over the K x K scores is needed.
-
-    Args:
-        smoothing: e.
     """
 
     def __init__(self, smoothing: float) -> None:
@@ -144,9 +130,6 @@ class SummedLoss(nn.Module):
 
     For multi-context ConveRT these are h_x, h_z and the combined encoding: a context without history counts in the
     losses of the other two alone. With one encoding it is that one's loss.
-
-    Args:
-        ranking: the loss of one encoding.
     """
 
     def __init__(self, ranking: InBatchLoss) -> None:

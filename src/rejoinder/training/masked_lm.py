@@ -11,7 +11,6 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
-import numpy.typing as npt
 import torch
 
 from rejoinder.errors import InputError
@@ -41,9 +40,6 @@ class LikeLengths:
         tokens: most tokens of a batch; a longer example is one by itself.
         pairs: most examples of a batch.
         seed: numbers that the order is a function of.
-
-    Attributes:
-        batches_per_epoch: batches in which every example goes by once.
     """
 
     def __init__(self, lengths: Rows, tokens: int, pairs: int, seed: tuple[int, ...]) -> None:
@@ -93,7 +89,7 @@ class Masking:
         return cls(tokenizer.mask_id, special, np.setdiff1d(np.arange(tokenizer.rows, dtype=np.int32), special))
 
     def __call__(self, ids: Ids, generator: np.random.Generator) -> tuple[Ids, Ids]:
-        """The ids with some replaced, and what is to be guessed at each place, -1 where nothing is."""
+        """Return the ids with some replaced, and what is to be guessed at each place, -1 where nothing is."""
         free = np.flatnonzero(~np.isin(ids, self.special))
         count = max(1, round(GUESSED * len(free)))
         chosen = generator.choice(free, count, replace=False, shuffle=False)
@@ -110,69 +106,42 @@ class Masking:
 def pretraining_step(
     store: TokenStore, rows: Rows, step: int, masking: Masking, seed: Sequence[int], portion: Portion = WHOLE
 ) -> StepBatch:
-    """One process's part of the batch number `step` of a stage, of the given examples.
+    """Return one process's part of the batch number `step` of a stage, of the given examples.
 
     All processes draw for the whole batch, so that what is guessed does not depend on their number; the draws are a
     function of `seed` and step.
     """
     generator = np.random.default_rng([*seed, step])
-    batch = _masked(store, rows, masking, generator) if step % 2 == 0 else _following(store, rows, generator)
+    responses, follows, targets = rows, None, None
+    if step % 2:
+        follows = generator.random(len(rows)) < 0.5
+        others = generator.integers(0, len(store) - 1, len(rows))
+        responses = np.where(follows, rows, others + (others >= rows))  # any but the example's own
+    ids, lengths, types = join(store.input.gather(rows), store.response.gather(responses), start=1)
+    if follows is None:
+        ids, targets = masking(ids, generator)
     first, end = (len(rows) * rank // portion.processes for rank in (portion.rank, portion.rank + 1))
-    weight = 1 / batch.guesses if end > first else 0.0
+    weight = 0.0 if end == first else 1 / (len(rows) if targets is None else int((targets >= 0).sum()))
     end = max(end, first + 1)  # one process more than there are pairs: its own counts for nothing
-    size = portion.micro_batch or end - first
-    pieces = [slice(start, min(start + size, end)) for start in range(first, end, size)]
-    parts = tuple(PairBatch(batch.part(piece), piece.stop - piece.start) for piece in pieces)
-    return StepBatch(parts, len(rows), first, torch.empty((2, 0), dtype=torch.int64), EVERYTHING, rows, weight)
-
-
-@dataclass(frozen=True, slots=True)
-class _Pairs:
-    """Joined pairs, and what is to be guessed: of each token its id or -1, or of each pair whether it follows."""
-
-    ids: Ids
-    lengths: Ids
-    types: Ids
-    targets: Ids | None = None
-    follows: npt.NDArray[np.bool_] | None = None
-
-    @property
-    def guesses(self) -> int:
-        return len(self.lengths) if self.targets is None else int((self.targets >= 0).sum())
-
-    def part(self, pairs: slice) -> MaskedBatch:
-        ends = np.concatenate([[0], np.cumsum(self.lengths)])
-        tokens, lengths = slice(ends[pairs.start], ends[pairs.stop]), self.lengths[pairs]
-        packed = pack(self.ids[tokens], lengths, 0, types=self.types[tokens])
-        if self.follows is not None:
-            none = torch.empty(0, dtype=torch.int64)
-            return MaskedBatch(packed, none, none, torch.from_numpy(self.follows[pairs].astype(np.float32)))
-        assert self.targets is not None
-        targets = pack(self.targets[tokens], lengths, -1).ids
-        places = torch.nonzero(targets >= 0)[:, 0]
-        return MaskedBatch(packed, places, targets[places])
-
-
-def _masked(store: TokenStore, rows: Rows, masking: Masking, generator: np.random.Generator) -> _Pairs:
-    ids, lengths, types = join(store.input.gather(rows), store.response.gather(rows), start=1)
-    shown, targets = masking(ids, generator)
-    return _Pairs(shown, lengths, types, targets=targets)
-
-
-def _following(store: TokenStore, rows: Rows, generator: np.random.Generator) -> _Pairs:
-    follows = generator.random(len(rows)) < 0.5
-    others = generator.integers(0, len(store) - 1, len(rows))
-    others += others >= rows  # any but the example itself
-    responses = store.response.gather(np.where(follows, rows, others))
-    return _Pairs(*join(store.input.gather(rows), responses, start=1), follows=follows)
+    size, ends = portion.micro_batch or end - first, np.concatenate([[0], np.cumsum(lengths)])
+    none, parts = torch.empty(0, dtype=torch.int64), []
+    for start in range(first, end, size):
+        stop = min(start + size, end)
+        tokens = slice(ends[start], ends[stop])
+        packed = pack(ids[tokens], lengths[start:stop], 0, types=types[tokens])
+        if follows is not None:
+            batch = MaskedBatch(packed, none, none, torch.from_numpy(follows[start:stop].astype(np.float32)))
+        else:
+            assert targets is not None
+            wanted = pack(targets[tokens], lengths[start:stop], -1).ids
+            places = torch.nonzero(wanted >= 0)[:, 0]
+            batch = MaskedBatch(packed, places, wanted[places])
+        parts.append(PairBatch(batch, stop - start))
+    return StepBatch(tuple(parts), len(rows), first, none.new_empty((2, 0)), EVERYTHING, rows, weight)
 
 
 def pair_lengths(store: TokenStore) -> Rows:
-    """Tokens of each joined pair.
-
-    Raises:
-        InputError: there are fewer than two examples, so that none could have another's response.
-    """
+    """Return the number of tokens of each joined pair."""
     if len(store) < 2:
         raise InputError("pretraining needs two examples at least, so that one can have the other's response")
     found = []

@@ -8,7 +8,6 @@ import time
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from types import TracebackType
 from typing import Any
 
 import torch
@@ -70,7 +69,7 @@ class Meter:
 
 
 class MetricsLog:
-    """Writes metrics.jsonl and TensorBoard's files; use it as a context manager.
+    """Writes metrics.jsonl and TensorBoard's files.
 
     Lines of steps after `step`, which will be done again, are removed.
     """
@@ -99,12 +98,8 @@ class MetricsLog:
         for name, value in values.items():
             self._board.add_scalar(name, value, step)
 
-    def __enter__(self) -> MetricsLog:
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def close(self) -> None:
+        """Close both."""
         self._lines.close()
         self._board.close()
 
@@ -151,12 +146,7 @@ class RunCost:
     seconds: float  # validation and checkpoints included
 
     def to_json(self, price_per_hour: float | None = None, steps: int | None = None) -> dict[str, Any]:
-        """Speeds, time and cost as plain values.
-
-        Args:
-            price_per_hour: of the machine, in any currency; None leaves all costs out.
-            steps: add the time and cost of this many steps at the run's speed (CONVERT: 966,000).
-        """
+        """Return plain values, with costs if there is a price, and those of `steps` at the run's speed if given."""
 
         def account(seconds: float) -> dict[str, float]:
             cost = {} if price_per_hour is None else {"cost": seconds / 3600 * price_per_hour}

@@ -57,16 +57,13 @@ def with_negatives(
 
 
 class RandomNegatives:
-    """k = `count` negatives of each example, drawn anew from all others each time that it is met.
-
-    The draws are a function of the seed and of the examples of the batch.
-    """
+    """k = `count` negatives of each example, drawn anew from all others by the seed and the batch's examples."""
 
     def __init__(self, examples: int, count: int, seed: tuple[int, ...]) -> None:
         self._examples, self._count, self._seed = examples, count, seed
 
     def __call__(self, rows: Rows) -> Rows:
-        """n examples -> for each the k examples whose responses are its negatives (n, k)."""
+        """Return for each of n examples the k whose responses are its negatives (n, k)."""
         generator = np.random.default_rng([*self._seed, RANDOM_STREAM, *rows.tolist()])
         drawn = generator.integers(0, self._examples - 1, (len(rows), self._count))
         return drawn + (drawn >= rows[:, None])  # of all but the example itself
@@ -75,8 +72,7 @@ class RandomNegatives:
 class GivenNegatives:
     """The wrong candidates that come with each example (POLY, section 5.1: ConvAI2's 19).
 
-    Attributes:
-        store: the examples, with the candidates behind their responses, which is what the rows count in.
+    `store` has the candidates behind the examples' responses, which is what the rows count in.
     """
 
     def __init__(self, store: TokenStore) -> None:
@@ -89,7 +85,7 @@ class GivenNegatives:
         self.store = dataclasses.replace(store, response=texts, response_hash=hashes)
 
     def __call__(self, rows: Rows) -> Rows:
-        """n examples -> for each the k rows whose responses are its negatives (n, k)."""
+        """Return for each of n examples the k rows whose responses are its negatives (n, k)."""
         return self._first + rows[:, None] * self._count + np.arange(self._count)
 
 
@@ -104,17 +100,11 @@ class Window(NamedTuple):
 class Table:
     """Hard negatives of examples."""
 
-    rows: Rows
-    """The examples, ascending (n,)."""
-    negatives: Rows
-    """Examples whose responses are the negatives of each (n, k)."""
+    rows: Rows  # the examples, ascending (n,)
+    negatives: Rows  # examples whose responses are the negatives of each (n, k)
 
     def __call__(self, rows: Rows) -> Rows:
-        """Return those of the given examples: (len(rows), k).
-
-        Raises:
-            InputError: there are none for an example.
-        """
+        """Return those of the given examples: (len(rows), k)."""
         places = np.searchsorted(self.rows, rows).clip(max=len(self.rows) - 1)
         if (self.rows[places] != rows).any():
             raise InputError("the table of hard negatives is of another run; name another folder to train again")
@@ -147,11 +137,21 @@ class Tables:
             InputError: it is missing in the middle of a window, or damaged.
         """
         path = self._path(step, stage_step)
-        if path.exists():
-            return self._read(path)
-        if stage_step == self.window(stage_step).start:
-            return None
-        raise InputError(f"{path} is missing, so the run cannot go on as it began; name another folder to train again")
+        if not path.exists():
+            if stage_step == self.window(stage_step).start:
+                return None
+            hint = "name another folder to train again"
+            raise InputError(f"{path} is missing, so the run cannot go on as it began; {hint}")
+        try:
+            with safe_open(path, framework="pt") as file:
+                metadata = file.metadata() or {}
+                tensors = {name: file.get_tensor(name) for name in ("rows", "negatives")}
+            if metadata.get(DIGEST, tensor_digest(tensors)) != tensor_digest(tensors):  # earlier versions wrote none
+                raise ValueError("it was altered after it was written")
+            return Table(tensors["rows"].numpy(), tensors["negatives"].numpy())
+        except (SafetensorError, ValueError, KeyError, OSError) as error:
+            hint = "name another folder to train again"
+            raise InputError(f"{path}: not a whole table of hard negatives ({error}); {hint}") from None
 
     def mine(self, step: int, stage_step: int, miner: Miner, display: Display, pause: Callable[[], object]) -> Table:
         """Mine the table of the window that begins now, and write it; `pause` is called on the way, and may raise."""
@@ -193,22 +193,6 @@ class Tables:
             return np.arange(examples)
         return np.unique(np.concatenate([self._order.rows(step) for step in range(window.start, min(ends))]))
 
-    def _read(self, path: Path) -> Table:
-        try:
-            with safe_open(path, framework="pt") as file:
-                metadata = file.metadata() or {}
-                tensors = {name: file.get_tensor(name) for name in ("rows", "negatives")}
-            if metadata.get(DIGEST, tensor_digest(tensors)) != tensor_digest(tensors):  # earlier versions wrote none
-                raise ValueError("it was altered after it was written")
-            table = Table(tensors["rows"].numpy(), tensors["negatives"].numpy())
-            if table.negatives.shape != (len(table.rows), self._config.per_pair):
-                raise ValueError(f"negatives of shape {table.negatives.shape} for {len(table.rows)} pairs")
-            return table
-        except (SafetensorError, ValueError, KeyError, OSError) as error:
-            raise InputError(
-                f"{path}: not a whole table of hard negatives ({error}); name another folder to train again"
-            ) from None
-
 
 class Miner:
     """Searches a pool of responses for the hard negatives of pairs; every response of the pool is scored.
@@ -234,9 +218,6 @@ class Miner:
         Returns:
             Examples whose responses are the negatives, the hardest first (n, k), and how many of them are above the
             limit, since the pool had too few below it.
-
-        Raises:
-            InputError: the pool has too few responses for a pair.
         """
         drawn_hashes = self._store.response_hash[drawn]
         first = np.sort(np.unique(drawn_hashes, return_index=True)[1])

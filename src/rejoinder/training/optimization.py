@@ -148,7 +148,6 @@ class _RowUpdates(torch.optim.Optimizer):
 
 
 def _like(value: object, parameter: Tensor) -> bool:
-    """Whether an entry of an optimiser's state has a number for each of a parameter."""
     return isinstance(value, Tensor) and value.shape == parameter.shape
 
 

@@ -10,7 +10,6 @@ import warnings
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 
@@ -60,26 +59,20 @@ class Prepared:
     """What the loop trains on."""
 
     tokenizer: Tokenizer
-    train: TokenStore
-    """Tokens of the training split, of all sets one after the other."""
-    sizes: tuple[int, ...]
-    """Examples of each set, `data.train` first."""
-    valid: TokenStore | None
-    """Tokens of the validation split of `data.train`; None where the recipe has no validation."""
-    digest: str
-    """Of the examples."""
-    words: FloatArray | None = None
-    """The embedding to start from; None where the recipe has no `init.words`."""
-    taught: TextVectors | None = None
-    """Vectors of the training split's texts; None where the recipe has no `distillation.encoder`."""
+    train: TokenStore  # the training split, of all sets one after the other
+    sizes: tuple[int, ...]  # examples of each set, `data.train` first
+    valid: TokenStore | None  # the validation split of `data.train`, if the recipe validates
+    digest: str  # of the examples
+    words: FloatArray | None = None  # the embedding to start from (`init.words`)
+    taught: TextVectors | None = None  # vectors of the training texts (`distillation.encoder`)
 
 
 def prepare(
     recipe: Recipe, folder: Path, display: Display | None = None, engine: Engine | None = None
 ) -> Prepared:
-    """Open the vocabulary and the token stores, and make those that are not there.
+    """Open the vocabulary and the token stores, and make those that are missing; the workers of an engine tokenise.
 
-    They are kept in the folder unless the recipe names another place. The workers of an engine tokenise.
+    They are kept in the folder unless the recipe names another place.
 
     Raises:
         InputError: the data is missing or has nothing to train on.
@@ -88,8 +81,6 @@ def prepare(
 
 
 class _Preparation:
-    """The parts of `prepare`, in its words."""
-
     def __init__(self, recipe: Recipe, folder: Path, display: Display, engine: Engine | None) -> None:
         self.recipe, self.display, self.engine = recipe, display, engine
         self.folder = Path(recipe.data.cache) if recipe.data.cache else folder
@@ -115,7 +106,6 @@ class _Preparation:
         return Prepared(tokenizer, train, tuple(map(len, stores)), valid, digest, words, taught)
 
     def vocabulary(self, digest: str) -> Tokenizer:
-        """Return the vocabulary of the model to start from, or one built from the training splits of all sets."""
         config, init = self.recipe.vocabulary, self.recipe.init
         parts = (init.fingerprint,) if config is None else (digest, config, self.recipe.seed)
         path = self.folder / f"vocabulary-{content_key(*parts)}.json"
@@ -137,7 +127,6 @@ class _Preparation:
         return tokenizer
 
     def store(self, data: Path, digest: str, split: Split, tokenizer: Tokenizer) -> TokenStore:
-        """Open the token store of a split, or make it."""
         recipe, config = self.recipe, parse_config(self.recipe.model)
         length, reading, history = recipe.text.max_length, family_of(config).dialogue, config.history_text
         dialogue = None if reading is None else reading(config, tokenizer, length)
@@ -155,7 +144,6 @@ class _Preparation:
         return open_store(path)
 
     def words(self, train: TokenStore, digests: Sequence[str], tokenizer: Tokenizer) -> FloatArray:
-        """Return the embedding to start from, computed once for these examples, this vocabulary and this encoder."""
         name, seed = self.recipe.init.words, self.recipe.seed
         if not isinstance(tokenizer, Subwords):
             raise InputError("init.words: this kind of model has no subwords, so it cannot start from their vectors")
@@ -164,8 +152,7 @@ class _Preparation:
 
         def make(part: Path) -> None:
             with self.display.track("Encoding the vocabulary", tokenizer.size, "subwords") as advance:
-                show: Any = advance  # whatever it returns
-                encode = functools.partial(open_encoder(name).encode_responses, advance=show)
+                encode = functools.partial(open_encoder(name).encode_responses, advance=advance)
                 table = word_vectors(encode, tokenizer, count_ids(train, tokenizer.rows, seed), size, seed)
             with part.open("wb") as file:
                 np.save(file, table)
@@ -175,7 +162,6 @@ class _Preparation:
         return words
 
     def taught(self, train: TokenStore, digest: str) -> TextVectors | None:
-        """Return what the recipe's sentence encoder makes of the examples, computed once."""
         config, seed = self.recipe.distillation, self.recipe.seed
         if config is None or not config.encoder or train.texts is None:
             return None
@@ -188,11 +174,7 @@ class _Preparation:
             return text_vectors(path, train.texts, read, encode, self.display)
 
     def make_once(self, path: Path, make: Callable[[Path], object]) -> None:
-        """Let `make` write a file, with its digest beside it; if it is there already, compare the digest.
-
-        Raises:
-            InputError: the file was altered.
-        """
+        """Let `make` write a file, with its digest beside it; if it is there already, compare the digest."""
         seal = path.with_name(f"{path.name}.{DIGEST}")
         if not path.exists():
             with self.writing():

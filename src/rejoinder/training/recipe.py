@@ -27,10 +27,9 @@ NO_START = (
 
 @section
 class Init:
-    """[init]: a trained model to start from.
+    """[init]: a trained model to start from, whose weights, vocabulary and structure are taken.
 
-    Its weights, vocabulary and structure are taken: [vocabulary] is left out, and [model] may give nothing but what no
-    weight depends on (dropout, numbered_history, persona_first), or more blocks on top (see `init`).
+    [vocabulary] is left out, and [model] may give nothing but what no weight depends on (see `initialisation`).
     """
 
     model: str = ""
@@ -193,10 +192,7 @@ class Scale:
 
 @section
 class Distillation:
-    """[distillation]: learning to score as a better model does, as well as from the examples.
-
-    The better model is one of Rejoinder's or a sentence encoder (see `distillation`).
-    """
+    """[distillation]: learning to score as a better model does, as well as from the examples (see `distillation`)."""
 
     teacher: str = ""
     """Model folder of any ranker, or its id on the Hugging Face Hub: mostly a cross- or poly-encoder. Or:"""
@@ -209,10 +205,9 @@ class Distillation:
     share: Annotated[float, Field(gt=0, le=1)] = 0.5
     """Weight of the teacher's part of the loss; the rest is that of the ranking loss."""
     sample: Count | None = None
-    """With `encoder`: training examples that it reads, drawn at random, some milliseconds a text; all if not given."""
+    """With `encoder`: training examples that it reads, drawn at random; all if not given."""
     candidates: Annotated[int, Field(ge=2)] | None = None
-    """With `teacher`: candidates of each context that are compared, its own response and others of the batch; 16 if not
-    given. (A cross-encoder reads each with the context, which is slow.)"""
+    """With `teacher`: candidates of each context that are compared, its own response and others of the batch (16)."""
 
     def __post_init__(self) -> None:
         exactly_one(self, "teacher", "encoder")
@@ -242,11 +237,6 @@ class Validation:
     def __post_init__(self) -> None:
         at_most_one(self, "every_steps", "every_seconds", "every_epochs")
 
-    @property
-    def within_stages(self) -> bool:
-        """Whether there are validations before the end of a stage."""
-        return self.examples > 0 and bool(given(self, "every_steps", "every_seconds", "every_epochs"))
-
 
 @section
 class Checkpoint:
@@ -273,8 +263,7 @@ class Compute:
     device: Literal["auto", "cpu", "cuda"] = "auto"
     """Where to compute; "auto": the first CUDA device if there is one, else the CPU."""
     precision: Literal["auto", "fp32", "bf16", "fp16"] = "auto"
-    """What to compute in; "auto": bf16 where the processor or GPU has instructions for it, fp16 with loss scaling on
-    other GPUs, else fp32."""
+    """"auto": bf16 where processor or GPU have instructions for it, fp16 with loss scaling on other GPUs, else fp32."""
     threads: Natural = 0
     """CPU threads; 0: PyTorch chooses."""
 
@@ -304,8 +293,7 @@ class Decayed:
     """What every optimiser has."""
 
     weight_decay: NotNegative = 0.0
-    """L2: this times the weight is added to its gradient (adamw: taken from the weight, times the learning rate). Layer
-    norms are exempt."""
+    """L2 on all but layer norms: this times the weight is added to its gradient (adamw: taken from the weight)."""
 
 
 @section
@@ -432,8 +420,8 @@ class Stage:
     """Tokens of a batch at most, in pretraining, where batches have up to batch_size pairs of like lengths (POLY:
     32,000); 0 for everything else."""
     micro_batch: Natural = 0
-    """Pairs that each process encodes at once, so that K may be larger than memory: the same loss and gradients, for a
-    second forward pass. 0: all of its pairs. A run may go on with another value."""
+    """Pairs that each process encodes at once, for less memory and a second forward pass; 0: all. The loss and the
+    gradients are the same, and a run may go on with another value."""
     steps: Count | None = None
     """Budget: batches; or:"""
     epochs: Positive | None = None
@@ -503,7 +491,8 @@ class Recipe:
             raise ValueError(NO_START)
         if self.distillation is not None and self.data.mix:
             raise ValueError("distillation learns from data.train alone; leave data.mix out")
-        if any(isinstance(stage.schedule, Plateau) for stage in self.stage) and not self.validation.within_stages:
+        repeated = self.validation.examples and given(self.validation, "every_steps", "every_seconds", "every_epochs")
+        if any(isinstance(stage.schedule, Plateau) for stage in self.stage) and not repeated:
             raise ValueError("schedule plateau needs validations; give validation.every_epochs (paper: 0.5)")
         clocked = [stage.minutes is not None for stage in self.stage]
         if self.scale.share is not None and any(clocked) and not all(clocked):

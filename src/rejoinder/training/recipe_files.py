@@ -94,10 +94,10 @@ def parse_recipe(
         copy["model"] = _resolve_model(copy["model"], origin)
     recipe = validate(Recipe, copy, origin)
     kind, given = recipe.model["kind"], recipe.vocabulary
-    wanted = family(kind).vocabulary
-    if given is not None and given.kind != wanted:
-        refused = f"reads vocabulary.kind = '{wanted}', not '{given.kind}'"
-        raise InputError(f"{origin}: a model of model.kind = '{kind}' {refused}")
+    if given is not None and given.kind != (wanted := family(kind).vocabulary):
+        raise InputError(
+            f"{origin}: a model of model.kind = '{kind}' reads vocabulary.kind = '{wanted}', not '{given.kind}'"
+        )
     return recipe
 
 
@@ -135,8 +135,7 @@ def _resolve_model(section: Mapping[str, Any], origin: str) -> dict[str, Any]:
 
 def recipe_document(recipe: Recipe) -> dict[str, Any]:
     """Return the recipe as nested dictionaries, every default written out, absent values left out."""
-    document: dict[str, Any] = _without_none(dataclasses.asdict(recipe))
-    return document
+    return {key: _without_none(value) for key, value in dataclasses.asdict(recipe).items() if value is not None}
 
 
 def save_recipe(recipe: Recipe, path: str | Path) -> None:
@@ -146,11 +145,7 @@ def save_recipe(recipe: Recipe, path: str | Path) -> None:
 
 
 def first_difference(old: Recipe, new: Recipe) -> str | None:
-    """Name the first key in which two recipes differ, with both values.
-
-    Returns:
-        None if a run of the old one can go on as the new one: they are equal but for the keys of `FREE`.
-    """
+    """Name the first key in which two recipes differ, with both values; None if they are equal but for `FREE` keys."""
     olds, news = (dict(_leaves(recipe_document(recipe))) for recipe in (old, new))
     for key in dict.fromkeys([*news, *olds]):
         if not FREE.fullmatch(key) and olds.get(key) != news.get(key):
@@ -188,7 +183,7 @@ def check_stages(recipe: Recipe, processes: Processes) -> None:
         raise InputError(f"text.max_length = {given}, but the transformer has {most} positions")
     masked = family(recipe.model["kind"]).packing == "masked"
     if masked:
-        _check_pretraining(recipe)
+        _refuse_ranking(recipe)
     for stage in recipe.stage:
         check_division(stage.name, stage.batch_size, 1 if masked else processes.count)  # masked: batches of any size
         if fault := _pretraining_fault(recipe, stage) if masked else _ranking_fault(recipe, stage):
@@ -229,8 +224,8 @@ def _pretraining_fault(recipe: Recipe, stage: Stage) -> str | None:
     return None if stage.batch_tokens else "give batch_tokens, the most tokens of a batch (paper: 32000)"
 
 
-def _check_pretraining(recipe: Recipe) -> None:
-    """Refuse settings of ranking, which pretraining has no use for."""
+def _refuse_ranking(recipe: Recipe) -> None:
+    """Refuse settings that pretraining has no use for."""
     wanted: dict[str, tuple[Any, Any]] = {
         "validation.examples": (recipe.validation.examples, 0),
         "loss.smoothing": (recipe.loss.smoothing, 0.0),

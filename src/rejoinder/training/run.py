@@ -203,25 +203,14 @@ class RunState:
         self.stage_best, self.without_gain = None, 0
         self.stage_loss, self.stalled, self.drops = None, 0, 0
 
-    def spend(self, seconds: float) -> None:
-        """Count time."""
-        self.stage_seconds += seconds
-        self.seconds += seconds
-
 
 @dataclass
 class LoadedCheckpoint:
-    """A checkpoint in memory.
-
-    Attributes:
-        state: where the run stood.
-        tensors: "weights/NAME" and "optimizer/ENTRY/NAME".
-        scaler: state of the loss scaling.
-    """
+    """A checkpoint in memory."""
 
     state: RunState
-    tensors: dict[str, Tensor]
-    scaler: dict[str, Any]
+    tensors: dict[str, Tensor]  # "weights/NAME" and "optimizer/ENTRY/NAME"
+    scaler: dict[str, Any]  # state of the loss scaling
 
     def restore_module(self, module: nn.Module) -> None:
         """Copy parameters and buffers into the module."""
@@ -320,27 +309,16 @@ class RunSummary:
         return dataclasses.asdict(self)
 
 
-def summarise(recipe: Recipe, folder: RunFolder, state: RunState, precision: str, *, write: bool) -> RunSummary:
-    """Sum up a run that has ended; the summary on disk marks it as finished."""
-    summary = RunSummary(
-        name=recipe.name,
-        run=str(folder.path),
-        model=str(folder.model),
-        steps=state.step,
-        examples=state.examples,
-        tokens=state.tokens,
-        seconds=state.seconds,
-        best_step=state.best_step,
-        validation=state.validation,
-        precision=precision,
-    )
-    if write:
-        save_summary(summary, folder.summary)
-    return summary
+def summarise(recipe: Recipe, folder: RunFolder, state: RunState, precision: str) -> RunSummary:
+    """Sum up a run that has ended."""
+    same = ("examples", "tokens", "seconds", "best_step", "validation")
+    values: dict[str, Any] = {name: getattr(state, name) for name in same}
+    values |= {"name": recipe.name, "run": str(folder.path), "model": str(folder.model)}
+    return RunSummary(**values, steps=state.step, precision=precision)
 
 
 def save_summary(summary: RunSummary, path: Path) -> None:
-    """Write a summary as JSON."""
+    """Write a summary as JSON, which marks the run as finished."""
     with atomic_file(path) as part:
         part.write_text(json.dumps(signed(summary.to_json()), indent=2) + "\n", encoding="utf-8")
 

@@ -12,7 +12,7 @@ import functools
 import hashlib
 import itertools
 import json
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from io import BufferedReader
 from pathlib import Path
@@ -27,6 +27,7 @@ from rejoinder.corpora.examples import Piece, pieces_of, read_columns, read_piec
 from rejoinder.errors import InputError
 from rejoinder.files import DIGEST, atomic_file, atomic_folder, file_digest, is_altered, parse_json, signed
 from rejoinder.models.dialogue import Dialogue, HistoryText
+from rejoinder.progress import Advance
 from rejoinder.text.ngrams import mix
 from rejoinder.text.tokenizer import Tokenizer
 
@@ -98,12 +99,9 @@ class RawExamples:
 class Given:
     """Wrong candidates that the data gives with its n examples, k each, those of an example one after the other."""
 
-    texts: Column
-    """n · k responses."""
-    hashes: Rows
-    """Equal for responses of equal tokens (n · k,)."""
-    count: int
-    """k."""
+    texts: Column  # n · k responses
+    hashes: Rows  # equal for responses of equal tokens (n · k,)
+    count: int  # k
 
 
 @dataclass(frozen=True, slots=True)
@@ -177,19 +175,15 @@ class Encode:
     """How examples become token ids; workers get it by pickling."""
 
     tokenizer: Tokenizer
-    max_length: int
-    """Tokens of a text that are kept."""
-    history: HistoryText | None = None
-    """How earlier messages become a text; None leaves them out."""
+    max_length: int  # tokens of a text that are kept
+    history: HistoryText | None = None  # how earlier messages become a text; None leaves them out
     dialogue: Dialogue | None = None
     """How whole contexts are read as the input; `max_length` and `history` have no part then. None reads the newest
     message alone."""
-    given: bool = False
-    """Encode the wrong candidates of each example too, as a last side."""
+    given: bool = False  # encode the wrong candidates of each example too, as a last side
 
     @property
-    def sides(self) -> list[str]:
-        """Names of the sides."""
+    def sides(self) -> list[str]:  # noqa: D102
         history = [] if self.history is None else [HISTORY]
         return [INPUT, RESPONSE, *history, *([CANDIDATES] if self.given else [])]
 
@@ -249,7 +243,7 @@ def build_store(
     data: str | Path,
     split: Split,
     encode: Encode,
-    advance: Callable[[int], object] = int,
+    advance: Advance = int,
     engine: Engine | None = None,
     *,
     with_texts: bool = False,

@@ -11,7 +11,7 @@ import csv
 import hashlib
 import json
 import random
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -32,6 +32,7 @@ from rejoinder.corpora.splits import conversation_thread
 from rejoinder.corpora.tables import ExampleWriter
 from rejoinder.errors import InputError
 from rejoinder.files import Kind, atomic_folder, check_replaceable, file_digest, parse_json
+from rejoinder.progress import Advance
 
 FORMAT = "rejoinder corpus 1"
 COUNTS = "counts.json"
@@ -46,7 +47,6 @@ SHARD_ROWS = 1 << 19
 """Most examples of a file."""
 TEXTS = "texts"
 """The reader of evaluation sets that are single texts."""
-Advance = Callable[[int], object]
 
 
 def build_corpus(
