@@ -71,8 +71,6 @@ def by_encoder(data: Path, /, **keys: Any) -> Recipe:
 
 def similarity(wanted: Recipe, folder: Path) -> tuple[Prepared, SimilarityDistiller]:
     prepared = prepare(wanted, folder)
-    assert wanted.distillation is not None
-    assert prepared.taught is not None
     return prepared, SimilarityDistiller(wanted.distillation, prepared.taught)
 
 
@@ -83,8 +81,6 @@ def divergence(student: torch.Tensor, taught: torch.Tensor) -> torch.Tensor:
 def test_the_teacher_is_asked_about_the_texts_of_the_batch(tmp_path: Path, data: Path, teacher: Path) -> None:
     wanted = by_teacher(teacher, data)
     prepared = prepare(wanted, tmp_path)
-    assert wanted.distillation is not None
-    assert prepared.train.texts is not None
     distiller = TeacherDistiller(wanted.distillation, prepared.train)
     texts = prepared.train.texts.read(ROWS)
     for portion, own in PORTIONS:
@@ -100,7 +96,6 @@ def test_the_teacher_is_asked_about_the_texts_of_the_batch(tmp_path: Path, data:
 def test_the_loss_is_pytorchs_divergence(tmp_path: Path, data: Path, teacher: Path, shape: tuple[int, ...]) -> None:
     wanted = by_teacher(teacher, data, share=0.3)
     prepared = prepare(wanted, tmp_path)
-    assert wanted.distillation is not None
     distiller = TeacherDistiller(wanted.distillation, prepared.train)
     batch = make_step(prepared.train, np.arange(6), 0, Portion())
     generator = torch.Generator().manual_seed(0)
@@ -112,7 +107,6 @@ def test_the_loss_is_pytorchs_divergence(tmp_path: Path, data: Path, teacher: Pa
 
 def test_the_encoder_is_asked_for_the_newest_messages_and_the_responses(tmp_path: Path, data: Path) -> None:
     prepared, distiller = similarity(by_encoder(data), tmp_path)
-    assert prepared.train.texts is not None
     expected = 5 * cosines(prepared.train.texts.read(ROWS))
     for portion, own in PORTIONS:
         found = distiller(make_step(prepared.train, ROWS, 0, portion)).numpy()
@@ -132,7 +126,6 @@ def test_an_encoder_teaches_what_reads_the_newest_message(tmp_path: Path, data: 
 
 def test_of_a_sample_only_the_examples_that_were_read_are_taught(tmp_path: Path, data: Path) -> None:
     prepared, distiller = similarity(by_encoder(data, sample=30, share=1.0), tmp_path)
-    assert prepared.train.texts is not None
     read = distiller.texts.inputs >= 0
     assert (read.sum(), len(read)) == (30, len(prepared.train))
     rows = np.concatenate([np.flatnonzero(read)[:3], np.flatnonzero(~read)[:3]])[[3, 0, 4, 1, 5, 2]]

@@ -120,7 +120,6 @@ def test_a_part_without_gradient_and_other_matrices_are_no_obstacle() -> None:
         return Loss((encodings["context"] * encodings["history"]).sum(), torch.zeros(()))
 
     forward_backward(2, encode, loss)
-    assert weight.grad is not None
     assert weight.grad.tolist() == [12.0, 12.0]  # 2 w · w in three rows
 
 

@@ -108,7 +108,6 @@ def test_steps_per_second_are_those_of_training_alone(tmp_path: Path) -> None:
             line(50, "second", 5000, 300.0, 55.0),  # 30 steps in 10 s
         )
     )
-    assert cost is not None
     assert cost.whole == Speed(50, pytest.approx(2.0))
     assert cost.stages == {"first": Speed(20, pytest.approx(20 / 15)), "second": Speed(30, pytest.approx(3.0))}
     assert cost.seconds == 55.0
@@ -137,6 +136,5 @@ def test_costs_only_where_there_is_a_price_and_speeds_only_where_there_are_metri
 def test_a_real_run(tmp_path: Path, data: Path) -> None:
     summary = train(recipe(data, stage=[stage(steps=6), stage(name="more", steps=4)]), tmp_path)
     cost = run_cost(tmp_path)
-    assert cost is not None
     assert (cost.whole.steps, cost.stages["only"].steps, cost.stages["more"].steps) == (10, 6, 4)
     assert 10 / cost.whole.steps_per_second <= cost.seconds <= summary.seconds

@@ -36,11 +36,10 @@ from rejoinder.training.negatives import (
 )
 from rejoinder.training.prepare import prepare
 from rejoinder.training.recipe import HardNegatives, Recipe
-from rejoinder.training.run import RunFolder, load_checkpoint
 from rejoinder.training.tokens import TokenStore
 from tests.training.test_batches import store
 from tests.training.test_loop import At, Clock, CrashError, crash, losses, same_weights
-from tests.training.tiny import recipe, stage
+from tests.training.tiny import checkpoint_of, recipe, stage
 from tests.training.transformers import letters, transformer_recipe, write_checkpoint
 
 D, WORDS = 6, 40
@@ -301,9 +300,7 @@ def test_ctrl_c_while_mining_stops_at_once_and_goes_on(
         patched.setattr(Miner, "__call__", interrupted)
         with pytest.raises(TrainingInterrupted, match="stopped at step 13, checkpoint written"):
             train(mined(data), tmp_path)
-    loaded = load_checkpoint(RunFolder(tmp_path).checkpoint)
-    assert loaded is not None
-    assert loaded.state.step == 13
+    assert checkpoint_of(tmp_path).state.step == 13
     train(mined(data), tmp_path)
     assert losses(tmp_path) == losses(uninterrupted)
 
@@ -407,7 +404,6 @@ def test_convai2s_file_is_trained_on(tmp_path: Path, start: Path, kind: str) -> 
     build_data("convai2", files, tmp_path / "data")
     made = given_recipe(tmp_path / "data", start, kind, steps=3)
     kept = prepare(made, tmp_path / "tokens").train.given
-    assert kept is not None
     assert kept.count == 19
     assert train(made, tmp_path / "run").steps == 3
     scores = load(tmp_path / "run" / "model").score([["say a"]], [["a", "b", "c"]])

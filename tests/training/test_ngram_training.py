@@ -21,9 +21,8 @@ from rejoinder.training.loop import train
 from rejoinder.training.metrics import read_metrics
 from rejoinder.training.recipe import NGramVocabulary, Recipe, Step
 from rejoinder.training.recipe_files import load_recipe, parse_recipe
-from rejoinder.training.run import RunFolder, load_checkpoint
 from tests.training.test_loop import crash_and_continue
-from tests.training.tiny import document, recipe, stage
+from tests.training.tiny import checkpoint_of, document, recipe, stage
 
 RECIPES = Path(__file__).parents[2] / "recipes"
 NGRAM = {
@@ -66,8 +65,7 @@ def test_a_learned_scale_moves_and_is_no_weight_of_the_model(run: Path) -> None:
     assert all(0 <= scale <= 4.0 for scale in scales), "sqrt(16) is the largest"
     with safe_open(run / "model" / "model.safetensors", framework="pt") as file:
         assert not [name for name in file.keys() if "scale" in name]  # noqa: SIM118
-    loaded = load_checkpoint(RunFolder(run).checkpoint)
-    assert loaded is not None
+    loaded = checkpoint_of(run)
     assert [name for name in loaded.tensors if "training_scale" in name] == ["weights/training_scale.value"]
 
 
@@ -128,9 +126,7 @@ def test_parts_of_a_batch_give_the_step_of_the_whole(tmp_path: Path, data: Path)
     for name, micro in (("whole", 0), ("parts", 5)):
         stages = [stage(**PAPER, steps=2, micro_batch=micro)]
         train(ngram(data, model={**NGRAM, "dropout": 0.0}, stage=stages), tmp_path / name)
-    found = [load_checkpoint(RunFolder(tmp_path / name).checkpoint) for name in ("whole", "parts")]
-    assert found[0] is not None
-    assert found[1] is not None
+    found = [checkpoint_of(tmp_path / name) for name in ("whole", "parts")]
     for name, value in found[0].tensors.items():
         torch.testing.assert_close(found[1].tensors[name], value, rtol=1e-4, atol=1e-5)
 

@@ -167,7 +167,6 @@ def test_training_goes_on_bit_for_bit(tmp_path: Path, kind: str) -> None:
     expected = [step(module, optimizer) for _ in range(3)]
     other, other_optimizer = setting(kind, 1)
     loaded = load_checkpoint(path)
-    assert loaded is not None
     loaded.restore_module(other)
     loaded.restore_optimizer(other, other_optimizer)
     torch.manual_seed(5)
@@ -181,7 +180,6 @@ def test_the_state_the_loss_scaling_and_shared_parameters_come_back(tmp_path: Pa
     module, _ = setting("sgd", 0, feed_forward_2="original")
     save_checkpoint(tmp_path / "c", state, module, None, {"scale": 65536.0, "_growth_tracker": 3})
     loaded = load_checkpoint(tmp_path / "c")
-    assert loaded is not None
     assert (loaded.state, loaded.scaler) == (state, {"scale": 65536.0, "_growth_tracker": 3})
     other, _ = setting("sgd", 1, feed_forward_2="original")
     loaded.restore_module(other)
@@ -204,7 +202,6 @@ def test_a_flipped_bit_is_never_trained_on(tmp_path: Path) -> None:
     step(module, optimizer)
     save_checkpoint(path, RunState(step=1, best=0.5), module, optimizer, {})
     content, whole = path.read_bytes(), load_checkpoint(path)
-    assert whole is not None
     header = 8 * int.from_bytes(content[:8], "little")
     refused = 0
     for bit in [*range(64, header, 251), *range(header, 8 * len(content), 8 * len(content) // 60)]:
@@ -227,7 +224,6 @@ def test_one_of_an_earlier_version_has_no_digest_and_opens(tmp_path: Path) -> No
     content = {"format": 2, "state": {"step": 7}, "scaler": {}}
     save_file({"weights/w": torch.ones(3)}, tmp_path / "c", {"checkpoint": json.dumps(content)})
     loaded = load_checkpoint(tmp_path / "c")
-    assert loaded is not None
     assert loaded.state.step == 7
 
 
@@ -244,6 +240,5 @@ def test_a_full_disk_leaves_the_last_one(tmp_path: Path, monkeypatch: pytest.Mon
     with pytest.raises(OSError, match=r"No space left on device: '.*last\.safetensors'"):
         save_checkpoint(path, RunState(step=2), module, None, {})
     loaded = load_checkpoint(path)
-    assert loaded is not None
     assert loaded.state.step == 1
     assert list(tmp_path.iterdir()) == [path]

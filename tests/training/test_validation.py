@@ -94,7 +94,6 @@ def test_joined_texts_are_scored_each_with_its_context() -> None:
         seen += len(starts)
         assert set(lengths.tolist()) == {3}
         context, response = (batch.tokens.ids[starts + place] for place in (1, 2))
-        assert batch.tokens.types is not None
         assert batch.tokens.types[starts + 2].all()
         scores = -(context - response).abs().float().view(batch.pairs, -1)
         return scores, scores

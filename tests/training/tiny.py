@@ -79,6 +79,4 @@ def recipe(data: Path | str, /, **sections: Any) -> Recipe:
 
 def checkpoint_of(run: Path) -> LoadedCheckpoint:
     """The last checkpoint of a run."""
-    loaded = load_checkpoint(RunFolder(run).checkpoint)
-    assert loaded is not None
-    return loaded
+    return load_checkpoint(RunFolder(run).checkpoint)  # type: ignore[return-value]

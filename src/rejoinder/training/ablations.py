@@ -327,7 +327,6 @@ def _rows(plan: Plan, chosen: set[str], folder: Path, display: Display) -> list[
 
 
 def _line(row: Row, run: Path, task: RankingTask, base: RankingResult | None, seed: int, display: Display) -> Line:
-    """Train a row, or take what is there; rank with its model."""
     try:
         summary = train(row.recipe, run, display=display)
     except InputError:

@@ -62,7 +62,7 @@ def make_batch(
 
 
 def _joined(store: TokenStore, rows: Rows, padding_id: int, further: Rows) -> PairBatch:
-    """Each context with its own response, and with each of its negatives, as one text."""
+    """Join each context with its own response, and with each of its negatives, into one text."""
     candidates = np.concatenate([rows[:, None], further.reshape(len(rows), -1)], axis=1)
     contexts = store.input.gather(np.repeat(rows, candidates.shape[1]))
     ids, lengths, types = join(contexts, store.response.gather(candidates.reshape(-1)), start=1)
@@ -102,7 +102,7 @@ class StepBatch:
 
     @property
     def tokens(self) -> int:
-        """Real tokens of this process's pairs."""
+        """Return the number of real tokens of this process's pairs."""
         return sum(part.tokens.real_tokens for part in self.parts)
 
 
@@ -172,7 +172,7 @@ class EpochOrder:
         self._epoch, self._order = -1, NONE
 
     def rows(self, step: int) -> Rows:
-        """Examples of the batch number `step`, from 0."""
+        """Return the examples of the batch number `step`, from 0."""
         epoch, batch = divmod(step, self.batches_per_epoch)
         if epoch != self._epoch:
             self._order = np.random.default_rng([*self._seed, epoch, self._stream]).permutation(self._examples)

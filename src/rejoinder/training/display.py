@@ -103,7 +103,7 @@ class TerminalDisplay(Display):
 
 
 def duration(seconds: float) -> str:
-    """Time for people: "45 s", "3 min 05 s", "2 h 14 min"."""
+    """Format a time for people: "45 s", "3 min 05 s", "2 h 14 min"."""
     whole = max(0, round(seconds))
     if whole < 60:
         return f"{whole} s"

@@ -93,7 +93,7 @@ def _refuse_vocabulary(document: Mapping[str, Any], origin: str, key: str, name:
 
 
 def _merged(given: Any, base: Mapping[str, Any], origin: str, name: str) -> Any:
-    """The model's own configuration with what the recipe may change."""
+    """Return the model's own configuration with what the recipe may change."""
     if not isinstance(given, dict):
         return given
     # An unknown key is no conflict: validation says which ones there are.
@@ -110,7 +110,7 @@ def _merged(given: Any, base: Mapping[str, Any], origin: str, name: str) -> Any:
 
 
 def _grows(given: Mapping[str, Any], base: Mapping[str, Any]) -> bool:
-    """Whether a recipe adds blocks on top of a model's: new ones that start at zero, so that nothing changes at first.
+    """Return whether a recipe adds blocks on top of a model's, which start at zero, so that nothing changes at first.
 
     A model without blocks has no layer norm at the end of its trunk, which one with blocks and `token_norm` has.
     """
@@ -126,7 +126,6 @@ def _plain(value: Any) -> Any:
 
 
 def _take_over_transformer(document: dict[str, Any], origin: str) -> None:
-    """Fill in fingerprint and structure of the checkpoint in the common layout (see `models.checkpoints`)."""
     init = document["init"]
     name = init["transformer"]
     try:

@@ -201,7 +201,6 @@ class Trainer:
         return summary
 
     def _stage(self, stage: Stage) -> None:
-        """Train one stage, from wherever the state stands in it."""
         state = self.state
         prepare_stage(self.module, stage)
         self.optimizer = build_optimizer(self.module, stage)
@@ -222,12 +221,11 @@ class Trainer:
         self._finish_stage(stage)
 
     def _has_budget(self) -> bool:
-        """Return whether the stage goes on: it has budget left and has not stalled."""
         patience = self.recipe.validation.patience
         return self._share() < 1 and not (patience > 0 and self.state.without_gain >= patience)
 
     def _batches(self, stage: Stage, tables: Tables | None, stop: int | None) -> Generator[StepBatch, None, None]:
-        """The stage's batches from where it stands to `stop`, with hard negatives if there are `tables`."""
+        """Prepare the stage's batches from where it stands to `stop`."""
         mined = None if tables is None else self._table(stage, tables)
         seed, order = (self.recipe.seed, self.state.stage), self.orders[self.state.stage]
         portion = Portion(self.processes.rank, self.processes.count, stage.micro_batch)
@@ -242,7 +240,6 @@ class Trainer:
         return prefetched(make, self.state.stage_step, stop)
 
     def _tables(self, stage: Stage) -> Tables | None:
-        """The stage's tables of hard negatives; None if it has none."""
         if stage.hard_negatives is None:
             return None
         number, budget = self.state.stage, self.budgets[self.state.stage]
@@ -251,7 +248,7 @@ class Trainer:
         return Tables(stage.hard_negatives, self.orders[number], steps, self.folder.hard_negatives, seed)
 
     def _table(self, stage: Stage, tables: Tables) -> Table:
-        """The table of hard negatives for the next batches, mined now if they begin a window."""
+        """Return the hard negatives of the next batches, mined now if they begin a window."""
         step, stage_step, mined = self.state.step, self.state.stage_step, False
 
         def load_or_mine() -> Table:
@@ -283,7 +280,6 @@ class Trainer:
         return tables.mine(self.state.step, self.state.stage_step, miner, self.display, pause)
 
     def _step(self, stage: Stage, batch: StepBatch) -> None:
-        """Forward, loss, backward, update."""
         state, scaler = self.state, self.machine.scaler
         self.rate = learning_rate(stage.schedule, stage.learning_rate, state.stage_step, self._share(), state.drops)
         self.scale = self._scale()
@@ -314,7 +310,6 @@ class Trainer:
         self.meter.add(batch.pairs, int(tokens), loss, seconds)
 
     def _scale(self) -> float | Tensor:
-        """The factor of the scores at the next step."""
         if self.learned_scale is not None:
             return self.learned_scale.value
         share = run_share(self.budgets, self.state.stage, self._share())
@@ -342,7 +337,7 @@ class Trainer:
         return {**encodings, "response": responses[:n], "further": responses[n:]}
 
     def _loss(self, batch: StepBatch, taught: Tensor | None, encodings: Encodings) -> Loss:
-        """The loss of this process's contexts among all responses, given the encodings and the teacher's scores."""
+        """Return the loss of this process's contexts among all responses; `taught` is what the teacher gave."""
         equal = batch.equal.to(self.machine.device) if self.recipe.loss.mask_equal_responses else None
         if "losses" in encodings:
             return Loss(encodings["losses"].sum() * batch.weight, encodings["hits"].sum() * batch.weight)
@@ -367,7 +362,7 @@ class Trainer:
             return self.module.encode(tokens.to(self.machine.device), "response")
 
     def _after_step(self, stage: Stage) -> None:
-        """Whatever is due: a line of metrics, validation, a checkpoint, the end."""
+        """Do what is due: write metrics, validate, write a checkpoint, stop."""
         state, recipe = self.state, self.recipe
         if self.machine.device.type == "cpu" and not self.meter.is_finite():  # a GPU would have to be waited for
             self._diverged(stage)
@@ -384,7 +379,6 @@ class Trainer:
             self._interrupt(stage)
 
     def _interrupt(self, stage: Stage) -> NoReturn:
-        """Write a checkpoint and end."""
         if self.state.saved_step != self.state.step:
             self._checkpoint(stage)
         self.processes.barrier()  # before one that ends makes the launcher end the others
@@ -393,7 +387,7 @@ class Trainer:
         )
 
     def _finish_stage(self, stage: Stage) -> None:
-        """Write what is left over of metrics, validate, and write a checkpoint at the door of the next stage."""
+        """Write what is left of the metrics, validate, and write a checkpoint that begins the next stage."""
         if self.state.summed:
             self._log(stage)
         if self.validator is None:
@@ -466,15 +460,10 @@ class Trainer:
         )
 
     def _share(self) -> float:
-        """Share of the stage's budget that is used."""
         return self.budgets[self.state.stage].share(self.state.stage_step, self.state.stage_seconds)
 
     def _count_time(self, figure: float) -> tuple[float, float]:
-        """Count the time since the last call as the stage's, by the clock of the first process.
-
-        Returns:
-            That time, and the sum of a figure over all processes.
-        """
+        """Count the time since the last call, by the first process's clock; return it and a figure summed over all."""
         now = self.clock()
         passed, self.counted_to = now - self.counted_to, now
         passed, total = self.processes.all_reduce(passed if self.processes.first else 0.0, figure)

@@ -70,7 +70,7 @@ class InBatchLoss(nn.Module):
         pairs: int | None = None,
         present: Present | None = None,
     ) -> Loss:
-        """Loss and in-batch accuracy, float32.
+        """Return loss and in-batch accuracy, float32.
 
         Args:
             x: encoded contexts (k, d), mostly rows of unit length: all K of the batch, or those of one process. Or
@@ -101,7 +101,7 @@ class InBatchLoss(nn.Module):
         pairs: int,
         present: Present | None = None,
     ) -> Loss:
-        """`forward` in the precision of x and y."""
+        """Compute `forward` in the precision of x and y."""
         if x.dim() == 3:
             losses, hits = list_losses(attended_scores(x, y) * scale, first, self.smoothing, equal)
             return _mean(losses, hits, pairs, present)
@@ -145,7 +145,7 @@ class SummedLoss(nn.Module):
         pairs: int | None = None,
         present: Mapping[str, Present] = EVERYTHING,
     ) -> Loss:
-        """The sum, the accuracy of "context", and loss and accuracy of each encoding where there are several.
+        """Return the sum, the accuracy of "context", and loss and accuracy of each encoding where there are several.
 
         `encodings` are those of the contexts, all K or those of one process, and of all K + M responses; or "scores"
         (k, C) of each context's own candidates, the right one first, of models that read both together. `present` says
@@ -170,7 +170,7 @@ class SummedLoss(nn.Module):
 
 
 def list_losses(scores: Tensor, first: int | None, smoothing: float, equal: Tensor | None) -> tuple[Tensor, Tensor]:
-    """The loss of `InBatchLoss`, given the scores.
+    """Compute the loss of `InBatchLoss` from the scores.
 
     Args:
         scores: S (k, C), float32.
@@ -199,7 +199,6 @@ def list_losses(scores: Tensor, first: int | None, smoothing: float, equal: Tens
 
 
 def _mean(losses: Tensor, hits: Tensor, pairs: int, present: Present | None) -> Loss:
-    """Means over all K contexts of the batch, or over those that count."""
     if present is None:
         return Loss(losses.sum() / pairs, hits.sum() / pairs)
     rows, count = present.rows.to(losses.device), max(present.count, 1)
@@ -207,10 +206,7 @@ def _mean(losses: Tensor, hits: Tensor, pairs: int, present: Present | None) -> 
 
 
 def annealed_scale(scale: Scale, output_size: int, step: int, share: float) -> float:
-    """The factor c of c · cos at a step of the run, when a share of its budget is used.
-
-    (CONVERT, section 3: from 1 to sqrt(d) over 10,000 steps, then constant; d is the output size.)
-    """
+    """Return the factor c of c · cos at a step of the run, when a share of its budget is used (CONVERT, section 3)."""
     last = _last_scale(scale, output_size)
     done, length = (step, scale.steps) if scale.steps is not None else (share, scale.share)
     assert length is not None  # the recipe has exactly one
@@ -252,6 +248,6 @@ def attach_scale(module: Any, scale: Scale, before: float | None = None) -> Lear
 
 
 def learned_scale(module: Any) -> LearnedScale | None:
-    """The scale that `attach_scale` gave to a network; None where it is not learned."""
+    """Return the scale that `attach_scale` gave to a network; None where it is not learned."""
     found: LearnedScale | None = getattr(module, _PLACE, None)
     return found

@@ -50,7 +50,7 @@ class LikeLengths:
         self._epoch, self._order, self._batches = -1, lengths, lengths
 
     def rows(self, step: int) -> Rows:
-        """Examples of the batch number `step`, from 0."""
+        """Return the examples of the batch number `step`, from 0."""
         epoch, number = divmod(step, self.batches_per_epoch)
         if epoch != self._epoch:
             generator = np.random.default_rng([*self._seed, epoch])
@@ -62,7 +62,7 @@ class LikeLengths:
 
 
 def _cuts(ascending: Rows, tokens: int, pairs: int) -> list[int]:
-    """Where batches of examples in order of their lengths begin, and the end of the last one."""
+    """Return where batches of examples in order of their lengths begin, and the end of the last one."""
     cuts, start = [0], 0
     while start < len(ascending):
         stop = min(start + pairs, len(ascending))

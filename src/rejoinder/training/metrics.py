@@ -52,7 +52,7 @@ class Meter:
         self.state.sums = dict(zip(self._names, self._sums.tolist(), strict=True))
 
     def rates(self) -> tuple[float, float]:
-        """Pairs and real tokens per second since the last line; the last line's before anything is counted."""
+        """Return pairs and real tokens per second since the last line; the last line's before anything is counted."""
         if self._seconds <= 0:
             return self._last_rates
         return self._examples / self._seconds, self._tokens / self._seconds
@@ -105,11 +105,7 @@ class MetricsLog:
 
 
 def read_metrics(path: Path) -> list[dict[str, Any]]:
-    """All whole lines of a metrics.jsonl; a last one that was cut short is left out.
-
-    Raises:
-        InputError: a line is damaged.
-    """
+    """Return all whole lines of a metrics.jsonl; a last one that was cut short is left out."""
     if not path.exists():
         return []
     lines = path.read_bytes().split(b"\n")[:-1]
@@ -160,7 +156,7 @@ class RunCost:
 
 
 def run_cost(run: Path) -> RunCost | None:
-    """What a run took, from its metrics; None if there are none yet, or the folder is no run."""
+    """Return what a run took, by its metrics; None if there are none yet, or the folder is no run."""
     lines = read_metrics(RunFolder(run).metrics)
     stages: dict[str, tuple[int, float]] = {}
     step = examples = 0

@@ -64,7 +64,7 @@ class MixedOrder:
         self.batches_per_epoch = self._orders[0].batches_per_epoch
 
     def rows(self, step: int) -> Rows:
-        """Examples of the batch number `step`, from 0: (K,)."""
+        """Return the examples of the batch number `step`, from 0: (K,)."""
         parts = zip(self._firsts, self._orders, strict=True)
         return np.concatenate([first + order.rows(step) for first, order in parts])
 
@@ -78,7 +78,6 @@ class MixedOrder:
 
 
 def _firsts(sizes: Sequence[int]) -> Rows:
-    """Number of the first example of each set."""
     return np.cumsum([0, *sizes[:-1]], dtype=np.int64)
 
 
@@ -96,8 +95,6 @@ def join(stores: Sequence[TokenStore]) -> TokenStore:
 
 
 class _Joined:
-    """Several columns with the given numbers of rows, numbered through."""
-
     def __init__(self, parts: Sequence[Any], sizes: Sequence[int]) -> None:
         self.parts, self.firsts, self.size = list(parts), _firsts(sizes), sum(sizes)
 

@@ -239,7 +239,6 @@ class Miner:
         return np.concatenate(found), above
 
     def _vectors(self, rows: Rows, advance: Advance) -> Tensor:
-        """Encode the responses of the examples: float32 (p, d)."""
         vectors = []
         for start in range(0, len(rows), PAIRS_AT_ONCE):
             block = rows[start : start + PAIRS_AT_ONCE]

@@ -60,14 +60,13 @@ def _learn(groups: Iterable[Iterable[nn.Parameter]], wanted: bool) -> None:
 
 
 def _groups(module: Any) -> dict[str, list[nn.Parameter]]:
-    """The network's groups of parameters, and a learned scale as one more."""
     scale = learned_scale(module)
     groups: dict[str, list[nn.Parameter]] = module.parameter_groups()
     return groups if scale is None else groups | {"scale": [scale.value]}
 
 
 def build_optimizer(module: Any, stage: Stage) -> torch.optim.Optimizer:
-    """The stage's optimiser over everything that it trains; each group's `rate` is its factor of the learning rate."""
+    """Build the stage's optimiser over what it trains; each group's `rate` is its factor of the learning rate."""
     scale = learned_scale(module)
     excluded = module.no_decay_parameters() | (set() if scale is None else {scale.value})
     groups: list[dict[str, Any]] = []
@@ -86,7 +85,6 @@ def build_optimizer(module: Any, stage: Stage) -> torch.optim.Optimizer:
 
 
 def _rule(config: Optimizer, groups: Sequence[Mapping[str, Any]]) -> tuple[type[Any], dict[str, Any]]:
-    """One of PyTorch's optimisers and its arguments."""
     match config:
         case Adadelta():
             return torch.optim.Adadelta, {"rho": config.rho}
@@ -177,7 +175,7 @@ def clip_gradients(parameters: Iterable[nn.Parameter], limit: float) -> Tensor |
 
 
 def _numbers(parameter: nn.Parameter) -> Tensor:
-    """The gradient of a parameter; of a sparse one its rows, which can be changed in place."""
+    """Return the gradient of a parameter; of a sparse one its rows, which can be changed in place."""
     assert parameter.grad is not None
     if not parameter.grad.is_sparse:
         return parameter.grad
@@ -193,12 +191,12 @@ class Budget:
     in_seconds: bool
 
     def share(self, steps: int, seconds: float) -> float:
-        """Share of it that is used, at most 1."""
+        """Return the share of it that is used, at most 1."""
         return min(1.0, (seconds if self.in_seconds else steps) / self.amount)
 
 
 def stage_budget(stage: Stage, batches_per_epoch: int) -> Budget:
-    """The stage's budget; epochs become steps, at least one."""
+    """Return the stage's budget; epochs become steps, at least one."""
     if stage.minutes is not None:
         return Budget(stage.minutes * 60, in_seconds=True)
     if stage.epochs is not None:
@@ -208,13 +206,13 @@ def stage_budget(stage: Stage, batches_per_epoch: int) -> Budget:
 
 
 def run_share(budgets: Sequence[Budget], stage: int, share: float) -> float:
-    """Share of the whole run that is used, given that of the present stage; stages that ended early count in full."""
+    """Return the share of the whole run that is used, given the stage's; stages that ended early count in full."""
     amounts = [budget.amount for budget in budgets]
     return (sum(amounts[:stage]) + share * amounts[stage]) / sum(amounts)
 
 
 def learning_rate(schedule: Schedule, rate: float, step: int, share: float, drops: int = 0) -> float:
-    """Learning rate of the next step of a stage.
+    """Return the learning rate of the next step of a stage.
 
     `share` is that of the stage's budget that is used, `drops` how often the validation loss has stalled.
     """

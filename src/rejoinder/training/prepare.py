@@ -196,7 +196,6 @@ class _Preparation:
 
 
 def _sets(recipe: Recipe) -> list[Path]:
-    """Return where the sets of examples are, `data.train` first."""
     options = [("train on", "--data DIR", "data.train", recipe.data.train)]
     for number, mixed in enumerate(recipe.data.mix):
         option = "another --general DIR" if number else "--general DIR"

@@ -55,7 +55,7 @@ class Init:
 
     @property
     def given(self) -> bool:
-        """Whether training starts from something trained."""
+        """Return whether training starts from something trained."""
         return bool(self.model or self.transformer)
 
 
@@ -88,7 +88,7 @@ class Data:
 
     @property
     def shares(self) -> tuple[float, ...]:
-        """Share of each set in every batch, `train` first."""
+        """Return the share of each set in every batch, `train` first."""
         mixed = [each.share for each in self.mix]
         return (1 - sum(mixed), *mixed)
 
@@ -453,7 +453,7 @@ class Stage:
         at_most_one(self, "negatives", "hard_negatives", "given_negatives")
 
     def rate(self, group: str) -> float:
-        """Factor of the learning rate for a group of parameters."""
+        """Return the factor of the learning rate for a group of parameters."""
         factor = self.rates.get(group, 1.0)
         return float(self.batch_size) if factor == "batch_size" else float(factor)
 

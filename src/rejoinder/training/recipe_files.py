@@ -193,7 +193,6 @@ def check_stages(recipe: Recipe, processes: Processes) -> None:
 
 
 def _ranking_fault(recipe: Recipe, stage: Stage) -> str | None:
-    """Say which of a stage's negatives do not fit the model."""
     kind = recipe.model["kind"]
     joined = family(kind).packing == "joined"
     by_cosine = recipe.model.get("similarity", "cosine" if family(kind).dialogue is None else "dot") == "cosine"
@@ -217,7 +216,6 @@ def _ranking_fault(recipe: Recipe, stage: Stage) -> str | None:
 
 
 def _pretraining_fault(recipe: Recipe, stage: Stage) -> str | None:
-    """Say what a stage of pretraining lacks or has no use for."""
     unused = [name for name in ("negatives", "hard_negatives", "given_negatives") if getattr(stage, name)]
     if unused:
         return f"a {recipe.model['kind']} has no {unused[0]}; leave them out"
@@ -225,7 +223,6 @@ def _pretraining_fault(recipe: Recipe, stage: Stage) -> str | None:
 
 
 def _refuse_ranking(recipe: Recipe) -> None:
-    """Refuse settings that pretraining has no use for."""
     wanted: dict[str, tuple[Any, Any]] = {
         "validation.examples": (recipe.validation.examples, 0),
         "loss.smoothing": (recipe.loss.smoothing, 0.0),

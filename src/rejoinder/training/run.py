@@ -80,7 +80,7 @@ def resolve_recipe(
 
 
 def find_recipe(name: str | Path) -> Path:
-    """The file of that path, or else the recipe of that name among those that come with Rejoinder."""
+    """Return the file of that path, or else the recipe of that name among those that come with Rejoinder."""
     package = Path(__file__).parents[1]
     for folder in (package / "recipes", package.parents[1] / "recipes"):  # installed; in a clone
         path = folder / f"{name}.toml"
@@ -275,7 +275,7 @@ def load_checkpoint(path: Path) -> LoadedCheckpoint | None:
 
 
 def tensor_digest(tensors: Mapping[str, Tensor], text: str = "") -> str:
-    """SHA-256 of a text and of tensors in main memory: names, types, shapes and numbers."""
+    """Return the SHA-256 of a text and of tensors in main memory: names, types, shapes and numbers."""
     digest = hashlib.sha256(text.encode())
     for name, value in sorted(tensors.items()):
         digest.update(f"{name} {value.dtype} {tuple(value.shape)}".encode())
@@ -284,7 +284,7 @@ def tensor_digest(tensors: Mapping[str, Tensor], text: str = "") -> str:
 
 
 def named_tensors(module: nn.Module) -> dict[str, Tensor]:
-    """Parameters and buffers by name, shared ones once."""
+    """Return parameters and buffers by name, shared ones once."""
     return {**dict(module.named_parameters()), **dict(module.named_buffers())}
 
 
@@ -305,7 +305,7 @@ class RunSummary:
     already_finished: bool = False  # before this call, which did nothing
 
     def to_json(self) -> dict[str, Any]:
-        """The fields as plain values."""
+        """Return the fields as plain values."""
         return dataclasses.asdict(self)
 
 
@@ -337,12 +337,12 @@ def load_summary(folder: RunFolder) -> RunSummary:
 
 
 def figure_text(name: str, value: float) -> str:
-    """A figure of validation for people: a loss as it is, everything else in percent."""
+    """Format a figure of validation for people: a loss as it is, everything else in percent."""
     return f"{value:.3f}" if name == "loss" else f"{value:.1%}"
 
 
 def model_card(recipe: Recipe, state: RunState, precision: str) -> str:
-    """README.md of the model folder."""
+    """Return README.md of the model folder."""
     facts = [f"trained on {state.examples:,} pairs ({state.tokens:,} tokens) in {state.step:,} steps, in {precision}"]
     if recipe.quantization.enabled:
         facts.append("trained for 8-bit embeddings and 16-bit weights")

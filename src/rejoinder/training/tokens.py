@@ -48,7 +48,7 @@ _LISTS = ("candidates", "label")
 
 
 def ragged(starts: Rows | int, lengths: npt.NDArray[Any]) -> Rows:
-    """Places start, start + 1, ... of n ranges of the given lengths, one range after the other."""
+    """Return the places start, start + 1, ... of n ranges of the given lengths, one range after the other."""
     ends = np.cumsum(lengths, dtype=np.int64)
     places: Rows = np.arange(ends[-1] if len(ends) else 0) + np.repeat(starts - ends + lengths, lengths)
     return places
@@ -62,7 +62,7 @@ class Column:
     offsets: Rows
 
     def gather(self, rows: Rows) -> tuple[Ids, Ids]:
-        """Ids of the given texts, one after the other, and the length of each."""
+        """Return the ids of the given texts, one after the other, and the length of each."""
         starts = self.offsets[rows]
         lengths = self.offsets[rows + 1] - starts
         return self.ids[ragged(starts, lengths)], lengths.astype(np.int32)
@@ -90,7 +90,7 @@ class RawExamples:
     offsets: Rows
 
     def read(self, rows: Rows) -> list[tuple[list[str], str]]:
-        """Context, oldest message first, and response of the given examples."""
+        """Return context, oldest message first, and response of the given examples."""
         pieces = (bytes(self.lines[self.offsets[row] : self.offsets[row + 1]]) for row in rows.tolist())
         return [(each["context"], each["response"]) for each in map(json.loads, pieces)]
 
@@ -215,7 +215,6 @@ def _newest_and_response(batch: pa.RecordBatch) -> list[list[str]]:
 
 
 def _wrong_candidates(batch: pa.RecordBatch) -> list[str]:
-    """Return the candidates that are not the response, those of an example one after the other."""
     lists, labels = (batch.column(name).to_pylist() for name in _LISTS)
     if any(not texts or label is None for texts, label in zip(lists, labels, strict=True)):
         raise InputError(
@@ -295,7 +294,6 @@ def encode_piece(encode: Encode, task: tuple[Path, Piece]) -> Path:
 
 
 def _load(file: BufferedReader) -> Sides:
-    """Read the next batch that `encode_piece` wrote."""
     return [(np.load(file), np.load(file)) for _ in range(int(np.load(file)))]
 
 

@@ -61,18 +61,13 @@ class Validator:
         self._parts = [order[start : start + together] for start in range(0, len(order), together)]
 
     def __call__(self, encode: Encode, scale: float = 1.0) -> dict[str, float]:
-        """Recall at 1, mean reciprocal rank, and the loss.
-
-        The loss is that of training without smoothing, among the candidates of the group: the mean of
-        -log softmax(scale · scores) of the right response.
-        """
+        """Return recall at 1, mean reciprocal rank, and the loss without smoothing among the group's candidates."""
         parts = self._processes.parallel_map(lambda rows: self._ranks(rows, encode, scale), self._parts)
         found, losses = (np.concatenate(each) for each in zip(*parts, strict=True))
         return {"recall@1": float((found == 1).mean()), "mrr": float((1 / found).mean()), "loss": float(losses.mean())}
 
     @torch.no_grad()
     def _ranks(self, rows: Rows, encode: Encode, scale: float) -> tuple[Rows, npt.NDArray[np.float64]]:
-        """Rank and loss of each example."""
         n = self.candidates
         scores = self._joined(rows, encode) if self._packing == "joined" else self._encoded(rows, encode)
         hashes = self._store.response_hash[rows].reshape(-1, n)
@@ -86,13 +81,13 @@ class Validator:
         return ranks(np.where(equal, own, scores), labels), losses
 
     def _encoded(self, rows: Rows, encode: Encode) -> npt.NDArray[np.float32]:
-        """Scores of each response of a group for each context of it, (rows, n), from both sides' encodings."""
+        """Return the scores of each response of a group for each context of it, (rows, n)."""
         encoded = encode(make_batch(self._store, rows, self._padding_id, packing=self._packing))
         x, y = (h.float().cpu().reshape(-1, self.candidates, *h.shape[1:]) for h in encoded)
         return torch.cat([scores_of(*group) for group in zip(x, y, strict=True)]).numpy()
 
     def _joined(self, rows: Rows, encode: Encode) -> npt.NDArray[np.float32]:
-        """The same, of a model that reads each context with each response."""
+        """Return the same for a model that reads each context with each response."""
         n = self.candidates
         place = np.arange(len(rows)) % n
         others = (place[:, None] + np.arange(1, n)) % n  # the right response comes first, the others after it
