@@ -17,7 +17,8 @@ from rejoinder.training.display import Display
 from rejoinder.training.gradient_cache import Encodings, forward_backward
 from rejoinder.training.loop import train
 from rejoinder.training.losses import InBatchLoss, Loss
-from rejoinder.training.tokens import Column, TokenStore, token_hashes
+from rejoinder.training.tokens import TokenStore
+from tests.training.test_batches import store
 from tests.training.test_loop import At, CrashError, crash, losses
 from tests.training.tiny import MODEL, recipe, stage
 
@@ -25,18 +26,12 @@ PADDING = 50
 PAIRS = 20
 
 
-def examples(count: int, seed: int = 0) -> TokenStore:
+def examples(count: int) -> TokenStore:
     """Random texts of 1 to 9 tokens; every fifth response is the same."""
-    generator = np.random.default_rng(seed)
-
-    def column(same: bool) -> Column:
-        texts = [generator.integers(0, PADDING, generator.integers(1, 10)).tolist() for _ in range(count)]
-        texts = [[7, 8] if same and i % 5 == 0 else text for i, text in enumerate(texts)]
-        ids = np.array([i for text in texts for i in text], np.int32)
-        return Column(ids, np.cumsum([0, *map(len, texts)], dtype=np.int64))
-
-    inputs, responses = column(same=False), column(same=True)
-    return TokenStore(inputs, responses, token_hashes(responses.ids, np.diff(responses.offsets).astype(np.int32)))
+    generator = np.random.default_rng(0)
+    sides = [[generator.integers(0, PADDING, generator.integers(1, 10)).tolist() for _ in range(count)] for _ in "xy"]
+    sides[1][::5] = [[7, 8]] * len(sides[1][::5])
+    return store(*sides)
 
 
 def model(dropout: float = 0.0) -> Convert:

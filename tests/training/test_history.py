@@ -143,21 +143,6 @@ def test_a_known_answer_is_one_to_the_same_input_after_the_same_history() -> Non
     assert mined[2].tolist() in ([0], [1])
 
 
-def naive_present(
-    x: torch.Tensor, y: torch.Tensor, scale: float, smoothing: float, groups: list[int], present: list[bool]
-) -> float:
-    """Mean over the contexts that count, one at a time: each sees all responses."""
-    k = len(groups)
-    each = []
-    for i in (i for i in range(k) if present[i]):
-        seen = [j for j in range(k) if j == i or groups[j] != groups[i]]
-        own = torch.stack([scale * (x[i] @ y[j]) for j in seen]).log_softmax(dim=0)
-        share = smoothing if len(seen) > 1 else 0.0
-        weights = [1 - share if j == i else share / (len(seen) - 1) for j in seen]
-        each.append(-sum(weight * float(value) for weight, value in zip(weights, own, strict=True)))
-    return sum(each) / len(each) if each else 0.0
-
-
 @settings(max_examples=40, deadline=None)
 @given(
     rows=st.lists(st.tuples(st.integers(0, 5), st.booleans()), min_size=1, max_size=9),
@@ -175,7 +160,7 @@ def test_three_losses_are_summed_and_contexts_without_history_left_out_of_one(
     found = SummedLoss(InBatchLoss(smoothing))(encodings, 5.0, equal_of(groups), present=having)
     expected = {
         "loss_input": naive(x, y, 5.0, smoothing, groups),
-        "loss_history": naive_present(z, y, 5.0, smoothing, groups, has_history),
+        "loss_history": naive(z, y, 5.0, smoothing, groups, has_history),
         "loss_context": naive(both, y, 5.0, smoothing, groups),
     }
     assert {name: float(found.figures[name]) for name in expected} == pytest.approx(expected, abs=2e-5)

@@ -16,10 +16,12 @@ from rejoinder.training.batches import equal_pairs
 from rejoinder.training.losses import InBatchLoss
 
 
-def naive(x: Tensor, y: Tensor, scale: float, smoothing: float, groups: list[int]) -> float:
+def naive(
+    x: Tensor, y: Tensor, scale: float, smoothing: float, groups: list[int], present: list[bool] | None = None
+) -> float:
     """The definition, one pair after the other: `groups` are equal for equal responses; there may be more y than x."""
-    k, total = len(x), 0.0
-    for i in range(k):
+    counted, total = [i for i in range(len(x)) if present is None or present[i]], 0.0
+    for i in counted:
         seen = [j for j in range(len(y)) if j == i or groups[j] != groups[i]]
         score = {j: scale * float(x[i] @ y[j]) for j in seen}
         log_sum = math.log(sum(math.exp(value) for value in score.values()))
@@ -27,7 +29,7 @@ def naive(x: Tensor, y: Tensor, scale: float, smoothing: float, groups: list[int
         share = smoothing if others else 0.0
         total -= (1 - share) * (score[i] - log_sum)
         total -= sum(share / len(others) * (score[j] - log_sum) for j in others)
-    return total / k
+    return total / max(len(counted), 1)
 
 
 def units(k: int, d: int, seed: int, dtype: torch.dtype = torch.float64) -> Tensor:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 
-import numpy as np
 import pytest
 import torch
 from torch import Tensor
@@ -13,18 +12,16 @@ from rejoinder.errors import InputError
 from rejoinder.models.packing import TokenBatch
 from rejoinder.training.batches import PairBatch
 from rejoinder.training.recipe import Validation
-from rejoinder.training.tokens import Column, TokenStore, token_hashes
+from rejoinder.training.tokens import TokenStore
 from rejoinder.training.validation import Validator
+from tests.training.test_batches import store as store_of
 
 D = 64
 
 
 def store(responses: list[int]) -> TokenStore:
     """Examples of one token each: input i, response as given."""
-    n = len(responses)
-    ids, ones = np.array(responses, np.int32), np.ones(n, np.int32)
-    offsets = np.arange(n + 1)
-    return TokenStore(Column(np.arange(n, dtype=np.int32), offsets), Column(ids, offsets), token_hashes(ids, ones))
+    return store_of([[i] for i in range(len(responses))], [[i] for i in responses])
 
 
 def tokens(batch: PairBatch) -> tuple[Tensor, Tensor]:
@@ -84,7 +81,8 @@ def test_equal_responses_are_not_in_the_loss() -> None:
 
 def test_joined_texts_are_scored_each_with_its_context() -> None:
     """A score that is higher the nearer response and context are, and one joined text for each pair."""
-    validator = Validator(joined_store(60), Validation(candidates=20, examples=60), 99, packing="joined")
+    texts = [[99, i] for i in range(60)]
+    validator = Validator(store_of(texts, texts), Validation(candidates=20, examples=60), 99, packing="joined")
     seen = 0
 
     def score(batch: PairBatch) -> tuple[Tensor, Tensor]:
@@ -101,11 +99,3 @@ def test_joined_texts_are_scored_each_with_its_context() -> None:
     figures = validator(score)
     assert figures["recall@1"] == 1.0
     assert seen == 60 * 20
-
-
-def joined_store(n: int) -> TokenStore:
-    """Example i has the context [99, i] and the response [99, i]."""
-    ids = np.stack([np.full(n, 99), np.arange(n)], axis=1).astype(np.int32).reshape(-1)
-    offsets = 2 * np.arange(n + 1)
-    hashes = token_hashes(ids, np.full(n, 2, np.int32))
-    return TokenStore(Column(ids, offsets), Column(ids, offsets), hashes)
