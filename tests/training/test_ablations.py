@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import cache
 from pathlib import Path
 
 import pytest
@@ -23,6 +24,7 @@ TABLE_4 = {
 }  # fmt: skip
 
 Write = Callable[..., Path]
+shipped = cache(load_plan)
 
 
 @pytest.fixture
@@ -41,7 +43,7 @@ def write(tmp_path: Path) -> Write:
 
 @pytest.mark.parametrize("path", SHIPPED, ids=lambda path: path.name)
 def test_every_row_that_we_ship_builds_its_model(path: Path) -> None:
-    plan = load_plan(path)
+    plan = shipped(path)
     assert set(TABLE_4) <= {row.name for row in plan.rows}
     for row in plan.rows:
         with torch.device("meta"):
@@ -58,7 +60,7 @@ def test_hard_negatives_are_compared_with_none_by_several_seeds() -> None:
 
 
 def test_the_papers_table_is_complete_with_its_figures() -> None:
-    plan = load_plan(RECIPES / "ablations" / "convert.toml")
+    plan = shipped(SHIPPED[0])
     assert {row.name: row.published for row in plan.rows if row.published is not None} == TABLE_4
     assert all(row.recipe.quantization.enabled for row in plan.rows), "the paper trains for 8 and 16 bits"
     single = [row for row in plan.rows[1:] if not row.name.startswith("last-")]

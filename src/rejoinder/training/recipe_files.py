@@ -42,13 +42,13 @@ FREE = re.compile(
 """Keys in which a run may go on with another value: what lies in those places is compared by its content."""
 
 REMOVED = {
-    "validation": {"metric": None},
-    "quantization": {"room_share": None, "room_least": None},
-    "distillation": {"temperature": 1.0},
-    "optimizer": {"epsilon": None, "momentum": 0.0, "nesterov": False},
-    "schedule": {"warm_up_share": 0.0},
+    "validation": {"metric": ()},
+    "quantization": {"room_share": (), "room_least": ()},
+    "distillation": {"temperature": (1.0,)},
+    "optimizer": {"epsilon": (1e-6, 1e-8), "momentum": (0.0,), "nesterov": (False,)},
+    "schedule": {"warm_up_share": (0.0,)},
 }
-"""Settings that recipes of earlier runs have, and what nearly all have there; None: anything."""
+"""Settings that recipes of earlier runs have, and the values that are left out: those without effect, or all."""
 
 
 def load_recipe(
@@ -102,13 +102,13 @@ def parse_recipe(
 
 
 def _leave_out_removed(document: dict[str, Any]) -> None:
-    """Take out settings that are gone, where they had no effect; validation refuses the others."""
+    """Take out settings that are gone; validation refuses the values that had an effect."""
     stages = document.get("stage")
     for section in [document, *(stages if isinstance(stages, list) else ())]:
         for name, keys in REMOVED.items():
             table = section.get(name) if isinstance(section, dict) else None
             for key, idle in keys.items():
-                if isinstance(table, dict) and idle in (None, table.get(key)):
+                if isinstance(table, dict) and (not idle or table.get(key) in idle):
                     table.pop(key, None)
 
 
