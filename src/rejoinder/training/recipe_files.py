@@ -41,7 +41,7 @@ FREE = re.compile(
 )
 """Keys in which a run may go on with another value: what lies in those places is compared by its content."""
 
-REMOVED = {
+REMOVED: dict[str, dict[str, tuple[Any, ...]]] = {
     "validation": {"metric": ()},
     "quantization": {"room_share": (), "room_least": ()},
     "distillation": {"temperature": (1.0,)},
