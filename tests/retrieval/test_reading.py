@@ -63,7 +63,7 @@ def test_examples_give_their_distinct_responses_of_a_split(tmp_path) -> None:
 
 def test_compressed_lines_are_read(tmp_path) -> None:
     content = b'{"text": "Hi"}\n'
-    (tmp_path / "a.jsonl.gz").write_bytes(gzip.compress(content))
+    (tmp_path / "a.jsonl.gz").write_bytes(gzip.compress(content, mtime=0))
     (tmp_path / "a.jsonl.zst").write_bytes(zstandard.compress(content))
     assert texts(tmp_path / "a.jsonl.gz") == texts(tmp_path / "a.jsonl.zst") == ["Hi"]
 
@@ -92,7 +92,7 @@ def test_the_first_of_equal_texts_is_kept() -> None:
         ("a.csv", b'id,text\n1,"a\n', "not CSV"),
         ("a.csv", b"id,what\n1,a\n", "a.csv:2: no field text.*id, what"),
         ("a.json", b"[]", "named? .*jsonl|name the file .jsonl"),
-        ("a.txt.gz", gzip.compress(b"Hello" * 999)[:-9], "cut off"),
+        ("a.txt.gz", gzip.compress(b"Hello" * 999, mtime=0)[:-9], "cut off"),
         ("a.parquet", b"PAR1 nonsense", "a.parquet"),
     ],
 )
