@@ -5,7 +5,7 @@ from __future__ import annotations
 import io
 import json
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any, NamedTuple
 
 import pytest
@@ -51,6 +51,23 @@ def command(
     threads = torch.get_num_threads()
     yield run
     torch.set_num_threads(threads)
+
+
+@pytest.fixture
+def refused(command: Command) -> Callable[..., str]:
+    """Run a command that ends with code 2 and one line of error, which holds some words; return that line."""
+
+    def run(*words: object, said: str | Sequence[str] = (), stdin: str | bytes | None = None) -> str:
+        code, out, err = command(*words, stdin=stdin)
+        line = err.strip().splitlines()[-1]
+        assert (code, out) == (2, ""), line
+        assert "Traceback" not in err
+        assert line.startswith(("rejoinder: error: ", "Error: "))
+        for each in [said] if isinstance(said, str) else said:
+            assert each in line
+        return line
+
+    return run
 
 
 @pytest.fixture

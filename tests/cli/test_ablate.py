@@ -5,23 +5,19 @@ from __future__ import annotations
 import csv
 import json
 import signal
-import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
-import torch
 
-from rejoinder.cli import main
 from rejoinder.corpora.examples import read_examples, write_examples
 from rejoinder.models import persistence
 from rejoinder.settings import to_toml
 from rejoinder.training import display, loop
 from rejoinder.training.recipe_files import save_recipe
+from tests.cli.conftest import Command
 from tests.training.tiny import recipe, stage, write_data
-
-Command = Callable[..., tuple[int, str, str]]
 
 ENDS = ("", "_low", "_high")
 ROWS = {"heads-2": ["model.heads=2"], "no-skip": ["model.skip_connections=false"]}
@@ -50,22 +46,6 @@ def write_file(folder: Path, rows: dict[str, list[str]]) -> Path:
 
 
 @pytest.fixture
-def command(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Iterator[Command]:
-    """Run the command with some words: exit code, standard output, standard error."""
-
-    def run(*words: object) -> tuple[int, str, str]:
-        monkeypatch.setattr(sys, "argv", ["rejoinder", *map(str, words)])
-        with pytest.raises(SystemExit) as ended:
-            main()
-        captured = capsys.readouterr()
-        return int(ended.value.code or 0), captured.out, captured.err
-
-    threads = torch.get_num_threads()
-    yield run
-    torch.set_num_threads(threads)
-
-
-@pytest.fixture
 def trained(monkeypatch: pytest.MonkeyPatch) -> list[str]:
     """Names of the rows whose training begins or goes on, as it happens."""
     begun: list[str] = []
@@ -81,44 +61,36 @@ def trained(monkeypatch: pytest.MonkeyPatch) -> list[str]:
 
 def test_the_table_has_the_numbers_of_evaluate(command: Command, file: Path, data: Path, tmp_path: Path) -> None:
     """In JSON, Markdown and CSV; a second call that prints the Markdown trains nothing."""
-    out_folder = tmp_path / "out"
-    code, out, err = command("ablate", file, "--data", data, "-o", out_folder, "--candidates", 20, "--json")
-    assert code == 0, err
-    assert out.count("\n") == 1
-    table = json.loads(out)
-    assert [row["row"] for row in table["rows"]] == ["base", *ROWS]
-    assert json.loads((out_folder / "table.json").read_text()) == {k: v for k, v in table.items() if k != "folder"}
-    folders = [row["model"] for row in table["rows"]]
-    _, out, _ = command("evaluate", *folders, "--data", data, "--candidates", 20, "--json")
-    for row, expected in zip(table["rows"], json.loads(out)["results"], strict=True):
-        found = row["result"]
+    words = ("ablate", file, "--data", data, "-o", tmp_path / "out", "--candidates", 20, "--rows", "heads-2")
+    table = command(*words, "--json").json
+    base, row = table["rows"]
+    assert (base["row"], row["row"]) == ("base", "heads-2")
+    assert json.loads((tmp_path / "out" / "table.json").read_text()) == {k: table[k] for k in table if k != "folder"}
+    evaluated = command("evaluate", base["model"], row["model"], "--data", data, "--candidates", 20, "--json").json
+    for line, expected in zip(table["rows"], evaluated["results"], strict=True):
+        found = line["result"]
         assert {k: v for k, v in found.items() if k != "seconds"} == {k: expected[k] for k in found if k != "seconds"}
-        assert (row["steps"], row["examples"], row["failure"]) == (6, 6 * 32, None)
-        assert row["steps_per_second"] > 0
-    base, *others = table["rows"]
+        assert (line["steps"], line["examples"], line["failure"]) == (6, 6 * 32, None)
+        assert line["steps_per_second"] > 0
+        module, *_ = persistence.load_module(Path(line["model"]))
+        assert line["parameters"] == sum(parameter.numel() for parameter in module.parameters())
+    assert row["parameters"] > base["parameters"]
     assert base["minus_base"] is None
-    for row in others:
-        found, expected = row["minus_base"], row["result"]
-        for first, second, difference in (
-            (expected["recall"]["1"], base["result"]["recall"]["1"], found["recall"]["1"]),
-            (expected["mrr"], base["result"]["mrr"], found["mrr"]),
-        ):
-            assert difference["value"] == pytest.approx(first["value"] - second["value"])
-            assert difference["low"] <= difference["value"] <= difference["high"]
-    for row in table["rows"]:
-        module, *_ = persistence.load_module(Path(row["model"]))
-        assert row["parameters"] == sum(parameter.numel() for parameter in module.parameters())
-    assert others[0]["parameters"] > base["parameters"]
-    text = (out_folder / "table.md").read_text()
-    assert command("ablate", file, "--data", data, "-o", out_folder, "--candidates", 20)[1].startswith(text)
+    for first, second, difference in (
+        (row["result"]["recall"]["1"], base["result"]["recall"]["1"], row["minus_base"]["recall"]["1"]),
+        (row["result"]["mrr"], base["result"]["mrr"], row["minus_base"]["mrr"]),
+    ):
+        assert difference["value"] == pytest.approx(first["value"] - second["value"])
+        assert difference["low"] <= difference["value"] <= difference["high"]
+    text = (tmp_path / "out" / "table.md").read_text()
+    assert command(*words).out.startswith(text)
     cells = [[cell.strip() for cell in line.strip("|\n").split("|")] for line in text.splitlines() if line[:1] == "|"]
     assert cells[0] == ["row", "R@1", "minus base", "MRR", "published R@1", "minus base", "parameters", "steps",
                         "steps/s", "examples"]  # fmt: skip
-    with (out_folder / "table.csv").open() as lines:
+    with (tmp_path / "out" / "table.csv").open() as lines:
         values = list(csv.DictReader(lines))
-    assert [row["row"] for row in values] == ["base", *ROWS]
-    for row, shown in zip(values, cells[2:], strict=True):
-        assert shown[1] == "{} [{}, {}]".format(*(f"{100 * float(row[f'recall@1{end}']):.1f}" for end in ENDS))
+    for line, shown in zip(values, cells[2:], strict=True):
+        assert shown[1] == "{} [{}, {}]".format(*(f"{100 * float(line[f'recall@1{end}']):.1f}" for end in ENDS))
     assert (cells[2][2], cells[2][4:6]) == ("", ["52.0", ""])
     assert cells[3][2].startswith(f"{100 * float(values[1]['recall@1_minus_base']):+.1f} [")
     assert cells[3][4:6] == ["50.5", "-1.5"]
@@ -177,16 +149,13 @@ def test_a_row_that_diverges_fails_alone(command: Command, data: Path, tmp_path:
     (["--rows", "head-2"], "has no row 'head-2'; did you mean 'heads-2'? its rows: base, heads-2, no-skip"),
     (["--rows", "no-skip", "nothing"], "has no row 'nothing'; its rows: base"),
     (["--set", "stage.0.step=3"], "unknown key 'stage.0.step'; did you mean 'steps'?"),
-    (["--split", "tset"], "--split must be"),
+    (["--split", "tset"], "'tset' is not one of 'train', 'valid', 'test'"),
     (["--candidates", "1000"], "80 examples cannot fill a group of 1000"),
 ])  # fmt: skip
-def test_bad_input_is_said_before_anything_is_trained(
-    command: Command, file: Path, data: Path, tmp_path: Path, words: list[str], said: str
+def test_bad_input_is_refused_before_anything_is_trained(
+    refused: Callable[..., str], file: Path, data: Path, tmp_path: Path, words: list[str], said: str
 ) -> None:
-    code, out, err = command("ablate", file, "--data", data, "-o", tmp_path / "out", *words)
-    assert (code, out) == (2, "")
-    assert said in err
-    assert err.splitlines()[-1].startswith("rejoinder: error:")
+    refused("ablate", file, "--data", data, "-o", tmp_path / "out", *words, said=said)
     assert not (tmp_path / "out").exists()
 
 

@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-import json
-
 import pytest
-from typer.testing import CliRunner
 
-from rejoinder.cli.app import app
 from rejoinder.corpora.examples import read_examples
 from rejoinder.corpora.splits import conversation_thread, split_of
 from tests.corpora.pretraining.test_build import dialogues, write
+
+VERB = ["corpus"]
 
 RECIPE = """
 kind = "corpus"
@@ -33,35 +31,30 @@ def given(tmp_path):
     return [str(tmp_path / "recipe.toml"), str(tmp_path / "in"), "-o", str(tmp_path / "out")]
 
 
-def run(*arguments):
-    return CliRunner().invoke(app, ["corpus", *arguments])
-
-
-def test_a_corpus_is_built(given, tmp_path):
-    result = run(*given, "--evaluation", str(tmp_path), "--json")
-    assert result.exit_code == 0, result.output
-    counts = json.loads(result.stdout)
+def test_a_corpus_is_built(answer, given, tmp_path):
+    counts = answer(*given, "--evaluation", tmp_path)
     assert counts["total"]["train"]["kept"] == len(list(read_examples(tmp_path / "out", "train")))
     assert counts["sources"]["a"]["test"]["kept"] == len(list(read_examples(tmp_path / "out/test/a", "test")))
     assert counts["evaluation"] == {"texts": {"pairs": 0, "texts": 1}}
 
 
-def test_the_table_is_for_people(given):
-    result = run(*given, "--no-evaluation")
-    assert result.exit_code == 0, result.output
-    assert "| a | MIT | 100 |" in result.stdout
-    assert "Not compared with the evaluation sets" in result.stdout
+def test_the_table_is_for_people(command, given):
+    code, out, err = command(*given, "--no-evaluation")
+    assert code == 0, err
+    assert "| a | MIT | 100 |" in out
+    assert "Not compared with the evaluation sets" in out
 
 
-def test_evaluation_sets_are_not_forgotten(given, tmp_path):
-    result = run(*given)
-    assert result.exit_code == 2
-    assert "checks for leaks of texts; give their folder with --evaluation DIR" in result.stderr
-    assert run(*given, "--no-evaluation", "--evaluation", str(tmp_path)).exit_code == 2
+def test_options_that_do_not_fit(refused, given, tmp_path):
+    recipe, folder, *output = given
+    refused(*given, said="checks for leaks of texts; give their folder with --evaluation DIR")
+    refused(*given, "--no-evaluation", "--evaluation", tmp_path, said="exclude each other")
+    refused(recipe, folder, *output, "--where", "x.jsonl", said="--where builds nothing")
+    refused(recipe, folder, said="or a file of conversations with --where FILE")
     assert not (tmp_path / "out").exists()
 
 
-def test_a_file_is_told_what_the_corpus_holds_out(given, tmp_path):
+def test_where_tells_what_the_corpus_holds_out(command, answer, given, tmp_path):
     recipe, folder, *_ = given
     text = RECIPE.replace('file = "a.jsonl"', 'file = "a.jsonl"\nclean = ["brackets"]')
     (tmp_path / "recipe.toml").write_text(text, "utf-8")
@@ -72,14 +65,13 @@ def test_a_file_is_told_what_the_corpus_holds_out(given, tmp_path):
     records += [{"id": f"s{n}", "turns": [shared, f"{shared} today", f"and then {n} more"]} for n in range(40)]
     write(tmp_path / "in", a=records)
     write(tmp_path, asked=[*records, {"id": "elsewhere", "turns": ["who has heard", "of this one?"]}])
-    assert run(*given, "--no-evaluation").exit_code == 0
+    assert command(*given, "--no-evaluation").code == 0
     named = {example.id.partition(":")[0]: "test" for example in read_examples(tmp_path / "out/test/a", "test")}
     for split in ("train", "valid"):
         named |= {example.id.partition(":")[0]: split for example in read_examples(tmp_path / "out", split)}
 
-    result = run(recipe, folder, "--where", str(tmp_path / "asked.jsonl"), "--json")
-    assert result.exit_code == 0, result.output
-    told = {row["id"]: row for row in json.loads(result.stdout)["conversations"]}
+    words = (recipe, folder, "--where", tmp_path / "asked.jsonl")
+    told = {row["id"]: row for row in answer(*words)["conversations"]}
     assert {name: told[name]["split"] for name in named} == named
     assert {told[name]["split"] for name in told.keys() - named.keys()} == {None}
     assert told["elsewhere"] == {"id": "elsewhere", "sources": [], "split": None, "held_out": False}
@@ -89,15 +81,7 @@ def test_a_file_is_told_what_the_corpus_holds_out(given, tmp_path):
     raw = {record["id"]: split_of(conversation_thread(record["turns"])) for record in records}
     assert any(raw[name] == "test" and told[name]["split"] == "train" for name in named)
 
-    lines = run(recipe, folder, "--where", str(tmp_path / "asked.jsonl")).stdout.splitlines()
+    lines = command(*words).out.splitlines()
     assert "no source  elsewhere" in lines
     count = sum(row["held_out"] for row in told.values())
     assert lines[-1] == f"held out (test, left out): {count} of 141 conversations"
-
-
-def test_where_and_building_exclude_each_other(given):
-    recipe, folder, *output = given
-    for more in ([*output, "--where", "x.jsonl"], []):
-        result = run(recipe, folder, *more)
-        assert result.exit_code == 2
-        assert "--where" in result.stderr

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import json
-
 import pytest
 
 import rejoinder
@@ -26,6 +24,12 @@ def folder(tmp_path):
 
 
 @pytest.fixture
+def measured(answer):
+    """Run a command that ends well: its results."""
+    return lambda *words: answer(*words)["results"]
+
+
+@pytest.fixture
 def models(monkeypatch, tmp_path):
     """Two model folders, and the rankers that stand in for what would be loaded from them."""
     known = {str(tmp_path / "good"): Rule(knows_it_all), str(tmp_path / "half"): Rule(knows_even_ones)}
@@ -38,13 +42,10 @@ def models(monkeypatch, tmp_path):
 def test_one_json_object_with_a_result_for_each_model_and_data_set(command, folder, models, tmp_path):
     write_examples(numbered_examples(30), tmp_path / "other.parquet")
     good, half = models
-    code, out, err = command(
-        good, half, "bm25", "--data", folder, "--data", tmp_path / "other.parquet", "--candidates", 10, "--json"
-    )
-    assert code == 0
-    results = json.loads(out)["results"]
-    assert out.count("\n") == 1
-    assert "Ranking" in err
+    data = ("--data", folder, "--data", tmp_path / "other.parquet")
+    ended = command(good, half, "bm25", *data, "--candidates", 10, "--json")
+    results = ended.json["results"]
+    assert "Ranking" in ended.err
     assert [(each["model"], each["data"]) for each in results] == [
         (model, data)
         for data in (f"{folder} (test)", str(tmp_path / "other.parquet"))
@@ -56,10 +57,9 @@ def test_one_json_object_with_a_result_for_each_model_and_data_set(command, fold
     assert 0.4 < results[1]["recall"]["1"]["value"] < 0.6
 
 
-def test_the_numbers_are_those_of_the_library(command, folder):
-    _, out, _ = command("bm25", "--data", folder, "--candidates", 20, "--seed", 3, "--json")
+def test_the_numbers_are_those_of_the_library(measured, folder):
+    (found,) = measured("bm25", "--data", folder, "--candidates", 20, "--seed", 3)
     expected = evaluate(BM25(), numbered_examples(250, turns_per_thread=5), candidates=20, seed=3).to_json()
-    (found,) = json.loads(out)["results"]
     varying = ("seconds", "model", "data", "context")
     assert {key: value for key, value in found.items() if key not in varying} == {
         key: value for key, value in expected.items() if key not in varying
@@ -88,7 +88,7 @@ def test_several_models_on_several_data_sets_end_with_one_table(command, folder,
     assert 40 < float(table[2].split()[1]) < 60
 
 
-def test_gains_above_several_models(command, folder, models):
+def test_gains_above_several_models(command, measured, folder, models):
     good, half = models
     both = ("--above", "bm25", "--above", half)
     code, out, _ = command(half, "bm25", good, "--data", folder, *both)
@@ -97,56 +97,31 @@ def test_gains_above_several_models(command, folder, models):
     lines = [line for line in out.splitlines() if line.startswith("above ") and "NAME" not in line]
     bm25, above_half = (line.split("  ") for line in lines)
     assert (bm25[0], above_half[0]) == ("above bm25", f"above {half}")
-    _, out, _ = command(half, "bm25", good, "--data", folder, *both, "--json")
-    first, middle, last = json.loads(out)["results"]
+    first, middle, last = measured(half, "bm25", good, "--data", folder, *both)
     assert set(first["recall_at_1_above"]) == {"bm25"}
     assert set(middle["recall_at_1_above"]) == {half}
     assert last["recall_at_1_above"][half] == last["recall_at_1_above_the_first"]
     assert first["recall_at_1_above"]["bm25"]["value"] == -middle["recall_at_1_above"][half]["value"]
-    code, _, err = command(half, "--data", folder, "--above", "tfidf")
-    assert (code, "--above tfidf: not one of the models that are evaluated" in err) == (2, True)
-    code, _, err = command(half, "--data", folder, "--above", half, "--context-table")
-    assert (code, "leave --above out" in err) == (2, True)
 
 
-def test_one_model_and_one_data_set_as_plain_arguments(command, folder):
-    code, out, _ = command("bm25", folder, "--json")
-    assert code == 0
-    assert [each["model"] for each in json.loads(out)["results"]] == ["bm25"]
-
-
-def test_several_data_sets_may_follow_one_option(command, folder, tmp_path):
+def test_what_is_ranked(measured, folder, tmp_path):
     write_examples(numbered_examples(120), tmp_path / "other.parquet")
-    code, out, _ = command("bm25", "--data", folder, tmp_path / "other.parquet", "--json")
-    assert code == 0
-    assert [each["examples"] for each in json.loads(out)["results"]] == [200, 100]
-
-
-def test_split(command, folder):
-    _, out, _ = command("bm25", folder, "--split", "valid", "--candidates", 60, "--json")
-    (found,) = json.loads(out)["results"]
+    assert [each["model"] for each in measured("bm25", folder)] == ["bm25"]
+    assert [each["examples"] for each in measured("bm25", "--data", folder, tmp_path / "other.parquet")] == [200, 100]
+    (found,) = measured("bm25", folder, "--split", "valid", "--candidates", 60)
     assert (found["data"], found["examples"]) == (f"{folder} (valid)", 60)
-    code, _, err = command("bm25", folder, "--split", "validation")
-    assert code == 2
-    assert "--split must be train, valid or test, not 'validation'" in err
-
-
-def test_limit_draws_at_random(command, folder):
-    _, out, _ = command("bm25", folder, "--limit", 40, "--candidates", 10, "--json")
-    (found,) = json.loads(out)["results"]
+    (found,) = measured("bm25", folder, "--limit", 40, "--candidates", 10)
     assert found["examples"] == 40
-    assert found["units"] > 8  # the first 40 examples would be 8 threads
+    assert found["units"] > 8  # drawn at random: the first 40 examples would be 8 threads
 
 
-def test_lists_that_the_data_gives(command, tmp_path):
+def test_lists_that_the_data_gives(measured, tmp_path):
     examples = [
         Example(("a b",), "b", candidates=("c", "b"), label=1),
         Example(("c",), "c", candidates=("c", "d"), label=0),
     ]
     write_examples(examples, tmp_path / "lists.parquet")
-    code, out, _ = command("bm25", tmp_path / "lists.parquet", "--json")
-    assert code == 0
-    (found,) = json.loads(out)["results"]
+    (found,) = measured("bm25", tmp_path / "lists.parquet")
     assert (found["given_candidates"], found["candidates"], found["recall"]["1"]["value"]) == (True, 2, 1.0)
 
 
@@ -163,13 +138,12 @@ def test_a_model_is_ranked_in_steps_and_bm25_at_once(command, monkeypatch, tmp_p
     assert calls == [300]
 
 
-def test_all_candidates_are_the_different_responses_of_all_parts(command, tmp_path):
+def test_all_candidates_are_the_different_responses_of_all_parts(measured, tmp_path):
     """An FAQ: two answers in the test part, asked for five times; a third one is known from training."""
     asked = [Example((f"{answer} {number}",), answer) for number in range(3) for answer in ("alpha", "beta")][:5]
     write_examples(asked, tmp_path / "faq" / "test-0.parquet")
     write_examples([Example(("gamma?",), "gamma"), Example(("alpha?",), "alpha")], tmp_path / "faq" / "train-0.parquet")
-    _, out, _ = command("bm25", tmp_path / "faq", "--candidates", "all", "--json")
-    (found,) = json.loads(out)["results"]
+    (found,) = measured("bm25", tmp_path / "faq", "--candidates", "all")
     assert (found["examples"], found["candidates"], found["dropped"], found["ambiguous"]) == (5, 3, 0, 0)
     assert found["recall"]["1"]["value"] == 1.0
 
@@ -182,26 +156,28 @@ def test_all_candidates_are_the_different_responses_of_all_parts(command, tmp_pa
         (["bm25", "x", "DATA"], "name the data with --data"),
         (["DATA", "--data", "DATA"], "data, not a model"),
         (["bm25", "DATA", "--candidates", "300"], "250 examples cannot fill a group of 300 candidates"),
-        (["bm25", "DATA", "--candidates", "most"], "--candidates must be a number of 2 or more, or all, not 'most'"),
-        (["bm25", "DATA", "--candidates", "1"], "at least 2 candidates, not 1"),
+        (["bm25", "DATA", "--candidates", "most"], "a number of 2 or more, or all, not 'most'"),
+        (["bm25", "DATA", "--candidates", "1"], "a number of 2 or more, or all, not '1'"),
+        (["bm25", "DATA", "--split", "validation"], "'validation' is not one of 'train', 'valid', 'test'"),
         (["bm25", "DATA", "--split", "train"], "no train-*.parquet"),
         (["bm25", "nowhere"], "nowhere"),
+        (["bm25", "--data", "DATA", "--above", "tfidf"], "--above tfidf: not one of the models that are evaluated"),
+        # Before the data is read:
+        (["bm25", "nowhere.parquet", "--context", "newest"], "not 'newest'"),
+        (["bm25", "nowhere.parquet", "--context", "history"], "bm25 has no parts for input and history"),
+        (["bm25", "nowhere.parquet", "--context-table"], "bm25 has no parts for input and history"),
+        (["bm25", "nowhere.parquet", "--context-table", "--context", "0"], "leave --context out"),
+        (["bm25", "nowhere.parquet", "--context-table", "--above", "bm25"], "leave --above out"),
+        (["bm25", "nowhere.parquet", "--context-table", "-o", "out"], "leave -o out"),
     ],
 )
-def test_bad_input_gives_one_line_and_exit_code_2(command, folder, arguments, message):
-    code, out, err = command(*(str(folder) if word == "DATA" else word for word in arguments))
-    assert code == 2
-    assert out == ""
-    assert message in err
-    assert "Traceback" not in err
-    assert err.splitlines()[-1].startswith("rejoinder: error: ")
+def test_bad_input_gives_one_line_and_exit_code_2(refused, folder, arguments, message):
+    refused(*(str(folder) if word == "DATA" else word for word in arguments), said=message)
 
 
-def test_a_wrong_model_is_found_before_any_work(command, folder, models):
+def test_a_wrong_model_is_found_before_any_work(refused, folder, models):
     good = next(iter(models))
-    code, _, err = command(good, "missing", "--data", folder)
-    assert code == 2
-    assert "no model 'missing'" in err
+    refused(good, "missing", "--data", folder, said="no model 'missing'")
     assert not models[good].calls
 
 
@@ -237,41 +213,20 @@ def multi(monkeypatch, tmp_path):
     return tmp_path / "multi", tmp_path / "d.parquet"
 
 
-def test_a_context_can_be_read_in_part(command, multi):
+def test_a_context_can_be_read_in_part(command, measured, multi):
     for reading, recall in (("full", 1.0), ("1", 1.0), ("0", 0.02), ("input", 0.02), ("history", 1.0)):
-        code, out, err = command(*multi, "--candidates", 50, "--context", reading, "--json")
-        assert code == 0, err
-        (found,) = json.loads(out)["results"]
+        (found,) = measured(*multi, "--candidates", 50, "--context", reading)
         assert (found["context"], found["recall"]["1"]["value"]) == (reading, recall)
-    _, out, _ = command(*multi, "--candidates", 50, "--context", "history")
-    assert f"{multi[0]} (history)" in out
-    code, out, _ = command("bm25", multi[1], "--candidates", 50, "--context", 0, "--json")
-    assert code == 0
+    assert f"{multi[0]} (history)" in command(*multi, "--candidates", 50, "--context", "history").out
+    assert command("bm25", multi[1], "--candidates", 50, "--context", 0).code == 0
 
 
-def test_all_readings_in_one_table(command, multi):
+def test_all_readings_in_one_table(command, measured, multi):
     code, out, err = command(*multi, "--candidates", 50, "--context-table")
     assert code == 0, err
     assert f"{multi[0]} on {multi[1]}\n50 examples" in out
     for line in ("full ", "input + 0 ", "input + 10 ", "input alone (h_x) ", "history alone (h_z) "):
         assert f"\n{line}" in out
-    code, out, _ = command(*multi, "--candidates", 50, "--context-table", "--json")
-    assert out.count("\n") == 1
-    results = json.loads(out)["results"]
+    results = measured(*multi, "--candidates", 50, "--context-table")
     assert len(results) == 15
     assert results[1]["minus_full"]["recall"]["1"]["value"] == pytest.approx(-0.98)
-
-
-@pytest.mark.parametrize(
-    ("arguments", "message"),
-    [
-        (["--context", "newest"], "not 'newest'"),
-        (["--context", "history"], "bm25 has no parts for input and history"),
-        (["--context-table"], "bm25 has no parts for input and history"),
-        (["--context-table", "--context", "0"], "leave --context out"),
-    ],
-)
-def test_wrong_readings_are_refused_before_the_data_is_read(command, arguments, message):
-    code, _, err = command("bm25", "nowhere.parquet", *arguments)
-    assert code == 2
-    assert message in err

@@ -6,18 +6,16 @@ import csv
 import importlib.util
 import json
 import shutil
-import sys
 from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-import torch
 
-from rejoinder.cli import main
 from rejoinder.corpora.examples import read_examples, write_examples
 from rejoinder.models.persistence import save
 from rejoinder.settings import to_toml
 from rejoinder.training.recipe_files import save_recipe
+from tests.cli.conftest import Command
 from tests.corpora.pretraining.test_build import dialogues, write
 from tests.intents.toy import toy_data
 from tests.models.small import small_model
@@ -51,7 +49,7 @@ ONNX = pytest.param(
     id="export --onnx",
     marks=pytest.mark.skipif(importlib.util.find_spec("onnxscript") is None, reason="needs the extra onnx"),
 )
-Command = Callable[[str, Path], tuple[int, str]]
+Run = Callable[[str, Path], tuple[int, str]]
 
 
 def make_place(folder: Path) -> Path:
@@ -83,22 +81,17 @@ def place(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.fixture
-def command(place: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Command:
+def run(place: Path, command: Command, monkeypatch: pytest.MonkeyPatch) -> Run:
     """Run a command line, OUT being the folder: the exit code and standard error."""
     monkeypatch.chdir(place)
 
     def run(line: str, out: Path) -> tuple[int, str]:
-        words = [str(out) if word == "OUT" else word for word in line.split()]
-        monkeypatch.setattr(sys, "argv", ["rejoinder", *words])
-        with pytest.raises(SystemExit) as ended:
-            main()
-        return int(ended.value.code or 0), capsys.readouterr().err
+        code, _, err = command(*(str(out) if word == "OUT" else word for word in line.split()))
+        return code, err
 
-    threads = torch.get_num_threads()
-    if "CLASSIFIER" not in {each.name for each in place.iterdir()}:
+    if not (place / "CLASSIFIER").exists():
         assert run("intents train MODEL intents.csv -o OUT", place / "CLASSIFIER")[0] == 0
-    yield run
-    torch.set_num_threads(threads)
+    return run
 
 
 def contents(folder: Path) -> dict[str, bytes | None]:
@@ -107,7 +100,7 @@ def contents(folder: Path) -> dict[str, bytes | None]:
 
 
 @pytest.mark.parametrize("line", [*REPLACED.values(), *SHARED.values(), ONNX])
-def test_a_project_of_others_is_never_touched(command: Command, tmp_path: Path, line: str) -> None:
+def test_a_project_of_others_is_never_touched(run: Run, tmp_path: Path, line: str) -> None:
     """It has files that are called as ours are, and every verb is told to overwrite, if it can be."""
     project = tmp_path / "project"
     (project / ".git").mkdir(parents=True)
@@ -117,36 +110,36 @@ def test_a_project_of_others_is_never_touched(command: Command, tmp_path: Path, 
         (project / marker).write_text(json.dumps({"name": "a project", "format": 1}))
     before = contents(project)
     overwrite = "" if line in SHARED.values() else " --overwrite"
-    code, said = command(line + overwrite, project)
+    code, said = run(line + overwrite, project)
     assert contents(project) == before
     assert code == 2, said
     assert "looks like a bug" not in said
 
 
 @pytest.mark.parametrize("line", [*REPLACED.values(), pytest.param(ONNX.values[0], id="onnx", marks=pytest.mark.slow)])
-def test_what_is_ours_is_replaced_with_overwrite_alone(command: Command, tmp_path: Path, line: str) -> None:
+def test_what_is_ours_is_replaced_with_overwrite_alone(run: Run, tmp_path: Path, line: str) -> None:
     out = tmp_path / "out"
     if "--onnx" in line:
         pytest.importorskip("onnxscript")
-    assert command(line, out)[0] == 0
+    assert run(line, out)[0] == 0
     before = contents(out)
     assert {str(out)} == {name for name in before if Path(name).parent == tmp_path}, "nothing beside it"
     if line == REPLACED["data"]:
-        assert command(line, out)[0] == 0, "the same examples may be made again"
+        assert run(line, out)[0] == 0, "the same examples may be made again"
         other = line.replace("a.jsonl", "b.jsonl")
         shutil.copy("dialogues/a.jsonl", "dialogues/b.jsonl")
     else:
         other = line
-    code, said = command(other, out)
+    code, said = run(other, out)
     assert (code, contents(out)) == (2, before)
     assert "--overwrite" in said
     (out / "notes").mkdir()
     (out / "notes" / "letter.txt").write_text("mine")
     with_notes = contents(out)
-    code, said = command(f"{other} --overwrite", out)
+    code, said = run(f"{other} --overwrite", out)
     assert (code, contents(out)) == (2, with_notes)
     assert "holds notes" in said
     shutil.rmtree(out / "notes")
-    code, said = command(f"{other} --overwrite", out)
+    code, said = run(f"{other} --overwrite", out)
     assert code == 0, said
     assert {Path(name).name for name in contents(out)} == {Path(name).name for name in before}

@@ -36,11 +36,6 @@ class Rotated:
         return np.stack(rows).astype(np.float32)
 
 
-def open_all(names):
-    rankers = Rankers()
-    return {name: rankers.ranker(name) for name in names}
-
-
 @pytest.fixture
 def minilm(monkeypatch):
     """Stands in for the real one, which takes seconds to open."""
@@ -59,9 +54,8 @@ def folder(tmp_path):
 
 def test_all_baselines_in_one_table(command, folder, minilm):
     names = ["tfidf", "bm25", "bm25-data19", "sim:minilm", "map:minilm"]
-    code, out, err = command(*names, "--data", folder, "--candidates", 100, "--json")
-    assert code == 0, err
-    found = json.loads(out)
+    ended = command(*names, "--data", folder, "--candidates", 100, "--json")
+    found = ended.json
     recall = {each["model"]: each["recall"]["1"]["value"] for each in found["results"]}
     assert list(recall) == names
     assert recall["tfidf"] == recall["bm25-data19"] == 1.0  # the number is the one rare word that both share
@@ -74,35 +68,31 @@ def test_all_baselines_in_one_table(command, folder, minilm):
     curves = learned["map:minilm"]["curves"]
     assert len(curves) == 20
     assert max(curves[0]["recall_at_1"]) > 0
-    assert "map:minilm: examples 300, similarity " in err
+    assert "map:minilm: examples 300, similarity " in ended.err
 
 
-def test_what_learns_learns_from_each_data_set(command, folder, tmp_path):
+def test_what_learns_learns_from_each_data_set(answer, folder, tmp_path):
     write_examples([Example((f"q{i} x",), f"q{i} y") for i in range(50)], tmp_path / "more" / "train-0.parquet")
     write_examples([Example((f"q{i} x",), f"q{i} y") for i in range(50)], tmp_path / "more" / "test-0.parquet")
-    code, out, err = command("tfidf", "--data", folder, tmp_path / "more", "--candidates", 50, "--json")
-    assert code == 0, err
-    assert [each["examples"] for each in json.loads(out)["learned"]] == [300, 50]
+    learned = answer("tfidf", "--data", folder, tmp_path / "more", "--candidates", 50)["learned"]
+    assert [each["examples"] for each in learned] == [300, 50]
 
 
-def test_other_data_to_learn_from(command, folder, tmp_path):
+def test_other_data_to_learn_from(command, refused, folder, tmp_path):
     alone = tmp_path / "test.jsonl"
     lines = (json.dumps({"context": [f"word{i}"], "response": f"word{i} yes"}) for i in range(9))
     alone.write_text("\n".join(lines) + "\n", encoding="utf-8")
-    code, _, err = command("bm25", "tfidf", "--data", alone, "--candidates", 9)
+    words = ("--data", alone, "--candidates", 9)
+    code, _, err = command("bm25", "tfidf", *words)
     assert code == 2
     assert "is ranked with its training part" in err
     assert "--fit-on" in err
     assert "Ranking" not in err  # refused before any ranking
-    code, out, err = command("bm25", "tfidf", "--data", alone, "--candidates", 9, "--fit-on", folder, "--json")
-    assert code == 0, err
-    assert [each["examples"] for each in json.loads(out)["learned"]] == [300]
-    code, _, err = command("tfidf", "--data", alone, "--candidates", 9, "--fit-on", alone)
-    assert code == 2
-    code, _, err = command("tfidf", "--data", folder, "--split", "train")
-    assert code == 2
-    assert "--split valid or test" in err
-    assert command("bm25", "--data", alone, "--candidates", 9)[0] == 0  # what learns nothing needs nothing
+    learned = command("bm25", "tfidf", *words, "--fit-on", folder, "--json").json["learned"]
+    assert [each["examples"] for each in learned] == [300]
+    refused("tfidf", *words, "--fit-on", alone)
+    refused("tfidf", "--data", folder, "--split", "train", said="--split valid or test")
+    assert command("bm25", *words).code == 0  # what learns nothing needs nothing
 
 
 def test_context_cuts_training_examples_too(command, tmp_path, monkeypatch):
@@ -124,25 +114,26 @@ def test_names(name, kind, minilm):  # noqa: ARG001
 
 
 def test_sim_reads_the_newest_message_and_with_history_the_earlier_ones_too(minilm):
-    rankers = open_all(["sim:minilm", "sim-history:minilm"])
+    rankers = Rankers()
     context, answers = ["q 3", "q 4", "q 5"], [["q 4", "q 9"]]
-    alone, with_history = (ranker.score([context], answers)[0, 0] for ranker in rankers.values())
-    short = rankers["sim-history:minilm"].score([["q 5"]], answers)[0, 0]
+    sim, sim_history = rankers.ranker("sim:minilm"), rankers.ranker("sim-history:minilm")
+    alone, with_history = (ranker.score([context], answers)[0, 0] for ranker in (sim, sim_history))
+    short = sim_history.score([["q 5"]], answers)[0, 0]
     assert alone == short < with_history
     assert len(minilm.seen) == len(set(minilm.seen)) == 4  # each text once
 
 
 def test_map_by_the_dot_product(minilm):  # noqa: ARG001
-    rankers = open_all(["map:minilm", "map-cosine:minilm", "map-dot:minilm"])
-    assert [ranker.settings.similarity for ranker in rankers.values()] == ["better", "cosine", "dot"]
+    for name, similarity in (("map", "better"), ("map-cosine", "cosine"), ("map-dot", "dot")):
+        assert Rankers().ranker(f"{name}:minilm").settings.similarity == similarity
 
 
 def test_our_own_models_by_h_and_by_r(tmp_path):
     model = small_model(tmp_path / "model")
     contexts, lists = [["hello you", "abc"], ["number 7"]], [["reply", "abc"], ["number", "x"]]
-    names = ["sim", "sim#h", "sim#r", "map#r"]
-    found = open_all([f"{name[:3]}:{tmp_path / 'model'}{name[3:]}" for name in names])
-    h, also_h, r, mapped = found.values()
+    rankers, folder = Rankers(), tmp_path / "model"
+    names = (f"sim:{folder}", f"sim:{folder}#h", f"sim:{folder}#r", f"map:{folder}#r")
+    h, also_h, r, mapped = (rankers.ranker(name) for name in names)
     assert np.allclose(h.score(contexts, lists), model.score(contexts, lists), atol=1e-5)
     assert np.allclose(also_h.score(contexts, lists), model.score(contexts, lists), atol=1e-5)
     vectors = model.transfer(["abc", "reply"])

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import builtins
 import json
+import shlex
 import shutil
 import sys
 
@@ -61,33 +62,19 @@ def index(command, replies):
     return "idx"
 
 
-def refused(result, *told):
-    """Exit code 2 and one line that says what was wrong."""
-    assert result.code == 2
-    assert result.out == ""
-    line = result.err.strip().splitlines()[-1]
-    assert line.startswith("rejoinder: error: ")
-    assert "Traceback" not in result.err
-    for each in told:
-        assert each in line
-
-
 # index
 
 
-def test_index_says_what_it_made_and_shows_progress(command, replies):
-    result = command("index", "model", replies, "-o", "idx")
-    assert result.code == 0
-    assert "3 replies" in result.out
-    assert "Encoding: 3 of 3 replies" in result.err
-
-
 @pytest.mark.parametrize("dtype", ["float32", "float16", "int8"])
-def test_index_as_json(command, replies, dtype):
-    made = command("index", "model", replies, "-o", "idx", "--dtype", dtype, "--json").json
+def test_index_says_what_it_made_and_shows_progress(command, replies, dtype):
+    words = ("index", "model", replies, "-o", "idx", "--dtype", dtype)
+    made = command(*words, "--json").json
     assert (made["replies"], made["added"], made["dtype"], made["size"]) == (3, 3, dtype, 24)
     assert made["fingerprint"] == Index.open("idx").fingerprint
     assert made["bytes"] > 3 * 24 * 4
+    _, out, err = command(*words, "--overwrite")
+    assert "3 replies" in out
+    assert "Encoding: 3 of 3 replies" in err
 
 
 def test_index_takes_limit_and_deduplicates(command, tmp_path):
@@ -97,9 +84,9 @@ def test_index_takes_limit_and_deduplicates(command, tmp_path):
     assert command("index", "model", "replies.txt", "-o", "3", "--limit", 2, "--json").json["replies"] == 2
 
 
-def test_an_index_that_exists_is_not_touched_without_being_told(command, index, replies, monkeypatch):
+def test_an_index_that_exists_is_not_touched_without_being_told(refused, index, replies, monkeypatch):
     monkeypatch.setattr(rejoinder, "load", lambda _: pytest.fail("the model was loaded before the check"))
-    refused(command("index", "model", replies, "-o", index), "--append", "--overwrite")
+    refused("index", "model", replies, "-o", index, said=["--append", "--overwrite"])
     assert len(Index.open(index)) == 3
 
 
@@ -109,7 +96,9 @@ def test_overwrite_replaces_the_index(command, index, tmp_path):
     assert command("reply", index, "new", "--json").json["replies"][0]["text"] == "new"
 
 
-def test_append_and_delete(command, index, tmp_path):
+def test_append_and_delete(command, index, replies, tmp_path):
+    same = command("index", "model", replies, "-o", index, "--append", "--deduplicate", "--json").json
+    assert (same["added"], same["replies"]) == (0, 3)
     (tmp_path / "more.txt").write_text("Hello!\nGood morning.\n")
     added = command("index", "model", "more.txt", "-o", index, "--append", "--deduplicate", "--json").json
     assert (added["added"], added["replies"]) == (1, 4)
@@ -120,37 +109,50 @@ def test_append_and_delete(command, index, tmp_path):
     assert [each["text"] for each in command("reply", index, "Hello!", "--json").json["replies"]] == ["At noon."]
 
 
-def test_appending_what_is_there_already_adds_nothing(command, index, replies):
-    made = command("index", "model", replies, "-o", index, "--append", "--deduplicate", "--json").json
-    assert (made["added"], made["replies"]) == (0, 3)
+WRONG = {
+    "index model -o x": "MODEL",
+    "index nothing replies.jsonl -o x": "no model folder nothing",
+    "index model nothing.txt -o x": "nothing.txt does not exist",
+    "index model empty.txt -o x": "empty.txt is empty",
+    "index model blank.txt -o x": "blank.txt holds no replies",
+    "index model replies.jsonl -o x --dtype int4": "'int4' is not one of 'float32', 'float16', 'int8'",
+    "index model replies.jsonl -o x --split dev": "'dev' is not one of 'train', 'valid', 'test'",
+    "index model replies.jsonl -o x --split test": "no test split",
+    "index model replies.jsonl -o x --append": "no index x",
+    "index other replies.jsonl -o idx --append": "built with the model",
+    "index model replies.jsonl -o idx --append --dtype int8": "holds float32",
+    "index model replies.jsonl -o idx --append --overwrite": "one of them",
+    "index model replies.jsonl -o idx --delete 1": "call of its own",
+    "index -o idx --delete 7": "no reply 7",
+    "index -o idx --delete-id a9": "'a9'",
+    "reply nothing Hi": "no index nothing",
+    "reply model Hi": "no manifest.json",
+    "reply idx ' '": "message 1 is blank",
+    "reply idx \udcff": "message 1 is not UTF-8",
+    "reply idx Hi --rerank slow --rerank-top 2 -k 3": "-k 3 asks for more replies than --rerank-top 2",
+    "reply idx Hi --rerank nothing": ["no model 'nothing'", "bm25"],
+    "reply idx Hi --rerank slow --rerank-top 0": "--rerank-top",
+    "chat idx --rerank slow -k 51": "--rerank-top 50",
+    "chat nothing": "no index nothing",
+}
 
 
-def test_wrong_calls_of_index(command, index, replies, tmp_path):
+@pytest.mark.usefixtures("index", "slow")
+def test_wrong_calls(refused, tmp_path):
     (tmp_path / "empty.txt").write_text("")
     (tmp_path / "blank.txt").write_text("\n \n")
-    refused(command("index", "model", "-o", "x"), "MODEL")
-    refused(command("index", "nothing", replies, "-o", "x"), "no model folder nothing")
-    refused(command("index", "model", "nothing.txt", "-o", "x"), "nothing.txt does not exist")
-    refused(command("index", "model", "empty.txt", "-o", "x"), "empty.txt is empty")
-    refused(command("index", "model", "blank.txt", "-o", "x"), "blank.txt holds no replies")
-    refused(command("index", "model", replies, "-o", "x", "--dtype", "int4"), "int4", "float16")
-    refused(command("index", "model", replies, "-o", "x", "--split", "dev"), "dev", "valid")
-    refused(command("index", "model", replies, "-o", "x", "--split", "test"), "no test split")
-    refused(command("index", "model", replies, "-o", "x", "--append"), "no index x")
-    refused(command("index", "other", replies, "-o", index, "--append"), "built with the model")
-    refused(command("index", "model", replies, "-o", index, "--append", "--dtype", "int8"), "holds float32")
-    refused(command("index", "model", replies, "-o", index, "--append", "--overwrite"), "one of them")
-    refused(command("index", "model", replies, "-o", index, "--delete", 1), "call of its own")
-    refused(command("index", "-o", index, "--delete", 7), "no reply 7")
-    refused(command("index", "-o", index, "--delete-id", "a9"), "'a9'")
-    assert len(Index.open(index)) == 3
+    for line, said in WRONG.items():
+        refused(*shlex.split(line), said=said)
+    refused("reply", "idx", "-", stdin="", said="no message")
+    refused("reply", "idx", "-", stdin=b"fine\n\xff\n", said="standard input:2: not UTF-8")
+    assert len(Index.open("idx")) == 3
     assert not (tmp_path / "x").exists()
 
 
-def test_a_bad_line_is_reported_before_anything_is_encoded(command, tmp_path, monkeypatch):
+def test_a_bad_line_is_reported_before_anything_is_encoded(refused, tmp_path, monkeypatch):
     (tmp_path / "bad.jsonl").write_text('{"text": "a"}\n' * 2000 + "{oops\n")
     monkeypatch.setattr(HashEncoder, "encode_responses", lambda *_: pytest.fail("encoded"))
-    refused(command("index", "model", "bad.jsonl", "-o", "x"), "bad.jsonl:2001", "not JSON")
+    refused("index", "model", "bad.jsonl", "-o", "x", said=["bad.jsonl:2001", "not JSON"])
 
 
 def test_interrupting_index_exits_130_and_leaves_nothing(command, replies, tmp_path, monkeypatch):
@@ -168,6 +170,9 @@ def test_interrupting_index_exits_130_and_leaves_nothing(command, replies, tmp_p
 
 
 def test_reply_gives_score_position_text_and_payload(command, index):
+    shown = command("reply", index, "At noon.", "-k", 1).out
+    assert shown.splitlines()[0].split() == ["1.000", "#1", "At", "noon."]
+    assert '"tag": "time"' in shown
     found = command("reply", index, "Hi there", "At noon.", "-k", 2, "--json").json
     assert found["context"] == ["Hi there", "At noon."]
     assert len(found["replies"]) == 2
@@ -176,16 +181,10 @@ def test_reply_gives_score_position_text_and_payload(command, index):
     assert best == {"text": "At noon.", "position": 1, "payload": {"id": "a2", "tag": "time"}}
 
 
-def test_reply_for_people(command, index):
-    shown = command("reply", index, "At noon.", "-k", 1).out
-    assert shown.splitlines()[0].split() == ["1.000", "#1", "At", "noon."]
-    assert '"tag": "time"' in shown
-
-
 def test_reply_leaves_weak_replies_out(command, index):
-    assert command("reply", index, "unheard of", "--threshold", 0.9, "--json").json["replies"] == []
-    result = command("reply", index, "unheard of", "--threshold", 0.9)
-    assert (result.code, result.out) == (0, "no reply scores 0.9 or more\n")
+    words = ("reply", index, "unheard of", "--threshold", 0.9)
+    assert command(*words, "--json").json["replies"] == []
+    assert command(*words)[:2] == (0, "no reply scores 0.9 or more\n")
 
 
 def test_reply_reads_the_conversation_from_standard_input(command, index):
@@ -194,29 +193,20 @@ def test_reply_reads_the_conversation_from_standard_input(command, index):
     assert found["replies"][0]["position"] == 1
 
 
-def test_wrong_calls_of_reply(command, index):
-    refused(command("reply", "nothing", "Hi"), "no index nothing")
-    refused(command("reply", "model", "Hi"), "no manifest.json")
-    refused(command("reply", index, " "), "message 1 is blank")
-    refused(command("reply", index, "\udcff"), "message 1 is not UTF-8")
-    refused(command("reply", index, "-", stdin=""), "no message")
-    refused(command("reply", index, "-", stdin=b"fine\n\xff\n"), "standard input:2: not UTF-8")
-
-
 def test_a_message_of_a_million_characters_is_answered(command, index):
     assert len(command("reply", index, "-", "--json", stdin="x" * 1_000_000).json["replies"]) == 3
 
 
-def test_mistake_8_a_retrained_model_at_the_same_place_is_refused(command, index, tmp_path):
+def test_mistake_8_a_retrained_model_at_the_same_place_is_refused(refused, index, tmp_path):
     (tmp_path / "model" / "seed").write_text("retrained")
-    refused(command("reply", index, "Hi"), "idx was built with the model", "fingerprint")
+    refused("reply", index, "Hi", said=["idx was built with the model", "fingerprint"])
 
 
-def test_a_model_that_moved_is_found_with_the_option_and_another_is_refused(command, index, tmp_path):
+def test_a_model_that_moved_is_found_with_the_option_and_another_is_refused(command, refused, index, tmp_path):
     (tmp_path / "model").rename(tmp_path / "moved")
-    refused(command("reply", index, "Hi"), "which is gone", "--model")
+    refused("reply", index, "Hi", said=["which is gone", "--model"])
     assert command("reply", index, "Bye.", "--model", "moved", "--json").json["replies"][0]["position"] == 2
-    refused(command("reply", index, "Hi", "--model", "other"), "built with the model")
+    refused("reply", index, "Hi", "--model", "other", said="built with the model")
 
 
 def test_index_and_model_may_move_together(command, index, tmp_path):
@@ -226,12 +216,12 @@ def test_index_and_model_may_move_together(command, index, tmp_path):
     assert command("reply", "away/idx", "Bye.", "--json").json["replies"][0]["position"] == 2
 
 
-def test_verify_checks_a_large_index(command, index, tmp_path, monkeypatch):
+def test_verify_checks_a_large_index(command, refused, index, tmp_path, monkeypatch):
     monkeypatch.setattr("rejoinder.retrieval.index.SMALL", 0)
     vectors = next((tmp_path / index).glob("segment-*/vectors.f32"))
     vectors.write_bytes(b"\0" + vectors.read_bytes()[1:])
     assert command("reply", index, "Hi").code == 0
-    refused(command("reply", index, "Hi", "--verify"), "vectors.f32 was altered")
+    refused("reply", index, "Hi", "--verify", said="vectors.f32 was altered")
 
 
 def test_control_characters_do_not_reach_the_terminal(command, tmp_path):
@@ -255,19 +245,9 @@ def test_a_slow_model_ranks_the_best_replies_again(command, index, slow):
     assert command("reply", index, "Bye.", "--rerank", slow, "--threshold", 9, "--json").json["replies"] == []
     best = command("reply", index, "noon at", "--rerank", "bm25", "-k", 1, "--json").json["replies"][0]
     assert best["text"] == "At noon."
-
-
-def test_chat_with_a_slow_model(command, index, slow):
-    out = command("chat", index, "--rerank", slow, "-k", 1, stdin="Bye.\n").out
-    assert out.splitlines()[0].startswith("3 replies")
-    assert "#1" in out
-
-
-def test_wrong_calls_of_rerank(command, index, slow):
-    refused(command("reply", index, "Hi", "--rerank", slow, "--rerank-top", 2, "-k", 3), "-k 3", "--rerank-top 2")
-    refused(command("reply", index, "Hi", "--rerank", "nothing"), "no model 'nothing'", "bm25")
-    refused(command("chat", index, "--rerank", slow, "-k", 51), "--rerank-top 50")
-    assert command("reply", index, "Hi", "--rerank", slow, "--rerank-top", 0).code == 2
+    talk = command("chat", index, "--rerank", slow, "-k", 1, stdin="Bye.\n").out
+    assert talk.startswith("3 replies")
+    assert "#1" in talk
 
 
 # chat
@@ -288,15 +268,7 @@ def test_chat_keeps_the_conversation_as_context(command, index, monkeypatch):
     spy = lambda self, given: contexts.extend(given) or encode(self, given)  # noqa: E731
     monkeypatch.setattr(HashEncoder, "encode_contexts", spy)
     command("chat", index, stdin="Hello!\nBye.\n/back\nAt noon.\n/reset\nHello!\n/quit\nnever said\n")
-    assert contexts == [
-        ["Hello!"],
-        ["Hello!", "Hello!", "Bye."],
-        ["Hello!", "Hello!", "At noon."],
-        ["Hello!"],
-    ]
-
-
-def test_chat_commands(command, index):
+    assert contexts == [["Hello!"], ["Hello!", "Hello!", "Bye."], ["Hello!", "Hello!", "At noon."], ["Hello!"]]
     out = command("chat", index, stdin="/help\n/back\n/dance\n/quit\n").out
     assert "/reset" in out
     assert "nothing to take back" in out
@@ -337,7 +309,5 @@ def test_chat_in_a_terminal_leaves_cleanly(command, index, monkeypatch, end):
 
 
 def test_wrong_input_of_chat(command, index):
-    refused_ = command("chat", index, stdin=b"\xff\n")
-    assert refused_.code == 2
-    assert "standard input:1: not UTF-8" in refused_.err
-    refused(command("chat", "nothing"), "no index nothing")
+    code, _, err = command("chat", index, stdin=b"\xff\n")
+    assert (code, "standard input:1: not UTF-8" in err) == (2, True)

@@ -9,7 +9,6 @@ import signal
 import subprocess
 import sys
 import textwrap
-from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
@@ -20,6 +19,7 @@ from typer.testing import CliRunner
 
 import rejoinder
 from rejoinder.cli.app import VERBS, app
+from rejoinder.cli.intents import COMMANDS
 from rejoinder.cli.shell import emit, explain, guarded
 from rejoinder.errors import InputError, MissingExtraError
 from rejoinder.files import atomic_file
@@ -133,12 +133,9 @@ def test_people_get_text(capsys: pytest.CaptureFixture[str]) -> None:
     assert capsys.readouterr().out == "3 replies\n"
 
 
-def test_version() -> None:
+def test_the_version_an_unknown_verb_and_an_unknown_option() -> None:
     result = runner.invoke(app, ["--version"])
     assert (result.exit_code, result.output) == (0, f"rejoinder {rejoinder.__version__}\n")
-
-
-def test_an_unknown_verb_and_an_unknown_option_are_bad_input() -> None:
     assert runner.invoke(app, ["anser"]).exit_code == 2
     for verb in VERBS:
         result = runner.invoke(app, [verb.__name__, "--no-such-option"])
@@ -146,11 +143,11 @@ def test_an_unknown_verb_and_an_unknown_option_are_bad_input() -> None:
         assert "--no-such-option" in result.output
 
 
-@pytest.mark.parametrize("verb", VERBS, ids=lambda verb: verb.__name__)
-def test_the_help_of_every_verb_has_an_example_and_json(verb: Callable[..., None]) -> None:
-    result = runner.invoke(app, [verb.__name__, "--help"], terminal_width=200)
+@pytest.mark.parametrize("words", [*([verb.__name__] for verb in VERBS), *(["intents", name] for name in COMMANDS)])
+def test_the_help_of_every_verb_has_an_example_and_json(words: list[str]) -> None:
+    result = runner.invoke(app, [*words, "--help"], terminal_width=200)
     assert result.exit_code == 0
-    assert f"rejoinder {verb.__name__} " in result.output.partition("Example")[2]
+    assert f"rejoinder {' '.join(words)} " in result.output.partition("Example")[2]
     assert "--json" in result.output
 
 
@@ -193,25 +190,21 @@ def test_ctrl_c_ends_in_one_line_and_leaves_the_old_output(tmp_path: Path, monke
     assert Path("table").read_text() == "old"
 
 
+MAIN = [sys.executable, "-c", "from rejoinder.cli import main; main()"]
+
+
 def test_a_reader_that_goes_away_is_no_error_message() -> None:
     reading, writing = os.pipe()
     os.close(reading)
     with os.fdopen(writing, "wb") as closed:
-        done = subprocess.run(
-            [sys.executable, "-c", "from rejoinder.cli import main; main()", "--version"],
-            stdout=closed, stderr=subprocess.PIPE, check=False,
-        )
-    assert done.returncode == 1
-    assert done.stderr == b""
+        done = subprocess.run([*MAIN, "--version"], stdout=closed, stderr=subprocess.PIPE, check=False)
+    assert (done.returncode, done.stderr) == (1, b"")
 
 
 @pytest.mark.skipif(not Path("/dev/full").exists(), reason="needs a device that is always full")
 def test_a_full_disk_under_standard_output_is_one_line() -> None:
     with Path("/dev/full").open("wb") as full:
-        done = subprocess.run(
-            [sys.executable, "-c", "from rejoinder.cli import main; main()", "--help"],
-            stdout=full, stderr=subprocess.PIPE, check=False,
-        )
+        done = subprocess.run([*MAIN, "--help"], stdout=full, stderr=subprocess.PIPE, check=False)
     assert done.returncode == 1
     assert done.stderr.startswith(b"rejoinder: error: no space left")
     assert done.stderr.count(b"\n") == 1

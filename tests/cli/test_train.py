@@ -1,24 +1,24 @@
-"""`rejoinder train`, from the words of the command to its exit code."""
+"""`rejoinder train` and `rejoinder tokenise`, from the words of the command to its exit code."""
 
 from __future__ import annotations
 
 import json
 import signal
+import subprocess
+import sys
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pytest
-import torch
-import typer
 
-from rejoinder.cli.shell import guarded
-from rejoinder.cli.train import train
-from rejoinder.training import display, loop
+from rejoinder.training import display
+from rejoinder.training import prepare as prepare_module
 from rejoinder.training import run as runs
-from rejoinder.training.recipe_files import save_recipe
+from rejoinder.training.prepare import prepare
+from rejoinder.training.recipe_files import load_recipe, save_recipe
+from tests.cli.conftest import Command
 from tests.training.tiny import recipe, write_data
-
-Command = Callable[..., tuple[int, str, str]]
 
 
 @pytest.fixture(scope="module")
@@ -32,32 +32,17 @@ def recipe_file(tmp_path: Path) -> Path:
     return tmp_path / "tiny.toml"
 
 
-@pytest.fixture
-def command(capsys: pytest.CaptureFixture[str]) -> Command:
-    """Run `rejoinder train` with some arguments: exit code, standard output, standard error."""
-    app = typer.Typer(add_completion=False, pretty_exceptions_enable=False)
-    app.command()(guarded(train))
-
-    def run(*arguments: object) -> tuple[int, str, str]:
-        with pytest.raises(SystemExit) as ended:
-            app([str(argument) for argument in arguments])
-        torch.set_num_threads(1)
-        return int(ended.value.code or 0), *capsys.readouterr()
-
-    return run
-
-
 def test_json_is_one_object_and_everything_else_goes_to_standard_error(
     command: Command, recipe_file: Path, data: Path, tmp_path: Path
 ) -> None:
-    code, out, err = command(recipe_file, "--data", data, "-o", tmp_path / "run", "--json")
+    code, out, err = command("train", recipe_file, "--data", data, "-o", tmp_path / "run", "--json")
     assert code == 0
     assert out.count("\n") == 1
     result = json.loads(out)
     assert (result["steps"], result["already_finished"]) == (20, False)
     assert Path(result["model"]) == tmp_path / "run" / "model"
     assert "validation recall@1" in err
-    code, out, err = command(recipe_file, "--data", data, "-o", tmp_path / "run")
+    code, out, err = command("train", recipe_file, "--data", data, "-o", tmp_path / "run")
     assert code == 0
     assert "is finished already" in out
     assert "model: " in out
@@ -65,7 +50,7 @@ def test_json_is_one_object_and_everything_else_goes_to_standard_error(
 
 def test_settings_override_the_recipe(command: Command, recipe_file: Path, data: Path, tmp_path: Path) -> None:
     code, out, _ = command(
-        recipe_file, "--data", data, "-o", tmp_path / "run", "--json",
+        "train", recipe_file, "--data", data, "-o", tmp_path / "run", "--json",
         "--set", "stage.0.steps=3", "--set", "validation.examples=0", "--set", "stage.0.optimizer=adadelta",
     )  # fmt: skip
     assert code == 0
@@ -73,11 +58,9 @@ def test_settings_override_the_recipe(command: Command, recipe_file: Path, data:
     assert 'kind = "adadelta"' in (tmp_path / "run" / "recipe.toml").read_text()
 
 
-def test_a_path_with_odd_characters_is_a_path(command: Command, recipe_file: Path, tmp_path: Path) -> None:
+def test_a_path_with_odd_characters_is_a_path(refused: Callable[..., str], recipe_file: Path, tmp_path: Path) -> None:
     folder = tmp_path / 'my "data" \\ [1]'
-    code, _, err = command(recipe_file, "--data", folder, "-o", tmp_path / "run")
-    assert code == 2
-    assert str(folder) in err
+    refused("train", recipe_file, "--data", folder, "-o", tmp_path / "run", said=str(folder))
 
 
 @pytest.mark.parametrize(("settings", "said"), [
@@ -87,21 +70,16 @@ def test_a_path_with_odd_characters_is_a_path(command: Command, recipe_file: Pat
     (["--set", "compute.precision=fp16"], "fp16' needs a CUDA device"),
 ])  # fmt: skip
 def test_bad_input_is_one_line_and_exit_code_2(
-    command: Command, recipe_file: Path, data: Path, tmp_path: Path, settings: list[str], said: str
+    refused: Callable[..., str], recipe_file: Path, data: Path, tmp_path: Path, settings: list[str], said: str
 ) -> None:
-    code, out, err = command(recipe_file, "--data", data, "-o", tmp_path / "run", *settings)
-    assert (code, out) == (2, "")
-    assert said in err
-    assert err.count("rejoinder: error:") == 1
-    assert err.splitlines()[-1].startswith("rejoinder: error:")
-    assert "Traceback" not in err
+    refused("train", recipe_file, "--data", data, "-o", tmp_path / "run", *settings, said=said)
 
 
 def test_fine_tuning_on_two_sets_from_a_model(
-    command: Command, recipe_file: Path, data: Path, tmp_path: Path
+    command: Command, refused: Callable[..., str], recipe_file: Path, data: Path, tmp_path: Path
 ) -> None:
     quick = ("--set", "stage.0.steps=3", "--set", "validation.examples=0")
-    assert command(recipe_file, "--data", data, "-o", tmp_path / "first", *quick)[0] == 0
+    assert command("train", recipe_file, "--data", data, "-o", tmp_path / "first", *quick)[0] == 0
     general = write_data(tmp_path / 'gen "eral"', seed=3)
     tune = tmp_path / "tune.toml"
     tune.write_text("""
@@ -114,29 +92,24 @@ def test_fine_tuning_on_two_sets_from_a_model(
     """)
     options = ("--init", tmp_path / "first" / "model", "--general", general)
     hard = ("--set", "stage.0.hard_negatives.per_pair=2", "--set", "stage.0.hard_negatives.every_steps=2")
-    code, out, err = command(tune, "--data", data, "-o", tmp_path / "run", *options, *hard, "--json")
+    code, out, err = command("train", tune, "--data", data, "-o", tmp_path / "run", *options, *hard, "--json")
     assert code == 0, err
     assert json.loads(out)["steps"] == 4
     assert "step 0: validation" in err
     assert "step 2: hard negatives for 64 pairs, 2 each" in err
-    said = command(tune, "--data", data, "-o", tmp_path / "other")[2]
-    assert "give a model to start from (--init MODEL" in said
-    said = command(tune, "--data", data, "-o", tmp_path / "other", *options[:2])[2]
-    assert "no data to mix in: give --general DIR" in said
-    code, _, said = command(recipe_file, "--data", data, "-o", tmp_path / "other", *options[2:])
-    assert code == 2
-    assert "the recipe lists nothing in 'data.mix'" in said
+    output = ("--data", data, "-o", tmp_path / "other")
+    refused("train", tune, *output, said="give a model to start from (--init MODEL")
+    refused("train", tune, *output, *options[:2], said="no data to mix in: give --general DIR")
+    refused("train", recipe_file, *output, *options[2:], said="the recipe lists nothing in 'data.mix'")
 
 
-def test_a_missing_recipe(command: Command, tmp_path: Path) -> None:
-    code, _, err = command(tmp_path / "no.toml", "-o", tmp_path / "run")
-    assert code == 2
-    assert "no such recipe" in err
+def test_a_missing_recipe(refused: Callable[..., str], tmp_path: Path) -> None:
+    refused("train", tmp_path / "no.toml", "-o", tmp_path / "run", said="no such recipe")
     assert not (tmp_path / "run").exists()
 
 
 def test_another_recipe_for_a_run_that_exists(command: Command, recipe_file: Path, data: Path, tmp_path: Path) -> None:
-    arguments = (recipe_file, "--data", data, "-o", tmp_path / "run", "--set", "validation.examples=0")
+    arguments = ("train", recipe_file, "--data", data, "-o", tmp_path / "run", "--set", "validation.examples=0")
     assert command(*arguments, "--set", "stage.0.steps=1")[0] == 0
     code, _, err = command(*arguments, "--set", "stage.0.steps=2")
     assert code == 2
@@ -152,10 +125,10 @@ def test_ctrl_c_is_130_and_says_how_to_go_on(
 
     with monkeypatch.context() as patched:
         patched.setattr(display.TerminalDisplay, "show", show)
-        code, _, err = command(recipe_file, "--data", data, "-o", tmp_path / "run")
+        code, _, err = command("train", recipe_file, "--data", data, "-o", tmp_path / "run")
     assert code == 130
     assert "stopped at step 7, checkpoint written; the same command continues from there" in err
-    code, _, err = command(recipe_file, "--data", data, "-o", tmp_path / "run")
+    code, _, err = command("train", recipe_file, "--data", data, "-o", tmp_path / "run")
     assert code == 0
     assert "at step 7" in err
 
@@ -173,18 +146,18 @@ def test_a_full_disk_is_exit_code_1_and_the_last_checkpoint_stays(
 
     with monkeypatch.context() as patched:
         patched.setattr(runs, "save_file", full)
-        code, _, err = command(recipe_file, "--data", data, "-o", tmp_path / "run")
+        code, _, err = command("train", recipe_file, "--data", data, "-o", tmp_path / "run")
     assert code == 1
     assert "no space left" in err.lower()
     assert "Traceback" not in err
-    code, out, _ = command(recipe_file, "--data", data, "-o", tmp_path / "run", "--json")
+    code, out, _ = command("train", recipe_file, "--data", data, "-o", tmp_path / "run", "--json")
     assert code == 0
     assert json.loads(out)["steps"] == 20
 
 
 def test_a_diverged_run_is_exit_code_1(command: Command, recipe_file: Path, data: Path, tmp_path: Path) -> None:
     code, _, err = command(
-        recipe_file, "--data", data, "-o", tmp_path / "run",
+        "train", recipe_file, "--data", data, "-o", tmp_path / "run",
         "--set", "stage.0.optimizer=sgd", "--set", "stage.0.learning_rate=1e30",
     )  # fmt: skip
     assert code == 1
@@ -192,9 +165,25 @@ def test_a_diverged_run_is_exit_code_1(command: Command, recipe_file: Path, data
 
 
 def test_the_loop_is_not_imported_before_it_is_needed() -> None:
-    import subprocess
-    import sys
-
-    program = "import sys, rejoinder.cli.train; sys.exit('torch' in sys.modules)"
+    program = "import sys, rejoinder.cli.app; sys.exit('torch' in sys.modules)"
     assert subprocess.run([sys.executable, "-c", program], check=False).returncode == 0
-    assert loop.train is not train
+
+
+def test_training_finds_what_was_tokenised_ahead(
+    answer: Callable[..., Any], recipe_file: Path, data: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    cache = tmp_path / "cache"
+    counts = answer("tokenise", recipe_file, "--data", data, "-o", cache, "--processes", 2)["examples"]
+    monkeypatch.setattr(prepare_module, "build_store", None)
+    monkeypatch.setattr(prepare_module, "build_vocabulary", None)
+    settings = [f"data.train={json.dumps(str(data))}", f"data.cache={json.dumps(str(cache))}"]
+    prepared = prepare(load_recipe(recipe_file, settings), tmp_path / "run")
+    assert prepared.valid is not None
+    assert (len(prepared.train), len(prepared.valid)) == (counts["train"], counts["valid"])
+    assert not (tmp_path / "run").exists()
+
+
+def test_bad_input_of_tokenise(refused: Callable[..., str], recipe_file: Path, tmp_path: Path) -> None:
+    words = ("tokenise", recipe_file, "-o", tmp_path / "cache")
+    refused(*words, said="no data to train on: give --data DIR")
+    refused(*words, "--engine", "ray", "--processes", 2, said="--processes is for this machine")

@@ -1,4 +1,4 @@
-"""The command: one file per verb, thin."""
+"""The command: its verbs, thin; a file for those that are alike."""
 
 from __future__ import annotations
 

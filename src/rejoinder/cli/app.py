@@ -1,7 +1,6 @@
 """The Typer application: the list of verbs. `main` in the package's `__init__` runs it.
 
-Each verb is a function of its own name in a file of its own name, with typer-annotated parameters. What is heavy
-(torch, pyarrow) it imports inside, so that `rejoinder --help` answers at once.
+What is heavy (torch, pyarrow) a verb imports inside, so that `rejoinder --help` answers at once.
 """
 
 from __future__ import annotations
@@ -11,37 +10,17 @@ from typing import Annotated
 import typer
 
 import rejoinder
-from rejoinder.cli.ablate import ablate
-from rejoinder.cli.chat import chat
-from rejoinder.cli.corpus import corpus
-from rejoinder.cli.data import data
-from rejoinder.cli.evaluate import evaluate
-from rejoinder.cli.export import export
+from rejoinder.cli.data import corpus, data
+from rejoinder.cli.evaluate import evaluate, table
+from rejoinder.cli.export import export, models
 from rejoinder.cli.index import index
 from rejoinder.cli.intents import intents
-from rejoinder.cli.models import models
 from rejoinder.cli.plot import plot
-from rejoinder.cli.reply import reply
+from rejoinder.cli.reply import chat, reply
 from rejoinder.cli.shell import guarded
-from rejoinder.cli.table import table
-from rejoinder.cli.tokenise import tokenise
-from rejoinder.cli.train import train
+from rejoinder.cli.train import ablate, tokenise, train
 
-VERBS = (
-    data,
-    corpus,
-    tokenise,
-    train,
-    evaluate,
-    ablate,
-    table,
-    plot,
-    index,
-    reply,
-    chat,
-    export,
-    models,
-)
+VERBS = (data, corpus, tokenise, train, evaluate, ablate, table, plot, index, reply, chat, export, models)
 
 app = typer.Typer(
     name="rejoinder",

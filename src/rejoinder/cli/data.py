@@ -1,19 +1,35 @@
-"""`rejoinder data`: build examples from a corpus."""
+"""`rejoinder data` and `rejoinder corpus`: examples from one corpus, or a pretraining corpus out of many sources."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import json
+from collections.abc import Callable, Mapping
+from dataclasses import asdict
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from rejoinder.cli.engines import AddressOption, EngineOption, ray_engine, wants_ray
+from rejoinder.cli.options import (
+    Address,
+    EngineName,
+    Json,
+    Overwrite,
+    Processes,
+    Settings,
+    number_or_all,
+    ray_engine,
+    wants_ray,
+)
 from rejoinder.cli.shell import emit
 from rejoinder.errors import InputError
 from rejoinder.progress import note, track
 
-_SHOWN_FAULTS = 20
+if TYPE_CHECKING:
+    from rejoinder.corpora.pretraining.plan import CorpusPlan
+
+_SHOWN = 20
+"""Most bad lines that are shown as they are skipped, and notes below the counts."""
 
 
 def data(
@@ -28,23 +44,20 @@ def data(
     output: Annotated[
         Path | None, typer.Option("--output", "-o", metavar="DIR", help="Folder for the examples.")
     ] = None,
-    settings: Annotated[
-        list[str] | None, typer.Option("--set", metavar="NAME=VALUE", help="A setting of the corpus; repeatable.")
-    ] = None,
+    settings: Settings = None,
     about: Annotated[bool, typer.Option("--about", help="Show the corpora, or all about SOURCE.")] = False,
     skip_bad: Annotated[bool, typer.Option("--skip-bad", help="Skip and count bad lines instead of stopping.")] = False,
     max_bad: Annotated[int, typer.Option(min=0, help="With --skip-bad: stop when more lines are bad.")] = 1_000,
     history: Annotated[
-        str, typer.Option(metavar="N|all", help="Messages kept before the newest one of a context.")
-    ] = "10",
+        int | None,
+        typer.Option(parser=number_or_all(0), metavar="N|all", help="Messages kept before the newest of a context."),
+    ] = 10,
     limit: Annotated[int | None, typer.Option(min=1, help="Stop at this many kept examples; one process.")] = None,
-    processes: Annotated[
-        int | None, typer.Option(min=1, help="Processes; as many as there are cores, or as pay off, if not given.")
-    ] = None,
-    where: EngineOption = None,
-    address: AddressOption = None,
-    overwrite: Annotated[bool, typer.Option("--overwrite", help="Replace examples that another command made.")] = False,
-    as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object.")] = False,
+    processes: Processes = None,
+    where: EngineName = "local",
+    address: Address = None,
+    overwrite: Overwrite = False,
+    as_json: Json = False,
 ) -> None:
     """Build a folder of examples, split by conversation into train, valid and test. Duplicates are dropped.
 
@@ -57,14 +70,11 @@ def data(
     from rejoinder.corpora.work import WorkFolderError, work_folder
 
     if about:
-        show_about(source, as_json)
+        _about(source, as_json)
         return
     if source is None or output is None:
         raise InputError("give a SOURCE and -o DIR, or --about for a list of the corpora")
-    kept = _history(history)
-    on_ray = wants_ray(where, address)
-    if on_ray and processes is not None:
-        raise InputError("--processes is for this machine; a Ray cluster uses the CPUs that its nodes offer")
+    on_ray = wants_ray(where, address, processes)
     corpus = find_corpus(source)
     values = read_settings(corpus, settings or [])
     files = find_inputs(corpus, inputs or [])
@@ -72,89 +82,61 @@ def data(
     known = all(each.path.is_file() for each in files)
     shown = track(f"reading {source}", size if known else None, "bytes")
     cluster = ray_engine(address, output, (each.path for each in files)) if on_ray else None
+    reading = Reading(skip_bad, history, max_bad=max_bad, on_fault=_fault_notes())
     with cluster or local_engine(processes, size) as engine, shown as advance:
-        reading = Reading(skip_bad, kept, max_bad=max_bad, on_fault=_Faults())
         try:
             account = build_data(
-                corpus,
-                inputs or [],
-                output,
-                settings=values,
-                reading=reading,
-                limit=limit,
-                engine=engine,
-                progress=advance,
-                overwrite=overwrite,
-            )
+                corpus, inputs or [], output, settings=values, reading=reading, limit=limit, engine=engine,
+                progress=advance, overwrite=overwrite,
+            )  # fmt: skip
         except BaseException as error:
             if (work := work_folder(output)).exists() and not isinstance(error, WorkFolderError):
                 note(f"rejoinder: what is finished is kept in {work}; the same command goes on from there")
             if isinstance(error, BadLineError):
                 raise InputError(f"{error} (--skip-bad skips and counts bad lines)") from error
             raise
-    emit({"output": str(output), **account.to_json()}, as_json, _text)
+    emit({"output": str(output), **account.to_json()}, as_json, _account_text)
 
 
-def _history(text: str) -> int | None:
-    """N, or None for all."""
-    if text == "all":
-        return None
-    if not (text.isascii() and text.isdecimal() and len(text) < 10):
-        raise InputError(f"--history must be a number from 0 on, or all, not {text[:40]!r}")
-    return int(text)
-
-
-def show_about(source: str | None, as_json: bool) -> None:
-    """Print the list of corpora, or all that is known of one."""
+def _about(source: str | None, as_json: bool) -> None:
     from rejoinder.corpora.sources import CORPORA, find_corpus, settings_of
 
     if source is None:
-        emit({"sources": {name: corpus.title for name, corpus in CORPORA.items()}}, as_json, _list_text)
-        return
-    corpus = find_corpus(source)
-    names = ("name", "title", "reads", "licence", "origin", "expected")
-    known = {name: getattr(corpus, name) for name in names}
-    options = [
-        {"name": each.name, "type": each.kind, "default": each.default, "meaning": each.meaning}
-        for each in settings_of(corpus)
-    ]
-    emit({**known, "settings": options}, as_json, _about_text)
+        width = max(map(len, CORPORA))
+        lines = [f"{name:<{width}}  {corpus.title}" for name, corpus in CORPORA.items()]
+        lines += ["", "rejoinder data SOURCE --about describes one."]
+        result: dict[str, Any] = {"sources": {name: corpus.title for name, corpus in CORPORA.items()}}
+    else:
+        corpus, facts = find_corpus(source), ("reads", "licence", "origin", "expected")
+        known = {name: getattr(corpus, name) for name in ("name", "title", *facts)}
+        options = settings_of(corpus)
+        lines = [f"{corpus.name}: {corpus.title}", *(f"{name:<9} {known[name]}" for name in facts if known[name])]
+        lines += ["", "settings (--set NAME=VALUE):" if options else "no settings"]
+        for each in options:
+            lines.append(f"  {each.name}={json.dumps(each.default, default=str)}  ({each.kind})")
+            lines.append(f"      {each.meaning}")
+        result = {**known, "settings": [
+            {"name": each.name, "type": each.kind, "default": each.default, "meaning": each.meaning} for each in options
+        ]}  # fmt: skip
+    emit(result, as_json, lambda _: "\n".join(lines))
 
 
-def _list_text(result: Mapping[str, Any]) -> str:
-    width = max(map(len, result["sources"]))
-    lines = [f"{name:<{width}}  {title}" for name, title in result["sources"].items()]
-    return "\n".join([*lines, "", "rejoinder data SOURCE --about describes one."])
+def _fault_notes() -> Callable[[str], None]:
+    """Return what shows the first bad lines that are skipped; the account counts all."""
+    faults = 0
 
-
-def _about_text(result: Mapping[str, Any]) -> str:
-    import json
-
-    lines = [f"{result['name']}: {result['title']}"]
-    lines += [f"{name:<9} {result[name]}" for name in ("reads", "licence", "origin", "expected") if result[name]]
-    lines += ["", "settings (--set NAME=VALUE):" if result["settings"] else "no settings"]
-    for each in result["settings"]:
-        lines.append(f"  {each['name']}={json.dumps(each['default'], default=str)}  ({each['type']})")
-        lines.append(f"      {each['meaning']}")
-    return "\n".join(lines)
-
-
-class _Faults:
-    """Shows the first bad lines that are skipped; the summary counts all."""
-
-    def __init__(self) -> None:
-        self._count = 0
-
-    def __call__(self, fault: str) -> None:
-        self._count += 1
-        if self._count <= _SHOWN_FAULTS:
+    def show(fault: str) -> None:
+        nonlocal faults
+        faults += 1
+        if faults <= _SHOWN:
             note(f"skipped: {fault}")
-        elif self._count == _SHOWN_FAULTS + 1:
+        elif faults == _SHOWN + 1:
             note("more bad lines are skipped and counted")
 
+    return show
 
-def _text(account: Mapping[str, Any]) -> str:
-    """Return the account as text."""
+
+def _account_text(account: Mapping[str, Any]) -> str:
     from rejoinder.corpora.account import limits_of_history
 
     lines = [f"{'split':<6}{'read':>12}{'kept':>12}{'dropped':>12}"]
@@ -170,10 +152,70 @@ def _text(account: Mapping[str, Any]) -> str:
     if account["cut_contexts"]:
         lines.append(f"{account['cut_contexts']:,} contexts lost their oldest messages ({limits_of_history(account)})")
     lines += [f"left out: {count:,} {reason}" for reason, count in account["dropped"].items()]
-    lines += [f"note: {note}" for note in account["notes"][:_SHOWN_FAULTS]]
-    if (more := len(account["notes"]) - _SHOWN_FAULTS) > 0:
+    lines += [f"note: {note}" for note in account["notes"][:_SHOWN]]
+    if (more := len(account["notes"]) - _SHOWN) > 0:
         lines.append(f"note: {more:,} more are in {account['output']}/data.json")
-    empty = [split for split, counts in account["splits"].items() if not counts["kept"]]
-    if empty:
+    if empty := [split for split, counts in account["splits"].items() if not counts["kept"]]:
         lines.append(f"no conversation fell into {' and '.join(empty)}; more conversations are needed for that")
     return "\n".join([*lines, f"examples: {account['output']}"])
+
+
+def corpus(
+    recipe: Annotated[Path, typer.Argument(help="Sources, filters and evaluation sets: recipes/corpus/*.toml.")],
+    inputs: Annotated[Path, typer.Argument(metavar="INPUT_DIR", help="Folder of the sources' files.")],
+    output: Annotated[
+        Path | None, typer.Option("--output", "-o", metavar="DIR", help="Folder for the corpus.")
+    ] = None,
+    where: Annotated[
+        Path | None,
+        typer.Option(metavar="FILE", help="Build nothing; tell which conversations of a file are held out."),
+    ] = None,
+    evaluation: Annotated[
+        Path | None, typer.Option(metavar="DIR", help="Folder of the evaluation sets that the recipe names.")
+    ] = None,
+    no_evaluation: Annotated[
+        bool, typer.Option("--no-evaluation", help="Check for leaks of the held-out tests alone.")
+    ] = False,
+    overwrite: Overwrite = False,
+    as_json: Json = False,
+) -> None:
+    """Build training and validation examples and a test for each source; nothing that is evaluated is trained on.
+
+    Example: rejoinder corpus recipes/corpus/open.toml data/open -o corpus --evaluation data/eval
+    """
+    from rejoinder.corpora.pretraining.build import build_corpus, markdown, source_files
+    from rejoinder.corpora.pretraining.plan import load_corpus_plan
+
+    plan = load_corpus_plan(recipe)
+    if where is not None:
+        if output is not None or evaluation is not None:
+            raise InputError("--where builds nothing; leave out --output and --evaluation")
+        _show_held_out(plan, inputs, where, as_json)
+        return
+    if output is None:
+        raise InputError("give the folder for the corpus with -o DIR, or a file of conversations with --where FILE")
+    if evaluation is not None and no_evaluation:
+        raise InputError("--evaluation and --no-evaluation exclude each other; give one")
+    if plan.evaluation and evaluation is None and not no_evaluation:
+        names = ", ".join(each.name for each in plan.evaluation)
+        raise InputError(
+            f"{recipe} checks for leaks of {names}; give their folder with --evaluation DIR, or leave them out with "
+            "--no-evaluation"
+        )
+    size = 2 * sum(file.stat().st_size for file in source_files(plan, inputs))
+    with track(f"building {output}", size, "bytes") as advance:
+        counts = build_corpus(plan, inputs, output, evaluation=evaluation, progress=advance, overwrite=overwrite)
+    emit({"output": str(output), **counts}, as_json, lambda result: f"{markdown(result)}\ncorpus: {output}")
+
+
+def _show_held_out(plan: CorpusPlan, inputs: Path, where: Path, as_json: bool) -> None:
+    from rejoinder.corpora.pretraining.build import find_dialogues, source_files
+
+    size = sum(file.stat().st_size for file in source_files(plan, inputs))
+    with track("reading the sources", size, "bytes") as advance:
+        found = find_dialogues(plan, inputs, where, progress=advance)
+    lines = [f"{each.split or ('left out' if each.sources else 'no source'):9}  {each.id}" for each in found]
+    held = sum(each.held_out for each in found)
+    lines.append(f"held out (test, left out): {held:,} of {len(found):,} conversations")
+    rows = [{**asdict(each), "held_out": each.held_out} for each in found]
+    emit({"conversations": rows}, as_json, lambda _: "\n".join(lines))

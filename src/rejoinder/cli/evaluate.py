@@ -1,26 +1,27 @@
-"""`rejoinder evaluate`: how often is the right response among the first k?"""
+"""`rejoinder evaluate` and `rejoinder table`: how often is the right response among the first k?"""
 
 from __future__ import annotations
 
 import shutil
 import sys
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from rejoinder.cli.options import Json, Settings, Split, number_or_all
 from rejoinder.cli.rankers import BASELINES, ENCODER_BLOCK, Rankers, fit_ranker, read_training
-from rejoinder.cli.shell import emit, one_of
+from rejoinder.cli.shell import emit
 from rejoinder.errors import InputError
+from rejoinder.progress import track
 
 if TYPE_CHECKING:
-    from rejoinder.corpora.example import Split
-    from rejoinder.evaluation.contexts import ContextReading, ContextTable
-    from rejoinder.evaluation.report import Row
+    from rejoinder.evaluation.table_run import TablePlan
     from rejoinder.evaluation.tasks import RankingTask
     from rejoinder.ranker import Ranker
+
 
 def evaluate(
     arguments: Annotated[
@@ -36,17 +37,15 @@ def evaluate(
         typer.Option(metavar="DATA", help="Data folders, or Parquet, JSONL or CSV files of examples."),
     ] = None,
     candidates: Annotated[
-        str,
+        int | None,
         typer.Option(
+            parser=number_or_all(2),
             metavar="N|all",
             help="N of 1-of-N, where the data has no lists; all: every different response of the whole data set.",
         ),
-    ] = "100",
+    ] = 100,
     limit: Annotated[int | None, typer.Option(min=1, metavar="N", help="Rank N examples at most, at random.")] = None,
-    split: Annotated[
-        str | None,
-        typer.Option(metavar="train|valid|test", help="Of a folder test, of a file everything, if not given."),
-    ] = None,
+    split: Annotated[Split | None, typer.Option(help="Of a folder test, of a file everything, if not given.")] = None,
     context: Annotated[
         str,
         typer.Option(
@@ -73,7 +72,7 @@ def evaluate(
         Path | None,
         typer.Option("--output", "-o", metavar="DIR", help="Also write table.md, .csv, .json, .png and .svg there."),
     ] = None,
-    as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object.")] = False,
+    as_json: Json = False,
 ) -> None:
     """Measure rankers: recall at 1, 2, 3, 5, 10, 50 and MRR, with 95 % intervals.
 
@@ -85,62 +84,74 @@ def evaluate(
     With several models and several data sets, a last table has a line for each model, a column for each data set:
     rejoinder evaluate runs/general/model runs/support/model --data data/support data/general
     """
-    from rejoinder.evaluation.contexts import parse_reading, restrict, with_parts
-    from rejoinder.evaluation.report import plain, to_json
-    from rejoinder.evaluation.table import table_of_rows
+    from rejoinder.evaluation.contexts import parse_reading, restrict
+    from rejoinder.evaluation.ranking import evaluate_task
+    from rejoinder.evaluation.report import Row, plain, to_json
+    from rejoinder.evaluation.table import check_output, table_of_rows
 
     models, places = _models_and_data(arguments, data or [])
-    chosen, count, reading = parse_split(split), _candidates(candidates), parse_reading(context)
-    _check_choices(models, above := above or [], context if context_table else None)
+    reading, above = parse_reading(context), above or []
+    if missing := [name for name in above if name not in models]:
+        raise InputError(f"--above {missing[0]}: not one of the models that are evaluated: {', '.join(models)}")
+    for option, given in (("--context", context != "full"), ("--above", above), ("-o", folder)):
+        if context_table and given:
+            raise InputError(f"--context-table shows all readings of a context; leave {option} out")
     if folder is not None:
-        _check_output(folder, context_table)
+        check_output(folder)
     opener = Rankers()
     bare = {name: opener.ranker(name) for name in models}
     rankers = {name: restrict(ranker, reading, name) for name, ranker in bare.items()}
     if context_table:
-        for name, ranker in rankers.items():
-            with_parts(ranker, name)  # a wrong model is refused before the data is read
-    tasks = [read_task(Path(place), chosen, count, limit, seed) for place in places]
-    width = shutil.get_terminal_size().columns if sys.stdout.isatty() else None
-    if context_table:
-        tables = [_tabulate(name, ranker, *task, seed) for task in tasks for name, ranker in rankers.items()]
-        emit(
-            {"results": [row for table in tables for row in table.to_json()]},
-            as_json,
-            lambda _: "\n".join(table.plain(width) for table in tables).rstrip("\n"),
-        )
+        _compare_readings(rankers, places, (split, candidates, limit, seed), as_json)
         return
-    training = [read_training(bare, Path(place), chosen, reading, fit_on, seed) for place in places]
+    tasks = [read_task(Path(place), split, candidates, limit, seed) for place in places]
+    training = [read_training(bare, Path(place), split, reading, fit_on, seed) for place in places]
     rows: list[Row] = []
     learned: list[dict[str, Any]] = []
     for (name, task), examples in zip(tasks, training, strict=True):
         for model, ranker in rankers.items():
-            if told := fit_ranker(model, bare[model], partial(list, examples)):
-                learned.append({"model": model, "data": name, **told})
-            rows.append(_rank(model, ranker, name, task, reading, seed, opener.block_size(model)))
+            if found := fit_ranker(model, bare[model], partial(list, examples)):
+                learned.append({"model": model, "data": name, **found})
+            block = opener.block_size(model)
+            with track(f"Ranking with {model}", total=len(task)) as advance:
+                result = evaluate_task(ranker, task, seed=seed, block_size=block, progress=advance)
+            rows.append(Row(model, name, result, str(reading)))
     if folder is not None:
         table_of_rows(rows, "Recall at 1").save(folder)
-    results = {"results": to_json(rows, above), "learned": learned}
-    emit(results, as_json, lambda _: plain(rows, width, above).rstrip("\n"))
+    emit(
+        {"results": to_json(rows, above), "learned": learned},
+        as_json,
+        lambda _: plain(rows, _width(), above).rstrip("\n"),
+    )
 
 
-def _check_choices(models: Sequence[str], above: Sequence[str], context: str | None) -> None:
-    """Refuse what does not fit together: `above`, and (None without --context-table) what is read of a context."""
-    if context not in (None, "full"):
-        raise InputError("--context-table shows every reading of a context; leave --context out")
-    if context and above:
-        raise InputError("--context-table shows the difference to the full context; leave --above out")
-    if missing := [name for name in above if name not in models]:
-        raise InputError(f"--above {missing[0]}: not one of the models that are evaluated: {', '.join(models)}")
+def _width() -> int | None:
+    return shutil.get_terminal_size().columns if sys.stdout.isatty() else None
 
 
-def _check_output(folder: Path, context_table: bool) -> None:
-    """Refuse before the work what would fail after it."""
-    from rejoinder.evaluation.table import check_output
+def _compare_readings(
+    rankers: Mapping[str, Ranker],
+    places: Sequence[str],
+    part: tuple[Split | None, int | None, int | None, int],
+    as_json: bool,
+) -> None:
+    from rejoinder.evaluation.contexts import context_table, table_readings, with_parts
 
-    if context_table:
-        raise InputError("-o writes a table of models and data sets; leave it out with --context-table")
-    check_output(folder)
+    for model, ranker in rankers.items():
+        with_parts(ranker, model)  # a wrong model is refused before the data is read
+    tables = []
+    for name, task in [read_task(Path(place), *part) for place in places]:
+        for model, ranker in rankers.items():
+            with track(f"Ranking with {model}", total=len(task) * len(table_readings())) as advance:
+                table = context_table(
+                    ranker, task, model=model, data=name, seed=part[-1], block_size=ENCODER_BLOCK, progress=advance
+                )
+            tables.append(table)
+    emit(
+        {"results": [row for table in tables for row in table.to_json()]},
+        as_json,
+        lambda _: "\n".join(table.plain(_width()) for table in tables).rstrip("\n"),
+    )
 
 
 def _models_and_data(arguments: Sequence[str], data: Sequence[str]) -> tuple[list[str], list[str]]:
@@ -152,56 +163,27 @@ def _models_and_data(arguments: Sequence[str], data: Sequence[str]) -> tuple[lis
         if len(arguments) != 2:
             raise InputError("name the data with --data, or give exactly one model and one data set")
         return [arguments[0]], [arguments[1]]
-    more = [name for name in arguments if _holds_examples(name)]
+    more = [
+        name
+        for name in arguments
+        if name not in BASELINES and (Path(name).is_file() or any(Path(name).glob("*.parquet")))
+    ]
     models = [name for name in arguments if name not in more]
     if not models:
         raise InputError(f"{', '.join(more)}: data, not a model; name a model folder or {', '.join(BASELINES)} too")
     return models, [*data, *more]
 
 
-def _holds_examples(name: str) -> bool:
-    path = Path(name)
-    return name not in BASELINES and (path.is_file() or any(path.glob("*.parquet")))
-
-
-def parse_split(name: str | None) -> Split | None:
-    """Return the split of that name; None for None.
-
-    Raises:
-        InputError: there is no such split.
-    """
-    from rejoinder.corpora.example import SPLITS
-
-    return one_of("--split", name, SPLITS)
-
-
-def _candidates(text: str) -> int | None:
-    """N, or None for all."""
-    if text == "all":
-        return None
-    try:
-        return int(text)
-    except ValueError:
-        raise InputError(f"--candidates must be a number of 2 or more, or all, not {text[:40]!r}") from None
-
-
 def read_task(
     path: Path, split: Split | None, candidates: int | None, limit: int | None, seed: int
 ) -> tuple[str, RankingTask]:
-    """Read what is ranked (see `evaluation.tasks.ranked_part`); return its name and the task.
-
-    With `candidates` None, all different responses of the data are candidates.
-
-    Raises:
-        InputError: the data is missing or damaged, or has too few examples.
-    """
+    """Return the name of what is ranked, and the task; without `candidates`, of all different responses."""
     from rejoinder.corpora.examples import read_examples
     from rejoinder.evaluation.tasks import all_responses, ranked_part, ranking_task, sample
-    from rejoinder.progress import track
 
     split = ranked_part(path, split)
     name = f"{path} ({split})" if split else str(path)
-    with track(f"Reading {path}", unit="examples") as advance:
+    with track(f"Reading {path}") as advance:
         examples = sample(read_examples(path, split), limit, seed, progress=advance)
     try:
         if candidates is None:
@@ -211,24 +193,44 @@ def read_task(
         raise InputError(f"{name}: {error}") from error
 
 
-def _rank(
-    model: str, ranker: Ranker, data: str, task: RankingTask, reading: ContextReading, seed: int, block: int | None
-) -> Row:
-    from rejoinder.evaluation.ranking import evaluate_task
-    from rejoinder.evaluation.report import Row
-    from rejoinder.progress import track
+def table(
+    file: Annotated[Path, typer.Argument(help="The table's rows and columns, such as recipes/tables/main.toml.")],
+    folder: Annotated[Path, typer.Option("--output", "-o", metavar="DIR", help="Folder for the table and its cells.")],
+    settings: Settings = None,
+    rows: Annotated[
+        list[str] | None, typer.Option("--row", metavar="KEY", help="Only this row; repeatable. All if not given.")
+    ] = None,
+    columns: Annotated[
+        list[str] | None, typer.Option("--column", metavar="KEY", help="Only this column; repeatable.")
+    ] = None,
+    strict: Annotated[
+        bool, typer.Option("--strict", help="Stop if a model or data set is missing, instead of leaving a dash.")
+    ] = False,
+    as_json: Json = False,
+) -> None:
+    """Measure every system of FILE on every data set of it: DIR/table.md, .csv, .json, .png, .svg.
 
-    with track(f"Ranking with {model}", total=len(task), unit="examples") as advance:
-        result = evaluate_task(ranker, task, seed=seed, block_size=block, progress=advance)
-    return Row(model, data, result, str(reading))
+    A finished cell is kept in DIR/cells and not measured again unless its model, data or settings changed; after Ctrl-C
+    the same command goes on. What is missing gets a dash, and a note with the command that makes it.
+
+    Example: rejoinder table recipes/tables/main.toml -o tables/main --set column.general.limit=5000
+    """
+    from rejoinder.evaluation.table import CELLS, check_output
+    from rejoinder.evaluation.table_run import Measurement
+
+    plan = load_table(file, settings or [])
+    check_output(folder)
+    found = Measurement(Rankers(), folder / CELLS, track, strict).table(plan, rows or [], columns or [])
+    files = found.save(folder)
+    emit({**found.to_json(), "files": files}, as_json, lambda _: "\n".join([found.markdown(), *map(str, files)]))
 
 
-def _tabulate(model: str, ranker: Ranker, data: str, task: RankingTask, seed: int) -> ContextTable:
-    from rejoinder.evaluation.contexts import context_table, table_readings
-    from rejoinder.progress import track
+def load_table(path: Path, overrides: Sequence[str] = ()) -> TablePlan:
+    """Read the TOML file of a table; settings such as "column.KEY.limit=2000" win over it."""
+    from rejoinder.evaluation.table_run import TablePlan
+    from rejoinder.settings import override, read_toml, validate
 
-    total = len(task) * len(table_readings())
-    with track(f"Ranking with {model}", total=total, unit="examples") as advance:
-        return context_table(
-            ranker, task, model=model, data=data, seed=seed, block_size=ENCODER_BLOCK, progress=advance
-        )
+    document = read_toml(path, "no such file; give a TOML file of a table (recipes/tables/main.toml)")
+    for setting in overrides:
+        override(document, setting)
+    return validate(TablePlan, document, str(path))

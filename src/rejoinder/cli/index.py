@@ -6,20 +6,22 @@ import contextlib
 import itertools
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, Literal, NamedTuple
 
 import typer
 
-from rejoinder.cli.engines import AddressOption, EngineOption, ray_engine, wants_ray
-from rejoinder.cli.shell import emit, one_of
+from rejoinder.cli.options import Address, EngineName, Json, Overwrite, Split, ray_engine, wants_ray
+from rejoinder.cli.reply import open_index
+from rejoinder.cli.shell import emit
 from rejoinder.errors import InputError
+from rejoinder.progress import track
 
 if TYPE_CHECKING:
     from rejoinder.corpora.engine import Engine
-    from rejoinder.corpora.example import Split
     from rejoinder.retrieval.index import Index
-    from rejoinder.retrieval.manifest import Dtype
     from rejoinder.retrieval.reading import Candidate
+
+Dtype = Literal["float32", "float16", "int8"]
 
 
 def index(
@@ -32,27 +34,26 @@ def index(
         typer.Argument(help="Text (one reply a line), .jsonl, .csv, or a folder or .parquet of examples."),
     ] = None,
     dtype: Annotated[
-        str | None,
+        Dtype | None,
         typer.Option(
-            metavar="float32|float16|int8",
             help="What a search scans: float16 takes half the memory, int8 a quarter; the few best are scored again "
-            "with the float32 vectors. float32 if not given.",
+            "with the float32 vectors. float32 if not given."
         ),
     ] = None,
-    split: Annotated[str | None, typer.Option(metavar="train|valid|test", help="Of examples, only this part.")] = None,
+    split: Annotated[Split | None, typer.Option(help="Of examples, only this part.")] = None,
     limit: Annotated[int | None, typer.Option(min=1, metavar="N", help="Only the first N replies.")] = None,
     deduplicate: Annotated[bool, typer.Option("--deduplicate", help="Only the first of equal texts.")] = False,
     append: Annotated[bool, typer.Option("--append", help="Add to an index that exists.")] = False,
-    overwrite: Annotated[bool, typer.Option("--overwrite", help="Replace an index that exists.")] = False,
+    overwrite: Overwrite = False,
     delete: Annotated[
         list[int] | None, typer.Option(metavar="POSITION", help="Delete the reply at this position; repeatable.")
     ] = None,
     delete_id: Annotated[
         list[str] | None, typer.Option(metavar="ID", help="Delete the replies whose field id is this; repeatable.")
     ] = None,
-    where: EngineOption = None,
-    address: AddressOption = None,
-    as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object.")] = False,
+    where: EngineName = "local",
+    address: Address = None,
+    as_json: Json = False,
 ) -> None:
     """Encode replies to answer with. A reply keeps its position, counted from 0, and its line's other fields.
 
@@ -60,50 +61,42 @@ def index(
     rejoinder index runs/small/model more.txt -o replies.index --append, or
     rejoinder index -o replies.index --delete 17
     """
-    from rejoinder.corpora.example import SPLITS
-    from rejoinder.retrieval.manifest import DTYPES
-
     on_ray = wants_ray(where, address)
     if delete or delete_id:
         if model or append or overwrite or on_ray:
             raise InputError("--delete takes only -o INDEX; add or overwrite in a call of its own")
-        result = _delete(output, delete or [], delete_id or [])
-    elif model is None or replies is None:
+        emit(_delete(output, delete or [], delete_id or []), as_json, _text)
+        return
+    if model is None or replies is None:
         raise InputError("name a MODEL and its REPLIES, as in: rejoinder index runs/small/model replies.txt -o INDEX")
-    elif append and overwrite:
+    if append and overwrite:
         raise InputError("--append adds to the index, --overwrite replaces it; give one of them")
-    else:
-        source = _Source(replies, one_of("--split", split, SPLITS), limit, deduplicate)
-        form = one_of("--dtype", dtype, DTYPES)
-        files = [path for path in Path(model).glob("*") if path.is_file()]
-        with ray_engine(address, output, files) if on_ray else contextlib.nullcontext() as engine:
-            if append:
-                result = _append(model, source, output, form, engine)
-            else:
-                result = _build(model, source, output, form, overwrite, engine)
+    source = _Source(replies, split, limit, deduplicate)
+    files = [path for path in Path(model).glob("*") if path.is_file()]
+    with ray_engine(address, output, files) if on_ray else contextlib.nullcontext() as engine:
+        if append:
+            result = _append(model, source, output, dtype, engine)
+        else:
+            result = _build(model, source, output, dtype or "float32", overwrite, engine)
     emit(result, as_json, _text)
 
 
-class _Source:
+class _Source(NamedTuple):
     """Replies that are read twice: to check and count them before hours of encoding, and to encode them."""
 
-    def __init__(self, path: Path, split: Split | None, limit: int | None, deduplicate: bool) -> None:
-        self.path = path
-        self.split = split
-        self.limit = limit
-        self.deduplicate = deduplicate
+    path: Path
+    split: Split | None
+    limit: int | None
+    deduplicate: bool
 
     def read(self, known: Sequence[str] = ()) -> Iterator[Candidate]:
-        """The replies, without the texts that are known already if equal texts are not wanted."""
+        """Yield the replies, without the texts that are known already if equal texts are not wanted."""
         from rejoinder.retrieval.reading import distinct, read_candidates
 
         found = read_candidates(self.path, self.split)
         return itertools.islice(distinct(found, known) if self.deduplicate else found, self.limit)
 
-    def count(self, known: Sequence[str] = ()) -> int:
-        """How many `read` gives."""
-        from rejoinder.progress import track
-
+    def total(self, known: Sequence[str] = ()) -> int:
         total = 0
         with track(f"Reading {self.path}", unit="replies") as advance:
             for total, _ in enumerate(self.read(known), 1):  # noqa: B007 (the last one is the count)
@@ -114,23 +107,22 @@ class _Source:
 
 
 def _build(
-    model: str, source: _Source, output: Path, dtype: Dtype | None, overwrite: bool, engine: Engine | None
+    model: str, source: _Source, output: Path, dtype: Dtype, overwrite: bool, engine: Engine | None
 ) -> dict[str, Any]:
-    from rejoinder.progress import track
+    import rejoinder
     from rejoinder.retrieval.index import Index, check_target
 
     check_target(output, overwrite=overwrite)
-    encoder = _open_encoder(model)
-    total = source.count()
+    encoder: Any = rejoinder.load(model)
+    if not hasattr(encoder, "encode_responses"):
+        raise InputError(
+            f"{model} reads a reply together with the conversation, so it cannot encode replies ahead of time; index "
+            "them with a bi- or poly-encoder or ConveRT, and let this one rank the best: rejoinder reply --rerank"
+        )
+    total = source.total()
     with track("Encoding", total=total, unit="replies") as advance:
         built = Index.build(
-            encoder,
-            source.read(),
-            output,
-            dtype=dtype or "float32",
-            overwrite=overwrite,
-            progress=advance,
-            engine=engine,
+            encoder, source.read(), output, dtype=dtype, overwrite=overwrite, progress=advance, engine=engine
         )
     return _describe(built, added=total)
 
@@ -138,15 +130,11 @@ def _build(
 def _append(
     model: str, source: _Source, output: Path, dtype: Dtype | None, engine: Engine | None
 ) -> dict[str, Any]:
-    from rejoinder.cli.reply import open_index
-    from rejoinder.progress import track
-
     found = open_index(output, model)
     if dtype not in (None, found.manifest.dtype):
         raise InputError(f"{output} holds {found.manifest.dtype}, not {dtype}; leave --dtype out, or build it again")
     known = [candidate.text for _, candidate in found] if source.deduplicate else []
-    total = source.count(known)
-    with track("Encoding", total=total, unit="replies") as advance:
+    with track("Encoding", total=source.total(known), unit="replies") as advance:
         added = found.add(source.read(known), progress=advance, engine=engine)
     return _describe(found, added=len(added))
 
@@ -186,20 +174,3 @@ def _text(result: Mapping[str, Any]) -> str:
         f"vectors of {result['size']} as {result['dtype']}, {result['bytes'] / 1e6:.1f} MB\n"
         f'Try: rejoinder reply {result["index"]} "How are you?"'
     )
-
-
-def _open_encoder(name: str) -> Any:
-    """A model that encodes replies.
-
-    Raises:
-        InputError: there is no such model, or it encodes nothing by itself.
-    """
-    import rejoinder
-
-    model = rejoinder.load(name)
-    if not hasattr(model, "encode_responses"):
-        raise InputError(
-            f"{name} reads a reply together with the conversation, so it cannot encode replies ahead of time; index "
-            "them with a bi- or poly-encoder or ConveRT, and let this one rank the best: rejoinder reply --rerank"
-        )
-    return model

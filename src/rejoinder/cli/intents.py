@@ -11,33 +11,29 @@ from typing import Annotated, Any
 
 import typer
 
+from rejoinder.cli.options import Json, Overwrite, Settings, number_or_all
 from rejoinder.cli.reply import read_messages
 from rejoinder.cli.shell import emit, guarded
 from rejoinder.errors import InputError
+from rejoinder.files import atomic_file, check_replaceable, check_shared
+from rejoinder.progress import track
 
-MODEL_HELP = "A model folder or its id on the Hub; a sentence-transformers folder (st:NAME); minilm; use."
-Model = Annotated[str, typer.Argument(help=MODEL_HELP)]
+Model = Annotated[
+    str,
+    typer.Argument(help="A model folder or its id on the Hub; a sentence-transformers folder (st:NAME); minilm; use."),
+]
 Train = Annotated[Path, typer.Argument(help="Texts and labels: CSV, JSONL, or a folder (seq.in and label, or parts).")]
 Output = Annotated[Path, typer.Option("--output", "-o", metavar="DIR", help="Folder to write.")]
 Vectors = Annotated[str, typer.Option(metavar="r|h|both", help="Of a Rejoinder model: r, a context's h, or both.")]
 Also = Annotated[
     list[str] | None, typer.Option("--with", metavar="ENCODER", help="One more encoder, vectors appended; repeatable.")
 ]
-Precision = Annotated[str, typer.Option(metavar="NAME", help="Of a Rejoinder model: auto, fp32, bf16 or int8.")]
-Reject = Annotated[
-    float | None,
-    typer.Option(min=0, max=0.5, metavar="SHARE", help="Without texts out of scope: the share in scope to refuse."),
-]
 Preset = Annotated[str, typer.Option(metavar="NAME", help="logistic, paper (feed-forward) or original.")]
-Set = Annotated[list[str] | None, typer.Option("--set", metavar="NAME=VALUE", help="Change a setting; repeatable.")]
 Valid = Annotated[Path | None, typer.Option(metavar="PATH", help="Validation texts, where TRAIN has no part valid.")]
-Several = Annotated[bool, typer.Option("--several", help="A text may have several intents, or none.")]
 Separator = Annotated[str, typer.Option(metavar="TEXT", help="With --several: separates labels.")]
 OutOfScope = Annotated[str, typer.Option("--oos", metavar="LABEL", help="The label of texts out of scope.")]
 Shots = Annotated[int | None, typer.Option(min=1, metavar="N", help="Use only N texts of each intent.")]
 Seed = Annotated[int, typer.Option(min=0, help="Of everything random.")]
-Overwrite = Annotated[bool, typer.Option("--overwrite", help="Replace an earlier result that is there.")]
-Json = Annotated[bool, typer.Option("--json", help="Print one JSON object.")]
 Where = Annotated[list[str] | None, typer.Option("--model", metavar="MODEL", help="Where each encoder is now.")]
 Classifier = Annotated[Path, typer.Argument(help="What `rejoinder intents train` wrote.")]
 
@@ -57,13 +53,18 @@ def train(
     vectors: Vectors = "r",
     also: Also = None,
     preset: Preset = "logistic",
-    settings: Set = None,
+    settings: Settings = None,
     valid: Valid = None,
-    several: Several = False,
+    several: Annotated[bool, typer.Option("--several", help="A text may have several intents, or none.")] = False,
     separator: Separator = "|",
     oos: OutOfScope = "oos",
-    precision: Precision = "auto",
-    reject: Reject = None,
+    precision: Annotated[
+        str, typer.Option(metavar="NAME", help="Of a Rejoinder model: auto, fp32, bf16 or int8.")
+    ] = "auto",
+    reject: Annotated[
+        float | None,
+        typer.Option(min=0, max=0.5, metavar="SHARE", help="Without texts out of scope: the share in scope to refuse."),
+    ] = None,
     shots: Shots = None,
     seed: Seed = 0,
     overwrite: Overwrite = False,
@@ -75,13 +76,11 @@ def train(
 
     Example: rejoinder intents train runs/chats/model intents.csv -o runs/intents
     """
-    from rejoinder.files import check_replaceable
     from rejoinder.intents.classifier import train_classifier
     from rejoinder.intents.data import read_training
     from rejoinder.intents.encoders import open_encoders
     from rejoinder.intents.fitting import parse_settings
     from rejoinder.intents.folder import FOLDER, save_classifier
-    from rejoinder.progress import track
 
     check_replaceable(output, FOLDER, overwrite=overwrite)
     chosen = parse_settings(preset, settings or ())
@@ -114,12 +113,10 @@ def evaluate(
 
     Example: rejoinder intents evaluate runs/intents test.csv --train intents.csv --report report
     """
-    from rejoinder.files import check_replaceable
     from rejoinder.intents.data import read_scoped
     from rejoinder.intents.evaluation import to_json
     from rejoinder.intents.folder import load_classifier, read_classifier
     from rejoinder.intents.report import FOLDER, build_report, check_plots, write_report
-    from rejoinder.progress import track
 
     if report is not None:
         check_replaceable(report, FOLDER, overwrite=overwrite)
@@ -182,14 +179,12 @@ def grid(
 
     Example: rejoinder intents grid runs/chats/model intents.csv -o runs/grid
     """
-    from rejoinder.files import atomic_file, check_replaceable, check_shared
     from rejoinder.intents.classifier import encode_data, train_head
     from rejoinder.intents.data import read_training
     from rejoinder.intents.encoders import open_encoders
     from rejoinder.intents.fitting import FeedForward, hold_out, paper_grid, run_grid
     from rejoinder.intents.folder import FOLDER, save_classifier
     from rejoinder.intents.report import grid_table
-    from rejoinder.progress import track
 
     check_shared(output, "a grid's folder", ("grid.jsonl", "grid.md", "classifier"))
     check_replaceable(output / "classifier", FOLDER, overwrite=True)
@@ -218,13 +213,16 @@ def few_shot(
     texts: Train,
     test: Annotated[Path | None, typer.Option(metavar="PATH", help="Test texts, where TRAIN has no part test.")] = None,
     shots: Annotated[
-        list[str] | None, typer.Option(metavar="N|all", help="Texts of each intent; repeatable. 5, 10, 30, all.")
+        list[int] | None,
+        typer.Option(
+            parser=number_or_all(1), metavar="N|all", help="Texts of each intent; repeatable. 5, 10, 30, all."
+        ),
     ] = None,
     seeds: Annotated[int, typer.Option(min=1, max=1000, metavar="N", help="Draws of each size.")] = 5,
     vectors: Vectors = "r",
     also: Also = None,
     preset: Preset = "logistic",
-    settings: Set = None,
+    settings: Settings = None,
     oos: OutOfScope = "oos",
     as_json: Json = False,
 ) -> None:
@@ -239,9 +237,8 @@ def few_shot(
     from rejoinder.intents.evaluation import to_json
     from rejoinder.intents.fitting import parse_settings
     from rejoinder.intents.report import percent, table
-    from rejoinder.progress import track
 
-    sizes = [_shots(size) for size in shots or ("5", "10", "30", "all")]
+    sizes: list[int | None] = [*(shots or (5, 10, 30, None))]
     chosen = parse_settings(preset, settings or ())
     learned, _ = read_scoped(texts, "train", out_of_scope=oos)
     inside, _ = read_scoped(test or texts, "test", out_of_scope=oos)
@@ -261,7 +258,7 @@ def fine_tune(
     model: Annotated[str, typer.Argument(help="A model folder, or its id on the Hugging Face Hub.")],
     texts: Train,
     output: Output,
-    settings: Set = None,
+    settings: Settings = None,
     shots: Shots = None,
     oos: OutOfScope = "oos",
     seed: Seed = 0,
@@ -276,21 +273,12 @@ def fine_tune(
     from rejoinder.intents.fine_tuning import FineTuning
     from rejoinder.intents.fine_tuning import fine_tune as tune
     from rejoinder.intents.fitting import change_settings
-    from rejoinder.progress import track
 
     chosen = change_settings(FineTuning(), settings or ())
     learned = read_training(texts, out_of_scope=oos, shots=shots, seed=seed).train
     with track("Fine-tuning", total=chosen.steps, unit="steps") as advance:
         result = tune(model, learned, output, settings=chosen, seed=seed, advance=advance, overwrite=overwrite)
     emit(asdict(result), as_json, lambda r: f"loss {r['first_loss']:.3f} to {r['last_loss']:.3f}\nmodel: {r['model']}")
-
-
-def _shots(text: str) -> int | None:
-    if text == "all":
-        return None
-    if not text.isdecimal() or int(text) < 1:
-        raise InputError(f"--shots must be a number of 1 or more, or all, not {text[:40]!r}")
-    return int(text)
 
 
 def _train_text(result: Mapping[str, Any]) -> str:

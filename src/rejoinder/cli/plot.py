@@ -4,13 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
 
+from rejoinder.cli.options import Json
 from rejoinder.cli.rankers import Rankers
-from rejoinder.cli.shell import emit, one_of
+from rejoinder.cli.shell import emit
 from rejoinder.errors import InputError
+from rejoinder.progress import track
 
 if TYPE_CHECKING:
     from rejoinder.corpora.example import Example
@@ -28,7 +30,9 @@ def plot(
     output: Annotated[
         Path, typer.Option("--output", "-o", metavar="PICTURE", help="File to write: .png, .svg or .pdf.")
     ],
-    method: Annotated[str, typer.Option(metavar="tsne|pca|isomap", help="How vectors become points.")] = "tsne",
+    method: Annotated[
+        Literal["tsne", "pca", "isomap"], typer.Option(help="How vectors become points.")
+    ] = "tsne",
     perplexity: Annotated[float, typer.Option(min=1, help="Of t-SNE: about how many neighbours count.")] = 30.0,
     categories: Annotated[
         int, typer.Option(min=2, metavar="N", help="The N categories with the most texts.")
@@ -42,7 +46,7 @@ def plot(
         Path | None, typer.Option(metavar="DATA", help="Examples to fit models on that learn from some (map:).")
     ] = None,
     seed: Annotated[int, typer.Option(min=0, help="Of the draw and of t-SNE.")] = 0,
-    as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object.")] = False,
+    as_json: Json = False,
 ) -> None:
     """Draw encoded texts, coloured by category, a panel for each model; below it the purity of its neighbourhoods.
 
@@ -51,42 +55,33 @@ def plot(
     Example: rejoinder plot DIRECT=runs/general/model MiniLM=sim:minilm --data banking77/test.csv -o banking.png
     """
     from rejoinder.corpora.formats import read_labelled
-    from rejoinder.evaluation.plots import (
-        METHODS,
-        Panel,
-        draw_panels,
-        neighbour_purity,
-        picture_kind,
-        project,
-        require,
-        save_figure,
-    )
+    from rejoinder.evaluation import plots
     from rejoinder.files import atomic_file
 
-    kind, chosen = picture_kind(output), one_of("--method", method, METHODS) or "tsne"
-    require("matplotlib.figure")
-    require("sklearn", "a projection of encodings")
+    kind = plots.picture_kind(output)
+    plots.require("matplotlib.figure")
+    plots.require("sklearn", "a projection of encodings")
     texts = read_labelled(data)
     order = list(dict.fromkeys(names or texts.frequent(categories)))
     texts = texts.only(order).sample(limit, seed)
     panels, found = [], []
     for model in models:
         title, spec = split_title(model)
-        vectors = encode(spec, texts, fit_on, seed)
-        purity = neighbour_purity(vectors, texts.categories, neighbours)
-        points = project(vectors, chosen, perplexity=perplexity, seed=seed)
-        panels.append(Panel(title, points, f"{neighbours}-neighbour purity {100 * purity:.1f} %"))
+        vectors = _encode(spec, texts, fit_on, seed)
+        purity = plots.neighbour_purity(vectors, texts.categories, neighbours)
+        points = plots.project(vectors, method, perplexity=perplexity, seed=seed)
+        panels.append(plots.Panel(title, points, f"{neighbours}-neighbour purity {100 * purity:.1f} %"))
         found.append({"title": title, "model": spec, "purity": purity})
-    figure = draw_panels(panels, texts.categories, order)
+    figure = plots.draw_panels(panels, texts.categories, order)
     with atomic_file(output) as part:
-        save_figure(figure, part, kind)
-    result = {"picture": output, "texts": len(texts.texts), "categories": order, "method": chosen, "seed": seed,
+        plots.save_figure(figure, part, kind)
+    result = {"picture": output, "texts": len(texts.texts), "categories": order, "method": method, "seed": seed,
               "neighbours": neighbours, "models": found}  # fmt: skip
-    emit(result, as_json, _show)
+    emit(result, as_json, _text)
 
 
 def split_title(model: str) -> tuple[str, str]:
-    """Title and model of "TITLE=MODEL"; of anything else the model is its own title."""
+    """Return title and model of "TITLE=MODEL"; anything else is its own title."""
     title, equals, spec = model.partition("=")
     if not equals or Path(model).exists():
         return model, model
@@ -95,20 +90,22 @@ def split_title(model: str) -> tuple[str, str]:
     return title.strip(), spec.strip()
 
 
-def encode(spec: str, texts: Labelled, fit: Path | None, seed: int) -> FloatArray:
-    """Vectors of texts, each as a conversation of one message: array (n, d).
+def _encode(spec: str, texts: Labelled, fit_on: Path | None, seed: int) -> FloatArray:
+    """Return vectors of texts, each as a conversation of one message: array (n, d).
 
     Of a ranker that is fitted it is the side of responses: MAP leaves a context's vector as the encoder gives it.
-
-    Raises:
-        InputError: there is no such model, it gives no vectors, or there is nothing to fit it on.
     """
     import numpy as np
 
-    from rejoinder.progress import track
+    from rejoinder.evaluation.tasks import training_examples
     from rejoinder.ranker import DualEncoder
 
-    ranker, learned = Rankers().open(spec, lambda: _training(spec, fit, seed))
+    def training() -> Sequence[Example]:
+        if fit_on is None:
+            raise InputError(f"{spec} learns from examples before it encodes; name some with --fit-on DATA")
+        return training_examples(fit_on, fit_on, "test", seed=seed)
+
+    ranker, learned = Rankers().open(spec, training)
     if not isinstance(ranker, DualEncoder):
         raise InputError(f"{spec} gives scores and no vectors, so there is nothing to draw; name a model that encodes")
     pieces = []
@@ -121,16 +118,8 @@ def encode(spec: str, texts: Labelled, fit: Path | None, seed: int) -> FloatArra
     return np.concatenate(pieces)
 
 
-def _training(spec: str, fit: Path | None, seed: int) -> Sequence[Example]:
-    from rejoinder.evaluation.tasks import training_examples
-
-    if fit is None:
-        raise InputError(f"{spec} learns from examples before it encodes; name some with --fit-on DATA")
-    return training_examples(fit, fit, "test", seed=seed)
-
-
-def _show(result: Any) -> str:
+def _text(result: Any) -> str:
     lines = [f"{result['texts']:,} texts of {len(result['categories'])} categories"]
-    share = f"{result['neighbours']}-neighbour purity"
-    lines += [f"{each['title']}: {share} {100 * each['purity']:.1f} %" for each in result["models"]]
+    purity = f"{result['neighbours']}-neighbour purity"
+    lines += [f"{each['title']}: {purity} {100 * each['purity']:.1f} %" for each in result["models"]]
     return "\n".join([*lines, f"picture: {result['picture']}"])

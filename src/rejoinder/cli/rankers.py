@@ -26,6 +26,7 @@ from typing import TYPE_CHECKING, Any
 
 from rejoinder.errors import InputError
 from rejoinder.models import bundled
+from rejoinder.progress import note, track
 
 if TYPE_CHECKING:
     from rejoinder.baselines.encoders import VectorEncoder
@@ -34,14 +35,10 @@ if TYPE_CHECKING:
     from rejoinder.models.encoder import Encoder
     from rejoinder.ranker import Ranker
 
-
 BASELINES = {"bm25": "BM25", "bm25-data19": "Data19BM25", "tfidf": "TfIdf"}
 """Rankers that need no model: the name in place of a model folder, and the class in `baselines.keywords`."""
-
 OVER_ENCODERS = ("sim", "sim-history", "map", "map-cosine", "map-dot")
 """What stands before the colon and the encoder."""
-
-
 ENCODER_BLOCK = 5000
 """Examples between two steps of the progress bar. BM25's scores depend on all candidates of a call, so it gets all of
 them at once; those of others do not."""
@@ -74,12 +71,7 @@ class Rankers:
         return None if name == "bm25" else ENCODER_BLOCK
 
     def ranker(self, name: str) -> Ranker:
-        """Open a ranker by its name; see the tables above.
-
-        Raises:
-            InputError: there is no such ranker.
-            MissingExtraError: it needs a library that is not installed.
-        """
+        """Open a ranker by its name; see the tables above."""
         if name in BASELINES:
             from rejoinder.baselines import keywords
 
@@ -96,7 +88,7 @@ class Rankers:
         return rejoinder.load(name)
 
     def _over(self, kind: str, name: str) -> Ranker:
-        from rejoinder.baselines.vectors import SIMILARITIES, Map, MapSettings, Sim, WithHistory
+        from rejoinder.baselines.vectors import Map, MapSettings, Sim, WithHistory
 
         if name not in self._encoders:
             self._encoders[name] = self._encoder(name)
@@ -105,8 +97,8 @@ class Rankers:
             return Sim(encoder)
         if kind == "sim-history":
             return Sim(WithHistory(encoder))
-        fixed = [similarity for similarity in SIMILARITIES if kind == f"map-{similarity}"]
-        return Map(encoder, MapSettings(similarity=fixed[0] if fixed else "better"))
+        similarity: Any = kind.removeprefix("map").removeprefix("-") or "better"
+        return Map(encoder, MapSettings(similarity=similarity))
 
     def _encoder(self, name: str) -> VectorEncoder:
         from rejoinder.baselines import encoders
@@ -124,16 +116,14 @@ class Rankers:
             raise InputError(f"{name}: of a model there are {place}#h and {place}#r, no #{output}")
         own = all((Path(name) / file).is_file() for file in (CONFIG, VOCABULARY))
         if mark or own or bundled.is_name(name):
-            model = self._model(place or name)
+            import rejoinder
+
+            place = place or name
+            if place not in self._models:
+                self._models[place] = rejoinder.load(place)
+            model = self._models[place]
             return encoders.TextVectors(model.transfer) if output == "r" and mark else model.remembering()
         return encoders.open_encoder(name)
-
-    def _model(self, name: str) -> Encoder:
-        import rejoinder
-
-        if name not in self._models:
-            self._models[name] = rejoinder.load(name)
-        return self._models[name]
 
 
 def _contents(place: str) -> str:
@@ -157,22 +147,13 @@ def read_training(
     fit_on: Path | None,
     seed: int,
 ) -> list[Example]:
-    """Read the training examples that some of the rankers are fitted to; none if none of them learns.
+    """Read the examples that rankers which learn are fitted to, from `fit_on` or the training part of `path`.
 
-    Args:
-        rankers: by their names.
-        path: the data set that is going to be ranked.
-        split: which part of it; see `evaluation.tasks.ranked_part`.
-        reading: what is read of each context.
-        fit_on: other data to learn from; None: the data set's own training part.
-        seed: of the draw of at most 10,000.
-
-    Raises:
-        InputError: some learn, but there is nothing to learn from.
+    The part of `path` that `split` names is going to be ranked (see `evaluation.tasks.ranked_part`), so it is never
+    learned from. Without rankers that learn nothing is read.
     """
     from rejoinder.baselines.fitting import Fitted
     from rejoinder.evaluation.tasks import ranked_part, training_examples
-    from rejoinder.progress import track
 
     if not (names := [name for name, ranker in rankers.items() if isinstance(ranker, Fitted)]):
         return []
@@ -182,18 +163,8 @@ def read_training(
 
 
 def fit_ranker(name: str, ranker: Ranker, training: Callable[[], Sequence[Example]]) -> dict[str, Any] | None:
-    """Fit a ranker that learns, and show on standard error what it learned.
-
-    Args:
-        name: what the ranker is called.
-        ranker: any; one that does not learn is left as it is.
-        training: gives the examples to learn from.
-
-    Returns:
-        What was learned, with the learning curves of MAP; None for a ranker that does not learn.
-    """
+    """Fit a ranker that learns, and show and return what it learned; None for one that does not learn."""
     from rejoinder.baselines.fitting import Fitted
-    from rejoinder.progress import note, track
 
     if not isinstance(ranker, Fitted):
         return None

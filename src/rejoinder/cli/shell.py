@@ -19,7 +19,7 @@ import os
 import re
 import sys
 import traceback
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping
 from typing import Any, ParamSpec, TypeVar
 
 from rejoinder.errors import InputError, RejoinderError
@@ -27,7 +27,6 @@ from rejoinder.progress import note, printable
 
 P = ParamSpec("P")
 R = TypeVar("R")
-Name = TypeVar("Name", bound=str)
 
 _FULL = (errno.ENOSPC, errno.EDQUOT)
 
@@ -56,7 +55,7 @@ def guarded(verb: Callable[P, R]) -> Callable[P, R]:
 
 
 def explain(error: BaseException) -> tuple[int, str]:
-    """The exit code for an exception and the line to print; an empty line prints nothing."""
+    """Return the exit code for an exception and the line to print; an empty one prints nothing."""
     line = " ".join(str(error).split())
     if isinstance(error, InputError):
         return 2, f"error: {line}"
@@ -71,7 +70,6 @@ def explain(error: BaseException) -> tuple[int, str]:
 
 
 def _failure(error: BaseException, line: str) -> str:
-    """What went wrong that is not the user's fault, and what to do."""
     for each in _chain(error):
         if _says_disk_full(each):
             return f"no space left to write{_file_of(each, ' ')}; free some. Older output is untouched"
@@ -89,33 +87,13 @@ def _failure(error: BaseException, line: str) -> str:
 
 
 def emit(result: Mapping[str, Any], as_json: bool, human: Callable[[Mapping[str, Any]], str]) -> None:
-    """Print a verb's result on standard output: one JSON object, or the text that `human` makes of it.
-
-    Args:
-        result: what the verb found, of JSON types; numpy values, paths and tuples are converted.
-        as_json: whether `--json` was given.
-        human: makes the text for people; called only without `--json`.
-    """
+    """Print a verb's result: one JSON object (of JSON types, numpy values, paths), or the text that `human` makes."""
     if as_json:
         ascii_only = (getattr(sys.stdout, "encoding", None) or "ascii").lower().replace("-", "") != "utf8"
         text = json.dumps(result, ensure_ascii=ascii_only, default=_plain)
     else:
         text = printable(human(result))
     print(text, flush=True)
-
-
-def one_of(option: str, given: str | None, allowed: Sequence[Name]) -> Name | None:
-    """Return the allowed value that an option was given, None for None.
-
-    Raises:
-        InputError: it is none of them.
-    """
-    if given is None:
-        return None
-    for name in allowed:
-        if name == given:
-            return name
-    raise InputError(f"{option} must be {', '.join(allowed[:-1])} or {allowed[-1]}, not {given!r}")
 
 
 def _plain(value: Any) -> Any:

@@ -1,40 +1,42 @@
-"""`rejoinder train`: train a model as a recipe says, or continue."""
+"""`rejoinder train`, `rejoinder tokenise` and `rejoinder ablate`: what a recipe describes."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import contextlib
+from collections.abc import Iterator, Mapping
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, TypeAlias
 
 import typer
 
+from rejoinder.cli.options import Address, EngineName, Json, Processes, Settings, Split, ray_engine, wants_ray
 from rejoinder.cli.shell import emit
+from rejoinder.errors import RejoinderError
 from rejoinder.progress import note
 
-DataOption = Annotated[
+if TYPE_CHECKING:
+    from rejoinder.training.display import Display
+
+Data: TypeAlias = Annotated[
     Path | None, typer.Option(metavar="DIR", help="Examples to train on, instead of the recipe's data.train.")
 ]
-GeneralOption = Annotated[
+General: TypeAlias = Annotated[
     list[str] | None,
     typer.Option(metavar="DIR", help="Examples to mix in, instead of the recipe's data.mix.0.train; repeatable."),
 ]
-InitOption = Annotated[
+Init: TypeAlias = Annotated[
     str | None, typer.Option(metavar="MODEL", help="Model to start from, instead of the recipe's init.model.")
-]
-SettingsOption = Annotated[
-    list[str] | None,
-    typer.Option("--set", metavar="KEY=VALUE", help="Override a setting, as in stage.0.minutes=2; repeatable."),
 ]
 
 
 def train(
     recipe: Annotated[Path, typer.Argument(help="A recipe: a *.toml file, or the name of one of Rejoinder's.")],
     run: Annotated[Path, typer.Option("--output", "-o", metavar="RUN", help="Folder for everything that comes out.")],
-    data: DataOption = None,
-    general: GeneralOption = None,
-    init: InitOption = None,
-    settings: SettingsOption = None,
-    as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object.")] = False,
+    data: Data = None,
+    general: General = None,
+    init: Init = None,
+    settings: Settings = None,
+    as_json: Json = False,
 ) -> None:
     """Train a model; continue RUN where it stopped if it exists. RUN/model is the best model by validation.
 
@@ -44,37 +46,126 @@ def train(
     rejoinder train recipes/fine-tune-direct-small.toml --init runs/small/model --data data/support -o runs/support
     """
     from rejoinder.memory import keep_memory
-    from rejoinder.training.display import Display, TerminalDisplay
-    from rejoinder.training.distributed import ElsewhereError, is_first
-    from rejoinder.training.loop import TrainingInterrupted
+    from rejoinder.training.distributed import is_first
     from rejoinder.training.loop import train as run_recipe
     from rejoinder.training.recipe_files import load_recipe
     from rejoinder.training.run import find_recipe
 
     keep_memory()
-    loaded = load_recipe(find_recipe(recipe), settings or [], places(data, general, init))
-    shown = is_first()  # of the processes that torchrun started
+    loaded = load_recipe(find_recipe(recipe), settings or [], _places(data, general, init))
+    with _first_process_shows() as display:
+        summary = run_recipe(loaded, run, display=display)
+    if is_first():
+        emit(summary.to_json(), as_json, _train_text)
+
+
+def tokenise(
+    recipe: Annotated[Path, typer.Argument(help="A recipe, *.toml: that of the training to come.")],
+    cache: Annotated[Path, typer.Option("--output", "-o", metavar="CACHE", help="Folder for what comes out.")],
+    data: Data = None,
+    general: General = None,
+    init: Init = None,
+    settings: Settings = None,
+    processes: Processes = None,
+    engine: EngineName = "local",
+    address: Address = None,
+    as_json: Json = False,
+) -> None:
+    """Tokenise the examples of a recipe; `rejoinder train` with data.cache=CACHE then finds them.
+
+    Example: rejoinder tokenise recipes/convert-quick.toml --data data/reddit -o cache --processes 8, then
+    rejoinder train recipes/convert-quick.toml --data data/reddit --set data.cache=cache -o runs/small
+    """
+    from rejoinder.corpora.engine import local_engine
+    from rejoinder.files import check_shared
+    from rejoinder.training.display import TerminalDisplay
+    from rejoinder.training.prepare import CACHED, prepare
+    from rejoinder.training.recipe_files import load_recipe
+
+    on_ray = wants_ray(engine, address, processes)
+    plan = load_recipe(recipe, settings or [], {**_places(data, general, init), "data.cache": cache})
+    # What is not there, `prepare` reports.
+    paths = [Path(place) for place in (plan.data.train, *(mixed.train for mixed in plan.data.mix)) if place]
+    files = [file for path in paths for file in (path.glob("*.parquet") if path.is_dir() else [path]) if file.is_file()]
+    check_shared(cache, "a cache of tokens", CACHED)
+    cache.mkdir(parents=True, exist_ok=True)
+    cluster = ray_engine(address, cache / "store", files) if on_ray else None
+    with cluster or local_engine(processes, sum(file.stat().st_size for file in files)) as opened:
+        prepared = prepare(plan, cache, TerminalDisplay(), opened)
+    counts = {"train": len(prepared.train), "valid": len(prepared.valid) if prepared.valid is not None else 0}
+    shown = ", ".join(f"{count:,} {split}" for split, count in counts.items())
+    result = {"cache": str(cache), "examples": counts}
+    emit(result, as_json, lambda _: f"examples: {shown}\nto train on them: --set data.cache={cache}")
+
+
+def ablate(
+    file: Annotated[Path, typer.Argument(help="A recipe and rows that change it, recipes/ablations/*.toml.")],
+    data: Annotated[Path, typer.Option(metavar="DIR", help="Examples to train on and to rank.")],
+    folder: Annotated[Path, typer.Option("--output", "-o", metavar="DIR", help="Folder for runs and table.")],
+    more: Annotated[list[str] | None, typer.Argument(metavar="ROW...", hidden=True)] = None,
+    rows: Annotated[
+        list[str] | None, typer.Option(metavar="ROW...", help="Train these and the base; all rows if not given.")
+    ] = None,
+    settings: Settings = None,
+    candidates: Annotated[int, typer.Option(metavar="N", help="N of 1-of-N, where the data has no lists.")] = 100,
+    limit: Annotated[
+        int | None, typer.Option(min=1, metavar="N", help="Rank at most N examples, drawn at random.")
+    ] = None,
+    split: Annotated[Split, typer.Option(help="What is ranked; valid if you choose by the table.")] = "test",
+    seed: Annotated[int, typer.Option(min=0, help="Of the groups, of --limit and of the intervals.")] = 0,
+    as_json: Json = False,
+) -> None:
+    """Train each row of FILE with the same budget and compare them on the same examples: DIR/table.md, .csv, .json.
+
+    A row that is finished is not trained again; after Ctrl-C the same command goes on where it stopped.
+
+    Example: rejoinder ablate recipes/ablations/convert-quick.toml --data data/chat -o ablations --rows heads-8 no-skip
+    """
+    from rejoinder.cli.evaluate import read_task
+    from rejoinder.memory import keep_memory
+    from rejoinder.training.ablations import ablate as train_rows
+    from rejoinder.training.ablations import load_plan
+    from rejoinder.training.distributed import is_first
+
+    keep_memory()
+    names = [*(rows or []), *(more or [])]
+    plan = load_plan(file, settings or [], data)
+    plan.chosen(names)  # a wrong name is refused before the data is read
+    name, task = read_task(data, split, candidates, limit, seed)
+    with _first_process_shows() as display:
+        table = train_rows(plan, folder, task, data=name, names=names, seed=seed, display=display)
+    if not is_first():
+        return
+    emit({**table.to_json(), "folder": folder}, as_json, lambda _: f"{table.markdown()}\nfolder: {folder}")
+    if table.failed:
+        reasons = "; ".join(f"{line.row.name}: {line.failure}" for line in table.failed)
+        raise RejoinderError(f"{len(table.failed)} of {len(table.lines)} rows failed, the others are done: {reasons}")
+
+
+@contextlib.contextmanager
+def _first_process_shows() -> Iterator[Display]:
+    """Give the display of a training; of the processes that torchrun started, all but the first end silently."""
+    from rejoinder.training.display import Display, TerminalDisplay
+    from rejoinder.training.distributed import ElsewhereError, is_first
+    from rejoinder.training.loop import TrainingInterrupted
+
     try:
-        summary = run_recipe(loaded, run, display=TerminalDisplay() if shown else Display())
+        yield TerminalDisplay() if is_first() else Display()
     except TrainingInterrupted as interruption:
-        if not shown:
+        if not is_first():
             raise typer.Exit(130) from None
         note(f"rejoinder: {interruption}")
         raise
     except ElsewhereError as error:  # another process reports it
         raise typer.Exit(error.code) from None
-    if shown:
-        emit(summary.to_json(), as_json, _text)
 
 
-def places(data: Path | None, general: list[str] | None, init: str | None) -> dict[str, Path | str | None]:
-    """Return what --data, --general and --init stand for, by the recipe's keys."""
+def _places(data: Path | None, general: list[str] | None, init: str | None) -> dict[str, Path | str | None]:
     mixed = {f"data.mix.{number}.train": place for number, place in enumerate(general or [])}
     return {"data.train": data, "init.model": init, **mixed}
 
 
-def _text(result: Mapping[str, Any]) -> str:
-    """The summary for people."""
+def _train_text(result: Mapping[str, Any]) -> str:
     from rejoinder.training.display import duration
     from rejoinder.training.run import figure_text
 

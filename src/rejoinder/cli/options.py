@@ -1,0 +1,66 @@
+"""Options that several verbs have, and where they let the work be done: on this machine or a Ray cluster."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Iterable
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Literal, TypeAlias
+
+import typer
+
+from rejoinder.errors import InputError
+
+if TYPE_CHECKING:
+    from rejoinder.cluster.ray_engine import RayEngine
+
+Json: TypeAlias = Annotated[bool, typer.Option("--json", help="Print one JSON object.")]
+Overwrite: TypeAlias = Annotated[bool, typer.Option("--overwrite", help="Replace an earlier result that is there.")]
+Settings: TypeAlias = Annotated[
+    list[str] | None, typer.Option("--set", metavar="KEY=VALUE", help="Change a setting; repeatable.")
+]
+Split: TypeAlias = Literal["train", "valid", "test"]
+Processes: TypeAlias = Annotated[
+    int | None, typer.Option(min=1, help="Processes; as many as there are cores, or as pay off, if not given.")
+]
+EngineName: TypeAlias = Annotated[Literal["local", "ray"], typer.Option("--engine", help="Where the work is done.")]
+Address: TypeAlias = Annotated[
+    str | None,
+    typer.Option(
+        metavar="auto|HOST:PORT|ray://HOST:PORT",
+        help="With --engine ray: the cluster; if not given that of RAY_ADDRESS, or one on this machine.",
+    ),
+]
+
+
+def number_or_all(least: int) -> Callable[[str], int | None]:
+    """Return a parser of options: a number from `least` on, or None for "all"."""
+
+    def number(text: str) -> int | None:
+        text = str(text)
+        if text == "all":
+            return None
+        if text.isascii() and text.isdecimal() and len(text) < 10 and int(text) >= least:
+            return int(text)
+        raise typer.BadParameter(f"it must be a number of {least} or more, or all, not {text[:40]!r}")
+
+    return number
+
+
+def wants_ray(engine: str, address: str | None, processes: int | None = None) -> bool:
+    """Return whether the options ask for a cluster; refuse those that do not fit each other."""
+    if address is not None and engine != "ray":
+        raise InputError("--address is the address of a Ray cluster; give --engine ray with it")
+    if engine == "ray" and processes is not None:
+        raise InputError("--processes is for this machine; a Ray cluster uses the CPUs that its nodes offer")
+    return engine == "ray"
+
+
+def ray_engine(address: str | None, output: Path, files: Iterable[Path]) -> RayEngine:
+    """Return the engine of a cluster whose nodes all see the folder that `output` lies in, and the input files."""
+    from rejoinder.cluster.ray_engine import RayEngine
+
+    files = list(files)
+    if pipes := [file for file in files if not file.is_file()]:
+        raise InputError(f"{pipes[0]} is no file on a disk; the nodes of a cluster cannot read it")
+    return RayEngine(address, folders=[Path(os.path.realpath(output)).parent], files=files)
