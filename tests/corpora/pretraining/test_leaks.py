@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from unittest import mock
 
 import numpy as np
@@ -55,7 +56,7 @@ def test_leaks_are_those_of_a_plain_search(evaluated, dialogues):
         found, equal = LeakIndex([(watched, rows, np.zeros(len(rows), np.int64))], 1, limits).find(table)
     pairs = [(words_of(turns[i - 1]), words_of(turns[i])) for turns in evaluated for i in range(1, len(turns))]
     pairs = [pair for pair in pairs if len(pair[0] + pair[1]) >= 4]
-    mine = [pair for turns in dialogues for pair in [("", ""), *zip(turns, turns[1:], strict=False)]]
+    mine = [pair for turns in dialogues for pair in [("", ""), *itertools.pairwise(turns)]]
     for (before, response), leak, same in zip(mine, found >= 0, equal, strict=True):
         words = words_of(before), words_of(response)
         assert same == (words in pairs)

@@ -110,7 +110,7 @@ class TurnTable:
         def stretches(begins: IntArray, ends: IntArray) -> Hashes:
             return mixed((prefix[ends] - prefix[begins]) * _powers(_INVERSE, len(prefix))[begins])
 
-        edges = np.concatenate([[0], np.flatnonzero(data == ord(" ")) + 1])  # where words begin, and where the text ends
+        edges = np.concatenate([[0], np.flatnonzero(data == ord(" ")) + 1])  # beginnings of words; the end
         starts = edges[_starts(np.array(self._counts[self._flushed :], np.int64))]
         ends = edges[np.minimum(np.arange(len(edges) - 1) + self._gram, len(edges) - 1)]
         self._texts.append(stretches(starts[:-1], starts[1:]))
