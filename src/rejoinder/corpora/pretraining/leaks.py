@@ -66,7 +66,7 @@ class TurnTable:
     def __init__(self, gram: int) -> None:
         self._gram = gram
         self._text, self._flushed = bytearray(), 0
-        self._texts, self._grams = [np.zeros(0, np.uint64)], [np.zeros(0, np.uint64)]
+        self._texts, self._grams = array("Q"), array("Q")
         self._counts, self._pair, self._fault = array("q"), array("B"), array("B")
         self._rows, self._source = array("q", [0]), array("i")
         self.threads: list[str] = []
@@ -113,15 +113,14 @@ class TurnTable:
         edges = np.concatenate([[0], np.flatnonzero(data == ord(" ")) + 1])  # beginnings of words; the end
         starts = edges[_starts(np.array(self._counts[self._flushed :], np.int64))]
         ends = edges[np.minimum(np.arange(len(edges) - 1) + self._gram, len(edges) - 1)]
-        self._texts.append(stretches(starts[:-1], starts[1:]))
-        self._grams.append(stretches(edges[:-1], ends))
+        self._texts.frombytes(stretches(starts[:-1], starts[1:]).tobytes())
+        self._grams.frombytes(stretches(edges[:-1], ends).tobytes())
         self._text, self._flushed = bytearray(), len(self._counts)
 
     def close(self) -> TurnTable:
         """Make the arrays; nothing can be added any more."""
         self._flush()
-        self.texts, self.grams = np.concatenate(self._texts), np.concatenate(self._grams)
-        self._texts, self._grams = [], []
+        self.texts, self.grams = (np.frombuffer(each, np.uint64) for each in (self._texts, self._grams))
         self.counts, self.rows, self.source = map(np.array, (self._counts, self._rows, self._source))
         self.fault, self.pair = np.array(self._fault), np.array(self._pair).astype(bool)
         self.first = _starts(self.counts)
