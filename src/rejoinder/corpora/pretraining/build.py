@@ -331,7 +331,7 @@ def _counts(
     if evaluated is not None:
         pairs, texts = (np.bincount(each.source, minlength=len(plan.evaluation)).tolist() for each in evaluated)
         sets = {each.name: {"pairs": pairs[n], "texts": texts[n]} for n, each in enumerate(plan.evaluation)}
-    names = [each.name for each in (*plan.source, *plan.evaluation)]
+    names = [*(source.name for source in plan.source), *(each.name for each in plan.evaluation)]
     leaks = zip(names, chosen.leaks.tolist(), strict=True)
     return {
         "format": FORMAT,

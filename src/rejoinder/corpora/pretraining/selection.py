@@ -139,7 +139,8 @@ def _drop_leaks(
 ) -> None:
     """Leave out of training and validation what copies a test pair or something of an evaluation set."""
     test = np.flatnonzero(chosen.stays(table) & (chosen.split == TEST))
-    pairs, texts = [(table, test, table.sources[test].astype(np.int64))], []
+    pairs = [(table, test, table.sources[test].astype(np.int64))]
+    texts: list[tuple[TurnTable, IntArray, IntArray]] = []
     if evaluated is not None:  # sets are numbered after the sources
         of_pairs, of_texts = evaluated
         for watched, of, rows in (
