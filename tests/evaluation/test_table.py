@@ -81,7 +81,7 @@ def test_finished_cells_are_kept_until_model_or_data_or_settings_change(data, tm
     first = measure(plan, shelf, cells)
     for name, rule in (("good", knows_it_all), ("half", knows_even_ones)):
         expected = evaluate(Rule(rule), numbered_examples(100, turns_per_thread=4), candidates=20, seed=3)
-        assert first.cell(name, "n").result == expected
+        assert first.cell(name.title(), "N").result == expected
     assert measure(plan, shelf, cells) == first
     assert shelf.opened == ["good", "half"]
     shelf.versions["half"] = 2
@@ -110,24 +110,24 @@ def test_an_interrupted_table_goes_on(data, tmp_path):
 def test_a_fitted_ranker_learns_from_the_training_part_and_is_measured_again_when_that_changes(data, tmp_path):
     shelf, cells = Shelf(), tmp_path / "cells"
     file = file_of(data, ("good", "learns"), candidates=20)
-    assert measure(file, shelf, cells).cell("learns", "n").result.recall[1].value == 1.0
-    assert measure(file, shelf, cells).cell("learns", "n").learned == {"examples": 30}
+    assert measure(file, shelf, cells).cell("Learns", "N").result.recall[1].value == 1.0
+    assert measure(file, shelf, cells).cell("Learns", "N").learned == {"examples": 30}
     assert shelf.opened == ["good", "learns"]
     write_examples(numbered_examples(31), data / "train-0.parquet")
     measure(file, shelf, cells)
     assert shelf.opened[2:] == ["learns"]
     (data / "train-0.parquet").unlink()
-    assert "no training examples" in measure(file, shelf, cells).cell("learns", "n").missing
+    assert "no training examples" in measure(file, shelf, cells).cell("Learns", "N").missing
     other = tmp_path / "other"
     write_examples(numbered_examples(31), other / "train-0.parquet")
-    assert measure(file_of(data, ("learns",), candidates=20, train=str(other)), shelf, cells).cell("learns", "n").result
+    assert measure(file_of(data, ("learns",), candidates=20, train=str(other)), shelf, cells).cell("Learns", "N").result
 
 
 def test_nothing_is_learned_from_what_is_ranked(data, tmp_path):
     for split in ("train", "all"):
         table = measure(file_of(data, ("good", "learns"), candidates=20, split=split), Shelf(), tmp_path / "cells")
-        assert table.cell("good", "n").result
-        assert "name other training data" in table.cell("learns", "n").missing
+        assert table.cell("Good", "N").result
+        assert "name other training data" in table.cell("Learns", "N").missing
 
 
 def test_what_is_missing_leaves_a_dash_and_the_command_that_makes_it(data, tmp_path):
@@ -135,8 +135,8 @@ def test_what_is_missing_leaves_a_dash_and_the_command_that_makes_it(data, tmp_p
     absent = DataColumn(name="Other", path=str(tmp_path / "none"), make="build none")
     file = TablePlan(name="T", row=file.row, column={**file.column, "other": absent})
     table = measure(file, Shelf(), tmp_path / "cells")
-    assert table.cell("gone", "n").missing == f"no gone; `make n of {data}`"
-    assert table.cell("good", "other").missing == f"no {tmp_path / 'none'}; `build none`"
+    assert table.cell("Gone", "N").missing == f"no gone; `make n of {data}`"
+    assert table.cell("Good", "Other").missing == f"no {tmp_path / 'none'}; `build none`"
     text = table.markdown()
     assert "| Good | **100.0** [100.0, 100.0] | - (2) |" in text
     assert "| Gone | - (1) | - (2) |" in text
@@ -148,6 +148,12 @@ def test_what_is_missing_leaves_a_dash_and_the_command_that_makes_it(data, tmp_p
     assert not shelf.opened
 
 
+def test_names_are_not_given_twice():
+    rows = {key: SystemRow(name="A", ranker="good") for key in ("a", "b")}
+    with pytest.raises(ValueError, match="two rows or columns are called 'A'"):
+        TablePlan(name="T", row=rows, column={"n": DataColumn(name="N", path="n")})
+
+
 def test_a_row_may_have_a_ranker_for_each_column_and_none_for_some(data, tmp_path):
     columns = {key: DataColumn(name=key, path=str(data), candidates=20) for key in ("a", "b", "c")}
     rows = {
@@ -157,7 +163,7 @@ def test_a_row_may_have_a_ranker_for_each_column_and_none_for_some(data, tmp_pat
     shelf = Shelf(**{f"a-{data}": lambda: Rule(knows_nothing)})
     table = measure(TablePlan(name="T", row=rows, column=columns), shelf, tmp_path / "cells")
     assert {place: cell.ranker for place, cell in table.cells.items()} == {
-        ("each", "a"): "good", ("path", "a"): f"a-{data}", ("each", "b"): "half"
+        ("Each", "a"): "good", ("Path", "a"): f"a-{data}", ("Each", "b"): "half"
     }  # fmt: skip
     assert not table.missing()
     assert table.recall_markdown().splitlines()[2].endswith("] |  |")

