@@ -85,10 +85,10 @@ def test_xml_nested_deeply(refused, tmp_path):
 
 
 @pytest.mark.parametrize("bases", [{"a": "a"}, {"a": "b", "b": "a"}])
-def test_a_recipe_that_is_its_own_base(refused, tmp_path, bases):
+def test_a_plan_whose_base_has_a_base_is_refused(refused, tmp_path, bases):
     for name, base in bases.items():
         (tmp_path / f"{name}.toml").write_text(f'kind = "corpus"\nbase = "{base}.toml"\n[caps]\n')
-    assert "has a base itself" in refused("corpus", "a.toml", ".", "--no-evaluation", "-o", "out")
+    assert "unknown key 'base'" in refused("corpus", "a.toml", ".", "--no-evaluation", "-o", "out")
 
 
 def places(value, above=()):
