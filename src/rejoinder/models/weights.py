@@ -29,6 +29,10 @@ SCALE, OFFSET = ".scale", ".offset"
 """What is added to a table's name for the two numbers beside it."""
 
 
+PIECE_ROWS = 1 << 13
+"""Rows of an 8-bit table turned into floats at once."""
+
+
 @contextmanager
 def skeleton() -> Iterator[None]:
     """Let a network that is built inside take neither memory nor time: its parameters are on the meta device.
@@ -119,10 +123,13 @@ def fill(module: nn.Module, weights: Path, scheme: Scheme | None) -> None:
     stored = _read(module, weights, scheme)
     with torch.no_grad():
         for name, parameter in module.named_parameters():
-            values = stored[name].float()
-            if name + SCALE in stored:  # the very operations of `QuantizedTable`
-                values = values.mul_(float(stored[name + SCALE])).add_(float(stored[name + OFFSET]))
-            parameter.copy_(values)
+            if name + SCALE not in stored:
+                parameter.copy_(stored[name])
+                continue
+            scale, offset = (float(stored[name + end]) for end in (SCALE, OFFSET))
+            # By pieces: a second whole table costs memory, and frees a block that glibc never keeps for reuse.
+            for codes, rows in zip(stored[name].split(PIECE_ROWS), parameter.split(PIECE_ROWS), strict=True):
+                rows.copy_(codes.float().mul_(scale).add_(offset))  # the very operations of `QuantizedTable`
 
 
 def fill_skeleton(module: nn.Module, weights: Path, scheme: Scheme, dtype: torch.dtype) -> None:
