@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import csv
 import json
 import signal
 from collections.abc import Callable
@@ -19,7 +18,6 @@ from rejoinder.training.recipe_files import save_recipe
 from tests.cli.conftest import Command
 from tests.training.tiny import recipe, stage, write_data
 
-ENDS = ("", "_low", "_high")
 ROWS = {"heads-2": ["model.heads=2"], "no-skip": ["model.skip_connections=false"]}
 
 
@@ -60,7 +58,7 @@ def trained(monkeypatch: pytest.MonkeyPatch) -> list[str]:
 
 
 def test_the_table_has_the_numbers_of_evaluate(command: Command, file: Path, data: Path, tmp_path: Path) -> None:
-    """In JSON, Markdown and CSV; a second call that prints the Markdown trains nothing."""
+    """In JSON and Markdown; a second call that prints the Markdown trains nothing."""
     words = ("ablate", file, "--data", data, "-o", tmp_path / "out", "--candidates", 20, "--rows", "heads-2")
     table = command(*words, "--json").json
     base, row = table["rows"]
@@ -87,12 +85,12 @@ def test_the_table_has_the_numbers_of_evaluate(command: Command, file: Path, dat
     cells = [[cell.strip() for cell in line.strip("|\n").split("|")] for line in text.splitlines() if line[:1] == "|"]
     assert cells[0] == ["row", "R@1", "minus base", "MRR", "published R@1", "minus base", "parameters", "steps",
                         "steps/s", "examples"]  # fmt: skip
-    with (tmp_path / "out" / "table.csv").open() as lines:
-        values = list(csv.DictReader(lines))
-    for line, shown in zip(values, cells[2:], strict=True):
-        assert shown[1] == "{} [{}, {}]".format(*(f"{100 * float(line[f'recall@1{end}']):.1f}" for end in ENDS))
+    values = [json.loads((tmp_path / "out" / "table.json").read_text())["rows"][number] for number in (0, 1)]
+    for row, shown in zip(values, cells[2:], strict=True):
+        estimate = row["result"]["recall"]["1"]
+        assert shown[1] == "{} [{}, {}]".format(*(f"{100 * estimate[end]:.1f}" for end in ("value", "low", "high")))
     assert (cells[2][2], cells[2][4:6]) == ("", ["52.0", ""])
-    assert cells[3][2].startswith(f"{100 * float(values[1]['recall@1_minus_base']):+.1f} [")
+    assert cells[3][2].startswith(f"{100 * values[1]['minus_base']['recall']['1']['value']:+.1f} [")
     assert cells[3][4:6] == ["50.5", "-1.5"]
 
 

@@ -105,18 +105,6 @@ def test_a_saved_recipe_has_every_default_and_is_read_back_equal(tmp_path: Path)
     assert load_recipe(tmp_path / "recipe.toml") == original
 
 
-def test_recipes_of_earlier_runs_open_with_keys_that_are_gone() -> None:
-    old = recipe_document(recipe("data"))
-    old["validation"]["metric"], old["quantization"]["room_share"] = "mrr", 0.2
-    old["stage"][0]["optimizer"]["epsilon"], old["stage"][0]["schedule"]["warm_up_share"] = 1e-8, 0.0
-    assert parse_recipe(old, resolved=True) == recipe("data")
-    old["stage"][0]["schedule"]["warm_up_share"] = 0.5
-    with pytest.raises(InputError, match=r"unknown key 'stage\.0\.schedule\.warm_up_share'"):
-        parse_recipe(old, resolved=True)
-    with pytest.raises(InputError, match=r"unknown key 'validation\.metric'"):
-        parse_recipe(old)
-
-
 @pytest.mark.parametrize(
     ("override", "said"),
     [

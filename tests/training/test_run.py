@@ -4,14 +4,12 @@ from __future__ import annotations
 
 import contextlib
 import errno
-import json
 from pathlib import Path
 
 import numpy as np
 import pytest
 import torch
 from safetensors import SafetensorError
-from safetensors.torch import save_file
 
 from rejoinder.errors import InputError
 from rejoinder.models.convert import Convert
@@ -218,13 +216,6 @@ def test_a_flipped_bit_is_never_trained_on(tmp_path: Path) -> None:
         assert found.tensors.keys() == whole.tensors.keys()
         assert all(torch.equal(found.tensors[name], value) for name, value in whole.tensors.items())
     assert refused > 80
-
-
-def test_one_of_an_earlier_version_has_no_digest_and_opens(tmp_path: Path) -> None:
-    content = {"format": 2, "state": {"step": 7}, "scaler": {}}
-    save_file({"weights/w": torch.ones(3)}, tmp_path / "c", {"checkpoint": json.dumps(content)})
-    loaded = load_checkpoint(tmp_path / "c")
-    assert loaded.state.step == 7
 
 
 def test_a_full_disk_leaves_the_last_one(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import csv
 import dataclasses
 import difflib
-import io
 import json
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -100,11 +98,7 @@ class Plan:
     rows: tuple[Row, ...]
 
     def chosen(self, names: Sequence[str]) -> set[str]:
-        """Return the names of the rows to train: those asked for (all if none is) and the base.
-
-        Raises:
-            InputError: there is no row of a name.
-        """
+        """Return the names of the rows to train: those asked for (all if none is) and the base."""
         known = [row.name for row in self.rows]
         for name in names:
             if name not in known:
@@ -184,18 +178,6 @@ class Line:
         kept = ("steps", "examples", "seconds", "best_step", "validation", "model")
         return values | {name: getattr(summary, name) for name in kept}
 
-    def columns(self) -> dict[str, Any]:
-        """Return the numbers of `to_json` that fit a flat table; shares between 0 and 1."""
-        nested = ("result", "minus_base", "validation", "settings")
-        flat = {key: value for key, value in self.to_json().items() if key not in nested}
-        flat["settings"] = " ".join(self.row.settings)
-        if self.result is not None:
-            flat |= self.result.recall[1].columns("recall@1") | self.result.mrr.columns("mrr")
-        if self.minus_base is not None:
-            flat |= self.minus_base.recall[1].columns("recall@1_minus_base")
-            flat |= self.minus_base.mrr.columns("mrr_minus_base")
-        return flat
-
     def cells(self, base: Row | None) -> list[str]:
         """Return a line of the Markdown table; with figures that a paper published if a base is given."""
         result, published = self.result, self.row.published
@@ -242,18 +224,9 @@ class AblationTable:
         rows = [[*head, "parameters", "steps", "steps/s", "examples"], *(line.cells(base) for line in self.lines)]
         return "\n\n".join([*parts, markdown_table(rows)])
 
-    def csv(self) -> str:
-        """Return the numbers as CSV, a line for each row."""
-        rows = [line.columns() for line in self.lines]
-        out = io.StringIO()
-        writer = csv.DictWriter(out, list(dict.fromkeys(key for row in rows for key in row)), lineterminator="\n")
-        writer.writeheader()
-        writer.writerows(rows)
-        return out.getvalue()
-
     def save(self, folder: Path) -> None:
-        """Write table.md, table.csv and table.json."""
-        texts = {"md": self.markdown(), "csv": self.csv(), "json": json.dumps(self.to_json(), indent=2) + "\n"}
+        """Write table.md and table.json."""
+        texts = {"md": self.markdown(), "json": json.dumps(self.to_json(), indent=2) + "\n"}
         for kind, text in texts.items():
             with atomic_file(folder / f"table.{kind}") as part:
                 part.write_text(text, encoding="utf-8")
@@ -272,14 +245,12 @@ def ablate(
     """Train rows one after the other, rank the task with each, and write the table after each.
 
     A row that is finished is not trained again, and one that was interrupted goes on; the table has all rows of the
-    plan that are finished, whether they were asked for or not. A row whose loss diverges fails alone.
-
-    Where torchrun started several processes that all call this, they train each row together; the first one ranks,
-    and only its table has results. A row that fails then ends all of them.
+    plan that are finished. A row whose loss diverges fails alone. Processes that torchrun started train each row
+    together; the first one ranks, and only its table has results.
 
     Args:
         plan: see `load_plan`.
-        folder: for everything that comes out: rows/NAME (runs), tokens, table.md, table.csv, table.json.
+        folder: for everything that comes out: rows/NAME (runs), tokens, table.md, table.json.
         task: what all rows rank, called `data` in the table.
         data: name of the examples.
         names: rows to train besides the base; none: all.

@@ -4,8 +4,7 @@ With the teacher's scores T and the student's scores S (its factor c included) o
 
     L = (1 - a) · L_ranking + a · 1/K Σ_i KL( softmax(T_i) || softmax(S_i) )
 
-The teacher is any ranker, mostly a cross- or poly-encoder, or a sentence encoder, whose cosines rank the replies of a
-batch for each context. It reads texts, not the student's tokens, so the two need not share a tokenizer.
+The teacher reads texts, not the student's tokens, so the two need not share a tokenizer.
 """
 
 from __future__ import annotations
@@ -23,7 +22,7 @@ from torch import Tensor
 from rejoinder.arrays import unit_rows
 from rejoinder.baselines.encoders import EncodeTexts
 from rejoinder.errors import InputError
-from rejoinder.files import atomic_file, file_digest
+from rejoinder.files import atomic_file
 from rejoinder.models import persistence
 from rejoinder.models.layers import Encodings
 from rejoinder.models.reductions import own_scores, scores_of
@@ -46,8 +45,7 @@ CHUNK = 8192
 class Distiller(ABC):
     """The teacher of a run."""
 
-    def __init__(self, config: Distillation) -> None:
-        self.config = config
+    share: float
 
     @abstractmethod
     def __call__(self, batch: StepBatch) -> Tensor:
@@ -64,22 +62,18 @@ class Distiller(ABC):
         wanted = torch.log_softmax(taught.to(found.device), dim=1)
         divergence = (wanted.exp() * (wanted - found)).sum() / pairs
         figures = {**loss.figures, "loss_ranking": loss.value.detach(), "loss_distillation": divergence.detach()}
-        share = self.config.share
-        return Loss((1 - share) * loss.value + share * divergence, loss.accuracy, figures)
+        return Loss((1 - self.share) * loss.value + self.share * divergence, loss.accuracy, figures)
 
 
 class TeacherDistiller(Distiller):
-    """A ranker, which compares the response of each context and the next C - 1 of the batch.
+    """A ranker, mostly a cross- or poly-encoder: it compares the response of each context and the next C - 1.
 
     Equal responses get equal scores from both models, so they need no mask.
-
-    Raises:
-        InputError: there is no such teacher, or another one than when the recipe was read.
     """
 
     def __init__(self, config: Distillation, store: TokenStore) -> None:
-        super().__init__(config)
         assert store.texts is not None  # `prepare` keeps them for a teacher
+        self.share, self._candidates = config.share, config.candidates or CANDIDATES
         self._texts, self._teacher = store.texts, persistence.load(config.teacher)
         if self._teacher.fingerprint != config.fingerprint:
             raise InputError(f"distillation.teacher: {config.teacher} was replaced since the recipe was read")
@@ -93,16 +87,16 @@ class TeacherDistiller(Distiller):
         candidates = [[responses[column] for column in row] for row in columns.tolist()]
         return torch.from_numpy(self._teacher.score(contexts, candidates))
 
-    def columns(self, batch: StepBatch) -> Rows:
-        """Return the numbers of the candidates among the K responses of the batch, the right one first: (k, C)."""
-        count = min(self.config.candidates or CANDIDATES, batch.pairs)
-        contexts = sum(part.pairs for part in batch.parts)
-        return (batch.first + np.arange(contexts)[:, None] + np.arange(count)) % batch.pairs
-
     def student_scores(self, batch: StepBatch, encodings: Encodings) -> tuple[Tensor, int]:  # noqa: D102
         contexts, responses = encodings["context"].float(), encodings["response"].float()
         columns = torch.from_numpy(self.columns(batch)).to(responses.device)
         return own_scores(contexts, responses[columns]), batch.pairs
+
+    def columns(self, batch: StepBatch) -> Rows:
+        """Return the numbers of the candidates among the K responses of the batch, the right one first: (k, C)."""
+        contexts = sum(part.pairs for part in batch.parts)
+        numbers = np.arange(min(self._candidates, batch.pairs))
+        return (batch.first + np.arange(contexts)[:, None] + numbers) % batch.pairs
 
 
 @dataclass(frozen=True, slots=True)
@@ -118,20 +112,19 @@ class TextVectors:
 
 
 class SimilarityDistiller(Distiller):
-    """A sentence encoder, which compares all responses of the batch that it has read.
+    """A sentence encoder: it compares all responses of the batch that it has read, by its cosines times `sharpness`.
 
-    Its scores are its cosines, times `sharpness`. It reads no history, so of a multi-context model it teaches h_x.
+    It reads no history, so of a multi-context model it teaches h_x.
     """
 
     def __init__(self, config: Distillation, texts: TextVectors) -> None:
-        super().__init__(config)
-        self.texts = texts
+        self.share, self._sharpness, self.texts = config.share, config.sharpness or SHARPNESS, texts
 
     def __call__(self, batch: StepBatch) -> Tensor:  # noqa: D102
         contexts, responses = self._read(batch)
         inputs = self.texts.inputs[batch.rows[batch.first + contexts]]
         x, y = (self._vectors(numbers) for numbers in (inputs, self.texts.responses[batch.rows[responses]]))
-        return x @ y.T * (self.config.sharpness or SHARPNESS)
+        return x @ y.T * self._sharpness
 
     def student_scores(self, batch: StepBatch, encodings: Encodings) -> tuple[Tensor, int]:  # noqa: D102
         contexts, responses = map(torch.from_numpy, self._read(batch))
@@ -162,9 +155,7 @@ def text_vectors(path: Path, texts: RawExamples, read: Rows, encode: EncodeTexts
         sides[rows] = [[numbers.setdefault(text, len(numbers)) for text in pair] for pair in pairs]
     distinct = list(numbers)
     done = path.with_suffix(".json")
-    reached, size, *digest = json.loads(done.read_text("utf-8")) if done.exists() and path.exists() else (0, 0)
-    if digest and digest[0] != file_digest(path):
-        raise InputError(f"{path} was altered after it was written; delete it and run again")
+    reached, size = json.loads(done.read_text("utf-8")) if done.exists() and path.exists() else (0, 0)
     if reached < len(distinct):
         with display.track("Asking the teacher", len(distinct), "texts") as advance:
             advance(reached)
@@ -175,9 +166,7 @@ def text_vectors(path: Path, texts: RawExamples, read: Rows, encode: EncodeTexts
                     file.seek(start * size * 2)  # what was cut off in the middle of a chunk is written again
                     file.write(unit_rows(found).astype(np.float16).tobytes())
                 with atomic_file(done) as part:
-                    reached = start + len(found)
-                    seal = [file_digest(path)] if reached == len(distinct) else []
-                    part.write_text(json.dumps([reached, size, *seal]), encoding="utf-8")
+                    part.write_text(json.dumps([start + len(found), size]), encoding="utf-8")
                 advance(len(found))
     vectors = np.memmap(path, dtype=np.float16, mode="r", shape=(len(distinct), size))
     return TextVectors(vectors, sides[:, 0], sides[:, 1])

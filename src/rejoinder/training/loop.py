@@ -127,9 +127,7 @@ def train(
 class Trainer:
     """One run, as one process sees it."""
 
-    def __init__(
-        self, recipe: Recipe, folder: RunFolder, processes: Processes, display: Display, clock: Clock
-    ) -> None:
+    def __init__(self, recipe: Recipe, folder: RunFolder, processes: Processes, display: Display, clock: Clock) -> None:
         self.recipe, self.folder, self.processes = recipe, folder, processes
         self.display, self.clock = display, clock
         self.machine = set_up(recipe.compute, recipe.quantization)

@@ -20,19 +20,18 @@ from typing import Any, NamedTuple
 
 import numpy as np
 import torch
-from safetensors import SafetensorError, safe_open
-from safetensors.torch import save_file
+from safetensors import SafetensorError
+from safetensors.numpy import load_file, save_file
 from torch import Tensor
 
 from rejoinder.errors import InputError
-from rejoinder.files import DIGEST, atomic_file
+from rejoinder.files import atomic_file
 from rejoinder.models.packing import TokenBatch, pack
 from rejoinder.progress import Advance
 from rejoinder.training.batches import Further, make_batch
 from rejoinder.training.display import Display
 from rejoinder.training.mixing import JoinedNumbers, JoinedTexts, MixedOrder
 from rejoinder.training.recipe import HardNegatives, Stage
-from rejoinder.training.run import tensor_digest
 from rejoinder.training.tokens import Rows, Texts, TokenStore, ragged, token_hashes
 from rejoinder.training.validation import PAIRS_AT_ONCE, Encode
 
@@ -131,11 +130,7 @@ class Tables:
         return Window(start, start + every)
 
     def load(self, step: int, stage_step: int) -> Table | None:
-        """Return the table of the window, or None if it is to be mined now.
-
-        Raises:
-            InputError: it is missing in the middle of a window, or damaged.
-        """
+        """Return the table of the window, or None if it is to be mined now."""
         path = self._path(step, stage_step)
         if not path.exists():
             if stage_step == self.window(stage_step).start:
@@ -143,13 +138,8 @@ class Tables:
             hint = "name another folder to train again"
             raise InputError(f"{path} is missing, so the run cannot go on as it began; {hint}")
         try:
-            with safe_open(path, framework="pt") as file:
-                metadata = file.metadata() or {}
-                tensors = {name: file.get_tensor(name) for name in ("rows", "negatives")}
-            if metadata.get(DIGEST, tensor_digest(tensors)) != tensor_digest(tensors):  # earlier versions wrote none
-                raise ValueError("it was altered after it was written")
-            return Table(tensors["rows"].numpy(), tensors["negatives"].numpy())
-        except (SafetensorError, ValueError, KeyError, OSError) as error:
+            return Table(**load_file(path))
+        except (SafetensorError, TypeError, OSError) as error:
             hint = "name another folder to train again"
             raise InputError(f"{path}: not a whole table of hard negatives ({error}); {hint}") from None
 
@@ -157,9 +147,7 @@ class Tables:
         """Mine the table of the window that begins now, and write it; `pause` is called on the way, and may raise."""
         window = self.window(stage_step)
         rows = self._rows(window)
-        drawn = self._order.sample(
-            self._config.pool, np.random.default_rng([*self._seed, window.start, POOL_STREAM])
-        )
+        drawn = self._order.sample(self._config.pool, np.random.default_rng([*self._seed, window.start, POOL_STREAM]))
         with display.track("Mining hard negatives", len(rows) + len(drawn), "texts") as advance:
 
             def report(done: int) -> None:
@@ -167,9 +155,8 @@ class Tables:
                 pause()
 
             negatives, above = miner(rows, drawn, report)
-        tensors = {"rows": torch.from_numpy(rows), "negatives": torch.from_numpy(negatives)}
         with atomic_file(self._path(step, stage_step)) as part:
-            save_file(tensors, part, {DIGEST: tensor_digest(tensors)})
+            save_file({"rows": rows, "negatives": negatives}, part)
         over = f", {above / negatives.size:.1%} of them above the limit" if above else ""
         display.note(f"step {step:,}: hard negatives for {len(rows):,} pairs, {self._config.per_pair} each{over}")
         return Table(rows, negatives)
@@ -213,11 +200,9 @@ class Miner:
 
     @torch.no_grad()
     def __call__(self, rows: Rows, drawn: Rows, advance: Advance) -> tuple[Rows, int]:
-        """Find k negatives for each of n pairs, in the pool of the responses of the drawn examples.
+        """Return k negatives of each of n pairs among the drawn examples, the hardest first (n, k).
 
-        Returns:
-            Examples whose responses are the negatives, the hardest first (n, k), and how many of them are above the
-            limit, since the pool had too few below it.
+        And how many of them are above the limit, since the pool had too few below it.
         """
         drawn_hashes = self._store.response_hash[drawn]
         first = np.sort(np.unique(drawn_hashes, return_index=True)[1])

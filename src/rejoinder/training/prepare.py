@@ -17,7 +17,7 @@ from rejoinder.baselines.encoders import EncodeTexts, open_encoder
 from rejoinder.corpora.account import SUMMARY, kept_messages, limits_of_history
 from rejoinder.corpora.engine import Engine
 from rejoinder.errors import InputError
-from rejoinder.files import DIGEST, atomic_file, file_digest, locked, remove_leftovers
+from rejoinder.files import atomic_file, locked, remove_leftovers
 from rejoinder.models.families import family, family_of, parse_config
 from rejoinder.progress import Advance
 from rejoinder.ranker import FloatArray
@@ -67,9 +67,7 @@ class Prepared:
     taught: TextVectors | None = None  # vectors of the training texts (`distillation.encoder`)
 
 
-def prepare(
-    recipe: Recipe, folder: Path, display: Display | None = None, engine: Engine | None = None
-) -> Prepared:
+def prepare(recipe: Recipe, folder: Path, display: Display | None = None, engine: Engine | None = None) -> Prepared:
     """Open the vocabulary and the token stores, and make those that are missing; the workers of an engine tokenise.
 
     They are kept in the folder unless the recipe names another place.
@@ -174,17 +172,12 @@ class _Preparation:
             return text_vectors(path, train.texts, read, encode, self.display)
 
     def make_once(self, path: Path, make: Callable[[Path], object]) -> None:
-        """Let `make` write a file, with its digest beside it; if it is there already, compare the digest."""
-        seal = path.with_name(f"{path.name}.{DIGEST}")
+        """Let `make` write a file that is not there yet."""
         if not path.exists():
             with self.writing():
-                if not path.exists():
+                if not path.exists():  # else the process that was waited for has made it
                     with atomic_file(path) as part:
                         make(part)
-                        with atomic_file(seal) as digest:
-                            digest.write_text(file_digest(part), encoding="ascii")
-        elif seal.exists() and seal.read_text(encoding="ascii", errors="replace") != file_digest(path):
-            raise InputError(f"{path} was altered after it was written; delete it and run again")
 
     @contextlib.contextmanager
     def writing(self) -> Iterator[None]:

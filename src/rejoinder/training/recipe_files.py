@@ -41,15 +41,6 @@ FREE = re.compile(
 )
 """Keys in which a run may go on with another value: what lies in those places is compared by its content."""
 
-REMOVED: dict[str, dict[str, tuple[Any, ...]]] = {
-    "validation": {"metric": ()},
-    "quantization": {"room_share": (), "room_least": ()},
-    "distillation": {"temperature": (1.0,)},
-    "optimizer": {"epsilon": (1e-6, 1e-8), "momentum": (0.0,), "nesterov": (False,)},
-    "schedule": {"warm_up_share": (0.0,)},
-}
-"""Settings that recipes of earlier runs have, and the values that are left out: those without effect, or all."""
-
 
 def load_recipe(
     path: str | Path,
@@ -85,9 +76,7 @@ def parse_recipe(
     for setting in overrides:
         override(copy, setting, SHORTHANDS, ALTERNATIVES)
     _write_out_kinds(copy)
-    if resolved:
-        _leave_out_removed(copy)
-    else:
+    if not resolved:
         take_over(copy, origin, _resolve_model)
         fill_in_teacher(copy, origin)
     if isinstance(copy.get("model"), dict):
@@ -99,17 +88,6 @@ def parse_recipe(
             f"{origin}: a model of model.kind = '{kind}' reads vocabulary.kind = '{wanted}', not '{given.kind}'"
         )
     return recipe
-
-
-def _leave_out_removed(document: dict[str, Any]) -> None:
-    """Take out settings that are gone; validation refuses the values that had an effect."""
-    stages = document.get("stage")
-    for section in [document, *(stages if isinstance(stages, list) else ())]:
-        for name, keys in REMOVED.items():
-            table = section.get(name) if isinstance(section, dict) else None
-            for key, idle in keys.items():
-                if isinstance(table, dict) and (not idle or table.get(key) in idle):
-                    table.pop(key, None)
 
 
 def _write_out_kinds(document: dict[str, Any]) -> None:

@@ -27,11 +27,9 @@ from rejoinder.files import (
     check_replaceable,
     check_shared,
     full_disk_named,
-    is_altered,
     locked,
     parse_json,
     remove_leftovers,
-    signed,
 )
 from rejoinder.models import persistence
 from rejoinder.settings import toml_value
@@ -46,8 +44,6 @@ from rejoinder.training.recipe_files import (
 
 _LOCK = ".lock"
 _FORMAT = 3
-_UNSIGNED = 2
-"""Format of checkpoints without a digest, which earlier versions wrote."""
 
 
 class RunFolder:
@@ -248,7 +244,7 @@ def save_checkpoint(
     whole = {name: value.detach().cpu().contiguous() for name, value in tensors.items()}
     text = json.dumps({"format": _FORMAT, "state": dataclasses.asdict(state), "scaler": dict(scaler)})
     with atomic_file(path) as part:
-        save_file(whole, part, {"checkpoint": text, DIGEST: tensor_digest(whole, text)})
+        save_file(whole, part, {"checkpoint": text, DIGEST: _digest(whole, text)})
 
 
 def load_checkpoint(path: Path) -> LoadedCheckpoint | None:
@@ -263,18 +259,17 @@ def load_checkpoint(path: Path) -> LoadedCheckpoint | None:
         with safe_open(path, framework="pt") as file:
             metadata = file.metadata()
             content = parse_json(metadata["checkpoint"])
-            if content["format"] not in (_FORMAT, _UNSIGNED):
+            if content["format"] != _FORMAT:
                 raise ValueError(f"format {content['format']}, this version reads {_FORMAT}")
             tensors = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118 (no mapping)
-        unsigned = content["format"] == _UNSIGNED and DIGEST not in metadata
-        if not unsigned and metadata[DIGEST] != tensor_digest(tensors, metadata["checkpoint"]):
+        if metadata[DIGEST] != _digest(tensors, metadata["checkpoint"]):
             raise ValueError("it was altered after it was written")
         return LoadedCheckpoint(RunState(**content["state"]), tensors, content["scaler"])
     except (SafetensorError, ValueError, KeyError, TypeError, OSError) as error:
         raise InputError(f"{path}: not a whole checkpoint ({error}); delete the run's folder to start again") from None
 
 
-def tensor_digest(tensors: Mapping[str, Tensor], text: str = "") -> str:
+def _digest(tensors: Mapping[str, Tensor], text: str) -> str:
     """Return the SHA-256 of a text and of tensors in main memory: names, types, shapes and numbers."""
     digest = hashlib.sha256(text.encode())
     for name, value in sorted(tensors.items()):
@@ -320,16 +315,13 @@ def summarise(recipe: Recipe, folder: RunFolder, state: RunState, precision: str
 def save_summary(summary: RunSummary, path: Path) -> None:
     """Write a summary as JSON, which marks the run as finished."""
     with atomic_file(path) as part:
-        part.write_text(json.dumps(signed(summary.to_json()), indent=2) + "\n", encoding="utf-8")
+        part.write_text(json.dumps(summary.to_json(), indent=2) + "\n", encoding="utf-8")
 
 
 def load_summary(folder: RunFolder) -> RunSummary:
     """Read the summary of a finished run, which may have been moved since."""
     try:
         values = parse_json(folder.summary.read_text(encoding="utf-8"))
-        if DIGEST in values and is_altered(values):  # earlier versions wrote none
-            raise ValueError("it was altered")
-        values.pop(DIGEST, None)
         moved = {"run": str(folder.path), "model": str(folder.model), "already_finished": True}
         return RunSummary(**{**values, **moved})
     except (ValueError, TypeError) as error:

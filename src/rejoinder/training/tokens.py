@@ -12,7 +12,7 @@ import functools
 import hashlib
 import itertools
 import json
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from io import BufferedReader
 from pathlib import Path
@@ -25,7 +25,7 @@ import pyarrow as pa
 from rejoinder.corpora.engine import Engine
 from rejoinder.corpora.examples import Piece, pieces_of, read_columns, read_piece
 from rejoinder.errors import InputError
-from rejoinder.files import DIGEST, atomic_file, atomic_folder, file_digest, is_altered, parse_json, signed
+from rejoinder.files import atomic_file, atomic_folder, file_digest, parse_json
 from rejoinder.models.dialogue import Dialogue, HistoryText
 from rejoinder.progress import Advance
 from rejoinder.text.ngrams import mix
@@ -38,8 +38,6 @@ Sides: TypeAlias = list[tuple[Ids, Ids]]
 """Of each side of some examples (input, response, perhaps history and candidates): all ids, and each text's length."""
 
 FORMAT = 2
-UNSIGNED = 1
-"""Format of stores without digests, which earlier versions wrote."""
 MANIFEST = "manifest.json"
 INPUT, RESPONSE, HISTORY, CANDIDATES = "input", "response", "history", "candidates"
 """Sides of a store: the first two of every one; histories for models that read them; wrong candidates if wanted."""
@@ -132,10 +130,8 @@ def open_store(path: Path) -> TokenStore:
     """
     try:
         manifest = parse_json((path / MANIFEST).read_text(encoding="utf-8"))
-        if manifest["format"] not in (FORMAT, UNSIGNED):
+        if manifest["format"] != FORMAT:
             raise ValueError("another format")
-        if manifest["format"] == FORMAT or DIGEST in manifest:
-            _check_digests(path, manifest)
         n, k, tokens = manifest["examples"], manifest.get("given", 0), manifest["tokens"]
         sizes = {side: n * k if side == CANDIDATES else n for side in tokens}
         columns = {
@@ -152,15 +148,6 @@ def open_store(path: Path) -> TokenStore:
         return TokenStore(columns[INPUT], columns[RESPONSE], hashes, columns.get(HISTORY), texts, given)
     except (OSError, ValueError, KeyError, TypeError) as error:
         raise InputError(f"{path}: not a whole token store ({error}); delete it and run again") from None
-
-
-def _check_digests(path: Path, manifest: Mapping[str, Any]) -> None:
-    """Read all files once (about 1 GB a second): a flipped bit would train another model without a word."""
-    if is_altered(manifest):
-        raise ValueError(f"{MANIFEST} was altered")
-    for name, digest in manifest["files"].items():
-        if file_digest(path / name) != digest:
-            raise ValueError(f"{name} was altered")
 
 
 def _map(folder: Path, name: str, kind: str, count: int) -> npt.NDArray[Any]:
@@ -263,8 +250,7 @@ def build_store(
                 writer.add(sides, texts)
                 advance(len(sides[0][1]))
         manifest = {"format": FORMAT, **writer.counts, "tokens": writer.tokens}
-        manifest["files"] = {file.name: file_digest(file) for file in sorted(part.iterdir())}
-        (part / MANIFEST).write_text(json.dumps(signed(manifest)), encoding="utf-8")
+        (part / MANIFEST).write_text(json.dumps(manifest), encoding="utf-8")
     return open_store(path)
 
 
