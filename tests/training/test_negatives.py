@@ -174,8 +174,8 @@ def tables(folder: Path, steps: int | None = 40, **keys: Any) -> Tables:
 def test_windows_by_steps_or_once(tmp_path: Path) -> None:
     by_steps = tables(tmp_path, every_steps=8)
     found = [by_steps.window(step) for step in (0, 7, 8, 39)]
-    assert found == [Window(0, 8), Window(0, 8), Window(8, 16), Window(32, 40)]
-    assert tables(tmp_path).window(33) == Window(0, None)
+    assert found == [(0, 8), (0, 8), (8, 16), (32, 40)]
+    assert tables(tmp_path).window(33) == (0, None)
 
 
 @pytest.mark.parametrize(("begin", "steps", "keys", "wanted"), [

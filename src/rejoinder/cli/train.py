@@ -115,7 +115,7 @@ def ablate(
     seed: Annotated[int, typer.Option(min=0, help="Of the groups, of --limit and of the intervals.")] = 0,
     as_json: Json = False,
 ) -> None:
-    """Train each row of FILE with the same budget and compare them on the same examples: DIR/table.md, .csv, .json.
+    """Train each row of FILE with the same budget and compare them on the same examples: DIR/table.md, .json.
 
     A row that is finished is not trained again; after Ctrl-C the same command goes on where it stopped.
 
@@ -137,9 +137,10 @@ def ablate(
     if not is_first():
         return
     emit({**table.to_json(), "folder": folder}, as_json, lambda _: f"{table.markdown()}\nfolder: {folder}")
-    if table.failed:
-        reasons = "; ".join(f"{line.row.name}: {line.failure}" for line in table.failed)
-        raise RejoinderError(f"{len(table.failed)} of {len(table.lines)} rows failed, the others are done: {reasons}")
+    if failed := [f"{line.row.name}: {line.failure}" for line in table.lines if line.failure]:
+        raise RejoinderError(
+            f"{len(failed)} of {len(table.lines)} rows failed, the others are done: {'; '.join(failed)}"
+        )
 
 
 @contextlib.contextmanager

@@ -111,12 +111,11 @@ class Plan:
 def load_plan(path: str | Path, overrides: Sequence[str] = (), data: str | Path | None = None) -> Plan:
     """Read a file of ablations (see `Ablations`) and make the recipe of each row.
 
-    The overrides win over the recipe and the file, but not over what a row changes: it would else not be what its name
-    says. `data` stands for the recipe's data.train.
+    The overrides win over the recipe and the file, but not over what a row changes. `data` stands for the recipe's
+    data.train.
 
     Raises:
-        InputError: the file is missing or wrong; or a row's recipe is not allowed, is that of the base, has another
-            budget than the base, or does not fit its model.
+        InputError: the file is wrong; or a row's recipe is not allowed, is the base's, or has another budget.
     """
     path = Path(path)
     document = read_toml(path, "no such file; give a TOML file of ablations (recipes/ablations/*.toml)")
@@ -206,11 +205,6 @@ class AblationTable:
     data: str  # name of the examples that were ranked
     lines: Sequence[Line]
 
-    @property
-    def failed(self) -> list[Line]:
-        """Lines of rows that could not be trained."""
-        return [line for line in self.lines if line.failure]
-
     def to_json(self) -> dict[str, Any]:
         """Return plain values: a flat object for each row under "rows"."""
         return {"name": self.name, "data": self.data, "rows": [line.to_json() for line in self.lines]}
@@ -258,8 +252,7 @@ def ablate(
         display: shows progress.
 
     Raises:
-        InputError: there is no such row, the folder is of something else, or it has one of these rows with another
-            recipe; nothing is trained then.
+        InputError: there is no such row, or the folder is of something else; nothing is trained then.
         RejoinderError: the base row failed.
         TrainingInterrupted: Ctrl-C; the same call goes on from there.
     """

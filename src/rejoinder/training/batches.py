@@ -39,10 +39,10 @@ class PairBatch:
 def make_batch(
     store: TokenStore, rows: Rows, padding_id: int, further: Rows = NONE, packing: Packing = "together"
 ) -> PairBatch:
-    """Return the given examples in their order, packed as the model wants it (see `families.Family`).
+    """Pack the given examples as the model wants them (see `families.Family`).
 
-    `further` are examples whose responses are further negatives; where contexts are joined with candidates, each
-    example's own k, those of an example one after the other.
+    The responses of the examples `further` are further negatives: of all pairs, or, where contexts are joined with
+    candidates, k of each example, one example's after the other's.
     """
     if packing == "apart":
         cost = TRANSFORMER_SEGMENT_COST
@@ -151,14 +151,10 @@ def _ordered_pairs(members: Rows) -> Rows:
 
 
 class EpochOrder:
-    """Which examples each batch of a stage has.
+    """Which examples each batch of a stage has: each epoch is a new permutation, cut into batches of K.
 
-    Every epoch is a permutation of its own of all examples, cut into batches of K; the fewer than K left over at its
-    end are dropped (another epoch has others). The examples of a batch do not depend on their lengths, since the
-    other pairs of the batch are the negatives. `stream` tells apart the orders of several sets with one seed.
-
-    Raises:
-        InputError: there are fewer examples than K.
+    The fewer than K left over at its end are dropped. The other pairs of a batch are the negatives, so a batch does not
+    depend on lengths. `stream` tells apart the orders of several sets with one seed.
     """
 
     def __init__(self, examples: int, batch_size: int, seed: tuple[int, ...], stream: int = 0) -> None:

@@ -7,9 +7,8 @@ would with the same batch. Weights, optimiser and state are the same in all of t
 A process that dies takes its connections with it, so the others' next exchange fails, and they end too; a machine that
 falls silent is given up after `TIMEOUT`. The launcher, which watches its processes, says which one it was.
 
-`torch.nn.parallel.DistributedDataParallel` would sum gradients during the backward pass, but it expects one backward
-pass a step in which every parameter takes part: gradient caching has several, and stages skip blocks.
-`torch.distributed.nn.functional`, which has a gather with gradients, is deprecated in favour of private functions.
+`DistributedDataParallel` expects one backward pass a step in which every parameter takes part; gradient caching has
+several, and stages skip blocks. The gather with gradients of `torch.distributed.nn.functional` is deprecated.
 """
 
 from __future__ import annotations
@@ -134,11 +133,7 @@ class Processes:
         return [everything[i % self.count][i // self.count] for i in range(len(items))]
 
     def rank_zero_first(self, work: Callable[[], T]) -> T:
-        """Do some work in the first process and then in the others, which find what it left.
-
-        Raises:
-            ElsewhereError: the first process failed, in the others.
-        """
+        """Do some work in the first process and then in the others, which find what it left, or an ElsewhereError."""
         failure: list[Any] = [None]
         if self.first:
             try:
@@ -221,12 +216,7 @@ def check_division(name: str, batch_size: int, count: int) -> None:
 
 @contextmanager
 def joined(timeout: timedelta = TIMEOUT) -> Iterator[Processes]:
-    """Connect the processes of the job, if there are several.
-
-    Raises:
-        LostProcessError: another process is gone.
-        ElsewhereError: the first process failed and reports it.
-    """
+    """Connect the processes of the job, if there are several."""
     if launch_place()["WORLD_SIZE"] == 1:
         yield Processes()
         return

@@ -1,14 +1,11 @@
 """Gradients of a batch that is larger than memory (GradCache: Gao et al. 2021, section 3).
 
-The loss of a batch couples all its pairs: each response is a negative of every other context. Cutting the batch into
-smaller ones and adding up their gradients (gradient accumulation) is therefore another loss, with fewer negatives.
-But the loss couples the pairs through their encodings alone, and these are small. So:
+Each response is a negative of every other context, so adding up the gradients of smaller batches is another loss. But
+the pairs are coupled through their encodings alone, and these are small. So:
 
 1. encode all parts, without keeping what a gradient needs;
 2. compute the loss of all encodings together, and its gradient with respect to each encoding;
 3. encode part after part again, this time keeping what a gradient needs, and pass on the gradient of its encodings.
-
-Loss and gradients are those of the whole batch; it costs a second forward pass, and memory for one part.
 """
 
 from __future__ import annotations
@@ -31,9 +28,8 @@ def forward_backward(
     """Return the loss of a batch and add its gradients to the parameters'.
 
     Args:
-        parts: number of parts of the batch. With one there is nothing to be saved, and it is encoded once.
-        encode: encodes the part of that number. It is called twice for each, and must give the same both times:
-            dropout has to be the same.
+        parts: number of parts of the batch; with one, it is encoded once.
+        encode: encodes the part of that number; called twice, it must give the same (dropout too).
         loss: the loss of all encodings, each matrix holding the rows of all parts in their order.
         backward: starts the backward pass of a loss, scaling it if need be.
     """

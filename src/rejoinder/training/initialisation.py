@@ -34,10 +34,6 @@ def take_over(document: dict[str, Any], origin: str, resolve: Callable[[dict[str
 
     That is: its fingerprint, whether it is quantised, [model], and the longest text. Wrong types in the document are
     left to validation. `origin` is what an error calls the recipe, `resolve` checks [model] and adds its defaults.
-
-    Raises:
-        InputError: there is no such model, it is not the one whose fingerprint is given, or the recipe has settings
-            that contradict it; or it says neither where to start nor how to train from scratch.
     """
     init: Any = document.get("init")
     model = document.get("model", {})
@@ -164,12 +160,8 @@ def initial_tokenizer(init: Init) -> Tokenizer:
 def copy_initial_weights(module: nn.Module, init: Init) -> float | None:
     """Give a new network the weights of the model, and return the model's scale if it was learned.
 
-    Blocks on top of the model's stay as they are. Of a quantised folder the weights are its rounded values in float32,
-    which training then moves off their levels. A model that is made of several transformers starts with the same
-    weights in each.
-
-    Raises:
-        InputError: the model is damaged, or another one than when the recipe was read.
+    Blocks on top of the model's stay as they are. Of a quantised folder the weights are its rounded values in float32.
+    A model that is made of several transformers starts with the same weights in each.
     """
     if init.transformer:
         checkpoint = _unchanged_checkpoint(init)

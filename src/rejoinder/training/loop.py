@@ -84,15 +84,13 @@ def train(
 ) -> RunSummary:
     """Train as a recipe says, or continue where an earlier process stopped.
 
-    On a CPU, a run whose budgets are in steps or epochs gives the same weights bit for bit, whether it was
-    interrupted or not, given the same number of threads and processes.
-
-    Where torchrun or Ray started several processes that all call this, they train together (see `distributed`).
+    On a CPU, with budgets in steps or epochs and the same number of threads and processes, the weights are the same bit
+    for bit, interrupted or not. Processes that torchrun or Ray started train together (see `distributed`).
 
     Args:
         recipe: a TOML file, the name of a recipe that comes with Rejoinder ("convert-quick", "poly/bi-small"), or one
             that has been read (see `recipe_files.load_recipe`).
-        run: folder for everything that comes out; of several processes the first one writes it.
+        run: folder for everything that comes out.
         data: folder of examples, instead of the recipe's `data.train`; of several, the others are mixed in as the
             recipe's `data.mix` says.
         settings: values that override the recipe's, by dotted key, such as {"stage.0.minutes": 2}.
@@ -211,7 +209,7 @@ class Trainer:
             self._checkpoint(stage)
         tables = self._tables(stage)
         while self._has_budget():
-            stop = None if tables is None else tables.window(state.stage_step).stop
+            stop = None if tables is None else tables.window(state.stage_step)[1]
             with closing(self._batches(stage, tables, stop)) as stream:
                 while self._has_budget() and (stop is None or state.stage_step < stop):
                     self._step(stage, next(stream))

@@ -70,23 +70,17 @@ class InBatchLoss(nn.Module):
         pairs: int | None = None,
         present: Present | None = None,
     ) -> Loss:
-        """Return loss and in-batch accuracy, float32.
+        """Return loss and in-batch accuracy, float32: these contexts' sums, divided by K.
 
         Args:
-            x: encoded contexts (k, d), mostly rows of unit length: all K of the batch, or those of one process. Or
-                (k, m, d), contexts of m vectors each; S_ij is then c times `models.reductions`'s score.
-            y: encoded responses (K + M, d), mostly rows of unit length; row first + i belongs to context i.
-            scale: c, a number or a tensor without dimensions, which then gets a gradient.
-            equal: pairs of a context i and a response j != first + i that equals its own: int64 (2, m), each of two
-                equal responses listed for the context of the other; None or empty where all responses differ.
+            x: encoded contexts (k, d): all K of the batch, or those of one process. Or (k, m, d), contexts of m
+                vectors each; S_ij is then c times `models.reductions`'s score.
+            y: encoded responses (K + M, d); row first + i belongs to context i.
+            scale: c, a number or a tensor without dimensions.
+            equal: pairs of a context i and a response j != first + i that equals its own: int64 (2, m).
             first: number of the first context among the K.
             pairs: K; None for all responses, M = 0.
             present: the contexts that count; None: all. The responses of the others stay as negatives.
-
-        Returns:
-            The sum of the contexts' losses divided by K, and the share of the K contexts that are among these and
-            whose own response scored above all unmasked others (a tie counts against it); the latter without
-            gradient. With `present` both are of the contexts that count, and 0 where none does.
         """
         with torch.autocast(x.device.type, enabled=False):
             return self.exact(x.float(), y.float(), scale, equal, first, len(y) if pairs is None else pairs, present)
@@ -147,9 +141,9 @@ class SummedLoss(nn.Module):
     ) -> Loss:
         """Return the sum, the accuracy of "context", and loss and accuracy of each encoding where there are several.
 
-        `encodings` are those of the contexts, all K or those of one process, and of all K + M responses; or "scores"
-        (k, C) of each context's own candidates, the right one first, of models that read both together. `present` says
-        which contexts have an encoding that not all have. The rest is as in `InBatchLoss`.
+        `encodings` are those of the contexts and of all K + M responses; or "scores" (k, C) of each context's own
+        candidates, the right one first. `present` says which contexts have an encoding that not all have. The rest is
+        as in `InBatchLoss`.
         """
         if "scores" in encodings:
             with torch.autocast(encodings["scores"].device.type, enabled=False):
@@ -170,16 +164,10 @@ class SummedLoss(nn.Module):
 
 
 def list_losses(scores: Tensor, first: int | None, smoothing: float, equal: Tensor | None) -> tuple[Tensor, Tensor]:
-    """Compute the loss of `InBatchLoss` from the scores.
+    """Return the loss of `InBatchLoss` for each row of scores S (k, C), and whether its right candidate scored best.
 
-    Args:
-        scores: S (k, C), float32.
-        first: the right candidate of row i is number first + i; None: it is number 0 in every row.
-        smoothing: e.
-        equal: pairs (i, j) of candidates that are no negatives (2, m), or None.
-
-    Returns:
-        The loss of each row and whether its right candidate scored best, both (k,).
+    The right candidate of row i is number first + i, or number 0 in every row. Candidates (i, j) of `equal` (2, m) are
+    no negatives.
     """
     k = len(scores)
     labels = torch.zeros(k, dtype=torch.int64, device=scores.device)

@@ -30,16 +30,11 @@ GATHERED_AT_ONCE = 1 << 16
 
 
 class LikeLengths:
-    """Which examples each batch has: neighbours in length, up to a budget of tokens, the batches in random order.
+    """Which examples each batch has: neighbours in length, at most `pairs` of at most `tokens`, in random order.
 
     Where the lengths are cut depends on them alone, so all epochs have equally many batches; which of the examples of
-    equal length goes where, and the order of the batches, are drawn anew for each epoch, from the seed.
-
-    Args:
-        lengths: tokens of each example.
-        tokens: most tokens of a batch; a longer example is one by itself.
-        pairs: most examples of a batch.
-        seed: numbers that the order is a function of.
+    equal length goes where, and the order of the batches, are drawn anew for each epoch, from the seed. An example
+    longer than `tokens` is a batch by itself.
     """
 
     def __init__(self, lengths: Rows, tokens: int, pairs: int, seed: tuple[int, ...]) -> None:

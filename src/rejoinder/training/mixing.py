@@ -1,8 +1,4 @@
-"""Several sets of examples in every batch, each with its share (ACL19: FT-MIXED).
-
-When fine-tuning on a mixture, every batch has general pairs beside those of the target, so that each set gives the
-other negatives, and what was learned in general is not forgotten.
-"""
+"""Several sets of examples in every batch, each with its share (ACL19: FT-MIXED)."""
 
 from __future__ import annotations
 
@@ -19,11 +15,7 @@ from rejoinder.training.tokens import Ids, Rows, TokenStore
 
 
 def split_batch(batch_size: int, shares: Sequence[float]) -> tuple[int, ...]:
-    """Return the pairs of each set in a batch of K: the shares, which sum to 1, rounded by largest remainder.
-
-    Raises:
-        InputError: a set would get no pair.
-    """
+    """Return the pairs of each set in a batch of K: the shares, which sum to 1, rounded by largest remainder."""
     exact = np.array(shares) * batch_size
     counts = np.floor(exact + 1e-9).astype(np.int64)
     # Equal remainders are those that rounding errors make differ: the earlier set gets the pair.
@@ -42,11 +34,8 @@ class MixedOrder:
     """Which examples each batch of a stage has: a fixed number of each set, one set after the other.
 
     The examples of all sets are numbered through, those of the first set from 0 on. Each set has epochs of its own
-    (see `EpochOrder`), whose order depends on nothing but the seed and the set's number and size: other shares cut the
-    same order into other batches. `batches_per_epoch` go through the first set once.
-
-    Raises:
-        InputError: a set has fewer examples than its part of a batch, or a part is empty.
+    (see `EpochOrder`), so other shares cut the same order into other batches. `batches_per_epoch` go through the first
+    set once.
     """
 
     def __init__(self, sizes: Sequence[int], shares: Sequence[float], batch_size: int, seed: tuple[int, ...]) -> None:

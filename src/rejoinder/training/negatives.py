@@ -1,13 +1,10 @@
 """Negatives beyond those of the batch: drawn at random, given with the examples, or mined with the model itself.
 
-Hard negatives are the wrong responses that a model ranks highest for a context; ACL19 leaves them to future work. In
-conversation many responses fit a context, and the nearest ones of a large pool are often right, so what may be right is
-left out: texts equal to the pair's own response, responses that are known to answer the same input (and history, if the
-model reads it), and whatever scores too close to the pair's own response (Moreira et al. 2024, "NV-Retriever", compares
-such limits).
-
-A stage is cut into windows; at the beginning of each, negatives are mined with the model as it then is, for the pairs
-of that window alone. Their table is a file of the run's folder, named by the step, so that a run that goes on has it.
+Mined, or hard, negatives are the wrong responses that the model ranks highest for a context; ACL19 leaves them to
+future work. The nearest responses of a large pool are often right, so these are left out: texts equal to the pair's own
+response, responses known to answer the same input (and history), and whatever scores too close to the pair's own
+(Moreira et al. 2024, "NV-Retriever", compares such limits). A stage is cut into windows; at the beginning of each,
+negatives of its pairs are mined with the model as it then is, into a file that a continued run reads again.
 """
 
 from __future__ import annotations
@@ -16,7 +13,7 @@ import dataclasses
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 import torch
@@ -71,7 +68,7 @@ class RandomNegatives:
 class GivenNegatives:
     """The wrong candidates that come with each example (POLY, section 5.1: ConvAI2's 19).
 
-    `store` has the candidates behind the examples' responses, which is what the rows count in.
+    `store` has the candidates behind the examples' responses; rows count in it.
     """
 
     def __init__(self, store: TokenStore) -> None:
@@ -86,13 +83,6 @@ class GivenNegatives:
     def __call__(self, rows: Rows) -> Rows:
         """Return for each of n examples the k rows whose responses are its negatives (n, k)."""
         return self._first + rows[:, None] * self._count + np.arange(self._count)
-
-
-class Window(NamedTuple):
-    """Batches of a stage that share a table: from `start`, not including `stop` (None: to the end of the stage)."""
-
-    start: int
-    stop: int | None
 
 
 @dataclass(frozen=True, slots=True)
@@ -121,19 +111,17 @@ class Tables:
     ) -> None:
         self._config, self._order, self._steps, self._folder, self._seed = config, order, steps, folder, seed
 
-    def window(self, stage_step: int) -> Window:
-        """Return the window that a batch of the stage is in."""
+    def window(self, stage_step: int) -> tuple[int, int | None]:
+        """Return first step and end of the window that a batch of the stage is in; None: the end of the stage."""
         every = self._config.every_steps
-        if every is None:
-            return Window(0, None)
-        start = stage_step - stage_step % every
-        return Window(start, start + every)
+        start = 0 if every is None else stage_step - stage_step % every
+        return start, None if every is None else start + every
 
     def load(self, step: int, stage_step: int) -> Table | None:
         """Return the table of the window, or None if it is to be mined now."""
         path = self._path(step, stage_step)
         if not path.exists():
-            if stage_step == self.window(stage_step).start:
+            if stage_step == self.window(stage_step)[0]:
                 return None
             hint = "name another folder to train again"
             raise InputError(f"{path} is missing, so the run cannot go on as it began; {hint}")
@@ -145,9 +133,9 @@ class Tables:
 
     def mine(self, step: int, stage_step: int, miner: Miner, display: Display, pause: Callable[[], object]) -> Table:
         """Mine the table of the window that begins now, and write it; `pause` is called on the way, and may raise."""
-        window = self.window(stage_step)
-        rows = self._rows(window)
-        drawn = self._order.sample(self._config.pool, np.random.default_rng([*self._seed, window.start, POOL_STREAM]))
+        start, stop = self.window(stage_step)
+        rows = self._rows(start, stop)
+        drawn = self._order.sample(self._config.pool, np.random.default_rng([*self._seed, start, POOL_STREAM]))
         with display.track("Mining hard negatives", len(rows) + len(drawn), "texts") as advance:
 
             def report(done: int) -> None:
@@ -170,15 +158,15 @@ class Tables:
 
     def _path(self, step: int, stage_step: int) -> Path:
         """Return the file of the window, named by the step of the run at which it begins."""
-        return self._folder / f"step-{step - stage_step + self.window(stage_step).start:08}.safetensors"
+        return self._folder / f"step-{step - stage_step + self.window(stage_step)[0]:08}.safetensors"
 
-    def _rows(self, window: Window) -> Rows:
-        """Return the examples of the window's batches, ascending; all where it goes over them more than once."""
+    def _rows(self, start: int, stop: int | None) -> Rows:
+        """Return the examples of a window's batches, ascending; all where it goes over them more than once."""
         examples, size = sum(self._order.sizes), self._order.batch_size
-        ends = [end for end in (window.stop, self._steps) if end is not None]
-        if not ends or (min(ends) - window.start) * size >= examples:
+        ends = [end for end in (stop, self._steps) if end is not None]
+        if not ends or (min(ends) - start) * size >= examples:
             return np.arange(examples)
-        return np.unique(np.concatenate([self._order.rows(step) for step in range(window.start, min(ends))]))
+        return np.unique(np.concatenate([self._order.rows(step) for step in range(start, min(ends))]))
 
 
 class Miner:
@@ -278,16 +266,13 @@ def hardest(scores: Tensor, limit: Tensor, right: Rows, k: int) -> tuple[Rows, i
     """Find the k hardest negatives of n pairs: the highest scores up to the limit, then the lowest ones above it.
 
     Args:
-        scores: of each response of the pool for each pair, from -1 to 1: (n, p).
+        scores: cosine of each response of the pool for each pair (n, p).
         limit: of each pair (n,).
         right: pairs (i, place) that are no negatives (2, m).
         k: negatives of each pair.
 
     Returns:
         Their places (n, k), and how many of them are above the limit.
-
-    Raises:
-        InputError: fewer than k are left of the pool.
     """
     keys = torch.where(scores > limit[:, None], -4 - scores, scores)
     keys[tuple(torch.from_numpy(right).to(scores.device))] = -torch.inf

@@ -27,11 +27,7 @@ from rejoinder.training.recipe import (
 
 
 def prepare_stage(module: Any, stage: Stage) -> None:
-    """Switch blocks on or off and freeze what the stage does not train.
-
-    Raises:
-        InputError: the stage names blocks or groups that the model does not have.
-    """
+    """Switch blocks on or off and freeze what the stage does not train."""
     blocks = len(module.blocks)
     active = blocks if stage.active_blocks == "all" else stage.active_blocks
     if active > blocks:
@@ -102,12 +98,9 @@ class _RowUpdates(torch.optim.Optimizer):
     """Updates a table with a sparse gradient in the rows of the batch alone; mixed in before one of PyTorch's rules.
 
     The rows' values, gradient and state are copied out, updated by the rule as if they were the whole parameter, and
-    written back, so that a step's cost does not depend on the table's size. Plain SGD gives the same as with a dense
-    gradient. A rule with memory does not: the running averages of a row, and its weight decay, stand still while the
-    row is in no batch ("lazy" updates), but the step count of bias corrections goes on.
-
-    `torch.optim.SparseAdam` is the same rule for Adam without decay. It takes 1.3 to 1.6 times as long (60,000 rows of
-    128), and would need a second optimiser for the other parameters.
+    written back. The running averages of a row, and its weight decay, stand still while the row is in no batch ("lazy"
+    updates). `torch.optim.SparseAdam`, the same rule for Adam without decay, takes 1.3 to 1.6 times as long (60,000
+    rows of 128), and would need a second optimiser for the other parameters.
     """
 
     rule: type[Any]
@@ -156,12 +149,9 @@ def set_learning_rate(optimizer: torch.optim.Optimizer, rate: float) -> None:
 
 
 def clip_gradients(parameters: Iterable[nn.Parameter], limit: float) -> Tensor | None:
-    """Scale gradients down so that their common norm is at most `limit`; shorter ones stay bit-equal.
+    """Scale gradients down so that their common norm is at most `limit`; return the norm before, if there is any.
 
     (`torch.nn.utils.clip_grad_norm_` takes no sparse gradients.)
-
-    Returns:
-        The norm before, or None if no parameter has a gradient.
     """
     gradients = [_numbers(parameter) for parameter in parameters if parameter.grad is not None]
     if not gradients:
@@ -212,10 +202,7 @@ def run_share(budgets: Sequence[Budget], stage: int, share: float) -> float:
 
 
 def learning_rate(schedule: Schedule, rate: float, step: int, share: float, drops: int = 0) -> float:
-    """Return the learning rate of the next step of a stage.
-
-    `share` is that of the stage's budget that is used, `drops` how often the validation loss has stalled.
-    """
+    """Return the learning rate of the next step; `share` of the stage's budget is used, `drops` count stalls."""
     if step < schedule.warm_up_steps:
         return rate * (step + 1) / schedule.warm_up_steps
     factor = 1.0

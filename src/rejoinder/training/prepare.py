@@ -71,9 +71,6 @@ def prepare(recipe: Recipe, folder: Path, display: Display | None = None, engine
     """Open the vocabulary and the token stores, and make those that are missing; the workers of an engine tokenise.
 
     They are kept in the folder unless the recipe names another place.
-
-    Raises:
-        InputError: the data is missing or has nothing to train on.
     """
     return _Preparation(recipe, folder, display or Display(), engine).run()
 

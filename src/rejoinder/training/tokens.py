@@ -1,8 +1,7 @@
-"""Examples as memory-mapped token ids: tokenised once, named by their content, read at random.
+"""Examples as memory-mapped token ids: tokenised once, read at random.
 
-A store is a folder with raw little-endian arrays and a manifest. Its name is a hash of all that its content depends
-on (the data's digest, the vocabulary's fingerprint, the longest length, how the model reads histories), so that a stale
-one is never found.
+A store is a folder with raw little-endian arrays and a manifest, named by a hash of all that its content depends on, so
+that a stale one is never found.
 """
 
 from __future__ import annotations
@@ -123,11 +122,7 @@ class TokenStore:
 
 
 def open_store(path: Path) -> TokenStore:
-    """Map a store into memory.
-
-    Raises:
-        InputError: it is not whole.
-    """
+    """Map a store into memory."""
     try:
         manifest = parse_json((path / MANIFEST).read_text(encoding="utf-8"))
         if manifest["format"] != FORMAT:
@@ -236,8 +231,7 @@ def build_store(
 ) -> TokenStore:
     """Tokenise a split of examples, whole or not at all; the workers of an engine give the same store.
 
-    Examples without a token in their input or response are left out: they have nothing to learn from. `advance` is
-    called with the number of examples after each batch of them. `with_texts` keeps the texts too.
+    Examples without a token in their input or response are left out. `with_texts` keeps the texts too.
     """
     with atomic_folder(path, None) as part:
         with contextlib.ExitStack() as files:

@@ -27,15 +27,10 @@ Where a model reads contexts joined with candidates: scores (K, C), twice."""
 
 
 class Validator:
-    """Ranks each response of a group of N examples against the others of its group.
+    """Ranks each response of a group of N examples against the others of its group; several processes share the groups.
 
-    The examples and their groups are the same each time, drawn with a fixed seed. A response whose tokens equal the
-    right one's has the right one's score, and a tie counts against the model (as in `evaluation`).
-
-    Several processes share the groups.
-
-    Raises:
-        InputError: there are fewer examples than candidates.
+    The groups are the same each time, drawn with a fixed seed. A response whose tokens equal the right one's has the
+    right one's score, and a tie counts against the model (as in `evaluation`).
     """
 
     def __init__(
