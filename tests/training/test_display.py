@@ -14,10 +14,6 @@ from rejoinder.training.display import Standing, TerminalDisplay, duration
 STANDING = Standing("warm", 0.25, 1234, 2.5, 0.125, 7600.4, 185.0)
 
 
-def test_a_standing_has_loss_accuracy_speed_and_time_left() -> None:
-    assert str(STANDING) == "step 1,234, loss 2.500, accuracy 12.5%, 7,600 examples/s, 3 min 05 s left"
-
-
 def test_without_a_terminal_there_is_a_plain_line_now_and_then(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -65,8 +61,3 @@ def test_a_live_bar_on_a_terminal_makes_way_for_other_work_and_comes_back(monkey
 ])  # fmt: skip
 def test_durations(seconds: float, text: str) -> None:
     assert duration(seconds) == text
-
-
-def test_before_the_first_means_none_are_shown() -> None:
-    fresh = Standing("warm", 0.0, 1, float("nan"), 0.0, 700.0, None)
-    assert str(fresh) == "step 1, 700 examples/s"

@@ -13,8 +13,8 @@ from torch import Tensor, nn
 from rejoinder.models.convert import Convert
 from rejoinder.models.families import build_module
 from rejoinder.training.batches import Portion, StepBatch, make_step
+from rejoinder.training.compute import Encodings, forward_backward
 from rejoinder.training.display import Display
-from rejoinder.training.gradient_cache import Encodings, forward_backward
 from rejoinder.training.loop import train
 from rejoinder.training.losses import InBatchLoss, Loss
 from rejoinder.training.tokens import TokenStore
@@ -91,15 +91,6 @@ def test_dropout_is_the_same_in_both_passes(micro_batch: int) -> None:
     found = in_parts(model(0.5), micro_batch)
     assert_same(found, with_one_graph(model(0.5), micro_batch))
     assert found[0].value.item() != pytest.approx(in_parts(model(), micro_batch)[0].value.item(), abs=1e-4)
-
-
-def test_gradients_are_added_to_those_that_are_there() -> None:
-    once, twice = model(), model()
-    in_parts(once, 7)
-    in_parts(twice, 7)
-    in_parts(twice, 7)
-    for name, value in gradients(once).items():
-        torch.testing.assert_close(gradients(twice)[name], 2 * value, rtol=1e-4, atol=1e-6)
 
 
 def test_a_part_without_gradient_and_other_matrices_are_no_obstacle() -> None:

@@ -21,18 +21,15 @@ from rejoinder.models.families import build_module
 from rejoinder.models.layers import Encodings
 from rejoinder.text.vocabulary import build_subwords
 from rejoinder.training.batches import PairBatch, Portion, StepBatch, make_batch, make_step
-from rejoinder.training.gradient_cache import forward_backward
+from rejoinder.training.compute import forward_backward
 from rejoinder.training.loop import train
 from rejoinder.training.losses import InBatchLoss, Loss, Present, SummedLoss
 from rejoinder.training.metrics import read_metrics
-from rejoinder.training.mixing import join
 from rejoinder.training.negatives import Miner
-from rejoinder.training.prepare import prepare
 from rejoinder.training.recipe import HardNegatives, Recipe
 from rejoinder.training.recipe_files import parse_recipe
 from rejoinder.training.tokens import Encode, TokenStore, build_store, open_store
 from tests.training.test_batches import column, store
-from tests.training.test_loop import crash_and_continue, losses
 from tests.training.test_losses import equal_of, naive, units
 from tests.training.tiny import MODEL, document, recipe, stage
 
@@ -88,22 +85,6 @@ def test_a_store_may_hold_histories_newest_message_first(tmp_path: Path) -> None
     assert not list((tmp_path / "plain").glob("history*"))
 
 
-def test_stores_without_history_keep_their_names_and_others_depend_on_how_it_is_joined(
-    tmp_path: Path, conversations: Path
-) -> None:
-    def made(**model: object) -> set[str]:
-        folder = tmp_path / "tokens"
-        prepare(recipe(conversations, model={**MODEL, **model}), folder)
-        return {path.name for path in folder.iterdir() if path.is_dir()}
-
-    single = made()
-    assert made() == single
-    three = made(history=3)
-    assert len(three - single) == 2, "for training and validation"
-    assert len(made(history=4) - three) == 2
-    assert len(made(history=3, numbered_history=True)) == 8
-
-
 def test_a_batch_holds_the_histories_that_there_are() -> None:
     examples = store([[1], [2], [3], [4]], [[5], [6], [7], [8]])
     examples = replace(examples, history=column([[9, 9], [], [10], []]))
@@ -118,14 +99,6 @@ def test_a_batch_holds_the_histories_that_there_are() -> None:
     first_tokens = [ids[starts[place]] for place in batch.tokens.restore.tolist()]
     assert first_tokens == [4, 3, 2, 1, 10, 9, 8, 7, 6, 5], "inputs, histories, responses"
     assert make_batch(store([[1]], [[2]]), np.array([0]), 99).histories.tolist() == []
-
-
-def test_several_sets_are_joined_with_their_histories_or_without_any() -> None:
-    one, other = store([[1], [2]], [[3], [4]]), store([[5]], [[6]])
-    assert join([one, other]).history is None
-    joined = join([replace(one, history=column([[7, 8], []])), replace(other, history=column([[9]]))])
-    ids, lengths = joined.history.gather(np.array([2, 1, 0]))
-    assert (ids.tolist(), lengths.tolist()) == ([9, 7, 8], [1, 0, 2])
 
 
 def test_a_known_answer_is_one_to_the_same_input_after_the_same_history() -> None:
@@ -166,15 +139,6 @@ def test_three_losses_are_summed_and_contexts_without_history_left_out_of_one(
     assert {name: float(found.figures[name]) for name in expected} == pytest.approx(expected, abs=2e-5)
     assert float(found.value) == pytest.approx(sum(expected.values()), abs=5e-5)
     assert float(found.accuracy) == float(found.figures["accuracy_context"])
-
-
-def test_accuracy_is_of_the_contexts_that_count() -> None:
-    y = torch.eye(4)
-    having = Present(torch.tensor([True, False, True, False]), 2)
-    found = InBatchLoss(0.0)(y[[0, 1, 3, 2]], y, 5.0, present=having)
-    assert float(found.accuracy) == 0.5
-    nothing = InBatchLoss(0.2)(torch.zeros(4, 4), y, 5.0, present=Present(torch.zeros(4, dtype=torch.bool), 0))
-    assert (float(nothing.value), float(nothing.accuracy)) == (0.0, 0.0)
 
 
 def test_responses_of_pairs_without_history_stay_negatives_and_their_contexts_get_no_gradient() -> None:
@@ -244,13 +208,6 @@ def test_processes_have_shares_of_each_loss_whatever_histories_fall_to_them() ->
     assert first.present["history"].count == second.present["history"].count == sum(counts)
 
 
-def test_one_encoding_has_its_own_loss() -> None:
-    x, y = units(5, 4, 0), units(5, 4, 1)
-    found = SummedLoss(InBatchLoss(0.2))({"context": x, "response": y}, 5.0)
-    assert float(found.value) == float(InBatchLoss(0.2)(x, y, 5.0).value)
-    assert not found.figures
-
-
 def test_a_multi_context_run_learns_what_only_the_history_says(tmp_path: Path, conversations: Path) -> None:
     summary = train(multi(conversations, stage=[stage(steps=80)]), tmp_path)
     assert summary.validation["recall@1"] > 0.35, "chance is 0.05, and the inputs are all the same"
@@ -278,13 +235,6 @@ def test_without_any_history_in_the_data_it_trains_all_the_same(tmp_path: Path) 
     assert all(line["loss_context"] > 0 for line in lines)
 
 
-def test_a_multi_context_model_can_be_trained_for_few_bits(tmp_path: Path, conversations: Path) -> None:
-    train(multi(conversations, stage=[stage(steps=12)], quantization={"enabled": True}), tmp_path)
-    found = [loss for _, loss in losses(tmp_path)]
-    assert found[-1] < found[0] - 0.5
-    assert rejoinder.load(tmp_path / "model").reads_history
-
-
 def test_histories_mixing_fine_tuning_and_hard_negatives_go_together(tmp_path: Path, conversations: Path) -> None:
     """A run that starts from a multi-context model, with two sets in every batch and mined negatives, in parts."""
     train(multi(conversations, stage=[stage(steps=10)]), tmp_path / "first")
@@ -299,18 +249,3 @@ def test_histories_mixing_fine_tuning_and_hard_negatives_go_together(tmp_path: P
     assert lines[0]["loss"] == pytest.approx(sum(lines[0][f"loss_{part}"] for part in ("input", "history", "context")))
     model = rejoinder.load(tmp_path / "second" / "model").module
     assert model.history == HistoryText(10, numbered=True)
-
-
-@pytest.mark.parametrize("step", [7, 15, 22])
-def test_a_multi_context_run_that_dies_goes_on_with_the_same_losses(
-    tmp_path: Path, conversations: Path, step: int
-) -> None:
-    stages = [stage(name="embeddings", active_blocks=0, steps=15), stage(name="blocks", steps=10)]
-    settings_ = multi(conversations, stage=stages, checkpoint={"every_steps": 4}, log={"every_steps": 3})
-    train(settings_, tmp_path / "whole")
-    crash_and_continue(settings_, tmp_path / "broken", step, like=tmp_path / "whole")
-    figures = [
-        [{name: value for name, value in line.items() if name.startswith(("loss_", "accuracy_"))} for line in lines]
-        for lines in (read_metrics(tmp_path / run / "metrics.jsonl") for run in ("broken", "whole"))
-    ]
-    assert figures[0] == figures[1]

@@ -16,12 +16,11 @@ from rejoinder.corpora.examples import read_examples
 from rejoinder.errors import InputError
 from rejoinder.evaluation.ranking import evaluate
 from rejoinder.models import persistence
-from rejoinder.training import loop
 from rejoinder.training.loop import train
 from rejoinder.training.metrics import read_metrics
 from rejoinder.training.recipe import Recipe
 from rejoinder.training.recipe_files import load_recipe, parse_recipe, save_recipe
-from tests.training.test_loop import At, CrashError, crash, crash_and_continue
+from tests.training.test_loop import At, CrashError, crash
 from tests.training.tiny import MODEL, checkpoint_of, document, recipe, stage, write_data
 
 
@@ -156,29 +155,6 @@ def test_tuning_learns_the_target_from_the_first_model(
     assert f"started from the model with the fingerprint `{made(model, target).init.fingerprint}`" in card
 
 
-def test_without_validation_nothing_is_validated_before_the_first_step(
-    tmp_path: Path, model: Path, target: Path
-) -> None:
-    train(made(model, target, validation={"examples": 0}), tmp_path)
-    assert read_metrics(tmp_path / "metrics.jsonl")[0]["step"] == 1
-
-
-@pytest.fixture(scope="module")
-def uninterrupted(tmp_path_factory: pytest.TempPathFactory, model: Path, target: Path) -> Path:
-    run = tmp_path_factory.mktemp("uninterrupted")
-    train(made(model, target), run)
-    return run
-
-
-@pytest.mark.parametrize("step", [1, 13])
-def test_a_run_that_dies_goes_on_bit_for_bit(
-    tmp_path: Path, model: Path, target: Path, uninterrupted: Path, step: int
-) -> None:
-    crash_and_continue(made(model, target), tmp_path, step, like=uninterrupted)
-    lines = read_metrics(tmp_path / "metrics.jsonl")
-    assert [line["step"] for line in lines if "valid_mrr" in line] == [0, 10, 20]
-
-
 def test_another_model_is_refused_for_a_run_that_has_begun_the_same_elsewhere_is_not(
     tmp_path: Path, model: Path, target: Path, data: Path
 ) -> None:
@@ -225,12 +201,3 @@ def test_a_model_that_is_replaced_after_the_recipe_was_read_is_refused(
     shutil.copytree(tmp_path / "other" / "model", place)
     with pytest.raises(InputError, match="was replaced by another model"):
         train(settings, tmp_path / "run")
-
-
-def test_a_run_that_goes_on_does_not_read_the_weights_again(
-    tmp_path: Path, model: Path, target: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    with pytest.raises(CrashError):
-        train(made(model, target), tmp_path, display=At(8, crash))
-    monkeypatch.setattr(loop, "copy_initial_weights", None)
-    assert train(made(model, target), tmp_path).steps == 20

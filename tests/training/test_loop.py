@@ -20,7 +20,6 @@ from rejoinder.training import loop
 from rejoinder.training.display import Display, Standing
 from rejoinder.training.loop import TrainingInterrupted, train
 from rejoinder.training.metrics import read_metrics
-from rejoinder.training.recipe import Recipe
 from rejoinder.training.recipe_files import save_recipe
 from tests.training.tiny import checkpoint_of, recipe, stage, write_data
 
@@ -55,15 +54,6 @@ def losses(run: Path) -> list[tuple[int, float]]:
 def same_weights(one: Path, other: Path) -> bool:
     a, b = (load_file(run / "model" / "model.safetensors") for run in (one, other))
     return a.keys() == b.keys() and all(torch.equal(a[name], b[name]) for name in a)
-
-
-def crash_and_continue(settings: Recipe, run: Path, step: int, like: Path) -> None:
-    """A run that dies after a step goes on as the other one, bit for bit."""
-    with pytest.raises(CrashError):
-        train(settings, run, display=At(step, crash))
-    train(settings, run)
-    assert losses(run) == losses(like)
-    assert same_weights(run, like)
 
 
 TWO_STAGES = [
@@ -122,37 +112,6 @@ def test_stages_follow_each_other_with_their_own_settings(tmp_path: Path, data: 
     scales = [line["scale"] for line in lines]
     assert scales[0] == 1.0
     assert scales[10:] == [4.0] * 20, "sqrt(16), from step 10 of the run on, whatever the stage"
-
-
-def test_skipped_blocks_stay_as_they_were(tmp_path: Path, data: Path) -> None:
-    train(recipe(data, stage=[stage(active_blocks=1)], validation={"examples": 0}), tmp_path)
-    loaded = checkpoint_of(tmp_path)
-    torch.manual_seed(0)
-    from rejoinder.models.families import build_module
-
-    fresh = dict(build_module(recipe(data).model, loaded.tensors["weights/token_embedding.subwords.weight"].shape[0])
-                 .named_parameters())  # fmt: skip
-    moved = {name for name, value in fresh.items() if not torch.equal(loaded.tensors[f"weights/{name}"], value)}
-    assert {name for name in fresh if name not in moved} == {name for name in fresh if name.startswith("blocks.1.")}
-
-
-def often(data: Path) -> Recipe:
-    return recipe(data, stage=TWO_STAGES, checkpoint={"every_steps": 4}, log={"every_steps": 3})
-
-
-@pytest.fixture(scope="module")
-def uninterrupted(tmp_path_factory: pytest.TempPathFactory, data: Path) -> Path:
-    run = tmp_path_factory.mktemp("uninterrupted")
-    train(often(data), run)
-    return run
-
-
-@pytest.mark.parametrize("step", [1, 6, 15, 23, 30])
-def test_a_run_that_dies_goes_on_with_the_same_losses(
-    tmp_path: Path, data: Path, uninterrupted: Path, step: int
-) -> None:
-    """At every kind of moment: before the first checkpoint, between two, at the border of stages, at the end."""
-    crash_and_continue(often(data), tmp_path, step, like=uninterrupted)
 
 
 def test_a_run_that_dies_while_it_saves_goes_on(tmp_path: Path, data: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -277,14 +236,6 @@ def test_the_model_is_the_best_by_validation_not_the_last(
     last = checkpoint_of(tmp_path)
     best = load_file(tmp_path / "model" / "model.safetensors")["token_embedding.subwords.weight"]
     assert not torch.equal(best, last.tensors["weights/token_embedding.subwords.weight"])
-
-
-def test_without_validation_the_last_model_is_kept(tmp_path: Path, data: Path) -> None:
-    summary = train(recipe(data, validation={"examples": 0}), tmp_path)
-    assert (summary.best_step, summary.validation) == (20, {})
-    last = checkpoint_of(tmp_path)
-    kept = load_file(tmp_path / "model" / "model.safetensors")["token_embedding.subwords.weight"]
-    assert torch.equal(kept, last.tensors["weights/token_embedding.subwords.weight"])
 
 
 class Clock:

@@ -64,14 +64,6 @@ def test_every_epoch_has_each_example_once_among_its_like(lengths: list[int], to
         assert all(before[1] <= after[0] for before, after in itertools.pairwise(spans))
 
 
-def test_the_order_follows_from_the_seed() -> None:
-    lengths = np.arange(50) // 10 + 1
-    one, same, other = (LikeLengths(lengths, 10, 4, (seed,)) for seed in (1, 1, 2))
-    steps = range(2 * one.batches_per_epoch)
-    assert [one.rows(i).tolist() for i in steps] == [same.rows(i).tolist() for i in steps]
-    assert [one.rows(i).tolist() for i in steps] != [other.rows(i).tolist() for i in steps]
-
-
 def test_masks_are_those_of_bert() -> None:
     masking = Masking.from_tokenizer(tokenizer())
     generator = np.random.default_rng(0)

@@ -11,11 +11,9 @@ import pytest
 import torch
 from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
 
-from rejoinder.training.loop import train
 from rejoinder.training.losses import Loss
 from rejoinder.training.metrics import Meter, MetricsLog, RunCost, Speed, read_metrics, run_cost
 from rejoinder.training.run import RunFolder, RunState
-from tests.training.tiny import recipe, stage
 
 
 def steps_on_the_board(folder: RunFolder) -> list[int]:
@@ -47,13 +45,6 @@ def test_a_run_without_checkpoint_starts_its_metrics_afresh(tmp_path: Path) -> N
             log.write(1, "a", {"loss": 1.0})
     assert [line["step"] for line in read_metrics(folder.metrics)] == [1]
     assert steps_on_the_board(folder) == [1]
-
-
-def test_a_line_is_there_as_soon_as_it_is_written(tmp_path: Path) -> None:
-    folder = RunFolder(tmp_path)
-    with closing(MetricsLog(folder, 0)) as log:
-        log.write(1, "a", {"loss": 1.5})
-        assert json.loads(folder.metrics.read_text()) == {"step": 1, "stage": "a", "loss": 1.5}
 
 
 PAIRS, TOKENS = 2, 12
@@ -131,10 +122,3 @@ def test_costs_only_where_there_is_a_price_and_speeds_only_where_there_are_metri
     assert run_cost(tmp_path) is None
     assert run_cost(write(tmp_path, {"step": 5, "stage": "a", "valid_mrr": 0.1})) is None
     assert run_cost(write(tmp_path, line(5, "a", 50, 0.0, 0.0))) is None, "no time passed"
-
-
-def test_a_real_run(tmp_path: Path, data: Path) -> None:
-    summary = train(recipe(data, stage=[stage(steps=6), stage(name="more", steps=4)]), tmp_path)
-    cost = run_cost(tmp_path)
-    assert (cost.whole.steps, cost.stages["only"].steps, cost.stages["more"].steps) == (10, 6, 4)
-    assert 10 / cost.whole.steps_per_second <= cost.seconds <= summary.seconds

@@ -12,14 +12,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from rejoinder.errors import InputError
-from rejoinder.training.batches import EpochOrder
-from rejoinder.training.loop import train
-from rejoinder.training.mixing import MixedOrder, join, split_batch
+from rejoinder.training.batches import EpochOrder, MixedOrder, join_stores, split_batch
 from rejoinder.training.prepare import prepare
 from rejoinder.training.recipe import Recipe
 from tests.training.test_batches import store
-from tests.training.test_loop import At, CrashError, crash, losses, same_weights
-from tests.training.tiny import recipe, stage, write_data
+from tests.training.tiny import recipe, write_data
 
 
 @pytest.fixture(scope="module")
@@ -82,13 +79,6 @@ def test_the_order_of_a_set_does_not_depend_on_shares_or_other_sets() -> None:
     assert wide.tolist() == narrow.tolist()
 
 
-def test_two_sets_of_one_size_have_different_orders() -> None:
-    order = MixedOrder((100, 100), (0.5, 0.5), 40, (0, 0))
-    rows = np.concatenate([order.rows(step) for step in range(10)]).reshape(10, 2, 20)
-    assert rows[:5, 0].tolist() != (rows[:5, 1] - 100).tolist()
-    assert rows[5:, 0].tolist() != (rows[:5, 1] - 100).tolist(), "nor are the epochs shifted against each other"
-
-
 def test_a_sample_has_the_shares_and_no_example_twice() -> None:
     order = MixedOrder((50, 10_000), (0.25, 0.75), 40, (0, 0))
     found = order.sample(100, np.random.default_rng(0))
@@ -106,7 +96,7 @@ def test_a_sample_has_the_shares_and_no_example_twice() -> None:
 )
 def test_joined_stores_give_the_texts_of_their_parts(parts: list[list[list[int]]], draw: st.DataObject) -> None:
     texts = [text for part in parts for text in part]
-    joined, whole = join([store(part, part[::-1]) for part in parts]), store(texts, texts)
+    joined, whole = join_stores([store(part, part[::-1]) for part in parts]), store(texts, texts)
     assert len(joined) == len(texts)
     rows = draw.draw(st.lists(st.integers(0, max(0, len(texts) - 1)), max_size=10 if texts else 0))
     places = np.array(rows, dtype=np.int64)
@@ -146,23 +136,6 @@ def test_validation_and_vocabulary_of_a_mixture(tmp_path: Path, data: Path, gene
     assert both.tokenizer.fingerprint != alone.tokenizer.fingerprint, "built from both"
     other = write_data(tmp_path / "other", train=500, topics=30, seed=6)
     assert prepare(mixed(data, other), tmp_path / "c").digest != both.digest
-
-
-def test_a_mixed_run_that_dies_goes_on_bit_for_bit_with_the_same_examples_alone(
-    tmp_path: Path, data: Path, general: Path
-) -> None:
-    stages = [stage(epochs=0.5)]
-    summary = train(mixed(data, general, stage=stages), tmp_path / "whole")
-    assert (summary.steps, summary.examples) == (20, 20 * 32), "half of 320 / 8: epochs of the target"
-    with pytest.raises(CrashError):
-        train(mixed(data, general, stage=stages), tmp_path / "run", display=At(11, crash))
-    other = write_data(tmp_path / "other", train=500, topics=30, seed=6)
-    with pytest.raises(InputError, match=f"the examples in {data} and {other} are not those"):
-        train(mixed(data, other, stage=stages), tmp_path / "run")
-    same = write_data(tmp_path / "same", train=500, topics=30, seed=5)
-    train(mixed(data, same, stage=stages), tmp_path / "run")  # the place may change, the content may not
-    assert losses(tmp_path / "run") == losses(tmp_path / "whole")
-    assert same_weights(tmp_path / "run", tmp_path / "whole")
 
 
 def test_a_missing_general_set_says_how_to_give_it(tmp_path: Path, data: Path) -> None:

@@ -21,17 +21,14 @@ from rejoinder.errors import InputError
 from rejoinder.models.packing import TokenBatch
 from rejoinder.models.persistence import load
 from rejoinder.training import loop, negatives
-from rejoinder.training.batches import WHOLE, PairBatch, make_step
+from rejoinder.training.batches import WHOLE, MixedOrder, PairBatch, make_step
 from rejoinder.training.display import Display
 from rejoinder.training.loop import TrainingInterrupted, train
-from rejoinder.training.mixing import MixedOrder
 from rejoinder.training.negatives import (
     GivenNegatives,
     KnownAnswers,
     Miner,
-    Table,
     Tables,
-    Window,
     hardest,
 )
 from rejoinder.training.prepare import prepare
@@ -171,13 +168,6 @@ def tables(folder: Path, steps: int | None = 40, **keys: Any) -> Tables:
     return Tables(HardNegatives(**keys), ORDER, steps, folder, (0, 0))
 
 
-def test_windows_by_steps_or_once(tmp_path: Path) -> None:
-    by_steps = tables(tmp_path, every_steps=8)
-    found = [by_steps.window(step) for step in (0, 7, 8, 39)]
-    assert found == [(0, 8), (0, 8), (8, 16), (32, 40)]
-    assert tables(tmp_path).window(33) == (0, None)
-
-
 @pytest.mark.parametrize(("begin", "steps", "keys", "wanted"), [
     (6, 40, {"every_steps": 3}, (6, 7, 8)),
     (6, 8, {"every_steps": 6}, (6, 7)),
@@ -199,14 +189,6 @@ def test_it_is_mined_for_the_pairs_of_the_window(
     expected = range(90) if wanted is None else sorted({row for step in wanted for row in ORDER.rows(step).tolist()})
     assert seen[0].tolist() == list(expected)
     assert [path.name for path in tmp_path.iterdir()] == [f"step-{begin:08}.safetensors"]
-
-
-def test_a_table_gives_the_negatives_of_its_rows_in_the_order_asked_for() -> None:
-    table = Table(np.array([2, 5, 9]), np.array([[20, 21], [50, 51], [90, 91]]))
-    assert table(np.array([9, 2])).tolist() == [[90, 91], [20, 21]]
-    for wrong in (3, 10):
-        with pytest.raises(InputError, match="of another run"):
-            table(np.array([2, wrong]))
 
 
 # --- Runs with mined ones --------------------------------------------------------------------------------------------
@@ -234,17 +216,6 @@ def test_a_run_with_hard_negatives_keeps_the_last_table(data: Path, uninterrupte
     assert table["negatives"].shape == (len(table["rows"]), 2)
     hashes = prepare(mined(data), uninterrupted / "tokens").train.response_hash
     assert (hashes[table["negatives"]] != hashes[table["rows"]][:, None]).all(), "equal texts are left out"
-
-
-def test_hard_negatives_are_harder_than_those_of_the_batch(tmp_path: Path, data: Path) -> None:
-    """The same steps with 64 more negatives of each context: the loss is higher than random ones would make it."""
-    first, folders = stage(name="plain", steps=7), (tmp_path / "plain", tmp_path / "hard")
-    for folder, keys in zip(folders, ({}, {"hard_negatives": {"per_pair": 2, "pool": 200}}), strict=True):
-        train(mined(data, stage=[first, stage(name="last", steps=1, **keys)]), folder)
-    plain, hard = (losses(folder) for folder in folders)
-    assert plain[:7] == hard[:7], "the first stage is the same"
-    more = np.log((32 + 64) / 32)  # by how much a loss at random grows with the number of responses
-    assert hard[7][1] > plain[7][1] + more
 
 
 @pytest.mark.parametrize("step", [8, 16])
@@ -374,16 +345,6 @@ def test_each_example_meets_its_own_list(tmp_path: Path, start: Path) -> None:
     for number, texts in zip(rows.tolist(), (found[:20], found[20:]), strict=True):
         whole = example(number, "train")
         assert texts == [whole.response, *(text for text in whole.candidates if text != whole.response)]
-
-
-def test_equal_candidates_are_masked(tmp_path: Path, start: Path) -> None:
-    """A wrong candidate with the response's very text is no negative."""
-    for split in ("train", "valid"):
-        rows = [Example(("x",), "a", thread=f"{split}{i}", candidates=("b", "a", "a", "c"), label=1) for i in range(20)]
-        write_examples(rows, tmp_path / "data" / f"{split}-00000.parquet")
-    further = GivenNegatives(prepare(given_recipe(tmp_path / "data", start), tmp_path / "tokens").train)
-    step = make_step(further.store, np.array([0, 5]), 0, WHOLE, further, "joined")
-    assert step.equal.tolist() == [[0, 1], [2, 2]]
 
 
 @pytest.mark.parametrize("kind", ["cross-encoder", "bi-encoder"])

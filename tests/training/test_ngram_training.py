@@ -21,7 +21,6 @@ from rejoinder.training.loop import train
 from rejoinder.training.metrics import read_metrics
 from rejoinder.training.recipe import NGramVocabulary, Recipe, Step
 from rejoinder.training.recipe_files import load_recipe, parse_recipe
-from tests.training.test_loop import crash_and_continue
 from tests.training.tiny import checkpoint_of, document, recipe, stage
 
 RECIPES = Path(__file__).parents[2] / "recipes"
@@ -106,21 +105,6 @@ def test_a_scale_that_is_no_number_is_refused(tmp_path: Path, run: Path, wrong: 
         rejoinder.load(tmp_path / "bad")
 
 
-@pytest.mark.parametrize(
-    "optimizer", ["sgd", {"kind": "adamw", "betas": [0.9, 0.98]}], ids=["sgd", "adamw"]
-)
-def test_a_run_that_crashed_goes_on_bit_for_bit(tmp_path: Path, data: Path, optimizer: Any) -> None:
-    settings = ngram(
-        data,
-        data={"train": str(data), "cache": str(tmp_path / "cache")},
-        scale={"learned": True},
-        stage=[stage(optimizer=optimizer, clip_norm=1.0, clip_embedding_norm=0.5, micro_batch=12, steps=14)],
-        checkpoint={"every_steps": 3},
-    )
-    train(settings, tmp_path / "whole")
-    crash_and_continue(settings, tmp_path / "crashed", 8, like=tmp_path / "whole")
-
-
 def test_parts_of_a_batch_give_the_step_of_the_whole(tmp_path: Path, data: Path) -> None:
     """Gradient caching adds up sparse gradients, too."""
     for name, micro in (("whole", 0), ("parts", 5)):
@@ -129,12 +113,6 @@ def test_parts_of_a_batch_give_the_step_of_the_whole(tmp_path: Path, data: Path)
     found = [checkpoint_of(tmp_path / name) for name in ("whole", "parts")]
     for name, value in found[0].tensors.items():
         torch.testing.assert_close(found[1].tensors[name], value, rtol=1e-4, atol=1e-5)
-
-
-def test_few_bits_and_hard_negatives(tmp_path: Path, data: Path) -> None:
-    stages = [stage(steps=6, hard_negatives={"pool": 50})]
-    train(ngram(data, quantization={"enabled": True}, stage=stages), tmp_path)
-    assert (tmp_path / "model" / "model.safetensors").exists()
 
 
 TABLE_2 = {

@@ -10,8 +10,6 @@ import numpy as np
 import pytest
 import torch
 from torch import nn
-from torch.utils._python_dispatch import TorchDispatchMode
-from torch.utils._pytree import tree_leaves
 
 from rejoinder.models.convert import Convert
 from rejoinder.models.families import build_module
@@ -157,18 +155,6 @@ def test_a_sparse_step_equals_a_dense_one_in_its_rows_and_leaves_the_others(conf
     assert not torch.equal(one[touched], start[touched])
 
 
-def test_plain_descent_equals_the_dense_one_whatever_rows_come() -> None:
-    start = torch.randn(ROWS, 8, generator=torch.Generator().manual_seed(1))
-    (one, by_rows), (other, dense) = (table_of(start, {"kind": "sgd"}) for _ in range(2))
-    for number in range(5):
-        generator = torch.Generator().manual_seed(number)
-        gradient = sparse(torch.randint(ROWS, (9,), generator=generator), torch.randn(9, 8, generator=generator))
-        one.grad, other.grad = gradient, gradient.to_dense()
-        by_rows.step()
-        dense.step()
-    torch.testing.assert_close(one, other, rtol=1e-6, atol=1e-6)
-
-
 def test_the_state_of_a_row_stands_still_while_it_is_in_no_batch() -> None:
     weight, optimizer = table_of(torch.zeros(ROWS, 8), {"kind": "adam", "betas": [0.5, 0.5]})
     for row in (2, 5, 2):
@@ -178,32 +164,6 @@ def test_the_state_of_a_row_stands_still_while_it_is_in_no_batch() -> None:
     assert averages[[2, 5]].tolist() == [0.75, 0.5]
     assert averages.sum() == 1.25
     assert weight[[2, 5], 0].abs().min() > 0
-
-
-@pytest.mark.parametrize("config", SPARSE, ids=lambda config: config["kind"])
-def test_a_step_makes_nothing_as_large_as_the_table(config: dict[str, Any]) -> None:
-    """But for the first one, which begins the optimiser's state."""
-    weight, optimizer = table_of(torch.randn(ROWS, 8), config)
-    made: list[tuple[int, ...]] = []
-
-    def dense(x: object) -> bool:
-        return isinstance(x, torch.Tensor) and not x.is_sparse
-
-    class Watch(TorchDispatchMode):
-        def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
-            result = func(*args, **(kwargs or {}))
-            storages = {x.untyped_storage().data_ptr() for x in tree_leaves((args, kwargs)) if dense(x)}
-            new = (x for x in tree_leaves(result) if dense(x) and x.untyped_storage().data_ptr() not in storages)
-            made.extend(tuple(x.shape) for x in new)
-            return result
-
-    weight.grad = sparse(torch.tensor([3, 7]), torch.randn(2, 8))
-    optimizer.step()
-    weight.grad = sparse(torch.tensor([3, 7]), torch.randn(2, 8))
-    with Watch():
-        optimizer.step()
-    assert made
-    assert not [shape for shape in made if shape and shape[0] >= ROWS]
 
 
 def test_clipping_scales_to_the_limit_and_leaves_short_gradients_bit_equal() -> None:

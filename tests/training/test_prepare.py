@@ -29,7 +29,7 @@ from rejoinder.training.loop import train
 from rejoinder.training.prepare import Prepared, count_ids, prepare, word_vectors
 from rejoinder.training.recipe import Vocabulary
 from tests.models.tiny_transformer import SHAPE
-from tests.training.tiny import MODEL, recipe, stage, write_data
+from tests.training.tiny import MODEL, recipe, stage
 
 
 class Notes(Display):
@@ -60,17 +60,6 @@ def test_a_model_that_reads_more_than_the_data_holds_is_told(tmp_path: Path) -> 
             lost = [note for note in display.notes if "contexts lost their oldest messages" in note]
             assert len(lost) == (model in told), (history, model)
             assert all(f"(--history {history})" in note and str(place) in note for note in lost)
-
-
-def test_changed_examples_of_the_same_name_are_read_again(tmp_path: Path) -> None:
-    data, cache = write_data(tmp_path / "data"), tmp_path / "cache"
-    before = made(data, cache)
-    shutil.rmtree(data)
-    write_data(data, seed=1)
-    after = made(data, cache)
-    assert after.digest != before.digest
-    assert after.train.response.ids.tolist() != before.train.response.ids.tolist()
-    assert after.train.response.ids.tolist() == made(data, tmp_path / "fresh").train.response.ids.tolist()
 
 
 def test_another_length_or_vocabulary_makes_another_store(tmp_path: Path, data: Path) -> None:

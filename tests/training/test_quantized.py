@@ -27,7 +27,7 @@ from rejoinder.training.loop import train
 from rejoinder.training.metrics import read_metrics
 from rejoinder.training.recipe import Quantization, Recipe
 from rejoinder.training.recipe_files import parse_recipe
-from tests.training.test_loop import TWO_STAGES, crash_and_continue, losses
+from tests.training.test_loop import TWO_STAGES, losses
 from tests.training.tiny import checkpoint_of, document, recipe, stage
 
 TEXTS = ["abcd efgh", "mnop", "", "abba abba abba abba"]
@@ -122,14 +122,6 @@ def test_the_ranges_are_fitted_as_often_as_the_recipe_says(run: Path, data: Path
         name = "token_embedding.subwords.weight"
         bounds = torch.tensor(config["quantization"]["ranges"][name])
         assert torch.equal(bounds, bounds_of(dict(module.named_parameters())[name], 0.1, 0.01)) is fitted_last
-
-
-@pytest.mark.parametrize("step", [6, 15, 23])
-def test_a_run_that_dies_goes_on_with_the_same_losses(tmp_path: Path, data: Path, run: Path, step: int) -> None:
-    settings = quantized(data, validation={"examples": 0}, checkpoint={"every_steps": 4})
-    crash_and_continue(settings, tmp_path, step, like=run)
-    ranges = [json.loads((place / "model" / "config.json").read_text())["quantization"] for place in (tmp_path, run)]
-    assert ranges[0] == ranges[1]
 
 
 def test_in_bfloat16_the_originals_and_their_gradients_are_float32(tmp_path: Path, data: Path) -> None:

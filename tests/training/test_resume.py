@@ -1,4 +1,4 @@
-"""A process killed with SIGKILL in the middle of a run: the same command goes on, bit for bit."""
+"""A run that dies at any moment, of whatever kind, goes on bit for bit; the last test kills a real process."""
 
 from __future__ import annotations
 
@@ -7,16 +7,78 @@ import subprocess
 import sys
 import time
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from rejoinder.training.loop import train
 from rejoinder.training.metrics import read_metrics
-from rejoinder.training.recipe_files import load_recipe, save_recipe
+from rejoinder.training.recipe import Recipe
+from rejoinder.training.recipe_files import load_recipe, parse_recipe, save_recipe
 from rejoinder.training.run import RunFolder
-from tests.training.test_loop import TWO_STAGES, losses, same_weights
+from tests.training.test_loop import TWO_STAGES, At, CrashError, crash, same_weights
 from tests.training.test_metrics import steps_on_the_board
-from tests.training.tiny import recipe
+from tests.training.tiny import MODEL, document, recipe, stage, write_data
+from tests.training.transformers import transformer_recipe, write_checkpoint
+
+OFTEN: dict[str, Any] = {"stage": TWO_STAGES, "checkpoint": {"every_steps": 4}, "log": {"every_steps": 3}}
+NGRAM = {
+    "model": {"kind": "ngram", "embedding_size": 8, "head_size": 4, "hidden_size": 8, "output_size": 8, "dropout": 0.1},
+    "vocabulary": {"kind": "ngrams", "minimum_count": 2, "bigrams": 50, "buckets": 9},
+    "scale": {"learned": True},
+    "stage": [stage(optimizer="adam", clip_norm=1.0, clip_embedding_norm=0.5, micro_batch=12)],
+}
+KINDS = {
+    "two stages": ([1, 6, 15, 23, 30], OFTEN),
+    "history": ([22], {**OFTEN, "model": {**MODEL, "history": 10}}),
+    "few bits": ([6, 25], {**OFTEN, "quantization": {"enabled": True, "range_every": 7}}),
+    "n-grams": ([8], NGRAM),
+    "mixture": ([8], {"data": {"mix": [{"share": 0.25}]}}),
+    "fine-tuning": ([3], {"init": {}}),
+    "poly": ([7], {"model": {"kind": "poly-encoder", "m": 4}}),
+    "cross": ([7], {"model": {"kind": "cross-encoder"}}),
+}
+"""After which steps a run dies, and what is in its recipe."""
+
+
+@pytest.fixture(scope="module")
+def wholes(tmp_path_factory: pytest.TempPathFactory, data: Path) -> dict[str, tuple[Recipe, Path]]:
+    """Of each kind the recipe and a run that nothing interrupted."""
+    folder = tmp_path_factory.mktemp("whole")
+    found: dict[str, tuple[Recipe, Path]] = {}
+    for name, (_, sections) in KINDS.items():
+        made = {**document(data), **sections}
+        if name == "mixture":
+            general = write_data(folder / "general", seed=5)
+            made["data"] = {"train": str(data), "mix": [{"train": str(general), "share": 0.25}]}
+        if name == "fine-tuning":
+            made = {key: value for key, value in made.items() if key not in ("vocabulary", "model")}
+            made["init"] = {"model": str(folder / "two stages" / "model")}
+        if name in ("poly", "cross"):
+            settings = transformer_recipe(data, write_checkpoint(folder / "bert"), sections["model"])
+        else:
+            settings = parse_recipe(made)
+        train(settings, folder / name)
+        found[name] = settings, folder / name
+    return found
+
+
+@pytest.mark.parametrize(("kind", "step"), [(kind, step) for kind, (steps, _) in KINDS.items() for step in steps])
+def test_a_run_that_dies_goes_on_with_the_same_losses(
+    tmp_path: Path, wholes: dict[str, tuple[Recipe, Path]], kind: str, step: int
+) -> None:
+    """Before the first checkpoint, between two, at the border of stages, at the end."""
+    settings, whole = wholes[kind]
+    with pytest.raises(CrashError):
+        train(settings, tmp_path, display=At(step, crash))
+    train(settings, tmp_path)
+    assert same_weights(tmp_path, whole)
+    config = "model/config.json"
+    assert (tmp_path / config).read_bytes() == (whole / config).read_bytes(), "ranges and scale too"
+    clocked = ("examples_per_second", "tokens_per_second", "seconds")
+    lines = [read_metrics(run / "metrics.jsonl") for run in (tmp_path, whole)]
+    figures = [[{k: v for k, v in line.items() if k not in clocked} for line in each] for each in lines]
+    assert figures[0] == figures[1]
 
 PROGRAM = """
 import sys, time
@@ -48,7 +110,6 @@ def test_a_killed_run_ends_as_if_nothing_had_happened(tmp_path: Path, data: Path
     process.wait()
     assert 19 <= _steps(killed) < 30, "in the second stage"
     train(load_recipe(tmp_path / "recipe.toml"), killed)
-    assert losses(killed) == losses(whole)
     assert same_weights(killed, whole)
     assert steps_on_the_board(RunFolder(killed)) == list(range(1, 31))
 

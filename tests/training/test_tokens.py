@@ -106,12 +106,6 @@ def test_hashes_are_equal_exactly_where_texts_are(rows: list[list[int]]) -> None
             assert (hashes[i] == hashes[j]) == (row == other)
 
 
-def test_a_hash_does_not_depend_on_the_batch_that_the_text_was_read_in() -> None:
-    alone = token_hashes(np.array([3, 4], np.int32), np.array([2], np.int32))
-    among = token_hashes(np.array([9, 3, 4, 7], np.int32), np.array([1, 2, 1], np.int32))
-    assert alone[0] == among[1]
-
-
 def files(folder: Path) -> dict[str, bytes]:
     return {file.name: file.read_bytes() for file in folder.iterdir()}
 

@@ -13,12 +13,10 @@ from safetensors.torch import load_file
 from rejoinder.errors import InputError
 from rejoinder.models.checkpoints import load_checkpoint
 from rejoinder.models.persistence import load
-from rejoinder.training.loop import TrainingInterrupted, train
+from rejoinder.training.loop import train
 from rejoinder.training.losses import InBatchLoss, SummedLoss, list_losses
 from rejoinder.training.negatives import RandomNegatives
-from rejoinder.training.recipe import Recipe
 from rejoinder.training.validation import Validator
-from tests.training.test_loop import interrupt_at
 from tests.training.tiny import recipe, stage
 from tests.training.transformers import transformer_recipe, write_checkpoint
 
@@ -66,14 +64,6 @@ def test_a_multi_context_bi_encoder_trains_on_histories_too(tmp_path: Path, data
         train(recipe(data, **sections, text={"max_length": 65}), tmp_path / "longer")
 
 
-@pytest.mark.parametrize("model", [BI, POLY], ids=["bi", "poly"])
-def test_it_learns_something(tmp_path: Path, data: Path, start: Path, model: dict[str, Any]) -> None:
-    stages = [stage(steps=60, learning_rate=5e-3)]
-    validation = {"every_steps": 60, "examples": 80, "candidates": 10}
-    summary = train(transformer_recipe(data, start, model, stage=stages, validation=validation), tmp_path)
-    assert summary.validation["recall@1"] > 0.2, "by chance it would be 0.1"
-
-
 @pytest.mark.parametrize("model", [BI, CROSS], ids=["bi", "cross"])
 def test_training_starts_from_the_checkpoint(tmp_path: Path, data: Path, start: Path, model: dict[str, Any]) -> None:
     stages = [stage(steps=1, negatives=5 * (model is CROSS), learning_rate=1e-9)]
@@ -106,32 +96,6 @@ def test_which_layers_train(tmp_path: Path, data: Path, start: Path, keys: dict[
     stored, given = weights(tmp_path), dict(load_checkpoint(start)[0].named_parameters())
     found = {name for name, value in given.items() if not torch.equal(stored[f"context.{name}"], value)}
     assert {next(p for p in ("embeddings.", "blocks.0.", "blocks.1.") if n.startswith(p)) for n in found} == changed
-
-
-@pytest.mark.parametrize("model", [POLY, CROSS], ids=["poly", "cross"])
-def test_an_interrupted_run_gives_the_same_weights(
-    tmp_path: Path, data: Path, start: Path, model: dict[str, Any]
-) -> None:
-    wanted: Recipe = transformer_recipe(data, start, model)
-    train(wanted, tmp_path / "whole")
-    with pytest.raises(TrainingInterrupted):
-        train(wanted, tmp_path / "cut", display=interrupt_at(7))
-    train(wanted, tmp_path / "cut")
-    ours, theirs = weights(tmp_path / "whole"), weights(tmp_path / "cut")
-    assert all(torch.equal(ours[name], theirs[name]) for name in ours)
-
-
-@pytest.mark.parametrize("model", [POLY, CROSS], ids=["poly", "cross"])
-def test_micro_batches_give_the_same_gradients(tmp_path: Path, data: Path, start: Path, model: dict[str, Any]) -> None:
-    found = []
-    for size in (0, 8):
-        stages = [stage(steps=3, micro_batch=size, negatives=5 * (model is CROSS), optimizer="sgd", learning_rate=0.1)]
-        folder = tmp_path / str(size)
-        still = {**model, "dropout": 0.0}
-        train(transformer_recipe(data, start, still, stage=stages, validation={"examples": 0}), folder)
-        found.append(weights(folder))
-    for name, value in found[0].items():
-        torch.testing.assert_close(found[1][name], value, atol=2e-5, rtol=1e-4)
 
 
 def test_a_plateau_lowers_the_rate_when_the_loss_stalls(

@@ -1,8 +1,8 @@
-"""Where and how a run computes: device, precision, loss scaling, rounding to few bits, resolved for this machine."""
+"""Where and how a run computes: device, precision, loss scaling; and both passes over a batch, by parts if need be."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import dataclass
 
@@ -10,9 +10,11 @@ import torch
 from torch import Tensor
 
 from rejoinder.errors import InputError
+from rejoinder.models.layers import Encodings
 from rejoinder.models.quantization import Half
 from rejoinder.processor import has_fast_bfloat16
 from rejoinder.training.distributed import launch_place
+from rejoinder.training.losses import Loss
 from rejoinder.training.recipe import Compute, Quantization
 
 
@@ -106,3 +108,45 @@ def without_denormals() -> Iterator[None]:
         yield
     finally:
         torch.set_flush_denormal(False)
+
+
+def forward_backward(
+    parts: int,
+    encode: Callable[[int], Encodings],
+    loss: Callable[[Encodings], Loss],
+    backward: Callable[[Tensor], None] = Tensor.backward,
+) -> Loss:
+    """Return the loss of a batch, which may be larger than memory, and add its gradients to the parameters'.
+
+    Each response is a negative of every other context, so adding up the gradients of smaller batches is another loss.
+    But the pairs are coupled through their encodings alone, and these are small (GradCache: Gao et al. 2021, section
+    3). So: encode all parts, without keeping what a gradient needs; compute the loss of all encodings together, and its
+    gradient with respect to each; encode part after part again, this time keeping what a gradient needs, and pass on
+    the gradient of its encodings.
+
+    Args:
+        parts: number of parts of the batch; with one, it is encoded once.
+        encode: encodes the part of that number; called twice, it must give the same (dropout too).
+        loss: the loss of all encodings, each matrix holding the rows of all parts in their order.
+        backward: starts the backward pass of a loss, scaling it if need be.
+    """
+    if parts == 1:
+        found = loss(encode(0))
+        backward(found.value)
+        return found
+    with torch.no_grad():
+        pieces = [encode(part) for part in range(parts)]
+    whole = {name: torch.cat([piece[name] for piece in pieces]).requires_grad_() for name in pieces[0]}
+    rows = {name: [len(piece[name]) for piece in pieces] for name in whole}
+    del pieces
+    found = loss(whole)
+    backward(found.value)
+    reached = {name: matrix.grad for name, matrix in whole.items() if matrix.grad is not None}
+    gradients = {name: torch.split(gradient, rows[name]) for name, gradient in reached.items()}
+    for part in range(parts):
+        encodings = encode(part)
+        # What depends on no parameter that learns (a part without history, a frozen side) has no gradient.
+        names = [name for name in gradients if encodings[name].requires_grad]
+        if names:
+            torch.autograd.backward([encodings[name] for name in names], [gradients[name][part] for name in names])
+    return found

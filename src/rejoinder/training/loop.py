@@ -1,7 +1,7 @@
 """The training loop: stages, steps, validation, checkpoints, written out.
 
-One optimisation step is `Trainer._step`: `batches` packs its pairs, the model encodes them, `gradient_cache` runs both
-passes, `losses` ranks each response among all of them, and `optimization` has the rates and the update.
+One optimisation step is `Trainer._step`: `batches` packs its pairs, the model encodes them, `compute` runs both passes,
+`losses` ranks each response among all of them, and `optimization` has the rates and the update.
 """
 
 from __future__ import annotations
@@ -24,17 +24,15 @@ from rejoinder.models.families import build_module, family_of
 from rejoinder.models.layers import Encodings
 from rejoinder.models.packing import TokenBatch
 from rejoinder.models.quantization import QuantizedTraining
-from rejoinder.training.batches import PairBatch, Portion, StepBatch, make_step, prefetched
-from rejoinder.training.compute import choose_half, set_up, without_denormals
+from rejoinder.training.batches import MixedOrder, PairBatch, Portion, StepBatch, make_step, prefetched
+from rejoinder.training.compute import choose_half, forward_backward, set_up, without_denormals
 from rejoinder.training.display import Display, Standing, interrupts
 from rejoinder.training.distillation import Distiller, SimilarityDistiller, TeacherDistiller
 from rejoinder.training.distributed import ElsewhereError, Processes, joined
-from rejoinder.training.gradient_cache import forward_backward
 from rejoinder.training.initialisation import copy_initial_weights
 from rejoinder.training.losses import InBatchLoss, Loss, SummedLoss, annealed_scale, attach_scale
 from rejoinder.training.masked_lm import LikeLengths, Masking, pair_lengths, pretraining_step
 from rejoinder.training.metrics import Meter, MetricsLog
-from rejoinder.training.mixing import MixedOrder
 from rejoinder.training.negatives import Miner, Table, Tables, with_negatives
 from rejoinder.training.optimization import (
     build_optimizer,

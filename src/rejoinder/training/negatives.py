@@ -25,9 +25,8 @@ from rejoinder.errors import InputError
 from rejoinder.files import atomic_file
 from rejoinder.models.packing import TokenBatch, pack
 from rejoinder.progress import Advance
-from rejoinder.training.batches import Further, make_batch
+from rejoinder.training.batches import Further, JoinedNumbers, JoinedTexts, MixedOrder, make_batch
 from rejoinder.training.display import Display
-from rejoinder.training.mixing import JoinedNumbers, JoinedTexts, MixedOrder
 from rejoinder.training.recipe import HardNegatives, Stage
 from rejoinder.training.tokens import Rows, Texts, TokenStore, ragged, token_hashes
 from rejoinder.training.validation import PAIRS_AT_ONCE, Encode

@@ -26,10 +26,10 @@ from rejoinder.text.pretrained import build_bpe
 from rejoinder.text.subwords import MARK, Subwords
 from rejoinder.text.tokenizer import Tokenizer
 from rejoinder.text.vocabulary import build_subwords
+from rejoinder.training.batches import join_stores
 from rejoinder.training.display import Display
 from rejoinder.training.distillation import TextVectors, text_vectors
 from rejoinder.training.initialisation import initial_tokenizer
-from rejoinder.training.mixing import join
 from rejoinder.training.recipe import BpeVocabulary, Recipe, Vocabulary
 from rejoinder.training.tokens import (
     Encode,
@@ -95,7 +95,7 @@ class _Preparation:
             if len(store) == 0:
                 raise InputError(f"{data}: no training examples in it")
         valid = self.store(first, digests[0], "valid", tokenizer) if "valid" in self.splits else None
-        train, digest = join(stores), joined_digest(digests)
+        train, digest = join_stores(stores), joined_digest(digests)
         words = self.words(train, digests, tokenizer) if self.recipe.init.words else None
         taught = self.taught(train, digests[0])
         return Prepared(tokenizer, train, tuple(map(len, stores)), valid, digest, words, taught)

@@ -66,14 +66,14 @@ class Column:
 
 
 class Texts(Protocol):
-    """Texts as token ids: a `Column`, or several as one (`mixing.JoinedTexts`)."""
+    """Texts as token ids: a `Column`, or several as one (`batches.JoinedTexts`)."""
 
     def gather(self, rows: Rows) -> tuple[Ids, Ids]:  # noqa: D102
         ...
 
 
 class Numbers(Protocol):
-    """A number of each example: an array, or several as one (`mixing.JoinedNumbers`)."""
+    """A number of each example: an array, or several as one (`batches.JoinedNumbers`)."""
 
     def __len__(self) -> int: ...
     def __getitem__(self, rows: Rows, /) -> Rows: ...
