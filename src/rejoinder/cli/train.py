@@ -124,7 +124,7 @@ def ablate(
     from rejoinder.cli.evaluate import read_task
     from rejoinder.memory import keep_memory
     from rejoinder.training.ablations import ablate as train_rows
-    from rejoinder.training.ablations import load_plan
+    from rejoinder.training.ablations import load_plan, markdown
     from rejoinder.training.distributed import is_first
 
     keep_memory()
@@ -136,10 +136,10 @@ def ablate(
         table = train_rows(plan, folder, task, data=name, names=names, seed=seed, display=display)
     if not is_first():
         return
-    emit({**table.to_json(), "folder": folder}, as_json, lambda _: f"{table.markdown()}\nfolder: {folder}")
-    if failed := [f"{line.row.name}: {line.failure}" for line in table.lines if line.failure]:
+    emit({**table, "folder": folder}, as_json, lambda _: f"{markdown(table)}\nfolder: {folder}")
+    if failed := [f"{row['row']}: {row['failure']}" for row in table["rows"] if row["failure"]]:
         raise RejoinderError(
-            f"{len(failed)} of {len(table.lines)} rows failed, the others are done: {'; '.join(failed)}"
+            f"{len(failed)} of {len(table['rows'])} rows failed, the others are done: {'; '.join(failed)}"
         )
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import dataclasses
 import difflib
 import json
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Any, TypeAlias
@@ -13,7 +13,8 @@ from typing import Annotated, Any, TypeAlias
 from pydantic import Field
 
 from rejoinder.errors import InputError, RejoinderError
-from rejoinder.evaluation.ranking import Comparison, RankingResult, compare, evaluate_task
+from rejoinder.evaluation.bootstrap import Estimate
+from rejoinder.evaluation.ranking import RankingResult, compare, evaluate_task
 from rejoinder.evaluation.report import describe, markdown_table, percent
 from rejoinder.evaluation.tasks import RankingTask
 from rejoinder.files import atomic_file
@@ -25,7 +26,7 @@ from rejoinder.training.loop import train
 from rejoinder.training.metrics import run_cost
 from rejoinder.training.recipe import Recipe
 from rejoinder.training.recipe_files import check_stages, first_difference, load_recipe
-from rejoinder.training.run import RunFolder, RunSummary
+from rejoinder.training.run import RunFolder
 
 BASE = "base"
 """Name of the row that changes nothing; all others are compared with it."""
@@ -152,80 +153,6 @@ def _check_row(base: Recipe, row: Recipe) -> None:
     check_stages(row, Processes())
 
 
-@dataclass(frozen=True)
-class Line:
-    """A row with what came out, or with the reason why nothing did, such as a loss that diverged."""
-
-    row: Row
-    summary: RunSummary | None = None  # None if its run failed, as the others are then
-    result: RankingResult | None = None  # its ranking of the test examples
-    minus_base: Comparison | None = None  # paired difference; None for the base itself
-    parameters: int = 0  # embeddings included
-    steps_per_second: float | None = None  # of training alone; None if the run's metrics are gone
-    failure: str = ""
-
-    def to_json(self) -> dict[str, Any]:
-        """Return plain values in one object."""
-        row, summary = self.row, self.summary
-        values: dict[str, Any] = {"row": row.name, "title": row.title, "settings": list(row.settings)}
-        values |= {"published": row.published, "failure": self.failure or None}
-        if summary is None or self.result is None:
-            return values
-        values["result"] = self.result.to_json()
-        values["minus_base"] = None if self.minus_base is None else self.minus_base.to_json()
-        values |= {"parameters": self.parameters, "steps_per_second": self.steps_per_second}
-        kept = ("steps", "examples", "seconds", "best_step", "validation", "model")
-        return values | {name: getattr(summary, name) for name in kept}
-
-    def cells(self, base: Row | None) -> list[str]:
-        """Return a line of the Markdown table; with figures that a paper published if a base is given."""
-        result, published = self.result, self.row.published
-        minus = None if self.minus_base is None else self.minus_base.recall[1]
-        figures = ["failed", "", ""]
-        if result is not None:
-            form = "{} [{}, {}]"
-            figures = [percent(result.recall[1], form), percent(minus, "{:+} [{:+}, {:+}]"), percent(result.mrr, form)]
-        beside = []
-        if base is not None:
-            known = published is not None and base.published is not None and base is not self.row
-            beside = ["" if published is None else f"{published:.1f}"]
-            beside += [f"{(published or 0) - (base.published or 0):+.1f}" if known else ""]
-        costs = [""] * 4
-        if self.summary is not None:
-            speed = "" if self.steps_per_second is None else f"{self.steps_per_second:.2f}"
-            costs = [f"{self.parameters / 1e6:.2f}M", f"{self.summary.steps:,}", speed, f"{self.summary.examples:,}"]
-        return [self.row.title, *figures, *beside, *costs]
-
-
-@dataclass(frozen=True)
-class AblationTable:
-    """The lines so far, the base first."""
-
-    name: str
-    data: str  # name of the examples that were ranked
-    lines: Sequence[Line]
-
-    def to_json(self) -> dict[str, Any]:
-        """Return plain values: a flat object for each row under "rows"."""
-        return {"name": self.name, "data": self.data, "rows": [line.to_json() for line in self.lines]}
-
-    def markdown(self) -> str:
-        """Return a heading, what was ranked, and the table: shares in %, 95 % intervals in brackets."""
-        parts = [f"# {self.name}", self.data, *[describe(line.result) for line in self.lines if line.result][:1]]
-        published = any(line.row.published is not None for line in self.lines)
-        head = ["row", "R@1", "minus base", "MRR", *(["published R@1", "minus base"] if published else [])]
-        base = self.lines[0].row if published else None
-        rows = [[*head, "parameters", "steps", "steps/s", "examples"], *(line.cells(base) for line in self.lines)]
-        return "\n\n".join([*parts, markdown_table(rows)])
-
-    def save(self, folder: Path) -> None:
-        """Write table.md and table.json."""
-        texts = {"md": self.markdown(), "json": json.dumps(self.to_json(), indent=2) + "\n"}
-        for kind, text in texts.items():
-            with atomic_file(folder / f"table.{kind}") as part:
-                part.write_text(text, encoding="utf-8")
-
-
 def ablate(
     plan: Plan,
     folder: str | Path,
@@ -235,12 +162,15 @@ def ablate(
     names: Sequence[str] = (),
     seed: int = 0,
     display: Display | None = None,
-) -> AblationTable:
+) -> dict[str, Any]:
     """Train rows one after the other, rank the task with each, and write the table after each.
 
     A row that is finished is not trained again, and one that was interrupted goes on; the table has all rows of the
     plan that are finished. A row whose loss diverges fails alone. Processes that torchrun started train each row
     together; the first one ranks, and only its table has results.
+
+    Returns:
+        The table as it is in table.json; `markdown` shows it.
 
     Args:
         plan: see `load_plan`.
@@ -258,13 +188,18 @@ def ablate(
     """
     display, folder = display or Display(), Path(folder)
     rows = _rows(plan, plan.chosen(names), folder, display)
-    lines: list[Line] = []
+    table: dict[str, Any] = {"name": plan.name, "data": data, "ranked": "", "rows": []}
+    base: RankingResult | None = None
     for number, row in enumerate(rows, 1):
         display.note(f"Row {number} of {len(rows)}: {row.name}")
-        lines.append(_line(row, folder / ROWS / row.name, task, lines[0].result if lines else None, seed, display))
-        table = AblationTable(plan.name, data, tuple(lines))
+        values, result = _line(row, folder / ROWS / row.name, task, base, seed, display)
+        if base is None and result is not None:
+            base, table["ranked"] = result, describe(result)
+        table["rows"].append(values)
         if is_first():
-            table.save(folder)
+            for kind, text in (("md", markdown(table)), ("json", json.dumps(table, indent=2) + "\n")):
+                with atomic_file(folder / f"table.{kind}") as part:
+                    part.write_text(text, encoding="utf-8")
     return table
 
 
@@ -290,25 +225,58 @@ def _rows(plan: Plan, chosen: set[str], folder: Path, display: Display) -> list[
     return rows
 
 
-def _line(row: Row, run: Path, task: RankingTask, base: RankingResult | None, seed: int, display: Display) -> Line:
+def _line(
+    row: Row, run: Path, task: RankingTask, base: RankingResult | None, seed: int, display: Display
+) -> tuple[dict[str, Any], RankingResult | None]:
+    """Train a row and rank the task with it; return its values and the result, or why there is none."""
+    values = {"row": row.name, "title": row.title, "settings": list(row.settings), "published": row.published}
     try:
         summary = train(row.recipe, run, display=display)
     except InputError:
         raise
-    except RejoinderError as error:
+    except RejoinderError as error:  # such as a loss that diverged
         if row.name == BASE or launch_place()["WORLD_SIZE"] > 1:
             raise
         display.note(f"{row.name} failed: {error}")
-        return Line(row, failure=str(error))
+        return values | {"failure": str(error)}, None
 
-    def ranked() -> Line:
+    def ranked() -> tuple[dict[str, Any], RankingResult]:
         with display.track(f"Ranking with {row.name}", len(task), "examples") as advance:
             ranker = persistence.load(summary.model)
             result = evaluate_task(ranker, task, seed=seed, block_size=BLOCK, progress=advance)
         cost = run_cost(run)
-        minus = None if base is None else compare(result, base, seed=seed)
-        parameters = int(persistence.describe(Path(summary.model))["parameters"])
-        return Line(row, summary, result, minus, parameters, None if cost is None else cost.whole.steps_per_second)
+        found = {
+            "failure": None,
+            "result": result.to_json(),
+            "minus_base": None if base is None else compare(result, base, seed=seed).to_json(),
+            "parameters": int(persistence.describe(Path(summary.model))["parameters"]),
+            "steps_per_second": None if cost is None else cost.whole.steps_per_second,
+        }
+        kept = ("steps", "examples", "seconds", "best_step", "validation", "model")
+        return values | found | {name: getattr(summary, name) for name in kept}, result
 
     with joined() as processes:  # the others wait for the first, however long it ranks
-        return processes.rank_zero_first(lambda: ranked() if processes.first else Line(row))
+        return processes.rank_zero_first(lambda: ranked() if processes.first else (values, None))
+
+
+def markdown(table: Mapping[str, Any]) -> str:
+    """Return a heading, what was ranked, and the table: shares in %, 95 % intervals in brackets."""
+    rows = table["rows"]
+    first = rows[0]["published"]
+    published = any(row["published"] is not None for row in rows)
+    head = ["row", "R@1", "minus base", "MRR", *(["published R@1", "minus base"] if published else [])]
+    lines = [[*head, "parameters", "steps", "steps/s", "examples"]]
+    for row in rows:
+        figures, beside, costs = ["failed", "", ""], ["", ""], [""] * 4
+        if result := row.get("result"):
+            minus = row["minus_base"] and Estimate(**row["minus_base"]["recall"]["1"])
+            shares = (percent(Estimate(**each), "{} [{}, {}]") for each in (result["recall"]["1"], result["mrr"]))
+            figures = [next(shares), percent(minus, "{:+} [{:+}, {:+}]"), next(shares)]
+            speed = row["steps_per_second"]
+            costs = [f"{row['parameters'] / 1e6:.2f}M", f"{row['steps']:,}", f"{speed:.2f}" if speed else ""]
+            costs.append(f"{row['examples']:,}")
+        if row["published"] is not None:
+            beside = [f"{row['published']:.1f}"]
+            beside.append("" if first is None or row is rows[0] else f"{row['published'] - first:+.1f}")
+        lines.append([row["title"], *figures, *(beside if published else []), *costs])
+    return "\n\n".join([f"# {table['name']}", table["data"], table["ranked"], markdown_table(lines)])
