@@ -287,6 +287,18 @@ def test_metrics_are_means_over_the_steps_since_the_last_line(tmp_path: Path, da
     assert losses(tmp_path / "eight") == [(s, pytest.approx(e)) for s, e in zip((8, 16, 20), expected, strict=True)]
 
 
+def test_further_sets_are_validated_on_and_the_figures_are_means(tmp_path: Path, data: Path) -> None:
+    other = write_data(tmp_path / "other", train=0, valid=40, topics=10, seed=3)
+    settings = {"every_steps": 10, "examples": 40, "candidates": 20, "data": [str(other)]}
+    summary = train(recipe(data, validation=settings), tmp_path / "run")
+    lines = [line for line in read_metrics(tmp_path / "run" / "metrics.jsonl") if "valid_mrr" in line]
+    for line in lines:
+        for name in ("recall@1", "mrr", "loss"):
+            each = [line[f"valid_{folder}_{name}"] for folder in (data.name, "other")]
+            assert line[f"valid_{name}"] == pytest.approx(sum(each) / 2)
+    assert summary.validation["recall@1"] == max(line["valid_recall@1"] for line in lines)
+
+
 @pytest.mark.parametrize(("sections", "said"), [
     ({"stage": [stage(active_blocks=3)]}, "active_blocks = 3, but the model has 2"),
     ({"stage": [stage(active_blocks=1, trained_blocks=2)]}, "trained_blocks = 2, but only 1 are computed"),

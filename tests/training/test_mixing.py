@@ -131,7 +131,7 @@ def mixed(data: Path, general: Path | str, **sections: Any) -> Recipe:
 def test_validation_and_vocabulary_of_a_mixture(tmp_path: Path, data: Path, general: Path) -> None:
     alone, both = prepare(recipe(data), tmp_path / "a"), prepare(mixed(data, general), tmp_path / "b")
     assert (both.sizes, len(both.train)) == ((320, 500), 820)
-    assert len(both.valid) == len(alone.valid) == 80, "validation is of the target alone"
+    assert len(both.valid[data.name]) == len(alone.valid[data.name]) == 80, "validation is of the target alone"
     assert both.digest != alone.digest
     assert both.tokenizer.fingerprint != alone.tokenizer.fingerprint, "built from both"
     other = write_data(tmp_path / "other", train=500, topics=30, seed=6)

@@ -142,7 +142,7 @@ def test_missing_data_is_refused(tmp_path: Path, data: Path) -> None:
     shutil.copy(data / "train-00000.parquet", only)
     with pytest.raises(InputError, match="valid-"):
         made(only, tmp_path)
-    assert made(only, tmp_path, validation={"examples": 0}).valid is None
+    assert made(only, tmp_path, validation={"examples": 0}).valid == {}
 
 
 def test_no_training_examples_are_refused(tmp_path: Path) -> None:

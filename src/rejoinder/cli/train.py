@@ -92,7 +92,7 @@ def tokenise(
     cluster = ray_engine(address, cache / "store", files) if on_ray else None
     with cluster or local_engine(processes, sum(file.stat().st_size for file in files)) as opened:
         prepared = prepare(plan, cache, TerminalDisplay(), opened)
-    counts = {"train": len(prepared.train), "valid": len(prepared.valid) if prepared.valid is not None else 0}
+    counts = {"train": len(prepared.train), "valid": sum(map(len, prepared.valid.values()))}
     shown = ", ".join(f"{count:,} {split}" for split, count in counts.items())
     result = {"cache": str(cache), "examples": counts}
     emit(result, as_json, lambda _: f"examples: {shown}\nto train on them: --set data.cache={cache}")

@@ -153,10 +153,8 @@ class Trainer:
         ]
         pairs = zip(recipe.stage, self.orders, strict=True)
         self.budgets = [stage_budget(stage, order.batches_per_epoch) for stage, order in pairs]
-        self.validator = None
-        if prepared.valid is not None:
-            place = self.module.padding_id, processes, self.packing
-            self.validator = Validator(prepared.valid, recipe.validation, *place)
+        place = recipe.validation, self.module.padding_id, processes, self.packing
+        self.validators = {name: Validator(store, *place) for name, store in prepared.valid.items()}
         self.loaded = load_checkpoint(folder.checkpoint)
         self.state = self._resume(self.loaded) if self.loaded else RunState(data=prepared.digest)
         self.meter = Meter(self.state, self.machine.device)
@@ -202,7 +200,7 @@ class Trainer:
             self.loaded.restore_optimizer(self.module, self.optimizer)
         self.loaded = None  # its tensors are not needed any more
         self.counted_to = self.clock()
-        if self.recipe.init.given and self.validator is not None and state.best is None:
+        if self.recipe.init.given and self.validators and state.best is None:
             self._validate(stage)  # the model to start from, so that training never makes it worse
             self._checkpoint(stage)
         tables = self._tables(stage)
@@ -363,7 +361,7 @@ class Trainer:
         if state.step % recipe.log.every_steps == 0:
             self._log(stage)
         epoch = self.orders[state.stage].batches_per_epoch
-        due = self.validator is not None and state.validation_due(recipe.validation, epoch)
+        due = self.validators and state.validation_due(recipe.validation, epoch)
         gained = due and self._validate(stage)
         if gained or state.checkpoint_due(recipe.checkpoint):
             self._checkpoint(stage)
@@ -384,7 +382,7 @@ class Trainer:
         """Write what is left of the metrics, validate, and write a checkpoint that begins the next stage."""
         if self.state.summed:
             self._log(stage)
-        if self.validator is None:
+        if not self.validators:
             self.state.best_step = self.state.step
             self._save_model()
         elif self.state.validated_step != self.state.step:
@@ -407,14 +405,16 @@ class Trainer:
         """Validate and save the model if it is the best so far; return whether it is."""
         if not self._is_finite():
             self._diverged(stage)
-        assert self.validator is not None
         self.module.eval()
-        figures = self.validator(self._sides, _number(self.scale or self._scale()))
+        scale = _number(self.scale or self._scale())
+        sets = {name: validator(self._sides, scale) for name, validator in self.validators.items()}
+        figures = {name: float(np.mean([found[name] for found in sets.values()])) for name in next(iter(sets.values()))}
         patience = stage.schedule.patience if isinstance(stage.schedule, Plateau) else None
         best = self.state.record_validation(figures, patience)
         if best:
             self._save_model()
-        self._write(stage, {f"valid_{name}": value for name, value in figures.items()})
+        every = {"": figures} | ({f"{name}_": found for name, found in sets.items()} if len(sets) > 1 else {})
+        self._write(stage, {f"valid_{p}{name}": value for p, found in every.items() for name, value in found.items()})
         shown = ", ".join(f"{name} {figure_text(name, value)}" for name, value in figures.items())
         self.display.note(f"step {self.state.step:,}: validation {shown}{', the best so far' if best else ''}")
         return best

@@ -61,7 +61,7 @@ class Prepared:
     tokenizer: Tokenizer
     train: TokenStore  # the training split, of all sets one after the other
     sizes: tuple[int, ...]  # examples of each set, `data.train` first
-    valid: TokenStore | None  # the validation split of `data.train`, if the recipe validates
+    valid: dict[str, TokenStore]  # validation splits by name, that of `data.train` first, if the recipe validates
     digest: str  # of the examples
     words: FloatArray | None = None  # the embedding to start from (`init.words`)
     taught: TextVectors | None = None  # vectors of the training texts (`distillation.encoder`)
@@ -79,23 +79,26 @@ class _Preparation:
     def __init__(self, recipe: Recipe, folder: Path, display: Display, engine: Engine | None) -> None:
         self.recipe, self.display, self.engine = recipe, display, engine
         self.folder = Path(recipe.data.cache) if recipe.data.cache else folder
-        self.sets = _sets(recipe)
+        self.sets, self.valid = _sets(recipe)
         self.splits: list[Split] = ["train", "valid"] if recipe.validation.examples else ["train"]
 
     def run(self) -> Prepared:
         first, others = self.sets[0], self.sets[1:]
-        for data, split in [*((first, split) for split in self.splits), *((data, "train") for data in others)]:
+        splits = [(data, "train") for data in self.sets] + [(data, "valid") for data in self.valid]
+        for data, split in splits:
             next(read_texts(data, split), None)  # what is missing is better said now than after a vocabulary
         for data in self.sets:
             _note_cut_contexts(self.recipe, data, self.display)
         digests = [data_digest(first, self.splits), *(data_digest(data, ["train"]) for data in others)]
+        aside = [data_digest(data, ["valid"]) for data in self.valid[1:]]
         tokenizer = self.vocabulary(joined_digest(digests))
         stores = [self.store(*each, "train", tokenizer) for each in zip(self.sets, digests, strict=True)]
         for data, store in zip(self.sets, stores, strict=True):
             if len(store) == 0:
                 raise InputError(f"{data}: no training examples in it")
-        valid = self.store(first, digests[0], "valid", tokenizer) if "valid" in self.splits else None
-        train, digest = join_stores(stores), joined_digest(digests)
+        each = zip(self.valid, [digests[0], *aside], strict=False)
+        valid = {data.name: self.store(data, digest, "valid", tokenizer) for data, digest in each}
+        train, digest = join_stores(stores), joined_digest([*digests, *aside])
         words = self.words(train, digests, tokenizer) if self.recipe.init.words else None
         taught = self.taught(train, digests[0])
         return Prepared(tokenizer, train, tuple(map(len, stores)), valid, digest, words, taught)
@@ -185,17 +188,24 @@ class _Preparation:
             yield
 
 
-def _sets(recipe: Recipe) -> list[Path]:
+def _sets(recipe: Recipe) -> tuple[list[Path], list[Path]]:
+    """Return the folders that are trained on and those that are validated on."""
     options = [("train on", "--data DIR", "data.train", recipe.data.train)]
     for number, mixed in enumerate(recipe.data.mix):
         option = "another --general DIR" if number else "--general DIR"
         options.append(("mix in", option, f"data.mix.{number}.train", mixed.train))
+    options += [("validate on", "a folder", "validation.data", place) for place in recipe.validation.data]
     for purpose, option, key, place in options:
         if not place:
             raise InputError(f"no data to {purpose}: give {option}, or {key} in the recipe")
         if not Path(place).exists():
             raise InputError(f"{place}: no such file or folder; `rejoinder data` makes a folder of examples")
-    return [Path(place) for *_, place in options]
+    places = [Path(place) for *_, place in options]
+    trained = places[: len(recipe.data.mix) + 1]
+    valid = [places[0], *places[len(trained) :]] if recipe.validation.examples else []
+    if len({data.name for data in valid}) < len(valid):
+        raise InputError(f"two folders that are validated on have one name: {', '.join(map(str, valid))}")
+    return trained, valid
 
 
 def _note_cut_contexts(recipe: Recipe, data: Path, display: Display) -> None:

@@ -233,9 +233,14 @@ class Validation:
     """N: each response is a candidate for the other N - 1 contexts of its group."""
     patience: Natural = 0
     """Validations without gain after which a stage ends early; 0: never."""
+    data: tuple[str, ...] = ()
+    """Further folders of examples that nothing is trained on, of other kinds of conversation than `data.train`, say:
+    their validation splits are ranked too, and all figures are means over the sets."""
 
     def __post_init__(self) -> None:
         at_most_one(self, "every_steps", "every_seconds", "every_epochs")
+        if self.data and not self.examples:
+            raise ValueError("data is given, but examples = 0 validates on nothing; leave one of them out")
 
 
 @section
