@@ -83,7 +83,7 @@ class WithHistory:
     """An encoder of single texts that also reads up to ten earlier messages (a `VectorEncoder`).
 
     A context becomes the mean of two vectors of unit length: the newest message's, and that of the mean over the
-    earlier ones; without any the first alone. Nothing is learned: it is what a sentence encoder can do with history.
+    earlier ones; without any the first alone. Nothing is learned.
     """
 
     def __init__(self, encoder: VectorEncoder) -> None:
@@ -135,10 +135,9 @@ class Map(Sim):
         self._similarity: Similarity = "cosine"
 
     def fit(self, examples: Sequence[Example], progress: Advance | None = None) -> Mapping[str, Any]:
-        """Learn W and the scalar a; see `Fitted.fit`.
+        """Learn W and the scalar a; see `Fitted.fit`. The learning curve of every setting is returned too.
 
-        The learning curve of every setting is returned too. Where no map is better than none on the examples that
-        choose, the epoch is 0 and Map ranks as Sim does.
+        Where no map is better than none on the examples that choose, the epoch is 0 and Map ranks as Sim does.
         """
         require_examples(examples, FEWEST, "MAP")
         responses = [example.response for example in examples]
