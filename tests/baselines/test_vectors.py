@@ -197,16 +197,6 @@ def test_a_rotation_is_learned_and_the_best_setting_kept(similarity):
     assert similarity in ("better", found.similarity)
 
 
-def test_the_better_similarity_is_the_one_that_is_better_on_what_chooses():
-    data = rotated(noise=2.0)
-    kinds = ("cosine", "dot", "better")
-    tried = {kind: learn_map(data, MapSettings(epochs=6, similarity=kind)) for kind in kinds}
-    highest = {name: max(max(curve.recall_at_1) for curve in found.curves) for name, found in tried.items()}
-    assert highest["cosine"] != highest["dot"]
-    assert highest["better"] == max(highest["cosine"], highest["dot"])
-    assert tried["better"].similarity == max(("cosine", "dot"), key=highest.__getitem__)
-
-
 def test_where_no_map_is_better_none_is_taken():
     """Inputs and responses are the same vectors: nothing can be gained."""
     x = pairs(200, size=16).x

@@ -35,12 +35,6 @@ def test_order_and_number_of_texts_are_kept_over_many_chunks(encoder, monkeypatc
     assert np.allclose(np.linalg.norm(alone, axis=1), 1, atol=1e-5)
 
 
-def test_a_context_is_encoded_by_its_newest_message(encoder):
-    long = encoder.encode_contexts([["something else", "how are you?"]])
-    assert np.allclose(long, encoder.encode_contexts([["how are you?"]]), atol=1e-6)
-    assert not np.allclose(long, encoder.encode_responses(["how are you?"]), atol=1e-2)
-
-
 def test_the_reduction_transfers_with_its_own_size_and_nothing_gives_nothing(encoder):
     assert isinstance(encoder, Ranker)
     assert isinstance(encoder, DualEncoder)

@@ -16,8 +16,9 @@ def test_every_text_is_found_again_whatever_the_segments(lengths, cost):
     batch = pack(ids, counts, padding_id=-7, segment_cost=cost)
     ordered = []
     for segment in batch.segments:
-        rows = batch.ids[segment.start : segment.stop].view(segment.count, segment.length)
-        places = batch.positions[segment.start : segment.stop].view(segment.count, segment.length)
+        stop = segment.start + segment.count * segment.length
+        rows = batch.ids[segment.start : stop].view(segment.count, segment.length)
+        places = batch.positions[segment.start : stop].view(segment.count, segment.length)
         assert (places == torch.arange(segment.length)).all()
         real = torch.ones_like(rows, dtype=torch.bool) if segment.real is None else segment.real
         ordered += [row[mask].tolist() for row, mask in zip(rows, real, strict=True)]
@@ -26,7 +27,7 @@ def test_every_text_is_found_again_whatever_the_segments(lengths, cost):
         expected = ids[starts[text] : starts[text] + counts[text]].tolist()
         assert ordered[row] == (expected or [-7])  # a text without tokens is one padding token
     assert batch.real_tokens == sum(max(n, 1) for n in lengths)
-    assert batch.segments[-1].stop == batch.computed_tokens
+    assert stop == batch.computed_tokens
     assert cost or batch.computed_tokens == batch.real_tokens
 
 

@@ -177,10 +177,3 @@ def test_a_failed_save_leaves_the_earlier_model(folder, network, monkeypatch):
         save(folder, network, SUBWORDS, max_length=40, card="", overwrite=True)
     assert load(folder).fingerprint == before
     assert [p.name for p in folder.parent.iterdir()] == ["model"]
-
-
-def test_another_folder_is_never_overwritten(tmp_path, network):
-    (tmp_path / "letters").mkdir()
-    (tmp_path / "letters" / "to-mum.txt").write_text("dear")
-    with pytest.raises(InputError, match="not ours to replace"):
-        save(tmp_path / "letters", network, SUBWORDS, max_length=40, card="")

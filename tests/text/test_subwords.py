@@ -138,12 +138,6 @@ def test_ragged_arrays_can_be_written_to(subwords: Subwords) -> None:
     assert subwords.encode_ragged([])[0].shape == (0,)
 
 
-@pytest.mark.parametrize(("texts", "max_length"), [("hello", None), (["hello"], 0), (["hello"], -3)])
-def test_ragged_refuses_what_is_surely_a_mistake(subwords: Subwords, texts: list[str], max_length: int) -> None:
-    with pytest.raises(InputError):
-        subwords.encode_ragged(texts, max_length)
-
-
 @pytest.mark.parametrize("unit", ["a", "zq", "日", ".", " ", MARK, "word ", "a\n"])
 def test_a_million_characters_are_neither_read_nor_kept_for_60_ids(
     subwords: Subwords, unit: str, monkeypatch: pytest.MonkeyPatch

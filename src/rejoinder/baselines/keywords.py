@@ -1,12 +1,10 @@
 """Keyword rankers: candidates that share rare words with the newest message rank first. The bar for every model.
 
 `BM25` is the textbook's: Robertson and Zaragoza, "The Probabilistic Relevance Framework: BM25 and Beyond" (2009),
-equation 3.15, with the inverse document frequency of Lucene, which is never negative (Kamphuis and others, ECIR 2020,
-table 1, "Lucene (accurate)"). It learns nothing.
-
-`TfIdf` and `Data19BM25`, which weighs TF-IDF values in place of counts, are those of Henderson and others, "A
-Repository of Conversational Datasets" (2019), section 4.1, and of the code published with it. They learn from training
-examples how rare words are. Words are hashed, so none is unknown.
+equation 3.15, with the inverse document frequency of Lucene, which is never negative. It learns nothing. `TfIdf` and
+`Data19BM25`, which weighs TF-IDF values in place of counts, are those of Henderson and others, "A Repository of
+Conversational Datasets" (2019), section 4.1, and of the code published with it; they learn from training examples how
+rare words are. Words are hashed, so none is unknown.
 """
 
 from __future__ import annotations

@@ -59,8 +59,7 @@ class ConvertConfig:
     reduction_heads: PositiveInt = 2
     """Heads of the reduction; r has this many times embedding_size numbers. Ablation: 1."""
     feed_forward_2: Literal["paper", "original"] = "paper"
-    """"paper": a skip connection around each layer; "original": the released code's layout, with one skip
-    projection of the input that both sides share."""
+    """"paper": a skip connection around each layer; "original": the released code's, one that both sides share."""
     feed_forward_2_layers: PositiveInt = 3
     """Hidden layers of feed-forward 2."""
     feed_forward_2_size: PositiveInt = 1024
@@ -70,16 +69,14 @@ class ConvertConfig:
     output_size: PositiveInt = 512
     """Size of the final encodings h."""
     norm_placement: Literal["after", "before"] = "after"
-    """Layer norm after each sub-layer's residual sum (the paper) or before each sub-layer, with one more at the end
-    of the trunk."""
+    """Layer norm after each sub-layer's residual sum, or before each sub-layer and at the end of the trunk."""
     initialisation: Literal["paper", "unit"] = "paper"
     """Subword embeddings uniform in ±0.01 and multiplied by sqrt(embedding_size) at look-up, or of unit variance."""
     zero_residual: bool = False
     """Start the residual branches of the blocks, and feed-forward 2's hidden layers, at zero: an untrained trunk is
     then exactly its embeddings and its reduction."""
     token_norm: bool = True
-    """Layer norm of the embedded tokens, and with norm_placement = "before" at the end of the trunk. False: a token's
-    vector keeps its length, which then weighs the words of a text."""
+    """Layer norm of the embedded tokens, and at the trunk's end. False: a vector's length weighs a text's words."""
     aligned_start: bool = False
     """Start feed-forward 2 of both sides as the same map, the mean of r's heads; needs zero_residual and skips. An
     untrained model is then the mean of its embeddings on both sides, which embeddings from elsewhere make useful."""
@@ -90,8 +87,7 @@ class ConvertConfig:
     numbered_history: bool = False
     """Put "0: ", "1: ", ... before the earlier messages, 0 for the newest of them (the paper's DSTC7)."""
     persona_first: bool = False
-    """Read messages that begin "your persona: " (ConvAI2) before all other earlier ones, without these words, so that a
-    long history does not push them out of what is read."""
+    """Read messages that begin "your persona: " (ConvAI2) before all other earlier ones, without these words."""
 
     def __post_init__(self) -> None:
         spans = self.attention_spans

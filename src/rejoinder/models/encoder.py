@@ -195,7 +195,7 @@ class DialogueEncoder(_DialogueModel):
 
     def encode_contexts(self, contexts: Sequence[Context], advance: Advance | None = None) -> FloatArray:
         """Encode conversations: (n, d)."""
-        return self._vectors(contexts, advance)
+        return self._encode_ids(*self.dialogue.contexts(contexts), "context", advance)
 
     def encode_responses(self, responses: Sequence[str], advance: Advance | None = None) -> FloatArray:
         """Encode responses: (n, d)."""
@@ -212,14 +212,10 @@ class DialogueEncoder(_DialogueModel):
         size = max(1, CHUNK_NUMBERS // (rows.shape[1] * self.size))
         for start in range(0, len(contexts), size):
             part = slice(start, start + size)
-            encoded = torch.from_numpy(self._vectors(contexts[part]))
+            encoded = torch.from_numpy(DialogueEncoder.encode_contexts(self, contexts[part]))
             with torch.inference_mode():
                 scores[part] = own_scores(encoded, responses[torch.from_numpy(rows[part]).long()]).numpy()
         return scores
-
-    def _vectors(self, contexts: Sequence[Context], advance: Advance | None = None) -> FloatArray:
-        """Encode conversations: (n, d), or of a poly-encoder (n, m, d)."""
-        return self._encode_ids(*self.dialogue.contexts(contexts), "context", advance)
 
 
 class PolyDialogueEncoder(DialogueEncoder):
@@ -229,7 +225,7 @@ class PolyDialogueEncoder(DialogueEncoder):
         self, contexts: Sequence[Context], advance: Advance | None = None
     ) -> ContextVectors:
         """Encode conversations: m vectors each, fewer where a conversation has fewer tokens."""
-        vectors = self._vectors(contexts, advance)
+        vectors = super().encode_contexts(contexts, advance)
         if vectors.ndim == 2:  # no conversation at all
             vectors = vectors[:, None]
         present = (vectors != 0).any(axis=2)

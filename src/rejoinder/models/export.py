@@ -108,9 +108,9 @@ def _source(model: str | Path, output: str | Path, kind: Kind, overwrite: bool) 
 def export_onnx(model: str | Path, output: str | Path, *, overwrite: bool = False) -> dict[str, Any]:
     """Write a ConveRT's ONNX folder, in float32; of a quantised model the rounded values.
 
-    Both files take `ids`, int64 (n, L), and `mask`, bool (n, L), of any n and L from 1, and give `vectors`, float32 (n,
-    d), rows of unit length. The context side of a multi-context model also takes `history_ids` and `history_mask`, (n,
-    M).
+    Both files take `ids`, int64 (n, L), and `mask`, bool (n, L), of any n and L from 1, and give `vectors`, float32
+    (n, d), rows of unit length. The context side of a multi-context model also takes `history_ids` and `history_mask`,
+    (n, M).
 
     Returns:
         What was written: path, files, bytes, fingerprint of the model.

@@ -1,9 +1,8 @@
 """Fast encoding on a CPU: the same model with its linear layers packed once for the processor.
 
-`pack_linears` replaces linear layers by oneDNN's: weights stored in the order in which the processor reads them (three
-times as fast on a single sentence), the activation computed while the result is still in a register, and, where asked
-for, 8-bit products (three to four times the rate of 32-bit ones on processors with VNNI or AMX). Where oneDNN or an
-operation of it is absent, plain layers stay. A single text takes a recording of the operations (`SingleTexts`).
+oneDNN's layers store weights in the order in which the processor reads them (three times as fast on a single sentence)
+and compute the activation in the same pass; where asked for, products have 8 bits (three to four times the rate of
+32-bit ones on processors with VNNI or AMX). Where oneDNN or an operation of it is absent, plain layers stay.
 """
 
 from __future__ import annotations

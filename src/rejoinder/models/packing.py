@@ -39,11 +39,6 @@ class Segment:
     length: int
     real: Tensor | None = None
 
-    @property
-    def stop(self) -> int:
-        """Index after its last token."""
-        return self.start + self.count * self.length
-
 
 @dataclass(frozen=True, slots=True)
 class TokenBatch:

@@ -1,12 +1,8 @@
-"""Few bits (CONVERT, "quantization aware training"): 8-bit embeddings, 16 bits for everything else.
+"""Few bits (CONVERT, "quantization aware training"): every `nn.Embedding` in 8 bits, everything else in 16.
 
-A network that is stored in few bits is trained with rounded parameters: forward and backward pass see rounded copies,
-made anew for each step, and the optimiser moves the float32 originals (the paper's shadow copies). Every table that is
-looked up by a call of an `nn.Embedding` is rounded to 256 levels.
-
-In the safetensors file of a quantised folder a table's parameter NAME is uint8 and stands beside NAME.scale and
-NAME.offset, float32 without dimensions: value = code · scale + offset; everything else is 16-bit floats. Opened for
-encoding, tables stay in 8 bits, and a row is turned into floats when it is looked up.
+In training, forward and backward pass see rounded copies, made anew for each step, and the optimiser moves the float32
+originals (the paper's shadow copies). In the safetensors file of a quantised folder a table NAME is uint8 beside
+NAME.scale and NAME.offset, float32: value = code · scale + offset. Opened for encoding, tables stay in 8 bits.
 """
 
 from __future__ import annotations
@@ -285,7 +281,8 @@ def fill(module: nn.Module, weights: Path, scheme: Scheme | None) -> None:
                 continue
             scale, offset = (float(stored[name + end]) for end in (SCALE, OFFSET))
             # By pieces: a second whole table costs memory, and frees a block that glibc never keeps for reuse.
-            for codes, rows in zip(stored[name].split(PIECE_ROWS), parameter.split(PIECE_ROWS), strict=True):
+            pieces = (torch.split(table, PIECE_ROWS) for table in (stored[name], parameter))
+            for codes, rows in zip(*pieces, strict=True):
                 rows.copy_(codes.float().mul_(scale).add_(offset))  # the very operations of `QuantizedTable`
 
 

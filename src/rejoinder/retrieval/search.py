@@ -1,12 +1,9 @@
 """Search among encoded replies, for contexts of one vector (bi-encoders) or of several (poly-encoders).
 
-A reply y attends over the vectors c_i of a context (POLY, section 4.4). With l_i = y·c_i and p = softmax(l) its score
-is sum_i p_i·l_i, so the attended vector is never built: one product of the rows with all vectors is the whole scan. A
-bi-encoder is the case of one vector, whose product is the score.
-
-A score is a mean of products, so it is at most the greatest of them. Rows whose greatest product cannot reach the best
-k so far are left out before any softmax; what is left in the end is scored again from the float32 rows in float64, in
-a fixed order: equal rows tie to the last bit, and ties go to the reply that came first.
+With l_i = y·c_i and p = softmax(l) the score of a reply y is sum_i p_i·l_i (POLY, section 4.4): one product of the rows
+with all vectors is the whole scan. Rows whose greatest l_i cannot reach the best k so far are left out before any
+softmax; what is left in the end is scored again from the float32 rows in float64, in a fixed order: equal rows tie to
+the last bit, and ties go to the reply that came first.
 
 From float32 rows the answers are those of brute force, since the floor allows for rounding (`_rounding`). A scan of
 float16 rows or 8-bit codes nominates several times as many replies as are wanted, and the float32 rows decide.

@@ -1,6 +1,6 @@
 """Tokenizers of the `tokenizers` library: those that come with BERT-like weights, and byte pair encoding for new ones.
 
-They are kept as one JSON file: the library's own description, and which tokens play which part.
+Kept as one JSON file: the library's own description, and which tokens play which part.
 """
 
 from __future__ import annotations

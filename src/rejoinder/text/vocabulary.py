@@ -2,11 +2,8 @@
 
 Start from all characters. In each iteration segment every word with the present vocabulary; from the start of each
 segment count every substring up to the end of the word; then, from the longest substrings to the shortest, take one
-that is frequent enough, and subtract its count from those of all its proper prefixes.
-
-The substrings form a tree (each is one character longer than its parent) that depends neither on the iteration nor,
-above a floor, on the minimum count. It is grown once, level by level, over all distinct words at once; an iteration,
-and a try of another minimum count, is then a few additions over whole arrays.
+that is frequent enough, and subtract its count from those of all its proper prefixes. The tree of substrings depends
+neither on the iteration nor, above a floor, on the minimum count: it is grown once, over all distinct words at once.
 """
 
 from __future__ import annotations
