@@ -23,7 +23,7 @@ import numpy as np
 
 import rejoinder
 from common import write_result
-from rejoinder.baselines.encoders import minilm
+from rejoinder.baselines.encoders import open_encoder
 from rejoinder.ranker import Context, FloatArray
 
 TURNS = 7
@@ -34,7 +34,7 @@ class MeanOfMessages:
     """A sentence encoder that reads a conversation as the mean of the newest vector and the earlier ones' mean."""
 
     def __init__(self) -> None:
-        self._texts = minilm()
+        self._texts = open_encoder("minilm")
 
     def encode_contexts(self, contexts: Sequence[Context]) -> FloatArray:
         """Return one vector a conversation, (n, d)."""

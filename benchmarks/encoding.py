@@ -29,7 +29,7 @@ from rich.table import Table
 
 import rejoinder
 from common import write_result
-from limit import Shape, best_rate, gemm_shapes
+from limit import Shape, best_rate, gemm_shapes, multiplications
 from peers import minilm_forms
 from rejoinder.memory import keep_memory
 from rejoinder.models.convert import Convert, ConvertConfig
@@ -127,9 +127,8 @@ def our_programs(subwords: Subwords, sentences: Sequence[str]) -> tuple[dict[str
         config = ConvertConfig(**load_recipe(ROOT / "recipes" / recipe).model)
         for precision in precisions():
             module = Convert(config, max(subwords.rows, 32_477 if size == "paper" else 0))
-            operations = 2 * (
-                tokens * module.multiplications_per_token() + len(sentences) * module.multiplications_per_text()
-            )
+            per_token, per_text = multiplications(module)
+            operations = 2 * (tokens * per_token + len(sentences) * per_text)
             cost = Cost(operations, gemm_shapes(module, tokens * 128 // len(sentences), 128), precision)
             cost.seconds()
             pack_linears(module, precision)

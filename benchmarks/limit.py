@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterable
+from typing import Any
 
 import torch
 from torch import nn
@@ -22,6 +23,16 @@ def gemm_shapes(module: Convert, tokens: int, texts: int) -> set[Shape]:
             rows = texts if "head" in name or "shared" in name else tokens
             shapes.add((rows, layer.in_features, layer.out_features))
     return shapes
+
+
+def multiplications(module: Convert) -> tuple[int, int]:
+    """Multiply-adds of the products over weights: of one token in the trunk, and of one text after it."""
+    layers: list[nn.Linear] = [module.reduction.query_key]
+    blocks: Any = module.blocks[: module.active_blocks]
+    for block in blocks:
+        layers += [block.attention.qkv, block.attention.output, block.feed_forward.expand, block.feed_forward.contract]
+    heads = module.context_head.linears()
+    return sum(layer.weight.numel() for layer in layers), sum(layer.weight.numel() for layer in heads)
 
 
 def best_rate(shapes: Iterable[Shape], precision: str, repetitions: int = 20) -> float:

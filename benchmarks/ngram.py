@@ -29,11 +29,10 @@ from encoding import Encode, chat, race
 from peers import minilm_forms
 from rejoinder.corpora.build import build_data
 from rejoinder.memory import keep_memory
-from rejoinder.models.convert import count_parameters
 from rejoinder.models.encoder import Encoder
 from rejoinder.models.inference import Precision, pack_linears
 from rejoinder.models.ngram import NGramConfig, NGramDual
-from rejoinder.models.weights import skeleton
+from rejoinder.models.quantization import skeleton
 from rejoinder.processor import has_fast_bfloat16
 from rejoinder.text.ngrams import NGrams, build_ngrams
 from rejoinder.training.loop import train
@@ -85,7 +84,7 @@ def parameters() -> dict[str, int]:
     with skeleton():
         module = NGramDual(NGramConfig(), PAPER_ROWS)
     table = module.embedding.weight.numel()
-    return {"embeddings": table, "others": count_parameters(module) - table}
+    return {"embeddings": table, "others": sum(each.numel() for each in module.parameters()) - table}
 
 
 def train_in_turns(folder: Path, seconds: float, rounds: int) -> Speeds:

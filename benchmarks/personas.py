@@ -13,7 +13,7 @@ from pathlib import Path
 
 import rejoinder
 from common import write_result
-from rejoinder.baselines.encoders import minilm
+from rejoinder.baselines.encoders import open_encoder
 from rejoinder.baselines.keywords import BM25
 from rejoinder.baselines.vectors import Sim
 from rejoinder.corpora.example import Example
@@ -48,7 +48,7 @@ def main() -> None:
     read = list(read_convai2(given.file, settings=Convai2Settings(personas="self")))
     replies = [example for example in read if without(example.context)]  # all have something to reply to
     examples = sample(iter(replies), given.limit, seed=0)
-    ours, sentences = rejoinder.load("convert-small"), Sim(minilm())
+    ours, sentences = rejoinder.load("convert-small"), Sim(open_encoder("minilm"))
     rows: list[tuple[str, Ranker, Callable[[Context], Context]]] = [
         ("convert-small, history", ours, without),
         ("convert-small, persona and history", ours, as_it_is),

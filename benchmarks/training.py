@@ -21,7 +21,7 @@ from rich.console import Console
 from rich.table import Table
 
 from common import write_result
-from limit import best_rate, gemm_shapes
+from limit import best_rate, gemm_shapes, multiplications
 from rejoinder.corpora.build import build_data
 from rejoinder.models.families import build_module
 from rejoinder.training.batches import EpochOrder, make_batch
@@ -86,10 +86,8 @@ def measure(recipe: Recipe, stage: Stage, data: Path, folder: Path, seconds: flo
     sample = [make_batch(prepared.train, order.rows(i), module.padding_id).tokens for i in range(8)]
     padding = 1 - sum(b.real_tokens for b in sample) / sum(b.computed_tokens for b in sample)
     tokens = sum(b.real_tokens for b in sample) // len(sample)
-    operations = 3 * 2 * (
-        summary.tokens * module.multiplications_per_token()
-        + 2 * summary.examples * module.multiplications_per_text()
-    )
+    per_token, per_text = multiplications(module)
+    operations = 3 * 2 * (summary.tokens * per_token + 2 * summary.examples * per_text)
     kept = gemm_shapes(module, tokens, stage.batch_size)
     rate = best_rate(kept, "bf16" if precision == "bf16" else "fp32", repetitions=10)
     return Measured(

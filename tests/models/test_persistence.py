@@ -51,11 +51,13 @@ def test_a_saved_model_comes_back_with_the_same_weights_and_vectors(folder, netw
     ]
 
 
-def test_what_both_sides_share_is_stored_once(tmp_path):
+def test_what_both_sides_share_is_stored_once_and_active_blocks_are_kept(tmp_path):
     network = lively(Convert(small_config(feed_forward_2="original"), SUBWORDS.rows))
+    network.set_active_blocks(1)
     save(tmp_path / "m", network, SUBWORDS, max_length=60, card="")
     again = load_module(tmp_path / "m")[0]
     assert again.context_head.input_skip is again.response_head.input_skip
+    assert again.active_blocks == 1
     assert torch.equal(again.shared_skip.weight, network.shared_skip.weight)
 
 
@@ -63,12 +65,6 @@ def test_every_default_is_written_out(folder, network):
     written = json.loads((folder / "config.json").read_text())["model"]
     assert parse_config(written) == network.config
     assert set(written) == set(network.config.__dataclass_fields__)
-
-
-def test_active_blocks_are_kept(tmp_path, network):
-    network.set_active_blocks(1)
-    save(tmp_path / "m", network, SUBWORDS, max_length=60, card="")
-    assert load_module(tmp_path / "m")[0].active_blocks == 1
 
 
 def test_the_fingerprint_follows_weights_vocabulary_and_structure(tmp_path, folder, network):
@@ -96,12 +92,8 @@ def flip_a_byte(path):
     path.write_bytes(bytes(data))
 
 
-def empty(path):
-    path.write_bytes(b"")
-
-
 @pytest.mark.parametrize("name", ["config.json", "model.safetensors", "vocabulary.json"])
-@pytest.mark.parametrize("damage", [cut_short, flip_a_byte, Path.unlink, empty])
+@pytest.mark.parametrize("damage", [cut_short, flip_a_byte, Path.unlink, lambda path: path.write_bytes(b"")])
 def test_a_damaged_folder_is_refused_in_one_line_that_names_the_file(folder, name, damage):
     damage(folder / name)
     with pytest.raises(InputError, match=name) as caught:
@@ -109,24 +101,21 @@ def test_a_damaged_folder_is_refused_in_one_line_that_names_the_file(folder, nam
     assert "\n" not in str(caught.value)
 
 
-def test_a_config_of_another_structure_is_refused(folder):
+def test_a_config_that_does_not_fit_is_refused(folder):
     config = json.loads((folder / "config.json").read_text())
-    config["model"]["output_size"] = 25
-    (folder / "config.json").write_text(json.dumps(signed(config)))
-    with pytest.raises(InputError, match="does not fit"):
-        load(folder)
+    other = {**config, "model": {**config["model"], "output_size": 25}}
+    for changed, message in ((signed(other), "does not fit"), ({**config, "format": 99}, "format 99")):
+        (folder / "config.json").write_text(json.dumps(changed))
+        with pytest.raises(InputError, match=message):
+            load(folder)
 
 
-def test_a_newer_format_asks_for_an_update(folder):
-    config = json.loads((folder / "config.json").read_text())
-    (folder / "config.json").write_text(json.dumps({**config, "format": 99}))
-    with pytest.raises(InputError, match="format 99"):
-        load(folder)
-
-
-@pytest.mark.parametrize("name", ["no/such/place", "./nowhere", "nowhere"])
-def test_a_model_that_is_not_there(name):
-    with pytest.raises(InputError, match="no model folder"):
+@pytest.mark.parametrize(("name", "message"), [
+    ("no/such/place", "no model folder"), ("./nowhere", "no model folder"), ("nowhere", "no model folder"),
+    (__file__, "is a file"),
+])  # fmt: skip
+def test_a_model_that_is_not_there(name, message):
+    with pytest.raises(InputError, match=message):
         load(name)
 
 
@@ -142,14 +131,8 @@ def test_the_hub_is_asked_for_an_id_and_its_refusal_is_one_line(monkeypatch, fol
         raise OSError("offline\nsecond line")
 
     monkeypatch.setattr(huggingface_hub, "snapshot_download", refuse)
-    with pytest.raises(InputError, match=r"could not be fetched.*offline$"):
+    with pytest.raises(InputError, match=r"nor could .* be fetched: offline$"):
         load("owner/name")
-
-
-def test_a_file_is_no_model(tmp_path):
-    (tmp_path / "file").write_text("x")
-    with pytest.raises(InputError, match="is a file"):
-        load(tmp_path / "file")
 
 
 def test_a_flipped_bit_in_the_configuration_is_noticed(folder):
@@ -194,10 +177,3 @@ def test_a_failed_save_leaves_the_earlier_model(folder, network, monkeypatch):
         save(folder, network, SUBWORDS, max_length=40, card="", overwrite=True)
     assert load(folder).fingerprint == before
     assert [p.name for p in folder.parent.iterdir()] == ["model"]
-
-
-def test_another_folder_is_never_overwritten(tmp_path, network):
-    (tmp_path / "letters").mkdir()
-    (tmp_path / "letters" / "to-mum.txt").write_text("dear")
-    with pytest.raises(InputError, match="not ours to replace"):
-        save(tmp_path / "letters", network, SUBWORDS, max_length=40, card="")

@@ -56,11 +56,6 @@ def test_equal_scores_keep_the_order_of_the_first_search(index) -> None:
     assert [reply.position for reply in Cascade(index, Same()).search([["a fish"]], k=5)[0]] == first
 
 
-def test_the_minimum_is_of_the_slow_ranker(index) -> None:
-    [replies] = Cascade(index, ByLength(), top=5).search([["a cat"]], k=5, minimum_score=15)
-    assert [reply.text for reply in replies] == ["a cat and a cat and a fish", "a dog and a cat"]
-
-
 def test_bm25_may_be_the_first() -> None:
     first = RankerSearch(BM25(), TEXTS)
     [found] = first.search([["fish?"]], k=1)
@@ -74,13 +69,6 @@ def test_bm25_may_be_the_first() -> None:
 def test_bm25_leaves_replies_without_a_word_in_common_out() -> None:
     [replies] = RankerSearch(BM25(), TEXTS).search([["weather"]], k=5, minimum_score=1e-6)
     assert [reply.text for reply in replies] == ["the weather"]
-
-
-def test_a_cascade_may_be_the_first_of_another(index) -> None:
-    inner = Cascade(index, ByLength(), top=5)
-    [replies] = Cascade(inner, BM25(), top=2).search([["a fish"]], k=1)
-    assert replies[0].text == "a cat and a cat and a fish"
-    assert len(Cascade(inner, BM25())) == 5
 
 
 def test_nothing_to_rank(tmp_path, encoder) -> None:

@@ -17,7 +17,6 @@ from rejoinder.errors import InputError
 from rejoinder.retrieval import index as index_module
 from rejoinder.retrieval.index import Index
 from rejoinder.retrieval.manifest import DTYPES, Manifest, ModelRecord, model_record
-from rejoinder.retrieval.reading import Candidate
 from tests.retrieval.conftest import HashEncoder
 
 CONTEXTS = [["a0"], ["a3"], ["b1"], ["unknown"]]
@@ -66,48 +65,20 @@ def test_changes_equal_a_rebuild(tmp_path_factory, dtype, start, steps) -> None:
     assert len(index) == len(left)
 
 
-def test_positions_are_never_given_twice(index) -> None:
-    index.delete([8])
-    assert index.add(["new"]) == range(9, 10)
-    index.delete([9])
-    assert index.add(["newer"]) == range(10, 11)
-
-
 def test_adding_encodes_only_what_is_new(index, encoder) -> None:
     encoder.calls.clear()
     index.add(B)
     assert encoder.calls == [5]
 
 
-def test_adding_nothing_changes_nothing(index) -> None:
-    before = sorted(index.folder.rglob("*"))
-    assert index.add([]) == range(9, 9)
-    assert sorted(path for path in index.folder.rglob("*") if path.name != "lock") == before
-
-
-def test_payloads_of_added_replies_come_back(index) -> None:
-    index.add([Candidate("c", {"id": "x7"}), Candidate("d", {"id": "x8"})])
-    assert index.search([["d"]], k=1)[0][0].payload == {"id": "x8"}
-
-
-@pytest.mark.parametrize(("positions", "told"), [([0, 9], "no reply 9; .* 0 to 8"), ([-1], "no reply -1")])
+@pytest.mark.parametrize(
+    ("positions", "told"), [([0, 9], "no reply 9; .* 0 to 8"), ([-1], "no reply -1"), ([4, 3], "reply 3 .*before")]
+)
 def test_deleting_what_is_not_there_deletes_nothing(index, positions, told) -> None:
+    index.delete([3])
     with pytest.raises(InputError, match=told):
         index.delete(positions)
-    assert len(index) == 9
-
-
-def test_deleting_twice_is_an_error(index) -> None:
-    index.delete([2, 3])
-    with pytest.raises(InputError, match=r"reply 3 .*before"):
-        index.delete([4, 3])
-    assert len(index) == 7
-
-
-def test_everything_can_be_deleted(index, encoder) -> None:
-    assert index.delete(range(9)) == 9
-    assert len(index) == 0
-    assert Index.open(index.folder, encoder).search([["a0"]]) == [[]]
+    assert len(index) == 8
 
 
 def test_without_its_model_an_index_lists_and_deletes_but_does_not_search(index) -> None:
@@ -186,12 +157,6 @@ def test_a_change_by_somebody_else_is_not_overwritten(index, encoder) -> None:
     assert [candidate.text for _, candidate in Index.open(index.folder, encoder)] == [*A, "theirs"]
 
 
-def test_an_open_index_answers_on_while_another_adds(index, encoder) -> None:
-    before = answers(index)
-    Index.open(index.folder, encoder).add(B)
-    assert answers(index) == before
-
-
 HOLDER = """
 import sys
 from filelock import FileLock
@@ -230,15 +195,6 @@ def test_two_builds_in_one_place_are_one(tmp_path, encoder) -> None:
     assert len(refused) == 2
     assert [reply.text for _, reply in built] == ["first"]
     assert [path.name for path in tmp_path.iterdir()] == ["x"]
-
-
-def test_nothing_is_added_while_an_index_is_overwritten(index, encoder) -> None:
-    def meanwhile(_count):
-        with pytest.raises(InputError, match="is being written by another process"):
-            Index.open(index.folder, encoder).add(["lost?"])
-
-    Index.build(encoder, ["new"], index.folder, overwrite=True, progress=meanwhile)
-    assert [reply.text for _, reply in Index.open(index.folder, encoder)] == ["new"]
 
 
 @pytest.mark.parametrize("moment", ["before", "after"])

@@ -5,7 +5,6 @@ from __future__ import annotations
 import dataclasses
 import hashlib
 import json
-import time
 
 import numpy as np
 import pytest
@@ -35,10 +34,14 @@ def segment(index):
 
 
 def test_the_best_reply_comes_first_with_score_and_position(index) -> None:
+    with pytest.raises(InputError, match="at least one"):
+        index.search([["hello"]], k=0)
     [[best, second]] = index.search([["something before", "reply number 17"]], k=2)
     assert (best.text, best.position, dict(best.payload)) == ("reply number 17", 17, {})
     assert best.score == pytest.approx(1, abs=1e-6)
     assert second.score < 0.9
+    found = index.search([["reply number 17"], ["nothing like it"]], k=1000, minimum_score=best.score)
+    assert found == [[best], []], "the minimum itself counts"
 
 
 def test_scores_are_cosines_and_equal_in_every_form(tmp_path, encoder) -> None:
@@ -52,37 +55,11 @@ def test_scores_are_cosines_and_equal_in_every_form(tmp_path, encoder) -> None:
         assert [reply.score for reply in replies] == sorted((reply.score for reply in replies), reverse=True)
 
 
-def test_an_index_opened_again_answers_the_same(index, encoder) -> None:
-    opened = Index.open(index.folder, encoder)
-    assert opened.search([["hello"], ["you"]], k=7) == index.search([["hello"], ["you"]], k=7)
-    assert opened.fingerprint == index.fingerprint
-
-
-def test_more_than_there_are_gives_all(index) -> None:
-    [replies] = index.search([["hello"]], k=1000)
-    assert sorted(reply.position for reply in replies) == list(range(40))
-
-
-def test_minimum_score_leaves_weak_replies_out(index) -> None:
-    [replies, none] = index.search([["reply number 3"], ["nothing like it"]], k=5, minimum_score=0.95)
-    assert [reply.position for reply in replies] == [3]
-    assert none == []
-
-
-def test_the_minimum_itself_counts(index) -> None:
-    [[best]] = index.search([["reply number 3"]], k=1)
-    assert index.search([["reply number 3"]], k=1, minimum_score=best.score) == [[best]]
-
-
 def test_ties_go_to_the_reply_that_came_first_and_duplicates_stay(tmp_path, encoder) -> None:
     index = Index.build(encoder, ["yes", "no", "yes", "maybe", "yes"], tmp_path / "index", dtype="int8")
     [replies] = index.search([["yes"]], k=4)
     assert [reply.position for reply in replies[:3]] == [0, 2, 4]
     assert len({reply.score for reply in replies[:3]}) == 1
-
-
-def test_no_contexts_no_answers(index) -> None:
-    assert index.search_vectors(np.zeros((0, 24), np.float32)) == []
 
 
 @pytest.mark.parametrize("dtype", DTYPES)
@@ -94,21 +71,10 @@ def test_an_empty_index_works(tmp_path, encoder, dtype) -> None:
     assert Index.open(tmp_path / "index", encoder).search([["hello"]])[0][0].text == "hello"
 
 
-@pytest.mark.parametrize("k", [0, -1])
-def test_asking_for_no_reply_is_an_error(index, k) -> None:
-    with pytest.raises(InputError, match="at least one"):
-        index.search([["hello"]], k=k)
-
-
-def test_an_unknown_form_is_an_error_that_names_the_known(tmp_path, encoder) -> None:
-    with pytest.raises(InputError, match=r"int4.*float32, float16, int8"):
-        Index.build(encoder, ["hello"], tmp_path / "index", dtype="int4")
-    assert list(tmp_path.iterdir()) == []
-
-
 json_values = st.recursive(
     st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False, allow_infinity=False) | st.text(),
-    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(), inner, max_size=3), max_leaves=6,
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(), inner, max_size=3),
+    max_leaves=6,
 )
 
 
@@ -148,10 +114,6 @@ def test_mistake_8_an_index_of_another_model_is_refused_though_its_name_is_the_s
     assert retrained.fingerprint[:12] in message
     assert "--model" in message
     assert "\n" not in message
-
-
-def test_mistake_8_a_moved_model_is_the_same_model(index) -> None:
-    assert Index.open(index.folder, HashEncoder(name="elsewhere")).search([["reply number 3"]])[0][0].position == 3
 
 
 def test_mistake_8_the_fingerprint_covers_model_and_candidates(tmp_path, encoder) -> None:
@@ -198,17 +160,15 @@ def test_a_damaged_file_is_refused_by_name(index, encoder, how) -> None:
     Index.open(index.folder, encoder)
 
 
-@pytest.mark.parametrize("how", ["missing", "truncated", "empty", "altered"])
-def test_a_damaged_manifest_is_refused(index, encoder, how) -> None:
-    damage(index.folder / MANIFEST, how)
-    with pytest.raises(InputError, match=r"manifest\.json"):
-        Index.open(index.folder, encoder)
-
-
 @pytest.mark.parametrize(
     ("content", "told"),
-    [("[]", "damaged"), ("{}", "damaged"), ('{"kind": "rejoinder index", "format": 99}', "update rejoinder"),
-     (b"\xff\xfe", "damaged"), ("nonsense", "damaged")],
+    [
+        ("[]", "damaged"),
+        ("{}", "damaged"),
+        ('{"kind": "rejoinder index", "format": 99}', "update rejoinder"),
+        (b"\xff\xfe", "damaged"),
+        ("nonsense", "damaged"),
+    ],
 )
 def test_a_foreign_manifest_is_refused(index, encoder, content, told) -> None:
     (index.folder / MANIFEST).write_bytes(content if isinstance(content, bytes) else content.encode())
@@ -226,16 +186,6 @@ def test_a_manifest_edited_by_hand_is_refused_but_the_place_of_the_model_may_cha
     path.write_text(json.dumps(content))
     with pytest.raises(InputError, match="altered by hand"):
         Index.open(index.folder, encoder)
-
-
-def test_the_content_of_a_large_index_is_compared_on_demand(index, encoder, monkeypatch) -> None:
-    monkeypatch.setattr("rejoinder.retrieval.index.SMALL", 100)
-    damage(segment(index) / "vectors.f32", "altered")
-    opened = Index.open(index.folder, encoder)
-    with pytest.raises(InputError, match=r"vectors.f32 was altered"):
-        opened.verify()
-    with pytest.raises(InputError, match=r"vectors.f32 was altered"):
-        Index.open(index.folder, encoder, verify=True)
 
 
 def test_an_altered_reply_that_was_not_compared_is_noticed_when_it_is_read(index, encoder) -> None:
@@ -262,26 +212,12 @@ def test_an_8_bit_index_of_an_earlier_version_opens_and_is_replaced(tmp_path, en
     Index.build(encoder, ["new"], index.folder, overwrite=True)
 
 
-def test_folders_that_are_no_index(tmp_path, encoder) -> None:
-    with pytest.raises(InputError, match="no index"):
-        Index.open(tmp_path / "nothing", encoder)
-    with pytest.raises(InputError, match=r"no manifest.json"):
-        Index.open(tmp_path, encoder)
-
-
 def test_an_index_that_exists_is_kept_unless_overwriting_is_asked_for(index, encoder) -> None:
     with pytest.raises(InputError, match=r"is an index already.*--append.*--overwrite"):
         Index.build(encoder, ["new"], index.folder)
     assert len(Index.open(index.folder, encoder)) == 40
     Index.build(encoder, ["new"], index.folder, overwrite=True)
     assert [candidate.text for _, candidate in Index.open(index.folder, encoder)] == ["new"]
-
-
-def test_a_folder_of_something_else_is_never_replaced(tmp_path, encoder) -> None:
-    (tmp_path / "thesis").mkdir()
-    (tmp_path / "thesis" / "chapter.txt").write_text("precious")
-    with pytest.raises(InputError, match="not ours to replace"):
-        Index.build(encoder, ["new"], tmp_path / "thesis", overwrite=True)
 
 
 @pytest.mark.parametrize("error", [KeyboardInterrupt, OSError("No space left on device")])
@@ -292,41 +228,6 @@ def test_an_interrupted_build_leaves_nothing_behind(tmp_path, encoder, error) ->
 
     with pytest.raises(KeyboardInterrupt if error is KeyboardInterrupt else OSError):
         Index.build(encoder, TEXTS, tmp_path / "index", batch=10, progress=interrupted)
-    assert list(tmp_path.iterdir()) == []
-
-
-def test_an_interrupted_overwrite_leaves_the_old_index(index, encoder) -> None:
-    def interrupted(_):
-        raise KeyboardInterrupt
-
-    with pytest.raises(KeyboardInterrupt):
-        Index.build(encoder, ["new"], index.folder, overwrite=True, progress=interrupted)
-    assert len(Index.open(index.folder, encoder)) == 40
-    assert [path.name for path in index.folder.parent.iterdir()] == ["index"]
-
-
-def test_ten_thousand_replies_are_read_in_batches_and_indexed_fast(tmp_path, encoder) -> None:
-    done = []
-    started = time.process_time()
-    replies = (f"reply {i}" for i in range(10_000))
-    index = Index.build(encoder, replies, tmp_path / "index", dtype="int8", batch=512, progress=done.append)
-    assert [replies[0].position for replies in index.search([["reply 9999"], ["reply 512"]])] == [9999, 512]
-    assert time.process_time() - started < 5
-    assert sum(done) == len(index) == 10_000
-    assert max(encoder.calls) == 512
-
-
-@pytest.mark.parametrize("dtype", DTYPES)
-def test_vectors_are_mapped_and_not_read_into_memory(tmp_path, encoder, dtype) -> None:
-    index = Index.build(encoder, TEXTS, tmp_path / "index", dtype=dtype)
-    opened = index._segments[0]
-    assert all(isinstance(array, np.memmap) for array in (opened.vectors, *opened.arrays.values()))
-
-
-def test_a_model_without_unit_vectors_is_refused_and_nothing_is_written(tmp_path) -> None:
-    encoder = TableEncoder(np.array([[1, 0], [np.nan, 0]], dtype=np.float32))
-    with pytest.raises(InputError, match="reply 1 has length nan"):
-        Index.build(encoder, ["0", "1"], tmp_path / "index")
     assert list(tmp_path.iterdir()) == []
 
 

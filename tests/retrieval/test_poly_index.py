@@ -59,28 +59,11 @@ def test_answers_are_those_of_the_model_also_after_adding_and_deleting(tmp_path,
             assert [(reply.text, reply.score) for reply in replies] == wanted(encoder, left, context, 100)
 
 
-def test_all_forms_give_the_same_scores_to_the_last_bit(tmp_path) -> None:
-    encoder = HashPolyEncoder()
-    answers = [Index.build(encoder, TEXTS, tmp_path / dtype, dtype=dtype).search(CONTEXTS, k=60) for dtype in DTYPES]
-    assert answers[0] == answers[1] == answers[2]
-    one_by_one = [Index.open(tmp_path / "int8", encoder).search([context], k=60)[0] for context in CONTEXTS]
-    assert one_by_one == answers[0]
-
-
 def test_a_plain_array_of_three_axes_is_searched_with(tmp_path) -> None:
     encoder = HashPolyEncoder()
     index = Index.build(encoder, TEXTS, tmp_path / "index")
     vectors = np.stack([encoder.encode_responses(["reply 3", "reply 40"])])
     assert index.search_vectors(vectors, k=4) == index.search([["reply 3", "reply 40"]], k=4)
-
-
-def test_minimum_score_and_an_empty_index(tmp_path) -> None:
-    encoder = HashPolyEncoder()
-    index = Index.build(encoder, TEXTS, tmp_path / "index", dtype="int8")
-    [[first, second]] = index.search([["reply 3", "reply 40"]], k=2)
-    assert index.search([["reply 3", "reply 40"]], k=5, minimum_score=second.score) == [[first, second]]
-    empty = Index.build(encoder, [], tmp_path / "empty")
-    assert empty.search(CONTEXTS) == [[], [], []]
 
 
 @pytest.mark.parametrize("dtype", DTYPES)

@@ -84,8 +84,13 @@ def collections(draw):
 
 @pytest.mark.parametrize("dtype", DTYPES)
 @settings(deadline=None, max_examples=70)
-@given(collections(), st.integers(1, 70), st.sampled_from([-np.inf, 0.0, 0.5, 0.99, 20.0]),
-       st.sampled_from([1, 7, 1 << 13]), st.sampled_from([0, 20, 1 << 20]))
+@given(
+    collections(),
+    st.integers(1, 70),
+    st.sampled_from([-np.inf, 0.0, 0.5, 0.99, 20.0]),
+    st.sampled_from([1, 7, 1 << 13]),
+    st.sampled_from([0, 20, 1 << 20]),
+)
 def test_search_equals_brute_force(dtype, collection, k, minimum, block, pending) -> None:
     """Of small forms too where they may nominate all rows."""
     rows, alive, contexts, cuts = collection
@@ -148,8 +153,13 @@ def test_the_score_of_a_pair_does_not_depend_on_what_is_scored_beside_it() -> No
         assert together.tolist() == exact_scores(context, np.concatenate([rows[5:], rows])[3:])[-33:].tolist()
 
 
-shapes = {"seed": st.integers(0, 2**32), "count": st.integers(1, 30), "size": st.sampled_from([1, 2, 3, 17, 64]),
-          "width": st.integers(1, 9), "scale": st.sampled_from([0.1, 1.0, 8.0])}
+shapes = {
+    "seed": st.integers(0, 2**32),
+    "count": st.integers(1, 30),
+    "size": st.sampled_from([1, 2, 3, 17, 64]),
+    "width": st.integers(1, 9),
+    "scale": st.sampled_from([0.1, 1.0, 8.0]),
+}
 
 
 @settings(deadline=None, max_examples=60)
@@ -219,10 +229,3 @@ def test_a_torch_without_private_products_is_no_obstacle(monkeypatch, missing) -
     else:
         monkeypatch.setattr(torch.backends.mkldnn, "is_available", lambda: False)
     assert found_by_search(segments_of(rows, "int8"), [rows[:4]], 5) == wanted
-
-
-def test_context_vectors_have_three_axes_and_a_mask_of_two() -> None:
-    with pytest.raises(ValueError, match="shape"):
-        ContextVectors(np.ones((2, 3), np.float32))
-    with pytest.raises(ValueError, match="present"):
-        ContextVectors(np.ones((2, 3, 4), np.float32), np.ones((2, 4), bool))

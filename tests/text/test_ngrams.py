@@ -9,7 +9,6 @@ from hypothesis import strategies as st
 
 from rejoinder.errors import InputError
 from rejoinder.text.ngrams import LONG, NGrams, build_ngrams, words_of
-from rejoinder.text.tokenizer import Tokenizer
 
 CORPUS = ["how are you?", "how are things?", "fine, how are you?", "fine"]
 SMALL = build_ngrams(CORPUS, minimum_count=2, bigrams=4, buckets=50)
@@ -57,11 +56,6 @@ def test_unknown_words_have_ids_of_their_own_that_never_change():
     assert SMALL.encode("\ud800 x"), "half a character too"
 
 
-def test_it_is_a_tokenizer():
-    tokenizer: Tokenizer = SMALL
-    assert tokenizer.padding_id == tokenizer.rows - 1 == len(SMALL.unigrams) + len(SMALL.bigrams) + 50
-
-
 @given(st.lists(st.text(max_size=50), max_size=5), st.integers(1, 9))
 def test_many_texts_are_as_each_alone_and_a_cut_keeps_the_beginning(texts, longest):
     ids, lengths = SMALL.encode_ragged(texts)
@@ -71,11 +65,6 @@ def test_many_texts_are_as_each_alone_and_a_cut_keeps_the_beginning(texts, longe
     cut = [SMALL.encode_ragged([text], longest)[0].tolist() for text in texts]
     assert cut == [row[: 2 * longest - 1] for row in rows]
     assert ids.dtype == lengths.dtype == np.int32
-
-
-def test_a_text_without_words_has_no_ids():
-    assert SMALL.encode_ragged(["", " \n", "how"])[1].tolist() == [0, 0, 5]
-    assert SMALL.encode_ragged([])[1].tolist() == []
 
 
 def test_a_very_long_text_is_read_no_further_than_needed():
@@ -104,13 +93,6 @@ def test_the_order_of_the_texts_does_not_matter():
     assert again.fingerprint == SMALL.fingerprint
     assert build_ngrams(CORPUS, minimum_count=1, bigrams=4, buckets=50).fingerprint != SMALL.fingerprint
     assert len(build_ngrams(CORPUS, minimum_count=1, bigrams=0, buckets=1).bigrams) == 0
-
-
-def test_what_is_saved_comes_back(tmp_path):
-    SMALL.save(tmp_path / "vocabulary.json")
-    again = NGrams.load(tmp_path / "vocabulary.json")
-    assert again.fingerprint == SMALL.fingerprint
-    assert again.encode(CORPUS[2]) == SMALL.encode(CORPUS[2])
 
 
 def test_wrong_calls_are_explained():

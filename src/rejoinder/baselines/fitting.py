@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import importlib
 from collections.abc import Mapping, Sequence
 from typing import Any, Protocol, runtime_checkable
 
 from rejoinder.corpora.example import Example
-from rejoinder.errors import InputError, RejoinderError
+from rejoinder.errors import InputError, MissingExtraError, RejoinderError
 from rejoinder.progress import Advance
 
 FIT_EXAMPLES = 10_000
@@ -29,6 +30,14 @@ def require_examples(examples: Sequence[Example], count: int, name: str) -> None
     """Raise InputError if there are fewer than `count` examples."""
     if len(examples) < count:
         raise InputError(f"{name} learns from training examples: {len(examples)} given, {count} or more are needed")
+
+
+def import_extra(module: str, feature: str, extra: str) -> Any:
+    """Import a library that `feature` needs, or name the extra that brings it."""
+    try:
+        return importlib.import_module(module)
+    except ImportError as error:
+        raise MissingExtraError(feature, extra) from error
 
 
 def not_fitted(name: str) -> RejoinderError:

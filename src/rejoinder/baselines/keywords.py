@@ -1,17 +1,14 @@
 """Keyword rankers: candidates that share rare words with the newest message rank first. The bar for every model.
 
 `BM25` is the textbook's: Robertson and Zaragoza, "The Probabilistic Relevance Framework: BM25 and Beyond" (2009),
-equation 3.15, with the inverse document frequency of Lucene, which is never negative (Kamphuis and others, ECIR 2020,
-table 1, "Lucene (accurate)"). It learns nothing.
-
-`TfIdf` and `Data19BM25`, which weighs TF-IDF values in place of counts, are those of Henderson and others, "A
-Repository of Conversational Datasets" (2019), section 4.1, and of the code published with it. They learn from training
-examples how rare words are. Words are hashed, so none is unknown.
+equation 3.15, with the inverse document frequency of Lucene, which is never negative. It learns nothing. `TfIdf` and
+`Data19BM25`, which weighs TF-IDF values in place of counts, are those of Henderson and others, "A Repository of
+Conversational Datasets" (2019), section 4.1, and of the code published with it; they learn from training examples how
+rare words are. Words are hashed, so none is unknown.
 """
 
 from __future__ import annotations
 
-import importlib
 import re
 from collections.abc import Mapping, Sequence
 from types import ModuleType
@@ -20,9 +17,9 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from rejoinder.baselines.fitting import not_fitted, require_examples
+from rejoinder.baselines.fitting import import_extra, not_fitted, require_examples
 from rejoinder.corpora.example import Example
-from rejoinder.errors import InputError, MissingExtraError
+from rejoinder.errors import InputError
 from rejoinder.progress import Advance
 from rejoinder.ranker import CandidateLists, Context, FloatArray, candidate_lists
 
@@ -40,24 +37,21 @@ def words(text: str) -> list[str]:
 class BM25:
     """Textbook BM25 behind the `Ranker` protocol. Each call of `score` is a corpus of its own.
 
-    The score of a candidate is the sum, over the words of the query that it holds, of
+    The score of a candidate is the sum, over the words of the query that it holds, each as often as it stands there, of
 
         idf(w) * tf / (tf + k1 * (1 - b + b * length / average_length)),   idf(w) = ln(1 + (n - df + 0.5) / (df + 0.5))
 
-    where n, df and average_length are counted over the distinct candidates of the call. A word that stands twice in
-    the query counts twice. A query or a candidate without words scores 0.
+    where n, df and average_length are counted over the distinct candidates of the call. k1, 0 or more, says how slowly
+    repetitions of a word saturate, b, from 0 to 1, how much long candidates are held back.
     """
 
     def __init__(self, *, k1: float = 1.5, b: float = 0.75) -> None:
-        """Set the formula's constants.
-
-        Args:
-            k1: how slowly repetitions of a word saturate, 0 or more; 1.2 to 2.0 are usual.
-            b: how much long candidates are held back, from 0 (not at all) to 1 (in proportion to their length).
-        """
         _check_constants(k1, b)
         self.k1, self.b = k1, b
-        self._bm25s, self._sparse = _library("bm25s", "BM25"), _library("scipy.sparse", "BM25")
+        self._bm25s, self._sparse = (
+            import_extra("bm25s", "BM25", "baselines"),
+            import_extra("scipy.sparse", "BM25", "baselines"),
+        )
 
     def score(self, contexts: Sequence[Context], candidates: Sequence[Sequence[str]]) -> FloatArray:
         """Score each context's own candidates; see `Ranker.score`. Those of the same words get the very same score."""
@@ -83,13 +77,12 @@ class BM25:
 class TfIdf:
     """TF-IDF behind the `Ranker` protocol: the cosine of two vectors of words (fulfils `fitting.Fitted`).
 
-    A text's vector is, for each bucket w of its words,
+    A text's vector is, for each bucket w of its words of two or more characters,
 
         tf(w) * idf(w),   idf(w) = 1 + ln((1 + n) / (1 + df(w)))
 
     divided by its length (L2 norm), where n counts the contexts and responses of the training examples and df(w) those
-    that hold w. Words are lower-cased runs of two or more letters, digits and underscores. A text without words is the
-    zero vector and scores 0.
+    that hold w. A text without words is the zero vector and scores 0.
     """
 
     name = "TF-IDF"
@@ -97,8 +90,8 @@ class TfIdf:
     """Whether two words of one bucket may cancel out, as in DATA19's TF-IDF."""
 
     def __init__(self) -> None:
-        self._features = _library("sklearn.feature_extraction.text", self.name)
-        self._sparse = _library("scipy.sparse", self.name)
+        self._features = import_extra("sklearn.feature_extraction.text", self.name, "baselines")
+        self._sparse = import_extra("scipy.sparse", self.name, "baselines")
         self._idf: Any = None
 
     def fit(self, examples: Sequence[Example], progress: Advance | None = None) -> Mapping[str, Any]:
@@ -156,7 +149,6 @@ class Data19BM25(TfIdf):
     signed = False
 
     def __init__(self, *, k1: float = 2.0, b: float = 0.75) -> None:
-        """Set the formula's constants; see `BM25`."""
         _check_constants(k1, b)
         super().__init__()
         self.k1, self.b = k1, b
@@ -181,16 +173,14 @@ def _newest(context: Context) -> str:
 
 
 def _document_counts(matrix: Any) -> npt.NDArray[np.int64]:
-    """Count the rows in which each column is not zero."""
     return np.bincount(matrix.indices[matrix.data != 0], minlength=matrix.shape[1])
 
 
 def _dot_products(queries: Any, documents: Any, lists: CandidateLists, sparse: ModuleType) -> FloatArray:
-    """Multiply each context's words with those of its own candidates: (n, m), float32.
+    """Multiply each context's words (n, words) with those of its own candidates (distinct, words): (n, m), float32.
 
-    One product serves all lists, by making a word another one in every list. Each sum runs in float64 over the query's
-    words in their order, so candidates of the same words tie exactly. `queries` (n, words) and `documents` (distinct
-    candidates, words) are sparse, float64.
+    One product of sparse matrices serves all lists, by making a word another one in every list. Each sum runs in
+    float64 over the query's words in their order, so candidates of the same words tie exactly.
     """
     n, m = lists.shape
     if not n * m:
@@ -218,10 +208,3 @@ def _check_constants(k1: float, b: float) -> None:
         raise InputError(f"BM25's k1 must be a number of 0 or more, not {k1}")
     if not 0 <= b <= 1:
         raise InputError(f"BM25's b must lie between 0 and 1, not {b}")
-
-
-def _library(name: str, feature: str) -> ModuleType:
-    try:
-        return importlib.import_module(name)
-    except ImportError as error:
-        raise MissingExtraError(feature, "baselines") from error

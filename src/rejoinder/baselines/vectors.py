@@ -1,14 +1,10 @@
 """SIM and MAP: rankers that compare the vectors of a pretrained encoder, as they are or through a linear map.
 
 Source: Henderson and others, "A Repository of Conversational Datasets" (2019), sections 4.2 and 4.3, and the code
-published with it. For vectors x of an input and y of a response, both of unit length, MAP's score is
-
-    x·((W + a·I) y)
-
+published with it. For vectors x of an input and y of a response, both of unit length, MAP's score is x·((W + a·I) y),
 with W (d, d) orthogonal and the scalar a = 1 at the start. The loss is the softmax over the responses of a batch with
-label smoothing, as TensorFlow's loss does it: 0.2 is spread over all K responses, the true one included. The penalty is
-l2/2 · Σ W². Adagrad as TensorFlow has it: its sums of squares start at 0.1, not at 0, which is what makes learning
-rates of 10 and 3 possible.
+label smoothing (0.2 is spread over all K responses, the true one included), the penalty l2/2 · Σ W². Adagrad's sums of
+squares start at 0.1, as TensorFlow's do, which is what makes learning rates of 10 and 3 possible.
 
 All settings are trained at once, on the same batches: W is one array (d, settings, d), so that each of a step's four
 products is one product of two matrices, which takes a processor no longer than its arithmetic.
@@ -83,7 +79,7 @@ class WithHistory:
     """An encoder of single texts that also reads up to ten earlier messages (a `VectorEncoder`).
 
     A context becomes the mean of two vectors of unit length: the newest message's, and that of the mean over the
-    earlier ones; without any the first alone. Nothing is learned: it is what a sentence encoder can do with history.
+    earlier ones; without any the first alone. Nothing is learned.
     """
 
     def __init__(self, encoder: VectorEncoder) -> None:
@@ -135,10 +131,9 @@ class Map(Sim):
         self._similarity: Similarity = "cosine"
 
     def fit(self, examples: Sequence[Example], progress: Advance | None = None) -> Mapping[str, Any]:
-        """Learn W and the scalar a; see `Fitted.fit`.
+        """Learn W and the scalar a; see `Fitted.fit`. The learning curve of every setting is returned too.
 
-        The learning curve of every setting is returned too. Where no map is better than none on the examples that
-        choose, the epoch is 0 and Map ranks as Sim does.
+        Where no map is better than none on the examples that choose, the epoch is 0 and Map ranks as Sim does.
         """
         require_examples(examples, FEWEST, "MAP")
         responses = [example.response for example in examples]
@@ -183,29 +178,29 @@ class Curve:
 
 
 class LearnedMap(NamedTuple):
-    """What was learned."""
+    """What was learned: W + a·I of the best epoch of the best setting, float32 (d, d).
+
+    `best` is that setting's place among the curves and `epoch` its epoch from 1; where none is better, it is 0 and the
+    matrix the identity, whose recall at 1 on the examples that choose is `unmapped`.
+    """
 
     matrix: Tensor
-    """W + a·I of the best epoch of the best setting, float32 (d, d); the identity where none is above it."""
     similarity: Similarity
     best: int
-    """Place of that setting among the curves."""
     epoch: int
-    """That epoch, from 1; 0 for the identity."""
     unmapped: float
-    """Recall at 1 on the examples that choose without any mapping, which is SIM's."""
     curves: list[Curve]
 
 
 class Pairs(NamedTuple):
-    """Vectors of unit length of n inputs and their responses."""
+    """Vectors of unit length of n inputs and their responses, float32 (n, d).
+
+    `number`, (n,), is equal where responses are; an equal response is not taken for a negative.
+    """
 
     x: Tensor
-    """(n, d), float32."""
     y: Tensor
-    """(n, d), float32."""
     number: Tensor
-    """(n,): equal where responses are; an equal response is not taken for a negative."""
 
     def select(self, rows: Tensor) -> Pairs:
         """Return the pairs of these rows."""

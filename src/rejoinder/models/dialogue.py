@@ -20,11 +20,7 @@ _PERSONA = re.compile(rf"\s*{PERSONA}")
 
 
 def newest_message(context: Context) -> str:
-    """Return the input, which the other party said last.
-
-    Raises:
-        InputError: the context is a text, or has no message.
-    """
+    """Return the input, the context's last message; without one, or where the context is a text, raise InputError."""
     if isinstance(context, str):
         raise InputError(f"a context is a list of messages, oldest first; a text was given: {context[:60]!r}")
     if not context:
@@ -50,11 +46,7 @@ class HistoryText:
     persona_first: bool = False
 
     def join(self, context: Context) -> str:
-        """Return the history of a context as one text, empty exactly where there is none; blank messages do not count.
-
-        Args:
-            context: oldest message first; the last one is the input, which is not part of the history.
-        """
+        """Return the history of a context as one text, empty if there is none; blank messages do not count."""
         earlier = [message for message in context[:-1] if message.strip()]
         persona: list[str] = []
         if self.persona_first:
@@ -71,15 +63,8 @@ class Dialogue:
     """How contexts and responses become token ids where all messages are one text.
 
     A context is [S] oldest message NEWLINE ... NEWLINE newest message [S], a response [S] response [S]. A context that
-    is too long loses its oldest tokens, a response its last ones.
-
-    Attributes:
-        tokenizer: the model's.
-        context_length: longest context in tokens, the marks included.
-        response_length: longest response in tokens, the marks included.
-        start: ids before each text.
-        end: ids after it.
-        turn: ids between two messages.
+    is longer than `context_length` tokens, marks included, loses its oldest ones, a response its last ones. `start`,
+    `end` and `turn` are the ids before and after a text, and between two messages.
     """
 
     tokenizer: Tokenizer
@@ -91,7 +76,7 @@ class Dialogue:
 
     @property
     def marks(self) -> int:
-        """Tokens of a text that says nothing."""
+        """Number of tokens of an empty text."""
         return len(self.start) + len(self.end)
 
     @property
@@ -100,13 +85,7 @@ class Dialogue:
         return ("dialogue", self.context_length, self.response_length, self.start, self.end, self.turn)
 
     def contexts(self, contexts: Sequence[Context]) -> tuple[Ids, Ids]:
-        """Return the ids of conversations, one after the other, and the number of each one's.
-
-        Blank messages are left out.
-
-        Raises:
-            InputError: a context has no message, or is a text.
-        """
+        """Return the ids of conversations and the number of each one's; blank messages are left out."""
         for context in contexts:
             newest_message(context)
         spoken = [[message for message in context if message.strip()] for context in contexts]
@@ -143,10 +122,7 @@ def _joined(pieces: Sequence[Ids]) -> Ids:
 def join(context: tuple[Ids, Ids], response: tuple[Ids, Ids], start: int) -> tuple[Ids, Ids, Ids]:
     """Join each context and its response to what a cross-encoder reads: [S] context [S] response [S].
 
-    Args:
-        context: ids of n contexts and the number of each one's.
-        response: the same of n responses.
-        start: marks before a response, which are left out.
+    Both are ids and the number of each text's; the `start` marks before a response are left out.
 
     Returns:
         Ids, the number of each text's, and of each token its segment: 0 in the context, 1 in the response.

@@ -41,20 +41,13 @@ Side: TypeAlias = Literal["context", "history", "response", "reduction"]
 
 
 class _Model:
-    """A network with its tokenizer.
+    """A network, ready for encoding (see `persistence.load`), with its tokenizer.
 
-    Args:
-        module: the network, ready for encoding (see `persistence.load`).
-        tokenizer: its tokenizer.
-        max_length: longest text, or response, in tokens; the rest is cut off (CONVERT: 60).
-        fingerprint: SHA-256 of configuration, weights and vocabulary: two encoders with the same one give the same
-            vectors.
-        name: where it was loaded from, to be shown to users.
+    Texts, or responses, are cut at `max_length` tokens (CONVERT: 60). Two encoders of one `fingerprint`, the SHA-256 of
+    configuration, weights and vocabulary, give the same vectors. `name` is where it was loaded from.
     """
 
-    def __init__(
-        self, module: Any, tokenizer: Tokenizer, *, max_length: int, fingerprint: str, name: str = ""
-    ) -> None:
+    def __init__(self, module: Any, tokenizer: Tokenizer, *, max_length: int, fingerprint: str, name: str = "") -> None:
         self.module = module.eval()
         self.tokenizer, self.max_length, self.fingerprint, self.name = tokenizer, max_length, fingerprint, name
         self._single_texts = SingleTexts(module)
@@ -67,7 +60,6 @@ class _Model:
         return size
 
     def _encode_ids(self, ids: IntArray, lengths: IntArray, side: Side, advance: Advance | None) -> FloatArray:
-        """Encode token ids, from short to long."""
         pieces, places = [], []
         with torch.inference_mode():
             for chosen, batch in chunks(ids, lengths, self.tokenizer.padding_id, CHUNK_TOKENS, self._segment_cost):
@@ -99,11 +91,7 @@ class Encoder(_Model):
         return self.module.history is not None
 
     def by(self, part: ContextPart) -> Encoder:
-        """Return the same encoder, which encodes contexts by their input alone (h_x), or by their history alone (h_z).
-
-        Raises:
-            InputError: the model reads no history, so it has no such parts; or there is no such part.
-        """
+        """Return an encoder that encodes contexts by their input alone (h_x), or by their history alone (h_z)."""
         if part not in get_args(ContextPart):
             raise InputError(f"{part!r} is no part of a context; allowed are {', '.join(get_args(ContextPart))}")
         if part != "all" and not self.reads_history:
@@ -124,11 +112,8 @@ class Encoder(_Model):
     def encode_contexts(self, contexts: Sequence[Context], advance: Advance | None = None) -> FloatArray:
         """Encode conversations: (n, d), rows of unit length.
 
-        A single-context model reads the newest message. A multi-context model reads the earlier ones too and gives
-        the combined encoding, or the part that `by` chose (with "history" a row is zero where there is none).
-
-        Raises:
-            InputError: a context has no message.
+        A single-context model reads the newest message. A multi-context model reads the earlier ones too and gives the
+        combined encoding, or the part that `by` chose (with "history" a row is zero where there is none).
         """
         inputs = [newest_message(context) for context in contexts]
         if not self.reads_history or self._part == "input":
@@ -142,7 +127,6 @@ class Encoder(_Model):
         return vectors
 
     def _with_history(self, inputs: list[str], contexts: Sequence[Context]) -> FloatArray:
-        """Return combined encodings, or h_z, of some contexts."""
         texts = [self.module.history.join(context) for context in contexts]
         z = np.zeros((len(texts), self.size), dtype=np.float32)
         there = [i for i, text in enumerate(texts) if text]
@@ -210,12 +194,8 @@ class DialogueEncoder(_DialogueModel):
         return getattr(self.module.config, "similarity", "dot") == "cosine"
 
     def encode_contexts(self, contexts: Sequence[Context], advance: Advance | None = None) -> FloatArray:
-        """Encode conversations: (n, d).
-
-        Raises:
-            InputError: a context has no message.
-        """
-        return self._vectors(contexts, advance)
+        """Encode conversations: (n, d)."""
+        return self._encode_ids(*self.dialogue.contexts(contexts), "context", advance)
 
     def encode_responses(self, responses: Sequence[str], advance: Advance | None = None) -> FloatArray:
         """Encode responses: (n, d)."""
@@ -232,14 +212,10 @@ class DialogueEncoder(_DialogueModel):
         size = max(1, CHUNK_NUMBERS // (rows.shape[1] * self.size))
         for start in range(0, len(contexts), size):
             part = slice(start, start + size)
-            encoded = torch.from_numpy(self._vectors(contexts[part]))
+            encoded = torch.from_numpy(DialogueEncoder.encode_contexts(self, contexts[part]))
             with torch.inference_mode():
                 scores[part] = own_scores(encoded, responses[torch.from_numpy(rows[part]).long()]).numpy()
         return scores
-
-    def _vectors(self, contexts: Sequence[Context], advance: Advance | None = None) -> FloatArray:
-        """Encode conversations: (n, d), or of a poly-encoder (n, m, d)."""
-        return self._encode_ids(*self.dialogue.contexts(contexts), "context", advance)
 
 
 class PolyDialogueEncoder(DialogueEncoder):
@@ -248,12 +224,8 @@ class PolyDialogueEncoder(DialogueEncoder):
     def encode_contexts(  # type: ignore[override]  # several vectors are another protocol
         self, contexts: Sequence[Context], advance: Advance | None = None
     ) -> ContextVectors:
-        """Encode conversations: m vectors each, fewer where a conversation has fewer tokens.
-
-        Raises:
-            InputError: a context has no message.
-        """
-        vectors = self._vectors(contexts, advance)
+        """Encode conversations: m vectors each, fewer where a conversation has fewer tokens."""
+        vectors = super().encode_contexts(contexts, advance)
         if vectors.ndim == 2:  # no conversation at all
             vectors = vectors[:, None]
         present = (vectors != 0).any(axis=2)
@@ -263,9 +235,7 @@ class PolyDialogueEncoder(DialogueEncoder):
 class CrossRanker(_DialogueModel):
     """Scores responses by reading each together with its context (fulfils `ranker.Ranker`).
 
-    Attributes:
-        real_tokens: tokens read so far, without padding.
-        computed_tokens: tokens read so far, padding included.
+    `real_tokens` and `computed_tokens` count the tokens read so far, without and with padding.
     """
 
     real_tokens, computed_tokens = 0, 0
@@ -273,7 +243,7 @@ class CrossRanker(_DialogueModel):
     def score(self, contexts: Sequence[Context], candidates: Sequence[Sequence[str]]) -> FloatArray:
         """Return the score of each of a context's candidates: (n, m); see `ranker.Ranker.score`.
 
-        Context and candidate pairs are read from short to long, so that there is next to no padding.
+        Pairs are read from short to long, so that there is next to no padding.
         """
         lists = candidate_lists(contexts, candidates)
         scores = np.zeros(lists.shape, dtype=np.float32)

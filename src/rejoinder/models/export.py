@@ -1,8 +1,7 @@
 """A trained model in other forms: a quantised folder, a checkpoint for `transformers`, ONNX files.
 
-An ONNX folder holds the two encoders, context.onnx and response.onnx, to be run by onnxruntime or anything else that
-reads ONNX, the vocabulary, onnx.json (what a program needs to know to feed them) and a README. Text to ids is not part
-of the files: `rejoinder.text.subwords` does it, without PyTorch.
+An ONNX folder holds the two encoders, context.onnx and response.onnx, the vocabulary, onnx.json (what a program needs
+to know to feed them) and a README. Text to ids is not part of them: `rejoinder.text` does it, without PyTorch.
 """
 
 from __future__ import annotations
@@ -26,8 +25,7 @@ from rejoinder.models import persistence
 from rejoinder.models.checkpoints import CHECKPOINT, save_checkpoint
 from rejoinder.models.convert import Convert
 from rejoinder.models.packing import rectangle
-from rejoinder.models.quantization import Scheme
-from rejoinder.models.weights import half_for
+from rejoinder.models.quantization import Scheme, half_for
 
 FORMAT = 1
 MANIFEST = "onnx.json"
@@ -45,21 +43,12 @@ ONNX_FOLDER = Kind(
 def export_quantized(model: str | Path, output: str | Path, *, overwrite: bool = False) -> dict[str, Any]:
     """Write a model's quantised folder: 8-bit embeddings, 16 bits for the rest (CONVERT, Table 2).
 
-    A model that was trained for it keeps its ranges and its 16-bit float, and gives the vectors that it was trained
-    and validated with. Any other is rounded now: each table between its lowest and highest value, the rest to float16
-    (bfloat16 if a number is too large for that).
-
-    Args:
-        model: a model folder in full precision, or the id of one on the Hugging Face Hub.
-        output: the folder to write.
-        overwrite: replace an earlier model folder there.
+    A model that was trained for it keeps its ranges and its 16-bit float, and gives the vectors that it was validated
+    with. Any other is rounded now: each table between its lowest and highest value, the rest to float16 (bfloat16 if a
+    number is too large for that).
 
     Returns:
         What was written, as `persistence.describe` tells it, with `trained` (for few bits), `half` and `full_bytes`.
-
-    Raises:
-        InputError: there is no such model, it is quantised already, its weights are not finite numbers, or the output
-            is something else.
     """
     folder = _source(model, output, persistence.FOLDER, overwrite)
     if persistence.is_quantized(persistence.read_config(folder)[1]):
@@ -94,16 +83,8 @@ def export_quantized(model: str | Path, output: str | Path, *, overwrite: bool =
 def export_transformer(model: str | Path, output: str | Path, *, overwrite: bool = False) -> dict[str, Any]:
     """Write the transformer of a pretrained model, or of a cross-encoder, as a checkpoint that `transformers` opens.
 
-    Args:
-        model: a model folder in full precision, or the id of one on the Hugging Face Hub.
-        output: the folder to write.
-        overwrite: replace an earlier checkpoint there.
-
     Returns:
         `path`, `parameters` and `bytes` of what was written.
-
-    Raises:
-        InputError: there is no such model, it is not made of one transformer, or the output is something else.
     """
     folder = _source(model, output, CHECKPOINT, overwrite)
     module, tokenizer, config = persistence.load_module(folder)
@@ -125,24 +106,14 @@ def _source(model: str | Path, output: str | Path, kind: Kind, overwrite: bool) 
 
 
 def export_onnx(model: str | Path, output: str | Path, *, overwrite: bool = False) -> dict[str, Any]:
-    """Write a model's ONNX folder, in float32.
+    """Write a ConveRT's ONNX folder, in float32; of a quantised model the rounded values.
 
     Both files take `ids`, int64 (n, L), and `mask`, bool (n, L), of any n and L from 1, and give `vectors`, float32
     (n, d), rows of unit length. The context side of a multi-context model also takes `history_ids` and `history_mask`,
     (n, M).
 
-    Args:
-        model: a model folder, a bundled model's name, or an id on the Hugging Face Hub. Of a quantised one the
-            rounded values are written.
-        output: the folder to write.
-        overwrite: replace an earlier ONNX folder there.
-
     Returns:
         What was written: path, files, bytes, fingerprint of the model.
-
-    Raises:
-        MissingExtraError: the libraries of the extra `onnx` are not installed.
-        InputError: there is no such model, it is no ConveRT, or the output is something else.
     """
     check_replaceable(output, ONNX_FOLDER, overwrite=overwrite)
     if any(importlib.util.find_spec(name) is None for name in ("onnx", "onnxscript")):

@@ -1,8 +1,7 @@
 """The kinds of models, and what each brings: configuration, network, tokenizer, and what its users meet.
 
-To add a kind: write its configuration (a frozen dataclass with a field `kind`) and its network in a file that reads
-like the section of its paper, and give it a line in `FAMILIES`. Training, model folders and the command need nothing
-else.
+To add a kind: write its configuration (a frozen dataclass with a field `kind`) and its network, and give it a line in
+`FAMILIES`. Training, model folders and the command need nothing else.
 """
 
 from __future__ import annotations
@@ -41,8 +40,8 @@ class Family:
         load_tokenizer: reads a model folder's vocabulary.json.
         open: network, tokenizer, and by name max_length, fingerprint and name -> what encodes and scores.
         packing: how training packs the texts of pairs.
-        dialogue: configuration, tokenizer and longest response -> how conversations are read as one text; None: the
-            newest message is a text of its own, and so is the history where the configuration has a `history_text`.
+        dialogue: configuration, tokenizer and longest response -> how conversations are read as one text; None: newest
+            message and history are texts of their own.
     """
 
     config: type[Any]
@@ -81,11 +80,7 @@ FAMILIES: Mapping[str, Family] = {
 
 
 def family(kind: object) -> Family:
-    """Return the family of a kind.
-
-    Raises:
-        InputError: there is no such kind.
-    """
+    """Return the family of a kind."""
     if not isinstance(kind, str) or kind not in FAMILIES:
         raise InputError(f"model.kind = {kind!r} is unknown; allowed are {', '.join(FAMILIES)}")
     return FAMILIES[kind]
@@ -97,21 +92,12 @@ def family_of(config: object) -> Family:
 
 
 def parse_config(values: Mapping[str, Any]) -> Any:
-    """Make a model's configuration of JSON or TOML values; without a `kind` it is ConveRT's.
-
-    Raises:
-        InputError: names the first key that is unknown or has a value that is not allowed.
-    """
+    """Make a model's configuration of JSON or TOML values; without a `kind` it is ConveRT's."""
     config: Any = validate(family(values.get("kind", "convert")).config, values, "model")
     return config
 
 
 def build_module(config: Any, rows: int) -> Any:
-    """Return a new network with random weights.
-
-    Args:
-        config: its configuration, or the values of one.
-        rows: rows of the token table, `Tokenizer.rows`.
-    """
+    """Return a new network with random weights and a token table of `rows` rows, of a configuration or its values."""
     config = parse_config(config) if isinstance(config, Mapping) else config
     return family_of(config).build(config, rows)

@@ -1,11 +1,8 @@
 """Fast encoding on a CPU: the same model with its linear layers packed once for the processor.
 
-Training keeps plain linear layers. For encoding, `pack_linears` replaces them by oneDNN's: weights stored in the
-order in which the processor reads them (three times as fast on a single sentence), the activation computed while the
-result is still in a register, and, where asked for, 8-bit products (three to four times the rate of 32-bit ones on
-processors with VNNI or AMX; a text's vector then depends a little on what it is encoded beside, see `_Int8Linear`).
-Where oneDNN or an operation of it is absent, plain layers stay. A single text, as a chat needs it, takes a recording of
-the network's operations (`SingleTexts`).
+oneDNN's layers store weights in the order in which the processor reads them (three times as fast on a single sentence)
+and compute the activation in the same pass; where asked for, products have 8 bits (three to four times the rate of
+32-bit ones on processors with VNNI or AMX). Where oneDNN or an operation of it is absent, plain layers stay.
 """
 
 from __future__ import annotations
@@ -57,10 +54,9 @@ PRECISIONS = ("auto", "fp32", "bf16", "int8")
 def choose_precision(wanted: str) -> Precision:
     """Resolve "auto": bfloat16 where the processor multiplies it in hardware, else float32.
 
-    PyTorch computes bfloat16 on any processor, but where the instructions are missing it emulates them, five times
-    slower than float32; so the instructions are asked for, not the library. 8-bit products change the vectors a
-    little (the tests ask for a cosine above 0.995 to the float ones), and by what is encoded beside them (above 0.99
-    between a text alone and among others), so they are used only when asked for.
+    Where the instructions are missing PyTorch emulates bfloat16, five times slower than float32. 8-bit products change
+    the vectors a little (the tests ask for a cosine above 0.995 to the float ones), and by what is encoded beside them
+    (above 0.99 between a text alone and among others), so they are used only when asked for.
     """
     if wanted not in PRECISIONS:
         raise InputError(f"precision {wanted!r} is unknown; allowed are {', '.join(PRECISIONS)}")
@@ -131,12 +127,10 @@ class _Int8Linear(nn.Module):
     """A linear layer with 8-bit products: weights signed with a scale per output, inputs unsigned.
 
     Without VNNI the processor adds two products in 16 bits: weights have 7 bits there, so that 2 · 255 · 63 still fits.
-
     The inputs' range is that of the tensor at hand ("dynamic quantisation"), so no calibration data is needed, and a
     row's result depends on the rows beside it. A range for each row would cost 13 to 33 % of the encoding speed, since
-    oneDNN takes one input scale: outputs would have to be scaled, biased and activated in passes of their own. Many
-    rows are quantised apart from their product, which is then oneDNN's, the faster one; few rows go through
-    FBGEMM's single operation where PyTorch has it: a third of the time for one sentence.
+    oneDNN takes one input scale. Many rows are quantised apart from their product, which is then oneDNN's, the faster
+    one; few rows go through FBGEMM's single operation where PyTorch has it: a third of the time for one sentence.
     """
 
     def __init__(self, weight: Tensor, bias: Tensor | None, post: str = "none") -> None:
@@ -179,15 +173,11 @@ def _fbgemm_weight(weight: Tensor, scales: Tensor, bias: Tensor | None) -> Any:
 
 
 class SingleTexts:
-    """Encodes batches of one text by recordings.
+    """Encodes batches of one text by recordings of a network that is packed for encoding; None: of nothing.
 
     Of the time that one short text takes, two thirds are Python calling a hundred small operations. TorchScript records
-    them at the first text, which takes about a tenth of a second, and runs them by itself from then on. One recording
-    serves texts of all lengths. Only 8-bit layers can be recorded (oneDNN's packed float layers cannot); a network
-    without them is left alone.
-
-    Args:
-        module: the network, packed for encoding; None: there is nothing to record.
+    them at the first text, which takes about a tenth of a second, for texts of all lengths. Only 8-bit layers can be
+    recorded (oneDNN's packed float layers cannot); a network without them is left alone.
     """
 
     def __init__(self, module: nn.Module | None) -> None:

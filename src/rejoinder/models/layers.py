@@ -7,9 +7,10 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterator, Mapping
-from typing import TypeAlias
+from typing import Annotated, TypeAlias
 
 import torch
+from pydantic import Field
 from torch import Tensor, nn
 
 from rejoinder.errors import InputError
@@ -17,8 +18,10 @@ from rejoinder.models.dialogue import HistoryText
 from rejoinder.models.packing import Segment, TokenBatch
 
 Encodings: TypeAlias = Mapping[str, Tensor]
-"""What a model makes of K pairs: matrices by name, float32, whose rows follow the pairs. "response" holds responses; in
-training each other one, of contexts (K, d), ranks them; "context" is the one that ranks in use."""
+"""What a model makes of K pairs: float32 matrices by name, whose rows follow the pairs. In training each one but
+"response" ranks the responses; "context" is the one that ranks in use."""
+
+DropoutShare: TypeAlias = Annotated[float, Field(ge=0, lt=1)]
 
 MASKED = -3e4
 """Score of a pair that must not attend: e^-30000 is 0 in every precision. Finite also in half precision, so that a
@@ -28,7 +31,7 @@ padded query with no key in reach gives no NaN."""
 class Dropout(nn.Dropout):
     """Dropout whose mask costs a quarter of PyTorch's on a CPU, where that one draws each number by itself.
 
-    Here each random number of 64 bits decides about four values, by 16 bits each: the share is kept to 1 in 65,536.
+    Each random number of 64 bits decides about four values: the share is kept to 1 in 65,536.
     """
 
     def forward(self, x: Tensor) -> Tensor:
@@ -45,13 +48,8 @@ class Reduction(nn.Module):
     """From the token vectors of a text to one vector r (CONVERT 3.1), a head at a time.
 
     r_head = n^(-1/2) Σ_i Σ_j a_ij x_j: attention from every token i to every token j, summed over the queries i,
-    divided by the root of the number of tokens, applied to the token vectors themselves. As in the original code
-    there is no value or output projection and no 1/sqrt(64) inside the softmax.
-
-    Args:
-        size: d.
-        heads: 2 in the paper, 1 in its ablation; r has heads · d numbers.
-        head_size: size of a head's queries and keys (64).
+    divided by the root of the number of tokens, applied to the token vectors themselves. As in the original code there
+    is no value or output projection and no 1/sqrt(64) inside the softmax. r has heads · size numbers.
     """
 
     def __init__(self, size: int, heads: int, head_size: int) -> None:
@@ -98,7 +96,7 @@ class SharedTrunk(nn.Module):
         raise NotImplementedError
 
     def head(self, side: str) -> Callable[[Tensor], Tensor]:
-        """Return the network of a side, "context", "response" or "history": r -> h, float32, rows of unit length."""
+        """Return the network of a side ("context", "response", "history"): r -> h, float32, rows of unit length."""
         found: Callable[[Tensor], Tensor] = getattr(self, f"{side}_head")
         return found
 
@@ -107,11 +105,7 @@ class SharedTrunk(nn.Module):
         raise NotImplementedError
 
     def forward(self, batch: TokenBatch, contexts: int) -> tuple[Tensor, Tensor]:
-        """Encode both sides at once: the first `contexts` texts are inputs, the others responses.
-
-        Returns:
-            h_x (contexts, d_out) and h_y (others, d_out), float32, rows of unit length.
-        """
+        """Encode the first `contexts` texts as inputs, the others as responses: h_x (contexts, d_out) and h_y."""
         r = self.reduce(batch)
         return self.head("context")(r[:contexts]), self.head("response")(r[contexts:])
 
@@ -121,19 +115,15 @@ class SharedTrunk(nn.Module):
         return r if side == "reduction" else self.head(side)(r)
 
     def encode_conversations(self, inputs: TokenBatch, histories: TokenBatch, there: Tensor) -> Tensor:
-        """Return the combined encodings of n inputs and histories; `there`, (n,), is False where one has no history."""
+        """Return the combined encodings; `there`, (n,), is False where one has no history."""
         return self.combine(self.encode(inputs, "context"), self.encode(histories, "history") * there[:, None])
 
     def encode_pairs(self, batch: TokenBatch, pairs: int, histories: Tensor) -> Encodings:
-        """Encode a training batch: h_x as "context" and h_y as "response".
+        """Encode a training batch of K pairs: h_x as "context" and h_y as "response".
 
-        With a history h_x is "input", h_z "history", and the combined encoding "context".
-
-        Args:
-            batch: K inputs, then the histories of those pairs that have one, then the responses: those of the K pairs,
-                then any further ones.
-            pairs: K.
-            histories: the pairs that have a history, int64 (H,); h_z of the others is zero.
+        With a history h_x is "input", h_z "history", and the combined encoding "context". The batch holds K inputs,
+        then the histories of the pairs that `histories` numbers, int64 (H,), then the responses of the K pairs and any
+        further ones.
         """
         if self.history is None:
             x, y = self(batch, pairs)
@@ -169,11 +159,7 @@ def norm_parameters(module: nn.Module) -> Iterator[nn.Parameter]:
 
 
 def switch_blocks(blocks: nn.ModuleList, count: int) -> int:
-    """Let gradients reach the first `count` blocks alone, and return their number.
-
-    Raises:
-        InputError: there are not that many blocks.
-    """
+    """Let gradients reach the first `count` blocks alone, and return their number."""
     if not 0 <= count <= len(blocks):
         raise InputError(f"active blocks: {count} given, allowed is 0 to {len(blocks)}")
     for number, block in enumerate(blocks):
@@ -185,14 +171,3 @@ def check(fine: bool, field: str, given: object, allowed: str) -> None:
     """Raise InputError unless the value of a configuration's field is fine."""
     if not fine:
         raise InputError(f"{field} = {given} is not allowed; it must be {allowed}")
-
-
-def check_positive(config: object, *fields: str) -> None:
-    """Raise InputError unless each of the fields is above 0."""
-    for field in fields:
-        check(getattr(config, field) > 0, field, getattr(config, field), "a positive number")
-
-
-def check_dropout(share: float) -> None:
-    """Raise InputError unless a dropout is possible."""
-    check(0 <= share < 1, "dropout", share, "at least 0 and below 1")

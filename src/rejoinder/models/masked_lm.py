@@ -33,12 +33,8 @@ class MaskedLmConfig(DialogueShape):
 class MaskedBatch:
     """Joined texts, and what is to be guessed of them: tokens, or whether the response follows.
 
-    Attributes:
-        tokens: the texts, some tokens replaced.
-        places: tokens to guess, as indices into the packed tokens, int64 (M,).
-        targets: what they were, int64 (M,).
-        follows: of each text 1.0 if its response followed, 0.0 if it is another's, float32 (n,); None: tokens are
-            guessed.
+    `places`, int64 (M,), are the packed tokens that were `targets`, or `follows`, float32 (n,), is 1.0 where the
+    response followed and 0.0 where it is another's.
     """
 
     tokens: TokenBatch
@@ -85,13 +81,7 @@ class MaskedLm(OfTransformers):
         return F.linear(self.transform_norm(self.transform(x)), table, self.token_bias)
 
     def encode_pairs(self, batch: MaskedBatch, pairs: int, histories: Tensor) -> Encodings:  # noqa: ARG002
-        """Return "losses" of each guess, and "hits", 1.0 where it is right; float32 (M,) or (n,).
-
-        Args:
-            batch: joined texts.
-            pairs: their number n.
-            histories: empty; earlier messages are a part of the contexts.
-        """
+        """Return "losses" of each guess, and "hits", 1.0 where it is right; float32 (M,) or (n,)."""
         x = self.transformer(batch.tokens)
         if batch.follows is None:
             scores = self.token_scores(x[batch.places]).float()
@@ -105,11 +95,7 @@ class MaskedLm(OfTransformers):
 
 
 def refuse(*_: object, name: str = "", **__: object) -> NoReturn:
-    """Say what a pretrained transformer is for, in place of opening it to rank with.
-
-    Raises:
-        InputError: always.
-    """
+    """Raise InputError that says what a pretrained transformer is for, in place of opening it to rank with."""
     raise InputError(
         f"{name or 'this model'} is a pretrained transformer, which ranks nothing yet: write it as a checkpoint "
         "(rejoinder export --transformers) and start a bi-, poly- or cross-encoder from that (init.transformer)"

@@ -2,8 +2,7 @@
 
 Read with section 3 of the paper (Henderson et al. 2019b, "Training Neural Response Selection for Task-Oriented Dialogue
 Systems"): unigrams and bigrams are embedded, weighed by one layer of self-attention each, and summed; the mean of the
-two sums is the representation r of a text, the same for both sides. Hidden layers of each side turn it into h, a vector
-of unit length. The score of a response for a context is the cosine of their h.
+two sums is r, the same for both sides. Hidden layers of each side turn it into h, of unit length.
 """
 
 from __future__ import annotations
@@ -13,18 +12,11 @@ from dataclasses import dataclass
 from typing import Literal, cast
 
 import torch
+from pydantic import NonNegativeInt, PositiveFloat, PositiveInt
 from torch import Tensor, nn
 from torch.nn import functional as F  # noqa: N812
 
-from rejoinder.models.layers import (
-    Dropout,
-    Reduction,
-    SharedTrunk,
-    check,
-    check_dropout,
-    check_positive,
-    switch_blocks,
-)
+from rejoinder.models.layers import Dropout, DropoutShare, Reduction, SharedTrunk, switch_blocks
 from rejoinder.models.packing import TokenBatch, every_other
 
 ACTIVATIONS = {"swish": nn.SiLU, "tanh": nn.Tanh}
@@ -36,27 +28,27 @@ class NGramConfig:
 
     kind: Literal["ngram"] = "ngram"
     """Which model this is."""
-    embedding_size: int = 320
+    embedding_size: PositiveInt = 320
     """Size of the embeddings of unigrams, bigrams and positions."""
-    positions: int = 128
+    positions: PositiveInt = 128
     """Rows of each of the two position tables; place i has row i mod this."""
     self_attention: bool = True
     """Whether self-attention weighs the embeddings before they are summed. Table 2: false."""
-    head_size: int = 64
+    head_size: PositiveInt = 64
     """Size of its queries and keys."""
     bigrams: bool = True
     """Whether bigrams are read, not unigrams alone. Table 2: false."""
-    hidden_layers: int = 3
+    hidden_layers: NonNegativeInt = 3
     """Hidden layers of each side. Table 2: 2."""
-    hidden_size: int = 1024
+    hidden_size: PositiveInt = 1024
     """Their size. Table 2: 2048, 750, 512."""
     activation: Literal["swish", "tanh"] = "swish"
     """Their activation; swish is x·sigmoid(x). Table 2: tanh."""
-    output_size: int = 512
+    output_size: PositiveInt = 512
     """Size of the final encodings h."""
-    initial_embedding: float = 1.0
+    initial_embedding: PositiveFloat = 1.0
     """Standard deviation of the embeddings at the start; that of the positions is a tenth of it."""
-    dropout: float = 0.0
+    dropout: DropoutShare = 0.0
     """Dropout of the embeddings (TARGET-ONLY tunes it)."""
     skip_connections: bool = False
     """Whether a skip connection goes around each hidden layer, which then normalises what it reads and starts at zero;
@@ -66,14 +58,6 @@ class NGramConfig:
 
     history_text = None
     """This model reads the newest message alone."""
-
-    def __post_init__(self) -> None:
-        check_positive(
-            self, "embedding_size", "positions", "head_size", "hidden_size", "output_size", "initial_embedding"
-        )
-        check(self.hidden_layers >= 0, "hidden_layers", self.hidden_layers, "0 or more")
-        check(self.activation in ACTIVATIONS, "activation", repr(self.activation), " or ".join(ACTIVATIONS))
-        check_dropout(self.dropout)
 
 
 class Sum(nn.Module):
@@ -117,8 +101,7 @@ class SkippingHead(nn.Module):
     """Of one side, from r to h, with a skip connection around each hidden layer: x + act(linear(norm(x))).
 
     Hidden layers start at zero. Where they are wider than r, a projection widens it first, whose transpose the last
-    layer starts as: at the start h is r's direction, as far as the sizes allow, on both sides. Texts with words in
-    common are then alike before anything is learned.
+    layer starts as: at the start h is r's direction, as far as the sizes allow, on both sides.
     """
 
     def __init__(self, config: NGramConfig) -> None:
@@ -147,13 +130,9 @@ class SkippingHead(nn.Module):
 
 
 class NGramDual(SharedTrunk):
-    """The dual encoder.
+    """The dual encoder; the last of the `rows` of its table of n-grams is the padding's.
 
     The gradient of `embedding` is sparse: a step costs the rows of its batch, not the whole table.
-
-    Args:
-        config: its structure.
-        rows: rows of the table of n-grams; the last one is the padding's.
     """
 
     def __init__(self, config: NGramConfig, rows: int) -> None:

@@ -1,9 +1,8 @@
 """Texts as one run of tokens: sorted by length, so that almost nothing is computed on padding.
 
-Everything in ConveRT but attention works on single tokens, so the tokens of a batch lie one after the other,
-(T,), whatever text they belong to. Attention needs to know the texts: texts of one length stand together in a
-*segment*, whose tokens are simply viewed as (texts, length). Padding appears only where a few texts of a slightly
-smaller length would cost more as a segment of their own.
+Everything but attention works on single tokens, so the tokens of a batch lie one after the other, (T,). Texts of one
+length stand together in a *segment*, whose tokens are simply viewed as (texts, length). Padding appears only where a
+few texts of a slightly smaller length would cost more as a segment of their own.
 """
 
 from __future__ import annotations
@@ -30,24 +29,15 @@ two of its tokens, BERT's less."""
 
 @dataclass(frozen=True, slots=True)
 class Segment:
-    """Texts that are computed as a rectangle (count, length).
+    """Texts that are computed as a rectangle (count, length), from the batch's token `start` on.
 
-    Attributes:
-        start: index of its first token in the batch.
-        count: number of texts.
-        length: tokens of each text, padding included.
-        real: tokens that are not padding, bool (count, length), or None when all are real.
+    `real`, bool (count, length), says which tokens are not padding; None: all are real.
     """
 
     start: int
     count: int
     length: int
     real: Tensor | None = None
-
-    @property
-    def stop(self) -> int:
-        """Index after its last token."""
-        return self.start + self.count * self.length
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,7 +81,7 @@ class TokenBatch:
         return zip(torch.split(x, sizes), self.segments, strict=True)
 
     def to(self, device: torch.device | str) -> TokenBatch:
-        """The same batch on another device."""
+        """Return the same batch on another device."""
         segments = tuple(
             segment if segment.real is None else replace(segment, real=segment.real.to(device))
             for segment in self.segments
@@ -101,7 +91,7 @@ class TokenBatch:
         return replace(self, segments=segments, types=types, **move)
 
     def places(self) -> tuple[Tensor, Tensor]:
-        """Index of each text's first token and its number of real tokens, int64 (n,) both, in the caller's order."""
+        """Return each text's first token and its number of real tokens, int64 (n,) both, in the caller's order."""
         device = self.ids.device
         starts, lengths = [], []
         for segment in self.segments:
@@ -113,12 +103,7 @@ class TokenBatch:
 
 @dataclass(frozen=True, slots=True)
 class SidesBatch:
-    """Contexts and responses packed apart, for models that read each side with a network of its own.
-
-    Attributes:
-        contexts: tokens of the contexts.
-        responses: tokens of the responses.
-    """
+    """Contexts and responses packed apart, for models that read each side with a network of its own."""
 
     contexts: TokenBatch
     responses: TokenBatch
@@ -134,7 +119,7 @@ class SidesBatch:
         return self.contexts.computed_tokens + self.responses.computed_tokens
 
     def to(self, device: torch.device | str) -> SidesBatch:
-        """The same batch on another device."""
+        """Return the same batch on another device."""
         return SidesBatch(self.contexts.to(device), self.responses.to(device))
 
 
@@ -184,13 +169,9 @@ def pack(
 
 
 def every_other(batch: TokenBatch, first: int) -> TokenBatch:
-    """The tokens at places `first`, `first` + 2, ... of each text as a batch of their own, in the same order of texts.
+    """Return the tokens at places `first`, `first` + 2, ... of each text as a batch, in the same order of texts.
 
     A text that has no such token is one of length 0, or of padding alone. `real_tokens` remains that of all tokens.
-
-    Args:
-        batch: a batch whose texts have two kinds of tokens in turn.
-        first: 0 or 1.
     """
     ids = [_every_other(part, segment, first) for part, segment in batch.parts(batch.ids)]
     places = [_every_other(part, segment, first) for part, segment in batch.parts(batch.positions)]
@@ -229,12 +210,7 @@ def chunks(
 ) -> Iterator[tuple[IntArray, TokenBatch]]:
     """Yield texts from short to long in batches of about `tokens` tokens, each with its places among all texts.
 
-    Args:
-        ids: the texts' token ids one after the other, (T,).
-        lengths: number of ids of each text, (n,).
-        padding_id: the id that stands where there is no token.
-        tokens: tokens of a batch; a longer text is one by itself.
-        segment_cost: see `pack`.
+    A longer text is a batch by itself. For the other arguments see `pack`.
     """
     if 0 < len(ids) + len(lengths) <= tokens:
         yield np.arange(len(lengths), dtype=np.int32), pack(ids, lengths, padding_id, segment_cost)
@@ -246,8 +222,8 @@ def chunks(
 def rectangle(ids: Tensor, mask: Tensor) -> TokenBatch:
     """Make a batch of the usual padded form: ids (n, L) and a mask (n, L), True where a token is.
 
-    A text without tokens counts as one padding token, as in `pack`. Its `real_tokens` are all n · L: to count them
-    would be a number that a recording of this function cannot have.
+    A text without tokens counts as one padding token, as in `pack`. `real_tokens` are all n · L: to count them would be
+    a number that a recording of this function cannot have.
     """
     count, length = ids.shape
     place = torch.arange(length, device=ids.device)
@@ -262,7 +238,7 @@ def rectangle(ids: Tensor, mask: Tensor) -> TokenBatch:
 
 
 def _widths(shown: npt.NDArray[np.int64], segment_cost: int) -> npt.NDArray[np.int64]:
-    """Length at which each text (ordered by length) is computed: its own, or that of the next longer segment."""
+    """Return the length at which each text (ordered by length) is computed: its own, or the next longer segment's."""
     distinct, counts = np.unique(shown, return_counts=True)
     width_of = distinct.copy()
     for i in range(len(distinct) - 2, -1, -1):  # from long to short

@@ -2,7 +2,7 @@
 
 config.json holds every structural choice written out, the digests of the other files, and thereby the fingerprint of
 the model. A folder is written whole or not at all; a folder with a missing or altered file is refused. The weights are
-float32, or, in a quantised folder, in few bits (see `weights`).
+float32, or, in a quantised folder, in few bits (see `quantization`).
 """
 
 from __future__ import annotations
@@ -11,33 +11,35 @@ import hashlib
 import json
 import math
 from collections.abc import Mapping
+from contextlib import nullcontext
 from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any
 
 import torch
-from pydantic import TypeAdapter, ValidationError
 from safetensors.torch import save_file
 
 from rejoinder.errors import InputError
 from rejoinder.files import DIGEST, Kind, atomic_folder, file_digest, is_altered, parse_json, signed
 from rejoinder.models import bundled
 from rejoinder.models.families import build_module, family
-from rejoinder.models.inference import Precision, choose_precision, pack_linears
-from rejoinder.models.quantization import Ranges, Scheme, round_parameters, table_names
-from rejoinder.models.weights import (
+from rejoinder.models.inference import choose_precision, pack_linears
+from rejoinder.models.quantization import (
+    Ranges,
+    Scheme,
     Sizes,
-    count,
     fill,
     fill_skeleton,
     parameter_shapes,
     quantized_tensors,
+    round_parameters,
     skeleton,
+    table_names,
 )
+from rejoinder.settings import validate
 from rejoinder.text.tokenizer import Tokenizer
 
 FORMAT = 1
-_LARGEST = 2**31
 CONFIG, WEIGHTS, VOCABULARY, CARD = "config.json", "model.safetensors", "vocabulary.json", "README.md"
 KIND = "rejoinder model"
 """What config.json says of itself; folders of earlier versions do not."""
@@ -49,7 +51,6 @@ FOLDER = Kind(
 )
 TRAINING_PREFIX = "training_"
 """Parts that training hangs on a network under such names are not written into model folders."""
-_checked_scheme = TypeAdapter(Scheme)
 
 
 def save(
@@ -73,8 +74,7 @@ def save(
         card: Markdown of the model card, README.md.
         quantized: write a quantised folder in this way; None writes float32. Where the network is trained with rounded
             parameters, the folder says so, and how.
-        scale: the factor of the cosine that was learned with the weights, for a training that goes on from them; no
-            score of the opened model has it.
+        scale: the learned factor of the cosine, for a training that goes on; the opened model's scores lack it.
         overwrite: replace an earlier model folder.
 
     Raises:
@@ -96,14 +96,14 @@ def write_files(
 ) -> None:
     """Write what `save` does, all but the card, into a folder that is there. The caller sees to it that it is whole."""
     scheme = quantized
-    if scheme is None and isinstance(ranges := getattr(module, "quantization", None), Ranges):
-        scheme = ranges.scheme()
-    if quantized is None:
+    if quantized is not None:
+        weights = quantized_tensors(module, quantized)
+    else:
         # Parameters, not the state dictionary: what two parts of a network share is there once.
         named = (each for each in module.named_parameters() if not each[0].startswith(TRAINING_PREFIX))
         weights = {name: value.detach().cpu().contiguous() for name, value in named}
-    else:
-        weights = quantized_tensors(module, quantized)
+        if isinstance(ranges := getattr(module, "quantization", None), Ranges):
+            scheme = ranges.scheme()
     save_file(weights, folder / WEIGHTS)
     tokenizer.save(folder / VOCABULARY)
     config: dict[str, Any] = {
@@ -125,10 +125,9 @@ def load(name_or_path: str | Path, *, precision: str = "auto", threads: int | No
     """Open a model for encoding and scoring.
 
     Args:
-        name_or_path: a model folder, the name of a bundled model (see `bundled`), or the id of one on the Hugging
-            Face Hub ("owner/name").
-        precision: "fp32", "bf16", "int8" (faster; a text's vector then depends a little on what it is encoded
-            beside), or "auto" (see `inference.choose_precision`).
+        name_or_path: a model folder, the name of a bundled model (see `bundled`), or an id on the Hugging Face Hub.
+        precision: "fp32", "bf16", "int8" (faster; a text's vector then depends a little on what is beside it), or
+            "auto" (see `inference.choose_precision`).
         threads: processor threads to use; None leaves PyTorch's own choice.
 
     Returns:
@@ -142,7 +141,7 @@ def load(name_or_path: str | Path, *, precision: str = "auto", threads: int | No
     folder = find(name_or_path)
     chosen = choose_precision(precision)
     if is_quantized(_read_config(folder)):
-        module, tokenizer, config = _load_quantized(folder, chosen)
+        module, tokenizer, config = load_module(folder, torch.bfloat16 if chosen == "bf16" else torch.float32)
     else:
         module, tokenizer, config = load_as_validated(folder)
     return family(config["model"].get("kind")).open(
@@ -154,18 +153,21 @@ def load(name_or_path: str | Path, *, precision: str = "auto", threads: int | No
     )
 
 
-def load_module(folder: Path) -> tuple[Any, Any, dict[str, Any]]:
+def load_module(folder: Path, encode_in: torch.dtype | None = None) -> tuple[Any, Any, dict[str, Any]]:
     """Return the network in float32 (to train it further), its tokenizer and its configuration.
 
-    Of a quantised folder these are the rounded values, which is all that it holds.
-
-    Raises:
-        InputError: the folder is incomplete or altered.
+    Of a quantised folder these are the rounded values, which is all that it holds. To encode in another type without
+    training, its tables stay in 8 bits.
     """
     config = whole_config(folder)
     tokenizer = load_tokenizer(folder, config)
-    module = build_module(config["model"], tokenizer.rows)
-    fill(module, folder / WEIGHTS, read_scheme(config) if is_quantized(config) else None)
+    scheme = read_scheme(config) if is_quantized(config) else None
+    with skeleton() if scheme is not None and encode_in is not None else nullcontext():
+        module = build_module(config["model"], tokenizer.rows)
+    if scheme is not None and encode_in is not None:
+        fill_skeleton(module, folder / WEIGHTS, scheme, encode_in)
+    else:
+        fill(module, folder / WEIGHTS, scheme)
     module.set_active_blocks(config["active_blocks"])
     return module, tokenizer, config
 
@@ -176,19 +178,9 @@ def load_tokenizer(folder: Path, config: Mapping[str, Any]) -> Any:
 
 
 def read_scheme(config: Mapping[str, Any]) -> Scheme | None:
-    """Return the entry "quantization" of a model folder's configuration; None if there is none.
-
-    Raises:
-        ValueError: it is not what `Scheme` describes.
-    """
+    """Return the entry "quantization" of a model folder's configuration; None if there is none."""
     entry = config.get("quantization")
-    if entry is None:
-        return None
-    try:
-        return _checked_scheme.validate_python(entry)
-    except ValidationError as error:
-        first = error.errors()[0]
-        raise ValueError(f"quantization.{'.'.join(map(str, first['loc']))}: {first['msg']}") from None
+    return None if entry is None else validate(Scheme, entry, "quantization")
 
 
 def is_quantized(config: Mapping[str, Any]) -> bool:
@@ -200,7 +192,7 @@ def is_quantized(config: Mapping[str, Any]) -> bool:
 def load_as_validated(folder: Path) -> tuple[Any, Any, dict[str, Any]]:
     """Load as `load_module` does, but of a model that was trained for few bits the rounded parameters, in float32.
 
-    These are what was trained and validated, so they are what gives a model's vectors.
+    These are what was trained and validated.
     """
     module, tokenizer, config = load_module(folder)
     scheme = read_scheme(config)
@@ -209,27 +201,8 @@ def load_as_validated(folder: Path) -> tuple[Any, Any, dict[str, Any]]:
     return module, tokenizer, config
 
 
-def _load_quantized(folder: Path, precision: Precision) -> tuple[Any, Any, dict[str, Any]]:
-    """Load the network of a quantised folder, to encode with: its tables stay in 8 bits."""
-    config = whole_config(folder)
-    scheme = read_scheme(config)
-    assert scheme is not None
-    tokenizer = load_tokenizer(folder, config)
-    with skeleton():
-        module = build_module(config["model"], tokenizer.rows)
-    if list(module.buffers()):  # numbers that the network makes itself and no file holds
-        module = build_module(config["model"], tokenizer.rows)
-    fill_skeleton(module, folder / WEIGHTS, scheme, torch.bfloat16 if precision == "bf16" else torch.float32)
-    module.set_active_blocks(config["active_blocks"])
-    return module, tokenizer, config
-
-
 def whole_config(folder: Path) -> dict[str, Any]:
-    """Return the configuration of a folder whose files are all there, as they were saved.
-
-    Raises:
-        InputError: one is missing or altered.
-    """
+    """Return the configuration of a folder whose files are all there, as they were saved; else raise InputError."""
     config = _read_config(folder)
     for name, digest in config["files"].items():
         if not (folder / name).is_file():
@@ -274,8 +247,7 @@ def _bundled(name: str) -> Path:
             f"the weights of {name} are not in this installation ({folder} has no {CONFIG}); install rejoinder (or the "
             "package that brings them) again, or name a model folder"
         )
-    found = fingerprint(_read_config(folder))
-    if found != known.fingerprint:
+    if (found := fingerprint(_read_config(folder))) != known.fingerprint:
         raise InputError(
             f"{folder} is not the model {name} that was installed: its fingerprint is {found[:12]}..., not "
             f"{known.fingerprint[:12]}...; install it again, or save a model of your own in another folder"
@@ -294,8 +266,7 @@ def _read_config(folder: Path) -> dict[str, Any]:
         if "scale" in config and not (isinstance(config["scale"], int | float) and 0 <= config["scale"] < math.inf):
             wrong.append("scale")
         read_scheme(config)
-        _refuse_large(config)
-    except (ValueError, KeyError, TypeError) as error:
+    except (InputError, ValueError, KeyError, TypeError) as error:
         raise InputError(f"{path} is damaged ({type(error).__name__}: {error}); copy the model folder again") from None
     if wrong:
         raise InputError(f"{path}: {wrong[0]} has the wrong type; copy the model folder again")
@@ -305,14 +276,6 @@ def _read_config(folder: Path) -> dict[str, Any]:
     if config.keys() & {"kind", DIGEST} and (config.get("kind") != KIND or is_altered(config)):
         raise InputError(f"{path} was altered after it was saved; copy the model folder again")
     return config
-
-
-def _refuse_large(value: Any) -> None:
-    """Refuse sizes that no tensor has, before PyTorch does in its own way."""
-    if isinstance(value, int) and not -_LARGEST <= value <= _LARGEST:
-        raise ValueError(f"{value:.3g} is too large" if abs(value) < 10**300 else "an integer is too large")
-    for item in value.values() if isinstance(value, dict) else value if isinstance(value, list) else ():
-        _refuse_large(item)
 
 
 def read_config(name_or_path: str | Path) -> tuple[Path, dict[str, Any]]:
@@ -354,4 +317,8 @@ def sizes(folder: Path) -> Sizes:
     """Return the sizes of a model folder, full or quantised. Reads no weights."""
     with skeleton():  # which parameters are tables does not depend on their rows
         tables = table_names(build_module(_read_config(folder)["model"], rows=2))
-    return count(parameter_shapes(folder / WEIGHTS), tables)
+    numbers = {name: math.prod(shape) for name, shape in parameter_shapes(folder / WEIGHTS).items()}
+    embedding = sum(numbers[name] for name in tables)
+    network = sum(numbers.values()) - embedding
+    scales_and_offsets = 8 * len(tables)
+    return Sizes(embedding, network, 4 * (embedding + network), embedding + 2 * network + scales_and_offsets)

@@ -1,8 +1,8 @@
 """Poly-encoders and their siblings (Humeau et al. 2020, "Poly-encoders", section 4).
 
 Four ways from a context and a response to a score: two vectors (bi-encoder), several vectors of the context that the
-response attends over (poly-encoder, on transformers of its own or on ConveRT's trunk), the two read together
-(cross-encoder), and, beside the paper, a bi-encoder that reads earlier messages as multi-context ConveRT does.
+response attends over (poly-encoder, on transformers of its own or on ConveRT's trunk), the two read together (cross-
+encoder), and, beside the paper, a bi-encoder that reads earlier messages as multi-context ConveRT does.
 """
 
 from __future__ import annotations
@@ -13,13 +13,14 @@ from dataclasses import dataclass
 from typing import Literal
 
 import torch
+from pydantic import NonNegativeFloat, PositiveFloat, PositiveInt
 from torch import Tensor, nn
 from torch.nn import functional as F  # noqa: N812
 
 from rejoinder.models import reductions
 from rejoinder.models.convert import Convert, ConvertConfig, FeedForward2
 from rejoinder.models.dialogue import Dialogue, HistoryText
-from rejoinder.models.layers import Encodings, SharedTrunk, check, check_positive
+from rejoinder.models.layers import Encodings, SharedTrunk, check
 from rejoinder.models.packing import SidesBatch, TokenBatch
 from rejoinder.models.transformer import OfTransformers, Transformer, TransformerShape
 from rejoinder.text.pretrained import Pretrained
@@ -56,12 +57,8 @@ class DualShape(DialogueShape):
     """How a text's token vectors become one: the first ([S]), the mean of all, or the mean of the first few."""
     mean_with_first: bool = True
     """Whether the mean of all counts the first [S] (POLY's text), or not (its Table 7)."""
-    reduced_tokens: int = 64
+    reduced_tokens: PositiveInt = 64
     """Tokens of which "mean-of-first-m" takes the mean."""
-
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        check_positive(self, "reduced_tokens")
 
 
 @dataclass(frozen=True)
@@ -77,8 +74,7 @@ class BiEncoderConfig(DualShape):
 class BiEncoder(OfTransformers):
     """The dual encoder with one vector a side (POLY, section 4.2).
 
-    Two transformers start from the same weights and are trained apart. Each reduces its token vectors to one; the score
-    of a response for a context is the dot product of their vectors, or their cosine.
+    Two transformers start from the same weights and are trained apart. A score is the dot product or the cosine.
     """
 
     config: BiEncoderConfig | PolyEncoderConfig
@@ -115,10 +111,7 @@ class BiEncoder(OfTransformers):
     def encode_pairs(self, batch: SidesBatch, pairs: int, histories: Tensor) -> Encodings:  # noqa: ARG002
         """Encode a training batch: "context" (K, d) or (K, m, d), and "response" (K + M, d).
 
-        Args:
-            batch: K contexts, and the responses: those of the K pairs, then any further ones.
-            pairs: K.
-            histories: empty; earlier messages are a part of the contexts.
+        The batch holds K contexts, and the responses: those of the K pairs, then any further ones.
         """
         return {"context": self.encode(batch.contexts, "context"), "response": self.encode(batch.responses, "response")}
 
@@ -129,25 +122,20 @@ class PolyEncoderConfig(DualShape):
 
     kind: Literal["poly-encoder"] = "poly-encoder"
     """Which model this is."""
-    m: int = 64
+    m: PositiveInt = 64
     """Vectors of a context (POLY: 16, 64, 360)."""
     codes: Literal["learnt", "first", "last", "last-and-first"] = "learnt"
     """What they are: learnt codes' attention, the first m outputs, the last m, or the last m and the first (m + 1)."""
-    code_range: float = 1.0
+    code_range: PositiveFloat = 1.0
     """Learnt codes start uniform from 0 to this (original code: 1). Near 0 they attend to all tokens alike, so that
     every vector starts as the mean, and the model as a bi-encoder that takes the mean."""
-
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        check_positive(self, "m", "code_range")
 
 
 class PolyEncoder(BiEncoder):
     """The dual encoder whose contexts are m vectors (POLY, section 4.4).
 
-    A response is one vector, as in a bi-encoder, so that candidates can be encoded ahead of time. A context is m learnt
-    codes' attention over its token vectors, or the vectors of its first or last tokens. A response attends over them;
-    see `reductions.attended_scores`.
+    A context is m learnt codes' attention over its token vectors, or the vectors of its first or last tokens. A
+    response, one vector, attends over them; see `reductions.attended_scores`.
     """
 
     config: PolyEncoderConfig
@@ -172,17 +160,16 @@ class PolyConvertConfig(ConvertConfig):
 
     kind: Literal["poly-convert"] = "poly-convert"  # type: ignore[assignment]  # another kind than its trunk's
     """Which model this is."""
-    m: int = 16
+    m: PositiveInt = 16
     """Vectors of a context."""
-    code_range: float = 0.01
+    code_range: PositiveFloat = 0.01
     """Codes start uniform from 0 to this: near 0 each attends to all tokens alike. POLY's code has 1, by which each of
     them would see one token, since this trunk's vectors are large."""
-    context_length: int = 120
+    context_length: PositiveInt = 120
     """Tokens of a context that are read, the newest ones."""
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        check_positive(self, "m", "code_range", "context_length")
         check(self.history == 0, "history", self.history, "0: the context is read whole")
         check(self.feed_forward_2 == "paper", "feed_forward_2", self.feed_forward_2, '"paper"')
 
@@ -192,12 +179,11 @@ class PolyConvertConfig(ConvertConfig):
 
 
 class PolyConvert(Convert):
-    """A poly-encoder on ConveRT's trunk, which reads both sides.
+    """A poly-encoder on ConveRT's trunk, which reads both sides, contexts whole, oldest message first.
 
     A response goes on as in ConveRT, to y, a vector of unit length. Of a context, m learnt codes attend over the
     trunk's token vectors, and a feed-forward network 2 turns each of the m results into a unit vector; all of them are
-    multiplied by one learnt magnitude a. So l_i = a · cos, and a score lies between -a and a. Contexts are read whole,
-    oldest message first.
+    multiplied by one learnt magnitude a. So l_i = a · cos, and a score lies between -a and a.
     """
 
     def __init__(self, config: PolyConvertConfig, rows: int) -> None:
@@ -213,11 +199,7 @@ class PolyConvert(Convert):
         return vectors * self.magnitude.float()
 
     def forward(self, batch: TokenBatch, contexts: int) -> tuple[Tensor, Tensor]:
-        """Encode both sides at once: the first `contexts` texts are contexts, the others responses.
-
-        Returns:
-            (contexts, m, d) and (others, d), float32.
-        """
+        """Encode the first `contexts` texts as contexts (contexts, m, d), the others as responses (others, d)."""
         x = self.tokens(batch)
         y = self.response_head(self.reduction(x, batch)[batch.restore])
         return self.context_vectors(x, batch)[:contexts], y[contexts:]
@@ -241,24 +223,20 @@ class CrossEncoderConfig(DialogueShape):
 
     kind: Literal["cross-encoder"] = "cross-encoder"
     """Which model this is."""
-    mean_match: float = 0.0
+    mean_match: NonNegativeFloat = 0.0
     """First value of the learnt factor of the cosine between the means of the context's and of the response's outputs,
     which is added to the score; 0: there is no such part (POLY)."""
-
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        check(self.mean_match >= 0, "mean_match", self.mean_match, "0 or more")
 
 
 class CrossEncoder(OfTransformers):
     """The ranker that reads context and response together (POLY, section 4.3).
 
     One transformer reads [S] context [S] response [S] with segments 0 and 1, and a linear layer makes a score of its
-    first output. Nothing can be computed ahead of time, so it ranks few candidates.
+    first output.
 
     Weights of a sentence encoder know how near two texts are by the means of their outputs, and a new linear layer on
     the first output knows nothing. `mean_match` adds what they know: the cosine of the means over the context's and
-    over the response's outputs, of tokens that have read each other, times a learnt factor.
+    over the response's outputs, times a learnt factor.
     """
 
     output_size = 1
@@ -283,10 +261,7 @@ class CrossEncoder(OfTransformers):
     def encode_pairs(self, batch: TokenBatch, pairs: int, histories: Tensor) -> Encodings:  # noqa: ARG002
         """Score a training batch: "scores" (K, C) of each context's own candidates, the right one first.
 
-        Args:
-            batch: K · C joined texts, those of a context one after the other.
-            pairs: K.
-            histories: empty; earlier messages are a part of the contexts.
+        The batch holds K · C joined texts, those of a context one after the other.
         """
         return {"scores": self.score(batch).view(pairs, -1)}
 
@@ -301,16 +276,12 @@ class MultiContextBiEncoderConfig(TransformerShape):
 
     kind: Literal["multi-context-bi-encoder"] = "multi-context-bi-encoder"
     """Which model this is."""
-    history: int = 10
-    """Earlier messages that are read, the newest ones (CONVERT: 10)."""
+    history: PositiveInt = 10
+    """Earlier messages that are read, the newest ones (CONVERT: 10); without any take a bi-encoder."""
     numbered_history: bool = False
     """Put "0: ", "1: ", ... before the earlier messages, 0 for the newest of them (CONVERT's DSTC7)."""
     persona_first: bool = False
     """Read messages that begin "your persona: " (ConvAI2) before all other earlier ones, without these words."""
-
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        check(self.history > 0, "history", self.history, "a positive number; without one take a bi-encoder")
 
     @property
     def history_text(self) -> HistoryText:
@@ -323,8 +294,7 @@ class MultiContextBiEncoder(OfTransformers, SharedTrunk):
 
     One transformer reads newest message, history and response; the mean of its token vectors is a text's r. A linear
     head for each kind of text makes h of it, and two more combine h_x and h_z, as CONVERT, section 3, has it. All heads
-    start as the identity, so that an untrained model ranks as its transformer does by the cosine, with the mean of the
-    vectors of newest message and history for a context.
+    start as the identity, so that an untrained model ranks as its transformer does by the cosine.
     """
 
     def __init__(self, config: MultiContextBiEncoderConfig, rows: int) -> None:

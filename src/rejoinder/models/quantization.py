@@ -1,23 +1,26 @@
-"""Training for few bits (CONVERT, "quantization aware training"): 8-bit embeddings, 16 bits for everything else.
+"""Few bits (CONVERT, "quantization aware training"): every `nn.Embedding` in 8 bits, everything else in 16.
 
-A network that is stored in few bits computes with rounded parameters. So that it learns to, it is trained with them:
-forward and backward pass see rounded copies, made anew for each step, and the optimiser moves the float32 originals
-(the paper's shadow copies), where small updates add up. Rounding has no useful gradient; it is passed straight
-through to the originals.
-
-Every table that is looked up (`nn.Embedding`) is rounded to 256 levels between two bounds, every other parameter to a
-16-bit float. Nothing here knows a model: any module will do whose tables are called, as in `table(ids)`.
+In training, forward and backward pass see rounded copies, made anew for each step, and the optimiser moves the float32
+originals (the paper's shadow copies). In the safetensors file of a quantised folder a table NAME is uint8 beside
+NAME.scale and NAME.offset, float32: value = code · scale + offset. Opened for encoding, tables stay in 8 bits.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any, Literal, TypeAlias
 
 import torch
+from safetensors import SafetensorError, safe_open
+from safetensors.torch import load_file
 from torch import Tensor, nn
+from torch.nn import functional as F  # noqa: N812
+from torch.overrides import TorchFunctionMode
+
+from rejoinder.errors import InputError
 
 Half: TypeAlias = Literal["bfloat16", "float16"]
 """A 16-bit float: 8 bits of precision and the range of float32, or 11 bits and numbers up to 65,504."""
@@ -25,6 +28,15 @@ Half: TypeAlias = Literal["bfloat16", "float16"]
 HALVES: Mapping[Half, torch.dtype] = {"bfloat16": torch.bfloat16, "float16": torch.float16}
 STEPS = 255
 """Steps from the lowest of 256 levels to the highest."""
+
+SCALE, OFFSET = ".scale", ".offset"
+"""What is added to a table's name for the two numbers beside it."""
+
+PIECE_ROWS = 1 << 13
+"""Rows of an 8-bit table turned into floats at once."""
+
+ROOM_SHARE, ROOM_LEAST = 0.1, 0.01
+"""Room of a trained table's levels below and above its values: a share of their range, and the least (CONVERT)."""
 
 SMALLEST_STEP = 1e-30
 """Of a table whose values are all equal: not 0, which nothing can be divided by."""
@@ -51,17 +63,13 @@ def table_names(module: nn.Module) -> list[str]:
     return list(dict.fromkeys(names[id(table.weight)] for table in tables))
 
 
-def bounds_of(values: Tensor, room_share: float = 0.0, room_least: float = 0.0) -> Tensor:
-    """Return the lowest and highest level, (2,), that cover the values, with room below and above.
-
-    Args:
-        values: any shape, at least one.
-        room_share: the room as a share of the values' range (CONVERT: 0.1).
-        room_least: the room at least (CONVERT: 0.01).
-    """
+def bounds_of(values: Tensor, *, room: bool = False) -> Tensor:
+    """Return the lowest and highest level, (2,), that cover the values, with CONVERT's room around them or without."""
     low, high = torch.aminmax(values.detach())
-    room = ((high - low) * room_share).clamp(min=room_least)
-    return torch.stack((low - room, high + room))
+    if room:
+        margin = ((high - low) * ROOM_SHARE).clamp(min=ROOM_LEAST)
+        low, high = low - margin, high + margin
+    return torch.stack((low, high))
 
 
 def step_of(bounds: Tensor) -> Tensor:
@@ -85,12 +93,7 @@ def round_to_half(values: Tensor, half: Half) -> Tensor:
 
 
 def round_parameters(module: nn.Module, scheme: Scheme) -> None:
-    """Replace a trained network's originals by what they were rounded to in training, in place.
-
-    Args:
-        module: the network.
-        scheme: what it was trained with; it has a range for each of the network's tables.
-    """
+    """Replace a trained network's originals by what they were rounded to in training, in place."""
     with torch.no_grad():
         for name, parameter in module.named_parameters():
             if name in scheme.ranges:
@@ -100,38 +103,23 @@ def round_parameters(module: nn.Module, scheme: Scheme) -> None:
 
 
 class Ranges(nn.Module):
-    """The levels of each table while it is trained. Its buffer is part of the run's state, and saved with it.
-
-    Args:
-        tables: the tables' parameters by name.
-        half: 16-bit float of the other parameters.
-        room_share: see `bounds_of`.
-        room_least: see `bounds_of`.
-    """
+    """The levels of each table, by name, while it is trained; a buffer of the run's state."""
 
     bounds: Tensor
 
-    def __init__(
-        self, tables: Mapping[str, Tensor], half: Half, *, room_share: float = 0.1, room_least: float = 0.01
-    ) -> None:
+    def __init__(self, tables: Mapping[str, Tensor], half: Half) -> None:
         super().__init__()
         self.names = list(tables)
         self.sixteen_bits: Half = half  # a module has a method named half
-        self.room_share, self.room_least = room_share, room_least
         like = next(iter(tables.values()), torch.zeros(0))
         self.register_buffer("bounds", like.detach().new_zeros(len(tables), 2))
         self.cover(tables.values(), afresh=True)
 
     @torch.no_grad()
     def cover(self, tables: Iterable[Tensor], *, afresh: bool) -> None:
-        """Make the levels cover the tables' values. Nothing waits for a GPU.
-
-        Args:
-            tables: in the order of `names`.
-            afresh: fit every range to the values; otherwise only those that a value has left.
-        """
+        """Fit every range to its table's values, or, unless `afresh`, those that a value has left."""
         for bounds, table in zip(self.bounds, tables, strict=True):
-            fitted = bounds_of(table, self.room_share, self.room_least)
+            fitted = bounds_of(table, room=True)
             if not afresh:
                 low, high = torch.aminmax(table)
                 left = (low < bounds[0]) | (high > bounds[1])
@@ -148,31 +136,15 @@ class QuantizedTraining:
     """Lets a network compute with rounded copies of its parameters; gradients reach the originals unchanged.
 
     The network keeps its float32 parameters under their names. It only gets one more part, `quantization`. Its layer
-    norms take and give float32, as CONVERT asks of layer norm, softmax and L2 normalisation; softmax and normalisation
-    are float32 in the networks' own code.
-
-    Args:
-        module: the network, on its device.
-        half: 16-bit float of the parameters outside the tables.
-        range_every: steps from one fitting of the ranges to the next.
-        room_share: see `bounds_of`.
-        room_least: see `bounds_of`.
+    norms take and give float32, as CONVERT asks of layer norm, softmax and L2 normalisation; the latter two are float32
+    in the networks' own code. Ranges are fitted every `range_every` steps.
     """
 
-    def __init__(
-        self,
-        module: nn.Module,
-        half: Half,
-        *,
-        range_every: int = 100,
-        room_share: float = 0.1,
-        room_least: float = 0.01,
-    ) -> None:
-        self.module = module
-        self.range_every = range_every
+    def __init__(self, module: nn.Module, half: Half, *, range_every: int = 100) -> None:
+        self.module, self.range_every = module, range_every
         originals = dict(module.named_parameters())
         tables = {name: originals[name] for name in table_names(module)}
-        self.ranges = Ranges(tables, half, room_share=room_share, room_least=room_least)
+        self.ranges = Ranges(tables, half)
         module.quantization = self.ranges
         for child in module.modules():
             if isinstance(child, nn.LayerNorm):
@@ -180,7 +152,7 @@ class QuantizedTraining:
 
     @contextmanager
     def rounded(self) -> Iterator[None]:
-        """Inside, the network computes with rounded copies in place of its parameters, which it does not have there."""
+        """Inside, the network computes with rounded copies in place of its parameters."""
         bounds = dict(zip(self.ranges.names, self.ranges.bounds, strict=True))
         apply: Any = _StraightThrough.apply
         copies = {
@@ -204,13 +176,10 @@ class QuantizedTraining:
                 owner.register_parameter(name, original)
 
     def cover(self, step: int) -> None:
-        """Keep every value inside its table's range; to be called after every update of the parameters.
+        """Keep every value inside its table's range after update number `step` of the parameters.
 
-        Between two fittings a range is changed only if a value has left it (CONVERT fits periodically and does not
-        say what happens in between).
-
-        Args:
-            step: batches done so far.
+        Between two fittings a range is changed only if a value has left it (CONVERT fits periodically and does not say
+        what happens in between).
         """
         originals = dict(self.module.named_parameters())
         tables = [originals[name] for name in self.ranges.names]
@@ -234,3 +203,156 @@ class _StraightThrough(torch.autograd.Function):
     def backward(ctx: Any, gradient: Tensor) -> tuple[Tensor, None, None]:  # noqa: ARG004
         """Pass the gradient through."""
         return gradient, None, None
+
+
+@contextmanager
+def skeleton() -> Iterator[None]:
+    """Let a network that is built inside take neither memory nor time: its parameters are on the meta device.
+
+    Initial values are not drawn: PyTorch would import a symbolic mathematics library for it, several seconds and 80 MB.
+    """
+    with torch.device("meta"), _WithoutInitialValues():
+        yield
+
+
+class _WithoutInitialValues(TorchFunctionMode):
+    """Leaves out everything of `torch.nn.init`, and drawing random numbers in place."""
+
+    def __torch_function__(
+        self, func: Callable[..., Any], types: Any, args: tuple[Any, ...] = (), kwargs: Mapping[str, Any] | None = None
+    ) -> Any:
+        kwargs = kwargs or {}
+        if getattr(func, "__module__", None) == "torch.nn.init":
+            return kwargs["tensor"]
+        if func in (Tensor.normal_, Tensor.uniform_):
+            return args[0]
+        return func(*args, **kwargs)
+
+
+class QuantizedTable(nn.Module):
+    """Stands in for an `nn.Embedding` of a trained network: looks rows up in 8 bits.
+
+    Codes are uint8 (rows, d), `scale` is the distance of two levels, `offset` the lowest, `dtype` of what comes out.
+    """
+
+    weight: Tensor
+
+    def __init__(self, codes: Tensor, scale: float, offset: float, dtype: torch.dtype) -> None:
+        super().__init__()
+        # Under the name that the table's parameter had, since some ask `table.weight` for its device.
+        self.register_buffer("weight", codes)
+        self.num_embeddings, self.embedding_dim = codes.shape
+        self.scale, self.offset, self.dtype = scale, offset, dtype
+
+    def forward(self, ids: Tensor) -> Tensor:
+        """Ids of any shape -> their rows, (..., d)."""
+        return F.embedding(ids, self.weight).float().mul_(self.scale).add_(self.offset).to(self.dtype)
+
+
+def half_for(module: nn.Module) -> Half:
+    """Return the 16-bit float for a network that was not trained for one: float16, the more precise, if it fits."""
+    largest = torch.finfo(torch.float16).max
+    fits = all(bool(parameter.detach().abs().max() <= largest) for parameter in module.parameters())
+    return "float16" if fits else "bfloat16"
+
+
+def quantized_tensors(module: nn.Module, scheme: Scheme) -> dict[str, Tensor]:
+    """Return the tensors of a network's quantised folder; a table without a range in `scheme` gets its values'."""
+    tables = set(table_names(module))
+    tensors: dict[str, Tensor] = {}
+    for name, parameter in module.named_parameters():
+        values = parameter.detach().cpu().float()
+        if name not in tables:
+            tensors[name] = values.to(HALVES[scheme.half]).contiguous()
+            continue
+        bounds = torch.tensor(scheme.ranges[name]) if name in scheme.ranges else bounds_of(values)
+        tensors[name] = to_codes(values, bounds).to(torch.uint8).contiguous()
+        tensors[name + SCALE], tensors[name + OFFSET] = step_of(bounds), bounds[0].clone()
+    return tensors
+
+
+def fill(module: nn.Module, weights: Path, scheme: Scheme | None) -> None:
+    """Give a network in float32 the parameters of a folder: of a quantised one, with a `scheme`, the rounded values."""
+    stored = _read(module, weights, scheme)
+    with torch.no_grad():
+        for name, parameter in module.named_parameters():
+            if name + SCALE not in stored:
+                parameter.copy_(stored[name])
+                continue
+            scale, offset = (float(stored[name + end]) for end in (SCALE, OFFSET))
+            # By pieces: a second whole table costs memory, and frees a block that glibc never keeps for reuse.
+            pieces = (torch.split(table, PIECE_ROWS) for table in (stored[name], parameter))
+            for codes, rows in zip(*pieces, strict=True):
+                rows.copy_(codes.float().mul_(scale).add_(offset))  # the very operations of `QuantizedTable`
+
+
+def fill_skeleton(module: nn.Module, weights: Path, scheme: Scheme, dtype: torch.dtype) -> None:
+    """Give a network without numbers (see `skeleton`) the parameters of a quantised folder, tables in 8 bits.
+
+    Everything but the tables is computed in `dtype`, and their rows come out as that.
+    """
+    stored = _read(module, weights, scheme)
+    tables: dict[int, QuantizedTable] = {}
+    others: dict[int, nn.Parameter] = {}
+    for name, parameter in module.named_parameters():
+        if name + SCALE in stored:
+            scale, offset = (float(stored[name + end]) for end in (SCALE, OFFSET))
+            codes = stored[name].clone()  # the file may be written over
+            tables[id(parameter)] = QuantizedTable(codes, scale, offset, dtype)
+        else:
+            others[id(parameter)] = nn.Parameter(stored[name].to(dtype), requires_grad=False)
+    for parent in list(module.modules()):
+        for key, child in list(parent.named_children()):
+            if isinstance(child, nn.Embedding):
+                setattr(parent, key, tables[id(child.weight)])
+    named = module.named_parameters(remove_duplicate=False)  # what parts of the network share stays shared
+    module.load_state_dict({name: others[id(parameter)] for name, parameter in named}, strict=False, assign=True)
+
+
+def _read(module: nn.Module, weights: Path, scheme: Scheme | None) -> dict[str, Tensor]:
+    try:
+        stored = load_file(weights)
+    except SafetensorError as error:
+        raise InputError(f"{weights} is damaged ({error}); copy the model folder again") from error
+    tables = set(table_names(module)) if scheme is not None else set()
+    half = torch.float32 if scheme is None else HALVES[scheme.half]
+    expected: dict[str, str] = {}
+    for name, parameter in module.named_parameters():
+        expected[name] = _kind(torch.uint8 if name in tables else half, parameter.shape)
+        if name in tables:
+            expected |= {name + end: _kind(torch.float32, ()) for end in (SCALE, OFFSET)}
+    given = {name: _kind(value.dtype, value.shape) for name, value in stored.items()}
+    for name in sorted(given.keys() | expected.keys()):
+        if given.get(name) != expected.get(name):
+            raise InputError(
+                f"{weights} does not fit its configuration: {name} is {given.get(name, 'missing')}, not "
+                f"{expected.get(name, 'to be there')}; copy the model folder again"
+            )
+    return stored
+
+
+def _kind(dtype: torch.dtype, shape: Sequence[int]) -> str:
+    return f"{str(dtype).removeprefix('torch.')} {tuple(shape)}"
+
+
+def parameter_shapes(weights: Path) -> dict[str, list[int]]:
+    """Return the shapes of a file's parameters by name. Reads no weights."""
+    try:
+        with safe_open(weights, framework="pt") as file:
+            names = [name for name in file.keys() if not name.endswith((SCALE, OFFSET))]  # noqa: SIM118
+            return {name: file.get_slice(name).get_shape() for name in names}
+    except SafetensorError as error:
+        raise InputError(f"{weights} is damaged ({error}); copy the model folder again") from error
+
+
+@dataclass(frozen=True, slots=True)
+class Sizes:
+    """Sizes of a model: the columns of the paper's table of models (CONVERT, Table 2).
+
+    Embeddings are what is looked up; quantised they have 8 bits, with scale and offset, and the others 16.
+    """
+
+    embedding_parameters: int
+    network_parameters: int
+    fp32_bytes: int
+    quantized_bytes: int

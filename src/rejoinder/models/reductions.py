@@ -1,8 +1,7 @@
 """From the token vectors of a text to one vector, or to m of them, and to scores (POLY, sections 4.2 and 4.4).
 
 Every reduction takes token vectors x (T, d) of a packed batch and gives rows in the caller's order. Padding has no part
-in any of them. A text with fewer than m tokens has fewer than m vectors: the missing rows are zero, which is how
-everything that takes m vectors (`attended_scores`) tells that they are missing.
+in any of them. A text with fewer than m tokens has fewer than m vectors: the missing rows are zero.
 """
 
 from __future__ import annotations
@@ -24,13 +23,7 @@ def first(x: Tensor, batch: TokenBatch) -> Tensor:
 
 
 def mean(x: Tensor, batch: TokenBatch, *, with_first: bool = True) -> Tensor:
-    """Return the mean over each text's tokens: (n, d).
-
-    Args:
-        x: token vectors.
-        batch: the batch.
-        with_first: count the first token (POLY's text), or leave it out (its Table 7). A text of one token has it.
-    """
+    """Return the mean over each text's tokens: (n, d), with the first one (POLY's text) or without (its Table 7)."""
     rows = []
     for part, segment in batch.parts(x):
         tokens = part.view(segment.count, segment.length, -1)
@@ -48,10 +41,7 @@ def mean(x: Tensor, batch: TokenBatch, *, with_first: bool = True) -> Tensor:
 
 
 def segment_means(x: Tensor, batch: TokenBatch) -> tuple[Tensor, Tensor]:
-    """Return the mean over each text's tokens of segment 0, and over those of segment 1: (n, d) both.
-
-    Zero where a text has none of a segment.
-    """
+    """Return means over each text's tokens of segments 0 and 1: (n, d) both, zero where it has none."""
     types = torch.zeros_like(batch.ids) if batch.types is None else batch.types
     rows = []
     for (part, segment), (kinds, _) in zip(batch.parts(x), batch.parts(types), strict=True):
@@ -103,10 +93,7 @@ class Codes(nn.Module):
 
         w_ij = softmax_j(c_i · x_j),   y_i = Σ_j w_ij x_j
 
-    Args:
-        m: number of codes.
-        size: d.
-        highest: they start uniform from 0 to this (original code: 1).
+    They start uniform from 0 to `highest` (original code: 1).
     """
 
     def __init__(self, m: int, size: int, highest: float = 1.0) -> None:
@@ -127,22 +114,15 @@ class Codes(nn.Module):
 
 
 def attended_scores(contexts: Tensor, responses: Tensor) -> Tensor:
-    """Return the scores of responses for contexts of m vectors, float32 (POLY, section 4.4).
+    """Return the scores of responses for contexts of m vectors, float32 (k, j) (POLY, section 4.4).
 
     A response y attends over the context's vectors c_1 ... c_m by plain dot products, and its score is its dot product
     with what it attended to:
 
         l_i = y · c_i,   score = y · Σ_i softmax(l)_i c_i = Σ_i softmax(l)_i l_i
 
-    so the attended vector never has to be built. A score is at most max_i l_i and at least min_i l_i. Rows of a context
-    that are zero are no vectors: they are left out of the softmax, which is in float32.
-
-    Args:
-        contexts: (k, m, d), rows of zeros where a context has fewer vectors.
-        responses: (j, d) that every context is scored with, or (k, j, d), each context's own.
-
-    Returns:
-        (k, j).
+    so the attended vector never has to be built. Rows of a context (k, m, d) that are zero are no vectors: they are
+    left out of the softmax, which is in float32. Responses are (j, d), or (k, j, d), each context's own.
     """
     m, j = contexts.shape[1], responses.shape[-2]
     if torch.is_grad_enabled() or len(contexts) * m * j <= AT_ONCE:

@@ -1,9 +1,8 @@
 """A trained model in the library sentence-transformers: the folder that it opens, and the module that it finds there.
 
 `SentenceTransformer(folder, trust_remote_code=True)` finds this class by the `type` in the folder's modules.json. It
-needs nothing of that library: a module there is any network with `preprocess`, `forward`, `save` and `load`.
-(sentence-transformers from 6.0 on asks for `trust_remote_code` for every class that is not its own, also where the
-class comes from an installed package, as here: no code is taken from the folder.)
+needs nothing of that library: a module there is any network with `preprocess`, `forward`, `save` and `load`. No code is
+taken from the folder, but the library asks for `trust_remote_code` for every class that is not its own.
 """
 
 from __future__ import annotations
@@ -11,6 +10,7 @@ from __future__ import annotations
 import json
 import shutil
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from pathlib import Path
 from typing import Any, Literal, TypeAlias, get_args
 
@@ -35,16 +35,11 @@ TASKS: Mapping[str, PlainSide] = {"query": "context", "document": "response"}
 """The sides by what sentence-transformers calls them: `encode_query` and `encode_document`."""
 
 
-def check_side(side: object) -> PlainSide:
-    """Return the side, if there is such a one.
-
-    Raises:
-        InputError: there is not.
-    """
-    for known in get_args(PlainSide):
-        if side == known:
-            return known
-    raise InputError(f"side {side!r} is unknown; allowed are {', '.join(get_args(PlainSide))}")
+def check_side(side: Any) -> PlainSide:
+    """Return the side, if there is such a one; else raise InputError."""
+    if side not in get_args(PlainSide):
+        raise InputError(f"side {side!r} is unknown; allowed are {', '.join(get_args(PlainSide))}")
+    return side
 
 
 class SentenceModule(nn.Module):
@@ -52,13 +47,7 @@ class SentenceModule(nn.Module):
 
     `encode_query` encodes contexts, `encode_document` responses, `encode` what `side` says. A context is a text, or a
     conversation as a list of messages, oldest first, each {"role": ..., "content": ...}. In the library's trainer,
-    `router_mapping` says which column is which.
-
-    Args:
-        network: the dual encoder, not packed: it can be moved, trained and saved.
-        tokenizer: its tokenizer.
-        max_seq_length: longest text in tokens.
-        side: what `encode` takes texts as.
+    `router_mapping` says which column is which. `network` is not packed: it can be moved, trained and saved.
     """
 
     save_in_root = True
@@ -78,10 +67,6 @@ class SentenceModule(nn.Module):
         """Size d of the vectors."""
         return self.network.output_size
 
-    def get_sentence_embedding_dimension(self) -> int:
-        """Size d of the vectors, by the library's older name for it."""
-        return self.get_embedding_dimension()
-
     def preprocess(
         self,
         inputs: Sequence[Any],
@@ -100,9 +85,6 @@ class SentenceModule(nn.Module):
         Returns:
             `input_ids` and `attention_mask`, int64 (n, L); of contexts of a multi-context model also `history_ids` and
             `history_mask` (n, M); and the task, if one was given.
-
-        Raises:
-            InputError: no such task, or an input is neither a text nor a conversation.
         """
         side = self._side_of(task)
         contexts = [_messages(given) for given in inputs]
@@ -115,10 +97,6 @@ class SentenceModule(nn.Module):
         if side == "context" and history is not None:
             features |= self._ids([history.join(c) for c in contexts], longest, "history_ids", "history_mask")
         return features if task is None else {**features, "task": task}
-
-    def tokenize(self, texts: Sequence[Any], task: str | None = None) -> dict[str, Any]:
-        """`preprocess` by the library's older name for it."""
-        return self.preprocess(texts, task=task)
 
     def forward(self, features: dict[str, Any], task: str | None = None) -> dict[str, Any]:
         """Add `sentence_embedding`, float32 (n, d), rows of unit length, to what `preprocess` made."""
@@ -133,11 +111,7 @@ class SentenceModule(nn.Module):
         return {**features, "sentence_embedding": vectors}
 
     def save(self, output_path: str, safe_serialization: bool = True) -> None:
-        """Write network, vocabulary and settings into a folder: it is a model folder of ours as well.
-
-        Raises:
-            InputError: weights are asked for as pickle.
-        """
+        """Write network, vocabulary and settings into a folder: it is a model folder of ours as well."""
         if not safe_serialization:
             raise InputError("weights are written as safetensors only; leave safe_serialization at True")
         folder = Path(output_path)
@@ -153,7 +127,7 @@ class SentenceModule(nn.Module):
         return cls(network.eval(), tokenizer, config["max_length"], _read_side(folder))
 
     def _ids(self, texts: list[str], longest: int, ids_name: str, mask_name: str) -> dict[str, Tensor]:
-        """Return token ids of texts as a rectangle, and where a token is; the row of a text without tokens is zero."""
+        """Return token ids as a rectangle, and where a token is; the row of a text without tokens is zero."""
         ids, lengths = self.tokenizer.encode_ragged(texts, longest)
         mask = np.arange(max(1, int(lengths.max(initial=0)))) < lengths[:, None]
         padded = np.full(mask.shape, self.tokenizer.padding_id, dtype=np.int64)
@@ -173,10 +147,9 @@ def _messages(given: Any) -> Context:
     if isinstance(given, str):
         return [given]
     turns = [given] if isinstance(given, Mapping) else given
-    if isinstance(turns, Sequence) and turns:
-        spoken = [turn["content"] for turn in turns if isinstance(turn, Mapping) and "content" in turn]
-        texts = [text for text in spoken if isinstance(text, str)]
-        if len(texts) == len(turns):
+    with suppress(TypeError, KeyError):
+        texts = [turn["content"] for turn in turns]
+        if texts and all(isinstance(text, str) for text in texts):
             return texts
     raise InputError(
         f'an input is a text, or a list of messages, oldest first, each {{"role": ..., "content": text}}; '
@@ -185,7 +158,6 @@ def _messages(given: Any) -> Context:
 
 
 def _read_side(folder: Path) -> PlainSide:
-    """Return the side that `encode` takes texts as."""
     try:
         return check_side(parse_json((folder / SETTINGS).read_text(encoding="utf-8"))["side"])
     except (OSError, ValueError, KeyError, TypeError) as error:
@@ -208,20 +180,10 @@ def export_sentence_transformers(
     """Write a folder for `SentenceTransformer(folder, trust_remote_code=True)`; both sides are in it.
 
     Weights, vocabulary and configuration are copied as they are, so the fingerprint stays and `rejoinder.load` opens
-    the folder too.
-
-    Args:
-        model: a model folder, quantised or not, a bundled model's name, or an id on the Hugging Face Hub.
-        output: the folder to write.
-        side: what the library's plain `encode` takes texts as.
-        overwrite: replace an earlier folder of this kind there.
+    the folder too. `side` is what the library's plain `encode` takes texts as.
 
     Returns:
         What was written, as `persistence.describe` tells it, with the side.
-
-    Raises:
-        InputError: there is no such model, there is no such side, or the output is
-            something else.
     """
     side = check_side(side)
     check_replaceable(output, FOLDER, overwrite=overwrite)
@@ -244,7 +206,7 @@ def _write_json(path: Path, content: object) -> None:
 
 
 def _card(side: PlainSide, reads_history: bool) -> str:
-    history = "\n\nA context may be a list of messages, oldest first, each `{\"role\": ..., \"content\": ...}`."
+    history = '\n\nA context may be a list of messages, oldest first, each `{"role": ..., "content": ...}`.'
     return (
         "\n\n## sentence-transformers\n\nWith `rejoinder` and `sentence-transformers` installed:\n```python\n"
         'model = SentenceTransformer("this folder", trust_remote_code=True)\n'

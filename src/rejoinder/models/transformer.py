@@ -1,10 +1,8 @@
 """The transformer of BERT (Devlin et al. 2019) on packed tokens: from token ids to one vector for each token.
 
 Embeddings of token, place and segment are summed and normalised. Each block adds attention to its input, normalises,
-adds a feed-forward part, normalises. Weights of such models load into it (see `checkpoints`). Tokens of texts of one
-length are computed as a rectangle, everything but attention on all tokens at once (see `packing`).
-
-Shapes: T tokens of a batch, d the hidden size, n the texts of a segment, L their length.
+adds a feed-forward part, normalises. Shapes: T tokens of a batch (see `packing`), d the hidden size, n the texts of a
+segment, L their length.
 """
 
 from __future__ import annotations
@@ -13,11 +11,12 @@ from dataclasses import dataclass
 from typing import Any, ClassVar, Literal
 
 import torch
+from pydantic import NonNegativeInt, PositiveFloat, PositiveInt
 from torch import Tensor, nn
 from torch.nn import functional as F  # noqa: N812
 
 from rejoinder.models.dialogue import HistoryText
-from rejoinder.models.layers import Dropout, check, check_dropout, check_positive, norm_parameters, switch_blocks
+from rejoinder.models.layers import Dropout, DropoutShare, check, norm_parameters, switch_blocks
 from rejoinder.models.packing import Segment, TokenBatch
 
 
@@ -25,34 +24,29 @@ from rejoinder.models.packing import Segment, TokenBatch
 class TransformerShape:
     """Every structural choice of the transformer. The defaults are BERT-base's (POLY, section 4.1)."""
 
-    hidden_size: int = 768
+    hidden_size: PositiveInt = 768
     """d: size of the embeddings and of everything between the blocks."""
-    blocks: int = 12
+    blocks: PositiveInt = 12
     """Number of blocks."""
-    heads: int = 12
+    heads: PositiveInt = 12
     """Attention heads of a block; each has hidden_size / heads numbers."""
-    feed_forward_size: int = 3072
+    feed_forward_size: PositiveInt = 3072
     """Hidden size of a block's feed-forward part."""
-    positions: int = 512
+    positions: PositiveInt = 512
     """Rows of the position table: tokens of the longest text."""
-    segments: int = 2
+    segments: NonNegativeInt = 2
     """Rows of the segment table; 0: no such table (DistilBERT)."""
     activation: Literal["gelu", "relu"] = "gelu"
     """Activation of the feed-forward part; gelu is the exact one."""
-    norm_epsilon: float = 1e-12
+    norm_epsilon: PositiveFloat = 1e-12
     """Added to the variance in layer norms."""
-    dropout: float = 0.1
+    dropout: DropoutShare = 0.1
     """After the embeddings, after attention and feed-forward part, and on attention weights."""
-    output_scale: float = 1.0
+    output_scale: PositiveFloat = 1.0
     """Factor of the token vectors (POLY scales own weights so that they deviate as BERT's do; its code takes 0.06)."""
 
     def __post_init__(self) -> None:
-        check_positive(
-            self, "hidden_size", "blocks", "heads", "feed_forward_size", "positions", "norm_epsilon", "output_scale"
-        )
         check(self.hidden_size % self.heads == 0, "heads", self.heads, f"a divisor of hidden_size {self.hidden_size}")
-        check(self.segments >= 0, "segments", self.segments, "0 or more")
-        check_dropout(self.dropout)
 
 
 class GeluLinear(nn.Linear):
@@ -105,7 +99,6 @@ class Attention(nn.Module):
         return self.dropout(self.output(parts[0] if len(parts) == 1 else torch.cat(parts)))
 
     def _attend(self, part: Tensor, segment: Segment) -> Tensor:
-        """Attention inside the texts of a segment: (n · L, 3 · d) -> (n · L, d)."""
         n, length = segment.count, segment.length
         q, k, v = part.view(n, length, 3, self.heads, -1).permute(2, 0, 3, 1, 4).unbind()
         mask = None if segment.real is None else segment.real[:, None, None, :]
@@ -145,7 +138,7 @@ class Transformer(nn.Module):
         self.apply(_initialise)
 
     def forward(self, batch: TokenBatch) -> Tensor:
-        """Vectors of all tokens, (T, d), in the batch's packed order."""
+        """Return the vectors of all tokens, (T, d), in the batch's packed order."""
         x = self.embeddings(batch)
         for block in self.blocks[: self.active_blocks]:
             x = block(x, batch)
@@ -157,7 +150,7 @@ class Transformer(nn.Module):
 
 
 def _initialise(module: nn.Module) -> None:
-    """BERT's random weights: a normal distribution of deviation 0.02, no biases."""
+    """Draw BERT's random weights: a normal distribution of deviation 0.02, no biases."""
     if isinstance(module, nn.Linear | nn.Embedding):
         nn.init.normal_(module.weight, std=0.02)
     if isinstance(module, nn.Linear) and module.bias is not None:
@@ -165,10 +158,7 @@ def _initialise(module: nn.Module) -> None:
 
 
 class OfTransformers(nn.Module):
-    """What training asks of a model that is made of one transformer or, for two sides, of two, and of heads on them.
-
-    A subclass has its transformers as parts.
-    """
+    """What training asks of a model whose parts are one or, for two sides, two transformers, and heads on them."""
 
     padding_id = 0  # any id would do: padding has no part in anything
     history: HistoryText | None = None

@@ -23,21 +23,15 @@ class Searcher(Protocol):
 
     def __len__(self) -> int:
         """Number of replies."""
-        ...
 
-    def search(
-        self, contexts: Sequence[Context], k: int = 5, minimum_score: float | None = None
-    ) -> list[list[Reply]]:
+    def search(self, contexts: Sequence[Context], k: int = 5, minimum_score: float | None = None) -> list[list[Reply]]:
         """Find the best k replies to each context, best first; fewer where there are fewer or their score is below."""
-        ...
 
 
 class RankerSearch:
     """Searches replies with a ranker that scores all of them for every context, such as BM25.
 
-    Args:
-        ranker: what ranks.
-        replies: texts, or texts with payloads; a reply's position is its number among them, from 0.
+    A reply's position is its number among them, from 0.
     """
 
     def __init__(self, ranker: Ranker, replies: Sequence[str | Candidate]) -> None:
@@ -49,9 +43,7 @@ class RankerSearch:
         """Number of replies."""
         return len(self.replies)
 
-    def search(
-        self, contexts: Sequence[Context], k: int = 5, minimum_score: float | None = None
-    ) -> list[list[Reply]]:
+    def search(self, contexts: Sequence[Context], k: int = 5, minimum_score: float | None = None) -> list[list[Reply]]:
         """Find the best replies to each context (see `Searcher`); equal scores in the order of their positions."""
         _check_count(k)
         replies = [Reply(each.text, 0.0, i, each.payload) for i, each in enumerate(self.replies)]
@@ -59,13 +51,7 @@ class RankerSearch:
 
 
 class Cascade:
-    """Ranks the best replies of a search again.
-
-    Args:
-        first: the fast search over all replies.
-        ranker: the slow ranker, such as a cross-encoder.
-        top: how many of the best replies are ranked again; the others cannot come out.
-    """
+    """Ranks the `top` best replies of a search again with a slow ranker; no others come out."""
 
     def __init__(self, first: Searcher, ranker: Ranker, top: int = 50) -> None:
         if top < 1:
@@ -78,22 +64,10 @@ class Cascade:
         """Number of replies that are searched."""
         return len(self.first)
 
-    def search(
-        self, contexts: Sequence[Context], k: int = 5, minimum_score: float | None = None
-    ) -> list[list[Reply]]:
-        """Find the best replies by the slow ranker's scores among the `top` best of the first search.
+    def search(self, contexts: Sequence[Context], k: int = 5, minimum_score: float | None = None) -> list[list[Reply]]:
+        """Find the best k replies, at most `top`, with the slow ranker's scores (see `Searcher`).
 
-        Args:
-            contexts: conversations, each a list of messages, oldest first.
-            k: how many, at most `top`.
-            minimum_score: leave out replies that the slow ranker scores below.
-
-        Returns:
-            For each context its replies with the slow ranker's scores, best first; equal scores in the order of the
-            first search.
-
-        Raises:
-            InputError: k is below 1 or above `top`, or the ranker gives no scores.
+        Equal scores stay in the order of the first search.
         """
         _check_count(k)
         if k > self.top:

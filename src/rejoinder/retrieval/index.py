@@ -7,8 +7,8 @@
         vectors.f32              float32 vectors
         codes.*, scales.f32      what a search scans instead (float16, int8)
 
-A change writes new files first and then replaces the manifest, at one instant: whatever interrupts it, the index is
-as before or as after. Positions are never given twice.
+A change writes new files first and then replaces the manifest, at one instant: whatever interrupts it, the index is as
+before or as after. Positions are never given twice.
 """
 
 from __future__ import annotations
@@ -108,8 +108,7 @@ class Index:
             engine: its workers open the model by its name and encode; None encodes here.
 
         Raises:
-            InputError: `folder` is taken, `dtype` is unknown, a payload is no JSON, the model's vectors are not unit
-                vectors.
+            InputError: `folder` is taken, a payload is no JSON, the model's vectors are not unit vectors.
         """
         folder = Path(folder)
         if dtype not in DTYPES:
@@ -127,8 +126,7 @@ class Index:
         Args:
             folder: where it is.
             encoder: the model it was built with; without it the index can be listed and entries can be deleted.
-            verify: compare the content of all files with their digests; None does so for small indexes. The sizes of
-                the files are compared always.
+            verify: compare the content of files with their digests, not their sizes alone; None: of small indexes.
 
         Raises:
             InputError: there is no index, a file is missing, truncated or altered, or the index is of another model.
@@ -138,8 +136,12 @@ class Index:
             manifest = None
             try:
                 manifest = read_manifest(folder)
-                if encoder is not None:
-                    _check_model(folder, manifest, encoder)
+                if encoder is not None and (record := manifest.model).fingerprint != encoder.fingerprint:
+                    raise InputError(
+                        f"{folder} was built with the model {record.name or '(unnamed)'} of fingerprint "
+                        f"{record.fingerprint[:12]}, but {encoder.name or 'the given model'} has "
+                        f"{encoder.fingerprint[:12]}; use that model (--model), or index the replies again"
+                    )
                 total = sum(size for record in manifest.segments for size, _ in record.files.values())
                 check = total <= SMALL if verify is None else verify
                 segments = [Segment(folder, manifest, i, verify=check) for i in range(len(manifest.segments))]
@@ -168,23 +170,12 @@ class Index:
         return self.manifest.fingerprint
 
     def verify(self) -> None:
-        """Compare the content of all files with their digests.
-
-        Raises:
-            InputError: names the first file that is missing, truncated or altered.
-        """
+        """Compare the content of all files with their digests; raise InputError for the first that is altered."""
         for segment in self._segments:
             segment.check_files(content=True)
 
-    def search(
-        self, contexts: Sequence[Context], k: int = 5, minimum_score: float | None = None
-    ) -> list[list[Reply]]:
-        """Find the best replies to each context.
-
-        Args:
-            contexts: conversations, each a list of messages, oldest first.
-            k: how many; fewer are given where the index holds fewer.
-            minimum_score: leave out replies whose score is below.
+    def search(self, contexts: Sequence[Context], k: int = 5, minimum_score: float | None = None) -> list[list[Reply]]:
+        """Find the best `k` replies to each context, fewer where there are fewer or the scores of others are too low.
 
         Returns:
             For each context its replies, best first; equal scores in the order of their positions.
@@ -213,16 +204,7 @@ class Index:
         progress: Advance | None = None,
         engine: Engine | None = None,
     ) -> range:
-        """Add replies; they get the next positions. All are added or none.
-
-        Args:
-            replies: as in `build`.
-            batch: replies encoded at once.
-            progress: called with the number of replies just encoded.
-            engine: as in `build`.
-
-        Returns:
-            Their positions.
+        """Add replies, all or none; return their positions, which are the next ones. See `build`.
 
         Raises:
             InputError: as in `build`; or the index was changed by somebody else since it was opened.
@@ -238,10 +220,7 @@ class Index:
             return range(first, manifest.end)
 
     def delete(self, positions: Iterable[int]) -> int:
-        """Delete replies by their positions. All are deleted or none; the other positions stay as they are.
-
-        Returns:
-            How many were deleted.
+        """Delete replies by their positions, all or none; return how many. The other positions stay as they are.
 
         Raises:
             InputError: there is no reply at one of them; or the index was changed by somebody else.
@@ -270,11 +249,7 @@ class Index:
             self._rows.append(Rows(first, segment.vectors, segment.arrays, deleted, segment.record.longest))
 
     def _query_vectors(self, queries: FloatArray | ContextVectors) -> list[FloatArray]:
-        """Return the vectors (m, d) of each context.
-
-        Raises:
-            InputError: a context has no vector, or vectors that are not finite or of another size than the index's.
-        """
+        """Return the vectors (m, d) of each context."""
         if not isinstance(queries, ContextVectors) and queries.ndim != 3:
             queries = check_rows(queries, "context", unit=has_unit_vectors(self.encoder))[:, None]
         contexts = list(queries if isinstance(queries, ContextVectors) else ContextVectors(queries))
@@ -308,25 +283,11 @@ class Index:
 
 
 def check_target(folder: Path, *, overwrite: bool) -> None:
-    """Refuse a folder that an index may not be written to.
-
-    Raises:
-        InputError: it is a file, something else than an index, or an index that is not to be overwritten.
-    """
+    """Refuse a folder that an index may not be written to."""
     if is_ours(folder, FOLDER) and not overwrite:
         choices = "add to it (--append), replace it (--overwrite), or name another folder"
         raise InputError(f"{folder} is an index already; {choices}")
     check_replaceable(folder, FOLDER, overwrite=overwrite)
-
-
-def _check_model(index: Path, manifest: Manifest, encoder: ResponseEncoder) -> None:
-    record = manifest.model
-    if record.fingerprint != encoder.fingerprint:
-        raise InputError(
-            f"{index} was built with the model {record.name or '(unnamed)'} of fingerprint {record.fingerprint[:12]}, "
-            f"but {encoder.name or 'the given model'} has {encoder.fingerprint[:12]}; use that model (--model), "
-            "or index the replies again with this one"
-        )
 
 
 def _is_changing(folder: Path, manifest: Manifest | None) -> bool:

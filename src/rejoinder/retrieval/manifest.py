@@ -13,6 +13,7 @@ import msgspec
 import numpy as np
 import numpy.typing as npt
 
+from rejoinder.arrays import ranges
 from rejoinder.errors import InputError
 from rejoinder.files import atomic_file, parse_json
 
@@ -27,13 +28,10 @@ KIND = "rejoinder index"
 
 @dataclass(frozen=True, slots=True)
 class ModelRecord:
-    """The model whose vectors an index holds.
+    """The model whose vectors an index holds: its fingerprint decides, its name is as it was given.
 
-    Attributes:
-        fingerprint: of its weights, configuration and vocabulary: this decides.
-        name: as it was given when the index was built.
-        path: where its folder was then, absolute; empty if it was no folder.
-        relative: the same as seen from the index, so that both can move together.
+    `path` is where its folder was when the index was built, absolute, and `relative` the same as seen from the index,
+    so that both can move together; empty if it was no folder.
     """
 
     fingerprint: str
@@ -42,11 +40,7 @@ class ModelRecord:
     relative: str = ""
 
     def locate(self, index: Path) -> str:
-        """Find where the model can be opened now.
-
-        Raises:
-            InputError: its folder is gone.
-        """
+        """Find where the model can be opened now."""
         for place in ([index / self.relative] if self.relative else []) + ([Path(self.path)] if self.path else []):
             if place.is_dir():
                 return str(place)
@@ -72,12 +66,8 @@ def model_record(fingerprint: str, name: str, index: Path) -> ModelRecord:
 class SegmentRecord:
     """A part of an index that was written at once and never changes.
 
-    Attributes:
-        name: of its folder.
-        first: position of its first reply.
-        count: number of its replies.
-        files: size in bytes and SHA-256 of each of its files.
-        longest: bound on the length of its vectors.
+    `first` is the position of its first reply, `files` has size and SHA-256 of each file, `longest` bounds the length
+    of its vectors.
     """
 
     name: str
@@ -91,12 +81,8 @@ class SegmentRecord:
 class Manifest:
     """What an index is made of.
 
-    Attributes:
-        model: the model of its vectors.
-        dtype: the form of the rows that a search scans.
-        size: the size d of the vectors; 0 while there are none.
-        segments: by ascending first position, without gaps.
-        deleted: positions that are gone, as runs, ascending: "3,7-19,40".
+    Segments are by ascending first position, without gaps, and hold vectors of `size` numbers (0 while there are none).
+    `deleted` are the positions that are gone, as runs, ascending: "3,7-19,40".
     """
 
     model: ModelRecord
@@ -121,7 +107,7 @@ class Manifest:
         runs = [run.partition("-") for run in self.deleted.split(",")] if self.deleted else []
         starts = np.array([int(start) for start, _, _ in runs], dtype=np.int64)
         counts = np.array([int(last or start) for start, _, last in runs], dtype=np.int64) - starts + 1
-        return np.arange(counts.sum()) + np.repeat(starts - np.cumsum(counts) + counts, counts)  # all runs, joined
+        return ranges(starts, counts)
 
     def without(self, positions: npt.NDArray[np.int64]) -> Manifest:
         """Return the manifest after more positions are gone."""
@@ -141,11 +127,7 @@ class Manifest:
 
 
 def read_manifest(folder: str | Path) -> Manifest:
-    """Read the manifest of an index.
-
-    Raises:
-        InputError: there is no index, it was written by a later version, or its manifest was damaged or altered.
-    """
+    """Read the manifest of an index; one that is missing, altered, or of a later version is an InputError."""
     folder = Path(folder)
     path = folder / MANIFEST
     if not folder.exists():
@@ -166,5 +148,3 @@ def read_manifest(folder: str | Path) -> Manifest:
     if content.get("fingerprint") != manifest.fingerprint:
         raise InputError(f"{path} was altered by hand or damaged; build the index again or copy it again")
     return manifest
-
-

@@ -20,12 +20,7 @@ TEXT_FIELDS = ("text", "response", "reply", "answer")
 
 @dataclass(frozen=True, slots=True)
 class Candidate:
-    """A reply to choose from.
-
-    Attributes:
-        text: what is said.
-        payload: whatever else came with it (an identifier, a category), of JSON types; comes back with the reply.
-    """
+    """A reply to choose from; `payload`, of JSON types, is whatever else came with it and comes back with it."""
 
     text: str
     payload: Mapping[str, Any] = field(default_factory=dict)
@@ -41,15 +36,12 @@ def distinct(candidates: Iterable[Candidate], known: Iterable[str] = ()) -> Iter
 
 
 def read_candidates(path: str | Path, split: Split | None = None) -> Iterator[Candidate]:
-    """Read replies one after the other.
+    """Read replies one after the other; of examples those of one `split`, or all.
 
-    Args:
-        path: by the end of its name (before .zst, .gz, .bz2, .xz):
-            `.jsonl`, one object a line, its text in one of `TEXT_FIELDS`, the other fields are payload;
-            `.csv`, the same by column; the first row names the columns; a single column may have any name;
-            a data folder or `.parquet` of examples, whose distinct responses are read;
-            anything else is text with one reply a line, blank lines skipped.
-        split: of examples, only this part.
+    By the end of the name (before .zst, .gz, .bz2, .xz): `.jsonl`, one object a line, its text in one of `TEXT_FIELDS`,
+    the other fields are payload; `.csv`, the same by column, the first row names the columns, a single one may have any
+    name; a data folder or `.parquet` of examples, whose distinct responses are read; anything else is text with one
+    reply a line.
 
     Raises:
         InputError: names file, line and reason.

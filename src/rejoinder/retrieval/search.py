@@ -1,12 +1,9 @@
 """Search among encoded replies, for contexts of one vector (bi-encoders) or of several (poly-encoders).
 
-A reply y attends over the vectors c_i of a context (POLY, section 4.4). With l_i = y·c_i and p = softmax(l) its score
-is sum_i p_i·l_i, so the attended vector is never built: one product of the rows with all vectors is the whole scan. A
-bi-encoder is the case of one vector, whose product is the score.
-
-A score is a mean of products, so it is at most the greatest of them. Rows whose greatest product cannot reach the best
-k so far are left out before any softmax; what is left in the end is scored again from the float32 rows in float64, in
-a fixed order: equal rows tie to the last bit, and ties go to the reply that came first.
+With l_i = y·c_i and p = softmax(l) the score of a reply y is sum_i p_i·l_i (POLY, section 4.4): one product of the rows
+with all vectors is the whole scan. Rows whose greatest l_i cannot reach the best k so far are left out before any
+softmax; what is left in the end is scored again from the float32 rows in float64, in a fixed order: equal rows tie to
+the last bit, and ties go to the reply that came first.
 
 From float32 rows the answers are those of brute force, since the floor allows for rounding (`_rounding`). A scan of
 float16 rows or 8-bit codes nominates several times as many replies as are wanted, and the float32 rows decide.
@@ -47,14 +44,10 @@ _UNIT_ROUNDOFF = 2.0**-24
 
 @dataclass(frozen=True, slots=True)
 class Rows:
-    """The vectors of a segment.
+    """The vectors (n, d) of a segment, float32, from position `first` on.
 
-    Attributes:
-        first: position of the first row.
-        vectors: (n, d) float32.
-        arrays: a small form to scan instead: `codes` (n, d) in float16, or in 8 bits with `scales` (n,).
-        deleted: (n,) which rows are gone; None: none.
-        longest: bound on the length of a row.
+    `arrays` is a small form to scan instead: `codes` (n, d) in float16, or in 8 bits with `scales` (n,). `deleted`,
+    (n,), says which rows are gone, `longest` bounds the length of a row.
     """
 
     first: int
@@ -70,17 +63,10 @@ def quantize(vectors: FloatArray, scales: FloatArray) -> npt.NDArray[np.int8]:
 
 
 def search(segments: Sequence[Rows], contexts: Sequence[FloatArray], k: int, minimum: float = -np.inf) -> Found:
-    """Find the best k rows of each context.
-
-    Args:
-        segments: by ascending position.
-        contexts: the vectors (m, d) of each, at least one; m may differ.
-        k: how many.
-        minimum: smallest score that counts.
+    """Find the best k rows of each context, whose vectors are (m, d), in segments by ascending position.
 
     Returns:
-        For each context positions and scores, best first; equal scores by ascending position. Fewer than k where
-        there are fewer.
+        For each context positions and scores of at least `minimum`, best first; equal scores by ascending position.
     """
     found: Found = []
     for queries in _groups(contexts, max(1, min(CONTEXTS_AT_ONCE, PRODUCTS_AT_ONCE // k))):
@@ -119,7 +105,6 @@ def exact_scores(context: FloatArray, rows: Array) -> Scores:
 
 
 def _groups(contexts: Sequence[FloatArray], most: int) -> Iterator[_Queries]:
-    """Contexts that are searched for together."""
     start = 0
     while start < len(contexts):
         end, total = start + 1, len(contexts[start])
@@ -157,7 +142,7 @@ class _Queries:
                 yield _Block(self, segment.first + start, *self._products(segment, rows), deleted)
 
     def _products(self, segment: Rows, rows: slice) -> tuple[Tensor, Tensor | None]:
-        """Products (b, M), and what to multiply those with each context by, (q, b); None: nothing."""
+        """Return products (b, M), and what to multiply those with each context by, (q, b); None: nothing."""
         if not segment.arrays:
             return self.multiply(torch.from_numpy(segment.vectors[rows])), None
         codes = torch.from_numpy(segment.arrays["codes"][rows])
@@ -179,11 +164,9 @@ class _Queries:
 
 
 class _Block:
-    """Products (b, M) of some rows with the vectors of q contexts, to be multiplied by `scales` (q, b).
+    """Products (b, M) of rows from `first` on with the vectors of q contexts, to be multiplied by `scales` (q, b).
 
-    Attributes:
-        first: position of the first row.
-        greatest: (q, b), each row's greatest product with a vector of each context; -inf for deleted rows.
+    `greatest`, (q, b), are each row's greatest products with a vector of each context; -inf for deleted rows.
     """
 
     def __init__(
@@ -273,7 +256,6 @@ class _Best:
         return positions[order], scores[order]
 
     def _gather(self, positions: Positions) -> Array:
-        """Read the float32 rows at some positions, ascending."""
         ends = [*np.searchsorted(positions, [segment.first for segment in self.segments[1:]]), len(positions)]
         bounds = zip(self.segments, [0, *ends[:-1]], ends, strict=True)
         rows = [segment.vectors[positions[a:b] - segment.first] for segment, a, b in bounds if a < b]
@@ -283,14 +265,11 @@ class _Best:
 def _rounding(size: int, largest: Scores) -> float:
     """Bound how far apart two scores of a scan in float32 can be whose true values are equal.
 
-    A product of d numbers is off by at most e = d·u·|c|·|y|, in any order of summation (Higham, Accuracy and Stability
-    of Numerical Algorithms, 3.1). The score f of products l then is off by at most e·(1 + A), since df/dl_i =
-    p_i·(1 + l_i - f), where A is the greatest mean deviation sum_i p_i·|l_i - f|: at most log(m - 1)/2 + 0.4478 (the
-    entropy of p bounds it), and 0 for one vector. The softmax itself adds at most (m + 8)·u·(2·|c|·|y| + 3).
-
-    Args:
-        size: size d of the vectors.
-        largest: (m,) bounds on the products |c|·|y| with each vector of the context.
+    `largest`, (m,), bounds the products |c|·|y| with each vector of the context. A product of d = `size` numbers is off
+    by at most e = d·u·|c|·|y|, in any order of summation (Higham, Accuracy and Stability of Numerical Algorithms, 3.1).
+    The score f of products l then is off by at most e·(1 + A), since df/dl_i = p_i·(1 + l_i - f), where A is the
+    greatest mean deviation sum_i p_i·|l_i - f|: at most log(m - 1)/2 + 0.4478 (the entropy of p bounds it), and 0 for
+    one vector. The softmax itself adds at most (m + 8)·u·(2·|c|·|y| + 3).
     """
     count, most = len(largest), float(largest.max())
     product = 1.1 * (size + 16) * _UNIT_ROUNDOFF * most

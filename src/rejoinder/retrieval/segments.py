@@ -35,25 +35,21 @@ _LARGEST_HALF = 65_504
 
 
 class ResponseEncoder(Protocol):
-    """What an index needs of a model (`models.encoder.Encoder` has it). See `ranker.DualEncoder` for `unit_length`."""
+    """What an index needs of a model; see `ranker.DualEncoder` for `unit_length`."""
 
     @property
     def fingerprint(self) -> str:
         """Digest of weights, configuration and vocabulary."""
-        ...
 
     @property
     def name(self) -> str:
         """Where the model was loaded from."""
-        ...
 
     def encode_contexts(self, contexts: Sequence[Context]) -> FloatArray | ContextVectors:
         """Encode conversations: (n, d), or m vectors each."""
-        ...
 
     def encode_responses(self, responses: Sequence[str]) -> FloatArray:
         """Encode responses: (n, d)."""
-        ...
 
 
 def has_unit_vectors(encoder: ResponseEncoder | None) -> bool:
@@ -62,16 +58,9 @@ def has_unit_vectors(encoder: ResponseEncoder | None) -> bool:
 
 
 def check_rows(vectors: Array, what: str, first: int = 0, *, unit: bool = True) -> FloatArray:
-    """Return vectors as (n, d) float32 after checking their lengths.
+    """Return an encoder's vectors as (n, d) float32 after checking their lengths: 1 or 0 if `unit`, else finite.
 
-    Args:
-        vectors: what an encoder gave.
-        what: "reply" or "context", for the message.
-        first: the number of the first row, for the message.
-        unit: each must be of length one (or zero); else any finite length will do.
-
-    Raises:
-        InputError: names the first row that cannot be used.
+    `what` and the number `first` of the first row are for the error, which names the first row that cannot be used.
     """
     rows = np.ascontiguousarray(vectors, dtype=np.float32)
     if rows.ndim != 2:
@@ -92,11 +81,7 @@ def check_rows(vectors: Array, what: str, first: int = 0, *, unit: bool = True) 
 def small_form(vectors: FloatArray, dtype: Dtype) -> dict[str, Array]:
     """Return what a search scans instead of float32 rows (n, d).
 
-    Returns:
-        Nothing for float32; `codes` (n, d) for float16; `codes` (n, d) and `scales` (n,) for int8.
-
-    Raises:
-        InputError: a number is too large for float16.
+    Nothing for float32; `codes` (n, d) for float16; `codes` (n, d) and `scales` (n,) for int8.
     """
     if dtype == "float32":
         return {}
@@ -118,22 +103,10 @@ def write_segment(
     progress: Advance | None,
     engine: Engine | None = None,
 ) -> tuple[SegmentRecord, int]:
-    """Encode replies and write them to a folder, a batch at a time.
-
-    Args:
-        folder: where to write.
-        name: what the folder will be called in the end.
-        replies: batches.
-        encoder: the model.
-        manifest: of the index that the segment is to extend.
-        progress: called with the number of replies just encoded.
-        engine: its workers encode, each batch as one task; None encodes here.
+    """Encode batches of replies and write them to a folder that will be called `name`; see `Index.build`.
 
     Returns:
         The segment's record and the size d of its vectors.
-
-    Raises:
-        InputError: a payload is no JSON, or the model's vectors are not unit vectors.
     """
     form, first, unit = _SMALL_FORMS[manifest.dtype], manifest.end, has_unit_vectors(encoder)
     count, end, size, longest = 0, 0, 0, 0.0
@@ -163,11 +136,7 @@ def longest_of(vectors: Array) -> float:
 
 
 def encode_with(model: str, fingerprint: str, texts: Sequence[str]) -> FloatArray:
-    """Encode responses with a model by its name, which stays open in this process: a task of an engine.
-
-    Raises:
-        InputError: there is no such model here, or it is another one there.
-    """
+    """Encode responses with a model by its name, which stays open in this process: a task of an engine."""
     return _open_model(model, fingerprint).encode_responses(texts)
 
 
@@ -199,7 +168,6 @@ def _to_line(candidate: Candidate, position: int) -> bytes:
 def _encoded(
     batches: Iterable[tuple[list[bytes], list[str]]], encoder: ResponseEncoder, engine: Engine | None
 ) -> Iterator[tuple[list[bytes], FloatArray]]:
-    """Yield batches of lines with the vectors of their texts, in order."""
     if engine is None:
         yield from ((lines, encoder.encode_responses(texts)) for lines, texts in batches)
         return
@@ -218,17 +186,7 @@ def _encoded(
 
 
 class Segment:
-    """An open segment. Only what is used is read from the disk.
-
-    Args:
-        index: the index's folder.
-        manifest: of the index.
-        place: which of its segments.
-        verify: compare the content of all files with their digests; otherwise only their sizes.
-
-    Raises:
-        InputError: a file is missing, truncated or altered.
-    """
+    """An open segment. Only what is used is read from the disk; `verify` compares content, not sizes alone."""
 
     def __init__(self, index: Path, manifest: Manifest, place: int, *, verify: bool) -> None:
         self.record = record = manifest.segments[place]

@@ -44,7 +44,7 @@ _ASCII, _ALL = _pattern(0x80), _pattern(0x110000)
 
 
 def words_of(text: str) -> list[str]:
-    """A lower-cased text's runs of word characters and runs of punctuation, as the vocabulary has them.
+    """Return a lower-cased text's runs of word characters and runs of punctuation, as the vocabulary has them.
 
     >>> words_of("well, i don't know... :)")
     ['well', ',', 'i', "don't", 'know', '...', ':)']
@@ -53,7 +53,7 @@ def words_of(text: str) -> list[str]:
 
 
 def normalised(word: str) -> str:
-    """`#` for each digit of long numbers; LONGWORD for what is longer than 16 characters.
+    """Return `#` for each digit of long numbers, and LONGWORD for what is longer than 16 characters.
 
     >>> normalised("1234"), normalised("12345"), normalised("donaudampfschiffahrt")
     ('1234', '#####', 'LONGWORD')
@@ -63,25 +63,10 @@ def normalised(word: str) -> str:
 
 
 class NGrams(Vocabulary):
-    """A vocabulary of unigrams and bigrams, and the way from text to ids that it makes.
+    """A vocabulary of unigrams and bigrams (pairs of numbers of unigrams), and the way from text to ids that it makes.
 
-    Ids are, in this order: the unigrams; the bigrams; `buckets` ids that unknown words and unknown pairs share; one
-    for padding.
-
-    Args:
-        unigrams: words as `normalised` gives them, in the order of their ids; `START` and `END` must be among them.
-        bigrams: pairs of numbers of unigrams, in the order of their ids.
-        buckets: number of ids for what is unknown.
-
-    Attributes:
-        unigrams: the words, by id.
-        bigrams: the pairs, int64 (n, 2).
-        buckets: number of buckets.
-        padding_id: the last id.
-        rows: number of ids in all.
-
-    Raises:
-        InputError: a word or pair is there twice, a pair has no words, a mark is missing, or there is no bucket.
+    Ids are, in this order: the unigrams; the bigrams; `buckets` ids that unknown words and unknown pairs share;
+    `padding_id`. `START` and `END` must be among the unigrams, which are as `normalised` gives them.
     """
 
     FORMAT = "rejoinder n-grams 1"
@@ -94,27 +79,16 @@ class NGrams(Vocabulary):
         self._first_bucket = self._first_bigram + len(self.bigrams)
         self.padding_id = self._first_bucket + buckets
         self.rows = self.padding_id + 1
-        self._check()
-        keys = self.bigrams[:, 0] * self.rows + self.bigrams[:, 1]
-        if len(np.unique(keys)) < len(keys):
-            raise InputError("a bigram is there twice; each needs one id")
+        keys = self._checked_keys()
         self._table = _PairTable(keys, self._first_bigram)
         self._known = IdCache(self._piece_bytes, KNOWN_PIECES)
         self._start, self._end = (np.int32(self._numbers[mark]).tobytes() for mark in (START, END))
 
     def encode_ragged(self, texts: Sequence[str], max_length: int | None = None) -> tuple[Ids, Ids]:
-        """Return the rows of many texts, one after the other: the fast way.
+        """Return all ids (T,), and the number of ids of each text (n,), both int32: of k words 2k - 1.
 
-        Args:
-            texts: n texts.
-            max_length: keep at most that many words of each text, the mark of its beginning counted; the mark of its
-                end is there only where the text was not cut.
-
-        Returns:
-            All ids (T,), and the number of ids of each text (n,), both int32: of k words 2k - 1.
-
-        Raises:
-            InputError: `texts` is one string, or `max_length` is below 1.
+        At most `max_length` words of each text are kept, the mark of its beginning counted; the mark of its end is
+        there only where the text was not cut.
         """
         check_texts(texts, max_length)
         rows = [self._word_bytes(text, max_length) for text in texts]
@@ -133,13 +107,13 @@ class NGrams(Vocabulary):
         return ids, np.maximum(2 * counts - 1, 0).astype(np.int32)
 
     def to_json(self) -> dict[str, Any]:
-        """Return everything that makes this vocabulary, as plain JSON values."""
+        """See `Vocabulary.to_json`."""
         content = {"format": self.FORMAT, "buckets": self.buckets, "unigrams": list(self.unigrams)}
         return content | {"bigrams": self.bigrams.reshape(-1).tolist()}
 
     @classmethod
     def from_json(cls, data: Mapping[str, Any]) -> NGrams:
-        """Make a vocabulary of what `to_json` returned."""
+        """See `Vocabulary.from_json`."""
         buckets, unigrams, bigrams = (data.get(key) for key in ("buckets", "unigrams", "bigrams"))
         if type(buckets) is not int:
             raise InputError(f"'buckets' must be a whole number, not {buckets!r}")
@@ -158,7 +132,7 @@ class NGrams(Vocabulary):
         return f"NGrams({len(self.unigrams)} unigrams, {len(self.bigrams)} bigrams, {self.buckets} buckets)"
 
     def _word_bytes(self, text: str, limit: int | None) -> bytes:
-        """Ids of a text's words and marks as int32 numbers in memory, at most `limit`; none where it has no word."""
+        """Return at most `limit` ids of a text's words and marks as int32 in memory; none where it has no word."""
         # No word holds a blank, so the text may be cut at blanks first; a piece is then mostly a word seen before.
         words, rest, most = b"", text.lower(), -1 if limit is None else limit
         while rest:
@@ -183,13 +157,14 @@ class NGrams(Vocabulary):
         return self._first_bucket + zlib.crc32(word.encode("utf-8", "surrogatepass")) % self.buckets
 
     def _pair_ids(self, keys: _Keys) -> _Keys:
-        """Ids of pairs, each given as first word · rows + second word; those of unknown words are buckets."""
+        """Return the ids of pairs, each given as first word · rows + second word; unknown ones get buckets."""
         hashes = mix(keys.view(np.uint64))
         found = self._table.find(keys, hashes)
         unknown = self._first_bucket + (hashes % np.uint64(self.buckets)).view(np.int64)
         return np.where(found >= 0, found, unknown)
 
-    def _check(self) -> None:
+    def _checked_keys(self) -> _Keys:
+        """Return the keys of the bigrams, unless something is missing or there twice."""
         if self.buckets < 1:
             raise InputError(f"buckets is {self.buckets}; at least 1 is needed for what is not in the vocabulary")
         if len(self._numbers) < len(self.unigrams):
@@ -198,19 +173,17 @@ class NGrams(Vocabulary):
         for mark in (START, END):
             if mark not in self._numbers:
                 raise InputError(f"the mark {mark} is not among the unigrams; it must be one of them")
-        if self.bigrams.size and not 0 <= self.bigrams.min() <= self.bigrams.max() < len(self.unigrams):
-            raise InputError(f"a bigram is not made of numbers of unigrams, 0 to {len(self.unigrams) - 1}")
+        keys = self.bigrams[:, 0] * self.rows + self.bigrams[:, 1]
+        if len(np.unique(keys)) < len(keys):
+            raise InputError("a bigram is there twice; each needs one id")
+        return keys
 
 
 class _PairTable:
-    """Pairs by their keys: a hash table with linear probing, looked up for many keys at once.
+    """Pairs by their keys, from 0, numbered from `first`: a hash table with linear probing, for many keys at once.
 
     Two to three times as fast as a binary search over 200,000 keys. A quarter of the places at most is taken, so that
     almost every key is found, or known to be absent, at the first place.
-
-    Args:
-        keys: distinct numbers, not below 0.
-        first: number of the first key; the others follow.
     """
 
     def __init__(self, keys: _Keys, first: int) -> None:
@@ -227,7 +200,7 @@ class _PairTable:
             waiting, place = waiting[left], (place[left] + 1) & (size - 1)
 
     def find(self, keys: _Keys, hashes: npt.NDArray[np.uint64]) -> npt.NDArray[np.int32]:
-        """Numbers of the keys, whose `mix` is `hashes`; -1 for absent ones."""
+        """Return the numbers of keys whose `mix` is `hashes`; -1 for absent ones."""
         place = self._places(hashes)
         there = self._keys[place]
         found = np.where(there == keys, self._numbers[place], -1)
@@ -257,14 +230,9 @@ def mix(x: npt.NDArray[np.uint64]) -> npt.NDArray[np.uint64]:
 def build_ngrams(
     texts: Iterable[str], *, minimum_count: int = 10, bigrams: int = 200_000, buckets: int = 50_000
 ) -> NGrams:
-    """Build the vocabulary of a corpus. The order of the texts does not matter.
+    """Build the vocabulary of a corpus, read once, in any order: words that are seen `minimum_count` times or more.
 
-    Args:
-        texts: the corpus; read once.
-        minimum_count: how often a word must be seen.
-        bigrams: how many pairs to keep, the most frequent ones of known words; of equally frequent ones the first by
-            their words.
-        buckets: ids for what is unknown.
+    Of pairs of known words the most frequent ones are kept, of equally frequent ones the first by their words.
 
     Raises:
         InputError: there is no word in the texts.
@@ -282,7 +250,7 @@ def build_ngrams(
 
 
 def _numbered(texts: Iterable[str]) -> tuple[list[str], _Keys]:
-    """All different words, START and END first, and the texts as one row of their numbers."""
+    """Return all different words, START and END first, and the texts as one row of their numbers."""
     numbers = {START: 0, END: 1}
     stream = array("i")
     for text in texts:
@@ -293,7 +261,7 @@ def _numbered(texts: Iterable[str]) -> tuple[list[str], _Keys]:
 
 
 def _frequent_pairs(words: _Keys, limit: int) -> _Keys:
-    """The most frequent pairs of neighbours, (at most limit, 2); -1 stands for an unknown word."""
+    """Return the most frequent pairs of neighbours, (at most limit, 2); -1 stands for an unknown word."""
     first, second = words[:-1], words[1:]
     inside = (first >= 0) & (second >= 0) & (first != 1)  # END and START of the next text are no neighbours
     keys, counts = np.unique(first[inside] << 32 | second[inside], return_counts=True)

@@ -1,6 +1,6 @@
 """Tokenizers of the `tokenizers` library: those that come with BERT-like weights, and byte pair encoding for new ones.
 
-They are kept as one JSON file: the library's own description, and which tokens play which part.
+Kept as one JSON file: the library's own description, and which tokens play which part.
 """
 
 from __future__ import annotations
@@ -24,15 +24,7 @@ KIND = "tokenizers"
 
 @dataclass(frozen=True, slots=True)
 class Special:
-    """Which tokens play which part.
-
-    Attributes:
-        padding: stands where there is no token.
-        start: before every context and every response.
-        end: after them.
-        turn: between two messages of a context.
-        mask: in place of a token that is to be guessed.
-    """
+    """Which tokens play which part: `turn` stands between two messages, `mask` for a token that is to be guessed."""
 
     padding: str
     start: str
@@ -51,20 +43,9 @@ MARKS = Special("[PAD]", "[S]", "[S]", "[NEWLINE]", "[MASK]")
 class Pretrained:
     """A tokenizer of the `tokenizers` library (fulfils `tokenizer.Tokenizer`).
 
-    Tokens that play a part are never made from text: a message that says "[SEP]" is read as brackets and letters.
-
-    Args:
-        description: the library's JSON, a checkpoint's tokenizer.json for example.
-        special: which tokens play which part.
-        rows: rows of the embedding table, where a checkpoint has more than its vocabulary.
-
-    Attributes:
-        padding_id, start_id, end_id, turn_id, mask_id: ids of the tokens that play a part.
-        special_ids: all of these.
-
-    Raises:
-        MissingExtraError: the library is not installed.
-        InputError: it is no such description, or has not all the special tokens.
+    Tokens that play a part (`start_id`, `end_id`, ...; `special_ids` are all of them) are never made from text: a
+    message that says "[SEP]" is read as brackets and letters. `description` is the library's JSON, such as a
+    checkpoint's tokenizer.json; `rows` counts where a checkpoint's token table has more than its vocabulary.
     """
 
     def __init__(self, description: Mapping[str, Any], special: Special, rows: int = 0) -> None:
@@ -97,11 +78,7 @@ class Pretrained:
 
     @classmethod
     def load(cls, path: str | Path) -> Self:
-        """Read what `save` wrote.
-
-        Raises:
-            InputError: it is not whole.
-        """
+        """Read what `save` wrote."""
         try:
             content = parse_json(Path(path).read_text(encoding="utf-8"))
             if content.get("kind") != KIND:
@@ -118,9 +95,7 @@ class Pretrained:
     def encode_ragged(self, texts: Sequence[str], max_length: int | None = None) -> tuple[Ids, Ids]:
         """Return all ids one after the other and the number of ids of each text, without special tokens.
 
-        Args:
-            texts: any texts; half a surrogate pair is read as a question mark.
-            max_length: tokens that are kept of each text, the first ones; None for all.
+        The first `max_length` tokens are kept. Half a surrogate pair is read as a question mark.
         """
         try:
             encodings = self._tokenizer.encode_batch_fast(list(texts), add_special_tokens=False)
@@ -143,10 +118,7 @@ class Pretrained:
 
 
 class MarkedPretrained(Pretrained):
-    """The same, with the start before and the end after every text, for models that read each message by itself.
-
-    A text without tokens stays empty.
-    """
+    """The same, with the start before and the end after every text that has tokens."""
 
     @property
     def fingerprint(self) -> str:
@@ -166,16 +138,11 @@ class MarkedPretrained(Pretrained):
 def build_bpe(texts: Iterable[str], merges: int = 30_000, minimum_count: int = 2) -> Pretrained:
     """Learn byte pair encoding from texts, for pretraining from scratch (POLY, section 4.1).
 
-    Merges are over the bytes of the lower-cased text, so that no character is unknown.
-
-    Args:
-        texts: what the model will read.
-        merges: how many.
-        minimum_count: how often a pair must be seen to be merged.
+    Merges of pairs that are seen `minimum_count` times or more are over the bytes of the lower-cased text, so that no
+    character is unknown.
 
     Raises:
         InputError: there is no text.
-        MissingExtraError: the tokenizers library is not installed.
     """
     try:
         from tokenizers import Tokenizer, decoders, models, normalizers, pre_tokenizers, trainers

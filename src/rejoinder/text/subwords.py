@@ -1,8 +1,7 @@
 """Subwords: text to ids and back, as ConveRT does it (Henderson et al. 2020, section 3.1).
 
 Before every token stands the start mark U+FE4F; a token is then cut into subwords by greedy longest prefix match.
-The mark is itself a separator character, and that makes the code invertible without any escape: in a text, a mark is
-part of a separator token like any other, and still the marks that were put in can be told from it (see `decode`).
+The mark is itself a separator character, and that makes the code invertible without any escape (see `decode`).
 """
 
 from __future__ import annotations
@@ -15,7 +14,7 @@ from typing import Any
 import numpy as np
 
 from rejoinder.errors import InputError
-from rejoinder.text.splitting import SEPARATOR, WORD, lower, token_positions, tokens
+from rejoinder.text.splitting import SEPARATOR, WORD, lower, tokens
 from rejoinder.text.tokenizer import IdCache, Ids, Vocabulary, check_texts
 
 MARK = "\ufe4f"
@@ -34,24 +33,8 @@ _START_OF_TOKEN = re.compile(f"(?<!{SEPARATOR}){MARK}|{MARK}(?={WORD})")
 class Subwords(Vocabulary):
     """A vocabulary of subwords, and the code between text and ids that it makes.
 
-    Ids 0 to `size` - 1 are the subwords, the next `buckets` ids are for characters that are in no subword, and the
-    last one, `padding_id`, is for padding.
-
-    Args:
-        subwords: the subwords in the order of their ids. Those that begin a token begin with `MARK`; `MARK` alone
-            must be one of them.
-        buckets: number of ids that the characters outside the vocabulary share.
-
-    Attributes:
-        subwords: the subwords, by id.
-        size: number of subwords.
-        buckets: number of buckets.
-        padding_id: `size` + `buckets`.
-        rows: number of ids in all, and so of rows in an embedding table: `size` + `buckets` + 1.
-
-    Raises:
-        InputError: a subword is empty, is there twice, or cannot be written as UTF-8; `MARK` is missing; there is
-            no bucket.
+    Ids 0 to `size` - 1 are the subwords, the next `buckets` ids are shared by characters that are in no subword, and
+    the last one is `padding_id`. Subwords that begin a token begin with `MARK`, which alone must be one of them.
     """
 
     FORMAT = "rejoinder subwords 1"
@@ -63,7 +46,7 @@ class Subwords(Vocabulary):
         self.size = len(self.subwords)
         self.buckets = buckets
         self.padding_id = self.size + buckets
-        self.rows = self.size + buckets + 1
+        self.rows = self.padding_id + 1
         self._ids = {subword: number for number, subword in enumerate(self.subwords)}
         self._longest = max(map(len, self.subwords))
         # Length of the longest subword with those first two characters: no longer prefix needs a try.
@@ -73,18 +56,7 @@ class Subwords(Vocabulary):
         self._known = IdCache(self._encode_token, KNOWN_TOKENS)
 
     def encode_ragged(self, texts: Sequence[str], max_length: int | None = None) -> tuple[Ids, Ids]:
-        """Return the ids of many texts, one after the other: the fast way.
-
-        Args:
-            texts: n texts.
-            max_length: keep at most that many ids of each text, its first ones.
-
-        Returns:
-            All ids (T,), and the number of ids of each text (n,), both int32.
-
-        Raises:
-            InputError: `texts` is one string, or `max_length` is below 1.
-        """
+        """Return all ids (T,), and the number of ids of each text (n,), both int32; see `Tokenizer.encode_ragged`."""
         check_texts(texts, max_length)
         if max_length is None:
             rows = [self._encode_bytes(text) for text in texts]
@@ -97,39 +69,22 @@ class Subwords(Vocabulary):
         return np.frombuffer(bytearray().join(rows), np.int32), lengths
 
     def decode(self, ids: Sequence[int]) -> str:
-        """The text that `encode` turned into `ids`, its letters A to Z in lower case.
+        """Return the text that became `ids`, its letters A to Z in lower case.
 
-        Of characters that are in no subword only their number is left: each becomes U+FFFD. Padding becomes nothing.
-
-        Raises:
-            InputError: an id is not in 0 to `rows` - 1.
+        A character that is in no subword becomes U+FFFD, padding nothing.
         """
         marked = "".join(map(self._text_of, ids))
         # A token's start mark follows a word character or nothing, or it precedes a word character (a separator
         # token never touches another one). Any other mark belongs to a separator token.
         return _START_OF_TOKEN.sub("", _SPACE_BETWEEN_WORDS.sub(" ", marked))
 
-    def spans(self, text: str) -> list[tuple[int, int]]:
-        """The characters [start, end) of `text` that each id of `encode(text)` stands for.
-
-        Spans ascend and do not overlap. A start mark that is an id of its own has an empty span; a single space
-        between two words belongs to no span.
-        """
-        spans = []
-        for start, token in token_positions(lower(text)):
-            position = start - 1  # as if the mark stood in the text
-            for _, length in self._match(MARK + token):
-                spans.append((max(position, start), position + length))
-                position += length
-        return spans
-
     def to_json(self) -> dict[str, Any]:
-        """Return everything that makes this vocabulary, as plain JSON values."""
+        """See `Vocabulary.to_json`."""
         return {"format": self.FORMAT, "buckets": self.buckets, "subwords": list(self.subwords)}
 
     @classmethod
     def from_json(cls, data: Mapping[str, Any]) -> Subwords:
-        """Make a vocabulary of what `to_json` returned."""
+        """See `Vocabulary.from_json`."""
         buckets, subwords = data.get("buckets"), data.get("subwords")
         if type(buckets) is not int:
             raise InputError(f"'buckets' must be a whole number, not {buckets!r}")
@@ -144,29 +99,26 @@ class Subwords(Vocabulary):
         return f"Subwords({self.size} subwords, {self.buckets} buckets)"
 
     def _encode_bytes(self, text: str) -> bytes:
-        """The ids of one text as int32 numbers in memory, so that many texts need no Python work per id."""
+        """Return the ids of one text as int32 numbers in memory: many texts need no Python work per id."""
         return b"".join(map(self._known.__getitem__, tokens(lower(text))))
 
     def _encode_token(self, token: str) -> bytes:
-        return np.array([number for number, _ in self._match(MARK + token)], np.int32).tobytes()
+        return np.fromiter(self._match(MARK + token), np.int32).tobytes()
 
-    def _match(self, marked: str) -> Iterator[tuple[int, int]]:
-        """Greedy longest prefix match of a token with its mark: id and number of characters of each subword."""
+    def _match(self, marked: str) -> Iterator[int]:
+        """Yield the ids of a token with its mark: greedy longest prefix match."""
         start, end = 0, len(marked)
         while start < end:
             stop = min(end, start + self._reach.get(marked[start : start + 2], 1))
             while stop > start and marked[start:stop] not in self._ids:
                 stop -= 1
             if stop > start:
-                yield self._ids[marked[start:stop]], stop - start
+                yield self._ids[marked[start:stop]]
                 start = stop
             else:
-                yield self._bucket_id(marked[start]), 1
+                # CRC-32 is the same in every process and on every platform; Python's hash() is not.
+                yield self.size + zlib.crc32(marked[start].encode("utf-8", "surrogatepass")) % self.buckets
                 start += 1
-
-    def _bucket_id(self, character: str) -> int:
-        # CRC-32 is the same in every process and on every platform; Python's hash() is not.
-        return self.size + zlib.crc32(character.encode("utf-8", "surrogatepass")) % self.buckets
 
     def _text_of(self, number: int) -> str:
         if not 0 <= number < self.rows:
@@ -181,18 +133,10 @@ def _check(subwords: Sequence[str], buckets: int) -> None:
         raise InputError(f"buckets is {buckets}; at least 1 is needed for characters outside the vocabulary")
     seen: set[str] = set()
     for number, subword in enumerate(subwords):
-        if not subword or not _is_unicode(subword):
+        if not subword or any("\ud800" <= character <= "\udfff" for character in subword):
             raise InputError(f"subword {number}, {subword!r}, is empty or cannot be written as UTF-8")
         if subword in seen:
             raise InputError(f"subword {number}, {subword!r}, is there twice")
         seen.add(subword)
     if MARK not in seen:
         raise InputError(f"the start mark U+{ord(MARK):04X} is not among the subwords; it must be one of them")
-
-
-def _is_unicode(text: str) -> bool:
-    try:
-        text.encode("utf-8")
-    except UnicodeEncodeError:
-        return False
-    return True

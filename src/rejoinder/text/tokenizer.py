@@ -22,31 +22,23 @@ Ids = npt.NDArray[np.int32]
 class Tokenizer(Protocol):
     """Text to ids of tokens."""
 
-    @property
-    def padding_id(self) -> int:
-        """The id that stands where there is no token."""
-        ...
-
-    @property
-    def rows(self) -> int:
-        """Number of ids in all, and so of rows in an embedding table."""
-        ...
+    padding_id: int
+    """The id that stands where there is no token."""
+    rows: int
+    """Number of ids in all, and so of rows in an embedding table."""
 
     @property
     def fingerprint(self) -> str:
         """SHA-256: two tokenizers with the same one give the same ids."""
-        ...
 
     def encode_ragged(self, texts: Sequence[str], max_length: int | None = None) -> tuple[Ids, Ids]:
-        """Return all ids one after the other and the number of ids of each text, cut at `max_length` tokens.
+        """Return all ids one after the other and the number of ids of each text, int32, cut at `max_length` tokens.
 
         Where ids stand for more than tokens (pairs of words, for example), a text has more ids than that.
         """
-        ...
 
     def save(self, path: str | Path) -> None:
         """Write it as one JSON file, whole or not at all."""
-        ...
 
 
 class Vocabulary(ABC):
@@ -66,11 +58,7 @@ class Vocabulary(ABC):
     @classmethod
     @abstractmethod
     def from_json(cls, data: Any) -> Self:
-        """Make a vocabulary of what `to_json` returned.
-
-        Raises:
-            InputError: `data` is not such an object.
-        """
+        """Make a vocabulary of what `to_json` returned; anything else is an InputError."""
 
     def encode(self, text: str) -> list[int]:
         """Return the ids of one text."""
@@ -85,11 +73,7 @@ class Vocabulary(ABC):
 
     @classmethod
     def load(cls, path: str | Path) -> Self:
-        """Read what `save` wrote.
-
-        Raises:
-            InputError: the file is missing, unreadable, or no vocabulary.
-        """
+        """Read what `save` wrote; anything else is an InputError."""
         try:
             data = json.loads(Path(path).read_bytes().decode("utf-8"))
             if not isinstance(data, dict) or data.get("format") != cls.FORMAT:
@@ -110,7 +94,7 @@ class Vocabulary(ABC):
 
 
 def check_texts(texts: object, max_length: int | None) -> None:
-    """Raise InputError where `texts` is one string, or `max_length` is below 1."""
+    """Refuse one string for `texts`, and a `max_length` below 1."""
     if isinstance(texts, str):
         raise InputError("texts is one string; give a list of texts, [text] for one")
     if max_length is not None and max_length < 1:
@@ -118,11 +102,9 @@ def check_texts(texts: object, max_length: int | None) -> None:
 
 
 class IdCache(dict[str, bytes]):
-    """Ids of pieces of text seen lately, as int32 numbers in memory; bounded in entries and in a piece's length.
+    """Ids of at most `entries` pieces of text seen lately, of at most 32 characters, as int32 numbers in memory.
 
-    Args:
-        encode: works out what is missing.
-        entries: most pieces that are kept, of at most 32 characters each.
+    `encode` works out what is missing.
     """
 
     LONGEST = 32

@@ -2,11 +2,8 @@
 
 Start from all characters. In each iteration segment every word with the present vocabulary; from the start of each
 segment count every substring up to the end of the word; then, from the longest substrings to the shortest, take one
-that is frequent enough, and subtract its count from those of all its proper prefixes.
-
-The substrings form a tree (each is one character longer than its parent) that depends neither on the iteration nor,
-above a floor, on the minimum count. It is grown once, level by level, over all distinct words at once; an iteration,
-and a try of another minimum count, is then a few additions over whole arrays.
+that is frequent enough, and subtract its count from those of all its proper prefixes. The tree of substrings depends
+neither on the iteration nor, above a floor, on the minimum count: it is grown once, over all distinct words at once.
 """
 
 from __future__ import annotations
@@ -14,7 +11,7 @@ from __future__ import annotations
 import math
 import warnings
 from collections import Counter
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 from dataclasses import dataclass
 
 import numpy as np
@@ -45,20 +42,17 @@ def build_subwords(
     max_digits: int = 4,
     buckets: int = 1000,
 ) -> Subwords:
-    """Build the vocabulary of a corpus. The order of the texts does not matter.
+    """Build the vocabulary of a corpus, read once, in any order: the most frequent subwords first.
 
     Args:
-        texts: the corpus; read once.
+        texts: the corpus.
         minimum_count: how often a subword must be seen. Single characters stay, however rare.
-        target_size: wanted number of subwords. The minimum count that gives it within 1 % is searched, and
-            `minimum_count` is not used. Where no minimum count gives it, the closest is taken, with a warning.
+        target_size: wanted number of subwords: the minimum count that gives it within 1 % is searched, in place of
+            `minimum_count`; where none does, the closest is taken, with a warning.
         iterations: how often to segment the corpus anew.
         max_bytes: length of the longest subword, in bytes of UTF-8, its start mark (3 bytes) included.
         max_digits: longest run of decimal digits in a subword.
         buckets: ids for characters that are in no subword.
-
-    Returns:
-        The vocabulary, the most frequent subwords first.
 
     Raises:
         InputError: there is no text, a setting is below 1, or `target_size` is below the number of characters.
@@ -86,30 +80,22 @@ def _count_tokens(texts: Iterable[str]) -> Counter[str]:
 
 
 class _Corpus:
-    """All distinct words with their start marks, one after the other, and what is known of each position.
-
-    Attributes:
-        text: the N characters.
-        alphabet: the A distinct characters' code points, ascending.
-        characters: which of the alphabet stands at each position (N,).
-        weights: how often the word there occurs (N,).
-        words: where words begin (W,).
-        ends: where the word there ends (N,).
-        reach: length of the longest substring from there that may become a subword (N,).
-    """
+    """All distinct words with their start marks, one after the other (N characters)."""
 
     def __init__(self, counts: Counter[str], max_bytes: int, max_digits: int) -> None:
-        pieces = [(piece, count) for token, count in counts.items() for piece in _pieces(MARK + token)]
+        words = ((MARK + token, count) for token, count in counts.items())
+        pieces = [(word[i : i + _PIECE], count) for word, count in words for i in range(0, len(word), _PIECE)]
         lengths = np.fromiter((len(piece) for piece, _ in pieces), np.int64, len(pieces))
         stops = np.cumsum(lengths)
         self.text = "".join(piece for piece, _ in pieces)
         codes = np.frombuffer(self.text.encode("utf-32-le", "surrogatepass"), "<u4")
-        self.alphabet, characters = np.unique(codes, return_inverse=True)
-        self.characters = characters.astype(np.int32)
-        self.weights = np.repeat(np.fromiter((count for _, count in pieces), np.float64, len(pieces)), lengths)
-        self.words = stops - lengths
-        self.ends = np.repeat(stops, lengths)
-        self.reach = self._reach(codes, max_bytes, max_digits)
+        self.alphabet, characters = np.unique(codes, return_inverse=True)  # code points (A,), ascending
+        self.characters = characters.astype(np.int32)  # which of the alphabet stands there (N,)
+        counted = np.fromiter((count for _, count in pieces), np.float64, len(pieces))
+        self.weights = np.repeat(counted, lengths)  # how often the word there occurs (N,)
+        self.words = stops - lengths  # where words begin (W,)
+        self.ends = np.repeat(stops, lengths)  # where the word there ends (N,)
+        self.reach = self._reach(codes, max_bytes, max_digits)  # longest substring from there, in characters (N,)
 
     def _reach(self, codes: npt.NDArray[np.uint32], max_bytes: int, max_digits: int) -> _Ints:
         positions = np.arange(len(codes))
@@ -123,10 +109,6 @@ class _Corpus:
         too_many[runs] = runs
         by_digits = np.minimum.accumulate(too_many[::-1])[::-1] + max_digits
         return np.maximum(np.minimum(np.minimum(by_bytes, by_digits), self.ends) - positions, 1)
-
-
-def _pieces(word: str) -> Iterator[str]:
-    return (word[start : start + _PIECE] for start in range(0, len(word), _PIECE))
 
 
 @dataclass(frozen=True, slots=True)
@@ -145,13 +127,13 @@ class _Level:
 
 
 def _sums(groups: _Numbers, values: _Floats, size: int) -> _Floats:
-    """The sum of the values of each of `size` groups; exact, since counts are whole and below 2**53."""
+    """Sum the values of each of `size` groups; exact, since counts are whole and below 2**53."""
     sums = np.bincount(groups, weights=values, minlength=size)
     return sums.astype(np.float64, copy=False)
 
 
 def _grow(corpus: _Corpus, floor: int) -> list[_Level]:
-    """All characters, and all longer substrings that occur `floor` times or more, by their lengths.
+    """Return all characters, and all longer substrings that occur `floor` times or more, by their lengths.
 
     No substring is more frequent than its prefixes, so that whatever extends a rare one can be left out.
     """
@@ -183,11 +165,10 @@ class _Builder:
         self._levels: list[_Level] = []
 
     def size(self, minimum_count: int) -> int:
-        """The number of subwords."""
         return sum(int(np.count_nonzero(taken)) for taken, _ in self._select(minimum_count))
 
     def subwords(self, minimum_count: int) -> list[str]:
-        """The subwords, by descending count; equal counts in the order of the code points."""
+        """Return the subwords, by descending count; equal counts in the order of the code points."""
         found: list[tuple[float, str]] = []
         selection = self._select(minimum_count)
         for level, (taken, counts) in zip(self._levels, selection, strict=True):
@@ -198,7 +179,7 @@ class _Builder:
         return [subword for _, subword in sorted(found) if not any("\ud800" <= char <= "\udfff" for char in subword)]
 
     def _select(self, minimum_count: int) -> list[tuple[_Flags, _Floats]]:
-        """Of each level: which substrings are in the vocabulary, and their counts without those of longer ones."""
+        """Return which substrings of each level are in the vocabulary, and their counts without longer ones'."""
         if not self._levels or minimum_count < self._floor:
             self._floor, self._levels = minimum_count, _grow(self.corpus, minimum_count)
         all_characters = np.ones(len(self.corpus.text), np.bool_)
@@ -222,7 +203,7 @@ class _Builder:
         return selection[::-1]
 
     def _segment(self, taken: list[_Flags]) -> _Flags:
-        """Greedy longest prefix match of all words: where subwords begin (N,)."""
+        """Match all words greedily by their longest prefixes: where subwords begin (N,)."""
         longest = np.ones(len(self.corpus.text), np.int64)
         for level, flags in zip(self._levels, taken, strict=True):
             longest[level.positions[flags[level.groups]]] = level.length
@@ -236,7 +217,7 @@ class _Builder:
 
 
 def _search(builder: _Builder, target: int) -> int:
-    """The minimum count whose vocabulary has `target` subwords within 1 %, or comes closest to it."""
+    """Return the minimum count whose vocabulary has `target` subwords within 1 %, or comes closest to it."""
     characters = len(builder.corpus.alphabet)
     if characters > target * (1 + _TOLERANCE):
         raise InputError(f"target_size is {target}, but the corpus has {characters} characters and all must stay")
