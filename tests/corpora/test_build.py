@@ -14,13 +14,13 @@ from pathlib import Path
 
 import pytest
 
-from rejoinder.corpora import chunks, lines, tables
+from rejoinder.corpora import chunks, lines
+from rejoinder.corpora import examples as tables
 from rejoinder.corpora.build import build_data
 from rejoinder.corpora.engine import LocalEngine
-from rejoinder.corpora.example import SPLITS
+from rejoinder.corpora.example import SPLITS, split_of
 from rejoinder.corpora.examples import read_examples
 from rejoinder.corpora.lines import BadLineError, Reading
-from rejoinder.corpora.splits import split_of
 from rejoinder.corpora.work import work_folder
 from rejoinder.errors import InputError, MissingExtraError
 from tests.corpora.jobs import ENVIRONMENT, KINDS, TINY, Watched, build, contents, dialogues, pairs, scattered

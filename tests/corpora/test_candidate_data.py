@@ -25,7 +25,7 @@ SEMEVAL = EVAL / "semeval2016"
 def test_convai2_has_7801_responses_in_1000_dialogues(side):
     reading = Reading()
     path = EVAL / "convai2_valid" / f"valid_{side}_original_no_cands.txt"
-    examples = list(read_convai2(path, reading))
+    examples = list(read_convai2(path, reading, Convai2Settings()))
     assert len(examples) == 7_801
     assert sum(len(example.context) == 2 for example in examples) == 1_000  # the persona and the first message
     assert (reading.bad_lines, reading.blank_messages, reading.without_reply, reading.dropped) == (0, 0, 0, {})
@@ -46,7 +46,7 @@ def test_convai2_with_drawn_candidates_can_be_ranked():
 def test_semeval_2016_has_the_comments_of_subtask_a(name, threads, repeated, good, others):
     """README 3.2 of the data, statistics with respect to the related question."""
     reading = Reading(part="train")
-    examples = list(read_semeval(SEMEVAL / f"SemEval2016-Task3-CQA-QL-{name}.xml.zst", reading))
+    examples = list(read_semeval(SEMEVAL / f"SemEval2016-Task3-CQA-QL-{name}.xml.zst", reading, SemevalSettings()))
     assert len(examples) == good
     assert reading.lines == threads
     assert reading.dropped == {"comments of repeated questions": repeated, "comments not labelled Good": others}
@@ -54,7 +54,7 @@ def test_semeval_2016_has_the_comments_of_subtask_a(name, threads, repeated, goo
 
 def test_semeval_2016_has_each_question_once_outside_training():
     path = SEMEVAL / "SemEval2016-Task3-CQA-QL-dev.xml.zst"
-    examples = list(read_semeval(path, Reading(part="test")))
+    examples = list(read_semeval(path, Reading(part="test"), SemevalSettings()))
     assert len(examples) == len({example.context for example in examples}) == 211
     assert evaluate(BM25(), examples).recall[1].value > 0.2
     lists = list(read_semeval(path, Reading(part="test"), SemevalSettings(candidates="thread")))

@@ -21,9 +21,8 @@ from rejoinder.corpora.chunks import (
     write_shard,
 )
 from rejoinder.corpora.example import SPLITS, Example
-from rejoinder.corpora.examples import read_examples
+from rejoinder.corpora.examples import batch_of, read_examples
 from rejoinder.corpora.formats import JSONL
-from rejoinder.corpora.tables import batch_of
 from rejoinder.errors import InputError
 
 

@@ -9,9 +9,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from rejoinder.corpora.example import content_thread
 from rejoinder.corpora.formats import read_csv
 from rejoinder.corpora.lines import Reading
-from rejoinder.corpora.splits import content_thread
 from rejoinder.errors import InputError
 
 CHARACTERS = st.characters(exclude_categories=["Cs"], exclude_characters="\r\0")

@@ -5,10 +5,10 @@ from __future__ import annotations
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from rejoinder.corpora import dialogues
-from rejoinder.corpora.dialogues import Threads, dialogue_examples
+from rejoinder.corpora import formats
+from rejoinder.corpora.example import content_thread
+from rejoinder.corpora.formats import Threads, dialogue_examples
 from rejoinder.corpora.lines import Reading
-from rejoinder.corpora.splits import content_thread
 
 TURNS = st.lists(st.sampled_from(["a", "b", "c", " ", "", "\n", "hello there"]), max_size=30)
 
@@ -114,8 +114,8 @@ def test_a_branch_whose_first_turns_are_cut_off_finds_its_tree():
 
 
 def test_what_is_remembered_of_trees_is_bounded(monkeypatch):
-    monkeypatch.setattr(dialogues, "_REMEMBERED_ROOTS", 3)
-    monkeypatch.setattr(dialogues, "_REMEMBERED_NEIGHBOURS", 3)
+    monkeypatch.setattr(formats, "_REMEMBERED_ROOTS", 3)
+    monkeypatch.setattr(formats, "_REMEMBERED_NEIGHBOURS", 3)
     threads = Threads()
     first = threads.find(["0", "a"], 1)
     threads.find(["1", "a"], 1)

@@ -10,7 +10,7 @@ import time
 
 import pytest
 
-from rejoinder.corpora.engine import LocalEngine, WorkerDiedError, attempt, local_engine, usable_cores
+from rejoinder.corpora.engine import LocalEngine, WorkerDiedError, attempt, local_engine
 from rejoinder.corpora.lines import BadLineError
 from rejoinder.errors import InputError, MissingExtraError
 
@@ -130,4 +130,4 @@ def test_a_killed_worker_is_an_error_that_says_so(engines):
 def test_as_many_processes_as_pay_off():
     assert local_engine(5, 0).processes == 5
     assert local_engine(None, 1_000).processes == 1
-    assert local_engine(None, 1 << 40).processes == usable_cores()
+    assert local_engine(None, 1 << 40).processes == len(os.sched_getaffinity(0))

@@ -10,11 +10,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from rejoinder.corpora import tables
-from rejoinder.corpora.example import SPLITS, Example
+from rejoinder.corpora import examples as tables
+from rejoinder.corpora.example import SPLITS, Example, content_thread, split_of
 from rejoinder.corpora.examples import read_columns, read_examples, write_examples
 from rejoinder.corpora.lines import Reading
-from rejoinder.corpora.splits import content_thread, split_of
 from rejoinder.errors import InputError
 
 TEXT = st.text(st.characters(exclude_categories=["Cs"]), max_size=12)

@@ -13,12 +13,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from rejoinder.corpora.build import build_data
-from rejoinder.corpora.example import Example
+from rejoinder.corpora.example import Example, content_thread, split_of
 from rejoinder.corpora.examples import read_examples
 from rejoinder.corpora.formats import FAQ, FaqSettings, read_faq, split_faq
 from rejoinder.corpora.lines import Reading
 from rejoinder.corpora.sources import read_settings
-from rejoinder.corpora.splits import content_thread, split_of
 from rejoinder.errors import InputError
 from rejoinder.evaluation.ranking import evaluate, evaluate_task
 from rejoinder.evaluation.tasks import ranking_task
@@ -32,7 +31,7 @@ def read(tmp_path):
     def run(text, name="faq.jsonl", reading=None, **options):
         path = tmp_path / name
         path.write_text(text, encoding="utf-8")
-        return list(read_faq(path, reading, FaqSettings(**options)))
+        return list(read_faq(path, reading or Reading(), FaqSettings(**options)))
 
     return run
 
@@ -161,7 +160,7 @@ def test_any_text_gives_examples_or_an_error_that_names_the_file(tmp_path_factor
     for name in ("faq.csv", "faq.jsonl"):
         (folder / name).write_text(text, encoding="utf-8", errors="replace")
         try:
-            for example in read_faq(folder / name):
+            for example in read_faq(folder / name, Reading(), FaqSettings()):
                 assert example.context[-1].strip()
                 assert example.response.strip()
         except InputError as error:
@@ -178,7 +177,7 @@ def test_questions_of_bank_customers(tmp_path):
         rows = [(row["text"], row["category"].replace("_", " ")) for row in csv.DictReader(file)]
     with (tmp_path / "faq.csv").open("w", encoding="utf-8", newline="") as file:
         csv.writer(file).writerows([("question", "answer"), *rows])
-    examples = list(read_faq(tmp_path / "faq.csv"))
+    examples = list(read_faq(tmp_path / "faq.csv", Reading(), FaqSettings()))
     test = [example for example in examples if split_of(example.thread) == "test"]
     assert (len(examples), len(test)) == (10_003, 983)
     by_answers = evaluate_task(BM25(), ranking_task(test, pool=(example.response for example in examples)))

@@ -10,11 +10,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from rejoinder.corpora.corpus import NoSettings
-from rejoinder.corpora.example import Example
+from rejoinder.corpora.example import Example, content_thread
 from rejoinder.corpora.formats import read_jsonl
 from rejoinder.corpora.lines import Reading
 from rejoinder.corpora.sources import CORPORA
-from rejoinder.corpora.splits import content_thread
 from rejoinder.errors import InputError
 
 MESSAGE = st.text(st.characters(exclude_categories=["Cs"]), min_size=1, max_size=12).filter(str.strip)

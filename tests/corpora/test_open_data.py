@@ -8,11 +8,11 @@ from pathlib import Path
 import pytest
 
 from rejoinder.corpora.corpus import NoSettings
+from rejoinder.corpora.example import conversation_thread
 from rejoinder.corpora.formats import DIALOGUES
 from rejoinder.corpora.lines import Reading
 from rejoinder.corpora.pretraining.build import read_dialogues
 from rejoinder.corpora.readers.chitchat import packaged_file, read_chitchat
-from rejoinder.corpora.splits import conversation_thread
 
 OPEN = Path(os.environ.get("REJOINDER_DATA", "nowhere")) / "open"
 pytestmark = [
@@ -58,7 +58,7 @@ def test_every_file_is_in_the_table():
 
 def test_the_packaged_chitchat_is_matched_by_its_threads():
     """All of the copies, though in seven of them one joins messages which the other keeps apart."""
-    packaged = {example.thread for example in read_chitchat(packaged_file())}
+    packaged = {example.thread for example in read_chitchat(packaged_file(), Reading())}
     dialogues = read_dialogues(OPEN / "byu_chitchat.jsonl.zst", Reading())
     copied = {conversation_thread(dialogue.turns) for dialogue in dialogues}
     assert len(copied) == 3_995

@@ -12,11 +12,10 @@ from hypothesis import strategies as st
 from rejoinder.corpora.build import build_data
 from rejoinder.corpora.chunks import Sizes
 from rejoinder.corpora.engine import LocalEngine
+from rejoinder.corpora.example import split_of
 from rejoinder.corpora.examples import read_examples
 from rejoinder.corpora.lines import BadLineError, Reading
-from rejoinder.corpora.reddit import CORPUS
-from rejoinder.corpora.reddit_comments import RedditSettings
-from rejoinder.corpora.splits import split_of
+from rejoinder.corpora.reddit import CORPUS, RedditSettings
 
 from .reddit_lines import blocks, comment, dump, run, submission
 

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from rejoinder.corpora.reddit_comments import LOST, RedditSettings, judge, trim
+from rejoinder.corpora.reddit import LOST, RedditSettings, judge, trim
 from rejoinder.errors import InputError
 
 TEXT = st.text(st.characters(exclude_categories=["Cs"]), max_size=60)

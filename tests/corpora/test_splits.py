@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from rejoinder.corpora.splits import content_thread, split_of
+from rejoinder.corpora.example import content_thread, split_of
 
 MESSAGES = st.lists(st.text(st.characters(exclude_categories=["Cs"]), max_size=20), max_size=5)
 

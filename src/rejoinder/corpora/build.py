@@ -1,13 +1,8 @@
 """Build a data folder: read a corpus, split by thread, drop duplicates, write Parquet, account for everything.
 
-| stage | a task | leaves in the work folder |
-|---|---|---|
-| read | some files; or a block of lines or a file, then a partition (`gather`) | chunks of examples (`chunks`) |
-| duplicates | a range of digests | which rows are copies |
-| write | a file of the data folder | that file |
-
-Memory holds a few tasks' worth of data, however large the input. What comes out depends on the input and the settings,
-not on the engine. What a task has finished is not done again (`work`).
+A task of the first stage reads some files, or a block of lines and then a partition (`gather`), to `chunks`; one of the
+second says which rows of a range of digests are copies; one of the last writes a file of the data folder. Memory holds
+a few tasks' worth of data. What is finished is not done again (`work`), and no engine changes what comes out.
 """
 
 from __future__ import annotations
@@ -37,7 +32,6 @@ from rejoinder.corpora.chunks import (
     find_copies,
     plan_shards,
     shard_folder,
-    until_limit,
     write_chunks,
     write_shard,
 )
@@ -95,21 +89,20 @@ def build_data(
     corpus = find_corpus(source)
     given = find_inputs(corpus, inputs)
     settings = corpus.settings() if settings is None else settings
-    fits = isinstance(settings, corpus.settings)
-    if not fits:
-        raise InputError(f"{corpus.name} takes {corpus.settings.__name__}, not a {type(settings).__name__}")
-    reading = reading or Reading()
+    reading, sizes = reading or Reading(), sizes or Sizes()
     values = parse_json(json.dumps(dataclasses.asdict(settings), default=str))
     account = Account(corpus.name, list(map(str, inputs)), values, reading.history, limit)
     check_replaceable(folder, FOLDER, overwrite=overwrite or _is_result(Path(folder), account))
-    sizes = sizes or Sizes()
     with open_work(folder, _identity(account, given, sizes)) as work:
         job = Job(corpus, settings, work, reading.history, reading.skip_bad, reading.max_bad, limit, sizes)
         stages = _Stages(job, given, reading, engine or LocalEngine(), progress)
         chunks = stages.read_files() if corpus.read is not None else stages.read_scattered()
-        account.add_reading(reading)
         buckets, copies = stages.find_copies(chunks)
-        account.add_chunks(chunks, copies)
+        for name, value in reading.counts().items():
+            setattr(account, name, value)
+        for number, chunk in enumerate(chunks):
+            for split, rows in chunk.rows.items():
+                account.add_examples(split, rows, copies[number, split])
         if not any(counts.kept for counts in account.splits.values()):
             forget_tasks(work)
             raise InputError(account.why_nothing_kept())
@@ -156,12 +149,7 @@ class _Stages:
     """The stages of a job, each a list of tasks for the engine."""
 
     def __init__(
-        self,
-        job: Job,
-        inputs: Sequence[Input],
-        reading: Reading,
-        engine: Engine,
-        progress: Advance | None,
+        self, job: Job, inputs: Sequence[Input], reading: Reading, engine: Engine, progress: Advance | None
     ) -> None:
         piped = any(not each.path.is_file() for each in inputs)
         self._engine = LocalEngine() if piped else engine  # another process cannot read the pipe
@@ -175,8 +163,7 @@ class _Stages:
         work, tasks = functools.partial(_read_files, self._job), _file_groups(self._job, self._inputs)
         with self._progress.reading() as finish, self._mapped(work, tasks) as results:
             for result in results:
-                self._reading.add(result["counts"])
-                chunks += [Chunk(**fields) for fields in result["chunks"]]
+                chunks += self._taken(result)
                 finish(result["size"])
         return chunks
 
@@ -192,11 +179,14 @@ class _Stages:
         files |= merged
         work = functools.partial(gather.assemble, job, files, partitions)
         for result in self._staged(_ASSEMBLE, work, gather.assemble_tasks(job, files, partitions)):
-            self._reading.add(result["counts"])
-            chunks += [Chunk(**fields) for fields in result["chunks"]]
+            chunks += self._taken(result)
         for names in files.values():
             gather.remove_files(job, names)
         return chunks
+
+    def _taken(self, result: dict[str, Any]) -> list[Chunk]:
+        self._reading.add(result["counts"])
+        return [Chunk(**fields) for fields in result["chunks"]]
 
     def _scatter(self) -> tuple[gather.Files, int]:
         """Scatter the records of the input: the files of records, and the number of partitions."""
@@ -287,7 +277,7 @@ def _read_files(job: Job, name: str, inputs: Sequence[Input]) -> dict[str, Any]:
     with reported(job.folder, name) as report:
         reading = job.reading(on_bytes=report)
         batches = itertools.chain.from_iterable(_read_file(job, given, reading) for given in inputs)
-        chunks = write_chunks(job, until_limit(job, batches), name)
+        chunks = write_chunks(job, batches, name)
     return {"chunks": chunks, "counts": reading.counts(), "size": sum(given.size for given in inputs)}
 
 

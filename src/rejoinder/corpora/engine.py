@@ -45,7 +45,6 @@ class Engine(Protocol):
     @property
     def remote(self) -> bool:
         """Whether tasks run on other machines too: what they read should then not come through this process."""
-        ...
 
     def map(self, work: Callable[[T], R], tasks: Iterable[T]) -> Generator[R]:
         """Run `work` on each task.
@@ -61,7 +60,6 @@ class Engine(Protocol):
             Exception: what a task raised, as it was raised. No other task runs any more when it arrives, nor when
                 the iterator is closed or the caller is interrupted.
         """
-        ...
 
 
 class LocalEngine:
@@ -167,13 +165,5 @@ def attempt(work: Callable[[T], R], task: T) -> Answer:
 
 def local_engine(processes: int | None, size: int) -> LocalEngine:
     """Return the engine for an input of `size` bytes; as many processes as pay off if no number is given."""
-    if processes is not None:
-        return LocalEngine(processes)
-    return LocalEngine(max(1, min(usable_cores(), size // _WORTH_A_PROCESS)))
-
-
-def usable_cores() -> int:
-    """Return the number of cores that this process may use."""
-    if hasattr(os, "sched_getaffinity"):
-        return len(os.sched_getaffinity(0))
-    return os.cpu_count() or 1
+    cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+    return LocalEngine(processes or max(1, min(cores, size // _WORTH_A_PROCESS)))

@@ -42,11 +42,7 @@ CORPORA: dict[str, Corpus] = {
 
 
 def find_corpus(source: str | Corpus) -> Corpus:
-    """Return the corpus of this name; one that is given itself is given back.
-
-    Raises:
-        InputError: there is none of that name.
-    """
+    """Return the corpus of this name, or raise InputError; one that is given itself is given back."""
     if isinstance(source, Corpus):
         return source
     if source not in CORPORA:
@@ -105,10 +101,7 @@ def read_settings(corpus: Corpus, given: Sequence[str]) -> Any:
 def find_inputs(corpus: Corpus, inputs: Sequence[str | Path]) -> list[Input]:
     """Return the files to read, once they are seen to fit the corpus and to be there, before any work.
 
-    Args:
-        corpus: the corpus.
-        inputs: as the user gives them: paths, or "train=PATH", "valid=PATH", "test=PATH" where there is no file of
-            that whole name.
+    Inputs are paths, or "train=PATH", "valid=PATH", "test=PATH" where there is no file of that whole name.
 
     Raises:
         InputError: says what does not fit.

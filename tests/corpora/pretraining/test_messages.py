@@ -6,9 +6,9 @@ from pathlib import Path
 
 import pytest
 
+from rejoinder.corpora.example import conversation_thread, words_of
 from rejoinder.corpora.pretraining.messages import RULES, clean, fault_of, spaced_out
 from rejoinder.corpora.pretraining.plan import Filters, load_corpus_plan
-from rejoinder.corpora.splits import conversation_thread, words_of
 from rejoinder.errors import InputError
 
 OPEN = Path(__file__).parents[3] / "recipes" / "corpus" / "open.toml"

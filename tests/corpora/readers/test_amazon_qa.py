@@ -46,7 +46,7 @@ def read(tmp_path):
     def run(*lines, reading=None, **options):
         path = tmp_path / "qa_Toys.json.gz"
         path.write_bytes(gzip.compress("".join(f"{line}\n" for line in lines).encode()))
-        return list(read_amazon_qa(path, reading, AmazonQASettings(**options)))
+        return list(read_amazon_qa(path, reading or Reading(), AmazonQASettings(**options)))
 
     return run
 
@@ -157,7 +157,7 @@ COUNTS = {
 def test_the_real_files(name):
     reading = Reading()
     path = Path(os.environ["REJOINDER_DATA"]) / "eval" / "amazonqa" / f"{name}.json.gz"
-    examples = list(read_amazon_qa(path, reading))
+    examples = list(read_amazon_qa(path, reading, AmazonQASettings()))
     distinct = {(example.context, example.response) for example in examples}
     assert (len(examples) + sum(reading.dropped.values()), len(examples), len(distinct)) == COUNTS[name]
     assert reading.bad_lines == 0

@@ -40,7 +40,7 @@ def read(tmp_path):
     def run(text, reading=None, **chosen):
         path = tmp_path / "valid.txt"
         path.write_text(text, encoding="utf-8")
-        return list(read_convai2(path, reading, Convai2Settings(**chosen)))
+        return list(read_convai2(path, reading or Reading(), Convai2Settings(**chosen)))
 
     return run
 

@@ -7,9 +7,9 @@ import json
 
 import pytest
 
+from rejoinder.corpora.example import content_thread
 from rejoinder.corpora.lines import Reading
 from rejoinder.corpora.readers.dstc7 import Dstc7Settings, read_dstc7
-from rejoinder.corpora.splits import content_thread
 from rejoinder.errors import InputError
 
 
@@ -36,7 +36,7 @@ def read(tmp_path):
     def run(records, reading=None, **chosen):
         path = tmp_path / "ubuntu.json"
         path.write_text(records if isinstance(records, str) else json.dumps(records, indent=4))
-        return list(read_dstc7(path, reading, Dstc7Settings(**chosen)))
+        return list(read_dstc7(path, reading or Reading(), Dstc7Settings(**chosen)))
 
     return run
 

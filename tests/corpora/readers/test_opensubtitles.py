@@ -10,9 +10,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from rejoinder.corpora.example import split_of
 from rejoinder.corpora.lines import Reading
 from rejoinder.corpora.readers.opensubtitles import OpenSubtitlesSettings, clean_line, read_opensubtitles, shard_name
-from rejoinder.corpora.splits import split_of
 from rejoinder.errors import InputError
 
 LINES = ["First of the lines.", "- JOHN: The second one.", "[door slams]", "", "Short.", "And here is the fourth."]
@@ -25,7 +25,7 @@ def read(tmp_path):
         path.parent.mkdir(exist_ok=True, parents=True)
         data = "".join(f"{line}\n" for line in lines).encode()
         path.write_bytes(gzip.compress(data) if name.endswith(".gz") else data)
-        return list(read_opensubtitles(path, reading, OpenSubtitlesSettings(**options)))
+        return list(read_opensubtitles(path, reading or Reading(), OpenSubtitlesSettings(**options)))
 
     return run
 
@@ -142,8 +142,8 @@ def test_lines_around_a_skipped_one_are_no_pair(tmp_path):
     path = tmp_path / "film.txt"
     path.write_bytes(b"This is a line.\n\xff\nThis is another.\nAnd one more.\n")
     with pytest.raises(InputError, match=r"film.txt:2: not UTF-8"):
-        list(read_opensubtitles(path))
-    (example,) = read_opensubtitles(path, Reading(skip_bad=True))
+        list(read_opensubtitles(path, Reading(), OpenSubtitlesSettings()))
+    (example,) = read_opensubtitles(path, Reading(skip_bad=True), OpenSubtitlesSettings())
     assert example.context == ("This is another.",)
 
 
@@ -169,4 +169,4 @@ def test_a_cut_off_archive_is_named(tmp_path):
     path = tmp_path / "en.txt.gz"
     path.write_bytes(gzip.compress(b"This is a line.\n" * 1000)[:-20])
     with pytest.raises(InputError, match=r"en.txt.gz is cut off"):
-        list(read_opensubtitles(path))
+        list(read_opensubtitles(path, Reading(), OpenSubtitlesSettings()))

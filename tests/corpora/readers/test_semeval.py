@@ -7,9 +7,9 @@ import lzma
 
 import pytest
 
+from rejoinder.corpora.example import content_thread, split_of
 from rejoinder.corpora.lines import Reading
 from rejoinder.corpora.readers.semeval import SemevalSettings, question_text, read_semeval
-from rejoinder.corpora.splits import content_thread, split_of
 from rejoinder.errors import InputError
 
 OLD = """\
@@ -202,7 +202,7 @@ def test_long_texts_are_read(read):
 def test_questions_come_before_the_file_is_read_to_its_end(tmp_path):
     path = tmp_path / "dev.xml.xz"
     path.write_bytes(lzma.compress((NEW[:-6] + "<Filler/>" * 20_000 + "<broken").encode()))
-    examples = read_semeval(path, Reading(part="train"))
+    examples = read_semeval(path, Reading(part="train"), SemevalSettings())
     assert next(examples).response == "the first"
     with pytest.raises(InputError, match="not XML"):
         list(examples)

@@ -10,9 +10,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from rejoinder.corpora.build import build_data
+from rejoinder.corpora.example import content_thread
 from rejoinder.corpora.lines import Reading
 from rejoinder.corpora.readers.ubuntu import UbuntuSettings, read_ubuntu, split_turns
-from rejoinder.corpora.splits import content_thread
 from rejoinder.errors import InputError
 
 CONTEXT = 'anyone know why "ls" fails? __eou__ it says, no such file __eou__ __eot__ which dir? __eou__ __eot__ '
@@ -45,7 +45,7 @@ def read(tmp_path):
     def run(rows, reading=None):
         path = tmp_path / "train.csv"
         path.write_text(rows if isinstance(rows, str) else text_of(rows), encoding="utf-8", newline="")
-        return list(read_ubuntu(path, reading))
+        return list(read_ubuntu(path, reading or Reading(), UbuntuSettings()))
 
     return run
 

@@ -87,8 +87,8 @@ def test_a_page_has_its_own_id_and_text(dump):
     reading = Reading()
     found = list(pages(dump(page(), page(8, "B & C", "a < b\n&nbsp;c", namespace=1)), reading))
     assert found == [
-        Page(12, MEDIA, "Ada", "7", 0, False, "wikitext", TEXT),
-        Page(33, MEDIA, "B & C", "8", 1, False, "wikitext", "a < b\n&nbsp;c"),
+        Page(MEDIA, "Ada", "7", 0, False, "wikitext", TEXT),
+        Page(MEDIA, "B & C", "8", 1, False, "wikitext", "a < b\n&nbsp;c"),
     ]
     assert reading.lines == 2
 
@@ -99,7 +99,7 @@ def test_the_newest_of_several_revisions_counts(dump):
 
 
 def test_an_example_is_a_sentence_and_its_article_without_it(dump):
-    (example,) = read_wikipedia(dump(page()))
+    (example,) = read_wikipedia(dump(page()), Reading(), WikipediaSettings())
     (query,) = example.context
     kept = ["Ada was a mathematician of note.", "She wrote the first program ever.", "Her father was a poet."]
     assert query in kept
@@ -137,7 +137,7 @@ def test_which_pages_are_articles(dump):
         page(11, text="Only one sentence is here."),
         page(12, text="Too short. No. Never."),
     )
-    assert [example.id for example in read_wikipedia(path, reading)] == ["1"]
+    assert [example.id for example in read_wikipedia(path, reading, WikipediaSettings())] == ["1"]
     assert reading.lines == 12
     assert reading.dropped == {
         "pages of other namespaces": 1,
@@ -147,8 +147,8 @@ def test_which_pages_are_articles(dump):
         "articles with links, templates and tables nested deeper than 100": 1,
         "articles without a sentence that can be the query, or with nothing else": 4,
     }
-    assert len(list(read_wikipedia(path, None, WikipediaSettings(lists=True)))) == 3
-    assert fault_of_page(Page(1, MEDIA, title="Listening"), WikipediaSettings()) == ""
+    assert len(list(read_wikipedia(path, Reading(), WikipediaSettings(lists=True)))) == 3
+    assert fault_of_page(Page(MEDIA, title="Listening"), WikipediaSettings()) == ""
 
 
 def test_lengths_are_settings():
@@ -190,7 +190,7 @@ def test_a_document_that_is_no_export_is_refused(dump, parts, message):
     path = dump(*parts, head="", tail="")
     for reading in (Reading(), Reading(skip_bad=True)):
         with pytest.raises(InputError, match=re.escape(str(path)) + message):
-            list(read_wikipedia(path, reading))
+            list(read_wikipedia(path, reading, WikipediaSettings()))
 
 
 @pytest.mark.parametrize(
@@ -205,9 +205,9 @@ def test_bad_pages_are_named_and_can_be_skipped(dump, monkeypatch, change, messa
     monkeypatch.setattr(wikipedia, "MAX_TEXT", 2_000)
     path = dump(page(1), page(text="Ada was").replace(*change), page(2))
     with pytest.raises(InputError, match=f":33: {re.escape(message)}"):
-        list(read_wikipedia(path))
+        list(read_wikipedia(path, Reading(), WikipediaSettings()))
     reading = Reading(skip_bad=True)
-    assert [example.id for example in read_wikipedia(path, reading)] == ["1", "2"]
+    assert [example.id for example in read_wikipedia(path, reading, WikipediaSettings())] == ["1", "2"]
     assert (reading.lines, reading.bad_lines) == (3, 1)
 
 

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from rejoinder.corpora.readers.wikitext import MAX_DEPTH, NestingError, link_text, paragraphs
+from rejoinder.corpora.readers.wikipedia import MAX_NESTING, NestingError, link_text, paragraphs
 
 ARTICLE = """{{Short description|Mathematician}}
 {{Infobox person
@@ -124,6 +124,6 @@ def test_a_megabyte_of_anything_takes_no_time(part):
 
 @pytest.mark.parametrize("part", ["[[", "{{a|", "[[a|<b>{{c|", "{|\n|-\n| a || [[b]]\n"])
 def test_absurd_nesting_is_refused(part):
-    paragraphs(part * (MAX_DEPTH // 2))
+    paragraphs(part * (MAX_NESTING // 2))
     with pytest.raises(NestingError, match="nested deeper than 100"):
         paragraphs(part * 2**18)

@@ -19,17 +19,15 @@ from typing import Any
 import numpy as np
 
 from rejoinder import __version__
-from rejoinder.corpora.dialogues import Threads, dialogue_examples
-from rejoinder.corpora.example import SPLITS, Example, Split
-from rejoinder.corpora.formats import parse_lines, parse_object, spoken_turns, text_of
+from rejoinder.corpora.example import SPLITS, Example, Split, conversation_thread
+from rejoinder.corpora.examples import ExampleWriter
+from rejoinder.corpora.formats import Threads, dialogue_examples, parse_lines, parse_object, spoken_turns, text_of
 from rejoinder.corpora.lines import Reading, strip_compression
 from rejoinder.corpora.pretraining.leaks import Mask, TurnTable
 from rejoinder.corpora.pretraining.messages import clean, persona_of, spaced_out, statements
 from rejoinder.corpora.pretraining.plan import CorpusPlan, Evaluation
 from rejoinder.corpora.pretraining.selection import REASONS, TEST, Selection, dialogue_splits, select
 from rejoinder.corpora.sources import CORPORA, read_settings
-from rejoinder.corpora.splits import conversation_thread
-from rejoinder.corpora.tables import ExampleWriter
 from rejoinder.errors import InputError
 from rejoinder.files import Kind, atomic_folder, check_replaceable, file_digest, parse_json
 from rejoinder.progress import Advance
@@ -45,8 +43,6 @@ FOLDER = Kind(
 )
 SHARD_ROWS = 1 << 19
 """Most examples of a file."""
-TEXTS = "texts"
-"""The reader of evaluation sets that are single texts."""
 
 
 def build_corpus(
@@ -93,18 +89,15 @@ def build_corpus(
 
 @dataclass(frozen=True)
 class Found:
-    """Where a corpus has a conversation.
-
-    Attributes:
-        id: its name in the file that was asked about.
-        sources: of the corpus that have it; none: no source has it as a whole.
-        split: the part that its examples are in. None: in no part, since no source has it, or since its own words hold
-            it out and those of a dialogue that belongs to it do not.
-    """
+    """Where a corpus has a conversation."""
 
     id: str
+    """Its name in the file that was asked about."""
     sources: list[str]
+    """Those that have it as a whole."""
     split: Split | None
+    """The part that its examples are in. None: in no part, since no source has it, or since its own words hold it out
+    and those of a dialogue that belongs to it do not."""
 
     @property
     def held_out(self) -> bool:
@@ -117,11 +110,8 @@ def find_dialogues(
 ) -> list[Found]:
     """Return where the corpus of this plan has each conversation of a file, by the words of the whole conversation.
 
-    Args:
-        plan: of the corpus.
-        folder: where the sources' files are: dialogues that belong together share a split, so all are read.
-        asked: a file of dialogues in the sources' form, as published: it is cleaned as each source is.
-        progress: called with the number of further bytes of the sources that are read.
+    The file, `asked`, has the sources' form, as published: it is cleaned as each source is. Dialogues that belong
+    together share a split, so all sources in the folder are read. `progress` is called with numbers of their bytes.
 
     Raises:
         InputError: a file is missing or bad.
@@ -159,13 +149,7 @@ class Dialogue:
 
 
 def read_dialogues(path: Path, reading: Reading, cleaners: Sequence[str] = ()) -> Iterator[Dialogue]:
-    """Read a file of dialogues, one JSON object a line (see `corpora.formats`).
-
-    Messages are put through the cleaners (see `messages`); what is blank then was not said.
-
-    Raises:
-        InputError: a fault of the file, or of a line.
-    """
+    """Read a file of dialogues, one JSON object a line; messages are cleaned, and what is blank then was not said."""
     threads, stem = Threads(), strip_compression(path).stem
 
     def parse(number: int, line: str) -> list[Dialogue]:
@@ -184,12 +168,8 @@ def read_dialogues(path: Path, reading: Reading, cleaners: Sequence[str] = ()) -
 def source_files(plan: CorpusPlan, folder: Path) -> list[Path]:
     """Return the file of each source; InputError if one is not there."""
     files = [folder / (source.file or f"{source.name}.jsonl.zst") for source in plan.source]
-    for source, file in zip(plan.source, files, strict=True):
-        if not file.is_file():
-            raise InputError(
-                f"{file} is not there; source {source.name} reads it. Name the folder of the files, or take the source "
-                "out of the recipe"
-            )
+    if missing := next((file for file in files if not file.is_file()), None):
+        raise InputError(f"{missing} is not there; name the folder of the files, or take the source out of the recipe")
     return files
 
 
@@ -209,7 +189,7 @@ def _read_sources(plan: CorpusPlan, files: list[Path], progress: Advance | None)
 
 
 def _check_evaluation(sets: Sequence[Evaluation], folder: Path) -> None:
-    readers = [TEXTS, *(name for name, corpus in CORPORA.items() if corpus.read is not None)]
+    readers = ["texts", *(name for name, corpus in CORPORA.items() if corpus.read is not None)]
     for each in sets:
         if each.reader not in readers:
             raise InputError(f"evaluation set {each.name}: no reader {each.reader!r}; there are {', '.join(readers)}")
@@ -264,10 +244,9 @@ def _write(
                 continue
             source, thread = plan.source[number], chosen.threads[count]
             said = statements(dialogue.turns) if source.alternating and plan.personas else []
-            examples = dialogue_examples(
-                dialogue.turns, name=dialogue.name, thread=thread, source=source.name, first=dialogue.first,
-                reading=Reading(history=plan.history),
-            )  # fmt: skip
+            names = {"name": dialogue.name, "thread": thread, "source": source.name}
+            reading = Reading(history=plan.history)
+            examples = dialogue_examples(dialogue.turns, **names, reading=reading, first=dialogue.first)
             for place, example in enumerate(examples, max(1, dialogue.first)):
                 if stays[start + place]:
                     split = SPLITS[chosen.split[start + place]]

@@ -18,7 +18,7 @@ _WANTED = "no such recipe; name a TOML file, as recipes/corpus/open.toml"
 
 @section
 class Filters:
-    """[filters]: which messages are fit to be read or given as responses. Words are those of `splits.words_of`."""
+    """[filters]: which messages are fit to be read or given as responses. Words are those of `words_of`."""
 
     most_words: Count = 128
     """A message with more words is too long."""

@@ -40,7 +40,7 @@ def json_objects(path: Path, reading: Reading) -> Iterator[dict[str, Any]]:
 
     Raises:
         InputError: the file is no such array, is cut off, is nested too deep or holds an object above 16 MiB; with
-            the number of the object. These are faults of the whole file: they stop whether or not bad ones are skipped.
+            the number of the object. These are faults of the whole file: they stop even if bad ones are skipped.
         MissingExtraError: ijson is not installed.
     """
     try:
@@ -75,14 +75,8 @@ def xml_elements(path: Path, reading: Reading, tags: Collection[str], root: str 
     """Read the elements of an XML file that have one of these tags (in any namespace), compressed or not.
 
     An element is given when it is complete, and is forgotten when the next one is asked for. Its `sourceline` is the
-    number of the line on which it begins.
-
-    Args:
-        path: the file.
-        reading: gets the bytes that are read.
-        tags: their names.
-        root: name of the outermost element of a file without a document type; empty: any, and a document type may
-            stand above it if it declares no entity.
+    number of the line on which it begins. `root` names the outermost element of a file without a document type; empty:
+    any, and a document type may stand above it if it declares no entity.
 
     Raises:
         InputError: the file is no XML, is cut off, has a document type or entities, is nested too deep, or holds an
