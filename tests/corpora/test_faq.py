@@ -70,13 +70,6 @@ def test_what_stays_together(read, name):
         read_settings(FAQ, ["thread=both"])
 
 
-def test_an_answer_is_one_candidate_however_often_it_is_asked_for(read):
-    examples = read(FORMS["lists.jsonl"])
-    task = ranking_task(examples, pool=(example.response for example in examples))
-    assert list(task.candidates[0]) == [CARD, PIN]
-    assert task.labels.tolist() == [0, 0, 1, 0]
-
-
 def parts(count=4096, **options):
     """How many of so many threads go to each part."""
     examples = (Example(("q",), "a", thread=f"{number}") for number in range(count))
@@ -92,13 +85,6 @@ def test_the_shares_of_the_parts():
     assert bank["test"] == pytest.approx(0.2 * 4096, abs=80)
     assert parts(valid_share=0.0, test_share=0.0) == {"train": 4096}
     assert set(parts(valid_share=0.0, test_share=0.5)) == {"train", "test"}
-
-
-def test_a_thread_that_is_for_testing_stays_so_in_a_larger_test_part():
-    for number in range(500):
-        example = Example(("q",), "a", thread=f"{number}")
-        if split_faq(example, FaqSettings()) == "test":
-            assert split_faq(example, FaqSettings(test_share=0.2)) == "test"
 
 
 @pytest.mark.parametrize("shares", [(-0.1, 0.1), (0.1, -0.1), (0.5, 0.5), (float("nan"), 0.1)])
@@ -125,13 +111,9 @@ def test_a_folder_is_built_with_these_shares(tmp_path):
 @pytest.mark.parametrize(
     ("line", "message"),
     [
-        ("{", "not JSON"),
-        ("[" * 100_000, "JSON nested too deep"),
-        ('["q", "a"]', "JSON, but a list"),
         ('{"question": "q"}', "question (a text), or questions (a list of texts), and answer (a text) are read"),
         ('{"frage": "q", "antwort": "a"}', "the fields are frage, antwort"),
         ('{"question": [], "answer": "a"}', "none may be missing or blank"),
-        ('{"question": ["q", 5], "answer": "a"}', "none may be missing or blank"),
         ('{"question": "q", "answer": ["a"]}', "none may be missing or blank"),
         ('{"question": " ", "answer": "a"}', "none may be missing or blank"),
         ('{"question": "q", "answer": "\\ud800"}', "answer holds half of a surrogate pair"),
@@ -146,11 +128,6 @@ def test_bad_lines_are_named_and_can_be_skipped(read, line, message):
     reading = Reading(skip_bad=True)
     assert len(read(f"{good}{line}\n{good}", reading=reading)) == 2
     assert (reading.lines, reading.bad_lines) == (3, 1)
-
-
-def test_a_bad_row_is_named(read):
-    with pytest.raises(InputError, match=r"faq.csv:2: "):
-        read("question,answer\na,b,c\n", "faq.csv")
 
 
 @settings(deadline=None, max_examples=80)

@@ -12,6 +12,7 @@ import dataclasses
 import functools
 import itertools
 import json
+import math
 import os
 from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
 from pathlib import Path
@@ -27,7 +28,6 @@ from rejoinder.corpora.chunks import (
     Copies,
     Job,
     Sizes,
-    bucket_count,
     example_batches,
     find_copies,
     plan_shards,
@@ -69,15 +69,12 @@ def build_data(
 
     Args:
         source: a corpus, or the name of one of `sources.CORPORA`.
-        inputs: the files to read, in this order, each perhaps as "train=FILE", "valid=FILE" or "test=FILE", which
-            puts all its examples into that split; none for a corpus that brings its own data.
-        folder: where `train-00000.parquet`, `valid-00000.parquet`, `test-00000.parquet` (and more, where there is
-            much) and `data.json` go.
+        inputs: the files to read, each perhaps as "train=FILE", "valid=FILE" or "test=FILE", which puts all its
+            examples into that split; none for a corpus that brings its own data.
+        folder: where `train-00000.parquet` and so on, and `data.json` go.
         settings: of the corpus, an instance of its dataclass; its defaults if not given.
-        reading: what to do with bad lines, and how much history to keep; gets the counts. (Its `on_bytes` is not
-            called: see `progress`.)
-        limit: stop at this many distinct examples. One task then reads everything, so one process does; and of a
-            corpus whose threads are scattered the whole input is read all the same.
+        reading: what to do with bad lines, and how much history to keep; gets the counts.
+        limit: stop at this many distinct examples; one process then reads everything.
         engine: runs the tasks; in this process if not given.
         sizes: of the job's pieces.
         progress: called with the number of further bytes of the input that are done with, in all stages.
@@ -217,7 +214,8 @@ class _Stages:
 
     def find_copies(self, chunks: Sequence[Chunk]) -> tuple[int, Copies]:
         """Return the number of buckets that say which examples are copies, and how many there are in each chunk."""
-        copies, buckets = Copies(), bucket_count(self._job, chunks)
+        total = sum(chunk.total for chunk in chunks)
+        copies, buckets = Copies(), max(1, math.ceil(total / self._job.sizes.bucket))
         work = functools.partial(find_copies, self._job, chunks, buckets)
         tasks = [(f"copies-{bucket:06}", bucket) for bucket in range(buckets) if chunks]
         for result in self._staged(_COPIES, work, tasks):

@@ -8,7 +8,6 @@ folder are written from consecutive chunks, without the copies.
 from __future__ import annotations
 
 import hashlib
-import math
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
@@ -39,26 +38,16 @@ _SPLIT_BITS = 2
 class Sizes:
     """How large the pieces of a job are. They decide its memory and its tasks, and never which examples come out."""
 
-    files: int = 32 * 1024 * 1024
-    """Bytes: small files that follow each other are read in one task; a larger file is one of its own."""
-    block: int = BLOCK_BYTES
-    """Bytes of lines that are scattered at once."""
-    merged: int = 64
-    """Files of scattered records that become one, where there are many."""
-    unmerged: int = 1024
-    """Files of scattered records that are left as they are."""
-    partition: int = 16 * 1024 * 1024
-    """Bytes of records that are assembled at once, about; working on them takes some times as much."""
-    chunk: int = 1 << 17
-    """A chunk is closed when it has this many examples."""
-    chunk_bytes: int = 1 << 28
-    """A chunk is closed when its examples reach this many bytes."""
-    bucket: int = 1 << 19
-    """Digests that are compared at once, about."""
-    shard: int = 1 << 19
-    """A file of the data folder is closed when it has this many examples."""
-    shard_bytes: int = 1 << 30
-    """A file of the data folder is closed when its examples reach this many bytes."""
+    files: int = 32 * 1024 * 1024  # bytes: small files are read together in one task; a larger file is one of its own
+    block: int = BLOCK_BYTES  # bytes of lines that are scattered at once
+    merged: int = 64  # files of scattered records that become one, where there are many
+    unmerged: int = 1024  # files of scattered records that are left as they are
+    partition: int = 16 * 1024 * 1024  # bytes of records that are assembled at once; that takes some times as much
+    chunk: int = 1 << 17  # a chunk is closed when it has this many examples
+    chunk_bytes: int = 1 << 28  # ... or this many bytes
+    bucket: int = 1 << 19  # digests that are compared at once, about
+    shard: int = 1 << 19  # a file of the data folder is closed when it has this many examples
+    shard_bytes: int = 1 << 30  # ... or this many bytes
 
 
 @dataclass(frozen=True)
@@ -188,11 +177,6 @@ def _sorted_digests(digests: Sequence[bytes], splits: npt.NDArray[np.uint8]) -> 
     high, low = np.frombuffer(b"".join(digests), "<u8").reshape(-1, 2).T
     rows = np.arange(len(splits), dtype=np.uint64) << np.uint64(_SPLIT_BITS) | splits
     return np.stack([high, low, rows]).take(np.argsort(high, kind="stable"), axis=1)
-
-
-def bucket_count(job: Job, chunks: Sequence[Chunk]) -> int:
-    """Return the number of buckets for the digests of all chunks."""
-    return max(1, math.ceil(sum(chunk.total for chunk in chunks) / job.sizes.bucket))
 
 
 def find_copies(job: Job, chunks: Sequence[Chunk], buckets: int, _: str, bucket: int) -> dict[str, Any]:

@@ -57,7 +57,7 @@ class Corpus:
     """Under which licence the data is, as far as its publisher says."""
     origin: str
     """Where a user gets the files."""
-    expected: str
+    expected: str = ""
     """Counts that the source publishes, to compare with; empty if it publishes none."""
     read: Callable[[Path, Reading, Any], Iterator[Example]] | None = None
     """(file, reading, settings) -> the file's examples, in its order. Raises `InputError`; a bad line goes to

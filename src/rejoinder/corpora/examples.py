@@ -24,16 +24,9 @@ from rejoinder.corpora.lines import COMPRESSIONS, Reading, strip_compression
 from rejoinder.errors import InputError
 from rejoinder.files import atomic_file, refuse_endless
 
-BASE_SCHEMA = pa.schema(
-    [
-        ("id", pa.string()),
-        ("thread", pa.string()),
-        ("source", pa.string()),
-        ("context", pa.list_(pa.string())),
-        ("response", pa.string()),
-    ]
-)
-CANDIDATE_SCHEMA = pa.schema([*BASE_SCHEMA, ("candidates", pa.list_(pa.string())), ("label", pa.int32())])
+_TEXT, _TEXTS = pa.string(), pa.list_(pa.string())
+BASE_SCHEMA = pa.schema([("id", _TEXT), ("thread", _TEXT), ("source", _TEXT), ("context", _TEXTS), ("response", _TEXT)])
+CANDIDATE_SCHEMA = pa.schema([*BASE_SCHEMA, ("candidates", _TEXTS), ("label", pa.int32())])
 GROUP_ROWS = 16_384
 """Most rows in a row group."""
 GROUP_CHARACTERS = 1 << 25
@@ -171,9 +164,7 @@ def _is_encodable(row: Example) -> bool:
 # Reading
 
 
-def read_examples(
-    path: str | Path, split: Split | None = None, *, reading: Reading | None = None
-) -> Iterator[Example]:
+def read_examples(path: str | Path, split: Split | None = None, *, reading: Reading | None = None) -> Iterator[Example]:
     """Read examples one after the other.
 
     Args:
@@ -300,9 +291,7 @@ def _table_examples(path: Path) -> Iterator[Example]:
             yield Example(**row)
 
 
-def _table_batches(
-    path: Path, columns: Sequence[str], groups: Sequence[int] | None = None
-) -> Iterator[pa.RecordBatch]:
+def _table_batches(path: Path, columns: Sequence[str], groups: Sequence[int] | None = None) -> Iterator[pa.RecordBatch]:
     """Read columns of all row groups or some; `id`, `thread` and `source` that are not there are empty."""
     schema = _schema(path)
     fields = [_field(name, schema, path) for name in columns]
@@ -354,7 +343,7 @@ def _checked(batch: pa.RecordBatch, fields: Sequence[pa.Field], path: Path, row:
     for field in fields:
         name = field.name
         if name not in batch.schema.names:
-            arrays.append(pa.array(["" if field.type == pa.string() else None] * batch.num_rows, field.type))
+            arrays.append(pa.array(["" if field.type == _TEXT else None] * batch.num_rows, field.type))
             continue
         array = batch.column(name)
         array = array if array.type == field.type else array.cast(field.type)

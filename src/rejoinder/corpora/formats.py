@@ -398,7 +398,6 @@ JSONL = Corpus(
     reads='*.jsonl: {"turns": [...]}, {"messages": [...]}, {"context": [...], "response": "..."}, DATA19\'s flat form',
     licence="yours",
     origin="your own export",
-    expected="",
     read=read_jsonl,
 )
 DIALOGUES = replace(

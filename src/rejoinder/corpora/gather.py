@@ -158,9 +158,7 @@ def remove_files(job: Job, names: Sequence[str]) -> None:
         records_file(job, name).unlink(missing_ok=True)
 
 
-def _examples(
-    job: Job, files: Files, partitions: int, places: Places, reading: Reading
-) -> Iterator[pa.RecordBatch]:
+def _examples(job: Job, files: Files, partitions: int, places: Places, reading: Reading) -> Iterator[pa.RecordBatch]:
     assert job.corpus.assemble is not None
     for part, number in places:
         reading.part = part

@@ -36,15 +36,8 @@ LOST = {1: "too short", 2: "too long", 3: "nothing but white space", 4: "by a bo
 """The other states of a comment, with their reasons. Of two copies of a comment the one with the greatest counts."""
 _POST, _OVER_18 = 20, 21
 """States of a submission."""
-COLUMNS = pa.schema(
-    [
-        ("thread", pa.string()),
-        ("state", pa.uint8()),
-        ("id", pa.string()),
-        ("parent", pa.string()),
-        ("text", pa.large_string()),
-    ]
-)
+_TEXT, _LONG_TEXT = pa.string(), pa.large_string()
+COLUMNS = pa.schema([("thread", _TEXT), ("state", pa.uint8()), ("id", _TEXT), ("parent", _TEXT), ("text", _LONG_TEXT)])
 """What is kept of a comment: id of the submission without `t3_`, state, id, id of the comment that it answers without
 `t1_` (empty if it answers the submission), body. And of a submission: its id, state, its id, nothing, title."""
 _READ = "a comment (id, link_id, parent_id, body) or submission (id, title) of Reddit is read, one a line"
@@ -83,7 +76,7 @@ class RedditSettings:
             given = f"min_length is {self.min_length} and max_length {self.max_length}"
             raise InputError(f"{given}; lengths go from 1 up, and the first is not above the second")
         if not all(re.fullmatch(r"\w+", name) for name in self.subreddits):
-            raise InputError(f"subreddits are {list(self.subreddits)}; give names without r/, such as [\"AskReddit\"]")
+            raise InputError(f'subreddits are {list(self.subreddits)}; give names without r/, such as ["AskReddit"]')
         for name, value in (("depth", self.depth), ("cut", self.cut)):
             if value < 1:
                 raise InputError(f"{name} is {value}; it is at least 1")
@@ -222,7 +215,7 @@ def _comments(lines: Sequence[Any], settings: RedditSettings) -> pa.RecordBatch:
     _check(pc.or_(is_answer, answers_submission), "parent_id is {!r}", parents)
     most = max(settings.cut, settings.max_length) + 1 if settings.unit == "characters" else sys.maxsize
     try:
-        bodies = _texts(["[deleted]" if line.body is None else line.body[:most] for line in lines])
+        bodies = _strings(["[deleted]" if line.body is None else line.body[:most] for line in lines], _LONG_TEXT)
     except TypeError:
         raise TypeError("a comment without body") from None
     authors = _strings([line.author or "" for line in lines]) if settings.drop_bots else None
@@ -236,7 +229,7 @@ def _comments(lines: Sequence[Any], settings: RedditSettings) -> pa.RecordBatch:
 
 
 def _submissions(lines: Sequence[Any]) -> pa.RecordBatch:
-    names, titles = _strings([line.id for line in lines]), _texts([line.title for line in lines])
+    names, titles = _strings([line.id for line in lines]), _strings([line.title for line in lines], _LONG_TEXT)
     _check(titles.is_valid(), "neither link_id nor title", names)
     _check(pc.not_equal(names, ""), "id is empty", names)
     states = [_OVER_18 if getattr(line, "over_18", None) else _POST for line in lines]
@@ -256,12 +249,8 @@ def _flags(values: pa.Array) -> Flags:
     return flags
 
 
-def _strings(values: Sequence[Any]) -> pa.Array:
-    return pa.array(values, pa.string())
-
-
-def _texts(values: Sequence[Any]) -> pa.Array:
-    return pa.array(values, pa.large_string())
+def _strings(values: Sequence[Any], kind: pa.DataType = _TEXT) -> pa.Array:
+    return pa.array(values, kind)
 
 
 # Records to examples
@@ -294,34 +283,21 @@ def assemble(records: pa.RecordBatch, reading: Reading, settings: RedditSettings
     while start < len(chosen):
         before = sizes[start - 1] if start else 0
         end = min(start + BATCH_ROWS, int(np.searchsorted(sizes, before + GROUP_CHARACTERS)) + 1)
-        messages = texts.take(pa.array(places[start:end][used[start:end]])).cast(pa.string())
-        ends = np.append(0, used[start:end].sum(axis=1).cumsum())
-        yield _batch(records.take(pa.array(forest.rows[chosen[start:end]])), ends, messages)
+        messages = texts.take(pa.array(places[start:end][used[start:end]])).cast(_TEXT)
+        ends = pa.array(np.append(0, used[start:end].sum(axis=1).cumsum()), pa.int32())
+        found = records.take(pa.array(forest.rows[chosen[start:end]]))
+        source, contexts = _strings(["reddit"] * found.num_rows), pa.ListArray.from_arrays(ends, messages)
+        columns = [found["id"], found["thread"], source, contexts, found["text"].cast(_TEXT)]
+        yield pa.RecordBatch.from_arrays(columns, schema=BASE_SCHEMA)
         start = end
-
-
-def _batch(responses: pa.RecordBatch, ends: Numbers, messages: pa.Array) -> pa.RecordBatch:
-    columns = [
-        responses["id"],
-        responses["thread"],
-        _strings(["reddit"] * responses.num_rows),
-        pa.ListArray.from_arrays(pa.array(ends, pa.int32()), messages),
-        responses["text"].cast(pa.string()),
-    ]
-    return pa.RecordBatch.from_arrays(columns, schema=BASE_SCHEMA)
 
 
 class _Forest:
     """The comments of a partition, none twice.
 
-    Attributes:
-        records: as they came.
-        rows: of each comment, its row in the records.
-        thread: of each comment, the number of its thread, in the order in which threads appear.
-        state: of each comment.
-        above: of each comment, the one that it answers, or what is there instead (negative).
-        submissions: of each thread, state and title of its submission, if that is there.
-        lost: comments that give no example, by reason.
+    Of each comment, `rows` is its row in the records, `thread` the number of its thread, in the order in which threads
+    appear, `above` the comment that it answers, or what is there instead (negative). `submissions` are state and title
+    by thread, if they are there; `lost` counts the comments that give no example, by reason.
     """
 
     def __init__(self, records: pa.RecordBatch) -> None:
@@ -440,7 +416,7 @@ def _contexts(
     places[:, 0] = np.where(reaches, title[forest.thread[chosen]], -1)
     places[:, -2:0:-1] = _look_up(place, older, -1)
     places[:, -1] = rows[steps[:, 0]]
-    return pa.concat_arrays([records["text"], _texts([*ancestors, *titles])]), places
+    return pa.concat_arrays([records["text"], _strings([*ancestors, *titles], _LONG_TEXT)]), places
 
 
 def _look_up(values: Any, places: Numbers, otherwise: int) -> Any:

@@ -8,9 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from rejoinder.corpora.example import Example
 from rejoinder.corpora.lines import Reading
-from rejoinder.corpora.readers import amazon_qa
 from rejoinder.corpora.readers.amazon_qa import AmazonQASettings, fault_of_pair, read_amazon_qa
 from rejoinder.errors import InputError
 
@@ -49,12 +47,6 @@ def read(tmp_path):
         return list(read_amazon_qa(path, reading or Reading(), AmazonQASettings(**options)))
 
     return run
-
-
-def test_a_line_with_one_answer(read):
-    assert read(SINGLE) == [
-        Example((SINGLE["question"],), SINGLE["answer"], "qa_Toys:1:0", "B000", "amazon-qa"),
-    ]
 
 
 def test_a_line_with_a_products_questions(read):
@@ -135,12 +127,6 @@ def test_no_line_can_exhaust_the_parser(read, part):
 def test_what_python_2_wrote_is_read(read):
     (example,) = read("{u'asin': 'x', u'question': u'Is it \\u2019 or \\ud83d\\ude00 ?', 'answer': u'It is, I think'}")
     assert example.context == ("Is it \u2019 or \U0001f600 ?",)
-
-
-def test_a_long_line_is_not_parsed(read, monkeypatch):
-    monkeypatch.setattr(amazon_qa, "MAX_LINE", 100)
-    with pytest.raises(InputError, match=r":1: .* characters; a line has up to 100"):
-        read(SINGLE)
 
 
 # Answers, pairs of the right lengths, and distinct ones: the last two counted with the rules of DATA19's code.

@@ -56,16 +56,8 @@ def build_corpus(
 ) -> dict[str, Any]:
     """Build a corpus: `train-*.parquet`, `valid-*.parquet`, `test/SOURCE/test-*.parquet`, `counts.json`, `counts.md`.
 
-    Args:
-        plan: what is wanted.
-        folder: where the sources' files are.
-        output: the folder to write.
-        evaluation: folder of the plan's evaluation sets; None: leaks are looked for in the held-out tests alone.
-        progress: called with the number of further bytes of the files that are read; each is read twice.
-        overwrite: replace an earlier corpus when the new one is complete.
-
-    Returns:
-        The counts.
+    The sources' files are in `folder`, each read twice, and the plan's evaluation sets in `evaluation`; without that,
+    leaks are looked for in the held-out tests alone. Returns the counts.
 
     Raises:
         InputError: a file is missing or bad, `output` holds something else, or nothing stays to train on.
@@ -194,9 +186,7 @@ def _check_evaluation(sets: Sequence[Evaluation], folder: Path) -> None:
         if each.reader not in readers:
             raise InputError(f"evaluation set {each.name}: no reader {each.reader!r}; there are {', '.join(readers)}")
         if missing := next((folder / name for name in each.files if not (folder / name).is_file()), None):
-            raise InputError(
-                f"evaluation set {each.name}: {missing} is not there; check the folder of evaluation sets"
-            )
+            raise InputError(f"evaluation set {each.name}: {missing} is not there; check the folder of evaluation sets")
 
 
 def _read_evaluation(plan: CorpusPlan, folder: Path) -> tuple[TurnTable, TurnTable]:
@@ -234,8 +224,18 @@ def _write(
 ) -> None:
     """Read the files again and write what stays."""
     stays, last = chosen.stays(table), 0
+    files_of: dict[str, list[ExampleWriter]] = {}
     with contextlib.ExitStack() as stack:
-        writers = _Writers(folder, stack)
+
+        def add(split: str, example: Example) -> None:
+            key = f"test/{example.source}/test" if split == "test" else split
+            writers = files_of.setdefault(key, [])
+            if not writers or writers[-1].count >= SHARD_ROWS:
+                path = folder / f"{key}-{len(writers):05}.parquet"
+                path.parent.mkdir(parents=True, exist_ok=True)
+                writers.append(stack.enter_context(ExampleWriter(path)))
+            writers[-1].add(example)
+
         for count, (number, dialogue) in enumerate(_dialogues(plan, files, progress)):
             start, last = last, last + len(dialogue.turns)
             if last > len(stays) or table.rows[count + 1] != last:
@@ -250,24 +250,7 @@ def _write(
             for place, example in enumerate(examples, max(1, dialogue.first)):
                 if stays[start + place]:
                     split = SPLITS[chosen.split[start + place]]
-                    writers.add(split, example if split == "test" else _altered(example, place, said, plan))
-
-
-class _Writers:
-    """The files of a corpus, opened as they are needed."""
-
-    def __init__(self, folder: Path, stack: contextlib.ExitStack) -> None:
-        self._folder, self._stack = folder, stack
-        self._writers: dict[str, list[ExampleWriter]] = {}
-
-    def add(self, split: str, example: Example) -> None:
-        key = f"test/{example.source}/test" if split == "test" else split
-        writers = self._writers.setdefault(key, [])
-        if not writers or writers[-1].count >= SHARD_ROWS:
-            path = self._folder / f"{key}-{len(writers):05}.parquet"
-            path.parent.mkdir(parents=True, exist_ok=True)
-            writers.append(self._stack.enter_context(ExampleWriter(path)))
-        writers[-1].add(example)
+                    add(split, example if split == "test" else _altered(example, place, said, plan))
 
 
 def _altered(example: Example, place: int, said: list[tuple[int, str]], plan: CorpusPlan) -> Example:

@@ -128,28 +128,21 @@ def _examples(question: _Question, file: str, reading: Reading, settings: Semeva
     thread = content_thread([question.text])
     part = reading.part or split_of(thread)
     only_first = settings.answers == "first" or (settings.answers == "train" and part != "train")
-    found = 0
+    found = False
     for comment in question.comments:
         candidates, label = _candidates(question, comment) if settings.candidates == "thread" else ((), None)
-        reason = _why_not(comment)
-        if not reason and only_first and found:
-            reason = "Good comments after the first"
-        if not reason and len(candidates) == 1:
-            reason = "Good comments of questions without another"
-        if reason:
-            reading.drop(reason)
-            continue
-        found += 1
-        yield Example(
-            (question.text,), comment.text, f"{file}:{comment.name}", thread, "semeval", candidates, label
-        )
-
-
-def _why_not(comment: _Comment) -> str:
-    """Return why a comment is no response; nothing if it is one."""
-    if comment.label != GOOD:
-        return "comments not labelled Good" if comment.label else "comments without a label"
-    return "" if comment.text else "blank comments"
+        if comment.label != GOOD:
+            reading.drop("comments not labelled Good" if comment.label else "comments without a label")
+        elif not comment.text:
+            reading.drop("blank comments")
+        elif only_first and found:
+            reading.drop("Good comments after the first")
+        elif len(candidates) == 1:
+            reading.drop("Good comments of questions without another")
+        else:
+            found = True
+            name = f"{file}:{comment.name}"
+            yield Example((question.text,), comment.text, name, thread, "semeval", candidates, label)
 
 
 def _candidates(question: _Question, right: _Comment) -> tuple[tuple[str, ...], int]:

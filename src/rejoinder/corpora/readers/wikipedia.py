@@ -374,7 +374,6 @@ SENTENCES = Corpus(
     reads="*.txt, sentences a line (--set wrapped=true: paragraphs between blank lines); *-pages-articles*.xml",
     licence="each file its own; Wikipedia: CC BY-SA 4.0 and GFDL",
     origin="BookCorpus (Zhu et al. 2015) is not published any more; gutenberg.org; https://dumps.wikimedia.org/enwiki/",
-    expected="",
     read=read_neighbours,
     settings=NeighbourSettings,
 )
