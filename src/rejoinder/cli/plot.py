@@ -27,7 +27,7 @@ def plot(
     models: Annotated[
         list[str], typer.Argument(metavar="MODEL...", help="As for evaluate, if it encodes; or TITLE=MODEL.")
     ],
-    data: Annotated[Path, typer.Option(metavar="FILE", help="CSV with the columns text and category.")],
+    data: Annotated[Path, typer.Option(metavar="FILE", help="CSV with the columns text and category, or JSONL.")],
     output: Annotated[
         Path, typer.Option("--output", "-o", metavar="PICTURE", help="File to write: .png, .svg or .pdf.")
     ],

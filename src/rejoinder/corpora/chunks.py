@@ -214,11 +214,7 @@ class Shard:
 
 
 def plan_shards(chunks: Sequence[Chunk], copies: Mapping[tuple[int, Split], int], sizes: Sizes) -> list[Shard]:
-    """Decide which consecutive chunks go into which file. Each split has at least one file.
-
-    Raises:
-        InputError: some examples of a split have candidates and others have none.
-    """
+    """Decide which consecutive chunks go into which file, at least one a split; InputError if candidates are mixed."""
     shards = []
     for split in SPLITS:
         if len({chunk.candidates for chunk in chunks if split in chunk.rows}) > 1:

@@ -59,18 +59,16 @@ def thread_share(thread: str) -> float:
 def content_thread(messages: Iterable[str]) -> str:
     """Name a conversation that has no name: the MD5 of its text, in hexadecimal.
 
-    White space is collapsed, blank messages are left out, and the messages are joined with newlines. So the same
-    conversation falls into the same part in every corpus that carries it, whatever its id there.
+    White space is collapsed, blank messages are left out: in every corpus it falls into the same part, whatever its id.
     """
     lines = (" ".join(message.split()) for message in messages)
     return _md5("\n".join(line for line in lines if line))
 
 
 def conversation_thread(messages: Iterable[str]) -> str:
-    """Name a conversation by its words alone: the MD5 of all its words, joined with spaces, in hexadecimal.
+    """Name a conversation by the MD5 of all its words, joined with spaces, in hexadecimal.
 
-    Case, punctuation, white space and where one message ends make no difference, so packages of the same conversations
-    that cut or write them a little differently hold out the same ones.
+    So packages that cut or write the same conversations a little differently hold out the same ones.
     """
     return _md5(" ".join(word for message in messages for word in words_of(message)))
 

@@ -42,11 +42,7 @@ _REPEATED = ("thread", "source", "context.list.element", "candidates.list.elemen
 
 
 def write_examples(examples: Iterable[Example], path: str | Path) -> int:
-    """Write examples to a Parquet file, whole or not at all, and return their number.
-
-    Raises:
-        InputError: some have candidates and others none, or a text holds half of a surrogate pair.
-    """
+    """Write examples, all with candidates or none, to a Parquet file, whole or not at all, and return their number."""
     with atomic_file(path) as part, ExampleWriter(part) as writer:
         for example in examples:
             writer.add(example)
@@ -138,11 +134,7 @@ def characters(example: Example) -> int:
 
 
 def batch_of(rows: Sequence[Example], schema: pa.Schema | None = None) -> pa.RecordBatch:
-    """Turn examples, at least one, into columns: those of the schema, or else all that they have.
-
-    Raises:
-        InputError: a text holds half of a surrogate pair, which no file can hold.
-    """
+    """Turn examples, at least one, into columns: those of the schema, or else all that they have."""
     schema = schema or (CANDIDATE_SCHEMA if rows[0].candidates else BASE_SCHEMA)
     try:
         arrays = [pa.array([getattr(row, field.name) for row in rows], field.type) for field in schema]
@@ -165,7 +157,7 @@ def _is_encodable(row: Example) -> bool:
 
 
 def read_examples(path: str | Path, split: Split | None = None, *, reading: Reading | None = None) -> Iterator[Example]:
-    """Read examples one after the other.
+    """Read examples one after the other; InputError names the file, the line or row, and what is wrong.
 
     Args:
         path: a data folder, one .parquet file, or a .jsonl or .csv file, which may be compressed
@@ -173,10 +165,6 @@ def read_examples(path: str | Path, split: Split | None = None, *, reading: Read
         split: the part of a data folder; all parts one after the other if not given. Of a single file, the
             examples whose threads belong to the part (`split_of`), as if a folder had been built of it.
         reading: for text files, how much history to keep and whether to skip bad lines, and the counts.
-
-    Raises:
-        InputError: names the file, the line or row, and what is wrong; a folder without the wanted part is an
-            error that names the parts that it has.
     """
     for piece in pieces_of(path, split, groups=0):
         yield from _examples(piece, reading)

@@ -164,11 +164,7 @@ def read_csv(path: str | Path, reading: Reading | None = None, _: object = None)
 
 
 def csv_rows(path: Path, reading: Reading) -> Iterator[tuple[int, list[str]]]:
-    """Yield the rows of a CSV file that are not blank, each with the number of the line on which it begins.
-
-    Raises:
-        InputError: a fault of the file; or of a row, unless bad rows are skipped.
-    """
+    """Give the rows of a CSV file that are not blank, each with the number of the line on which it begins."""
     # The limit is the library's one setting for all its readers, and lower than a message may be long.
     csv.field_size_limit(max(csv.field_size_limit(), MAX_LINE_BYTES))
     last = 0
@@ -200,11 +196,7 @@ def csv_rows(path: Path, reading: Reading) -> Iterator[tuple[int, list[str]]]:
 def record_examples(
     record: Mapping[str, Any], name: str, source: str, reading: Reading, threads: Threads
 ) -> Iterator[Example]:
-    """Make the examples of a record in any form but the FAQ's; `name` and `source` are used if it has none.
-
-    Raises:
-        BadRecordError: the record is in none of the forms, or a text is missing, blank or no text.
-    """
+    """Make the examples of a record in any form but the FAQ's, or raise BadRecordError."""
     name = text_of(record.get("id") or name, "id")
     source = text_of(record.get("source") or source, "source")
     if "turns" not in record and "messages" not in record:
@@ -222,11 +214,7 @@ def record_examples(
 
 
 def spoken_turns(record: Mapping[str, Any]) -> tuple[list[str], int]:
-    """Return the turns of a dialogue that are not blank, and the place among them of the first new response.
-
-    Raises:
-        BadRecordError: as `record_examples`.
-    """
+    """Return a dialogue's turns that are not blank, and the place among them of the first new response."""
     if "turns" not in record:
         raise BadRecordError(f"no turns; {_fields(record)}")
     turns = _texts(record["turns"], "turns")
@@ -357,8 +345,7 @@ class FaqSettings:
 def read_faq(path: Path, reading: Reading, settings: FaqSettings) -> Iterator[Example]:
     """Read questions and answers from CSV (if the file is named so) or JSON lines; each question is an example.
 
-    Several lines may have the same answer. What a test on the data asks is a matter of the settings: new words for a
-    known question, or questions whose answer was never seen.
+    A test asks new words for a known question, or questions whose answer was never seen: `thread` says which.
     """
     name = strip_compression(path).stem
 

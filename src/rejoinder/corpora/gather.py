@@ -66,10 +66,9 @@ def partition_count(job: Job, inputs: Sequence[Input]) -> int:
 
 
 def files_for_workers(inputs: Sequence[Input], workers: int) -> list[int]:
-    """Return the numbers of the inputs that are read where they are scattered, by processes of this machine.
+    """Return the numbers of the inputs that processes of this machine read whole: as many as can be dealt out evenly.
 
-    Those are as many as can be dealt out evenly. This process cuts the others into blocks, and those with a large
-    window, of which each process would need its own.
+    This process cuts the others into blocks, and those with a large window, of which each process would need its own.
     """
     if workers == 1:
         return []
@@ -102,11 +101,7 @@ def scatter_tasks(
 
 
 def scatter(job: Job, partitions: int, name: str, place: int, given: Input, block: Block | None) -> dict[str, Any]:
-    """Do a task: write the records of a block, or of each block of a file.
-
-    Returns:
-        `place` of the input, `files` written, `counts` (see `Reading.counts`), and `size`, the bytes read here.
-    """
+    """Do a task: write the records of a block, or of each block of a file; `size` is that of what was read here."""
     names, reading = [], job.reading(given.part)
     if block is not None:
         records = _records(job, block, reading)

@@ -106,12 +106,7 @@ class Reading(Counts):
         self.dropped[reason] = self.dropped.get(reason, 0) + count
 
     def bad_line(self, path: str | Path, number: int, reason: str) -> None:
-        """Report a bad line.
-
-        Raises:
-            BadLineError: always, unless bad lines are to be skipped.
-            InputError: they are, but there are too many.
-        """
+        """Count a bad line, or raise BadLineError unless such lines are skipped; InputError if there are too many."""
         self._add_faults([f"{path}:{number}: {reason}"], 1)
 
     def add(self, counts: Mapping[str, Any]) -> None:
@@ -157,15 +152,11 @@ def strip_compression(path: str | Path) -> Path:
 
 
 def open_lines(path: str | Path, reading: Reading | None = None) -> Iterator[tuple[int, str]]:
-    r"""Read a text file line by line, decompressing it if its name says so.
+    """Give the lines of a text file, decompressed: the number of each, from 1, and its text without the line end.
 
-    Yields:
-        The number of the line, from 1, and its text without the line end (`\n` or `\r\n`). A byte order mark at
-        the start of the file is dropped. Blank lines are given too.
-
-    Raises:
-        InputError: the file is missing, a folder, unreadable, empty, damaged or cut off; or, unless such lines are to
-            be skipped, a line is wrongly encoded, binary or too long.
+    A byte order mark at the start is dropped. Blank lines are given too. InputError: the file is missing, a folder,
+    unreadable, empty, damaged or cut off; or, unless such lines are skipped, one is wrongly encoded, binary or too
+    long.
     """
     path, reading = Path(path), reading or Reading()
     number = 0
@@ -192,10 +183,10 @@ def open_pieces(path: str | Path, reading: Reading | None = None) -> Iterator[by
 
 
 def open_blocks(path: str | Path, on_bytes: Advance | None = None, size: int | None = None) -> Iterator[Block]:
-    """Read a text file as blocks of whole lines of about `size` bytes, for work on many lines at once.
+    """Give a text file as blocks of whole lines of about `size` bytes, for work on many lines at once.
 
-    Where the blocks end follows from the file and `size` alone. A line that is too long is the last of a block and is
-    cut off after one byte more than is allowed; what reads the block reports it. Faults as in `open_lines`.
+    Where they end follows from the file and `size` alone. A line that is too long is the last of a block, cut off after
+    one byte more than is allowed; what reads the block reports it.
     """
     path, number = Path(path), 1
     with open_stream(path, on_bytes) as stream:
@@ -254,10 +245,8 @@ def _decode(line: bytes, path: Path, number: int, reading: Reading) -> str | Non
 def open_stream(path: str | Path, on_bytes: Advance | None = None) -> Iterator[IO[bytes]]:
     """Open a file for reading its bytes, decompressed; `/dev/stdin` and other pipes that a shell makes are fine.
 
-    Raises:
-        InputError: the file is missing, a folder, a named pipe, a device or unreadable; or, at any time until the
-            end of the `with` block, it turns out to be damaged, cut off, or a bomb: `_LARGEST_RATIO` times as many
-            bytes as are compressed. An error of the disk stays what it is.
+    InputError: the file is missing, a folder, a named pipe, a device or unreadable; or, until the end of the `with`
+    block, it turns out to be damaged, cut off, or a bomb (`_LARGEST_RATIO`). An error of the disk stays what it is.
     """
     with contextlib.closing(_open(Path(path), on_bytes)) as stream:
         yield stream

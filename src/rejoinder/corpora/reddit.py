@@ -142,11 +142,7 @@ _DECODER, _LONG_DECODER = msgspec.json.Decoder(_Line), msgspec.json.Decoder(_Lon
 
 
 def scatter(block: Block, reading: Reading, settings: RedditSettings) -> pa.RecordBatch:
-    """Read lines of a dump and give a record, `COLUMNS`, of each that counts.
-
-    Raises:
-        BadLineError: a line that is no comment or submission, unless bad lines are skipped.
-    """
+    """Give a record, `COLUMNS`, of each line that counts; what is no comment or submission is a bad line."""
     lines = block.data.split(b"\n")
     if not lines[-1]:
         lines.pop()
@@ -182,11 +178,7 @@ def _read(
 
 
 def _records(lines: Sequence[Any], settings: RedditSettings, reasons: Counter[str]) -> list[pa.RecordBatch]:
-    """Give the records of decoded lines, and the number of those left out by reason.
-
-    Raises:
-        ValueError, TypeError: one of the lines is neither a comment nor a submission.
-    """
+    """Give the records of decoded lines; ValueError or TypeError if one is neither a comment nor a submission."""
     left_out: Counter[str] = Counter()
     if settings.subreddits:
         wanted = {name.lower() for name in settings.subreddits}

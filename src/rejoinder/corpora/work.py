@@ -39,11 +39,8 @@ def work_folder(output: str | Path) -> Path:
 def open_work(output: str | Path, job: Mapping[str, Any]) -> Iterator[Path]:
     """Take hold of the work folder of a job, with what an earlier run of the same job left in it.
 
-    It is removed at the end; after an error or Ctrl-C it stays if any task was finished. `job` identifies the job, as
-    JSON can hold it; what another job left is removed.
-
-    Raises:
-        WorkFolderError: another process works in it, or the folder is not one of Rejoinder's.
+    It is removed at the end; after an error or Ctrl-C it stays if any task was finished. What another job left is
+    removed. WorkFolderError: another process works in it, or the folder is not one of Rejoinder's.
     """
     path = work_folder(output)
     path.parent.mkdir(parents=True, exist_ok=True)
@@ -140,10 +137,9 @@ def reported(folder: Path, name: str) -> Iterator[Advance]:
 
 
 class Progress:
-    """The progress of a job of several stages, in bytes of its input.
+    """The progress of a job of several stages, in bytes of its input; of an input of unknown size, of those read.
 
-    Each stage has its share of the whole work, so that rate and time left hold for the whole job: a byte counts as
-    done when all stages are through with it. Of an input of unknown size only the bytes read are shown.
+    Each stage has its share of the work: a byte counts as done when all stages are through with it.
     """
 
     def __init__(self, folder: Path, total: int | None, advance: Advance | None) -> None:

@@ -78,8 +78,7 @@ def dialogue_splits(table: TurnTable, plan: CorpusPlan) -> list[Split | None]:
 def _split(table: TurnTable, same_words: int) -> tuple[list[str], npt.NDArray[np.int8], Mask]:
     """Return of each dialogue the thread of its group, the group's split, and whether it is held out elsewhere.
 
-    A group is of one text, of one tree, or has a pair of `same_words` words in common. Its thread is the least of its
-    dialogues' names, whatever order they come in.
+    A group is of one text, one tree, or a shared pair of `same_words` words. Its thread is the least of its names.
     """
     above = list(range(len(table.threads)))
 

@@ -74,9 +74,7 @@ def draw_candidates(
     """Give examples without candidates some from other threads, and the right one last, as ParlAI's lists have it.
 
     They are distinct, none is the response, and they follow from the seed, the id and the file's responses alone.
-
-    Raises:
-        InputError: there are not that many other responses.
+    InputError: there are not that many other responses.
     """
     held = list(examples)
     threads: dict[str, str | None] = {}

@@ -193,10 +193,9 @@ def fault_of_page(page: Page, settings: WikipediaSettings) -> str:
 
 
 def article_example(name: str, texts: Iterable[str], settings: WikipediaSettings) -> Example | None:
-    """Make the example of an article's paragraphs, or None without a sentence of the right length or anything else.
+    """Make the example of an article, or None without a sentence of the right length or anything else.
 
-    The query is one of the sentences of the right length that occur once, drawn by the hash of the page's id: the same
-    one for the same text on every machine.
+    The query is one of those that occur once, drawn by the hash of the page's id: the same on every machine.
     """
     text = [sentences(paragraph) for paragraph in texts]
     counts = Counter(sentence for paragraph in text for sentence in paragraph)
@@ -275,13 +274,7 @@ class NestingError(ValueError):
 
 
 def paragraphs(text: str, media: Collection[str] = ("file", "image", "category")) -> list[str]:
-    """Return the paragraphs of an article, each on one line, with single spaces.
-
-    `media` are lower-cased names of the namespaces whose links show no text in place: files and categories.
-
-    Raises:
-        NestingError: the markup is nested deeper than `MAX_NESTING`.
-    """
+    """Return an article's paragraphs, a line each; `media`: lower-cased namespaces whose links show no text."""
     lines = (_clean(line) for line in _without_markup(text, media).split("\n"))
     return [line for line in lines if line]
 
