@@ -17,6 +17,7 @@ from rejoinder.baselines.encoders import open_encoder
 from rejoinder.baselines.keywords import BM25
 from rejoinder.baselines.vectors import Sim
 from rejoinder.corpora.example import Example
+from rejoinder.corpora.lines import Reading
 from rejoinder.corpora.readers.convai2 import Convai2Settings, read_convai2
 from rejoinder.evaluation.ranking import evaluate
 from rejoinder.evaluation.tasks import sample
@@ -45,7 +46,7 @@ def main() -> None:
     parser.add_argument("file", type=Path)
     parser.add_argument("--limit", type=int, default=5000)
     given = parser.parse_args()
-    read = list(read_convai2(given.file, settings=Convai2Settings(personas="self")))
+    read = list(read_convai2(given.file, Reading(), Convai2Settings(personas="self")))
     replies = [example for example in read if without(example.context)]  # all have something to reply to
     examples = sample(iter(replies), given.limit, seed=0)
     ours, sentences = rejoinder.load("convert-small"), Sim(open_encoder("minilm"))

@@ -19,8 +19,7 @@ import pyarrow as pa
 from rejoinder.corpora.chunks import Job, Sizes
 from rejoinder.corpora.gather import LARGEST, merge_files, read_partition, records_file, write_records
 from rejoinder.corpora.lines import Reading, open_blocks
-from rejoinder.corpora.reddit import CORPUS
-from rejoinder.corpora.reddit_comments import COLUMNS, RedditSettings, scatter
+from rejoinder.corpora.reddit import COLUMNS, CORPUS, RedditSettings, scatter
 
 ALL_COMMENTS = 3_680_000_000
 """Comments of 2015 to 2018 (DATA19)."""

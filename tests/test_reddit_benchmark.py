@@ -64,7 +64,7 @@ def test_a_dump_is_like_a_real_one(lines):
 
 def test_the_pipeline_in_beam_has_the_same_rules(lines):
     from reddit_beam import SPLITS, normalise, split_number, thread_examples
-    from rejoinder.corpora.splits import split_of
+    from rejoinder.corpora.example import split_of
 
     threads: dict[str, list] = {}
     for line in lines:

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
+from rejoinder.corpora.example import conversation_thread, split_of
 from rejoinder.corpora.examples import read_examples
-from rejoinder.corpora.splits import conversation_thread, split_of
 from tests.corpora.pretraining.test_build import dialogues, write
 
 VERB = ["corpus"]

@@ -10,7 +10,7 @@ import sys
 
 import pytest
 
-from rejoinder.corpora import tables
+from rejoinder.corpora import examples as tables
 from rejoinder.corpora.examples import read_examples
 from rejoinder.corpora.sources import CORPORA
 from tests.corpora.toy import TOY, toy_lines

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import xml.etree.ElementTree as ET
 from pathlib import Path
 
@@ -12,9 +11,8 @@ import pytest
 import rejoinder
 from rejoinder.cli.plot import split_title
 from rejoinder.corpora.examples import write_examples
-from rejoinder.corpora.formats import read_labelled
-from rejoinder.errors import InputError
 from rejoinder.evaluation.plots import neighbour_purity
+from rejoinder.intents.data import read_intents
 from rejoinder.training.loop import train
 from tests.evaluation.fakes import Rule, knows_nothing, numbered_examples
 from tests.training.tiny import recipe, write_data
@@ -80,9 +78,9 @@ def test_models_side_by_side(command, texts, tmp_path, monkeypatch):
     )
     arguments = [f"DIRECT={model}", tmp_path / "letters", "--data", texts, "--perplexity", 5, "--neighbours", 4]
     found = command(*arguments, "-o", tmp_path / "p.svg", "--json").json
-    data = read_labelled(texts)
+    data = read_intents(texts)
     vectors = load(model).encode_contexts([[text] for text in data.texts])
-    purity = neighbour_purity(vectors, data.categories, 4)
+    purity = neighbour_purity(vectors, [category for (category,) in data.labels], 4)
     assert found["models"][0] == {"title": "DIRECT", "model": str(model), "purity": pytest.approx(purity)}
     assert found["models"][1]["purity"] == 1.0
     svg = ET.fromstring((tmp_path / "p.svg").read_text())
@@ -135,36 +133,9 @@ def test_bad_input_gives_one_line_and_no_picture(refused, texts, letters, monkey
     assert not list(tmp_path.glob("p.*"))
 
 
-@pytest.mark.parametrize(
-    ("content", "message"),
-    [
-        ("text,label\na,\n", "t.csv:2: a row has 2 cells, a text and its category among them"),
-        ("text,label\na,b,c\n", "t.csv:2: a row has 2 cells"),
-        ("text,label\n", "holds no texts"),
-        ("words,label\na,b\n", "no column text or question or utterance in its first row: words, label"),
-        ("\n", "no column text"),
-    ],
-)
-def test_files_of_texts_that_cannot_be_read(tmp_path, content, message):
-    (tmp_path / "t.csv").write_text(content)
-    with pytest.raises(InputError) as error:
-        read_labelled(tmp_path / "t.csv")
-    assert message in str(error.value)
-    with pytest.raises(InputError, match="no such file"):
-        read_labelled(tmp_path / "none.csv")
-
-
 def test_titles(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     (tmp_path / "a=b").mkdir()
     assert split_title("USE-MAP=map:use") == ("USE-MAP", "map:use")
     assert split_title("runs/x/model") == ("runs/x/model", "runs/x/model")
     assert split_title("a=b") == ("a=b", "a=b")
-
-
-@pytest.mark.data
-@pytest.mark.skipif("REJOINDER_DATA" not in os.environ, reason="needs REJOINDER_DATA")
-def test_banking77_as_it_is_published():
-    data = read_labelled(Path(os.environ["REJOINDER_DATA"]) / "eval" / "banking77" / "test.csv")
-    assert (len(data.texts), len(set(data.categories))) == (3080, 77)
-    assert len(data.only(data.frequent(10)).texts) == 400

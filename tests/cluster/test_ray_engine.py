@@ -262,9 +262,7 @@ def slowly(work: Any, task: Any) -> Any:
 
 @pytest.mark.slow
 @pytest.mark.usefixtures("engine")
-def test_a_node_that_does_not_see_the_folder(
-    two_nodes: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_node_that_does_not_see_the_folder(two_nodes: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """As if the token were on a mount that only this process has."""
     monkeypatch.setattr(RayEngine, "_leave_tokens", lambda _, folders: [Path(folders[0]) / "token"])
     with pytest.raises(InputError, match=r"node 127.0.0.1 of the Ray cluster does not share the folder .*/lonely"):

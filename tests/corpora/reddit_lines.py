@@ -12,11 +12,9 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from rejoinder.corpora.corpus import Block
 from rejoinder.corpora.example import Example
-from rejoinder.corpora.lines import Reading
-from rejoinder.corpora.reddit import CORPUS
-from rejoinder.corpora.reddit_comments import RedditSettings
+from rejoinder.corpora.lines import Block, Reading
+from rejoinder.corpora.reddit import CORPUS, RedditSettings
 
 DUMP = Path("RC_2018-01.zst")
 

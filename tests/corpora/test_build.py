@@ -2,29 +2,27 @@
 
 from __future__ import annotations
 
-import bz2
 import errno
 import json
 import os
 import subprocess
 import sys
 import textwrap
-from collections import Counter
 from pathlib import Path
 
 import pytest
 
-from rejoinder.corpora import chunks, lines, tables
+from rejoinder.corpora import chunks, lines
+from rejoinder.corpora import examples as tables
 from rejoinder.corpora.build import build_data
 from rejoinder.corpora.engine import LocalEngine
-from rejoinder.corpora.example import SPLITS
+from rejoinder.corpora.example import SPLITS, split_of
 from rejoinder.corpora.examples import read_examples
 from rejoinder.corpora.lines import BadLineError, Reading
-from rejoinder.corpora.splits import split_of
 from rejoinder.corpora.work import work_folder
 from rejoinder.errors import InputError, MissingExtraError
 from tests.corpora.jobs import ENVIRONMENT, KINDS, TINY, Watched, build, contents, dialogues, pairs, scattered
-from tests.corpora.toy import TOY, ToySettings, toy_lines
+from tests.corpora.toy import TOY, toy_lines
 
 FILES = ["data.json", "test-00000.parquet", "train-00000.parquet", "valid-00000.parquet"]
 
@@ -61,15 +59,6 @@ def test_a_folder_is_built(chats, tmp_path):
         assert (counts.read, counts.kept, counts.dropped) == (len(parts[split]), len(parts[split]), {})
         assert all(split_of(example.thread) == split for example in parts[split])
     assert len({example.thread for part in parts.values() for example in part}) == 300
-
-
-def test_the_split_of_a_thread_does_not_change_when_data_is_added(chats, tmp_path):
-    build_data("jsonl", [chats], tmp_path / "few")
-    build_data("jsonl", [dialogues(tmp_path / "more.jsonl", 300, 700), chats], tmp_path / "many")
-    for split in SPLITS:
-        assert {e.thread for e in read_examples(tmp_path / "few", split)} <= {
-            e.thread for e in read_examples(tmp_path / "many", split)
-        }
 
 
 def test_history_and_faults_are_accounted_for(tmp_path):
@@ -212,33 +201,6 @@ def test_sizes_of_tasks_change_the_files_but_not_the_examples(tmp_path, kind):
     assert len(pairs(tmp_path / "parts")) == len(pairs(tmp_path / "whole"))
 
 
-def test_threads_meet_again(tmp_path):
-    """Against all lines read at once."""
-    source, inputs = scattered(tmp_path)
-    settings, reading = ToySettings(shortest=9), Reading(history=1)
-    account = build(source, inputs, tmp_path / "data", settings=settings, reading=reading)
-    expected, left = Counter(), 0
-    for lines_, part in ((toy_lines(150), None), ([*toy_lines(20, seed=1), *toy_lines(150)[:40]], "test")):
-        threads = {}
-        for line in lines_:
-            thread, place, text = line.split(" ", 2)
-            if len(text) >= 9:
-                threads.setdefault(thread, {})[int(place)] = text
-            else:
-                left += 1
-        for messages in threads.values():
-            texts = [messages[place] for place in sorted(messages)]
-            expected.update((tuple(texts[max(0, i - 2) : i]), texts[i], part or "") for i in range(1, len(texts)))
-    assert set(pairs(tmp_path / "data")) == {(context, response) for context, response, _ in expected}
-    assert sum(counts.read for counts in account.splits.values()) == expected.total()
-    assert account.dropped == {"short message": left}
-    assert account.lines == 600 + 80 + 40
-    assert account.settings == {"shortest": 9}
-    given = {(context, response) for context, response, part in expected if part}
-    hashed = {(context, response) for context, response, part in expected if not part}
-    assert given - hashed <= set(pairs(tmp_path / "data", "test"))
-
-
 @pytest.mark.parametrize("kind", KINDS)
 def test_of_copies_the_first_stays_wherever_they_are(tmp_path, kind):
     source, inputs = KINDS[kind](tmp_path)
@@ -261,25 +223,6 @@ def test_copies_across_splits_stay_where_they_came_first(tmp_path):
     assert pairs(tmp_path / "data", "train") == []
     assert account.splits["train"].dropped == {"duplicate": 60}
     assert account.inputs == [f"test={file}", f"train={file}"]
-
-
-def test_given_parts_win_over_the_hash(tmp_path):
-    one, two = dialogues(tmp_path / "one.jsonl", 0, 50), dialogues(tmp_path / "two.jsonl", 50, 100)
-    build("jsonl", [f"valid={one}", two], tmp_path / "data")
-    valid = {context[0] for context, _ in pairs(tmp_path / "data", "valid")}
-    assert {f"{number} says" for number in range(50)} <= valid
-    assert len(pairs(tmp_path / "data", "train")) > 60
-
-
-def test_a_file_of_that_whole_name_is_no_part(tmp_path, monkeypatch):
-    monkeypatch.chdir(tmp_path)
-    dialogues(Path("train=chats.jsonl"), 0, 100)
-    account = build("jsonl", ["train=chats.jsonl"], "data")
-    assert all(counts.kept for counts in account.splits.values())
-    with pytest.raises(InputError, match=r"^test\.jsonl does not exist; check the name$"):
-        build("jsonl", ["train=test.jsonl"], "data")
-    with pytest.raises(InputError, match=r"^trian=chats\.jsonl does not exist.* train, valid or test"):
-        build("jsonl", ["trian=chats.jsonl"], "data")
 
 
 @pytest.mark.parametrize("kind", KINDS)
@@ -337,18 +280,6 @@ def test_what_was_read_before_a_bad_line_is_used_when_it_is_skipped(tmp_path):
     # And the other way round: what was skipped is not forgiven.
     with pytest.raises(BadLineError, match=r"1\.jsonl:101: not JSON"):
         build("jsonl", files, tmp_path / "data")
-
-
-@pytest.mark.parametrize("processes", [1, 2])
-@pytest.mark.parametrize("kind", KINDS)
-def test_a_damaged_later_stream_is_an_error_however_it_is_read(tmp_path, engines, kind, processes):
-    source, inputs = KINDS[kind](tmp_path)
-    first, second = (bz2.compress(Path(inputs[0]).read_bytes()) for _ in range(2))
-    path = tmp_path / "two.bz2"
-    path.write_bytes(first + b"CZh" + second[3:])
-    with pytest.raises(InputError, match=rf"two\.bz2 is damaged or no \.bz2 data between bytes {len(first):,} and"):
-        build(source, [path], tmp_path / "data", reading=Reading(skip_bad=True), engine=engines[processes])
-    assert not (tmp_path / "data").exists()
 
 
 def test_progress_adds_up_to_the_size_of_the_input(tmp_path):

@@ -11,7 +11,6 @@ from hypothesis import strategies as st
 
 from rejoinder.corpora.formats import read_csv
 from rejoinder.corpora.lines import Reading
-from rejoinder.corpora.splits import content_thread
 from rejoinder.errors import InputError
 
 CHARACTERS = st.characters(exclude_categories=["Cs"], exclude_characters="\r\0")
@@ -53,22 +52,6 @@ def test_the_header_says_which_column_is_which(read):
     assert example.source == "faq"
 
 
-def test_extra_contexts_have_columns_of_their_own(read):
-    names = ",".join(f"context/{number}" for number in range(11))
-    cells = ",".join(f"m{number}" for number in range(11))
-    (example,) = read(f"{names},context,response\n{cells},newest,answer\n", Reading(history=20))
-    assert example.context == (*(f"m{number}" for number in range(10, -1, -1)), "newest")
-    (example,) = read("context,context/0,context/1,response\nnewest,before,,answer\n")
-    assert example.context == ("before", "newest")
-
-
-def test_quotes_protect_commas_quotes_and_line_ends(read):
-    assert pairs(read('"one, two","she said ""no""\nand left"\r\nx,y\r\n')) == [
-        (("one, two",), 'she said "no"\nand left'),
-        (("x",), "y"),
-    ]
-
-
 @settings(max_examples=60, deadline=None)
 @given(rows=st.lists(st.tuples(CELL, CELL), min_size=1, max_size=8))
 def test_what_the_csv_module_writes_is_read(tmp_path_factory, rows):
@@ -77,16 +60,6 @@ def test_what_the_csv_module_writes_is_read(tmp_path_factory, rows):
     path = tmp_path_factory.mktemp("csv") / "rows.csv"
     path.write_text(text.getvalue(), encoding="utf-8", newline="")
     assert pairs(read_csv(path)) == [((context,), response) for context, response in rows]
-
-
-def test_a_row_of_the_words_question_and_answer_later_is_a_row(read):
-    assert pairs(read("a,b\nquestion,answer\n")) == [(("a",), "b"), (("question",), "answer")]
-
-
-def test_equal_questions_are_of_one_thread(read):
-    first, second, third = read("same,a\nsame,b\nother,a\n")
-    assert first.thread == second.thread == content_thread(["same"])
-    assert third.thread != first.thread
 
 
 def test_blank_rows_are_skipped(read):

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import hashlib
+
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from rejoinder.corpora import dialogues
-from rejoinder.corpora.dialogues import Threads, dialogue_examples
+from rejoinder.corpora import formats
+from rejoinder.corpora.example import content_thread, split_of
+from rejoinder.corpora.formats import Threads, dialogue_examples
 from rejoinder.corpora.lines import Reading
-from rejoinder.corpora.splits import content_thread
 
 TURNS = st.lists(st.sampled_from(["a", "b", "c", " ", "", "\n", "hello there"]), max_size=30)
 
@@ -29,33 +32,12 @@ def test_every_turn_has_what_precedes_it():
     assert {(example.thread, example.source) for example in found} == {("t", "s")}
 
 
-def test_a_context_has_at_most_eleven_messages():
-    turns = [f"turn {number}" for number in range(30)]
-    found = examples(turns)
-    assert found[-1].context == tuple(turns[18:29])
-    assert found[9].context == tuple(turns[:10])
-    assert max(len(example.context) for example in found) == 11
-
-
-def test_history_can_be_shorter_or_longer():
-    turns = [str(number) for number in range(30)]
-    assert {len(example.context) for example in examples(turns, history=0)} == {1}
-    assert examples(turns, history=100)[-1].context == examples(turns, history=None)[-1].context == tuple(turns[:-1])
-
-
 def test_contexts_that_are_cut_are_counted():
     for history, count in ((0, 28), (2, 26), (28, 0), (None, 0)):
         reading = Reading(history=history)
         turns = [str(number) for number in range(30)]
         assert len(list(dialogue_examples(turns, name="d", thread="t", source="s", reading=reading))) == 29
         assert reading.cut_contexts == count
-
-
-def test_only_new_responses():
-    found = examples(["a", "b", "c", "d"], first=2)
-    assert [example.response for example in found] == ["c", "d"]
-    assert found[0].context == ("a", "b")
-    assert examples(["a", "b"], first=2) == []
 
 
 def test_blank_turns_were_not_said_and_do_not_move_the_first_response():
@@ -65,11 +47,6 @@ def test_blank_turns_were_not_said_and_do_not_move_the_first_response():
         (("a", "b"), "c", "d:4"),
     ]
     assert [example.response for example in examples(turns, first=4)] == ["c"]
-
-
-def test_texts_stay_as_they_are():
-    assert examples([" a ", "b\n\tc "])[0].response == "b\n\tc "
-    assert examples([" a ", "b\n\tc "])[0].context == (" a ",)
 
 
 @settings(max_examples=150, deadline=None)
@@ -86,12 +63,6 @@ def test_the_law_of_dialogues(turns, first, history):
     assert len(examples(turns, first=first)) == sum(index >= first for index in spoken[1:])
 
 
-def test_a_dialogue_is_its_own_thread():
-    threads = Threads()
-    assert threads.find(["hi", "hello"], 1) == content_thread(["hi", "hello"])
-    assert threads.find(["hi", "bye"], 1) == content_thread(["hi", "bye"])
-
-
 def test_branches_of_a_reply_tree_are_one_thread():
     threads = Threads()
     root = threads.find(["q", "a", "b"], 1)
@@ -99,10 +70,6 @@ def test_branches_of_a_reply_tree_are_one_thread():
     assert threads.find(["other", "a"], 1) == content_thread(["other", "a"])
     assert threads.find(["q", "d"], 1) == root
     assert threads.find(["q", "a", "b", "e"], 3) == root
-
-
-def test_a_branch_without_its_tree_is_its_own_thread():
-    assert Threads().find(["q", "a", "c"], 2) == content_thread(["q", "a", "c"])
 
 
 def test_a_branch_whose_first_turns_are_cut_off_finds_its_tree():
@@ -114,8 +81,8 @@ def test_a_branch_whose_first_turns_are_cut_off_finds_its_tree():
 
 
 def test_what_is_remembered_of_trees_is_bounded(monkeypatch):
-    monkeypatch.setattr(dialogues, "_REMEMBERED_ROOTS", 3)
-    monkeypatch.setattr(dialogues, "_REMEMBERED_NEIGHBOURS", 3)
+    monkeypatch.setattr(formats, "_REMEMBERED_ROOTS", 3)
+    monkeypatch.setattr(formats, "_REMEMBERED_NEIGHBOURS", 3)
     threads = Threads()
     first = threads.find(["0", "a"], 1)
     threads.find(["1", "a"], 1)
@@ -125,3 +92,44 @@ def test_what_is_remembered_of_trees_is_bounded(monkeypatch):
     assert threads.find(["0", "b"], 1) == first
     assert threads.find(["1", "a", "b"], 2) == content_thread(["1", "a", "b"])
     assert (len(threads._roots), len(threads._neighbours)) == (3, 3)
+
+
+MESSAGES = st.lists(st.text(st.characters(exclude_categories=["Cs"]), max_size=20), max_size=5)
+
+# Computed with md5sum: the last three hexadecimal digits, plus one, over 4096.
+GOLDEN = {
+    "alice": "train",  # 1597
+    "t3_5yba3": "train",  # 2285
+    "": "train",  # 639
+    "日本": "train",  # 2484
+    "x6297": "train",  # 3604, the last of the training part
+    "x2733": "valid",  # 3605, the first of the validation part
+    "x9537": "valid",  # 3686, the last of the validation part
+    "x2518": "test",  # 3687, the first of the test part
+    "13": "test",  # 3898
+    "x1048": "test",  # 4096, the last
+}
+
+
+@pytest.mark.parametrize(("thread", "split"), GOLDEN.items())
+def test_golden_values(thread, split):
+    assert split_of(thread) == split
+
+
+@settings(max_examples=100, deadline=None)
+@given(st.text(st.characters(exclude_categories=["Cs"])))
+def test_the_test_part_is_that_of_the_published_rule(thread):
+    published = (1 + int(hashlib.md5(thread.encode()).hexdigest(), 16) % 4096) / 4096
+    assert (split_of(thread) == "test") == (published >= 0.9)
+
+
+def test_the_content_thread_is_documented_precisely():
+    by_hand = hashlib.md5(b"Hello there\nhow are you?").hexdigest()
+    assert content_thread([" Hello \t there", "\n", "", "how are you?\n"]) == by_hand
+
+
+@settings(max_examples=100, deadline=None)
+@given(MESSAGES)
+def test_white_space_and_blank_messages_do_not_change_the_content_thread(messages):
+    spaced = ["", *(f" {'  '.join(message.split())}\n" for message in messages), " \t"]
+    assert content_thread(spaced) == content_thread(messages)

@@ -10,11 +10,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from rejoinder.corpora import tables
-from rejoinder.corpora.example import SPLITS, Example
+from rejoinder.corpora import examples as tables
+from rejoinder.corpora.example import SPLITS, Example, content_thread, split_of
 from rejoinder.corpora.examples import read_columns, read_examples, write_examples
-from rejoinder.corpora.lines import Reading
-from rejoinder.corpora.splits import content_thread, split_of
 from rejoinder.errors import InputError
 
 TEXT = st.text(st.characters(exclude_categories=["Cs"]), max_size=12)
@@ -81,23 +79,11 @@ def test_long_messages_close_a_group_early(tmp_path, monkeypatch):
     assert pq.ParquetFile(path).num_row_groups == 5
 
 
-def test_a_message_of_a_million_characters(tmp_path):
-    example = Example(("é" * 1_000_000, "short"), "y" * 1_000_000)
-    write_examples([example], tmp_path / "long.parquet")
-    assert list(read_examples(tmp_path / "long.parquet")) == [example]
-
-
 @pytest.mark.parametrize("order", [(True, False), (False, True)], ids=str)
 def test_candidates_are_for_all_or_for_none(tmp_path, order):
     pair = {True: Example(("a",), "b", candidates=("b",), label=0), False: Example(("a",), "b")}
     with pytest.raises(InputError, match=r"example 1 has (no )?candidates and the ones before it have (some|none)"):
         write_examples([pair[each] for each in order], tmp_path / "mixed.parquet")
-    assert list(tmp_path.iterdir()) == []
-
-
-def test_half_a_surrogate_pair_cannot_be_written(tmp_path):
-    with pytest.raises(InputError, match="half of a surrogate pair"):
-        write_examples([Example(("a",), "b\ud800")], tmp_path / "bad.parquet")
     assert list(tmp_path.iterdir()) == []
 
 
@@ -131,22 +117,6 @@ def test_a_missing_part_is_named_with_those_that_are_there(folder, tmp_path):
     (tmp_path / "empty").mkdir()
     with pytest.raises(InputError, match="it holds nothing"):
         list(read_columns(tmp_path / "empty", "train"))
-
-
-def test_columns_without_objects(folder):
-    batches = list(read_columns(folder, "train", ("response", "context")))
-    assert batches[0].schema.names == ["response", "context"]
-    table = pa.Table.from_batches(batches)
-    assert table.column("response").to_pylist() == [example.response for example in SOME[:7]]
-    assert [tuple(each) for each in table.column("context").to_pylist()] == [example.context for example in SOME[:7]]
-
-
-def test_columns_of_text_files_are_those_of_parquet(tmp_path):
-    (tmp_path / "pairs.csv").write_text("Hi!,Hello.\nBye.,See you!\n")
-    write_examples(read_examples(tmp_path / "pairs.csv"), tmp_path / "pairs.parquet")
-    columns = ("context", "response", "thread")
-    text, table = (list(read_columns(tmp_path / f"pairs.{end}", None, columns)) for end in ("csv", "parquet"))
-    assert pa.Table.from_batches(text) == pa.Table.from_batches(table)
 
 
 @pytest.mark.parametrize("kind", ["jsonl", "parquet"])
@@ -235,11 +205,3 @@ def test_a_text_file_without_an_example_is_refused(tmp_path):
     (tmp_path / "alone.jsonl").write_text('{"turns": ["only one"]}\n\n')
     with pytest.raises(InputError, match="holds no example"):
         list(read_examples(tmp_path / "alone.jsonl"))
-
-
-def test_how_to_read_can_be_said(tmp_path):
-    (tmp_path / "some.jsonl").write_text('{"turns": ["a", "b", "c"]}\nnonsense\n')
-    reading = Reading(skip_bad=True, history=0)
-    examples = list(read_examples(tmp_path / "some.jsonl", reading=reading))
-    assert [example.context for example in examples] == [("a",), ("b",)]
-    assert reading.bad_lines == 1

@@ -141,16 +141,6 @@ def test_a_second_process_is_kept_out(tmp_path):
     assert pairs(tmp_path / "data")
 
 
-def test_a_folder_of_others_in_the_place_of_the_work_is_not_touched(tmp_path):
-    source, inputs = streamed(tmp_path)
-    other = work_folder(tmp_path / "data")
-    other.mkdir()
-    (other / "thesis.tex").touch()
-    with pytest.raises(InputError, match=r"\.data\.work is in the way and not ours to remove"):
-        build(source, inputs, tmp_path / "data")
-    assert [path.name for path in other.iterdir()] == ["thesis.tex"]
-
-
 SCRIPT = """
     import sys, time, os, resource
     from pathlib import Path

@@ -6,7 +6,6 @@ import bz2
 import contextlib
 import errno
 import gzip
-import io
 import itertools
 import lzma
 import os
@@ -23,7 +22,6 @@ from hypothesis import strategies as st
 
 from rejoinder.corpora import lines as lines_module
 from rejoinder.corpora.lines import (
-    BadLineError,
     Block,
     Reading,
     block_lines,
@@ -31,7 +29,6 @@ from rejoinder.corpora.lines import (
     open_lines,
     open_pieces,
     open_stream,
-    strip_compression,
 )
 from rejoinder.errors import InputError
 
@@ -69,18 +66,6 @@ def test_every_kind_reads_what_was_written(tmp_path_factory, suffix, content):
     folder = tmp_path_factory.mktemp("kind")
     path = write(folder, "".join(f"{line}\n" for line in content).encode(), suffix)
     assert texts(path) == content
-
-
-def test_zstd_with_a_long_window_and_without_a_size(tmp_path):
-    noise = random.Random(0).randbytes(3_000_000).hex()
-    parameters = zstandard.ZstdCompressionParameters(window_log=27, enable_ldm=True)
-    buffer = io.BytesIO()
-    with zstandard.ZstdCompressor(compression_params=parameters).stream_writer(buffer, closefd=False) as stream:
-        stream.write(f"{noise}\n{noise}\n".encode())
-    path = tmp_path / "long.zst"
-    path.write_bytes(buffer.getvalue())
-    assert zstandard.get_frame_parameters(buffer.getvalue()).window_size == 2**27
-    assert texts(path) == [noise, noise]
 
 
 def test_a_window_of_two_gibibytes_is_allowed(tmp_path):
@@ -186,30 +171,6 @@ def test_an_error_says_which_stream_is_damaged(tmp_path, suffix):
     assert len(whole) < last <= 3 * len(whole)
 
 
-def test_a_byte_order_mark_is_no_text(tmp_path):
-    assert texts(write(tmp_path, b"\xef\xbb\xbfone\ntwo\n")) == ["one", "two"]
-
-
-@pytest.mark.parametrize("suffix", COMPRESSED)
-def test_what_came_before_the_cut_was_given(tmp_path, suffix):
-    content = b"first\n" + random.Random(0).randbytes(1_000_000).hex("\n", 20).encode()
-    path = write(tmp_path, content, suffix)
-    data = path.read_bytes()
-    path.write_bytes(data[: len(data) - 100])
-    given = open_lines(path)
-    assert next(given) == (1, "first")
-    with pytest.raises(InputError, match="cut off"):
-        list(given)
-
-
-@pytest.mark.parametrize("suffix", COMPRESSED)
-def test_damaged_and_mislabelled_files_are_refused(tmp_path, suffix):
-    path = tmp_path / f"file{suffix}"
-    path.write_bytes(b"this is plain text and no compressed data at all\n" * 9)
-    with pytest.raises(InputError, match=rf"damaged or no {suffix} data .*; copy or download it again"):
-        texts(path)
-
-
 @pytest.mark.parametrize("suffix", COMPRESSED)
 def test_a_compressed_file_without_the_ending_is_named(tmp_path, suffix):
     path = tmp_path / "file.jsonl"
@@ -231,19 +192,6 @@ def test_a_compressed_file_without_the_ending_is_named(tmp_path, suffix):
 def test_bad_content(tmp_path, content, reason):
     with pytest.raises(InputError, match=reason):
         texts(write(tmp_path, content))
-
-
-@pytest.mark.parametrize("suffix", [".gz", ".bz2", ".xz", ".zst"])
-def test_compressed_nothing_is_empty(tmp_path, suffix):
-    with pytest.raises(InputError, match="is empty"):
-        texts(write(tmp_path, b"", suffix))
-
-
-def test_missing_files_and_folders(tmp_path):
-    with pytest.raises(InputError, match="does not exist"):
-        texts(tmp_path / "nothing.txt")
-    with pytest.raises(InputError, match="is a folder; name the files in it"):
-        texts(tmp_path)
 
 
 def test_a_file_that_may_not_be_read(tmp_path, monkeypatch):
@@ -270,11 +218,6 @@ def test_an_error_of_the_disk_is_not_called_damage(tmp_path, suffix, monkeypatch
 
 
 @pytest.mark.parametrize("suffix", COMPRESS)
-def test_a_message_of_a_million_characters_is_read(tmp_path, suffix):
-    assert texts(write(tmp_path, b"x" * 1_000_000 + b"\nshort", suffix)) == ["x" * 1_000_000, "short"]
-
-
-@pytest.mark.parametrize("suffix", COMPRESS)
 def test_a_line_above_the_limit_is_one_bad_line(tmp_path, suffix, monkeypatch):
     monkeypatch.setattr(lines_module, "MAX_LINE_BYTES", 1 << 20)
     path = write(tmp_path, b"a\n" + b"x" * 2_500_000 + b"\nb\n" + b"y" * (1 << 20), suffix)
@@ -283,12 +226,6 @@ def test_a_line_above_the_limit_is_one_bad_line(tmp_path, suffix, monkeypatch):
     reading = Reading(skip_bad=True)
     assert texts(path, reading) == ["a", "b", "y" * (1 << 20)]
     assert reading.bad_lines == 1
-
-
-def test_a_line_end_does_not_count_for_the_limit_twice(tmp_path, monkeypatch):
-    monkeypatch.setattr(lines_module, "MAX_LINE_BYTES", 4)
-    path = write(tmp_path, b"abcd\nabc\n")
-    assert texts(path, Reading(skip_bad=True)) == ["abc"]
 
 
 def test_a_zstd_bomb_does_not_fill_the_memory(tmp_path, monkeypatch):
@@ -301,37 +238,6 @@ def test_a_zstd_bomb_does_not_fill_the_memory(tmp_path, monkeypatch):
     peak = tracemalloc.get_traced_memory()[1]
     tracemalloc.stop()
     assert peak < 8 * 2**20
-
-
-def test_bad_lines_are_skipped_counted_and_reported(tmp_path):
-    path = write(tmp_path, b"one\n\xff\ntwo\n\0\n")
-    shown = []
-    reading = Reading(skip_bad=True, on_fault=shown.append)
-    assert list(open_lines(path, reading)) == [(1, "one"), (3, "two")]
-    assert reading.bad_lines == 2
-    assert shown == reading.faults
-    assert shown[0].startswith(f"{path}:2: not UTF-8")
-    assert shown[1].startswith(f"{path}:4: binary data")
-
-
-def test_only_the_first_faults_are_kept(tmp_path):
-    reading = Reading(skip_bad=True)
-    assert texts(write(tmp_path, b"\xff\n" * 500), reading) == []
-    assert reading.bad_lines == 500
-    assert len(reading.faults) == 10
-
-
-def test_without_leave_to_skip_a_bad_line_is_an_error_of_its_own_kind(tmp_path):
-    with pytest.raises(BadLineError):
-        texts(write(tmp_path, b"\xff\n"))
-
-
-@pytest.mark.parametrize("suffix", COMPRESS)
-def test_the_bytes_read_add_up_to_the_file(tmp_path, suffix):
-    path = write(tmp_path, b"some text\n" * 10_000, suffix)
-    counts = []
-    assert len(texts(path, Reading(on_bytes=counts.append))) == 10_000
-    assert sum(counts) == path.stat().st_size
 
 
 @pytest.mark.parametrize("suffix", COMPRESS)
@@ -411,39 +317,8 @@ def test_blocks_hold_the_lines_of_the_file(tmp_path_factory, lines, size, ended,
     assert sorted(one.faults) == sorted(other.faults) or one.bad_lines > 10
 
 
-@pytest.mark.parametrize("suffix", COMPRESS)
-def test_blocks_of_compressed_files(tmp_path, suffix):
-    content = "".join(f"line {number}\n" for number in range(20_000)).encode()
-    blocks, given = in_blocks(write(tmp_path, content, suffix), Reading(), 10_000)
-    assert b"".join(bytes(block.data) for block in blocks) == content
-    assert [number for number, _ in given] == list(range(1, 20_001))
-    assert len(blocks) == -(-len(content) // 10_000) or len(blocks) > len(content) // 10_000
-
-
 def test_blocks_of_nothing_and_of_one_line(tmp_path):
     with pytest.raises(InputError, match="is empty"):
         list(open_blocks(write(tmp_path, b"")))
     assert [bytes(block.data) for block in open_blocks(write(tmp_path, b"one"))] == [b"one"]
     assert list(block_lines(Block(tmp_path, 1, b"\xef\xbb\xbfone\n"), Reading())) == [(1, "one")]
-
-
-@pytest.mark.parametrize("suffix", COMPRESS)
-def test_pieces_of_a_file_without_lines(tmp_path, suffix):
-    content = random.Random(2).randbytes(300_000)
-    pieces = list(open_pieces(write(tmp_path, b"[" + content, suffix)))
-    assert b"".join(pieces) == b"[" + content
-    assert max(map(len, pieces)) <= 1 << 16
-    with pytest.raises(InputError, match="is empty"):
-        list(open_pieces(write(tmp_path, b"", suffix)))
-
-
-def test_skipping_stops_at_a_limit(tmp_path):
-    path = write(tmp_path, b"\xff\n" * 5)
-    assert texts(path, Reading(skip_bad=True, max_bad=5)) == []
-    with pytest.raises(InputError, match=r"more than 4 bad lines, the first: .*:1: not UTF-8.*--max-bad"):
-        texts(path, Reading(skip_bad=True, max_bad=4))
-
-
-def test_names_without_compression():
-    assert str(strip_compression("a/b.jsonl.ZST")) == "a/b.jsonl"
-    assert str(strip_compression("a/b.jsonl")) == "a/b.jsonl"

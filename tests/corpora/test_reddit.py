@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-import json
-
+import pyarrow as pa
 import pytest
 import zstandard
 from hypothesis import given, settings
@@ -12,11 +11,11 @@ from hypothesis import strategies as st
 from rejoinder.corpora.build import build_data
 from rejoinder.corpora.chunks import Sizes
 from rejoinder.corpora.engine import LocalEngine
+from rejoinder.corpora.example import split_of
 from rejoinder.corpora.examples import read_examples
 from rejoinder.corpora.lines import BadLineError, Reading
-from rejoinder.corpora.reddit import CORPUS
-from rejoinder.corpora.reddit_comments import RedditSettings
-from rejoinder.corpora.splits import split_of
+from rejoinder.corpora.reddit import CORPUS, LOST, RedditSettings, judge, trim
+from rejoinder.errors import InputError
 
 from .reddit_lines import blocks, comment, dump, run, submission
 
@@ -37,18 +36,6 @@ def test_a_thread_gives_an_example_for_each_answer():
     assert [example.response for example in examples] == [body("b"), body("c"), body("d")]
 
 
-def test_texts_stay_as_they_are():
-    raw = "&gt; **so** [it](http://x.y) is\n\n\u2019\U0001f602 &amp; "
-    (example,) = run([comment("a", body=raw), comment("b", "a", raw[::-1])])
-    assert (example.context, example.response) == ((raw,), raw[::-1])
-
-
-def test_the_thread_is_the_id_that_data19_splits_by():
-    (example,) = run([comment("a", thread="7nbkdg"), comment("b", "a", thread="7nbkdg")])
-    assert example.thread == "7nbkdg"
-    assert split_of(example.thread) == split_of("7nbkdg")
-
-
 def test_both_the_response_and_what_it_answers_pass_the_filter_and_ancestors_need_not():
     long = "so many words " * 20
     thread = [comment("a", body="short"), comment("b", "a"), comment("c", "b"), comment("d", "c", long),
@@ -61,34 +48,6 @@ def test_both_the_response_and_what_it_answers_pass_the_filter_and_ancestors_nee
         "too short": 1, "too long": 1, "deleted or removed": 1, "answers a comment that is too short": 1,
         "answers a comment that is too long": 1, "answers a comment that is deleted or removed": 1,
     }  # fmt: skip
-
-
-def test_every_comment_is_an_example_or_counted_with_a_reason():
-    thread = [comment("a"), comment("a"), comment("b", "a"), comment("c", "gone"), comment("d", "d"),
-              comment("e", "c", "x"), comment("f", "b", None), comment("g", thread="u"),
-              comment("h", "g", thread="u")]  # fmt: skip
-    reading = Reading()
-    examples = run([*thread, submission()], reading=reading)
-    assert reading.lines == len(thread) + 1 == len(examples) + sum(reading.dropped.values())
-
-
-def test_a_missing_parent_begins_a_tree_of_its_own():
-    reading = Reading()
-    found = contexts(run([comment("a", "gone"), comment("b", "a"), comment("c", "b")], reading=reading))
-    assert found == {"b": (body("a"),), "c": (body("a"), body("b"))}
-    assert reading.dropped == {"answers a comment that is not there": 1}
-
-
-def test_a_parent_is_looked_for_in_its_own_thread():
-    assert run([comment("a", thread="one"), comment("b", "a", thread="two")]) == []
-
-
-@pytest.mark.parametrize("depth", [1, 2, 10])
-def test_depth_bounds_the_context(depth):
-    chain = [comment(f"c{number}", f"c{number - 1}" if number else "") for number in range(15)]
-    found = contexts(run(chain, RedditSettings(depth=depth)))
-    assert found["c14"] == tuple(body(f"c{number}") for number in range(14 - depth, 14))
-    assert len(found["c1"]) == 1
 
 
 def test_history_bounds_it_too():
@@ -126,12 +85,6 @@ def test_a_thread_20_000_comments_deep():
         examples = run("".join(order).encode())
         assert len(examples) == len(names) - 1
         assert len(contexts(examples)["c19999"]) == 10
-
-
-def test_the_order_of_examples_is_that_of_the_records():
-    lines = [comment("b", "a", thread="u"), comment("z", "y"), comment("a", thread="u"), comment("y"),
-             comment("c", "b", thread="u")]  # fmt: skip
-    assert [example.id for example in run(lines)] == ["b", "c", "z"]
 
 
 def test_of_two_copies_of_a_comment_the_deleted_one_counts():
@@ -188,13 +141,6 @@ def test_threads_over_18():
     assert example.thread == "u"
     assert reading.dropped["in a thread over 18"] == 4
     assert reading.dropped["in a thread whose submission is not there"] == 2
-
-
-def test_bots_neither_answer_nor_are_answered():
-    thread = [comment("a", author="AutoModerator"), comment("b", "a"), comment("c", "b"),
-              comment("d", "c", author="RemindMeBot")]  # fmt: skip
-    assert len(run(thread)) == 3
-    assert contexts(run(thread, RedditSettings(drop_bots=True))) == {"c": (body("a"), body("b"))}
 
 
 def test_null_where_dumps_have_it():
@@ -308,12 +254,6 @@ def test_any_line_is_read_or_refused(data):
     list(CORPUS.assemble(records, reading, RedditSettings(titles=True)))
 
 
-def test_fields_that_are_not_read_may_hold_anything():
-    odd = {"gildings": [{"deep": [[[]]]}], "edited": 1.5e300, "author_flair_richtext": "\u0000", "score": -1}
-    line = json.dumps(comment("b", "a") | odd | {"extra": {"id": 7, "body": None}}).encode() + b"\n"
-    assert len(run(dump([comment("a")]) + line)) == 1
-
-
 @pytest.mark.parametrize("processes", [1, 2])
 def test_a_whole_job(tmp_path, processes):
     threads = [
@@ -342,3 +282,87 @@ def test_a_whole_job(tmp_path, processes):
 
 def test_a_block_without_a_line_has_no_comments() -> None:
     assert run(b"", cuts=[5]) == []
+
+
+TEXT = st.text(st.characters(exclude_categories=["Cs"]), max_size=60)
+
+
+@pytest.mark.parametrize(("text", "limit", "short"), [
+    ("Matthew Henderson", 7, "Matthew"),          # the three cases of DATA19's own tests
+    ("Matthew Henderson", 9, "Matthew "),
+    ("Matthew", 9, "Matthew"),
+    ("one, two", 5, "one, "),
+    ("one, two", 4, "one"),                       # between comma and space there is no boundary
+    ("wait.....what", 6, "wait"),
+    ("unbreakable", 5, ""),
+    ("....", 2, ""),
+    ("a bc", 1, "a"),
+    ("na\u00efve caf\u00e9 society", 10, "na\u00efve caf\u00e9"),
+    ("", 5, ""),
+])  # fmt: skip
+def test_trim(text, limit, short):
+    assert trim(text, limit) == short
+
+
+@given(TEXT, st.integers(1, 70))
+def test_what_is_trimmed_is_a_beginning_that_ends_at_a_boundary(text, limit):
+    short = trim(text, limit)
+    assert text.startswith(short)
+    assert len(short) <= limit
+    assert trim(short, limit) == short
+    if 0 < len(short) < len(text):
+        assert text[len(short) - 1].isalnum() != text[len(short)].isalnum()
+
+
+@given(TEXT, st.integers(1, 70), st.integers(0, 5))
+def test_one_character_beyond_the_limit_is_all_that_trimming_looks_at(text, limit, more):
+    assert trim(text[: limit + 1 + more], limit) == trim(text, limit)
+
+
+@pytest.mark.parametrize(("author", "bot"), [
+    ("AutoModerator", True), ("RemindMeBot", True), ("sneakpeek_BOT", True), ("gifvbot", True), ("alice", False),
+    ("automoderator2", False), ("botanist", False), ("bot", True), ("", False), ("[deleted]", False),
+])  # fmt: skip
+def test_bots(author, bot):
+    assert reason("Beep. I may be a bot.", author, drop_bots=True) == ("by a bot" if bot else "")
+
+
+def reason(body, author="alice", **settings):
+    (state,) = judge(pa.array([body], pa.large_string()), pa.array([author]), RedditSettings(**settings))
+    return LOST.get(int(state), "")
+
+
+@pytest.mark.parametrize(("body", "expected"), [
+    ("12345678", "too short"),
+    ("123456789", ""),
+    ("x" * 127, ""),
+    ("x" * 128, "too long"),
+    ("\u00e9" * 127, ""),                          # characters, not bytes
+    ("[deleted]", "deleted or removed"),
+    ("[removed]", "deleted or removed"),
+    ("[ Removed by Reddit ]", "deleted or removed"),
+    (" [deleted]", ""),                            # only exactly that
+    (" \n\u00a0\t      ", "nothing but white space"),
+    ("&gt; quoted, [a link](http://example.org)", ""),
+])  # fmt: skip
+def test_lengths_in_characters(body, expected):
+    assert reason(body) == expected
+
+
+@pytest.mark.parametrize(("words", "expected"), [(8, "too short"), (9, ""), (127, ""), (128, "too long")])
+def test_lengths_in_words(words, expected):
+    assert reason(" ".join(["word"] * words), unit="words") == expected
+
+
+@pytest.mark.parametrize(("settings", "words"), [
+    ({"unit": "bytes"}, "'bytes'; lengths are counted in characters or words"),
+    ({"min_length": 0}, "lengths go from 1 up"),
+    ({"min_length": 10, "max_length": 9}, "min_length is 10 and max_length 9"),
+    ({"depth": 0}, "depth is 0"),
+    ({"cut": 0}, "cut is 0"),
+    ({"subreddits": ("r/pics",)}, "without r/"),
+    ({"subreddits": ("",)}, "give names"),
+])  # fmt: skip
+def test_settings_are_checked(settings, words):
+    with pytest.raises(InputError, match=words):
+        RedditSettings(**settings)

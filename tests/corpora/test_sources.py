@@ -28,15 +28,6 @@ def test_a_corpus_keeps_the_contract(corpus):
         assert dataclasses.asdict(setting)
 
 
-@pytest.mark.parametrize("name", CORPORA)
-def test_a_corpus_says_what_a_user_must_know(name):
-    corpus = CORPORA[name]
-    assert corpus.name == name
-    for text in (corpus.title, corpus.reads, corpus.licence, corpus.origin):
-        assert text
-        assert "\n" not in text
-
-
 def test_a_corpus_by_name_or_itself():
     assert find_corpus("jsonl") is CORPORA["jsonl"]
     assert find_corpus(TOY) is TOY
@@ -132,8 +123,3 @@ def test_values_are_those_of_toml_and_bare_words():
 def test_what_is_not_allowed_is_an_error_that_lists_what_is(given, reason):
     with pytest.raises(InputError, match=reason):
         read_settings(SET, [given])
-
-
-def test_a_corpus_without_settings_says_so():
-    with pytest.raises(InputError, match="--set a=1: jsonl has no settings"):
-        read_settings(CORPORA["jsonl"], ["a=1"])

@@ -9,8 +9,8 @@ import pyarrow as pa
 
 from rejoinder.corpora.corpus import Corpus
 from rejoinder.corpora.example import Example
+from rejoinder.corpora.examples import batch_of
 from rejoinder.corpora.lines import block_lines
-from rejoinder.corpora.tables import batch_of
 
 
 @dataclass(frozen=True)

@@ -9,9 +9,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from rejoinder.corpora.example import Example
+from rejoinder.corpora.example import Example, split_of
 from rejoinder.corpora.examples import write_examples
-from rejoinder.corpora.splits import split_of
 from rejoinder.errors import InputError
 from rejoinder.evaluation.tasks import ranking_task, sample, training_examples
 from tests.evaluation.fakes import number, numbered_examples

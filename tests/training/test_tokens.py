@@ -14,7 +14,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from rejoinder.corpora import tables
+from rejoinder.corpora import examples as tables
 from rejoinder.corpora.engine import LocalEngine
 from rejoinder.corpora.example import Example
 from rejoinder.corpora.examples import pieces_of, write_examples

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import random
+from collections import Counter
 from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal
@@ -16,7 +18,6 @@ from rejoinder.progress import track
 
 if TYPE_CHECKING:
     from rejoinder.corpora.example import Example
-    from rejoinder.corpora.formats import Labelled
     from rejoinder.ranker import FloatArray
 
 _ENCODED_AT_ONCE = 512
@@ -26,7 +27,7 @@ def plot(
     models: Annotated[
         list[str], typer.Argument(metavar="MODEL...", help="As for evaluate, if it encodes; or TITLE=MODEL.")
     ],
-    data: Annotated[Path, typer.Option(metavar="FILE", help="CSV with the columns text and category.")],
+    data: Annotated[Path, typer.Option(metavar="FILE", help="CSV with the columns text and category, or JSONL.")],
     output: Annotated[
         Path, typer.Option("--output", "-o", metavar="PICTURE", help="File to write: .png, .svg or .pdf.")
     ],
@@ -54,28 +55,34 @@ def plot(
 
     Example: rejoinder plot DIRECT=runs/general/model MiniLM=sim:minilm --data banking77/test.csv -o banking.png
     """
-    from rejoinder.corpora.formats import read_labelled
     from rejoinder.evaluation import plots
     from rejoinder.files import atomic_file
+    from rejoinder.intents.data import read_intents
 
     kind = plots.picture_kind(output)
     plots.require("matplotlib.figure")
     plots.require("sklearn", "a projection of encodings")
-    texts = read_labelled(data)
-    order = list(dict.fromkeys(names or texts.frequent(categories)))
-    texts = texts.only(order).sample(limit, seed)
+    read = read_intents(data)
+    rows = [(text, category) for text, (category,) in zip(read.texts, read.labels, strict=True)]
+    counts = Counter(category for _, category in rows)
+    order = list(dict.fromkeys(names or [category for category, _ in counts.most_common(categories)]))
+    if unknown := [category for category in order if category not in counts]:
+        raise InputError(f"there is no category '{unknown[0]}'; there are {', '.join(counts)}")
+    rows = [row for row in rows if row[1] in order]
+    drawn = sorted(random.Random(seed).sample(range(len(rows)), min(limit, len(rows))))
+    texts, kinds = zip(*(rows[place] for place in drawn), strict=True)
     panels, found = [], []
     for model in models:
         title, spec = split_title(model)
         vectors = _encode(spec, texts, fit_on, seed)
-        purity = plots.neighbour_purity(vectors, texts.categories, neighbours)
+        purity = plots.neighbour_purity(vectors, kinds, neighbours)
         points = plots.project(vectors, method, perplexity=perplexity, seed=seed)
         panels.append(plots.Panel(title, points, f"{neighbours}-neighbour purity {100 * purity:.1f} %"))
         found.append({"title": title, "model": spec, "purity": purity})
-    figure = plots.draw_panels(panels, texts.categories, order)
+    figure = plots.draw_panels(panels, kinds, order)
     with atomic_file(output) as part:
         plots.save_figure(figure, part, kind)
-    result = {"picture": output, "texts": len(texts.texts), "categories": order, "method": method, "seed": seed,
+    result = {"picture": output, "texts": len(texts), "categories": order, "method": method, "seed": seed,
               "neighbours": neighbours, "models": found}  # fmt: skip
     emit(result, as_json, _text)
 
@@ -90,7 +97,7 @@ def split_title(model: str) -> tuple[str, str]:
     return title.strip(), spec.strip()
 
 
-def _encode(spec: str, texts: Labelled, fit_on: Path | None, seed: int) -> FloatArray:
+def _encode(spec: str, texts: Sequence[str], fit_on: Path | None, seed: int) -> FloatArray:
     """Return vectors of texts, each as a conversation of one message: array (n, d).
 
     Of a ranker that is fitted it is the side of responses: MAP leaves a context's vector as the encoder gives it.
@@ -109,9 +116,9 @@ def _encode(spec: str, texts: Labelled, fit_on: Path | None, seed: int) -> Float
     if not isinstance(ranker, DualEncoder):
         raise InputError(f"{spec} gives scores and no vectors, so there is nothing to draw; name a model that encodes")
     pieces = []
-    with track(f"Encoding with {spec}", total=len(texts.texts), unit="texts") as advance:
-        for start in range(0, len(texts.texts), _ENCODED_AT_ONCE):
-            piece = texts.texts[start : start + _ENCODED_AT_ONCE]
+    with track(f"Encoding with {spec}", total=len(texts), unit="texts") as advance:
+        for start in range(0, len(texts), _ENCODED_AT_ONCE):
+            piece = texts[start : start + _ENCODED_AT_ONCE]
             contexts = [[text] for text in piece]
             pieces.append(ranker.encode_contexts(contexts) if learned is None else ranker.encode_responses(piece))
             advance(len(piece))

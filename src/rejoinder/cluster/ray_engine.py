@@ -39,19 +39,15 @@ _PATIENCE = 30.0
 
 @dataclass(frozen=True)
 class Needs:
-    """What a job needs on each node.
-
-    Attributes:
-        version: of Rejoinder.
-        current: the current folder: relative paths start there.
-        tokens: files that were just written into the folders that all nodes share.
-        files: absolute paths and sizes of the input files.
-    """
+    """What a job needs on each node."""
 
     version: str
     current: str
+    """The current folder: relative paths start there."""
     tokens: tuple[str, ...]
+    """Files that were just written into the folders that all nodes share."""
     files: tuple[tuple[str, int], ...]
+    """Absolute paths and sizes of the input files."""
 
 
 def needs_here(tokens: Sequence[Path], files: Sequence[str | Path]) -> Needs:
@@ -66,11 +62,7 @@ def version_here() -> str:
 
 
 def check_here(needs: Needs) -> str:
-    """Look for everything on this node, and make the current folder the job's.
-
-    Returns:
-        What is wrong, as the rest of a sentence that begins with the node; empty if nothing is.
-    """
+    """Make the current folder the job's, and return what this node lacks, as the rest of a sentence; or nothing."""
     if (version := version_here()) != needs.version:
         return f"has rejoinder {version}, and {needs.version} is needed; install that on all nodes"
     try:
@@ -94,9 +86,9 @@ class RayEngine:
     """Runs tasks on a Ray cluster (fulfils `corpora.engine.Engine`). A context manager, which leaves the cluster.
 
     Args:
-        address: of the cluster, as `ray.init` takes it: "auto", "HOST:PORT" or "ray://HOST:PORT". None: that of the
-            environment variable RAY_ADDRESS, else the one that runs on this machine, else one that Ray starts here
-            and that ends with this engine. If the program has called `ray.init`, that connection is used.
+        address: as `ray.init` takes it. None: that of the environment variable RAY_ADDRESS, else the cluster that runs
+            on this machine, else one that Ray starts here and that ends with this engine. If the program has called
+            `ray.init`, that connection is used.
         folders: folders that all nodes must share; made if they are not there.
         files: input files that all nodes must see.
 
@@ -162,15 +154,14 @@ class RayEngine:
         try:
             yield from in_order(submit, tasks, self._count_cpus)
         except RayError as error:
-            raise RejoinderError(_lost(error)) from error
+            advice = "if memory ran out, give the nodes fewer CPUs (ray start --num-cpus); finished work is kept"
+            lost = f"Ray lost a task {_RETRIES + 1} times or cannot go on ({last_line(error)})"
+            raise RejoinderError(f"{lost}; {advice}") from error
         finally:
             self._cancel([each for each, future in running.items() if not future.done()])
 
     def _cancel(self, running: list[Any]) -> None:
-        """End what still runs; at the end of the work that is nothing.
-
-        Ray kills the workers a moment after it says so. What such a task still writes is whole and right, or nothing.
-        """
+        """End what still runs. Ray kills the workers a moment after it says so; what they still write is whole."""
         for reference in running:
             self._ray.cancel(reference, force=True)
         if running:
@@ -193,11 +184,7 @@ class RayEngine:
 
 
 def check_nodes(ray: Any, needs: Needs) -> None:
-    """Let every node that can run tasks look for what the job needs.
-
-    Raises:
-        InputError: names the first node that lacks something, and what.
-    """
+    """Let every node look for what the job needs; InputError names the first that lacks something, and what."""
     from ray.exceptions import RayError
     from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy
 
@@ -211,7 +198,7 @@ def check_nodes(ray: Any, needs: Needs) -> None:
         try:
             fault = ray.get(answer)
         except RayError as error:
-            fault = f"cannot run our code; rejoinder must be installed on all nodes ({_last_line(error)})"
+            fault = f"cannot run our code; rejoinder must be installed on all nodes ({last_line(error)})"
         if fault:
             raise InputError(f"node {node['NodeManagerAddress']} of the Ray cluster {fault}")
 
@@ -225,11 +212,7 @@ def _run(common: tuple[bytes, Needs], task: bytes) -> Answer:
 
 
 def check_address(address: str | None) -> None:
-    """Refuse an address where nothing listens: Ray itself would try for minutes.
-
-    Raises:
-        InputError: says so.
-    """
+    """Refuse an address where nothing listens with InputError: Ray itself would try for minutes."""
     host, colon, port = (address or "").removeprefix("ray://").rpartition(":")
     if not colon or not port.isdecimal():
         return  # "auto" and the like: Ray knows
@@ -252,15 +235,10 @@ def _connect(ray: Any, address: str | None) -> None:
 def _no_cluster(address: str | None, error: BaseException) -> InputError:
     where = f"at {address}" if address else "of RAY_ADDRESS or on this machine"
     advice = "`ray start --head` starts one; --address is auto, HOST:PORT or ray://HOST:PORT"
-    return InputError(f"no Ray cluster answers {where} ({_last_line(error)}); {advice}")
+    return InputError(f"no Ray cluster answers {where} ({last_line(error)}); {advice}")
 
 
-def _lost(error: BaseException) -> str:
-    advice = "if memory ran out, give the nodes fewer CPUs (ray start --num-cpus); finished work is kept"
-    return f"Ray lost a task {_RETRIES + 1} times or cannot go on ({_last_line(error)}); {advice}"
-
-
-def _last_line(error: BaseException) -> str:
+def last_line(error: BaseException) -> str:
     """Return the line of an error's text that says what happened."""
     lines = [line.strip() for line in str(error).splitlines() if line.strip()]
     return (lines[-1 if "Traceback" in str(error) else 0] if lines else type(error).__name__).rstrip(".")

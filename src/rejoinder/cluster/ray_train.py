@@ -6,6 +6,7 @@ import os
 from pathlib import Path
 from typing import Any
 
+from rejoinder.cluster.ray_engine import last_line
 from rejoinder.errors import InputError, MissingExtraError, RejoinderError
 from rejoinder.memory import keep_memory
 from rejoinder.training.display import TerminalDisplay
@@ -16,21 +17,15 @@ from rejoinder.training.recipe_files import parse_recipe, recipe_document
 from rejoinder.training.run import RunSummary
 
 
-def train_on_ray(
-    recipe: Recipe, run: str | Path, *, workers: int, gpus: bool = False, restarts: int = 3
-) -> RunSummary:
+def train_on_ray(recipe: Recipe, run: str | Path, *, workers: int, gpus: bool = False, restarts: int = 3) -> RunSummary:
     """Train as `training.loop.train` does, in several processes that Ray places on a cluster.
 
     The cluster is the one that `ray.init` connected to; without that, Ray starts one on this machine. Rejoinder must
     be installed on all machines, and they must find the examples and the run folder under the same path: a shared
     file system. Relative paths start at the current folder. Ray keeps its own notes beside the run, in `NAME.ray`.
 
-    Args:
-        recipe: what to do; a stage's batch size is that of all workers together.
-        run: folder for everything that comes out.
-        workers: number of processes.
-        gpus: whether each gets a GPU of its own; without, each gets a CPU.
-        restarts: how often all workers are started again after one was lost, to go on from the last checkpoint.
+    A stage's batch size is that of all workers together. With `gpus` each worker gets a GPU of its own, else a CPU.
+    After the loss of one, all are started again up to `restarts` times, to go on from the last checkpoint.
 
     Raises:
         MissingExtraError: Ray is not installed.
@@ -55,8 +50,8 @@ def train_on_ray(
         done = trainer.fit().return_value
     except TrainingFailedError as error:
         failed: dict[int, BaseException] = getattr(error, "worker_failures", {})
-        reasons = [f"worker {rank}: {_line(failure)}" for rank, failure in failed.items()]
-        raise RejoinderError(f"{place}: training on Ray failed: {'; '.join(reasons) or _line(error)}") from None
+        reasons = [f"worker {rank}: {last_line(failure)}" for rank, failure in failed.items()]
+        raise RejoinderError(f"{place}: training on Ray failed: {'; '.join(reasons) or last_line(error)}") from None
     if "refused" in done:
         raise InputError(done["refused"])
     return RunSummary(**done["summary"])
@@ -77,9 +72,3 @@ def _train(config: dict[str, Any]) -> dict[str, Any]:
         if isinstance(error, InputError) or error.code == 2:
             return {"refused": str(error)}
         raise
-
-
-def _line(error: BaseException) -> str:
-    """The line of an error's text that says what happened: the last one of a traceback, else the first one."""
-    lines = [line.strip() for line in str(error).splitlines() if line.strip()] or [type(error).__name__]
-    return lines[-1 if lines[0].startswith("Traceback") else 0]

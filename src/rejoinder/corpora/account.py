@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field
 from typing import Any
 
-from rejoinder.corpora.chunks import Chunk, Copies
 from rejoinder.corpora.example import SPLITS, Split
-from rejoinder.corpora.lines import Reading
+from rejoinder.corpora.lines import Counts
 from rejoinder.files import Kind
 
 SUMMARY = "data.json"
@@ -34,8 +33,8 @@ class SplitCounts:
 
 
 @dataclass
-class Account:
-    """What was read, kept and dropped. The fields that are also in `lines.Reading` mean the same."""
+class Account(Counts):
+    """What was read, kept and dropped; `dropped` is what the corpus' rules left out before anything was split."""
 
     source: str
     inputs: list[str]
@@ -45,46 +44,31 @@ class Account:
     history: int | None
     """Messages kept before the newest one of a context; None: all."""
     limit: int | None
-    lines: int = 0
-    bad_lines: int = 0
-    faults: list[str] = field(default_factory=list)
-    notes: list[str] = field(default_factory=list)
-    blank_messages: int = 0
-    without_reply: int = 0
-    cut_contexts: int = 0
-    dropped: dict[str, int] = field(default_factory=dict)
-    """What the rules of the corpus left out, by reason, before anything was split."""
     splits: dict[Split, SplitCounts] = field(default_factory=lambda: {split: SplitCounts() for split in SPLITS})
 
-    def add_reading(self, reading: Reading) -> None:
-        """Enter what happened while reading."""
-        for name, value in reading.counts().items():
-            setattr(self, name, value)
-
-    def add_chunks(self, chunks: Sequence[Chunk], copies: Copies) -> None:
-        """Enter the examples that were read, and those of them that are copies."""
-        for number, chunk in enumerate(chunks):
-            for split, rows in chunk.rows.items():
-                counts, copied = self.splits[split], copies[number, split]
-                counts.read += rows
-                counts.kept += rows - copied
-                if copied:
-                    counts.dropped["duplicate"] = counts.dropped.get("duplicate", 0) + copied
+    def add_examples(self, split: Split, read: int, copies: int) -> None:
+        """Enter examples of a split, and how many of them are copies."""
+        counts = self.splits[split]
+        counts.read += read
+        counts.kept += read - copies
+        if copies:
+            counts.dropped["duplicate"] = counts.dropped.get("duplicate", 0) + copies
 
     def to_json(self) -> dict[str, Any]:
         """Return what data.json holds."""
-        return {"format": FORMAT, **asdict(self)}
+        facts = asdict(self)
+        order = ["source", "inputs", "settings", "history", "limit", *self.counts(), "splits"]
+        return {"format": FORMAT, **{name: facts[name] for name in order}}
 
     def why_nothing_kept(self) -> str:
         """Explain in one line why a job gave no example."""
         where = ", ".join(self.inputs[:3]) or self.source
         if self.bad_lines:
-            bad = f"{self.bad_lines} of {self.lines} lines are bad"
-            return f"{where}: no example, {bad}, the first: {self.faults[0]}"
+            return f"{where}: no example, {self.bad_lines} of {self.lines} lines are bad, the first: {self.faults[0]}"
+        why = "a dialogue needs a message and a response to it"
         if self.dropped:
-            why = ", ".join(f"{count:,} {reason}" for reason, count in self.dropped.items())
-            return f"{where}: no example in {self.lines} lines; left out: {why}"
-        return f"{where}: no example in {self.lines} lines; a dialogue needs a message and a response to it"
+            why = f"left out: {', '.join(f'{count:,} {reason}' for reason, count in self.dropped.items())}"
+        return f"{where}: no example in {self.lines} lines; {why}"
 
 
 def limits_of_history(account: Mapping[str, Any]) -> str:

@@ -1,13 +1,8 @@
 """Build a data folder: read a corpus, split by thread, drop duplicates, write Parquet, account for everything.
 
-| stage | a task | leaves in the work folder |
-|---|---|---|
-| read | some files; or a block of lines or a file, then a partition (`gather`) | chunks of examples (`chunks`) |
-| duplicates | a range of digests | which rows are copies |
-| write | a file of the data folder | that file |
-
-Memory holds a few tasks' worth of data, however large the input. What comes out depends on the input and the settings,
-not on the engine. What a task has finished is not done again (`work`).
+A task of the first stage reads some files, or a block of lines and then a partition (`gather`), to `chunks`; one of the
+second says which rows of a range of digests are copies; one of the last writes a file of the data folder. Memory holds
+a few tasks' worth of data. What is finished is not done again (`work`), and no engine changes what comes out.
 """
 
 from __future__ import annotations
@@ -17,6 +12,7 @@ import dataclasses
 import functools
 import itertools
 import json
+import math
 import os
 from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
 from pathlib import Path
@@ -32,12 +28,10 @@ from rejoinder.corpora.chunks import (
     Copies,
     Job,
     Sizes,
-    bucket_count,
     example_batches,
     find_copies,
     plan_shards,
     shard_folder,
-    until_limit,
     write_chunks,
     write_shard,
 )
@@ -75,15 +69,12 @@ def build_data(
 
     Args:
         source: a corpus, or the name of one of `sources.CORPORA`.
-        inputs: the files to read, in this order, each perhaps as "train=FILE", "valid=FILE" or "test=FILE", which
-            puts all its examples into that split; none for a corpus that brings its own data.
-        folder: where `train-00000.parquet`, `valid-00000.parquet`, `test-00000.parquet` (and more, where there is
-            much) and `data.json` go.
+        inputs: the files to read, each perhaps as "train=FILE", "valid=FILE" or "test=FILE", which puts all its
+            examples into that split; none for a corpus that brings its own data.
+        folder: where `train-00000.parquet` and so on, and `data.json` go.
         settings: of the corpus, an instance of its dataclass; its defaults if not given.
-        reading: what to do with bad lines, and how much history to keep; gets the counts. (Its `on_bytes` is not
-            called: see `progress`.)
-        limit: stop at this many distinct examples. One task then reads everything, so one process does; and of a
-            corpus whose threads are scattered the whole input is read all the same.
+        reading: what to do with bad lines, and how much history to keep; gets the counts.
+        limit: stop at this many distinct examples; one process then reads everything.
         engine: runs the tasks; in this process if not given.
         sizes: of the job's pieces.
         progress: called with the number of further bytes of the input that are done with, in all stages.
@@ -95,21 +86,20 @@ def build_data(
     corpus = find_corpus(source)
     given = find_inputs(corpus, inputs)
     settings = corpus.settings() if settings is None else settings
-    fits = isinstance(settings, corpus.settings)
-    if not fits:
-        raise InputError(f"{corpus.name} takes {corpus.settings.__name__}, not a {type(settings).__name__}")
-    reading = reading or Reading()
+    reading, sizes = reading or Reading(), sizes or Sizes()
     values = parse_json(json.dumps(dataclasses.asdict(settings), default=str))
     account = Account(corpus.name, list(map(str, inputs)), values, reading.history, limit)
     check_replaceable(folder, FOLDER, overwrite=overwrite or _is_result(Path(folder), account))
-    sizes = sizes or Sizes()
     with open_work(folder, _identity(account, given, sizes)) as work:
         job = Job(corpus, settings, work, reading.history, reading.skip_bad, reading.max_bad, limit, sizes)
         stages = _Stages(job, given, reading, engine or LocalEngine(), progress)
         chunks = stages.read_files() if corpus.read is not None else stages.read_scattered()
-        account.add_reading(reading)
         buckets, copies = stages.find_copies(chunks)
-        account.add_chunks(chunks, copies)
+        for name, value in reading.counts().items():
+            setattr(account, name, value)
+        for number, chunk in enumerate(chunks):
+            for split, rows in chunk.rows.items():
+                account.add_examples(split, rows, copies[number, split])
         if not any(counts.kept for counts in account.splits.values()):
             forget_tasks(work)
             raise InputError(account.why_nothing_kept())
@@ -156,12 +146,7 @@ class _Stages:
     """The stages of a job, each a list of tasks for the engine."""
 
     def __init__(
-        self,
-        job: Job,
-        inputs: Sequence[Input],
-        reading: Reading,
-        engine: Engine,
-        progress: Advance | None,
+        self, job: Job, inputs: Sequence[Input], reading: Reading, engine: Engine, progress: Advance | None
     ) -> None:
         piped = any(not each.path.is_file() for each in inputs)
         self._engine = LocalEngine() if piped else engine  # another process cannot read the pipe
@@ -175,8 +160,7 @@ class _Stages:
         work, tasks = functools.partial(_read_files, self._job), _file_groups(self._job, self._inputs)
         with self._progress.reading() as finish, self._mapped(work, tasks) as results:
             for result in results:
-                self._reading.add(result["counts"])
-                chunks += [Chunk(**fields) for fields in result["chunks"]]
+                chunks += self._taken(result)
                 finish(result["size"])
         return chunks
 
@@ -192,11 +176,14 @@ class _Stages:
         files |= merged
         work = functools.partial(gather.assemble, job, files, partitions)
         for result in self._staged(_ASSEMBLE, work, gather.assemble_tasks(job, files, partitions)):
-            self._reading.add(result["counts"])
-            chunks += [Chunk(**fields) for fields in result["chunks"]]
+            chunks += self._taken(result)
         for names in files.values():
             gather.remove_files(job, names)
         return chunks
+
+    def _taken(self, result: dict[str, Any]) -> list[Chunk]:
+        self._reading.add(result["counts"])
+        return [Chunk(**fields) for fields in result["chunks"]]
 
     def _scatter(self) -> tuple[gather.Files, int]:
         """Scatter the records of the input: the files of records, and the number of partitions."""
@@ -227,7 +214,8 @@ class _Stages:
 
     def find_copies(self, chunks: Sequence[Chunk]) -> tuple[int, Copies]:
         """Return the number of buckets that say which examples are copies, and how many there are in each chunk."""
-        copies, buckets = Copies(), bucket_count(self._job, chunks)
+        total = sum(chunk.total for chunk in chunks)
+        copies, buckets = Copies(), max(1, math.ceil(total / self._job.sizes.bucket))
         work = functools.partial(find_copies, self._job, chunks, buckets)
         tasks = [(f"copies-{bucket:06}", bucket) for bucket in range(buckets) if chunks]
         for result in self._staged(_COPIES, work, tasks):
@@ -287,7 +275,7 @@ def _read_files(job: Job, name: str, inputs: Sequence[Input]) -> dict[str, Any]:
     with reported(job.folder, name) as report:
         reading = job.reading(on_bytes=report)
         batches = itertools.chain.from_iterable(_read_file(job, given, reading) for given in inputs)
-        chunks = write_chunks(job, until_limit(job, batches), name)
+        chunks = write_chunks(job, batches, name)
     return {"chunks": chunks, "counts": reading.counts(), "size": sum(given.size for given in inputs)}
 
 

@@ -1,17 +1,15 @@
 """Chunks of examples, from the readers to the files of a data folder; what the tasks of every job do.
 
-A task writes its examples as chunks of some hundred thousand, in Arrow's own format with a column `split`, and the
-16-byte digests of each chunk, sorted. A bucket is a range of digests that fits the memory: the digests of all chunks
-within it are put together, and of equal ones all but the first are copies. Then the files of the data folder are
-written from consecutive chunks, without the copies.
+A task writes its examples as chunks, with a column `split`, and each chunk's 16-byte digests, sorted. A bucket is a
+range of digests that fits the memory; of equal ones in all chunks all but the first are copies. The files of the data
+folder are written from consecutive chunks, without the copies.
 """
 
 from __future__ import annotations
 
 import hashlib
-import math
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any, TypeAlias
@@ -22,16 +20,16 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from rejoinder.corpora.corpus import Corpus
-from rejoinder.corpora.example import SPLITS, Example, Split
+from rejoinder.corpora.example import SPLITS, Example, Split, split_of
+from rejoinder.corpora.examples import BATCH_ROWS, GROUP_CHARACTERS, batch_of, characters, write_batches
 from rejoinder.corpora.lines import BLOCK_BYTES, Reading
-from rejoinder.corpora.splits import split_of
-from rejoinder.corpora.tables import BATCH_ROWS, GROUP_CHARACTERS, batch_of, write_batches
 from rejoinder.errors import InputError
 from rejoinder.files import atomic_file
+from rejoinder.progress import Advance
 
-DIGEST_BYTES = 16
 Copies: TypeAlias = Counter[tuple[int, Split]]
 """Number of copies of earlier examples, by chunk and split."""
+_DIGEST_BYTES = 16
 _LIST = pa.list_(pa.large_binary())
 _SPLIT_BITS = 2
 
@@ -40,26 +38,16 @@ _SPLIT_BITS = 2
 class Sizes:
     """How large the pieces of a job are. They decide its memory and its tasks, and never which examples come out."""
 
-    files: int = 32 * 1024 * 1024
-    """Bytes: small files that follow each other are read in one task; a larger file is one of its own."""
-    block: int = BLOCK_BYTES
-    """Bytes of lines that are scattered at once."""
-    merged: int = 64
-    """Files of scattered records that become one, where there are many."""
-    unmerged: int = 1024
-    """Files of scattered records that are left as they are."""
-    partition: int = 16 * 1024 * 1024
-    """Bytes of records that are assembled at once, about; working on them takes some times as much."""
-    chunk: int = 1 << 17
-    """A chunk is closed when it has this many examples."""
-    chunk_bytes: int = 1 << 28
-    """A chunk is closed when its examples reach this many bytes."""
-    bucket: int = 1 << 19
-    """Digests that are compared at once, about."""
-    shard: int = 1 << 19
-    """A file of the data folder is closed when it has this many examples."""
-    shard_bytes: int = 1 << 30
-    """A file of the data folder is closed when its examples reach this many bytes."""
+    files: int = 32 * 1024 * 1024  # bytes: small files are read together in one task; a larger file is one of its own
+    block: int = BLOCK_BYTES  # bytes of lines that are scattered at once
+    merged: int = 64  # files of scattered records that become one, where there are many
+    unmerged: int = 1024  # files of scattered records that are left as they are
+    partition: int = 16 * 1024 * 1024  # bytes of records that are assembled at once; that takes some times as much
+    chunk: int = 1 << 17  # a chunk is closed when it has this many examples
+    chunk_bytes: int = 1 << 28  # ... or this many bytes
+    bucket: int = 1 << 19  # digests that are compared at once, about
+    shard: int = 1 << 19  # a file of the data folder is closed when it has this many examples
+    shard_bytes: int = 1 << 30  # ... or this many bytes
 
 
 @dataclass(frozen=True)
@@ -68,7 +56,6 @@ class Job:
 
     corpus: Corpus
     settings: Any
-    """An instance of `corpus.settings`."""
     folder: Path
     """The work folder."""
     history: int | None = 10
@@ -78,7 +65,7 @@ class Job:
     """Stop at this many distinct examples."""
     sizes: Sizes = Sizes()
 
-    def reading(self, part: Split | None = None, on_bytes: Callable[[int], object] | None = None) -> Reading:
+    def reading(self, part: Split | None = None, on_bytes: Advance | None = None) -> Reading:
         """Return a reading for one task."""
         return Reading(self.skip_bad, self.history, part, on_bytes, max_bad=self.max_bad)
 
@@ -92,7 +79,6 @@ class Chunk:
     """Examples of each split that has any."""
     bytes: int = 0
     candidates: bool = False
-    """Whether its examples have candidates."""
 
     @property
     def total(self) -> int:
@@ -107,14 +93,14 @@ def example_batches(job: Job, examples: Iterable[Example], part: Split | None) -
     """
     most = 1 if job.limit is not None else min(BATCH_ROWS, job.sizes.chunk)  # nothing is read beyond the limit
     rows: list[Example] = []
-    characters = 0
+    size = 0
     for example in examples:
         alike = not rows or bool(example.candidates) == bool(rows[0].candidates)
-        if not alike or len(rows) == most or characters >= GROUP_CHARACTERS:
+        if not alike or len(rows) == most or size >= GROUP_CHARACTERS:
             yield with_splits(job, batch_of(rows), part, rows)
-            rows, characters = [], 0
+            rows, size = [], 0
         rows.append(example)
-        characters += len(example.response) + sum(map(len, (*example.context, *example.candidates)))
+        size += characters(example)
     if rows:
         yield with_splits(job, batch_of(rows), part, rows)
 
@@ -134,34 +120,21 @@ def with_splits(
     return batch.append_column("split", pa.array(splits))
 
 
-def until_limit(job: Job, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-    """Give the examples until the job's limit of distinct ones is reached; all of them without a limit."""
-    if job.limit is None:
-        yield from batches
-        return
-    seen: set[bytes] = set()
-    for batch in batches:
-        for row, digest in enumerate(example_digests(batch), 1):
-            seen.add(digest)
-            if len(seen) == job.limit:
-                yield batch.slice(0, row)
-                return
-        yield batch
-
-
 def write_chunks(job: Job, batches: Iterable[pa.RecordBatch], name: str) -> list[dict[str, Any]]:
-    """Write the examples of a task as chunks, those with candidates apart; return the fields of each `Chunk`."""
+    """Write the examples of a task, up to the job's limit, as chunks; return the fields of each `Chunk`."""
     chunks: list[dict[str, Any]] = []
-    rest = (batch for batch in batches if batch.num_rows)
+    rest = (batch for batch in _until_limit(job, batches) if batch.num_rows)
     batch = next(rest, None)
     while batch is not None:
-        schema = batch.schema
+        schema, sizes = batch.schema, job.sizes
         chunk = Chunk(f"{name}.{len(chunks)}", candidates="candidates" in schema.names)
         digests: list[bytes] = []
         splits: list[Any] = []
         path = _chunk_file(job, chunk.name, "arrow")
         with atomic_file(path, durable=False) as part, pa.ipc.new_file(str(part), schema) as writer:
-            while batch is not None and batch.schema == schema and not _is_full(chunk, len(digests), job.sizes):
+            while batch is not None and batch.schema == schema:
+                if len(digests) >= sizes.chunk or chunk.bytes >= sizes.chunk_bytes:
+                    break
                 writer.write_batch(batch)
                 digests += example_digests(batch)
                 splits.append(batch["split"].to_numpy())
@@ -175,8 +148,15 @@ def write_chunks(job: Job, batches: Iterable[pa.RecordBatch], name: str) -> list
     return chunks
 
 
-def _is_full(chunk: Chunk, rows: int, sizes: Sizes) -> bool:
-    return rows >= sizes.chunk or chunk.bytes >= sizes.chunk_bytes
+def _until_limit(job: Job, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+    seen: set[bytes] = set()
+    for batch in batches:
+        for row, digest in enumerate(example_digests(batch) if job.limit is not None else (), 1):
+            seen.add(digest)
+            if len(seen) == job.limit:
+                yield batch.slice(0, row)
+                return
+        yield batch
 
 
 def example_digests(batch: pa.RecordBatch) -> list[bytes]:
@@ -189,7 +169,7 @@ def example_digests(batch: pa.RecordBatch) -> list[bytes]:
     context, *candidates = [pc.binary_join(texts, pa.scalar(b"\xff", pa.large_binary())) for texts in lists]
     columns = [context, batch["response"].cast(pa.large_binary()), *candidates]
     texts = pc.binary_join_element_wise(*columns, pa.scalar(b"\xfe", pa.large_binary()))
-    return [hashlib.blake2b(text, digest_size=DIGEST_BYTES).digest() for text in texts.to_pylist()]
+    return [hashlib.blake2b(text, digest_size=_DIGEST_BYTES).digest() for text in texts.to_pylist()]
 
 
 def _sorted_digests(digests: Sequence[bytes], splits: npt.NDArray[np.uint8]) -> npt.NDArray[np.uint64]:
@@ -197,11 +177,6 @@ def _sorted_digests(digests: Sequence[bytes], splits: npt.NDArray[np.uint8]) -> 
     high, low = np.frombuffer(b"".join(digests), "<u8").reshape(-1, 2).T
     rows = np.arange(len(splits), dtype=np.uint64) << np.uint64(_SPLIT_BITS) | splits
     return np.stack([high, low, rows]).take(np.argsort(high, kind="stable"), axis=1)
-
-
-def bucket_count(job: Job, chunks: Sequence[Chunk]) -> int:
-    """Return the number of buckets for the digests of all chunks."""
-    return max(1, math.ceil(sum(chunk.total for chunk in chunks) / job.sizes.bucket))
 
 
 def find_copies(job: Job, chunks: Sequence[Chunk], buckets: int, _: str, bucket: int) -> dict[str, Any]:
@@ -224,7 +199,7 @@ def find_copies(job: Job, chunks: Sequence[Chunk], buckets: int, _: str, bucket:
 def _is_copy(high: npt.NDArray[np.uint64], low: npt.NDArray[np.uint64]) -> npt.NDArray[np.bool_]:
     """Return of each digest whether an equal one came before it."""
     buffer = pa.py_buffer(np.stack([high, low], axis=1).tobytes())
-    digests = pa.FixedSizeBinaryArray.from_buffers(pa.binary(DIGEST_BYTES), len(high), [None, buffer])
+    digests = pa.FixedSizeBinaryArray.from_buffers(pa.binary(_DIGEST_BYTES), len(high), [None, buffer])
     codes: npt.NDArray[np.int32] = digests.dictionary_encode().indices.to_numpy()  # numbered as they first appear
     return codes <= np.maximum.accumulate(np.append(-1, codes))[:-1]
 
@@ -239,50 +214,33 @@ class Shard:
 
 
 def plan_shards(chunks: Sequence[Chunk], copies: Mapping[tuple[int, Split], int], sizes: Sizes) -> list[Shard]:
-    """Decide which chunks go into which file. Each split has at least one file.
-
-    Raises:
-        InputError: some examples of a split have candidates and others have none.
-    """
-    return [
-        Shard(f"{split}-{number:05}.parquet", split, tuple(group))
-        for split in SPLITS
-        for number, group in enumerate(_groups(chunks, copies, split, sizes))
-    ]
-
-
-def _groups(
-    chunks: Sequence[Chunk], copies: Mapping[tuple[int, Split], int], split: Split, sizes: Sizes
-) -> Iterator[list[tuple[int, bool]]]:
-    """Group consecutive chunks of which any example of the split is kept; one empty group if there are none."""
-    if len({chunk.candidates for chunk in chunks if split in chunk.rows}) > 1:
-        raise InputError(
-            f"some examples of the {split} part have candidates and some have none; "
-            "make one data set of those with candidates and one of those without"
-        )
-    group: list[tuple[int, bool]] = []
-    rows, size, empty = 0, 0.0, True
-    for number, chunk in enumerate(chunks):
-        kept = chunk.rows.get(split, 0) - copies.get((number, split), 0)
-        if kept == 0:
-            continue
-        empty = False
-        group.append((number, (number, split) in copies))
-        rows, size = rows + kept, size + chunk.bytes * kept / chunk.total
-        if rows >= sizes.shard or size >= sizes.shard_bytes:
-            yield group
-            group, rows, size = [], 0, 0.0
-    if group or empty:
-        yield group
+    """Decide which consecutive chunks go into which file, at least one a split; InputError if candidates are mixed."""
+    shards = []
+    for split in SPLITS:
+        if len({chunk.candidates for chunk in chunks if split in chunk.rows}) > 1:
+            raise InputError(
+                f"some examples of the {split} part have candidates and some have none; "
+                "make one data set of those with candidates and one of those without"
+            )
+        groups: list[list[tuple[int, bool]]] = [[]]
+        rows, size = 0, 0.0
+        for number, chunk in enumerate(chunks):
+            if kept := chunk.rows.get(split, 0) - copies.get((number, split), 0):
+                if rows >= sizes.shard or size >= sizes.shard_bytes:
+                    groups.append([])
+                    rows, size = 0, 0.0
+                groups[-1].append((number, (number, split) in copies))
+                rows, size = rows + kept, size + chunk.bytes * kept / chunk.total
+        shards += [Shard(f"{split}-{n:05}.parquet", split, tuple(group)) for n, group in enumerate(groups)]
+    return shards
 
 
-def write_shard(job: Job, chunks: Sequence[Chunk], buckets: int, shard: Shard) -> dict[str, Any]:
+def write_shard(job: Job, chunks: Sequence[Chunk], buckets: int, shard: Shard) -> None:
     """Do a task: write a file of the data folder, unless it is there."""
     path = shard_folder(job.folder) / shard.name
     if not path.exists():
         with atomic_file(path) as part:
             write_batches(_kept(job, chunks, buckets, shard), part)
-    return {}
 
 
 def shard_folder(folder: Path) -> Path:

@@ -9,11 +9,10 @@ from typing import TYPE_CHECKING, Any
 
 from rejoinder.corpora.example import Example, Split
 from rejoinder.corpora.lines import Block, Reading
+from rejoinder.errors import InputError
 
 if TYPE_CHECKING:
     import pyarrow as pa
-
-__all__ = ["Block", "Corpus", "Input", "NoSettings"]
 
 
 @dataclass(frozen=True)
@@ -35,6 +34,12 @@ class NoSettings:
     """Settings of a corpus that has none."""
 
 
+def check_limits(least: int, most: int, unit: str) -> None:
+    """Refuse settings `min_UNIT` and `max_UNIT` that no text can meet."""
+    if not 1 <= least <= most:
+        raise InputError(f"min_{unit} must be 1 or more and max_{unit} not less, not {least} and {most}")
+
+
 @dataclass(frozen=True)
 class Corpus:
     """A corpus. A new one is one file with one of these, and one entry in `sources`.
@@ -52,7 +57,7 @@ class Corpus:
     """Under which licence the data is, as far as its publisher says."""
     origin: str
     """Where a user gets the files."""
-    expected: str
+    expected: str = ""
     """Counts that the source publishes, to compare with; empty if it publishes none."""
     read: Callable[[Path, Reading, Any], Iterator[Example]] | None = None
     """(file, reading, settings) -> the file's examples, in its order. Raises `InputError`; a bad line goes to
@@ -62,15 +67,14 @@ class Corpus:
     record of each line that counts, as columns without nulls; the first is the name of the thread. All records of a
     thread meet again in one call of `assemble`."""
     assemble: Callable[[pa.RecordBatch, Reading, Any], Iterator[pa.RecordBatch]] | None = None
-    """With `scatter`: (records, reading, settings) -> examples, some thousands at a time (`tables.BASE_SCHEMA`). The
-    records are those of many whole threads, in the order of the input; the order of the examples must follow from
-    them alone."""
+    """With `scatter`: (records of many whole threads in the order of the input, reading, settings) -> examples, some
+    thousands at a time (`examples.BASE_SCHEMA`), in an order that follows from the records alone."""
     packaged: Callable[[], Path] | None = None
     """For a corpus that comes in a package: finds its file, which `read` then reads; the user names no inputs. Raises
     `MissingExtraError`."""
     split: Callable[[Example, Any], Split] | None = None
-    """(example, settings) -> its part, for a corpus that is not split by `splits.split_of`; all examples of a thread
-    get the same one. A part that the user names for a file comes first."""
+    """(example, settings) -> its part, for a corpus that is not split by `split_of`; all examples of a thread get the
+    same one. A part that the user names for a file comes first."""
     settings: type = NoSettings
     """A frozen dataclass: each field has a default and, below it, a line of documentation; `__post_init__` raises
     InputError for a wrong combination. `--set name=value` sets a field."""

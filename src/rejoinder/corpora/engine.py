@@ -45,23 +45,14 @@ class Engine(Protocol):
     @property
     def remote(self) -> bool:
         """Whether tasks run on other machines too: what they read should then not come through this process."""
-        ...
 
     def map(self, work: Callable[[T], R], tasks: Iterable[T]) -> Generator[R]:
-        """Run `work` on each task.
+        """Run `work`, a module's function or a partial of one, on each task, and give the results in order.
 
-        Args:
-            work: a function at the top of a module, or a `functools.partial` of one: workers get it by pickling.
-            tasks: may be lazy and large; they are taken as workers get free, only a few ahead.
-
-        Yields:
-            The results, in the order of the tasks. Results are small.
-
-        Raises:
-            Exception: what a task raised, as it was raised. No other task runs any more when it arrives, nor when
-                the iterator is closed or the caller is interrupted.
+        Tasks may be lazy and large: they are taken as workers get free, only a few ahead. Results are small. What a
+        task raised is raised; no other task runs any more when it arrives, nor when the iterator is closed or the
+        caller is interrupted.
         """
-        ...
 
 
 class LocalEngine:
@@ -85,7 +76,11 @@ class LocalEngine:
         if self.processes == 1:
             yield from map(work, tasks)
             return
-        pool = self._pool or self._start()
+        if self._pool is None:
+            context = multiprocessing.get_context("spawn")  # safe whatever threads this process has
+            there, self._leash = context.Pipe(duplex=False)
+            self._pool = ProcessPoolExecutor(self.processes, context, _begin_worker, (there,))
+        pool = self._pool
         try:
             yield from in_order(lambda task: pool.submit(attempt, work, task), tasks, lambda: self.processes)
         except BrokenExecutor:
@@ -103,12 +98,6 @@ class LocalEngine:
             self._pool.shutdown(cancel_futures=True)
             self._pool = None
 
-    def _start(self) -> ProcessPoolExecutor:
-        context = multiprocessing.get_context("spawn")  # safe whatever threads this process has
-        there, self._leash = context.Pipe(duplex=False)
-        self._pool = ProcessPoolExecutor(self.processes, context, _begin_worker, (there,))
-        return self._pool
-
 
 def _begin_worker(leash: Connection) -> None:
     """Make a process a worker: it ends as soon as the other end of the pipe is closed, if only by a kill."""
@@ -124,9 +113,7 @@ def _begin_worker(leash: Connection) -> None:
     threading.Thread(target=follow, daemon=True).start()
 
 
-def in_order(
-    submit: Callable[[T], Future[Answer]], tasks: Iterable[T], workers: Callable[[], int]
-) -> Generator[Any]:
+def in_order(submit: Callable[[T], Future[Answer]], tasks: Iterable[T], workers: Callable[[], int]) -> Generator[Any]:
     """Give the results of tasks in their order, or raise what the first one to fail raised.
 
     `submit` begins `attempt` on a task as one of the workers, of which there are `workers()`, gets free.
@@ -167,13 +154,5 @@ def attempt(work: Callable[[T], R], task: T) -> Answer:
 
 def local_engine(processes: int | None, size: int) -> LocalEngine:
     """Return the engine for an input of `size` bytes; as many processes as pay off if no number is given."""
-    if processes is not None:
-        return LocalEngine(processes)
-    return LocalEngine(max(1, min(usable_cores(), size // _WORTH_A_PROCESS)))
-
-
-def usable_cores() -> int:
-    """Return the number of cores that this process may use."""
-    if hasattr(os, "sched_getaffinity"):
-        return len(os.sched_getaffinity(0))
-    return os.cpu_count() or 1
+    cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+    return LocalEngine(processes or max(1, min(cores, size // _WORTH_A_PROCESS)))

@@ -1,13 +1,17 @@
-"""One example: a context and the response that followed."""
+"""One example, and the part of the data that its conversation belongs to: the same on every machine."""
 
 from __future__ import annotations
 
+import hashlib
+import re
+from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Literal, TypeAlias
 
 Split: TypeAlias = Literal["train", "valid", "test"]
 SPLITS: tuple[Split, ...] = ("train", "valid", "test")
 """Parts of a data folder. Nothing is ever chosen on the test part."""
+_WORD = re.compile(r"[^\W_]+")
 
 
 @dataclass(frozen=True, slots=True)
@@ -17,7 +21,7 @@ class Example:
     Attributes:
         context: messages, oldest first; the newest one is the *input*, the others the *history*.
         response: the message that followed.
-        id: name of the example, unique within its source.
+        id: unique within its source.
         thread: name of the conversation (reply tree, product, file) that it comes from; the split goes by it.
         source: name of the corpus.
         candidates: responses to choose from, where the data gives them.
@@ -31,3 +35,52 @@ class Example:
     source: str = ""
     candidates: tuple[str, ...] = ()
     label: int | None = None
+
+
+def split_of(thread: str) -> Split:
+    """Return the part that all examples of a thread belong to.
+
+    With u = (1 + md5(thread) mod 4096) / 4096: train below 0.88, validation below 0.9, test otherwise. DATA19's
+    published rule trains on everything below 0.9: validation is cut out of its training part, the test part is its own.
+
+    >>> split_of("alice")
+    'train'
+    """
+    share = thread_share(thread)
+    return "train" if share < 0.88 else "valid" if share < 0.9 else "test"
+
+
+def thread_share(thread: str) -> float:
+    """Return the u of `split_of`: above 0 and up to 1, in steps of 1/4096."""
+    digest = hashlib.md5(thread.encode("utf-8"), usedforsecurity=False).digest()
+    return (1 + int.from_bytes(digest, "big") % 4096) / 4096
+
+
+def content_thread(messages: Iterable[str]) -> str:
+    """Name a conversation that has no name: the MD5 of its text, in hexadecimal.
+
+    White space is collapsed, blank messages are left out: in every corpus it falls into the same part, whatever its id.
+    """
+    lines = (" ".join(message.split()) for message in messages)
+    return _md5("\n".join(line for line in lines if line))
+
+
+def conversation_thread(messages: Iterable[str]) -> str:
+    """Name a conversation by the MD5 of all its words, joined with spaces, in hexadecimal.
+
+    So packages that cut or write the same conversations a little differently hold out the same ones.
+    """
+    return _md5(" ".join(word for message in messages for word in words_of(message)))
+
+
+def words_of(text: str) -> list[str]:
+    """Return the words to compare texts by: runs of letters and digits (of any script), casefolded.
+
+    >>> words_of("It's  GREAT!")
+    ['it', 's', 'great']
+    """
+    return _WORD.findall(text.casefold())
+
+
+def _md5(text: str) -> str:
+    return hashlib.md5(text.encode("utf-8"), usedforsecurity=False).hexdigest()

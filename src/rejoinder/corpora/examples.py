@@ -1,65 +1,170 @@
 """Examples on disk, read and written; memory holds one block of rows at a time.
 
-On disk an example is a row of a Parquet table (zstd) with the columns `id`, `thread`, `source` (strings),
-`context` (list of strings, oldest message first) and `response` (string); where the data gives candidates, also
-`candidates` (list of strings) and `label` (place of the response in it). A data folder holds `train-*.parquet`,
-`valid-*.parquet` and `test-*.parquet`.
+An example is a row of a Parquet table (zstd) of `BASE_SCHEMA`, or of `CANDIDATE_SCHEMA` where the data gives
+candidates. A data folder holds `train-*.parquet`, `valid-*.parquet` and `test-*.parquet`.
 """
 
 from __future__ import annotations
 
+import contextlib
+import itertools
 from collections.abc import Iterable, Iterator, Sequence
-from contextlib import closing
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import Self
 
-from rejoinder.corpora.example import SPLITS, Example, Split
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.parquet as pq
+
+from rejoinder.corpora.example import SPLITS, Example, Split, content_thread, split_of
+from rejoinder.corpora.formats import read_csv, read_jsonl
 from rejoinder.corpora.lines import COMPRESSIONS, Reading, strip_compression
-from rejoinder.corpora.splits import content_thread, split_of
 from rejoinder.errors import InputError
 from rejoinder.files import atomic_file, refuse_endless
 
-if TYPE_CHECKING:
-    import pyarrow as pa
+_TEXT, _TEXTS = pa.string(), pa.list_(pa.string())
+BASE_SCHEMA = pa.schema([("id", _TEXT), ("thread", _TEXT), ("source", _TEXT), ("context", _TEXTS), ("response", _TEXT)])
+CANDIDATE_SCHEMA = pa.schema([*BASE_SCHEMA, ("candidates", _TEXTS), ("label", pa.int32())])
+GROUP_ROWS = 16_384
+"""Most rows in a row group."""
+GROUP_CHARACTERS = 1 << 25
+"""A row group is closed when its texts reach this many characters, so that long messages do not fill the memory."""
+BATCH_ROWS = 4_096
+"""Rows handed out at once."""
+
+_REPEATED = ("thread", "source", "context.list.element", "candidates.list.element")
+"""Columns of Parquet whose values come again, so that a dictionary saves space; in others it only costs time."""
+
+
+# Writing
 
 
 def write_examples(examples: Iterable[Example], path: str | Path) -> int:
-    """Write examples to a Parquet file, whole or not at all, in groups of rows.
-
-    Args:
-        examples: all of them with candidates, or none.
-        path: the file; one that is there is replaced when the new one is complete.
-
-    Returns:
-        The number of examples.
-
-    Raises:
-        InputError: only some have candidates, or a text holds half of a surrogate pair.
-    """
-    from rejoinder.corpora.tables import ExampleWriter
-
+    """Write examples, all with candidates or none, to a Parquet file, whole or not at all, and return their number."""
     with atomic_file(path) as part, ExampleWriter(part) as writer:
         for example in examples:
             writer.add(example)
     return writer.count
 
 
-def read_examples(
-    path: str | Path, split: Split | None = None, *, reading: Reading | None = None
-) -> Iterator[Example]:
-    """Read examples one after the other.
+class ExampleWriter:
+    """Writes examples to a Parquet file as they come. A context manager; the file is complete when it ends."""
+
+    def __init__(self, path: Path) -> None:
+        self.count = 0
+        self._path = path
+        self._rows: list[Example] = []
+        self._characters = 0  # of the rows
+        self._writer: pq.ParquetWriter | None = None
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, *_: object) -> None:
+        if kind is None:
+            self._flush()
+            self._writer = self._writer or _new_file(self._path, BASE_SCHEMA)
+        if self._writer is not None:
+            # After an error the file is thrown away, and that it cannot be closed (a full disk) would hide the reason.
+            with contextlib.nullcontext() if kind is None else contextlib.suppress(OSError):
+                self._writer.close()
+
+    def add(self, example: Example) -> None:
+        """Write an example, now or a little later; InputError as `write_examples`."""
+        if self.count == 0:
+            self._candidates = bool(example.candidates)
+        elif self._candidates != bool(example.candidates):
+            state = ("no candidates", "some") if self._candidates else ("candidates", "none")
+            raise InputError(
+                f"example {example.id or self.count} has {state[0]} and the ones before it have {state[1]}; "
+                "make one data set of those with candidates and one of those without"
+            )
+        self._rows.append(example)
+        self.count += 1
+        self._characters += characters(example)
+        if len(self._rows) == GROUP_ROWS or self._characters >= GROUP_CHARACTERS:
+            self._flush()
+
+    def _flush(self) -> None:
+        if self._rows:
+            rows = batch_of(self._rows)
+            self._writer = self._writer or _new_file(self._path, rows.schema)
+            self._writer.write_table(pa.Table.from_batches([rows]))
+        self._rows, self._characters = [], 0
+
+
+def write_batches(batches: Iterable[pa.RecordBatch], path: Path) -> None:
+    """Write batches of examples, all of one schema, to a Parquet file in row groups of at most `GROUP_ROWS`."""
+    with contextlib.ExitStack() as stack:
+        writer = None
+        for group in _row_groups(batches):
+            writer = writer or stack.enter_context(contextlib.closing(_new_file(path, group[0].schema)))
+            writer.write_table(pa.Table.from_batches(group))
+            group.clear()  # before the next rows are read
+        if writer is None:
+            _new_file(path, BASE_SCHEMA).close()
+
+
+def _row_groups(batches: Iterable[pa.RecordBatch]) -> Iterator[list[pa.RecordBatch]]:
+    group: list[pa.RecordBatch] = []
+    rows = size = 0
+    for batch in batches:
+        rest = batch
+        while rest.num_rows:
+            piece = rest.slice(0, GROUP_ROWS - rows)
+            rest = rest.slice(piece.num_rows)
+            group.append(piece)
+            rows, size = rows + piece.num_rows, size + piece.nbytes
+            if rows == GROUP_ROWS or size >= GROUP_CHARACTERS:
+                yield group
+                group, rows, size = [], 0, 0
+    if group:
+        yield group
+
+
+def _new_file(path: Path, schema: pa.Schema) -> pq.ParquetWriter:
+    return pq.ParquetWriter(path, schema, compression="zstd", write_page_checksum=True, use_dictionary=[*_REPEATED])
+
+
+def characters(example: Example) -> int:
+    """Return the length of all texts of an example."""
+    return len(example.response) + sum(map(len, (*example.context, *example.candidates)))
+
+
+def batch_of(rows: Sequence[Example], schema: pa.Schema | None = None) -> pa.RecordBatch:
+    """Turn examples, at least one, into columns: those of the schema, or else all that they have."""
+    schema = schema or (CANDIDATE_SCHEMA if rows[0].candidates else BASE_SCHEMA)
+    try:
+        arrays = [pa.array([getattr(row, field.name) for row in rows], field.type) for field in schema]
+    except UnicodeEncodeError:
+        name = next((row.id for row in rows if not _is_encodable(row)), "") or "without id"
+        reason = "a text holds half of a surrogate pair (\\ud800 to \\udfff), which is no character"
+        raise InputError(f"example {name}: {reason}") from None
+    return pa.RecordBatch.from_arrays(arrays, schema=schema)
+
+
+def _is_encodable(row: Example) -> bool:
+    try:
+        "".join((row.id, row.thread, row.source, *row.context, row.response, *row.candidates)).encode()
+    except UnicodeEncodeError:
+        return False
+    return True
+
+
+# Reading
+
+
+def read_examples(path: str | Path, split: Split | None = None, *, reading: Reading | None = None) -> Iterator[Example]:
+    """Read examples one after the other; InputError names the file, the line or row, and what is wrong.
 
     Args:
         path: a data folder, one .parquet file, or a .jsonl or .csv file, which may be compressed
             (.zst, .gz, .bz2, .xz), in the forms that `rejoinder.corpora.formats` reads.
         split: the part of a data folder; all parts one after the other if not given. Of a single file, the
-            examples whose threads belong to the part (`splits.split_of`), as if a folder had been built of it.
+            examples whose threads belong to the part (`split_of`), as if a folder had been built of it.
         reading: for text files, how much history to keep and whether to skip bad lines, and the counts.
-
-    Raises:
-        InputError: names the file, the line or row, and what is wrong; a folder without the wanted part is an
-            error that names the parts that it has.
     """
     for piece in pieces_of(path, split, groups=0):
         yield from _examples(piece, reading)
@@ -68,15 +173,9 @@ def read_examples(
 def read_columns(
     path: str | Path, split: Split | None = None, columns: Sequence[str] = ("context", "response")
 ) -> Iterator[pa.RecordBatch]:
-    """Read columns of examples as Arrow record batches of some thousand rows, for work that has no time for objects.
+    """Read columns of examples, in the order given, as Arrow record batches of some thousand rows.
 
-    Args:
-        path: as for `read_examples`.
-        split: as for `read_examples`.
-        columns: names of columns, in the order in which the batches are to hold them.
-
-    Raises:
-        InputError: as for `read_examples`, and when a column is asked for that is not there.
+    Path, split and errors are those of `read_examples`; a column that is not there is an InputError, too.
     """
     for piece in pieces_of(path, split, groups=0):
         yield from read_piece(piece, columns)
@@ -94,48 +193,39 @@ class Piece:
 
 
 def pieces_of(path: str | Path, split: Split | None = None, groups: int = 8) -> Iterator[Piece]:
-    """Cut examples into pieces: `groups` row groups of a data folder's files each (0: all); another file is one.
-
-    Raises:
-        InputError: as for `read_examples`.
-    """
-    from rejoinder.corpora.tables import row_groups
-
+    """Cut examples into pieces: `groups` row groups of a data folder's files each (0: all); another file is one."""
     for file, part in _files(Path(path), split):
         if not groups or part is not None or not _is_table(file):
             yield Piece(file, part, None)
-        else:
-            count = row_groups(file)
-            for start in range(0, count, groups):
-                yield Piece(file, None, tuple(range(start, min(start + groups, count))))
+            continue
+        with _damage_named(file), pq.ParquetFile(file) as table:
+            count = table.num_row_groups
+        for start in range(0, count, groups):
+            yield Piece(file, None, tuple(range(start, min(start + groups, count))))
 
 
 def read_piece(piece: Piece, columns: Sequence[str]) -> Iterator[pa.RecordBatch]:
     """Read columns of a piece; all pieces one after the other give what `read_columns` gives."""
-    from rejoinder.corpora.tables import batches_of_examples, batches_of_table
-
+    if unknown := [name for name in columns if name not in CANDIDATE_SCHEMA.names]:
+        raise InputError(f"examples have no column {unknown[0]}; there are {', '.join(CANDIDATE_SCHEMA.names)}")
     if _is_table(piece.file) and piece.split is None:
-        return batches_of_table(piece.file, columns, piece.groups)
-    return batches_of_examples(_examples(piece, None), columns)
+        yield from _table_batches(piece.file, columns, piece.groups)
+        return
+    schema, rows = pa.schema([CANDIDATE_SCHEMA.field(name) for name in columns]), _examples(piece, None)
+    while block := list(itertools.islice(rows, BATCH_ROWS)):
+        yield batch_of(block, schema)
 
 
 def _examples(piece: Piece, reading: Reading | None) -> Iterator[Example]:
-    """The examples of a whole file; with a split, those whose thread belongs to it."""
-    from rejoinder.corpora.tables import examples_of_table
-
-    file = piece.file
-    for example in examples_of_table(file) if _is_table(file) else _read_text(file, reading):
+    """Read the examples of a whole file; with a split, those whose thread belongs to it."""
+    for example in _table_examples(piece.file) if _is_table(piece.file) else _text_examples(piece.file, reading):
         if piece.split is None or split_of(example.thread or content_thread(example.context[:1])) == piece.split:
             yield example
 
 
-def _read_text(file: Path, reading: Reading | None) -> Iterator[Example]:
-    """Examples of a JSONL or CSV file; no example at all is an error."""
-    from rejoinder.corpora.formats import read_csv, read_jsonl
-
-    reader = read_csv if _kind(file) == ".csv" else read_jsonl
+def _text_examples(file: Path, reading: Reading | None) -> Iterator[Example]:
     count = 0
-    with closing(reader(file, reading)) as examples:
+    with contextlib.closing((read_csv if _kind(file) == ".csv" else read_jsonl)(file, reading)) as examples:
         for count, example in enumerate(examples, 1):  # noqa: B007 (used after the loop)
             yield example
     if count == 0:
@@ -143,7 +233,7 @@ def _read_text(file: Path, reading: Reading | None) -> Iterator[Example]:
 
 
 def _files(path: Path, split: Split | None) -> list[tuple[Path, Split | None]]:
-    """The files to read, and for each the split that is to be picked out of it (None: all of it)."""
+    """Return the files to read, and for each the split that is to be picked out of it (None: all of it)."""
     if path.is_dir():
         return [(file, None) for file in _parts(path, split)]
     if not path.exists():
@@ -170,12 +260,108 @@ def _kind(file: Path) -> str:
 
 def _parts(folder: Path, split: Split | None) -> list[Path]:
     parts = {name: sorted(folder.glob(f"{name}-*.parquet")) for name in SPLITS}
-    wanted = parts[split] if split is not None else [file for name in SPLITS for file in parts[name]]
-    if wanted:
+    if wanted := parts[split] if split is not None else [file for name in SPLITS for file in parts[name]]:
         return wanted
-    there = ", ".join(name for name in SPLITS if parts[name])
-    if there:
+    if there := ", ".join(name for name in SPLITS if parts[name]):
         raise InputError(f"{folder} has no {split} part, no {split}-*.parquet; it has {there}")
     names = sorted(file.name for file in folder.iterdir() if not file.name.startswith("."))
     shown = ", ".join(names[:5]) + (f" and {len(names) - 5} more" if len(names) > 5 else "") if names else "nothing"
     raise InputError(f"{folder} is no data folder: no train-*, valid-* or test-*.parquet; it holds {shown}")
+
+
+def _table_examples(path: Path) -> Iterator[Example]:
+    columns = (CANDIDATE_SCHEMA if "candidates" in _schema(path).names else BASE_SCHEMA).names
+    for batch in _table_batches(path, columns):
+        for values in zip(*(column.to_pylist() for column in batch.columns), strict=True):
+            row = dict(zip(columns, values, strict=True))
+            row["context"] = tuple(row["context"])
+            row["candidates"] = tuple(row.get("candidates") or ())
+            yield Example(**row)
+
+
+def _table_batches(path: Path, columns: Sequence[str], groups: Sequence[int] | None = None) -> Iterator[pa.RecordBatch]:
+    """Read columns of all row groups or some; `id`, `thread` and `source` that are not there are empty."""
+    schema = _schema(path)
+    fields = [_field(name, schema, path) for name in columns]
+    there = [field.name for field in fields if field.name in schema.names]
+    with _damage_named(path), pq.ParquetFile(path, page_checksum_verification=True) as file:
+        numbers = range(file.num_row_groups) if groups is None else groups
+        row = sum(file.metadata.row_group(number).num_rows for number in range(min(numbers, default=0)))
+        for batch in file.iter_batches(BATCH_ROWS, row_groups=numbers, columns=there, use_threads=False):
+            yield _checked(batch, fields, path, row)
+            row += batch.num_rows
+
+
+def _schema(path: Path) -> pa.Schema:
+    if path.stat().st_size == 0:
+        raise InputError(f"{path} is empty; build or copy it again")
+    with _damage_named(path):
+        return pq.read_schema(path)
+
+
+def _field(name: str, schema: pa.Schema, path: Path) -> pa.Field:
+    """Return the column as it is to be given; an error if the file lacks it, or has another type."""
+    field = CANDIDATE_SCHEMA.field(name)
+    if name not in schema.names:
+        if name in ("context", "response"):
+            raise InputError(f"{path} has no column {name}; it has {', '.join(schema.names) or 'none'}")
+    elif not _is_kind(schema.field(name).type, field.type):
+        raise InputError(f"{path}: column {name} is {schema.field(name).type}; {field.type} is read")
+    return field
+
+
+def _is_kind(given: pa.DataType, wanted: pa.DataType) -> bool:
+    """Return whether a column can be cast to the type that is wanted without a change of its values."""
+    if pa.types.is_list(wanted):
+        lists = pa.types.is_list(given) or pa.types.is_large_list(given)
+        return lists and _is_kind(given.value_type, wanted.value_type)
+    if pa.types.is_integer(wanted):
+        return bool(pa.types.is_integer(given))
+    if pa.types.is_dictionary(given):
+        return _is_kind(given.value_type, wanted)
+    return bool(pa.types.is_string(given) or pa.types.is_large_string(given))
+
+
+def _checked(batch: pa.RecordBatch, fields: Sequence[pa.Field], path: Path, row: int) -> pa.RecordBatch:
+    """Return the batch with the right types, all columns, and no null where a text must be."""
+    batch.validate(full=True)
+    if {"candidates", "label"} <= {field.name for field in fields} & {*batch.schema.names}:
+        _check_labels(batch, path, row)
+    arrays = []
+    for field in fields:
+        name = field.name
+        if name not in batch.schema.names:
+            arrays.append(pa.array(["" if field.type == _TEXT else None] * batch.num_rows, field.type))
+            continue
+        array = batch.column(name)
+        array = array if array.type == field.type else array.cast(field.type)
+        if name in ("id", "thread", "source"):
+            array = array.fill_null("")
+        if name in ("context", "response") and array.null_count:
+            raise InputError(f"{path}: row {row + array.is_null().to_pylist().index(True)} has no {name}")
+        if name == "context" and array.flatten().null_count:
+            raise InputError(f"{path}: a message of a context after row {row} is null; messages are texts")
+        arrays.append(array)
+    return pa.RecordBatch.from_arrays(arrays, schema=pa.schema(fields))
+
+
+def _check_labels(batch: pa.RecordBatch, path: Path, row: int) -> None:
+    """Refuse a row with candidates whose label is none of them."""
+    counts = pc.fill_null(pc.list_value_length(batch.column("candidates")), 0).to_numpy(zero_copy_only=False)
+    labels = pc.fill_null(batch.column("label"), -1).to_numpy(zero_copy_only=False)
+    wrong = np.flatnonzero((counts > 0) & ((labels < 0) | (labels >= counts)))
+    if len(wrong):
+        label, count = batch.column("label")[int(wrong[0])].as_py(), counts[wrong[0]]
+        allowed = f"with {count} candidates it is 0 to {count - 1}"
+        raise InputError(f"{path}: row {row + wrong[0]} has label {label}; {allowed}")
+
+
+@contextlib.contextmanager
+def _damage_named(path: Path) -> Iterator[None]:
+    try:
+        yield
+    except (pa.ArrowException, OSError) as error:
+        if isinstance(error, OSError) and error.errno is not None:
+            raise  # the disk's; Arrow's own errors about bad bytes have no number
+        reason = " ".join(str(error).split())[:120]
+        raise InputError(f"{path} is damaged or no Parquet ({reason}); build or copy it again") from None

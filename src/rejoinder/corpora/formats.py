@@ -1,46 +1,28 @@
-"""Files of a user's own: JSON lines, CSV, chats, questions with answers, labelled texts.
+"""Files of a user's own: JSON lines, CSV, chats, questions with answers; docs/guide.md shows the forms.
 
-| form | a line |
-|---|---|
-| pair | `{"context": ["Hi!", "Hello."], "response": "How are you?"}`, also with `candidates` and `label` |
-| dialogue | `{"turns": ["Hi!", "Hello.", "How are you?"]}`, also with `from`: the first turn that is a new response |
-| chat | `{"messages": [{"role": "user", "content": "Hi!"}, {"role": "assistant", "content": "Hello."}]}` |
-| DATA19 | `{"context": "Hello.", "context/0": "Hi!", "response": "How are you?"}`, extra contexts newest first |
-| FAQ | `{"question": "Where is my card?", "answer": "..."}`, or `"questions": ["Where is my card?", "Card?"]` |
-
-Every form may have `id`, `thread` and `source`; other fields are never used. Without `thread`, that of a dialogue is
-the hash of its text (see `dialogues.Threads`) and that of a pair the hash of the first message of its context, so that
-pairs which unfold one conversation stay together. Of a chat, messages of the roles system, developer, tool and
-function are left out.
-
-CSV has two columns, context and response, separated by commas; double quotes protect commas, line ends and (doubled)
-quotes. A first row that holds `context` and `response`, or `question` and `answer` (in any case and order), is a
-header: then further columns are allowed, of which `context/0`, ..., `id`, `thread` and `source` mean what they mean in
-JSON.
-
-Blank messages (nothing but white space) are left out of contexts and dialogues; a blank response, or a context with
-nothing else, is a bad line. Blank lines and rows are skipped. All other texts stay as they are.
+Without `thread`, that of a dialogue is the hash of its text (see `Threads`) and that of a pair the hash of the first
+message of its context, so that pairs which unfold one conversation stay together. Blank messages are left out of
+contexts and dialogues; a blank response, or a context with nothing else, is a bad line. Blank lines are skipped.
 """
 
 from __future__ import annotations
 
 import csv
+import itertools
 import json
-import random
 import re
-from collections import Counter
+from collections import OrderedDict
 from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Literal, TypeVar
 
-from rejoinder.corpora.corpus import Corpus, NoSettings
-from rejoinder.corpora.dialogues import Threads, dialogue_examples
-from rejoinder.corpora.example import Example, Split
+from rejoinder.corpora.corpus import Corpus
+from rejoinder.corpora.example import Example, Split, content_thread, thread_share
 from rejoinder.corpora.lines import MAX_LINE_BYTES, Reading, open_lines, strip_compression
-from rejoinder.corpora.splits import content_thread, thread_share
 from rejoinder.errors import InputError
 
+R = TypeVar("R")
 T = TypeVar("T")
 
 _EARLIER_CONTEXT = re.compile(r"context/(\d{1,9})")
@@ -51,25 +33,31 @@ _NO_TURNS = frozenset({"system", "developer", "tool", "function"})
 """Roles whose messages nobody said to anybody."""
 _HEADERS = ({"context", "response"}, {"question", "answer"})
 _COLUMNS = frozenset({"context", "response", "id", "source", *_THREAD_FIELDS})
+_REMEMBERED_ROOTS, _REMEMBERED_NEIGHBOURS = 1_000, 100_000
 
 
 class BadRecordError(ValueError):
     """A record that cannot be used; the message says why, without saying where."""
 
 
-def parse_lines(path: Path, reading: Reading, parse: Callable[[int, str], Iterable[T]]) -> Generator[T]:
-    """Yield what `parse` makes of each line that is not blank; a line for which it raises BadRecordError is bad."""
-    for number, line in open_lines(path, reading):
-        if not line or line.isspace():
-            continue
+def parse_records(
+    path: Path, reading: Reading, records: Iterable[tuple[int, R]], parse: Callable[[int, R], Iterable[T]]
+) -> Generator[T]:
+    """Yield what `parse` makes of each numbered record, all of it or nothing; BadRecordError makes it a bad line."""
+    for number, record in records:
         reading.lines += 1
         try:
-            # All of a line or nothing: a dialogue whose last turn is bad gives no example.
-            found = list(parse(number, line))
+            found = list(parse(number, record))
         except BadRecordError as error:
             reading.bad_line(path, number, str(error))
         else:
             yield from found
+
+
+def parse_lines(path: Path, reading: Reading, parse: Callable[[int, str], Iterable[T]]) -> Generator[T]:
+    """Yield what `parse` makes of each line that is not blank, as `parse_records` does."""
+    lines = ((number, line) for number, line in open_lines(path, reading) if line and not line.isspace())
+    return parse_records(path, reading, lines, parse)
 
 
 def parse_object(line: str) -> dict[str, Any]:
@@ -85,61 +73,98 @@ def parse_object(line: str) -> dict[str, Any]:
     return record
 
 
+# Dialogues
+
+
+def dialogue_examples(
+    turns: Sequence[str], *, name: str, thread: str, source: str, reading: Reading, first: int = 1
+) -> Iterator[Example]:
+    """Make an example of each turn from index `first` on: the turn is the response, those before it are the context.
+
+    Blank turns are left out as if nobody had spoken: they are neither responses nor messages of a context. An example's
+    id is `name:index of its response among the turns`.
+    """
+    places = [index for index, turn in enumerate(turns) if turn.strip()]
+    spoken = [turns[index] for index in places]
+    for count, index in enumerate(places):
+        if count > 0 and index >= first:
+            yield Example(reading.newest(spoken[:count]), turns[index], f"{name}:{index}", thread, source)
+
+
+class Threads:
+    """Threads for the dialogues of one file that name none: the hash of a dialogue's whole text.
+
+    A line whose first new response comes later than at index 1 shows that the file holds reply trees, written as
+    one line for each branch (the first turns of which may be cut off). Such a line belongs to the thread of an earlier
+    line that has the two turns before its first new response one after the other, or that begins with the same turn.
+    From there on the last also holds for lines that are new from index 1, so that a tree's branches are not split.
+    Remembered are the last 1,000 first turns and 100,000 neighbouring turns, by their hashes: some 20 MB.
+    """
+
+    def __init__(self) -> None:
+        self._trees = False
+        self._roots: OrderedDict[int, str] = OrderedDict()
+        self._neighbours: OrderedDict[int, str] = OrderedDict()
+
+    def find(self, turns: Sequence[str], first: int) -> str:
+        """Return the thread of a dialogue; ask once for each dialogue, in the order of the file."""
+        root, neighbours = hash(tuple(turns[:1])), [hash(pair) for pair in itertools.pairwise(turns)]
+        found = self._neighbours.get(neighbours[first - 2]) if first > 1 else None
+        self._trees = self._trees or first > 1
+        if self._trees and found is None:
+            found = self._roots.get(root)
+        thread = content_thread(turns) if found is None else found
+        remembered = ((self._roots, [root], _REMEMBERED_ROOTS), (self._neighbours, neighbours, _REMEMBERED_NEIGHBOURS))
+        for recent, keys, most in remembered:
+            for key in keys:
+                recent[key] = thread
+                recent.move_to_end(key)
+                if len(recent) > most:
+                    recent.popitem(last=False)
+        return thread
+
+
 # Readers of files
 
 
-def read_jsonl(path: str | Path, reading: Reading | None = None, _: NoSettings | None = None) -> Generator[Example]:
-    """Read the examples of a file of JSON lines, compressed or not.
-
-    Raises:
-        InputError: a fault of the file; or of a line, with its number, unless bad lines are skipped.
-    """
+def read_jsonl(path: str | Path, reading: Reading | None = None, _: object = None) -> Generator[Example]:
+    """Read the examples of a file of JSON lines; InputError for a fault of the file, or of a line with its number."""
     path, reading, threads = Path(path), reading or Reading(), Threads()
     source = strip_compression(path).stem
 
     def parse(number: int, line: str) -> Iterator[Example]:
         return record_examples(parse_object(line), f"{source}:{number}", source, reading, threads)
 
-    yield from parse_lines(path, reading, parse)
+    return parse_lines(path, reading, parse)
 
 
-def read_csv(path: str | Path, reading: Reading | None = None, _: NoSettings | None = None) -> Generator[Example]:
-    """Read the examples of a CSV file, compressed or not.
-
-    Raises:
-        InputError: a fault of the file; or of a row, with the number of its first line, unless bad rows are skipped.
-    """
+def read_csv(path: str | Path, reading: Reading | None = None, _: object = None) -> Generator[Example]:
+    """Read the examples of a CSV file; InputError for a fault of the file, or of a row with its first line's number."""
     path, reading, threads = Path(path), reading or Reading(), Threads()
-    source = strip_compression(path).stem
-    columns: list[str] | None = None
-    for number, row in csv_rows(path, reading):
-        if columns is None:
-            names = [name.strip().lower() for name in row]
-            columns = ["context", "response"]
-            if any(header <= set(names) for header in _HEADERS) and len(set(names)) == len(names):
-                same = {} if "context" in names else {"question": "context", "answer": "response"}
-                columns = [same.get(name, name) for name in names]
-                reading.notes.append(f"{path}:{number}: a header, not an example: {', '.join(row)[:60]}")
-                continue
-        reading.lines += 1
+    source, columns = strip_compression(path).stem, ["context", "response"]
+
+    def parse(number: int, row: list[str]) -> Iterator[Example]:
         if len(row) != len(columns):
-            reason = f"{len(row)} columns instead of {len(columns)}; put texts with commas in double quotes"
-            reading.bad_line(path, number, reason)
-            continue
+            advice = "put texts with commas in double quotes"
+            raise BadRecordError(f"{len(row)} columns instead of {len(columns)}; {advice}")
         cells = zip(columns, row, strict=True)
         record = {name: cell for name, cell in cells if name in _COLUMNS or _EARLIER_CONTEXT.fullmatch(name)}
-        try:
-            yield from record_examples(record, f"{source}:{number}", source, reading, threads)
-        except BadRecordError as error:
-            reading.bad_line(path, number, str(error))
+        return record_examples(record, f"{source}:{number}", source, reading, threads)
+
+    rows = csv_rows(path, reading)
+    for number, row in itertools.islice(rows, 1):
+        names = [name.strip().lower() for name in row]
+        if any(header <= set(names) for header in _HEADERS) and len(set(names)) == len(names):
+            same = {} if "context" in names else {"question": "context", "answer": "response"}
+            columns = [same.get(name, name) for name in names]
+            reading.notes.append(f"{path}:{number}: a header, not an example: {', '.join(row)[:60]}")
+        else:
+            rows = itertools.chain([(number, row)], rows)
+    yield from parse_records(path, reading, rows, parse)
 
 
 def csv_rows(path: Path, reading: Reading) -> Iterator[tuple[int, list[str]]]:
-    """Yield the rows of a CSV file that are not blank, each with the number of the line on which it begins.
-
-    Raises:
-        InputError: a fault of the file; or of a row, unless bad rows are skipped.
-    """
+    """Give the rows of a CSV file that are not blank, each with the number of the line on which it begins."""
     # The limit is the library's one setting for all its readers, and lower than a message may be long.
     csv.field_size_limit(max(csv.field_size_limit(), MAX_LINE_BYTES))
     last = 0
@@ -171,45 +196,25 @@ def csv_rows(path: Path, reading: Reading) -> Iterator[tuple[int, list[str]]]:
 def record_examples(
     record: Mapping[str, Any], name: str, source: str, reading: Reading, threads: Threads
 ) -> Iterator[Example]:
-    """Make the examples of a record. Blank messages of a context or dialogue are left out and counted.
-
-    Args:
-        record: in one of the forms above but the FAQ's.
-        name: id of the record if it has none.
-        source: name of the corpus if the record has none.
-        reading: how much history to keep; its counts are added to.
-        threads: finds the threads of dialogues that name none.
-
-    Raises:
-        BadRecordError: the record is in none of the forms, or a text is missing, blank or no text.
-    """
+    """Make the examples of a record in any form but the FAQ's, or raise BadRecordError."""
     name = text_of(record.get("id") or name, "id")
     source = text_of(record.get("source") or source, "source")
-    if "turns" in record:
-        turns = _texts(record["turns"], "turns")
-    elif "messages" in record:
-        turns = _spoken(record["messages"])
-    elif "context" in record:
+    if "turns" not in record and "messages" not in record:
+        if "context" not in record:
+            raise BadRecordError(f"no context and response, turns, or messages; {_fields(record)}")
         yield _pair(record, name, source, reading)
         return
-    else:
-        raise BadRecordError(f"no context and response, turns, or messages; {_fields(record)}")
+    turns = _texts(record["turns"], "turns") if "turns" in record else _spoken(record["messages"])
     first = _first_response(record, turns)
     thread = _thread(record) or threads.find(turns, first)
     reading.blank_messages += sum(not turn.strip() for turn in turns)
-    examples = dialogue_examples(turns, name=name, thread=thread, source=source, first=first, reading=reading)
-    count = 0
-    for count, example in enumerate(examples, 1):  # noqa: B007 (used after the loop)
-        yield example
-    reading.without_reply += count == 0
+    examples = [*dialogue_examples(turns, name=name, thread=thread, source=source, first=first, reading=reading)]
+    reading.without_reply += not examples
+    yield from examples
 
 
 def spoken_turns(record: Mapping[str, Any]) -> tuple[list[str], int]:
-    """Return the turns of a dialogue that are not blank, and the place among them of the first new response.
-
-    Raises:
-        BadRecordError: as `record_examples`.
-    """
+    """Return a dialogue's turns that are not blank, and the place among them of the first new response."""
     if "turns" not in record:
         raise BadRecordError(f"no turns; {_fields(record)}")
     turns = _texts(record["turns"], "turns")
@@ -246,9 +251,8 @@ def _pair(record: Mapping[str, Any], name: str, source: str, reading: Reading) -
 
 
 def _choice(record: Mapping[str, Any]) -> tuple[str, tuple[str, ...], int | None]:
-    """Response, candidates and label; a record with candidates may leave out the response or the label."""
-    candidates = tuple(_texts(record.get("candidates") or [], "candidates"))
-    label = record.get("label")
+    """Return response, candidates and label; a record with candidates may leave out the response or the label."""
+    candidates, label = tuple(_texts(record.get("candidates") or [], "candidates")), record.get("label")
     count = len(candidates)
     if count == 0:
         if label is not None:  # elsewhere 0 says that this is not the response
@@ -258,16 +262,14 @@ def _choice(record: Mapping[str, Any]) -> tuple[str, tuple[str, ...], int | None
         return text_of(record["response"], "response"), (), None
     if label is None:
         response = text_of(record.get("response"), "response")
-        if candidates.count(response) != 1:
-            times = candidates.count(response)
+        if (times := candidates.count(response)) != 1:
             raise BadRecordError(f"the response is {times} times among the candidates; give its place as label")
         return response, candidates, candidates.index(response)
     if type(label) is not int or not 0 <= label < count:
         raise BadRecordError(f"label is {_shown(label)}; with {count} candidates it is 0 to {count - 1}")
-    response = text_of(record.get("response", candidates[label]), "response")
-    if response != candidates[label]:
+    if text_of(record.get("response", candidates[label]), "response") != candidates[label]:
         raise BadRecordError(f"candidate {label}, which label names, is not the response")
-    return response, candidates, label
+    return candidates[label], candidates, label
 
 
 def _earlier(record: Mapping[str, Any]) -> list[str]:
@@ -291,14 +293,14 @@ def _spoken(messages: Any) -> list[str]:
 
 
 def _first_response(record: Mapping[str, Any], turns: Sequence[str]) -> int:
-    first = record.get("from", 1)
-    if type(first) is not int or first < 1 or first > max(1, len(turns)):
-        raise BadRecordError(f"from is {_shown(first)}; it is the index of a turn, 1 to {max(1, len(turns))}")
+    first, most = record.get("from", 1), max(1, len(turns))
+    if type(first) is not int or not 1 <= first <= most:
+        raise BadRecordError(f"from is {_shown(first)}; it is the index of a turn, 1 to {most}")
     return first
 
 
 def _thread(record: Mapping[str, Any]) -> str:
-    """The thread that a record names, or nothing. Some corpora number their threads."""
+    """Return the thread that a record names, or nothing. Some corpora number their threads."""
     value = next((record[name] for name in _THREAD_FIELDS if record.get(name) not in (None, "")), "")
     return str(value) if type(value) is int else text_of(value, "thread")
 
@@ -314,7 +316,7 @@ def _fields(record: Mapping[str, Any]) -> str:
 
 
 def _shown(value: Any) -> str:
-    """A value in few characters, whatever its size."""
+    """Show a value in few characters, whatever its size."""
     if isinstance(value, list | dict):
         return "a list" if isinstance(value, list) else "an object"
     return json.dumps(value[:40] if isinstance(value, str) else value)[:40]
@@ -336,24 +338,15 @@ class FaqSettings:
 
     def __post_init__(self) -> None:
         if not (self.valid_share >= 0 and self.test_share >= 0 and self.valid_share + self.test_share < 1):
-            raise InputError(
-                "valid_share and test_share must be 0 or more and leave something for training, not "
-                f"{self.valid_share} and {self.test_share}"
-            )
+            wanted = "must be 0 or more and leave something for training"
+            raise InputError(f"valid_share and test_share {wanted}, not {self.valid_share} and {self.test_share}")
 
 
-def read_faq(
-    path: str | Path, reading: Reading | None = None, settings: FaqSettings | None = None
-) -> Iterator[Example]:
+def read_faq(path: Path, reading: Reading, settings: FaqSettings) -> Iterator[Example]:
     """Read questions and answers from CSV (if the file is named so) or JSON lines; each question is an example.
 
-    Several lines may have the same answer. What a test on the data asks is a matter of the settings: new words for a
-    known question, or questions whose answer was never seen.
-
-    Raises:
-        InputError: a fault of the file; or of a line, with its number, unless bad lines are skipped.
+    A test asks new words for a known question, or questions whose answer was never seen: `thread` says which.
     """
-    path, reading, settings = Path(path), reading or Reading(), settings or FaqSettings()
     name = strip_compression(path).stem
 
     def parse(number: int, line: str) -> Iterator[Example]:
@@ -367,7 +360,7 @@ def read_faq(
 
 
 def split_faq(example: Example, settings: FaqSettings) -> Split:
-    """Return the part of an example: as `splits.split_of`, with the shares of the settings."""
+    """Return the part of an example: as `split_of`, with the shares of the settings."""
     left = 1 - thread_share(example.thread)
     if left < settings.test_share:
         return "test"
@@ -386,72 +379,12 @@ def _questions(record: Mapping[str, Any]) -> tuple[list[str], str]:
     return [text_of(question, "question") for question in questions], text_of(record["answer"], "answer")
 
 
-# Texts with a category each
-
-
-@dataclass(frozen=True)
-class Labelled:
-    """n texts and the category of each, customers' questions with their intents for example."""
-
-    texts: tuple[str, ...]
-    categories: tuple[str, ...]
-
-    def frequent(self, count: int) -> list[str]:
-        """Return the categories with the most texts, equal ones in the order in which they come."""
-        return [name for name, _ in Counter(self.categories).most_common(count)]
-
-    def only(self, names: Sequence[str]) -> Labelled:
-        """Return the texts of these categories; InputError if no text has one of them."""
-        known = dict.fromkeys(self.categories)
-        for name in names:
-            if name not in known:
-                raise InputError(f"there is no category '{name}'; there are {', '.join(known)}")
-        return self._rows([place for place, name in enumerate(self.categories) if name in names])
-
-    def sample(self, limit: int, seed: int) -> Labelled:
-        """Return at most `limit` texts, each equally likely, in their order."""
-        count = len(self.texts)
-        return self if count <= limit else self._rows(sorted(random.Random(seed).sample(range(count), limit)))
-
-    def _rows(self, places: Sequence[int]) -> Labelled:
-        return Labelled(tuple(self.texts[i] for i in places), tuple(self.categories[i] for i in places))
-
-
-def read_labelled(path: str | Path) -> Labelled:
-    """Read a CSV file, compressed or not, whose header names a column of texts and one of categories, as BANKING77's.
-
-    Raises:
-        InputError: with file and line: no such columns, or a row without a text or category.
-    """
-    path = Path(path)
-    if not path.is_file():
-        raise InputError(f"{path}: no such file; give a CSV file with the columns text and category")
-    rows = csv_rows(path, Reading())
-    header = [cell.strip().lower() for cell in next(rows, (1, []))[1]]
-    places = []
-    for names in (("text", "question", "utterance"), ("category", "label", "intent")):
-        place = next((header.index(name) for name in names if name in header), None)
-        if place is None:
-            raise InputError(f"{path}: no column {' or '.join(names)} in its first row: {', '.join(header)[:80]}")
-        places.append(place)
-    found = []
-    for line, row in rows:
-        if len(row) != len(header) or not all(row[place].strip() for place in places):
-            raise InputError(f"{path}:{line}: a row has {len(header)} cells, a text and its category among them")
-        found.append((row[places[0]], row[places[1]].strip()))
-    if not found:
-        raise InputError(f"{path} holds no texts; a row has a text and its category")
-    texts, categories = zip(*found, strict=True)
-    return Labelled(texts, categories)
-
-
 JSONL = Corpus(
     name="jsonl",
     title="Your own conversations or pairs, one JSON object a line.",
     reads='*.jsonl: {"turns": [...]}, {"messages": [...]}, {"context": [...], "response": "..."}, DATA19\'s flat form',
     licence="yours",
     origin="your own export",
-    expected="",
     read=read_jsonl,
 )
 DIALOGUES = replace(

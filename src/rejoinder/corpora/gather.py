@@ -1,11 +1,8 @@
 """Corpora whose threads are scattered over their files: records are brought together by thread, then assembled.
 
-1. Each block of lines becomes a file of records, sorted by partition: the hash of the thread. A task is a block, which
-   this process cuts out of the input, or a whole file, so that its bytes go nowhere else. What is written is the same.
-2. Where there are many such files, some of them at a time become one.
-3. Each partition, small enough for the memory, is assembled to examples.
-
-Files that were given for a part of the data (`test=FILE`) have partitions of their own.
+Each block of lines becomes a file of records, sorted by partition: the hash of the thread. A task is a block, which
+this process cuts out of the input, or a whole file; what is written is the same. Many such files are merged. Each
+partition is assembled to examples; files given for a part of the data (`test=FILE`) have partitions of their own.
 """
 
 from __future__ import annotations
@@ -14,7 +11,7 @@ import functools
 import itertools
 import math
 import zlib
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any, TypeAlias
 
@@ -23,36 +20,34 @@ import numpy.typing as npt
 import pyarrow as pa
 import zstandard
 
-from rejoinder.corpora.chunks import Job, until_limit, with_splits, write_chunks
+from rejoinder.corpora.chunks import Job, with_splits, write_chunks
 from rejoinder.corpora.corpus import Input
 from rejoinder.corpora.example import Split
 from rejoinder.corpora.lines import COMPRESSIONS, Block, Reading, open_blocks
 from rejoinder.corpora.work import cached_task, is_done, reported
 from rejoinder.files import atomic_file
+from rejoinder.progress import Advance
 
 Files: TypeAlias = dict[Split | None, list[str]]
 """Names of files of records in the order of the input, for each part of the data."""
+Places: TypeAlias = Sequence[tuple[Split | None, int]]
+"""Partitions: the part of the data and the number of each."""
 Numbers: TypeAlias = npt.NDArray[np.int64]
+ScatterTask: TypeAlias = tuple[str, int, Input, Block | None]
+"""Name, number of the input, the input, and a block of it: without bytes if that is done already. None: all of it."""
 
-_SAMPLED = 3
-_SAMPLE = 8 * 1024 * 1024
+LARGEST = 4
+"""With more than `_MANY` partitions they grow, up to this many times: each is read out of all files of records."""
+_MANY = 256
+"""A pipe, out of which nobody knows how much comes, has this many."""
+_SAMPLED, _SAMPLE = 3, 8 * 1024 * 1024
 """Files, and bytes of each, whose records say how many there will be in all."""
 _LARGEST_WINDOW = 32 * 1024 * 1024
 """Bytes: zstd needs at most this much without `--long` and `--ultra`."""
 _LONGEST_HEADER = 18
 """Bytes of a zstd frame before its first block, at most."""
-_MANY = 256
-"""With more partitions than this they grow, up to `LARGEST` times: each is read out of all files of records. A pipe,
-out of which nobody knows how much comes, has this many."""
-LARGEST = 4
-
-
-ScatterTask: TypeAlias = tuple[str, int, Input, Block | None]
-"""Name, number of the input, the input, and a block of it: without bytes if that is done already. None: all of it."""
-MergeTask: TypeAlias = tuple[str, Split | None, Sequence[str]]
-"""Name of the task and of the file that is made, the part of the data, the names of the files."""
-AssembleTask: TypeAlias = tuple[str, Sequence[tuple[Split | None, int]]]
-"""Name, and partitions: the part of the data and the number of each."""
+_PARTITION = "partition"
+"""Column by which a file of records is sorted."""
 
 
 def partition_count(job: Job, inputs: Sequence[Input]) -> int:
@@ -71,10 +66,9 @@ def partition_count(job: Job, inputs: Sequence[Input]) -> int:
 
 
 def files_for_workers(inputs: Sequence[Input], workers: int) -> list[int]:
-    """Return the numbers of the inputs that are read where they are scattered, by processes of this machine.
+    """Return the numbers of the inputs that processes of this machine read whole: as many as can be dealt out evenly.
 
-    Those are as many as can be dealt out evenly. This process cuts the others into blocks, and those with a large
-    window, of which each process would need its own.
+    This process cuts the others into blocks, and those with a large window, of which each process would need its own.
     """
     if workers == 1:
         return []
@@ -83,26 +77,20 @@ def files_for_workers(inputs: Sequence[Input], workers: int) -> list[int]:
 
 
 def window_size(path: Path) -> int:
-    """Return the bytes that must stay in memory to decompress a zstd file, by its first frame; 0 for other files.
-
-    0 too for one that cannot be read or is damaged: what is wrong is said when it is read in earnest.
-    """
+    """Return the bytes of memory that decompressing a zstd file takes, by its first frame; 0 for any other file."""
     if path.suffix.lower() != ".zst":
         return 0
     try:
         with path.open("rb") as file:
             return int(zstandard.get_frame_parameters(file.read(_LONGEST_HEADER)).window_size)
-    except (OSError, zstandard.ZstdError):
+    except (OSError, zstandard.ZstdError):  # said when it is read in earnest
         return 0
 
 
 def scatter_tasks(
-    job: Job, inputs: Sequence[Input], whole: Sequence[int], on_bytes: Callable[[int], object] | None = None
+    job: Job, inputs: Sequence[Input], whole: Sequence[int], on_bytes: Advance | None = None
 ) -> Iterator[ScatterTask]:
-    """Give tasks for the `whole` files, which workers read; then cut the others into blocks, as they are asked for.
-
-    `on_bytes` is called with the numbers of bytes read here.
-    """
+    """Give tasks for the `whole` files, which workers read; then cut the others into blocks, as they are asked for."""
     for place in whole:
         yield f"file-{place:06}", place, inputs[place], None
     for place in sorted({*range(len(inputs))} - {*whole}):
@@ -113,18 +101,12 @@ def scatter_tasks(
 
 
 def scatter(job: Job, partitions: int, name: str, place: int, given: Input, block: Block | None) -> dict[str, Any]:
-    """Do a task: write the records of a block, or of each block of a file.
-
-    Returns:
-        `place` of the input, `files` written, `counts` (see `Reading.counts`), and `size`, the bytes read here.
-    """
+    """Do a task: write the records of a block, or of each block of a file; `size` is that of what was read here."""
+    names, reading = [], job.reading(given.part)
     if block is not None:
-        reading = job.reading(given.part)
         records = _records(job, block, reading)
         write_records(records_file(job, name), records, _partitions(records.column(0), partitions))
         return {"place": place, "files": [name], "counts": reading.counts(), "size": 0}
-    names: list[str] = []
-    reading = job.reading(given.part)
     with reported(job.folder, name) as report:
         for number, each in enumerate(open_blocks(given.path, report, job.sizes.block)):
             names.append(_block_name(place, number))
@@ -133,8 +115,8 @@ def scatter(job: Job, partitions: int, name: str, place: int, given: Input, bloc
     return {"place": place, "files": names, "counts": reading.counts(), "size": given.size}
 
 
-def merge_tasks(job: Job, files: Files) -> list[MergeTask]:
-    """Return tasks that make few files out of many, where there are many."""
+def merge_tasks(job: Job, files: Files) -> list[tuple[str, Split | None, Sequence[str]]]:
+    """Return tasks that make few files out of many, where there are many: name, part of the data, files."""
     most = job.sizes.merged
     return [
         (f"merged-{part or 'threads'}-{start // most:06}", part, names[start : start + most])
@@ -150,7 +132,7 @@ def merge_files(job: Job, name: str, _: Split | None, files: Sequence[str]) -> d
     return {}
 
 
-def assemble_tasks(job: Job, files: Files, partitions: int) -> list[AssembleTask]:
+def assemble_tasks(job: Job, files: Files, partitions: int) -> list[tuple[str, Places]]:
     """Return a task for each partition; a single one for a job that has a limit."""
     places = [(part, number) for part in files for number in range(partitions)]
     if job.limit is not None:
@@ -158,12 +140,10 @@ def assemble_tasks(job: Job, files: Files, partitions: int) -> list[AssembleTask
     return [(f"assembled-{part or 'threads'}-{number:06}", [(part, number)]) for part, number in places]
 
 
-def assemble(
-    job: Job, files: Files, partitions: int, name: str, places: Sequence[tuple[Split | None, int]]
-) -> dict[str, Any]:
+def assemble(job: Job, files: Files, partitions: int, name: str, places: Places) -> dict[str, Any]:
     """Do a task: assemble partitions and write `chunks`; also returns `counts` (see `Reading.counts`)."""
     reading = job.reading()
-    chunks = write_chunks(job, until_limit(job, _examples(job, files, partitions, places, reading)), name)
+    chunks = write_chunks(job, _examples(job, files, partitions, places, reading), name)
     return {"chunks": chunks, "counts": reading.counts()}
 
 
@@ -173,9 +153,7 @@ def remove_files(job: Job, names: Sequence[str]) -> None:
         records_file(job, name).unlink(missing_ok=True)
 
 
-def _examples(
-    job: Job, files: Files, partitions: int, places: Sequence[tuple[Split | None, int]], reading: Reading
-) -> Iterator[pa.RecordBatch]:
+def _examples(job: Job, files: Files, partitions: int, places: Places, reading: Reading) -> Iterator[pa.RecordBatch]:
     assert job.corpus.assemble is not None
     for part, number in places:
         reading.part = part
@@ -201,10 +179,6 @@ def read_partition(job: Job, names: Sequence[str], number: int, partitions: int)
         yield records.filter(pa.array(places == piece))
 
 
-_PARTITION = "partition"
-"""Column by which a file of records is sorted."""
-
-
 def write_records(path: Path, records: pa.RecordBatch, places: Numbers) -> None:
     """Write records sorted by partition; within one they stay in their order."""
     records = records.append_column(_PARTITION, pa.array(places.astype(np.int32)))
@@ -214,7 +188,6 @@ def write_records(path: Path, records: pa.RecordBatch, places: Numbers) -> None:
 
 
 def _open_records(path: Path) -> pa.RecordBatch:
-    """Memory-map the records of a file."""
     with pa.memory_map(str(path)) as file, pa.ipc.open_file(file) as table:
         return table.get_batch(0)
 

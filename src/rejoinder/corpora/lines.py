@@ -1,8 +1,7 @@
-"""Lines of text out of files that may be compressed, with every fault named by file and line.
+"""Lines of text out of files that may be compressed (.zst, .gz, .bz2, .xz), each fault named by file and line.
 
-A file whose name ends in .zst, .gz, .bz2 or .xz is decompressed. Memory stays bounded whatever a file holds: a line is
-at most `MAX_LINE_BYTES` long, and a decoder is fed little while it gives much. zstd streams may use windows up to 2 GiB
-(`zstd --long=31`), which then take that much memory. Text is UTF-8, strictly.
+Memory stays bounded whatever a file holds: a line is at most `MAX_LINE_BYTES` long, and a decoder is fed little while
+it gives much. zstd windows may have up to 2 GiB (`zstd --long=31`), which is then needed. Text is UTF-8, strictly.
 """
 
 from __future__ import annotations
@@ -14,7 +13,7 @@ import lzma
 import os
 import zlib
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields
 from pathlib import Path
 from typing import IO, Any
 
@@ -23,20 +22,19 @@ import zstandard
 from rejoinder.corpora.example import Split
 from rejoinder.errors import InputError
 from rejoinder.files import refuse_endless
+from rejoinder.progress import Advance
 
 MAX_LINE_BYTES = 64 * 1024 * 1024
 """Longest line that is read. A longer one is a fault of that line, not a reason to run out of memory."""
 BLOCK_BYTES = 16 * 1024 * 1024
 """A block of lines ends with the line that reaches this size."""
-SHOWN_FAULTS = 10
-"""The descriptions of the first bad lines are kept, this many."""
 COMPRESSIONS: dict[str, tuple[Callable[[], Any], int]] = {
     ".zst": (lambda: zstandard.ZstdDecompressor(max_window_size=2**31).decompressobj(), 0),
     ".gz": (lambda: zlib.decompressobj(wbits=31), 1),
     ".bz2": (bz2.BZ2Decompressor, 0),
     ".xz": (lambda: lzma.LZMADecompressor(lzma.FORMAT_XZ), 4),
 }
-"""Endings of compressed files: what begins to decode a stream, and the unit of the zero bytes allowed after it."""
+"""Endings of compressed files: the decoder of a stream, and the unit of the zero bytes allowed after it."""
 
 _BUFFER = 1 << 18
 _PIECE, _SMALL_PIECE = 1 << 15, 64
@@ -47,32 +45,16 @@ _ANY_RATIO, _LARGEST_RATIO = 16 << 20, 1000
 _AGAIN = "copy or download it again"
 _MAGIC = {b"\x28\xb5\x2f\xfd": ".zst", b"\x1f\x8b": ".gz", b"BZh": ".bz2", b"\xfd7zXZ\x00": ".xz", b"PAR1": ".parquet"}
 _BYTE_ORDER_MARKS = (b"\xff\xfe", b"\xfe\xff")
-_SUMS = ("lines", "bad_lines", "blank_messages", "without_reply", "cut_contexts")
 
 
 class BadLineError(InputError):
     """A line that cannot be used; another one may be."""
 
 
-@dataclass(slots=True)
-class Reading:
-    """How files are to be read, and what happened while reading them.
+@dataclass(slots=True, kw_only=True)
+class Counts:
+    """What happened while reading."""
 
-    One object serves all files of one job; the readers of this package add to its counts.
-    """
-
-    skip_bad: bool = False
-    """Skip and count bad lines instead of stopping at the first. Faults of a whole file always stop."""
-    history: int | None = 10
-    """Messages kept before the newest one of a context; older ones are cut off. None: all are kept."""
-    part: Split | None = None
-    """The part of the data that the file is for, where the user says so; otherwise each thread's hash decides."""
-    on_bytes: Callable[[int], object] | None = None
-    """Called with the number of bytes just read from disk (before decompression)."""
-    on_fault: Callable[[str], object] | None = None
-    """Called with one line of text for each bad line that is skipped."""
-    max_bad: int | None = None
-    """With `skip_bad`: stop when more lines than this are bad. None: never."""
     lines: int = 0
     """Lines (rows of a table, conversations of a corpus) that were not blank, bad ones included."""
     bad_lines: int = 0
@@ -86,9 +68,31 @@ class Reading:
     without_reply: int = 0
     """Dialogues that gave no example: fewer than two messages, or no new response."""
     cut_contexts: int = 0
-    """Contexts that lost their oldest messages to `history`."""
+    """Contexts that lost their oldest messages to `Reading.history`."""
     dropped: dict[str, int] = field(default_factory=dict)
     """What the rules of a corpus left out, by reason."""
+
+    def counts(self) -> dict[str, Any]:
+        """Return what happened, as JSON can hold it."""
+        return {each.name: getattr(self, each.name) for each in fields(Counts)}
+
+
+@dataclass(slots=True)
+class Reading(Counts):
+    """How files are to be read, and what happened; one object serves all files of a job."""
+
+    skip_bad: bool = False
+    """Skip and count bad lines instead of stopping at the first. Faults of a whole file always stop."""
+    history: int | None = 10
+    """Messages kept before the newest one of a context; older ones are cut off. None: all are kept."""
+    part: Split | None = None
+    """The part of the data that the file is for, where the user says so; otherwise each thread's hash decides."""
+    on_bytes: Advance | None = None
+    """Called with the number of bytes just read from disk (before decompression)."""
+    on_fault: Callable[[str], object] | None = None
+    """Called with one line of text for each bad line that is skipped."""
+    max_bad: int | None = None
+    """With `skip_bad`: stop when more lines than this are bad. None: never."""
 
     def newest(self, messages: Sequence[str]) -> tuple[str, ...]:
         """Return the messages of a context, oldest first, that `history` keeps; count a context that is cut."""
@@ -102,27 +106,13 @@ class Reading:
         self.dropped[reason] = self.dropped.get(reason, 0) + count
 
     def bad_line(self, path: str | Path, number: int, reason: str) -> None:
-        """Report a bad line.
-
-        Raises:
-            BadLineError: always, unless bad lines are to be skipped.
-            InputError: they are, but there are too many.
-        """
+        """Count a bad line, or raise BadLineError unless such lines are skipped; InputError if there are too many."""
         self._add_faults([f"{path}:{number}: {reason}"], 1)
 
-    def counts(self) -> dict[str, Any]:
-        """Return what happened, as JSON can hold it; see `add`."""
-        return {name: getattr(self, name) for name in (*_SUMS, "faults", "notes", "dropped")}
-
     def add(self, counts: Mapping[str, Any]) -> None:
-        """Add what happened to another one, by its `counts`, and report its bad lines.
-
-        Raises:
-            InputError: there are bad lines and they are not to be skipped, or too many altogether.
-        """
-        for name in _SUMS:
-            if name != "bad_lines":
-                setattr(self, name, getattr(self, name) + counts[name])
+        """Add the `counts` of another reading, and report its bad lines as `bad_line` does."""
+        for name in ("lines", "blank_messages", "without_reply", "cut_contexts"):
+            setattr(self, name, getattr(self, name) + counts[name])
         for reason, count in counts["dropped"].items():
             self.drop(reason, count)
         self.notes += counts["notes"]
@@ -132,22 +122,17 @@ class Reading:
         if bad_lines and not self.skip_bad:
             raise BadLineError(faults[0])
         self.bad_lines += bad_lines
-        self.faults = [*self.faults, *faults][:SHOWN_FAULTS]
+        self.faults = [*self.faults, *faults][:10]
         if self.on_fault is not None:
             for fault in faults:
                 self.on_fault(fault)
             if bad_lines > len(faults):
                 self.on_fault(f"{bad_lines - len(faults):,} more bad lines there")
         if self.max_bad is not None and self.bad_lines > self.max_bad:
-            raise too_many_bad(self.max_bad, self.faults)
-
-
-def too_many_bad(most: int, faults: list[str]) -> InputError:
-    """Return the error for more than `most` bad lines, of which `faults` are the first."""
-    return InputError(
-        f"more than {most:,} bad lines, the first: {faults[0]}; check that the file is what it is taken for, "
-        "or allow more (--max-bad)"
-    )
+            raise InputError(
+                f"more than {self.max_bad:,} bad lines, the first: {self.faults[0]}; check that the file is what it "
+                "is taken for, or allow more (--max-bad)"
+            )
 
 
 @dataclass(frozen=True, slots=True)
@@ -167,18 +152,11 @@ def strip_compression(path: str | Path) -> Path:
 
 
 def open_lines(path: str | Path, reading: Reading | None = None) -> Iterator[tuple[int, str]]:
-    r"""Read a text file line by line, decompressing it if its name says so.
+    """Give the lines of a text file, decompressed: the number of each, from 1, and its text without the line end.
 
-    Args:
-        path: the file.
-        reading: what to do with bad lines (wrongly encoded, binary, too long); if not given, stop at the first.
-
-    Yields:
-        The number of the line, from 1, and its text without the line end (`\n` or `\r\n`). A byte order mark at
-        the start of the file is dropped. Blank lines are given too.
-
-    Raises:
-        InputError: the file is missing, a folder, unreadable, empty, damaged or cut off; or a bad line.
+    A byte order mark at the start is dropped. Blank lines are given too. InputError: the file is missing, a folder,
+    unreadable, empty, damaged or cut off; or, unless such lines are skipped, one is wrongly encoded, binary or too
+    long.
     """
     path, reading = Path(path), reading or Reading()
     number = 0
@@ -187,19 +165,14 @@ def open_lines(path: str | Path, reading: Reading | None = None) -> Iterator[tup
             number += 1
             if len(line) > MAX_LINE_BYTES:
                 _skip_line(stream, line)
-            text = _decode(line, path, number, reading)
-            if text is not None:
+            if (text := _decode(line, path, number, reading)) is not None:
                 yield number, text
     if number == 0:
         raise _empty(path)
 
 
 def open_pieces(path: str | Path, reading: Reading | None = None) -> Iterator[bytes]:
-    """Read a file that is not made of lines, decompressed as by `open_lines`, in pieces of at most 64 KiB.
-
-    Raises:
-        InputError: the file is missing, a folder, unreadable, empty, damaged or cut off.
-    """
+    """Read a file that is not made of lines, decompressed, in pieces of at most 64 KiB; faults as in `open_lines`."""
     path, piece = Path(path), b""
     with open_stream(path, reading.on_bytes if reading else None) as stream:
         while part := stream.read(1 << 16):
@@ -209,21 +182,11 @@ def open_pieces(path: str | Path, reading: Reading | None = None) -> Iterator[by
         raise InputError(f"{path} is empty; {_AGAIN}")
 
 
-def open_blocks(
-    path: str | Path, on_bytes: Callable[[int], object] | None = None, size: int | None = None
-) -> Iterator[Block]:
-    """Read a text file as blocks of whole lines, for work on many lines at once or in another process.
+def open_blocks(path: str | Path, on_bytes: Advance | None = None, size: int | None = None) -> Iterator[Block]:
+    """Give a text file as blocks of whole lines of about `size` bytes, for work on many lines at once.
 
-    Where the blocks end follows from the file and `size` alone. A line that is too long is the last of a block and is
-    cut off after one byte more than is allowed; what reads the block reports it.
-
-    Args:
-        path: the file, compressed or not, as for `open_lines`.
-        on_bytes: called with the number of bytes just read from disk (before decompression).
-        size: a block ends with the line that reaches this; `BLOCK_BYTES` if not given.
-
-    Raises:
-        InputError: the file is missing, a folder, unreadable, empty, damaged or cut off.
+    Where they end follows from the file and `size` alone. A line that is too long is the last of a block, cut off after
+    one byte more than is allowed; what reads the block reports it.
     """
     path, number = Path(path), 1
     with open_stream(path, on_bytes) as stream:
@@ -240,19 +203,13 @@ def open_blocks(
 
 
 def block_lines(block: Block, reading: Reading) -> Iterator[tuple[int, str]]:
-    """Give the lines of a block: number in the file and text, as `open_lines` does.
-
-    Raises:
-        BadLineError: a line is bad, unless such lines are to be skipped.
-    """
+    """Give the lines of a block: number in the file and text, as `open_lines` does."""
     for number, line in enumerate(io.BytesIO(block.data), block.number):
-        text = _decode(line, block.path, number, reading)
-        if text is not None:
+        if (text := _decode(line, block.path, number, reading)) is not None:
             yield number, text
 
 
 def _skip_line(stream: IO[bytes], start: bytes) -> None:
-    """Read up to the end of a line that begins with `start`."""
     while start and not start.endswith(b"\n"):
         start = stream.readline(MAX_LINE_BYTES)
 
@@ -285,23 +242,17 @@ def _decode(line: bytes, path: Path, number: int, reading: Reading) -> str | Non
 
 
 @contextlib.contextmanager
-def open_stream(path: str | Path, on_bytes: Callable[[int], object] | None = None) -> Iterator[IO[bytes]]:
-    """Open a file for reading its bytes, decompressed.
+def open_stream(path: str | Path, on_bytes: Advance | None = None) -> Iterator[IO[bytes]]:
+    """Open a file for reading its bytes, decompressed; `/dev/stdin` and other pipes that a shell makes are fine.
 
-    Args:
-        path: the file; `/dev/stdin` and other pipes that a shell makes are fine.
-        on_bytes: called with the number of bytes just read from disk (before decompression).
-
-    Raises:
-        InputError: the file is missing, a folder, a named pipe, a device or unreadable; or, at any time until the
-            end of the `with` block, it turns out to be damaged, cut off, or a bomb: `_LARGEST_RATIO` times as many
-            bytes as are compressed. An error of the disk stays what it is.
+    InputError: the file is missing, a folder, a named pipe, a device or unreadable; or, until the end of the `with`
+    block, it turns out to be damaged, cut off, or a bomb (`_LARGEST_RATIO`). An error of the disk stays what it is.
     """
     with contextlib.closing(_open(Path(path), on_bytes)) as stream:
         yield stream
 
 
-def _open(path: Path, on_bytes: Callable[[int], object] | None) -> IO[bytes]:
+def _open(path: Path, on_bytes: Advance | None) -> IO[bytes]:
     if path.is_dir():
         raise InputError(f"{path} is a folder; name the files in it")
     try:
@@ -313,26 +264,21 @@ def _open(path: Path, on_bytes: Callable[[int], object] | None) -> IO[bytes]:
         raise InputError(f"{path} may not be read; check its permissions") from None
     if path.suffix.lower() in COMPRESSIONS:
         return io.BufferedReader(_Decompressed(source, path), _BUFFER)
-    if reason := _why_not_text(source.peek(8), path):
-        source.close()
-        raise InputError(f"{path} {reason}")
-    return source
-
-
-def _why_not_text(start: bytes, path: Path) -> str:
-    """Say what a file is that its first bytes show to be no plain text; nothing of one that may be."""
+    start = source.peek(8)
     for magic, suffix in _MAGIC.items():
         if start.startswith(magic):
-            return f"holds {suffix} data; name it so that it ends in {suffix}"
+            source.close()
+            raise InputError(f"{path} holds {suffix} data; name it so that it ends in {suffix}")
     if start.startswith(_BYTE_ORDER_MARKS):
-        return f"is UTF-16; convert it: iconv -f UTF-16 -t UTF-8 {path.name}"
-    return ""
+        source.close()
+        raise InputError(f"{path} is UTF-16; convert it: iconv -f UTF-16 -t UTF-8 {path.name}")
+    return source
 
 
 class _Counted(io.FileIO):
     """A file that reports how many bytes are read from it."""
 
-    def __init__(self, path: Path, on_bytes: Callable[[int], object] | None) -> None:
+    def __init__(self, path: Path, on_bytes: Advance | None) -> None:
         super().__init__(path, "rb", opener=_open_without_waiting)
         self._on_bytes = on_bytes
 

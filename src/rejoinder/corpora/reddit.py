@@ -1,59 +1,264 @@
-"""Reddit: comments out of monthly dumps, each with the comments that it answers.
+"""Reddit: comments out of monthly dumps (RC_*.zst, and RS_*.zst for titles), each with the comments that it answers.
 
-Read are the files of newline-delimited JSON that hold all comments of a month, `RC_2018-01.zst` and so on, and for
-titles and the over-18 mark those of submissions, `RS_2018-01.zst`; a line's fields say which it is. A thread, the
-comments below one submission, can be spread over months. So `reddit_comments.scatter` makes a short record of each
-line, and `assemble` builds the trees of whole threads and gives an example for every comment that, like the comment
-which it answers, passes the filter. Source: DATA19, section 3.1, and the code published with it.
-
-A comment is a number, its place in the list of all comments of the partition; a tree is the array that gives of each
-comment the one above it. So all comments take a step up at the same time.
+Source: DATA19, section 3.1, and its `reddit/create_data.py`; texts stay as they are in the dump. A thread may be spread
+over months, so `scatter` makes a short record of each line and `assemble` builds the trees of whole threads. A tree is
+the array that gives of each comment the number of the one above it: all comments take a step up at the same time.
 """
 
 from __future__ import annotations
 
+import re
+import sys
 from collections import Counter
-from collections.abc import Iterator
-from typing import Any, TypeAlias
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any, Literal, TypeAlias
 
+import msgspec
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
 from rejoinder.corpora.corpus import Corpus
-from rejoinder.corpora.lines import Reading
-from rejoinder.corpora.reddit_comments import KEPT, LOST, OVER_18, SUBMISSION, RedditSettings, scatter, trim
-from rejoinder.corpora.tables import BASE_SCHEMA, BATCH_ROWS, GROUP_CHARACTERS
+from rejoinder.corpora.examples import BASE_SCHEMA, BATCH_ROWS, GROUP_CHARACTERS
+from rejoinder.corpora.lines import MAX_LINE_BYTES, Block, Reading, too_long
+from rejoinder.errors import InputError
 
 Numbers: TypeAlias = npt.NDArray[np.int64]
 Flags: TypeAlias = npt.NDArray[np.bool_]
 
+GONE = ("[deleted]", "[removed]", "[ Removed by Reddit ]")
+"""What stands for the text of a comment that its author or a moderator took away."""
+KEPT = 0
+"""State of a comment that can be a response, or the message that one answers. Other comments are only history."""
+LOST = {1: "too short", 2: "too long", 3: "nothing but white space", 4: "by a bot", 9: "deleted or removed"}
+"""The other states of a comment, with their reasons. Of two copies of a comment the one with the greatest counts."""
+_POST, _OVER_18 = 20, 21
+"""States of a submission."""
+_TEXT, _LONG_TEXT = pa.string(), pa.large_string()
+COLUMNS = pa.schema([("thread", _TEXT), ("state", pa.uint8()), ("id", _TEXT), ("parent", _TEXT), ("text", _LONG_TEXT)])
+"""What is kept of a comment: id of the submission without `t3_`, state, id, id of the comment that it answers without
+`t1_` (empty if it answers the submission), body. And of a submission: its id, state, its id, nothing, title."""
+_READ = "a comment (id, link_id, parent_id, body) or submission (id, title) of Reddit is read, one a line"
 _SUBMISSION, _MISSING, _NOTHING = -1, -2, -3
 """What is above a comment that has no comment above it: the submission; a comment that is not there; and beyond
 these nothing."""
 
 
+@dataclass(frozen=True)
+class RedditSettings:
+    """Which comments count and what becomes of them. Source of the defaults: DATA19, section 3.1."""
+
+    unit: Literal["characters", "words"] = "characters"
+    """What lengths are counted in: `characters` (DATA19) or `words`, runs without white space (ACL19)."""
+    min_length: int = 9
+    """Least length of a response and of the message that it answers, in units."""
+    max_length: int = 127
+    """Greatest length of both, in units."""
+    depth: int = 10
+    """Most messages of a context: the one answered and earlier ancestors. `--history` can only make it less."""
+    cut: int = 127
+    """Characters to which earlier ancestors are cut, at the end of a word."""
+    subreddits: tuple[str, ...] = ()
+    """Names of the subreddits to read; empty: all. Capital letters do not matter."""
+    titles: bool = False
+    """Put the title of the submission, cut as an ancestor, before a context that reaches back to it; needs RS files."""
+    drop_bots: bool = False
+    """Leave out responses by bots, and to bots (see `judge`)."""
+    drop_nsfw: bool = False
+    """Leave out threads whose submission is marked as over 18, or is not there; needs RS files."""
+
+    def __post_init__(self) -> None:
+        if self.unit not in ("characters", "words"):
+            raise InputError(f"unit is {self.unit!r}; lengths are counted in characters or words")
+        if not 1 <= self.min_length <= self.max_length:
+            given = f"min_length is {self.min_length} and max_length {self.max_length}"
+            raise InputError(f"{given}; lengths go from 1 up, and the first is not above the second")
+        if not all(re.fullmatch(r"\w+", name) for name in self.subreddits):
+            raise InputError(f'subreddits are {list(self.subreddits)}; give names without r/, such as ["AskReddit"]')
+        for name, value in (("depth", self.depth), ("cut", self.cut)):
+            if value < 1:
+                raise InputError(f"{name} is {value}; it is at least 1")
+
+
+# Lines to records
+
+
+def trim(text: str, limit: int) -> str:
+    """Cut a text to at most `limit` characters, where a letter or digit meets another character, or the reverse.
+
+    A single word longer than the limit leaves nothing.
+
+    >>> trim("Where did you go?", 10)
+    'Where did '
+    """
+    if len(text) <= limit:
+        return text
+    end, in_word = limit, text[limit].isalnum()
+    while end and text[end - 1].isalnum() == in_word:
+        end -= 1
+    return text[:end]
+
+
+def judge(bodies: pa.Array, authors: pa.Array | None, settings: RedditSettings) -> npt.NDArray[np.uint8]:
+    """Return the state of each comment: `KEPT`, or the reason of `LOST` that holds (deleted first, then its length).
+
+    Authors matter where bots do: AutoModerator, and names that end in `bot`, in whatever case.
+    """
+    if settings.unit == "words":
+        lengths = np.array([len(body.split()) for body in bodies.to_pylist()], np.int64)
+    else:
+        lengths = pc.utf8_length(bodies).to_numpy()
+    gone = _flags(pc.is_in(bodies, pa.array(GONE, bodies.type)))
+    short, long = lengths < settings.min_length, lengths > settings.max_length
+    reasons = [(9, gone), (1, short), (2, long), (3, _flags(pc.utf8_is_space(bodies)))]
+    if settings.drop_bots:
+        ending = pc.ends_with(authors, "bot", ignore_case=True)
+        reasons.append((4, _flags(pc.or_(ending, pc.equal(authors, "AutoModerator")))))
+    states, conditions = zip(*reasons, strict=True)
+    return np.select(conditions, [np.uint8(state) for state in states], np.uint8(KEPT))
+
+
+class _Line(msgspec.Struct, gc=False):
+    """The fields of a line that are always read; the others are only skipped."""
+
+    id: str
+    link_id: str | None = None
+    parent_id: str | None = None
+    body: str | msgspec.UnsetType | None = msgspec.UNSET
+    title: str | None = None
+
+
+class _LongLine(_Line, gc=False):
+    """Also the fields that some settings need."""
+
+    author: str | None = None
+    subreddit: str | None = None
+    over_18: bool | None = None
+
+
+_DECODER, _LONG_DECODER = msgspec.json.Decoder(_Line), msgspec.json.Decoder(_LongLine)
+
+
+def scatter(block: Block, reading: Reading, settings: RedditSettings) -> pa.RecordBatch:
+    """Give a record, `COLUMNS`, of each line that counts; what is no comment or submission is a bad line."""
+    lines = block.data.split(b"\n")
+    if not lines[-1]:
+        lines.pop()
+    if lines and block.number == 1:
+        lines[0] = lines[0].removeprefix(b"\xef\xbb\xbf")
+    reasons: Counter[str] = Counter()
+    batches = _read(lines, block, block.number, reading, settings, reasons)
+    for reason, count in (+reasons).items():
+        reading.drop(reason, count)
+    return pa.concat_batches(batches or [pa.RecordBatch.from_pylist([], COLUMNS)])
+
+
+def _read(
+    lines: list[bytes], block: Block, number: int, reading: Reading, settings: RedditSettings, reasons: Counter[str]
+) -> list[pa.RecordBatch]:
+    """Give the records of consecutive lines, of which the first has a number in the file; report the bad lines."""
+    needs_more = settings.subreddits or settings.drop_bots or settings.drop_nsfw
+    decoder: msgspec.json.Decoder[Any] = _LONG_DECODER if needs_more else _DECODER
+    try:
+        batches = _records([*map(decoder.decode, lines)], settings, reasons)
+    except (ValueError, TypeError, RecursionError) as error:  # msgspec's errors are ValueErrors
+        half = len(lines) // 2
+        if half:
+            first = _read(lines[:half], block, number, reading, settings, reasons)
+            return first + _read(lines[half:], block, number + half, reading, settings, reasons)
+        if lines[0].strip():
+            reading.lines += 1
+            reason = too_long() if len(lines[0]) >= MAX_LINE_BYTES else f"{error}; {_READ}"
+            reading.bad_line(block.path, number, reason)
+        return []
+    reading.lines += len(lines)
+    return batches
+
+
+def _records(lines: Sequence[Any], settings: RedditSettings, reasons: Counter[str]) -> list[pa.RecordBatch]:
+    """Give the records of decoded lines; ValueError or TypeError if one is neither a comment nor a submission."""
+    left_out: Counter[str] = Counter()
+    if settings.subreddits:
+        wanted = {name.lower() for name in settings.subreddits}
+        read, lines = len(lines), [line for line in lines if (line.subreddit or "").lower() in wanted]
+        left_out["in another subreddit"] = read - len(lines)
+    comments, submissions = lines, []
+    if None in [line.link_id for line in lines]:
+        comments = [line for line in lines if line.link_id is not None]
+        submissions = [line for line in lines if line.link_id is None]
+    batches = [_comments(comments, settings), _submissions(submissions)]
+    if not settings.titles and not settings.drop_nsfw:
+        left_out["a submission (only used for titles and drop_nsfw)"] = len(submissions)
+        del batches[1]
+    reasons.update(left_out)
+    return batches
+
+
+def _comments(lines: Sequence[Any], settings: RedditSettings) -> pa.RecordBatch:
+    names, links = _strings([line.id for line in lines]), _strings([line.link_id for line in lines])
+    # Null in some dumps for an answer to the submission.
+    parents = pc.fill_null(_strings([line.parent_id for line in lines]), "")
+    is_answer = pc.starts_with(parents, "t1_")
+    _check(pc.not_equal(names, ""), "id is empty", names)
+    _check(pc.and_(pc.starts_with(links, "t3_"), pc.not_equal(links, "t3_")), "link_id is {!r}", links)
+    answers_submission = pc.or_(pc.equal(parents, ""), pc.starts_with(parents, "t3_"))
+    _check(pc.or_(is_answer, answers_submission), "parent_id is {!r}", parents)
+    most = max(settings.cut, settings.max_length) + 1 if settings.unit == "characters" else sys.maxsize
+    try:
+        bodies = _strings(["[deleted]" if line.body is None else line.body[:most] for line in lines], _LONG_TEXT)
+    except TypeError:
+        raise TypeError("a comment without body") from None
+    authors = _strings([line.author or "" for line in lines]) if settings.drop_bots else None
+    states = judge(bodies, authors, settings)
+    if settings.unit == "words" or settings.max_length > settings.cut:
+        # One character more than the cut is all that the cut of an ancestor can need.
+        bodies = pc.if_else(states == KEPT, bodies, pc.utf8_slice_codeunits(bodies, 0, settings.cut + 1))
+    above = pc.if_else(is_answer, pc.utf8_slice_codeunits(parents, 3), "")
+    threads = pc.utf8_slice_codeunits(links, 3)
+    return pa.RecordBatch.from_arrays([threads, pa.array(states), names, above, bodies], schema=COLUMNS)
+
+
+def _submissions(lines: Sequence[Any]) -> pa.RecordBatch:
+    names, titles = _strings([line.id for line in lines]), _strings([line.title for line in lines], _LONG_TEXT)
+    _check(titles.is_valid(), "neither link_id nor title", names)
+    _check(pc.not_equal(names, ""), "id is empty", names)
+    states = [_OVER_18 if getattr(line, "over_18", None) else _POST for line in lines]
+    columns = [names, pa.array(states, pa.uint8()), names, _strings([""] * len(lines)), titles]
+    return pa.RecordBatch.from_arrays(columns, schema=COLUMNS)
+
+
+def _check(sound: pa.Array, fault: str, values: pa.Array) -> None:
+    """Raise the fault of the first line that is not sound."""
+    flags = _flags(sound)
+    if not flags.all():
+        raise ValueError(fault.format((values[int(np.argmin(flags))].as_py() or "")[:20]))
+
+
+def _flags(values: pa.Array) -> Flags:
+    flags: Flags = values.to_numpy(zero_copy_only=False)
+    return flags
+
+
+def _strings(values: Sequence[Any], kind: pa.DataType = _TEXT) -> pa.Array:
+    return pa.array(values, kind)
+
+
+# Records to examples
+
+
 def assemble(records: pa.RecordBatch, reading: Reading, settings: RedditSettings) -> Iterator[pa.RecordBatch]:
     """Give the examples of whole threads: thread after thread as they first appear, within one in the order of records.
 
-    The set of examples does not depend on the order. Memory: the records, some times over.
-
-    Args:
-        records: `reddit_comments.COLUMNS`.
-        reading: gets the counts, and says how much history is kept.
-        settings: of the corpus.
-
-    Yields:
-        Examples, some thousands at a time.
+    The set of examples does not depend on the order. Memory: the records (`COLUMNS`), some times over.
     """
     if records.num_rows == 0:
         return
     forest = _Forest(records)
     chosen = forest.choose(settings.drop_nsfw)
-    for reason, count in forest.lost.items():
-        if count:
-            reading.drop(reason, count)
+    for reason, count in (+forest.lost).items():
+        reading.drop(reason, count)
     depth = settings.depth if reading.history is None else min(settings.depth, reading.history + 1)
     steps = [forest.above[chosen]]
     for _ in range(depth):
@@ -70,34 +275,21 @@ def assemble(records: pa.RecordBatch, reading: Reading, settings: RedditSettings
     while start < len(chosen):
         before = sizes[start - 1] if start else 0
         end = min(start + BATCH_ROWS, int(np.searchsorted(sizes, before + GROUP_CHARACTERS)) + 1)
-        messages = texts.take(pa.array(places[start:end][used[start:end]])).cast(pa.string())
-        ends = np.append(0, used[start:end].sum(axis=1).cumsum())
-        yield _batch(records.take(pa.array(forest.rows[chosen[start:end]])), ends, messages)
+        messages = texts.take(pa.array(places[start:end][used[start:end]])).cast(_TEXT)
+        ends = pa.array(np.append(0, used[start:end].sum(axis=1).cumsum()), pa.int32())
+        found = records.take(pa.array(forest.rows[chosen[start:end]]))
+        source, contexts = _strings(["reddit"] * found.num_rows), pa.ListArray.from_arrays(ends, messages)
+        columns = [found["id"], found["thread"], source, contexts, found["text"].cast(_TEXT)]
+        yield pa.RecordBatch.from_arrays(columns, schema=BASE_SCHEMA)
         start = end
-
-
-def _batch(responses: pa.RecordBatch, ends: Numbers, messages: pa.Array) -> pa.RecordBatch:
-    columns = [
-        responses["id"],
-        responses["thread"],
-        pa.array(["reddit"] * responses.num_rows, pa.string()),
-        pa.ListArray.from_arrays(pa.array(ends, pa.int32()), messages),
-        responses["text"].cast(pa.string()),
-    ]
-    return pa.RecordBatch.from_arrays(columns, schema=BASE_SCHEMA)
 
 
 class _Forest:
     """The comments of a partition, none twice.
 
-    Attributes:
-        records: as they came.
-        rows: of each comment, its row in the records.
-        thread: of each comment, the number of its thread, in the order in which threads appear.
-        state: of each comment.
-        above: of each comment, the one that it answers, or what is there instead (negative).
-        submissions: of each thread, state and title of its submission, if that is there.
-        lost: comments that give no example, by reason.
+    Of each comment, `rows` is its row in the records, `thread` the number of its thread, in the order in which threads
+    appear, `above` the comment that it answers, or what is there instead (negative). `submissions` are state and title
+    by thread, if they are there; `lost` counts the comments that give no example, by reason.
     """
 
     def __init__(self, records: pa.RecordBatch) -> None:
@@ -105,17 +297,17 @@ class _Forest:
         thread = records["thread"].dictionary_encode().indices.to_numpy().astype(np.int64)
         states = records["state"].to_numpy()
         self.submissions: dict[int, tuple[int, str]] = {}
-        for row in np.flatnonzero(states >= SUBMISSION).tolist():  # of several records of one the greatest counts
+        for row in np.flatnonzero(states >= _POST).tolist():  # of several records of one the greatest counts
             found = int(states[row]), records["text"][row].as_py()
             self.submissions[int(thread[row])] = max(found, self.submissions.get(int(thread[row]), found))
-        rows = np.flatnonzero(states < SUBMISSION)
+        rows = np.flatnonzero(states < _POST)
         names = pa.concat_arrays([records["id"], records["parent"]]).dictionary_encode()
         name, parent = np.split(names.indices.to_numpy().astype(np.int64), [len(thread)])
         self.rows = self._without_copies(rows, thread, name)
         self.lost = Counter({"the same comment again": len(rows) - len(self.rows)})
         self.thread, self.state = thread[self.rows], states[self.rows]
         self.above = _above(self.thread, name[self.rows], parent[self.rows], len(names.dictionary))
-        self.above[pc.equal(records["parent"], "").to_numpy(zero_copy_only=False)[self.rows]] = _SUBMISSION
+        self.above[_flags(pc.equal(records["parent"], ""))[self.rows]] = _SUBMISSION
 
     def _without_copies(self, rows: Numbers, thread: Numbers, name: Numbers) -> Numbers:
         """Return the rows of comments, each where it first appears.
@@ -143,7 +335,7 @@ class _Forest:
             for number, (state, _) in self.submissions.items():
                 if number < len(states):
                     states[number] = state
-            left = self._keep(left, states[self.thread] != OVER_18, "in a thread over 18")
+            left = self._keep(left, states[self.thread] != _OVER_18, "in a thread over 18")
             left = self._keep(left, states[self.thread] != 0, "in a thread whose submission is not there")
         left = self._keep_state(left, self.state, "")
         left = self._keep(left, self.above != _SUBMISSION, "answers the submission")
@@ -158,7 +350,7 @@ class _Forest:
         return left & keep
 
     def _keep_state(self, left: Flags, state: npt.NDArray[np.uint8], words: str) -> Flags:
-        counts = np.bincount(state[left], minlength=SUBMISSION)
+        counts = np.bincount(state[left], minlength=_POST)
         for each, reason in LOST.items():
             self.lost[words + reason] += int(counts[each])
         return left & (state == KEPT)
@@ -194,13 +386,8 @@ def _contexts(
     """Return texts, and of each example the places of its messages among them, oldest first; -1: nothing is there.
 
     The texts are the records' own, then those of ancestors that are cut or not kept, then titles. Of an example's
-    messages the first is the title, the last what is answered.
-
-    Args:
-        forest: all comments.
-        chosen: the examples' responses.
-        steps: of each example what the response answers, what that answers, and so on.
-        settings: of the corpus.
+    messages the first is the title, the last what is answered. `steps` are of each example what the response answers,
+    what that answers, and so on.
     """
     records, rows, older = forest.records, forest.rows, steps[:, 1:]
     is_ancestor = np.zeros(len(rows), np.bool_)
@@ -221,7 +408,7 @@ def _contexts(
     places[:, 0] = np.where(reaches, title[forest.thread[chosen]], -1)
     places[:, -2:0:-1] = _look_up(place, older, -1)
     places[:, -1] = rows[steps[:, 0]]
-    return pa.concat_arrays([records["text"], pa.array([*ancestors, *titles], pa.large_string())]), places
+    return pa.concat_arrays([records["text"], _strings([*ancestors, *titles], _LONG_TEXT)]), places
 
 
 def _look_up(values: Any, places: Numbers, otherwise: int) -> Any:

@@ -42,11 +42,7 @@ CORPORA: dict[str, Corpus] = {
 
 
 def find_corpus(source: str | Corpus) -> Corpus:
-    """Return the corpus of this name; one that is given itself is given back.
-
-    Raises:
-        InputError: there is none of that name.
-    """
+    """Return the corpus of this name, or raise InputError; one that is given itself is given back."""
     if isinstance(source, Corpus):
         return source
     if source not in CORPORA:
@@ -82,11 +78,7 @@ def settings_of(corpus: Corpus) -> list[Setting]:
 
 
 def read_settings(corpus: Corpus, given: Sequence[str]) -> Any:
-    """Return an instance of `corpus.settings` with what is given as "name=value"; of equal names the last one counts.
-
-    Raises:
-        InputError: a setting is unknown, its value of the wrong type or not allowed.
-    """
+    """Return `corpus.settings` with what is given as "name=value"; InputError for what is unknown or not allowed."""
     values: dict[str, Any] = {}
     for each in given:
         name, value = parse_setting(each, "name=value")
@@ -103,16 +95,9 @@ def read_settings(corpus: Corpus, given: Sequence[str]) -> Any:
 
 
 def find_inputs(corpus: Corpus, inputs: Sequence[str | Path]) -> list[Input]:
-    """Return the files to read, once they are seen to fit the corpus and to be there, before any work.
+    """Return the files to read, once they are seen to fit the corpus and to be there; else InputError, before any work.
 
-    Args:
-        corpus: the corpus.
-        inputs: as the user gives them: paths, or "train=PATH", "valid=PATH", "test=PATH" where there is no file of
-            that whole name.
-
-    Raises:
-        InputError: says what does not fit.
-        MissingExtraError: the corpus' package is not installed.
+    Inputs are paths, or "train=PATH", "valid=PATH", "test=PATH" where there is no file of that whole name.
     """
     if corpus.packaged is not None:
         if inputs:

@@ -1,9 +1,8 @@
-"""The work folder of a job: what its tasks have finished, so that a job that was stopped goes on where it was.
+"""The work folder of a job, `.NAME.work`: what its tasks have finished, so that a stopped job goes on where it was.
 
-It is `.NAME.work` beside the output folder NAME. `job.json` says which job it belongs to; `done/` holds the result of
-each finished task; `running/` how many bytes each running task has read; the rest are the files that the tasks write,
-each whole or not there. None of them waits for the disk: they outlast Ctrl-C and a killed process, and after a new
-start of the machine the job begins anew.
+`job.json` says which job it belongs to; `done/` holds the result of each finished task; `running/` how many bytes each
+running task has read; the rest are the tasks' files, each whole or not there. They outlast a killed process, but do not
+wait for the disk: after a new start of the machine the job begins anew.
 """
 
 from __future__ import annotations
@@ -40,14 +39,8 @@ def work_folder(output: str | Path) -> Path:
 def open_work(output: str | Path, job: Mapping[str, Any]) -> Iterator[Path]:
     """Take hold of the work folder of a job, with what an earlier run of the same job left in it.
 
-    It is removed at the end; after an error or Ctrl-C it stays if any task was finished.
-
-    Args:
-        output: the output folder.
-        job: what identifies the job, as JSON can hold it. What another job left is removed.
-
-    Raises:
-        WorkFolderError: another process works in it, or the folder is not one of Rejoinder's.
+    It is removed at the end; after an error or Ctrl-C it stays if any task was finished. What another job left is
+    removed. WorkFolderError: another process works in it, or the folder is not one of Rejoinder's.
     """
     path = work_folder(output)
     path.parent.mkdir(parents=True, exist_ok=True)
@@ -99,12 +92,9 @@ def _discard(path: Path) -> None:
 
 
 def cached_task(folder: Path, work: Callable[..., dict[str, Any]], task: tuple[Any, ...]) -> dict[str, Any]:
-    """Return the result of a task: what an earlier run of it gave, or else what `work` gives now.
+    """Return what an earlier run of a task gave, or else what `work(*task)` gives now, as JSON can hold it.
 
-    Args:
-        folder: the work folder.
-        work: does the task; its result must be such that JSON can hold it.
-        task: what `work` takes; first its name, the same each time.
+    The first entry of the task is its name, the same each time.
     """
     done = folder / _DONE / f"{task[0]}.json"
     with contextlib.suppress(FileNotFoundError, ValueError):  # not there, or emptied by a power cut
@@ -147,10 +137,9 @@ def reported(folder: Path, name: str) -> Iterator[Advance]:
 
 
 class Progress:
-    """The progress of a job of several stages, in bytes of its input.
+    """The progress of a job of several stages, in bytes of its input; of an input of unknown size, of those read.
 
-    Each stage has its share of the whole work, so that rate and time left hold for the whole job: a byte counts as
-    done when all stages are through with it. Of an input of unknown size only the bytes read are shown.
+    Each stage has its share of the work: a byte counts as done when all stages are through with it.
     """
 
     def __init__(self, folder: Path, total: int | None, advance: Advance | None) -> None:
@@ -170,7 +159,7 @@ class Progress:
 
     @contextlib.contextmanager
     def reading(self) -> Iterator[Advance]:
-        """While the `with` block runs, show about twice a second how much of the input all tasks have read.
+        """Show, about twice a second, how much of the input all tasks have read.
 
         Yields:
             A function to call with the bytes of each task that is finished.

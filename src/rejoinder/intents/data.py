@@ -25,7 +25,7 @@ from rejoinder.corpora.lines import Reading, open_lines, open_pieces, strip_comp
 from rejoinder.errors import InputError
 from rejoinder.files import parse_json
 
-TEXT_FIELDS = ("text", "utterance", "sentence", "query")
+TEXT_FIELDS = ("text", "utterance", "sentence", "query", "question")
 LABEL_FIELDS = ("label", "labels", "intent", "intents", "category")
 PARTS = {"train": ("train",), "valid": ("valid", "val", "validation", "dev"), "test": ("test",)}
 """Parts of a data set, and the names under which they are found."""

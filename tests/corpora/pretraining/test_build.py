@@ -7,11 +7,10 @@ import random
 
 import pytest
 
-from rejoinder.corpora.example import SPLITS
+from rejoinder.corpora.example import SPLITS, conversation_thread, split_of, words_of
 from rejoinder.corpora.examples import read_examples
 from rejoinder.corpora.pretraining.build import build_corpus, markdown
 from rejoinder.corpora.pretraining.plan import CorpusPlan, Evaluation, Source
-from rejoinder.corpora.splits import conversation_thread, split_of, words_of
 from rejoinder.errors import InputError
 
 WORDS = [a + b for a in ("ba", "de", "fi", "go", "lu", "ma") for b in ("ta", "ri", "no", "sel", "k", "x")]
@@ -53,25 +52,6 @@ def words(example):
 
 def keys(examples):
     return {words(example) for example in examples}
-
-
-def test_dialogues_go_where_the_hash_of_their_text_says(tmp_path):
-    records = dialogues(1, 200)
-    _, read = built(write(tmp_path / "in", a=records), tmp_path / "out", recipe("a"))
-    expected = {record["id"]: split_of(conversation_thread(record["turns"])) for record in records}
-    assert {expected[example.id.partition(":")[0]] for example in read["test"]} == {"test"}
-    assert {expected[example.id.partition(":")[0]] for example in read["train"]} == {"train"}
-    assert len(read["train"]) > len(read["test"]) > 0
-    assert {example.source for example in read["train"]} == {"a"}
-
-
-def test_examples_have_their_history(tmp_path):
-    _, read = built(write(tmp_path / "in", a=dialogues(1)), tmp_path / "out", recipe("a", history=2))
-    turns = {record["id"]: record["turns"] for record in dialogues(1)}
-    for example in read["train"]:
-        name, _, place = example.id.partition(":")
-        said = turns[name][: int(place)]
-        assert (example.context, example.response) == (tuple(said[-3:]), turns[name][int(place)])
 
 
 def test_a_share_of_the_training_dialogues_is_spaced_out(tmp_path):
@@ -202,13 +182,6 @@ def test_counts_add_up(tmp_path):
     assert f"| **all** | | {len(records) + 20} |" in markdown(counts)
 
 
-def test_many_equal_responses_are_few_in_training(tmp_path):
-    records = [{"turns": [sentence(random.Random(n)), "Yes, please."]} for n in range(300)]
-    counts, read = built(write(tmp_path / "in", a=records), tmp_path / "out", recipe("a"))
-    assert len(read["train"]) == 100
-    assert counts["total"]["train"]["dropped"]["equal responses"] == counts["total"]["train"]["pairs"] - 100
-
-
 def test_an_earlier_corpus_is_replaced_and_nothing_else(tmp_path):
     folder = write(tmp_path / "in", a=dialogues(1))
     built(folder, tmp_path / "out", recipe("a"))
@@ -230,8 +203,3 @@ def test_missing_files_are_named(tmp_path):
     with pytest.raises(InputError, match="is not there"):
         build_corpus(recipe("a", evaluation=sets), folder, tmp_path / "out", evaluation=tmp_path)
     assert not (tmp_path / "out").exists()
-
-
-def test_nothing_left_to_train_on_is_an_error(tmp_path):
-    with pytest.raises(InputError, match="nothing is left"):
-        build_corpus(recipe("a"), write(tmp_path / "in", a=[{"turns": ["...", "!!"]}]), tmp_path / "out")

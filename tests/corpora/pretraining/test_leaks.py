@@ -9,10 +9,10 @@ import numpy as np
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from rejoinder.corpora.example import words_of
 from rejoinder.corpora.pretraining import leaks
 from rejoinder.corpora.pretraining.leaks import LeakIndex, TurnTable
 from rejoinder.corpora.pretraining.plan import Leaks
-from rejoinder.corpora.splits import words_of
 
 TURNS = st.lists(st.lists(st.sampled_from("abcé"), max_size=6).map(" ".join), min_size=1, max_size=4)
 CORPUS = st.lists(TURNS, min_size=1, max_size=6)

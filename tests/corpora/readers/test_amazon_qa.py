@@ -8,9 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from rejoinder.corpora.example import Example
 from rejoinder.corpora.lines import Reading
-from rejoinder.corpora.readers import amazon_qa
 from rejoinder.corpora.readers.amazon_qa import AmazonQASettings, fault_of_pair, read_amazon_qa
 from rejoinder.errors import InputError
 
@@ -46,15 +44,9 @@ def read(tmp_path):
     def run(*lines, reading=None, **options):
         path = tmp_path / "qa_Toys.json.gz"
         path.write_bytes(gzip.compress("".join(f"{line}\n" for line in lines).encode()))
-        return list(read_amazon_qa(path, reading, AmazonQASettings(**options)))
+        return list(read_amazon_qa(path, reading or Reading(), AmazonQASettings(**options)))
 
     return run
-
-
-def test_a_line_with_one_answer(read):
-    assert read(SINGLE) == [
-        Example((SINGLE["question"],), SINGLE["answer"], "qa_Toys:1:0", "B000", "amazon-qa"),
-    ]
 
 
 def test_a_line_with_a_products_questions(read):
@@ -137,12 +129,6 @@ def test_what_python_2_wrote_is_read(read):
     assert example.context == ("Is it \u2019 or \U0001f600 ?",)
 
 
-def test_a_long_line_is_not_parsed(read, monkeypatch):
-    monkeypatch.setattr(amazon_qa, "MAX_LINE", 100)
-    with pytest.raises(InputError, match=r":1: .* characters; a line has up to 100"):
-        read(SINGLE)
-
-
 # Answers, pairs of the right lengths, and distinct ones: the last two counted with the rules of DATA19's code.
 COUNTS = {
     "qa_Appliances": (9_011, 6_819, 6_705),
@@ -157,7 +143,7 @@ COUNTS = {
 def test_the_real_files(name):
     reading = Reading()
     path = Path(os.environ["REJOINDER_DATA"]) / "eval" / "amazonqa" / f"{name}.json.gz"
-    examples = list(read_amazon_qa(path, reading))
+    examples = list(read_amazon_qa(path, reading, AmazonQASettings()))
     distinct = {(example.context, example.response) for example in examples}
     assert (len(examples) + sum(reading.dropped.values()), len(examples), len(distinct)) == COUNTS[name]
     assert reading.bad_lines == 0

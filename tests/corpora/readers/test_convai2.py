@@ -40,7 +40,7 @@ def read(tmp_path):
     def run(text, reading=None, **chosen):
         path = tmp_path / "valid.txt"
         path.write_text(text, encoding="utf-8")
-        return list(read_convai2(path, reading, Convai2Settings(**chosen)))
+        return list(read_convai2(path, reading or Reading(), Convai2Settings(**chosen)))
 
     return run
 
@@ -69,12 +69,6 @@ def test_whose_persona_is_a_setting(read, personas, wanted):
     assert example.context == (*wanted, *other, "hello what are doing today ?")
 
 
-def test_the_history_never_cuts_the_persona(read):
-    text = "1 your persona: i am one.\n" + "".join(f"{n} message {n}\tresponse {n}\n" for n in range(2, 20))
-    last = read(text, Reading(history=1))[-1]
-    assert last.context == ("your persona: i am one.", "response 18", "message 19")
-
-
 def test_given_candidates_are_kept(read):
     first, second = read(CANDIDATES)
     assert (first.candidates, first.label) == (("yeah , well", "no", "i'm great ."), 2)
@@ -96,14 +90,6 @@ def test_both_sides_of_a_dialogue_are_one_thread(read):
     assert {example.thread for example in read(CANDIDATES)} == {example.thread for example in read(OTHER_SIDE)}
 
 
-def test_a_message_without_response_is_heard(read):
-    (example,) = read("1 hi\n2 are you there ?\tyes\n3 bye\n")
-    assert example.context == ("hi", "are you there ?")
-    reading = Reading()
-    assert read("1 hi\n2 hello\n", reading) == []
-    assert reading.without_reply == 1
-
-
 def test_a_literal_line_end_separates(read):
     (example,) = read("1 your persona: i am one.\\nhi\tyes\n")
     assert example.context == ("your persona: i am one.", "hi")
@@ -121,13 +107,6 @@ def test_drawn_candidates_come_from_other_dialogues(read):
         assert not own & set(example.candidates)
     assert len(reading.notes) == 1
     assert "19 for each example were drawn from its other dialogues (seed 0)" in reading.notes[0]
-
-
-def test_the_draw_depends_on_the_seed_alone(read):
-    assert read(dialogues(30), draw=5) == read(dialogues(30), draw=5)
-    assert read(dialogues(30), draw=5) != read(dialogues(30), draw=5, seed=1)
-    plain = [(example.context, example.response) for example in read(dialogues(30))]
-    assert plain == [(example.context, example.response) for example in read(dialogues(30), draw=5)]
 
 
 def test_as_many_as_there_are_can_be_drawn(read):
@@ -157,11 +136,8 @@ def test_bad_lines_have_their_number_and_can_be_skipped(read, line, reason):
     assert (reading.lines, reading.bad_lines) == (4, 1)
 
 
-def test_a_dialogue_whose_first_line_is_bad_is_one_of_its_own(read):
-    examples = read("1 a\tb\n2 c\td\n# 1 x\ty\n2 e\tf\n", Reading(skip_bad=True))
-    assert examples[-1].context == ("e",)
-
-
-def test_settings_are_checked():
-    with pytest.raises(InputError, match="draw is -1"):
-        Convai2Settings(draw=-1)
+def test_the_draw_depends_on_the_seed_alone(read):
+    assert read(dialogues(30), draw=5) == read(dialogues(30), draw=5)
+    assert read(dialogues(30), draw=5) != read(dialogues(30), draw=5, seed=1)
+    plain = [(example.context, example.response) for example in read(dialogues(30))]
+    assert plain == [(example.context, example.response) for example in read(dialogues(30), draw=5)]

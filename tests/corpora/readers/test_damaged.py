@@ -83,7 +83,7 @@ def test_damaged_files_give_examples_or_say_where(tmp_path, name, data):
     for skip in (False, True):
         reading = Reading(skip_bad=skip, part="train" if name == "semeval" else None)
         try:
-            examples = list(corpus.read(path, reading, options))
+            examples = list(corpus.read(path, reading, options or corpus.settings()))
         except InputError as error:
             assert "\n" not in str(error)  # noqa: PT017
             assert re.match(re.escape(str(path)) + _PLACE, str(error)), error  # noqa: PT017

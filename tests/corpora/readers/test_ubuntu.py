@@ -12,7 +12,6 @@ from hypothesis import strategies as st
 from rejoinder.corpora.build import build_data
 from rejoinder.corpora.lines import Reading
 from rejoinder.corpora.readers.ubuntu import UbuntuSettings, read_ubuntu, split_turns
-from rejoinder.corpora.splits import content_thread
 from rejoinder.errors import InputError
 
 CONTEXT = 'anyone know why "ls" fails? __eou__ it says, no such file __eou__ __eot__ which dir? __eou__ __eot__ '
@@ -45,7 +44,7 @@ def read(tmp_path):
     def run(rows, reading=None):
         path = tmp_path / "train.csv"
         path.write_text(rows if isinstance(rows, str) else text_of(rows), encoding="utf-8", newline="")
-        return list(read_ubuntu(path, reading))
+        return list(read_ubuntu(path, reading or Reading(), UbuntuSettings()))
 
     return run
 
@@ -94,41 +93,6 @@ def test_v1_lists_are_ten_rows(read, header):
     assert len(first.candidates) == len(second.candidates) == 10
 
 
-def test_v1_lists_of_equal_contexts_stay_apart(read):
-    assert len(read([*block("hi"), *block("hi", right=3)])) == 2
-
-
-def test_how_rows_with_labels_were_understood_is_said(read):
-    for rows, words in ((block("hi"), "lists of 10 candidates"), (TRAIN, "pairs; those of label 0 are left out")):
-        reading = Reading()
-        read(rows, reading)
-        assert len(reading.notes) == 1
-        assert words in reading.notes[0]
-
-
-def test_the_history_is_cut_and_the_thread_stays(read):
-    turns = "".join(f"turn {number} __eou__ __eot__ " for number in range(20))
-    (example,) = read([TRAIN[0], [turns, "yes __eou__", "1"]], Reading(history=2))
-    assert example.context == ("turn 17", "turn 18", "turn 19")
-    assert example.thread == content_thread(["turn 0"])
-
-
-def test_blank_texts(read):
-    reading = Reading()
-    first = ["a __eou__ __eot__ __eou__ __eot__ b __eou__ __eot__", "x", "1"]
-    (example,) = read([TRAIN[0], first, [" __eot__ ", "x", "1"], ["a", " __eou__", "1"]], reading)
-    assert example.context == ("a", "b")
-    assert reading.dropped == {"blank contexts": 1, "blank responses": 1}
-    assert reading.blank_messages == 2
-
-
-def test_a_blank_distractor_keeps_its_place(read):
-    row = [*WIDE[1][:4], " __eou__", *WIDE[1][5:]]
-    (example,) = read([WIDE[0], row])
-    assert len(example.candidates) == 10
-    assert example.candidates[3] == ""
-
-
 @settings(max_examples=60, deadline=None)
 @given(st.lists(st.lists(UTTERANCE, min_size=1, max_size=3), min_size=1, max_size=5))
 def test_turns_come_back_as_the_script_wrote_them(turns):
@@ -157,10 +121,3 @@ def test_bad_rows_have_their_line_and_can_be_skipped(read, rows, reason):
 def test_after_a_list_that_lacks_a_row_the_next_is_whole(read):
     examples = read([*block("a"), *block("b", rows=9), *block("c", right=2)], Reading(skip_bad=True))
     assert [(example.context, example.label) for example in examples] == [(("a",), 0), (("c",), 2)]
-
-
-def test_another_file_is_refused(read):
-    with pytest.raises(InputError, match=r"train\.csv:1: the first row is 'question, answer'; read are files"):
-        read("question,answer\na,b\n")
-    with pytest.raises(InputError, match="is empty"):
-        read("")

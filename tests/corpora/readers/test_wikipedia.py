@@ -87,19 +87,14 @@ def test_a_page_has_its_own_id_and_text(dump):
     reading = Reading()
     found = list(pages(dump(page(), page(8, "B & C", "a < b\n&nbsp;c", namespace=1)), reading))
     assert found == [
-        Page(12, MEDIA, "Ada", "7", 0, False, "wikitext", TEXT),
-        Page(33, MEDIA, "B & C", "8", 1, False, "wikitext", "a < b\n&nbsp;c"),
+        Page(MEDIA, "Ada", "7", 0, False, "wikitext", TEXT),
+        Page(MEDIA, "B & C", "8", 1, False, "wikitext", "a < b\n&nbsp;c"),
     ]
     assert reading.lines == 2
 
 
-def test_the_newest_of_several_revisions_counts(dump):
-    twice = page(text="old").replace("  </page>\n", "") + page(text="new").partition("</id>\n")[2]
-    assert [each.text for each in pages(dump(twice), Reading())] == ["new"]
-
-
 def test_an_example_is_a_sentence_and_its_article_without_it(dump):
-    (example,) = read_wikipedia(dump(page()))
+    (example,) = read_wikipedia(dump(page()), Reading(), WikipediaSettings())
     (query,) = example.context
     kept = ["Ada was a mathematician of note.", "She wrote the first program ever.", "Her father was a poet."]
     assert query in kept
@@ -113,12 +108,6 @@ def test_the_sentence_follows_from_the_id_alone():
     chosen = [article_example(str(number), text, WikipediaSettings()).context for number in range(200)]
     assert len(set(chosen)) == 20
     assert chosen[12] == ("This is sentence number 12.",)  # for ever: an evaluation must not change
-
-
-def test_a_sentence_that_stands_twice_is_no_query():
-    same = "This one stands here twice. "
-    example = article_example("1", [f"{same}{same}But this one only once."], WikipediaSettings())
-    assert (example.context, example.response) == (("But this one only once.",), f"{same}{same}".strip())
 
 
 def test_which_pages_are_articles(dump):
@@ -137,7 +126,7 @@ def test_which_pages_are_articles(dump):
         page(11, text="Only one sentence is here."),
         page(12, text="Too short. No. Never."),
     )
-    assert [example.id for example in read_wikipedia(path, reading)] == ["1"]
+    assert [example.id for example in read_wikipedia(path, reading, WikipediaSettings())] == ["1"]
     assert reading.lines == 12
     assert reading.dropped == {
         "pages of other namespaces": 1,
@@ -147,32 +136,8 @@ def test_which_pages_are_articles(dump):
         "articles with links, templates and tables nested deeper than 100": 1,
         "articles without a sentence that can be the query, or with nothing else": 4,
     }
-    assert len(list(read_wikipedia(path, None, WikipediaSettings(lists=True)))) == 3
-    assert fault_of_page(Page(1, MEDIA, title="Listening"), WikipediaSettings()) == ""
-
-
-def test_lengths_are_settings():
-    text = ["One two three. Four five six seven.", "Eight nine. Ten."]
-    example = article_example("1", text, WikipediaSettings(min_words=3, max_words=3))
-    assert (example.context, example.response) == (("One two three.",), "Four five six seven.\nEight nine. Ten.")
-    first, both = "Four five six seven.", "Four five six seven.\nEight nine."
-    for most, answer in [(1, first), (20, first), (31, first), (32, both), (99, example.response)]:
-        cut = article_example("1", text, WikipediaSettings(min_words=3, max_words=3, max_characters=most))
-        assert cut.response == answer
-    assert article_example("1", text, WikipediaSettings(min_words=5)) is None
-
-
-@pytest.mark.parametrize(
-    ("options", "message"),
-    [
-        ({"min_words": 0}, "min_words must be 1 or more"),
-        ({"min_words": 9, "max_words": 8}, "max_words not less, not 9 and 8"),
-        ({"max_characters": -1}, "max_characters must be 0 or more, not -1"),
-    ],
-)
-def test_impossible_settings_are_refused(options, message):
-    with pytest.raises(InputError, match=message):
-        WikipediaSettings(**options)
+    assert len(list(read_wikipedia(path, Reading(), WikipediaSettings(lists=True)))) == 3
+    assert fault_of_page(Page(MEDIA, title="Listening"), WikipediaSettings()) == ""
 
 
 @pytest.mark.parametrize(
@@ -190,7 +155,7 @@ def test_a_document_that_is_no_export_is_refused(dump, parts, message):
     path = dump(*parts, head="", tail="")
     for reading in (Reading(), Reading(skip_bad=True)):
         with pytest.raises(InputError, match=re.escape(str(path)) + message):
-            list(read_wikipedia(path, reading))
+            list(read_wikipedia(path, reading, WikipediaSettings()))
 
 
 @pytest.mark.parametrize(
@@ -205,9 +170,9 @@ def test_bad_pages_are_named_and_can_be_skipped(dump, monkeypatch, change, messa
     monkeypatch.setattr(wikipedia, "MAX_TEXT", 2_000)
     path = dump(page(1), page(text="Ada was").replace(*change), page(2))
     with pytest.raises(InputError, match=f":33: {re.escape(message)}"):
-        list(read_wikipedia(path))
+        list(read_wikipedia(path, Reading(), WikipediaSettings()))
     reading = Reading(skip_bad=True)
-    assert [example.id for example in read_wikipedia(path, reading)] == ["1", "2"]
+    assert [example.id for example in read_wikipedia(path, reading, WikipediaSettings())] == ["1", "2"]
     assert (reading.lines, reading.bad_lines) == (3, 1)
 
 
@@ -225,13 +190,6 @@ def neighbours(tmp_path):
         return [(example.context[0], example.response, example.thread) for example in found], reading
 
     return run
-
-
-def test_a_sentence_and_the_one_after_it(neighbours):
-    found, reading = neighbours(LINES)
-    said = ["It was late.", "The train had left.", "Nobody", "was there.", "Dr. Who said: no."]
-    assert [pair[:2] for pair in found] == list(itertools.pairwise(said))
-    assert reading.lines == 4
 
 
 def test_paragraphs_may_go_on_over_lines(neighbours):
@@ -285,3 +243,14 @@ def test_nothing_but_white_space_is_lost(paragraph):
 @pytest.mark.parametrize("part", [".", ".'", "a. ", "A. b", "。", '"', "A.B. ", "a"])
 def test_a_megabyte_of_anything_is_cut_at_once(part):
     assert "".join(sentences(part * 2**18)).replace(" ", "") == (part * 2**18).replace(" ", "")
+
+
+def test_lengths_are_settings():
+    text = ["One two three. Four five six seven.", "Eight nine. Ten."]
+    example = article_example("1", text, WikipediaSettings(min_words=3, max_words=3))
+    assert (example.context, example.response) == (("One two three.",), "Four five six seven.\nEight nine. Ten.")
+    first, both = "Four five six seven.", "Four five six seven.\nEight nine."
+    for most, answer in [(1, first), (20, first), (31, first), (32, both), (99, example.response)]:
+        cut = article_example("1", text, WikipediaSettings(min_words=3, max_words=3, max_characters=most))
+        assert cut.response == answer
+    assert article_example("1", text, WikipediaSettings(min_words=5)) is None

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from rejoinder.corpora.readers.wikitext import MAX_DEPTH, NestingError, link_text, paragraphs
+from rejoinder.corpora.readers.wikipedia import MAX_NESTING, NestingError, paragraphs
 
 ARTICLE = """{{Short description|Mathematician}}
 {{Infobox person
@@ -83,14 +83,6 @@ def test_markup(wikitext, text):
     assert " ".join(paragraphs(wikitext, ("file", "image", "category", "datei"))) == text
 
 
-def test_links_to_other_namespaces():
-    assert link_text("Image:x.png|thumb|text", {"image"}) == ""
-    assert link_text("User talk:X|x", {"user talk"}) == ""
-    assert link_text("User_talk:X|x", {"user talk"}) == ""
-    assert link_text("Paris#History", ()) == "Paris#History"
-    assert link_text("Paris|", ()) == ""
-
-
 PIECES = ["[[", "]]", "{{", "}}", "{|", "|}", "\n", "<ref>", "</ref>", "<b>", "<", ">", "''", "a", "B. ", "|", ":"]
 PIECES += ["==", "<!--", "-->", "<math>", "[http://x ", "]", "(", ")", "&amp;", "\u00e9"]
 
@@ -103,11 +95,6 @@ def test_whatever_it_is_it_gives_clean_lines(wikitext):
         assert any(map(str.isalpha, paragraph))
         assert "[[" not in paragraph
         assert "{{" not in paragraph
-
-
-@given(st.lists(st.text(alphabet="abc ", min_size=1).filter(str.strip), max_size=5))
-def test_plain_prose_stays(lines):
-    assert paragraphs("\n\n".join(lines)) == [" ".join(line.split()) for line in lines]
 
 
 @pytest.mark.parametrize(
@@ -124,6 +111,6 @@ def test_a_megabyte_of_anything_takes_no_time(part):
 
 @pytest.mark.parametrize("part", ["[[", "{{a|", "[[a|<b>{{c|", "{|\n|-\n| a || [[b]]\n"])
 def test_absurd_nesting_is_refused(part):
-    paragraphs(part * (MAX_DEPTH // 2))
+    paragraphs(part * (MAX_NESTING // 2))
     with pytest.raises(NestingError, match="nested deeper than 100"):
         paragraphs(part * 2**18)

@@ -19,17 +19,15 @@ from typing import Any
 import numpy as np
 
 from rejoinder import __version__
-from rejoinder.corpora.dialogues import Threads, dialogue_examples
-from rejoinder.corpora.example import SPLITS, Example, Split
-from rejoinder.corpora.formats import parse_lines, parse_object, spoken_turns, text_of
+from rejoinder.corpora.example import SPLITS, Example, Split, conversation_thread
+from rejoinder.corpora.examples import ExampleWriter
+from rejoinder.corpora.formats import Threads, dialogue_examples, parse_lines, parse_object, spoken_turns, text_of
 from rejoinder.corpora.lines import Reading, strip_compression
 from rejoinder.corpora.pretraining.leaks import Mask, TurnTable
 from rejoinder.corpora.pretraining.messages import clean, persona_of, spaced_out, statements
 from rejoinder.corpora.pretraining.plan import CorpusPlan, Evaluation
 from rejoinder.corpora.pretraining.selection import REASONS, TEST, Selection, dialogue_splits, select
 from rejoinder.corpora.sources import CORPORA, read_settings
-from rejoinder.corpora.splits import conversation_thread
-from rejoinder.corpora.tables import ExampleWriter
 from rejoinder.errors import InputError
 from rejoinder.files import Kind, atomic_folder, check_replaceable, file_digest, parse_json
 from rejoinder.progress import Advance
@@ -45,8 +43,6 @@ FOLDER = Kind(
 )
 SHARD_ROWS = 1 << 19
 """Most examples of a file."""
-TEXTS = "texts"
-"""The reader of evaluation sets that are single texts."""
 
 
 def build_corpus(
@@ -60,16 +56,8 @@ def build_corpus(
 ) -> dict[str, Any]:
     """Build a corpus: `train-*.parquet`, `valid-*.parquet`, `test/SOURCE/test-*.parquet`, `counts.json`, `counts.md`.
 
-    Args:
-        plan: what is wanted.
-        folder: where the sources' files are.
-        output: the folder to write.
-        evaluation: folder of the plan's evaluation sets; None: leaks are looked for in the held-out tests alone.
-        progress: called with the number of further bytes of the files that are read; each is read twice.
-        overwrite: replace an earlier corpus when the new one is complete.
-
-    Returns:
-        The counts.
+    The sources' files are in `folder`, each read twice, and the plan's evaluation sets in `evaluation`; without that,
+    leaks are looked for in the held-out tests alone. Returns the counts.
 
     Raises:
         InputError: a file is missing or bad, `output` holds something else, or nothing stays to train on.
@@ -93,18 +81,15 @@ def build_corpus(
 
 @dataclass(frozen=True)
 class Found:
-    """Where a corpus has a conversation.
-
-    Attributes:
-        id: its name in the file that was asked about.
-        sources: of the corpus that have it; none: no source has it as a whole.
-        split: the part that its examples are in. None: in no part, since no source has it, or since its own words hold
-            it out and those of a dialogue that belongs to it do not.
-    """
+    """Where a corpus has a conversation."""
 
     id: str
+    """Its name in the file that was asked about."""
     sources: list[str]
+    """Those that have it as a whole."""
     split: Split | None
+    """The part that its examples are in. None: in no part, since no source has it, or since its own words hold it out
+    and those of a dialogue that belongs to it do not."""
 
     @property
     def held_out(self) -> bool:
@@ -117,11 +102,8 @@ def find_dialogues(
 ) -> list[Found]:
     """Return where the corpus of this plan has each conversation of a file, by the words of the whole conversation.
 
-    Args:
-        plan: of the corpus.
-        folder: where the sources' files are: dialogues that belong together share a split, so all are read.
-        asked: a file of dialogues in the sources' form, as published: it is cleaned as each source is.
-        progress: called with the number of further bytes of the sources that are read.
+    The file, `asked`, has the sources' form, as published: it is cleaned as each source is. Dialogues that belong
+    together share a split, so all sources in the folder are read. `progress` is called with numbers of their bytes.
 
     Raises:
         InputError: a file is missing or bad.
@@ -159,13 +141,7 @@ class Dialogue:
 
 
 def read_dialogues(path: Path, reading: Reading, cleaners: Sequence[str] = ()) -> Iterator[Dialogue]:
-    """Read a file of dialogues, one JSON object a line (see `corpora.formats`).
-
-    Messages are put through the cleaners (see `messages`); what is blank then was not said.
-
-    Raises:
-        InputError: a fault of the file, or of a line.
-    """
+    """Read a file of dialogues, one JSON object a line; messages are cleaned, and what is blank then was not said."""
     threads, stem = Threads(), strip_compression(path).stem
 
     def parse(number: int, line: str) -> list[Dialogue]:
@@ -184,12 +160,8 @@ def read_dialogues(path: Path, reading: Reading, cleaners: Sequence[str] = ()) -
 def source_files(plan: CorpusPlan, folder: Path) -> list[Path]:
     """Return the file of each source; InputError if one is not there."""
     files = [folder / (source.file or f"{source.name}.jsonl.zst") for source in plan.source]
-    for source, file in zip(plan.source, files, strict=True):
-        if not file.is_file():
-            raise InputError(
-                f"{file} is not there; source {source.name} reads it. Name the folder of the files, or take the source "
-                "out of the recipe"
-            )
+    if missing := next((file for file in files if not file.is_file()), None):
+        raise InputError(f"{missing} is not there; name the folder of the files, or take the source out of the recipe")
     return files
 
 
@@ -209,14 +181,12 @@ def _read_sources(plan: CorpusPlan, files: list[Path], progress: Advance | None)
 
 
 def _check_evaluation(sets: Sequence[Evaluation], folder: Path) -> None:
-    readers = [TEXTS, *(name for name, corpus in CORPORA.items() if corpus.read is not None)]
+    readers = ["texts", *(name for name, corpus in CORPORA.items() if corpus.read is not None)]
     for each in sets:
         if each.reader not in readers:
             raise InputError(f"evaluation set {each.name}: no reader {each.reader!r}; there are {', '.join(readers)}")
         if missing := next((folder / name for name in each.files if not (folder / name).is_file()), None):
-            raise InputError(
-                f"evaluation set {each.name}: {missing} is not there; check the folder of evaluation sets"
-            )
+            raise InputError(f"evaluation set {each.name}: {missing} is not there; check the folder of evaluation sets")
 
 
 def _read_evaluation(plan: CorpusPlan, folder: Path) -> tuple[TurnTable, TurnTable]:
@@ -254,8 +224,18 @@ def _write(
 ) -> None:
     """Read the files again and write what stays."""
     stays, last = chosen.stays(table), 0
+    files_of: dict[str, list[ExampleWriter]] = {}
     with contextlib.ExitStack() as stack:
-        writers = _Writers(folder, stack)
+
+        def add(split: str, example: Example) -> None:
+            key = f"test/{example.source}/test" if split == "test" else split
+            writers = files_of.setdefault(key, [])
+            if not writers or writers[-1].count >= SHARD_ROWS:
+                path = folder / f"{key}-{len(writers):05}.parquet"
+                path.parent.mkdir(parents=True, exist_ok=True)
+                writers.append(stack.enter_context(ExampleWriter(path)))
+            writers[-1].add(example)
+
         for count, (number, dialogue) in enumerate(_dialogues(plan, files, progress)):
             start, last = last, last + len(dialogue.turns)
             if last > len(stays) or table.rows[count + 1] != last:
@@ -264,31 +244,13 @@ def _write(
                 continue
             source, thread = plan.source[number], chosen.threads[count]
             said = statements(dialogue.turns) if source.alternating and plan.personas else []
-            examples = dialogue_examples(
-                dialogue.turns, name=dialogue.name, thread=thread, source=source.name, first=dialogue.first,
-                reading=Reading(history=plan.history),
-            )  # fmt: skip
+            names = {"name": dialogue.name, "thread": thread, "source": source.name}
+            reading = Reading(history=plan.history)
+            examples = dialogue_examples(dialogue.turns, **names, reading=reading, first=dialogue.first)
             for place, example in enumerate(examples, max(1, dialogue.first)):
                 if stays[start + place]:
                     split = SPLITS[chosen.split[start + place]]
-                    writers.add(split, example if split == "test" else _altered(example, place, said, plan))
-
-
-class _Writers:
-    """The files of a corpus, opened as they are needed."""
-
-    def __init__(self, folder: Path, stack: contextlib.ExitStack) -> None:
-        self._folder, self._stack = folder, stack
-        self._writers: dict[str, list[ExampleWriter]] = {}
-
-    def add(self, split: str, example: Example) -> None:
-        key = f"test/{example.source}/test" if split == "test" else split
-        writers = self._writers.setdefault(key, [])
-        if not writers or writers[-1].count >= SHARD_ROWS:
-            path = self._folder / f"{key}-{len(writers):05}.parquet"
-            path.parent.mkdir(parents=True, exist_ok=True)
-            writers.append(self._stack.enter_context(ExampleWriter(path)))
-        writers[-1].add(example)
+                    add(split, example if split == "test" else _altered(example, place, said, plan))
 
 
 def _altered(example: Example, place: int, said: list[tuple[int, str]], plan: CorpusPlan) -> Example:

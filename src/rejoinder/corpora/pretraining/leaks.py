@@ -1,9 +1,8 @@
 """All messages of a corpus as hashes in memory, and the search among them for copies of what is evaluated.
 
-Compared are words alone (`splits.words_of`). A pair of fewer than `fewest_words` words is never a leak: everybody says
-"thank you" and "you're welcome". Longer ones are if the words of both messages are equal, or if the sets of shingles
-(five words in a row) of the two pairs have a Jaccard index of `overlap` or more (Broder 1997). The index is computed,
-not estimated. A shingle of more than `formula` evaluated pairs ("is there anything else i can") stands for none.
+Compared are words alone. Pairs of `fewest_words` words or more leak if the words of both messages are equal, or if the
+Jaccard index of their sets of shingles (words in a row) is `overlap` or more (Broder 1997), computed, not estimated. A
+shingle of more than `formula` evaluated pairs ("is there anything else i can") counts for none.
 """
 
 from __future__ import annotations
@@ -16,11 +15,12 @@ from typing import TypeAlias
 import numpy as np
 import numpy.typing as npt
 
+from rejoinder.corpora.example import words_of
 from rejoinder.corpora.pretraining.messages import fault_of
 from rejoinder.corpora.pretraining.plan import Filters, Leaks
-from rejoinder.corpora.splits import words_of
 
 IntArray: TypeAlias = npt.NDArray[np.int64]
+Numbers: TypeAlias = npt.NDArray[np.int32]
 Mask: TypeAlias = npt.NDArray[np.bool_]
 Hashes: TypeAlias = npt.NDArray[np.uint64]
 
@@ -33,9 +33,9 @@ _CHUNK = 4_096
 
 
 class TurnTable:
-    """The hashes of messages, filled dialogue by dialogue; the arrays are there after `close`.
+    """The hashes of the messages of d dialogues, filled dialogue by dialogue; the arrays are there after `close`.
 
-    A row is a message. The pair of a row is the message before it in its dialogue, and the message itself as response.
+    A row, of r, is a message. Its pair is the message before it in its dialogue, and the message itself as response.
 
     Attributes:
         texts: (r,): hash of a row's words.
@@ -50,18 +50,18 @@ class TurnTable:
         rows: (d + 1,): first row of a dialogue; it ends where the next begins.
         source: (d,): number of the dialogue's source.
         sources: (r,): number of the row's source.
-        threads: (d,): `splits.conversation_thread` of each dialogue.
+        threads: (d,): `conversation_thread` of each dialogue.
         trees: (d,): name of each dialogue's reply tree.
     """
 
     texts: Hashes
     grams: Hashes
     first: IntArray
-    dialogue: npt.NDArray[np.int32]
+    dialogue: Numbers
     pair: Mask
     keys: Hashes
     pair_words: IntArray
-    sources: npt.NDArray[np.int32]
+    sources: Numbers
 
     def __init__(self, gram: int) -> None:
         self._gram = gram
@@ -148,18 +148,15 @@ class TurnTable:
 
 
 class LeakIndex:
-    """All that is evaluated, to look pairs (or single messages) up in.
+    """All that is evaluated, to look pairs (`before` is 1) or single messages (0) up in.
 
-    Args:
-        watched: tables, their rows that are evaluated, and the number of each row's evaluated set.
-        before: 1 for pairs, 0 for single messages.
-        leaks: what counts as a leak.
+    `watched` are tables, their rows that are evaluated, and the number of each row's evaluated set.
     """
 
-    def __init__(self, watched: Iterable[tuple[TurnTable, IntArray, IntArray]], before: int, leaks: Leaks) -> None:
+    def __init__(self, watched: Iterable[tuple[TurnTable, IntArray, Numbers]], before: int, leaks: Leaks) -> None:
         self._before, self._leaks = before, leaks
         keys, grams = [np.zeros(0, np.uint64)], [np.zeros(0, np.uint64)]
-        owners, sizes, sets = ([np.zeros(0, np.int64)] for _ in range(3))
+        owners, sizes, sets = [np.zeros(0, np.int64)], [np.zeros(0, np.int64)], [np.zeros(0, np.int32)]
         count = 0
         for table, rows, numbers in watched:
             long = self._words(table)[rows] >= leaks.fewest_words
@@ -180,13 +177,9 @@ class LeakIndex:
         self._maybe = np.zeros(1 << _TABLE_BITS, dtype=bool)  # quick no for most shingles
         self._maybe[self._grams >> np.uint64(64 - _TABLE_BITS)] = True
 
-    def find(self, table: TurnTable) -> tuple[IntArray, Mask]:
-        """Look all rows of a table up.
-
-        Returns:
-            The set of which each row is a copy, -1 where it is none: (r,); whether it is equal, not nearly so: (r,).
-        """
-        found, equal = np.full(len(table.texts), -1, np.int64), np.zeros(len(table.texts), dtype=bool)
+    def find(self, table: TurnTable) -> tuple[Numbers, Mask]:
+        """Return the set of which each row is a copy, -1 where it is none; and whether it is equal, not nearly so."""
+        found, equal = np.full(len(table.texts), -1, np.int32), np.zeros(len(table.texts), dtype=bool)
         if len(self._sets):
             for rows in _chunks(np.flatnonzero(self._words(table) >= self._leaks.fewest_words)):
                 keys = self._hashes(table)[rows]
@@ -203,9 +196,9 @@ class LeakIndex:
     def _hashes(self, table: TurnTable) -> Hashes:
         return table.keys if self._before else table.texts
 
-    def _nearest(self, table: TurnTable, begin: IntArray, number: IntArray) -> IntArray:
+    def _nearest(self, table: TurnTable, begin: IntArray, number: IntArray) -> Numbers:
         """Return the set of the evaluated item that overlaps most with each span; -1 if none overlaps enough."""
-        found = np.full(len(number), -1, np.int64)
+        found = np.full(len(number), -1, np.int32)
         owner, place = expand(begin, number)
         hits = np.bincount(owner, self._known(table.grams[place]), minlength=len(number))
         # Necessary for the Jaccard index; halved, as a shingle may be in a text more than once.

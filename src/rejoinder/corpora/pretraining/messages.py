@@ -1,8 +1,7 @@
 """Single messages: cleaned of transcription, judged fit to learn from, drawn on for personas. Pure functions.
 
-Personas: what speakers say of themselves, as the persona of whoever replies (Mazaré et al. 2018, section 3.1). Sets
-with personas are few and small. Any conversation is one, too: what someone states in the first person elsewhere in it
-is true of the one who replies. Examples with such statements before them teach a model to read personas.
+What someone states in the first person elsewhere in a conversation is true of the one who replies: put before an
+example as a persona, it teaches a model to read those of the few and small sets that have them (Mazaré et al. 2018).
 """
 
 from __future__ import annotations
@@ -12,8 +11,8 @@ import re
 from collections import Counter
 from collections.abc import Callable, Sequence
 
+from rejoinder.corpora.example import words_of
 from rejoinder.corpora.pretraining.plan import Filters
-from rejoinder.corpora.splits import words_of
 from rejoinder.ranker import PERSONA
 
 _BRACKETS = re.compile(r"\[[^\[\]]{0,80}\]")
@@ -58,10 +57,7 @@ def clean(text: str, names: Sequence[str]) -> str:
 
 
 def spaced_out(text: str) -> str:
-    """Put a space before each mark that ends a word, as tokenised data sets have it: "Yeah , it's" from "Yeah, it's".
-
-    A model that has seen some of this reads such texts nearly as well as others.
-    """
+    """Put a space before each mark that ends a word, as tokenised data sets have it: "Yeah , it's"."""
     return _MARK.sub(" ", text)
 
 
@@ -85,12 +81,7 @@ def persona_of(place: int, response: str, said: Sequence[tuple[int, str]], rng: 
 
     Two speakers take turns, so the same one speaks at every second place. What is part of the response is left out,
     and so is what the message before it or after it by the same speaker says: it may be the same sentence cut in two.
-
-    Args:
-        place: of the response in its dialogue.
-        response: its text.
-        said: all statements of the dialogue.
-        rng: draws them.
+    `place` is that of the response in its dialogue, `said` are all statements of the dialogue.
     """
     own = [text for other, text in said if other % 2 == place % 2 and abs(other - place) > 2 and text not in response]
     own = list(dict.fromkeys(own))

@@ -18,7 +18,7 @@ _WANTED = "no such recipe; name a TOML file, as recipes/corpus/open.toml"
 
 @section
 class Filters:
-    """[filters]: which messages are fit to be read or given as responses. Words are those of `splits.words_of`."""
+    """[filters]: which messages are fit to be read or given as responses. Words are those of `words_of`."""
 
     most_words: Count = 128
     """A message with more words is too long."""
@@ -122,11 +122,7 @@ class _OtherCaps:
 
 
 def load_corpus_plan(path: str | Path) -> CorpusPlan:
-    """Read a plan, or one that is another of the same folder, `base`, but for the caps of some sources, `[caps]`.
-
-    Raises:
-        InputError: the file is missing or not TOML, a key is unknown, or a value not allowed.
-    """
+    """Read a plan, or one that is another of its folder, `base`, but for the caps of some sources, `[caps]`."""
     document = read_toml(path, _WANTED)
     if "base" not in document:
         return validate(CorpusPlan, document, str(path))

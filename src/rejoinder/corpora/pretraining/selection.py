@@ -9,11 +9,10 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
-from rejoinder.corpora.example import SPLITS, Split
-from rejoinder.corpora.pretraining.leaks import Hashes, IntArray, LeakIndex, Mask, TurnTable, joined, mixed
+from rejoinder.corpora.example import SPLITS, Split, split_of
+from rejoinder.corpora.pretraining.leaks import Hashes, IntArray, LeakIndex, Mask, Numbers, TurnTable, joined, mixed
 from rejoinder.corpora.pretraining.messages import RULES
 from rejoinder.corpora.pretraining.plan import CorpusPlan
-from rejoinder.corpora.splits import split_of
 
 TRAIN, TEST = SPLITS.index("train"), SPLITS.index("test")
 LEAKS = ("equal to evaluated", "near to evaluated")
@@ -23,36 +22,27 @@ REASONS = ("", *RULES, "held out elsewhere", "duplicate", *LEAKS, "equal respons
 
 @dataclass
 class Selection:
-    """What becomes of each row of a table.
-
-    Attributes:
-        threads: of each dialogue's group: d names.
-        split: place in `SPLITS` of each row: (r,).
-        reason: place in `REASONS` of each row: (r,); of a row that is no response it means nothing.
-        leaks: training and validation pairs left out for each source's test and then each evaluation set,
-            equal and near ones: (s, 2).
-        common: training pairs that are equal to a test pair of too few words to be a leak.
-    """
+    """What becomes of each of r rows of d dialogues."""
 
     threads: list[str]
+    """Of each dialogue's group, d names."""
     split: npt.NDArray[np.int8]
+    """(r,): place in `SPLITS`."""
     reason: npt.NDArray[np.uint8]
+    """(r,): place in `REASONS`; of a row that is no response it means nothing."""
     leaks: IntArray
+    """(s, 2): training and validation pairs left out for each source's test and then each evaluation set, equal and
+    near ones."""
     common: int = 0
+    """Training pairs that are equal to a test pair of too few words to be a leak."""
 
     def stays(self, table: TurnTable) -> Mask:
-        """(r,): whether a row is a response that stays."""
+        """Return whether each row is a response that stays."""
         return table.pair & (self.reason == 0)
 
 
 def select(table: TurnTable, plan: CorpusPlan, evaluated: tuple[TurnTable, TurnTable] | None) -> Selection:
-    """Decide about every row.
-
-    Args:
-        table: all dialogues, source by source.
-        plan: what is wanted.
-        evaluated: pairs and single texts of the evaluation sets.
-    """
+    """Decide about every row of all dialogues, source by source, given pairs and single texts of evaluation sets."""
     threads, splits, elsewhere = _split(table, plan.same_words)
     # What is wrong with the response, or else with the message before it.
     reason = np.where(table.fault > 0, table.fault, np.roll(table.fault, 1))
@@ -86,10 +76,9 @@ def dialogue_splits(table: TurnTable, plan: CorpusPlan) -> list[Split | None]:
 
 
 def _split(table: TurnTable, same_words: int) -> tuple[list[str], npt.NDArray[np.int8], Mask]:
-    """Return for each dialogue the thread of its group, the group's split, and whether it is held out elsewhere.
+    """Return of each dialogue the thread of its group, the group's split, and whether it is held out elsewhere.
 
-    A group is of one text, of one tree, or has a pair of `same_words` words in common. Its thread is the least of its
-    dialogues' names, whatever order they come in.
+    A group is of one text, one tree, or a shared pair of `same_words` words. Its thread is the least of its names.
     """
     above = list(range(len(table.threads)))
 
@@ -139,15 +128,12 @@ def _drop_leaks(
 ) -> None:
     """Leave out of training and validation what copies a test pair or something of an evaluation set."""
     test = np.flatnonzero(chosen.stays(table) & (chosen.split == TEST))
-    pairs = [(table, test, table.sources[test].astype(np.int64))]
-    texts: list[tuple[TurnTable, IntArray, IntArray]] = []
+    pairs = [(table, test, table.sources[test])]
+    texts: list[tuple[TurnTable, IntArray, Numbers]] = []
     if evaluated is not None:  # sets are numbered after the sources
-        of_pairs, of_texts = evaluated
-        for watched, of, rows in (
-            (pairs, of_pairs, np.flatnonzero(of_pairs.pair)),
-            (texts, of_texts, np.arange(len(of_texts.texts))),
-        ):
-            watched.append((of, rows, of.sources[rows].astype(np.int64) + len(plan.source)))
+        chosen_rows = np.flatnonzero(evaluated[0].pair), np.arange(len(evaluated[1].texts))
+        for watched, other, rows in zip((pairs, texts), evaluated, chosen_rows, strict=True):
+            watched.append((other, rows, other.sources[rows] + len(plan.source)))
     found, equal = by_text, same_text = LeakIndex(texts, 0, plan.leaks).find(table)
     # A single text is in both pairs of a message: as the response of one, and as the input of the next.
     by_input = np.roll(by_text, 1), np.roll(same_text, 1)

@@ -1,9 +1,8 @@
-"""AmazonQA: questions about products and what owners answered.
+"""AmazonQA: questions about products and what owners answered, a Python dictionary (not JSON) a line.
 
 Source: DATA19, section 3.3, and its published code: question and answer have 4 to 59 words, a word being what single
-spaces separate; equal pairs count once (`build.build_data` drops them); the split is by product. The lines are Python
-dictionaries, not JSON. They come in two shapes: one question and its answer a line (qa_*.json.gz), or a product with
-all its questions and their answers (QA_*.json.gz).
+spaces separate; the split is by product. A line is a question and its answer (qa_*.json.gz), or a product with all its
+questions and their answers (QA_*.json.gz).
 """
 
 from __future__ import annotations
@@ -15,11 +14,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from rejoinder.corpora.corpus import Corpus
+from rejoinder.corpora.corpus import Corpus, check_limits
 from rejoinder.corpora.example import Example
 from rejoinder.corpora.formats import BadRecordError, parse_lines
 from rejoinder.corpora.lines import Reading, strip_compression
-from rejoinder.errors import InputError
 
 MAX_LINE = 1 << 19
 """Most characters of a line, for parsing may take a thousand times as much memory. The published ones have up to tens
@@ -36,25 +34,14 @@ class AmazonQASettings:
     """Most words of a question and of an answer."""
 
     def __post_init__(self) -> None:
-        if not 1 <= self.min_words <= self.max_words:
-            raise InputError(
-                f"min_words must be 1 or more and max_words not less, not {self.min_words} and {self.max_words}"
-            )
+        check_limits(self.min_words, self.max_words, "words")
 
 
-def read_amazon_qa(
-    path: str | Path, reading: Reading | None = None, settings: AmazonQASettings | None = None
-) -> Iterator[Example]:
-    """Read the examples of a file of either shape: the question is the context, the product (asin) the thread.
-
-    Raises:
-        InputError: a fault of the file; or of a line, with its number, unless bad lines are skipped.
-    """
-    path, reading, settings = Path(path), reading or Reading(), settings or AmazonQASettings()
+def read_amazon_qa(path: Path, reading: Reading, settings: AmazonQASettings) -> Iterator[Example]:
+    """Read a file of either shape: the question is the context, the product (asin) the thread."""
     name = strip_compression(path).stem
     for number, place, product, question, answer in parse_lines(path, reading, _pairs):
-        reason = fault_of_pair(question, answer, settings)
-        if reason:
+        if reason := fault_of_pair(question, answer, settings):
             reading.drop(reason)
         else:
             yield Example((question,), answer, f"{name}:{number}:{place}", product, "amazon-qa")
@@ -71,7 +58,7 @@ def fault_of_pair(question: str, answer: str, settings: AmazonQASettings) -> str
 
 
 def _pairs(number: int, line: str) -> list[tuple[int, int, str, str, str]]:
-    """The number of the line; then place, product, question and answer of each pair in it."""
+    """Return the number of the line; then place, product, question and answer of each pair in it."""
     record = _parse(line)
     product = _field(record, "asin", str)
     if not product:

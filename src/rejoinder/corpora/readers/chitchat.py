@@ -1,10 +1,8 @@
 """The BYU chit-chat conversations: 4,017 conversations of students, from the PyPI package `chitchat-dataset` (MIT).
 
-A message there is a list of utterances, which are joined with a space; the package also holds 3,151 conversations of
-one message, which give no example. The thread of a conversation is the hash of its words
-(`splits.conversation_thread`), so that another corpus which carries the same conversations holds out the same ones,
-even if it cuts some into other messages: `byu_chitchat` of the pretraining corpus does.
-https://github.com/BYU-PCCL/chitchat-dataset
+A message there is a list of utterances, which are joined with a space. The thread is the hash of a conversation's words
+(`conversation_thread`), so that another corpus which carries the same conversations holds out the same ones, even if it
+cuts some into other messages: `byu_chitchat` of the pretraining corpus does.
 """
 
 from __future__ import annotations
@@ -14,12 +12,10 @@ import json
 from collections.abc import Iterator
 from pathlib import Path
 
-from rejoinder.corpora.corpus import Corpus, NoSettings
-from rejoinder.corpora.dialogues import Threads
-from rejoinder.corpora.example import Example
-from rejoinder.corpora.formats import record_examples
+from rejoinder.corpora.corpus import Corpus
+from rejoinder.corpora.example import Example, conversation_thread
+from rejoinder.corpora.formats import Threads, record_examples
 from rejoinder.corpora.lines import Reading
-from rejoinder.corpora.splits import conversation_thread
 from rejoinder.errors import MissingExtraError
 
 
@@ -32,12 +28,11 @@ def packaged_file() -> Path:
     return Path(str(file))
 
 
-def read_chitchat(path: str | Path, reading: Reading | None = None, _: NoSettings | None = None) -> Iterator[Example]:
+def read_chitchat(path: Path, reading: Reading, _: object = None) -> Iterator[Example]:
     """Read the examples of all conversations of the package's file."""
     # Not by the package's own reader, which takes the file to be in the encoding of the user's locale.
-    conversations = json.loads(Path(path).read_text(encoding="utf-8"))
-    reading, threads = reading or Reading(), Threads()
-    size, count = Path(path).stat().st_size, len(conversations)
+    conversations = json.loads(path.read_text(encoding="utf-8"))
+    threads, size, count = Threads(), path.stat().st_size, len(conversations)
     for number, (name, conversation) in enumerate(conversations.items()):
         if reading.on_bytes is not None:  # evenly, since the file is one piece
             reading.on_bytes(size * (number + 1) // count - size * number // count)

@@ -1,19 +1,7 @@
-r"""ConvAI2 (PersonaChat): chat between two people who play a persona, in ParlAI's text format.
+"""ConvAI2 (PersonaChat): chat between two people who play a persona, in ParlAI's format (`FbDialogTeacher`).
 
-Numbered lines; the number 1 begins a dialogue. A line is `N your persona: TEXT`, `N partner's persona: TEXT`, or
-`N MESSAGE<tab>RESPONSE`, perhaps followed by `<tab>REWARD<tab>CANDIDATE|CANDIDATE|...`. "Your" persona is that of the
-one who responds. `__SILENCE__` as a message says that the one who responds speaks first; the reward is not used. A
-literal `\n` within a line stands for the end of a line.
-
-- The persona is the oldest part of every context, before the history, and is never cut off with it. Its lines keep
-  their prefix, as in POLY's input, and are one message joined with spaces, or one message each.
-- A response with nothing before it, not even a persona, is dropped.
-- The thread is the hash of a dialogue's first two messages: the training file holds each dialogue twice, once from
-  either side, and both begin with the same two.
-- Files without candidates can get some drawn from other dialogues; figures on those compare only with figures on the
-  same draw, not with published ones.
-
-Format: ParlAI's `FbDialogTeacher` and task `convai2`.
+`N your persona: TEXT`, or `N MESSAGE<tab>RESPONSE[<tab>REWARD<tab>CANDIDATE|CANDIDATE|...]`; the number 1 begins a
+dialogue. The persona, before the history, is never cut off. See docs/corpora.md.
 """
 
 from __future__ import annotations
@@ -21,19 +9,18 @@ from __future__ import annotations
 import itertools
 import random
 import re
-from collections.abc import Generator, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Literal
 
 from rejoinder.corpora.corpus import Corpus
-from rejoinder.corpora.example import Example
-from rejoinder.corpora.formats import BadRecordError
-from rejoinder.corpora.lines import Reading, open_lines, strip_compression
-from rejoinder.corpora.splits import content_thread
+from rejoinder.corpora.example import Example, content_thread
+from rejoinder.corpora.formats import BadRecordError, parse_lines
+from rejoinder.corpora.lines import Reading, strip_compression
 from rejoinder.errors import InputError
 
-SILENCE = "__SILENCE__"
+_SILENCE = "__SILENCE__"
 _NUMBERED = re.compile(r"(\d{1,9}) (.*)", re.DOTALL)
 _PERSONA = re.compile(r"(your|partner's) persona: ")
 _SIDES = {"all": ("your", "partner's"), "self": ("your",), "other": ("partner's",), "none": ()}
@@ -75,19 +62,10 @@ class _Dialogue:
     rows: list[_Row] = field(default_factory=list)
 
 
-def read_convai2(
-    path: str | Path, reading: Reading | None = None, settings: Convai2Settings | None = None
-) -> Generator[Example]:
-    """Read the examples of a file, compressed or not.
-
-    Raises:
-        InputError: a fault of the file; or of a line, with its number, unless bad lines are skipped; or too few
-            dialogues to draw candidates from.
-    """
-    path, reading, settings = Path(path), reading or Reading(), settings or Convai2Settings()
-    dialogues = _dialogues(path, reading)
-    examples = (each for dialogue in dialogues for each in _examples(dialogue, path, reading, settings))
-    yield from draw_candidates(examples, path, reading, settings) if settings.draw else examples
+def read_convai2(path: Path, reading: Reading, settings: Convai2Settings) -> Iterator[Example]:
+    """Read the examples of a file; InputError also for too few dialogues to draw candidates from."""
+    examples = (each for dialogue in _dialogues(path, reading) for each in _examples(dialogue, path, reading, settings))
+    return draw_candidates(examples, path, reading, settings) if settings.draw else examples
 
 
 def draw_candidates(
@@ -96,9 +74,7 @@ def draw_candidates(
     """Give examples without candidates some from other threads, and the right one last, as ParlAI's lists have it.
 
     They are distinct, none is the response, and they follow from the seed, the id and the file's responses alone.
-
-    Raises:
-        InputError: there are not that many other responses.
+    InputError: there are not that many other responses.
     """
     held = list(examples)
     threads: dict[str, str | None] = {}
@@ -118,7 +94,7 @@ def draw_candidates(
 def _with_candidates(
     example: Example, pool: Sequence[tuple[str, str | None]], path: Path, settings: Convai2Settings
 ) -> Example:
-    """The example with candidates out of a pool of distinct responses, each with its thread or None for several."""
+    """Draw from a pool of distinct responses, each with its thread or None for several."""
     rng = random.Random(f"{settings.seed} {example.id}")  # a text is hashed by SHA-512: the same everywhere
     drawn: dict[str, None] = {}
     for place in _places(rng, len(pool), 4 * settings.draw):
@@ -131,7 +107,7 @@ def _with_candidates(
 
 
 def _places(rng: random.Random, count: int, attempts: int) -> Iterator[int]:
-    """Random places, with repetitions; then, where these were not enough, all of them in random order."""
+    """Give random places, with repetitions; then, where these were not enough, all of them in random order."""
     for _ in range(attempts):
         yield rng.randrange(count)
     yield from rng.sample(range(count), count)
@@ -139,33 +115,25 @@ def _places(rng: random.Random, count: int, attempts: int) -> Iterator[int]:
 
 def _dialogues(path: Path, reading: Reading) -> Iterator[_Dialogue]:
     dialogue, last = _Dialogue(), 0
-    for number, line in open_lines(path, reading):
-        if not line.strip():
-            continue
-        reading.lines += 1
-        try:
-            place, persona, row = _parse(line, number)
-        except BadRecordError as error:
-            reading.bad_line(path, number, str(error))
-            continue
+    for place, personas, rows in parse_lines(path, reading, _parse):
         if place <= last:  # it starts again at 1, or at 2 if that line was bad
             yield dialogue
             dialogue = _Dialogue()
         last = place
-        dialogue.personas += persona
-        dialogue.rows += row
+        dialogue.personas += personas
+        dialogue.rows += rows
     yield dialogue
 
 
-def _parse(line: str, number: int) -> tuple[int, list[str], list[_Row]]:
-    """The number that a line begins with, its persona lines, and its messages with their responses."""
+def _parse(number: int, line: str) -> list[tuple[int, list[str], list[_Row]]]:
+    """Return the number that a line begins with, its persona lines, and its messages with their responses."""
     match = _NUMBERED.fullmatch(line)
     if match is None:
         raise BadRecordError("no number at its beginning; a line is N, a space and a text, or two with a tab between")
     text, *fields = (part.strip().replace("\\n", "\n") for part in match[2].split("\t"))
     parts = [part.strip() for part in text.split("\n")]
     personas = [part for part in parts if _PERSONA.match(part)]
-    said = ["" if part == SILENCE else part for part in parts if not _PERSONA.match(part)]
+    said = ["" if part == _SILENCE else part for part in parts if not _PERSONA.match(part)]
     response = fields[0] if fields else ""
     if personas and response and not said:
         raise BadRecordError("a response to a persona line; a response follows a message and a tab")
@@ -173,7 +141,7 @@ def _parse(line: str, number: int) -> tuple[int, list[str], list[_Row]]:
     if said and (said[-1] or response):
         candidates = _candidates(response, fields[2]) if len(fields) > 2 and fields[2] else ()
         rows.append(_Row(number, said[-1], response, candidates))
-    return int(match[1]), personas, rows
+    return [(int(match[1]), personas, rows)]
 
 
 def _candidates(response: str, listed: str) -> tuple[str, ...]:
@@ -196,8 +164,7 @@ def _examples(dialogue: _Dialogue, path: Path, reading: Reading, settings: Conva
         said += [row.message] if row.message else []
         if not row.response:
             continue
-        context = (*persona, *reading.newest(said))
-        if context:
+        if context := (*persona, *reading.newest(said)):
             name = f"{strip_compression(path).stem}:{row.number}"
             # ParlAI's lists end with the response, which may also stand before.
             label = len(row.candidates) - 1 - row.candidates[::-1].index(row.response) if row.candidates else None

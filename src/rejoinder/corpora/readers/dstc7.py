@@ -1,30 +1,22 @@
 """DSTC7 track 1 (NOESIS), sentence selection: Ubuntu support chat and student advising, as a JSON array of dialogues.
 
-A dialogue has `example-id`, `messages-so-far` (objects with `speaker` and `utterance`), `options-for-next` (100 objects
-with `candidate-id` and `utterance`) and `options-for-correct-answers` (the same objects). In the test files the last is
-missing; the answers are lines of a separate file: example id, tab, candidate ids joined with commas, and in Ubuntu's
-files another tab and the text. Subtasks 1, 3, 4 and 5 are read; subtask 2 takes its candidates from one pool.
-
-- Several answers are right in Advising: the first one among the candidates is the response, and the other right ones
-  leave the list, so that they do not count as wrong.
-- Dialogues none of whose candidates is right (subtask 4) are dropped: there is nothing to rank first.
-
+Where several answers are right (Advising), the first one among the candidates is the response, and the others leave the
+list; where none is (subtask 4), the dialogue is dropped. Subtask 2 takes its candidates from one pool and is not read.
 Format: ibm.github.io/dstc7-noesis, data description; the task's own `metrics.py` for the answers of the test set.
 """
 
 from __future__ import annotations
 
-from collections.abc import Generator, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal
 
 from rejoinder.corpora.corpus import Corpus
-from rejoinder.corpora.example import Example
-from rejoinder.corpora.formats import BadRecordError, text_of
+from rejoinder.corpora.example import Example, content_thread
+from rejoinder.corpora.formats import BadRecordError, parse_records, text_of
 from rejoinder.corpora.lines import Reading, open_lines
 from rejoinder.corpora.readers.parsing import json_objects
-from rejoinder.corpora.splits import content_thread
 from rejoinder.errors import InputError
 
 _NONE = "NONE"
@@ -48,33 +40,21 @@ class Dstc7Settings:
             raise InputError(f"answers is {self.answers}, which is no file; name the file with the test set's answers")
 
 
-def read_dstc7(
-    path: str | Path, reading: Reading | None = None, settings: Dstc7Settings | None = None
-) -> Generator[Example]:
-    """Read the examples of a file, compressed or not; memory holds one dialogue at a time.
-
-    Raises:
-        InputError: a fault of the file; or of a dialogue, with its number in the place of a line's, unless bad ones
-            are skipped.
-    """
-    path, reading, settings = Path(path), reading or Reading(), settings or Dstc7Settings()
+def read_dstc7(path: Path, reading: Reading, settings: Dstc7Settings) -> Iterator[Example]:
+    """Read the examples of a file; memory holds one dialogue at a time. A fault has its number in a line's place."""
     answers = read_answers(settings.answers, reading) if settings.answers else {}
-    for number, record in enumerate(json_objects(path, reading), 1):
-        reading.lines += 1
+
+    def parse(number: int, record: dict[str, Any]) -> Iterator[Example]:
         try:
-            examples = list(_examples(record, answers, reading, settings))
+            yield from _examples(record, answers, reading, settings)
         except BadRecordError as error:
-            reading.bad_line(path, number, f"dialogue {number}: {error}")
-        else:
-            yield from examples
+            raise BadRecordError(f"dialogue {number}: {error}") from None
+
+    yield from parse_records(path, reading, enumerate(json_objects(path, reading), 1), parse)
 
 
 def read_answers(path: str | Path, reading: Reading) -> dict[str, dict[str, str]]:
-    """Read a file of the test set's answers: for each example id the ids of the right candidates, with texts if given.
-
-    Raises:
-        InputError: a fault of the file; or of a line, unless bad lines are skipped.
-    """
+    """Read the test set's answers: for each example id the ids of the right candidates, with texts if given."""
     answers = {}
     for number, line in open_lines(path, reading):
         name, tab, rest = line.partition("\t")
@@ -122,7 +102,7 @@ def _examples(
 def _choice(
     options: Mapping[str, str], answers: Mapping[str, str], reading: Reading
 ) -> tuple[str, tuple[str, ...], int | None]:
-    """Response, candidates and its place among them; a blank response if there is none, which is counted."""
+    """Return response, candidates and its place among them; a blank response, counted, if there is none."""
     if len(options) < 2:
         raise BadRecordError(f"{len(options)} candidates in options-for-next; 2 or more are read")
     right = [each for each in answers if each in options]
@@ -134,7 +114,7 @@ def _choice(
 
 
 def _options(record: Mapping[str, Any], name: str) -> dict[str, str]:
-    """Texts by candidate ids, in the order of the list; a candidate that is there twice counts once."""
+    """Return texts by candidate ids, in the order of the list; a candidate that is there twice counts once."""
     options: dict[str, str] = {}
     for place, option in enumerate(_objects(record[name], name)):
         each = _id(option.get("candidate-id"), f"{name}[{place}].candidate-id")
@@ -151,7 +131,7 @@ def _objects(value: Any, name: str) -> list[dict[str, Any]]:
 
 
 def _id(value: Any, name: str) -> str:
-    """An id as text; Ubuntu's examples and Advising's candidates have numbers."""
+    """Return an id as text; Ubuntu's examples and Advising's candidates have numbers."""
     if type(value) is int:
         return str(value)
     if not value:

@@ -1,12 +1,8 @@
-"""OpenSubtitles: each line of a film's subtitles answers the line before it.
+"""OpenSubtitles: each line of a film's subtitles answers the line before it (DATA19, section 3.2, and its code).
 
-Source: DATA19, section 3.2, and its published code, whose rules these are: a line loses what nobody says (the name of
-the speaker, bracketed sounds); context and response have 9 to 127 characters; the lines before them are extra contexts
-of any length; lines with nothing left count as not there. Where we differ is listed in docs/choices.md.
-
-OPUS publishes one text file for each language, a line for each line of a subtitle, in which films follow each other
-without a mark. DATA19 cut it with `split -a 3 -l 100000` and split the data by the names of the parts (lines-aaa, ...).
-A file with more lines than that is cut here in the same way, so that its split is the published one.
+OPUS publishes one text file for each language, in which films follow each other without a mark. DATA19 cut it with
+`split -a 3 -l 100000` and split the data by the names of the parts (lines-aaa, ...). A longer file is cut here in the
+same way, so that its split is the published one. docs/choices.md lists where we differ.
 """
 
 from __future__ import annotations
@@ -18,7 +14,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
 
-from rejoinder.corpora.corpus import Corpus
+from rejoinder.corpora.corpus import Corpus, check_limits
 from rejoinder.corpora.example import Example
 from rejoinder.corpora.lines import Reading, open_lines, strip_compression
 from rejoinder.errors import InputError
@@ -43,24 +39,13 @@ class OpenSubtitlesSettings:
     """What names a film: its file, or its folder, if that holds several subtitles of one film (as OPUS sorts them)."""
 
     def __post_init__(self) -> None:
-        if not 1 <= self.min_length <= self.max_length:
-            raise InputError(
-                f"min_length must be 1 or more and max_length not less, not {self.min_length} and {self.max_length}"
-            )
+        check_limits(self.min_length, self.max_length, "length")
         if self.shard_lines < 0:
             raise InputError(f"shard_lines must be 0 or more, not {self.shard_lines}")
 
 
-def read_opensubtitles(
-    path: str | Path, reading: Reading | None = None, settings: OpenSubtitlesSettings | None = None
-) -> Iterator[Example]:
-    """Read the examples of one film's subtitles, or of the one file of a language.
-
-    Raises:
-        InputError: a fault of the file; or of a line, with its number, unless bad lines are skipped; or all of the
-            history is asked for.
-    """
-    path, reading, settings = Path(path), reading or Reading(), settings or OpenSubtitlesSettings()
+def read_opensubtitles(path: Path, reading: Reading, settings: OpenSubtitlesSettings) -> Iterator[Example]:
+    """Read the examples of one film's subtitles, or of the one file of a language."""
     if reading.history is None:
         raise InputError("opensubtitles: a film is one conversation of a thousand lines; give --history N, as 10")
     name = (path.absolute().parent if settings.thread == "folder" else strip_compression(path)).name
@@ -129,7 +114,7 @@ def _fits(context: str, response: str, settings: OpenSubtitlesSettings, reading:
 
 
 def _has_more_lines(path: Path, count: int) -> bool:
-    """Whether the file has more than `count` lines (0: do not look). A pipe cannot be read twice, and is long."""
+    """Return whether the file has more than `count` lines (0: do not look). A pipe, which cannot be read twice, has."""
     if count == 0 or (path.exists() and not path.is_file() and not path.is_dir()):
         return count > 0
     # Faults are reported by whoever reads the file in earnest.

@@ -36,12 +36,10 @@ class _Pieces:
 
 
 def json_objects(path: Path, reading: Reading) -> Iterator[dict[str, Any]]:
-    """Read a file that holds one JSON array of objects, compressed or not, one object at a time.
+    """Give the objects of a file that holds one JSON array, compressed or not, one at a time.
 
-    Raises:
-        InputError: the file is no such array, is cut off, is nested too deep or holds an object above 16 MiB; with
-            the number of the object. These are faults of the whole file: they stop whether or not bad ones are skipped.
-        MissingExtraError: ijson is not installed.
+    InputError, with the object's number, for no such array, one cut off or nested too deep, or an object above 16 MiB:
+    faults of the whole file, which stop even if bad lines are skipped.
     """
     try:
         import ijson
@@ -72,22 +70,12 @@ def json_objects(path: Path, reading: Reading) -> Iterator[dict[str, Any]]:
 
 
 def xml_elements(path: Path, reading: Reading, tags: Collection[str], root: str = "") -> Iterator[_Element]:
-    """Read the elements of an XML file that have one of these tags (in any namespace), compressed or not.
+    """Give the elements of an XML file that have one of these tags (in any namespace), each when it is complete.
 
-    An element is given when it is complete, and is forgotten when the next one is asked for. Its `sourceline` is the
-    number of the line on which it begins.
-
-    Args:
-        path: the file.
-        reading: gets the bytes that are read.
-        tags: their names.
-        root: name of the outermost element of a file without a document type; empty: any, and a document type may
-            stand above it if it declares no entity.
-
-    Raises:
-        InputError: the file is no XML, is cut off, has a document type or entities, is nested too deep, or holds an
-            element above 16 MiB; with the line where that is known.
-        MissingExtraError: lxml is not installed.
+    It is forgotten when the next one is asked for. `root` names the outermost element of a file without a document
+    type; empty: any, and a document type may stand above it if it declares no entity. InputError, with the line if it
+    is known, for no XML, a file that is cut off, declares entities, is nested too deep, or holds an element above 16
+    MiB.
     """
     try:
         from lxml import etree

@@ -1,19 +1,8 @@
 """SemEval task 3, community question answering: forum questions with their comments, in the XML of 2015 and 2016.
 
-| | 2015 | 2016, and 2015 reformatted |
-|---|---|---|
-| a question with its comments | `Question` | `Thread` |
-| its text | `QSubject`, `QBody` | `RelQSubject`, `RelQBody` |
-| a comment and its label | `Comment` with `CGOLD` | `RelComment` with `RELC_RELEVANCE2RELQ` |
-| its text | `CBody` | `RelCText`, or `RelCBody` in the multi-line files |
-
-The context is one message: the question's subject and body, or the body alone where it begins with the subject. The
-response is a comment labelled Good. Subjects of comments are left out: they repeat the question or the comment's first
-words. 2016's threads that are marked as repeated (`SubtaskA_Skip_Because_Same_As_RelQuestion_ID`) are left out,
-as in its subtask A. The thread is the hash of the question. Format: README 2.0 of 2015's data and 3.2 of 2016's.
-
-By default there are no candidates, and `rejoinder evaluate` ranks 1-of-100 (ACL19), for which no question may be there
-twice: of each only the first Good comment counts, except in training.
+The context is the question, the response a comment labelled Good. Comments' subjects are left out: they repeat the
+question. Without candidates `rejoinder evaluate` ranks 1-of-100 (ACL19), for which no question may be there twice: of
+each only the first Good comment counts, except in training. Format: README 2.0 of 2015's data and 3.2 of 2016's.
 """
 
 from __future__ import annotations
@@ -24,10 +13,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Literal
 
 from rejoinder.corpora.corpus import Corpus
-from rejoinder.corpora.example import Example
+from rejoinder.corpora.example import Example, content_thread, split_of
 from rejoinder.corpora.lines import Reading, open_lines, strip_compression
 from rejoinder.corpora.readers.parsing import xml_elements
-from rejoinder.corpora.splits import content_thread, split_of
 from rejoinder.errors import InputError
 
 if TYPE_CHECKING:
@@ -76,16 +64,8 @@ class _Question:
     comments: list[_Comment]
 
 
-def read_semeval(
-    path: str | Path, reading: Reading | None = None, settings: SemevalSettings | None = None
-) -> Iterator[Example]:
-    """Read the examples of a file, compressed or not; memory holds one question with its comments at a time.
-
-    Raises:
-        InputError: the file is no such XML, declares entities, is nested too deep, or has no labels; with the line.
-        MissingExtraError: lxml is not installed.
-    """
-    path, reading, settings = Path(path), reading or Reading(), settings or SemevalSettings()
+def read_semeval(path: Path, reading: Reading, settings: SemevalSettings) -> Iterator[Example]:
+    """Read the examples of a file; memory holds one question with its comments. InputError also for no labels."""
     gold = read_gold(settings.gold, reading) if settings.gold else {}
     labels = {True: 0, False: 0}
     for element in xml_elements(path, reading, _QUESTIONS):
@@ -101,11 +81,7 @@ def read_semeval(
 
 
 def read_gold(path: str | Path, reading: Reading) -> dict[str, str]:
-    """Read a file of labels: `Q1_C1<tab>Good`.
-
-    Raises:
-        InputError: a fault of the file; or of a line, unless bad lines are skipped.
-    """
+    """Read a file of labels: `Q1_C1<tab>Good`."""
     gold = {}
     for number, line in open_lines(path, reading):
         name, _, label = (part.strip() for part in line.partition("\t"))
@@ -137,7 +113,7 @@ def _question(element: _Element, gold: Mapping[str, str]) -> _Question:
 
 
 def _text(element: _Element, *tags: str) -> str:
-    """The text of the last of these elements."""
+    """Return the text of the last of these elements."""
     return "".join(["", *("".join(each.itertext()) for each in element.iter(*tags))][-1])
 
 
@@ -152,32 +128,25 @@ def _examples(question: _Question, file: str, reading: Reading, settings: Semeva
     thread = content_thread([question.text])
     part = reading.part or split_of(thread)
     only_first = settings.answers == "first" or (settings.answers == "train" and part != "train")
-    found = 0
+    found = False
     for comment in question.comments:
         candidates, label = _candidates(question, comment) if settings.candidates == "thread" else ((), None)
-        reason = _why_not(comment)
-        if not reason and only_first and found:
-            reason = "Good comments after the first"
-        if not reason and len(candidates) == 1:
-            reason = "Good comments of questions without another"
-        if reason:
-            reading.drop(reason)
-            continue
-        found += 1
-        yield Example(
-            (question.text,), comment.text, f"{file}:{comment.name}", thread, "semeval", candidates, label
-        )
-
-
-def _why_not(comment: _Comment) -> str:
-    """Why a comment is no response; nothing if it is one."""
-    if comment.label != GOOD:
-        return "comments not labelled Good" if comment.label else "comments without a label"
-    return "" if comment.text else "blank comments"
+        if comment.label != GOOD:
+            reading.drop("comments not labelled Good" if comment.label else "comments without a label")
+        elif not comment.text:
+            reading.drop("blank comments")
+        elif only_first and found:
+            reading.drop("Good comments after the first")
+        elif len(candidates) == 1:
+            reading.drop("Good comments of questions without another")
+        else:
+            found = True
+            name = f"{file}:{comment.name}"
+            yield Example((question.text,), comment.text, name, thread, "semeval", candidates, label)
 
 
 def _candidates(question: _Question, right: _Comment) -> tuple[tuple[str, ...], int]:
-    """The comments of the question that are labelled and not Good, and the right one, in their order; its place."""
+    """Return the labelled comments that are not Good, and the right one, in their order; and its place."""
     shown = [each for each in question.comments if each is right or (each.label not in (GOOD, "") and each.text)]
     return tuple(each.text for each in shown), next(i for i, each in enumerate(shown) if each is right)
 

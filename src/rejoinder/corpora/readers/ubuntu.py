@@ -1,32 +1,23 @@
 """The Ubuntu Dialogue Corpus: technical support on IRC between two people, versions 1 and 2, as CSV.
 
-| form | a row | becomes |
-|---|---|---|
-| training | `Context,Utterance,Label` | an example where the label is 1; label 0 marks a response drawn at random |
-| validation and test, V2 | `Context,Ground Truth Utterance,Distractor_0,...` | an example with 10 candidates |
-| validation and test, V1 | ten rows `Context,Utterance,Label` of one context | an example with 10 candidates |
-
-The header says which form a file has; without one (V1) the first ten rows do. `__eot__` ends a turn and `__eou__` an
-utterance within it; V1 ends its turns with `__EOS__` or `</s>`. A turn is one message: its utterances joined with a
-space. The rows name no dialogues, so the thread is the hash of the first turn. Format: the README and source of
-github.com/rkadlec/ubuntu-ranking-dataset-creator (V2), Lowe et al. 2015, section 3.3 (V1).
+The header says which form a file has; without one (V1) the first ten rows do. `__eot__` ends a turn (V1: `__EOS__` or
+`</s>`) and `__eou__` an utterance within it. The rows name no dialogues, so the thread is the hash of the first turn.
+Format: github.com/rkadlec/ubuntu-ranking-dataset-creator (V2), Lowe et al. 2015, section 3.3 (V1).
 """
 
 from __future__ import annotations
 
 import itertools
 import re
-from collections.abc import Generator, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import NamedTuple, TypeAlias
 
 from rejoinder.corpora.corpus import Corpus
-from rejoinder.corpora.dialogues import dialogue_examples
-from rejoinder.corpora.example import Example
-from rejoinder.corpora.formats import csv_rows
+from rejoinder.corpora.example import Example, content_thread
+from rejoinder.corpora.formats import BadRecordError, csv_rows, dialogue_examples, parse_records
 from rejoinder.corpora.lines import Reading, strip_compression
-from rejoinder.corpora.splits import content_thread
 from rejoinder.errors import InputError
 
 LIST = 10
@@ -59,15 +50,8 @@ def join_utterances(turn: str) -> str:
     return " ".join(filter(None, (utterance.strip() for utterance in turn.split("__eou__"))))
 
 
-def read_ubuntu(
-    path: str | Path, reading: Reading | None = None, settings: UbuntuSettings | None = None
-) -> Generator[Example]:
-    """Read the examples of a file of the corpus, compressed or not.
-
-    Raises:
-        InputError: a fault of the file; or of a row, with the number of its first line, unless bad rows are skipped.
-    """
-    path, reading, settings = Path(path), reading or Reading(), settings or UbuntuSettings()
+def read_ubuntu(path: Path, reading: Reading, settings: UbuntuSettings) -> Iterator[Example]:
+    """Read the examples of a file of the corpus, compressed or not."""
     for number, context, responses, label in _choices(path, reading):
         turns = split_turns(context)
         messages = [turn for turn in turns if turn]
@@ -90,30 +74,6 @@ _Choice: TypeAlias = tuple[int, str, Sequence[str], int | None]
 """Line, context, responses and the right one's place among them; None: the only one."""
 
 
-def _choices(path: Path, reading: Reading) -> Iterator[_Choice]:
-    """The contexts of a file of any form, each with its responses."""
-    rows = csv_rows(path, reading)
-    number, first = next(rows, (0, []))
-    header = [cell.strip().lower() for cell in first]
-    if header[:2] == _WIDE and len(header) > 2:
-        for number, row in rows:
-            reading.lines += 1
-            if len(row) == len(header):
-                yield number, row[0], row[1:], 0
-            else:
-                fault = f"{len(row)} columns instead of {len(header)}, which the header has"
-                reading.bad_line(path, number, fault)
-    elif header == _PAIR:
-        yield from _labelled(_pairs(rows, path, reading), path, reading)
-    elif len(header) == len(_PAIR) and header[2] in _LABELS:
-        yield from _labelled(_pairs(itertools.chain([(number, first)], rows), path, reading), path, reading)
-    elif first:
-        raise InputError(
-            f"{path}:{number}: the first row is {', '.join(first)[:60]!r}; read are files that begin with "
-            "Context,Utterance,Label or with Context,Ground Truth Utterance,Distractor_0,..."
-        )
-
-
 class _Pair(NamedTuple):
     number: int
     context: str
@@ -121,15 +81,37 @@ class _Pair(NamedTuple):
     right: bool
 
 
-def _pairs(rows: Iterator[tuple[int, list[str]]], path: Path, reading: Reading) -> Iterator[_Pair]:
-    for number, row in rows:
-        reading.lines += 1
-        if len(row) != len(_PAIR):
-            reading.bad_line(path, number, f"{len(row)} columns instead of 3: context, utterance, label")
-        elif row[2].strip() not in _LABELS:
-            reading.bad_line(path, number, f"the label is {row[2][:20]!r}; it is 1 or 0")
-        else:
-            yield _Pair(number, row[0], row[1], _LABELS[row[2].strip()])
+def _choices(path: Path, reading: Reading) -> Iterator[_Choice]:
+    """Return the contexts of a file of any form, each with its responses."""
+    rows = csv_rows(path, reading)
+    number, first = next(rows, (0, []))
+    header = [cell.strip().lower() for cell in first]
+    if not first:
+        return iter(())
+
+    def parse_wide(number: int, row: list[str]) -> list[_Choice]:
+        if len(row) != len(header):
+            raise BadRecordError(f"{len(row)} columns instead of {len(header)}, which the header has")
+        return [(number, row[0], row[1:], 0)]
+
+    if header[:2] == _WIDE and len(header) > 2:
+        return parse_records(path, reading, rows, parse_wide)
+    if len(header) == len(_PAIR) and header[2] in _LABELS:
+        rows = itertools.chain([(number, first)], rows)
+    elif header != _PAIR:
+        raise InputError(
+            f"{path}:{number}: the first row is {', '.join(first)[:60]!r}; read are files that begin with "
+            "Context,Utterance,Label or with Context,Ground Truth Utterance,Distractor_0,..."
+        )
+    return _labelled(parse_records(path, reading, rows, _parse_pair), path, reading)
+
+
+def _parse_pair(number: int, row: list[str]) -> Iterable[_Pair]:
+    if len(row) != len(_PAIR):
+        raise BadRecordError(f"{len(row)} columns instead of 3: context, utterance, label")
+    if row[2].strip() not in _LABELS:
+        raise BadRecordError(f"the label is {row[2][:20]!r}; it is 1 or 0")
+    return [_Pair(number, row[0], row[1], _LABELS[row[2].strip()])]
 
 
 def _labelled(pairs: Iterator[_Pair], path: Path, reading: Reading) -> Iterator[_Choice]:
@@ -160,7 +142,7 @@ def _lists(pairs: Iterator[_Pair]) -> Iterator[list[_Pair]]:
 
 
 def _fault_of_list(rows: Sequence[_Pair]) -> str:
-    """Why these rows are no list of candidates; nothing if they are one."""
+    """Return why these rows are no list of candidates; nothing if they are one."""
     if len({pair.context for pair in rows}) != 1 or len(rows) != LIST:
         return f"{len(rows)} rows of one context instead of {LIST}, the first of which is this one"
     right = sum(pair.right for pair in rows)

@@ -1,29 +1,25 @@
-"""Wikipedia: a sentence of an article as the query, the article without it as the answer; and neighbouring sentences.
+"""Wikipedia's XML exports: a sentence as the query, its article without it as the answer; and neighbouring sentences.
 
-Article search is POLY's, section 4.1: that of Wu et al. 2018 ("StarSpace", section 4.4), where the candidates are
-the right article and 10,000 others: `rejoinder evaluate MODEL DATA --candidates 10001`. Neither paper says how
-sentences are cut or chosen; how it is done here is listed in docs/choices.md. Neighbouring sentences are what BERT is
-pretrained on, and POLY on books and Wikipedia: the input is a sentence, the label the one after it (section 4.1, after
-Devlin et al. 2019).
-
-Read is MediaWiki's XML export (https://www.mediawiki.org/wiki/Help:Export), page by page; memory holds one page.
+Article search is POLY's, section 4.1, after Wu et al. 2018 ("StarSpace", section 4.4). Neither paper says how sentences
+are cut or chosen: see docs/choices.md. Neighbouring sentences are what BERT is pretrained on, and POLY on books and
+Wikipedia: the input is a sentence, the label the one after it (section 4.1, after Devlin et al. 2019).
 """
 
 from __future__ import annotations
 
 import hashlib
+import html
 import itertools
 import re
 from collections import Counter
-from collections.abc import Iterable, Iterator
+from collections.abc import Collection, Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
-from rejoinder.corpora.corpus import Corpus
+from rejoinder.corpora.corpus import Corpus, check_limits
 from rejoinder.corpora.example import Example
 from rejoinder.corpora.lines import Reading, open_lines, strip_compression
 from rejoinder.corpora.readers.parsing import xml_elements
-from rejoinder.corpora.readers.wikitext import NestingError, paragraphs
 from rejoinder.errors import InputError
 
 MAX_TEXT = 1 << 22
@@ -52,6 +48,33 @@ _ABBREVIATIONS = frozenset(
 )
 """What stands before a full stop within a sentence; initials and words with a full stop in them need no list."""
 
+MAX_NESTING = 100
+"""Most links, templates and tables within each other. MediaWiki itself stops at 40 templates."""
+
+_TOKEN = re.compile(
+    r"""(?P<comment><!--)
+      | (?P<open>\{\{|\[\[|^[ \t:]*+\{\|)
+      | (?P<close>\}\}|\]\]|^[ \t]*+\|\}(?!\}))
+      | <(?P<slash>/?)(?P<tag>[A-Za-z][A-Za-z0-9]*+)(?P<rest>[^<>]*+)>""",
+    re.VERBOSE | re.MULTILINE,
+)
+_NAME = {"{{": "{{", "}}": "{{", "[[": "[[", "]]": "[[", "{|": "{|", "|}": "{|"}
+_NO_PROSE = frozenset(
+    (
+        *("ref", "references", "math", "chem", "ce", "gallery", "imagemap", "timeline", "score", "hiero", "graph"),
+        *("mapframe", "maplink", "templatedata", "syntaxhighlight", "source", "pre", "style"),
+    )
+)
+"""Tags whose content is no prose; it is not parsed either."""
+_EXTERNAL = re.compile(r"\[(?:https?:|ftp:|mailto:)?+//[^\s\[\]]*+\s*+([^\[\]]*+)\]")
+_EMPHASIS = re.compile(r"''++")
+_SWITCH = re.compile(r"__[A-Z]++__")
+_AFTER_BRACKET = re.compile(r"\([\s,;:]++")
+_SPACE_BEFORE = re.compile(r"(?<=\S) ([,.;:)])")
+_LANGUAGE = re.compile(r"[a-z]{2,3}(?:-[a-z]{2,8})?")
+_NOT_PROSE = (*"*#:;=|!{}", "----")
+"""How a line of a list, heading, table or rule begins."""
+
 
 @dataclass(frozen=True)
 class WikipediaSettings:
@@ -67,10 +90,7 @@ class WikipediaSettings:
     """Also use pages that are lists, indices, outlines or disambiguations, by their English titles."""
 
     def __post_init__(self) -> None:
-        if not 1 <= self.min_words <= self.max_words:
-            raise InputError(
-                f"min_words must be 1 or more and max_words not less, not {self.min_words} and {self.max_words}"
-            )
+        check_limits(self.min_words, self.max_words, "words")
         if self.max_characters < 0:
             raise InputError(f"max_characters must be 0 or more, not {self.max_characters}")
 
@@ -86,62 +106,40 @@ class NeighbourSettings:
 
 @dataclass(frozen=True, slots=True)
 class Page:
-    """A page in its newest revision.
+    """A page in its newest revision."""
 
-    Attributes:
-        line: number of the line on which it begins.
-        media: lower-cased names of this wiki's namespaces of files and categories.
-        model: what the text is: `wikitext`, or empty in exports from before 2012.
-    """
-
-    line: int
     media: frozenset[str]
+    """Lower-cased names of this wiki's namespaces of files and categories."""
     title: str = ""
     id: str = ""
     namespace: int = 0
     redirect: bool = False
     model: str = ""
+    """What the text is: `wikitext`, or empty in exports from before 2012."""
     text: str = ""
 
 
-def read_wikipedia(
-    path: str | Path, reading: Reading | None = None, settings: WikipediaSettings | None = None
-) -> Iterator[Example]:
-    """Read one example of each article of a dump, compressed or not.
-
-    Raises:
-        InputError: a fault of the file; or of a page, with its line, unless bad ones are skipped.
-        MissingExtraError: lxml is not installed.
-    """
-    reading, settings = reading or Reading(), settings or WikipediaSettings()
-    for name, texts in articles(Path(path), reading, settings):
-        example = article_example(name, texts, settings)
-        if example is not None:
+def read_wikipedia(path: Path, reading: Reading, settings: WikipediaSettings) -> Iterator[Example]:
+    """Read one example of each article of a dump, compressed or not."""
+    for name, texts in _articles(path, reading, settings):
+        if example := article_example(name, texts, settings):
             yield example
         else:
             reading.drop("articles without a sentence that can be the query, or with nothing else")
 
 
-def read_neighbours(
-    path: str | Path, reading: Reading | None = None, settings: NeighbourSettings | None = None
-) -> Iterator[Example]:
-    """Read the pairs of neighbouring sentences of a text, or of an export (a name with `.xml` in it).
-
-    Raises:
-        InputError: a fault of the file; or of a line or page, with its number, unless bad ones are skipped.
-        MissingExtraError: lxml is not installed and the file is an export.
-    """
-    path, reading, settings = Path(path), reading or Reading(), settings or NeighbourSettings()
-    texts: Iterator[tuple[str, Iterable[str]]] = (
-        articles(path, reading, WikipediaSettings()) if ".xml" in path.name else _books(path, reading, settings.wrapped)
-    )
+def read_neighbours(path: Path, reading: Reading, settings: NeighbourSettings) -> Iterator[Example]:
+    """Read the pairs of neighbouring sentences of a text, or of an export (a name with `.xml` in it)."""
+    texts: Iterator[tuple[str, Iterable[str]]] = _books(path, reading, settings.wrapped)
+    if ".xml" in path.name:
+        texts = _articles(path, reading, WikipediaSettings())
     for thread, text in texts:
         said = (sentence for paragraph in text for sentence in sentences(paragraph))
         for number, (before, after) in enumerate(itertools.pairwise(said)):
             yield Example((before,), after, f"{thread}:{number}", thread, "sentences")
 
 
-def articles(path: Path, reading: Reading, settings: WikipediaSettings) -> Iterator[tuple[str, list[str]]]:
+def _articles(path: Path, reading: Reading, settings: WikipediaSettings) -> Iterator[tuple[str, list[str]]]:
     """Read the paragraphs of each article of an export, with the page's id; count which pages are no articles."""
     for page in pages(path, reading):
         reason = fault_of_page(page, settings)
@@ -155,12 +153,7 @@ def articles(path: Path, reading: Reading, settings: WikipediaSettings) -> Itera
 
 
 def pages(path: Path, reading: Reading) -> Iterator[Page]:
-    """Read the pages of an export, compressed or not.
-
-    Raises:
-        InputError: the file cannot be read, is no export, or is not whole; or, unless bad ones are skipped, a page
-            without an id or with too long a text.
-    """
+    """Read the pages of an export; one without an id or with too long a text is a bad line."""
     media = _MEDIA_NAMES
     for element in xml_elements(path, reading, ("namespace", "page"), root="mediawiki"):
         if element.tag.endswith("namespace"):
@@ -183,7 +176,7 @@ def pages(path: Path, reading: Reading) -> Iterator[Page]:
             reading.bad_line(path, element.sourceline, fault)
             continue
         redirect = element.find("{*}redirect") is not None
-        yield Page(element.sourceline, media, title, name, int(number or 0), redirect, model.strip(), text)
+        yield Page(media, title, name, int(number or 0), redirect, model.strip(), text)
 
 
 def fault_of_page(page: Page, settings: WikipediaSettings) -> str:
@@ -200,10 +193,9 @@ def fault_of_page(page: Page, settings: WikipediaSettings) -> str:
 
 
 def article_example(name: str, texts: Iterable[str], settings: WikipediaSettings) -> Example | None:
-    """Make the example of an article's paragraphs, or None without a sentence of the right length or anything else.
+    """Make the example of an article, or None without a sentence of the right length or anything else.
 
-    The query is one of the sentences of the right length that occur once, drawn by the hash of the page's id: the same
-    one for the same text on every machine.
+    The query is one of those that occur once, drawn by the hash of the page's id: the same on every machine.
     """
     text = [sentences(paragraph) for paragraph in texts]
     counts = Counter(sentence for paragraph in text for sentence in paragraph)
@@ -217,7 +209,7 @@ def article_example(name: str, texts: Iterable[str], settings: WikipediaSettings
 
 
 def _answer(text: list[list[str]], query: str, most: int) -> str:
-    """The other sentences, a paragraph a line, as far as they fit into `most` characters (0: all; the first always)."""
+    """Join the other sentences, a paragraph a line, up to `most` characters (0: all; the first always)."""
     kept: list[tuple[int, str]] = []
     length = 0
     for number, paragraph in enumerate(text):
@@ -257,7 +249,7 @@ def _ends(paragraph: str, mark: re.Match[str]) -> bool:
 
 
 def _books(path: Path, reading: Reading, wrapped: bool) -> Iterator[tuple[str, Iterable[str]]]:
-    """The paragraphs of some thousand lines at a time: each line, or with `wrapped` the lines between blank ones."""
+    """Give the paragraphs of some thousand lines at a time: each line, or if `wrapped` those between blank ones."""
     name = strip_compression(path).stem
     numbered = itertools.groupby(open_lines(path, reading), key=lambda each: (each[0] - 1) // THREAD_LINES)
     for number, lines in numbered:
@@ -269,6 +261,94 @@ def _paragraphs(lines: Iterable[str], reading: Reading, wrapped: bool) -> Iterat
         texts = list(block) if filled else []
         reading.lines += len(texts)
         yield from [" ".join(texts)] if wrapped and texts else texts
+
+
+# Wikitext to plain text: the prose of an article, without its markup, templates, tables, lists, notes and headings.
+# One pass over the tokens of the markup, whose time is linear in the length of the text whatever it holds.
+# (mwparserfromhell, which builds the tree of a page, takes twelve times as long for an article, and hours for 100 kB of
+# unclosed tags.) Templates are left out, not expanded: what they would print is not in the article.
+
+
+class NestingError(ValueError):
+    """Markup that is nested deeper than any article's."""
+
+
+def paragraphs(text: str, media: Collection[str] = ("file", "image", "category")) -> list[str]:
+    """Return an article's paragraphs, a line each; `media`: lower-cased namespaces whose links show no text."""
+    lines = (_clean(line) for line in _without_markup(text, media).split("\n"))
+    return [line for line in lines if line]
+
+
+def _without_markup(text: str, media: Collection[str]) -> str:
+    out: list[str] = []
+    opened: list[tuple[str, int]] = []  # what is open, and how long `out` was before it
+    unended: set[str] = set()  # tags that are never closed from here on, so that none is looked for twice
+    place = 0
+    while match := _TOKEN.search(text, place):
+        out.append(text[place : match.start()])
+        place = match.end()
+        if match["comment"]:
+            place = _after(text, "-->", place, unended)
+        elif match["open"]:
+            if len(opened) == MAX_NESTING:
+                raise NestingError(f"links, templates and tables nested deeper than {MAX_NESTING}")
+            opened.append((_NAME[match["open"][-2:]], len(out)))
+        elif match["close"]:
+            _close_markup(_NAME[match["close"][-2:]], opened, out, media)
+        elif match["tag"].lower() in _NO_PROSE and not match["slash"] and not match["rest"].endswith("/"):
+            place = _after(text, f"</{match['tag'].lower()}", place, unended)
+        elif match["tag"].lower() in ("br", "p", "div", "li", "tr"):
+            out.append(" ")
+    return "".join((*out, text[place:]))
+
+
+def _after(text: str, end: str, place: int, unended: set[str]) -> int:
+    """Return where the text goes on after `end` (and the rest of its tag); at `place` if the end never comes."""
+    if end in unended:
+        return place
+    pattern = rf"{end}\b[^>]*+>?" if end.startswith("<") else end
+    found = re.compile(pattern, re.IGNORECASE).search(text, place)
+    if found is None:
+        unended.add(end)
+    return place if found is None else found.end()
+
+
+def _close_markup(name: str, opened: list[tuple[str, int]], out: list[str], media: Collection[str]) -> None:
+    """Close the newest `name`, and what was opened within it and never closed; the end of nothing is left out."""
+    if all(name != other for other, _ in opened):
+        return
+    while True:
+        other, start = opened.pop()
+        if other == name:
+            break
+    inside = "".join(out[start:]) if name == "[[" else ""
+    del out[start:]
+    if name == "[[":
+        out.append(link_text(inside, media))
+
+
+def link_text(inside: str, media: Collection[str]) -> str:
+    """Return what a link shows: of `[[target|text]]` the text, of a link to a file, category or other language nothing.
+
+    >>> link_text("Paris|the capital", ()), link_text("fr:Paris", ()), link_text(":fr:Paris", ())
+    ('the capital', '', 'fr:Paris')
+    """
+    target, bar, shown = inside.partition("|")
+    space, colon, _ = target.partition(":")
+    space = space.strip()
+    if colon and (space.lower().replace("_", " ") in media or (not bar and _LANGUAGE.fullmatch(space))):
+        return ""
+    return shown.rpartition("|")[2] if bar else target.removeprefix(":")
+
+
+def _clean(line: str) -> str:
+    """Return a line without what is left of its markup; nothing if it is no prose."""
+    line = line.strip()
+    if line.startswith(_NOT_PROSE):
+        return ""
+    line = _EMPHASIS.sub("", _EXTERNAL.sub(r"\1", _SWITCH.sub("", line)))
+    line = " ".join(_AFTER_BRACKET.sub("(", html.unescape(line)).replace("()", "").split())
+    return _SPACE_BEFORE.sub(r"\1", line) if any(map(str.isalpha, line)) else ""
 
 
 CORPUS = Corpus(
@@ -287,7 +367,6 @@ SENTENCES = Corpus(
     reads="*.txt, sentences a line (--set wrapped=true: paragraphs between blank lines); *-pages-articles*.xml",
     licence="each file its own; Wikipedia: CC BY-SA 4.0 and GFDL",
     origin="BookCorpus (Zhu et al. 2015) is not published any more; gutenberg.org; https://dumps.wikimedia.org/enwiki/",
-    expected="",
     read=read_neighbours,
     settings=NeighbourSettings,
 )
