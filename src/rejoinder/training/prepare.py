@@ -84,8 +84,8 @@ class _Preparation:
 
     def run(self) -> Prepared:
         first, others = self.sets[0], self.sets[1:]
-        splits = [(data, "train") for data in self.sets] + [(data, "valid") for data in self.valid]
-        for data, split in splits:
+        needed: dict[Split, list[Path]] = {"train": self.sets, "valid": self.valid}
+        for split, data in ((split, data) for split, folders in needed.items() for data in folders):
             next(read_texts(data, split), None)  # what is missing is better said now than after a vocabulary
         for data in self.sets:
             _note_cut_contexts(self.recipe, data, self.display)

@@ -172,8 +172,7 @@ class Scale:
     """[scale]: the factor c of the score c · cos: linear from `first` to `last`, constant afterwards; or learned."""
 
     learned: bool = False
-    """Learn c (ACL19), between 0 and `last`, from `first` on, or from where `init.model` learned it to. Its group of
-    parameters is "scale"."""
+    """Learn c (ACL19), between 0 and `last`, from `first` or from `init.model`'s; its group of parameters: "scale"."""
     first: Positive = 1.0
     """At the first step."""
     last: Positive | Literal["sqrt(d)"] = "sqrt(d)"
@@ -234,8 +233,7 @@ class Validation:
     patience: Natural = 0
     """Validations without gain after which a stage ends early; 0: never."""
     data: tuple[str, ...] = ()
-    """Further folders of examples that nothing is trained on, of other kinds of conversation than `data.train`, say:
-    their validation splits are ranked too, and all figures are means over the sets."""
+    """Further folders of examples, on which nothing is trained: all figures are means over their validation splits."""
 
     def __post_init__(self) -> None:
         at_most_one(self, "every_steps", "every_seconds", "every_epochs")
@@ -422,11 +420,9 @@ class Stage:
     batch_size: Annotated[int, Field(ge=2)]
     """K: pairs of a batch, of all processes together; the other pairs' responses are the negatives."""
     batch_tokens: Natural = 0
-    """Tokens of a batch at most, in pretraining, where batches have up to batch_size pairs of like lengths (POLY:
-    32,000); 0 for everything else."""
+    """Most tokens of a batch in pretraining, of up to batch_size pairs of like lengths (POLY: 32,000); else 0."""
     micro_batch: Natural = 0
-    """Pairs that each process encodes at once, for less memory and a second forward pass; 0: all. The loss and the
-    gradients are the same, and a run may go on with another value."""
+    """Pairs that each process encodes at once, for less memory and a second forward pass; 0: all. Same gradients."""
     steps: Count | None = None
     """Budget: batches; or:"""
     epochs: Positive | None = None

@@ -36,7 +36,8 @@ ALTERNATIVES = (
 
 FREE = re.compile(
     r"name|description"  # what it is called
-    r"|init\.model|init\.transformer|distillation\.teacher|data\.(mix\.\d+\.)?train|data\.cache|validation\.data"  # where things are
+    r"|init\.model|init\.transformer|distillation\.teacher"  # where things are
+    r"|data\.(mix\.\d+\.)?train|data\.cache|validation\.data"
     r"|stage\.\d+\.micro_batch"  # how much memory is used
 )
 """Keys in which a run may go on with another value: what lies in those places is compared by its content."""
