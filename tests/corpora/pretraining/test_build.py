@@ -94,6 +94,22 @@ def test_order_of_dialogues_does_not_matter(tmp_path):
     assert len(one["train"]) == 90
 
 
+def test_a_transfer_source_only_validates_and_holds_out_what_it_shares(tmp_path):
+    mine, aside = dialogues(8, 80), dialogues(9, 30)
+    mine[7]["turns"], mine[9]["turns"][:2] = aside[3]["turns"], aside[4]["turns"][:2]
+    folder = write(tmp_path / "in", a=mine, b=aside)
+    sources = [Source(name=name, licence="none", file=f"{name}.jsonl", transfer=name == "b") for name in "ab"]
+    counts, read = built(folder, tmp_path / "out", recipe(source=tuple(sources), same_words=12))
+    assert [path.name for path in (tmp_path / "out" / "test").iterdir()] == ["a"]
+    kept = list(read_examples(tmp_path / "out" / "transfer" / "b", "valid"))
+    assert len(kept) == counts["sources"]["b"]["test"]["kept"] > 60
+    assert counts["sources"]["b"]["train"]["pairs"] == counts["sources"]["b"]["valid"]["pairs"] == 0
+    assert {example.source for split in SPLITS for example in read[split]} == {"a"}
+    trained = {example.id.partition(":")[0] for split in ("train", "valid") for example in read[split]}
+    assert not {"8-7", "8-9"} & trained
+    assert not keys(kept) & keys(read["train"])
+
+
 def test_splits_share_no_longer_pair_and_no_pair_comes_twice(tmp_path):
     rng = random.Random(4)
     records = dialogues(4, 120)

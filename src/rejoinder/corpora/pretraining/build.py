@@ -39,7 +39,7 @@ FOLDER = Kind(
     "a corpus",
     COUNTS,
     lambda counts: counts["format"] == FORMAT,
-    (COUNTS, "counts.md", "train-*.parquet", "valid-*.parquet", "test/*/test-*.parquet"),
+    (COUNTS, "counts.md", "train-*.parquet", "valid-*.parquet", "test/*/test-*.parquet", "transfer/*/valid-*.parquet"),
 )
 SHARD_ROWS = 1 << 19
 """Most examples of a file."""
@@ -56,6 +56,7 @@ def build_corpus(
 ) -> dict[str, Any]:
     """Build a corpus: `train-*.parquet`, `valid-*.parquet`, `test/SOURCE/test-*.parquet`, `counts.json`, `counts.md`.
 
+    Of transfer sources there is `transfer/SOURCE/valid-*.parquet` instead of a test.
     The sources' files are in `folder`, each read twice, and the plan's evaluation sets in `evaluation`; without that,
     leaks are looked for in the held-out tests alone. Returns the counts.
 
@@ -224,11 +225,13 @@ def _write(
 ) -> None:
     """Read the files again and write what stays."""
     stays, last = chosen.stays(table), 0
+    transfer = {source.name for source in plan.source if source.transfer}
     files_of: dict[str, list[ExampleWriter]] = {}
     with contextlib.ExitStack() as stack:
 
         def add(split: str, example: Example) -> None:
-            key = f"test/{example.source}/test" if split == "test" else split
+            aside = f"transfer/{example.source}/valid" if example.source in transfer else f"test/{example.source}/test"
+            key = aside if split == "test" else split
             writers = files_of.setdefault(key, [])
             if not writers or writers[-1].count >= SHARD_ROWS:
                 path = folder / f"{key}-{len(writers):05}.parquet"

@@ -62,6 +62,9 @@ class Source:
     """Dialogues whose id does not contain this text are not read."""
     alternating: bool = False
     """Two speakers take turns, so that every second message is by the same one (see `messages`)."""
+    transfer: bool = False
+    """Nothing of it, or of what shares dialogues with it, is trained on: models are chosen by it, as a kind of
+    conversation that they do not know."""
     about: str = ""
     """What it is, and why it is capped, for those who read the counts."""
 

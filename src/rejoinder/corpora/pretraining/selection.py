@@ -43,7 +43,7 @@ class Selection:
 
 def select(table: TurnTable, plan: CorpusPlan, evaluated: tuple[TurnTable, TurnTable] | None) -> Selection:
     """Decide about every row of all dialogues, source by source, given pairs and single texts of evaluation sets."""
-    threads, splits, elsewhere = _split(table, plan.same_words)
+    threads, splits, elsewhere = _split(table, plan)
     # What is wrong with the response, or else with the message before it.
     reason = np.where(table.fault > 0, table.fault, np.roll(table.fault, 1))
     leaks = np.zeros((len(plan.source) + len(plan.evaluation), 2), np.int64)
@@ -71,14 +71,15 @@ def select(table: TurnTable, plan: CorpusPlan, evaluated: tuple[TurnTable, TurnT
 
 def dialogue_splits(table: TurnTable, plan: CorpusPlan) -> list[Split | None]:
     """Return the split of each dialogue, as `select` decides; None: held out by its own words, and in no part."""
-    _, splits, elsewhere = _split(table, plan.same_words)
+    _, splits, elsewhere = _split(table, plan)
     return [None if out else SPLITS[split] for split, out in zip(splits.tolist(), elsewhere.tolist(), strict=True)]
 
 
-def _split(table: TurnTable, same_words: int) -> tuple[list[str], npt.NDArray[np.int8], Mask]:
+def _split(table: TurnTable, plan: CorpusPlan) -> tuple[list[str], npt.NDArray[np.int8], Mask]:
     """Return of each dialogue the thread of its group, the group's split, and whether it is held out elsewhere.
 
-    A group is of one text, one tree, or a shared pair of `same_words` words. Its thread is the least of its names.
+    A group is of one text, one tree, or a shared pair of `same_words` words. Its thread is the least of its names. One
+    with a dialogue of a transfer source is a test in whole.
     """
     above = list(range(len(table.threads)))
 
@@ -88,7 +89,7 @@ def _split(table: TurnTable, same_words: int) -> tuple[list[str], npt.NDArray[np
             number = above[number]
         return number
 
-    long, every = table.pair_words >= same_words, np.arange(len(above))
+    long, every = table.pair_words >= plan.same_words, np.arange(len(above))
     for one, other in itertools.chain(
         _links(np.array(table.threads), every),
         _links(np.array(table.trees), every),
@@ -100,6 +101,8 @@ def _split(table: TurnTable, same_words: int) -> tuple[list[str], npt.NDArray[np
     splits, own = (
         np.array([SPLITS.index(split_of(name)) for name in names], np.int8) for names in (threads, table.threads)
     )
+    aside = np.isin(table.source, [number for number, source in enumerate(plan.source) if source.transfer])
+    splits[np.isin(threads, np.array(threads)[aside])] = TEST
     # A package of the same conversations holds out by their own text (the corpus chitchat does).
     whole = table.pair[np.minimum(table.rows[:-1] + 1, len(table.pair) - 1)]
     return threads, splits, whole & (own == TEST) & (splits != TEST)
