@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING, Annotated, Any, TypeAlias
 
 import typer
 
-from rejoinder.cli.options import Address, EngineName, Json, Processes, Settings, Split, ray_engine, wants_ray
+from rejoinder.cli import options as given
+from rejoinder.cli.options import Json, Limit, RankingSeed, Settings, Split, ray_engine, wants_ray
 from rejoinder.cli.shell import emit
 from rejoinder.errors import RejoinderError
 from rejoinder.progress import note
@@ -66,9 +67,9 @@ def tokenise(
     general: General = None,
     init: Init = None,
     settings: Settings = None,
-    processes: Processes = None,
-    engine: EngineName = "local",
-    address: Address = None,
+    processes: given.Processes = None,
+    engine: given.EngineName = "local",
+    address: given.Address = None,
     as_json: Json = False,
 ) -> None:
     """Tokenise the examples of a recipe; `rejoinder train` with data.cache=CACHE then finds them.
@@ -108,11 +109,9 @@ def ablate(
     ] = None,
     settings: Settings = None,
     candidates: Annotated[int, typer.Option(metavar="N", help="N of 1-of-N, where the data has no lists.")] = 100,
-    limit: Annotated[
-        int | None, typer.Option(min=1, metavar="N", help="Rank at most N examples, drawn at random.")
-    ] = None,
+    limit: Limit = None,
     split: Annotated[Split, typer.Option(help="What is ranked; valid if you choose by the table.")] = "test",
-    seed: Annotated[int, typer.Option(min=0, help="Of the groups, of --limit and of the intervals.")] = 0,
+    seed: RankingSeed = 0,
     as_json: Json = False,
 ) -> None:
     """Train each row of FILE with the same budget and compare them on the same examples: DIR/table.md, .json.
@@ -145,7 +144,7 @@ def ablate(
 
 @contextlib.contextmanager
 def _first_process_shows() -> Iterator[Display]:
-    """Give the display of a training; of the processes that torchrun started, all but the first end silently."""
+    """Give the display of a training; of the processes of torchrun, all but the first end silently."""
     from rejoinder.training.display import Display, TerminalDisplay
     from rejoinder.training.distributed import ElsewhereError, is_first
     from rejoinder.training.loop import TrainingInterrupted
