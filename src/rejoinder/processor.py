@@ -87,7 +87,6 @@ def int8_products(rows: Tensor, vectors: Tensor) -> Tensor | None:
 
 
 def _computes_float32() -> bool:
-    """Return whether PyTorch computes float32 products in float32."""
     matmul = getattr(torch.backends.mkldnn, "matmul", None)  # older PyTorch has none
     if getattr(matmul, "fp32_precision", "none") not in ("none", "ieee"):
         return False

@@ -100,12 +100,9 @@ class PolyEncoder(Ranker, Protocol):
 
 @dataclass(frozen=True, slots=True)
 class CandidateLists:
-    """The candidates of n contexts, each list and each distinct text once.
+    """The candidates of n contexts (n, m), each list and each distinct text once.
 
-    Attributes:
-        texts: the distinct candidates.
-        groups: for each list, the contexts that share it, and its m candidates as rows of `texts`.
-        shape: (n, m).
+    A group is the contexts that share a list, and its m candidates as rows of `texts`.
     """
 
     texts: list[str]
@@ -122,11 +119,7 @@ class CandidateLists:
 
 
 def candidate_lists(contexts: Sequence[Context], candidates: Sequence[Sequence[str]]) -> CandidateLists:
-    """Find the distinct texts of lists of candidates. A list object that contexts share is looked up once.
-
-    Raises:
-        InputError: there is not one list for each context, or they differ in length.
-    """
+    """Find the distinct texts of lists of candidates; a list object that contexts share is looked up once."""
     if len(contexts) != len(candidates):
         raise InputError(f"{len(contexts)} contexts but {len(candidates)} lists of candidates; give one for each")
     sizes = {len(texts) for texts in candidates}

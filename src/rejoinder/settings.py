@@ -226,7 +226,6 @@ def _known_part(location: tuple[int | str, ...], table: Any) -> str:
 
 
 def _plain(detail: ErrorDetails) -> str:
-    """Return pydantic's message in a recipe's words."""
     if detail["type"] == "union_tag_invalid":
         return f"its kind should be one of {detail['ctx']['expected_tags']}"
     if detail["type"] == "too_short":

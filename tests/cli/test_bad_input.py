@@ -13,7 +13,6 @@ import pyarrow.parquet as pq
 import pytest
 
 from rejoinder.errors import InputError
-from rejoinder.files import signed
 from rejoinder.models.bundled import weights
 from rejoinder.retrieval.index import Index
 from rejoinder.retrieval.manifest import read_manifest
@@ -127,26 +126,6 @@ def test_a_model_of_an_impossible_size(refused, tmp_path, key):
     (folder / "config.json").write_text(json.dumps(config))
     (tmp_path / "replies.txt").write_text("Hello!\n")
     assert "model/config.json is damaged" in refused("index", "model", "replies.txt", "-o", "out")
-
-
-def test_keys_of_a_classifiers_encoder(refused, classifier):
-    whole = json.loads((classifier / "config.json").read_text())
-    for key in ("size", "vectors", "precision", "fingerprint"):
-        for wrong in ([], {"a": 1}, 1.5, None):
-            config = copy.deepcopy(whole)
-            config["encoders"][0][key] = wrong
-            if wrong is None:
-                del config["encoders"][0][key]
-            (classifier / "config.json").write_text(json.dumps(signed(config)))
-            assert "is damaged" in refused("intents", "predict", classifier, "Hello!")
-
-
-@pytest.fixture
-def classifier(command, tmp_path):
-    rows = [f"{text} {number},{label}\n" for number in range(4) for text, label in (("hello", "a"), ("bye", "b"))]
-    (tmp_path / "a.csv").write_text("".join(["text,label\n", *rows]))
-    assert command(*INTENTS, tmp_path / "a.csv", "-o", tmp_path / "classifier").code == 0
-    return tmp_path / "classifier"
 
 
 @pytest.mark.parametrize("label", [2, -1, 2**40, None])

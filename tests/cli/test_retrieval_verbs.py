@@ -206,15 +206,6 @@ def test_a_slow_model_ranks_the_best_replies_again(command, index, slow):
 # chat
 
 
-def test_chat_answers_piped_lines_and_leaves_at_their_end(command, index):
-    result = command("chat", index, "-k", 2, stdin="Hello!\nAt noon.\n")
-    assert result.code == 0
-    lines = result.out.splitlines()
-    assert lines[1] == "> Hello!"
-    assert lines[2].split() == ["1.000", "#0", "Hello!"]
-    assert sum("#" in line for line in lines) == 4
-
-
 def test_chat_keeps_the_conversation_as_context(command, index, monkeypatch):
     contexts = []
     encode = HashEncoder.encode_contexts

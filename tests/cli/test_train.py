@@ -48,16 +48,6 @@ def test_json_is_one_object_and_everything_else_goes_to_standard_error(
     assert "model: " in out
 
 
-def test_settings_override_the_recipe(command: Command, recipe_file: Path, data: Path, tmp_path: Path) -> None:
-    code, out, _ = command(
-        "train", recipe_file, "--data", data, "-o", tmp_path / "run", "--json",
-        "--set", "stage.0.steps=3", "--set", "validation.examples=0", "--set", "stage.0.optimizer=adadelta",
-    )  # fmt: skip
-    assert code == 0
-    assert json.loads(out)["steps"] == 3
-    assert 'kind = "adadelta"' in (tmp_path / "run" / "recipe.toml").read_text()
-
-
 @pytest.mark.parametrize(("settings", "said"), [
     (["--set", "loss.smothing=0.1"], "unknown key 'loss.smothing'; did you mean 'smoothing'?"),
     (["--set", "stage.0.batch_size=4000"], "320 training examples do not fill a batch of 4000"),

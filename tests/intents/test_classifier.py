@@ -126,7 +126,7 @@ def test_another_encoder_is_refused(made: Path, model: Path, tmp_path: Path) -> 
         ({"format": 9}, "update rejoinder"),
         ({"labels": ["one"]}, "does not fit"),
         ({"settings": {"kind": "forest"}}, "kind"),
-        ({"encoders": [{}]}, "is damaged"),
+        *(({"encoders": [wrong]}, "is damaged") for wrong in ({}, {"size": []}, {"vectors": 1.5}, {"precision": {}})),
         ({"rejection": {"score": "x"}}, "is damaged"),
         ({"files": {}}, "is damaged"),
     ],

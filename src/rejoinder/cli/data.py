@@ -3,15 +3,24 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from rejoinder.cli import options as given
-from rejoinder.cli.options import Json, Overwrite, number_or_all, ray_engine, wants_ray
+from rejoinder.cli.options import (
+    Address,
+    Json,
+    Overwrite,
+    Processes,
+    RunOn,
+    Settings,
+    number_or_all,
+    ray_engine,
+    wants_ray,
+)
 from rejoinder.cli.shell import emit
 from rejoinder.errors import InputError
 from rejoinder.progress import note, track
@@ -19,7 +28,7 @@ from rejoinder.progress import note, track
 if TYPE_CHECKING:
     from rejoinder.corpora.pretraining.plan import CorpusPlan
 
-_SHOWN = 20  # most bad lines that are shown as they are skipped, and notes below the counts
+_SHOWN = 20  # most notes below the counts
 
 
 def data(
@@ -32,7 +41,7 @@ def data(
         ),
     ] = None,
     output: Annotated[Path | None, typer.Option("--output", "-o", metavar="DIR", help="For the examples.")] = None,
-    settings: given.Settings = None,
+    settings: Settings = None,
     about: Annotated[bool, typer.Option("--about", help="Show the corpora, or all about SOURCE.")] = False,
     skip_bad: Annotated[bool, typer.Option("--skip-bad", help="Skip and count bad lines instead of stopping.")] = False,
     max_bad: Annotated[int, typer.Option(min=0, help="With --skip-bad: stop when more lines are bad.")] = 1_000,
@@ -41,9 +50,9 @@ def data(
         typer.Option(parser=number_or_all(0), metavar="N|all", help="Messages kept before the newest of a context."),
     ] = 10,
     limit: Annotated[int | None, typer.Option(min=1, help="Stop at this many kept examples; one process.")] = None,
-    processes: given.Processes = None,
-    where: given.EngineName = "local",
-    address: given.Address = None,
+    processes: Processes = None,
+    where: RunOn = "local",
+    address: Address = None,
     overwrite: Overwrite = False,
     as_json: Json = False,
 ) -> None:
@@ -69,7 +78,7 @@ def data(
     size = sum(each.size for each in files)
     total = size if all(each.path.is_file() for each in files) else None
     cluster = ray_engine(address, output, (each.path for each in files)) if on_ray else None
-    reading = Reading(skip_bad, history, max_bad=max_bad, on_fault=_fault_notes())
+    reading = Reading(skip_bad, history, max_bad=max_bad, on_fault=lambda fault: note(f"skipped: {fault}"))
     with cluster or local_engine(processes, size) as engine, track(f"reading {source}", total, "bytes") as advance:
         try:
             account = build_data(
@@ -106,21 +115,6 @@ def _about(source: str | None, as_json: bool) -> None:
             {"name": each.name, "type": each.kind, "default": each.default, "meaning": each.meaning} for each in options
         ]}  # fmt: skip
     emit(result, as_json, lambda _: "\n".join(lines))
-
-
-def _fault_notes() -> Callable[[str], None]:
-    """Return what shows the first bad lines; the account counts all."""
-    faults = 0
-
-    def show(fault: str) -> None:
-        nonlocal faults
-        faults += 1
-        if faults <= _SHOWN:
-            note(f"skipped: {fault}")
-        elif faults == _SHOWN + 1:
-            note("more bad lines are skipped and counted")
-
-    return show
 
 
 def _account_text(account: Mapping[str, Any]) -> str:

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
 
-from rejoinder.cli.options import Json, Limit, RankingSeed, Settings, Split, number_or_all
+from rejoinder.cli.options import Json, Limit, Seed, Settings, Split, number_or_all
 from rejoinder.cli.rankers import BASELINES, ENCODER_BLOCK, Rankers, fit_ranker, read_training
 from rejoinder.cli.shell import emit
 from rejoinder.errors import InputError
@@ -71,7 +71,7 @@ def evaluate(
     above: Annotated[
         list[str] | None, typer.Option(metavar="MODEL", help="Show gains above it, not above the first; repeatable.")
     ] = None,
-    seed: RankingSeed = 0,
+    seed: Seed = 0,
     folder: Annotated[
         Path | None,
         typer.Option("--output", "-o", metavar="DIR", help="Also write table.md, .json, .png and .svg there."),

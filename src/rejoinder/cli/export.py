@@ -160,7 +160,6 @@ def _title(model: Mapping[str, Any]) -> str:
 
 
 def _sizes_table(found: Sequence[Mapping[str, Any]]) -> str:
-    """Return the columns of the paper's tables."""
     rows: list[Sequence[str]] = [("model", "embedding", "network", "fp32", "quantised", "folder")]
     for model in found:
         sizes = model["sizes"]

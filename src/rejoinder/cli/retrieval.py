@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Annotated, Any, BinaryIO, Literal, NamedTuple,
 
 import typer
 
-from rejoinder.cli.options import Address, EngineName, Json, Overwrite, Split, ray_engine, wants_ray
+from rejoinder.cli.options import Address, Json, Overwrite, RunOn, Split, ray_engine, wants_ray
 from rejoinder.cli.shell import emit
 from rejoinder.errors import InputError
 from rejoinder.progress import printable, track
@@ -70,7 +70,7 @@ def index(
     delete_id: Annotated[
         list[str] | None, typer.Option(metavar="ID", help="Delete the replies whose field id is this; repeatable.")
     ] = None,
-    where: EngineName = "local",
+    where: RunOn = "local",
     address: Address = None,
     as_json: Json = False,
 ) -> None:

@@ -9,8 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any, TypeAlias
 
 import typer
 
-from rejoinder.cli import options as given
-from rejoinder.cli.options import Json, Limit, RankingSeed, Settings, Split, ray_engine, wants_ray
+from rejoinder.cli.options import Address, Json, Limit, Processes, RunOn, Seed, Settings, Split, ray_engine, wants_ray
 from rejoinder.cli.shell import emit
 from rejoinder.errors import RejoinderError
 from rejoinder.progress import note
@@ -67,9 +66,9 @@ def tokenise(
     general: General = None,
     init: Init = None,
     settings: Settings = None,
-    processes: given.Processes = None,
-    engine: given.EngineName = "local",
-    address: given.Address = None,
+    processes: Processes = None,
+    engine: RunOn = "local",
+    address: Address = None,
     as_json: Json = False,
 ) -> None:
     """Tokenise the examples of a recipe; `rejoinder train` with data.cache=CACHE then finds them.
@@ -111,7 +110,7 @@ def ablate(
     candidates: Annotated[int, typer.Option(metavar="N", help="N of 1-of-N, where the data has no lists.")] = 100,
     limit: Limit = None,
     split: Annotated[Split, typer.Option(help="What is ranked; valid if you choose by the table.")] = "test",
-    seed: RankingSeed = 0,
+    seed: Seed = 0,
     as_json: Json = False,
 ) -> None:
     """Train each row of FILE with the same budget and compare them on the same examples: DIR/table.md, .json.

@@ -246,7 +246,6 @@ class Measurement:
         return table
 
     def _fill(self, table: Table, key: str, column: DataColumn, names: Sequence[tuple[SystemRow, str]]) -> None:
-        """Measure the cells of a column, given its rows and the names of their rankers."""
         with self.show(f"Reading {column.path}", None, "examples") as advance:
             task, repeated = read_column(column, advance)
         table.columns[column.name] = _about(column, repeated)

@@ -121,7 +121,6 @@ def _train(
     seed: int,
     advance: Advance,
 ) -> list[float]:
-    """Train, and return the loss of each step."""
     loss, generator, losses = InBatchLoss(0.0), np.random.default_rng(seed), []
     rates = {"embedding": settings.learning_rate * settings.embedding_rate}
     parameters = [
