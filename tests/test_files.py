@@ -15,7 +15,7 @@ import pytest
 
 from rejoinder import files
 from rejoinder.errors import InputError
-from rejoinder.files import Kind, atomic_file, atomic_folder, check_replaceable, file_digest
+from rejoinder.files import Kind, atomic_file, atomic_folder, check_replaceable
 
 MARKER = "config.json"
 KIND = Kind("a model", MARKER, lambda config: config["ours"], (MARKER, "only-in-the-old-one", "deep/*.bin"))
@@ -235,14 +235,6 @@ def test_a_folder_of_ours_that_holds_something_else_is_not_replaced(tmp_path: Pa
     assert file.read_text() == "mine"
 
 
-def test_a_folder_of_ours_is_replaced_only_if_that_is_wanted(tmp_path: Path) -> None:
-    write_folder(tmp_path / "model", "old")
-    with pytest.raises(InputError, match="is a model already; replace it with --overwrite"):  # noqa: SIM117
-        with atomic_folder(tmp_path / "model", KIND):
-            pytest.fail("the work has begun")
-    assert (tmp_path / "model" / MARKER).read_text() == marked("old")
-
-
 def test_the_current_folder_and_a_mounted_one_are_not_replaced(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -256,9 +248,3 @@ def test_the_current_folder_and_a_mounted_one_are_not_replaced(
     monkeypatch.setattr(Path, "is_mount", lambda self: self == tmp_path / "volume")
     with pytest.raises(InputError, match="mounted"), atomic_folder(tmp_path / "volume", KIND):
         pytest.fail("the work has begun")
-
-
-def test_a_digest_is_that_of_the_content(tmp_path: Path) -> None:
-    (tmp_path / "abc").write_bytes(b"abc")  # FIPS 180-2, appendix B.1
-    expected = "ba7816bf8f01cfea414140de5dae2223b00361a396177a9cb410ff61f20015ad"
-    assert file_digest(tmp_path / "abc") == expected

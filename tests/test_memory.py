@@ -8,8 +8,6 @@ import sys
 
 import pytest
 
-from rejoinder.memory import keep_memory
-
 PROGRAM = """
 import ctypes, resource, sys
 from rejoinder.memory import keep_memory
@@ -40,8 +38,3 @@ def test_freed_blocks_are_used_again() -> None:
         for mode in ("keep", "plain")
     }
     assert faults["keep"] * 10 < faults["plain"]
-
-
-def test_another_allocator_is_left_alone(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(platform, "system", lambda: "Darwin")
-    assert keep_memory() is False

@@ -148,10 +148,3 @@ def test_each_run_may_have_a_corpus_of_its_own(
     monkeypatch.setattr(sys, "argv", [*command, *more, *more])
     assert model_card.main() == 2
     assert "3 corpora for 2 runs: give one for all, or one for each" in capsys.readouterr().err
-
-
-def test_a_model_that_reads_history_says_how_much_of_it() -> None:
-    kind = model_card._kind({"kind": "convert", "blocks": 0, "history": 10}, 60)
-    assert kind == (
-        "ConveRT without transformer blocks, reading the newest 60 subwords of up to 10 earlier messages,"
-    )

@@ -50,17 +50,6 @@ def test_changelog_begins_with_the_version_of_the_package() -> None:
     assert versions[0] == rejoinder.__version__
 
 
-def test_licence_is_apache() -> None:
-    text = (ROOT / "LICENSE").read_text(encoding="utf-8")
-    assert PROJECT["license"] == "Apache-2.0"
-    assert "Apache License\n                           Version 2.0, January 2004" in text
-
-
-def test_makefile_offers_its_verbs() -> None:
-    text = (ROOT / "Makefile").read_text(encoding="utf-8")
-    assert set(re.findall(r"^([a-z-]+):.*## ", text, flags=re.MULTILINE)) >= {"demo", "test", "check", "bench", "help"}
-
-
 def test_makefile_installs_only_extras_that_exist() -> None:
     text = (ROOT / "Makefile").read_text(encoding="utf-8")
     asked = {extra for line in re.findall(r"\$\(INSTALL\) (.*)", text) for extra in line.split()}

@@ -38,11 +38,6 @@ def test_a_group_that_draws_insults_is_told_from_the_others() -> None:
     assert len(rows) == sum(map(len, probe.GROUPS.values()))
 
 
-def test_a_tie_is_no_insult_in_front() -> None:
-    rows = probe.probe_groups(TwoKinds(lambda _: True, lambda _: True))
-    assert {(row["insulting_first"], row["lead"]) for row in rows} == {(0, 0.0)}
-
-
 def test_jobs_of_women_and_of_men() -> None:
     rows = probe.probe_jobs(TwoKinds(lambda text: "nurse" in text, lambda text: " she " in text))
     found = {row["job"]: row["she_above_he"] for row in rows}

@@ -40,22 +40,6 @@ def test_plain_lines_show_rate_and_time_left(clock: list[float], capsys: pytest.
     ]
 
 
-def test_an_unknown_total_leaves_out_the_time_left(clock: list[float], capsys: pytest.CaptureFixture[str]) -> None:
-    with track("Reading") as advance:
-        clock[0] = 10.0
-        advance(5000)
-    assert capsys.readouterr().err.splitlines() == [
-        "Reading: 5,000 examples, 500/s",
-        "Reading: 5,000 examples, 500/s, 10.0 s",
-    ]
-
-
-def test_no_time_and_no_work_are_no_division_by_zero(clock: list[float], capsys: pytest.CaptureFixture[str]) -> None:
-    with track("Reading", total=0):
-        assert clock == [0.0]
-    assert "0 of 0 examples" in capsys.readouterr().err
-
-
 def test_work_that_fails_reports_no_end(capsys: pytest.CaptureFixture[str]) -> None:
     with pytest.raises(ValueError, match="bad"), track("Reading"):
         raise ValueError("bad")

@@ -17,7 +17,7 @@ def unit_rows(vectors: npt.NDArray[np.float32]) -> npt.NDArray[np.float32]:
 
 
 def ranges(starts: npt.NDArray[Any], counts: npt.NDArray[Any]) -> IntArray:
-    """Concatenate the ranges `starts[i]`, ..., `starts[i] + counts[i] - 1`: the places of the items of ragged rows.
+    """Concatenate the ranges `starts[i]`, ..., `starts[i] + counts[i] - 1`: places of the items of ragged rows.
 
     >>> ranges(np.array([10, 5]), np.array([3, 2])).tolist()
     [10, 11, 12, 5, 6]

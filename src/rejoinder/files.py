@@ -1,8 +1,7 @@
 """Files: written whole or not at all, and known by their content.
 
-Everything that Rejoinder leaves on disk goes through `atomic_file` or `atomic_folder`, so that a full disk, a crash or
-Ctrl-C leaves no half-written model, index or table behind, nor damages the one that stood there. A killed process
-leaves at most a hidden `.NAME.*.part` beside the untouched NAME, which goes when NAME is written the next time.
+A full disk, a crash or Ctrl-C leaves nothing half-written, nor damages what stood there. A killed process leaves at
+most a hidden `.NAME.*.part` beside the untouched NAME, which goes when NAME is written the next time.
 """
 
 from __future__ import annotations
@@ -24,7 +23,7 @@ from typing import Any
 from rejoinder.errors import InputError
 
 DIGEST = "sha256"
-"""Key of the digest that JSON content has of itself."""
+"""Key under which JSON content holds its own digest."""
 _NO_ROOM = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
 _AT_FDCWD = -100
 _RENAME_EXCHANGE = 2
@@ -32,28 +31,24 @@ _RENAME_EXCHANGE = 2
 
 @dataclass(frozen=True, slots=True)
 class Kind:
-    """A kind of folder that we write, and how one is told from any other."""
+    """A kind of folder that we write, and how it is recognised."""
 
     name: str
     """With its article: "a model folder"."""
     marker: str
-    """Its JSON file that says what it is."""
+    """The JSON file that identifies it."""
     ours: Callable[[Any], object]
-    """Whether the content of that file says so; a `LookupError`, `TypeError` or `AttributeError` is a no."""
+    """Whether the marker's content does; a `LookupError`, `TypeError` or `AttributeError` is a no."""
     files: tuple[str, ...]
-    """Patterns of all files of such a folder, relative to it; nothing else is in one."""
+    """Patterns of all its files, relative to it."""
 
 
 @contextlib.contextmanager
 def atomic_file(path: str | Path, *, durable: bool = True) -> Iterator[Path]:
     """Yield a temporary path beside `path`; on success it replaces `path`, on any error it is removed.
 
-    If `path` is a symbolic link, the file that it points to is replaced. An `OSError` about the temporary file names
-    `path`.
-
-    Args:
-        path: the file; a folder, a device and what is no UTF-8 are an InputError.
-        durable: wait until the disk has it, so that it is whole after a power cut too; that takes some milliseconds.
+    A symbolic link stays one: the file that it points to is replaced. A folder, a device or a name that is not UTF-8 is
+    an InputError. With `durable` the content is on the disk before it takes its place, and so survives a power cut.
     """
     _check_name(path)
     target = _real(path)
@@ -78,16 +73,8 @@ def atomic_folder(
 ) -> Iterator[Path]:
     """Yield a temporary folder beside `path`; on success it takes the place of `path`, on any error it is removed.
 
-    Args:
-        path: where the finished folder goes. If it is a symbolic link, what it points to is replaced.
-        kind: of the folder. What may be replaced is decided by `check_replaceable`, and one process at a time writes.
-            None: the place is within a folder that the caller has locked, and all that may be there is its own.
-        overwrite: replace an earlier folder of this kind.
-        durable: as for `atomic_file`.
-
-    Raises:
-        InputError: `path` is a file, a folder of something else, one that is not to be overwritten or cannot be
-            replaced, or no UTF-8; or another process is writing it.
+    `check_replaceable` decides what may be replaced, and one process at a time writes; a `kind` of None skips both, for
+    a place within a folder that the caller has locked. Links and `durable` are as for `atomic_file`.
     """
     target = _real(path)
     target.parent.mkdir(parents=True, exist_ok=True)
@@ -107,7 +94,7 @@ def atomic_folder(
 
 
 def _check_name(path: str | Path) -> None:
-    """Refuse a name that is not UTF-8: some libraries could not open what was written there."""
+    """Refuse a name that is not UTF-8, which some libraries could not open."""
     try:
         str(path).encode()
     except UnicodeEncodeError:
@@ -115,10 +102,7 @@ def _check_name(path: str | Path) -> None:
 
 
 def refuse_endless(path: str | Path) -> None:
-    """Refuse an input file that could be read, or waited for, without end: a named pipe, a device or a socket.
-
-    Pipes that a shell makes are fine (`/dev/stdin`, `<(command)`): somebody has opened them for writing.
-    """
+    """Refuse an input file that could be read without end; a pipe that a shell made is fine."""
     path = Path(path)
     mode = path.stat().st_mode
     shell = stat.S_ISFIFO(mode) and path.parts[:2] in (("/", "dev"), ("/", "proc"))
@@ -128,10 +112,7 @@ def refuse_endless(path: str | Path) -> None:
 
 
 def check_replaceable(path: str | Path, kind: Kind, *, overwrite: bool) -> None:
-    """Refuse to write a folder over something that is not an earlier one of its kind, or not to be overwritten.
-
-    Even with `overwrite` its marker must say that we wrote it, and it may hold nothing that we did not write.
-    """
+    """Refuse to replace anything but an earlier folder of this kind that holds only its files, with `overwrite`."""
     _check_name(path)
     target = _real(path)
     if not target.exists():
@@ -153,7 +134,7 @@ def check_replaceable(path: str | Path, kind: Kind, *, overwrite: bool) -> None:
     # The whole folder is replaced. That would leave the shell in a deleted one, and a mounted one cannot be.
     if Path.cwd().is_relative_to(target) or target.is_mount():
         where = "mounted" if target.is_mount() else "the current folder, or around it"
-        raise InputError(f"{path} is {where} and so cannot be replaced; name a folder inside it, {path}/new say")
+        raise InputError(f"{path} is {where} and so cannot be replaced; name a folder inside it")
 
 
 def is_ours(folder: Path, kind: Kind) -> bool:
@@ -176,7 +157,7 @@ def check_shared(path: str | Path, what: str, names: Sequence[str]) -> None:
 
 
 def _stranger(folder: Path, files: Sequence[str]) -> PurePath | None:
-    """Return the first thing in a folder that is none of `files`, nor a folder that they are in."""
+    """Return the first thing in a folder that is neither one of `files` nor a folder of them."""
     known = [PurePath(pattern) for pattern in files]
     folders = [parent for each in known for parent in each.parents if parent.name]
     for path in folder.rglob("*"):
@@ -195,13 +176,7 @@ def beside(path: str | Path) -> Path:
 
 @contextlib.contextmanager
 def locked(lock: Path, busy: str, *, wait: bool = False) -> Iterator[None]:
-    """Hold a lock, which goes with the process, however it ends.
-
-    Args:
-        lock: its file, which is removed afterwards.
-        busy: begins the InputError if another process holds it.
-        wait: wait for that process instead.
-    """
+    """Hold a lock, which goes with the process; if another one holds it, wait, or raise `busy` as an InputError."""
     from filelock import FileLock, Timeout
 
     held = FileLock(lock, timeout=-1 if wait else 0)
@@ -218,10 +193,7 @@ def locked(lock: Path, busy: str, *, wait: bool = False) -> Iterator[None]:
 
 
 def remove_leftovers(folder: Path, name: str | None = None) -> None:
-    """Remove what killed processes left half-written (of `name` alone); put back a folder that was being replaced.
-
-    Nobody else may write to the same names now.
-    """
+    """Remove what killed processes left half-written (of `name` alone); put back a folder that was being replaced."""
     for kind in (".old", ".part"):
         for rest in folder.glob(f".*{kind}"):
             target = folder / rest.name[1:].rsplit(".", 2)[0]
@@ -242,7 +214,7 @@ def remove(path: Path) -> None:
 
 
 def discard(folder: Path) -> None:
-    """Remove a whole folder from one moment to the next: a kill leaves all of it, or a `.part`."""
+    """Remove a whole folder at once: a kill leaves all of it, or a `.part`."""
     part = Path(tempfile.mkdtemp(prefix=f".{folder.name}.", suffix=".part", dir=folder.parent))
     with _tidied(part, folder):
         folder.rename(part / folder.name)
@@ -250,10 +222,7 @@ def discard(folder: Path) -> None:
 
 @contextlib.contextmanager
 def full_disk_named(path: str | Path) -> Iterator[None]:
-    """Let an error of a full disk name `path`: it is noticed while writing to an open file, and then names none.
-
-    Some libraries keep only the system's words in an error of their own, which becomes an `OSError`.
-    """
+    """Let an error of a full disk name `path`, also one that a library raises with the system's words alone."""
     try:
         yield
     except Exception as error:
@@ -266,7 +235,7 @@ def full_disk_named(path: str | Path) -> Iterator[None]:
 
 
 def parse_json(text: str | bytes) -> Any:
-    """Parse JSON from a file; all that may be wrong with it, even nesting too deep for Python, is a ValueError."""
+    """Parse JSON; anything wrong with it, even nesting too deep for Python, is a ValueError."""
     try:
         return json.loads(text)
     except RecursionError:
@@ -291,7 +260,7 @@ def is_altered(content: Mapping[str, Any]) -> bool:
 
 
 def follow_umask(path: Path) -> None:
-    """Give a file or folder the mode that the system gives to new ones (temporary ones are the owner's alone)."""
+    """Give a temporary file or folder, which is its owner's alone, the mode of new ones."""
     mask = os.umask(0)
     os.umask(mask)
     path.chmod((0o777 if path.is_dir() else 0o666) & ~mask)
@@ -299,7 +268,7 @@ def follow_umask(path: Path) -> None:
 
 @contextlib.contextmanager
 def _tidied(part: Path, path: str | Path) -> Iterator[None]:
-    """Remove `part` at the end, if it is still there; let errors about it name `path` instead."""
+    """Remove what is left of `part` at the end; let errors about it name `path` instead."""
     try:
         with full_disk_named(path):
             yield
@@ -308,31 +277,17 @@ def _tidied(part: Path, path: str | Path) -> Iterator[None]:
             error.filename = str(path)
         raise
     finally:
-        if part.is_dir():
-            shutil.rmtree(part, ignore_errors=True)
-        else:
-            part.unlink(missing_ok=True)
+        with contextlib.suppress(OSError):
+            remove(part)
 
 
 def _put(part: Path, path: Path) -> None:
     """Put the folder `part` in the place of `path`; what was there is then at `part`, or gone."""
     if not path.exists():
         part.rename(path)
-    elif not _exchange(part, path):
-        _replace_in_steps(part, path)
-
-
-def _exchange(one: Path, other: Path) -> bool:
-    """Swap two names in one step, so that both are there at any moment; False where the system cannot (not Linux)."""
-    try:
-        rename = ctypes.CDLL(None).renameat2
-    except (AttributeError, OSError, TypeError):
-        return False
-    names = os.fsencode(one), os.fsencode(other)
-    return bool(rename(_AT_FDCWD, names[0], _AT_FDCWD, names[1], _RENAME_EXCHANGE) == 0)
-
-
-def _replace_in_steps(part: Path, path: Path) -> None:
+        return
+    if _exchange(part, path):
+        return
     old = part.with_suffix(".old")
     try:
         path.rename(old)
@@ -341,6 +296,16 @@ def _replace_in_steps(part: Path, path: Path) -> None:
         if old.exists() and not path.exists():  # an error or Ctrl-C came between the two
             old.rename(path)
         shutil.rmtree(old, ignore_errors=True)
+
+
+def _exchange(one: Path, other: Path) -> bool:
+    """Swap two names in one step; return False where the system cannot (not Linux)."""
+    try:
+        rename = ctypes.CDLL(None).renameat2
+    except (AttributeError, OSError, TypeError):
+        return False
+    names = os.fsencode(one), os.fsencode(other)
+    return bool(rename(_AT_FDCWD, names[0], _AT_FDCWD, names[1], _RENAME_EXCHANGE) == 0)
 
 
 def _real(path: str | Path) -> Path:

@@ -9,16 +9,11 @@ _M_TRIM_THRESHOLD, _M_MMAP_MAX = -1, -4
 
 
 def keep_memory() -> bool:
-    """Let glibc reuse the memory of freed large tensors instead of giving it back at once.
+    """Let glibc reuse the memory of freed large tensors; return whether this system's allocator can.
 
-    By default glibc maps each block of more than 32 MB (at first: 128 kB) afresh and unmaps it when it is freed; the
-    kernel then clears every page again at its first use, which costs more than an element-wise operation on it. A
-    training step allocates and frees the same sizes over and over: with the paper's sizes, a tenth of its time goes
-    there. The setting is for the whole process, which then stays as large as it once was: only the command and its
-    worker processes call this, never the library in a user's process.
-
-    Returns:
-        Whether this system's allocator took the setting (Linux with glibc).
+    By default glibc maps each large block afresh and unmaps it when freed, and the kernel clears every page again at
+    its first use: a tenth of the time of a training step with the paper's sizes. The setting holds for the whole
+    process, which then stays as large as it once was: only the command and its workers call this, never the library.
     """
     if platform.system() != "Linux" or platform.libc_ver()[0] != "glibc":
         return False

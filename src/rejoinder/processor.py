@@ -1,7 +1,6 @@
 """What this machine's processor can do, and PyTorch's own operations for it.
 
-The names used here are private to PyTorch, or undocumented: this is the one module that knows them. Where one is absent
-(another processor, another version), the answer is no, and callers use public operations.
+The one module that knows names private to PyTorch. Where one is absent, callers use public operations.
 """
 
 from __future__ import annotations
@@ -18,22 +17,22 @@ _ONEDNN_INT8 = ("onednn.qlinear_pointwise", "onednn.qlinear_prepack")
 
 
 def has_fast_bfloat16() -> bool:
-    """Whether this processor has instructions for bfloat16 products (AVX512-BF16 or AMX)."""
+    """Return whether this processor multiplies in bfloat16 (AVX512-BF16 or AMX)."""
     return _has_any("_is_avx512_bf16_supported", "_is_amx_tile_supported")
 
 
 def has_exact_int8() -> bool:
-    """Whether this processor adds 8-bit products in 32 bits (VNNI or AMX): without, two at a time overflow 16 bits."""
+    """Return whether 8-bit products are added in 32 bits (VNNI or AMX); else two at a time overflow 16 bits."""
     return _has_any("_is_vnni_supported", "_is_amx_tile_supported")
 
 
 def has_onednn() -> bool:
-    """Whether the weights of linear layers can be packed for oneDNN."""
+    """Return whether the weights of linear layers can be packed for oneDNN."""
     return _has_operations(*_ONEDNN, *_ONEDNN_INT8)
 
 
 def packs_bfloat16() -> bool:
-    """Whether oneDNN takes packed weights in bfloat16."""
+    """Return whether oneDNN takes packed weights in bfloat16."""
     name = "mkldnn._is_mkldnn_bf16_supported"
     return _has_operations(name) and bool(torch.ops.mkldnn._is_mkldnn_bf16_supported())
 
@@ -63,14 +62,13 @@ def packed_int8_linear(
     return cast("Tensor", found)
 
 
-_PACKED_FROM = 2048
-"""Rows from which packing pays off in `row_products`: oneDNN prepares a product for every number of rows anew."""
+_PACKED_FROM = 2048  # rows: oneDNN prepares a product for every number of rows anew
 
 
 def row_products(vectors: Tensor) -> Callable[[Tensor], Tensor]:
-    """Return a function from float32 rows (b, d) to their products (b, m) with `vectors` (m, d), computed in float32.
+    """Return a function from float32 rows (b, d) to their products (b, m) with `vectors` (m, d), in float32.
 
-    For many rows and a few vectors oneDNN's packed order takes half the time of a plain product.
+    For many rows and a few vectors oneDNN's packed order takes half the time.
     """
     packing = len(vectors) > 1 and _has_operations(*_ONEDNN) and _computes_float32()
     packed = functools.cache(lambda: pack_weight(vectors))
@@ -89,7 +87,6 @@ def int8_products(rows: Tensor, vectors: Tensor) -> Tensor | None:
 
 
 def _computes_float32() -> bool:
-    """Return whether PyTorch computes float32 products in float32: a program may have set them to fewer bits."""
     matmul = getattr(torch.backends.mkldnn, "matmul", None)  # older PyTorch has none
     if getattr(matmul, "fp32_precision", "none") not in ("none", "ieee"):
         return False
@@ -104,7 +101,7 @@ def _has_any(*probes: str) -> bool:
 
 
 def _has_operations(*names: str) -> bool:
-    """Whether PyTorch was built with oneDNN and has these operations."""
+    """Return whether PyTorch was built with oneDNN and has these operations."""
     pairs = (name.split(".") for name in names)
     available: bool = torch.backends.mkldnn.is_available()  # type: ignore[no-untyped-call]
     return available and all(hasattr(getattr(torch.ops, a), b) for a, b in pairs)

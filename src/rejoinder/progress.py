@@ -1,7 +1,4 @@
-"""Progress of long work and notes, on standard error: a bar with rate and time left.
-
-Where standard error is no terminal but a log file, there are plain lines instead, one every ten seconds and a last one.
-"""
+"""Progress of long work and notes, on standard error: a bar, or in a log file a line every ten seconds."""
 
 from __future__ import annotations
 
@@ -10,12 +7,25 @@ import sys
 import time
 import unicodedata
 from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager
+from typing import TypeAlias
 
-Advance = Callable[[int], object]
+Advance: TypeAlias = Callable[[int], object]
 """Reports progress: called with the number of units done since the last call."""
+Track: TypeAlias = Callable[[str, int | None, str], AbstractContextManager[Advance]]
+"""`track` or `no_track`."""
 
 PLAIN_INTERVAL = 10.0
 """Seconds between two plain lines when standard error is no terminal."""
+
+
+def silent(_done: int) -> None:
+    """Report nothing."""
+
+
+def no_track(_description: str, _total: int | None = None, _unit: str = "") -> AbstractContextManager[Advance]:
+    """Show nothing."""
+    return contextlib.nullcontext(silent)
 
 
 def printable(text: str) -> str:
@@ -31,12 +41,7 @@ def note(text: str) -> None:
 
 @contextlib.contextmanager
 def track(description: str, total: int | None = None, unit: str = "examples") -> Iterator[Advance]:
-    """Show the progress of the work inside the `with` block.
-
-    Args:
-        description: what is being done, such as "Encoding".
-        total: number of units; None if unknown, which leaves out the time left.
-        unit: the plural name of a unit.
+    """Show the progress of the work inside the `with` block; an unknown total leaves out the time left.
 
     >>> with track("Encoding", total=2, unit="replies") as advance:
     ...     advance(2)

@@ -1,7 +1,4 @@
-"""What everything that ranks has in common, from BM25 to cross-encoders: the protocols, and lists of candidates.
-
-Evaluation and serving know nothing else about a model.
-"""
+"""What everything that ranks has in common, from BM25 to cross-encoders: the protocols, and lists of candidates."""
 
 from __future__ import annotations
 
@@ -31,15 +28,9 @@ class Ranker(Protocol):
     """Scores candidate responses for conversations."""
 
     def score(self, contexts: Sequence[Context], candidates: Sequence[Sequence[str]]) -> FloatArray:
-        """Score each context's own candidates; higher is better.
+        """Score each context's own candidates; higher is better: float32 (n, m).
 
-        Args:
-            contexts: n conversations, each a list of messages, oldest first.
-            candidates: n lists of candidate responses, all of the same length m. Lists may be shared and
-                texts repeated: an implementation encodes each distinct text once.
-
-        Returns:
-            Array (n, m), float32.
+        The n lists have the same length m. They may share texts, and a list may serve several contexts.
         """
         ...
 
@@ -48,27 +39,24 @@ class Ranker(Protocol):
 class DualEncoder(Ranker, Protocol):
     """A ranker whose score is the product of two vectors, so that responses can be encoded ahead of time.
 
-    An encoder whose rows are not of unit length says so with an attribute `unit_length` that is False: its scores are
-    dot products, of any size, and an index does not take other lengths than 1 for a sign of a diverged training.
+    Where rows are not of unit length, the encoder has an attribute `unit_length` that is False; its scores are dot
+    products of any size.
     """
 
     def encode_contexts(self, contexts: Sequence[Context]) -> FloatArray:
-        """Encode conversations: array (n, d), float32, rows of unit length."""
+        """Encode conversations: float32 (n, d), rows of unit length."""
         ...
 
     def encode_responses(self, responses: Sequence[str]) -> FloatArray:
-        """Encode responses: array (n, d), float32, rows of unit length."""
+        """Encode responses: float32 (n, d), rows of unit length."""
         ...
 
 
 @dataclass(frozen=True, slots=True)
 class ContextVectors:
-    """Conversations of several vectors each (POLY, section 4.4).
+    """Conversations of several vectors each (POLY, section 4.4): float32 (n, m, d).
 
-    Attributes:
-        vectors: (n, m, d), float32.
-        present: (n, m), False where a conversation has no such vector (one shorter than m, say): what stands there in
-            `vectors` does not count. None: all are there.
+    `present` (n, m) is False where a conversation lacks a vector, such as one shorter than m. None: all are there.
     """
 
     vectors: FloatArray
@@ -102,22 +90,19 @@ class PolyEncoder(Ranker, Protocol):
     """
 
     def encode_contexts(self, contexts: Sequence[Context]) -> ContextVectors:
-        """Encode conversations: m vectors each. A plain array (n, m, d) will do where all are there."""
+        """Encode conversations: m vectors each; a plain array (n, m, d) where all are there."""
         ...
 
     def encode_responses(self, responses: Sequence[str]) -> FloatArray:
-        """Encode responses: array (n, d), float32; of any length if the attribute `unit_length` is False."""
+        """Encode responses: float32 (n, d), of any length if the attribute `unit_length` is False."""
         ...
 
 
 @dataclass(frozen=True, slots=True)
 class CandidateLists:
-    """The candidates of n contexts, each list and each distinct text once.
+    """The candidates of n contexts (n, m), each list and each distinct text once.
 
-    Attributes:
-        texts: the distinct candidates.
-        groups: for each list, the contexts that share it, and its m candidates as rows of `texts`.
-        shape: (n, m).
+    A group is the contexts that share a list, and its m candidates as rows of `texts`.
     """
 
     texts: list[str]
@@ -134,11 +119,7 @@ class CandidateLists:
 
 
 def candidate_lists(contexts: Sequence[Context], candidates: Sequence[Sequence[str]]) -> CandidateLists:
-    """Find the distinct texts of lists of candidates. A list object that contexts share is looked up once.
-
-    Raises:
-        InputError: there is not one list for each context, or they differ in length.
-    """
+    """Find the distinct texts of lists of candidates; a list object that contexts share is looked up once."""
     if len(contexts) != len(candidates):
         raise InputError(f"{len(contexts)} contexts but {len(candidates)} lists of candidates; give one for each")
     sizes = {len(texts) for texts in candidates}

@@ -1,7 +1,4 @@
-"""Settings: read from TOML files and from `--set KEY=VALUE`, checked strictly against dataclasses, written as TOML.
-
-An error is one line that names the key, what was given, and what is allowed.
-"""
+"""Settings: read from TOML files and from `--set KEY=VALUE`, checked strictly against dataclasses, written as TOML."""
 
 from __future__ import annotations
 
@@ -44,7 +41,7 @@ def section(cls: type[T]) -> type[T]:
 
 
 def given(section: Any, *names: str) -> list[str]:
-    """Return those of a dataclass's fields (of all, if none is named) that have not their default."""
+    """Return those of a dataclass's fields (of all, if none is named) that do not have their default."""
     fields = {field.name: field.default for field in dataclasses.fields(section)}
     return [name for name in names or fields if getattr(section, name) != fields[name]]
 
@@ -62,11 +59,7 @@ def exactly_one(section: Any, *names: str) -> None:
 
 
 def read_toml(path: str | Path, wanted: str) -> dict[str, Any]:
-    """Read a TOML file.
-
-    Raises:
-        InputError: it is missing (the error ends with `wanted`), no ordinary file, or not TOML.
-    """
+    """Read a TOML file; if it is missing, the InputError ends with `wanted`."""
     path = Path(path)
     try:
         refuse_endless(path)
@@ -78,11 +71,7 @@ def read_toml(path: str | Path, wanted: str) -> dict[str, Any]:
 
 
 def parse_setting(setting: str, form: str = "section.key=value") -> tuple[str, Any]:
-    """Split `--set KEY=VALUE`. The value is TOML; a bare word stands for a string, since shells eat quotes.
-
-    Raises:
-        InputError: it is not written as `form`, or the value is not TOML.
-    """
+    """Split `--set KEY=VALUE`. The value is TOML; a bare word stands for a string, since shells eat quotes."""
     key, equals, text = (part.strip() for part in setting.partition("="))
     if not equals or not key:
         raise InputError(f"--set {_short(setting)}: write it as {form}")
@@ -107,9 +96,6 @@ def override(
 
     Shorthands are tables that may be given by their kind alone. An alternative is the name of a table, and keys of
     which it has one: setting one removes the others.
-
-    Raises:
-        InputError: the setting is malformed, or names something below a plain value or an entry that is not there.
     """
     key, value = parse_setting(setting)
     *above, last = (part.strip() for part in key.split("."))
@@ -128,7 +114,7 @@ def override(
 
 
 def _below(table: Any, part: str, origin: str, above: str, shorthands: Sequence[str]) -> Any:
-    """Return what stands under a key or number of what is named `above`; a new table where a table lacks the key."""
+    """Return what stands under a key or number; a table that lacks the key gets a new table."""
     if part.isdecimal() and (table == [] or (isinstance(table, dict) and part not in table)):
         raise InputError(f"{origin}: the recipe lists nothing in '{above}', so there is no entry {part}")
     if isinstance(table, dict):
@@ -143,7 +129,7 @@ def _below(table: Any, part: str, origin: str, above: str, shorthands: Sequence[
 
 
 def _parse_toml(text: str) -> dict[str, Any]:
-    """Parse TOML whose integers have 64 bits, as TOML says; all that is wrong is a ValueError."""
+    """Parse TOML whose integers have 64 bits, as TOML requires; anything wrong is a ValueError."""
     try:
         document = tomllib.loads(text)
         _refuse_large_integers(document)
@@ -162,13 +148,9 @@ def _refuse_large_integers(value: Any) -> None:
 def validate(target: type[T], table: Mapping[str, Any], origin: str, above: str = "") -> T:
     """Make an instance of a dataclass, pydantic's or the standard library's, of a table.
 
-    Errors name the source, `origin`, and keys by their full name; `above` is that of the table within the source.
-
-    Raises:
-        InputError: an unknown or missing key, a value of the wrong type, or one that is not allowed.
+    An InputError names `origin` and the full key (`above` is that of the table), what was given and what is allowed.
     """
-    unknown = _unknown_key(target, table, above)
-    if unknown:
+    if unknown := _unknown_key(target, table, above):
         raise InputError(f"{origin}: {unknown}")
     try:
         # As JSON, where strict validation takes tables for dataclasses and arrays for tuples.
@@ -180,7 +162,7 @@ def validate(target: type[T], table: Mapping[str, Any], origin: str, above: str 
 
 
 def _unknown_key(target: Any, value: Any, name: str) -> str | None:
-    """Describe the first key below `name` that no field takes; pydantic would not name those that are allowed."""
+    """Describe the first key below `name` that no field takes; pydantic would not name the allowed ones."""
     options = _options(target)
     inner: list[tuple[Any, Any, str]] = []
     if isinstance(value, list):
@@ -201,7 +183,7 @@ def _unknown_key(target: Any, value: Any, name: str) -> str | None:
 
 
 def _fields(options: list[Any], table: Mapping[str, Any]) -> dict[str, Any] | None:
-    """Types of the fields that the table may give; None if its keys are not fixed, or its kind is unknown."""
+    """Return the types of the fields that a table may give; None if its keys are free, or its kind unknown."""
     options = [option for option in options if dataclasses.is_dataclass(option)]
     if len(options) > 1:  # told apart by their `kind`
         kinds = [typing.get_args(typing.get_type_hints(option)["kind"]) for option in options]
@@ -210,7 +192,7 @@ def _fields(options: list[Any], table: Mapping[str, Any]) -> dict[str, Any] | No
 
 
 def _options(target: Any) -> list[Any]:
-    """Members of a union; anything else alone."""
+    """Return the members of a union; anything else alone."""
     if typing.get_origin(target) is Annotated:
         return _options(typing.get_args(target)[0])
     if typing.get_origin(target) in (typing.Union, types.UnionType):
@@ -219,7 +201,7 @@ def _options(target: Any) -> list[Any]:
 
 
 def _describe(error: ValidationError, table: Mapping[str, Any], above: str) -> str:
-    """Return one line about the first key that pydantic refuses; it refuses a union once for each member."""
+    """Describe the first key that pydantic refuses; it refuses a union once for each member."""
     details = error.errors(include_url=False)
     first = details[0]
     keys = [_dotted(above, _known_part(detail["loc"], table)) for detail in details]
@@ -233,7 +215,7 @@ def _describe(error: ValidationError, table: Mapping[str, Any], above: str) -> s
 
 
 def _known_part(location: tuple[int | str, ...], table: Any) -> str:
-    """Return those parts of pydantic's location that are keys of the table; it also names members of unions."""
+    """Return the parts of pydantic's location that are keys of the table; it also names members of unions."""
     parts = []
     for part in location:
         is_key = isinstance(table, Mapping) and part in table
@@ -244,7 +226,6 @@ def _known_part(location: tuple[int | str, ...], table: Any) -> str:
 
 
 def _plain(detail: ErrorDetails) -> str:
-    """Return pydantic's message in a recipe's words: "it should be ..."."""
     if detail["type"] == "union_tag_invalid":
         return f"its kind should be one of {detail['ctx']['expected_tags']}"
     if detail["type"] == "too_short":

@@ -6,7 +6,6 @@ import contextlib
 import copy
 import hashlib
 import json
-import os
 import shutil
 
 import pyarrow as pa
@@ -84,13 +83,6 @@ def test_xml_nested_deeply(refused, tmp_path):
     refused("data", "semeval", "b.xml", "-o", "out")
 
 
-@pytest.mark.parametrize("bases", [{"a": "a"}, {"a": "b", "b": "a"}])
-def test_a_plan_whose_base_has_a_base_is_refused(refused, tmp_path, bases):
-    for name, base in bases.items():
-        (tmp_path / f"{name}.toml").write_text(f'kind = "corpus"\nbase = "{base}.toml"\n[caps]\n')
-    assert "unknown key 'base'" in refused("corpus", "a.toml", ".", "--no-evaluation", "-o", "out")
-
-
 def places(value, above=()):
     """Paths to everything in a JSON value."""
     yield above
@@ -136,27 +128,6 @@ def test_a_model_of_an_impossible_size(refused, tmp_path, key):
     assert "model/config.json is damaged" in refused("index", "model", "replies.txt", "-o", "out")
 
 
-def test_keys_of_a_classifiers_encoder(refused, classifier):
-    whole = json.loads((classifier / "config.json").read_text())
-    del whole["sha256"]  # as earlier versions wrote it: nothing else tells that it was altered
-    for key in ("size", "vectors", "precision", "fingerprint"):
-        for wrong in ([], {"a": 1}, 1.5, None):
-            config = copy.deepcopy(whole)
-            config["encoders"][0][key] = wrong
-            if wrong is None:
-                del config["encoders"][0][key]
-            (classifier / "config.json").write_text(json.dumps(config))
-            assert "is damaged" in refused("intents", "predict", classifier, "Hello!")
-
-
-@pytest.fixture
-def classifier(command, tmp_path):
-    rows = [f"{text} {number},{label}\n" for number in range(4) for text, label in (("hello", "a"), ("bye", "b"))]
-    (tmp_path / "a.csv").write_text("".join(["text,label\n", *rows]))
-    assert command(*INTENTS, tmp_path / "a.csv", "-o", tmp_path / "classifier").code == 0
-    return tmp_path / "classifier"
-
-
 @pytest.mark.parametrize("label", [2, -1, 2**40, None])
 @pytest.mark.parametrize("arguments", [["evaluate", "bm25", "--data"], ["evaluate", "convert-small", "--data"]])
 def test_a_label_beyond_the_candidates(refused, tmp_path, label, arguments):
@@ -187,13 +158,6 @@ def test_a_damaged_metrics_file(refused, tmp_path, line):
     fine = json.dumps({"step": 1, "stage": "a", "examples": 9, "examples_per_second": 3.0, "seconds": 3.0})
     (tmp_path / "run" / "metrics.jsonl").write_bytes(f"{fine}\n{line}\n".encode(errors="surrogateescape"))
     assert "run/metrics.jsonl:2: damaged (" in refused("models", "run", "--sizes")
-
-
-def test_no_output_to_a_name_that_is_not_utf_8(refused, tmp_path):
-    name = os.fsdecode(b"q\xff")
-    for form in ("--sentence-transformers", "--onnx"):
-        assert "is not a name in UTF-8" in refused("export", "convert-small", form, "-o", name)
-    assert list(tmp_path.iterdir()) == []
 
 
 ESCAPES = "\x1b[31mred\x07\x9b2J"

@@ -38,13 +38,6 @@ def test_a_corpus_is_built(answer, given, tmp_path):
     assert counts["evaluation"] == {"texts": {"pairs": 0, "texts": 1}}
 
 
-def test_the_table_is_for_people(command, given):
-    code, out, err = command(*given, "--no-evaluation")
-    assert code == 0, err
-    assert "| a | MIT | 100 |" in out
-    assert "Not compared with the evaluation sets" in out
-
-
 def test_options_that_do_not_fit(refused, given, tmp_path):
     recipe, folder, *output = given
     refused(*given, said="checks for leaks of texts; give their folder with --evaluation DIR")

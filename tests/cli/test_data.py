@@ -5,7 +5,6 @@ from __future__ import annotations
 import errno
 import gzip
 import json
-import re
 import sys
 
 import pytest
@@ -60,22 +59,6 @@ def test_history_is_cut_kept_whole_or_refused(command, refused, tmp_path):
         refused("jsonl", "long.jsonl", "-o", "no", f"--history={wrong}", said="must be a number of 0 or more, or all")
 
 
-def test_csv_and_an_empty_part(command, tmp_path):
-    (tmp_path / "faq.csv").write_text("question,answer\nWhere?,There.\n")
-    code, out, _ = command("csv", "faq.csv", "-o", "data")
-    assert code == 0
-    assert "more conversations are needed" in out
-    assert "faq.csv:1: a header, not an example" in out
-    assert len(list(read_examples("data"))) == 1
-
-
-def test_a_corpus_without_files(command):
-    code, out, err = command("chitchat", "-o", "data", "--limit", 300)
-    assert code == 0
-    assert "conversations read" in out
-    assert re.search(r"reading chitchat: ([\d,]+) of \1 bytes", err)
-
-
 def test_bad_lines_stop_or_are_skipped_and_shown(command, refused, chats):
     chats.write_text(DIALOGUES + "oops\n" * 30)
     line = refused("jsonl", chats, "-o", "data", said="--skip-bad")
@@ -116,10 +99,6 @@ def test_bad_input_is_one_line_and_code_2(refused, chats, tmp_path, monkeypatch,
     assert not (tmp_path / "data").exists()
 
 
-def test_a_folder_to_write_is_needed(refused):
-    refused("jsonl", "chats.jsonl", said="give a SOURCE and -o DIR")
-
-
 def test_the_corpora_are_listed_and_each_is_described(command, answer, refused):
     out = command("--about").out
     assert {line.split()[0] for line in out.splitlines() if line} >= {"chitchat", "jsonl", "csv", "rejoinder"}
@@ -141,22 +120,6 @@ def test_settings_of_a_corpus(command, refused, tmp_path, monkeypatch):
     assert command(*words, "shortest=9", "--json").json["settings"] == {"shortest": 9}
     assert "short message" in command(*words, "shortest=9").out
     refused(*words, "shortest=x", said="it should be a valid integer; shortest (int, default 1): Fewest characters")
-
-
-def test_given_parts(answer):
-    splits = answer("jsonl", "test=chats.jsonl", "-o", "data")["splits"]
-    assert {split: counts["kept"] for split, counts in splits.items()} == {"train": 0, "valid": 0, "test": 400}
-
-
-def test_processes_change_nothing(command, tmp_path):
-    files = []
-    for place in range(3):
-        files.append(tmp_path / f"{place}.jsonl")
-        files[-1].write_text(DIALOGUES.replace("says", f"says {place}"))
-    assert command("jsonl", *files, "-o", "one", "--processes", 1).code == 0
-    assert command("jsonl", *files, "-o", "two", "--processes", 2).code == 0
-    for path in (tmp_path / "one").iterdir():
-        assert path.read_bytes() == (tmp_path / "two" / path.name).read_bytes()
 
 
 @pytest.mark.parametrize(

@@ -7,9 +7,7 @@ import pytest
 import rejoinder
 from rejoinder.baselines.keywords import BM25
 from rejoinder.cli.rankers import ENCODER_BLOCK
-from rejoinder.corpora.example import Example
 from rejoinder.corpora.examples import write_examples
-from rejoinder.evaluation.ranking import evaluate
 from tests.evaluation.fakes import Rule, knows_even_ones, knows_it_all, numbered_examples
 
 VERB = ["evaluate"]
@@ -57,25 +55,6 @@ def test_one_json_object_with_a_result_for_each_model_and_data_set(command, fold
     assert 0.4 < results[1]["recall"]["1"]["value"] < 0.6
 
 
-def test_the_numbers_are_those_of_the_library(measured, folder):
-    (found,) = measured("bm25", "--data", folder, "--candidates", 20, "--seed", 3)
-    expected = evaluate(BM25(), numbered_examples(250, turns_per_thread=5), candidates=20, seed=3).to_json()
-    varying = ("seconds", "model", "data", "context")
-    assert {key: value for key, value in found.items() if key not in varying} == {
-        key: value for key, value in expected.items() if key not in varying
-    }
-
-
-def test_the_table_names_models_numbers_and_units(command, folder, models):
-    code, out, _ = command(*models, "--data", folder)
-    assert code == 0
-    assert f"{folder} (test)\n200 examples, 100 candidates each" in out
-    assert "50 left over" in out
-    assert "threads" in out
-    for label in (*models, "R@1 ", "R@50", "MRR", "time", "100.0  100.0-100.0"):
-        assert label in out
-
-
 def test_several_models_on_several_data_sets_end_with_one_table(command, folder, models, tmp_path):
     write_examples(numbered_examples(100), tmp_path / "general.parquet")
     good, half = models
@@ -115,16 +94,6 @@ def test_what_is_ranked(measured, folder, tmp_path):
     assert found["units"] > 8  # drawn at random: the first 40 examples would be 8 threads
 
 
-def test_lists_that_the_data_gives(measured, tmp_path):
-    examples = [
-        Example(("a b",), "b", candidates=("c", "b"), label=1),
-        Example(("c",), "c", candidates=("c", "d"), label=0),
-    ]
-    write_examples(examples, tmp_path / "lists.parquet")
-    (found,) = measured("bm25", tmp_path / "lists.parquet")
-    assert (found["given_candidates"], found["candidates"], found["recall"]["1"]["value"]) == (True, 2, 1.0)
-
-
 def test_a_model_is_ranked_in_steps_and_bm25_at_once(command, monkeypatch, tmp_path, models):
     monkeypatch.setattr("rejoinder.cli.rankers.ENCODER_BLOCK", 100)
     assert ENCODER_BLOCK > 100
@@ -136,16 +105,6 @@ def test_a_model_is_ranked_in_steps_and_bm25_at_once(command, monkeypatch, tmp_p
     assert command(good, "bm25", "--data", tmp_path / "d.parquet")[0] == 0
     assert [len(contexts) for contexts, _ in models[good].calls] == [100, 100, 100]
     assert calls == [300]
-
-
-def test_all_candidates_are_the_different_responses_of_all_parts(measured, tmp_path):
-    """An FAQ: two answers in the test part, asked for five times; a third one is known from training."""
-    asked = [Example((f"{answer} {number}",), answer) for number in range(3) for answer in ("alpha", "beta")][:5]
-    write_examples(asked, tmp_path / "faq" / "test-0.parquet")
-    write_examples([Example(("gamma?",), "gamma"), Example(("alpha?",), "alpha")], tmp_path / "faq" / "train-0.parquet")
-    (found,) = measured("bm25", tmp_path / "faq", "--candidates", "all")
-    assert (found["examples"], found["candidates"], found["dropped"], found["ambiguous"]) == (5, 3, 0, 0)
-    assert found["recall"]["1"]["value"] == 1.0
 
 
 @pytest.mark.parametrize(
@@ -173,60 +132,3 @@ def test_all_candidates_are_the_different_responses_of_all_parts(measured, tmp_p
 )
 def test_bad_input_gives_one_line_and_exit_code_2(refused, folder, arguments, message):
     refused(*(str(folder) if word == "DATA" else word for word in arguments), said=message)
-
-
-def test_a_wrong_model_is_found_before_any_work(refused, folder, models):
-    good = next(iter(models))
-    refused(good, "missing", "--data", folder, said="no model 'missing'")
-    assert not models[good].calls
-
-
-class Half(Rule):
-    """A multi-context model that knows the answer by the history alone."""
-
-    reads_history = True
-
-    def __init__(self, part="all"):
-        super().__init__(knows_it_all)
-        self.part = part
-
-    def by(self, part):
-        return Half(part)
-
-    def remembering(self):
-        return self
-
-    def score(self, contexts, candidates):
-        if self.part == "input":
-            contexts = [["x 0"] for _ in contexts]
-        elif any(len(context) < 2 for context in contexts):
-            contexts = [context if len(context) > 1 else ["x 0"] for context in contexts]
-        return super().score(contexts, candidates)
-
-
-@pytest.fixture
-def multi(monkeypatch, tmp_path):
-    (tmp_path / "multi").mkdir()
-    monkeypatch.setattr(rejoinder, "load", lambda _: Half(), raising=False)
-    examples = [Example(("earlier", f"message {i}"), f"reply {i}", id=str(i)) for i in range(50)]
-    write_examples(examples, tmp_path / "d.parquet")
-    return tmp_path / "multi", tmp_path / "d.parquet"
-
-
-def test_a_context_can_be_read_in_part(command, measured, multi):
-    for reading, recall in (("full", 1.0), ("1", 1.0), ("0", 0.02), ("input", 0.02), ("history", 1.0)):
-        (found,) = measured(*multi, "--candidates", 50, "--context", reading)
-        assert (found["context"], found["recall"]["1"]["value"]) == (reading, recall)
-    assert f"{multi[0]} (history)" in command(*multi, "--candidates", 50, "--context", "history").out
-    assert command("bm25", multi[1], "--candidates", 50, "--context", 0).code == 0
-
-
-def test_all_readings_in_one_table(command, measured, multi):
-    code, out, err = command(*multi, "--candidates", 50, "--context-table")
-    assert code == 0, err
-    assert f"{multi[0]} on {multi[1]}\n50 examples" in out
-    for line in ("full ", "input + 0 ", "input + 10 ", "input alone (h_x) ", "history alone (h_z) "):
-        assert f"\n{line}" in out
-    results = measured(*multi, "--candidates", 50, "--context-table")
-    assert len(results) == 15
-    assert results[1]["minus_full"]["recall"]["1"]["value"] == pytest.approx(-0.98)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import importlib.machinery
 import json
 import shutil
 from collections.abc import Callable
@@ -67,17 +66,6 @@ def test_a_sentence_transformers_folder_is_still_a_model(command: Command, run: 
     assert "encode for contexts" in out
 
 
-@pytest.mark.parametrize("absent", ["onnx", "onnxscript"])
-def test_onnx_without_its_libraries_names_the_extra(
-    refused: Callable[..., str], run: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, absent: str
-) -> None:
-    monkeypatch.setattr(
-        "importlib.util.find_spec", lambda name: None if name == absent else importlib.machinery.ModuleSpec(name, None)
-    )
-    refused("export", run / "model", "--onnx", "-o", tmp_path / "onnx", said="rejoinder[onnx]")
-    assert not (tmp_path / "onnx").exists()
-
-
 def test_one_form_and_its_own_options(refused: Callable[..., str], run: Path, tmp_path: Path) -> None:
     for wrong, word in (
         ([], "one form to write the model in: --quantized, --onnx"),
@@ -88,16 +76,6 @@ def test_one_form_and_its_own_options(refused: Callable[..., str], run: Path, tm
         refused("export", run / "model", *wrong, "-o", tmp_path / "out", said=word)
     refused("export", tmp_path / "nothing", "--quantized", "-o", tmp_path / "out", said="no model")
     assert not (tmp_path / "out").exists()
-
-
-def test_models_lists_full_and_quantised_folders(command: Command, run: Path, tmp_path: Path) -> None:
-    command("export", run / "model", "--quantized", "-o", tmp_path / "small")
-    code, out, _ = command("models", tmp_path)
-    assert code == 0
-    full, small = out.splitlines()
-    assert "convert, " in full
-    assert "convert, quantised, " in small
-    assert command("models", tmp_path / "nowhere")[0] == 2
 
 
 def test_sizes_and_costs(command: Command, run: Path, tmp_path: Path) -> None:
@@ -145,8 +123,3 @@ def test_models_with_a_name(
     assert (one["name"], one["data_licence"], one["fingerprint"]) == ("tiny", "MIT, CC0", fingerprint)
     assert command("models", "--sizes")[1].splitlines()[1].startswith("tiny ")
     assert refused("models", "nowhere").endswith("or a model: tiny")
-
-
-def test_where_there_is_no_model(command: Command, tmp_path: Path) -> None:
-    assert "no model folder here" in command("models", tmp_path, "--sizes").out
-    assert command("models", tmp_path, "--sizes", "--json").json == {"models": []}

@@ -67,13 +67,6 @@ def test_people_read_the_same(command: Command, place: Path, tmp_path: Path) -> 
     assert out.startswith("lost card\n    ")
 
 
-def test_several_intents(command: Command, place: Path, tmp_path: Path) -> None:
-    code, _, err = command("train", place / "model", place / "several.csv", "-o", tmp_path / "made", "--several")
-    assert code == 0, err
-    found = command("evaluate", tmp_path / "made", place / "several.csv", "--json").json
-    assert found["evaluation"]["micro_f1"] > 0.6
-
-
 def test_few_shot(command: Command, place: Path) -> None:
     arguments = ("few-shot", place / "model", place / "train.csv", "--test", place / "test.csv", "--seeds", 2)
     rows = command(*arguments, "--shots", 2, "--shots", "all", "--json").json["rows"]
@@ -101,7 +94,7 @@ def test_fine_tuning(command: Command, place: Path, tmp_path: Path) -> None:
 def test_bad_input_is_one_line_and_leaves_nothing(refused: Callable[..., str], place: Path, tmp_path: Path) -> None:
     train = ("train", place / "model", place / "train.csv", "-o", tmp_path / "made")
     for arguments, said in (
-        ((*train, "--preset", "best"), "no preset 'best'"),
+        ((*train, "--preset", "best"), "'best' is not one of 'logistic', 'paper', 'original'"),
         ((*train, "--set", "strength=-1"), "strength = -1 is not allowed"),
         ((*train, "--vectors", "x"), "allowed are r, h, both"),
         ((*train, "--with", "nothing"), "no encoder 'nothing'"),

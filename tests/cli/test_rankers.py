@@ -8,8 +8,7 @@ import numpy as np
 import pytest
 
 from rejoinder.baselines import encoders
-from rejoinder.baselines.keywords import BM25, Data19BM25, TfIdf
-from rejoinder.baselines.vectors import Map, Sim
+from rejoinder.baselines.vectors import Map
 from rejoinder.cli.rankers import Rankers
 from rejoinder.corpora.example import Example
 from rejoinder.corpora.examples import write_examples
@@ -71,13 +70,6 @@ def test_all_baselines_in_one_table(command, folder, minilm):
     assert "map:minilm: examples 300, similarity " in ended.err
 
 
-def test_what_learns_learns_from_each_data_set(answer, folder, tmp_path):
-    write_examples([Example((f"q{i} x",), f"q{i} y") for i in range(50)], tmp_path / "more" / "train-0.parquet")
-    write_examples([Example((f"q{i} x",), f"q{i} y") for i in range(50)], tmp_path / "more" / "test-0.parquet")
-    learned = answer("tfidf", "--data", folder, tmp_path / "more", "--candidates", 50)["learned"]
-    assert [each["examples"] for each in learned] == [300, 50]
-
-
 def test_other_data_to_learn_from(command, refused, folder, tmp_path):
     alone = tmp_path / "test.jsonl"
     lines = (json.dumps({"context": [f"word{i}"], "response": f"word{i} yes"}) for i in range(9))
@@ -95,24 +87,6 @@ def test_other_data_to_learn_from(command, refused, folder, tmp_path):
     assert command("bm25", *words).code == 0  # what learns nothing needs nothing
 
 
-def test_context_cuts_training_examples_too(command, tmp_path, monkeypatch):
-    seen = []
-    monkeypatch.setattr(TfIdf, "fit", lambda _, examples, __: seen.extend(examples) or {"examples": len(examples)})
-    monkeypatch.setattr(TfIdf, "score", lambda _, contexts, lists: np.zeros((len(contexts), len(lists[0]))))
-    examples = [Example(("one", "two", f"three {i}"), f"four {i}") for i in range(9)]
-    write_examples(examples, tmp_path / "d" / "train-0.parquet")
-    write_examples(examples, tmp_path / "d" / "test-0.parquet")
-    assert command("tfidf", tmp_path / "d", "--candidates", 9, "--context", 1)[0] == 0
-    assert {len(example.context) for example in seen} == {2}
-
-
-@pytest.mark.parametrize(
-    ("name", "kind"), [("bm25", BM25), ("bm25-data19", Data19BM25), ("tfidf", TfIdf), ("sim:minilm", Sim)]
-)
-def test_names(name, kind, minilm):  # noqa: ARG001
-    assert type(Rankers().ranker(name)) is kind
-
-
 def test_sim_reads_the_newest_message_and_with_history_the_earlier_ones_too(minilm):
     rankers = Rankers()
     context, answers = ["q 3", "q 4", "q 5"], [["q 4", "q 9"]]
@@ -121,11 +95,6 @@ def test_sim_reads_the_newest_message_and_with_history_the_earlier_ones_too(mini
     short = sim_history.score([["q 5"]], answers)[0, 0]
     assert alone == short < with_history
     assert len(minilm.seen) == len(set(minilm.seen)) == 4  # each text once
-
-
-def test_map_by_the_dot_product(minilm):  # noqa: ARG001
-    for name, similarity in (("map", "better"), ("map-cosine", "cosine"), ("map-dot", "dot")):
-        assert Rankers().ranker(f"{name}:minilm").settings.similarity == similarity
 
 
 def test_our_own_models_by_h_and_by_r(tmp_path):

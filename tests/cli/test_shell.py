@@ -20,7 +20,7 @@ from typer.testing import CliRunner
 import rejoinder
 from rejoinder.cli.app import VERBS, app
 from rejoinder.cli.intents import COMMANDS
-from rejoinder.cli.shell import emit, explain, guarded
+from rejoinder.cli.shell import emit, guarded
 from rejoinder.errors import InputError, MissingExtraError
 from rejoinder.files import atomic_file
 
@@ -100,19 +100,6 @@ def test_typer_ends_the_command_its_own_way(end: BaseException) -> None:
     assert caught.value is end
 
 
-def test_a_broken_pipe_says_nothing() -> None:
-    assert explain(BrokenPipeError(errno.EPIPE, "Broken pipe")) == (1, "")
-
-
-def test_the_value_and_the_signature_pass_through() -> None:
-    def verb(number: int = 3) -> int:
-        """Say."""
-        return number
-
-    assert guarded(verb)(4) == 4
-    assert guarded(verb).__doc__ == "Say."
-
-
 def test_json_is_exactly_one_object(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
     result = {"recall": np.float32(0.5), "ranks": np.arange(3), "run": tmp_path, "reply": "Grüße 👋\n", "pair": (1, 2)}
     emit(result, True, lambda _: pytest.fail("people get no text with --json"))
@@ -121,16 +108,6 @@ def test_json_is_exactly_one_object(capsys: pytest.CaptureFixture[str], tmp_path
     assert json.loads(out) == {
         "recall": 0.5, "ranks": [0, 1, 2], "run": str(tmp_path), "reply": "Grüße 👋\n", "pair": [1, 2]
     }
-
-
-def test_what_has_no_form_in_json_is_an_error() -> None:
-    with pytest.raises(TypeError, match="object"):
-        emit({"thing": object()}, True, str)
-
-
-def test_people_get_text(capsys: pytest.CaptureFixture[str]) -> None:
-    emit({"count": 3}, False, lambda result: f"{result['count']} replies")
-    assert capsys.readouterr().out == "3 replies\n"
 
 
 def test_the_version_an_unknown_verb_and_an_unknown_option() -> None:

@@ -48,21 +48,6 @@ def test_json_is_one_object_and_everything_else_goes_to_standard_error(
     assert "model: " in out
 
 
-def test_settings_override_the_recipe(command: Command, recipe_file: Path, data: Path, tmp_path: Path) -> None:
-    code, out, _ = command(
-        "train", recipe_file, "--data", data, "-o", tmp_path / "run", "--json",
-        "--set", "stage.0.steps=3", "--set", "validation.examples=0", "--set", "stage.0.optimizer=adadelta",
-    )  # fmt: skip
-    assert code == 0
-    assert json.loads(out)["steps"] == 3
-    assert 'kind = "adadelta"' in (tmp_path / "run" / "recipe.toml").read_text()
-
-
-def test_a_path_with_odd_characters_is_a_path(refused: Callable[..., str], recipe_file: Path, tmp_path: Path) -> None:
-    folder = tmp_path / 'my "data" \\ [1]'
-    refused("train", recipe_file, "--data", folder, "-o", tmp_path / "run", said=str(folder))
-
-
 @pytest.mark.parametrize(("settings", "said"), [
     (["--set", "loss.smothing=0.1"], "unknown key 'loss.smothing'; did you mean 'smoothing'?"),
     (["--set", "stage.0.batch_size=4000"], "320 training examples do not fill a batch of 4000"),
@@ -103,19 +88,6 @@ def test_fine_tuning_on_two_sets_from_a_model(
     refused("train", recipe_file, *output, *options[2:], said="the recipe lists nothing in 'data.mix'")
 
 
-def test_a_missing_recipe(refused: Callable[..., str], tmp_path: Path) -> None:
-    refused("train", tmp_path / "no.toml", "-o", tmp_path / "run", said="no such recipe")
-    assert not (tmp_path / "run").exists()
-
-
-def test_another_recipe_for_a_run_that_exists(command: Command, recipe_file: Path, data: Path, tmp_path: Path) -> None:
-    arguments = ("train", recipe_file, "--data", data, "-o", tmp_path / "run", "--set", "validation.examples=0")
-    assert command(*arguments, "--set", "stage.0.steps=1")[0] == 0
-    code, _, err = command(*arguments, "--set", "stage.0.steps=2")
-    assert code == 2
-    assert "stage.0.steps was 1 and is now 2" in err
-
-
 def test_ctrl_c_is_130_and_says_how_to_go_on(
     command: Command, recipe_file: Path, data: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -153,15 +125,6 @@ def test_a_full_disk_is_exit_code_1_and_the_last_checkpoint_stays(
     code, out, _ = command("train", recipe_file, "--data", data, "-o", tmp_path / "run", "--json")
     assert code == 0
     assert json.loads(out)["steps"] == 20
-
-
-def test_a_diverged_run_is_exit_code_1(command: Command, recipe_file: Path, data: Path, tmp_path: Path) -> None:
-    code, _, err = command(
-        "train", recipe_file, "--data", data, "-o", tmp_path / "run",
-        "--set", "stage.0.optimizer=sgd", "--set", "stage.0.learning_rate=1e30",
-    )  # fmt: skip
-    assert code == 1
-    assert "no longer finite numbers" in err
 
 
 def test_the_loop_is_not_imported_before_it_is_needed() -> None:

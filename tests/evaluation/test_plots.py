@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from rejoinder.errors import InputError, MissingExtraError
 from rejoinder.evaluation import plots
-from rejoinder.evaluation.plots import METHODS, Panel, draw_panels, neighbour_purity, picture_kind, project, save_figure
+from rejoinder.evaluation.plots import METHODS, Panel, draw_panels, neighbour_purity, project, save_figure
 
 
 def clusters(categories=4, texts=15, size=12, spread=0.02, seed=0):
@@ -99,21 +99,3 @@ def test_every_category_has_its_own_colour_and_shape(tmp_path):
     assert [text.get_text() for text in figure.legends[0].get_texts()] == names
     save_figure(figure, tmp_path / "p.svg", "svg")
     assert "c11" in (tmp_path / "p.svg").read_text()
-
-
-def luminance(colour):
-    channels = [int(colour[i : i + 2], 16) / 255 for i in (1, 3, 5)]
-    linear = [c / 12.92 if c <= 0.04045 else ((c + 0.055) / 1.055) ** 2.4 for c in channels]
-    return 0.2126 * linear[0] + 0.7152 * linear[1] + 0.0722 * linear[2]
-
-
-def test_colours_can_be_seen_on_white():
-    """WCAG's contrast of 1.9 and more for the seven colours that points have; the eighth is for bars alone."""
-    assert len(set(plots.COLOURS)) == len(plots.COLOURS) == len(set(plots.MARKERS)) == 8
-    assert all(1.05 / (luminance(colour) + 0.05) > 1.9 for colour in plots.COLOURS[:7])
-
-
-def test_kinds_of_picture(tmp_path):
-    assert [picture_kind(tmp_path / name) for name in ("a.png", "b.SVG", "c.pdf")] == ["png", "svg", "pdf"]
-    with pytest.raises(InputError, match=r"ends in \.png, \.svg, \.pdf"):
-        picture_kind(tmp_path / "a.jpeg")

@@ -8,7 +8,7 @@ import numpy as np
 
 from rejoinder.evaluation.bootstrap import Estimate
 from rejoinder.evaluation.ranking import RankingResult
-from rejoinder.evaluation.report import Row, describe, markdown, plain, to_json
+from rejoinder.evaluation.report import Row, markdown, plain
 
 RESULT = RankingResult(
     recall={1: Estimate(0.275, 0.2604, 0.29), 10: Estimate(0.5, 0.48, 0.52)},
@@ -75,34 +75,9 @@ def test_plain_text_has_a_table_for_each_data_set_and_a_column_for_each_model():
     )
 
 
-def test_models_and_data_side_by_side_only_where_there_are_several_of_both():
-    one_set = [Row("bm25", "chat", RESULT), Row("direct", "chat", RESULT)]
-    one_model = [Row("bm25", "chat", RESULT), Row("bm25", "faq", OTHER)]
-    assert "side by side" not in plain(one_set) + plain(one_model)
-    tuned = [Row("direct", "faq", RESULT), Row("[b]tuned[/b]", "faq", OTHER)]
-    both = plain([*tuned, *one_set, Row("[b]tuned[/b]", "chat", OTHER)])
-    table = both.split("R@1 side by side\n")[1].splitlines()
-    assert table[0].split() == ["faq", "chat"]
-    assert table[1].split() == ["direct", "27.5", "26.0-29.0", "27.5", "26.0-29.0"]
-    assert table[2].split() == ["[b]tuned[/b]", "10.0", "0.0-20.0", "10.0", "0.0-20.0"]
-    assert table[3].split() == ["bm25", "27.5", "26.0-29.0"]
-
-
 def test_names_are_printed_as_they_are_and_a_narrow_terminal_keeps_every_number():
     # Rich reads [brackets] as markup and :words: as emoji, unless told otherwise.
     text = plain([Row("models/[red]v2[/red]", "data/:smile:/[x]", RESULT)])
     assert "models/[red]v2[/red]" in text
     assert "data/:smile:/[x]" in text
     assert all("27.5  26.0-29.0" in plain([Row("bm25", "chat", RESULT)], width) for width in (30, 60, 80))
-
-
-def test_copies_of_the_right_response_are_reported():
-    assert "\n7 with a copy" in describe(dataclasses.replace(RESULT, ambiguous=7))
-    assert "copy" not in describe(RESULT)
-
-
-def test_json_has_the_paired_difference_to_the_first_of_the_same_data():
-    rows = to_json([Row("bm25", "chat", RESULT), Row("bm25", "faq", OTHER), Row("better", "chat", BETTER)])
-    gains = {(row["model"], row["data"]): row.get("recall_at_1_above_the_first") for row in rows}
-    assert gains[("bm25", "chat")] is gains[("bm25", "faq")] is None
-    assert gains[("better", "chat")] == {"value": 0.25, "low": 0.0, "high": 0.5}

@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
-import csv
-import io
 import json
 import xml.etree.ElementTree as ET
 
@@ -17,6 +14,7 @@ from rejoinder.evaluation.ranking import evaluate
 from rejoinder.evaluation.report import Row
 from rejoinder.evaluation.table import table_of_rows
 from rejoinder.evaluation.table_run import DataColumn, Measurement, SystemRow, TablePlan, read_column
+from rejoinder.progress import no_track
 from tests.evaluation.fakes import Rule, knows_even_ones, knows_it_all, knows_nothing, numbered_examples
 
 
@@ -54,11 +52,6 @@ class Shelf:
         return None
 
 
-@contextlib.contextmanager
-def silent(*_):
-    yield lambda _: None
-
-
 @pytest.fixture
 def data(tmp_path):
     folder = tmp_path / "numbers"
@@ -73,7 +66,7 @@ def file_of(data, rankers=("good", "half"), **column):
 
 
 def measure(file, shelf, folder, **options):
-    return Measurement(shelf, folder, silent, **options).table(file)
+    return Measurement(shelf, folder, no_track, **options).table(file)
 
 
 def test_finished_cells_are_kept_until_model_or_data_or_settings_change(data, tmp_path):
@@ -123,13 +116,6 @@ def test_a_fitted_ranker_learns_from_the_training_part_and_is_measured_again_whe
     assert measure(file_of(data, ("learns",), candidates=20, train=str(other)), shelf, cells).cell("Learns", "N").result
 
 
-def test_nothing_is_learned_from_what_is_ranked(data, tmp_path):
-    for split in ("train", "all"):
-        table = measure(file_of(data, ("good", "learns"), candidates=20, split=split), Shelf(), tmp_path / "cells")
-        assert table.cell("Good", "N").result
-        assert "name other training data" in table.cell("Learns", "N").missing
-
-
 def test_what_is_missing_leaves_a_dash_and_the_command_that_makes_it(data, tmp_path):
     file = file_of(data, ("good", "gone"), candidates=20)
     absent = DataColumn(name="Other", path=str(tmp_path / "none"), make="build none")
@@ -146,12 +132,6 @@ def test_what_is_missing_leaves_a_dash_and_the_command_that_makes_it(data, tmp_p
     with pytest.raises(InputError, match="no gone; `make n of"):
         measure(file, shelf, tmp_path / "cells2", strict=True)
     assert not shelf.opened
-
-
-def test_names_are_not_given_twice():
-    rows = {key: SystemRow(name="A", ranker="good") for key in ("a", "b")}
-    with pytest.raises(ValueError, match="two rows or columns are called 'A'"):
-        TablePlan(name="T", row=rows, column={"n": DataColumn(name="N", path="n")})
 
 
 def test_a_row_may_have_a_ranker_for_each_column_and_none_for_some(data, tmp_path):
@@ -246,11 +226,8 @@ def test_files_of_a_table(tmp_path):
     pytest.importorskip("matplotlib")
     table = table_of_rows(results("half", "all"), "Two")
     files = table.save(tmp_path / "out")
-    assert [file.name for file in files] == [f"table.{kind}" for kind in ("md", "csv", "json", "png", "svg")]
+    assert [file.name for file in files] == [f"table.{kind}" for kind in ("md", "json", "png", "svg")]
     assert sorted(files) == sorted((tmp_path / "out").iterdir())
-    rows = list(csv.DictReader(io.StringIO((tmp_path / "out/table.csv").read_text())))
-    assert [(row["system"], row["data"], float(row["recall@1"])) for row in rows][1] == ("all", "d|ata", 1.0)
-    assert float(rows[0]["recall@1_low"]) < float(rows[0]["recall@1"]) < float(rows[0]["recall@1_high"])
     cells = json.loads((tmp_path / "out/table.json").read_text())["cells"]
     assert cells[0]["result"] == table.rows()[0].result.to_json()
     assert (tmp_path / "out/table.png").read_bytes()[:8] == b"\x89PNG\r\n\x1a\n"
@@ -276,10 +253,3 @@ def test_a_table_is_written_whole_or_not_at_all(tmp_path, monkeypatch):
     with pytest.raises(OSError, match="No space"):
         table_of_rows(results("all"), "New").save(tmp_path)
     assert {file.name: file.read_bytes() for file in tmp_path.iterdir()} == before
-
-
-def test_a_table_with_nothing_measured_can_be_written(data, tmp_path):
-    pytest.importorskip("matplotlib")
-    table = measure(file_of(data, ("gone",), candidates=20), Shelf(), tmp_path / "cells")
-    table.save(tmp_path / "out")
-    assert "- (1)" in (tmp_path / "out/table.md").read_text()

@@ -50,19 +50,11 @@ def given_example(name: str, label: int | None, texts: tuple[str, ...] = ("a", "
     return Example((name,), texts[label or 0], id=name, candidates=texts, label=label)
 
 
-def test_given_lists_are_used_and_nothing_is_shuffled_or_dropped():
-    examples = [given_example("x", 0), given_example("y", 2)]
-    task = ranking_task(examples, candidates=100)
-    assert task.given
-    assert [context[-1] for context in task.contexts] == ["x", "y"]
-    assert task.labels.tolist() == [0, 2]
-    assert task.dropped == 0
-
-
 @pytest.mark.parametrize(
     ("example", "message"),
     [
-        (given_example("x", None), "example x has 3 candidates and no label; label the right one, 0 to 2"),
+        (given_example("x", None), "example x has 3 candidates and the label None; it is 0 to 2"),
+        (dataclasses.replace(given_example("x", 0), label=3), "3 candidates and the label 3; it is 0 to 2"),
         (given_example("x", 0, ("a",)), "example x has 1 candidate; ranking needs at least 2"),
         (Example(("m",), "a"), "1 of 2 examples have candidates"),
     ],
@@ -97,12 +89,6 @@ def test_the_fingerprint_tells_tasks_apart():
     assert ranking_task([given_example("\ud800 \x00", 0)]).fingerprint, "of a text that is no proper Unicode, too"
 
 
-def test_candidates_equal_to_the_right_one():
-    task = ranking_task([given_example("x", 0, ("a", "b", "a")), given_example("y", 1, ("a", "b", "B"))])
-    assert task.equals_right(np.array([0, 1])).tolist() == [[True, False, True], [False, True, False]]
-    assert task.equals_right(np.array([1])).tolist() == [[False, True, False]]
-
-
 def test_a_pool_is_every_examples_candidates_each_text_once():
     """Three questions, two of which have the same answer: it is there once, so nothing stands against its own copy."""
     examples = [Example((name,), answer) for name, answer in (("x", "a"), ("y", "b"), ("z", "a"))]
@@ -112,14 +98,6 @@ def test_a_pool_is_every_examples_candidates_each_text_once():
     assert task.contexts == [("x",), ("y",), ("z",)]
     assert (task.given, task.dropped) == (False, 0)
     assert np.array_equal(task.equals_right(np.arange(3)), np.eye(3, dtype=bool)[[1, 2, 1]])
-
-
-def test_a_pool_is_ranked_in_blocks_of_bounded_size(monkeypatch):
-    task = ranking_task([Example((name,), "a") for name in "vwxyz"], pool=["a", "b", "c"])
-    for cells, size, blocks in ((7, None, [[0, 1], [2, 3], [4]]), (7, 1, [[0], [1], [2], [3], [4]]),
-                                (1, None, [[0], [1], [2], [3], [4]])):  # fmt: skip
-        monkeypatch.setattr("rejoinder.evaluation.tasks.SHARED_CELLS", cells)
-        assert [block.tolist() for block in task.blocks(size)] == blocks
 
 
 @pytest.mark.parametrize(

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import gzip
 import json
-import os
 from pathlib import Path
 
 import pytest
@@ -110,26 +109,3 @@ def test_other_wrong_input(tmp_path: Path) -> None:
         read_intents(tmp_path / "nothing.csv")
     with pytest.raises(InputError, match=r"2 lines in seq\.in but 1 in label"):
         read_intents(parallel(tmp_path / "x", labels="greet\n"))
-    with pytest.raises(InputError, match="no part 'dev'"):
-        read_intents(tmp_path / "x", "dev")
-    with pytest.raises(InputError, match="labels of 1"):
-        IntentData(("a", "b"), (("x",),))
-
-
-@pytest.mark.data
-@pytest.mark.skipif("REJOINDER_DATA" not in os.environ, reason="needs REJOINDER_DATA")
-def test_the_real_sets_have_the_published_sizes() -> None:
-    folder = Path(os.environ["REJOINDER_DATA"]) / "eval"
-    for name, part, texts, intents in (
-        ("banking77", "train", 10_003, 77),
-        ("banking77", "test", 3_080, 77),
-        ("hwu64", "train", 8_954, 64),
-        ("hwu64", "valid", 1_076, 64),
-        ("clinc150/data_full.json", "train", 15_100, 151),
-        ("clinc150/data_full.json", "test", 5_500, 151),
-        ("few_shot/BANKING77/train_5", None, 385, 77),
-        ("few_shot/CLINC150/train_10", None, 1_500, 150),
-        ("few_shot/HWU64", "test", 1_076, 64),
-    ):
-        found = read_intents(folder / name, part)
-        assert (len(found), len(found.names)) == (texts, intents)

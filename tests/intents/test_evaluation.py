@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import dataclasses
-import itertools
 import json
 import sys
 from collections.abc import Sequence
@@ -30,17 +29,14 @@ from rejoinder.intents.data import IntentData, TrainingTexts, draw
 from rejoinder.intents.evaluation import (
     FewShot,
     crossed_interval,
-    curve_shots,
     evaluate,
     extrapolate,
     few_shot,
     label_doubts,
-    learning_curve,
     predict_errors,
-    worst_pairs,
 )
 from rejoinder.intents.fitting import Logistic, head_from
-from rejoinder.intents.report import build_report, shown_intents, write_report
+from rejoinder.intents.report import build_report, write_report
 from tests.intents.toy import WordVectors, several_data, toy_data
 
 ENCODER = WordVectors(64)
@@ -195,34 +191,6 @@ def test_a_flat_curve_stays_flat_and_a_rising_error_is_not_believed() -> None:
         assert found[0] == pytest.approx(found[1])
         assert min(errors) <= found[0] <= max(errors)
     assert predict_errors(n, np.zeros(4), np.array([160.0]))[0] == pytest.approx(0, abs=1e-5)
-
-
-def test_sizes_of_a_learning_curve() -> None:
-    shots = curve_shots(encoded(toy_data(60)))
-    assert shots[0] == 1
-    assert shots[-1] is None
-    assert len(shots) == 6
-    assert all(a < b for a, b in itertools.pairwise(shots[:-1]))  # type: ignore[operator]
-    with pytest.raises(InputError, match="too few"):
-        learning_curve(Logistic(), encoded(toy_data(2)), encoded(toy_data(2)), seeds=(0,))
-
-
-def test_the_worst_pairs_come_first_with_the_surest_mistakes() -> None:
-    chances = np.array([[0.1, 0.9, 0], [0.3, 0.7, 0], [0.9, 0.1, 0], [0, 0.6, 0.4], [0, 0.2, 0.8]], dtype=np.float32)
-    found = worst_pairs("abcde", chances, np.array([0, 0, 0, 2, 2]), ["x", "y", "z"])
-    assert [(p.true, p.predicted, p.count, p.of, p.examples) for p in found] == [
-        ("x", "y", 2, 3, ("a", "b")),
-        ("z", "y", 1, 2, ("d",)),
-    ]
-
-
-def test_a_picture_shows_the_intents_that_are_confused_most() -> None:
-    matrix = np.diag(np.full(40, 5))
-    matrix[7, 31], matrix[31, 2] = 4, 1
-    chosen = shown_intents(matrix, 3).tolist()
-    assert sorted(chosen) == [2, 7, 31]
-    assert abs(chosen.index(7) - chosen.index(31)) == 1
-    assert sorted(shown_intents(matrix, 40)) == list(range(40))
 
 
 def test_a_report_is_written_whole(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

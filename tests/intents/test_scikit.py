@@ -20,7 +20,7 @@ from sklearn.exceptions import NotFittedError
 from sklearn.linear_model import LogisticRegression
 from sklearn.model_selection import GridSearchCV, cross_val_score
 from sklearn.pipeline import Pipeline, make_pipeline
-from sklearn.utils import estimator_checks, get_tags
+from sklearn.utils import estimator_checks
 
 
 @pytest.fixture
@@ -40,12 +40,6 @@ do_not_raise_errors_in_init_or_set_params mixin_order get_params_invariance set_
 @pytest.mark.parametrize("name", CHECKS.split())
 def test_scikit_learns_own_checks(name: str, model: str) -> None:
     getattr(estimator_checks, f"check_{name}")("RejoinderEncoder", RejoinderEncoder(model))
-
-
-def test_it_says_that_it_takes_texts() -> None:
-    tags = get_tags(RejoinderEncoder())
-    assert (tags.input_tags.one_d_array, tags.input_tags.string, tags.input_tags.two_d_array) == (True, True, False)
-    assert not tags.target_tags.required
 
 
 def test_vectors_are_the_encoders(model: str) -> None:

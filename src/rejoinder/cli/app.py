@@ -11,12 +11,10 @@ import typer
 
 import rejoinder
 from rejoinder.cli.data import corpus, data
-from rejoinder.cli.evaluate import evaluate, table
+from rejoinder.cli.evaluate import evaluate, plot, table
 from rejoinder.cli.export import export, models
-from rejoinder.cli.index import index
 from rejoinder.cli.intents import intents
-from rejoinder.cli.plot import plot
-from rejoinder.cli.reply import chat, reply
+from rejoinder.cli.retrieval import chat, index, reply
 from rejoinder.cli.shell import guarded
 from rejoinder.cli.train import ablate, tokenise, train
 

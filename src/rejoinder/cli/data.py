@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -12,10 +12,10 @@ import typer
 
 from rejoinder.cli.options import (
     Address,
-    EngineName,
     Json,
     Overwrite,
     Processes,
+    RunOn,
     Settings,
     number_or_all,
     ray_engine,
@@ -28,8 +28,7 @@ from rejoinder.progress import note, track
 if TYPE_CHECKING:
     from rejoinder.corpora.pretraining.plan import CorpusPlan
 
-_SHOWN = 20
-"""Most bad lines that are shown as they are skipped, and notes below the counts."""
+_SHOWN = 20  # most notes below the counts
 
 
 def data(
@@ -41,9 +40,7 @@ def data(
             help="Files; also .zst, .gz, .bz2 or .xz. train=, valid= or test= before one puts it into that split.",
         ),
     ] = None,
-    output: Annotated[
-        Path | None, typer.Option("--output", "-o", metavar="DIR", help="Folder for the examples.")
-    ] = None,
+    output: Annotated[Path | None, typer.Option("--output", "-o", metavar="DIR", help="For the examples.")] = None,
     settings: Settings = None,
     about: Annotated[bool, typer.Option("--about", help="Show the corpora, or all about SOURCE.")] = False,
     skip_bad: Annotated[bool, typer.Option("--skip-bad", help="Skip and count bad lines instead of stopping.")] = False,
@@ -54,7 +51,7 @@ def data(
     ] = 10,
     limit: Annotated[int | None, typer.Option(min=1, help="Stop at this many kept examples; one process.")] = None,
     processes: Processes = None,
-    where: EngineName = "local",
+    where: RunOn = "local",
     address: Address = None,
     overwrite: Overwrite = False,
     as_json: Json = False,
@@ -79,11 +76,10 @@ def data(
     values = read_settings(corpus, settings or [])
     files = find_inputs(corpus, inputs or [])
     size = sum(each.size for each in files)
-    known = all(each.path.is_file() for each in files)
-    shown = track(f"reading {source}", size if known else None, "bytes")
+    total = size if all(each.path.is_file() for each in files) else None
     cluster = ray_engine(address, output, (each.path for each in files)) if on_ray else None
-    reading = Reading(skip_bad, history, max_bad=max_bad, on_fault=_fault_notes())
-    with cluster or local_engine(processes, size) as engine, shown as advance:
+    reading = Reading(skip_bad, history, max_bad=max_bad, on_fault=lambda fault: note(f"skipped: {fault}"))
+    with cluster or local_engine(processes, size) as engine, track(f"reading {source}", total, "bytes") as advance:
         try:
             account = build_data(
                 corpus, inputs or [], output, settings=values, reading=reading, limit=limit, engine=engine,
@@ -121,21 +117,6 @@ def _about(source: str | None, as_json: bool) -> None:
     emit(result, as_json, lambda _: "\n".join(lines))
 
 
-def _fault_notes() -> Callable[[str], None]:
-    """Return what shows the first bad lines that are skipped; the account counts all."""
-    faults = 0
-
-    def show(fault: str) -> None:
-        nonlocal faults
-        faults += 1
-        if faults <= _SHOWN:
-            note(f"skipped: {fault}")
-        elif faults == _SHOWN + 1:
-            note("more bad lines are skipped and counted")
-
-    return show
-
-
 def _account_text(account: Mapping[str, Any]) -> str:
     from rejoinder.corpora.account import limits_of_history
 
@@ -163,12 +144,9 @@ def _account_text(account: Mapping[str, Any]) -> str:
 def corpus(
     recipe: Annotated[Path, typer.Argument(help="Sources, filters and evaluation sets: recipes/corpus/*.toml.")],
     inputs: Annotated[Path, typer.Argument(metavar="INPUT_DIR", help="Folder of the sources' files.")],
-    output: Annotated[
-        Path | None, typer.Option("--output", "-o", metavar="DIR", help="Folder for the corpus.")
-    ] = None,
+    output: Annotated[Path | None, typer.Option("--output", "-o", metavar="DIR", help="For the corpus.")] = None,
     where: Annotated[
-        Path | None,
-        typer.Option(metavar="FILE", help="Build nothing; tell which conversations of a file are held out."),
+        Path | None, typer.Option(metavar="FILE", help="Build nothing; tell which of its conversations are held out.")
     ] = None,
     evaluation: Annotated[
         Path | None, typer.Option(metavar="DIR", help="Folder of the evaluation sets that the recipe names.")
@@ -199,8 +177,7 @@ def corpus(
     if plan.evaluation and evaluation is None and not no_evaluation:
         names = ", ".join(each.name for each in plan.evaluation)
         raise InputError(
-            f"{recipe} checks for leaks of {names}; give their folder with --evaluation DIR, or leave them out with "
-            "--no-evaluation"
+            f"{recipe} checks for leaks of {names}; give their folder with --evaluation DIR, or --no-evaluation"
         )
     size = 2 * sum(file.stat().st_size for file in source_files(plan, inputs))
     with track(f"building {output}", size, "bytes") as advance:

@@ -1,26 +1,31 @@
-"""`rejoinder evaluate` and `rejoinder table`: how often is the right response among the first k?"""
+"""`rejoinder evaluate`, `table` and `plot`: how often is the right response among the first k? How do encodings lie?"""
 
 from __future__ import annotations
 
+import random
 import shutil
 import sys
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
 
-from rejoinder.cli.options import Json, Settings, Split, number_or_all
+from rejoinder.cli.options import Json, Limit, Seed, Settings, Split, number_or_all
 from rejoinder.cli.rankers import BASELINES, ENCODER_BLOCK, Rankers, fit_ranker, read_training
 from rejoinder.cli.shell import emit
 from rejoinder.errors import InputError
 from rejoinder.progress import track
 
 if TYPE_CHECKING:
+    from rejoinder.corpora.example import Example
     from rejoinder.evaluation.table_run import TablePlan
     from rejoinder.evaluation.tasks import RankingTask
-    from rejoinder.ranker import Ranker
+    from rejoinder.ranker import FloatArray, Ranker
+
+_ENCODED_AT_ONCE = 512  # texts between two steps of the progress bar
 
 
 def evaluate(
@@ -33,8 +38,7 @@ def evaluate(
         ),
     ],
     data: Annotated[
-        list[str] | None,
-        typer.Option(metavar="DATA", help="Data folders, or Parquet, JSONL or CSV files of examples."),
+        list[str] | None, typer.Option(metavar="DATA", help="Data folders, or Parquet, JSONL or CSV files of examples.")
     ] = None,
     candidates: Annotated[
         int | None,
@@ -44,7 +48,7 @@ def evaluate(
             help="N of 1-of-N, where the data has no lists; all: every different response of the whole data set.",
         ),
     ] = 100,
-    limit: Annotated[int | None, typer.Option(min=1, metavar="N", help="Rank N examples at most, at random.")] = None,
+    limit: Limit = None,
     split: Annotated[Split | None, typer.Option(help="Of a folder test, of a file everything, if not given.")] = None,
     context: Annotated[
         str,
@@ -67,10 +71,10 @@ def evaluate(
     above: Annotated[
         list[str] | None, typer.Option(metavar="MODEL", help="Show gains above it, not above the first; repeatable.")
     ] = None,
-    seed: Annotated[int, typer.Option(min=0, help="Of the groups, of --limit and of the intervals.")] = 0,
+    seed: Seed = 0,
     folder: Annotated[
         Path | None,
-        typer.Option("--output", "-o", metavar="DIR", help="Also write table.md, .csv, .json, .png and .svg there."),
+        typer.Option("--output", "-o", metavar="DIR", help="Also write table.md, .json, .png and .svg there."),
     ] = None,
     as_json: Json = False,
 ) -> None:
@@ -118,11 +122,8 @@ def evaluate(
             rows.append(Row(model, name, result, str(reading)))
     if folder is not None:
         table_of_rows(rows, "Recall at 1").save(folder)
-    emit(
-        {"results": to_json(rows, above), "learned": learned},
-        as_json,
-        lambda _: plain(rows, _width(), above).rstrip("\n"),
-    )
+    found = {"results": to_json(rows, above), "learned": learned}
+    emit(found, as_json, lambda _: plain(rows, _width(), above).rstrip("\n"))
 
 
 def _width() -> int | None:
@@ -147,27 +148,17 @@ def _compare_readings(
                     ranker, task, model=model, data=name, seed=part[-1], block_size=ENCODER_BLOCK, progress=advance
                 )
             tables.append(table)
-    emit(
-        {"results": [row for table in tables for row in table.to_json()]},
-        as_json,
-        lambda _: "\n".join(table.plain(_width()) for table in tables).rstrip("\n"),
-    )
+    found = {"results": [row for table in tables for row in table.to_json()]}
+    emit(found, as_json, lambda _: "\n".join(table.plain(_width()) for table in tables).rstrip("\n"))
 
 
 def _models_and_data(arguments: Sequence[str], data: Sequence[str]) -> tuple[list[str], list[str]]:
-    """Tell models from data: `MODEL DATA`, or `MODEL... --data DATA...`.
-
-    The parser hands only the first word after --data to the option, so the others are found by what they are.
-    """
+    """Tell models from data: the parser hands only the first word after --data to the option."""
     if not data:
         if len(arguments) != 2:
             raise InputError("name the data with --data, or give exactly one model and one data set")
         return [arguments[0]], [arguments[1]]
-    more = [
-        name
-        for name in arguments
-        if name not in BASELINES and (Path(name).is_file() or any(Path(name).glob("*.parquet")))
-    ]
+    more = [n for n in arguments if n not in BASELINES and (Path(n).is_file() or any(Path(n).glob("*.parquet")))]
     models = [name for name in arguments if name not in more]
     if not models:
         raise InputError(f"{', '.join(more)}: data, not a model; name a model folder or {', '.join(BASELINES)} too")
@@ -177,7 +168,7 @@ def _models_and_data(arguments: Sequence[str], data: Sequence[str]) -> tuple[lis
 def read_task(
     path: Path, split: Split | None, candidates: int | None, limit: int | None, seed: int
 ) -> tuple[str, RankingTask]:
-    """Return the name of what is ranked, and the task; without `candidates`, of all different responses."""
+    """Return the name of what is ranked, and the task; `candidates` of None are all different responses."""
     from rejoinder.corpora.examples import read_examples
     from rejoinder.evaluation.tasks import all_responses, ranked_part, ranking_task, sample
 
@@ -208,7 +199,7 @@ def table(
     ] = False,
     as_json: Json = False,
 ) -> None:
-    """Measure every system of FILE on every data set of it: DIR/table.md, .csv, .json, .png, .svg.
+    """Measure every system of FILE on every data set of it: DIR/table.md, .json, .png, .svg.
 
     A finished cell is kept in DIR/cells and not measured again unless its model, data or settings changed; after Ctrl-C
     the same command goes on. What is missing gets a dash, and a note with the command that makes it.
@@ -226,7 +217,7 @@ def table(
 
 
 def load_table(path: Path, overrides: Sequence[str] = ()) -> TablePlan:
-    """Read the TOML file of a table; settings such as "column.KEY.limit=2000" win over it."""
+    """Read the TOML file of a table; settings win over it."""
     from rejoinder.evaluation.table_run import TablePlan
     from rejoinder.settings import override, read_toml, validate
 
@@ -234,3 +225,106 @@ def load_table(path: Path, overrides: Sequence[str] = ()) -> TablePlan:
     for setting in overrides:
         override(document, setting)
     return validate(TablePlan, document, str(path))
+
+
+def plot(
+    models: Annotated[
+        list[str], typer.Argument(metavar="MODEL...", help="As for evaluate, if it encodes; or TITLE=MODEL.")
+    ],
+    data: Annotated[Path, typer.Option(metavar="FILE", help="CSV with the columns text and category, or JSONL.")],
+    output: Annotated[Path, typer.Option("--output", "-o", metavar="PICTURE", help="A .png, .svg or .pdf to write.")],
+    method: Annotated[Literal["tsne", "pca"], typer.Option(help="How vectors become points.")] = "tsne",
+    perplexity: Annotated[float, typer.Option(min=1, help="Of t-SNE: about how many neighbours count.")] = 30.0,
+    categories: Annotated[int, typer.Option(min=2, metavar="N", help="The N categories with the most texts.")] = 10,
+    names: Annotated[
+        list[str] | None, typer.Option("--category", metavar="NAME", help="These categories instead; repeatable.")
+    ] = None,
+    limit: Annotated[int, typer.Option(min=3, metavar="N", help="At most N texts, drawn at random.")] = 2000,
+    neighbours: Annotated[int, typer.Option(min=1, metavar="K", help="Of the purity below each panel.")] = 10,
+    fit_on: Annotated[
+        Path | None, typer.Option(metavar="DATA", help="Examples to fit models on that learn from some (map:).")
+    ] = None,
+    seed: Annotated[int, typer.Option(min=0, help="Of the draw and of t-SNE.")] = 0,
+    as_json: Json = False,
+) -> None:
+    """Draw encoded texts, coloured by category, a panel for each model; below it the purity of its neighbourhoods.
+
+    Purity: the share of a text's 10 nearest neighbours, by the cosine of the encodings, that are of its category.
+
+    Example: rejoinder plot DIRECT=runs/general/model MiniLM=sim:minilm --data banking77/test.csv -o banking.png
+    """
+    from rejoinder.evaluation import plots
+    from rejoinder.files import atomic_file
+    from rejoinder.intents.data import read_intents
+
+    kind = plots.picture_kind(output)
+    plots.require("matplotlib.figure")
+    plots.require("sklearn", "a projection of encodings")
+    read = read_intents(data)
+    rows = [(text, category) for text, (category,) in zip(read.texts, read.labels, strict=True)]
+    counts = Counter(category for _, category in rows)
+    order = list(dict.fromkeys(names or [category for category, _ in counts.most_common(categories)]))
+    if unknown := [category for category in order if category not in counts]:
+        raise InputError(f"there is no category '{unknown[0]}'; there are {', '.join(counts)}")
+    rows = [row for row in rows if row[1] in order]
+    drawn = sorted(random.Random(seed).sample(range(len(rows)), min(limit, len(rows))))
+    texts, kinds = zip(*(rows[place] for place in drawn), strict=True)
+    panels, found = [], []
+    for model in models:
+        title, spec = split_title(model)
+        vectors = _encode(spec, texts, fit_on, seed)
+        purity = plots.neighbour_purity(vectors, kinds, neighbours)
+        points = plots.project(vectors, method, perplexity=perplexity, seed=seed)
+        panels.append(plots.Panel(title, points, f"{neighbours}-neighbour purity {100 * purity:.1f} %"))
+        found.append({"title": title, "model": spec, "purity": purity})
+    figure = plots.draw_panels(panels, kinds, order)
+    with atomic_file(output) as part:
+        plots.save_figure(figure, part, kind)
+    result = {"picture": output, "texts": len(texts), "categories": order, "method": method, "seed": seed,
+              "neighbours": neighbours, "models": found}  # fmt: skip
+    emit(result, as_json, _plot_text)
+
+
+def split_title(model: str) -> tuple[str, str]:
+    """Return title and model of "TITLE=MODEL"; anything else is its own title."""
+    title, equals, spec = model.partition("=")
+    if not equals or Path(model).exists():
+        return model, model
+    if not title.strip() or not spec.strip():
+        raise InputError(f"{model!r}: write TITLE=MODEL, or MODEL alone")
+    return title.strip(), spec.strip()
+
+
+def _encode(spec: str, texts: Sequence[str], fit_on: Path | None, seed: int) -> FloatArray:
+    """Encode texts, each as a conversation of one message: (n, d).
+
+    Of a ranker that is fitted it is the side of responses: MAP leaves a context's vector as the encoder gives it.
+    """
+    import numpy as np
+
+    from rejoinder.evaluation.tasks import training_examples
+    from rejoinder.ranker import DualEncoder
+
+    def training() -> Sequence[Example]:
+        if fit_on is None:
+            raise InputError(f"{spec} learns from examples before it encodes; name some with --fit-on DATA")
+        return training_examples(fit_on, fit_on, "test", seed=seed)
+
+    ranker, learned = Rankers().open(spec, training)
+    if not isinstance(ranker, DualEncoder):
+        raise InputError(f"{spec} gives scores and no vectors, so there is nothing to draw; name a model that encodes")
+    pieces = []
+    with track(f"Encoding with {spec}", total=len(texts), unit="texts") as advance:
+        for start in range(0, len(texts), _ENCODED_AT_ONCE):
+            piece = texts[start : start + _ENCODED_AT_ONCE]
+            contexts = [[text] for text in piece]
+            pieces.append(ranker.encode_contexts(contexts) if learned is None else ranker.encode_responses(piece))
+            advance(len(piece))
+    return np.concatenate(pieces)
+
+
+def _plot_text(result: Any) -> str:
+    lines = [f"{result['texts']:,} texts of {len(result['categories'])} categories"]
+    purity = f"{result['neighbours']}-neighbour purity"
+    lines += [f"{each['title']}: {purity} {100 * each['purity']:.1f} %" for each in result["models"]]
+    return "\n".join([*lines, f"picture: {result['picture']}"])

@@ -60,7 +60,6 @@ def export(
 
 
 def _write(form: str, model: str, output: Path, overwrite: bool) -> tuple[dict[str, Any], str]:
-    """Return the result, and the text for people."""
     from rejoinder.models.export import export_onnx, export_quantized, export_transformer
 
     if form == "--onnx":
@@ -121,9 +120,9 @@ def models(
 
 
 def _model_folders(given: Sequence[str]) -> list[tuple[Path, dict[str, Any]]]:
-    """Return folders, with name and licence of the data of bundled models. Nothing given: all of these, and those here.
+    """Return folders to list, with the name and the data's licence of a bundled model.
 
-    A clone without weights lacks the folders of bundled models: that is an error where a name is given.
+    A clone without weights lacks the folders of bundled models: that is an error only where a name is given.
     """
     from rejoinder.models import bundled
     from rejoinder.models.persistence import find, model_folders
@@ -161,7 +160,6 @@ def _title(model: Mapping[str, Any]) -> str:
 
 
 def _sizes_table(found: Sequence[Mapping[str, Any]]) -> str:
-    """Return the columns of the paper's tables of models and of ablations."""
     rows: list[Sequence[str]] = [("model", "embedding", "network", "fp32", "quantised", "folder")]
     for model in found:
         sizes = model["sizes"]
@@ -186,7 +184,7 @@ def _runs_table(runs: Sequence[Mapping[str, Any]]) -> list[str]:
 
 
 def _aligned(rows: Sequence[Sequence[str]]) -> list[str]:
-    """Return columns two blanks apart, the first to the left, the others to the right."""
+    """Return rows with columns two blanks apart, the first to the left, the others to the right."""
     left, *right = (max(map(len, column)) for column in zip(*rows, strict=True))
     return [
         "  ".join([row[0].ljust(left), *(cell.rjust(width) for cell, width in zip(row[1:], right, strict=True))])

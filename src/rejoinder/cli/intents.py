@@ -7,12 +7,12 @@ import time
 from collections.abc import Callable, Mapping
 from dataclasses import asdict
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated, Any, Literal
 
 import typer
 
 from rejoinder.cli.options import Json, Overwrite, Settings, number_or_all
-from rejoinder.cli.reply import read_messages
+from rejoinder.cli.retrieval import read_messages
 from rejoinder.cli.shell import emit, guarded
 from rejoinder.errors import InputError
 from rejoinder.files import atomic_file, check_replaceable, check_shared
@@ -28,7 +28,7 @@ Vectors = Annotated[str, typer.Option(metavar="r|h|both", help="Of a Rejoinder m
 Also = Annotated[
     list[str] | None, typer.Option("--with", metavar="ENCODER", help="One more encoder, vectors appended; repeatable.")
 ]
-Preset = Annotated[str, typer.Option(metavar="NAME", help="logistic, paper (feed-forward) or original.")]
+Preset = Annotated[Literal["logistic", "paper", "original"], typer.Option(help="paper: the feed-forward net.")]
 Valid = Annotated[Path | None, typer.Option(metavar="PATH", help="Validation texts, where TRAIN has no part valid.")]
 Separator = Annotated[str, typer.Option(metavar="TEXT", help="With --several: separates labels.")]
 OutOfScope = Annotated[str, typer.Option("--oos", metavar="LABEL", help="The label of texts out of scope.")]
@@ -76,19 +76,17 @@ def train(
 
     Example: rejoinder intents train runs/chats/model intents.csv -o runs/intents
     """
+    from rejoinder.intents import encoders, fitting, folder
     from rejoinder.intents.classifier import train_classifier
     from rejoinder.intents.data import read_training
-    from rejoinder.intents.encoders import open_encoders
-    from rejoinder.intents.fitting import parse_settings
-    from rejoinder.intents.folder import FOLDER, save_classifier
 
-    check_replaceable(output, FOLDER, overwrite=overwrite)
-    chosen = parse_settings(preset, settings or ())
+    check_replaceable(output, folder.FOLDER, overwrite=overwrite)
+    chosen = fitting.parse_settings(preset, settings or ())
     cut = separator if several else None
     data = read_training(texts, valid, separator=cut, out_of_scope=oos, shots=shots, seed=seed)
-    encoder = open_encoders([model, *(also or ())], vectors, precision)
+    encoder = encoders.open_encoders([model, *(also or ())], vectors, precision)
     made = train_classifier(encoder, data, chosen, several=several, reject=reject, seed=seed, track=track)
-    save_classifier(made, output, overwrite=overwrite)
+    folder.save_classifier(made, output, overwrite=overwrite)
     rejection = None if made.rejection is None else asdict(made.rejection)
     result = {"classifier": str(output), "intents": len(made.labels), "encoder": encoder.name, "rejection": rejection}
     emit(result | made.trained, as_json, _train_text)
@@ -101,7 +99,9 @@ def evaluate(
         Path | None,
         typer.Option("--train", metavar="TRAIN", help="The training texts: look at labels and the learning curve too."),
     ] = None,
-    report: Annotated[Path | None, typer.Option(metavar="DIR", help="Folder for report.md, figures, pictures.")] = None,
+    to: Annotated[
+        Path | None, typer.Option("--report", metavar="DIR", help="Folder for report.md, figures, pictures.")
+    ] = None,
     no_pictures: Annotated[bool, typer.Option("--no-pictures", help="No pictures in the report.")] = False,
     separator: Separator = "|",
     oos: OutOfScope = "oos",
@@ -113,22 +113,21 @@ def evaluate(
 
     Example: rejoinder intents evaluate runs/intents test.csv --train intents.csv --report report
     """
+    from rejoinder.intents import folder, report
     from rejoinder.intents.data import read_scoped
     from rejoinder.intents.evaluation import to_json
-    from rejoinder.intents.folder import load_classifier, read_classifier
-    from rejoinder.intents.report import FOLDER, build_report, check_plots, write_report
 
-    if report is not None:
-        check_replaceable(report, FOLDER, overwrite=overwrite)
+    if to is not None:
+        check_replaceable(to, report.FOLDER, overwrite=overwrite)
         if not no_pictures:
-            check_plots()
-    cut = separator if read_classifier(classifier).get("several") else None
+            report.check_plots()
+    cut = separator if folder.read_classifier(classifier)["several"] else None
     inside, outside = read_scoped(test, "test", separator=cut, out_of_scope=oos)
     learned = None if training is None else read_scoped(training, "train", separator=cut, out_of_scope=oos)[0]
-    opened = load_classifier(classifier, model or ())
-    found = build_report(opened, inside, outside, learned, track=track)
-    if report is not None:
-        write_report(found, opened.labels, report, pictures=not no_pictures, overwrite=overwrite)
+    opened = folder.load_classifier(classifier, model or ())
+    found = report.build_report(opened, inside, outside, learned, track=track)
+    if to is not None:
+        report.write_report(found, opened.labels, to, pictures=not no_pictures, overwrite=overwrite)
     result = {"classifier": str(classifier), "test": str(test), **to_json(found)}
     emit(result, as_json, lambda _: found.markdown().rstrip("\n"))
 
@@ -179,31 +178,30 @@ def grid(
 
     Example: rejoinder intents grid runs/chats/model intents.csv -o runs/grid
     """
+    from rejoinder.intents import fitting, folder
     from rejoinder.intents.classifier import encode_data, train_head
     from rejoinder.intents.data import read_training
     from rejoinder.intents.encoders import open_encoders
-    from rejoinder.intents.fitting import FeedForward, hold_out, paper_grid, run_grid
-    from rejoinder.intents.folder import FOLDER, save_classifier
     from rejoinder.intents.report import grid_table
 
     check_shared(output, "a grid's folder", ("grid.jsonl", "grid.md", "classifier"))
-    check_replaceable(output / "classifier", FOLDER, overwrite=True)
+    check_replaceable(output / "classifier", folder.FOLDER, overwrite=True)
     given = read_training(texts, valid, out_of_scope=oos)
     encoder, names, start = open_encoders([model, *(also or ())], vectors), given.train.names, time.perf_counter()
-    with track("Encoding", total=len(given.train), unit="texts") as advance:
+    with track("Encoding", len(given.train), "texts") as advance:
         data = encode_data(encoder, given.train, names, advance=advance)
     seconds = time.perf_counter() - start
     if given.valid is None:
-        kept, held = hold_out(data, FeedForward().held_out, seed)
+        kept, held = fitting.hold_out(data, fitting.FeedForward().held_out, seed)
         data, checked = data.rows(kept), data.rows(held)
     else:
         checked = encode_data(encoder, given.valid, names)
-    with track("Grid", total=len(settings := list(paper_grid())), unit="settings") as advance:
-        rows = run_grid(settings, data, checked, output / "grid.jsonl", seed=seed, advance=advance)
+    with track("Grid", len(settings := list(fitting.paper_grid())), "settings") as advance:
+        rows = fitting.run_grid(settings, data, checked, output / "grid.jsonl", seed=seed, advance=advance)
     with atomic_file(output / "grid.md") as part:
         part.write_text(grid_table(rows), encoding="utf-8")
     best = train_head(encoder, names, data, rows[0].settings, valid=checked, seed=seed, encoding_seconds=seconds)
-    save_classifier(best, output / "classifier", overwrite=True)
+    folder.save_classifier(best, output / "classifier", overwrite=True)
     result = {"classifier": str(output / "classifier"), "rows": list(map(asdict, rows))}
     emit(result, as_json, lambda _: grid_table(rows).rstrip("\n"))
 
@@ -230,11 +228,10 @@ def few_shot(
 
     Example: rejoinder intents few-shot runs/chats/model train.csv --test test.csv --shots 5 --shots all
     """
+    from rejoinder.intents import evaluation
     from rejoinder.intents.classifier import encode_data
     from rejoinder.intents.data import read_scoped
     from rejoinder.intents.encoders import open_encoders
-    from rejoinder.intents.evaluation import few_shot as measure
-    from rejoinder.intents.evaluation import to_json
     from rejoinder.intents.fitting import parse_settings
     from rejoinder.intents.report import percent, table
 
@@ -247,10 +244,10 @@ def few_shot(
         data = encode_data(encoder, learned, names, advance=advance)
         tested = encode_data(encoder, inside, names, advance=advance)
     with track("Training", total=len(sizes) * seeds, unit="classifiers") as advance:
-        rows = [measure(chosen, data, tested, shots=n, seeds=range(seeds), advance=advance) for n in sizes]
+        rows = [evaluation.few_shot(chosen, data, tested, shots=n, seeds=range(seeds), advance=advance) for n in sizes]
     head = ("shots", "accuracy, %", "trainings", "texts", "seconds")
     lines = [(r.shots or "all", percent(r.accuracy), r.trainings, r.texts, f"{r.seconds:.2f}") for r in rows]
-    result = {"encoder": encoder.name, "rows": [to_json(row) for row in rows]}
+    result = {"encoder": encoder.name, "rows": [evaluation.to_json(row) for row in rows]}
     emit(result, as_json, lambda _: table(head, lines).rstrip("\n"))
 
 
@@ -269,15 +266,16 @@ def fine_tune(
 
     Example: rejoinder intents fine-tune runs/chats/model intents.csv -o runs/tuned
     """
+    from rejoinder.intents import fine_tuning
     from rejoinder.intents.data import read_training
-    from rejoinder.intents.fine_tuning import FineTuning
-    from rejoinder.intents.fine_tuning import fine_tune as tune
     from rejoinder.intents.fitting import change_settings
 
-    chosen = change_settings(FineTuning(), settings or ())
+    chosen = change_settings(fine_tuning.FineTuning(), settings or ())
     learned = read_training(texts, out_of_scope=oos, shots=shots, seed=seed).train
-    with track("Fine-tuning", total=chosen.steps, unit="steps") as advance:
-        result = tune(model, learned, output, settings=chosen, seed=seed, advance=advance, overwrite=overwrite)
+    with track("Fine-tuning", chosen.steps, "steps") as advance:
+        result = fine_tuning.fine_tune(
+            model, learned, output, settings=chosen, seed=seed, advance=advance, overwrite=overwrite
+        )
     emit(asdict(result), as_json, lambda r: f"loss {r['first_loss']:.3f} to {r['last_loss']:.3f}\nmodel: {r['model']}")
 
 

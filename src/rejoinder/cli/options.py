@@ -20,10 +20,12 @@ Settings: TypeAlias = Annotated[
     list[str] | None, typer.Option("--set", metavar="KEY=VALUE", help="Change a setting; repeatable.")
 ]
 Split: TypeAlias = Literal["train", "valid", "test"]
+Limit: TypeAlias = Annotated[int | None, typer.Option(min=1, metavar="N", help="Rank N examples at most, at random.")]
+Seed: TypeAlias = Annotated[int, typer.Option(min=0, help="Of the groups, of --limit and of the intervals.")]
 Processes: TypeAlias = Annotated[
     int | None, typer.Option(min=1, help="Processes; as many as there are cores, or as pay off, if not given.")
 ]
-EngineName: TypeAlias = Annotated[Literal["local", "ray"], typer.Option("--engine", help="Where the work is done.")]
+RunOn: TypeAlias = Annotated[Literal["local", "ray"], typer.Option("--engine", help="Where the work is done.")]
 Address: TypeAlias = Annotated[
     str | None,
     typer.Option(
@@ -34,7 +36,7 @@ Address: TypeAlias = Annotated[
 
 
 def number_or_all(least: int) -> Callable[[str], int | None]:
-    """Return a parser of options: a number from `least` on, or None for "all"."""
+    """Return a parser of options: a number from `least` on, or "all" (None)."""
 
     def number(text: str) -> int | None:
         text = str(text)
@@ -48,7 +50,7 @@ def number_or_all(least: int) -> Callable[[str], int | None]:
 
 
 def wants_ray(engine: str, address: str | None, processes: int | None = None) -> bool:
-    """Return whether the options ask for a cluster; refuse those that do not fit each other."""
+    """Return whether the options ask for a cluster, or refuse what does not fit."""
     if address is not None and engine != "ray":
         raise InputError("--address is the address of a Ray cluster; give --engine ray with it")
     if engine == "ray" and processes is not None:
@@ -57,7 +59,7 @@ def wants_ray(engine: str, address: str | None, processes: int | None = None) ->
 
 
 def ray_engine(address: str | None, output: Path, files: Iterable[Path]) -> RayEngine:
-    """Return the engine of a cluster whose nodes all see the folder that `output` lies in, and the input files."""
+    """Return the engine of a cluster whose nodes see the input files and the folder in which `output` lies."""
     from rejoinder.cluster.ray_engine import RayEngine
 
     files = list(files)

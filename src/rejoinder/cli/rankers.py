@@ -1,19 +1,8 @@
-"""Rankers by their names on the command line: model folders, keyword baselines, SIM and MAP over an encoder.
+"""Rankers by their names on the command line.
 
-| name | ranker |
-|---|---|
-| a model folder, the name of a bundled one, an id on the Hugging Face Hub | the model |
-| bm25, bm25-data19, tfidf | keywords |
-| sim:ENCODER, map:ENCODER | vectors of a pretrained encoder, as they are or through a learned map |
-| sim-history:ENCODER | the same, a context being the mean of its newest message's vector and the earlier ones' |
-| map-cosine:ENCODER, map-dot:ENCODER | MAP ranked by one of them, not by the better on what chooses |
-
-| ENCODER | what encodes |
-|---|---|
-| minilm, use | all-MiniLM-L6-v2; the multilingual Universal Sentence Encoder (extra `encoders`) |
-| FOLDER, FOLDER#h | h of one of our models |
-| FOLDER#r | its r, which is made for other tasks |
-| FOLDER or ID of sentence-transformers | that model |
+A model (its folder, a bundled name, an id on the Hugging Face Hub), keywords (bm25, bm25-data19, tfidf), or vectors of
+an ENCODER: sim:, sim-history: (with a context's earlier messages), map:, map-cosine:, map-dot:. An ENCODER is minilm,
+use, FOLDER or FOLDER#h (h of one of our models), FOLDER#r, or a folder or an id of sentence-transformers.
 """
 
 from __future__ import annotations
@@ -36,12 +25,10 @@ if TYPE_CHECKING:
     from rejoinder.ranker import Ranker
 
 BASELINES = {"bm25": "BM25", "bm25-data19": "Data19BM25", "tfidf": "TfIdf"}
-"""Rankers that need no model: the name in place of a model folder, and the class in `baselines.keywords`."""
+"""Rankers that need no model, with their classes in `baselines.keywords`."""
 OVER_ENCODERS = ("sim", "sim-history", "map", "map-cosine", "map-dot")
-"""What stands before the colon and the encoder."""
 ENCODER_BLOCK = 5000
-"""Examples between two steps of the progress bar. BM25's scores depend on all candidates of a call, so it gets all of
-them at once; those of others do not."""
+"""Examples ranked at once, but by BM25, whose scores depend on all candidates of a call."""
 
 
 class Rankers:
@@ -52,12 +39,12 @@ class Rankers:
         self._models: dict[str, Encoder] = {}
 
     def open(self, name: str, training: Callable[[], Sequence[Example]]) -> tuple[Ranker, dict[str, Any] | None]:
-        """Return the ranker, and what it learned from `training`; see `evaluation.table_run.Rankers.open`."""
+        """See `evaluation.table_run.Rankers`."""
         ranker = self.ranker(name)
         return ranker, fit_ranker(name, ranker, training)
 
     def identity(self, name: str) -> str:
-        """Return the name; a folder in it is replaced by its contents, and where there is none our version is added."""
+        """Return the name, with the contents of a folder in it, or where there is none our version."""
         import rejoinder
 
         kind, colon, place = name.rpartition(":")
@@ -67,7 +54,7 @@ class Rankers:
         return f"{kind}{colon}{_contents(folder)}{mark}{output}"
 
     def block_size(self, name: str) -> int | None:
-        """Return the most examples to rank at once: None, all, for BM25, which counts words in the candidates."""
+        """See `evaluation.table_run.Rankers`."""
         return None if name == "bm25" else ENCODER_BLOCK
 
     def ranker(self, name: str) -> Ranker:
@@ -127,7 +114,7 @@ class Rankers:
 
 
 def _contents(place: str) -> str:
-    """Fingerprint of a model folder, or SHA-256 of all files of a folder of another kind."""
+    """Return the fingerprint of a model folder, or a digest of all files of another folder."""
     from rejoinder.files import file_digest
     from rejoinder.models.persistence import VOCABULARY, fingerprint, read_config
 
@@ -147,11 +134,7 @@ def read_training(
     fit_on: Path | None,
     seed: int,
 ) -> list[Example]:
-    """Read the examples that rankers which learn are fitted to, from `fit_on` or the training part of `path`.
-
-    The part of `path` that `split` names is going to be ranked (see `evaluation.tasks.ranked_part`), so it is never
-    learned from. Without rankers that learn nothing is read.
-    """
+    """Read the examples that rankers which learn are fitted to, from `fit_on` or the training part of `path`."""
     from rejoinder.baselines.fitting import Fitted
     from rejoinder.evaluation.tasks import ranked_part, training_examples
 
@@ -163,7 +146,7 @@ def read_training(
 
 
 def fit_ranker(name: str, ranker: Ranker, training: Callable[[], Sequence[Example]]) -> dict[str, Any] | None:
-    """Fit a ranker that learns, and show and return what it learned; None for one that does not learn."""
+    """Fit a ranker that learns; show and return what it learned, None for one that does not."""
     from rejoinder.baselines.fitting import Fitted
 
     if not isinstance(ranker, Fitted):

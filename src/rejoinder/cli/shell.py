@@ -1,13 +1,8 @@
 """The border between a verb and the shell: exit codes, one-line errors, one JSON object.
 
-| code | when |
-|---|---|
-| 0 | success |
-| 2 | bad input (`InputError`), or options that typer refuses |
-| 130 | interrupted (Ctrl-C) |
-| 1 | anything else: a full disk, a file that may not be read, no memory, a bug |
-
-A verb raises; it never exits itself. `REJOINDER_DEBUG=1` shows the traceback above the line.
+A verb raises; it never exits itself. Exit codes: 0 success, 2 bad input (`InputError`, or options that typer refuses),
+130 interrupted (Ctrl-C), 1 anything else: a full disk, a file that may not be read, no memory, a bug.
+`REJOINDER_DEBUG=1` shows the traceback above the line.
 """
 
 from __future__ import annotations
@@ -32,7 +27,7 @@ _FULL = (errno.ENOSPC, errno.EDQUOT)
 
 
 def guarded(verb: Callable[P, R]) -> Callable[P, R]:
-    """Wrap a verb: an exception becomes one line on standard error and the exit code of the table above."""
+    """Wrap a verb: an exception becomes one line on standard error and an exit code."""
 
     @functools.wraps(verb)
     def run(*args: P.args, **kwargs: P.kwargs) -> R:
@@ -55,7 +50,7 @@ def guarded(verb: Callable[P, R]) -> Callable[P, R]:
 
 
 def explain(error: BaseException) -> tuple[int, str]:
-    """Return the exit code for an exception and the line to print; an empty one prints nothing."""
+    """Return the exit code for an exception and the line to print, if any."""
     line = " ".join(str(error).split())
     if isinstance(error, InputError):
         return 2, f"error: {line}"
@@ -71,7 +66,8 @@ def explain(error: BaseException) -> tuple[int, str]:
 
 def _failure(error: BaseException, line: str) -> str:
     for each in _chain(error):
-        if _says_disk_full(each):
+        # Some libraries (safetensors, torch) wrap the system's error in one of their own and keep only its text.
+        if getattr(each, "errno", None) in _FULL or os.strerror(errno.ENOSPC) in str(each):
             return f"no space left to write{_file_of(each, ' ')}; free some. Older output is untouched"
     if isinstance(error, RejoinderError):
         return line
@@ -87,7 +83,7 @@ def _failure(error: BaseException, line: str) -> str:
 
 
 def emit(result: Mapping[str, Any], as_json: bool, human: Callable[[Mapping[str, Any]], str]) -> None:
-    """Print a verb's result: one JSON object (of JSON types, numpy values, paths), or the text that `human` makes."""
+    """Print a verb's result: one JSON object (numpy values and paths allowed), or the text that `human` makes."""
     if as_json:
         ascii_only = (getattr(sys.stdout, "encoding", None) or "ascii").lower().replace("-", "") != "utf8"
         text = json.dumps(result, ensure_ascii=ascii_only, default=_plain)
@@ -117,11 +113,6 @@ def _chain(error: BaseException | None) -> Iterator[BaseException]:
         error = error.__cause__ or error.__context__
 
 
-def _says_disk_full(error: BaseException) -> bool:
-    # Some libraries (safetensors, torch) wrap the system's error in one of their own and keep only its text.
-    return (isinstance(error, OSError) and error.errno in _FULL) or os.strerror(errno.ENOSPC) in str(error)
-
-
 def _is_memory(error: BaseException) -> bool:
     # PyTorch's allocators raise RuntimeErrors, of which only the one for GPUs has a class of its own.
     said = str(error) if isinstance(error, RuntimeError) else ""
@@ -134,7 +125,7 @@ def _file_of(error: BaseException, before: str) -> str:
 
 
 def _abandon_broken_stdout() -> None:
-    """Let the interpreter end quietly when standard output cannot take what is still buffered for it."""
+    """Let the interpreter end quietly when standard output cannot take what is buffered."""
     try:
         sys.stdout.flush()
     except OSError:

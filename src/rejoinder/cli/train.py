@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any, TypeAlias
 
 import typer
 
-from rejoinder.cli.options import Address, EngineName, Json, Processes, Settings, Split, ray_engine, wants_ray
+from rejoinder.cli.options import Address, Json, Limit, Processes, RunOn, Seed, Settings, Split, ray_engine, wants_ray
 from rejoinder.cli.shell import emit
 from rejoinder.errors import RejoinderError
 from rejoinder.progress import note
@@ -67,7 +67,7 @@ def tokenise(
     init: Init = None,
     settings: Settings = None,
     processes: Processes = None,
-    engine: EngineName = "local",
+    engine: RunOn = "local",
     address: Address = None,
     as_json: Json = False,
 ) -> None:
@@ -108,11 +108,9 @@ def ablate(
     ] = None,
     settings: Settings = None,
     candidates: Annotated[int, typer.Option(metavar="N", help="N of 1-of-N, where the data has no lists.")] = 100,
-    limit: Annotated[
-        int | None, typer.Option(min=1, metavar="N", help="Rank at most N examples, drawn at random.")
-    ] = None,
+    limit: Limit = None,
     split: Annotated[Split, typer.Option(help="What is ranked; valid if you choose by the table.")] = "test",
-    seed: Annotated[int, typer.Option(min=0, help="Of the groups, of --limit and of the intervals.")] = 0,
+    seed: Seed = 0,
     as_json: Json = False,
 ) -> None:
     """Train each row of FILE with the same budget and compare them on the same examples: DIR/table.md, .json.
@@ -145,7 +143,7 @@ def ablate(
 
 @contextlib.contextmanager
 def _first_process_shows() -> Iterator[Display]:
-    """Give the display of a training; of the processes that torchrun started, all but the first end silently."""
+    """Give the display of a training; of the processes of torchrun, all but the first end silently."""
     from rejoinder.training.display import Display, TerminalDisplay
     from rejoinder.training.distributed import ElsewhereError, is_first
     from rejoinder.training.loop import TrainingInterrupted

@@ -1,8 +1,8 @@
 """Confidence intervals by resampling: how far could a mean be off, had other dialogues been drawn?
 
-Source: Efron and Tibshirani, "An Introduction to the Bootstrap" (1993): percentile intervals (chapter 13), units
-drawn whole where observations come in clusters (chapter 8). The paired comparison is that of Koehn, "Statistical
-Significance Tests for Machine Translation Evaluation" (2004): both systems see the same resamples.
+Percentile intervals (Efron and Tibshirani 1993, "An Introduction to the Bootstrap", chapter 13) over units drawn whole
+(chapter 8). In a paired comparison both systems see the same resamples (Koehn 2004, "Statistical Significance Tests for
+Machine Translation Evaluation").
 """
 
 from __future__ import annotations
@@ -27,10 +27,6 @@ class Estimate:
     low: float
     high: float
 
-    def columns(self, name: str) -> dict[str, float]:
-        """Return the three numbers as columns of a flat table."""
-        return {name: self.value, f"{name}_low": self.low, f"{name}_high": self.high}
-
 
 def estimates(
     values: npt.NDArray[np.float64],
@@ -40,20 +36,11 @@ def estimates(
     resamples: int = RESAMPLES,
     seed: int = 0,
 ) -> list[Estimate]:
-    """Return the mean of each column of `values`, with its percentile interval.
+    """Return the mean of each column of `values` (n, s), with its percentile interval.
 
-    A resample draws as many units as there are, with replacement, each with all of its observations, and takes the
-    mean over the observations drawn. A single unit says nothing about the error: the interval is then `bounds`.
-
-    Args:
-        values: array (n, s), n observations of s quantities.
-        units: array (n,), the unit of each observation, numbered 0 to u - 1 without gaps.
-        bounds: the least and the greatest mean possible.
-        resamples: number of draws, 1 or more.
-        seed: of the draws; equal seeds and units give equal draws, whatever the values.
-
-    Raises:
-        InputError: there are no observations.
+    A resample draws as many of the `units` (n,), numbered from 0 without gaps, as there are, with replacement, and
+    takes the mean over their observations. Equal seeds and units give equal draws. A single unit says nothing about
+    the error: the interval is then `bounds`, the least and the greatest mean possible.
     """
     if len(values) == 0:
         raise InputError("no examples to take a mean of")
@@ -69,7 +56,7 @@ def estimates(
 def _resampled_means(
     values: npt.NDArray[np.float64], units: npt.NDArray[np.int64], resamples: int, seed: int
 ) -> npt.NDArray[np.float64]:
-    """Return an array (resamples, s). Units are reduced to sums and counts once, so a resample costs u, not n."""
+    """Return (resamples, s). Units are reduced to sums and counts once, so a resample costs u, not n."""
     count = int(units.max()) + 1
     sums = np.stack([np.bincount(units, weights=column) for column in values.T], axis=1)
     sizes = np.bincount(units).astype(np.float64)

@@ -10,15 +10,13 @@ from rich.console import RenderableType
 from rich.text import Text
 
 from rejoinder.errors import InputError
-from rejoinder.evaluation.bootstrap import RESAMPLES
 from rejoinder.evaluation.ranking import Comparison, RankingResult, compare, evaluate_task
 from rejoinder.evaluation.report import Row, describe, percent, plain_table, render
 from rejoinder.evaluation.tasks import RankingTask
-from rejoinder.progress import Advance
+from rejoinder.progress import Advance, silent
 from rejoinder.ranker import Context, ContextPart, FloatArray, Ranker
 
-MOST_MESSAGES = 10
-"""Earlier messages up to which the table goes, as the paper's does."""
+MOST_MESSAGES = 10  # earlier ones, as far as the paper's table goes
 
 
 @runtime_checkable
@@ -27,26 +25,24 @@ class MultiContextRanker(Ranker, Protocol):
 
     @property
     def reads_history(self) -> bool:
-        """Whether earlier messages count."""
+        """Return whether earlier messages count."""
         ...
 
     def by(self, part: ContextPart) -> MultiContextRanker:
-        """Return the same ranker, which reads one part alone."""
+        """Return the ranker that reads one part alone."""
         ...
 
     def remembering(self) -> MultiContextRanker:
-        """Return the same ranker, which computes nothing twice."""
+        """Return the ranker that computes nothing twice."""
         ...
 
 
 @dataclass(frozen=True, slots=True)
 class ContextReading:
-    """What of each context is read."""
+    """What of each context is read: at most the newest `messages` earlier ones (None: all), by a part of the model."""
 
     messages: int | None = None
-    """Most earlier messages that are read, the newest ones; None: all."""
     part: ContextPart = "all"
-    """By which part of the model."""
 
     def __str__(self) -> str:
         """Return the words that `parse_reading` takes."""
@@ -90,7 +86,7 @@ def parse_reading(text: str) -> ContextReading:
 
 
 def with_parts(ranker: Ranker, name: str) -> MultiContextRanker:
-    """Return the ranker if it reads input and history; else raise an InputError that calls it `name`."""
+    """Return the ranker if it reads input and history; an InputError calls any other one `name`."""
     if isinstance(ranker, MultiContextRanker) and ranker.reads_history:
         return ranker
     raise InputError(f"{name} has no parts for input and history: only multi-context models have them")
@@ -104,33 +100,28 @@ def restrict(ranker: Ranker, reading: ContextReading, name: str = "this ranker")
 
 
 class _Restricted:
-    """Gives a ranker shorter contexts."""
-
     def __init__(self, ranker: Ranker, reading: ContextReading) -> None:
         self.ranker, self.reading = ranker, reading
 
     def score(self, contexts: Sequence[Context], candidates: Sequence[Sequence[str]]) -> FloatArray:
-        """See `ranker.Ranker.score`."""
         return self.ranker.score([self.reading.cut(context) for context in contexts], candidates)
 
 
 class ContextRow(NamedTuple):
-    """A line of the table."""
+    """A line of the table, with its paired difference to the full context; None for that one."""
 
     reading: ContextReading
     result: RankingResult
     difference: Comparison | None
-    """Paired difference to the full context; None for that one."""
 
 
 @dataclass(frozen=True)
 class ContextTable:
-    """How well a model ranks by parts of each context."""
+    """How well a model ranks by parts of each context, the full one first."""
 
     model: str
     data: str
     rows: Sequence[ContextRow]
-    """The full context first."""
     without_history: int
     """Examples whose context is a single message."""
 
@@ -145,7 +136,7 @@ class ContextTable:
         ]
 
     def plain(self, width: int | None = None) -> str:
-        """Return the table with its headline, folded at `width`, or (None) as wide as it needs to be."""
+        """Return the table with its headline, folded at `width`, or (None) nowhere."""
         return render(self._parts(), width or 200 + len(self.model) + len(self.data))
 
     def _parts(self) -> Iterator[RenderableType]:
@@ -163,9 +154,9 @@ class ContextTable:
         yield table
 
 
-def table_readings(messages: int = MOST_MESSAGES) -> list[ContextReading]:
-    """Return the lines of the table: the full context, 0 to `messages` earlier messages, the parts alone."""
-    counted = [ContextReading(count) for count in range(messages + 1)]
+def table_readings() -> list[ContextReading]:
+    """Return the lines of the table: the full context, 0 to 10 earlier messages, the parts alone."""
+    counted = [ContextReading(count) for count in range(MOST_MESSAGES + 1)]
     parts = [ContextReading(part="input"), ContextReading(part="history"), ContextReading(1, "history")]
     return [FULL, *counted, *parts]
 
@@ -177,28 +168,18 @@ def context_table(
     model: str = "this ranker",
     data: str = "",
     seed: int = 0,
-    resamples: int = RESAMPLES,
     block_size: int | None = None,
-    progress: Advance | None = None,
+    progress: Advance = silent,
 ) -> ContextTable:
-    """Rank by the full context and by parts of it (CONVERT, section 4.2).
+    """Rank by the full context and by parts of it (CONVERT, section 4.2); see `evaluate_task`.
 
-    Args:
-        ranker: a multi-context encoder; any other is an InputError.
-        task: what is ranked.
-        model: name of the ranker, in the table and in errors.
-        data: name of the data, in the table.
-        seed: of the bootstrap.
-        resamples: how often the bootstrap draws.
-        block_size: see `ranking.evaluate`.
-        progress: called with the number of examples done; `len(task)` of them for each of `table_readings`.
+    `progress` counts each example once for each of `table_readings`.
     """
     known = with_parts(ranker, model).remembering()
     rows: list[ContextRow] = []
     for reading in table_readings():
-        result = evaluate_task(
-            restrict(known, reading), task, seed=seed, resamples=resamples, block_size=block_size, progress=progress
-        )
-        difference = compare(result, rows[0].result, resamples=resamples, seed=seed) if rows else None
+        less = restrict(known, reading)
+        result = evaluate_task(less, task, seed=seed, block_size=block_size, progress=progress)
+        difference = compare(result, rows[0].result, seed=seed) if rows else None
         rows.append(ContextRow(reading, result, difference))
     return ContextTable(model, data, rows, sum(len(context) == 1 for context in task.contexts))

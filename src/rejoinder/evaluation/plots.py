@@ -1,13 +1,11 @@
 """Pictures of encodings: texts as points, a panel for each model (ACL19, figure 4), and what all pictures share.
 
-The number below a panel, the purity of neighbourhoods, is computed from the encodings and not from the points: it does
-not change with the projection, which moves points about as it must.
+The purity of neighbourhoods below a panel is computed from the encodings: no projection changes it.
 """
 
 from __future__ import annotations
 
 import importlib
-import warnings
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -24,27 +22,23 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 COLOURS = ("#0072B2", "#E69F00", "#009E73", "#CC79A7", "#56B4E9", "#D55E00", "#000000", "#F0E442")
-"""Okabe and Ito, "Color Universal Design" (2008), which colour-blind people can tell apart; the darker ones first."""
+"""Okabe and Ito, "Color Universal Design" (2008), for colour-blind readers too; the darker ones first."""
 MARKERS = ("o", "s", "^", "D", "v", "P", "X", "*")
 KINDS = ("png", "svg", "pdf")
-RESOLUTION = 150
-"""Dots per inch of a png."""
+RESOLUTION = 150  # dots per inch of a png
 PANELS_A_LINE = 4
-PANEL = 3.4
-"""Inches of a panel's side."""
+PANEL = 3.4  # inches of a side
 
-Method: TypeAlias = Literal["tsne", "pca", "isomap"]
+Method: TypeAlias = Literal["tsne", "pca"]
 METHODS: tuple[Method, ...] = get_args(Method)
-"""t-SNE (van der Maaten and Hinton 2008), principal components, Isomap (Tenenbaum and others 2000)."""
+"""t-SNE (van der Maaten and Hinton 2008), principal components."""
 
-NEIGHBOURS = 10
-"""k of the purity, and of Isomap's graph."""
-
+NEIGHBOURS = 10  # k of the purity
 _BLOCK = 1024
 
 
 def require(library: str, feature: str = "a picture") -> None:
-    """Raise MissingExtraError if a library is not installed: before work whose result needs it."""
+    """Raise MissingExtraError if a library is not installed, before work whose result needs it."""
     try:
         importlib.import_module(library)
     except ImportError as error:
@@ -52,7 +46,7 @@ def require(library: str, feature: str = "a picture") -> None:
 
 
 def picture_kind(path: Path) -> str:
-    """Return the kind of picture that a file's name asks for; none that can be written is an InputError."""
+    """Return the kind of picture that a file's name asks for."""
     kind = path.suffix.lower().removeprefix(".")
     if kind not in KINDS:
         ends = ", ".join(f".{each}" for each in KINDS)
@@ -61,13 +55,13 @@ def picture_kind(path: Path) -> str:
 
 
 def grid_shape(panels: int) -> tuple[int, int]:
-    """Return lines and panels in each, for lines of about equal length."""
+    """Return the number of lines, about equally long, and of panels in each."""
     lines = -(-panels // PANELS_A_LINE)
     return lines, -(-panels // lines)
 
 
 def new_grid(panels: int, width: float, height: float, **options: Any) -> tuple[Figure, list[Axes]]:
-    """Return a figure of that many panels and inches. It needs no screen and changes no setting of matplotlib's."""
+    """Return a figure of that many panels and inches, which needs no screen and changes no setting of matplotlib's."""
     require("matplotlib.figure")
     from matplotlib.figure import Figure
 
@@ -79,7 +73,7 @@ def new_grid(panels: int, width: float, height: float, **options: Any) -> tuple[
 
 
 def save_figure(figure: Figure, path: Path, kind: str) -> None:
-    """Write a figure. The same figure gives the same bytes: no date in it, no random ids."""
+    """Write a figure; the same figure gives the same bytes."""
     import matplotlib
 
     about: dict[str, Any] = {"svg": {"Date": None}, "pdf": {"CreationDate": None}}.get(kind, {})
@@ -90,22 +84,17 @@ def save_figure(figure: Figure, path: Path, kind: str) -> None:
 
 @dataclass(frozen=True)
 class Panel:
-    """One model's picture."""
+    """One model's points (n, 2), with what stands above and below them."""
 
     title: str
     points: FloatArray
-    """(n, 2)."""
     caption: str
-    """Stands below it."""
 
 
 def draw_panels(panels: Sequence[Panel], categories: Sequence[str], names: Sequence[str]) -> Figure:
-    """Draw panels of the same texts with one legend.
+    """Draw panels of the same texts, each with its category, and one legend with the names in order.
 
-    Args:
-        panels: the panels.
-        categories: category of each text.
-        names: the categories in the legend's order. From the eighth on colours come again, with another shape.
+    From the eighth category on colours come again, with another shape.
     """
     lines, width = grid_shape(len(panels))
     most = max(2, width)  # a single panel still has room for a legend below
@@ -143,20 +132,9 @@ def _draw_panel(axis: Axes, panel: Panel, categories: Sequence[str], names: Sequ
 
 
 def project(vectors: FloatArray, method: Method = "tsne", *, perplexity: float = 30.0, seed: int = 0) -> FloatArray:
-    """Return two coordinates for each vector; distances between vectors are those between their directions.
+    """Return two coordinates (n, 2) for the direction of each vector (n, d).
 
-    Args:
-        vectors: array (n, d); rows are brought to unit length.
-        method: t-SNE starts from the principal components.
-        perplexity: of t-SNE, about how many neighbours a point looks at; below n.
-        seed: of t-SNE.
-
-    Returns:
-        Array (n, 2).
-
-    Raises:
-        InputError: too few vectors.
-        MissingExtraError: scikit-learn is not installed.
+    t-SNE looks at about `perplexity` neighbours and starts from the principal components.
     """
     rows = unit_rows(vectors)
     if len(rows) < 3:
@@ -168,31 +146,17 @@ def project(vectors: FloatArray, method: Method = "tsne", *, perplexity: float =
         from sklearn.manifold import TSNE
 
         found = TSNE(2, perplexity=perplexity, init="pca", random_state=seed).fit_transform(rows)
-    elif method == "pca":
+    else:
         from sklearn.decomposition import PCA
 
         found = PCA(2, svd_solver="full").fit_transform(rows)
-    else:
-        from sklearn.manifold import Isomap
-
-        with warnings.catch_warnings():  # a graph in several pieces, as good encodings give, is joined all the same
-            warnings.simplefilter("ignore")
-            found = Isomap(n_components=2, n_neighbors=min(NEIGHBOURS, len(rows) - 1)).fit_transform(rows)
     return np.asarray(found, dtype=np.float32)
 
 
 def neighbour_purity(vectors: FloatArray, categories: Sequence[str], neighbours: int = NEIGHBOURS) -> float:
     """Return the share of a text's nearest neighbours that are of its own category, the mean over all texts.
 
-    Neighbours are the `neighbours` other texts with the highest cosine, of equal ones the earlier.
-
-    Args:
-        vectors: array (n, d).
-        categories: n names.
-        neighbours: k, below n.
-
-    Raises:
-        InputError: there are not more than k texts.
+    Neighbours are the other texts with the highest cosine, of equal ones the earlier.
     """
     if not 1 <= neighbours < len(vectors):
         raise InputError(f"{neighbours} neighbours of {len(vectors)} texts; ask for 1 or more, and fewer than texts")

@@ -1,7 +1,7 @@
 """Recall at k and mean reciprocal rank of anything that ranks, with intervals, and how two systems differ.
 
-Doubts count against a ranker: before the right candidate stands one that ties with it, one whose score is not a
-number, and always one that has its very text.
+Doubts count against a ranker: a candidate stands before the right one if it ties with it, if its score is no number, or
+if it has the very same text.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ import numpy.typing as npt
 from rejoinder.errors import InputError, RejoinderError
 from rejoinder.evaluation.bootstrap import CONFIDENCE, RESAMPLES, Estimate, estimates
 from rejoinder.evaluation.tasks import IntArray, RankingTask, ranking_task
-from rejoinder.progress import Advance
+from rejoinder.progress import Advance, silent
 from rejoinder.ranker import FloatArray, Ranker
 
 if TYPE_CHECKING:
@@ -36,52 +36,47 @@ class Comparison:
     mrr: Estimate
 
     def to_json(self) -> dict[str, Any]:
-        """Return the differences in types that JSON has."""
+        """Return the differences as JSON values."""
         values: dict[str, Any] = msgspec.to_builtins(self, str_keys=True)
         return values
 
 
 @dataclass(frozen=True, kw_only=True)
 class RankingResult:
-    """How well a ranker did on a task. The names are those of the JSON."""
+    """How well a ranker did on a task; the names are those of the JSON."""
 
     recall: dict[int, Estimate]
-    """Share of examples whose right candidate is among the first k, by k; only k below the number of candidates."""
+    """Share of examples whose right candidate is among the first k, for each k below the number of candidates."""
     mrr: Estimate
     """Mean of 1 / rank of the right candidate."""
     examples: int
-    """How many were ranked."""
     candidates: int
-    """How many each had: N, or the most where given lists differ in length."""
+    """How many each example had: N, or the most where given lists differ in length."""
     fewest_candidates: int
-    """N, or the fewest where given lists differ in length."""
     given_candidates: bool
-    """The data gave the candidates; otherwise they are the responses of other examples."""
+    """The data gave the candidates."""
     dropped: int
-    """Examples that did not fill a last group and were left out."""
+    """Examples left over after the last full group."""
     ambiguous: int
-    """Examples with a wrong candidate of the very text of the right one: nobody can rank the right one first."""
+    """Examples with a wrong candidate of the right one's very text, which nobody can rank first."""
     unit: Literal["thread", "example"]
-    """What the bootstrap draws."""
     units: int
-    """How many of them there are."""
+    """How many threads or examples the bootstrap draws."""
     confidence: float = CONFIDENCE
-    """Of the intervals."""
-    resamples: int
-    """How often the bootstrap drew."""
+    resamples: int = RESAMPLES
     seed: int
     """Of the shuffle into groups and of the bootstrap."""
     fingerprint: str
-    """SHA-256 of the task; results with the same one can be compared example by example."""
+    """Of the task; results with the same one can be compared example by example."""
     seconds: float = field(compare=False)
     """Time spent in the ranker."""
     ranks: IntArray = field(compare=False, repr=False)
-    """(examples,): rank of the right candidate, 1 = first."""
+    """(examples,), 1 = first."""
     unit_of: IntArray = field(compare=False, repr=False)
     """(examples,): unit of each example."""
 
     def to_json(self, *, ranks: bool = False) -> dict[str, Any]:
-        """Return everything in types that JSON has; without `ranks`, all but the single ranks and their units."""
+        """Return everything as JSON values; without `ranks`, all but the single ranks and their units."""
         values: dict[str, Any] = msgspec.to_builtins(self, str_keys=True, enc_hook=np.ndarray.tolist)
         if not ranks:
             del values["ranks"], values["unit_of"]
@@ -90,28 +85,17 @@ class RankingResult:
 
     @classmethod
     def from_json(cls, values: Mapping[str, Any]) -> RankingResult:
-        """Return the result whose values, ranks included, these are; others are a ValueError."""
+        """Return the result whose values, ranks included, these are, or raise ValueError."""
         return msgspec.convert(values, cls, str_keys=True, dec_hook=lambda _, array: np.array(array, dtype=np.int64))
 
 
 def ranks(scores: FloatArray, labels: IntArray) -> IntArray:
-    """Return the rank of the right candidate of each row, 1 = best, m = worst.
+    """Return the rank of the right candidate of each row of scores (n, m), 1 to m; its column is in `labels` (n,).
 
     Every candidate that does not score strictly less stands before it: ties and NaN go against the ranker, and where
     the right one itself has NaN, it is last.
-
-    Args:
-        scores: array (n, m); higher is better.
-        labels: array (n,), the column of the right candidate, 0 to m - 1.
-
-    Raises:
-        InputError: shapes do not fit, or a label is out of range.
     """
-    if scores.ndim != 2 or labels.shape != (len(scores),):
-        raise InputError(f"scores must be (n, m) and labels (n,), not {scores.shape} and {labels.shape}")
     n, m = scores.shape
-    if n and (labels.min() < 0 or labels.max() >= m):
-        raise InputError(f"labels must be 0 to {m - 1}, not {labels.min()} to {labels.max()}")
     own = scores[np.arange(n), labels][:, None]
     return m - np.count_nonzero(scores < own, axis=1).astype(np.int64)
 
@@ -122,10 +106,8 @@ def evaluate(
     *,
     candidates: int = 100,
     seed: int = 0,
-    recall_at: Sequence[int] = RECALL_AT,
-    resamples: int = RESAMPLES,
     block_size: int | None = None,
-    progress: Advance | None = None,
+    progress: Advance = silent,
 ) -> RankingResult:
     """Rank each example's right response among its candidates: 1-of-N, or the lists that the data gives.
 
@@ -134,49 +116,20 @@ def evaluate(
     >>> result = rejoinder.evaluate(model, examples, candidates=100)       # doctest: +SKIP
     >>> result.recall[1].value, result.recall[1].low, result.recall[1].high     # doctest: +SKIP
 
-    Args:
-        ranker: anything with `score`.
-        examples: see `ranking_task`.
-        candidates: N of 1-of-N.
-        seed: of the shuffle into groups and of the bootstrap.
-        recall_at: each k of recall@k; those not below the (smallest) number of candidates are left out.
-        resamples: how often the bootstrap draws.
-        block_size: most contexts in one call of `ranker.score`; None: all that have equally many candidates, which a
-            ranker needs whose scores depend on the other candidates of the call, such as BM25.
-        progress: called with the number of examples done after each call of `ranker.score`.
-
-    Raises:
-        InputError: as `ranking_task`; or a k, `resamples` or `block_size` below 1.
-        RejoinderError: the ranker returned scores of a wrong shape.
+    `seed` is of the shuffle into groups and of the bootstrap. `block_size` bounds the contexts in one call of
+    `ranker.score`; None, all that have equally many candidates, is for a ranker whose scores depend on the other
+    candidates of the call, such as BM25. `progress` is called with the number of examples done after each call.
     """
-    return evaluate_task(
-        ranker,
-        ranking_task(examples, candidates=candidates, seed=seed),
-        seed=seed,
-        recall_at=recall_at,
-        resamples=resamples,
-        block_size=block_size,
-        progress=progress,
-    )
+    task = ranking_task(examples, candidates=candidates, seed=seed)
+    return evaluate_task(ranker, task, seed=seed, block_size=block_size, progress=progress)
 
 
 def evaluate_task(
-    ranker: Ranker,
-    task: RankingTask,
-    *,
-    seed: int = 0,
-    recall_at: Sequence[int] = RECALL_AT,
-    resamples: int = RESAMPLES,
-    block_size: int | None = None,
-    progress: Advance | None = None,
+    ranker: Ranker, task: RankingTask, *, seed: int = 0, block_size: int | None = None, progress: Advance = silent
 ) -> RankingResult:
     """Evaluate on a task that is built once and ranked by several systems, or again and again in training."""
-    counts = {"k": min(recall_at, default=1), "resamples": resamples, "block_size": block_size}
-    for name, count in counts.items():
-        if count is not None and count < 1:
-            raise InputError(f"{name} must be 1 or more, not {count}")
     # With as many candidates as k, recall is 1 whatever the ranker does.
-    ks = [k for k in sorted(set(recall_at)) if k < task.lengths.min()]
+    ks = [k for k in RECALL_AT if k < task.lengths.min()]
     found = np.empty(len(task), dtype=np.int64)
     ambiguous = 0
     seconds = 0.0
@@ -192,9 +145,8 @@ def evaluate_task(
         # A model's arithmetic may round two copies of a text apart; which of them wins would be an accident.
         own = scores[np.arange(len(block)), labels][:, None]
         found[block] = ranks(np.where(equal, own, scores), labels)
-        if progress is not None:
-            progress(len(block))
-    *recall, mrr = estimates(_quantities(found, ks), task.units, resamples=resamples, seed=seed)
+        progress(len(block))
+    *recall, mrr = estimates(_quantities(found, ks), task.units, seed=seed)
     return RankingResult(
         recall=dict(zip(ks, recall, strict=True)),
         mrr=mrr,
@@ -206,7 +158,6 @@ def evaluate_task(
         ambiguous=ambiguous,
         unit=task.unit,
         units=int(task.units.max()) + 1,
-        resamples=resamples,
         seed=seed,
         fingerprint=task.fingerprint,
         seconds=seconds,
@@ -215,17 +166,13 @@ def evaluate_task(
     )
 
 
-def compare(first: RankingResult, second: RankingResult, *, resamples: int = RESAMPLES, seed: int = 0) -> Comparison:
-    """Compare two systems, first minus second, by a paired bootstrap over the units of their common task.
-
-    Raises:
-        InputError: the results are of different examples, groups or candidates.
-    """
+def compare(first: RankingResult, second: RankingResult, *, seed: int = 0) -> Comparison:
+    """Compare two systems, first minus second, by a paired bootstrap over the units of their common task."""
     if first.fingerprint != second.fingerprint:
         raise InputError("the two results are of different examples or groups; evaluate both with the same settings")
     ks = [k for k in first.recall if k in second.recall]
     difference = _quantities(first.ranks, ks) - _quantities(second.ranks, ks)
-    *recall, mrr = estimates(difference, first.unit_of, bounds=(-1.0, 1.0), resamples=resamples, seed=seed)
+    *recall, mrr = estimates(difference, first.unit_of, bounds=(-1.0, 1.0), seed=seed)
     return Comparison(dict(zip(ks, recall, strict=True)), mrr)
 
 

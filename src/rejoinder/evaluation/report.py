@@ -17,13 +17,12 @@ from rejoinder.evaluation.ranking import RankingResult, compare
 
 @dataclass(frozen=True)
 class Row:
-    """What a ranker, by its name, reached on a data set, by its name."""
+    """What a ranker reached on a data set, given what `contexts.parse_reading` says of each context."""
 
     model: str
     data: str
     result: RankingResult
     context: str = "full"
-    """What of each context it was given, in the words of `contexts.parse_reading`."""
 
     @property
     def title(self) -> str:
@@ -31,12 +30,12 @@ class Row:
         return self.model if self.context == "full" else f"{self.model} ({self.context})"
 
     def to_json(self) -> dict[str, Any]:
-        """Return names and result in one flat object."""
+        """Return names and result as one flat object."""
         return {"model": self.model, "data": self.data, "context": self.context, **self.result.to_json()}
 
 
 def markdown(rows: Sequence[Row]) -> str:
-    """Return one Markdown table, a line for each row: shares in %, interval in brackets."""
+    """Return a Markdown table, a line for each row: shares in %, intervals in brackets."""
     ks = sorted({k for row in rows for k in row.result.recall})
     lines = [["model", "data", *(f"R@{k}" for k in ks), "MRR", "examples", "candidates", "unit", "seconds"]]
     for row in rows:
@@ -48,21 +47,17 @@ def markdown(rows: Sequence[Row]) -> str:
 
 
 def markdown_table(rows: Sequence[Sequence[str]], left: Sequence[int] = (0,)) -> str:
-    """Return a Markdown table, the first row its head, with the columns of `left` flush left, the others right."""
+    """Return a Markdown table, its head the first row, with the columns of `left` flush left, the others right."""
     rule = ["---" if column in left else "---:" for column in range(len(rows[0]))]
     lines = (" | ".join(cell.replace("|", "\\|") for cell in row) for row in (rows[0], rule, *rows[1:]))
     return "".join(f"| {line} |\n" for line in lines)
 
 
 def plain(rows: Sequence[Row], width: int | None = None, above: Sequence[str] = ()) -> str:
-    """Return, for each data set, what was ranked and a table with a column for each ranker, as text without colours.
+    """Return, for each data set, what was ranked and a table with a column for each ranker, as plain text.
 
-    Where there are several of both, a last table has a line for each ranker and a column for each data set.
-
-    Args:
-        rows: the results.
-        width: where lines are folded; None: nowhere.
-        above: names of the rankers whose difference to each other one is shown; empty: the first.
+    Where there are several of both, a last table has a line for each ranker and a column for each data set. Gains are
+    shown above the rankers named in `above`, or else above the first. Lines are folded at `width` (None: nowhere).
     """
     if width is None:  # names decide how much is needed
         width = 120 + sum(len(row.title) + len(row.data) + 24 for row in rows)
@@ -97,7 +92,7 @@ def _parts(rows: Sequence[Row], above: Sequence[str]) -> Iterator[RenderableType
 
 
 def describe(result: RankingResult) -> str:
-    """Say what was ranked and how sure the numbers are, in two or three lines."""
+    """Return what was ranked and how sure the numbers are, in two or three lines."""
     origin = "given by the data" if result.given_candidates else f"1-of-{result.candidates}"
     lines = [f"{result.examples:,} examples, {_candidates(result)} candidates each ({origin})"]
     if result.dropped:
@@ -110,12 +105,12 @@ def describe(result: RankingResult) -> str:
 
 
 def _bases(rows: Sequence[Row], above: Sequence[str]) -> list[Row]:
-    """Return the rows of one data set that the others are compared with: those of these models; of none, the first."""
+    """Return the rows of one data set that the others are compared with."""
     return [row for name in above for row in rows if row.model == name] if above else [rows[0]]
 
 
 def plain_table(heads: Sequence[str], padding: int = 3) -> Table:
-    """Return a table without lines, whose columns fold rather than cut what is in them."""
+    """Return a table without rules, whose columns fold."""
     table = Table(box=None, padding=(0, padding, 0, 0), header_style="bold")
     for head in heads:
         table.add_column(Text(head), overflow="fold")
@@ -136,12 +131,12 @@ def _table(rows: Sequence[Row], bases: Sequence[Row]) -> Table:
 
 
 def _difference_at_1(row: Row, base: Row) -> Estimate:
-    """Return the recall at 1 of a ranker minus that of another on the same examples, with its paired interval."""
-    return compare(row.result, base.result, resamples=row.result.resamples, seed=row.result.seed).recall[1]
+    """Return R@1 of a ranker minus that of another on the same examples, with its paired interval."""
+    return compare(row.result, base.result, seed=row.result.seed).recall[1]
 
 
 def to_json(rows: Sequence[Row], above: Sequence[str] = ()) -> list[dict[str, Any]]:
-    """Return each row in types that JSON has, with its difference to the first of its data and to those of `above`."""
+    """Return each row as JSON values, with its differences to the first of its data and to those of `above`."""
     found = []
     for group in _by_data(rows).values():
         for row in group:
@@ -156,7 +151,7 @@ def to_json(rows: Sequence[Row], above: Sequence[str] = ()) -> list[dict[str, An
 
 
 def _side_by_side(rows: Sequence[Row]) -> Table:
-    """Show recall at 1: a line for each ranker, a column for each data set; empty where one was not ranked."""
+    """Return R@1 with a line for each ranker and a column for each data set; empty where one was not ranked."""
     names = list(_by_data(rows))
     table = plain_table(["", *names])
     found = {(row.title, row.data): row.result.recall.get(1) for row in rows}
@@ -173,7 +168,7 @@ def _by_data(rows: Sequence[Row]) -> dict[str, list[Row]]:
 
 
 def percent(estimate: Estimate | None, form: str) -> str:
-    """Return value, low and high end of an estimate in %, in the three places of `form`; empty for None."""
+    """Return value, low and high end of an estimate in %, in the three places of `form`; nothing for None."""
     if estimate is None:  # a k that is not below this data set's number of candidates
         return ""
     return form.format(*(round(100 * number, 1) for number in (estimate.value, estimate.low, estimate.high)))

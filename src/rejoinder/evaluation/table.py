@@ -1,10 +1,8 @@
-"""One table of many systems on many data sets: as Markdown, CSV, JSON and a chart, in a folder."""
+"""One table of many systems on many data sets: as Markdown, JSON and a chart, in a folder."""
 
 from __future__ import annotations
 
 import contextlib
-import csv
-import io
 import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -12,7 +10,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from rejoinder.evaluation import plots, report
-from rejoinder.evaluation.bootstrap import Estimate
 from rejoinder.evaluation.ranking import RankingResult
 from rejoinder.evaluation.report import Row
 from rejoinder.files import Kind, atomic_file, check_shared, is_ours
@@ -23,32 +20,22 @@ if TYPE_CHECKING:
 
 PICTURES = ("png", "svg")
 KIND = "rejoinder table"
-"""What table.json says of itself; those of earlier versions do not."""
-FOLDER = Kind(
-    "a table's folder",
-    "table.json",
-    lambda table: table.get("kind", KIND) == KIND and all("ranker" in cell for cell in table["cells"]),
-    (),
-)
-
+FOLDER = Kind("a table's folder", "table.json", lambda table: table["kind"] == KIND, ())
 CELLS = "cells"
-"""Folder of the finished cells within the folder of a table."""
-BAR, PANEL = 0.28, 2.9
-"""Inches of the chart for each system, and for each data set."""
+"""Folder of the finished cells within that of a table."""
+BAR, PANEL = 0.28, 2.9  # inches of the chart for each system, and for each data set
 
 
 @dataclass(frozen=True)
 class Cell:
-    """A system on a data set."""
+    """A system on a data set: its result, or why there is none (empty if the table has no such system)."""
 
     result: RankingResult | None = None
-    """None if it could not be measured."""
     missing: str = ""
-    """Why not, and what to do; empty if the table has no such system."""
     ranker: str = ""
     """What was measured: a folder, a baseline's name."""
     learned: Mapping[str, Any] | None = None
-    """What a ranker learned that was fitted for this column, of types that JSON has."""
+    """What a ranker learned that was fitted for this column, as JSON values."""
 
 
 @dataclass(frozen=True)
@@ -57,20 +44,19 @@ class Table:
 
     name: str
     systems: dict[str, str]
-    """Each with its group, which gives the colour in the chart; empty: none."""
+    """Each with its group, which gives the colour in the chart."""
     columns: dict[str, str]
     """Data sets, each with what the results do not say of it."""
     cells: dict[tuple[str, str], Cell]
-    """By system and data set; where there is none, the table has no such system."""
     description: str = ""
     """Markdown that stands above it."""
 
     def cell(self, system: str, column: str) -> Cell:
-        """Return a cell; an empty one where the table has no such system."""
+        """Return a cell, an empty one where the table has no such system."""
         return self.cells.get((system, column), Cell())
 
     def missing(self) -> dict[str, list[str]]:
-        """Return why cells could not be measured: for each reason, which ones."""
+        """Return the reasons for which cells could not be measured, and these cells."""
         reasons: dict[str, list[str]] = {}
         for system, column in self._places():
             if reason := self.cell(system, column).missing:
@@ -86,17 +72,8 @@ class Table:
         return [result for system in self.systems if (result := self.cell(system, column).result)]
 
     def to_json(self) -> dict[str, Any]:
-        """Return plain values: under "cells" an object for each cell, those that could not be measured too."""
+        """Return JSON values: an object for each cell, those that could not be measured too."""
         return {"name": self.name, "cells": [self._plain(*place) for place in self._places() if place in self.cells]}
-
-    def csv(self) -> str:
-        """Return a line for each cell of `to_json`; shares between 0 and 1."""
-        rows = [_flat(values) for values in self.to_json()["cells"]]
-        out = io.StringIO()
-        writer = csv.DictWriter(out, list(dict.fromkeys(key for row in rows for key in row)), lineterminator="\n")
-        writer.writeheader()
-        writer.writerows(rows)
-        return out.getvalue()
 
     def markdown(self) -> str:
         """Return recall at 1, what was ranked, what is missing and why, then all figures."""
@@ -114,7 +91,7 @@ class Table:
         return "\n".join(parts)
 
     def recall_markdown(self) -> str:
-        """Return recall at 1 alone: a line for each system, a column for each data set; dashes refer to the notes."""
+        """Return R@1 alone: a line for each system, a column for each data set; dashes refer to the notes."""
         numbers = {reason: number for number, reason in enumerate(self.missing(), 1)}
         best = {name: max((each.recall[1].value for each in self.results(name)), default=None) for name in self.columns}
 
@@ -129,13 +106,13 @@ class Table:
         return report.markdown_table([["", *self.columns], *rows])
 
     def save(self, folder: Path) -> list[Path]:
-        """Write table.md, .csv, .json, .png and .svg into a folder, all of them or none; see `check_output`."""
+        """Write table.md, .json, .png and .svg into a folder, all of them or none; see `check_output`."""
         check_output(folder)
         content = {"kind": KIND, "format": 1, **self.to_json()}
-        texts = {"md": self.markdown(), "csv": self.csv(), "json": json.dumps(content, indent=2) + "\n"}
+        texts = {"md": self.markdown(), "json": json.dumps(content, indent=2) + "\n"}
         chart = draw_bars(self)
         files = {kind: folder / f"table.{kind}" for kind in (*texts, *PICTURES)}
-        # No file takes its place before all are written; table.json, opened last, takes it first.
+        # No file takes its place before all are written; table.json, opened last, takes its place first.
         with contextlib.ExitStack() as together:
             parts = {kind: together.enter_context(atomic_file(files[kind])) for kind in (*PICTURES, *texts)}
             for kind, text in texts.items():
@@ -154,7 +131,6 @@ class Table:
         return {**names, "missing": cell.missing or None, "result": result, "learned": cell.learned}
 
     def _about_columns(self) -> str:
-        """What was ranked in each column, as a list."""
         lines = []
         for column, about in self.columns.items():
             said = [" ".join(report.describe(result).splitlines()) for result in self.results(column)[:1]]
@@ -164,7 +140,7 @@ class Table:
 
 
 def table_of_rows(rows: Sequence[Row], name: str) -> Table:
-    """Return the table of results that were measured already; systems and columns in the order in which they come."""
+    """Return the table of results that were measured already, in the order in which they come."""
     return Table(
         name,
         dict.fromkeys((row.title for row in rows), ""),
@@ -174,30 +150,14 @@ def table_of_rows(rows: Sequence[Row], name: str) -> Table:
 
 
 def check_output(folder: Path) -> None:
-    """Refuse before anything is computed what `Table.save` cannot write.
-
-    Raises:
-        InputError: the folder is a file, or holds what is no table's.
-        MissingExtraError: matplotlib is not installed.
-    """
+    """Refuse, before anything is computed, a folder that `Table.save` cannot write."""
     if not is_ours(folder, FOLDER):
         check_shared(folder, FOLDER.name, [CELLS])
     plots.require("matplotlib.figure")
 
 
-def _flat(values: Mapping[str, Any]) -> dict[str, Any]:
-    """A cell of `to_json` without tables in it."""
-    flat = {key: value for key, value in values.items() if key not in ("result", "learned")}
-    result = dict(values["result"] or {})
-    for k, estimate in result.pop("recall", {}).items():
-        flat |= Estimate(**estimate).columns(f"recall@{k}")
-    if result:
-        flat |= Estimate(**result.pop("mrr")).columns("mrr")
-    return flat | result
-
-
 def draw_bars(table: Table) -> Figure:
-    """Draw a panel for each data set: recall at 1 as a bar for each system, its 95 % interval over it, or a dash."""
+    """Draw a panel for each data set: R@1 as a bar for each system with its 95 % interval, or a dash."""
     height, width = plots.grid_shape(len(table.columns))
     names = max(map(len, table.systems)) * 0.075
     size = (names + PANEL * width + 0.3, (BAR * len(table.systems) + 0.8) * height + 0.7)

@@ -1,11 +1,10 @@
-"""Measure a table of systems and data sets, described by a plan (recipes/tables/main.toml); keep finished cells."""
+"""Measure the systems and data sets of a plan (recipes/tables/main.toml); keep finished cells."""
 
 from __future__ import annotations
 
 import hashlib
 import json
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import AbstractContextManager
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal, Protocol, TypeAlias, TypeVar
@@ -16,34 +15,21 @@ from rejoinder.baselines.fitting import FIT_EXAMPLES
 from rejoinder.errors import InputError, MissingExtraError
 from rejoinder.evaluation.ranking import RankingResult, evaluate_task
 from rejoinder.evaluation.table import Cell, Table
-from rejoinder.evaluation.tasks import (
-    RankingTask,
-    all_responses,
-    ranked_part,
-    ranking_task,
-    sample,
-    training_examples,
-)
+from rejoinder.evaluation.tasks import RankingTask, all_responses, ranked_part, ranking_task, sample, training_examples
 from rejoinder.files import atomic_file, file_digest, parse_json
-from rejoinder.progress import Advance
+from rejoinder.progress import Advance, Track, silent
 from rejoinder.ranker import Ranker
 from rejoinder.settings import Count, Natural, section
 
 if TYPE_CHECKING:
     from rejoinder.corpora.example import Example, Split
 
-CANDIDATES = 100
-"""N of 1-of-N, unless a column says otherwise."""
-FORMAT = 1
-"""Of the files of finished cells."""
+CANDIDATES = 100  # of 1-of-N, unless a column says otherwise
+FORMAT = 1  # of the files of finished cells
 
 Key: TypeAlias = Annotated[str, Field(pattern=r"^[a-z0-9][a-z0-9_-]*$")]
-"""Small letters, digits, hyphens and underscores: names a row or column in `--set`, and in the names of folders."""
-
+"""Names a row or column in `--set`, and in the names of folders."""
 Name: TypeAlias = Annotated[str, Field(min_length=1)]
-
-Show: TypeAlias = Callable[[str, int | None], AbstractContextManager[Advance]]
-"""Shows the progress of work with this description and number of examples, as `progress.track` does."""
 
 T = TypeVar("T")
 
@@ -55,17 +41,16 @@ class SystemRow:
     name: Name
     """What the table calls it."""
     ranker: Name | dict[str, str]
-    """As for `rejoinder evaluate`: a baseline's name or a model folder; or one for each column, by the column's key.
-    Columns that are not named then have no such system."""
+    """As for `rejoinder evaluate`, or one for each column that has the system, by the column's key."""
     make: str = ""
-    """The command that makes the ranker; stands in the table's notes where it is missing."""
+    """The command that makes the ranker, for the table's notes."""
     skip: tuple[str, ...] = ()
-    """Keys of columns for which there is no such system, such as fine-tuning on the set of the first training."""
+    """Keys of columns that have no such system."""
     group: str = ""
     """Systems of one group have one colour in the chart."""
 
     def ranker_for(self, column: str, data: str) -> str | None:
-        """Return what ranks the column of this key and path; None if the column has no such system."""
+        """Return what ranks a column; None if that has no such system."""
         chosen = self.ranker if isinstance(self.ranker, str) else self.ranker.get(column)
         return None if chosen is None or column in self.skip else _filled(chosen, column, data)
 
@@ -79,22 +64,22 @@ class DataColumn:
     path: Name
     """Folder or file of examples."""
     make: str = ""
-    """The command that makes the data; stands in the table's notes where it is missing."""
+    """The command that makes the data, for the table's notes."""
     split: Literal["train", "valid", "test", "all"] | None = None
     """The part that is ranked; of a folder test, of a file all, if not given."""
     candidates: Annotated[int, Field(ge=2)] | Literal["given", "all"] | None = None
     """N: 1-of-N, also where the data has lists; given: the data's lists; all: every different response of all parts.
-    100 if neither this nor `draw` is given."""
+    100 without `draw`."""
     draw: Count | None = None
     """In place of `candidates`: how many are drawn for each example from the responses of other threads."""
     distinct: Literal["none", "inputs", "responses", "both"] = "none"
-    """Of examples with the same newest message, or the same response, or of either kind, the first one is kept."""
+    """Of examples with the same newest message, the same response, or either, the first one is kept."""
     limit: Count | None = None
     """Most examples that are ranked, drawn at random."""
     seed: Natural = 0
     """Of `draw`, `limit`, the groups, the training examples and the intervals."""
     train: str = ""
-    """Data whose training part fits the rankers that learn from examples, such as TF-IDF; `path` if empty."""
+    """Data whose training part fits the rankers that learn, such as TF-IDF; `path` if empty."""
     train_examples: Count = FIT_EXAMPLES
     """Most examples of it, drawn at random (DATA19)."""
 
@@ -142,7 +127,7 @@ def _filled(text: str, column: str, data: str) -> str:
     return text.replace("{column}", column).replace("{data}", data)
 
 
-def read_column(column: DataColumn, progress: Advance | None = None) -> tuple[RankingTask, int]:
+def read_column(column: DataColumn, progress: Advance = silent) -> tuple[RankingTask, int]:
     """Read the examples of a column with their candidates; also return how many repeated ones were left out."""
     from rejoinder.corpora.examples import read_examples
 
@@ -167,26 +152,22 @@ class _Distinct:
     """The examples whose input, or response, has not come before; counts the others."""
 
     def __init__(self, examples: Iterable[Example], by: Literal["none", "inputs", "responses", "both"]) -> None:
-        self.examples, self.repeated = examples, 0
-        self.inputs, self.responses = by in ("inputs", "both"), by in ("responses", "both")
+        self.examples, self.by, self.repeated = examples, by, 0
 
     def __iter__(self) -> Iterator[Example]:
         seen: set[tuple[str, str]] = set()
         for example in self.examples:
-            texts = [("input", example.context[-1])] if self.inputs else []
-            texts += [("response", example.response)] if self.responses else []
-            if any(text in seen for text in texts):
+            texts = {("inputs", example.context[-1]), ("responses", example.response)}
+            texts = {text for text in texts if self.by in (text[0], "both")}
+            if texts & seen:
                 self.repeated += 1
-                continue
-            seen.update(texts)
-            yield example
+            else:
+                seen |= texts
+                yield example
 
 
 def _draw(examples: Iterable[Example], count: int, seed: int, path: Path) -> Iterator[Example]:
-    """Give each example candidates out of the responses of other threads, as `data convai2 --set draw=N` does.
-
-    An example without a thread is a thread of its own.
-    """
+    """Give each example candidates out of the responses of other threads, as `data convai2 --set draw=N` does."""
     from rejoinder.corpora.lines import Reading
     from rejoinder.corpora.readers.convai2 import Convai2Settings, draw_candidates
 
@@ -198,7 +179,7 @@ def _draw(examples: Iterable[Example], count: int, seed: int, path: Path) -> Ite
 
 
 def _training_digest(column: DataColumn) -> str:
-    """Return a SHA-256 that changes when other examples may be learned from."""
+    """Return a digest that changes when other examples may be learned from."""
     path = column.training_path
     files = sorted(path.glob("train-*.parquet")) if path.is_dir() else [path]
     digests = [(file.name, file_digest(file)) for file in files]
@@ -206,7 +187,7 @@ def _training_digest(column: DataColumn) -> str:
 
 
 def _about(column: DataColumn, repeated: int) -> str:
-    """Return what the results do not say of a column: path and part, origin of the candidates, what was left out."""
+    """Return what the results do not say of a column: path and part, candidates, what was left out."""
     origins = {"given": "given by the data", "all": "all responses of the data"}
     origin = origins.get(str(column.candidates), f"1-of-{column.candidates or CANDIDATES}")
     if column.draw is not None:
@@ -219,39 +200,33 @@ def _about(column: DataColumn, repeated: int) -> str:
 
 
 class Rankers(Protocol):
-    """Opens what the rows of a table name; a wrong name, or nothing to fit the ranker on, is an InputError."""
+    """Opens what the rows of a table name, or raises InputError."""
 
     def identity(self, name: str) -> str:
-        """Return what changes whenever the ranker would rank otherwise, such as the fingerprint of its weights."""
+        """Return what changes whenever the ranker would rank otherwise."""
         ...
 
     def open(self, name: str, training: Callable[[], Sequence[Example]]) -> tuple[Ranker, Mapping[str, Any] | None]:
-        """Return the ranker and what it learned from `training`; None, without a call, if it needs no fitting."""
+        """Return the ranker, and what it learned from `training` if it needs that."""
         ...
 
     def block_size(self, name: str) -> int | None:
-        """Return the most examples to rank at once; None: all, since its scores depend on the others."""
+        """Return the most examples to rank at once; None: all, for scores that depend on the others."""
         ...
 
 
 @dataclass(frozen=True)
 class Measurement:
-    """Measures the cells of a table."""
+    """Measures the cells of a table, each kept as a JSON file in `folder`, named by ranker, task and seed."""
 
     rankers: Rankers
     folder: Path
-    """Of the finished cells; each is a JSON file named by what it was made of: ranker, task, seed."""
-    show: Show
+    show: Track
     strict: bool = False
     """An absent model or data set is an error instead of a dash."""
 
     def table(self, plan: TablePlan, rows: Sequence[str] = (), columns: Sequence[str] = ()) -> Table:
-        """Measure the rows and columns of these keys (none: all) as far as there is no finished cell.
-
-        Raises:
-            InputError: the plan has no such row or column; data that is there cannot be ranked; with `strict`, a model
-                or data set is missing or cannot be used.
-        """
+        """Measure the rows and columns of these keys (none: all) as far as there is no finished cell."""
         systems, data = _chosen("row", plan.row, rows), _chosen("column", plan.column, columns)
         if self.strict:  # before anything is measured
             for key, column in data.items():
@@ -271,8 +246,7 @@ class Measurement:
         return table
 
     def _fill(self, table: Table, key: str, column: DataColumn, names: Sequence[tuple[SystemRow, str]]) -> None:
-        """Measure the cells of a column: rows, and the names of their rankers."""
-        with self.show(f"Reading {column.path}", None) as advance:
+        with self.show(f"Reading {column.path}", None, "examples") as advance:
             task, repeated = read_column(column, advance)
         table.columns[column.name] = _about(column, repeated)
         for row, name in names:
@@ -285,12 +259,12 @@ class Measurement:
             table.cells[row.name, column.name] = cell
 
     def _identity(self, name: str, row: SystemRow, key: str, column: DataColumn) -> str:
-        """Return the ranker's identity; where there is no such ranker, the error says what makes it."""
+        """Return the ranker's identity; if there is no such ranker, the error tells what makes it."""
         try:
             return self.rankers.identity(name)
         except InputError as error:
             place = name.rpartition(":")[2].partition("#")[0]
-            # One that is there may be damaged, or of another kind: to make it anew may not be the remedy.
+            # One that is there may be damaged, or of another kind; making it anew may not help.
             if Path(place).exists() or not row.make or isinstance(error, MissingExtraError):
                 raise
             raise InputError(f"no {name}; `{_filled(row.make, key, column.path)}`") from error
@@ -298,11 +272,10 @@ class Measurement:
     def _cell(self, name: str, identity: str, column: DataColumn, task: RankingTask) -> Cell:
         key = hashlib.sha256(json.dumps([FORMAT, identity, task.fingerprint, column.seed]).encode()).hexdigest()
         file = self.folder / f"{key[:32]}.json"
-        kept = _kept_cell(file, column, name)
-        if kept is not None:
+        if kept := _kept_cell(file, column, name):
             return kept
         ranker, learned = self.rankers.open(name, lambda: self._training(column))
-        with self.show(f"{column.name}: {name}", len(task)) as advance:
+        with self.show(f"{column.name}: {name}", len(task), "examples") as advance:
             block = self.rankers.block_size(name)
             result = evaluate_task(ranker, task, seed=column.seed, block_size=block, progress=advance)
         about = {"data": column.path, "ranker": name, "learned": learned}
@@ -314,20 +287,13 @@ class Measurement:
 
     def _training(self, column: DataColumn) -> Sequence[Example]:
         path = column.training_path
-        with self.show(f"Reading {path}", None) as advance:
-            return training_examples(
-                path,
-                Path(column.path),
-                column.part,
-                limit=column.train_examples,
-                seed=column.seed,
-                progress=advance,
-                options=("split", "train"),
-            )
+        with self.show(f"Reading {path}", None, "examples") as advance:
+            ranked, limit = Path(column.path), column.train_examples
+            return training_examples(path, ranked, column.part, limit=limit, seed=column.seed, progress=advance)
 
 
 def _kept_cell(file: Path, column: DataColumn, ranker: str) -> Cell | None:
-    """Return a finished cell; None if its file is missing or damaged, or the ranker was fitted on other examples."""
+    """Return a finished cell; None if its file is gone or damaged, or its ranker was fitted on other examples."""
     try:
         found = parse_json(file.read_text(encoding="utf-8"))
         cell = Cell(RankingResult.from_json(found["result"]), ranker=ranker, learned=found["about"]["learned"])
@@ -338,7 +304,7 @@ def _kept_cell(file: Path, column: DataColumn, ranker: str) -> Cell | None:
 
 
 def _chosen(kind: str, known: Mapping[str, T], keys: Sequence[str]) -> dict[str, T]:
-    """Return what has these keys, in the plan's order; all of it where no key is given."""
+    """Return what has these keys (none: everything), in the plan's order."""
     for key in keys:
         if key not in known:
             raise InputError(f"the table has no {kind} '{key}'; it has {', '.join(known)}")
@@ -346,7 +312,7 @@ def _chosen(kind: str, known: Mapping[str, T], keys: Sequence[str]) -> dict[str,
 
 
 def _absent(column: DataColumn) -> str:
-    """Return why a column cannot be measured whose data is missing, and what makes it; empty if it is there."""
+    """Return that a column's data is missing, and what makes it; empty if it is there."""
     if Path(column.path).exists():
         return ""
     return f"no {column.path}; `{column.make}`" if column.make else f"no {column.path}; give column.KEY.path"

@@ -15,7 +15,7 @@ import numpy.typing as npt
 
 from rejoinder.baselines.fitting import FIT_EXAMPLES
 from rejoinder.errors import InputError
-from rejoinder.progress import Advance
+from rejoinder.progress import Advance, silent
 from rejoinder.ranker import Context, candidate_lists
 
 if TYPE_CHECKING:
@@ -23,19 +23,18 @@ if TYPE_CHECKING:
 
 IntArray = npt.NDArray[np.int64]
 
-"""Called with the number of examples just done."""
+OTHER_DATA = "--fit-on, in a table train"
 SHARED_CELLS = 1 << 25
-"""Scores computed at once where all contexts share one list of candidates: some 300 MB."""
+"""Scores computed at once, in some 300 MB, where all contexts share one list of candidates."""
 
 
 @dataclass(frozen=True, eq=False)
 class RankingTask:
-    """n contexts with their candidates, the right one marked. Build it with `ranking_task`."""
+    """n contexts with their candidates, the right one marked; see `ranking_task`."""
 
     contexts: Sequence[Context]
-    """n conversations, oldest message first."""
     candidates: Sequence[Sequence[str]]
-    """n lists of candidates; the contexts of a group share one list object."""
+    """n lists; the contexts of a group share one list object."""
     labels: IntArray
     """(n,): place of the right candidate in each list."""
     units: IntArray
@@ -43,7 +42,7 @@ class RankingTask:
     unit: Literal["thread", "example"]
     """What a unit is: all examples of a thread, or one example where the data names no threads."""
     given: bool = False
-    """The data gave the candidates; otherwise they are the responses of the other examples of a group, or a pool."""
+    """The data gave the candidates."""
     dropped: int = 0
     """Examples left over after the last full group; they are neither scored nor candidates."""
 
@@ -57,7 +56,7 @@ class RankingTask:
 
     @cached_property
     def fingerprint(self) -> str:
-        """SHA-256 of all contexts, candidates and labels in order: equal for the same task, whoever ranks it."""
+        """SHA-256 of all contexts, candidates and labels in order: equal for the same task."""
         digest = hashlib.sha256()
         previous: Sequence[str] | None = None
         for context, texts, label in zip(self.contexts, self.candidates, self.labels, strict=True):
@@ -68,9 +67,9 @@ class RankingTask:
         return digest.hexdigest()
 
     def blocks(self, size: int | None = None) -> Iterator[IntArray]:
-        """Yield places of examples that have equally many candidates, at most `size` (default: all) at a time.
+        """Yield places of examples that have equally many candidates, at most `size` (None: all) at a time.
 
-        Where all share one list, that list is in every block, so that blocks of a bounded size change no score.
+        A list that all share is in every block, so that blocks of a bounded size change no score.
         """
         shared = all(texts is self.candidates[0] for texts in self.candidates)
         for length in np.unique(self.lengths):
@@ -82,7 +81,7 @@ class RankingTask:
                 yield places[start : start + step]
 
     def equals_right(self, block: IntArray) -> npt.NDArray[np.bool_]:
-        """Tell which candidates have the very text of the right one, itself included: (len(block), m)."""
+        """Return which candidates have the very text of the right one, itself included: (len(block), m)."""
         lists = candidate_lists([()] * len(block), [self.candidates[place] for place in block])
         labels = self.labels[block]
         equal = np.zeros(lists.shape, dtype=np.bool_)
@@ -96,20 +95,10 @@ def ranking_task(
 ) -> RankingTask:
     """Give each example its candidates.
 
-    Where the data has candidate lists, these. Otherwise 1-of-N (DATA19, section 4): the examples are shuffled once
-    and cut into groups of exactly N; the response of each is a candidate for the N - 1 other contexts of its group;
-    an incomplete last group is dropped. With a `pool`, each of its texts is a candidate of every example: where few
+    Where the data has candidate lists, these. Otherwise 1-of-N (DATA19, section 4): the examples are shuffled and cut
+    into groups of exactly N; the response of each is a candidate for the N - 1 other contexts of its group; an
+    incomplete last group is dropped. With a `pool`, each of its texts is a candidate of every example: where few
     answers serve many questions, as in an FAQ, no answer then stands against its own copy.
-
-    Args:
-        examples: all of them with `candidates` and `label`, or none.
-        candidates: N, 2 or more; not used where the data has candidates, nor with a pool.
-        pool: all candidates, repetitions allowed; the examples' responses are among them.
-        seed: of the shuffle.
-
-    Raises:
-        InputError: too few examples for one group, a list without a label, lists in only a part of the data, or a
-            pool although the data has lists, or without a response of the data.
     """
     examples = list(examples)
     with_lists = sum(1 for example in examples if example.candidates)
@@ -140,7 +129,6 @@ def _one_of_n(examples: Sequence[Example], n: int, seed: int) -> RankingTask:
 
 
 def _pooled(examples: Sequence[Example], texts: Sequence[str]) -> RankingTask:
-    """Each example with all of `texts`, which are distinct."""
     if len(texts) < 2 or not examples:
         raise InputError(f"{len(examples)} examples and {len(texts)} different responses; give more data")
     places = {text: place for place, text in enumerate(texts)}
@@ -156,8 +144,8 @@ def _given(examples: Sequence[Example]) -> RankingTask:
         name, count = f"example {example.id or place}", len(example.candidates)
         if count < 2:
             raise InputError(f"{name} has {count} candidate; ranking needs at least 2")
-        if example.label is None:
-            raise InputError(f"{name} has {count} candidates and no label; label the right one, 0 to {count - 1}")
+        if example.label is None or not 0 <= example.label < count:
+            raise InputError(f"{name} has {count} candidates and the label {example.label}; it is 0 to {count - 1}")
         labels.append(example.label)
     return _task(examples, [example.candidates for example in examples], labels, given=True)
 
@@ -186,12 +174,12 @@ def _task(
 
 
 def sample(
-    examples: Iterable[Example], limit: int | None, seed: int = 0, *, progress: Advance | None = None
+    examples: Iterable[Example], limit: int | None, seed: int = 0, *, progress: Advance = silent
 ) -> list[Example]:
     """Draw at most `limit` examples (None: all), each equally likely, without holding more than that in memory.
 
-    The first ones of a data set will not do: they come from few dialogues and often from one source. `progress` is
-    called for every thousand. Source: Vitter, "Random Sampling with a Reservoir" (1985), algorithm R.
+    The first ones of a data set come from few dialogues and often from one source. `progress` is called for every
+    thousand. Source: Vitter, "Random Sampling with a Reservoir" (1985), algorithm R.
     """
     rng = random.Random(seed)
     kept: list[Example] = []
@@ -201,23 +189,19 @@ def sample(
             kept.append(example)
         elif (slot := rng.randrange(read)) < limit:
             kept[slot] = example
-        if progress is not None and read % 1000 == 0:
+        if read % 1000 == 0:
             progress(1000)
-    if progress is not None:
-        progress(read % 1000)
+    progress(read % 1000)
     return kept
 
 
 def ranked_part(path: Path, split: Split | None) -> Split | None:
-    """Return the part of data that is ranked: of a folder test if none is named; None: all of a file."""
+    """Return the part of data that is ranked: of a folder test, of a file all (None), if none is named."""
     return "test" if split is None and path.is_dir() else split
 
 
 def all_responses(path: str | Path) -> Iterator[str]:
-    """Yield the responses of all parts of a data set, repetitions included.
-
-    Of all parts: a new question may have any answer, also one that is known from training alone.
-    """
+    """Yield the responses of all parts of a data set: a new question may have an answer known from training alone."""
     from rejoinder.corpora.examples import read_columns
 
     for batch in read_columns(path, None, ("response",)):
@@ -231,34 +215,20 @@ def training_examples(
     *,
     limit: int = FIT_EXAMPLES,
     seed: int = 0,
-    progress: Advance | None = None,
-    options: tuple[str, str] = ("--split", "--fit-on"),
+    progress: Advance = silent,
 ) -> list[Example]:
-    """Draw examples of a data set's training part for a baseline to learn from.
-
-    Args:
-        path: a data folder, or a file.
-        ranked: the data that is going to be ranked.
-        split: which part of it; None: all of it.
-        limit: most examples.
-        seed: of the draw.
-        progress: see `sample`.
-        options: what an error calls the settings of part and training data.
-
-    Raises:
-        InputError: there is no training part, or what is ranked would be learned from.
-    """
+    """Draw examples of a data set's training part for a baseline to learn from, but not of what is `ranked`."""
     from rejoinder.corpora.examples import read_examples
 
     if split in (None, "train") and path.resolve() == ranked.resolve():
         raise InputError(
             f"{ranked} is ranked with its training part, which leaves nothing to learn from; rank another part "
-            f"({options[0]} valid or test), or name other training data ({options[1]})"
+            f"(--split valid or test), or name other training data ({OTHER_DATA})"
         )
     try:
         found = sample(read_examples(path, "train"), limit, seed, progress=progress)
     except InputError as error:
-        raise InputError(f"no training examples to learn from ({options[1]} names other ones): {error}") from error
+        raise InputError(f"no training examples to learn from ({OTHER_DATA} names other ones): {error}") from error
     if not found:
-        raise InputError(f"{path} has no training examples to learn from; name other data ({options[1]})")
+        raise InputError(f"{path} has no training examples to learn from; name other data ({OTHER_DATA})")
     return found

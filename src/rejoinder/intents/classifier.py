@@ -1,19 +1,16 @@
 """An intent classifier: texts in, intents out, and a refusal of texts that have none of them.
 
-How unlike the training texts is a text? The higher these scores, the more probably it is out of scope:
+The higher one of these scores, the more probably a text with logits z and unit vector x is out of scope:
 
-| score | of a text with logits z and vector x of unit length | source |
-|---|---|---|
-| probability | 1 - max softmax(z) | Hendrycks and Gimpel 2017 |
-| energy | -log Σ exp z | Liu et al. 2020, "Energy-based Out-of-distribution Detection" |
-| distance | 1 - the greatest cosine of x - m with an intent's centroid - m, m the mean of all training vectors | ours |
+- probability: 1 - max softmax(z) (Hendrycks and Gimpel 2017)
+- energy: -log Σ exp z (Liu et al. 2020, "Energy-based Out-of-distribution Detection")
+- distance (ours): 1 - the greatest cosine of x - m with an intent's centroid - m, m being the mean training vector
 """
 
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Sequence
-from contextlib import AbstractContextManager, nullcontext
+from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, Literal, TypeAlias, get_args
 
@@ -25,22 +22,15 @@ from rejoinder.errors import InputError
 from rejoinder.intents.data import IntArray, IntentData, TrainingTexts, shuffled_ranks
 from rejoinder.intents.encoders import SentenceEncoder
 from rejoinder.intents.fitting import Encoded, Head, Logistic, Settings, fit
-from rejoinder.progress import Advance
+from rejoinder.progress import Advance, Track, no_track, silent
 from rejoinder.ranker import FloatArray
 
 CERTAIN = 0.5
-"""Where a text may have several intents: the probability from which it has one."""
+"""Where a text may have several intents, it has those of at least this probability."""
 FOLDS = 5
 ScoreName: TypeAlias = Literal["probability", "energy", "distance"]
 SCORES: tuple[ScoreName, ...] = get_args(ScoreName)
 Scores = npt.NDArray[np.float64]
-Track: TypeAlias = Callable[[str, int, str], AbstractContextManager[Advance | None]]
-"""Opens a progress display: what is being done, how many units, their name."""
-
-
-def no_track(_description: str, _total: int, _unit: str) -> AbstractContextManager[None]:
-    """Show no progress."""
-    return nullcontext()
 
 
 @dataclass(frozen=True)
@@ -52,12 +42,12 @@ class Prediction:
     ranking: tuple[tuple[str, float], ...]
     """All intents with their probabilities, the most probable first."""
     out_of_scope: bool | None = None
-    """Whether the text is refused; None where nothing is."""
+    """None where nothing is refused."""
 
 
 @dataclass(frozen=True)
 class Centroids:
-    """The mean of all training vectors, (d,), and unit vectors from there to the intents' means, (K, d)."""
+    """The mean of all training vectors (d,) and the unit vectors from there to the intents' means (K, d)."""
 
     mean: FloatArray
     directions: FloatArray
@@ -65,7 +55,7 @@ class Centroids:
 
 @dataclass(frozen=True)
 class Rejection:
-    """What is refused: texts whose score is above the threshold."""
+    """Texts whose score is above the threshold are refused."""
 
     score: ScoreName
     threshold: float
@@ -77,15 +67,13 @@ class IntentClassifier:
 
     encoder: SentenceEncoder
     labels: tuple[str, ...]
-    """The K intents."""
     head: Head
     """Vectors of unit length (n, d) to logits (n, K)."""
     centroids: Centroids
     settings: Settings
     several: bool = False
-    """Whether a text may have several intents."""
+    """Whether a text may have any number of intents."""
     rejection: Rejection | None = None
-    """What is refused as out of scope; None: nothing."""
     trained: dict[str, Any] = field(default_factory=dict)
     """Facts of the training, for the card."""
 
@@ -94,11 +82,7 @@ class IntentClassifier:
         return unit_rows(self.encoder.encode(texts))
 
     def predict(self, texts: Sequence[str]) -> list[Prediction]:
-        """Return the intents of texts.
-
-        Raises:
-            InputError: a text is blank.
-        """
+        """Return the intents of texts; a blank one is an InputError."""
         for number, text in enumerate(texts, 1):
             if not text.strip():
                 raise InputError(f"text {number} is blank; leave it out")
@@ -117,14 +101,14 @@ class IntentClassifier:
 
 
 def probabilities(logits: FloatArray, several: bool) -> FloatArray:
-    """Return the softmax of each row of logits (n, K), or with several labels their logistic function."""
+    """Return the softmax of each row of logits (n, K); with several labels their logistic function."""
     z = logits.astype(np.float64)
     logs = -np.logaddexp(0.0, -z) if several else z - np.logaddexp.reduce(z, axis=1, keepdims=True)
     return np.exp(logs).astype(np.float32)
 
 
 def scores(logits: FloatArray, vectors: FloatArray, centroids: Centroids) -> Scores:
-    """Return the scores, in the order of `SCORES`, (n, 3), of texts with logits (n, K) and unit vectors (n, d)."""
+    """Return the scores in the order of `SCORES`, (n, 3)."""
     z = logits.astype(np.float64)
     energy = -np.logaddexp.reduce(z, axis=1)
     cosine = (unit_rows(vectors - centroids.mean) @ centroids.directions.T).max(axis=1)
@@ -143,7 +127,7 @@ def encode_data(
     labels: Sequence[str],
     *,
     several: bool = False,
-    advance: Advance | None = None,
+    advance: Advance = silent,
 ) -> Encoded:
     """Encode texts and number their labels; one that is not among `labels` is an InputError."""
     places = {name: place for place, name in enumerate(labels)}
@@ -167,22 +151,10 @@ def train_classifier(
     seed: int = 0,
     track: Track = no_track,
 ) -> IntentClassifier:
-    """Encode, train, and choose what is refused as out of scope.
+    """Encode, train, and choose what is refused as out of scope; nothing is where texts may have `several` intents.
 
     Texts out of scope choose that: those of the validation part, or those of the training part by cross-validation.
-
-    Args:
-        encoder: stays as it is.
-        texts: to train with.
-        settings: of the classifier; None: logistic regression.
-        several: whether texts may have several intents; nothing is refused then.
-        reject: without texts out of scope, the share of texts in scope that may be refused; None: nothing is refused.
-        seed: of everything random.
-        track: shows progress.
-
-    Raises:
-        InputError: fewer than two intents, or labels of the validation texts that are not among them.
-        MissingExtraError: the settings need scikit-learn, which is not installed.
+    Where there are none, `reject` is the share of texts in scope that may be refused. `seed` is of everything random.
     """
     names, valid, settings, start = texts.train.names, None, settings or Logistic(), time.perf_counter()
     with track("Encoding", len(texts.train) + len(texts.valid or ()), "texts") as advance:
@@ -232,7 +204,7 @@ def train_head(
 
 @dataclass(frozen=True)
 class HeldOut:
-    """Logits (n, K) and scores (n, 3) of texts in scope, and scores (m, 3) of others, that were not trained on."""
+    """Logits (n, K) and scores (n, 3) of texts in scope, and scores (m, 3) of others; no text was trained on."""
 
     logits: FloatArray
     inside: Scores
@@ -240,18 +212,13 @@ class HeldOut:
 
 
 def held_out(head: Head, centroids: Centroids, inside: FloatArray, outside: FloatArray) -> HeldOut:
-    """Return what a head gives for vectors in scope (n, d) and out of scope (m, d) that it was not trained on."""
+    """Return what a head gives for vectors in scope (n, d) and out of scope (m, d)."""
     logits, others = head.logits(inside), head.logits(outside)
     return HeldOut(logits, scores(logits, inside, centroids), scores(others, outside, centroids))
 
 
 def cross_validate(
-    settings: Settings,
-    data: Encoded,
-    outside: FloatArray | None = None,
-    *,
-    seed: int = 0,
-    advance: Advance | None = None,
+    settings: Settings, data: Encoded, outside: FloatArray | None = None, *, seed: int = 0, advance: Advance = silent
 ) -> HeldOut:
     """Train without each of `FOLDS` folds, and look at the fold; each text out of scope is scored by one classifier."""
     if len(data) < FOLDS:
@@ -266,13 +233,12 @@ def cross_validate(
         found = held_out(head, centroids_of(part), data.vectors[fold == number], outside[outer == number])
         logits[fold == number], inner_scores[fold == number] = found.logits, found.inside
         outer_scores[outer == number] = found.outside
-        if advance is not None:
-            advance(1)
+        advance(1)
     return HeldOut(logits, inner_scores, outer_scores)
 
 
 def folds_of(classes: IntArray, seed: int) -> IntArray:
-    """Return the fold of each text, (n,): each class's texts, and all texts, are spread as evenly as they can be.
+    """Return the fold of each text, (n,), each class and all texts being spread as evenly as they can be.
 
     scikit-learn's stratified folds refuse data where every class has fewer texts than folds.
     """
@@ -281,10 +247,7 @@ def folds_of(classes: IntArray, seed: int) -> IntArray:
 
 
 def choose_rejection(found: HeldOut, right: npt.NDArray[np.bool_]) -> Rejection:
-    """Return the score and threshold with the best mean of in-scope accuracy and out-of-scope recall.
-
-    `right`, (n,), is true where a text in scope gets its intent.
-    """
+    """Return the score and threshold with the best mean of in-scope accuracy and out-of-scope recall."""
     best = [best_threshold(found.inside[:, k], right, found.outside[:, k]) for k in range(len(SCORES))]
     place = max(range(len(SCORES)), key=lambda k: best[k][1])
     return Rejection(SCORES[place], best[place][0])

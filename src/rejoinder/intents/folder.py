@@ -1,7 +1,4 @@
-"""A classifier's folder: config.json, classifier.safetensors, README.md. Never pickle.
-
-config.json names the encoders by fingerprint, and where they were; the encoders themselves are not in the folder.
-"""
+"""A classifier's folder: config.json, classifier.safetensors, README.md; its encoders are named by fingerprint."""
 
 from __future__ import annotations
 
@@ -18,7 +15,7 @@ from safetensors.torch import load_file, save_file
 
 from rejoinder import __version__
 from rejoinder.errors import InputError
-from rejoinder.files import DIGEST, Kind, atomic_folder, file_digest, is_altered, parse_json, signed
+from rejoinder.files import Kind, atomic_folder, file_digest, is_altered, parse_json, signed
 from rejoinder.intents.classifier import Centroids, IntentClassifier, Rejection
 from rejoinder.intents.encoders import (
     NAMED,
@@ -41,16 +38,15 @@ FOLDER = Kind("a classifier", CONFIG, lambda config: config["kind"] == KIND, (CO
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class EncoderRecord(ModelRecord):
-    """An encoder as config.json has it."""
+    """An encoder as config.json has it; vectors and precision are those of a Rejoinder model."""
 
     size: int
     vectors: Vectors | None
-    """Of a Rejoinder model, as is `precision`."""
     precision: str | None
 
 
 def save_classifier(classifier: IntentClassifier, folder: str | Path, *, overwrite: bool = False) -> None:
-    """Write a classifier's folder, whole or not at all; see `files.atomic_folder`."""
+    """Write a classifier's folder, whole or not at all."""
     centroids = {f"centroids.{name}": torch.from_numpy(value) for name, value in vars(classifier.centroids).items()}
     tensors = {**classifier.head.state_dict(), **centroids}
     with atomic_folder(folder, FOLDER, overwrite=overwrite) as part:
@@ -73,20 +69,10 @@ def save_classifier(classifier: IntentClassifier, folder: str | Path, *, overwri
 
 
 def load_classifier(folder: str | Path, models: Sequence[str] = ()) -> IntentClassifier:
-    """Open a classifier with its encoder.
-
-    Args:
-        folder: what `save_classifier` wrote.
-        models: where the encoders are now, in their order; empty: where they were.
-
-    Raises:
-        InputError: there is no such classifier, it is damaged, or an encoder is gone or another one.
-    """
+    """Open a classifier with its encoders; `models` tells where these are now, if not where they were."""
     folder = Path(folder)
     config = read_classifier(folder)
     weights = folder / WEIGHTS
-    if not weights.is_file():
-        raise InputError(f"{folder}: {WEIGHTS} is missing; copy the whole folder again")
     try:
         if config["files"][WEIGHTS] != file_digest(weights):
             raise InputError(f"{folder}: {WEIGHTS} was altered or cut short after it was saved; copy it again")
@@ -97,7 +83,7 @@ def load_classifier(folder: str | Path, models: Sequence[str] = ()) -> IntentCla
         rejection = msgspec.convert(config["rejection"], Rejection | None)
         labels, several = tuple(map(str, config["labels"])), bool(config["several"])
         settings, trained = validate(SETTINGS, config["settings"], str(folder / CONFIG)), dict(config["trained"])
-    except (LookupError, TypeError, ValueError, AttributeError, SafetensorError) as error:
+    except (OSError, LookupError, TypeError, ValueError, AttributeError, SafetensorError) as error:
         raise _damaged(folder, error) from None
     if (head.sizes[0], head.sizes[-1]) != (sum(record.size for record in records), len(labels)):
         raise InputError(f"{folder}: {WEIGHTS} does not fit {CONFIG}; copy the classifier's folder again")
@@ -106,7 +92,7 @@ def load_classifier(folder: str | Path, models: Sequence[str] = ()) -> IntentCla
 
 
 def read_classifier(folder: str | Path) -> dict[str, Any]:
-    """Return the configuration of a classifier's folder, without opening encoders; see `load_classifier`."""
+    """Return the configuration of a classifier's folder, without opening encoders."""
     path = Path(folder) / CONFIG
     if not path.is_file():
         raise InputError(f"{folder} has no {CONFIG}, so it is no classifier; `rejoinder intents train` writes one")
@@ -119,7 +105,7 @@ def read_classifier(folder: str | Path) -> dict[str, Any]:
         raise InputError(f"{folder} is no classifier (a model?); `rejoinder intents train MODEL DATA -o DIR` makes one")
     if form != FORMAT:
         raise InputError(f"{path} has format {form}; this version reads format {FORMAT}: update rejoinder")
-    if DIGEST in config and is_altered(config):  # those of earlier versions have no digest
+    if is_altered(config):
         raise InputError(f"{path} was altered after it was saved; copy the classifier's folder again")
     return dict(config)
 
@@ -167,5 +153,5 @@ def _card(classifier: IntentClassifier) -> str:
         f"# Intent classifier\n\n{len(classifier.labels)} intents, "
         f"{'several or none' if classifier.several else 'one'} per text. Out of scope: {refused}.\n\n"
         f"## Encoders (not in this folder)\n{encoders}\n\n## Settings\n{settings}\n\n## Training\n{facts}\n\n"
-        f"## Use\n```\nrejoinder intents predict FOLDER \"a text\"\n```\n\n## Intents\n{labels}\n"
+        f'## Use\n```\nrejoinder intents predict FOLDER "a text"\n```\n\n## Intents\n{labels}\n'
     )

@@ -15,7 +15,7 @@ from rejoinder.evaluation.bootstrap import Estimate
 from rejoinder.evaluation.report import markdown_table
 from rejoinder.evaluation.report import percent as percent_in
 from rejoinder.files import Kind, atomic_folder
-from rejoinder.intents.classifier import FOLDS, IntentClassifier, Track, cross_validate, encode_data, no_track
+from rejoinder.intents.classifier import FOLDS, IntentClassifier, cross_validate, encode_data
 from rejoinder.intents.data import IntArray, IntentData
 from rejoinder.intents.evaluation import (
     Evaluation,
@@ -29,18 +29,16 @@ from rejoinder.intents.evaluation import (
     to_json,
 )
 from rejoinder.intents.fitting import FeedForward, GridRow, sklearn
+from rejoinder.progress import Track, no_track
 
 REPORT, FIGURES, CONFUSIONS, CURVE = "report.md", "report.json", "confusions.png", "curve.png"
 KIND = "rejoinder intents report"
 FOLDER = Kind(
-    "a report on intents",
-    FIGURES,
-    lambda figures: figures.get("kind", KIND) == KIND and "out_of_scope" in figures["evaluation"],
-    (REPORT, FIGURES, CONFUSIONS, CURVE),
+    "a report on intents", FIGURES, lambda figures: figures["kind"] == KIND, (REPORT, FIGURES, CONFUSIONS, CURVE)
 )
 WEAKEST = 10
 MOST_INTENTS = 30
-"""Rows of a confusion matrix that can be read; of more intents, those with the most confusions are shown."""
+"""Rows of a readable confusion matrix; of more intents, those with the most confusions are shown."""
 
 
 @dataclass(frozen=True)
@@ -91,12 +89,7 @@ def build_report(
     seeds: Sequence[int] = (0, 1, 2),
     track: Track = no_track,
 ) -> Report:
-    """Evaluate, and look at the training texts where they are given (by classifiers trained in the same way).
-
-    Raises:
-        InputError: the intents of the training texts are not the classifier's.
-        MissingExtraError: scikit-learn is not installed.
-    """
+    """Evaluate, and look at the training texts where they are given (by classifiers trained in the same way)."""
     sklearn("metrics")  # or all encoding would be in vain
     labels, several, settings = classifier.labels, classifier.several, classifier.settings
     if train is not None and not several and train.names != labels:
@@ -122,12 +115,7 @@ def check_plots() -> None:
 def write_report(
     report: Report, labels: Sequence[str], folder: str | Path, *, pictures: bool = True, overwrite: bool = False
 ) -> None:
-    """Write the folder of a report on these intents, whole or not at all: report.md, report.json and pictures.
-
-    Raises:
-        MissingExtraError: pictures are asked for, and matplotlib is not installed.
-        InputError: something else is there, or a report that is not to be overwritten.
-    """
+    """Write the folder of a report on these intents, whole or not at all: report.md, report.json and pictures."""
     if pictures:
         check_plots()
     with atomic_folder(folder, FOLDER, overwrite=overwrite) as part:

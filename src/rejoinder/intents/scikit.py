@@ -24,17 +24,9 @@ class RejoinderEncoder:
     """Encodes texts; learns nothing.
 
     It follows scikit-learn's rules without inheriting from its classes, which the base installation does not have.
-
-    Args:
-        model: an encoder by its name (see `encoders.open_encoder`).
-        vectors: of a Rejoinder model: "r", "h" or "both".
-        also: names of further encoders, whose vectors are appended.
-        normalize: bring every vector to unit length.
-
-    Attributes:
-        fingerprint_: of the encoder that `fit` opened. A fitted transformer that is unpickled opens the encoder again
-            and refuses another one.
-        n_features_out_: size of the vectors.
+    `model`, the further encoders `also`, and `vectors` are as for `encoders.open_encoder`; `normalize` brings every row
+    to unit length. `fit` sets `n_features_out_` and `fingerprint_`, by which an unpickled transformer refuses another
+    encoder.
     """
 
     def __init__(
@@ -43,19 +35,14 @@ class RejoinderEncoder:
         self.model, self.vectors, self.also, self.normalize = model, vectors, also, normalize
 
     def fit(self, X: Any, y: Any = None) -> Self:  # noqa: ARG002, N803
-        """Open the encoder, or raise InputError if there is no such, or if X is no list or array of texts."""
+        """Open the encoder; X must be a list or an array of texts."""
         _texts(X)
         encoder = self._opened()
         self.fingerprint_, self.n_features_out_ = encoder.fingerprint, encoder.size
         return self
 
     def transform(self, X: Any) -> FloatArray:  # noqa: N803
-        """Return the vectors of n texts, (n, d).
-
-        Raises:
-            NotFittedError: `fit` was not called.
-            InputError: X is no list or array of texts, or the encoder is another than that of `fit`.
-        """
+        """Return the vectors of n texts, (n, d)."""
         self._check_fitted()
         texts, encoder = _texts(X), self._opened()
         if encoder.fingerprint != self.fingerprint_:
@@ -77,7 +64,7 @@ class RejoinderEncoder:
         return {name: getattr(self, name) for name in _PARAMETERS}
 
     def set_params(self, **parameters: Any) -> Self:
-        """Change arguments of the constructor, or raise ValueError (scikit-learn's rule) if there is no such."""
+        """Change arguments of the constructor; an unknown one is a ValueError, as scikit-learn demands."""
         for name, value in parameters.items():
             if name not in _PARAMETERS:
                 raise ValueError(f"Invalid parameter {name!r} for {self!r}; valid are {', '.join(_PARAMETERS)}")
