@@ -22,7 +22,7 @@ from rejoinder.files import refuse_endless
 
 STRICT = ConfigDict(strict=True, extra="forbid", allow_inf_nan=False)
 
-Count: TypeAlias = Annotated[int, Field(ge=1)]
+Count: TypeAlias = Annotated[int, Field(ge=1, lt=2**31)]
 Natural: TypeAlias = Annotated[int, Field(ge=0)]
 Positive: TypeAlias = Annotated[float, Field(gt=0)]
 NotNegative: TypeAlias = Annotated[float, Field(ge=0)]

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from typing import Annotated, Literal, cast
 
 import torch
-from pydantic import Field, NonNegativeInt, PositiveInt
+from pydantic import Field
 from torch import Tensor, nn
 from torch.nn import functional as F  # noqa: N812
 
@@ -29,6 +29,7 @@ from rejoinder.models.layers import (
     switch_blocks,
 )
 from rejoinder.models.packing import Segment, TokenBatch
+from rejoinder.settings import Count, Natural
 
 GATE = 1.702
 """ConveRT's activation is x * sigmoid(1.702 x), the fast form of GELU."""
@@ -40,33 +41,33 @@ class ConvertConfig:
 
     kind: Literal["convert"] = "convert"
     """Which model this is."""
-    embedding_size: PositiveInt = 512
+    embedding_size: Count = 512
     """Size of the subword and position embeddings, and of everything between the blocks."""
-    positions: Annotated[tuple[PositiveInt, ...], Field(min_length=1)] = (47, 11)
+    positions: Annotated[tuple[Count, ...], Field(min_length=1)] = (47, 11)
     """Rows of the position tables; position i has the sum of row i mod each."""
-    blocks: NonNegativeInt = 6
+    blocks: Natural = 6
     """Number of transformer blocks."""
-    attention_spans: tuple[PositiveInt, ...] = (3, 5, 48, 48, 48, 48)
+    attention_spans: tuple[Count, ...] = (3, 5, 48, 48, 48, 48)
     """Largest relative position each block attends to. Ablation "no growing attention span": all 48."""
-    heads: PositiveInt = 1
+    heads: Count = 1
     """Attention heads of a block. Ablation: 8."""
-    head_size: PositiveInt = 64
+    head_size: Count = 64
     """Size of queries, keys and values of a head."""
     relative_bias: bool = True
     """Whether each block learns a bias by relative position. Ablation: false."""
-    feed_forward_size: PositiveInt = 2048
+    feed_forward_size: Count = 2048
     """Hidden size of a block's feed-forward part."""
-    reduction_heads: PositiveInt = 2
+    reduction_heads: Count = 2
     """Heads of the reduction; r has this many times embedding_size numbers. Ablation: 1."""
     feed_forward_2: Literal["paper", "original"] = "paper"
     """"paper": a skip connection around each layer; "original": the released code's, one that both sides share."""
-    feed_forward_2_layers: PositiveInt = 3
+    feed_forward_2_layers: Count = 3
     """Hidden layers of feed-forward 2."""
-    feed_forward_2_size: PositiveInt = 1024
+    feed_forward_2_size: Count = 1024
     """Size of those layers."""
     skip_connections: bool = True
     """Whether feed-forward 2 has skip connections. Ablation: false."""
-    output_size: PositiveInt = 512
+    output_size: Count = 512
     """Size of the final encodings h."""
     norm_placement: Literal["after", "before"] = "after"
     """Layer norm after each sub-layer's residual sum, or before each sub-layer and at the end of the trunk."""
@@ -82,7 +83,7 @@ class ConvertConfig:
     untrained model is then the mean of its embeddings on both sides, which embeddings from elsewhere make useful."""
     dropout: DropoutShare = 0.0
     """Dropout after the embedding and after each self-attention (0.2 in the paper's fine-tuning)."""
-    history: NonNegativeInt = 0
+    history: Natural = 0
     """Earlier messages that are read as extra contexts (paper: 10). 0: single-context."""
     numbered_history: bool = False
     """Put "0: ", "1: ", ... before the earlier messages, 0 for the newest of them (the paper's DSTC7)."""

@@ -12,12 +12,13 @@ from dataclasses import dataclass
 from typing import Literal, cast
 
 import torch
-from pydantic import NonNegativeInt, PositiveFloat, PositiveInt
+from pydantic import PositiveFloat
 from torch import Tensor, nn
 from torch.nn import functional as F  # noqa: N812
 
 from rejoinder.models.layers import Dropout, DropoutShare, Reduction, SharedTrunk, switch_blocks
 from rejoinder.models.packing import TokenBatch, every_other
+from rejoinder.settings import Count, Natural
 
 ACTIVATIONS = {"swish": nn.SiLU, "tanh": nn.Tanh}
 
@@ -28,23 +29,23 @@ class NGramConfig:
 
     kind: Literal["ngram"] = "ngram"
     """Which model this is."""
-    embedding_size: PositiveInt = 320
+    embedding_size: Count = 320
     """Size of the embeddings of unigrams, bigrams and positions."""
-    positions: PositiveInt = 128
+    positions: Count = 128
     """Rows of each of the two position tables; place i has row i mod this."""
     self_attention: bool = True
     """Whether self-attention weighs the embeddings before they are summed. Table 2: false."""
-    head_size: PositiveInt = 64
+    head_size: Count = 64
     """Size of its queries and keys."""
     bigrams: bool = True
     """Whether bigrams are read, not unigrams alone. Table 2: false."""
-    hidden_layers: NonNegativeInt = 3
+    hidden_layers: Natural = 3
     """Hidden layers of each side. Table 2: 2."""
-    hidden_size: PositiveInt = 1024
+    hidden_size: Count = 1024
     """Their size. Table 2: 2048, 750, 512."""
     activation: Literal["swish", "tanh"] = "swish"
     """Their activation; swish is x·sigmoid(x). Table 2: tanh."""
-    output_size: PositiveInt = 512
+    output_size: Count = 512
     """Size of the final encodings h."""
     initial_embedding: PositiveFloat = 1.0
     """Standard deviation of the embeddings at the start; that of the positions is a tenth of it."""

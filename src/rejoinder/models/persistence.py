@@ -22,7 +22,7 @@ from safetensors.torch import save_file
 from rejoinder.errors import InputError
 from rejoinder.files import DIGEST, Kind, atomic_folder, file_digest, is_altered, parse_json, signed
 from rejoinder.models import bundled
-from rejoinder.models.families import build_module, family
+from rejoinder.models.families import build_module, family, parse_config
 from rejoinder.models.inference import choose_precision, pack_linears
 from rejoinder.models.quantization import (
     Ranges,
@@ -266,6 +266,7 @@ def _read_config(folder: Path) -> dict[str, Any]:
         if "scale" in config and not (isinstance(config["scale"], int | float) and 0 <= config["scale"] < math.inf):
             wrong.append("scale")
         read_scheme(config)
+        parse_config(config["model"])
     except (InputError, ValueError, KeyError, TypeError) as error:
         raise InputError(f"{path} is damaged ({type(error).__name__}: {error}); copy the model folder again") from None
     if wrong:

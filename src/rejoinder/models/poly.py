@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from typing import Literal
 
 import torch
-from pydantic import NonNegativeFloat, PositiveFloat, PositiveInt
+from pydantic import NonNegativeFloat, PositiveFloat
 from torch import Tensor, nn
 from torch.nn import functional as F  # noqa: N812
 
@@ -23,6 +23,7 @@ from rejoinder.models.dialogue import Dialogue, HistoryText
 from rejoinder.models.layers import Encodings, SharedTrunk, check
 from rejoinder.models.packing import SidesBatch, TokenBatch
 from rejoinder.models.transformer import OfTransformers, Transformer, TransformerShape
+from rejoinder.settings import Count
 from rejoinder.text.pretrained import Pretrained
 from rejoinder.text.tokenizer import Tokenizer
 
@@ -57,7 +58,7 @@ class DualShape(DialogueShape):
     """How a text's token vectors become one: the first ([S]), the mean of all, or the mean of the first few."""
     mean_with_first: bool = True
     """Whether the mean of all counts the first [S] (POLY's text), or not (its Table 7)."""
-    reduced_tokens: PositiveInt = 64
+    reduced_tokens: Count = 64
     """Tokens of which "mean-of-first-m" takes the mean."""
 
 
@@ -122,7 +123,7 @@ class PolyEncoderConfig(DualShape):
 
     kind: Literal["poly-encoder"] = "poly-encoder"
     """Which model this is."""
-    m: PositiveInt = 64
+    m: Count = 64
     """Vectors of a context (POLY: 16, 64, 360)."""
     codes: Literal["learnt", "first", "last", "last-and-first"] = "learnt"
     """What they are: learnt codes' attention, the first m outputs, the last m, or the last m and the first (m + 1)."""
@@ -160,12 +161,12 @@ class PolyConvertConfig(ConvertConfig):
 
     kind: Literal["poly-convert"] = "poly-convert"  # type: ignore[assignment]  # another kind than its trunk's
     """Which model this is."""
-    m: PositiveInt = 16
+    m: Count = 16
     """Vectors of a context."""
     code_range: PositiveFloat = 0.01
     """Codes start uniform from 0 to this: near 0 each attends to all tokens alike. POLY's code has 1, by which each of
     them would see one token, since this trunk's vectors are large."""
-    context_length: PositiveInt = 120
+    context_length: Count = 120
     """Tokens of a context that are read, the newest ones."""
 
     def __post_init__(self) -> None:
@@ -276,7 +277,7 @@ class MultiContextBiEncoderConfig(TransformerShape):
 
     kind: Literal["multi-context-bi-encoder"] = "multi-context-bi-encoder"
     """Which model this is."""
-    history: PositiveInt = 10
+    history: Count = 10
     """Earlier messages that are read, the newest ones (CONVERT: 10); without any take a bi-encoder."""
     numbered_history: bool = False
     """Put "0: ", "1: ", ... before the earlier messages, 0 for the newest of them (CONVERT's DSTC7)."""

@@ -11,30 +11,31 @@ from dataclasses import dataclass
 from typing import Any, ClassVar, Literal
 
 import torch
-from pydantic import NonNegativeInt, PositiveFloat, PositiveInt
+from pydantic import PositiveFloat
 from torch import Tensor, nn
 from torch.nn import functional as F  # noqa: N812
 
 from rejoinder.models.dialogue import HistoryText
 from rejoinder.models.layers import Dropout, DropoutShare, check, norm_parameters, switch_blocks
 from rejoinder.models.packing import Segment, TokenBatch
+from rejoinder.settings import Count, Natural
 
 
 @dataclass(frozen=True)
 class TransformerShape:
     """Every structural choice of the transformer. The defaults are BERT-base's (POLY, section 4.1)."""
 
-    hidden_size: PositiveInt = 768
+    hidden_size: Count = 768
     """d: size of the embeddings and of everything between the blocks."""
-    blocks: PositiveInt = 12
+    blocks: Count = 12
     """Number of blocks."""
-    heads: PositiveInt = 12
+    heads: Count = 12
     """Attention heads of a block; each has hidden_size / heads numbers."""
-    feed_forward_size: PositiveInt = 3072
+    feed_forward_size: Count = 3072
     """Hidden size of a block's feed-forward part."""
-    positions: PositiveInt = 512
+    positions: Count = 512
     """Rows of the position table: tokens of the longest text."""
-    segments: NonNegativeInt = 2
+    segments: Natural = 2
     """Rows of the segment table; 0: no such table (DistilBERT)."""
     activation: Literal["gelu", "relu"] = "gelu"
     """Activation of the feed-forward part; gelu is the exact one."""
