@@ -46,15 +46,6 @@ def test_only_the_newest_message_counts(kind):
     assert found[0, 2] > found[0, 1] == 0
 
 
-def test_k1_and_b():
-    texts = ["cat", "cat cat", "cat and many more words here"]
-    once, twice, long = scores("cat", texts, k1=0.0)
-    assert once == twice == long > 0  # with k1 = 0 a word is there or not
-    once, twice, long = scores("cat", texts, b=0.0)
-    assert once == long < twice  # with b = 0 length does not matter
-    assert scores("cat", texts, b=1.0)[2] < scores("cat", texts, b=0.5)[2]
-
-
 @pytest.mark.parametrize("setting", [{"k1": -1}, {"k1": float("nan")}, {"k1": float("inf")}, {"b": 1.1}, {"b": -0.1}])
 def test_settings_out_of_range(setting):
     for kind in (BM25, Data19BM25):
@@ -84,18 +75,6 @@ SMALL = st.lists(st.lists(st.sampled_from("abcde"), max_size=5).map(" ".join), m
 
 
 @settings(deadline=None, max_examples=50)
-@given(SMALL, st.lists(SMALL.filter(lambda texts: len(texts) == 3), min_size=1, max_size=3))
-def test_shared_lists_repeated_texts_and_order_change_nothing(queries, lists):
-    contexts = [[query] for query in queries]
-    given = [lists[i % len(lists)] for i in range(len(queries))]
-    shared = BM25().score(contexts, given)
-    apart = BM25().score(contexts, [list(texts) for texts in given])
-    turned = BM25().score(contexts[::-1], [texts[::-1] for texts in given[::-1]])
-    assert shared.tolist() == apart.tolist()
-    assert np.allclose(shared, turned[::-1, ::-1])
-
-
-@settings(deadline=None, max_examples=50)
 @given(SMALL, SMALL)
 def test_candidates_of_the_same_words_tie_exactly(queries, texts):
     shouted = [text.upper() + "!" for text in texts]
@@ -116,17 +95,6 @@ def fitted(kind, **settings):
     ranker = kind(**settings)
     ranker.fit(TRAINING)
     return ranker
-
-
-@BOTH
-def test_shared_rare_words_win_also_where_training_never_saw_them(kind):
-    scores = fitted(kind).score([["where are cats"], ["a zebra"], ["?"]], [TEXTS] * 3)
-    assert scores.dtype == np.float32
-    assert scores[0].argmax() == 1
-    assert scores[0][1] == scores[0][5] > 0
-    assert scores[1].tolist().index(max(scores[1])) == 3
-    assert not scores[2].any()
-    assert not scores[:, 4].any()
 
 
 @BOTH

@@ -156,20 +156,6 @@ def test_all_settings_at_once_are_each_what_it_is_alone(block, copies, monkeypat
         assert torch.allclose(state.matrices()[:, column], expected, atol=2e-5), place
 
 
-def test_recall_counts_groups_and_ties():
-    data = pairs(230, size=64)
-    same = data._replace(y=data.x)
-    none, identity = torch.zeros(64, 64), torch.eye(64)
-    found = recall_at_1(same, torch.stack([identity, none, -identity, identity * float("nan")], dim=1), "cosine")
-    assert found.tolist() == [1.0, 0.0, 0.0, 0.0]
-    scores = (data.x @ data.y.T).numpy()
-    hits = 0
-    for start in range(0, 230, 100):
-        group = scores[start : start + 100, start : start + 100]
-        hits += int(np.sum(group.argmax(axis=1) == np.arange(len(group))))
-    assert float(recall_at_1(data, identity[:, None], "dot")) == pytest.approx(hits / 230)
-
-
 def rotated(count=600, size=16, noise=0.7):
     """Responses are a rotation of what fits their inputs: without a map nothing is found."""
     generator = torch.Generator().manual_seed(0)
@@ -204,15 +190,6 @@ def test_where_no_map_is_better_none_is_taken():
     assert found.unmapped == 1.0
     assert found.epoch == 0
     assert torch.equal(found.matrix, torch.eye(16))
-
-
-def test_bfloat16_products_learn_the_same(monkeypatch):
-    data = rotated()
-    exact = learn_map(data, MapSettings(epochs=8))
-    monkeypatch.setattr(vectors, "has_fast_bfloat16", lambda: True)
-    coarse = learn_map(data, MapSettings(epochs=8))
-    values = [found.curves[found.best].recall_at_1[found.epoch - 1] for found in (exact, coarse)]
-    assert abs(values[0] - values[1]) < 0.05
 
 
 def test_a_setting_that_diverges_harms_no_other():

@@ -4,7 +4,9 @@ import numpy as np
 import pytest
 import torch
 
-from rejoinder.models.convert import Convert, ConvertConfig
+from rejoinder.models.convert import ConvertConfig
+from rejoinder.models.families import build_module
+from rejoinder.models.persistence import save
 from rejoinder.text.subwords import Subwords
 
 ROWS = 120
@@ -33,10 +35,21 @@ def lively(module: torch.nn.Module) -> torch.nn.Module:
     return module
 
 
+def convert(rows=SUBWORDS.rows, **changes):
+    """A small ConveRT in evaluation mode: with `history`, a multi-context one."""
+    torch.manual_seed(0)
+    return lively(build_module(small_config(**changes), rows)).eval()
+
+
+def saved(folder, max_length=60, **changes):
+    """The folder of a model of `convert`."""
+    save(folder, convert(**changes), SUBWORDS, max_length=max_length, card="# Mine\n")
+    return folder
+
+
 @pytest.fixture
 def network():
-    torch.manual_seed(0)
-    return lively(Convert(small_config(), ROWS)).eval()
+    return convert(ROWS)
 
 
 def random_texts(count, longest=60, seed=0):

@@ -2,46 +2,18 @@ import numpy as np
 import pytest
 import torch
 
-from rejoinder.models.convert import Convert, MultiContextConvert, set_dropout
+from rejoinder.models.convert import Convert, MultiContextConvert
 from rejoinder.models.families import build_module
 from rejoinder.models.layers import Dropout
-from rejoinder.models.packing import pack, rectangle
+from rejoinder.models.packing import pack
 from rejoinder.models.quantization import skeleton
 
-from .conftest import ROWS, lively, random_texts, small_config
+from .conftest import ROWS, random_texts, small_config
 
 
 def texts_batch(count=24, **options):
     ids, lengths = random_texts(count)
     return pack(ids, lengths, ROWS - 1, **options)
-
-
-def encode_one(network, ids):
-    with torch.no_grad():
-        return network(pack(ids, np.array([len(ids)], dtype=np.int32), ROWS - 1), 1)[0]
-
-
-def test_attention_reaches_no_further_than_its_span():
-    torch.manual_seed(0)
-    one_block = small_config(blocks=1, attention_spans=(3,), relative_bias=True)
-    network = lively(Convert(one_block, ROWS)).eval()
-    block = network.blocks[0]
-    ids = torch.randint(0, ROWS - 1, (1, 12))
-    batch = rectangle(ids, torch.ones(1, 12, dtype=torch.bool))
-    x = torch.randn(12, 32, requires_grad=True)
-    block.attention(x, batch)[5].sum().backward()
-    touched = x.grad.abs().sum(dim=1) > 0
-    assert touched.tolist() == [2 <= i <= 8 for i in range(12)]
-
-
-def test_a_network_with_zero_residuals_starts_as_its_embeddings_and_reduction():
-    torch.manual_seed(0)
-    network = Convert(small_config(norm_placement="before", initialisation="unit", zero_residual=True), ROWS).eval()
-    batch = texts_batch()
-    with torch.no_grad():
-        with_blocks = network.reduce(batch)
-        network.set_active_blocks(0)
-        assert torch.equal(network.reduce(batch), with_blocks)
 
 
 @pytest.mark.parametrize("hidden", [64, 80], ids=["widened by nothing", "widened"])
@@ -60,14 +32,6 @@ def test_an_aligned_start_is_the_mean_of_the_embeddings_on_both_sides(hidden):
     mean = torch.nn.functional.normalize(network.embedding.weight[[3, 4, 8]].mean(dim=0), dim=0)
     assert torch.allclose(x[0], mean, atol=1e-5)
     assert torch.allclose(y[0], mean, atol=1e-5)
-
-
-def test_dropout_can_be_set_and_acts_only_in_training(network):
-    set_dropout(network, 0.5)
-    ids = np.array([5, 9, 33, 70], dtype=np.int32)
-    assert torch.equal(encode_one(network, ids), encode_one(network, ids))
-    network.train()
-    assert not torch.equal(encode_one(network, ids), encode_one(network, ids))
 
 
 @pytest.mark.parametrize("share", [0.1, 0.3])
@@ -111,12 +75,3 @@ def test_with_zero_residuals_the_untrained_combination_is_the_mean():
             x, z = network.encode(texts_batch(), "context"), network.encode(texts_batch(), "history")
             found = network.combine(x, z)
         assert torch.allclose(found, torch.nn.functional.normalize(x + z, dim=1), atol=1e-5)
-
-
-def test_the_single_context_part_is_that_of_the_single_context_model():
-    """The same seed gives the same trunk and the same weights of both sides."""
-    states = []
-    for history in (0, 10):
-        torch.manual_seed(1)
-        states.append(build_module(small_config(history=history), ROWS).state_dict())
-    assert all(torch.equal(states[1][name], value) for name, value in states[0].items())

@@ -88,14 +88,6 @@ def test_a_history_is_read_from_the_newest_to_the_oldest(settings, context, text
     assert HistoryText(**settings).join(context) == text
 
 
-def test_the_cut_loses_the_oldest() -> None:
-    context = ["oldest words", *["some words in between"] * 8, "newest words", "input"]
-    ids, lengths = LETTERS.encode_ragged([HistoryText().join(context)], 60)
-    assert lengths.tolist() == [60]
-    assert LETTERS.decode(ids.tolist()).startswith("newest words some words")
-    assert "oldest" not in LETTERS.decode(ids.tolist())
-
-
 MESSAGES = st.one_of(st.text(max_size=6), st.text(max_size=3).map("your persona: ".__add__))
 
 

@@ -6,11 +6,10 @@ import torch
 
 from rejoinder.errors import InputError
 from rejoinder.models import inference
-from rejoinder.models.convert import Convert
 from rejoinder.models.inference import FIXED_LENGTH, SingleTexts, pack_linears
 from rejoinder.models.packing import pack
 
-from .conftest import ROWS, SUBWORDS, lively, random_texts, small_config
+from .conftest import ROWS, convert, random_texts
 
 
 def encodings(network):
@@ -22,8 +21,7 @@ def encodings(network):
 @pytest.mark.parametrize(("precision", "closeness"), [("fp32", 1 - 1e-5), ("bf16", 0.995), ("int8", 0.995)])
 @pytest.mark.parametrize("layout", ["paper", "original"])
 def test_packed_layers_give_the_same_vectors(precision, closeness, layout):
-    torch.manual_seed(0)
-    network = lively(Convert(small_config(feed_forward_2=layout), ROWS)).eval()
+    network = convert(ROWS, feed_forward_2=layout)
     expected = encodings(network)
     packed = inference.pack_linears(copy.deepcopy(network), precision)
     assert (encodings(packed) * expected).sum(dim=1).min() > closeness
@@ -51,25 +49,9 @@ def test_auto_takes_bfloat16_only_where_the_processor_has_it(monkeypatch):
         inference.choose_precision("fp8")
 
 
-def test_few_and_many_rows_take_different_operations_to_the_same_result():
-    generator = torch.Generator().manual_seed(0)
-    weight, bias = torch.randn(24, 32, generator=generator), torch.randn(24, generator=generator)
-    x = torch.randn(inference.FEW_ROWS, 32, generator=generator)
-    nearness = 0.3 if inference.has_exact_int8() else 0.5
-    for post in ("none", "swish"):
-        layer = inference._Int8Linear(weight, bias, post)
-        many = layer(x)
-        few = torch.cat([layer(x[:-1]), layer(x[-1:])])
-        exact = torch.nn.functional.linear(x, weight, bias)
-        exact = torch.nn.functional.silu(exact) if post == "swish" else exact
-        assert (many - exact).abs().max() < nearness
-        assert (few - exact).abs().max() < nearness
-
-
 @pytest.mark.parametrize(("precision", "closeness"), [("fp32", 1 - 1e-5), ("int8", 0.99)])
 def test_what_is_encoded_beside_a_text_moves_its_vector_in_eight_bits_alone_and_little(precision, closeness):
-    torch.manual_seed(0)
-    network = inference.pack_linears(lively(Convert(small_config(), ROWS)), precision)
+    network = inference.pack_linears(convert(ROWS), precision)
     ids, lengths = random_texts(32)
     ends = np.cumsum(lengths)
     with torch.inference_mode():
@@ -79,11 +61,6 @@ def test_what_is_encoded_beside_a_text_moves_its_vector_in_eight_bits_alone_and_
             assert together[i] @ alone > closeness
 
 
-def recordable(precision):
-    torch.manual_seed(0)
-    return pack_linears(lively(Convert(small_config(), SUBWORDS.rows)), precision)
-
-
 def text_of(length, seed=0):
     ids = np.random.default_rng(seed).integers(0, 30, length).astype(np.int32)
     return pack(ids, np.array([length], dtype=np.int32), ROWS - 1)
@@ -91,7 +68,7 @@ def text_of(length, seed=0):
 
 @pytest.mark.parametrize("side", ["context", "response", "reduction"])
 def test_one_recording_gives_every_text_of_every_length_its_own_vector(side):
-    network = recordable("int8")
+    network = pack_linears(convert(), "int8")
     singles = SingleTexts(network)
     with torch.inference_mode():
         for length in (*range(1, 20), FIXED_LENGTH):
@@ -105,6 +82,6 @@ def test_one_recording_gives_every_text_of_every_length_its_own_vector(side):
 def test_floats_several_texts_and_long_texts_are_computed_the_ordinary_way():
     two = pack(np.zeros(4, dtype=np.int32), np.array([2, 2], dtype=np.int32), ROWS - 1)
     for precision, batch in (("fp32", text_of(5)), ("int8", two), ("int8", text_of(90))):
-        singles = SingleTexts(recordable(precision))
+        singles = SingleTexts(pack_linears(convert(), precision))
         with torch.inference_mode():
             assert singles(batch, "context") is None

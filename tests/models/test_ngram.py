@@ -11,7 +11,7 @@ from rejoinder.errors import InputError
 from rejoinder.models.export import export_onnx, export_quantized
 from rejoinder.models.families import build_module
 from rejoinder.models.ngram import NGramConfig, NGramDual
-from rejoinder.models.packing import every_other, pack
+from rejoinder.models.packing import pack
 from rejoinder.models.persistence import save, sizes
 from rejoinder.models.quantization import skeleton
 from rejoinder.ranker import DualEncoder
@@ -22,32 +22,6 @@ from .conftest import ROWS, lively, random_texts
 SIZES = {"embedding_size": 32, "positions": 20, "head_size": 8, "hidden_size": 48, "output_size": 24}
 TOKENIZER = build_ngrams(["how are you", "i am fine", "how old are you", "bye"], minimum_count=1, bigrams=20, buckets=9)
 TEXTS = ["how are you?", "fine, thanks", "", "the " * 40, "x", "bye!", "how are you?", "日本語 😀"]
-
-
-@pytest.mark.parametrize("cost", [0, 16, 10_000])
-def test_unigrams_and_bigrams_are_told_apart(cost):
-    ids, lengths = random_texts(24)
-    ids[:] = 2 * (ids // 2) % (ROWS - 2)
-    starts = np.cumsum(lengths) - lengths
-    ids += (np.arange(len(ids)) - np.repeat(starts, lengths)).astype(np.int32) % 2  # odd ids on odd places
-    batch = pack(ids, lengths, ROWS - 1, segment_cost=cost)
-    for first in (0, 1):
-        half = every_other(batch, first)
-        real = half.ids[half.ids != ROWS - 1]
-        assert (real % 2 == first).all()
-        assert len(real) == (lengths // 2).sum() if first else ((lengths + 1) // 2).sum()
-        assert half.computed_tokens == sum(segment.count * segment.length for segment in half.segments)
-        places = [torch.arange(segment.length).repeat(segment.count) for segment in half.segments]
-        assert torch.equal(half.positions, torch.cat(places))
-
-
-def test_the_table_learns_by_its_rows_alone():
-    ids, lengths = random_texts(24, longest=45)
-    network = lively(NGramDual(NGramConfig(**SIZES), ROWS))
-    network.encode(pack(ids, lengths, ROWS - 1), "context").square().sum().backward()
-    table = network.embedding.weight.grad
-    assert table.is_sparse
-    assert set(table.coalesce().indices()[0].tolist()) <= set(ids.tolist()) | {ROWS - 1}
 
 
 @pytest.mark.parametrize("sizes", [{}, {"hidden_size": 32}, {"hidden_layers": 0}, {"activation": "tanh"}])

@@ -36,9 +36,3 @@ def test_a_training_batch_of_chat_lengths_is_padded_by_less_than_five_per_cent()
     batch = pack(np.zeros(counts.sum(), dtype=np.int32), counts, padding_id=0)
     assert batch.computed_tokens < 1.05 * batch.real_tokens
     assert len(batch.segments) < 60
-
-
-def test_no_texts_give_an_empty_batch():
-    empty = np.zeros(0, dtype=np.int32)
-    batch = pack(empty, empty, padding_id=0)
-    assert (batch.computed_tokens, batch.segments, batch.longest) == (0, (), 0)

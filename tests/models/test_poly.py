@@ -50,8 +50,11 @@ def test_what_the_first_and_the_last_vectors_are():
         torch.testing.assert_close(both.encode(batch, "context")[0], torch.cat([x[-9:], x[:1]]))
 
 
+@pytest.mark.parametrize("at_once", [1 << 20, 31])
 @pytest.mark.parametrize("own", [False, True])
-def test_scores_are_those_of_the_attended_vector(own):
+@torch.no_grad()
+def test_scores_are_those_of_the_attended_vector(own, at_once, monkeypatch):
+    monkeypatch.setattr("rejoinder.models.reductions.AT_ONCE", at_once)
     generator = torch.Generator().manual_seed(1)
     contexts = torch.randn(4, 6, 8, generator=generator)
     counts = torch.tensor([6, 3, 1, 5])
@@ -65,15 +68,6 @@ def test_scores_are_those_of_the_attended_vector(own):
         torch.testing.assert_close(found[i, j], torch.einsum("d,d->", built, candidate))
         products = real @ candidate
         assert products.min() - 1e-5 <= found[i, j] <= products.max() + 1e-5
-
-
-def test_scores_in_parts_are_the_same(monkeypatch):
-    contexts, y = torch.randn(7, 3, 8), torch.randn(5, 8)
-    whole = attended_scores(contexts, y)
-    monkeypatch.setattr("rejoinder.models.reductions.AT_ONCE", 31)
-    with torch.no_grad():
-        torch.testing.assert_close(attended_scores(contexts, y), whole)
-        torch.testing.assert_close(own_scores(contexts, y.expand(7, 5, 8)), whole)
 
 
 def test_segment_means_are_those_of_each_text_alone_and_padded():
@@ -132,20 +126,6 @@ def test_an_opened_folder_gives_the_networks_scores(tmp_path, name, precision):
     assert np.abs(found - wanted.numpy()).max() < tolerance * max(1, float(wanted.abs().max()))
     assert isinstance(model, Ranker)
     assert isinstance(model, DualEncoder) == (not name.startswith("cross"))
-
-
-@pytest.mark.parametrize("name", ["poly first", "poly learnt"])
-def test_a_poly_encoder_says_which_vectors_are_there(tmp_path, name):
-    model = opened(tmp_path / "model", name)
-    assert not model.unit_length
-    encoded = model.encode_contexts([["hello"], ["how are you today what about the cats they sleep all day long"]])
-    if name == "poly learnt":
-        assert encoded.present is None
-        assert encoded.vectors.shape == (2, 5, 16)
-    else:
-        assert encoded.present.all(axis=1).tolist() == [False, True]
-        tokens = len(model.dialogue.contexts([["hello"]])[0])
-        assert len(encoded[0]) == tokens < len(encoded[1]) == 9
 
 
 def _score(model, module, context, candidates):

@@ -13,27 +13,19 @@ import torch
 import rejoinder
 from rejoinder.errors import InputError
 from rejoinder.models.export import export_quantized
-from rejoinder.models.families import build_module
 from rejoinder.models.persistence import load_module, save
 from rejoinder.models.quantization import QuantizedTraining
 from rejoinder.models.sentence_module import SETTINGS, SentenceModule, export_sentence_transformers
 
-from .conftest import lively, small_config
-from .test_encoder import SUBWORDS
+from .conftest import SUBWORDS, convert, saved
 
 TEXTS = ["how are you?", "", "see the cat " * 20, "x"]
 CONVERSATIONS = [["hello", "how are you?"], ["x"], ["a", "  ", "b", "see"]]
 
 
-def saved(folder, **changes):
-    torch.manual_seed(0)
-    save(folder, lively(build_module(small_config(**changes), SUBWORDS.rows)), SUBWORDS, max_length=30, card="# Mine")
-    return folder
-
-
 @pytest.fixture(scope="module", params=[0, 10])
 def model(request, tmp_path_factory):
-    return saved(tmp_path_factory.mktemp("models") / "m", history=request.param)
+    return saved(tmp_path_factory.mktemp("models") / "m", 30, history=request.param)
 
 
 def encode(module, inputs, **options):
@@ -84,25 +76,13 @@ def test_saved_again_it_is_the_same(model, tmp_path):
 
 
 def test_a_model_trained_for_few_bits_keeps_its_rounded_vectors(tmp_path):
-    torch.manual_seed(0)
-    network = lively(build_module(small_config(), SUBWORDS.rows))
+    network = convert()
     QuantizedTraining(network, "bfloat16")
     save(tmp_path / "m", network, SUBWORDS, max_length=30, card="")
     export_sentence_transformers(tmp_path / "m", tmp_path / "out")
     module = SentenceModule.load(str(tmp_path / "out"))
     expected = rejoinder.load(tmp_path / "m", precision="fp32").encode_contexts([[text] for text in TEXTS])
     assert np.abs(encode(module, TEXTS) - expected).max() < 1e-5
-
-
-def test_what_it_tells_the_library(model, tmp_path):
-    export_sentence_transformers(model, tmp_path / "out")
-    module = SentenceModule.load(str(tmp_path / "out"))
-    assert module.get_embedding_dimension() == 24
-    assert module.max_seq_length == 30
-    module.max_seq_length = 5
-    assert module.preprocess(TEXTS)["input_ids"].shape[1] == 5
-    assert module.preprocess(TEXTS, max_length=4)["input_ids"].shape[1] == 4
-    assert module.preprocess(TEXTS, task="document").keys() == {"input_ids", "attention_mask", "task"}
 
 
 def test_bad_inputs_are_explained(model, tmp_path):

@@ -1,13 +1,20 @@
-"""ConveRT against a second implementation: one text at a time, loops over positions, no shared code."""
+"""ConveRT, from texts to vectors, against a second implementation: one text at a time, loops, no shared code."""
 
 import math
 
 import numpy as np
 import pytest
-import torch
 
-from rejoinder.models.convert import Convert, ConvertConfig
-from rejoinder.models.packing import pack
+from rejoinder.models.encoder import Encoder
+from tests.models.conftest import SUBWORDS, convert
+
+CONTEXTS = [
+    ["How are you?"],
+    ["Hello there!", "How are you?"],
+    [f"Message number {i} says the same as the others, or nearly." for i in range(14)],
+    ["the first", "the second", "the third"],
+]
+RESPONSES = ["x", "fine, thanks", "see the cat " * 30]
 
 
 def normed(x, weights, name):
@@ -61,9 +68,9 @@ def head(r, w, name, *, before):
     return h / np.linalg.norm(h)
 
 
-def trunk(ids, w, config):
-    """r of one text."""
-    before = config.norm_placement == "before"
+def trunk(text, w, config, *, before):
+    """r of one text, of which the first 60 tokens are read."""
+    ids = SUBWORDS.encode(text)[:60]
     scale = math.sqrt(config.embedding_size) if config.initialisation == "paper" else 1.0
     rows = [
         w["token_embedding.subwords.weight"][token] * scale
@@ -85,46 +92,46 @@ def trunk(ids, w, config):
     return reduction(x, w, 8)
 
 
-def encode(ids, w, config):
-    """h_x and h_y of one text."""
-    r, before = trunk(ids, w, config), config.norm_placement == "before"
-    return head(r, w, "context_head", before=before), head(r, w, "response_head", before=before)
+def history_of(context, numbered):
+    """Newest first, at most ten, joined with a space."""
+    earlier = context[:-1]
+    text = ""
+    for place in range(min(10, len(earlier))):
+        message = earlier[len(earlier) - 1 - place]
+        text += (" " if place else "") + (f"{place}: " if numbered else "") + message
+    return text
 
 
-def check(config):
-    torch.manual_seed(0)
-    network = Convert(config, 90).eval()
-    with torch.no_grad():
-        for parameter in network.parameters():
-            parameter.add_(torch.randn(parameter.shape) * 0.05)
-    w = {name: value.double().numpy() for name, value in network.state_dict().items()}
-    lengths = np.array([60, 1, 13, 13, 2, 48], dtype=np.int32)
-    ids = np.random.default_rng(0).integers(0, 89, lengths.sum()).astype(np.int32)
-    with torch.no_grad():
-        x, _ = network(pack(ids, lengths, 89), 6)
-        _, y = network(pack(ids, lengths, 89), 0)
-    starts = np.cumsum(lengths) - lengths
-    for i, (start, length) in enumerate(zip(starts, lengths, strict=True)):
-        expected_x, expected_y = encode(ids[start : start + length], w, config)
-        assert np.abs(x[i].numpy() - expected_x).max() < 2e-5
-        assert np.abs(y[i].numpy() - expected_y).max() < 2e-5
-
-
-SMALL = {
-    "embedding_size": 32,
-    "blocks": 2,
-    "attention_spans": (3, 48),
-    "head_size": 8,
-    "feed_forward_size": 64,
-    "feed_forward_2_size": 48,
-    "output_size": 24,
-}
+def reference(context, w, config, *, before):
+    """h_x, h_z and the combined encoding of one conversation."""
+    h_x = head(trunk(context[-1], w, config, before=before), w, "context_head", before=before)
+    h_z, text = np.zeros_like(h_x), history_of(context, config.numbered_history)
+    if text:
+        h_z = head(trunk(text, w, config, before=before), w, "history_head", before=before)
+    return h_x, h_z, head((h_x + h_z) / 2, w, "combined_head", before=before)
 
 
 @pytest.mark.parametrize(
     "changes",
-    [{}, {"norm_placement": "before", "initialisation": "unit"}, {"feed_forward_2_size": 64}],
-    ids=["the paper's layout", "norm before each part", "skips without widening"],
-)
+    [
+        {},
+        {"norm_placement": "before", "initialisation": "unit"},
+        {"numbered_history": True},
+        {"feed_forward_2_size": 24},
+        {"feed_forward_2_size": 64},
+    ],
+    ids=["the paper's layout", "norm before each part", "numbered messages", "a combiner of the encodings' size",
+         "skips without widening"],
+)  # fmt: skip
 def test_encodings(changes):
-    check(ConvertConfig(**(SMALL | changes)))
+    network = convert(history=10, **changes)
+    config, before = network.config, network.config.norm_placement == "before"
+    w = {name: value.double().numpy() for name, value in network.state_dict().items()}
+    encoder = Encoder(network, SUBWORDS, max_length=60, fingerprint="f")
+    found = [each.encode_contexts(CONTEXTS) for each in (encoder.by("input"), encoder.by("history"), encoder)]
+    for i, context in enumerate(CONTEXTS):
+        for vectors, expected in zip(found, reference(context, w, config, before=before), strict=True):
+            assert np.abs(vectors[i] - expected).max() < 2e-5
+    for text, vector in zip(RESPONSES, encoder.encode_responses(RESPONSES), strict=True):
+        expected = head(trunk(text, w, config, before=before), w, "response_head", before=before)
+        assert np.abs(vector - expected).max() < 2e-5

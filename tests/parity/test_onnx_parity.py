@@ -6,16 +6,12 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-import torch
 
 import rejoinder
 from rejoinder.models.dialogue import HistoryText
 from rejoinder.models.export import export_onnx
-from rejoinder.models.families import build_module
-from rejoinder.models.persistence import save
 from rejoinder.text.subwords import Subwords
-from tests.models.conftest import lively, small_config
-from tests.models.test_encoder import SUBWORDS
+from tests.models.conftest import SUBWORDS, saved
 
 onnxruntime = pytest.importorskip("onnxruntime")
 pytest.importorskip("onnx")
@@ -29,10 +25,7 @@ CONTEXTS = [[text] for text in TEXTS] + [["hello", "x"], ["a", "  ", "see the ca
 
 def exported(folder, **changes):
     """A model, its ONNX folder, and the model's own encoder."""
-    torch.manual_seed(0)
-    network = lively(build_module(small_config(**changes), SUBWORDS.rows))
-    save(folder / "model", network, SUBWORDS, max_length=60, card="# Mine\n")
-    export_onnx(folder / "model", folder / "onnx")
+    export_onnx(saved(folder / "model", **changes), folder / "onnx")
     return folder / "onnx", rejoinder.load(folder / "model", precision="fp32")
 
 
@@ -71,8 +64,7 @@ def assert_same(vectors, expected):
     assert np.abs(vectors - expected).max() < 1e-4
 
 
-@pytest.mark.parametrize("count", [1, 2, 3, 8])
-@pytest.mark.parametrize("more", [0, 1, 50])
+@pytest.mark.parametrize(("count", "more"), [(1, 0), (2, 1), (3, 50), (8, 0), (8, 50)])
 def test_texts_of_all_lengths_in_batches_of_all_sizes(single, count, more):
     folder, encoder = single
     for start in range(0, len(TEXTS), count):
@@ -81,8 +73,7 @@ def test_texts_of_all_lengths_in_batches_of_all_sizes(single, count, more):
         assert_same(run(folder, "response", texts, more=more), encoder.encode_responses(texts))
 
 
-@pytest.mark.parametrize("count", [1, 2, 11])
-@pytest.mark.parametrize("more", [0, 30])
+@pytest.mark.parametrize(("count", "more"), [(1, 0), (2, 30), (11, 0), (11, 30)])
 def test_conversations_with_and_without_history(multi, count, more):
     folder, encoder = multi
     join = HistoryText(**json.loads((folder / "onnx.json").read_text())["history"]).join

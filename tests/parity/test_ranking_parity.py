@@ -8,8 +8,7 @@ import numpy as np
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from rejoinder.evaluation.ranking import evaluate, ranks
-from tests.evaluation.fakes import Rule, number, numbered_examples
+from rejoinder.evaluation.ranking import ranks
 
 
 def naive_rank(scores: list[float], label: int) -> int:
@@ -32,23 +31,3 @@ def test_ranks(rows, data):
     labels = [data.draw(st.integers(0, len(row) - 1)) for row in rows]
     found = ranks(np.array(rows, dtype=np.float32), np.array(labels))
     assert found.tolist() == [naive_rank(row, label) for row, label in zip(rows, labels, strict=True)]
-
-
-def test_a_whole_evaluation():
-    table = np.random.default_rng(5).integers(0, 8, (90, 90)).astype(float)
-    ranker = Rule(lambda message, candidate: table[number(message), number(candidate)])
-    result = evaluate(ranker, numbered_examples(90), candidates=20, seed=11)
-
-    hits = {1: 0, 2: 0, 3: 0, 5: 0, 10: 0}
-    reciprocal = 0.0
-    ((contexts, lists),) = ranker.calls
-    for context, texts in zip(contexts, lists, strict=True):
-        asked = number(context[-1])
-        numbers = [number(text) for text in texts]
-        rank = naive_rank([table[asked, other] for other in numbers], numbers.index(asked))
-        reciprocal += 1 / rank
-        for k in hits:
-            hits[k] += rank <= k
-    assert len(contexts) == 80
-    assert {k: estimate.value for k, estimate in result.recall.items()} == {k: hits[k] / 80 for k in hits}
-    assert math.isclose(result.mrr.value, reciprocal / 80)

@@ -139,7 +139,7 @@ ANSWERS = [comment("b", "a"), comment("c", "b")]
 @example([*COPIES, *ANSWERS], RedditSettings(), 10, 1)
 @example([*COPIES[::-1], *ANSWERS], RedditSettings(), 10, 1)
 @example([comment("ab"), comment("ba"), comment("a", "ba"), comment("a", "ab")], RedditSettings(), 10, 1)
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=100, deadline=None)
 def test_the_examples_are_those_of_the_reference(
     lines: list[dict[str, Any]], chosen: RedditSettings, history: int, partitions: int
 ) -> None:

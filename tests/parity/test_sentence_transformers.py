@@ -7,11 +7,8 @@ import pytest
 import torch
 
 import rejoinder
-from rejoinder.models.families import build_module
-from rejoinder.models.persistence import save
 from rejoinder.models.sentence_module import export_sentence_transformers
-from tests.models.conftest import lively, small_config
-from tests.models.test_encoder import SUBWORDS
+from tests.models.conftest import saved
 
 sentence_transformers = pytest.importorskip("sentence_transformers", "6")
 pytestmark = pytest.mark.slow
@@ -24,10 +21,7 @@ CONVERSATIONS = [["hello", "how are you?"], ["x"], ["a", "  ", "b", "see"], ["se
 def folders(request, tmp_path_factory):
     """A single-context and a multi-context model: our folder and the exported one."""
     place = tmp_path_factory.mktemp("models")
-    torch.manual_seed(0)
-    network = lively(build_module(small_config(history=request.param), SUBWORDS.rows))
-    save(place / "model", network, SUBWORDS, max_length=60, card="# Mine\n")
-    export_sentence_transformers(place / "model", place / "exported")
+    export_sentence_transformers(saved(place / "model", history=request.param), place / "exported")
     return place / "model", place / "exported"
 
 
@@ -70,8 +64,15 @@ def test_its_trainer_trains_both_sides(folders, tmp_path):
     before = {name: value.clone() for name, value in model.named_parameters()}
     pairs = datasets.Dataset.from_dict({"message": TEXTS * 2, "reply": [*TEXTS[3:], *TEXTS[:3]] * 2})
     arguments = sentence_transformers.SentenceTransformerTrainingArguments(
-        output_dir=str(tmp_path), max_steps=2, per_device_train_batch_size=7, learning_rate=1e-2, report_to="none",
-        save_strategy="no", disable_tqdm=True, use_cpu=True, router_mapping={"message": "query", "reply": "document"},
+        output_dir=str(tmp_path),
+        max_steps=2,
+        per_device_train_batch_size=7,
+        learning_rate=1e-2,
+        report_to="none",
+        save_strategy="no",
+        disable_tqdm=True,
+        use_cpu=True,
+        router_mapping={"message": "query", "reply": "document"},
     )
     loss = losses.MultipleNegativesRankingLoss(model)
     sentence_transformers.SentenceTransformerTrainer(model, arguments, train_dataset=pairs, loss=loss).train()

@@ -2,13 +2,10 @@
 
 from __future__ import annotations
 
-import itertools
 import subprocess
 import sys
-import time
 from pathlib import Path
 
-import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -16,7 +13,7 @@ from hypothesis import strategies as st
 from rejoinder.errors import InputError
 from rejoinder.retrieval import index as index_module
 from rejoinder.retrieval.index import Index
-from rejoinder.retrieval.manifest import DTYPES, Manifest, ModelRecord, model_record
+from rejoinder.retrieval.manifest import DTYPES, Manifest, model_record
 from tests.retrieval.conftest import HashEncoder
 
 CONTEXTS = [["a0"], ["a3"], ["b1"], ["unknown"]]
@@ -107,29 +104,22 @@ STEPS = {
 }
 
 
+@pytest.mark.parametrize("change", ["add", "delete"])
 @pytest.mark.parametrize("step", STEPS)
-def test_a_crash_between_the_steps_of_adding_leaves_the_old_index_valid(index, encoder, step) -> None:
+def test_a_crash_between_the_steps_of_a_change_leaves_the_old_index_valid(index, encoder, step, change) -> None:
+    if change == "delete" and "manifest" not in step:
+        pytest.skip("deleting writes nothing but the manifest")
     before = answers(index)
     with pytest.MonkeyPatch.context() as patch:
         STEPS[step](patch)
         with pytest.raises(CrashError):
-            index.add(B)
+            index.add(B) if change == "add" else index.delete([0, 1])
     assert answers(index) == before
     opened = Index.open(index.folder, encoder, verify=True)
     assert answers(opened) == before
     assert opened.add(["b4", "b3"]) == range(9, 11)  # what the crash left is in nobody's way
     assert answers(Index.open(index.folder, encoder, verify=True)) == answers(opened)
     assert len(list(index.folder.glob("segment-*"))) == 2
-
-
-@pytest.mark.parametrize("step", ["before the manifest is written", "before the manifest is in place"])
-def test_a_crash_while_deleting_leaves_the_old_index_valid(index, encoder, step) -> None:
-    before = answers(index)
-    with pytest.MonkeyPatch.context() as patch:
-        STEPS[step](patch)
-        with pytest.raises(CrashError):
-            index.delete([0, 1])
-    assert answers(index) == answers(Index.open(index.folder, encoder)) == before
 
 
 def test_a_crash_after_the_manifest_is_in_place_has_added_everything(index, encoder, monkeypatch) -> None:
@@ -222,26 +212,6 @@ def test_a_reader_sees_the_old_index_or_the_new_one(index, encoder, monkeypatch,
     found = Index.open(index.folder, encoder, verify=verify)
     assert [reply.text for _, reply in found] == ["small"]
     assert found.search([["small"]], 1)[0][0].score > 0.99
-
-
-def test_a_damaged_index_is_said_to_be_damaged_at_once(index, encoder) -> None:
-    next(index.folder.glob("segment-*/vectors.f32")).write_bytes(b"short")
-    start = time.monotonic()
-    with pytest.raises(InputError, match="bytes instead of"):
-        Index.open(index.folder, encoder)
-    assert time.monotonic() - start < 0.5
-
-
-@settings(deadline=None, max_examples=50)
-@given(st.lists(st.sets(st.integers(0, 40)), max_size=4))
-def test_deleted_positions_are_kept_as_runs(sets) -> None:
-    manifest = Manifest(ModelRecord("f"), "float32")
-    for positions in sets:
-        manifest = manifest.without(np.array(sorted(positions), dtype=np.int64))
-    gone = sorted(set().union(*sets))
-    assert manifest.positions_deleted().tolist() == gone
-    runs = [[int(number) for number in run.split("-")] for run in manifest.deleted.split(",")] if gone else []
-    assert all(before[-1] + 1 < after[0] for before, after in itertools.pairwise(runs))
 
 
 def test_the_manifest_remembers_where_the_model_was_and_both_may_move_together(tmp_path) -> None:

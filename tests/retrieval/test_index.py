@@ -44,33 +44,6 @@ def test_the_best_reply_comes_first_with_score_and_position(index) -> None:
     assert found == [[best], []], "the minimum itself counts"
 
 
-def test_scores_are_cosines_and_equal_in_every_form(tmp_path, encoder) -> None:
-    contexts = [["hello"], ["reply number 3"], ["good-bye"]]
-    answers = [Index.build(encoder, TEXTS, tmp_path / dtype, dtype=dtype).search(contexts, k=40) for dtype in DTYPES]
-    assert answers[0] == answers[1] == answers[2]
-    vectors, queries = encoder.encode_responses(TEXTS), encoder.encode_contexts(contexts)
-    for query, replies in zip(queries, answers[0], strict=True):
-        for reply in replies:
-            assert reply.score == pytest.approx(float(vectors[reply.position] @ query), abs=1e-6)
-        assert [reply.score for reply in replies] == sorted((reply.score for reply in replies), reverse=True)
-
-
-def test_ties_go_to_the_reply_that_came_first_and_duplicates_stay(tmp_path, encoder) -> None:
-    index = Index.build(encoder, ["yes", "no", "yes", "maybe", "yes"], tmp_path / "index", dtype="int8")
-    [replies] = index.search([["yes"]], k=4)
-    assert [reply.position for reply in replies[:3]] == [0, 2, 4]
-    assert len({reply.score for reply in replies[:3]}) == 1
-
-
-@pytest.mark.parametrize("dtype", DTYPES)
-def test_an_empty_index_works(tmp_path, encoder, dtype) -> None:
-    index = Index.build(encoder, [], tmp_path / "index", dtype=dtype)
-    assert len(index) == 0
-    assert index.search([["hello"]], k=3) == [[]]
-    assert Index.open(tmp_path / "index", encoder).add(["hello"]) == range(1)
-    assert Index.open(tmp_path / "index", encoder).search([["hello"]])[0][0].text == "hello"
-
-
 json_values = st.recursive(
     st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False, allow_infinity=False) | st.text(),
     lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(), inner, max_size=3),
@@ -133,26 +106,21 @@ FILES["float16"] = FILES["float32"] | {"codes.f16"}
 FILES["int8"] = FILES["float32"] | {"codes.i8", "scales.f32"}
 
 
-def damage(path, how) -> None:
-    content = path.read_bytes()
-    if how == "missing":
-        path.unlink()
-    elif how == "truncated":
-        path.write_bytes(content[:-5])
-    elif how == "empty":
-        path.write_bytes(b"")
-    else:
-        middle = len(content) // 2
-        path.write_bytes(content[:middle] + bytes([content[middle] ^ 1]) + content[middle + 1 :])
+DAMAGES = {
+    "missing": lambda path: path.unlink(),
+    "truncated": lambda path: path.write_bytes(path.read_bytes()[:-5]),
+    "empty": lambda path: path.write_bytes(b""),
+    "altered": lambda path: path.write_bytes(path.read_bytes()[:-1] + b"\x07"),
+}
 
 
-@pytest.mark.parametrize("how", ["missing", "truncated", "empty", "altered"])
+@pytest.mark.parametrize("how", DAMAGES)
 def test_a_damaged_file_is_refused_by_name(index, encoder, how) -> None:
     assert {path.name for path in segment(index).iterdir()} == FILES[index.manifest.dtype]
     for name in FILES[index.manifest.dtype]:
         path = segment(index) / name
         content = path.read_bytes()
-        damage(path, how)
+        DAMAGES[how](path)
         with pytest.raises(InputError, match=f"{name} (is missing|has|was altered).*again") as refused:
             Index.open(index.folder, encoder)
         assert "\n" not in str(refused.value)
@@ -162,16 +130,10 @@ def test_a_damaged_file_is_refused_by_name(index, encoder, how) -> None:
 
 @pytest.mark.parametrize(
     ("content", "told"),
-    [
-        ("[]", "damaged"),
-        ("{}", "damaged"),
-        ('{"kind": "rejoinder index", "format": 99}', "update rejoinder"),
-        (b"\xff\xfe", "damaged"),
-        ("nonsense", "damaged"),
-    ],
+    [(b"{}", "damaged"), (b"\xff\xfe", "damaged"), (b'{"kind": "rejoinder index", "format": 99}', "update rejoinder")],
 )
 def test_a_foreign_manifest_is_refused(index, encoder, content, told) -> None:
-    (index.folder / MANIFEST).write_bytes(content if isinstance(content, bytes) else content.encode())
+    (index.folder / MANIFEST).write_bytes(content)
     with pytest.raises(InputError, match=f"manifest.json .*{told}"):
         Index.open(index.folder, encoder)
 

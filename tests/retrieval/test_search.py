@@ -129,21 +129,6 @@ def test_the_best_of_many_are_those_of_the_attended_vector(dtype, exact_int8, mo
             assert best == pytest.approx(np.sort(scores)[::-1][:10], rel=1e-9)
 
 
-@pytest.mark.parametrize(("dtype", "most"), [("float32", 6), ("int8", 64)])
-def test_few_rows_are_scored_again_and_few_softmaxes_are_computed(monkeypatch, dtype, most) -> None:
-    """Else it would be no faster than scoring all of them."""
-    rng = np.random.default_rng(0)
-    rows = rng.standard_normal((30_000, 64)).astype(np.float32)
-    contexts = [rows[:8] + rng.standard_normal((8, 64)).astype(np.float32)]
-    again, attended_to = [], []
-    exact, near = module.exact_scores, module._Block.scores
-    monkeypatch.setattr(module, "exact_scores", lambda c, chosen: again.append(len(chosen)) or exact(c, chosen))
-    monkeypatch.setattr(module._Block, "scores", lambda *given: attended_to.append(len(given[2])) or near(*given))
-    search(segments_of(rows, dtype), contexts, 5)
-    assert sum(again) <= most
-    assert sum(attended_to) < 2500
-
-
 def test_the_score_of_a_pair_does_not_depend_on_what_is_scored_beside_it() -> None:
     rng = np.random.default_rng(0)
     for size, width in itertools.product((1, 7, 128, 513), (1, 3, 16)):
@@ -182,28 +167,6 @@ def test_scores_equal_those_of_the_attended_vector(seed, count, size, width, sca
     assert all_there == pytest.approx(attended(rows, contexts), rel=1e-4, abs=tolerance)
     assert some_there == pytest.approx(attended(rows, contexts, present), rel=1e-4, abs=tolerance)
     assert exact_scores(contexts[0], rows) == pytest.approx(attended(rows, contexts)[0], rel=1e-9, abs=1e-9)
-
-
-@settings(deadline=None, max_examples=100)
-@given(**shapes)
-def test_scores_of_the_scan_are_as_near_as_the_search_takes_them_to_be(seed, count, size, width, scale) -> None:
-    rng = np.random.default_rng(seed)
-    rows = (scale * rng.standard_normal((count, size))).astype(np.float32)
-    context = (scale * rng.standard_normal((width, size))).astype(np.float32)
-    errors = np.abs(all_scores(rows, [context])[0].astype(np.float64) - exact_scores(context, rows))
-    largest = longest_of(rows) * np.linalg.norm(context.astype(np.float64), axis=1)
-    assert (errors <= module._rounding(size, largest) / 2).all()
-
-
-@settings(deadline=None, max_examples=300)
-@given(st.lists(st.floats(-40, 40), min_size=2, max_size=40))
-def test_the_mean_deviation_is_bounded(logits) -> None:
-    """The law behind `_rounding`: A <= log(m - 1)/2 + 0.4478."""
-    values = np.array(logits)
-    p = np.exp(values - values.max())
-    p /= p.sum()
-    deviation = (p * np.abs(values - (p * values).sum())).sum()
-    assert deviation <= 0.5 * np.log(len(logits) - 1) + 0.4478 + 1e-9
 
 
 def test_a_program_that_allows_fewer_bits_gets_float32_all_the_same() -> None:

@@ -32,22 +32,6 @@ def test_words(text, found):
     assert words_of(text) == found
 
 
-def names(row, tokenizer=SMALL):
-    """Ids as words and pairs; None for a bucket."""
-    known = [*tokenizer.unigrams, *(tuple(tokenizer.unigrams[i] for i in pair) for pair in tokenizer.bigrams.tolist())]
-    return [known[number] if number < len(known) else None for number in row]
-
-
-def test_a_row_has_words_and_pairs_in_turn():
-    assert SMALL.unigrams == ("<S>", "</S>", "?", "are", "how", "fine", "you")
-    row = SMALL.encode("HOW are things?")
-    assert names(row) == [
-        "<S>", ("<S>", "how"), "how", ("how", "are"), "are", None, None, None, "?", ("?", "</S>"), "</S>"
-    ], "things was seen once"  # fmt: skip
-    assert len(row) == 2 * 6 - 1
-    assert all(0 <= number < SMALL.padding_id for number in row)
-
-
 def test_unknown_words_have_ids_of_their_own_that_never_change():
     one, other = SMALL.encode("qwertz")[2], SMALL.encode("asdfgh")[2]
     first = len(SMALL.unigrams) + len(SMALL.bigrams)

@@ -37,30 +37,6 @@ def tiny(*subwords: str, buckets: int = 1000) -> Subwords:
     return Subwords([MARK, *subwords], buckets)
 
 
-def pieces(subwords: Subwords, text: str) -> list[str]:
-    return [subwords.subwords[number] for number in subwords.encode(text)]
-
-
-def test_longest_prefix_is_taken_first() -> None:
-    vocabulary = tiny("a", "b", "c", "ab", "abc", MARK + "a", MARK + "ab", "bc")
-    assert pieces(vocabulary, "abc") == [MARK + "ab", "c"]
-    assert pieces(vocabulary, "cabc") == [MARK, "c", "abc"]
-    assert pieces(vocabulary, "A bc") == [MARK + "a", MARK, "bc"]
-    assert pieces(tiny("a", "abcd", "b", "c", "d", "e"), "abcdabce") == [MARK, "abcd", "a", "b", "c", "e"]
-
-
-def test_space_between_words_makes_no_id() -> None:
-    vocabulary = tiny("a", " ", ",", ", ", MARK + "a")
-    assert pieces(vocabulary, "a a") == [MARK + "a", MARK + "a"]
-    assert pieces(vocabulary, "a, a") == [MARK + "a", MARK, ", ", MARK + "a"]
-    assert pieces(vocabulary, " a ") == [MARK, " ", MARK + "a", MARK, " "]
-
-
-def test_empty_text_has_no_ids(subwords: Subwords) -> None:
-    assert subwords.encode("") == []
-    assert subwords.decode([]) == ""
-
-
 @pytest.mark.parametrize(("character", "bucket"), [("é", 326), ("日", 946), ("😀", 756), ("\ud800", 600)])
 def test_bucket_of_an_unknown_character_never_changes(character: str, bucket: int) -> None:
     # CRC-32 of the UTF-8 modulo 1,000, worked out bit by bit with another program.
@@ -74,11 +50,8 @@ def test_ids_are_the_same_in_every_process(subwords: Subwords) -> None:
         "print(v.fingerprint, v.encode('How are ü 語 Ж?'))"
     )
     expected = f"{subwords.fingerprint} {subwords.encode('How are ü 語 Ж?')}"
-    for seed in ("1", "2"):
-        done = subprocess.run(
-            [sys.executable, "-c", program], env={"PYTHONHASHSEED": seed}, capture_output=True, text=True, check=True
-        )
-        assert done.stdout.strip() == expected
+    command, env = [sys.executable, "-c", program], {"PYTHONHASHSEED": "1"}
+    assert subprocess.run(command, env=env, capture_output=True, text=True, check=True).stdout.strip() == expected
 
 
 @settings(deadline=None, max_examples=300)
@@ -118,6 +91,7 @@ def test_decoding_an_impossible_id_is_an_error(number: int) -> None:
 
 def ragged(vocabulary: Subwords, texts: Sequence[str], max_length: int | None = None) -> list[list[int]]:
     ids, lengths = vocabulary.encode_ragged(texts, max_length)
+    assert ids.flags.writeable, "torch.from_numpy asks for it"
     assert ids.dtype == np.int32
     assert lengths.dtype == np.int32
     assert len(ids) == lengths.sum()
@@ -132,13 +106,7 @@ def test_cut_ids_are_the_first_ones(text: str, max_length: int) -> None:
         assert ragged(vocabulary, [text, "a"], max_length) == [ids[:max_length] for ids in whole]
 
 
-def test_ragged_arrays_can_be_written_to(subwords: Subwords) -> None:
-    ids, lengths = subwords.encode_ragged(["hello", ""])
-    ids[0] = lengths[0] = 1  # torch.from_numpy wants writable arrays
-    assert subwords.encode_ragged([])[0].shape == (0,)
-
-
-@pytest.mark.parametrize("unit", ["a", "zq", "日", ".", " ", MARK, "word ", "a\n"])
+@pytest.mark.parametrize("unit", ["zq", "日", " ", MARK, "word "])
 def test_a_million_characters_are_neither_read_nor_kept_for_60_ids(
     subwords: Subwords, unit: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -55,18 +55,6 @@ def test_composition_does_not_depend_on_length() -> None:
     assert make_batch(short, order.rows(3), 9).pairs == 100, "the same rows, whatever the texts"
 
 
-def test_a_batch_holds_the_inputs_and_then_the_responses_of_its_rows() -> None:
-    examples = store([[1, 2], [3], [4, 5, 6]], [[7], [8, 9, 10], [11, 12]])
-    batch = make_batch(examples, np.array([2, 0]), padding_id=99)
-    tokens = batch.tokens
-    starts = [s.start + k * s.length for s in tokens.segments for k in range(s.count)]
-    lengths = [s.length for s in tokens.segments for _ in range(s.count)]
-    rows = [tokens.ids[a : a + n].tolist() for a, n in zip(starts, lengths, strict=True)]
-    unpadded = [[i for i in rows[place] if i != 99] for place in tokens.restore.tolist()]
-    assert unpadded == [[4, 5, 6], [1, 2], [11, 12], [7]]
-    assert (batch.pairs, tokens.real_tokens) == (2, 8)
-
-
 def test_further_responses_follow_those_of_the_pairs() -> None:
     examples = store([[1, 2], [3], [4, 5, 6]], [[7], [8, 9], [7]])
     batch = make_batch(examples, np.array([1, 0]), 99, further=np.array([2, 1, 2, 2]))

@@ -7,8 +7,7 @@ import torch
 
 from rejoinder.errors import InputError
 from rejoinder.training import compute
-from rejoinder.training.compute import choose_device, choose_precision, set_up, without_denormals
-from rejoinder.training.recipe import Compute, Quantization
+from rejoinder.training.compute import choose_device, choose_precision, without_denormals
 
 
 @pytest.mark.parametrize(("there", "wanted", "chosen"), [
@@ -42,19 +41,6 @@ def test_precision(monkeypatch: pytest.MonkeyPatch, device: str, native: bool, w
 def test_half_precision_on_a_cpu_is_refused() -> None:
     with pytest.raises(InputError, match="'fp16' needs a CUDA device"):
         choose_precision("fp16", "cpu")
-
-
-def test_bf16_keeps_float32_weights_and_casts_products() -> None:
-    machine = set_up(Compute(device="cpu", precision="bf16"), Quantization())
-    layer = torch.nn.Linear(4, 4).to(machine.device)
-    with machine.autocast():
-        assert layer(torch.ones(1, 4)).dtype == torch.bfloat16
-    assert (layer.weight.dtype, machine.precision) == (torch.float32, "bf16")
-
-
-def test_threads_are_set() -> None:
-    set_up(Compute(device="cpu", threads=1), Quantization())
-    assert torch.get_num_threads() == 1
 
 
 def test_denormal_numbers_are_zero_while_training_and_only_then() -> None:

@@ -2,10 +2,6 @@
 
 from __future__ import annotations
 
-import io
-import sys
-import time
-
 import pytest
 
 from rejoinder.training import display
@@ -27,33 +23,6 @@ def test_without_a_terminal_there_is_a_plain_line_now_and_then(
     captured = capsys.readouterr()
     assert captured.out == "", "standard output is for results"
     assert captured.err.splitlines() == [f"warm  25%: {STANDING}"] * 2 + ["[step] 5: best so far"]
-
-
-def test_a_live_bar_on_a_terminal_makes_way_for_other_work_and_comes_back(monkeypatch: pytest.MonkeyPatch) -> None:
-    class Terminal(io.StringIO):
-        def isatty(self) -> bool:
-            return True
-
-    monkeypatch.setattr(sys, "stderr", terminal := Terminal())
-    monkeypatch.setenv("COLUMNS", "160")
-    monkeypatch.setenv("TERM", "xterm")
-    shown = TerminalDisplay()
-    shown.show(STANDING)
-    shown.close()
-    assert "warm" in terminal.getvalue()
-    assert "loss 2.500" in terminal.getvalue()
-    shown.show(STANDING)
-    with shown.track("Mining", 10, "pairs") as advance:
-        start = len(terminal.getvalue())
-        advance(10)
-        time.sleep(0.4)  # the bar of the training would draw itself four times a second
-    before = len(terminal.getvalue())
-    assert "warm" not in terminal.getvalue()[start:before], "two bars at a time overwrite each other"
-    shown.show(STANDING)
-    shown.close()
-    assert "Mining" in terminal.getvalue()[:before]
-    assert terminal.getvalue()[before:].rstrip().count("warm") >= 1
-    assert "Mining" not in terminal.getvalue()[before:]
 
 
 @pytest.mark.parametrize(("seconds", "text"), [

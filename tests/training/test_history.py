@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import random
 from dataclasses import replace
-from functools import partial
 from pathlib import Path
 
 import numpy as np
@@ -17,18 +16,15 @@ import rejoinder
 from rejoinder.corpora.example import Example
 from rejoinder.corpora.examples import write_examples
 from rejoinder.models.dialogue import HistoryText
-from rejoinder.models.families import build_module
-from rejoinder.models.layers import Encodings
 from rejoinder.text.vocabulary import build_subwords
-from rejoinder.training.batches import PairBatch, Portion, StepBatch, make_batch, make_step
-from rejoinder.training.compute import forward_backward
+from rejoinder.training.batches import PairBatch, make_batch
 from rejoinder.training.loop import train
-from rejoinder.training.losses import InBatchLoss, Loss, Present, SummedLoss
+from rejoinder.training.losses import InBatchLoss, Present, SummedLoss
 from rejoinder.training.metrics import read_metrics
 from rejoinder.training.negatives import Miner
 from rejoinder.training.recipe import HardNegatives, Recipe
 from rejoinder.training.recipe_files import parse_recipe
-from rejoinder.training.tokens import Encode, TokenStore, build_store, open_store
+from rejoinder.training.tokens import Encode, build_store, open_store
 from tests.training.test_batches import column, store
 from tests.training.test_losses import equal_of, naive, units
 from tests.training.tiny import MODEL, document, recipe, stage
@@ -139,73 +135,6 @@ def test_three_losses_are_summed_and_contexts_without_history_left_out_of_one(
     assert {name: float(found.figures[name]) for name in expected} == pytest.approx(expected, abs=2e-5)
     assert float(found.value) == pytest.approx(sum(expected.values()), abs=5e-5)
     assert float(found.accuracy) == float(found.figures["accuracy_context"])
-
-
-def test_responses_of_pairs_without_history_stay_negatives_and_their_contexts_get_no_gradient() -> None:
-    z, y = units(3, 4, 0).requires_grad_(), units(3, 4, 1).requires_grad_()
-    InBatchLoss(0.2)(z, y, 5.0, present=Present(torch.tensor([True, True, False]), 2)).value.backward()
-    assert not z.grad[2].any()
-    assert y.grad[2].abs().max() > 0
-
-
-def with_histories() -> TokenStore:
-    """Twelve examples of random tokens; the first five have no history."""
-    generator = np.random.default_rng(0)
-
-    def texts() -> list[list[int]]:
-        return [generator.integers(0, 50, generator.integers(1, 9)).tolist() for _ in range(12)]
-
-    examples = store(texts(), texts())
-    return replace(examples, history=column([text if i > 4 else [] for i, text in enumerate(texts())]))
-
-
-def gradients_of(portions: list[Portion]) -> tuple[list[float], dict[str, torch.Tensor]]:
-    """Figures of one step, summed over processes that are played one after the other, and gradients."""
-    torch.manual_seed(0)
-    module = build_module({**MODEL, "history": 10, "dropout": 0.0}, 51)
-    loss, rows = SummedLoss(InBatchLoss(0.2)), np.arange(12)[::-1]
-    steps = [make_step(with_histories(), rows, 50, portion) for portion in portions]
-
-    def encode(step: StepBatch, part: int) -> Encodings:
-        batch = step.parts[part]
-        return module.encode_pairs(batch.tokens, batch.pairs, batch.histories)
-
-    everything = [encode(step, part)["response"] for step in steps for part in range(len(step.parts))]
-    figures = []
-    for step in steps:
-
-        def loss_of(encodings: Encodings, step: StepBatch = step) -> Loss:
-            own = encodings["response"]
-            others = torch.cat(everything).detach()  # of the other processes
-            responses = torch.cat([others[: step.first], own, others[step.first + len(own) :]])
-            return loss({**encodings, "response": responses}, 5.0, step.equal, step.first, step.pairs, step.present)
-
-        found = forward_backward(len(step.parts), partial(encode, step), loss_of)
-        figures.append([float(value.detach()) for value in (found.value, found.accuracy, *found.figures.values())])
-    gradients = {name: p.grad for name, p in module.named_parameters() if p.grad is not None}
-    return np.sum(figures, axis=0).tolist(), gradients
-
-
-@pytest.mark.parametrize("micro_batch", [1, 5, 7])
-def test_a_batch_in_parts_has_the_loss_and_the_gradients_of_the_whole(micro_batch: int) -> None:
-    """Also where a part has no history at all."""
-    figures, gradients = gradients_of([Portion()])
-    in_parts, same = gradients_of([Portion(micro_batch=micro_batch)])
-    assert in_parts == pytest.approx(figures, abs=1e-5)
-    assert gradients.keys() == same.keys()
-    for name, gradient in gradients.items():
-        torch.testing.assert_close(same[name], gradient, rtol=1e-4, atol=1e-6, msg=name)
-
-
-def test_processes_have_shares_of_each_loss_whatever_histories_fall_to_them() -> None:
-    """One has six histories, the other one: a mean of each process's mean would be another loss."""
-    figures, _ = gradients_of([Portion()])
-    shares, _ = gradients_of([Portion(rank, 2) for rank in range(2)])
-    assert shares == pytest.approx(figures, abs=1e-5)
-    first, second = (make_step(with_histories(), np.arange(12)[::-1], 50, Portion(rank, 2)) for rank in range(2))
-    counts = [int(step.present["history"].rows.sum()) for step in (first, second)]
-    assert counts == [6, 1]
-    assert first.present["history"].count == second.present["history"].count == sum(counts)
 
 
 def test_a_multi_context_run_learns_what_only_the_history_says(tmp_path: Path, conversations: Path) -> None:

@@ -64,10 +64,20 @@ TWO_STAGES = [
 """15 steps, then 0.75 epochs of 20 batches."""
 
 
+@pytest.fixture(scope="module")
+def whole(tmp_path_factory: pytest.TempPathFactory, data: Path) -> Path:
+    """A run of 20 steps that nothing interrupted."""
+    run = tmp_path_factory.mktemp("whole") / "run"
+    train(recipe(data), run)
+    return run
+
+
 def test_a_run_learns_and_leaves_a_model_that_opens(tmp_path: Path, data: Path) -> None:
     summary = train(recipe(data, stage=[stage(steps=60)]), tmp_path)
     assert summary.validation["recall@1"] > 0.4, "chance is 0.05"
     assert (summary.steps, summary.examples, summary.already_finished) == (60, 60 * 32, False)
+    written = json.loads((tmp_path / "summary.json").read_text())
+    assert json.loads(json.dumps(summary.to_json())) == {key: written[key] for key in written if key != "sha256"}
     found = losses(tmp_path)
     assert [step for step, _ in found] == list(range(1, 61))
     assert found[-1][1] < found[0][1] - 0.5
@@ -87,17 +97,14 @@ def test_from_a_notebook(tmp_path: Path, data: Path) -> None:
         rejoinder.train("tiny", data=data, run=tmp_path / "other")
 
 
-def test_the_folder_holds_what_the_documentation_says(tmp_path: Path, data: Path) -> None:
-    summary = train(recipe(data), tmp_path)
-    written = json.loads((tmp_path / "summary.json").read_text())
-    assert json.loads(json.dumps(summary.to_json())) == {key: written[key] for key in written if key != "sha256"}
-    assert {path.name for path in tmp_path.iterdir()} == {
+def test_the_folder_holds_what_the_documentation_says(whole: Path) -> None:
+    assert {path.name for path in whole.iterdir()} == {
         "recipe.toml", "metrics.jsonl", "tensorboard", "checkpoint", "model", "tokens", "summary.json"
     }  # fmt: skip
-    line = read_metrics(tmp_path / "metrics.jsonl")[0]
+    line = read_metrics(whole / "metrics.jsonl")[0]
     assert set(line) == {"step", "stage", "loss", "accuracy", "learning_rate", "scale", "examples_per_second",
                          "tokens_per_second", "examples", "seconds"}  # fmt: skip
-    validations = [line for line in read_metrics(tmp_path / "metrics.jsonl") if "valid_recall@1" in line]
+    validations = [line for line in read_metrics(whole / "metrics.jsonl") if "valid_recall@1" in line]
     assert [line["step"] for line in validations] == [10, 20]
 
 
@@ -114,8 +121,9 @@ def test_stages_follow_each_other_with_their_own_settings(tmp_path: Path, data: 
     assert scales[10:] == [4.0] * 20, "sqrt(16), from step 10 of the run on, whatever the stage"
 
 
-def test_a_run_that_dies_while_it_saves_goes_on(tmp_path: Path, data: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    train(recipe(data), tmp_path / "whole")
+def test_a_run_that_dies_while_it_saves_goes_on(
+    tmp_path: Path, data: Path, whole: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     save = loop.save_checkpoint
 
     def dying(path: Path, state: Any, *rest: Any) -> None:
@@ -125,25 +133,24 @@ def test_a_run_that_dies_while_it_saves_goes_on(tmp_path: Path, data: Path, monk
 
     monkeypatch.setattr(loop, "save_checkpoint", dying)
     with pytest.raises(OSError, match="No space left"):
-        train(recipe(data), tmp_path / "broken")
-    loaded = checkpoint_of(tmp_path / "broken")
-    assert loaded.state.step == 10
+        train(recipe(data), tmp_path)
+    assert checkpoint_of(tmp_path).state.step == 10
     monkeypatch.undo()
-    train(recipe(data), tmp_path / "broken")
-    assert losses(tmp_path / "broken") == losses(tmp_path / "whole")
+    train(recipe(data), tmp_path)
+    assert losses(tmp_path) == losses(whole)
 
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
-def test_ctrl_c_writes_a_checkpoint_and_the_same_command_continues(tmp_path: Path, data: Path, number: int) -> None:
-    train(recipe(data), tmp_path / "whole")
+def test_ctrl_c_writes_a_checkpoint_and_the_same_command_continues(
+    tmp_path: Path, data: Path, whole: Path, number: int
+) -> None:
     before = signal.getsignal(number)
     with pytest.raises(TrainingInterrupted, match="stopped at step 12, checkpoint written; the same command continues"):
-        train(recipe(data), tmp_path / "broken", display=interrupt_at(12, number))
+        train(recipe(data), tmp_path, display=interrupt_at(12, number))
     assert signal.getsignal(number) is before
-    loaded = checkpoint_of(tmp_path / "broken")
-    assert loaded.state.step == 12
-    assert train(recipe(data), tmp_path / "broken").steps == 20
-    assert losses(tmp_path / "broken") == losses(tmp_path / "whole")
+    assert checkpoint_of(tmp_path).state.step == 12
+    assert train(recipe(data), tmp_path).steps == 20
+    assert losses(tmp_path) == losses(whole)
 
 
 def test_a_second_ctrl_c_stops_at_once(tmp_path: Path, data: Path) -> None:
@@ -158,30 +165,32 @@ def test_a_second_ctrl_c_stops_at_once(tmp_path: Path, data: Path) -> None:
 
 @pytest.mark.parametrize("finished", [True, False])
 @pytest.mark.parametrize("damage", ["flipped", "missing"])
-def test_a_run_whose_model_was_damaged_says_so(tmp_path: Path, data: Path, finished: bool, damage: str) -> None:
+def test_a_run_whose_model_was_damaged_says_so(
+    tmp_path: Path, data: Path, whole: Path, finished: bool, damage: str
+) -> None:
     """It would end well otherwise, and name a model that cannot be opened."""
-    train(recipe(data), tmp_path)
+    run = shutil.copytree(whole, tmp_path / "run")
     if not finished:
-        (tmp_path / "summary.json").unlink()
-    weights = tmp_path / "model" / "model.safetensors"
+        (run / "summary.json").unlink()
+    weights = run / "model" / "model.safetensors"
     content = bytearray(weights.read_bytes())
     weights.unlink()
     if damage == "flipped":
         content[-1] ^= 1
         weights.write_bytes(content)
     with pytest.raises(InputError, match=r"model\.safetensors .*, or train again in another folder"):
-        train(recipe(data), tmp_path)
+        train(recipe(data), run)
 
 
-def test_a_finished_run_says_so_and_does_nothing(tmp_path: Path, data: Path) -> None:
-    first = train(recipe(data), tmp_path / "run")
-    (tmp_path / "run").rename(tmp_path / "moved")
-    before = {path: path.stat().st_mtime_ns for path in (tmp_path / "moved").rglob("*")}
-    again = train(recipe("the data may be gone"), tmp_path / "moved")
+def test_a_finished_run_says_so_and_does_nothing(tmp_path: Path, whole: Path) -> None:
+    moved = shutil.copytree(whole, tmp_path / "moved")
+    before = {path: path.stat().st_mtime_ns for path in moved.rglob("*")}
+    again = train(recipe("the data may be gone"), moved)
+    written = json.loads((moved / "summary.json").read_text())
     assert again.already_finished
-    assert (again.validation, again.steps) == (first.validation, first.steps)
-    assert again.model == str(tmp_path / "moved" / "model")
-    assert {path: path.stat().st_mtime_ns for path in (tmp_path / "moved").rglob("*")} == before
+    assert (again.validation, again.steps) == (written["validation"], 20)
+    assert again.model == str(moved / "model")
+    assert {path: path.stat().st_mtime_ns for path in moved.rglob("*")} == before
 
 
 def test_other_examples_are_refused_for_a_run_that_has_begun(tmp_path: Path, data: Path) -> None:
@@ -208,7 +217,7 @@ def test_a_loss_that_is_no_number_stops_the_run_and_keeps_the_last_good_checkpoi
     assert not (tmp_path / "summary.json").exists()
 
 
-def test_early_stopping_ends_a_stage_after_so_many_validations_without_gain(tmp_path: Path, data: Path) -> None:
+def test_early_stopping_ends_a_stage_after_validations_without_gain(tmp_path: Path, data: Path) -> None:
     still = stage(name="still", learning_rate=1e-30, steps=100)  # learns nothing, so it never gains
     settings = {
         "stage": [still, stage(name="next", steps=4)],
@@ -279,12 +288,11 @@ def test_with_minutes_a_killed_run_has_only_the_time_left(tmp_path: Path, data: 
     assert summary.seconds == pytest.approx(9.0, abs=0.25)
 
 
-def test_metrics_are_means_over_the_steps_since_the_last_line(tmp_path: Path, data: Path) -> None:
-    train(recipe(data), tmp_path / "each")
-    train(recipe(data, log={"every_steps": 8}), tmp_path / "eight")
-    each = [loss for _, loss in losses(tmp_path / "each")]
+def test_metrics_are_means_over_the_steps_since_the_last_line(tmp_path: Path, data: Path, whole: Path) -> None:
+    train(recipe(data, log={"every_steps": 8}), tmp_path)
+    each = [loss for _, loss in losses(whole)]
     expected = [sum(each[:8]) / 8, sum(each[8:16]) / 8, sum(each[16:]) / 4]
-    assert losses(tmp_path / "eight") == [(s, pytest.approx(e)) for s, e in zip((8, 16, 20), expected, strict=True)]
+    assert losses(tmp_path) == [(s, pytest.approx(e)) for s, e in zip((8, 16, 20), expected, strict=True)]
 
 
 def test_further_sets_are_validated_on_and_the_figures_are_means(tmp_path: Path, data: Path) -> None:
@@ -317,6 +325,8 @@ def test_what_does_not_fit_is_refused_before_training(
 
 def test_bf16_trains_too(tmp_path: Path, data: Path) -> None:
     compute = {"device": "cpu", "precision": "bf16", "threads": 1}
-    summary = train(recipe(data, compute=compute, stage=[stage(steps=40)]), tmp_path)
+    summary = train(recipe(data, compute=compute, stage=[stage(steps=30)]), tmp_path)
     assert summary.precision == "bf16"
+    tensors = {name: value.dtype for name, value in checkpoint_of(tmp_path).tensors.items() if "rng" not in name}
+    assert set(tensors.values()) == {torch.float32}, "the weights and what the optimiser keeps"
     assert summary.validation["recall@1"] > 0.2

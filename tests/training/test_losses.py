@@ -80,29 +80,6 @@ def test_the_shares_of_several_processes_add_up_to_the_loss(groups: list[int], s
     assert sum(float(part.accuracy) for part in parts) == pytest.approx(float(whole.accuracy), abs=1e-6)
 
 
-def test_without_smoothing_it_is_pytorchs_cross_entropy_over_the_responses() -> None:
-    x, y = units(16, 8, 0, torch.float32), units(16, 8, 1, torch.float32)
-    found = InBatchLoss(0.0)(x, y, 10.0).value
-    over_responses, over_contexts = 10 * x @ y.T, 10 * y @ x.T
-    assert float(found) == pytest.approx(float(F.cross_entropy(over_responses, torch.arange(16))), abs=1e-5)
-    assert float(found) != pytest.approx(float(F.cross_entropy(over_contexts, torch.arange(16))), abs=1e-2)
-
-
-def test_equal_encodings_lose_log_k() -> None:
-    x = F.normalize(torch.ones(32, 5), dim=1)
-    found = InBatchLoss(0.2)(x, x, 22.6)
-    assert float(found.value) == pytest.approx(math.log(32), abs=1e-5)
-    assert float(found.accuracy) == 0.0, "a tie is no hit"
-
-
-def test_a_batch_of_equal_responses_has_no_loss_and_no_gradient() -> None:
-    x = units(3, 4, 0).requires_grad_()
-    found = InBatchLoss(0.2)(x, units(3, 4, 1), 10.0, equal_of([1, 1, 1]))
-    found.value.backward()
-    assert found.value.item() == pytest.approx(0, abs=1e-6)
-    assert float(x.grad.abs().max()) < 1e-6
-
-
 @pytest.mark.parametrize("groups", [[0, 1, 2, 3, 4], [0, 1, 0, 2, 0], [0, 1, 0, 2, 0, 3, 2]])
 def test_the_gradient_is_the_one_of_finite_differences(groups: list[int]) -> None:
     loss, equal = InBatchLoss(0.2), equal_of(groups)  # `exact` keeps the double precision that differences need

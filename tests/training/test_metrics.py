@@ -38,15 +38,6 @@ def test_lines_and_board_have_every_step_once_after_a_kill(tmp_path: Path) -> No
     assert steps_on_the_board(folder) == list(range(1, 10))
 
 
-def test_a_run_without_checkpoint_starts_its_metrics_afresh(tmp_path: Path) -> None:
-    folder = RunFolder(tmp_path)
-    for _ in range(2):
-        with closing(MetricsLog(folder, 0)) as log:
-            log.write(1, "a", {"loss": 1.0})
-    assert [line["step"] for line in read_metrics(folder.metrics)] == [1]
-    assert steps_on_the_board(folder) == [1]
-
-
 PAIRS, TOKENS = 2, 12
 
 
@@ -67,15 +58,6 @@ def test_means_and_rates_are_of_the_steps_since_the_last_line_also_of_one_before
     again = Meter(state, torch.device("cpu"))
     again.add(PAIRS, TOKENS, loss(2.0), 1.0)
     assert again.take()["loss"] == 4.5
-
-
-@pytest.mark.parametrize("value", [float("nan"), float("inf")])
-def test_it_knows_when_a_loss_is_no_number(value: float) -> None:
-    meter = Meter(RunState(), torch.device("cpu"))
-    meter.add(PAIRS, TOKENS, loss(1.0), 1.0)
-    assert meter.is_finite()
-    meter.add(PAIRS, TOKENS, loss(value), 1.0)
-    assert not meter.is_finite()
 
 
 def write(run: Path, *lines: dict[str, Any]) -> Path:
@@ -102,15 +84,6 @@ def test_steps_per_second_are_those_of_training_alone(tmp_path: Path) -> None:
     assert cost.whole == Speed(50, pytest.approx(2.0))
     assert cost.stages == {"first": Speed(20, pytest.approx(20 / 15)), "second": Speed(30, pytest.approx(3.0))}
     assert cost.seconds == 55.0
-
-
-@pytest.mark.parametrize(("rate", "dollars"), [(14.7, 85), (12.2, 102), (14.8, 84), (15.0, 83)])
-def test_the_papers_table_of_costs_comes_out(rate: float, dollars: int) -> None:
-    """CONVERT, Table 4: 966K steps on 12 GPUs, whose price an hour follows from its first row."""
-    price = 85 / (966_000 / 14.7 / 3600)
-    stated = RunCost("run", Speed(1000, rate), {}, 100.0).to_json(price, 966_000)["stated"]
-    assert stated["cost"] == pytest.approx(dollars, abs=0.7)
-    assert stated["seconds"] == pytest.approx(966_000 / rate)
 
 
 def test_costs_only_where_there_is_a_price_and_speeds_only_where_there_are_metrics(tmp_path: Path) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import signal
 from pathlib import Path
 from typing import Any
@@ -14,7 +15,6 @@ from hypothesis import strategies as st
 from safetensors.numpy import load_file
 from torch import Tensor
 
-from rejoinder.corpora.build import build_data
 from rejoinder.corpora.example import Example
 from rejoinder.corpora.examples import write_examples
 from rejoinder.errors import InputError
@@ -26,10 +26,8 @@ from rejoinder.training.display import Display
 from rejoinder.training.loop import TrainingInterrupted, train
 from rejoinder.training.negatives import (
     GivenNegatives,
-    KnownAnswers,
     Miner,
     Tables,
-    hardest,
 )
 from rejoinder.training.prepare import prepare
 from rejoinder.training.recipe import HardNegatives, Recipe
@@ -90,11 +88,13 @@ def by_loop(
     kind=st.sampled_from([{}, {"margin": 0.1}, {"margin": -0.2}, {"share": 0.95}, {"share": 1.0}]),
     k=st.integers(1, 4),
     seed=st.integers(0, 100),
+    at_once=st.sampled_from([7, 1 << 20]),
     draw=st.data(),
 )
 def test_it_finds_what_a_loop_over_the_pool_finds(
-    pairs: list[tuple[int, int]], kind: dict[str, Any], k: int, seed: int, draw: st.DataObject
+    pairs: list[tuple[int, int]], kind: dict[str, Any], k: int, seed: int, at_once: int, draw: st.DataObject
 ) -> None:
+    """Whatever is computed at once."""
     inputs, responses = map(list, zip(*pairs, strict=True))
     drawn = sorted(draw.draw(st.sets(st.integers(0, len(pairs) - 1), min_size=4)))
     config, model = HardNegatives(per_pair=k, **kind), Model(seed)
@@ -104,94 +104,16 @@ def test_it_finds_what_a_loop_over_the_pool_finds(
         with pytest.raises(InputError, match=r"too few for hard_negatives\.per_pair"):
             miner(np.arange(len(pairs)), np.array(drawn), int)
         return
-    mined_, _ = miner(np.arange(len(pairs)), np.array(drawn), int)
+    with pytest.MonkeyPatch.context() as patch:
+        for name in ("PAIRS_AT_ONCE", "HASHED_AT_ONCE", "SCORES_AT_ONCE"):
+            patch.setattr(negatives, name, at_once)
+        mined_, _ = miner(np.arange(len(pairs)), np.array(drawn), int)
     assert mined_.shape == (len(pairs), k)
     for word, wanted, found in zip(inputs, expected, mined_, strict=True):
         words = [responses[row] for row in found]
         assert words == wanted
         assert all((word, w) not in set(pairs) for w in words), "a known answer is no negative"
         assert set(found.tolist()) <= set(drawn), "all come from the pool"
-
-
-def test_many_blocks_give_the_same_as_one(monkeypatch: pytest.MonkeyPatch) -> None:
-    generator, rows = np.random.default_rng(1), np.arange(200)
-    inputs, responses = generator.integers(0, 10, 200).tolist(), generator.integers(0, WORDS, 200).tolist()
-    miner = Model(3).miner(inputs, responses, HardNegatives(per_pair=3, margin=0.1))
-    done: list[int] = []
-    whole = miner(rows, rows, done.append)
-    assert sum(done) == 400
-    for name, value in (("PAIRS_AT_ONCE", 7), ("HASHED_AT_ONCE", 9), ("SCORES_AT_ONCE", 100)):
-        monkeypatch.setattr(negatives, name, value)
-        again = miner(rows, rows, int)
-        assert (again[0].tolist(), again[1]) == (whole[0].tolist(), whole[1])
-
-
-SCORES = torch.tensor([[0.9, 0.1, 0.5, -0.8, 0.7]])
-
-
-@pytest.mark.parametrize(("limit", "right", "expected", "above"), [
-    (1.0, [], [0, 4, 2], 0),
-    (0.8, [], [4, 2, 1], 0),
-    (0.8, [4, 1], [2, 3, 0], 1),
-    (0.0, [], [3, 1, 2], 2),
-    (-1.0, [3], [1, 2, 4], 3),
-])  # fmt: skip
-def test_the_hardest_up_to_the_limit_and_then_the_nearest_above_it(
-    limit: float, right: list[int], expected: list[int], above: int
-) -> None:
-    known = np.array([[0] * len(right), right], dtype=np.int64)
-    places, count = hardest(SCORES, torch.tensor([limit]), known, 3)
-    assert (places.tolist(), count) == ([expected], above)
-
-
-@settings(max_examples=60, deadline=None)
-@given(
-    st.lists(st.tuples(st.integers(-5, 5), st.integers(-5, 5)), min_size=1, max_size=20),
-    st.lists(st.integers(-7, 7), min_size=1, unique=True),
-    st.lists(st.integers(-6, 6), max_size=8),
-)
-def test_known_answers_are_those_of_the_pairs(
-    pairs: list[tuple[int, int]], pool: list[int], asked: list[int]
-) -> None:
-    inputs, responses = (np.array(side, dtype=np.int64) for side in zip(*pairs, strict=True))
-    found = KnownAnswers(inputs, responses, np.array(pool, np.int64)).places(np.array(asked, np.int64))
-    expected = {(i, pool.index(r)) for i, word in enumerate(asked) for w, r in pairs if w == word and r in pool}
-    assert set(zip(*found.tolist(), strict=True)) == expected
-
-
-# --- Windows and their tables ----------------------------------------------------------------------------------------
-
-ORDER = MixedOrder((30, 60), (0.25, 0.75), 12, (0, 0))
-
-
-def tables(folder: Path, steps: int | None = 40, **keys: Any) -> Tables:
-    return Tables(HardNegatives(**keys), ORDER, steps, folder, (0, 0))
-
-
-@pytest.mark.parametrize(("begin", "steps", "keys", "wanted"), [
-    (6, 40, {"every_steps": 3}, (6, 7, 8)),
-    (6, 8, {"every_steps": 6}, (6, 7)),
-    (0, None, {}, None),
-    (0, 40, {}, None),
-    (0, 40, {"every_steps": 20}, None),
-], ids=["window", "last window", "minutes", "once", "longer than the data"])  # fmt: skip
-def test_it_is_mined_for_the_pairs_of_the_window(
-    tmp_path: Path, begin: int, steps: int | None, keys: dict[str, Any], wanted: tuple[int, ...] | None
-) -> None:
-    """Or for all, where the window goes over them more than once, or nobody knows."""
-    seen: list[np.ndarray] = []
-
-    def miner(rows: np.ndarray, *_: object) -> tuple[np.ndarray, int]:
-        seen.append(rows)
-        return np.zeros((len(rows), 1), np.int64), 0
-
-    tables(tmp_path, steps, **keys).mine(begin, begin, miner, Display(), lambda: None)  # type: ignore[arg-type]
-    expected = range(90) if wanted is None else sorted({row for step in wanted for row in ORDER.rows(step).tolist()})
-    assert seen[0].tolist() == list(expected)
-    assert [path.name for path in tmp_path.iterdir()] == [f"step-{begin:08}.safetensors"]
-
-
-# --- Runs with mined ones --------------------------------------------------------------------------------------------
 
 
 def mined(data: Path, /, **sections: Any) -> Recipe:
@@ -218,62 +140,55 @@ def test_a_run_with_hard_negatives_keeps_the_last_table(data: Path, uninterrupte
     assert (hashes[table["negatives"]] != hashes[table["rows"]][:, None]).all(), "equal texts are left out"
 
 
-@pytest.mark.parametrize("step", [8, 16])
-def test_a_run_that_dies_goes_on_bit_for_bit_with_the_table_that_was_written(
-    tmp_path: Path, data: Path, uninterrupted: Path, monkeypatch: pytest.MonkeyPatch, step: int
-) -> None:
-    with pytest.raises(CrashError):
-        train(mined(data), tmp_path, display=At(step, crash))
-    calls: list[int] = []
-    mine = Tables.mine
-    monkeypatch.setattr(Tables, "mine", lambda self, step, *rest: calls.append(step) or mine(self, step, *rest))
-    train(mined(data), tmp_path)
-    assert calls == ([13, 19] if step == 8 else [19]), "that of step 7 or 13 is read"
-    assert losses(tmp_path) == losses(uninterrupted)
-    assert same_weights(tmp_path, uninterrupted)
+def die_before_the_table(patch: pytest.MonkeyPatch) -> None:
+    patch.setattr(negatives, "save_file", lambda *_: crash())
 
 
-@pytest.mark.parametrize("when", ["before the table", "before the checkpoint"])
-def test_a_run_that_dies_while_it_mines_goes_on_bit_for_bit(
-    tmp_path: Path, data: Path, uninterrupted: Path, monkeypatch: pytest.MonkeyPatch, when: str
-) -> None:
+def die_before_the_checkpoint(patch: pytest.MonkeyPatch) -> None:
     checkpoint = loop.Trainer._checkpoint
-    with monkeypatch.context() as patched:
-        if when == "before the table":
-            patched.setattr(negatives, "save_file", lambda *_: crash())
-        else:
-            patched.setattr(Tables, "forget_others", lambda *_: None)
-            patched.setattr(
-                loop.Trainer,
-                "_checkpoint",
-                lambda self, stage: crash() if self.state.step == 13 else checkpoint(self, stage),
-            )
-        with pytest.raises(CrashError):
-            train(mined(data), tmp_path)
-    if when == "before the table":
-        assert not list((tmp_path / "hard_negatives").iterdir()), "whole or not at all"
-    train(mined(data), tmp_path)
-    assert losses(tmp_path) == losses(uninterrupted)
-    assert same_weights(tmp_path, uninterrupted)
+    patch.setattr(Tables, "forget_others", lambda *_: None)
+    patch.setattr(
+        loop.Trainer, "_checkpoint", lambda self, stage: crash() if self.state.step == 13 else checkpoint(self, stage)
+    )
 
 
-def test_ctrl_c_while_mining_stops_at_once_and_goes_on(
-    tmp_path: Path, data: Path, uninterrupted: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    call = Miner.__call__
+def die_in_the_window(patch: pytest.MonkeyPatch) -> None:
+    patch.setattr(Display, "show", lambda _, standing: crash() if standing.step == 16 else None)
+
+
+def interrupt_the_second_mining(patch: pytest.MonkeyPatch) -> None:
+    call, calls = Miner.__call__, itertools.count(1)
 
     def interrupted(self: Miner, *rest: Any) -> Any:
-        if len(list((tmp_path / "hard_negatives").glob("step-*7.safetensors"))):  # the second mining
+        if next(calls) == 2:
             signal.raise_signal(signal.SIGINT)
         return call(self, *rest)
 
-    with monkeypatch.context() as patched:
-        patched.setattr(Miner, "__call__", interrupted)
-        with pytest.raises(TrainingInterrupted, match="stopped at step 13, checkpoint written"):
+    patch.setattr(Miner, "__call__", interrupted)
+
+
+@pytest.mark.parametrize(("end", "step", "mined_again"), [
+    (die_before_the_table, 7, [7, 13, 19]),
+    (die_before_the_checkpoint, 12, [13, 19]),
+    (interrupt_the_second_mining, 13, [13, 19]),
+    (die_in_the_window, 16, [19]),
+])  # fmt: skip
+def test_a_run_that_ends_early_goes_on_bit_for_bit(
+    tmp_path: Path, data: Path, uninterrupted: Path, end: Any, step: int, mined_again: list[int]
+) -> None:
+    with pytest.MonkeyPatch.context() as patch:
+        end(patch)
+        with pytest.raises((CrashError, TrainingInterrupted)):
             train(mined(data), tmp_path)
-    assert checkpoint_of(tmp_path).state.step == 13
-    train(mined(data), tmp_path)
+    assert checkpoint_of(tmp_path).state.step == step
+    calls: list[int] = []
+    mine = Tables.mine
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(Tables, "mine", lambda self, step, *rest: calls.append(step) or mine(self, step, *rest))
+        train(mined(data), tmp_path)
+    assert calls == mined_again, "a table that was written is read"
     assert losses(tmp_path) == losses(uninterrupted)
+    assert same_weights(tmp_path, uninterrupted)
 
 
 def test_a_table_that_is_gone_or_damaged_is_refused(tmp_path: Path, data: Path) -> None:
@@ -301,8 +216,6 @@ def test_a_pool_that_is_too_small_is_an_error_before_the_first_step(tmp_path: Pa
     with pytest.raises(InputError, match=r"too few for hard_negatives\.per_pair = 10"):
         train(mined(data, stage=[few]), tmp_path)
 
-
-# --- Given with the data ---------------------------------------------------------------------------------------------
 
 LETTERS = "abcdefghijklmnopqrst"
 
@@ -348,24 +261,8 @@ def test_each_example_meets_its_own_list(tmp_path: Path, start: Path) -> None:
 
 
 @pytest.mark.parametrize("kind", ["cross-encoder", "bi-encoder"])
-def test_convai2s_file_is_trained_on(tmp_path: Path, start: Path, kind: str) -> None:
-    """From ParlAI's format, with 19 wrong candidates a line, to a trained model."""
-    others = "|".join(f"{word} {word}" for word in LETTERS[1:])
-    files = []
-    for split, dialogues in (("train", range(20)), ("valid", range(20, 40))):
-        lines = []
-        for dialogue in dialogues:
-            lines.append(f"1 your persona: i like {LETTERS[dialogue % 20]} .")
-            for turn in (2, 3):
-                answer = f"yes {dialogue} {turn}"
-                lines.append(f"{turn} hello {dialogue} {turn}\t{answer}\t\t{others}|{answer}")
-        source = tmp_path / f"{split}_self_original.txt"
-        source.write_text("\n".join(lines) + "\n", encoding="utf-8")
-        files.append(f"{split}={source}")
-    build_data("convai2", files, tmp_path / "data")
-    made = given_recipe(tmp_path / "data", start, kind, steps=3)
-    kept = prepare(made, tmp_path / "tokens").train.given
-    assert kept.count == 19
+def test_lists_of_candidates_are_trained_on(tmp_path: Path, start: Path, kind: str) -> None:
+    made = given_recipe(write(tmp_path / "data"), start, kind, steps=3)
     assert train(made, tmp_path / "run").steps == 3
     scores = load(tmp_path / "run" / "model").score([["say a"]], [["a", "b", "c"]])
     assert np.isfinite(scores).all()

@@ -6,30 +6,26 @@ import copy
 import math
 from typing import Any
 
-import numpy as np
 import pytest
 import torch
 from torch import nn
 
 from rejoinder.models.convert import Convert
 from rejoinder.models.families import build_module
-from rejoinder.models.packing import pack
-from rejoinder.training.losses import InBatchLoss, annealed_scale
+from rejoinder.training.losses import annealed_scale
 from rejoinder.training.optimization import (
     Budget,
     build_optimizer,
     clip_gradients,
     learning_rate,
     prepare_stage,
-    run_share,
     set_learning_rate,
     stage_budget,
 )
 from rejoinder.training.recipe import Adadelta, Constant, Cosine, InverseSqrt, Scale, Schedule, Stage, Step
-from tests.training.tiny import MODEL, recipe, stage
+from tests.training.tiny import MODEL, NGRAM, recipe, stage
 
 ROWS = 30
-NGRAM = {"kind": "ngram", "embedding_size": 8, "head_size": 4, "hidden_size": 8, "hidden_layers": 1, "output_size": 8}
 
 
 def a_stage(**keys: Any) -> Stage:
@@ -51,24 +47,14 @@ def prepared(model: Any, config: Stage) -> Any:
 
 @pytest.mark.parametrize("blocks", [0, 1, "all"])
 @pytest.mark.parametrize("changes", [{}, {"norm_placement": "after"}, {"feed_forward_2": "original"}, {"heads": 2}])
-def test_every_active_parameter_gets_a_gradient_and_is_held_once(blocks: int | str, changes: dict[str, Any]) -> None:
-    model = module(dropout=0.0, **changes)
+def test_every_active_parameter_is_held_once(blocks: int | str, changes: dict[str, Any]) -> None:
+    model = module(**changes)
     optimizer = prepared(model, a_stage(active_blocks=blocks))
-    lengths = np.arange(1, 13, dtype=np.int32)
-    ids = np.random.default_rng(0).integers(0, ROWS - 1, lengths.sum()).astype(np.int32)
-    x, y = model(pack(ids, lengths, ROWS - 1), contexts=6)
-    InBatchLoss(0.2)(x, y, 5.0).value.backward()
     count = len(model.blocks) if blocks == "all" else int(blocks)
     inactive = {parameter for block in model.blocks[count:] for parameter in block.parameters()}
     held = [parameter for group in optimizer.param_groups for parameter in group["params"]]
     assert len(held) == len(set(held))
     assert set(held) == set(model.parameters()) - inactive
-    for name, parameter in model.named_parameters():
-        if parameter in inactive:
-            assert parameter.grad is None, name
-        else:
-            assert parameter.grad is not None, name
-            assert float(parameter.grad.abs().max()) > 0, name
 
 
 def test_each_group_has_its_own_rate_and_a_rate_of_0_freezes_it_for_its_stage_only() -> None:
@@ -123,7 +109,7 @@ def test_each_optimiser_is_the_one_that_it_is_called(config: dict[str, Any], ref
 
 def table_of(weight: torch.Tensor, config: dict[str, Any]) -> tuple[nn.Parameter, Any]:
     """A table of these values in a model, and the stage's optimiser."""
-    model = build_module(NGRAM, ROWS)
+    model = build_module({**NGRAM, "embedding_size": 8}, ROWS)
     with torch.no_grad():
         model.embedding.weight.copy_(weight)
     return model.embedding.weight, prepared(model, a_stage(optimizer=config, learning_rate=0.1))
@@ -211,13 +197,6 @@ def test_learning_rates(schedule: Schedule, rate: float, total: int, steps: list
     assert [learning_rate(schedule, rate, step, step / total) for step in steps] == pytest.approx(expected)
 
 
-def test_learning_rates_follow_the_clock() -> None:
-    in_steps = Cosine(warm_up_steps=10)
-    assert [learning_rate(in_steps, 1.0, step, step / 100) for step in (9, 10, 55)] == pytest.approx([1.0, 1.0, 0.5])
-    slow = [learning_rate(in_steps, 1.0, step, min(1.0, step / 5)) for step in (1, 4, 5)]
-    assert slow == pytest.approx([0.2, 0.5, 0.6]), "the time was over before the warm-up was"
-
-
 def test_the_scale_rises_over_steps_or_a_share_of_the_run_and_stays() -> None:
     paper, last = Scale(steps=10_000), math.sqrt(512)
     found = [annealed_scale(paper, 512, step, 0.0) for step in (0, 5_000, 10_000, 900_000)]
@@ -235,10 +214,3 @@ def test_the_scale_rises_over_steps_or_a_share_of_the_run_and_stays() -> None:
 def test_budgets(budget: dict[str, Any], amount: float, in_seconds: bool) -> None:
     one = Stage(name="a", batch_size=2, optimizer=Adadelta(), learning_rate=1.0, **budget)
     assert stage_budget(one, 100) == Budget(amount, in_seconds)
-
-
-def test_shares_of_a_stage_and_of_the_run() -> None:
-    clock, steps = Budget(30.0, in_seconds=True), Budget(30, in_seconds=False)
-    assert (clock.share(99, 15.0), clock.share(99, 31.0), steps.share(15, 99.0)) == (0.5, 1.0, 0.5)
-    budgets = [Budget(10, in_seconds=False), Budget(30, in_seconds=False)]
-    assert [run_share(budgets, 0, 0.5), run_share(budgets, 1, 0.0), run_share(budgets, 1, 1.0)] == [0.125, 0.25, 1.0]

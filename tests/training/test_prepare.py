@@ -26,7 +26,7 @@ from rejoinder.text.tokenizer import Tokenizer
 from rejoinder.training import prepare as prepare_module
 from rejoinder.training.display import Display
 from rejoinder.training.loop import train
-from rejoinder.training.prepare import Prepared, count_ids, prepare, word_vectors
+from rejoinder.training.prepare import Prepared, prepare, word_vectors
 from rejoinder.training.recipe import Vocabulary
 from tests.models.tiny_transformer import SHAPE
 from tests.training.tiny import MODEL, recipe, stage
@@ -152,13 +152,6 @@ def test_no_training_examples_are_refused(tmp_path: Path) -> None:
         made(tmp_path / "data", tmp_path / "tokens", vocabulary={"minimum_count": 1})
 
 
-def test_a_vocabulary_that_misses_its_size_is_noted(tmp_path: Path, data: Path) -> None:
-    display = Notes()
-    prepare(recipe(data, vocabulary={"target_size": 50_000}), tmp_path, display)
-    (note,) = display.notes
-    assert "50,000" in note or "50000" in note
-
-
 # --- An embedding of a sentence encoder's vectors ---------------------------------------------------------------------
 
 WORDS = Subwords([MARK, MARK + "yes", MARK + "no", "ing", MARK + "the"], buckets=3)
@@ -186,21 +179,6 @@ def test_components_keep_the_weighted_inner_products_as_well_as_three_numbers_ca
         lost = full[:5] - full[:5] @ directions @ directions.T
         assert left <= shares @ (lost**2).sum(axis=1) + 1e-9
     assert np.isclose((table[:5] ** 2).mean(), 1.0, atol=1e-5)
-
-
-def test_a_frequent_word_is_short_and_padding_is_zero() -> None:
-    table = word_vectors(encode, WORDS, np.array([10, 10, 10, 10, 100_000, 0, 0, 0, 0]), SIZE)
-    lengths = np.linalg.norm(table, axis=1)
-    assert lengths[4] < 0.05 * lengths[:4].min()
-    assert not table[WORDS.padding_id].any()
-    assert (lengths[WORDS.size : WORDS.padding_id] > 0).all()
-
-
-def test_counts_are_of_inputs_and_responses(tmp_path: Path, data: Path) -> None:
-    store = prepare(recipe(data), tmp_path).train
-    counts = count_ids(store, 200)
-    assert counts.sum() == len(store.input.ids) + len(store.response.ids)
-    assert counts[store.input.ids[0]] >= 1
 
 
 def test_a_run_starts_from_them_and_computes_them_once(

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
 from typing import Any
 
@@ -20,7 +19,7 @@ from rejoinder.models.export import export_quantized
 from rejoinder.models.families import build_module
 from rejoinder.models.packing import pack
 from rejoinder.models.persistence import load_module
-from rejoinder.models.quantization import QuantizedTraining, bounds_of, round_to_levels, table_names
+from rejoinder.models.quantization import QuantizedTraining
 from rejoinder.text.subwords import Subwords
 from rejoinder.training.compute import Machine, choose_half, loss_scaler
 from rejoinder.training.loop import train
@@ -97,41 +96,6 @@ def test_it_learns_about_as_well_as_without(tmp_path: Path, data: Path) -> None:
     assert losses(tmp_path / "True") != losses(tmp_path / "False")
 
 
-def test_what_is_saved_are_the_float32_originals(run: Path) -> None:
-    loaded = checkpoint_of(run)
-    state = {name: value for name, value in loaded.tensors.items() if not name.startswith("rng")}
-    assert {value.dtype for value in state.values()} == {torch.float32}
-    assert "trained for 8-bit embeddings and 16-bit weights" in (run / "model" / "README.md").read_text()
-    module, _, config = load_module(run / "model")
-    tables = table_names(module)
-    assert config["quantization"]["ranges"].keys() == set(tables)
-    for name, parameter in module.named_parameters():
-        assert torch.equal(parameter, loaded.tensors[f"weights/{name}"])
-        if name in tables:
-            bounds = torch.tensor(config["quantization"]["ranges"][name])
-            assert bounds[0] <= parameter.min()
-            assert parameter.max() <= bounds[1]
-            assert not torch.equal(round_to_levels(parameter, bounds), parameter)
-
-
-def test_the_ranges_are_fitted_as_often_as_the_recipe_says(run: Path, data: Path, tmp_path: Path) -> None:
-    """30 steps: at 7 the last fitting was at 28; at 1,000 only what a value left was fitted."""
-    train(quantized(data, validation={"examples": 0}, quantization={"enabled": True, "range_every": 30}), tmp_path)
-    often, once = (load_module(place / "model") for place in (run, tmp_path))
-    for (module, _, config), fitted_last in ((often, False), (once, True)):
-        name = "token_embedding.subwords.weight"
-        bounds = torch.tensor(config["quantization"]["ranges"][name])
-        assert torch.equal(bounds, bounds_of(dict(module.named_parameters())[name], room=True)) is fitted_last
-
-
-def test_in_bfloat16_the_originals_and_their_gradients_are_float32(tmp_path: Path, data: Path) -> None:
-    compute = {"device": "cpu", "precision": "bf16", "threads": 1}
-    train(quantized(data, compute=compute, stage=[TWO_STAGES[0]], validation={"examples": 0}), tmp_path)
-    assert json.loads((tmp_path / "model" / "config.json").read_text())["quantization"]["half"] == "bfloat16"
-    loaded = checkpoint_of(tmp_path)
-    assert {value.dtype for name, value in loaded.tensors.items() if "rng" not in name} == {torch.float32}
-
-
 @pytest.mark.parametrize(("wanted", "precision", "half"), [
     ("auto", "bf16", "bfloat16"), ("auto", "fp32", "float16"), ("auto", "fp16", "float16"),
     ("bfloat16", "fp32", "bfloat16"), ("float16", "bf16", "float16"),
@@ -181,14 +145,6 @@ def test_scaling_is_pytorchs_without_quantisation_and_off_without_float16() -> N
 def starting_from(model: Path, data: Path, **sections: Any) -> Recipe:
     whole = document(data, init={"model": str(model)}, stage=[stage(steps=1)], **sections)
     return parse_recipe({key: value for key, value in whole.items() if key not in ("vocabulary", "model")})
-
-
-def test_a_run_starts_from_the_originals(run: Path, data: Path, tmp_path: Path) -> None:
-    summary = train(starting_from(run / "model", data, quantization={"enabled": True}), tmp_path / "tuned")
-    assert summary.steps == 1
-    was, is_ = (load_module(place / "model")[0].embedding.weight for place in (run, tmp_path / "tuned"))
-    assert (was - is_).abs().max() < 0.1, "a step away from the originals"
-    assert "rounded weights" not in (tmp_path / "tuned" / "model" / "README.md").read_text()
 
 
 @pytest.mark.parametrize("enabled", [False, True])

@@ -14,29 +14,30 @@ import pytest
 from rejoinder.training.loop import train
 from rejoinder.training.metrics import read_metrics
 from rejoinder.training.recipe import Recipe
-from rejoinder.training.recipe_files import load_recipe, parse_recipe, save_recipe
+from rejoinder.training.recipe_files import parse_recipe, save_recipe
 from rejoinder.training.run import RunFolder
 from tests.training.test_loop import TWO_STAGES, At, CrashError, crash, same_weights
 from tests.training.test_metrics import steps_on_the_board
-from tests.training.tiny import MODEL, document, recipe, stage, write_data
+from tests.training.tiny import MODEL, NGRAM, NGRAM_WORDS, document, stage, write_data
 from tests.training.transformers import transformer_recipe, write_checkpoint
 
-OFTEN: dict[str, Any] = {"stage": TWO_STAGES, "checkpoint": {"every_steps": 4}, "log": {"every_steps": 3}}
-NGRAM = {
-    "model": {"kind": "ngram", "embedding_size": 8, "head_size": 4, "hidden_size": 8, "output_size": 8, "dropout": 0.1},
-    "vocabulary": {"kind": "ngrams", "minimum_count": 2, "bigrams": 50, "buckets": 9},
+NGRAMS: dict[str, Any] = {
+    "model": NGRAM,
+    "vocabulary": NGRAM_WORDS,
     "scale": {"learned": True},
-    "stage": [stage(optimizer="adam", clip_norm=1.0, clip_embedding_norm=0.5, micro_batch=12)],
+    "stage": [stage(optimizer="adam", steps=10, clip_norm=1.0, clip_embedding_norm=0.5, micro_batch=12)],
 }
+SHORT: dict[str, Any] = {"stage": [stage(steps=10)]}
+OFTEN: dict[str, Any] = {"stage": TWO_STAGES, "checkpoint": {"every_steps": 4}, "log": {"every_steps": 3}}
 KINDS = {
     "two stages": ([1, 6, 15, 23, 30], OFTEN),
-    "history": ([22], {**OFTEN, "model": {**MODEL, "history": 10}}),
+    "history": ([6], {"stage": [stage(steps=10, optimizer="adamax")], "model": {**MODEL, "history": 10}}),
     "few bits": ([6, 25], {**OFTEN, "quantization": {"enabled": True, "range_every": 7}}),
-    "n-grams": ([8], NGRAM),
-    "mixture": ([8], {"data": {"mix": [{"share": 0.25}]}}),
-    "fine-tuning": ([3], {"init": {}}),
-    "poly": ([7], {"model": {"kind": "poly-encoder", "m": 4}}),
-    "cross": ([7], {"model": {"kind": "cross-encoder"}}),
+    "n-grams": ([8], NGRAMS),
+    "mixture": ([8], {"stage": [stage(steps=10, optimizer="sgd")], "data": {"mix": [{"share": 0.25}]}}),
+    "fine-tuning": ([3], {**SHORT, "init": {}}),
+    "poly": ([6], {**SHORT, "model": {"kind": "poly-encoder", "m": 4}}),
+    "cross": ([6], {"stage": [stage(steps=8, negatives=3)], "model": {"kind": "cross-encoder"}}),
 }
 """After which steps a run dies, and what is in its recipe."""
 
@@ -55,7 +56,7 @@ def wholes(tmp_path_factory: pytest.TempPathFactory, data: Path) -> dict[str, tu
             made = {key: value for key, value in made.items() if key not in ("vocabulary", "model")}
             made["init"] = {"model": str(folder / "two stages" / "model")}
         if name in ("poly", "cross"):
-            settings = transformer_recipe(data, write_checkpoint(folder / "bert"), sections["model"])
+            settings = transformer_recipe(data, write_checkpoint(folder / "bert"), **sections)
         else:
             settings = parse_recipe(made)
         train(settings, folder / name)
@@ -80,6 +81,7 @@ def test_a_run_that_dies_goes_on_with_the_same_losses(
     figures = [[{k: v for k, v in line.items() if k not in clocked} for line in each] for each in lines]
     assert figures[0] == figures[1]
 
+
 PROGRAM = """
 import sys, time
 from pathlib import Path
@@ -96,22 +98,21 @@ train(load_recipe(sys.argv[1]), sys.argv[2], display=Slow())
 
 
 @pytest.mark.skipif(not hasattr(signal, "SIGKILL"), reason="no SIGKILL on this system")
-def test_a_killed_run_ends_as_if_nothing_had_happened(tmp_path: Path, data: Path) -> None:
-    settings = recipe(data, stage=TWO_STAGES, checkpoint={"every_steps": 4})
+def test_a_killed_run_ends_as_if_nothing_had_happened(tmp_path: Path, wholes: dict[str, tuple[Recipe, Path]]) -> None:
+    settings, whole = wholes["two stages"]
+    killed = tmp_path / "killed"
     save_recipe(settings, tmp_path / "recipe.toml")
-    whole, killed = tmp_path / "whole", tmp_path / "killed"
-    train(load_recipe(tmp_path / "recipe.toml"), whole)
     process = subprocess.Popen([sys.executable, "-c", PROGRAM, str(tmp_path / "recipe.toml"), str(killed)])
     deadline = time.monotonic() + 120
-    while process.poll() is None and _steps(killed) < 19 and time.monotonic() < deadline:
+    while process.poll() is None and _steps(killed) < 18 and time.monotonic() < deadline:
         time.sleep(0.005)
     assert process.poll() is None, "it should still be running"
     process.kill()
     process.wait()
-    assert 19 <= _steps(killed) < 30, "in the second stage"
-    train(load_recipe(tmp_path / "recipe.toml"), killed)
+    assert 18 <= _steps(killed) < 30, "in the second stage"
+    train(settings, killed)
     assert same_weights(killed, whole)
-    assert steps_on_the_board(RunFolder(killed)) == list(range(1, 31))
+    assert steps_on_the_board(RunFolder(killed)) == list(range(3, 31, 3))
 
 
 def _steps(run: Path) -> int:

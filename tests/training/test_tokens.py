@@ -21,7 +21,6 @@ from rejoinder.corpora.examples import pieces_of, write_examples
 from rejoinder.errors import InputError
 from rejoinder.models.dialogue import Dialogue, HistoryText
 from rejoinder.text.vocabulary import build_subwords
-from rejoinder.training import tokens
 from rejoinder.training.tokens import Encode, build_store, open_store, token_hashes
 
 TOKENIZER = build_subwords(["hello there", "how are you", "fine thanks", "at noon"], minimum_count=1)
@@ -42,15 +41,6 @@ def test_a_store_holds_the_newest_message_and_the_response(tmp_path: Path) -> No
             assert lengths.tolist() == [len(ids)]
 
 
-def test_it_is_memory_mapped_with_texts_cut_at_the_longest_length(tmp_path: Path) -> None:
-    data = write(tmp_path / "data", (("how are you " * 50,), "fine thanks " * 50), (("how are you " * 2,), "fine"))
-    build_store(tmp_path / "store", data, "train", Encode(TOKENIZER, 4))
-    opened = open_store(tmp_path / "store")
-    assert isinstance(opened.input.ids, np.memmap)
-    assert np.diff(opened.input.offsets).tolist() == [4, 4]
-    assert np.diff(opened.response.offsets).tolist()[0] == 4
-
-
 def test_examples_without_a_token_on_a_side_are_left_out(tmp_path: Path) -> None:
     data = write(tmp_path / "data", (("hello",), ""), (("hello", ""), "fine"), (("how",), "thanks"))
     store = build_store(tmp_path / "store", data, "train", Encode(TOKENIZER, 60))
@@ -64,18 +54,6 @@ def test_an_example_without_any_message_is_refused(tmp_path: Path) -> None:
     with pytest.raises(InputError, match="empty context"):
         build_store(tmp_path / "store", data, "train", Encode(TOKENIZER, 60))
     assert list(tmp_path.iterdir()) == [data], "no half-written store is left"
-
-
-def test_a_failure_on_the_way_leaves_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    data = write(tmp_path / "data", (("hello",), "fine"))
-
-    def full(*_: object) -> None:
-        raise OSError(28, "No space left on device")
-
-    monkeypatch.setattr(tokens._Writer, "_write", full)
-    with pytest.raises(OSError, match="No space"):
-        build_store(tmp_path / "store", data, "train", Encode(TOKENIZER, 60))
-    assert list(tmp_path.iterdir()) == [data]
 
 
 @pytest.mark.parametrize("damage", ["cut", "missing", "format"])

@@ -39,12 +39,10 @@ def weights(run: Path) -> dict[str, torch.Tensor]:
 def test_every_kind_trains_and_its_folder_scores(
     tmp_path: Path, data: Path, start: Path, model: dict[str, Any]
 ) -> None:
-    scale = {"first": 10.0, "last": 10.0, "steps": 0} if "similarity" in model else {"last": 1.0, "steps": 0}
-    summary = train(transformer_recipe(data, start, model, scale=scale), tmp_path / "run")
-    assert summary.steps == 20
-    lines = (tmp_path / "run" / "metrics.jsonl").read_text()
-    assert '"valid_loss"' in lines
-    opened = load(tmp_path / "run" / "model")
+    stages = [stage(steps=2, negatives=5 * (model is CROSS))]
+    assert train(transformer_recipe(data, start, model, stage=stages), tmp_path).steps == 2
+    assert '"valid_loss"' in (tmp_path / "metrics.jsonl").read_text()
+    opened = load(tmp_path / "model")
     scores = opened.score([["abc", "de"], ["f"]], [["ab", "c", "d"]] * 2)
     assert scores.shape == (2, 3)
     assert np.isfinite(scores).all()
@@ -57,7 +55,7 @@ def test_a_multi_context_bi_encoder_trains_on_histories_too(tmp_path: Path, data
         "model": {"kind": "multi-context-bi-encoder"},
         "scale": {"first": 10.0, "last": 10.0, "steps": 0},
     }
-    train(recipe(data, **sections, text={"max_length": 20}), tmp_path / "run")
+    train(recipe(data, **sections, text={"max_length": 20}, stage=[stage(steps=2)]), tmp_path / "run")
     assert "loss_history" in (tmp_path / "run" / "metrics.jsonl").read_text()
     assert load(tmp_path / "run" / "model").encode_contexts([["abc", "de"], ["f"]]).shape == (2, 16)
     with pytest.raises(InputError, match=r"text.max_length = 65, but the transformer has 64 positions"):
@@ -75,13 +73,6 @@ def test_training_starts_from_the_checkpoint(tmp_path: Path, data: Path, start: 
             torch.testing.assert_close(stored[side + name], value, atol=1e-6, rtol=0)
 
 
-def test_the_two_sides_are_trained_apart(tmp_path: Path, data: Path, start: Path) -> None:
-    train(transformer_recipe(data, start, BI), tmp_path)
-    stored = weights(tmp_path)
-    name = "blocks.0.expand.weight"
-    assert not torch.equal(stored[f"context.{name}"], stored[f"response.{name}"])
-
-
 @pytest.mark.parametrize(
     ("keys", "changed"),
     [
@@ -94,6 +85,8 @@ def test_the_two_sides_are_trained_apart(tmp_path: Path, data: Path, start: Path
 def test_which_layers_train(tmp_path: Path, data: Path, start: Path, keys: dict[str, Any], changed: set[str]) -> None:
     train(transformer_recipe(data, start, BI, stage=[stage(steps=2, **keys)], validation={"examples": 0}), tmp_path)
     stored, given = weights(tmp_path), dict(load_checkpoint(start)[0].named_parameters())
+    last = "blocks.1.expand.weight"
+    assert not torch.equal(stored[f"context.{last}"], stored[f"response.{last}"]), "the two sides are trained apart"
     found = {name for name, value in given.items() if not torch.equal(stored[f"context.{name}"], value)}
     assert {next(p for p in ("embeddings.", "blocks.0.", "blocks.1.") if n.startswith(p)) for n in found} == changed
 
@@ -185,7 +178,8 @@ def test_another_checkpoint_at_the_same_place_is_refused(tmp_path: Path, data: P
 
 def test_from_scratch_with_a_vocabulary_of_its_own(tmp_path: Path, data: Path) -> None:
     shape = {"hidden_size": 16, "blocks": 1, "heads": 2, "feed_forward_size": 16, "positions": 64, "context_length": 40}
-    wanted = recipe(data, vocabulary={"kind": "bpe", "merges": 50}, model={**POLY, **shape}, text={"max_length": 20})
+    words, short = {"kind": "bpe", "merges": 50}, [stage(steps=2)]
+    wanted = recipe(data, vocabulary=words, model={**POLY, **shape}, text={"max_length": 20}, stage=short)
     train(wanted, tmp_path / "run")
     start = {"model": str(tmp_path / "run" / "model")}
     tuned = recipe(data, vocabulary=None, model={"dropout": 0.3}, init=start, stage=[stage(steps=3)])

@@ -28,6 +28,13 @@ MODEL = {
 }
 
 
+NGRAM = {
+    "kind": "ngram", "embedding_size": 16, "positions": 16, "head_size": 4, "hidden_size": 16, "hidden_layers": 1,
+    "output_size": 16, "dropout": 0.1,
+}  # fmt: skip
+NGRAM_WORDS = {"kind": "ngrams", "minimum_count": 2, "bigrams": 200, "buckets": 20}
+
+
 def write_data(folder: Path, train: int = 320, valid: int = 80, topics: int = 20, seed: int = 0) -> Path:
     """Examples whose newest message and response share a topic's words, so that there is something to learn.
 
