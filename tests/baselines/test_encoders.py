@@ -1,7 +1,5 @@
 """Encoders of sentence-transformers: a tiny one made here, and the two real ones where their packages are installed."""
 
-from __future__ import annotations
-
 import json
 import sys
 

@@ -1,7 +1,5 @@
 """The keyword rankers: what counts, what does not, what they learn, and how fast."""
 
-from __future__ import annotations
-
 import subprocess
 import sys
 
@@ -19,7 +17,7 @@ from rejoinder.ranker import Ranker
 CATS = ["I have two cats.", "The weather is fine.", "cats, cats, cats!", "Dogs chase cats", ""]
 
 
-def scores(query, candidates, **settings) -> list[float]:
+def scores(query, candidates, **settings):
     return BM25(**settings).score([[query]], [candidates])[0].tolist()
 
 

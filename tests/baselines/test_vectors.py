@@ -1,7 +1,5 @@
 """SIM and MAP over an encoder made for the test; MAP's training against autograd and torch's own Adagrad."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 import torch
@@ -93,7 +91,7 @@ def test_they_are_rankers_and_map_has_to_learn_first():
 
 
 def test_each_text_is_encoded_once_for_all_that_share_the_encoder():
-    seen: list[str] = []
+    seen = []
     encoder = TextVectors(lambda texts: seen.extend(texts) or encode(texts))
     ranker, steps = Map(encoder, SHORT), []
     ranker.fit(EXAMPLES[:50], steps.append)
@@ -113,7 +111,7 @@ def _exact(monkeypatch):
     monkeypatch.setattr(vectors, "has_fast_bfloat16", lambda: False)
 
 
-def pairs(count=40, size=6, seed=0, copies=0) -> Pairs:
+def pairs(count=40, size=6, seed=0, copies=0):
     generator = torch.Generator().manual_seed(seed)
     x, y = (F.normalize(torch.randn(count, size, generator=generator), dim=1) for _ in range(2))
     number = torch.arange(count)

@@ -26,7 +26,7 @@ def small_config(**changes):
     return ConvertConfig(**{**values, **changes})
 
 
-def lively(module: torch.nn.Module) -> torch.nn.Module:
+def lively(module):
     """Random values also where a new network has zeros or ones, so that no part is silent."""
     generator = torch.Generator().manual_seed(3)
     with torch.no_grad():

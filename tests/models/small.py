@@ -1,19 +1,14 @@
 """A small model in a folder, untrained."""
 
-from __future__ import annotations
-
-from pathlib import Path
-
 import torch
 
 from rejoinder.models.convert import Convert
-from rejoinder.models.encoder import Encoder
 from rejoinder.models.persistence import load, save
 from rejoinder.text.subwords import Subwords
 from tests.models.conftest import lively, small_config
 
 
-def small_model(folder: Path) -> Encoder:
+def small_model(folder):
     """Write a model folder and open it."""
     torch.manual_seed(0)
     tokenizer = Subwords([chr(0xFE4F), *"abcdefghijklmnopqrstuvwxyz0123456789", "reply", "number"], buckets=8)

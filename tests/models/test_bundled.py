@@ -1,7 +1,5 @@
 """Models with a name: found before the Hub, checked, brought by other packages too, and hidden by a folder."""
 
-from __future__ import annotations
-
 import importlib.metadata
 import shutil
 import sys
@@ -26,7 +24,7 @@ CONTEXTS = [["hello there", "how are you"], ["reply number 7"]]
 
 
 @pytest.fixture(scope="module")
-def small(tmp_path_factory: pytest.TempPathFactory) -> Path:
+def small(tmp_path_factory):
     """A quantised folder."""
     place = tmp_path_factory.mktemp("small")
     small_model(place / "full")
@@ -35,7 +33,7 @@ def small(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.fixture
-def home(tmp_path: Path, small: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+def home(tmp_path, small, monkeypatch):
     """A package that brings the model `tiny`, in a folder of its own."""
     folder = tmp_path / "weights"
     shutil.copytree(small, folder / "tiny")
@@ -47,46 +45,46 @@ def home(tmp_path: Path, small: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 @pytest.mark.usefixtures("home")
-def test_a_name_opens_the_model_without_asking_the_hub(small: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_name_opens_the_model_without_asking_the_hub(small, monkeypatch):
     monkeypatch.setattr(bundled, "fetch", None)
     model = rejoinder.load("tiny")
     assert np.array_equal(model.encode_contexts(CONTEXTS), rejoinder.load(small).encode_contexts(CONTEXTS))
     assert model.name == "tiny"
 
 
-def test_another_model_under_the_name_is_refused(home: Path) -> None:
+def test_another_model_under_the_name_is_refused(home):
     shutil.rmtree(home / "tiny")
     small_model(home / "tiny")
     with pytest.raises(InputError, match=r"is not the model tiny that was installed: its fingerprint is .*again"):
         rejoinder.load("tiny")
 
 
-def test_a_clone_without_weights_says_so(home: Path) -> None:
+def test_a_clone_without_weights_says_so(home):
     shutil.rmtree(home / "tiny")
     with pytest.raises(InputError, match="the weights of tiny are not in this installation"):
         rejoinder.load("tiny")
 
 
 @pytest.mark.usefixtures("home")
-def test_a_name_that_is_not_known_tells_those_that_are() -> None:
+def test_a_name_that_is_not_known_tells_those_that_are():
     with pytest.raises(InputError, match=r"no model folder huge; .*the name of a model: tiny$"):
         rejoinder.load("huge")
 
 
 @pytest.mark.usefixtures("home")
-def test_a_folder_of_that_name_comes_first() -> None:
+def test_a_folder_of_that_name_comes_first():
     mine = small_model(Path("tiny"))
     assert find("tiny") == Path("tiny")
     assert rejoinder.load("tiny").fingerprint == mine.fingerprint
     assert not bundled.is_name("tiny")
 
 
-def entry_point(name: str, value: str) -> importlib.metadata.EntryPoint:
+def entry_point(name, value):
     return importlib.metadata.EntryPoint(name, value, bundled.GROUP)
 
 
 @pytest.fixture
-def other(home: Path, small: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> types.ModuleType:
+def other(home, small, tmp_path, monkeypatch):
     """An installed package with entry points, one for each of `points`."""
     module = types.ModuleType("other_weights")
     assert home.is_dir()
@@ -94,7 +92,7 @@ def other(home: Path, small: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPat
     folder = shutil.copytree(small, tmp_path / "other" / "big")
     module.WEIGHTS = Weights(describe(folder)["fingerprint"], "CC0", folder)  # type: ignore[attr-defined]
 
-    def entry_points(*, group: str, name: str | None = None) -> list[importlib.metadata.EntryPoint]:
+    def entry_points(*, group, name=None):
         assert group == "rejoinder.weights"
         return [point for point in module.points if name in (None, point.name)]
 
@@ -103,7 +101,7 @@ def other(home: Path, small: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPat
     return module
 
 
-def test_another_package_brings_a_model(other: types.ModuleType) -> None:
+def test_another_package_brings_a_model(other):
     assert bundled.names() == ["tiny", "big"]
     assert rejoinder.load("big").fingerprint == other.WEIGHTS.fingerprint
     assert bundled.weights("big").data_licence == "CC0"
@@ -115,13 +113,13 @@ def test_another_package_brings_a_model(other: types.ModuleType) -> None:
     (["other_weights:ABSENT"], "is broken .*ABSENT"),
     (["other_weights:points"], "not as rejoinder.models.bundled.Weights with a folder"),
 ])  # fmt: skip
-def test_a_broken_package_is_named(other: types.ModuleType, points: list[str], said: str) -> None:
+def test_a_broken_package_is_named(other, points, said):
     other.points[:] = [entry_point("big", value) for value in points]
     with pytest.raises(InputError, match=said):
         rejoinder.load("big")
 
 
-def test_the_script_writes_folder_and_fingerprint(small: Path, tmp_path: Path) -> None:
+def test_the_script_writes_folder_and_fingerprint(small, tmp_path):
     code = tmp_path / "bundled.py"
     empty = 'BUNDLED = {\n    "tiny": Weights(\n        fingerprint="00",\n        data_licence="MIT",\n    ),\n}\n'
     for given in (small, small.parent / "full"):
@@ -135,14 +133,14 @@ def test_the_script_writes_folder_and_fingerprint(small: Path, tmp_path: Path) -
         script.bundle(small, "other", tmp_path / "weights", code)
 
 
-def test_the_licences_are_those_of_the_corpus() -> None:
+def test_the_licences_are_those_of_the_corpus():
     recipe = tomllib.loads((Path(__file__).parents[2] / "recipes" / "corpus" / "open.toml").read_text("utf-8"))
     licences = {source["licence"] for source in recipe["source"]}
     assert set(bundled.BUNDLED["convert-small"].data_licence.split(", ")) == licences
 
 
 @pytest.mark.parametrize("name", list(bundled.BUNDLED))
-def test_what_is_bundled_opens_and_is_small(name: str) -> None:
+def test_what_is_bundled_opens_and_is_small(name):
     folder = bundled.FOLDER / name
     assert find(name) == folder
     assert persistence.is_quantized(persistence.read_config(folder)[1])
@@ -151,7 +149,7 @@ def test_what_is_bundled_opens_and_is_small(name: str) -> None:
     assert scores[0, 0] > scores[0, 1]
 
 
-def test_a_wheel_has_the_files(small: Path, tmp_path: Path) -> None:
+def test_a_wheel_has_the_files(small, tmp_path):
     """Built from a copy of the project in which there are weights."""
     wheel = pytest.importorskip("hatchling.builders.wheel", reason="builds a wheel with hatchling")
     root = Path(__file__).parents[2]

@@ -84,7 +84,7 @@ NUMBERS = [str(number) for number in range(15)]
      ("your persona: i ski.", "your persona: i have a dog.", *PERSONA[1:]), "i ski. i have a dog. 0: newest 1: older"),
     ({"persona_first": True}, ("what is your persona: i ski", "newest", "x"), "newest what is your persona: i ski"),
 ])  # fmt: skip
-def test_a_history_is_read_from_the_newest_to_the_oldest(settings, context, text) -> None:
+def test_a_history_is_read_from_the_newest_to_the_oldest(settings, context, text):
     assert HistoryText(**settings).join(context) == text
 
 
@@ -93,9 +93,7 @@ MESSAGES = st.one_of(st.text(max_size=6), st.text(max_size=3).map("your persona:
 
 @settings(max_examples=60, deadline=None)
 @given(st.lists(MESSAGES, max_size=5), st.booleans(), st.booleans())
-def test_a_history_has_tokens_exactly_where_its_text_is_not_empty(
-    messages: list[str], numbered: bool, persona_first: bool
-) -> None:
+def test_a_history_has_tokens_exactly_where_its_text_is_not_empty(messages, numbered, persona_first):
     """Training knows a history by its tokens, encoding by its text: both must mean the same."""
     text = HistoryText(numbered=numbered, persona_first=persona_first).join([*messages, "input"])
     said = [message.removeprefix("your persona: ") if persona_first else message for message in messages]

@@ -1,7 +1,5 @@
 """The n-gram dual encoder: padding, gradients, sizes, and everything that its users meet."""
 
-from pathlib import Path
-
 import numpy as np
 import pytest
 import torch
@@ -68,7 +66,7 @@ def test_the_papers_sizes():
 
 
 @pytest.fixture(scope="module")
-def folder(tmp_path_factory) -> Path:
+def folder(tmp_path_factory):
     torch.manual_seed(0)
     network = lively(NGramDual(NGramConfig(**SIZES), TOKENIZER.rows))
     path = tmp_path_factory.mktemp("model") / "model"

@@ -1,15 +1,13 @@
 """Rounding: what the levels promise, and that training does not feel them in its gradients."""
 
-from __future__ import annotations
-
 import pytest
 import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from torch import Tensor, nn
+from torch import nn
 
 from rejoinder.models.convert import Convert
-from rejoinder.models.packing import TokenBatch, pack
+from rejoinder.models.packing import pack
 from rejoinder.models.quantization import (
     QuantizedTraining,
     bounds_of,
@@ -25,19 +23,19 @@ numbers = st.floats(-1e4, 1e4, width=32)
 tables = st.lists(numbers, min_size=1, max_size=40).map(lambda values: torch.tensor(values)[:, None])
 
 
-def some_texts() -> TokenBatch:
+def some_texts():
     ids, lengths = random_texts(16)
     return pack(ids, lengths, ROWS - 1)
 
 
-def loss(module: nn.Module) -> Tensor:
+def loss(module):
     """A number that depends on all of the network."""
     x, y = module(some_texts(), contexts=8)
     return (x * y.roll(1, 0)).sum() + (x * torch.linspace(-1, 1, x.shape[1])).sum()
 
 
 @given(tables)
-def test_the_range_covers_all_values_with_the_papers_room(table: Tensor) -> None:
+def test_the_range_covers_all_values_with_the_papers_room(table):
     low, high = bounds_of(table, room=True).double()
     room = max((table.max().double() - table.min().double()) * 0.1, 0.01)
     slack = 1e-6 * float(table.abs().max()) + 1e-6
@@ -46,14 +44,14 @@ def test_the_range_covers_all_values_with_the_papers_room(table: Tensor) -> None
 
 
 @given(tables)
-def test_rounding_is_off_by_half_a_step_at_most(table: Tensor) -> None:
+def test_rounding_is_off_by_half_a_step_at_most(table):
     bounds = bounds_of(table, room=True)
     error = (round_to_levels(table, bounds) - table).abs().max()
     assert error <= step_of(bounds) / 2 + 4e-7 * bounds.abs().max()
 
 
 @given(tables)
-def test_codes_fit_into_a_byte_and_rounding_twice_changes_nothing(table: Tensor) -> None:
+def test_codes_fit_into_a_byte_and_rounding_twice_changes_nothing(table):
     bounds = bounds_of(table)
     codes = to_codes(table, bounds)
     assert torch.equal(codes, codes.to(torch.uint8).float())
@@ -66,7 +64,7 @@ def test_codes_fit_into_a_byte_and_rounding_twice_changes_nothing(table: Tensor)
     st.lists(st.tuples(st.sampled_from([1e-3, 0.1, 1.0, 50.0]), st.integers(0, 2**31)), min_size=1, max_size=30),
     st.integers(1, 7),
 )
-def test_no_value_is_ever_outside_its_range(updates: list[tuple[float, int]], every: int) -> None:
+def test_no_value_is_ever_outside_its_range(updates, every):
     """After each of any updates, large ones between two fittings included, as REFERENCE's point 10 asks."""
     module = nn.ModuleDict({"words": nn.Embedding(5, 3), "more": nn.Embedding(2, 3)})
     training = QuantizedTraining(module, "bfloat16", range_every=every)
@@ -85,7 +83,7 @@ def test_no_value_is_ever_outside_its_range(updates: list[tuple[float, int]], ev
 
 
 @pytest.mark.parametrize("half", ["bfloat16", "float16"])
-def test_the_gradient_is_that_of_the_rounded_network(half: str) -> None:
+def test_the_gradient_is_that_of_the_rounded_network(half):
     """Straight through: what the copies get, the originals get, to the last bit; nothing is lost in the rounding."""
     module = convert(ROWS)
     training = QuantizedTraining(module, half)
@@ -105,7 +103,7 @@ def test_the_gradient_is_that_of_the_rounded_network(half: str) -> None:
     assert module.embedding.weight.grad.abs().sum() > 0
 
 
-def test_the_network_has_its_own_parameters_again_afterwards_even_after_an_error() -> None:
+def test_the_network_has_its_own_parameters_again_afterwards_even_after_an_error():
     module = convert(ROWS, feed_forward_2="original")  # with a layer that two parts share
     training = QuantizedTraining(module, "float16")
     before = dict(module.named_parameters())
@@ -121,16 +119,16 @@ def test_the_network_has_its_own_parameters_again_afterwards_even_after_an_error
     assert all(isinstance(value, nn.Parameter) for value in after.values())
 
 
-def test_layer_norm_softmax_and_unit_length_stay_in_float32(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_layer_norm_softmax_and_unit_length_stay_in_float32(monkeypatch):
     module = convert(ROWS)
     training = QuantizedTraining(module, "bfloat16")
-    kinds: dict[str, set[torch.dtype]] = {"norm": set(), "softmax": set()}
+    kinds = {"norm": set(), "softmax": set()}
     for child in module.modules():
         if isinstance(child, nn.LayerNorm):
             child.register_forward_hook(lambda layer, _, out: kinds["norm"].update({layer.weight.dtype, out.dtype}))
     plain = torch.softmax
 
-    def noted(*args: object, **kwargs: object) -> Tensor:
+    def noted(*args, **kwargs):
         result = plain(*args, **kwargs)
         kinds["softmax"].add(result.dtype)
         return result

@@ -1,11 +1,8 @@
 """The quantised folder: what is in it, and that it encodes as the network that was trained for it."""
 
-from __future__ import annotations
-
 import gc
 import subprocess
 import sys
-from pathlib import Path
 
 import numpy as np
 import pytest
@@ -28,13 +25,13 @@ TEXTS = ["how are you?", "fine, thanks", "", "two\nlines", "a much longer text w
 
 
 @pytest.fixture
-def plain(tmp_path: Path) -> Path:
+def plain(tmp_path):
     """The folder of a model that was trained as usual."""
     return saved(tmp_path / "plain", 40)
 
 
 @pytest.fixture(params=["bfloat16", "float16"])
-def trained(tmp_path: Path, request: pytest.FixtureRequest) -> tuple[Path, QuantizedTraining]:
+def trained(tmp_path, request):
     """The folder of a model that was trained for few bits, and what it was trained with."""
     module = convert(feed_forward_2="original")
     training = QuantizedTraining(module, request.param)
@@ -42,14 +39,14 @@ def trained(tmp_path: Path, request: pytest.FixtureRequest) -> tuple[Path, Quant
     return tmp_path / "trained", training
 
 
-def forward(training: QuantizedTraining, texts: list[str]) -> np.ndarray:
+def forward(training, texts):
     """Responses as the network in training computes them."""
     ids, lengths = SUBWORDS.encode_ragged(texts, 40)
     with torch.no_grad(), training.rounded():
         return training.module.eval().encode(pack(ids, lengths, SUBWORDS.padding_id), "response").numpy()
 
 
-def test_exported_it_encodes_as_in_training(tmp_path: Path, trained: tuple[Path, QuantizedTraining]) -> None:
+def test_exported_it_encodes_as_in_training(tmp_path, trained):
     folder, training = trained
     export_quantized(folder, tmp_path / "small")
     exact = forward(training, TEXTS)
@@ -66,9 +63,7 @@ def test_exported_it_encodes_as_in_training(tmp_path: Path, trained: tuple[Path,
 
 
 @pytest.mark.parametrize("precision", ["fp32", "bf16", "int8"])
-def test_in_every_precision_it_gives_what_the_full_folder_gives(
-    tmp_path: Path, trained: tuple[Path, QuantizedTraining], precision: str
-) -> None:
+def test_in_every_precision_it_gives_what_the_full_folder_gives(tmp_path, trained, precision):
     folder, _ = trained
     export_quantized(folder, tmp_path / "small")
     full, small = (rejoinder.load(place, precision=precision) for place in (folder, tmp_path / "small"))
@@ -77,9 +72,7 @@ def test_in_every_precision_it_gives_what_the_full_folder_gives(
 
 
 @pytest.mark.parametrize(("has_bfloat16", "kind"), [(True, torch.bfloat16), (False, torch.float32)])
-def test_the_processors_fastest_precision_is_taken_and_never_float16(
-    tmp_path: Path, plain: Path, monkeypatch: pytest.MonkeyPatch, has_bfloat16: bool, kind: torch.dtype
-) -> None:
+def test_the_processors_fastest_precision_is_taken_and_never_float16(tmp_path, plain, monkeypatch, has_bfloat16, kind):
     assert export_quantized(plain, tmp_path / "small")["half"] == "float16"
     monkeypatch.setattr(inference, "has_fast_bfloat16", lambda: has_bfloat16)
     small, full = rejoinder.load(tmp_path / "small"), rejoinder.load(plain)
@@ -89,7 +82,7 @@ def test_the_processors_fastest_precision_is_taken_and_never_float16(
     assert (small.encode_responses(TEXTS) * full.encode_responses(TEXTS)).sum(axis=1).min() > 0.999
 
 
-def test_the_table_stays_in_eight_bits(tmp_path: Path) -> None:
+def test_the_table_stays_in_eight_bits(tmp_path):
     """No tensor of floats as large as the table exists, neither after opening nor after encoding."""
     rows = Subwords([MARK, *map(chr, range(0x4E00, 0x4E00 + 5000))])
     module = Convert(small_config(), rows.rows)
@@ -107,7 +100,7 @@ def test_the_table_stays_in_eight_bits(tmp_path: Path) -> None:
     assert not [value.shape for value in held if value.is_floating_point() and value.numel() >= entries]
 
 
-def test_the_file_holds_bytes_with_scale_and_offset_and_sixteen_bits(tmp_path: Path, plain: Path) -> None:
+def test_the_file_holds_bytes_with_scale_and_offset_and_sixteen_bits(tmp_path, plain):
     export_quantized(plain, tmp_path / "small")
     stored, full = (load_file(place / "model.safetensors") for place in (tmp_path / "small", plain))
     for name, values in full.items():
@@ -120,7 +113,7 @@ def test_the_file_holds_bytes_with_scale_and_offset_and_sixteen_bits(tmp_path: P
     assert [name for name, value in stored.items() if value.dtype == torch.uint8 and "subwords" in name]
 
 
-def test_numbers_too_large_for_float16_go_to_bfloat16(tmp_path: Path) -> None:
+def test_numbers_too_large_for_float16_go_to_bfloat16(tmp_path):
     module = convert()
     assert half_for(module) == "float16"
     with torch.no_grad():
@@ -136,7 +129,7 @@ def test_numbers_too_large_for_float16_go_to_bfloat16(tmp_path: Path) -> None:
         export_quantized(tmp_path / "nan", tmp_path / "none")
 
 
-def test_in_float32_it_has_the_very_values_that_it_encodes_with(tmp_path: Path, plain: Path) -> None:
+def test_in_float32_it_has_the_very_values_that_it_encodes_with(tmp_path, plain):
     export_quantized(plain, tmp_path / "small")
     module = load_module(tmp_path / "small")[0]
     assert {parameter.dtype for parameter in module.parameters()} == {torch.float32}
@@ -150,7 +143,7 @@ def test_in_float32_it_has_the_very_values_that_it_encodes_with(tmp_path: Path, 
     assert np.allclose(vectors.numpy(), encoder.encode_responses(TEXTS), atol=1e-6)
 
 
-def test_it_is_not_rounded_twice(tmp_path: Path, plain: Path) -> None:
+def test_it_is_not_rounded_twice(tmp_path, plain):
     export_quantized(plain, tmp_path / "small")
     module = load_as_validated(tmp_path / "small")[0]
     given = load_module(tmp_path / "small")[0].state_dict()
@@ -159,7 +152,7 @@ def test_it_is_not_rounded_twice(tmp_path: Path, plain: Path) -> None:
         export_quantized(tmp_path / "small", tmp_path / "smaller")
 
 
-def test_an_export_never_replaces_its_model_or_anything_else(tmp_path: Path, plain: Path) -> None:
+def test_an_export_never_replaces_its_model_or_anything_else(tmp_path, plain):
     with pytest.raises(InputError, match="is the model itself"):
         export_quantized(plain, plain)
     (tmp_path / "letters").mkdir()
@@ -168,7 +161,7 @@ def test_an_export_never_replaces_its_model_or_anything_else(tmp_path: Path, pla
         export_quantized(plain, tmp_path / "letters")
 
 
-def test_opening_imports_neither_the_compiler_nor_symbolic_mathematics(tmp_path: Path) -> None:
+def test_opening_imports_neither_the_compiler_nor_symbolic_mathematics(tmp_path):
     """They take seconds, and PyTorch imports them for some functions on the meta device, where a skeleton is built."""
     full = saved(tmp_path / "full", aligned_start=True, zero_residual=True, history=3)
     export_quantized(full, tmp_path / "small")

@@ -1,23 +1,19 @@
 """Small transformers of all kinds, and a small tokeniser, for the tests."""
 
-from __future__ import annotations
-
 import functools
-from pathlib import Path
-from typing import Any
 
 import torch
 
 from rejoinder.models.families import build_module, parse_config
 from rejoinder.models.persistence import load, save
-from rejoinder.text.pretrained import Pretrained, build_bpe
+from rejoinder.text.pretrained import build_bpe
 from tests.models.conftest import lively
 
 SENTENCE = "hello there how are you today fine thanks and what about the cats they sleep all day long in sun"
 WORDS = SENTENCE.split()
 SHAPE = {"hidden_size": 16, "blocks": 2, "heads": 2, "feed_forward_size": 24, "positions": 64, "context_length": 40}
 
-KINDS: dict[str, dict[str, Any]] = {
+KINDS = {
     "bi first": {"kind": "bi-encoder"},
     "bi mean": {"kind": "bi-encoder", "reduction": "mean"},
     "bi mean without first": {"kind": "bi-encoder", "reduction": "mean", "mean_with_first": False},
@@ -29,24 +25,24 @@ KINDS: dict[str, dict[str, Any]] = {
     "poly last and first": {"kind": "poly-encoder", "m": 9, "codes": "last-and-first"},
 }
 
-CROSS_KINDS: dict[str, dict[str, Any]] = {"cross match": {"kind": "cross-encoder", "mean_match": 3.0}}
+CROSS_KINDS = {"cross match": {"kind": "cross-encoder", "mean_match": 3.0}}
 
 
 @functools.cache
-def tokenizer() -> Pretrained:
+def tokenizer():
     return build_bpe([" ".join(WORDS)] * 4, merges=60)
 
 
-def config(name: str = "bi first", **changes: Any) -> Any:
+def config(name="bi first", **changes):
     return parse_config({**SHAPE, **(KINDS | CROSS_KINDS).get(name, {"kind": name}), **changes})
 
 
-def network(name: str = "bi first", **changes: Any) -> Any:
+def network(name="bi first", **changes):
     torch.manual_seed(0)
     return lively(build_module(config(name, **changes), tokenizer().rows)).eval()
 
 
-def opened(folder: Path, name: str, precision: str = "fp32", **changes: Any) -> Any:
+def opened(folder, name, precision="fp32", **changes):
     """The model of that name, saved in a folder and opened."""
     save(folder, network(name, **changes), tokenizer(), max_length=20, card="# A model\n")
     return load(folder, precision=precision)

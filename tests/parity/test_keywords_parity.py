@@ -1,7 +1,5 @@
 """BM25 and DATA19's TF-IDF and BM25 against their formulas, written out with dictionaries and logarithms only."""
 
-from __future__ import annotations
-
 import math
 import re
 from collections import Counter
@@ -17,7 +15,7 @@ from rejoinder.corpora.example import Example
 murmurhash = pytest.importorskip("sklearn.utils").murmurhash3_32
 
 
-def textbook(query: list[str], document: list[str], corpus: list[list[str]], k1: float, b: float) -> float:
+def textbook(query, document, corpus, k1, b):
     """Robertson and Zaragoza (2009), eq. 3.15, with Lucene's idf; `corpus` holds each distinct document once."""
     average = sum(len(other) for other in corpus) / len(corpus)
     counts = Counter(document)
@@ -32,7 +30,7 @@ def textbook(query: list[str], document: list[str], corpus: list[list[str]], k1:
     return total
 
 
-def check_textbook(queries: list[str], lists: list[list[str]], k1: float, b: float) -> None:
+def check_textbook(queries, lists, k1, b):
     corpus = [text.split() for text in dict.fromkeys(text for texts in lists for text in texts)]
     expected = [
         [textbook(query.split(), text.split(), corpus, k1, b) for text in texts]
@@ -43,24 +41,24 @@ def check_textbook(queries: list[str], lists: list[list[str]], k1: float, b: flo
     assert np.allclose(found, expected, rtol=1e-6, atol=1e-7)
 
 
-def words(text: str) -> list[str]:
+def words(text):
     return [word for word in re.findall(r"\w+", text.lower()) if len(word) > 1]
 
 
 class Naive:
     """DATA19's formulas; `texts` are the contexts and responses of the training examples."""
 
-    def __init__(self, texts: list[str]) -> None:
+    def __init__(self, texts):
         self.n = len(texts)
         self.df = Counter(word for text in texts for word in set(words(text)))
         self.mean_length = sum(sum(self.tfidf(text).values()) for text in texts) / self.n
 
-    def tfidf(self, text: str) -> dict[str, float]:
+    def tfidf(self, text):
         raw = {w: tf * (1 + math.log((1 + self.n) / (1 + self.df[w]))) for w, tf in Counter(words(text)).items()}
         norm = math.sqrt(sum(value * value for value in raw.values()))
         return {w: value / norm for w, value in raw.items()}
 
-    def bm25(self, text: str, k1: float, b: float) -> dict[str, float]:
+    def bm25(self, text, k1, b):
         vector = self.tfidf(text)
         length = sum(vector.values())
         found = {}
@@ -70,13 +68,11 @@ class Naive:
         return found
 
 
-def dot(one: dict[str, float], other: dict[str, float]) -> float:
+def dot(one, other):
     return sum(value * other.get(word, 0.0) for word, value in one.items())
 
 
-def check_data19(
-    training: list[tuple[str, str]], queries: list[str], lists: list[list[str]], k1: float, b: float
-) -> None:
+def check_data19(training, queries, lists, k1, b):
     texts = [text for pair in training for text in pair]
     known = {word for text in [*texts, *queries, *(text for each in lists for text in each)] for word in words(text)}
     # The formulas keep words apart that the rankers hash to one bucket.
@@ -94,11 +90,11 @@ def check_data19(
     assert np.allclose(bm25.score(contexts, lists), expected, rtol=1e-5, atol=1e-5)
 
 
-def texts_of(*vocabulary: str) -> st.SearchStrategy[str]:
+def texts_of(*vocabulary):
     return st.lists(st.sampled_from(vocabulary), max_size=6).map(" ".join)
 
 
-def queries_of(texts: st.SearchStrategy[str]) -> st.SearchStrategy[list[tuple[str, list[str]]]]:
+def queries_of(texts):
     return st.lists(st.tuples(texts, st.lists(texts, min_size=3, max_size=3)), min_size=1, max_size=5)
 
 

@@ -1,7 +1,5 @@
 """Ranks, recall and MRR against a loop that follows the definition word by word."""
 
-from __future__ import annotations
-
 import math
 
 import numpy as np
@@ -11,7 +9,7 @@ from hypothesis import strategies as st
 from rejoinder.evaluation.ranking import ranks
 
 
-def naive_rank(scores: list[float], label: int) -> int:
+def naive_rank(scores, label):
     """Walk over the others; whoever cannot be shown to be worse stands before the right one."""
     before = 0
     for place, score in enumerate(scores):

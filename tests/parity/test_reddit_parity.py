@@ -1,9 +1,6 @@
 """Reddit's examples beside a slow reference: a dictionary of all comments, and for each a walk to its end."""
 
-from __future__ import annotations
-
 import re
-from typing import Any
 
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
@@ -15,10 +12,10 @@ from tests.corpora.reddit_lines import comment, run, submission
 WORDS = "A comment, of words; with marks: and, well, no end... in sight "
 
 
-def reference(lines: list[dict[str, Any]], chosen: RedditSettings, history: int) -> set[tuple[Any, ...]]:
+def reference(lines, chosen, history):
     """(id, thread, context, response) of every example, by the rules as they are written down in docs/corpora.md."""
-    titles: dict[str, list[dict[str, Any]]] = {}
-    comments: dict[tuple[str, str], dict[str, Any]] = {}
+    titles = {}
+    comments = {}
     for line in lines:
         if chosen.subreddits and line["subreddit"] not in chosen.subreddits:
             continue
@@ -46,11 +43,9 @@ def reference(lines: list[dict[str, Any]], chosen: RedditSettings, history: int)
     return examples
 
 
-def ancestors(
-    thread: str, line: dict[str, Any], comments: dict[tuple[str, str], dict[str, Any]]
-) -> list[dict[str, Any]]:
+def ancestors(thread, line, comments):
     """What a comment answers, what that answers, and so on; nothing if that goes round in a circle."""
-    chain: list[dict[str, Any]] = []
+    chain = []
     while line["parent_id"].startswith("t1_") and (thread, line["parent_id"][3:]) in comments:
         line = comments[thread, line["parent_id"][3:]]
         if any(line is each for each in chain):
@@ -59,21 +54,21 @@ def ancestors(
     return chain
 
 
-def gone(line: dict[str, Any]) -> bool:
+def gone(line):
     return line["body"] in (None, "[deleted]", "[removed]")
 
 
-def rank(line: dict[str, Any], chosen: RedditSettings) -> tuple[int, str, str]:
+def rank(line, chosen):
     """What decides which copy of a comment counts: the greatest."""
     parent = line["parent_id"]
     return fault(line, chosen), parent[3:] if parent.startswith("t1_") else "", line["body"] or "[deleted]"
 
 
-def passes(line: dict[str, Any], chosen: RedditSettings) -> bool:
+def passes(line, chosen):
     return fault(line, chosen) == 0
 
 
-def fault(line: dict[str, Any], chosen: RedditSettings) -> int:
+def fault(line, chosen):
     if gone(line):
         return 5
     size = len(line["body"]) if chosen.unit == "characters" else len(re.findall(r"\S+", line["body"]))
@@ -86,7 +81,7 @@ def fault(line: dict[str, Any], chosen: RedditSettings) -> int:
     return 4 if chosen.drop_bots and (line["author"] == "AutoModerator" or re.search("(?i)bot$", line["author"])) else 0
 
 
-def shortened(text: str, limit: int) -> str:
+def shortened(text, limit):
     """As DATA19's code does it: one character too many, then off with the last one until a boundary shows."""
     if len(text) <= limit:
         return text
@@ -97,7 +92,7 @@ def shortened(text: str, limit: int) -> str:
 
 
 @st.composite
-def dumps(draw: st.DrawFn) -> list[dict[str, Any]]:
+def dumps(draw):
     """Two threads with circles, missing parents, copies, and bodies of every length and kind."""
     lines = []
     for thread in "tu":
@@ -113,7 +108,7 @@ def dumps(draw: st.DrawFn) -> list[dict[str, Any]]:
 
 
 @st.composite
-def bodies(draw: st.DrawFn) -> str | None:
+def bodies(draw):
     start, length = draw(st.integers(0, 20)), draw(st.integers(0, 40) | st.integers(0, 400))
     text = (WORDS * 8)[start : start + length]
     return draw(st.just(text) | st.sampled_from(["[deleted]", "[removed]", " \t ", None])) or None
@@ -140,9 +135,7 @@ ANSWERS = [comment("b", "a"), comment("c", "b")]
 @example([*COPIES[::-1], *ANSWERS], RedditSettings(), 10, 1)
 @example([comment("ab"), comment("ba"), comment("a", "ba"), comment("a", "ab")], RedditSettings(), 10, 1)
 @settings(max_examples=100, deadline=None)
-def test_the_examples_are_those_of_the_reference(
-    lines: list[dict[str, Any]], chosen: RedditSettings, history: int, partitions: int
-) -> None:
+def test_the_examples_are_those_of_the_reference(lines, chosen, history, partitions):
     examples = run(lines, chosen, Reading(history=history), cuts=[5, 11], partitions=partitions)
     found = {(each.id, each.thread, each.context, each.response) for each in examples}
     assert len(found) == len(examples)

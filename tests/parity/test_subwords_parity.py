@@ -1,7 +1,5 @@
 """Building and encoding subwords against a second implementation, written apart and in the plainest way."""
 
-from __future__ import annotations
-
 import unicodedata
 import zlib
 from collections import Counter, defaultdict
@@ -9,7 +7,6 @@ from collections import Counter, defaultdict
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from rejoinder.text.subwords import Subwords
 from rejoinder.text.vocabulary import build_subwords
 
 START = "\ufe4f"
@@ -26,11 +23,11 @@ the cat sat on the mat, the cat that sat on the other mat was the cat.
 """.splitlines(keepends=True)
 
 
-def is_separator(character: str) -> bool:
+def is_separator(character):
     return unicodedata.category(character).startswith(("P", "Z"))
 
 
-def split(text: str) -> list[str]:
+def split(text):
     lowered = "".join(chr(ord(c) + 32) if "A" <= c <= "Z" else c for c in text)
     result = []
     begin = 0
@@ -44,7 +41,7 @@ def split(text: str) -> list[str]:
     return result if lowered else []
 
 
-def segment(token: str, vocabulary: set[str]) -> list[str]:
+def segment(token, vocabulary):
     result = []
     while token:
         prefix = token
@@ -55,7 +52,7 @@ def segment(token: str, vocabulary: set[str]) -> list[str]:
     return result
 
 
-def allowed(substring: str, max_bytes: int, max_digits: int) -> bool:
+def allowed(substring, max_bytes, max_digits):
     run = longest = 0
     for character in substring:
         run = run + 1 if unicodedata.category(character) == "Nd" else 0
@@ -63,11 +60,11 @@ def allowed(substring: str, max_bytes: int, max_digits: int) -> bool:
     return len(substring) == 1 or (len(substring.encode()) <= max_bytes and longest <= max_digits)
 
 
-def build(texts: list[str], minimum: int, iterations: int, max_bytes: int, max_digits: int) -> list[str]:
+def build(texts, minimum, iterations, max_bytes, max_digits):
     words = Counter(token for text in texts for token in split(text))
     alphabet = {character for word in words for character in word}
     vocabulary = set(alphabet)
-    counts: dict[str, int] = {}
+    counts = {}
     for _ in range(iterations):
         counts = defaultdict(int)
         for word, occurrences in words.items():
@@ -85,7 +82,7 @@ def build(texts: list[str], minimum: int, iterations: int, max_bytes: int, max_d
     return sorted(vocabulary, key=lambda subword: (-counts.get(subword, 0), subword))
 
 
-def encode(text: str, vocabulary: Subwords) -> list[int]:
+def encode(text, vocabulary):
     known = set(vocabulary.subwords)
     ids = []
     for token in split(text):
@@ -110,9 +107,7 @@ def encode(text: str, vocabulary: Subwords) -> list[int]:
 @example(CORPUS, 3, 2, 20, 1)
 @example(CORPUS, 5, 4, 6, 2)
 @example(CORPUS, 8, 7, 60, 99)
-def test_same_vocabulary_and_same_ids(
-    texts: list[str], minimum: int, iterations: int, max_bytes: int, max_digits: int
-) -> None:
+def test_same_vocabulary_and_same_ids(texts, minimum, iterations, max_bytes, max_digits):
     built = build_subwords(
         texts, minimum_count=minimum, iterations=iterations, max_bytes=max_bytes, max_digits=max_digits
     )

@@ -1,7 +1,5 @@
 """Our transformer beside `transformers`, with real weights (MiniLM's) and with random ones of both layouts."""
 
-from pathlib import Path
-
 import numpy as np
 import pytest
 import torch
@@ -83,7 +81,7 @@ def test_padded_rectangles_give_the_same_vectors(minilm, theirs):
         ("DistilBertModel", {"dim": 24, "n_layers": 2, "n_heads": 3, "hidden_dim": 40}),
     ],
 )  # fmt: skip
-def test_other_layouts_load_and_come_back(tmp_path: Path, minilm, kind, settings):
+def test_other_layouts_load_and_come_back(tmp_path, minilm, kind, settings):
     tokenizer = minilm[1]
     torch.manual_seed(0)
     config = getattr(transformers, kind).config_class(vocab_size=tokenizer.rows, **settings)

@@ -1,30 +1,25 @@
 """A model that needs no training: unit vectors out of a text's hash."""
 
-from __future__ import annotations
-
 import hashlib
-from collections.abc import Sequence
 
 import numpy as np
 import pytest
-
-from rejoinder.ranker import Context, FloatArray
 
 
 class HashEncoder:
     """Equal texts have equal vectors, others nearly orthogonal ones; a context is its newest message."""
 
-    def __init__(self, seed: str = "first", size: int = 24, name: str = "hash-model") -> None:
+    def __init__(self, seed="first", size=24, name="hash-model"):
         self.fingerprint = hashlib.sha256(seed.encode()).hexdigest()
         self.name = name
         self.size = size
         self.seed = seed
         self.calls: list[int] = []
 
-    def encode_contexts(self, contexts: Sequence[Context]) -> FloatArray:
+    def encode_contexts(self, contexts):
         return self.encode_responses([context[-1] for context in contexts])
 
-    def encode_responses(self, responses: Sequence[str]) -> FloatArray:
+    def encode_responses(self, responses):
         self.calls.append(len(responses))
         length = 2 * self.size
         raw = b"".join(hashlib.shake_128((self.seed + text).encode()).digest(length) for text in responses)
@@ -35,14 +30,14 @@ class HashEncoder:
 class TableEncoder(HashEncoder):
     """Gives the rows of a table: the text "7" has the vector of row 7."""
 
-    def __init__(self, table: FloatArray) -> None:
+    def __init__(self, table):
         super().__init__()
         self.table = table
 
-    def encode_responses(self, responses: Sequence[str]) -> FloatArray:
+    def encode_responses(self, responses):
         return self.table[[int(text) for text in responses]]
 
 
 @pytest.fixture
-def encoder() -> HashEncoder:
+def encoder():
     return HashEncoder()

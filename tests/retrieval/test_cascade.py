@@ -1,7 +1,5 @@
 """A fast search and a slow ranker in a row: the slow one decides, among what the fast one found."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 
@@ -18,7 +16,7 @@ TEXTS = ["a cat", "a dog and a cat", "a dog", "the weather", "a cat and a cat an
 class ByLength:
     """Scores a reply by its length; remembers what it was asked."""
 
-    def __init__(self) -> None:
+    def __init__(self):
         self.asked = []
 
     def score(self, contexts, candidates):  # noqa: ARG002
@@ -31,7 +29,7 @@ def index(tmp_path, encoder):
     return Index.build(encoder, [Candidate(text, {"id": i}) for i, text in enumerate(TEXTS)], tmp_path / "index")
 
 
-def test_the_slow_ranker_orders_what_the_fast_one_found(index) -> None:
+def test_the_slow_ranker_orders_what_the_fast_one_found(index):
     slow = ByLength()
     assert isinstance(slow, Ranker)
     contexts = [["a cat"], ["a dog"]]
@@ -47,7 +45,7 @@ def test_the_slow_ranker_orders_what_the_fast_one_found(index) -> None:
         ]
 
 
-def test_equal_scores_keep_the_order_of_the_first_search(index) -> None:
+def test_equal_scores_keep_the_order_of_the_first_search(index):
     class Same(ByLength):
         def score(self, contexts, candidates):
             return 0 * super().score(contexts, candidates)
@@ -56,7 +54,7 @@ def test_equal_scores_keep_the_order_of_the_first_search(index) -> None:
     assert [reply.position for reply in Cascade(index, Same()).search([["a fish"]], k=5)[0]] == first
 
 
-def test_bm25_may_be_the_first() -> None:
+def test_bm25_may_be_the_first():
     first = RankerSearch(BM25(), TEXTS)
     [found] = first.search([["fish?"]], k=1)
     assert (found[0].position, len(first)) == (4, 5)
@@ -68,14 +66,14 @@ def test_bm25_may_be_the_first() -> None:
     assert [reply.text for reply in replies] == ["the weather"]
 
 
-def test_nothing_to_rank(tmp_path, encoder) -> None:
+def test_nothing_to_rank(tmp_path, encoder):
     empty = Index.build(encoder, [], tmp_path / "empty")
     assert Cascade(empty, ByLength()).search([["hello"]], k=3) == [[]]
     assert RankerSearch(ByLength(), []).search([["hello"]], k=3) == [[]]
     assert Cascade(empty, ByLength()).search([], k=3) == []
 
 
-def test_wrong_numbers_are_refused(index) -> None:
+def test_wrong_numbers_are_refused(index):
     with pytest.raises(InputError, match="top is 0"):
         Cascade(index, ByLength(), top=0)
     with pytest.raises(InputError, match="k is 6, but only the 5"):
@@ -86,7 +84,7 @@ def test_wrong_numbers_are_refused(index) -> None:
 
 
 @pytest.mark.parametrize("spoil", [lambda scores: scores * np.nan, lambda scores: scores[:, 1:]])
-def test_a_ranker_without_scores_is_refused(index, spoil) -> None:
+def test_a_ranker_without_scores_is_refused(index, spoil):
     class Spoilt(ByLength):
         def score(self, contexts, candidates):
             return spoil(super().score(contexts, candidates))

@@ -1,7 +1,5 @@
 """Adding and deleting: the same answers as a rebuild; whole or not at all; positions for good."""
 
-from __future__ import annotations
-
 import subprocess
 import sys
 from pathlib import Path
@@ -39,7 +37,7 @@ changes = st.lists(
 @pytest.mark.parametrize("dtype", DTYPES)
 @settings(deadline=None, max_examples=15)
 @given(st.lists(st.sampled_from(A), max_size=6), changes)
-def test_changes_equal_a_rebuild(tmp_path_factory, dtype, start, steps) -> None:
+def test_changes_equal_a_rebuild(tmp_path_factory, dtype, start, steps):
     """The law: whatever was added and deleted, the answers are those of an index of what is left."""
     folder, encoder = tmp_path_factory.mktemp("law"), HashEncoder()
     index = Index.build(encoder, start, folder / "changed", dtype=dtype)
@@ -62,7 +60,7 @@ def test_changes_equal_a_rebuild(tmp_path_factory, dtype, start, steps) -> None:
     assert len(index) == len(left)
 
 
-def test_adding_encodes_only_what_is_new(index, encoder) -> None:
+def test_adding_encodes_only_what_is_new(index, encoder):
     encoder.calls.clear()
     index.add(B)
     assert encoder.calls == [5]
@@ -71,14 +69,14 @@ def test_adding_encodes_only_what_is_new(index, encoder) -> None:
 @pytest.mark.parametrize(
     ("positions", "told"), [([0, 9], "no reply 9; .* 0 to 8"), ([-1], "no reply -1"), ([4, 3], "reply 3 .*before")]
 )
-def test_deleting_what_is_not_there_deletes_nothing(index, positions, told) -> None:
+def test_deleting_what_is_not_there_deletes_nothing(index, positions, told):
     index.delete([3])
     with pytest.raises(InputError, match=told):
         index.delete(positions)
     assert len(index) == 8
 
 
-def test_without_its_model_an_index_lists_and_deletes_but_does_not_search(index) -> None:
+def test_without_its_model_an_index_lists_and_deletes_but_does_not_search(index):
     bare = Index.open(index.folder)
     bare.delete([1])
     assert [candidate.text for _, candidate in bare] == [text for text in A if text != "a1"]
@@ -106,7 +104,7 @@ STEPS = {
 
 @pytest.mark.parametrize("change", ["add", "delete"])
 @pytest.mark.parametrize("step", STEPS)
-def test_a_crash_between_the_steps_of_a_change_leaves_the_old_index_valid(index, encoder, step, change) -> None:
+def test_a_crash_between_the_steps_of_a_change_leaves_the_old_index_valid(index, encoder, step, change):
     if change == "delete" and "manifest" not in step:
         pytest.skip("deleting writes nothing but the manifest")
     before = answers(index)
@@ -122,7 +120,7 @@ def test_a_crash_between_the_steps_of_a_change_leaves_the_old_index_valid(index,
     assert len(list(index.folder.glob("segment-*"))) == 2
 
 
-def test_a_crash_after_the_manifest_is_in_place_has_added_everything(index, encoder, monkeypatch) -> None:
+def test_a_crash_after_the_manifest_is_in_place_has_added_everything(index, encoder, monkeypatch):
     monkeypatch.setattr(index_module, "Segment", crash)
     with pytest.raises(CrashError):
         index.add(B)
@@ -130,7 +128,7 @@ def test_a_crash_after_the_manifest_is_in_place_has_added_everything(index, enco
     assert len(Index.open(index.folder, encoder, verify=True)) == 14
 
 
-def test_what_a_killed_process_left_is_swept_up_by_the_next_change(index) -> None:
+def test_what_a_killed_process_left_is_swept_up_by_the_next_change(index):
     left = index.folder / ".segment-000000000009.ab12cd34.part"
     left.mkdir()
     (left / "vectors.f32").write_bytes(b"half")
@@ -138,7 +136,7 @@ def test_what_a_killed_process_left_is_swept_up_by_the_next_change(index) -> Non
     assert not left.exists()
 
 
-def test_a_change_by_somebody_else_is_not_overwritten(index, encoder) -> None:
+def test_a_change_by_somebody_else_is_not_overwritten(index, encoder):
     other = Index.open(index.folder, encoder)
     other.add(["theirs"])
     for change in (lambda: index.add(["mine"]), lambda: index.delete([0])):
@@ -156,7 +154,7 @@ with FileLock(sys.argv[1]):
 """
 
 
-def test_two_processes_do_not_change_an_index_at_once(index) -> None:
+def test_two_processes_do_not_change_an_index_at_once(index):
     lock = index.folder.with_name(f".{index.folder.name}.lock")
     command = [sys.executable, "-c", HOLDER, str(lock)]
     with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE) as process:
@@ -168,7 +166,7 @@ def test_two_processes_do_not_change_an_index_at_once(index) -> None:
     assert not lock.exists()
 
 
-def test_two_builds_in_one_place_are_one(tmp_path, encoder) -> None:
+def test_two_builds_in_one_place_are_one(tmp_path, encoder):
     """The second one begins while the first encodes: it is refused, and does not overwrite what it cannot have seen."""
     refused = []
 
@@ -189,7 +187,7 @@ def test_two_builds_in_one_place_are_one(tmp_path, encoder) -> None:
 
 @pytest.mark.parametrize("moment", ["before", "after"])
 @pytest.mark.parametrize("verify", [True, False])
-def test_a_reader_sees_the_old_index_or_the_new_one(index, encoder, monkeypatch, moment, verify) -> None:
+def test_a_reader_sees_the_old_index_or_the_new_one(index, encoder, monkeypatch, moment, verify):
     """It is replaced after its manifest was read, before or after its files are: by one of the same size, and again."""
     replies = [[f"z{i}" for i in range(9)], ["small"]]
     real = index_module.Segment
@@ -214,7 +212,7 @@ def test_a_reader_sees_the_old_index_or_the_new_one(index, encoder, monkeypatch,
     assert found.search([["small"]], 1)[0][0].score > 0.99
 
 
-def test_the_manifest_remembers_where_the_model_was_and_both_may_move_together(tmp_path) -> None:
+def test_the_manifest_remembers_where_the_model_was_and_both_may_move_together(tmp_path):
     home = tmp_path / "home"
     (home / "model").mkdir(parents=True)
     (home / "index").mkdir()

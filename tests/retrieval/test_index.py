@@ -1,7 +1,5 @@
 """An index answers exactly, brings payloads back, and refuses whatever is not what it was built from."""
 
-from __future__ import annotations
-
 import dataclasses
 import hashlib
 import json
@@ -33,7 +31,7 @@ def segment(index):
     return next(index.folder.glob("segment-*"))
 
 
-def test_the_best_reply_comes_first_with_score_and_position(index) -> None:
+def test_the_best_reply_comes_first_with_score_and_position(index):
     with pytest.raises(InputError, match="at least one"):
         index.search([["hello"]], k=0)
     [[best, second]] = index.search([["something before", "reply number 17"]], k=2)
@@ -53,7 +51,7 @@ json_values = st.recursive(
 
 @settings(deadline=None, max_examples=25)
 @given(st.lists(st.tuples(st.text(), st.dictionaries(st.text(), json_values, max_size=3)), max_size=9))
-def test_texts_and_payloads_come_back_as_they_were(tmp_path_factory, entries) -> None:
+def test_texts_and_payloads_come_back_as_they_were(tmp_path_factory, entries):
     folder = tmp_path_factory.mktemp("index") / "index"
     encoder = TableEncoder(np.eye(9, dtype=np.float32))
     encoder.encode_responses = lambda texts: np.eye(9, dtype=np.float32)[: len(texts)]
@@ -69,7 +67,7 @@ def test_texts_and_payloads_come_back_as_they_were(tmp_path_factory, entries) ->
     ("candidate", "told"),
     [(Candidate("", {"x": {1}}), "set"), (Candidate("", {"x": float("nan")}), "float"), (Candidate("\ud800"), "utf-8")],
 )
-def test_what_json_cannot_hold_is_refused_with_the_position(tmp_path, encoder, candidate, told) -> None:
+def test_what_json_cannot_hold_is_refused_with_the_position(tmp_path, encoder, candidate, told):
     with pytest.raises(InputError, match=f"reply 1 .*{told}"):
         Index.build(encoder, ["fine", candidate], tmp_path / "index")
     assert list(tmp_path.iterdir()) == []
@@ -78,7 +76,7 @@ def test_what_json_cannot_hold_is_refused_with_the_position(tmp_path, encoder, c
 # Mistakes of others (REFERENCE 7.8): a cache keyed by file name answers after retraining.
 
 
-def test_mistake_8_an_index_of_another_model_is_refused_though_its_name_is_the_same(index) -> None:
+def test_mistake_8_an_index_of_another_model_is_refused_though_its_name_is_the_same(index):
     retrained = HashEncoder(seed="retrained")
     with pytest.raises(InputError) as refused:
         Index.open(index.folder, retrained)
@@ -89,7 +87,7 @@ def test_mistake_8_an_index_of_another_model_is_refused_though_its_name_is_the_s
     assert "\n" not in message
 
 
-def test_mistake_8_the_fingerprint_covers_model_and_candidates(tmp_path, encoder) -> None:
+def test_mistake_8_the_fingerprint_covers_model_and_candidates(tmp_path, encoder):
     def fingerprint(name, encoder, replies, dtype="float32"):
         return Index.build(encoder, replies, tmp_path / name, dtype=dtype).fingerprint
 
@@ -115,7 +113,7 @@ DAMAGES = {
 
 
 @pytest.mark.parametrize("how", DAMAGES)
-def test_a_damaged_file_is_refused_by_name(index, encoder, how) -> None:
+def test_a_damaged_file_is_refused_by_name(index, encoder, how):
     assert {path.name for path in segment(index).iterdir()} == FILES[index.manifest.dtype]
     for name in FILES[index.manifest.dtype]:
         path = segment(index) / name
@@ -132,13 +130,13 @@ def test_a_damaged_file_is_refused_by_name(index, encoder, how) -> None:
     ("content", "told"),
     [(b"{}", "damaged"), (b"\xff\xfe", "damaged"), (b'{"kind": "rejoinder index", "format": 99}', "update rejoinder")],
 )
-def test_a_foreign_manifest_is_refused(index, encoder, content, told) -> None:
+def test_a_foreign_manifest_is_refused(index, encoder, content, told):
     (index.folder / MANIFEST).write_bytes(content)
     with pytest.raises(InputError, match=f"manifest.json .*{told}"):
         Index.open(index.folder, encoder)
 
 
-def test_a_manifest_edited_by_hand_is_refused_but_the_place_of_the_model_may_change(index, encoder) -> None:
+def test_a_manifest_edited_by_hand_is_refused_but_the_place_of_the_model_may_change(index, encoder):
     path = index.folder / MANIFEST
     content = json.loads(path.read_text())
     content["model"]["path"] = "/elsewhere"
@@ -150,7 +148,7 @@ def test_a_manifest_edited_by_hand_is_refused_but_the_place_of_the_model_may_cha
         Index.open(index.folder, encoder)
 
 
-def test_an_altered_reply_that_was_not_compared_is_noticed_when_it_is_read(index, encoder) -> None:
+def test_an_altered_reply_that_was_not_compared_is_noticed_when_it_is_read(index, encoder):
     path = segment(index) / "replies.jsonl"
     path.write_bytes(path.read_bytes().replace(b'"reply number 17"', b'"reply number 17 '))
     opened = Index.open(index.folder, encoder, verify=False)
@@ -158,7 +156,7 @@ def test_an_altered_reply_that_was_not_compared_is_noticed_when_it_is_read(index
         opened.search([["reply number 17"]])
 
 
-def test_an_8_bit_index_of_an_earlier_version_opens_and_is_replaced(tmp_path, encoder) -> None:
+def test_an_8_bit_index_of_an_earlier_version_opens_and_is_replaced(tmp_path, encoder):
     """It has one more file: how far each row's codes are from the row."""
     index = Index.build(encoder, TEXTS, tmp_path / "index", dtype="int8")
     (segment(index) / "errors.f32").write_bytes(content := bytes(4 * len(TEXTS)))
@@ -174,7 +172,7 @@ def test_an_8_bit_index_of_an_earlier_version_opens_and_is_replaced(tmp_path, en
     Index.build(encoder, ["new"], index.folder, overwrite=True)
 
 
-def test_an_index_that_exists_is_kept_unless_overwriting_is_asked_for(index, encoder) -> None:
+def test_an_index_that_exists_is_kept_unless_overwriting_is_asked_for(index, encoder):
     with pytest.raises(InputError, match=r"is an index already.*--append.*--overwrite"):
         Index.build(encoder, ["new"], index.folder)
     assert len(Index.open(index.folder, encoder)) == 40
@@ -183,7 +181,7 @@ def test_an_index_that_exists_is_kept_unless_overwriting_is_asked_for(index, enc
 
 
 @pytest.mark.parametrize("error", [KeyboardInterrupt, OSError("No space left on device")])
-def test_an_interrupted_build_leaves_nothing_behind(tmp_path, encoder, error) -> None:
+def test_an_interrupted_build_leaves_nothing_behind(tmp_path, encoder, error):
     def interrupted(_):
         if len(encoder.calls) == 2:
             raise error
@@ -206,7 +204,7 @@ NOT_FINITE, MISSING = np.full((1, 3, 24), np.nan, np.float32), np.array([[1, 1, 
         (ContextVectors(np.ones((2, 3, 24), np.float32), MISSING), "context 1 has no vector"),
     ],
 )
-def test_queries_that_cannot_be_used_are_refused(index, queries, told) -> None:
+def test_queries_that_cannot_be_used_are_refused(index, queries, told):
     with pytest.raises(InputError, match=told):
         index.search_vectors(queries)
 
@@ -214,7 +212,7 @@ def test_queries_that_cannot_be_used_are_refused(index, queries, told) -> None:
 @pytest.mark.parametrize(
     ("row", "told"), [([np.nan, 0], "nan"), ([np.inf, 0], "inf"), ([3, 4], "5"), ([0.5, 0], "0.5")]
 )
-def test_vectors_that_are_not_unit_vectors_are_refused(row, told) -> None:
+def test_vectors_that_are_not_unit_vectors_are_refused(row, told):
     rows = np.array([[1, 0], [0, 0], row], dtype=np.float32)
     with pytest.raises(InputError, match=f"reply 12 has length {told}, not 1"):
         check_rows(rows, "reply", 10)

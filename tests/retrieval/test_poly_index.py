@@ -1,7 +1,5 @@
 """An index of a poly-encoder: several vectors a context, one a reply, of any length."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 
@@ -54,7 +52,7 @@ def wanted(encoder, texts, context, k):
 
 @pytest.mark.parametrize("kind", [HashPolyEncoder, DotEncoder])
 @pytest.mark.parametrize("dtype", DTYPES)
-def test_answers_are_those_of_the_model_also_after_adding_and_deleting(tmp_path, dtype, kind) -> None:
+def test_answers_are_those_of_the_model_also_after_adding_and_deleting(tmp_path, dtype, kind):
     encoder = kind()
     assert isinstance(encoder, PolyEncoder)
     index = Index.build(encoder, TEXTS, tmp_path / "index", dtype=dtype, batch=7)
@@ -68,7 +66,7 @@ def test_answers_are_those_of_the_model_also_after_adding_and_deleting(tmp_path,
             assert [(reply.text, reply.score) for reply in replies] == wanted(encoder, left, context, 100)
 
 
-def test_what_is_no_number_is_refused(tmp_path) -> None:
+def test_what_is_no_number_is_refused(tmp_path):
     class Diverged(HashPolyEncoder):
         def encode_responses(self, responses):
             return np.inf * super().encode_responses(responses)

@@ -1,7 +1,5 @@
 """Replies come out of the files people have; a bad line is named by file, line and reason."""
 
-from __future__ import annotations
-
 import gzip
 import json
 
@@ -23,7 +21,7 @@ def texts(path, split=None):
     return [candidate.text for candidate in read_candidates(path, split)]
 
 
-def test_plain_text_is_one_reply_a_line_without_blank_lines(tmp_path) -> None:
+def test_plain_text_is_one_reply_a_line_without_blank_lines(tmp_path):
     path = write(tmp_path / "replies.txt", "Hello!\r\n\n   \n  At noon, I think.  \nÇa va 👍\nHello!")
     assert list(read_candidates(path)) == [
         Candidate("Hello!"),
@@ -34,7 +32,7 @@ def test_plain_text_is_one_reply_a_line_without_blank_lines(tmp_path) -> None:
 
 
 @pytest.mark.parametrize("name", ["text", "response", "reply", "answer"])
-def test_jsonl_keeps_the_other_fields_as_payload(tmp_path, name) -> None:
+def test_jsonl_keeps_the_other_fields_as_payload(tmp_path, name):
     lines = [{name: " Hi\nthere ", "id": 7, "tags": ["a"]}, {"category": None, name: "Bye"}]
     path = write(tmp_path / "replies.jsonl", "\n\n".join(map(json.dumps, lines)))
     assert list(read_candidates(path)) == [
@@ -43,12 +41,12 @@ def test_jsonl_keeps_the_other_fields_as_payload(tmp_path, name) -> None:
     ]
 
 
-def test_csv_keeps_the_other_columns_as_payload_and_line_breaks_in_quotes(tmp_path) -> None:
+def test_csv_keeps_the_other_columns_as_payload_and_line_breaks_in_quotes(tmp_path):
     path = write(tmp_path / "replies.csv", ',id,reply\r\n0,a7,"Hi, you\r\nthere"\r\n\r\n1,a8,Bye\r\n')
     assert list(read_candidates(path)) == [Candidate("Hi, you\nthere", {"id": "a7"}), Candidate("Bye", {"id": "a8"})]
 
 
-def test_examples_give_their_distinct_responses_of_a_split(tmp_path) -> None:
+def test_examples_give_their_distinct_responses_of_a_split(tmp_path):
     for split, responses in {"train": "aab", "test": "bcc"}.items():
         write_examples([Example(("x",), response) for response in responses], tmp_path / f"{split}-0.parquet")
     assert texts(tmp_path, "test") == ["b", "c"]
@@ -57,7 +55,7 @@ def test_examples_give_their_distinct_responses_of_a_split(tmp_path) -> None:
     assert texts(tmp_path / "test-0.parquet") == ["b", "c"]
 
 
-def test_compressed_lines_are_read(tmp_path) -> None:
+def test_compressed_lines_are_read(tmp_path):
     content = b'{"text": "Hi"}\n'
     (tmp_path / "a.jsonl.gz").write_bytes(gzip.compress(content, mtime=0))
     (tmp_path / "a.jsonl.zst").write_bytes(zstandard.compress(content))
@@ -87,14 +85,14 @@ def test_compressed_lines_are_read(tmp_path) -> None:
         ("a.parquet", b"PAR1 nonsense", "a.parquet"),
     ],
 )
-def test_bad_input_is_one_clear_line(tmp_path, name, content, told) -> None:
+def test_bad_input_is_one_clear_line(tmp_path, name, content, told):
     (tmp_path / name).write_bytes(content)
     with pytest.raises(InputError, match=told) as refused:
         list(read_candidates(tmp_path / name))
     assert "\n" not in str(refused.value)
 
 
-def test_a_missing_file_and_a_split_of_a_plain_file(tmp_path) -> None:
+def test_a_missing_file_and_a_split_of_a_plain_file(tmp_path):
     with pytest.raises(InputError, match="does not exist"):
         read_candidates(tmp_path / "nothing.txt")
     with pytest.raises(InputError, match="no test split"):

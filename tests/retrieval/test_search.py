@@ -1,7 +1,5 @@
 """From float32 rows the search gives the answers of brute force to the last bit; small forms nominate well."""
 
-from __future__ import annotations
-
 import itertools
 
 import numpy as np
@@ -45,7 +43,7 @@ def found_by_search(segments, contexts, k, minimum=-np.inf):
     return [(positions.tolist(), scores.tolist()) for positions, scores in search(segments, contexts, k, minimum)]
 
 
-def segments_of(rows, dtype, alive=None, cuts=()) -> list[Rows]:
+def segments_of(rows, dtype, alive=None, cuts=()):
     alive = np.ones(len(rows), bool) if alive is None else alive
     bounds = [0, *[cut for cut in sorted(set(cuts)) if 0 < cut < len(rows)], len(rows)]
     return [
@@ -91,7 +89,7 @@ def collections(draw):
     st.sampled_from([1, 7, 1 << 13]),
     st.sampled_from([0, 20, 1 << 20]),
 )
-def test_search_equals_brute_force(dtype, collection, k, minimum, block, pending) -> None:
+def test_search_equals_brute_force(dtype, collection, k, minimum, block, pending):
     """Of small forms too where they may nominate all rows."""
     rows, alive, contexts, cuts = collection
     with pytest.MonkeyPatch.context() as patch:
@@ -105,7 +103,7 @@ def test_search_equals_brute_force(dtype, collection, k, minimum, block, pending
 
 
 @pytest.mark.parametrize("width", [1, 5])
-def test_a_crowd_of_near_ties_is_ranked_exactly(width) -> None:
+def test_a_crowd_of_near_ties_is_ranked_exactly(width):
     """Scores closer together than float32 products tell apart."""
     rng = np.random.default_rng(0)
     center = rng.standard_normal(64)
@@ -117,7 +115,7 @@ def test_a_crowd_of_near_ties_is_ranked_exactly(width) -> None:
 
 @pytest.mark.parametrize("dtype", DTYPES)
 @pytest.mark.parametrize("exact_int8", [True, False])
-def test_the_best_of_many_are_those_of_the_attended_vector(dtype, exact_int8, monkeypatch) -> None:
+def test_the_best_of_many_are_those_of_the_attended_vector(dtype, exact_int8, monkeypatch):
     monkeypatch.setattr(processor, "has_exact_int8", lambda: exact_int8)
     rng = np.random.default_rng(0)
     rows = rng.standard_normal((9000, 96)).astype(np.float32)
@@ -129,7 +127,7 @@ def test_the_best_of_many_are_those_of_the_attended_vector(dtype, exact_int8, mo
             assert best == pytest.approx(np.sort(scores)[::-1][:10], rel=1e-9)
 
 
-def test_the_score_of_a_pair_does_not_depend_on_what_is_scored_beside_it() -> None:
+def test_the_score_of_a_pair_does_not_depend_on_what_is_scored_beside_it():
     rng = np.random.default_rng(0)
     for size, width in itertools.product((1, 7, 128, 513), (1, 3, 16)):
         context, rows = rng.standard_normal((width, size)), rng.standard_normal((33, size)).astype(np.float32)
@@ -149,7 +147,7 @@ shapes = {
 
 @settings(deadline=None, max_examples=60)
 @given(**shapes, block=st.sampled_from([1, 5, 1 << 13]), together=st.sampled_from([1, 10, 2048]))
-def test_scores_equal_those_of_the_attended_vector(seed, count, size, width, scale, block, together) -> None:
+def test_scores_equal_those_of_the_attended_vector(seed, count, size, width, scale, block, together):
     rng = np.random.default_rng(seed)
     rows = (scale * rng.standard_normal((count, size))).astype(np.float32)
     rows[rng.random(count) < 0.1] = 0
@@ -169,7 +167,7 @@ def test_scores_equal_those_of_the_attended_vector(seed, count, size, width, sca
     assert exact_scores(contexts[0], rows) == pytest.approx(attended(rows, contexts)[0], rel=1e-9, abs=1e-9)
 
 
-def test_a_program_that_allows_fewer_bits_gets_float32_all_the_same() -> None:
+def test_a_program_that_allows_fewer_bits_gets_float32_all_the_same():
     rows = np.random.default_rng(0).standard_normal((300, 256)).astype(np.float32)
     wanted = all_scores(rows, [rows[:64] / 4])
     before = torch.get_float32_matmul_precision()
@@ -183,7 +181,7 @@ def test_a_program_that_allows_fewer_bits_gets_float32_all_the_same() -> None:
 
 
 @pytest.mark.parametrize("missing", ["the order of oneDNN", "8-bit products"])
-def test_a_torch_without_private_products_is_no_obstacle(monkeypatch, missing) -> None:
+def test_a_torch_without_private_products_is_no_obstacle(monkeypatch, missing):
     rows = np.random.default_rng(0).standard_normal((300, 64)).astype(np.float32)
     wanted = found_by_search(segments_of(rows, "int8"), [rows[:4]], 5)
     if missing == "8-bit products":

@@ -1,7 +1,5 @@
 """Words and separators, and the lowering of letters."""
 
-from __future__ import annotations
-
 import sys
 import unicodedata
 
@@ -13,9 +11,9 @@ from rejoinder.text.splitting import lower, tokens
 ODD_TEXT = st.text(st.one_of(st.sampled_from("aZ1 .,'\n\t$\u00a0\u2019\ufe4f😀é\u0301日"), st.characters(codec=None)))
 
 
-def naive_tokens(text: str) -> list[str]:
+def naive_tokens(text):
     """The rule of the original, character by character."""
-    runs: list[str] = []
+    runs = []
     for character in text:
         separator = unicodedata.category(character)[0] in "PZ"
         if runs and (unicodedata.category(runs[-1][0])[0] in "PZ") == separator:
@@ -26,18 +24,18 @@ def naive_tokens(text: str) -> list[str]:
     return [run for number, run in enumerate(runs) if run != " " or number in (0, last)]
 
 
-def assigned_here(text: str) -> bool:
+def assigned_here(text):
     """False for characters that this Python's Unicode does not know yet, but the frozen table may."""
     return all(unicodedata.category(character) != "Cn" for character in text)
 
 
 @settings(deadline=None, max_examples=300)
 @given(ODD_TEXT.filter(assigned_here))
-def test_tokens_are_those_of_the_rule(text: str) -> None:
+def test_tokens_are_those_of_the_rule(text):
     assert tokens(text) == naive_tokens(text)
 
 
-def test_frozen_classes_are_those_of_unicode() -> None:
+def test_frozen_classes_are_those_of_unicode():
     for code in range(sys.maxunicode + 1):
         category = unicodedata.category(chr(code))
         if category != "Cn":
@@ -45,5 +43,5 @@ def test_frozen_classes_are_those_of_unicode() -> None:
             assert (len(tokens(f"a{chr(code)}b")) > 1) == (category[0] in "PZ"), hex(code)
 
 
-def test_only_ascii_letters_are_lowered() -> None:
+def test_only_ascii_letters_are_lowered():
     assert lower("HELLO Wörld ÄÖ İ ẞ \u212a \ud800Z") == "hello wörld ÄÖ İ ẞ \u212a \ud800z"

@@ -1,11 +1,8 @@
 """Text to ids and back with a given vocabulary."""
 
-from __future__ import annotations
-
 import pickle
 import subprocess
 import sys
-from collections.abc import Sequence
 
 import numpy as np
 import pytest
@@ -29,21 +26,21 @@ TEXT = st.text(st.one_of(st.sampled_from(KNOWN), st.characters(codec=None)), max
 
 
 @pytest.fixture(scope="module")
-def subwords() -> Subwords:
+def subwords():
     return build_subwords(CORPUS, minimum_count=2, buckets=50)
 
 
-def tiny(*subwords: str, buckets: int = 1000) -> Subwords:
+def tiny(*subwords, buckets=1000):
     return Subwords([MARK, *subwords], buckets)
 
 
 @pytest.mark.parametrize(("character", "bucket"), [("é", 326), ("日", 946), ("😀", 756), ("\ud800", 600)])
-def test_bucket_of_an_unknown_character_never_changes(character: str, bucket: int) -> None:
+def test_bucket_of_an_unknown_character_never_changes(character, bucket):
     # CRC-32 of the UTF-8 modulo 1,000, worked out bit by bit with another program.
     assert tiny().encode(character) == [0, 1 + bucket]
 
 
-def test_ids_are_the_same_in_every_process(subwords: Subwords) -> None:
+def test_ids_are_the_same_in_every_process(subwords):
     program = (
         "from rejoinder.text.vocabulary import build_subwords\n"
         f"v = build_subwords({CORPUS!r}, minimum_count=2, buckets=50)\n"
@@ -56,20 +53,20 @@ def test_ids_are_the_same_in_every_process(subwords: Subwords) -> None:
 
 @settings(deadline=None, max_examples=300)
 @given(st.text(st.sampled_from(KNOWN), max_size=40))
-def test_decoding_gives_the_lowered_text_back(subwords: Subwords, text: str) -> None:
+def test_decoding_gives_the_lowered_text_back(subwords, text):
     assert subwords.decode(subwords.encode(text)) == lower(text)
 
 
 @settings(deadline=None, max_examples=300)
 @given(st.text("a .\ufe4f", max_size=12))
-def test_marks_in_the_text_survive(text: str) -> None:
+def test_marks_in_the_text_survive(text):
     for vocabulary in (tiny("a", " ", "."), tiny("a", " ", ".", MARK * 2, MARK + "a", "." + MARK, MARK * 2 + ".")):
         assert vocabulary.decode(vocabulary.encode(text)) == text
 
 
 @settings(deadline=None, max_examples=300)
 @given(TEXT)
-def test_any_unicode_text_gives_valid_ids(subwords: Subwords, text: str) -> None:
+def test_any_unicode_text_gives_valid_ids(subwords, text):
     ids = subwords.encode(text)
     assert all(0 <= number < subwords.padding_id for number in ids)
     assert bool(ids) == bool(text)
@@ -78,18 +75,18 @@ def test_any_unicode_text_gives_valid_ids(subwords: Subwords, text: str) -> None
     assert subwords.decode(ids).count(UNKNOWN) == unknown
 
 
-def test_decoding_unknown_characters_and_padding() -> None:
+def test_decoding_unknown_characters_and_padding():
     vocabulary = tiny("a", "!", " ")
     assert vocabulary.decode([*vocabulary.encode("aé 日 !"), vocabulary.padding_id]) == "a\ufffd \ufffd !"
 
 
 @pytest.mark.parametrize("number", [-1, 1003])
-def test_decoding_an_impossible_id_is_an_error(number: int) -> None:
+def test_decoding_an_impossible_id_is_an_error(number):
     with pytest.raises(InputError, match=f"id {number} is not in 0 to 1002"):
         tiny("a").decode([0, number])
 
 
-def ragged(vocabulary: Subwords, texts: Sequence[str], max_length: int | None = None) -> list[list[int]]:
+def ragged(vocabulary, texts, max_length=None):
     ids, lengths = vocabulary.encode_ragged(texts, max_length)
     assert ids.flags.writeable, "torch.from_numpy asks for it"
     assert ids.dtype == np.int32
@@ -100,21 +97,19 @@ def ragged(vocabulary: Subwords, texts: Sequence[str], max_length: int | None = 
 
 @settings(deadline=None, max_examples=300)
 @given(st.text(st.sampled_from("abc  ..\ufe4fé"), max_size=120), st.integers(1, 9))
-def test_cut_ids_are_the_first_ones(text: str, max_length: int) -> None:
+def test_cut_ids_are_the_first_ones(text, max_length):
     for vocabulary in (tiny("a", "b", "c", " "), tiny("a", "ab", "abc", MARK + "a", MARK + ". ", "..", MARK + "ab")):
         whole = [vocabulary.encode(text), vocabulary.encode("a")]
         assert ragged(vocabulary, [text, "a"], max_length) == [ids[:max_length] for ids in whole]
 
 
 @pytest.mark.parametrize("unit", ["zq", "日", " ", MARK, "word "])
-def test_a_million_characters_are_neither_read_nor_kept_for_60_ids(
-    subwords: Subwords, unit: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_million_characters_are_neither_read_nor_kept_for_60_ids(subwords, unit, monkeypatch):
     vocabulary = Subwords(subwords.subwords)
     text = unit * (1_000_000 // len(unit))
-    read: list[int] = []
+    read = []
 
-    def watched(text: str) -> list[str]:
+    def watched(text):
         read.append(len(text))
         return tokens(text)
 
@@ -124,7 +119,7 @@ def test_a_million_characters_are_neither_read_nor_kept_for_60_ids(
     assert sum(map(len, vocabulary._known)) < 100
 
 
-def test_memory_of_known_tokens_is_bounded(subwords: Subwords, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_memory_of_known_tokens_is_bounded(subwords, monkeypatch):
     monkeypatch.setattr(module, "KNOWN_TOKENS", 10)
     vocabulary = Subwords(subwords.subwords, subwords.buckets)
     texts = [f"you{number} are {'x' * number}" for number in range(100)]
@@ -132,7 +127,7 @@ def test_memory_of_known_tokens_is_bounded(subwords: Subwords, monkeypatch: pyte
     assert 0 < len(vocabulary._known) <= 10
 
 
-def test_pickled_vocabulary_is_equal_and_light(subwords: Subwords) -> None:
+def test_pickled_vocabulary_is_equal_and_light(subwords):
     subwords.encode("How are you?")
     copy = pickle.loads(pickle.dumps(subwords))
     assert copy.fingerprint == subwords.fingerprint

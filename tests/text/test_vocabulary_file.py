@@ -1,23 +1,18 @@
 """Vocabulary files: what is written is what is read, and nothing else is read."""
 
-from __future__ import annotations
-
 import json
-from pathlib import Path
-from typing import Any
 
 import pytest
 
 from rejoinder.errors import InputError
 from rejoinder.text.ngrams import NGrams
 from rejoinder.text.subwords import MARK, Subwords
-from rejoinder.text.tokenizer import Vocabulary
 from rejoinder.text.vocabulary import build_subwords
 
 CORPUS = ["line one\nline two\r\nline\u2028three\u0085", 'odd \x00 \ufeff \ufe4f " \\ \ufffe 😀 \x1f characters']
 
 
-def test_newline_in_the_corpus_survives_the_file(tmp_path: Path) -> None:
+def test_newline_in_the_corpus_survives_the_file(tmp_path):
     built = build_subwords(CORPUS, minimum_count=1)
     assert any("\n" in subword for subword in built.subwords)
     built.save(tmp_path / "vocabulary.json")
@@ -27,7 +22,7 @@ def test_newline_in_the_corpus_survives_the_file(tmp_path: Path) -> None:
         assert loaded.decode(loaded.encode(text)) == text
 
 
-def test_fingerprint_tells_contents_apart() -> None:
+def test_fingerprint_tells_contents_apart():
     vocabularies = [
         Subwords([MARK, "a", "b"]),
         Subwords([MARK, "b", "a"]),
@@ -39,8 +34,8 @@ def test_fingerprint_tells_contents_apart() -> None:
     assert vocabularies[0].fingerprint == "74060028d6e50a3b6d03b1e5a616801808a59633bea4ee24867d4008b3d353e9"
 
 
-SUBWORDS: dict[str, Any] = {"format": Subwords.FORMAT, "buckets": 5, "subwords": [MARK, "a"]}
-NGRAMS: dict[str, Any] = {"format": NGrams.FORMAT, "buckets": 3, "unigrams": ["<S>", "</S>", "a"], "bigrams": [0, 2]}
+SUBWORDS = {"format": Subwords.FORMAT, "buckets": 5, "subwords": [MARK, "a"]}
+NGRAMS = {"format": NGrams.FORMAT, "buckets": 3, "unigrams": ["<S>", "</S>", "a"], "bigrams": [0, 2]}
 
 
 @pytest.mark.parametrize(
@@ -68,9 +63,7 @@ NGRAMS: dict[str, Any] = {"format": NGrams.FORMAT, "buckets": 3, "unigrams": ["<
         (NGrams, {"bigrams": [1, 2, 1, 2]}, "a bigram is there twice"),
     ],
 )
-def test_bad_content_is_refused_with_its_reason(
-    tmp_path: Path, kind: type[Vocabulary], change: dict[str, Any], reason: str
-) -> None:
+def test_bad_content_is_refused_with_its_reason(tmp_path, kind, change, reason):
     path, whole = tmp_path / "vocabulary.json", SUBWORDS if kind is Subwords else NGRAMS
     path.write_text(json.dumps(whole))
     kind.load(path)
@@ -82,7 +75,7 @@ def test_bad_content_is_refused_with_its_reason(
 
 
 @pytest.mark.parametrize("kind", [Subwords, NGrams])
-def test_bad_and_missing_files_are_refused(tmp_path: Path, kind: type[Vocabulary]) -> None:
+def test_bad_and_missing_files_are_refused(tmp_path, kind):
     path = tmp_path / "vocabulary.json"
     for content in (b"", b"\x00\xff\x80", b'{"format": "rejoinder sub', b"[1]", b"null", b"[" * 100_000):
         path.write_bytes(content)

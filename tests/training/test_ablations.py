@@ -1,7 +1,5 @@
 """Files of ablations: every row one change that trains, with errors before anything is trained."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from functools import cache
 from pathlib import Path
@@ -28,11 +26,11 @@ shipped = cache(load_plan)
 
 
 @pytest.fixture
-def write(tmp_path: Path) -> Write:
+def write(tmp_path):
     """Write a file of ablations beside the tiny recipe; rows by name, further keys of the file by name."""
     save_recipe(recipe("data"), tmp_path / "tiny.toml")
 
-    def write_(rows: dict[str, list[str]], **keys: object) -> Path:
+    def write_(rows, **keys):
         listed = [{"name": name, "settings": settings} for name, settings in rows.items()]
         path = tmp_path / "file.toml"
         path.write_text(to_toml({"name": "t", "recipe": "tiny.toml", **keys, "row": listed}), encoding="utf-8")
@@ -42,7 +40,7 @@ def write(tmp_path: Path) -> Write:
 
 
 @pytest.mark.parametrize("path", SHIPPED, ids=lambda path: path.name)
-def test_every_row_that_we_ship_builds_its_model(path: Path) -> None:
+def test_every_row_that_we_ship_builds_its_model(path):
     plan = shipped(path)
     assert set(TABLE_4) <= {row.name for row in plan.rows}
     for row in plan.rows:
@@ -53,13 +51,13 @@ def test_every_row_that_we_ship_builds_its_model(path: Path) -> None:
     assert {name for name, buckets in sizes.items() if buckets == 1} == {"one-bucket", "last-three", "last-five"}
 
 
-def test_hard_negatives_are_compared_with_none_by_several_seeds() -> None:
+def test_hard_negatives_are_compared_with_none_by_several_seeds():
     plan = load_plan(RECIPES / "ablations" / "hard-negatives.toml")
     found = {(row.recipe.seed, row.recipe.stage[0].hard_negatives is not None) for row in plan.rows}
     assert found == {(seed, mined) for seed in (0, 1, 2) for mined in (False, True)}
 
 
-def test_the_papers_table_is_complete_with_its_figures() -> None:
+def test_the_papers_table_is_complete_with_its_figures():
     plan = shipped(SHIPPED[0])
     assert {row.name: row.published for row in plan.rows if row.published is not None} == TABLE_4
     assert all(row.recipe.quantization.enabled for row in plan.rows), "the paper trains for 8 and 16 bits"
@@ -67,7 +65,7 @@ def test_the_papers_table_is_complete_with_its_figures() -> None:
     assert all(len(row.settings) == 1 for row in single), "each is one setting"
 
 
-def test_rows_change_the_recipe_and_nothing_else(write: Write) -> None:
+def test_rows_change_the_recipe_and_nothing_else(write):
     plan = load_plan(write({"eight": ["model.heads=8"], "two": ["loss.smoothing=0.1", "model.dropout=0.0"]}))
     assert [row.name for row in plan.rows] == [BASE, "eight", "two"]
     base, eight, two = (row.recipe for row in plan.rows)
@@ -76,7 +74,7 @@ def test_rows_change_the_recipe_and_nothing_else(write: Write) -> None:
     assert (eight.name, eight.description) == ("t: eight", "model.heads=8")
 
 
-def test_settings_of_all_rows_give_way_to_a_rows_own(write: Write) -> None:
+def test_settings_of_all_rows_give_way_to_a_rows_own(write):
     path = write({"a": ["loss.smoothing=0.1"]}, settings=["stage.0.steps=7", "loss.smoothing=0.3"])
     base, row = (each.recipe for each in load_plan(path, ["stage.0.minutes=2", "loss.smoothing=0.4"]).rows)
     assert (base.loss.smoothing, row.loss.smoothing) == (0.4, 0.1)
@@ -98,23 +96,21 @@ def test_settings_of_all_rows_give_way_to_a_rows_own(write: Write) -> None:
         ({"a": ["model.heads=8"]}, {"published": 168.2}, "published = 168.2 is not allowed"),
     ],
 )  # fmt: skip
-def test_errors_name_the_row_and_the_reason(
-    write: Write, rows: dict[str, list[str]], keys: dict[str, object], said: str
-) -> None:
+def test_errors_name_the_row_and_the_reason(write, rows, keys, said):
     with pytest.raises(InputError) as caught:
         load_plan(write(rows, **keys))
     assert said in str(caught.value)
     assert "\n" not in str(caught.value)
 
 
-def test_a_recipe_or_a_missing_file_is_no_file_of_ablations(tmp_path: Path) -> None:
+def test_a_recipe_or_a_missing_file_is_no_file_of_ablations(tmp_path):
     with pytest.raises(InputError, match=r"convert\.toml is a recipe; give a file of ablations"):
         load_plan(RECIPES / "convert.toml")
     with pytest.raises(InputError, match="no such file; give a TOML file of ablations"):
         load_plan(tmp_path / "no.toml")
 
 
-def test_rows_are_chosen_by_name_with_the_base(write: Write) -> None:
+def test_rows_are_chosen_by_name_with_the_base(write):
     plan = load_plan(write({"eight": ["model.heads=8"], "two": ["model.heads=2"]}))
     assert plan.chosen([]) == {BASE, "eight", "two"}
     assert plan.chosen(["two"]) == {BASE, "two"}

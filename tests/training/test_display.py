@@ -1,7 +1,5 @@
 """What a person sees."""
 
-from __future__ import annotations
-
 import pytest
 
 from rejoinder.training import display
@@ -10,9 +8,7 @@ from rejoinder.training.display import Standing, TerminalDisplay, duration
 STANDING = Standing("warm", 0.25, 1234, 2.5, 0.125, 7600.4, 185.0)
 
 
-def test_without_a_terminal_there_is_a_plain_line_now_and_then(
-    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_without_a_terminal_there_is_a_plain_line_now_and_then(monkeypatch, capsys):
     clock = iter([0.0, 0.0, 1.0, 2.0, 20.0, 20.0])
     monkeypatch.setattr(display.time, "monotonic", lambda: next(clock))
     shown = TerminalDisplay()
@@ -28,5 +24,5 @@ def test_without_a_terminal_there_is_a_plain_line_now_and_then(
 @pytest.mark.parametrize(("seconds", "text"), [
     (0, "0 s"), (59.4, "59 s"), (59.6, "1 min 00 s"), (185, "3 min 05 s"), (8040, "2 h 14 min"), (-3, "0 s"),
 ])  # fmt: skip
-def test_durations(seconds: float, text: str) -> None:
+def test_durations(seconds, text):
     assert duration(seconds) == text

@@ -1,11 +1,7 @@
 """Learning from a better model's scores, or from a sentence encoder's cosines."""
 
-from __future__ import annotations
-
 import json
-from pathlib import Path
 from types import SimpleNamespace
-from typing import Any
 
 import numpy as np
 import pytest
@@ -16,7 +12,6 @@ from rejoinder.arrays import unit_rows
 from rejoinder.errors import InputError
 from rejoinder.models.persistence import load, save
 from rejoinder.models.reductions import scores_of
-from rejoinder.ranker import FloatArray
 from rejoinder.training import distillation
 from rejoinder.training import prepare as preparing
 from rejoinder.training.batches import Portion, make_step
@@ -25,8 +20,7 @@ from rejoinder.training.distillation import SimilarityDistiller, TeacherDistille
 from rejoinder.training.loop import train
 from rejoinder.training.losses import Loss
 from rejoinder.training.metrics import read_metrics
-from rejoinder.training.prepare import Prepared, prepare
-from rejoinder.training.recipe import Recipe
+from rejoinder.training.prepare import prepare
 from rejoinder.training.tokens import RawExamples
 from tests.models.tiny_transformer import network, tokenizer
 from tests.training.tiny import recipe, stage
@@ -37,48 +31,47 @@ START = Loss(torch.tensor(7.0), torch.tensor(0.5))
 
 
 @pytest.fixture(scope="module")
-def teacher(tmp_path_factory: pytest.TempPathFactory) -> Path:
+def teacher(tmp_path_factory):
     """An untrained cross-encoder: it too has an opinion."""
     folder = tmp_path_factory.mktemp("teacher") / "model"
     save(folder, network("cross-encoder"), tokenizer(), max_length=20, card="# A teacher\n")
     return folder
 
 
-def letters(texts: Any) -> FloatArray:
+def letters(texts):
     """How often a text has each letter: a sentence encoder of a kind."""
     counts = [[text.count(letter) for letter in "abcdefghijklmnopqrstuvwxyz"] for text in texts]
     return np.array(counts, dtype=np.float32) + 0.01
 
 
 @pytest.fixture(autouse=True)
-def _encoder(monkeypatch: pytest.MonkeyPatch) -> None:
+def _encoder(monkeypatch):
     monkeypatch.setattr(preparing, "open_encoder", lambda _: SimpleNamespace(encode_responses=letters))
 
 
-def cosines(texts: list[tuple[list[str], str]]) -> FloatArray:
+def cosines(texts):
     x, y = (unit_rows(letters(side)) for side in ([context[-1] for context, _ in texts], [r for _, r in texts]))
-    found: FloatArray = x @ y.T
-    return found
+    return x @ y.T
 
 
-def by_teacher(teacher: Path | str, data: Path, /, **keys: Any) -> Recipe:
+def by_teacher(teacher, data, /, **keys):
     return recipe(data, distillation={"teacher": str(teacher), "candidates": 4, **keys})
 
 
-def by_encoder(data: Path, /, **keys: Any) -> Recipe:
+def by_encoder(data, /, **keys):
     return recipe(data, distillation={"encoder": "letters", "sharpness": 5.0, **keys})
 
 
-def similarity(wanted: Recipe, folder: Path) -> tuple[Prepared, SimilarityDistiller]:
+def similarity(wanted, folder):
     prepared = prepare(wanted, folder)
     return prepared, SimilarityDistiller(wanted.distillation, prepared.taught)
 
 
-def divergence(student: torch.Tensor, taught: torch.Tensor) -> torch.Tensor:
+def divergence(student, taught):
     return F.kl_div(student.log_softmax(1), taught.log_softmax(1), reduction="batchmean", log_target=True)
 
 
-def test_the_teacher_is_asked_about_the_texts_of_the_batch(tmp_path: Path, data: Path, teacher: Path) -> None:
+def test_the_teacher_is_asked_about_the_texts_of_the_batch(tmp_path, data, teacher):
     wanted = by_teacher(teacher, data)
     prepared = prepare(wanted, tmp_path)
     distiller = TeacherDistiller(wanted.distillation, prepared.train)
@@ -93,7 +86,7 @@ def test_the_teacher_is_asked_about_the_texts_of_the_batch(tmp_path: Path, data:
 
 
 @pytest.mark.parametrize("shape", [(6, 5), (6, 3, 5)], ids=["one vector", "several"])
-def test_the_loss_is_pytorchs_divergence(tmp_path: Path, data: Path, teacher: Path, shape: tuple[int, ...]) -> None:
+def test_the_loss_is_pytorchs_divergence(tmp_path, data, teacher, shape):
     wanted = by_teacher(teacher, data, share=0.3)
     prepared = prepare(wanted, tmp_path)
     distiller = TeacherDistiller(wanted.distillation, prepared.train)
@@ -105,7 +98,7 @@ def test_the_loss_is_pytorchs_divergence(tmp_path: Path, data: Path, teacher: Pa
     torch.testing.assert_close(found.value, 0.7 * START.value + 0.3 * divergence(scores, taught))
 
 
-def test_the_encoder_is_asked_for_the_newest_messages_and_the_responses(tmp_path: Path, data: Path) -> None:
+def test_the_encoder_is_asked_for_the_newest_messages_and_the_responses(tmp_path, data):
     prepared, distiller = similarity(by_encoder(data), tmp_path)
     expected = 5 * cosines(prepared.train.texts.read(ROWS))
     for portion, own in PORTIONS:
@@ -114,7 +107,7 @@ def test_the_encoder_is_asked_for_the_newest_messages_and_the_responses(tmp_path
 
 
 @pytest.mark.parametrize("names", [("context",), ("input", "history", "context")])
-def test_an_encoder_teaches_what_reads_the_newest_message(tmp_path: Path, data: Path, names: tuple[str, ...]) -> None:
+def test_an_encoder_teaches_what_reads_the_newest_message(tmp_path, data, names):
     prepared, distiller = similarity(by_encoder(data, share=0.3), tmp_path)
     generator = torch.Generator().manual_seed(0)
     encodings = {name: torch.randn(6, 5, generator=generator) for name in (*names, "response")}
@@ -124,7 +117,7 @@ def test_an_encoder_teaches_what_reads_the_newest_message(tmp_path: Path, data: 
     torch.testing.assert_close(found.value, 0.7 * START.value + 0.3 * divergence(student, taught))
 
 
-def test_of_a_sample_only_the_examples_that_were_read_are_taught(tmp_path: Path, data: Path) -> None:
+def test_of_a_sample_only_the_examples_that_were_read_are_taught(tmp_path, data):
     prepared, distiller = similarity(by_encoder(data, sample=30, share=1.0), tmp_path)
     read = distiller.texts.inputs >= 0
     assert (read.sum(), len(read)) == (30, len(prepared.train))
@@ -142,16 +135,14 @@ def test_of_a_sample_only_the_examples_that_were_read_are_taught(tmp_path: Path,
     assert nothing.value == 0, "a batch that was not read has no teacher"
 
 
-def test_each_text_is_encoded_once_and_an_interrupted_call_goes_on(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_each_text_is_encoded_once_and_an_interrupted_call_goes_on(tmp_path, monkeypatch):
     monkeypatch.setattr(distillation, "CHUNK", 3)
     pairs = [(["old", f"say {n % 4}"], f"reply {chr(97 + n % 7)}") for n in range(20)]
     lines = [json.dumps({"context": context, "response": response}).encode() for context, response in pairs]
     examples = RawExamples(np.frombuffer(b"".join(lines), np.uint8), np.cumsum([0, *map(len, lines)]))
-    asked: list[str] = []
+    asked = []
 
-    def encode(texts: Any, most: int = 6) -> FloatArray:
+    def encode(texts, most=6):
         if len(asked) >= most:
             raise KeyboardInterrupt
         asked.extend(texts)
@@ -171,7 +162,7 @@ def test_each_text_is_encoded_once_and_an_interrupted_call_goes_on(
 
 
 @pytest.mark.parametrize("kind", ["teacher", "encoder"])
-def test_a_student_comes_nearer_to_its_teacher(tmp_path: Path, data: Path, teacher: Path, kind: str) -> None:
+def test_a_student_comes_nearer_to_its_teacher(tmp_path, data, teacher, kind):
     section = {"teacher": str(teacher), "candidates": 8} if kind == "teacher" else {"encoder": "x", "sharpness": 5.0}
     stages = [stage(steps=40)]
     train(recipe(data, distillation=section | {"share": 1.0}, stage=stages, validation={"examples": 0}), tmp_path)
@@ -181,7 +172,7 @@ def test_a_student_comes_nearer_to_its_teacher(tmp_path: Path, data: Path, teach
         assert (tmp_path / "recipe.toml").read_text().count(load(teacher).fingerprint) == 1
 
 
-def test_a_teacher_knows_one_set_of_examples(data: Path, teacher: Path) -> None:
+def test_a_teacher_knows_one_set_of_examples(data, teacher):
     mixed = {"train": str(data), "mix": [{"train": str(data), "share": 0.5}]}
     with pytest.raises(InputError, match=r"leave data.mix out"):
         recipe(data, data=mixed, distillation={"teacher": str(teacher)})

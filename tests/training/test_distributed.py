@@ -1,16 +1,12 @@
 """Several processes do what one does with the same batch, and none of them waits for one that is gone."""
 
-from __future__ import annotations
-
 import json
 import os
 import signal
 import subprocess
 import sys
 import time
-from collections.abc import Iterator
 from contextlib import contextmanager
-from pathlib import Path
 
 import pytest
 import torch
@@ -65,7 +61,7 @@ RUNS = {
 
 
 @pytest.fixture(scope="module")
-def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+def folder(tmp_path_factory):
     """What two processes leave; the checks of `together` have passed in both."""
     folder = tmp_path_factory.mktemp("together")
     data = write_data(folder / "examples", topics=4)  # few, so that some responses are equal
@@ -85,11 +81,11 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder
 
 
-def weights(run: Path) -> dict[str, torch.Tensor]:
+def weights(run):
     return {name: value for name, value in checkpoint_of(run).tensors.items() if name.startswith("weights/")}
 
 
-def assert_same_run(one: Path, other: Path, tolerance: float) -> None:
+def assert_same_run(one, other, tolerance):
     assert [step for step, _ in losses(one)] == [step for step, _ in losses(other)]
     assert [loss for _, loss in losses(one)] == pytest.approx([loss for _, loss in losses(other)], abs=tolerance)
     ours, theirs = weights(one), weights(other)
@@ -97,7 +93,7 @@ def assert_same_run(one: Path, other: Path, tolerance: float) -> None:
         torch.testing.assert_close(ours[name], theirs[name], rtol=0, atol=tolerance, msg=name)
 
 
-def test_two_processes_have_the_losses_and_the_gradient_of_one(tmp_path: Path, folder: Path) -> None:
+def test_two_processes_have_the_losses_and_the_gradient_of_one(tmp_path, folder):
     """One step of plain descent at the rate 1: the weights have moved by the gradient."""
     settings = load_recipe(folder / "recipes" / "history.toml")
     tokens = prepare(settings, tmp_path / "tokens").train
@@ -118,7 +114,7 @@ def test_two_processes_have_the_losses_and_the_gradient_of_one(tmp_path: Path, f
     assert min(moved) > 1e-5, "every parameter has a gradient to compare"
 
 
-def test_two_processes_sum_the_rows_of_a_table(tmp_path: Path, folder: Path) -> None:
+def test_two_processes_sum_the_rows_of_a_table(tmp_path, folder):
     """An n-gram model with a learned scale, over several steps."""
     train(load_recipe(folder / "recipes" / "ngram.toml"), tmp_path / "one")
     assert_same_run(folder / "two" / "ngram", tmp_path / "one", 1e-3)
@@ -127,7 +123,7 @@ def test_two_processes_sum_the_rows_of_a_table(tmp_path: Path, folder: Path) -> 
     assert all(scale != first for scale in others)
 
 
-def test_two_processes_pretrain_as_one(tmp_path: Path, folder: Path) -> None:
+def test_two_processes_pretrain_as_one(tmp_path, folder):
     """Masked tokens and next utterances in turn, in batches of an odd number of pairs."""
     settings = load_recipe(folder / "recipes" / "pretraining.toml")
     summary = train(settings, tmp_path / "one")
@@ -139,7 +135,7 @@ def test_two_processes_pretrain_as_one(tmp_path: Path, folder: Path) -> None:
     assert accuracies[0] == pytest.approx(accuracies[1], abs=1e-5)
 
 
-def test_two_processes_train_the_rows_of_a_table(tmp_path: Path, folder: Path) -> None:
+def test_two_processes_train_the_rows_of_a_table(tmp_path, folder):
     task = ranking_task(list(read_examples(folder / "examples", "valid")), candidates=20)
     ablate(load_plan(folder / "plan.toml"), tmp_path, task, data="valid")
     places = folder / "two" / "table", tmp_path
@@ -152,7 +148,7 @@ def test_two_processes_train_the_rows_of_a_table(tmp_path: Path, folder: Path) -
         assert_same_run(folder / "two" / "table" / "rows" / row, tmp_path / "rows" / row, 1e-3)
 
 
-def test_two_processes_stay_beside_one_over_stages_in_parts(tmp_path: Path, folder: Path) -> None:
+def test_two_processes_stay_beside_one_over_stages_in_parts(tmp_path, folder):
     """Other optimisers, clipping, skipped blocks, gradient caching; validation and everything that is written."""
     settings = load_recipe(folder / "recipes" / "two_stages.toml")
     summary, two = train(settings, tmp_path / "one"), folder / "two" / "two_stages"
@@ -170,20 +166,20 @@ def test_two_processes_stay_beside_one_over_stages_in_parts(tmp_path: Path, fold
     assert {path.name for path in two.iterdir()} == {path.name for path in (tmp_path / "one").iterdir()}
 
 
-def test_a_budget_in_minutes_follows_the_clock_of_the_first(folder: Path) -> None:
+def test_a_budget_in_minutes_follows_the_clock_of_the_first(folder):
     lines = [line for line in read_metrics(folder / "two" / "minutes" / "metrics.jsonl") if "loss" in line]
     steps = [line["step"] for line in lines]
     assert steps == list(range(1, len(steps) + 1)), "one line a step, from one process"
     assert json.loads((folder / "two" / "minutes" / "summary.json").read_text())["seconds"] >= 0.6
 
 
-def test_a_run_that_is_stopped_in_one_process_stops_in_both_and_goes_on_bit_for_bit(folder: Path) -> None:
+def test_a_run_that_is_stopped_in_one_process_stops_in_both_and_goes_on_bit_for_bit(folder):
     whole, stopped = folder / "two" / "whole", folder / "two" / "stopped"
     assert losses(stopped) == losses(whole)
     assert same_weights(stopped, whole)
 
 
-def test_a_run_of_one_goes_on_in_two_and_the_other_way_round(tmp_path: Path, folder: Path) -> None:
+def test_a_run_of_one_goes_on_in_two_and_the_other_way_round(tmp_path, folder):
     settings = load_recipe(folder / "plain.toml")
     train(settings, tmp_path / "one")
     loaded = checkpoint_of(folder / "two_then_one")
@@ -194,7 +190,7 @@ def test_a_run_of_one_goes_on_in_two_and_the_other_way_round(tmp_path: Path, fol
         assert steps_on_the_board(RunFolder(folder / name)) == list(range(1, 11))
 
 
-def test_a_killed_process_ends_the_other_and_the_run_goes_on_from_its_checkpoint(tmp_path: Path, folder: Path) -> None:
+def test_a_killed_process_ends_the_other_and_the_run_goes_on_from_its_checkpoint(tmp_path, folder):
     settings = load_recipe(folder / "plain.toml")
     kept = checkpoint_of(folder / "killed")
     assert kept.state.step == 5
@@ -206,9 +202,7 @@ def test_a_killed_process_ends_the_other_and_the_run_goes_on_from_its_checkpoint
 
 @pytest.mark.slow
 @pytest.mark.parametrize("rank", [0, 1])
-def test_the_command_under_torchrun_ends_with_one_line_when_a_process_is_killed(
-    tmp_path: Path, data: Path, rank: int
-) -> None:
+def test_the_command_under_torchrun_ends_with_one_line_when_a_process_is_killed(tmp_path, data, rank):
     save_recipe(recipe(data, stage=[stage(steps=2000)], checkpoint={"every_steps": 4}), tmp_path / "recipe.toml")
     with _torchrun(tmp_path) as launcher:
         _await_step(launcher, tmp_path, 9)
@@ -222,7 +216,7 @@ def test_the_command_under_torchrun_ends_with_one_line_when_a_process_is_killed(
 
 
 @pytest.mark.slow
-def test_the_command_under_torchrun_can_be_interrupted_and_goes_on_to_its_end(tmp_path: Path, data: Path) -> None:
+def test_the_command_under_torchrun_can_be_interrupted_and_goes_on_to_its_end(tmp_path, data):
     save_recipe(recipe(data, stage=[stage(steps=100)], checkpoint={"every_steps": 50}), tmp_path / "recipe.toml")
     with _torchrun(tmp_path) as launcher:
         _await_step(launcher, tmp_path, 9)
@@ -238,7 +232,7 @@ def test_the_command_under_torchrun_can_be_interrupted_and_goes_on_to_its_end(tm
 
 
 @contextmanager
-def _torchrun(folder: Path) -> Iterator[subprocess.Popen[bytes]]:
+def _torchrun(folder):
     """Two processes of the real command, started by the real launcher; what they say is in `said`."""
     command = [sys.executable, "-m", "torch.distributed.run", "--nproc-per-node", "2", "--master-port",
                str(together.free_port()), "-m", "rejoinder", "train", "recipe.toml", "-o", "run", "--json"]  # fmt: skip
@@ -252,7 +246,7 @@ def _torchrun(folder: Path) -> Iterator[subprocess.Popen[bytes]]:
             launcher.wait(timeout=60)
 
 
-def _await_step(launcher: subprocess.Popen[bytes], folder: Path, step: int) -> None:
+def _await_step(launcher, folder, step):
     deadline = time.monotonic() + 100
     while launcher.poll() is None and _steps(folder / "run") < step and time.monotonic() < deadline:
         time.sleep(0.01)
@@ -260,12 +254,12 @@ def _await_step(launcher: subprocess.Popen[bytes], folder: Path, step: int) -> N
     assert _steps(folder / "run") >= step, "too busy a machine: it has not begun to train"
 
 
-def _steps(run: Path) -> int:
+def _steps(run):
     lines = read_metrics(run / "metrics.jsonl")
     return int(lines[-1]["step"]) if lines else 0
 
 
-def _worker(launcher: int, rank: int) -> int:
+def _worker(launcher, rank):
     """Process id of one of torchrun's children."""
     found = subprocess.run(["ps", "-eo", "pid=,ppid="], capture_output=True, text=True, check=True).stdout
     children = sorted(int(pid) for pid, parent in (line.split() for line in found.splitlines())
@@ -273,7 +267,7 @@ def _worker(launcher: int, rank: int) -> int:
     return children[rank]
 
 
-def test_without_a_launcher_there_is_one_process(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_without_a_launcher_there_is_one_process(monkeypatch):
     for name in distributed.NAMES:
         monkeypatch.delenv(name, raising=False)
     assert launch_place()["WORLD_SIZE"] == 1

@@ -1,11 +1,7 @@
 """A batch in parts has the loss and the gradients of the whole one."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 from functools import partial
-from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pytest
@@ -13,9 +9,8 @@ import torch
 from torch import Tensor
 
 from rejoinder.models.families import build_module
-from rejoinder.training.batches import Portion, StepBatch, make_step
-from rejoinder.training.compute import Encodings, forward_backward
-from rejoinder.training.display import Display
+from rejoinder.training.batches import Portion, make_step
+from rejoinder.training.compute import forward_backward
 from rejoinder.training.loop import train
 from rejoinder.training.losses import InBatchLoss, Loss, SummedLoss
 from tests.training.test_batches import column, store
@@ -27,7 +22,7 @@ KINDS = {"one text": MODEL, "with histories": {**MODEL, "history": 10}, "n-grams
 Found = tuple[Loss, dict[str, Tensor]]
 
 
-def batch(kind: str, micro_batch: int) -> StepBatch:
+def batch(kind, micro_batch):
     """Random texts of 1 to 9 tokens; every fifth response is the same, and the first seven have no history."""
     generator = np.random.default_rng(0)
     x, y, z = ([generator.integers(0, PADDING, n).tolist() for n in generator.integers(1, 10, 60)] for _ in range(3))
@@ -38,34 +33,33 @@ def batch(kind: str, micro_batch: int) -> StepBatch:
     return make_step(examples, np.arange(5, 5 + PAIRS), PADDING, Portion(micro_batch=micro_batch))
 
 
-def in_parts(kind: str, micro_batch: int, dropout: float, scale: float = 1.0) -> Found:
+def in_parts(kind, micro_batch, dropout, scale=1.0):
     """Loss and gradients as training computes them."""
     return computed(kind, micro_batch, dropout, partial(forward_backward, backward=lambda x: (scale * x).backward()))
 
 
-def with_one_graph(kind: str, micro_batch: int, dropout: float) -> Found:
+def with_one_graph(kind, micro_batch, dropout):
     """The same parts with the same dropout, all kept in memory: what gradient caching must come to."""
 
-    def both_passes(parts: int, encode: Any, loss: Any) -> Loss:
+    def both_passes(parts, encode, loss):
         pieces = [encode(part) for part in range(parts)]
-        found: Loss = loss({name: torch.cat([piece[name] for piece in pieces]) for name in pieces[0]})
+        found = loss({name: torch.cat([piece[name] for piece in pieces]) for name in pieces[0]})
         found.value.backward()
         return found
 
     return computed(kind, micro_batch, dropout, both_passes)
 
 
-def computed(kind: str, micro_batch: int, dropout: float, both_passes: Any) -> Found:
+def computed(kind, micro_batch, dropout, both_passes):
     torch.manual_seed(0)
     module, pairs = build_module({**KINDS[kind], "dropout": dropout}, PADDING + 1).train(), batch(kind, micro_batch)
 
-    def encode(part: int) -> Encodings:
+    def encode(part):
         torch.manual_seed(part)
         own = pairs.parts[part]
-        encodings: Encodings = module.encode_pairs(own.tokens, own.pairs, own.histories)
-        return encodings
+        return module.encode_pairs(own.tokens, own.pairs, own.histories)
 
-    def loss(encodings: Encodings) -> Loss:
+    def loss(encodings):
         return SummedLoss(InBatchLoss(0.2))(encodings, 5.0, pairs.equal, pairs.first, pairs.pairs, pairs.present)
 
     found = both_passes(len(pairs.parts), encode, loss)
@@ -73,7 +67,7 @@ def computed(kind: str, micro_batch: int, dropout: float, both_passes: Any) -> F
     return found, {name: each.to_dense() if each.is_sparse else each for name, each in gradients.items()}
 
 
-def assert_same(one: Found, other: Found) -> None:
+def assert_same(one, other):
     torch.testing.assert_close(tuple(one[0])[:2], tuple(other[0])[:2])
     assert one[1].keys() == other[1].keys() != set()
     for name in one[1]:
@@ -82,7 +76,7 @@ def assert_same(one: Found, other: Found) -> None:
 
 @pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.parametrize("micro_batch", [1, 3, 8, 19])
-def test_parts_have_the_loss_and_the_gradients_of_the_whole(kind: str, micro_batch: int) -> None:
+def test_parts_have_the_loss_and_the_gradients_of_the_whole(kind, micro_batch):
     """Also where a part has no history at all."""
     assert len(batch(kind, micro_batch).parts) == -(-PAIRS // micro_batch)
     assert batch(kind, micro_batch).equal.shape[1] == 12, "four equal responses"
@@ -91,20 +85,20 @@ def test_parts_have_the_loss_and_the_gradients_of_the_whole(kind: str, micro_bat
 
 @pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.parametrize("micro_batch", [0, 6])
-def test_dropout_is_the_same_in_both_passes(kind: str, micro_batch: int) -> None:
+def test_dropout_is_the_same_in_both_passes(kind, micro_batch):
     found = in_parts(kind, micro_batch, 0.5)
     assert_same(found, with_one_graph(kind, micro_batch, 0.5))
     assert found[0].value.item() != pytest.approx(in_parts(kind, micro_batch, 0.0)[0].value.item(), abs=1e-4)
 
 
-def test_the_loss_may_be_scaled() -> None:
+def test_the_loss_may_be_scaled():
     plain, scaled = (in_parts("one text", 7, 0.0, scale)[1] for scale in (1.0, 128.0))
     for name, value in plain.items():
         torch.testing.assert_close(scaled[name], 128 * value, rtol=1e-4, atol=1e-4)
 
 
-def test_a_run_in_parts_learns_the_same_and_may_go_on_in_others(tmp_path: Path, data: Path) -> None:
-    def run(name: str, micro_batch: int, display: Display | None = None) -> list[float]:
+def test_a_run_in_parts_learns_the_same_and_may_go_on_in_others(tmp_path, data):
+    def run(name, micro_batch, display=None):
         settings = {"model": {**MODEL, "dropout": 0.0}, "validation": {"examples": 0}}
         stages = [stage(steps=12, schedule="constant", micro_batch=micro_batch)]
         train(recipe(data, stage=stages, **settings), tmp_path / name, display=display)

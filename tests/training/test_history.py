@@ -1,10 +1,7 @@
 """Earlier messages on their way through training: token stores, batches, losses, whole runs."""
 
-from __future__ import annotations
-
 import random
 from dataclasses import replace
-from pathlib import Path
 
 import numpy as np
 import pytest
@@ -17,12 +14,12 @@ from rejoinder.corpora.example import Example
 from rejoinder.corpora.examples import write_examples
 from rejoinder.models.dialogue import HistoryText
 from rejoinder.text.vocabulary import build_subwords
-from rejoinder.training.batches import PairBatch, make_batch
+from rejoinder.training.batches import make_batch
 from rejoinder.training.loop import train
 from rejoinder.training.losses import InBatchLoss, Present, SummedLoss
 from rejoinder.training.metrics import read_metrics
 from rejoinder.training.negatives import Miner
-from rejoinder.training.recipe import HardNegatives, Recipe
+from rejoinder.training.recipe import HardNegatives
 from rejoinder.training.recipe_files import parse_recipe
 from rejoinder.training.tokens import Encode, build_store, open_store
 from tests.training.test_batches import column, store
@@ -33,7 +30,7 @@ TOKENIZER = build_subwords(["hello there", "how are you", "fine thanks", "at noo
 
 
 @pytest.fixture(scope="module")
-def conversations(tmp_path_factory: pytest.TempPathFactory) -> Path:
+def conversations(tmp_path_factory):
     """Examples whose topic is in the history alone, and some without any."""
     generator = random.Random(0)
     folder = tmp_path_factory.mktemp("conversations")
@@ -43,7 +40,7 @@ def conversations(tmp_path_factory: pytest.TempPathFactory) -> Path:
         for number in range(count):
             topic = 4 * generator.randrange(20)
 
-            def text(topic: int = topic) -> str:
+            def text(topic=topic):
                 return " ".join(generator.choices(words[topic : topic + 4], k=generator.randint(1, 5)))
 
             earlier = [text() for _ in range(0 if number % 10 == 0 else generator.randint(1, 4))]
@@ -52,16 +49,16 @@ def conversations(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder
 
 
-def multi(data: Path, **sections: object) -> Recipe:
+def multi(data, **sections):
     return recipe(data, **{"model": {**MODEL, "history": 10}, **sections})
 
 
-def texts_of(data: Path, *examples: tuple[tuple[str, ...], str]) -> Path:
+def texts_of(data, *examples):
     write_examples([Example(context, response) for context, response in examples], data / "train-0.parquet")
     return data
 
 
-def test_a_store_may_hold_histories_newest_message_first(tmp_path: Path) -> None:
+def test_a_store_may_hold_histories_newest_message_first(tmp_path):
     data = texts_of(
         tmp_path / "data",
         (("at noon", "hello", "how are you"), "fine"),
@@ -81,7 +78,7 @@ def test_a_store_may_hold_histories_newest_message_first(tmp_path: Path) -> None
     assert not list((tmp_path / "plain").glob("history*"))
 
 
-def test_a_batch_holds_the_histories_that_there_are() -> None:
+def test_a_batch_holds_the_histories_that_there_are():
     examples = store([[1], [2], [3], [4]], [[5], [6], [7], [8]])
     examples = replace(examples, history=column([[9, 9], [], [10], []]))
     batch = make_batch(examples, np.array([3, 2, 1, 0]), padding_id=99)
@@ -97,12 +94,12 @@ def test_a_batch_holds_the_histories_that_there_are() -> None:
     assert make_batch(store([[1]], [[2]]), np.array([0]), 99).histories.tolist() == []
 
 
-def test_a_known_answer_is_one_to_the_same_input_after_the_same_history() -> None:
+def test_a_known_answer_is_one_to_the_same_input_after_the_same_history():
     """All inputs are equal; the responses to one context may be negatives of another."""
     examples = replace(store([[1]] * 3, [[2], [3], [4]]), history=column([[8], [8], [9]]))
     table = torch.eye(5)
 
-    def encode(batch: PairBatch) -> tuple[torch.Tensor, torch.Tensor]:
+    def encode(batch):
         ids = batch.tokens.ids[batch.tokens.restore]
         return table[ids[: batch.pairs]], table[ids[-batch.pairs :]]
 
@@ -118,9 +115,7 @@ def test_a_known_answer_is_one_to_the_same_input_after_the_same_history() -> Non
     smoothing=st.sampled_from([0.0, 0.2]),
     seed=st.integers(0, 1000),
 )
-def test_three_losses_are_summed_and_contexts_without_history_left_out_of_one(
-    rows: list[tuple[int, bool]], smoothing: float, seed: int
-) -> None:
+def test_three_losses_are_summed_and_contexts_without_history_left_out_of_one(rows, smoothing, seed):
     groups, has_history = [group for group, _ in rows], [there for _, there in rows]
     x, z, both, y = (units(len(rows), 4, seed + part) for part in range(4))
     present = torch.tensor(has_history)
@@ -137,7 +132,7 @@ def test_three_losses_are_summed_and_contexts_without_history_left_out_of_one(
     assert float(found.accuracy) == float(found.figures["accuracy_context"])
 
 
-def test_a_multi_context_run_learns_what_only_the_history_says(tmp_path: Path, conversations: Path) -> None:
+def test_a_multi_context_run_learns_what_only_the_history_says(tmp_path, conversations):
     summary = train(multi(conversations, stage=[stage(steps=80)]), tmp_path)
     assert summary.validation["recall@1"] > 0.35, "chance is 0.05, and the inputs are all the same"
     lines = [line for line in read_metrics(tmp_path / "metrics.jsonl") if "loss" in line]
@@ -153,7 +148,7 @@ def test_a_multi_context_run_learns_what_only_the_history_says(tmp_path: Path, c
     assert not np.allclose(one, other, atol=1e-3)
 
 
-def test_without_any_history_in_the_data_it_trains_all_the_same(tmp_path: Path) -> None:
+def test_without_any_history_in_the_data_it_trains_all_the_same(tmp_path):
     write_examples(
         [Example(("hello there",), f"word {number}", thread=str(number)) for number in range(64)],
         tmp_path / "data" / "train-0.parquet",
@@ -164,7 +159,7 @@ def test_without_any_history_in_the_data_it_trains_all_the_same(tmp_path: Path) 
     assert all(line["loss_context"] > 0 for line in lines)
 
 
-def test_histories_mixing_fine_tuning_and_hard_negatives_go_together(tmp_path: Path, conversations: Path) -> None:
+def test_histories_mixing_fine_tuning_and_hard_negatives_go_together(tmp_path, conversations):
     """A run that starts from a multi-context model, with two sets in every batch and mined negatives, in parts."""
     train(multi(conversations, stage=[stage(steps=10)]), tmp_path / "first")
     hard = {"per_pair": 2, "pool": 100, "every_steps": 4}

@@ -1,11 +1,7 @@
 """Starting from a trained model: what is taken, what may differ, and that a run cannot change it unnoticed."""
 
-from __future__ import annotations
-
 import json
 import shutil
-from pathlib import Path
-from typing import Any
 
 import pytest
 import torch
@@ -18,14 +14,13 @@ from rejoinder.evaluation.ranking import evaluate
 from rejoinder.models import persistence
 from rejoinder.training.loop import train
 from rejoinder.training.metrics import read_metrics
-from rejoinder.training.recipe import Recipe
 from rejoinder.training.recipe_files import load_recipe, parse_recipe, save_recipe
 from tests.training.test_loop import At, CrashError, crash
 from tests.training.tiny import MODEL, checkpoint_of, document, recipe, stage, write_data
 
 
 @pytest.fixture(scope="module")
-def model(tmp_path_factory: pytest.TempPathFactory, data: Path) -> Path:
+def model(tmp_path_factory, data):
     """A model that has learned something, with texts of at most 30 tokens."""
     run = tmp_path_factory.mktemp("pretrained")
     train(recipe(data, text={"max_length": 30}, stage=[stage(steps=40)]), run)
@@ -33,18 +28,18 @@ def model(tmp_path_factory: pytest.TempPathFactory, data: Path) -> Path:
 
 
 @pytest.fixture(scope="module")
-def other(tmp_path_factory: pytest.TempPathFactory, data: Path) -> Path:
+def other(tmp_path_factory, data):
     run = tmp_path_factory.mktemp("other")
     train(recipe(data, seed=1, text={"max_length": 30}, stage=[stage(steps=1)]), run)
     return run / "model"
 
 
 @pytest.fixture(scope="module")
-def target(tmp_path_factory: pytest.TempPathFactory) -> Path:
+def target(tmp_path_factory):
     return write_data(tmp_path_factory.mktemp("target"), train=200, topics=12, seed=7)
 
 
-def tuned(model: Path, target: Path, /, **sections: Any) -> dict[str, Any]:
+def tuned(model, target, /, **sections):
     """A recipe that starts from `model`: no vocabulary, nothing of the model."""
     whole = document(target, **{"init": {"model": str(model)}} | sections)
     del whole["vocabulary"]
@@ -53,13 +48,11 @@ def tuned(model: Path, target: Path, /, **sections: Any) -> dict[str, Any]:
     return whole
 
 
-def made(model: Path, target: Path, /, **sections: Any) -> Recipe:
+def made(model, target, /, **sections):
     return parse_recipe(tuned(model, target, **sections))
 
 
-def test_structure_vocabulary_and_longest_text_are_those_of_the_model(
-    tmp_path: Path, model: Path, target: Path
-) -> None:
+def test_structure_vocabulary_and_longest_text_are_those_of_the_model(tmp_path, model, target):
     """And dropout may differ, which is saved with what comes out."""
     settings = made(model, target, model={"dropout": 0.4})
     _, config = persistence.read_config(model)
@@ -87,7 +80,7 @@ def test_structure_vocabulary_and_longest_text_are_those_of_the_model(
     ({"init": {"fingerprint": "abc"}}, "init: fingerprint is given, but no model that it belongs to"),
     ({"init": {}}, "give a model to start from (--init MODEL, or init.model), a transformer for its parts"),
 ])  # fmt: skip
-def test_conflicts_are_named(model: Path, target: Path, sections: dict[str, Any], said: str) -> None:
+def test_conflicts_are_named(model, target, sections, said):
     whole = tuned(model, target)
     if "init" in sections and "model" not in sections["init"]:
         whole["model"] = dict(MODEL)
@@ -96,14 +89,14 @@ def test_conflicts_are_named(model: Path, target: Path, sections: dict[str, Any]
     assert said in str(caught.value)
 
 
-def test_a_fingerprint_in_the_recipe_pins_the_model(model: Path, target: Path) -> None:
+def test_a_fingerprint_in_the_recipe_pins_the_model(model, target):
     with pytest.raises(InputError, match=r"init.fingerprint = 'abc', but .*model has '[0-9a-f]{64}'"):
         made(model, target, init={"model": str(model), "fingerprint": "abc"})
     right = made(model, target).init.fingerprint
     assert made(model, target, init={"model": str(model), "fingerprint": right}).init.fingerprint == right
 
 
-def test_before_the_first_step_the_score_is_that_of_the_model_folder(tmp_path: Path, data: Path, model: Path) -> None:
+def test_before_the_first_step_the_score_is_that_of_the_model_folder(tmp_path, data, model):
     """Same weights, same groups: the figure of step 0 is what `evaluate` says of the folder."""
     train(made(model, data, model={"dropout": 0.4}), tmp_path)
     first = read_metrics(tmp_path / "metrics.jsonl")[0]
@@ -113,7 +106,7 @@ def test_before_the_first_step_the_score_is_that_of_the_model_folder(tmp_path: P
     assert first["valid_mrr"] == pytest.approx(expected.mrr.value, abs=1e-12)
 
 
-def test_blocks_can_be_added_and_change_nothing_at_first(tmp_path: Path, data: Path, target: Path) -> None:
+def test_blocks_can_be_added_and_change_nothing_at_first(tmp_path, data, target):
     start = {**MODEL, "zero_residual": True, "token_norm": False, "dropout": 0.0}
     few = {**start, "blocks": 1, "attention_spans": [3]}
     train(recipe(data, model=few, stage=[stage(steps=20)]), tmp_path / "few")
@@ -130,7 +123,7 @@ def test_blocks_can_be_added_and_change_nothing_at_first(tmp_path: Path, data: P
             made(tmp_path / "few" / "model", target, model=wrong)
 
 
-def test_a_tuning_that_only_harms_leaves_the_model_as_it_was(tmp_path: Path, data: Path, model: Path) -> None:
+def test_a_tuning_that_only_harms_leaves_the_model_as_it_was(tmp_path, data, model):
     harmful = stage(optimizer="sgd", learning_rate=50.0, schedule="constant", steps=10, clip_norm=1.0)
     summary = train(made(model, data, stage=[harmful]), tmp_path)
     assert summary.best_step == 0
@@ -142,7 +135,7 @@ def test_a_tuning_that_only_harms_leaves_the_model_as_it_was(tmp_path: Path, dat
     assert not torch.equal(last.tensors[f"weights/{name}"], given[name])
 
 
-def test_tuning_learns_the_target_from_the_first_model(tmp_path: Path, data: Path, model: Path, target: Path) -> None:
+def test_tuning_learns_the_target_from_the_first_model(tmp_path, data, model, target):
     mix = [{"train": str(data), "share": 0.25}]
     summary = train(made(model, target, data={"train": str(target), "mix": mix}, stage=[stage(steps=40)]), tmp_path)
     first = read_metrics(tmp_path / "metrics.jsonl")[0]
@@ -151,9 +144,7 @@ def test_tuning_learns_the_target_from_the_first_model(tmp_path: Path, data: Pat
     assert f"started from the model with the fingerprint `{made(model, target).init.fingerprint}`" in card
 
 
-def test_another_model_is_refused_for_a_run_that_has_begun_the_same_elsewhere_is_not(
-    tmp_path: Path, model: Path, target: Path, other: Path
-) -> None:
+def test_another_model_is_refused_for_a_run_that_has_begun_the_same_elsewhere_is_not(tmp_path, model, target, other):
     with pytest.raises(CrashError):
         train(made(model, target), tmp_path / "run", display=At(8, crash))
     with pytest.raises(InputError, match=r"a run of another recipe: init.fingerprint was .* and is now"):
@@ -162,7 +153,7 @@ def test_another_model_is_refused_for_a_run_that_has_begun_the_same_elsewhere_is
     assert train(made(moved, target), tmp_path / "run").steps == 20
 
 
-def test_the_saved_recipe_is_whole_without_the_model(tmp_path: Path, model: Path, target: Path) -> None:
+def test_the_saved_recipe_is_whole_without_the_model(tmp_path, model, target):
     gone = shutil.copytree(model, tmp_path / "model")
     settings = made(gone, target, model={"dropout": 0.4})
     save_recipe(settings, tmp_path / "recipe.toml")
@@ -173,9 +164,7 @@ def test_the_saved_recipe_is_whole_without_the_model(tmp_path: Path, model: Path
         load_recipe(tmp_path / "recipe.toml")
 
 
-def test_a_model_that_is_replaced_after_the_recipe_was_read_is_refused(
-    tmp_path: Path, model: Path, target: Path, other: Path
-) -> None:
+def test_a_model_that_is_replaced_after_the_recipe_was_read_is_refused(tmp_path, model, target, other):
     place = shutil.copytree(model, tmp_path / "model")
     settings = made(place, target)
     shutil.rmtree(place)

@@ -1,14 +1,9 @@
 """Whole runs of a tiny model."""
 
-from __future__ import annotations
-
 import json
 import math
 import shutil
 import signal
-from collections.abc import Callable
-from pathlib import Path
-from typing import Any
 
 import pytest
 import torch
@@ -17,7 +12,7 @@ from safetensors.torch import load_file
 import rejoinder
 from rejoinder.errors import InputError, RejoinderError
 from rejoinder.training import loop
-from rejoinder.training.display import Display, Standing
+from rejoinder.training.display import Display
 from rejoinder.training.loop import TrainingInterrupted, train
 from rejoinder.training.metrics import read_metrics
 from rejoinder.training.recipe_files import save_recipe
@@ -27,15 +22,15 @@ from tests.training.tiny import checkpoint_of, recipe, stage, write_data
 class At(Display):
     """Calls something after a given step."""
 
-    def __init__(self, step: int, call: Callable[[], object]) -> None:
+    def __init__(self, step, call):
         self.step, self.call = step, call
 
-    def show(self, standing: Standing) -> None:
+    def show(self, standing):
         if standing.step == self.step:
             self.call()
 
 
-def interrupt_at(step: int, number: int = signal.SIGINT) -> At:
+def interrupt_at(step, number=signal.SIGINT):
     return At(step, lambda: signal.raise_signal(number))
 
 
@@ -43,15 +38,15 @@ class CrashError(Exception):
     """Stands for a process that dies."""
 
 
-def crash() -> None:
+def crash():
     raise CrashError
 
 
-def losses(run: Path) -> list[tuple[int, float]]:
+def losses(run):
     return [(line["step"], line["loss"]) for line in read_metrics(run / "metrics.jsonl") if "loss" in line]
 
 
-def same_weights(one: Path, other: Path) -> bool:
+def same_weights(one, other):
     a, b = (load_file(run / "model" / "model.safetensors") for run in (one, other))
     return a.keys() == b.keys() and all(torch.equal(a[name], b[name]) for name in a)
 
@@ -65,14 +60,14 @@ TWO_STAGES = [
 
 
 @pytest.fixture(scope="module")
-def whole(tmp_path_factory: pytest.TempPathFactory, data: Path) -> Path:
+def whole(tmp_path_factory, data):
     """A run of 20 steps that nothing interrupted."""
     run = tmp_path_factory.mktemp("whole") / "run"
     train(recipe(data), run)
     return run
 
 
-def test_a_run_learns_and_leaves_a_model_that_opens(tmp_path: Path, data: Path) -> None:
+def test_a_run_learns_and_leaves_a_model_that_opens(tmp_path, data):
     summary = train(recipe(data, stage=[stage(steps=60)]), tmp_path)
     assert summary.validation["recall@1"] > 0.4, "chance is 0.05"
     assert (summary.steps, summary.examples, summary.already_finished) == (60, 60 * 32, False)
@@ -86,7 +81,7 @@ def test_a_run_learns_and_leaves_a_model_that_opens(tmp_path: Path, data: Path) 
     assert "recall@1 on the validation split" in (tmp_path / "model" / "README.md").read_text()
 
 
-def test_from_a_notebook(tmp_path: Path, data: Path) -> None:
+def test_from_a_notebook(tmp_path, data):
     """`rejoinder.train` takes a recipe's file, name or object, and gives what `rejoinder.load` opens."""
     save_recipe(recipe("nowhere"), tmp_path / "tiny.toml")
     settings = {"stage.0.steps": 3, "name": "mine"}
@@ -97,7 +92,7 @@ def test_from_a_notebook(tmp_path: Path, data: Path) -> None:
         rejoinder.train("tiny", data=data, run=tmp_path / "other")
 
 
-def test_the_folder_holds_what_the_documentation_says(whole: Path) -> None:
+def test_the_folder_holds_what_the_documentation_says(whole):
     assert {path.name for path in whole.iterdir()} == {
         "recipe.toml", "metrics.jsonl", "tensorboard", "checkpoint", "model", "tokens", "summary.json"
     }  # fmt: skip
@@ -108,7 +103,7 @@ def test_the_folder_holds_what_the_documentation_says(whole: Path) -> None:
     assert [line["step"] for line in validations] == [10, 20]
 
 
-def test_stages_follow_each_other_with_their_own_settings(tmp_path: Path, data: Path) -> None:
+def test_stages_follow_each_other_with_their_own_settings(tmp_path, data):
     summary = train(recipe(data, stage=TWO_STAGES), tmp_path)
     lines = [line for line in read_metrics(tmp_path / "metrics.jsonl") if "loss" in line]
     assert [line["stage"] for line in lines] == ["embeddings"] * 15 + ["blocks"] * 15
@@ -121,12 +116,10 @@ def test_stages_follow_each_other_with_their_own_settings(tmp_path: Path, data: 
     assert scales[10:] == [4.0] * 20, "sqrt(16), from step 10 of the run on, whatever the stage"
 
 
-def test_a_run_that_dies_while_it_saves_goes_on(
-    tmp_path: Path, data: Path, whole: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_run_that_dies_while_it_saves_goes_on(tmp_path, data, whole, monkeypatch):
     save = loop.save_checkpoint
 
-    def dying(path: Path, state: Any, *rest: Any) -> None:
+    def dying(path, state, *rest):
         if state.step == 15:
             raise OSError(28, "No space left on device")
         save(path, state, *rest)
@@ -141,9 +134,7 @@ def test_a_run_that_dies_while_it_saves_goes_on(
 
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
-def test_ctrl_c_writes_a_checkpoint_and_the_same_command_continues(
-    tmp_path: Path, data: Path, whole: Path, number: int
-) -> None:
+def test_ctrl_c_writes_a_checkpoint_and_the_same_command_continues(tmp_path, data, whole, number):
     before = signal.getsignal(number)
     with pytest.raises(TrainingInterrupted, match="stopped at step 12, checkpoint written; the same command continues"):
         train(recipe(data), tmp_path, display=interrupt_at(12, number))
@@ -153,8 +144,8 @@ def test_ctrl_c_writes_a_checkpoint_and_the_same_command_continues(
     assert losses(tmp_path) == losses(whole)
 
 
-def test_a_second_ctrl_c_stops_at_once(tmp_path: Path, data: Path) -> None:
-    def twice() -> None:
+def test_a_second_ctrl_c_stops_at_once(tmp_path, data):
+    def twice():
         signal.raise_signal(signal.SIGINT)
         signal.raise_signal(signal.SIGINT)
 
@@ -165,9 +156,7 @@ def test_a_second_ctrl_c_stops_at_once(tmp_path: Path, data: Path) -> None:
 
 @pytest.mark.parametrize("finished", [True, False])
 @pytest.mark.parametrize("damage", ["flipped", "missing"])
-def test_a_run_whose_model_was_damaged_says_so(
-    tmp_path: Path, data: Path, whole: Path, finished: bool, damage: str
-) -> None:
+def test_a_run_whose_model_was_damaged_says_so(tmp_path, data, whole, finished, damage):
     """It would end well otherwise, and name a model that cannot be opened."""
     run = shutil.copytree(whole, tmp_path / "run")
     if not finished:
@@ -182,7 +171,7 @@ def test_a_run_whose_model_was_damaged_says_so(
         train(recipe(data), run)
 
 
-def test_a_finished_run_says_so_and_does_nothing(tmp_path: Path, whole: Path) -> None:
+def test_a_finished_run_says_so_and_does_nothing(tmp_path, whole):
     moved = shutil.copytree(whole, tmp_path / "moved")
     before = {path: path.stat().st_mtime_ns for path in moved.rglob("*")}
     again = train(recipe("the data may be gone"), moved)
@@ -193,7 +182,7 @@ def test_a_finished_run_says_so_and_does_nothing(tmp_path: Path, whole: Path) ->
     assert {path: path.stat().st_mtime_ns for path in moved.rglob("*")} == before
 
 
-def test_other_examples_are_refused_for_a_run_that_has_begun(tmp_path: Path, data: Path) -> None:
+def test_other_examples_are_refused_for_a_run_that_has_begun(tmp_path, data):
     with pytest.raises(CrashError):
         train(recipe(data), tmp_path / "run", display=At(8, crash))
     other = write_data(tmp_path / "other", seed=1)
@@ -203,7 +192,7 @@ def test_other_examples_are_refused_for_a_run_that_has_begun(tmp_path: Path, dat
     assert train(recipe(moved), tmp_path / "run").steps == 20
 
 
-def test_a_loss_that_is_no_number_stops_the_run_and_keeps_the_last_good_checkpoint(tmp_path: Path, data: Path) -> None:
+def test_a_loss_that_is_no_number_stops_the_run_and_keeps_the_last_good_checkpoint(tmp_path, data):
     hot = stage(optimizer="sgd", learning_rate=1e30, schedule="constant", steps=1000)
     cold = stage(name="cold", steps=7)
     with pytest.raises(
@@ -217,7 +206,7 @@ def test_a_loss_that_is_no_number_stops_the_run_and_keeps_the_last_good_checkpoi
     assert not (tmp_path / "summary.json").exists()
 
 
-def test_early_stopping_ends_a_stage_after_validations_without_gain(tmp_path: Path, data: Path) -> None:
+def test_early_stopping_ends_a_stage_after_validations_without_gain(tmp_path, data):
     still = stage(name="still", learning_rate=1e-30, steps=100)  # learns nothing, so it never gains
     settings = {
         "stage": [still, stage(name="next", steps=4)],
@@ -229,12 +218,10 @@ def test_early_stopping_ends_a_stage_after_validations_without_gain(tmp_path: Pa
     assert summary.steps == 24
 
 
-def test_the_model_is_the_best_by_validation_not_the_last(
-    tmp_path: Path, data: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_the_model_is_the_best_by_validation_not_the_last(tmp_path, data, monkeypatch):
     figures = iter([0.1, 0.5, 0.3, 0.5])
 
-    def given(*_: object) -> dict[str, float]:
+    def given(*_):
         value = next(figures)
         return {"recall@1": value, "mrr": 1 - value, "loss": value}
 
@@ -250,21 +237,21 @@ def test_the_model_is_the_best_by_validation_not_the_last(
 class Clock:
     """Each look at it takes a quarter of a second."""
 
-    def __init__(self) -> None:
+    def __init__(self):
         self.now = 1000.0
 
-    def __call__(self) -> float:
+    def __call__(self):
         self.now += 0.25
         return self.now
 
 
-def timed(data: Path) -> Any:
+def timed(data):
     stages = [stage(name="first", minutes=0.1), stage(name="second", minutes=0.05)]
     return recipe(data, stage=stages, scale={"share": 0.5}, validation={"every_seconds": 2.0, "examples": 40,
                   "candidates": 20})  # fmt: skip
 
 
-def test_with_minutes_schedule_scale_and_validation_follow_the_clock(tmp_path: Path, data: Path) -> None:
+def test_with_minutes_schedule_scale_and_validation_follow_the_clock(tmp_path, data):
     summary = train(timed(data), tmp_path, clock=Clock())
     lines = [line for line in read_metrics(tmp_path / "metrics.jsonl") if "loss" in line]
     first = [line for line in lines if line["stage"] == "first"]
@@ -278,7 +265,7 @@ def test_with_minutes_schedule_scale_and_validation_follow_the_clock(tmp_path: P
     assert summary.seconds == pytest.approx(9.0)
 
 
-def test_with_minutes_a_killed_run_has_only_the_time_left(tmp_path: Path, data: Path) -> None:
+def test_with_minutes_a_killed_run_has_only_the_time_left(tmp_path, data):
     with pytest.raises(CrashError):
         train(timed(data), tmp_path, clock=Clock(), display=At(7, crash))
     later = Clock()
@@ -288,14 +275,14 @@ def test_with_minutes_a_killed_run_has_only_the_time_left(tmp_path: Path, data: 
     assert summary.seconds == pytest.approx(9.0, abs=0.25)
 
 
-def test_metrics_are_means_over_the_steps_since_the_last_line(tmp_path: Path, data: Path, whole: Path) -> None:
+def test_metrics_are_means_over_the_steps_since_the_last_line(tmp_path, data, whole):
     train(recipe(data, log={"every_steps": 8}), tmp_path)
     each = [loss for _, loss in losses(whole)]
     expected = [sum(each[:8]) / 8, sum(each[8:16]) / 8, sum(each[16:]) / 4]
     assert losses(tmp_path) == [(s, pytest.approx(e)) for s, e in zip((8, 16, 20), expected, strict=True)]
 
 
-def test_further_sets_are_validated_on_and_the_figures_are_means(tmp_path: Path, data: Path) -> None:
+def test_further_sets_are_validated_on_and_the_figures_are_means(tmp_path, data):
     other = write_data(tmp_path / "other", train=0, valid=40, topics=10, seed=3)
     settings = {"every_steps": 10, "examples": 40, "candidates": 20, "data": [str(other)]}
     summary = train(recipe(data, validation=settings), tmp_path / "run")
@@ -315,15 +302,13 @@ def test_further_sets_are_validated_on_and_the_figures_are_means(tmp_path: Path,
     ({"stage": [stage(batch_size=321)]}, "320 training examples do not fill a batch of 321"),
     ({"validation": {"candidates": 81}}, "80 validation examples make no group of 81"),
 ])  # fmt: skip
-def test_what_does_not_fit_is_refused_before_training(
-    tmp_path: Path, data: Path, sections: dict[str, Any], said: str
-) -> None:
+def test_what_does_not_fit_is_refused_before_training(tmp_path, data, sections, said):
     with pytest.raises(InputError, match=said):
         train(recipe(data, **sections), tmp_path)
     assert not (tmp_path / "metrics.jsonl").exists()
 
 
-def test_bf16_trains_too(tmp_path: Path, data: Path) -> None:
+def test_bf16_trains_too(tmp_path, data):
     compute = {"device": "cpu", "precision": "bf16", "threads": 1}
     summary = train(recipe(data, compute=compute, stage=[stage(steps=30)]), tmp_path)
     assert summary.precision == "bf16"

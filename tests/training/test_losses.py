@@ -1,7 +1,5 @@
 """The in-batch loss against a double loop, and against the mistakes of other implementations."""
 
-from __future__ import annotations
-
 import math
 
 import numpy as np
@@ -9,16 +7,13 @@ import pytest
 import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from torch import Tensor
 from torch.nn import functional as F  # noqa: N812
 
 from rejoinder.training.batches import equal_pairs
 from rejoinder.training.losses import InBatchLoss
 
 
-def naive(
-    x: Tensor, y: Tensor, scale: float, smoothing: float, groups: list[int], present: list[bool] | None = None
-) -> float:
+def naive(x, y, scale, smoothing, groups, present=None):
     """The definition, one pair after the other: `groups` are equal for equal responses; there may be more y than x."""
     counted, total = [i for i in range(len(x)) if present is None or present[i]], 0.0
     for i in counted:
@@ -32,11 +27,11 @@ def naive(
     return total / max(len(counted), 1)
 
 
-def units(k: int, d: int, seed: int, dtype: torch.dtype = torch.float64) -> Tensor:
+def units(k, d, seed, dtype=torch.float64):
     return F.normalize(torch.randn(k, d, generator=torch.Generator().manual_seed(seed), dtype=dtype), dim=1)
 
 
-def equal_of(groups: list[int]) -> Tensor:
+def equal_of(groups):
     return torch.from_numpy(equal_pairs(np.array(groups)))
 
 
@@ -49,8 +44,8 @@ def equal_of(groups: list[int]) -> Tensor:
     seed=st.integers(0, 1000),
 )
 def test_it_is_the_definition_with_smoothing_masked_equal_responses_and_further_negatives(
-    groups: list[int], further: list[int], smoothing: float, scale: float, seed: int
-) -> None:
+    groups, further, smoothing, scale, seed
+):
     both = [*groups, *further]
     x, y = units(len(groups), 4, seed), units(len(both), 4, seed + 1)
     equal = equal_of(both)
@@ -69,7 +64,7 @@ def test_it_is_the_definition_with_smoothing_masked_equal_responses_and_further_
     shares=st.sampled_from([1, 2]),
     seed=st.integers(0, 1000),
 )
-def test_the_shares_of_several_processes_add_up_to_the_loss(groups: list[int], shares: int, seed: int) -> None:
+def test_the_shares_of_several_processes_add_up_to_the_loss(groups, shares, seed):
     x, y = units(len(groups), 4, seed), units(len(groups), 4, seed + 1)
     equal, loss, own = equal_of(groups), InBatchLoss(0.2), len(groups) // shares
     whole, parts = loss(x, y, 5.0, equal), []
@@ -81,14 +76,14 @@ def test_the_shares_of_several_processes_add_up_to_the_loss(groups: list[int], s
 
 
 @pytest.mark.parametrize("groups", [[0, 1, 2, 3, 4], [0, 1, 0, 2, 0], [0, 1, 0, 2, 0, 3, 2]])
-def test_the_gradient_is_the_one_of_finite_differences(groups: list[int]) -> None:
+def test_the_gradient_is_the_one_of_finite_differences(groups):
     loss, equal = InBatchLoss(0.2), equal_of(groups)  # `exact` keeps the double precision that differences need
     equal = equal[:, equal[0] < 5]
     x, y = units(5, 3, 0).requires_grad_(), units(len(groups), 3, 1).requires_grad_()
     assert torch.autograd.gradcheck(lambda a, b: loss.exact(a, b, 3.0, equal, 0, 5).value, (x, y))
 
 
-def test_it_computes_in_float32_under_autocast() -> None:
+def test_it_computes_in_float32_under_autocast():
     x, y = units(32, 16, 0, torch.float32), units(32, 16, 1, torch.float32)
     with torch.autocast("cpu", torch.bfloat16):
         inside = InBatchLoss(0.2)(x, y, 22.6).value

@@ -1,10 +1,6 @@
 """Pretraining: batches, masks, the losses beside those of `transformers`, and a run from words to a bi-encoder."""
 
-from __future__ import annotations
-
 import itertools
-from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pytest
@@ -24,22 +20,21 @@ from rejoinder.training.batches import Portion
 from rejoinder.training.loop import TrainingInterrupted, train
 from rejoinder.training.masked_lm import LikeLengths, Masking, pair_lengths, pretraining_step
 from rejoinder.training.prepare import prepare
-from rejoinder.training.recipe import Recipe
 from tests.models.tiny_transformer import SHAPE, tokenizer
 from tests.training.test_loop import interrupt_at
 from tests.training.tiny import recipe, stage
 from tests.training.transformers import transformer_recipe
 
-NOTHING: dict[str, Any] = {
+NOTHING = {
     "validation": {"examples": 0},
     "loss": {"smoothing": 0.0},
     "scale": {"last": 1.0, "steps": 0},
 }
 
 
-def pretraining(data: Path, **sections: Any) -> Recipe:
+def pretraining(data, **sections):
     schedule = {"kind": "inverse_sqrt", "warm_up_steps": 5}
-    plain: dict[str, Any] = {
+    plain = {
         "vocabulary": {"kind": "bpe", "merges": 60},
         "model": {"kind": "masked-lm", **SHAPE},
         "text": {"max_length": 20},
@@ -49,7 +44,7 @@ def pretraining(data: Path, **sections: Any) -> Recipe:
 
 
 @given(st.lists(st.integers(1, 40), min_size=1, max_size=60), st.integers(20, 120), st.integers(1, 9))
-def test_every_epoch_has_each_example_once_among_its_like(lengths: list[int], tokens: int, most: int) -> None:
+def test_every_epoch_has_each_example_once_among_its_like(lengths, tokens, most):
     order = LikeLengths(np.array(lengths), tokens, most, (0,))
     for epoch in range(2):
         batches = [order.rows(epoch * order.batches_per_epoch + i) for i in range(order.batches_per_epoch)]
@@ -63,7 +58,7 @@ def test_every_epoch_has_each_example_once_among_its_like(lengths: list[int], to
         assert all(before[1] <= after[0] for before, after in itertools.pairwise(spans))
 
 
-def test_masks_are_those_of_bert() -> None:
+def test_masks_are_those_of_bert():
     masking = Masking.from_tokenizer(tokenizer())
     generator = np.random.default_rng(0)
     ids = generator.choice(masking.ordinary, 20_000)
@@ -80,7 +75,7 @@ def test_masks_are_those_of_bert() -> None:
     assert not np.isin(shown[other], masking.special).any()
 
 
-def test_batches_guess_tokens_and_what_follows_in_turn(tmp_path: Path, data: Path) -> None:
+def test_batches_guess_tokens_and_what_follows_in_turn(tmp_path, data):
     prepared = prepare(pretraining(data), tmp_path)
     store, rows = prepared.train, np.arange(200)
     masking = Masking.from_tokenizer(prepared.tokenizer)
@@ -102,12 +97,12 @@ def test_batches_guess_tokens_and_what_follows_in_turn(tmp_path: Path, data: Pat
 
 @pytest.mark.parametrize("step", [0, 1])
 @pytest.mark.parametrize("count", [2, 3, 7])
-def test_the_parts_of_several_processes_are_the_batch_of_one(tmp_path: Path, data: Path, step: int, count: int) -> None:
+def test_the_parts_of_several_processes_are_the_batch_of_one(tmp_path, data, step, count):
     """Whatever their number: a process beyond the last pair has one that counts for nothing."""
     prepared = prepare(pretraining(data), tmp_path)
     masking = Masking.from_tokenizer(prepared.tokenizer)
     for rows in (np.arange(64), np.arange(5)):
-        found: dict[int, list[tuple[float, ...]]] = {}
+        found = {}
         for processes in (1, count):
             steps = [
                 pretraining_step(prepared.train, rows, step, masking, (0,), Portion(rank, processes, micro_batch=9))
@@ -122,7 +117,7 @@ def test_the_parts_of_several_processes_are_the_batch_of_one(tmp_path: Path, dat
         assert found[count] == found[1] if step else sorted(found[count]) == sorted(found[1])
 
 
-def test_the_loss_of_masked_tokens_is_that_of_transformers(tmp_path: Path) -> None:
+def test_the_loss_of_masked_tokens_is_that_of_transformers(tmp_path):
     transformers = pytest.importorskip("transformers")
     shape = {name: value for name, value in SHAPE.items() if name != "context_length"}
     torch.manual_seed(0)
@@ -158,7 +153,7 @@ def test_the_loss_of_masked_tokens_is_that_of_transformers(tmp_path: Path) -> No
     torch.testing.assert_close(found.mean(), wanted, atol=1e-4, rtol=1e-4)
 
 
-def test_from_words_to_a_bi_encoder(tmp_path: Path, data: Path) -> None:
+def test_from_words_to_a_bi_encoder(tmp_path, data):
     wanted = pretraining(data)
     train(wanted, tmp_path / "whole")
     with pytest.raises(TrainingInterrupted):
@@ -190,6 +185,6 @@ def test_from_words_to_a_bi_encoder(tmp_path: Path, data: Path) -> None:
         ({"stage": [stage(batch_tokens=600, negatives=2)]}, "negatives"),
     ],
 )
-def test_what_pretraining_has_no_use_for(tmp_path: Path, data: Path, sections: dict[str, Any], says: str) -> None:
+def test_what_pretraining_has_no_use_for(tmp_path, data, sections, says):
     with pytest.raises(InputError, match=says):
         train(pretraining(data, **sections), tmp_path)

@@ -1,11 +1,7 @@
 """Metrics: every step once, in the lines and on the board, also after a kill; means, speeds and costs."""
 
-from __future__ import annotations
-
 import json
 from contextlib import closing
-from pathlib import Path
-from typing import Any
 
 import pytest
 import torch
@@ -16,13 +12,13 @@ from rejoinder.training.metrics import Meter, MetricsLog, RunCost, Speed, read_m
 from rejoinder.training.run import RunFolder, RunState
 
 
-def steps_on_the_board(folder: RunFolder) -> list[int]:
+def steps_on_the_board(folder):
     board = EventAccumulator(str(folder.tensorboard))
     board.Reload()
     return [event.step for event in board.Scalars("loss")]
 
 
-def test_lines_and_board_have_every_step_once_after_a_kill(tmp_path: Path) -> None:
+def test_lines_and_board_have_every_step_once_after_a_kill(tmp_path):
     folder = RunFolder(tmp_path)
     with closing(MetricsLog(folder, 0)) as log:
         for step in range(1, 8):
@@ -41,11 +37,11 @@ def test_lines_and_board_have_every_step_once_after_a_kill(tmp_path: Path) -> No
 PAIRS, TOKENS = 2, 12
 
 
-def loss(value: float, accuracy: float = 0.5) -> Loss:
+def loss(value, accuracy=0.5):
     return Loss(torch.tensor(value), torch.tensor(accuracy))
 
 
-def test_means_and_rates_are_of_the_steps_since_the_last_line_also_of_one_before_a_checkpoint() -> None:
+def test_means_and_rates_are_of_the_steps_since_the_last_line_also_of_one_before_a_checkpoint():
     state = RunState()
     meter = Meter(state, torch.device("cpu"))
     for value, seconds in ((1.0, 0.5), (3.0, 1.5)):
@@ -60,17 +56,17 @@ def test_means_and_rates_are_of_the_steps_since_the_last_line_also_of_one_before
     assert again.take()["loss"] == 4.5
 
 
-def write(run: Path, *lines: dict[str, Any]) -> Path:
+def write(run, *lines):
     run.mkdir(exist_ok=True)
     (run / "metrics.jsonl").write_text("".join(json.dumps(line) + "\n" for line in lines))
     return run
 
 
-def line(step: int, stage: str, examples: int, rate: float, seconds: float) -> dict[str, Any]:
+def line(step, stage, examples, rate, seconds):
     return {"step": step, "stage": stage, "examples": examples, "examples_per_second": rate, "seconds": seconds}
 
 
-def test_steps_per_second_are_those_of_training_alone(tmp_path: Path) -> None:
+def test_steps_per_second_are_those_of_training_alone(tmp_path):
     """Two stages of different batches; validation between the lines costs time, but not speed."""
     cost = run_cost(
         write(
@@ -86,7 +82,7 @@ def test_steps_per_second_are_those_of_training_alone(tmp_path: Path) -> None:
     assert cost.seconds == 55.0
 
 
-def test_costs_only_where_there_is_a_price_and_speeds_only_where_there_are_metrics(tmp_path: Path) -> None:
+def test_costs_only_where_there_is_a_price_and_speeds_only_where_there_are_metrics(tmp_path):
     cost = RunCost("run", Speed(10, 2.0), {"only": Speed(10, 2.0)}, 7200.0)
     assert "cost" not in cost.to_json()
     assert "stated" not in cost.to_json(1.5)

@@ -1,10 +1,6 @@
 """Several sets in every batch: exact shares, orders that do not depend on them, and runs that go on bit for bit."""
 
-from __future__ import annotations
-
 from collections import Counter
-from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pytest
@@ -14,19 +10,18 @@ from hypothesis import strategies as st
 from rejoinder.errors import InputError
 from rejoinder.training.batches import EpochOrder, MixedOrder, join_stores, split_batch
 from rejoinder.training.prepare import prepare
-from rejoinder.training.recipe import Recipe
 from tests.training.test_batches import store
 from tests.training.tiny import recipe, write_data
 
 
 @pytest.fixture(scope="module")
-def general(tmp_path_factory: pytest.TempPathFactory) -> Path:
+def general(tmp_path_factory):
     return write_data(tmp_path_factory.mktemp("general"), train=500, topics=30, seed=5)
 
 
 @settings(max_examples=100, deadline=None)
 @given(st.lists(st.integers(1, 60), min_size=1, max_size=5), st.integers(5, 600))
-def test_a_batch_is_split_to_whole_pairs_within_one_of_the_shares(weights: list[int], batch_size: int) -> None:
+def test_a_batch_is_split_to_whole_pairs_within_one_of_the_shares(weights, batch_size):
     shares = [weight / sum(weights) for weight in weights]
     try:
         counts = split_batch(batch_size, shares)
@@ -44,12 +39,10 @@ def test_a_batch_is_split_to_whole_pairs_within_one_of_the_shares(weights: list[
     shares=st.sampled_from([(0.5, 0.25, 0.25), (0.2, 0.5, 0.3), (1 / 3, 1 / 3, 1 / 3)]),
     seed=st.integers(0, 100),
 )
-def test_every_batch_has_the_same_shares_and_each_set_its_own_epochs(
-    sizes: tuple[int, int, int], shares: tuple[float, ...], seed: int
-) -> None:
+def test_every_batch_has_the_same_shares_and_each_set_its_own_epochs(sizes, shares, seed):
     order = MixedOrder(sizes, shares, 20, (seed, 0))
     borders = np.cumsum([0, *sizes])
-    seen: list[list[int]] = [[], [], []]
+    seen = [[], [], []]
     for step in range(25):
         rows = order.rows(step)
         owners = np.searchsorted(borders, rows, side="right") - 1
@@ -62,7 +55,7 @@ def test_every_batch_has_the_same_shares_and_each_set_its_own_epochs(
         assert set(found) <= set(range(size))
 
 
-def test_the_order_of_a_set_does_not_depend_on_shares_or_other_sets() -> None:
+def test_the_order_of_a_set_does_not_depend_on_shares_or_other_sets():
     """Another share cuts the same order into other batches; another set changes nothing. One set is `EpochOrder`."""
     mixed_, plain = MixedOrder((53,), (1.0,), 10, (4, 2)), EpochOrder(53, 10, (4, 2))
     assert [mixed_.rows(step).tolist() for step in range(12)] == [plain.rows(step).tolist() for step in range(12)]
@@ -79,7 +72,7 @@ def test_the_order_of_a_set_does_not_depend_on_shares_or_other_sets() -> None:
     assert wide.tolist() == narrow.tolist()
 
 
-def test_a_sample_has_the_shares_and_no_example_twice() -> None:
+def test_a_sample_has_the_shares_and_no_example_twice():
     order = MixedOrder((50, 10_000), (0.25, 0.75), 40, (0, 0))
     found = order.sample(100, np.random.default_rng(0))
     assert len(set(found.tolist())) == len(found) == 100
@@ -94,7 +87,7 @@ def test_a_sample_has_the_shares_and_no_example_twice() -> None:
     st.lists(st.lists(st.lists(st.integers(0, 9), max_size=4), max_size=5), min_size=2, max_size=4),
     st.data(),
 )
-def test_joined_stores_give_the_texts_of_their_parts(parts: list[list[list[int]]], draw: st.DataObject) -> None:
+def test_joined_stores_give_the_texts_of_their_parts(parts, draw):
     texts = [text for part in parts for text in part]
     joined, whole = join_stores([store(part, part[::-1]) for part in parts]), store(texts, texts)
     assert len(joined) == len(texts)
@@ -115,20 +108,18 @@ def test_joined_stores_give_the_texts_of_their_parts(parts: list[list[list[int]]
                                  "batch_size to 100 at least"),
     ((20,), (1.0,), "20 training examples do not fill a batch of 32"),
 ])  # fmt: skip
-def test_sets_that_do_not_fill_their_part_are_refused(
-    sizes: tuple[int, ...], shares: tuple[float, ...], said: str
-) -> None:
+def test_sets_that_do_not_fill_their_part_are_refused(sizes, shares, said):
     with pytest.raises(InputError) as caught:
         MixedOrder(sizes, shares, 32, (0, 0))
     assert said in str(caught.value)
 
 
-def mixed(data: Path, general: Path | str, **sections: Any) -> Recipe:
+def mixed(data, general, **sections):
     sets = {"train": str(data), "mix": [{"train": str(general), "share": 0.75}]}
     return recipe(data, data=sets, checkpoint={"every_steps": 4}, **sections)
 
 
-def test_validation_and_vocabulary_of_a_mixture(tmp_path: Path, data: Path, general: Path) -> None:
+def test_validation_and_vocabulary_of_a_mixture(tmp_path, data, general):
     alone, both = prepare(recipe(data), tmp_path / "a"), prepare(mixed(data, general), tmp_path / "b")
     assert (both.sizes, len(both.train)) == ((320, 500), 820)
     assert len(both.valid[data.name]) == len(alone.valid[data.name]) == 80, "validation is of the target alone"
@@ -138,7 +129,7 @@ def test_validation_and_vocabulary_of_a_mixture(tmp_path: Path, data: Path, gene
     assert prepare(mixed(data, other), tmp_path / "c").digest != both.digest
 
 
-def test_a_missing_general_set_says_how_to_give_it(tmp_path: Path, data: Path) -> None:
+def test_a_missing_general_set_says_how_to_give_it(tmp_path, data):
     with pytest.raises(InputError, match=r"no data to mix in: give --general DIR, or data\.mix\.0\.train"):
         prepare(mixed(data, ""), tmp_path)
     with pytest.raises(InputError, match="no such file or folder"):

@@ -1,11 +1,7 @@
 """Negatives: mined ones are what a loop over all responses finds, given ones the data's, and runs go on with both."""
 
-from __future__ import annotations
-
 import itertools
 import signal
-from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pytest
@@ -13,15 +9,13 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from safetensors.numpy import load_file
-from torch import Tensor
 
 from rejoinder.corpora.example import Example
 from rejoinder.corpora.examples import write_examples
 from rejoinder.errors import InputError
-from rejoinder.models.packing import TokenBatch
 from rejoinder.models.persistence import load
 from rejoinder.training import loop, negatives
-from rejoinder.training.batches import WHOLE, MixedOrder, PairBatch, make_step
+from rejoinder.training.batches import WHOLE, MixedOrder, make_step
 from rejoinder.training.display import Display
 from rejoinder.training.loop import TrainingInterrupted, train
 from rejoinder.training.negatives import (
@@ -30,8 +24,7 @@ from rejoinder.training.negatives import (
     Tables,
 )
 from rejoinder.training.prepare import prepare
-from rejoinder.training.recipe import HardNegatives, Recipe
-from rejoinder.training.tokens import TokenStore
+from rejoinder.training.recipe import HardNegatives
 from tests.training.test_batches import store
 from tests.training.test_loop import At, Clock, CrashError, crash, losses, same_weights
 from tests.training.tiny import checkpoint_of, recipe, stage
@@ -43,28 +36,26 @@ D, WORDS = 6, 40
 class Model:
     """A text of one token has a fixed random vector, another one on each side."""
 
-    def __init__(self, seed: int) -> None:
+    def __init__(self, seed):
         generator = torch.Generator().manual_seed(seed)
         self.tables = torch.nn.functional.normalize(torch.randn(2, WORDS, D, generator=generator), dim=2)
 
-    def encode(self, batch: PairBatch) -> tuple[Tensor, Tensor]:
+    def encode(self, batch):
         ids = batch.tokens.ids[batch.tokens.restore]
         return self.tables[0][ids[: batch.pairs]], self.tables[1][ids[batch.pairs :]]
 
-    def encode_responses(self, batch: TokenBatch) -> Tensor:
+    def encode_responses(self, batch):
         return self.tables[1][batch.ids[batch.restore]]
 
-    def miner(self, inputs: list[int], responses: list[int], config: HardNegatives) -> Miner:
+    def miner(self, inputs, responses, config):
         return Miner(examples(inputs, responses), config, self.encode, self.encode_responses, WORDS)
 
 
-def examples(inputs: list[int], responses: list[int]) -> TokenStore:
+def examples(inputs, responses):
     return store([[word] for word in inputs], [[word] for word in responses])
 
 
-def by_loop(
-    model: Model, inputs: list[int], responses: list[int], drawn: list[int], config: HardNegatives
-) -> list[list[int]]:
+def by_loop(model, inputs, responses, drawn, config):
     """For each pair the words of its hard negatives, one candidate after the other."""
     known = set(zip(inputs, responses, strict=True))
     pool = list(dict.fromkeys(responses[i] for i in drawn))
@@ -91,9 +82,7 @@ def by_loop(
     at_once=st.sampled_from([7, 1 << 20]),
     draw=st.data(),
 )
-def test_it_finds_what_a_loop_over_the_pool_finds(
-    pairs: list[tuple[int, int]], kind: dict[str, Any], k: int, seed: int, at_once: int, draw: st.DataObject
-) -> None:
+def test_it_finds_what_a_loop_over_the_pool_finds(pairs, kind, k, seed, at_once, draw):
     """Whatever is computed at once."""
     inputs, responses = map(list, zip(*pairs, strict=True))
     drawn = sorted(draw.draw(st.sets(st.integers(0, len(pairs) - 1), min_size=4)))
@@ -116,7 +105,7 @@ def test_it_finds_what_a_loop_over_the_pool_finds(
         assert set(found.tolist()) <= set(drawn), "all come from the pool"
 
 
-def mined(data: Path, /, **sections: Any) -> Recipe:
+def mined(data, /, **sections):
     """Two stages: one without, one that mines every 6 of its 15 steps: before the steps 8, 14 and 20."""
     hard = {"per_pair": 2, "pool": 200, "margin": 0.1, "every_steps": 6}
     stages = [stage(name="plain", steps=7), stage(name="hard", steps=15, hard_negatives=hard)]
@@ -124,13 +113,13 @@ def mined(data: Path, /, **sections: Any) -> Recipe:
 
 
 @pytest.fixture(scope="module")
-def uninterrupted(tmp_path_factory: pytest.TempPathFactory, data: Path) -> Path:
+def uninterrupted(tmp_path_factory, data):
     run = tmp_path_factory.mktemp("mined")
     train(mined(data), run)
     return run
 
 
-def test_a_run_with_hard_negatives_keeps_the_last_table(data: Path, uninterrupted: Path) -> None:
+def test_a_run_with_hard_negatives_keeps_the_last_table(data, uninterrupted):
     assert [path.name for path in (uninterrupted / "hard_negatives").iterdir()] == ["step-00000019.safetensors"]
     table = load_file(uninterrupted / "hard_negatives" / "step-00000019.safetensors")
     order = MixedOrder((320,), (1.0,), 32, (0, 1))
@@ -140,11 +129,11 @@ def test_a_run_with_hard_negatives_keeps_the_last_table(data: Path, uninterrupte
     assert (hashes[table["negatives"]] != hashes[table["rows"]][:, None]).all(), "equal texts are left out"
 
 
-def die_before_the_table(patch: pytest.MonkeyPatch) -> None:
+def die_before_the_table(patch):
     patch.setattr(negatives, "save_file", lambda *_: crash())
 
 
-def die_before_the_checkpoint(patch: pytest.MonkeyPatch) -> None:
+def die_before_the_checkpoint(patch):
     checkpoint = loop.Trainer._checkpoint
     patch.setattr(Tables, "forget_others", lambda *_: None)
     patch.setattr(
@@ -152,14 +141,14 @@ def die_before_the_checkpoint(patch: pytest.MonkeyPatch) -> None:
     )
 
 
-def die_in_the_window(patch: pytest.MonkeyPatch) -> None:
+def die_in_the_window(patch):
     patch.setattr(Display, "show", lambda _, standing: crash() if standing.step == 16 else None)
 
 
-def interrupt_the_second_mining(patch: pytest.MonkeyPatch) -> None:
+def interrupt_the_second_mining(patch):
     call, calls = Miner.__call__, itertools.count(1)
 
-    def interrupted(self: Miner, *rest: Any) -> Any:
+    def interrupted(self, *rest):
         if next(calls) == 2:
             signal.raise_signal(signal.SIGINT)
         return call(self, *rest)
@@ -173,15 +162,13 @@ def interrupt_the_second_mining(patch: pytest.MonkeyPatch) -> None:
     (interrupt_the_second_mining, 13, [13, 19]),
     (die_in_the_window, 16, [19]),
 ])  # fmt: skip
-def test_a_run_that_ends_early_goes_on_bit_for_bit(
-    tmp_path: Path, data: Path, uninterrupted: Path, end: Any, step: int, mined_again: list[int]
-) -> None:
+def test_a_run_that_ends_early_goes_on_bit_for_bit(tmp_path, data, uninterrupted, end, step, mined_again):
     with pytest.MonkeyPatch.context() as patch:
         end(patch)
         with pytest.raises((CrashError, TrainingInterrupted)):
             train(mined(data), tmp_path)
     assert checkpoint_of(tmp_path).state.step == step
-    calls: list[int] = []
+    calls = []
     mine = Tables.mine
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(Tables, "mine", lambda self, step, *rest: calls.append(step) or mine(self, step, *rest))
@@ -191,7 +178,7 @@ def test_a_run_that_ends_early_goes_on_bit_for_bit(
     assert same_weights(tmp_path, uninterrupted)
 
 
-def test_a_table_that_is_gone_or_damaged_is_refused(tmp_path: Path, data: Path) -> None:
+def test_a_table_that_is_gone_or_damaged_is_refused(tmp_path, data):
     with pytest.raises(CrashError):
         train(mined(data), tmp_path, display=At(16, crash))
     (path,) = (tmp_path / "hard_negatives").iterdir()
@@ -203,7 +190,7 @@ def test_a_table_that_is_gone_or_damaged_is_refused(tmp_path: Path, data: Path) 
         train(mined(data), tmp_path)
 
 
-def test_hard_negatives_of_a_mixture_and_of_a_budget_in_minutes(tmp_path: Path, data: Path) -> None:
+def test_hard_negatives_of_a_mixture_and_of_a_budget_in_minutes(tmp_path, data):
     sets = {"train": str(data), "mix": [{"train": str(data), "share": 0.5}]}
     only = stage(minutes=0.05, hard_negatives={"pool": 300, "share": 0.95})
     train(mined(data, data=sets, stage=[only], scale={"share": 0.1}), tmp_path, clock=Clock())
@@ -211,7 +198,7 @@ def test_hard_negatives_of_a_mixture_and_of_a_budget_in_minutes(tmp_path: Path, 
     assert table["rows"].tolist() == list(range(640)), "how many steps there will be is not known"
 
 
-def test_a_pool_that_is_too_small_is_an_error_before_the_first_step(tmp_path: Path, data: Path) -> None:
+def test_a_pool_that_is_too_small_is_an_error_before_the_first_step(tmp_path, data):
     few = stage(hard_negatives={"per_pair": 10, "pool": 5})
     with pytest.raises(InputError, match=r"too few for hard_negatives\.per_pair = 10"):
         train(mined(data, stage=[few]), tmp_path)
@@ -221,11 +208,11 @@ LETTERS = "abcdefghijklmnopqrst"
 
 
 @pytest.fixture(scope="module")
-def start(tmp_path_factory: pytest.TempPathFactory) -> Path:
+def start(tmp_path_factory):
     return write_checkpoint(tmp_path_factory.mktemp("start") / "bert")
 
 
-def example(number: int, split: str, count: int = 20) -> Example:
+def example(number, split, count=20):
     """The answer repeats the question's letter; it stands at another place of each list."""
     right, label = LETTERS[number % 20], number % count
     others = [word for word in LETTERS if word != right][: count - 1]
@@ -233,20 +220,20 @@ def example(number: int, split: str, count: int = 20) -> Example:
     return Example((f"say {right}",), right, thread=f"{split}{number}", candidates=candidates, label=label)
 
 
-def write(folder: Path, counts: tuple[int, ...] = (20,)) -> Path:
+def write(folder, counts=(20,)):
     for split, size in (("train", 40), ("valid", 20)):
         made = [example(i, split, counts[i % len(counts)]) for i in range(size)]
         write_examples(made, folder / f"{split}-00000.parquet")
     return folder
 
 
-def given_recipe(data: Path, start: Path, kind: str = "cross-encoder", **changes: Any) -> Recipe:
+def given_recipe(data, start, kind="cross-encoder", **changes):
     stages = [stage(batch_size=4, negatives=0, given_negatives=True, **changes)]
     validation = {"candidates": 20, "examples": 20}
     return transformer_recipe(data, start, {"kind": kind}, stage=stages, validation=validation)
 
 
-def test_each_example_meets_its_own_list(tmp_path: Path, start: Path) -> None:
+def test_each_example_meets_its_own_list(tmp_path, start):
     """Of a context's 20 joined texts the first ends in its response, the others in the wrong candidates, in order."""
     further = GivenNegatives(prepare(given_recipe(write(tmp_path / "data"), start), tmp_path / "tokens").train)
     rows = np.array([3, 7])
@@ -261,14 +248,14 @@ def test_each_example_meets_its_own_list(tmp_path: Path, start: Path) -> None:
 
 
 @pytest.mark.parametrize("kind", ["cross-encoder", "bi-encoder"])
-def test_lists_of_candidates_are_trained_on(tmp_path: Path, start: Path, kind: str) -> None:
+def test_lists_of_candidates_are_trained_on(tmp_path, start, kind):
     made = given_recipe(write(tmp_path / "data"), start, kind, steps=3)
     assert train(made, tmp_path / "run").steps == 3
     scores = load(tmp_path / "run" / "model").score([["say a"]], [["a", "b", "c"]])
     assert np.isfinite(scores).all()
 
 
-def test_data_without_lists_or_with_unequal_ones_is_refused(tmp_path: Path, start: Path, data: Path) -> None:
+def test_data_without_lists_or_with_unequal_ones_is_refused(tmp_path, start, data):
     with pytest.raises(InputError, match="no candidates"):
         train(given_recipe(data, start), tmp_path / "one")
     with pytest.raises(InputError, match="one length"):

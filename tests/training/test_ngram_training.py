@@ -1,12 +1,9 @@
 """Whole runs of the n-gram dual encoder, and of what came into training with it."""
 
-from __future__ import annotations
-
 import json
 import shutil
 import tomllib
 from pathlib import Path
-from typing import Any
 
 import pytest
 from safetensors import safe_open
@@ -16,7 +13,7 @@ from rejoinder.models.export import export_quantized
 from rejoinder.training.ablations import load_plan
 from rejoinder.training.loop import train
 from rejoinder.training.metrics import read_metrics
-from rejoinder.training.recipe import NGramVocabulary, Recipe, Step
+from rejoinder.training.recipe import NGramVocabulary, Step
 from rejoinder.training.recipe_files import load_recipe, parse_recipe
 from tests.training.tiny import NGRAM, NGRAM_WORDS, checkpoint_of, document, recipe, stage
 
@@ -24,16 +21,16 @@ RECIPES = Path(__file__).parents[2] / "recipes"
 PAPER = {"optimizer": "sgd", "learning_rate": 0.03, "schedule": "constant", "rates": {"embedding": "batch_size"}}
 
 
-def ngram_document(data: Path, /, **sections: Any) -> dict[str, Any]:
+def ngram_document(data, /, **sections):
     return document(data, **{"vocabulary": NGRAM_WORDS, "model": NGRAM} | sections)
 
 
-def ngram(data: Path, /, **sections: Any) -> Recipe:
+def ngram(data, /, **sections):
     return parse_recipe(ngram_document(data, **sections))
 
 
 @pytest.fixture(scope="module")
-def run(tmp_path_factory: pytest.TempPathFactory, data: Path) -> Path:
+def run(tmp_path_factory, data):
     """A run like the paper's, with little of everything."""
     folder = tmp_path_factory.mktemp("ngram")
     stages = [stage(**PAPER | {"learning_rate": 0.5, "steps": 60})]
@@ -41,13 +38,13 @@ def run(tmp_path_factory: pytest.TempPathFactory, data: Path) -> Path:
     return folder
 
 
-def test_it_learns_and_opens_as_an_encoder(run: Path) -> None:
+def test_it_learns_and_opens_as_an_encoder(run):
     lines = [line for line in read_metrics(run / "metrics.jsonl") if "valid_mrr" in line]
     assert max(line["valid_recall@1"] for line in lines) > 0.3, "chance is 5 %"
     assert rejoinder.load(run / "model").encode_responses(["one", "two words"]).shape == (2, 16)
 
 
-def test_a_learned_scale_moves_and_is_no_weight_of_the_model(run: Path) -> None:
+def test_a_learned_scale_moves_and_is_no_weight_of_the_model(run):
     scales = [line["scale"] for line in read_metrics(run / "metrics.jsonl") if "scale" in line]
     assert len(set(scales)) > 10
     assert all(0 <= scale <= 4.0 for scale in scales), "sqrt(16) is the largest"
@@ -57,7 +54,7 @@ def test_a_learned_scale_moves_and_is_no_weight_of_the_model(run: Path) -> None:
     assert [name for name in loaded.tensors if "training_scale" in name] == ["weights/training_scale.value"]
 
 
-def first_scale(model: Path, data: Path, folder: Path, **scale: Any) -> float:
+def first_scale(model, data, folder, **scale):
     """The scale of the first step of a training that goes on from a model."""
     stages = [stage(**PAPER | {"steps": 1, "learning_rate": 1e-9})]
     more = {"init": {"model": str(model)}, "vocabulary": None, "model": {}, "scale": {"learned": True} | scale}
@@ -65,7 +62,7 @@ def first_scale(model: Path, data: Path, folder: Path, **scale: Any) -> float:
     return read_metrics(folder / "metrics.jsonl")[0]["scale"]
 
 
-def test_fine_tuning_takes_the_learned_scale_up_where_it_was_left(tmp_path: Path, data: Path, run: Path) -> None:
+def test_fine_tuning_takes_the_learned_scale_up_where_it_was_left(tmp_path, data, run):
     stored = json.loads((run / "model" / "config.json").read_text())["scale"]
     assert 1.0 < stored <= 4.0, "1.0 is where one starts that goes on from nothing"
     export_quantized(run / "model", tmp_path / "small")
@@ -74,9 +71,7 @@ def test_fine_tuning_takes_the_learned_scale_up_where_it_was_left(tmp_path: Path
     assert first_scale(run / "model", data, tmp_path / "bounded", last=0.5) == 0.5
 
 
-def test_a_model_without_a_learned_scale_opens_and_fine_tuning_starts_at_the_recipes(
-    tmp_path: Path, data: Path, run: Path
-) -> None:
+def test_a_model_without_a_learned_scale_opens_and_fine_tuning_starts_at_the_recipes(tmp_path, data, run):
     shutil.copytree(run / "model", tmp_path / "old")
     config = json.loads((tmp_path / "old" / "config.json").read_text())
     del config["scale"], config["kind"], config["sha256"]  # as earlier versions wrote it
@@ -92,7 +87,7 @@ TABLE_2 = {
 
 
 @pytest.mark.parametrize("name", ["ngram.toml", "ngram-small.toml"])
-def test_table_2_edits_the_row_above_by_one_setting(name: str) -> None:
+def test_table_2_edits_the_row_above_by_one_setting(name):
     plan = load_plan(RECIPES / "ablations" / name)
     assert [row.name for row in plan.rows] == list(TABLE_2)
     counts = [len(row.settings) for row in plan.rows]
@@ -112,7 +107,7 @@ def test_table_2_edits_the_row_above_by_one_setting(name: str) -> None:
 
 
 @pytest.mark.parametrize("name", ["direct", "mixed"])
-def test_fine_tuning_goes_on_as_the_pretraining_did(run: Path, name: str) -> None:
+def test_fine_tuning_goes_on_as_the_pretraining_did(run, name):
     before = load_recipe(RECIPES / "ngram.toml")
     after = load_recipe(RECIPES / f"fine-tune-ngram-{name}.toml", [f"init.model={run / 'model'}"])
     ((then,), (now,)) = (before.stage, after.stage)
@@ -124,7 +119,7 @@ def test_fine_tuning_goes_on_as_the_pretraining_did(run: Path, name: str) -> Non
     assert f"recipes/fine-tune-ngram-{name}.toml " in table[f"ngram-ft-{name}"]["make"]
 
 
-def test_the_papers_recipe_says_what_the_paper_says() -> None:
+def test_the_papers_recipe_says_what_the_paper_says():
     recipe = load_recipe(RECIPES / "ngram.toml")
     (only,) = recipe.stage
     assert (only.batch_size, only.learning_rate, only.rate("embedding")) == (500, 0.03, 500.0)

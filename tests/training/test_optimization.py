@@ -1,16 +1,12 @@
 """Optimisers: rates per group, decay without layer norms, rows of sparse tables, clipping; rates over time, budgets."""
 
-from __future__ import annotations
-
 import copy
 import math
-from typing import Any
 
 import pytest
 import torch
 from torch import nn
 
-from rejoinder.models.convert import Convert
 from rejoinder.models.families import build_module
 from rejoinder.training.losses import annealed_scale
 from rejoinder.training.optimization import (
@@ -22,22 +18,22 @@ from rejoinder.training.optimization import (
     set_learning_rate,
     stage_budget,
 )
-from rejoinder.training.recipe import Adadelta, Constant, Cosine, InverseSqrt, Scale, Schedule, Stage, Step
+from rejoinder.training.recipe import Adadelta, Constant, Cosine, InverseSqrt, Scale, Stage, Step
 from tests.training.tiny import MODEL, NGRAM, recipe, stage
 
 ROWS = 30
 
 
-def a_stage(**keys: Any) -> Stage:
+def a_stage(**keys):
     return recipe("data", stage=[stage(**keys)]).stage[0]
 
 
-def module(**changes: Any) -> Convert:
+def module(**changes):
     torch.manual_seed(0)
     return build_module({**MODEL, **changes}, ROWS)
 
 
-def prepared(model: Any, config: Stage) -> Any:
+def prepared(model, config):
     """The stage's optimiser of a model."""
     prepare_stage(model, config)
     optimizer = build_optimizer(model, config)
@@ -47,7 +43,7 @@ def prepared(model: Any, config: Stage) -> Any:
 
 @pytest.mark.parametrize("blocks", [0, 1, "all"])
 @pytest.mark.parametrize("changes", [{}, {"norm_placement": "after"}, {"feed_forward_2": "original"}, {"heads": 2}])
-def test_every_active_parameter_is_held_once(blocks: int | str, changes: dict[str, Any]) -> None:
+def test_every_active_parameter_is_held_once(blocks, changes):
     model = module(**changes)
     optimizer = prepared(model, a_stage(active_blocks=blocks))
     count = len(model.blocks) if blocks == "all" else int(blocks)
@@ -57,7 +53,7 @@ def test_every_active_parameter_is_held_once(blocks: int | str, changes: dict[st
     assert set(held) == set(model.parameters()) - inactive
 
 
-def test_each_group_has_its_own_rate_and_a_rate_of_0_freezes_it_for_its_stage_only() -> None:
+def test_each_group_has_its_own_rate_and_a_rate_of_0_freezes_it_for_its_stage_only():
     model = module()
     optimizer = prepared(model, a_stage(rates={"embedding": 0.1, "blocks": 2.0}, learning_rate=0.5))
     rate_of = {parameter: group["lr"] for group in optimizer.param_groups for parameter in group["params"]}
@@ -71,7 +67,7 @@ def test_each_group_has_its_own_rate_and_a_rate_of_0_freezes_it_for_its_stage_on
     assert model.embedding.weight.requires_grad
 
 
-def test_decay_leaves_out_the_layer_norms() -> None:
+def test_decay_leaves_out_the_layer_norms():
     model = module()
     optimizer = prepared(model, a_stage(optimizer={"kind": "adadelta", "weight_decay": 1e-5}))
     norms = {p for child in model.modules() if isinstance(child, nn.LayerNorm) for p in child.parameters()}
@@ -80,7 +76,7 @@ def test_decay_leaves_out_the_layer_norms() -> None:
             assert group["weight_decay"] == (0.0 if parameter in norms else 1e-5)
 
 
-KINDS: list[tuple[dict[str, Any], Any]] = [
+KINDS = [
     ({"kind": "adadelta", "rho": 0.8, "weight_decay": 0.1},
      lambda p: torch.optim.Adadelta(p, lr=0.5, rho=0.8, weight_decay=0.1)),
     ({"kind": "sgd", "weight_decay": 0.1}, lambda p: torch.optim.SGD(p, lr=0.5, weight_decay=0.1)),
@@ -93,7 +89,7 @@ KINDS: list[tuple[dict[str, Any], Any]] = [
 
 
 @pytest.mark.parametrize(("config", "reference"), KINDS, ids=[config["kind"] for config, _ in KINDS])
-def test_each_optimiser_is_the_one_that_it_is_called(config: dict[str, Any], reference: Any) -> None:
+def test_each_optimiser_is_the_one_that_it_is_called(config, reference):
     """Against PyTorch's plain loop, over a few steps, on a parameter that decays."""
     model = module(dropout=0.0)
     other = copy.deepcopy(model)
@@ -107,7 +103,7 @@ def test_each_optimiser_is_the_one_that_it_is_called(config: dict[str, Any], ref
     assert torch.allclose(model.embedding.weight, other.embedding.weight, rtol=1e-5, atol=1e-6)
 
 
-def table_of(weight: torch.Tensor, config: dict[str, Any]) -> tuple[nn.Parameter, Any]:
+def table_of(weight, config):
     """A table of these values in a model, and the stage's optimiser."""
     model = build_module({**NGRAM, "embedding_size": 8}, ROWS)
     with torch.no_grad():
@@ -115,7 +111,7 @@ def table_of(weight: torch.Tensor, config: dict[str, Any]) -> tuple[nn.Parameter
     return model.embedding.weight, prepared(model, a_stage(optimizer=config, learning_rate=0.1))
 
 
-def sparse(rows: torch.Tensor, values: torch.Tensor) -> torch.Tensor:
+def sparse(rows, values):
     return torch.sparse_coo_tensor(rows[None], values, (ROWS, 8), check_invariants=True)
 
 
@@ -123,7 +119,7 @@ SPARSE = [config for config, _ in KINDS]
 
 
 @pytest.mark.parametrize("config", SPARSE, ids=lambda config: config["kind"])
-def test_a_sparse_step_equals_a_dense_one_in_its_rows_and_leaves_the_others(config: dict[str, Any]) -> None:
+def test_a_sparse_step_equals_a_dense_one_in_its_rows_and_leaves_the_others(config):
     """Over several steps in which the same rows have gradients, some of them listed twice."""
     torch.manual_seed(0)
     start = torch.randn(ROWS, 8)
@@ -141,7 +137,7 @@ def test_a_sparse_step_equals_a_dense_one_in_its_rows_and_leaves_the_others(conf
     assert not torch.equal(one[touched], start[touched])
 
 
-def test_the_state_of_a_row_stands_still_while_it_is_in_no_batch() -> None:
+def test_the_state_of_a_row_stands_still_while_it_is_in_no_batch():
     weight, optimizer = table_of(torch.zeros(ROWS, 8), {"kind": "adam", "betas": [0.5, 0.5]})
     for row in (2, 5, 2):
         weight.grad = sparse(torch.tensor([row]), torch.ones(1, 8))
@@ -152,7 +148,7 @@ def test_the_state_of_a_row_stands_still_while_it_is_in_no_batch() -> None:
     assert weight[[2, 5], 0].abs().min() > 0
 
 
-def test_clipping_scales_to_the_limit_and_leaves_short_gradients_bit_equal() -> None:
+def test_clipping_scales_to_the_limit_and_leaves_short_gradients_bit_equal():
     parameters = [nn.Parameter(torch.zeros(3)), nn.Parameter(torch.zeros(2)), nn.Parameter(torch.zeros(1))]
     parameters[0].grad, parameters[1].grad = torch.tensor([3.0, 0, 0]), torch.tensor([0.0, 4.0])
     before = [parameter.grad.clone() for parameter in parameters[:2] if parameter.grad is not None]
@@ -164,7 +160,7 @@ def test_clipping_scales_to_the_limit_and_leaves_short_gradients_bit_equal() -> 
     assert clip_gradients(parameters[2:], 1.0) is None
 
 
-def test_clipping_counts_the_rows_of_a_sparse_gradient_once() -> None:
+def test_clipping_counts_the_rows_of_a_sparse_gradient_once():
     dense, table = nn.Parameter(torch.zeros(2)), nn.Parameter(torch.zeros(ROWS, 8))
     dense.grad = torch.tensor([0.0, 3.0])
     values = torch.zeros(3, 8)
@@ -179,7 +175,7 @@ def test_clipping_counts_the_rows_of_a_sparse_gradient_once() -> None:
 
 
 QUARTER = 0.001 + 0.999 * (1 + math.cos(math.pi / 4)) / 2
-SCHEDULES: list[tuple[str, Schedule, float, int, list[int], list[float]]] = [
+SCHEDULES = [
     ("the paper's cosine", Cosine(final_learning_rate=0.001), 1.0, 1000, [0, 250, 500, 750, 1000],
      [1.0, QUARTER, 0.5005, 1.001 - QUARTER, 0.001]),
     ("cosine after a warm-up", Cosine(warm_up_steps=10), 2.0, 100, [0, 4, 9, 10, 55, 100], [0.2, 1, 2, 2, 1, 0]),
@@ -193,11 +189,11 @@ SCHEDULES: list[tuple[str, Schedule, float, int, list[int], list[float]]] = [
 
 @pytest.mark.parametrize(("schedule", "rate", "total", "steps", "expected"), [row[1:] for row in SCHEDULES],
                          ids=[row[0] for row in SCHEDULES])  # fmt: skip
-def test_learning_rates(schedule: Schedule, rate: float, total: int, steps: list[int], expected: list[float]) -> None:
+def test_learning_rates(schedule, rate, total, steps, expected):
     assert [learning_rate(schedule, rate, step, step / total) for step in steps] == pytest.approx(expected)
 
 
-def test_the_scale_rises_over_steps_or_a_share_of_the_run_and_stays() -> None:
+def test_the_scale_rises_over_steps_or_a_share_of_the_run_and_stays():
     paper, last = Scale(steps=10_000), math.sqrt(512)
     found = [annealed_scale(paper, 512, step, 0.0) for step in (0, 5_000, 10_000, 900_000)]
     assert found == pytest.approx([1.0, (1 + last) / 2, last, last])
@@ -211,6 +207,6 @@ def test_the_scale_rises_over_steps_or_a_share_of_the_run_and_stays() -> None:
     ({"steps": 7}, 7, False), ({"epochs": 1.5}, 150, False), ({"epochs": 0.001}, 1, False),
     ({"minutes": 0.5}, 30, True),
 ])  # fmt: skip
-def test_budgets(budget: dict[str, Any], amount: float, in_seconds: bool) -> None:
+def test_budgets(budget, amount, in_seconds):
     one = Stage(name="a", batch_size=2, optimizer=Adadelta(), learning_rate=1.0, **budget)
     assert stage_budget(one, 100) == Budget(amount, in_seconds)

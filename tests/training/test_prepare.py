@@ -1,15 +1,11 @@
 """Vocabulary and token stores: made once, and never a stale one."""
 
-from __future__ import annotations
-
 import json
 import shutil
 import threading
 import time
-from collections.abc import Iterable, Sequence
 from pathlib import Path
 from types import SimpleNamespace
-from typing import Any
 
 import numpy as np
 import pytest
@@ -20,31 +16,28 @@ from rejoinder.corpora.example import Example
 from rejoinder.corpora.examples import write_examples
 from rejoinder.corpora.lines import Reading
 from rejoinder.errors import InputError
-from rejoinder.ranker import FloatArray
 from rejoinder.text.subwords import MARK, Subwords
-from rejoinder.text.tokenizer import Tokenizer
 from rejoinder.training import prepare as prepare_module
 from rejoinder.training.display import Display
 from rejoinder.training.loop import train
-from rejoinder.training.prepare import Prepared, prepare, word_vectors
-from rejoinder.training.recipe import Vocabulary
+from rejoinder.training.prepare import prepare, word_vectors
 from tests.models.tiny_transformer import SHAPE
 from tests.training.tiny import MODEL, recipe, stage
 
 
 class Notes(Display):
-    def __init__(self) -> None:
+    def __init__(self):
         self.notes: list[str] = []
 
-    def note(self, text: str) -> None:
+    def note(self, text):
         self.notes.append(text)
 
 
-def made(examples: Path, folder: Path, **sections: object) -> Prepared:
+def made(examples, folder, **sections):
     return prepare(recipe(examples, **sections), folder)
 
 
-def test_a_model_that_reads_more_than_the_data_holds_is_told(tmp_path: Path) -> None:
+def test_a_model_that_reads_more_than_the_data_holds_is_told(tmp_path):
     (tmp_path / "chats.jsonl").write_text(json.dumps({"turns": [f"turn {number}" for number in range(9)]}) + "\n")
     single, three = dict(MODEL), {**MODEL, "history": 3}
     whole = {"kind": "masked-lm", **SHAPE}
@@ -62,7 +55,7 @@ def test_a_model_that_reads_more_than_the_data_holds_is_told(tmp_path: Path) -> 
             assert all(f"(--history {history})" in note and str(place) in note for note in lost)
 
 
-def test_another_length_or_vocabulary_makes_another_store(tmp_path: Path, data: Path) -> None:
+def test_another_length_or_vocabulary_makes_another_store(tmp_path, data):
     whole = made(data, tmp_path)
     short = made(data, tmp_path, text={"max_length": 2})
     other = made(data, tmp_path, vocabulary={"minimum_count": 40})
@@ -74,7 +67,7 @@ def test_another_length_or_vocabulary_makes_another_store(tmp_path: Path, data: 
     )
 
 
-def test_a_shared_cache_is_filled_once(tmp_path: Path, data: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_shared_cache_is_filled_once(tmp_path, data, monkeypatch):
     cached = {"data": {"train": str(data), "cache": str(tmp_path / "cache")}}
     first = made(data, tmp_path / "run", **cached)
     assert not (tmp_path / "run").exists()
@@ -86,12 +79,12 @@ def test_a_shared_cache_is_filled_once(tmp_path: Path, data: Path, monkeypatch: 
     assert again.train.input.ids.tolist() == first.train.input.ids.tolist()
 
 
-def test_two_that_need_the_same_cache_make_it_once(tmp_path: Path, data: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_two_that_need_the_same_cache_make_it_once(tmp_path, data, monkeypatch):
     """The second one comes while the first one tokenises: it waits, and takes what is there then."""
     waiting, built = threading.Event(), []
     real = prepare_module.build_store
 
-    def slow(path: Path, *given: Any, **options: Any) -> Any:
+    def slow(path, *given, **options):
         built.append(path)
         waiting.set()
         time.sleep(0.3)
@@ -106,18 +99,18 @@ def test_two_that_need_the_same_cache_make_it_once(tmp_path: Path, data: Path, m
     assert len(built) == len(set(built)) == 2
 
 
-def test_the_vocabulary_is_of_the_training_split_alone(tmp_path: Path) -> None:
+def test_the_vocabulary_is_of_the_training_split_alone(tmp_path):
     for split, word in (("train", "zebra"), ("valid", "quokka")):
         write_examples([Example((word,), word)] * 50, tmp_path / "data" / f"{split}-0.parquet")
     tokenizer = made(tmp_path / "data", tmp_path / "tokens", vocabulary={"minimum_count": 2}).tokenizer
     assert len(tokenizer.encode("zebra")) < len(tokenizer.encode("quokka"))
 
 
-def test_a_sample_counts_about_as_many_utterances(tmp_path: Path, data: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    counted: list[int] = []
+def test_a_sample_counts_about_as_many_utterances(tmp_path, data, monkeypatch):
+    counted = []
     build = prepare_module.build_vocabulary
 
-    def counting(config: Vocabulary, texts: Iterable[str]) -> Tokenizer:
+    def counting(config, texts):
         kept = list(texts)
         counted.append(len(kept))
         return build(config, kept)
@@ -129,7 +122,7 @@ def test_a_sample_counts_about_as_many_utterances(tmp_path: Path, data: Path, mo
     assert 60 < counted[1] < 140
 
 
-def test_missing_data_is_refused(tmp_path: Path, data: Path) -> None:
+def test_missing_data_is_refused(tmp_path, data):
     with pytest.raises(InputError, match="give --data DIR"):
         made(Path(), tmp_path, data={})
     with pytest.raises(InputError, match="no such file or folder"):
@@ -145,7 +138,7 @@ def test_missing_data_is_refused(tmp_path: Path, data: Path) -> None:
     assert made(only, tmp_path, validation={"examples": 0}).valid == {}
 
 
-def test_no_training_examples_are_refused(tmp_path: Path) -> None:
+def test_no_training_examples_are_refused(tmp_path):
     for split in ("train", "valid"):
         write_examples([Example(("",), "")], tmp_path / "data" / f"{split}-0.parquet")
     with pytest.raises(InputError, match=r"no training examples|no text|empty"):
@@ -158,12 +151,12 @@ WORDS = Subwords([MARK, MARK + "yes", MARK + "no", "ing", MARK + "the"], buckets
 SIZE = 3
 
 
-def encode(texts: Sequence[str]) -> FloatArray:
+def encode(texts):
     """Vectors of six numbers that depend on the text alone."""
     return np.stack([np.random.default_rng(list(text.encode())).normal(size=6) for text in texts]).astype(np.float32)
 
 
-def test_components_keep_the_weighted_inner_products_as_well_as_three_numbers_can() -> None:
+def test_components_keep_the_weighted_inner_products_as_well_as_three_numbers_can():
     counts = np.array([5, 20, 30, 2, 10_000, 0, 0, 0, 0])
     table = word_vectors(encode, WORDS, counts, SIZE)
     full = word_vectors(encode, WORDS, counts, 6)
@@ -181,12 +174,10 @@ def test_components_keep_the_weighted_inner_products_as_well_as_three_numbers_ca
     assert np.isclose((table[:5] ** 2).mean(), 1.0, atol=1e-5)
 
 
-def test_a_run_starts_from_them_and_computes_them_once(
-    tmp_path: Path, data: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_run_starts_from_them_and_computes_them_once(tmp_path, data, monkeypatch):
     calls = []
 
-    def opened(name: str) -> object:
+    def opened(name):
         calls.append(name)
         return SimpleNamespace(encode_responses=lambda texts, **_: encode(texts))
 

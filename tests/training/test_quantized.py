@@ -1,10 +1,5 @@
 """Runs that train for few bits."""
 
-from __future__ import annotations
-
-from pathlib import Path
-from typing import Any
-
 import numpy as np
 import pytest
 import torch
@@ -24,7 +19,7 @@ from rejoinder.text.subwords import Subwords
 from rejoinder.training.compute import Machine, choose_half, loss_scaler
 from rejoinder.training.loop import train
 from rejoinder.training.metrics import read_metrics
-from rejoinder.training.recipe import Quantization, Recipe
+from rejoinder.training.recipe import Quantization
 from rejoinder.training.recipe_files import parse_recipe
 from tests.training.test_loop import TWO_STAGES, losses
 from tests.training.tiny import checkpoint_of, document, recipe, stage
@@ -32,11 +27,11 @@ from tests.training.tiny import checkpoint_of, document, recipe, stage
 TEXTS = ["abcd efgh", "mnop", "", "abba abba abba abba"]
 
 
-def quantized(data: Path, **sections: Any) -> Recipe:
+def quantized(data, **sections):
     return recipe(data, **{"quantization": {"enabled": True, "range_every": 7}, "stage": TWO_STAGES} | sections)
 
 
-def in_training(run: Path, settings: Recipe) -> tuple[QuantizedTraining, Subwords]:
+def in_training(run, settings):
     """The network as it stood when the run wrote its last checkpoint."""
     subwords = Subwords.load(run / "model" / "vocabulary.json")
     module = build_module(settings.model, subwords.rows)
@@ -48,7 +43,7 @@ def in_training(run: Path, settings: Recipe) -> tuple[QuantizedTraining, Subword
 
 
 @pytest.fixture(scope="module")
-def run(tmp_path_factory: pytest.TempPathFactory, data: Path) -> Path:
+def run(tmp_path_factory, data):
     """A run without validation: its model is the last one, that of its checkpoint."""
     folder = tmp_path_factory.mktemp("quantized")
     train(quantized(data, validation={"examples": 0}), folder)
@@ -56,7 +51,7 @@ def run(tmp_path_factory: pytest.TempPathFactory, data: Path) -> Path:
 
 
 @pytest.mark.parametrize("half", ["bfloat16", "float16"])
-def test_an_exported_run_encodes_as_it_was_trained_to(tmp_path: Path, data: Path, half: str) -> None:
+def test_an_exported_run_encodes_as_it_was_trained_to(tmp_path, data, half):
     settings = quantized(data, validation={"examples": 0}, quantization={"enabled": True, "half": half})
     train(settings, tmp_path / "run")
     written = export_quantized(tmp_path / "run" / "model", tmp_path / "small")
@@ -69,13 +64,11 @@ def test_an_exported_run_encodes_as_it_was_trained_to(tmp_path: Path, data: Path
     assert np.abs(vectors - exact).max() < 1e-5
 
 
-def test_training_and_validation_see_the_rounded_model(
-    tmp_path: Path, data: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    levels: dict[bool, list[int]] = {True: [], False: []}
+def test_training_and_validation_see_the_rounded_model(tmp_path, data, monkeypatch):
+    levels = {True: [], False: []}
     plain = Convert.reduce
 
-    def reduce(self: Convert, *arguments: Any) -> torch.Tensor:
+    def reduce(self, *arguments):
         levels[self.training].append(self.embedding.weight.detach().unique().numel())
         return plain(self, *arguments)
 
@@ -87,7 +80,7 @@ def test_training_and_validation_see_the_rounded_model(
     assert load_module(tmp_path / "model")[0].embedding.weight.unique().numel() > 256
 
 
-def test_it_learns_about_as_well_as_without(tmp_path: Path, data: Path) -> None:
+def test_it_learns_about_as_well_as_without(tmp_path, data):
     figures = [
         train(recipe(data, quantization={"enabled": enabled}), tmp_path / str(enabled)).validation["mrr"]
         for enabled in (False, True)
@@ -100,21 +93,21 @@ def test_it_learns_about_as_well_as_without(tmp_path: Path, data: Path) -> None:
     ("auto", "bf16", "bfloat16"), ("auto", "fp32", "float16"), ("auto", "fp16", "float16"),
     ("bfloat16", "fp32", "bfloat16"), ("float16", "bf16", "float16"),
 ])  # fmt: skip
-def test_sixteen_bit_float(wanted: str, precision: str, half: str) -> None:
+def test_sixteen_bit_float(wanted, precision, half):
     assert choose_half(Quantization(enabled=True, half=wanted), precision) == half
 
 
-def half_precision(**settings: Any) -> Machine:
+def half_precision(**settings):
     """fp16 with loss scaling, as on a GPU."""
     return Machine(torch.device("cpu"), "fp16", loss_scaler("cpu", "fp16", Quantization(**settings)))
 
 
-def step(machine: Machine, optimizer: torch.optim.Optimizer) -> None:
+def step(machine, optimizer):
     machine.scaler.step(optimizer)
     machine.scaler.update()
 
 
-def test_the_loss_is_scaled_by_the_recipes_factor_and_the_update_is_not() -> None:
+def test_the_loss_is_scaled_by_the_recipes_factor_and_the_update_is_not():
     machine = half_precision(enabled=True, loss_scale=128.0)
     weight = torch.nn.Parameter(torch.ones(1))
     optimizer = torch.optim.SGD([weight], lr=1.0)
@@ -127,7 +120,7 @@ def test_the_loss_is_scaled_by_the_recipes_factor_and_the_update_is_not() -> Non
     assert machine.scaler.state_dict()["scale"] == 128.0, "constant, and part of the checkpoint"
 
 
-def test_a_gradient_too_large_for_float16_costs_a_step_and_halves_the_factor() -> None:
+def test_a_gradient_too_large_for_float16_costs_a_step_and_halves_the_factor():
     machine = half_precision(enabled=True)
     weight = torch.nn.Parameter(torch.ones(1))
     optimizer = torch.optim.SGD([weight], lr=1.0)
@@ -137,20 +130,18 @@ def test_a_gradient_too_large_for_float16_costs_a_step_and_halves_the_factor() -
     assert machine.scaler.get_scale() == 64.0
 
 
-def test_scaling_is_pytorchs_without_quantisation_and_off_without_float16() -> None:
+def test_scaling_is_pytorchs_without_quantisation_and_off_without_float16():
     assert half_precision().scaler.get_growth_interval() == torch.amp.GradScaler("cpu").get_growth_interval()
     assert not loss_scaler("cpu", "bf16", Quantization(enabled=True)).is_enabled()
 
 
-def starting_from(model: Path, data: Path, **sections: Any) -> Recipe:
+def starting_from(model, data, **sections):
     whole = document(data, init={"model": str(model)}, stage=[stage(steps=1)], **sections)
     return parse_recipe({key: value for key, value in whole.items() if key not in ("vocabulary", "model")})
 
 
 @pytest.mark.parametrize("enabled", [False, True])
-def test_a_run_starts_from_the_rounded_values_of_a_quantised_folder(
-    run: Path, data: Path, tmp_path: Path, enabled: bool
-) -> None:
+def test_a_run_starts_from_the_rounded_values_of_a_quantised_folder(run, data, tmp_path, enabled):
     export_quantized(run / "model", tmp_path / "small")
     settings = starting_from(tmp_path / "small", data, quantization={"enabled": enabled})
     assert settings.init.quantized
@@ -166,7 +157,7 @@ def test_a_run_starts_from_the_rounded_values_of_a_quantised_folder(
     assert f"`{settings.init.fingerprint}`, quantised: training began with its rounded weights" in card
 
 
-def test_what_a_recipe_says_of_its_start_must_be_so(run: Path, data: Path) -> None:
+def test_what_a_recipe_says_of_its_start_must_be_so(run, data):
     given = {"model": str(run / "model"), "quantized": True}
     whole = document(data, init=given)
     with pytest.raises(InputError, match=r"init.quantized = True, but of .*model it is False"):

@@ -1,11 +1,8 @@
 """Recipes: strict, with errors that name the key, what was given and what is allowed."""
 
-from __future__ import annotations
-
 import ast
 import inspect
 from pathlib import Path
-from typing import Any
 
 import pytest
 
@@ -14,7 +11,7 @@ from rejoinder.models import persistence
 from rejoinder.models.families import build_module
 from rejoinder.text.vocabulary import build_subwords
 from rejoinder.training import recipe as recipe_module
-from rejoinder.training.recipe import Adadelta, Cosine, Recipe
+from rejoinder.training.recipe import Adadelta, Cosine
 from rejoinder.training.recipe_files import (
     first_difference,
     load_recipe,
@@ -27,7 +24,7 @@ from tests.training.tiny import MODEL, document, recipe, stage
 RECIPES = sorted((Path(__file__).parents[2] / "recipes").glob("*.toml"))
 
 
-def test_every_field_has_a_line_of_documentation() -> None:
+def test_every_field_has_a_line_of_documentation():
     """But for `kind`, and fields that are sections: those are documented where they are."""
     missing = []
     classes = [node for node in ast.parse(inspect.getsource(recipe_module)).body if isinstance(node, ast.ClassDef)]
@@ -41,7 +38,7 @@ def test_every_field_has_a_line_of_documentation() -> None:
 
 
 @pytest.fixture(scope="module")
-def model(tmp_path_factory: pytest.TempPathFactory) -> Path:
+def model(tmp_path_factory):
     """A model folder to start from."""
     tokenizer = build_subwords(["hello there"], minimum_count=1)
     module, folder = build_module(MODEL, tokenizer.rows), tmp_path_factory.mktemp("model") / "model"
@@ -49,7 +46,7 @@ def model(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder
 
 
-def shipped(path: Path, model: Path) -> Recipe:
+def shipped(path, model):
     """A recipe of ours; those that fine-tune need a model to start from, and one that reads personas a history."""
     starts = {"fine-tune": str(model), "convert-small-taught": "convert-small"}
     given = [f'init.model="{start}"' for name, start in starts.items() if path.name.startswith(name)]
@@ -57,11 +54,11 @@ def shipped(path: Path, model: Path) -> Recipe:
 
 
 @pytest.mark.parametrize("path", RECIPES, ids=lambda path: path.name)
-def test_the_recipes_that_we_ship_are_valid(path: Path, model: Path) -> None:
+def test_the_recipes_that_we_ship_are_valid(path, model):
     assert shipped(path, model).name == path.stem
 
 
-def test_the_papers_recipe_has_the_papers_values() -> None:
+def test_the_papers_recipe_has_the_papers_values():
     paper = load_recipe(RECIPES[0].with_name("convert.toml"))
     (only,) = paper.stage
     assert paper.loss.smoothing == 0.2
@@ -76,7 +73,7 @@ def test_the_papers_recipe_has_the_papers_values() -> None:
 
 
 @pytest.mark.parametrize("name", ["fine-tune-direct", "fine-tune-mixed", "target-only"])
-def test_the_papers_fine_tuning_has_the_papers_values(name: str, model: Path) -> None:
+def test_the_papers_fine_tuning_has_the_papers_values(name, model):
     tuning = shipped(RECIPES[0].with_name(f"{name}.toml"), model)
     (only,) = tuning.stage
     scratch = name == "target-only"
@@ -89,12 +86,12 @@ def test_the_papers_fine_tuning_has_the_papers_values(name: str, model: Path) ->
     assert tuning.validation.patience > 0
 
 
-def test_a_recipe_that_needs_a_model_says_so() -> None:
+def test_a_recipe_that_needs_a_model_says_so():
     with pytest.raises(InputError, match=r"give a model to start from \(--init MODEL, or init.model\)"):
         load_recipe(RECIPES[0].with_name("fine-tune-direct.toml"))
 
 
-def test_a_saved_recipe_has_every_default_and_is_read_back_equal(tmp_path: Path) -> None:
+def test_a_saved_recipe_has_every_default_and_is_read_back_equal(tmp_path):
     stages = [stage(rates={"blocks": 0.5}), stage()]
     original = recipe("some folder", description='quotes " and \\ and é\n', stage=stages)
     written = recipe_document(original)
@@ -134,7 +131,7 @@ def test_a_saved_recipe_has_every_default_and_is_read_back_equal(tmp_path: Path)
         ("name=1\nseed=2", "give one value"),
     ],
 )  # fmt: skip
-def test_errors_name_the_key_what_was_given_and_what_is_allowed(override: str, said: str) -> None:
+def test_errors_name_the_key_what_was_given_and_what_is_allowed(override, said):
     with pytest.raises(InputError) as caught:
         parse_recipe(document("data"), [override])
     assert said in str(caught.value)
@@ -175,13 +172,13 @@ def test_errors_name_the_key_what_was_given_and_what_is_allowed(override: str, s
         ({"stage": [stage(hard_negatives={"per_piar": 2})]}, "unknown key 'stage.0.hard_negatives.per_piar'; did you"),
     ],
 )  # fmt: skip
-def test_impossible_combinations_are_refused(sections: dict[str, Any], said: str) -> None:
+def test_impossible_combinations_are_refused(sections, said):
     with pytest.raises(InputError, match=None) as caught:
         recipe("data", **sections)
     assert said in str(caught.value)
 
 
-def test_an_override_takes_toml_and_replaces_its_alternatives() -> None:
+def test_an_override_takes_toml_and_replaces_its_alternatives():
     settings = ["model.norm_placement=after", "stage.0.rates={embedding = 0.1}", 'description="a = b"']
     settings += ["stage.0.minutes=0.5", "vocabulary.target_size=500", "scale.share=0.1"]
     settings += ["stage.0.schedule.final_learning_rate=0.001"]  # below a shorthand
@@ -193,7 +190,7 @@ def test_an_override_takes_toml_and_replaces_its_alternatives() -> None:
     assert changed.stage[0].schedule == Cosine(final_learning_rate=0.001)
 
 
-def test_a_missing_or_an_empty_file_says_what_is_missing(tmp_path: Path) -> None:
+def test_a_missing_or_an_empty_file_says_what_is_missing(tmp_path):
     with pytest.raises(InputError, match="no such recipe"):
         load_recipe(tmp_path / "recipe.toml")
     (tmp_path / "recipe.toml").touch()
@@ -201,7 +198,7 @@ def test_a_missing_or_an_empty_file_says_what_is_missing(tmp_path: Path) -> None
         load_recipe(tmp_path / "recipe.toml")
 
 
-def test_the_first_difference_is_named_with_both_values() -> None:
+def test_the_first_difference_is_named_with_both_values():
     old, new = recipe("a"), parse_recipe(document("b"), ["stage.0.learning_rate=0.5", "seed=1"])
     assert first_difference(old, recipe("b", name="x", description="y")) is None, "places and names make no other run"
     assert first_difference(old, new) == "seed was 0 and is now 1"

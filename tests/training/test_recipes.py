@@ -1,13 +1,9 @@
 """All recipes and plans together: their learning rates; and those that start from a model, from any of ours."""
 
-from __future__ import annotations
-
 import itertools
 import shlex
 import tomllib
-from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
 
 import pytest
 
@@ -16,7 +12,6 @@ from rejoinder.models.export import export_quantized
 from rejoinder.training.ablations import load_plan
 from rejoinder.training.loop import train
 from rejoinder.training.optimization import learning_rate, stage_budget
-from rejoinder.training.recipe import Recipe
 from rejoinder.training.recipe_files import load_recipe
 from tests.training.test_ngram_training import ngram
 from tests.training.tiny import MODEL, recipe, stage
@@ -29,11 +24,11 @@ REDDIT = 654_000_000  # pairs to train on (DATA19)
 FROM_A_MODEL = sorted(RECIPES.glob("fine-tune-*.toml"))
 
 
-def document(path: Path) -> dict[str, Any]:
+def document(path):
     return tomllib.loads(path.read_text("utf-8"))
 
 
-def two_steps(path: Path, data: Path) -> list[str]:
+def two_steps(path, data):
     """Settings that make a recipe train two steps of each stage on the small data."""
     file = document(path)
     settings = [f"data.train={data}", "validation.candidates=20", "compute.threads=1"]
@@ -46,7 +41,7 @@ def two_steps(path: Path, data: Path) -> list[str]:
 
 
 @pytest.fixture(scope="module")
-def models(tmp_path_factory: pytest.TempPathFactory, data: Path) -> dict[str, Path]:
+def models(tmp_path_factory, data):
     place = tmp_path_factory.mktemp("models")
     without_blocks = {"history": 10, "blocks": 0, "attention_spans": [], "token_norm": False, "zero_residual": True,
                       "aligned_start": True}  # fmt: skip
@@ -64,7 +59,7 @@ def models(tmp_path_factory: pytest.TempPathFactory, data: Path) -> dict[str, Pa
     + [(FROM_A_MODEL[0], "single"), (FROM_A_MODEL[-1], "multi")],
     ids=lambda value: value if isinstance(value, str) else value.stem,
 )
-def test_it_trains_from_any_model(tmp_path: Path, data: Path, models: dict[str, Path], path: Path, name: str) -> None:
+def test_it_trains_from_any_model(tmp_path, data, models, path, name):
     settings = load_recipe(path, [f"init.model={models[name]}", *two_steps(path, data)])
     _, config = persistence.read_config(models[name])
     assert settings.model.get("history") == config["model"].get("history")
@@ -74,7 +69,7 @@ def test_it_trains_from_any_model(tmp_path: Path, data: Path, models: dict[str, 
 
 
 @pytest.fixture(scope="module")
-def starts(tmp_path_factory: pytest.TempPathFactory, models: dict[str, Path]) -> dict[str, list[str]]:
+def starts(tmp_path_factory, models):
     """What recipes start from, as settings: a checkpoint, or a model of one kind or the other."""
     place = tmp_path_factory.mktemp("starts")
     return {
@@ -84,7 +79,7 @@ def starts(tmp_path_factory: pytest.TempPathFactory, models: dict[str, Path]) ->
     }
 
 
-def resolved(path: Path, starts: dict[str, list[str]]) -> Iterator[tuple[str, Recipe]]:
+def resolved(path, starts):
     """A recipe, or every row of a plan, by name."""
     file = document(path)
     of = path.parent / file["recipe"] if "row" in file else path
@@ -97,7 +92,7 @@ def resolved(path: Path, starts: dict[str, list[str]]) -> Iterator[tuple[str, Re
         yield path.stem, load_recipe(path, start)
 
 
-def resolved_commands(path: Path, starts: dict[str, list[str]]) -> Iterator[tuple[str, Recipe]]:
+def resolved_commands(path, starts):
     """What the commands of a table train, by command."""
     for row in document(path)["row"].values():
         words = shlex.split(row.get("make", ""))
@@ -110,7 +105,7 @@ def resolved_commands(path: Path, starts: dict[str, list[str]]) -> Iterator[tupl
 
 
 @pytest.mark.parametrize("path", [*TRAINING, *TABLES], ids=lambda path: "/".join(path.parts[-2:]))
-def test_learning_rates_are_sane_all_along(path: Path, starts: dict[str, list[str]]) -> None:
+def test_learning_rates_are_sane_all_along(path, starts):
     """Of every recipe, of every row of a plan and of every command of a table, on a corpus as large as Reddit."""
     read = resolved_commands if path in TABLES else resolved
     for name, settings in read(path, starts):

@@ -1,19 +1,14 @@
 """A run that dies at any moment, of whatever kind, goes on bit for bit; the last test kills a real process."""
 
-from __future__ import annotations
-
 import signal
 import subprocess
 import sys
 import time
-from pathlib import Path
-from typing import Any
 
 import pytest
 
 from rejoinder.training.loop import train
 from rejoinder.training.metrics import read_metrics
-from rejoinder.training.recipe import Recipe
 from rejoinder.training.recipe_files import parse_recipe, save_recipe
 from rejoinder.training.run import RunFolder
 from tests.training.test_loop import TWO_STAGES, At, CrashError, crash, same_weights
@@ -21,14 +16,14 @@ from tests.training.test_metrics import steps_on_the_board
 from tests.training.tiny import MODEL, NGRAM, NGRAM_WORDS, document, stage, write_data
 from tests.training.transformers import transformer_recipe, write_checkpoint
 
-NGRAMS: dict[str, Any] = {
+NGRAMS = {
     "model": NGRAM,
     "vocabulary": NGRAM_WORDS,
     "scale": {"learned": True},
     "stage": [stage(optimizer="adam", steps=10, clip_norm=1.0, clip_embedding_norm=0.5, micro_batch=12)],
 }
-SHORT: dict[str, Any] = {"stage": [stage(steps=10)]}
-OFTEN: dict[str, Any] = {"stage": TWO_STAGES, "checkpoint": {"every_steps": 4}, "log": {"every_steps": 3}}
+SHORT = {"stage": [stage(steps=10)]}
+OFTEN = {"stage": TWO_STAGES, "checkpoint": {"every_steps": 4}, "log": {"every_steps": 3}}
 KINDS = {
     "two stages": ([1, 6, 15, 23, 30], OFTEN),
     "history": ([6], {"stage": [stage(steps=10, optimizer="adamax")], "model": {**MODEL, "history": 10}}),
@@ -43,10 +38,10 @@ KINDS = {
 
 
 @pytest.fixture(scope="module")
-def wholes(tmp_path_factory: pytest.TempPathFactory, data: Path) -> dict[str, tuple[Recipe, Path]]:
+def wholes(tmp_path_factory, data):
     """Of each kind the recipe and a run that nothing interrupted."""
     folder = tmp_path_factory.mktemp("whole")
-    found: dict[str, tuple[Recipe, Path]] = {}
+    found = {}
     for name, (_, sections) in KINDS.items():
         made = {**document(data), **sections}
         if name == "mixture":
@@ -65,9 +60,7 @@ def wholes(tmp_path_factory: pytest.TempPathFactory, data: Path) -> dict[str, tu
 
 
 @pytest.mark.parametrize(("kind", "step"), [(kind, step) for kind, (steps, _) in KINDS.items() for step in steps])
-def test_a_run_that_dies_goes_on_with_the_same_losses(
-    tmp_path: Path, wholes: dict[str, tuple[Recipe, Path]], kind: str, step: int
-) -> None:
+def test_a_run_that_dies_goes_on_with_the_same_losses(tmp_path, wholes, kind, step):
     """Before the first checkpoint, between two, at the border of stages, at the end."""
     settings, whole = wholes[kind]
     with pytest.raises(CrashError):
@@ -98,7 +91,7 @@ train(load_recipe(sys.argv[1]), sys.argv[2], display=Slow())
 
 
 @pytest.mark.skipif(not hasattr(signal, "SIGKILL"), reason="no SIGKILL on this system")
-def test_a_killed_run_ends_as_if_nothing_had_happened(tmp_path: Path, wholes: dict[str, tuple[Recipe, Path]]) -> None:
+def test_a_killed_run_ends_as_if_nothing_had_happened(tmp_path, wholes):
     settings, whole = wholes["two stages"]
     killed = tmp_path / "killed"
     save_recipe(settings, tmp_path / "recipe.toml")
@@ -115,6 +108,6 @@ def test_a_killed_run_ends_as_if_nothing_had_happened(tmp_path: Path, wholes: di
     assert steps_on_the_board(RunFolder(killed)) == list(range(3, 31, 3))
 
 
-def _steps(run: Path) -> int:
+def _steps(run):
     lines = read_metrics(run / "metrics.jsonl")
     return int(lines[-1]["step"]) if lines else 0

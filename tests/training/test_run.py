@@ -1,7 +1,5 @@
 """A run on disk: of this recipe or refused, one process at a time, tidied after a kill; checkpoints bring all back."""
 
-from __future__ import annotations
-
 import contextlib
 import errno
 from pathlib import Path
@@ -12,27 +10,25 @@ import torch
 from safetensors import SafetensorError
 
 from rejoinder.errors import InputError
-from rejoinder.models.convert import Convert
 from rejoinder.models.families import build_module
 from rejoinder.models.packing import pack
 from rejoinder.training import run as runs
 from rejoinder.training.losses import InBatchLoss
 from rejoinder.training.optimization import build_optimizer, prepare_stage
-from rejoinder.training.recipe import Recipe
 from rejoinder.training.recipe_files import load_recipe, save_recipe
 from rejoinder.training.run import RunState, find_recipe, load_checkpoint, open_run, resolve_recipe, save_checkpoint
 from tests.models.small import small_model
 from tests.training.tiny import MODEL, recipe, stage
 
 
-def test_a_new_folder_gets_the_resolved_recipe_and_opens_again_even_if_the_data_moved(tmp_path: Path) -> None:
+def test_a_new_folder_gets_the_resolved_recipe_and_opens_again_even_if_the_data_moved(tmp_path):
     with open_run(tmp_path / "a" / "run", recipe("data")) as folder:
         assert load_recipe(folder.recipe) == recipe("data")
     with open_run(tmp_path / "a" / "run", recipe("elsewhere")):
         pass
 
 
-def test_another_recipe_is_refused_by_its_first_differing_key(tmp_path: Path) -> None:
+def test_another_recipe_is_refused_by_its_first_differing_key(tmp_path):
     with open_run(tmp_path / "run", recipe("data")):
         pass
     other = recipe("data", loss={"smoothing": 0.1})
@@ -42,7 +38,7 @@ def test_another_recipe_is_refused_by_its_first_differing_key(tmp_path: Path) ->
 
 
 @pytest.mark.parametrize("kind", ["file", "folder"])
-def test_what_is_no_run_is_left_alone(tmp_path: Path, kind: str) -> None:
+def test_what_is_no_run_is_left_alone(tmp_path, kind):
     place = tmp_path / "thing"
     kept = place if kind == "file" else place / "letter.txt"
     kept.parent.mkdir(exist_ok=True)
@@ -52,7 +48,7 @@ def test_what_is_no_run_is_left_alone(tmp_path: Path, kind: str) -> None:
     assert kept.read_text() == "mine"
 
 
-def test_two_processes_cannot_train_in_one_folder(tmp_path: Path) -> None:
+def test_two_processes_cannot_train_in_one_folder(tmp_path):
     first, second = open_run(tmp_path, recipe("data")), open_run(tmp_path, recipe("data"))
     with first, pytest.raises(InputError, match="another process"), second:
         pass
@@ -60,19 +56,19 @@ def test_two_processes_cannot_train_in_one_folder(tmp_path: Path) -> None:
         pass
 
 
-def test_of_two_that_begin_a_new_folder_at_once_one_trains(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_of_two_that_begin_a_new_folder_at_once_one_trains(tmp_path, monkeypatch):
     """The other one begins when the first has looked at the folder and not written its recipe yet."""
     entered, refused = [], []
     with contextlib.ExitStack() as stack:
 
-        def begin(name: str) -> None:
+        def begin(name):
             try:
                 stack.enter_context(open_run(tmp_path / "run", recipe("data")))
                 entered.append(name)
             except InputError as error:
                 refused.append(str(error))
 
-        def late(wanted: Recipe, path: Path) -> None:
+        def late(wanted, path):
             monkeypatch.setattr(runs, "save_recipe", save_recipe)
             begin("the other one")
             save_recipe(wanted, path)
@@ -83,7 +79,7 @@ def test_of_two_that_begin_a_new_folder_at_once_one_trains(tmp_path: Path, monke
     assert refused == [f"{tmp_path / 'run'} is being trained by another process; wait until that is done, or stop it"]
 
 
-def test_a_model_folder_with_notes_in_it_is_refused_before_the_training(tmp_path: Path) -> None:
+def test_a_model_folder_with_notes_in_it_is_refused_before_the_training(tmp_path):
     with open_run(tmp_path, recipe("data")) as folder:
         small_model(folder.model)
     (folder.model / "notes.txt").write_text("mine")
@@ -92,14 +88,14 @@ def test_a_model_folder_with_notes_in_it_is_refused_before_the_training(tmp_path
 
 
 @pytest.mark.parametrize("left", [".recipe.toml.ab12cd34.part", ".lock"])
-def test_a_run_begins_where_one_was_killed_before_it_had_a_recipe(tmp_path: Path, left: str) -> None:
+def test_a_run_begins_where_one_was_killed_before_it_had_a_recipe(tmp_path, left):
     (tmp_path / left).touch()
     with open_run(tmp_path, recipe("data")):
         pass
     assert [path.name for path in tmp_path.iterdir()] == ["recipe.toml"]
 
 
-def test_leftovers_of_a_killed_process_go_and_a_model_that_was_about_to_be_replaced_comes_back(tmp_path: Path) -> None:
+def test_leftovers_of_a_killed_process_go_and_a_model_that_was_about_to_be_replaced_comes_back(tmp_path):
     with open_run(tmp_path, recipe("data")) as folder:
         folder.checkpoint.parent.mkdir()
         (folder.checkpoint.parent / ".last.safetensors.x1.part").write_text("half")
@@ -112,7 +108,7 @@ def test_leftovers_of_a_killed_process_go_and_a_model_that_was_about_to_be_repla
         assert (folder.model / "config.json").is_file()
 
 
-def test_a_full_disk_found_while_a_log_is_written_names_the_run(tmp_path: Path) -> None:
+def test_a_full_disk_found_while_a_log_is_written_names_the_run(tmp_path):
     """An open file does not tell its name: /dev/full stands for metrics.jsonl."""
     run = open_run(tmp_path / "run", recipe("data"))
     with pytest.raises(OSError, match="No space") as caught, run, Path("/dev/full").open("w") as metrics:
@@ -120,7 +116,7 @@ def test_a_full_disk_found_while_a_log_is_written_names_the_run(tmp_path: Path) 
     assert (caught.value.errno, caught.value.filename) == (errno.ENOSPC, str(tmp_path / "run"))
 
 
-def test_a_recipe_is_a_file_or_a_name_and_may_be_overridden(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_recipe_is_a_file_or_a_name_and_may_be_overridden(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     small = resolve_recipe("convert-quick", ["a", "b"][:1], {"stage.0.minutes": 2, "name": "mine"})
     assert (small.name, small.data.train, small.stage[0].minutes) == ("mine", "a", 2)
@@ -135,7 +131,7 @@ def test_a_recipe_is_a_file_or_a_name_and_may_be_overridden(tmp_path: Path, monk
         resolve_recipe("convert-tiny")
 
 
-def setting(kind: str, seed: int, **changes: object) -> tuple[Convert, torch.optim.Optimizer]:
+def setting(kind, seed, **changes):
     torch.manual_seed(seed)
     module = build_module({**MODEL, **changes}, 20)
     config = recipe("data", stage=[stage(active_blocks=1, optimizer=kind)]).stage[0]
@@ -143,7 +139,7 @@ def setting(kind: str, seed: int, **changes: object) -> tuple[Convert, torch.opt
     return module, build_optimizer(module, config)
 
 
-def step(module: Convert, optimizer: torch.optim.Optimizer) -> float:
+def step(module, optimizer):
     lengths = np.full(8, 3, np.int32)
     x, y = module(pack(np.arange(24, dtype=np.int32) % 19, lengths, 19), contexts=4)
     loss = InBatchLoss(0.2)(x, y, 5.0).value
@@ -153,7 +149,7 @@ def step(module: Convert, optimizer: torch.optim.Optimizer) -> float:
     return loss.item()
 
 
-def test_the_state_the_loss_scaling_and_shared_parameters_come_back(tmp_path: Path) -> None:
+def test_the_state_the_loss_scaling_and_shared_parameters_come_back(tmp_path):
     assert load_checkpoint(tmp_path / "c") is None
     sums = {"loss": 1e-17, "accuracy": 0.5}
     state = RunState(step=9, stage=1, stage_seconds=0.1 + 0.2, best=1 / 3, validation={"mrr": 0.7}, sums=sums)
@@ -167,7 +163,7 @@ def test_the_state_the_loss_scaling_and_shared_parameters_come_back(tmp_path: Pa
 
 
 @pytest.mark.parametrize("content", [b"", b"garbage that is long enough", b"\x02\x00\x00\x00\x00\x00\x00\x00{}", None])
-def test_a_damaged_one_is_refused(tmp_path: Path, content: bytes | None) -> None:
+def test_a_damaged_one_is_refused(tmp_path, content):
     path = tmp_path / "c"
     save_checkpoint(path, RunState(), setting("sgd", 0)[0], None, {})
     path.write_bytes(path.read_bytes()[:-100] if content is None else content)
@@ -175,7 +171,7 @@ def test_a_damaged_one_is_refused(tmp_path: Path, content: bytes | None) -> None
         load_checkpoint(path)
 
 
-def test_a_flipped_bit_is_never_trained_on(tmp_path: Path) -> None:
+def test_a_flipped_bit_is_never_trained_on(tmp_path):
     """Most bits of a checkpoint are numbers of which every one is a number."""
     path = tmp_path / "c"
     module, optimizer = setting("adamw", 0)
@@ -200,12 +196,12 @@ def test_a_flipped_bit_is_never_trained_on(tmp_path: Path) -> None:
     assert refused > 40
 
 
-def test_a_full_disk_leaves_the_last_one(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_full_disk_leaves_the_last_one(tmp_path, monkeypatch):
     path = tmp_path / "last.safetensors"
     module, _ = setting("sgd", 0)
     save_checkpoint(path, RunState(step=1), module, None, {})
 
-    def full(tensors: object, part: Path, metadata: object) -> None:  # noqa: ARG001
+    def full(tensors, part, metadata):  # noqa: ARG001
         part.write_bytes(b"half of it")
         raise SafetensorError("Error while serializing: I/O error: No space left on device (os error 28)")
 

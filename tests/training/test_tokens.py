@@ -1,13 +1,8 @@
 """Token stores: whole or absent, named by content, equal where texts are equal."""
 
-from __future__ import annotations
-
 import json
 import pickle
-from collections.abc import Generator, Iterable
 from contextlib import nullcontext
-from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pytest
@@ -26,12 +21,12 @@ from rejoinder.training.tokens import Encode, build_store, open_store, token_has
 TOKENIZER = build_subwords(["hello there", "how are you", "fine thanks", "at noon"], minimum_count=1)
 
 
-def write(folder: Path, *pairs: tuple[tuple[str, ...], str]) -> Path:
+def write(folder, *pairs):
     write_examples([Example(context, response) for context, response in pairs], folder / "train-0.parquet")
     return folder
 
 
-def test_a_store_holds_the_newest_message_and_the_response(tmp_path: Path) -> None:
+def test_a_store_holds_the_newest_message_and_the_response(tmp_path):
     data = write(tmp_path / "data", (("hello", "how are you"), "fine"), (("Hello there",), "at noon"))
     store = build_store(tmp_path / "store", data, "train", Encode(TOKENIZER, 60))
     for side, texts in ((store.input, ["how are you", "hello there"]), (store.response, ["fine", "at noon"])):
@@ -41,7 +36,7 @@ def test_a_store_holds_the_newest_message_and_the_response(tmp_path: Path) -> No
             assert lengths.tolist() == [len(ids)]
 
 
-def test_examples_without_a_token_on_a_side_are_left_out(tmp_path: Path) -> None:
+def test_examples_without_a_token_on_a_side_are_left_out(tmp_path):
     data = write(tmp_path / "data", (("hello",), ""), (("hello", ""), "fine"), (("how",), "thanks"))
     store = build_store(tmp_path / "store", data, "train", Encode(TOKENIZER, 60))
     assert len(store) == 1
@@ -49,7 +44,7 @@ def test_examples_without_a_token_on_a_side_are_left_out(tmp_path: Path) -> None
     assert '"empty": 2' in (tmp_path / "store" / "manifest.json").read_text()
 
 
-def test_an_example_without_any_message_is_refused(tmp_path: Path) -> None:
+def test_an_example_without_any_message_is_refused(tmp_path):
     data = write(tmp_path / "data", (("hello",), "fine"), ((), "fine"))
     with pytest.raises(InputError, match="empty context"):
         build_store(tmp_path / "store", data, "train", Encode(TOKENIZER, 60))
@@ -57,7 +52,7 @@ def test_an_example_without_any_message_is_refused(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("damage", ["cut", "missing", "format"])
-def test_a_damaged_store_is_refused(tmp_path: Path, damage: str) -> None:
+def test_a_damaged_store_is_refused(tmp_path, damage):
     store = tmp_path / "store"
     build_store(store, write(tmp_path / "data", (("hello",), "fine")), "train", Encode(TOKENIZER, 60))
     match damage:
@@ -76,7 +71,7 @@ texts = st.lists(st.integers(0, 5), max_size=5)
 
 @settings(max_examples=100, deadline=None)
 @given(st.lists(texts, min_size=2, max_size=10))
-def test_hashes_are_equal_exactly_where_texts_are(rows: list[list[int]]) -> None:
+def test_hashes_are_equal_exactly_where_texts_are(rows):
     ids = np.array([i for row in rows for i in row], dtype=np.int32)
     hashes = token_hashes(ids, np.array([len(row) for row in rows], dtype=np.int32)).tolist()
     for i, row in enumerate(rows):
@@ -84,7 +79,7 @@ def test_hashes_are_equal_exactly_where_texts_are(rows: list[list[int]]) -> None
             assert (hashes[i] == hashes[j]) == (row == other)
 
 
-def files(folder: Path) -> dict[str, bytes]:
+def files(folder):
     return {file.name: file.read_bytes() for file in folder.iterdir()}
 
 
@@ -93,13 +88,13 @@ class Copying:
 
     remote = False
 
-    def map(self, work: Any, tasks: Iterable[Any]) -> Generator[Any]:
+    def map(self, work, tasks):
         copy = pickle.loads(pickle.dumps(work))
         return (copy(pickle.loads(pickle.dumps(task))) for task in tasks)
 
 
 @pytest.mark.parametrize("kind", ["folder", "table", "text"])
-def test_an_engine_makes_the_same_store(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, kind: str) -> None:
+def test_an_engine_makes_the_same_store(tmp_path, monkeypatch, kind):
     monkeypatch.setattr(tables, "GROUP_ROWS", 3)
     data = tmp_path / "data"
     for number in range(3):
@@ -115,7 +110,7 @@ def test_an_engine_makes_the_same_store(tmp_path: Path, monkeypatch: pytest.Monk
     assert len(list(pieces_of(data, "train"))) == (6 if kind == "folder" else 1)
     history = HistoryText(3)
     here = build_store(tmp_path / "here", data, "train", Encode(TOKENIZER, 60, history))
-    told: list[int] = []
+    told = []
     with LocalEngine(2) if kind == "folder" else nullcontext(Copying()) as engine:
         there = build_store(tmp_path / "there", data, "train", Encode(TOKENIZER, 60, history), told.append, engine)
     assert len(here) == len(there) > 20
@@ -123,7 +118,7 @@ def test_an_engine_makes_the_same_store(tmp_path: Path, monkeypatch: pytest.Monk
     assert files(tmp_path / "here") == files(tmp_path / "there")
 
 
-def test_whole_dialogues_in_workers_too(tmp_path: Path) -> None:
+def test_whole_dialogues_in_workers_too(tmp_path):
     pytest.importorskip("tokenizers")
     from tests.training.transformers import letters
 

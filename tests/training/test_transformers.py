@@ -1,10 +1,5 @@
 """Bi-, poly- and cross-encoders through the training loop, from a checkpoint to a model folder."""
 
-from __future__ import annotations
-
-from pathlib import Path
-from typing import Any
-
 import numpy as np
 import pytest
 import torch
@@ -27,18 +22,16 @@ MODELS = [BI, {**BI, "similarity": "cosine"}, POLY, {**POLY, "codes": "last-and-
 
 
 @pytest.fixture(scope="module")
-def start(tmp_path_factory: pytest.TempPathFactory) -> Path:
+def start(tmp_path_factory):
     return write_checkpoint(tmp_path_factory.mktemp("start") / "bert")
 
 
-def weights(run: Path) -> dict[str, torch.Tensor]:
+def weights(run):
     return load_file(run / "model" / "model.safetensors")
 
 
 @pytest.mark.parametrize("model", MODELS, ids=lambda model: "-".join(map(str, model.values())))
-def test_every_kind_trains_and_its_folder_scores(
-    tmp_path: Path, data: Path, start: Path, model: dict[str, Any]
-) -> None:
+def test_every_kind_trains_and_its_folder_scores(tmp_path, data, start, model):
     stages = [stage(steps=2, negatives=5 * (model is CROSS))]
     assert train(transformer_recipe(data, start, model, stage=stages), tmp_path).steps == 2
     assert '"valid_loss"' in (tmp_path / "metrics.jsonl").read_text()
@@ -48,8 +41,8 @@ def test_every_kind_trains_and_its_folder_scores(
     assert np.isfinite(scores).all()
 
 
-def test_a_multi_context_bi_encoder_trains_on_histories_too(tmp_path: Path, data: Path, start: Path) -> None:
-    sections: dict[str, Any] = {
+def test_a_multi_context_bi_encoder_trains_on_histories_too(tmp_path, data, start):
+    sections = {
         "init": {"transformer": str(start)},
         "vocabulary": None,
         "model": {"kind": "multi-context-bi-encoder"},
@@ -63,7 +56,7 @@ def test_a_multi_context_bi_encoder_trains_on_histories_too(tmp_path: Path, data
 
 
 @pytest.mark.parametrize("model", [BI, CROSS], ids=["bi", "cross"])
-def test_training_starts_from_the_checkpoint(tmp_path: Path, data: Path, start: Path, model: dict[str, Any]) -> None:
+def test_training_starts_from_the_checkpoint(tmp_path, data, start, model):
     stages = [stage(steps=1, negatives=5 * (model is CROSS), learning_rate=1e-9)]
     train(transformer_recipe(data, start, model, stage=stages), tmp_path)
     stored, given = weights(tmp_path), dict(load_checkpoint(start)[0].named_parameters())
@@ -82,7 +75,7 @@ def test_training_starts_from_the_checkpoint(tmp_path: Path, data: Path, start: 
         ({}, {"embeddings.", "blocks.0.", "blocks.1."}),
     ],
 )
-def test_which_layers_train(tmp_path: Path, data: Path, start: Path, keys: dict[str, Any], changed: set[str]) -> None:
+def test_which_layers_train(tmp_path, data, start, keys, changed):
     train(transformer_recipe(data, start, BI, stage=[stage(steps=2, **keys)], validation={"examples": 0}), tmp_path)
     stored, given = weights(tmp_path), dict(load_checkpoint(start)[0].named_parameters())
     last = "blocks.1.expand.weight"
@@ -91,9 +84,7 @@ def test_which_layers_train(tmp_path: Path, data: Path, start: Path, keys: dict[
     assert {next(p for p in ("embeddings.", "blocks.0.", "blocks.1.") if n.startswith(p)) for n in found} == changed
 
 
-def test_a_plateau_lowers_the_rate_when_the_loss_stalls(
-    tmp_path: Path, data: Path, start: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_plateau_lowers_the_rate_when_the_loss_stalls(tmp_path, data, start, monkeypatch):
     losses = iter([5.0, 4.0, 4.5, 4.2, 3.0, 3.0])
     monkeypatch.setattr(Validator, "__call__", lambda *_: {"recall@1": 0.5, "mrr": 0.5, "loss": next(losses)})
     stages = [stage(steps=25, schedule={"kind": "plateau", "factor": 0.5}, learning_rate=0.008)]
@@ -111,14 +102,12 @@ def test_a_plateau_lowers_the_rate_when_the_loss_stalls(
     (CROSS, {}, "negatives = 15"),
     (POLY, {"hard_negatives": {}}, "mined by cosine"),
 ])  # fmt: skip
-def test_a_stage_that_does_not_fit_is_refused(
-    tmp_path: Path, data: Path, start: Path, model: dict[str, Any], keys: dict[str, Any], says: str
-) -> None:
+def test_a_stage_that_does_not_fit_is_refused(tmp_path, data, start, model, keys, says):
     with pytest.raises(InputError, match=says):
         train(transformer_recipe(data, start, model, stage=[stage(**keys)]), tmp_path)
 
 
-def test_random_negatives_are_of_other_examples_and_follow_from_the_seed() -> None:
+def test_random_negatives_are_of_other_examples_and_follow_from_the_seed():
     draw = RandomNegatives(5, 40, (1, 0))
     rows = np.array([0, 3, 4])
     found = draw(rows)
@@ -130,7 +119,7 @@ def test_random_negatives_are_of_other_examples_and_follow_from_the_seed() -> No
 
 
 @pytest.mark.parametrize("smoothing", [0.0, 0.2])
-def test_scores_that_are_there_have_the_loss_of_the_products(smoothing: float) -> None:
+def test_scores_that_are_there_have_the_loss_of_the_products(smoothing):
     """The dense form against `InBatchLoss`, with equal responses and further ones."""
     generator = torch.Generator().manual_seed(0)
     x, y = torch.randn(4, 6, generator=generator), torch.randn(9, 6, generator=generator)
@@ -143,7 +132,7 @@ def test_scores_that_are_there_have_the_loss_of_the_products(smoothing: float) -
     torch.testing.assert_close(one.value, wanted.value)
 
 
-def test_a_cross_encoders_loss_is_the_cross_entropy_of_its_lists() -> None:
+def test_a_cross_encoders_loss_is_the_cross_entropy_of_its_lists():
     scores = torch.tensor([[1.0, 2.0, 0.5], [3.0, 3.0, -1.0]])
     found = SummedLoss(InBatchLoss(0.0))({"scores": scores}, 1.0, torch.empty(2, 0, dtype=torch.int64), 0, 2)
     wanted = torch.nn.functional.cross_entropy(scores, torch.zeros(2, dtype=torch.int64))
@@ -161,14 +150,12 @@ def test_a_cross_encoders_loss_is_the_cross_entropy_of_its_lists() -> None:
         ({"init": {"transformer": "minilm", "model": "x"}}, "at most one of model, transformer"),
     ],
 )
-def test_what_contradicts_the_checkpoint_is_refused(
-    data: Path, start: Path, sections: dict[str, Any], says: str
-) -> None:
+def test_what_contradicts_the_checkpoint_is_refused(data, start, sections, says):
     with pytest.raises(InputError, match=says):
         transformer_recipe(data, start, **({"model": BI} | sections))
 
 
-def test_another_checkpoint_at_the_same_place_is_refused(tmp_path: Path, data: Path) -> None:
+def test_another_checkpoint_at_the_same_place_is_refused(tmp_path, data):
     folder = write_checkpoint(tmp_path / "bert")
     wanted = transformer_recipe(data, folder, BI)
     write_checkpoint(folder, seed=1)
@@ -176,7 +163,7 @@ def test_another_checkpoint_at_the_same_place_is_refused(tmp_path: Path, data: P
         train(wanted, tmp_path / "run")
 
 
-def test_from_scratch_with_a_vocabulary_of_its_own(tmp_path: Path, data: Path) -> None:
+def test_from_scratch_with_a_vocabulary_of_its_own(tmp_path, data):
     shape = {"hidden_size": 16, "blocks": 1, "heads": 2, "feed_forward_size": 16, "positions": 64, "context_length": 40}
     words, short = {"kind": "bpe", "merges": 50}, [stage(steps=2)]
     wanted = recipe(data, vocabulary=words, model={**POLY, **shape}, text={"max_length": 20}, stage=short)

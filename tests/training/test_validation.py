@@ -1,41 +1,36 @@
 """Validation: 1-of-N, incomplete groups dropped, ties against the model."""
 
-from __future__ import annotations
-
 import math
 
 import pytest
 import torch
-from torch import Tensor
 
 from rejoinder.errors import InputError
 from rejoinder.models.packing import TokenBatch
-from rejoinder.training.batches import PairBatch
 from rejoinder.training.recipe import Validation
-from rejoinder.training.tokens import TokenStore
 from rejoinder.training.validation import Validator
 from tests.training.test_batches import store as store_of
 
 D = 64
 
 
-def store(responses: list[int]) -> TokenStore:
+def store(responses):
     """Examples of one token each: input i, response as given."""
     return store_of([[i] for i in range(len(responses))], [[i] for i in responses])
 
 
-def tokens(batch: PairBatch) -> tuple[Tensor, Tensor]:
+def tokens(batch):
     ids = batch.tokens.ids[batch.tokens.restore]
     return ids[: batch.pairs], ids[batch.pairs :]
 
 
-def perfect(batch: PairBatch) -> tuple[Tensor, Tensor]:
+def perfect(batch):
     table = torch.eye(D)
     x, y = tokens(batch)
     return table[x], table[y]
 
 
-def test_a_perfect_model_has_1_and_a_collapsed_one_has_0() -> None:
+def test_a_perfect_model_has_1_and_a_collapsed_one_has_0():
     validator = Validator(store(list(range(60))), Validation(candidates=20, examples=60), 99)
     loss = math.log(1 + 19 * math.exp(-1))
     assert validator(perfect) == {"recall@1": 1.0, "mrr": 1.0, "loss": pytest.approx(loss)}
@@ -44,10 +39,10 @@ def test_a_perfect_model_has_1_and_a_collapsed_one_has_0() -> None:
     assert collapsed == {"recall@1": 0.0, "mrr": pytest.approx(1 / 20), "loss": pytest.approx(math.log(20))}
 
 
-def test_equal_responses_of_a_group_count_against_the_model_however_they_round() -> None:
+def test_equal_responses_of_a_group_count_against_the_model_however_they_round():
     validator = Validator(store([0, 1, 1, 3]), Validation(candidates=4, examples=4), 99)
 
-    def lucky(batch: PairBatch) -> tuple[Tensor, Tensor]:
+    def lucky(batch):
         y = tokens(batch)[1]
         y_vectors = torch.eye(D)[y]
         return y_vectors, y_vectors * (1 - 1e-4 * torch.arange(len(y))[:, None])  # copies a little apart
@@ -55,10 +50,10 @@ def test_equal_responses_of_a_group_count_against_the_model_however_they_round()
     assert validator(lucky)["recall@1"] == 0.5
 
 
-def test_an_incomplete_group_is_dropped_and_each_example_used_once() -> None:
-    seen: list[int] = []
+def test_an_incomplete_group_is_dropped_and_each_example_used_once():
+    seen = []
 
-    def watching(batch: PairBatch) -> tuple[Tensor, Tensor]:
+    def watching(batch):
         seen.extend(tokens(batch)[0].tolist())
         return perfect(batch)
 
@@ -68,24 +63,24 @@ def test_an_incomplete_group_is_dropped_and_each_example_used_once() -> None:
 
 
 @pytest.mark.parametrize(("n", "limit"), [(19, 100), (60, 10)])
-def test_too_few_examples_are_refused(n: int, limit: int) -> None:
+def test_too_few_examples_are_refused(n, limit):
     with pytest.raises(InputError, match=r"make no group of 20; set validation.candidates lower"):
         Validator(store(list(range(n))), Validation(candidates=20, examples=limit), 99)
 
 
-def test_equal_responses_are_not_in_the_loss() -> None:
+def test_equal_responses_are_not_in_the_loss():
     validator = Validator(store([0, 1, 1, 3]), Validation(candidates=4, examples=4), 99)
     flat = validator(lambda batch: (torch.ones(batch.pairs, D), torch.ones(batch.pairs, D)))
     assert flat["loss"] == pytest.approx((2 * math.log(4) + 2 * math.log(3)) / 4)
 
 
-def test_joined_texts_are_scored_each_with_its_context() -> None:
+def test_joined_texts_are_scored_each_with_its_context():
     """A score that is higher the nearer response and context are, and one joined text for each pair."""
     texts = [[99, i] for i in range(60)]
     validator = Validator(store_of(texts, texts), Validation(candidates=20, examples=60), 99, packing="joined")
     seen = 0
 
-    def score(batch: PairBatch) -> tuple[Tensor, Tensor]:
+    def score(batch):
         nonlocal seen
         assert isinstance(batch.tokens, TokenBatch)
         starts, lengths = batch.tokens.places()

@@ -1,16 +1,11 @@
 """A tiny data set and a tiny model, so that whole runs take a second."""
 
-from __future__ import annotations
-
 import random
-from pathlib import Path
-from typing import Any
 
 from rejoinder.corpora.example import Example
 from rejoinder.corpora.examples import write_examples
-from rejoinder.training.recipe import Recipe
 from rejoinder.training.recipe_files import parse_recipe
-from rejoinder.training.run import LoadedCheckpoint, RunFolder, load_checkpoint
+from rejoinder.training.run import RunFolder, load_checkpoint
 
 MODEL = {
     "kind": "convert",
@@ -35,7 +30,7 @@ NGRAM = {
 NGRAM_WORDS = {"kind": "ngrams", "minimum_count": 2, "bigrams": 200, "buckets": 20}
 
 
-def write_data(folder: Path, train: int = 320, valid: int = 80, topics: int = 20, seed: int = 0) -> Path:
+def write_data(folder, train=320, valid=80, topics=20, seed=0):
     """Examples whose newest message and response share a topic's words, so that there is something to learn.
 
     Every third one has no earlier message.
@@ -43,7 +38,7 @@ def write_data(folder: Path, train: int = 320, valid: int = 80, topics: int = 20
     generator = random.Random(seed)
     words = ["".join(generator.choices("abcdefghijklmnop", k=4)) for _ in range(topics * 4)]
 
-    def text(topic: int) -> str:
+    def text(topic):
         return " ".join(generator.choices(words[4 * topic : 4 * topic + 4], k=generator.randint(1, 6)))
 
     for split, count in (("train", train), ("valid", valid)):
@@ -56,7 +51,7 @@ def write_data(folder: Path, train: int = 320, valid: int = 80, topics: int = 20
     return folder
 
 
-def document(data: Path | str, /, **sections: Any) -> dict[str, Any]:
+def document(data, /, **sections):
     """A recipe of one short stage; `sections` replace its sections."""
     return {
         "name": "tiny",
@@ -72,18 +67,18 @@ def document(data: Path | str, /, **sections: Any) -> dict[str, Any]:
     } | sections
 
 
-def stage(**keys: Any) -> dict[str, Any]:
+def stage(**keys):
     """A stage of 20 steps of AdamW; `keys` replace its keys."""
     budget = {} if {"epochs", "minutes"} & set(keys) else {"steps": 20}
     plain = {"name": "only", "batch_size": 32, "optimizer": "adamw", "learning_rate": 0.01, "schedule": "cosine"}
     return {**plain, **budget, **keys}
 
 
-def recipe(data: Path | str, /, **sections: Any) -> Recipe:
+def recipe(data, /, **sections):
     """The recipe of `document`."""
     return parse_recipe({name: table for name, table in document(data, **sections).items() if table is not None})
 
 
-def checkpoint_of(run: Path) -> LoadedCheckpoint:
+def checkpoint_of(run):
     """The last checkpoint of a run."""
     return load_checkpoint(RunFolder(run).checkpoint)  # type: ignore[return-value]

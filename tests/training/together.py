@@ -4,15 +4,12 @@
 in the same order, and writes what became of them; the tests in test_distributed read that.
 """
 
-from __future__ import annotations
-
 import json
 import os
 import signal
 import socket
 import subprocess
 import sys
-from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -31,20 +28,20 @@ from tests.training.test_loop import At, interrupt_at
 ROOT = Path(__file__).parents[2]
 
 
-def environment(rank: int, count: int, port: int) -> dict[str, str]:
+def environment(rank, count, port):
     """What a launcher gives to a process."""
     here = {"RANK": rank, "WORLD_SIZE": count, "LOCAL_RANK": rank, "LOCAL_WORLD_SIZE": count, "MASTER_PORT": port}
     here |= {"MASTER_ADDR": "127.0.0.1", "OMP_NUM_THREADS": 1}
     return {**os.environ, **{name: str(value) for name, value in here.items()}}
 
 
-def free_port() -> int:
+def free_port():
     with socket.socket() as probe:
         probe.bind(("127.0.0.1", 0))
         return int(probe.getsockname()[1])
 
 
-def launch(folder: Path) -> list[dict[str, str]]:
+def launch(folder):
     """Run all checks in two processes: what became of each, by process."""
     port = free_port()
     command = [sys.executable, "-m", "tests.training.together", str(folder)]
@@ -58,7 +55,7 @@ def launch(folder: Path) -> list[dict[str, str]]:
     return [json.loads((folder / f"{rank}.json").read_text()) for rank in range(2)]
 
 
-def agreeing(folder: Path) -> None:
+def agreeing(folder):
     """Shares of work come back in order, and weights become the first one's."""
     with joined() as processes:
         done = []
@@ -74,20 +71,20 @@ def agreeing(folder: Path) -> None:
         assert float(layer.weight.detach().abs().max()) == 0.0
 
 
-def runs(folder: Path) -> None:
+def runs(folder):
     """Whole runs, which the test compares with those of one process."""
     for path in sorted((folder / "recipes").glob("*.toml")):
         train(load_recipe(path), folder / "two" / path.stem)
 
 
-def tabled(folder: Path) -> None:
+def tabled(folder):
     """The rows of a table are trained together; the first process ranks and writes."""
     examples = list(read_examples(folder / "examples", "valid"))
     plan = load_plan(folder / "plan.toml")
     ablate(plan, folder / "two" / "table", ranking_task(examples, candidates=20), data="valid")
 
 
-def interrupted(folder: Path) -> None:
+def interrupted(folder):
     """Ctrl-C in one process stops both after the same step; both go on, with the same dropout, bit for bit."""
     settings, rank = load_recipe(folder / "dropout.toml"), int(os.environ["RANK"])
     train(settings, folder / "two" / "whole")
@@ -97,7 +94,7 @@ def interrupted(folder: Path) -> None:
     train(settings, folder / "two" / "stopped")
 
 
-def resumed(folder: Path) -> None:
+def resumed(folder):
     """A run that one process began; and one that this begins, for one process to go on with."""
     settings, rank = load_recipe(folder / "plain.toml"), int(os.environ["RANK"])
     train(settings, folder / "one_then_two")
@@ -106,7 +103,7 @@ def resumed(folder: Path) -> None:
         train(settings, folder / "two_then_one", display=stop)
 
 
-def refused(folder: Path) -> None:
+def refused(folder):
     """What the first process refuses ends both; what does not divide is refused, and what can be is said."""
     kind = InputError if os.environ["RANK"] == "0" else ElsewhereError  # which says nothing more, with the same code
     with pytest.raises(kind, match="seed was 0 and is now 5") as caught:
@@ -116,7 +113,7 @@ def refused(folder: Path) -> None:
         train(load_recipe(folder / "plain.toml", ["stage.0.batch_size=33"]), folder / "odd")
 
 
-def killed(folder: Path) -> None:
+def killed(folder):
     """The last check: a process dies in the middle of a run, and the other one ends and says so."""
     settings, rank = load_recipe(folder / "plain.toml"), int(os.environ["RANK"])
     die = At(7, lambda: os.kill(os.getpid(), signal.SIGKILL)) if rank == 1 else Display()
@@ -124,12 +121,12 @@ def killed(folder: Path) -> None:
         train(settings, folder / "killed", display=die)
 
 
-CHECKS: tuple[Callable[[Path], None], ...] = (
+CHECKS = (
     agreeing, runs, tabled, interrupted, resumed, refused, killed,
 )  # fmt: skip
 
 
-def main(folder: Path) -> None:
+def main(folder):
     found, rank = {}, os.environ["RANK"]
     for check in CHECKS:
         found[check.__name__] = "begun"

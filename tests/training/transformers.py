@@ -1,16 +1,10 @@
 """Recipes of small transformers, and a checkpoint to start from."""
 
-from __future__ import annotations
-
-from pathlib import Path
-from typing import Any
-
 import torch
 
 from rejoinder.models.checkpoints import save_checkpoint
 from rejoinder.models.transformer import Transformer, TransformerShape
 from rejoinder.text.pretrained import BERT, Pretrained
-from rejoinder.training.recipe import Recipe
 from tests.training.tiny import recipe, stage
 
 SHAPE = TransformerShape(hidden_size=16, blocks=2, heads=2, feed_forward_size=32, positions=64, dropout=0.1)
@@ -18,7 +12,7 @@ OF_RECIPES = TransformerShape(hidden_size=8, blocks=6, heads=2, feed_forward_siz
 """Stands for BERT, MiniLM and own weights in recipes, which tests do not fetch."""
 
 
-def letters() -> Pretrained:
+def letters():
     """A WordPiece tokeniser whose tokens are letters."""
     pieces = [chr(code) for code in range(ord("a"), ord("z") + 1)]
     tokens = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", *pieces, *(f"##{piece}" for piece in pieces)]
@@ -43,7 +37,7 @@ def letters() -> Pretrained:
     )  # fmt: skip
 
 
-def write_checkpoint(folder: Path, shape: TransformerShape = SHAPE, seed: int = 0) -> Path:
+def write_checkpoint(folder, shape=SHAPE, seed=0):
     """A small BERT with random weights, as `transformers` would write it."""
     torch.manual_seed(seed)
     tokenizer = letters()
@@ -51,10 +45,10 @@ def write_checkpoint(folder: Path, shape: TransformerShape = SHAPE, seed: int = 
     return folder
 
 
-def transformer_recipe(data: Path | str, start: Path | str, model: dict[str, Any], **sections: Any) -> Recipe:
+def transformer_recipe(data, start, model, **sections):
     """A short run of a model that starts from a checkpoint."""
     stages = {"stage": [stage(**({"negatives": 5} if model["kind"] == "cross-encoder" else {}))]}
-    plain: dict[str, Any] = {
+    plain = {
         "init": {"transformer": str(start)},
         "vocabulary": None,
         "model": {"context_length": 30, **model},
