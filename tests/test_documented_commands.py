@@ -38,7 +38,7 @@ FILES = [path for path in TEXTS if path.suffix == ".toml" and path.parent.name n
 PLANS = [path for path in FILES if "row" in tomllib.loads(path.read_text(encoding="utf-8"))]
 OF_PAPERS = [path for path in PLANS if not path.stem.endswith(("-small", "-quick", "hard-negatives"))]
 RECIPES = [path for path in FILES if path not in PLANS]
-FROM_NOTHING = [path for path in RECIPES if not path.stem.startswith("fine-tune-")]  # those: training/test_recipes.py
+FROM_NOTHING = [path for path in RECIPES if not path.stem.startswith("fine-tune-")]  # those: training/test_recipe.py
 
 STARTS = r"(?:\$ )?((?:torchrun .*? -m |python -m )?rejoinder(?: .*)?)"
 FENCED = re.compile(r"^```[^\n]*\n(.*?)^```", re.DOTALL | re.MULTILINE)

@@ -1,21 +1,28 @@
 """Batches: random pairs, every example once an epoch, whatever the lengths."""
 
-import itertools
+from collections import Counter
 
 import numpy as np
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from rejoinder.errors import InputError
 from rejoinder.training.batches import (
     WHOLE,
     EpochOrder,
+    MixedOrder,
     Portion,
     equal_pairs,
+    join_stores,
     make_batch,
     make_step,
     prefetched,
+    split_batch,
 )
+from rejoinder.training.prepare import prepare
 from rejoinder.training.tokens import Column, TokenStore, token_hashes
+from tests.training.tiny import recipe, write_data
 
 
 def column(texts):
@@ -49,20 +56,6 @@ def test_composition_does_not_depend_on_length():
     assert np.std(batch_means) < 2 * expected_spread
     short = store([[1]] * 2000, [[1]] * 2000)
     assert make_batch(short, order.rows(3), 9).pairs == 100, "the same rows, whatever the texts"
-
-
-def test_further_responses_follow_those_of_the_pairs():
-    examples = store([[1, 2], [3], [4, 5, 6]], [[7], [8, 9], [7]])
-    batch = make_batch(examples, np.array([1, 0]), 99, further=np.array([2, 1, 2, 2]))
-    ids, lengths = batch.tokens.ids, [s.length for s in batch.tokens.segments for _ in range(s.count)]
-    starts = np.cumsum([0, *lengths])
-    rows = [[i for i in ids[a:b].tolist() if i != 99] for a, b in itertools.pairwise(starts)]
-    assert [rows[place] for place in batch.tokens.restore.tolist()] == [
-        [3], [1, 2], [8, 9], [7], [7], [8, 9], [7], [7]
-    ]  # fmt: skip
-    assert batch.pairs == 2
-    step = make_step(examples, np.array([1, 0]), 99, WHOLE, lambda _: np.array([[2], [1]]))
-    assert sorted(zip(*step.equal.tolist(), strict=True)) == [(0, 3), (1, 2)]
 
 
 def test_portions_and_parts_have_the_further_responses_of_their_own_pairs():
@@ -131,3 +124,125 @@ def test_the_stream_starts_anywhere_and_asks_for_nothing_beyond_its_end():
     asked.clear()
     assert len(list(prefetched(make, 2, 5))) == 3
     assert asked == [2, 3, 4]
+
+
+@pytest.fixture(scope="module")
+def general(tmp_path_factory):
+    return write_data(tmp_path_factory.mktemp("general"), train=500, topics=30, seed=5)
+
+
+@settings(max_examples=100, deadline=None)
+@given(st.lists(st.integers(1, 60), min_size=1, max_size=5), st.integers(5, 600))
+def test_a_batch_is_split_to_whole_pairs_within_one_of_the_shares(weights, batch_size):
+    shares = [weight / sum(weights) for weight in weights]
+    try:
+        counts = split_batch(batch_size, shares)
+    except InputError:
+        assert min(shares) * batch_size < 1
+        return
+    assert sum(counts) == batch_size
+    assert min(counts) >= 1
+    assert all(abs(count - share * batch_size) < 1 + 1e-6 for count, share in zip(counts, shares, strict=True))
+
+
+@settings(max_examples=40, deadline=None)
+@given(
+    sizes=st.tuples(st.integers(20, 90), st.integers(20, 90), st.integers(20, 90)),
+    shares=st.sampled_from([(0.5, 0.25, 0.25), (0.2, 0.5, 0.3), (1 / 3, 1 / 3, 1 / 3)]),
+    seed=st.integers(0, 100),
+)
+def test_every_batch_has_the_same_shares_and_each_set_its_own_epochs(sizes, shares, seed):
+    order = MixedOrder(sizes, shares, 20, (seed, 0))
+    borders = np.cumsum([0, *sizes])
+    seen = [[], [], []]
+    for step in range(25):
+        rows = order.rows(step)
+        owners = np.searchsorted(borders, rows, side="right") - 1
+        assert tuple(np.bincount(owners, minlength=3)) == order.counts
+        for owner in range(3):
+            seen[owner] += (rows[owners == owner] - borders[owner]).tolist()
+    for size, count, found in zip(sizes, order.counts, seen, strict=True):
+        epoch = size // count * count
+        assert max(Counter(found[:epoch]).values()) == 1, "no example comes again before the next epoch"
+        assert set(found) <= set(range(size))
+
+
+def test_the_order_of_a_set_does_not_depend_on_shares_or_other_sets():
+    """Another share cuts the same order into other batches; another set changes nothing. One set is `EpochOrder`."""
+    mixed_, plain = MixedOrder((53,), (1.0,), 10, (4, 2)), EpochOrder(53, 10, (4, 2))
+    assert [mixed_.rows(step).tolist() for step in range(12)] == [plain.rows(step).tolist() for step in range(12)]
+    few, many = MixedOrder((100, 300), (0.25, 0.75), 40, (3, 1)), MixedOrder((100, 77), (0.5, 0.5), 40, (3, 1))
+    first = np.concatenate([few.rows(step)[:10] for step in range(10)])
+    second = np.concatenate([many.rows(step)[:20] for step in range(5)])
+    assert first.tolist() == second.tolist()
+    assert sorted(first.tolist()) == list(range(100))
+    alone = EpochOrder(100, 10, (3, 1))
+    assert few.rows(7)[:10].tolist() == alone.rows(7).tolist()
+    general = [MixedOrder((50, 300), shares, 40, (3, 1)) for shares in ((0.25, 0.75), (0.75, 0.25))]
+    wide = np.concatenate([general[0].rows(step)[10:] for step in range(10)])
+    narrow = np.concatenate([general[1].rows(step)[30:] for step in range(30)])
+    assert wide.tolist() == narrow.tolist()
+
+
+def test_a_sample_has_the_shares_and_no_example_twice():
+    order = MixedOrder((50, 10_000), (0.25, 0.75), 40, (0, 0))
+    found = order.sample(100, np.random.default_rng(0))
+    assert len(set(found.tolist())) == len(found) == 100
+    assert (found < 50).sum() == 25
+    assert (np.diff(found) > 0).all()
+    whole = order.sample(10**6, np.random.default_rng(0))
+    assert whole.tolist() == list(range(10_050))
+
+
+@settings(max_examples=40, deadline=None)
+@given(
+    st.lists(st.lists(st.lists(st.integers(0, 9), max_size=4), max_size=5), min_size=2, max_size=4),
+    st.data(),
+)
+def test_joined_stores_give_the_texts_of_their_parts(parts, draw):
+    texts = [text for part in parts for text in part]
+    joined, whole = join_stores([store(part, part[::-1]) for part in parts]), store(texts, texts)
+    assert len(joined) == len(texts)
+    rows = draw.draw(st.lists(st.integers(0, max(0, len(texts) - 1)), max_size=10 if texts else 0))
+    places = np.array(rows, dtype=np.int64)
+    ids, lengths = joined.input.gather(places)
+    expected, expected_lengths = whole.input.gather(places)
+    assert (ids.tolist(), lengths.tolist()) == (expected.tolist(), expected_lengths.tolist())
+    reversed_texts = [text for part in parts for text in part[::-1]]
+    hashes = store(reversed_texts, reversed_texts).response_hash
+    assert joined.response_hash[places].tolist() == hashes[places].tolist()
+
+
+@pytest.mark.parametrize(("sizes", "shares", "said"), [
+    ((10, 1000), (0.5, 0.5), "10 training examples of data.train do not fill its 16 places in a batch of 32; lower"),
+    ((1000, 10), (0.5, 0.5), "10 training examples of data.mix.0 do not fill its 16 places"),
+    ((1000, 1000), (0.99, 0.01), "a share of 0.01 of a batch of 32 is no whole pair; raise the share in data.mix, or "
+                                 "batch_size to 100 at least"),
+    ((20,), (1.0,), "20 training examples do not fill a batch of 32"),
+])  # fmt: skip
+def test_sets_that_do_not_fill_their_part_are_refused(sizes, shares, said):
+    with pytest.raises(InputError) as caught:
+        MixedOrder(sizes, shares, 32, (0, 0))
+    assert said in str(caught.value)
+
+
+def mixed(data, general, **sections):
+    sets = {"train": str(data), "mix": [{"train": str(general), "share": 0.75}]}
+    return recipe(data, data=sets, checkpoint={"every_steps": 4}, **sections)
+
+
+def test_validation_and_vocabulary_of_a_mixture(tmp_path, data, general):
+    alone, both = prepare(recipe(data), tmp_path / "a"), prepare(mixed(data, general), tmp_path / "b")
+    assert (both.sizes, len(both.train)) == ((320, 500), 820)
+    assert len(both.valid[data.name]) == len(alone.valid[data.name]) == 80, "validation is of the target alone"
+    assert both.digest != alone.digest
+    assert both.tokenizer.fingerprint != alone.tokenizer.fingerprint, "built from both"
+    other = write_data(tmp_path / "other", train=500, topics=30, seed=6)
+    assert prepare(mixed(data, other), tmp_path / "c").digest != both.digest
+
+
+def test_a_missing_general_set_says_how_to_give_it(tmp_path, data):
+    with pytest.raises(InputError, match=r"no data to mix in: give --general DIR, or data\.mix\.0\.train"):
+        prepare(mixed(data, ""), tmp_path)
+    with pytest.raises(InputError, match="no such file or folder"):
+        prepare(mixed(data, tmp_path / "nothing"), tmp_path)

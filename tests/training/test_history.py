@@ -14,7 +14,6 @@ from rejoinder.corpora.example import Example
 from rejoinder.corpora.examples import write_examples
 from rejoinder.models.dialogue import HistoryText
 from rejoinder.text.vocabulary import build_subwords
-from rejoinder.training.batches import make_batch
 from rejoinder.training.loop import train
 from rejoinder.training.losses import InBatchLoss, Present, SummedLoss
 from rejoinder.training.metrics import read_metrics
@@ -76,22 +75,6 @@ def test_a_store_may_hold_histories_newest_message_first(tmp_path):
     assert plain.history is None
     assert plain.response_hash.tolist() == opened.response_hash.tolist()
     assert not list((tmp_path / "plain").glob("history*"))
-
-
-def test_a_batch_holds_the_histories_that_there_are():
-    examples = store([[1], [2], [3], [4]], [[5], [6], [7], [8]])
-    examples = replace(examples, history=column([[9, 9], [], [10], []]))
-    batch = make_batch(examples, np.array([3, 2, 1, 0]), padding_id=99)
-    assert batch.histories.tolist() == [1, 3]
-    assert batch.pairs == 4
-    assert batch.tokens.real_tokens == 4 + 4 + 3, "nothing is computed for those without"
-    assert len(batch.tokens.restore) == 10
-    ids = batch.tokens.ids.tolist()
-    assert ids.count(9) == 2
-    starts = [s.start + k * s.length for s in batch.tokens.segments for k in range(s.count)]
-    first_tokens = [ids[starts[place]] for place in batch.tokens.restore.tolist()]
-    assert first_tokens == [4, 3, 2, 1, 10, 9, 8, 7, 6, 5], "inputs, histories, responses"
-    assert make_batch(store([[1]], [[2]]), np.array([0]), 99).histories.tolist() == []
 
 
 def test_a_known_answer_is_one_to_the_same_input_after_the_same_history():

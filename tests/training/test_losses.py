@@ -1,16 +1,25 @@
 """The in-batch loss against a double loop, and against the mistakes of other implementations."""
 
 import math
+from dataclasses import replace
+from functools import partial
 
 import numpy as np
 import pytest
 import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from torch import Tensor
 from torch.nn import functional as F  # noqa: N812
 
-from rejoinder.training.batches import equal_pairs
-from rejoinder.training.losses import InBatchLoss
+from rejoinder.models.families import build_module
+from rejoinder.training.batches import Portion, equal_pairs, make_step
+from rejoinder.training.compute import forward_backward
+from rejoinder.training.loop import train
+from rejoinder.training.losses import InBatchLoss, Loss, SummedLoss
+from tests.training.test_batches import column, store
+from tests.training.test_loop import At, CrashError, crash, losses
+from tests.training.tiny import MODEL, NGRAM, recipe, stage
 
 
 def naive(x, y, scale, smoothing, groups, present=None):
@@ -58,23 +67,6 @@ def test_it_is_the_definition_with_smoothing_masked_equal_responses_and_further_
     assert float(found.accuracy) == pytest.approx(sum(wins) / len(wins))
 
 
-@settings(max_examples=40, deadline=None)
-@given(
-    groups=st.lists(st.integers(0, 4), min_size=1, max_size=12).filter(lambda groups: len(groups) % 2 == 0),
-    shares=st.sampled_from([1, 2]),
-    seed=st.integers(0, 1000),
-)
-def test_the_shares_of_several_processes_add_up_to_the_loss(groups, shares, seed):
-    x, y = units(len(groups), 4, seed), units(len(groups), 4, seed + 1)
-    equal, loss, own = equal_of(groups), InBatchLoss(0.2), len(groups) // shares
-    whole, parts = loss(x, y, 5.0, equal), []
-    for first in range(0, len(groups), own):
-        mine = equal[:, (equal[0] >= first) & (equal[0] < first + own)] - torch.tensor([[first], [0]])
-        parts.append(loss(x[first : first + own], y, 5.0, mine, first))
-    assert sum(float(part.value) for part in parts) == pytest.approx(float(whole.value), abs=2e-6)
-    assert sum(float(part.accuracy) for part in parts) == pytest.approx(float(whole.accuracy), abs=1e-6)
-
-
 @pytest.mark.parametrize("groups", [[0, 1, 2, 3, 4], [0, 1, 0, 2, 0], [0, 1, 0, 2, 0, 3, 2]])
 def test_the_gradient_is_the_one_of_finite_differences(groups):
     loss, equal = InBatchLoss(0.2), equal_of(groups)  # `exact` keeps the double precision that differences need
@@ -90,3 +82,97 @@ def test_it_computes_in_float32_under_autocast():
     assert inside.dtype == torch.float32
     assert float(inside) == float(InBatchLoss(0.2)(x, y, 22.6).value)
     assert InBatchLoss(0.2)(x.bfloat16(), y.bfloat16(), 22.6).value.dtype == torch.float32
+
+
+PADDING, PAIRS = 50, 20
+KINDS = {"one text": MODEL, "with histories": {**MODEL, "history": 10}, "n-grams": NGRAM}
+Found = tuple[Loss, dict[str, Tensor]]
+
+
+def batch(kind, micro_batch):
+    """Random texts of 1 to 9 tokens; every fifth response is the same, and the first seven have no history."""
+    generator = np.random.default_rng(0)
+    x, y, z = ([generator.integers(0, PADDING, n).tolist() for n in generator.integers(1, 10, 60)] for _ in range(3))
+    y[::5] = [[7, 8]] * 12
+    examples = store(x, y)
+    if kind == "with histories":
+        examples = replace(examples, history=column([text if i > 11 else [] for i, text in enumerate(z)]))
+    return make_step(examples, np.arange(5, 5 + PAIRS), PADDING, Portion(micro_batch=micro_batch))
+
+
+def in_parts(kind, micro_batch, dropout, scale=1.0):
+    """Loss and gradients as training computes them."""
+    return computed(kind, micro_batch, dropout, partial(forward_backward, backward=lambda x: (scale * x).backward()))
+
+
+def with_one_graph(kind, micro_batch, dropout):
+    """The same parts with the same dropout, all kept in memory: what gradient caching must come to."""
+
+    def both_passes(parts, encode, loss):
+        pieces = [encode(part) for part in range(parts)]
+        found = loss({name: torch.cat([piece[name] for piece in pieces]) for name in pieces[0]})
+        found.value.backward()
+        return found
+
+    return computed(kind, micro_batch, dropout, both_passes)
+
+
+def computed(kind, micro_batch, dropout, both_passes):
+    torch.manual_seed(0)
+    module, pairs = build_module({**KINDS[kind], "dropout": dropout}, PADDING + 1).train(), batch(kind, micro_batch)
+
+    def encode(part):
+        torch.manual_seed(part)
+        own = pairs.parts[part]
+        return module.encode_pairs(own.tokens, own.pairs, own.histories)
+
+    def loss(encodings):
+        return SummedLoss(InBatchLoss(0.2))(encodings, 5.0, pairs.equal, pairs.first, pairs.pairs, pairs.present)
+
+    found = both_passes(len(pairs.parts), encode, loss)
+    gradients = {name: p.grad for name, p in module.named_parameters() if p.grad is not None}
+    return found, {name: each.to_dense() if each.is_sparse else each for name, each in gradients.items()}
+
+
+def assert_same(one, other):
+    torch.testing.assert_close(tuple(one[0])[:2], tuple(other[0])[:2])
+    assert one[1].keys() == other[1].keys() != set()
+    for name in one[1]:
+        torch.testing.assert_close(one[1][name], other[1][name], rtol=1e-4, atol=1e-6, msg=name)
+
+
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("micro_batch", [1, 3, 8, 19])
+def test_parts_have_the_loss_and_the_gradients_of_the_whole(kind, micro_batch):
+    """Also where a part has no history at all."""
+    assert len(batch(kind, micro_batch).parts) == -(-PAIRS // micro_batch)
+    assert batch(kind, micro_batch).equal.shape[1] == 12, "four equal responses"
+    assert_same(in_parts(kind, micro_batch, 0.0), with_one_graph(kind, 0, 0.0))
+
+
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("micro_batch", [0, 6])
+def test_dropout_is_the_same_in_both_passes(kind, micro_batch):
+    found = in_parts(kind, micro_batch, 0.5)
+    assert_same(found, with_one_graph(kind, micro_batch, 0.5))
+    assert found[0].value.item() != pytest.approx(in_parts(kind, micro_batch, 0.0)[0].value.item(), abs=1e-4)
+
+
+def test_the_loss_may_be_scaled():
+    plain, scaled = (in_parts("one text", 7, 0.0, scale)[1] for scale in (1.0, 128.0))
+    for name, value in plain.items():
+        torch.testing.assert_close(scaled[name], 128 * value, rtol=1e-4, atol=1e-4)
+
+
+def test_a_run_in_parts_learns_the_same_and_may_go_on_in_others(tmp_path, data):
+    def run(name, micro_batch, display=None):
+        settings = {"model": {**MODEL, "dropout": 0.0}, "validation": {"examples": 0}}
+        stages = [stage(steps=12, schedule="constant", micro_batch=micro_batch)]
+        train(recipe(data, stage=stages, **settings), tmp_path / name, display=display)
+        return [loss for _, loss in losses(tmp_path / name)]
+
+    whole = run("whole", 0)
+    with pytest.raises(CrashError):
+        run("parts", 9, At(7, crash))
+    assert run("parts", 16) == pytest.approx(whole, abs=2e-4)
+    assert whole[-1] < whole[0] - 0.1

@@ -18,7 +18,7 @@ from rejoinder.models.persistence import load
 from rejoinder.models.transformer import TransformerShape
 from rejoinder.training.batches import Portion
 from rejoinder.training.loop import TrainingInterrupted, train
-from rejoinder.training.masked_lm import LikeLengths, Masking, pair_lengths, pretraining_step
+from rejoinder.training.masked_lm import LikeLengths, Masking, pretraining_step
 from rejoinder.training.prepare import prepare
 from tests.models.tiny_transformer import SHAPE, tokenizer
 from tests.training.test_loop import interrupt_at
@@ -73,26 +73,6 @@ def test_masks_are_those_of_bert():
     other = chosen & (shown != ids) & (shown != tokenizer().mask_id)
     assert other.sum() / chosen.sum() == pytest.approx(0.1, abs=0.03)
     assert not np.isin(shown[other], masking.special).any()
-
-
-def test_batches_guess_tokens_and_what_follows_in_turn(tmp_path, data):
-    prepared = prepare(pretraining(data), tmp_path)
-    store, rows = prepared.train, np.arange(200)
-    masking = Masking.from_tokenizer(prepared.tokenizer)
-    masked, following, parts = (
-        pretraining_step(store, rows, step, masking, (0,), Portion(micro_batch=size))
-        for step, size in ((0, 0), (1, 0), (3, 32))
-    )
-    batch = masked.parts[0].tokens
-    assert isinstance(batch, MaskedBatch)
-    assert batch.follows is None
-    assert 0.1 < len(batch.places) / batch.real_tokens < 0.15, "marks are not guessed"
-    assert batch.real_tokens == pair_lengths(store)[rows].sum()
-    assert batch.real_tokens > 0.95 * batch.computed_tokens
-    batch = following.parts[0].tokens
-    assert isinstance(batch, MaskedBatch)
-    assert 0.35 < float(batch.follows.mean()) < 0.65
-    assert [part.pairs for part in parts.parts] == [32] * 6 + [8]
 
 
 @pytest.mark.parametrize("step", [0, 1])

@@ -2,15 +2,22 @@
 
 import ast
 import inspect
+import itertools
+import shlex
+import tomllib
 from pathlib import Path
 
 import pytest
 
 from rejoinder.errors import InputError
 from rejoinder.models import persistence
+from rejoinder.models.export import export_quantized
 from rejoinder.models.families import build_module
 from rejoinder.text.vocabulary import build_subwords
 from rejoinder.training import recipe as recipe_module
+from rejoinder.training.ablations import load_plan
+from rejoinder.training.loop import train
+from rejoinder.training.optimization import learning_rate, stage_budget
 from rejoinder.training.recipe import Adadelta, Cosine
 from rejoinder.training.recipe_files import (
     first_difference,
@@ -19,9 +26,12 @@ from rejoinder.training.recipe_files import (
     recipe_document,
     save_recipe,
 )
+from tests.training.test_ngram_training import ngram
 from tests.training.tiny import MODEL, document, recipe, stage
+from tests.training.transformers import OF_RECIPES, write_checkpoint
 
-RECIPES = sorted((Path(__file__).parents[2] / "recipes").glob("*.toml"))
+RECIPES = Path(__file__).parents[2] / "recipes"
+SHIPPED = sorted(RECIPES.glob("*.toml"))
 
 
 def test_every_field_has_a_line_of_documentation():
@@ -53,13 +63,13 @@ def shipped(path, model):
     return load_recipe(path, given)
 
 
-@pytest.mark.parametrize("path", RECIPES, ids=lambda path: path.name)
+@pytest.mark.parametrize("path", SHIPPED, ids=lambda path: path.name)
 def test_the_recipes_that_we_ship_are_valid(path, model):
     assert shipped(path, model).name == path.stem
 
 
 def test_the_papers_recipe_has_the_papers_values():
-    paper = load_recipe(RECIPES[0].with_name("convert.toml"))
+    paper = load_recipe(RECIPES / "convert.toml")
     (only,) = paper.stage
     assert paper.loss.smoothing == 0.2
     assert paper.quantization.enabled
@@ -74,7 +84,7 @@ def test_the_papers_recipe_has_the_papers_values():
 
 @pytest.mark.parametrize("name", ["fine-tune-direct", "fine-tune-mixed", "target-only"])
 def test_the_papers_fine_tuning_has_the_papers_values(name, model):
-    tuning = shipped(RECIPES[0].with_name(f"{name}.toml"), model)
+    tuning = shipped(RECIPES / f"{name}.toml", model)
     (only,) = tuning.stage
     scratch = name == "target-only"
     assert (only.batch_size, only.steps, tuning.model["dropout"]) == (256, 60_000, 0.2)
@@ -88,7 +98,7 @@ def test_the_papers_fine_tuning_has_the_papers_values(name, model):
 
 def test_a_recipe_that_needs_a_model_says_so():
     with pytest.raises(InputError, match=r"give a model to start from \(--init MODEL, or init.model\)"):
-        load_recipe(RECIPES[0].with_name("fine-tune-direct.toml"))
+        load_recipe(RECIPES / "fine-tune-direct.toml")
 
 
 def test_a_saved_recipe_has_every_default_and_is_read_back_equal(tmp_path):
@@ -206,3 +216,103 @@ def test_the_first_difference_is_named_with_both_values():
     assert first_difference(old, absent) == "stage.0.minutes was not given and is now 1.5"
     fewer = first_difference(recipe("a", stage=[stage(), stage()]), old)
     assert fewer == 'stage.1.name was "only" and is now not given'
+
+
+TRAINING = sorted(path for folder in (".", "poly", "ablations") for path in (RECIPES / folder).glob("*.toml"))
+TABLES = sorted((RECIPES / "tables").glob("*.toml"))
+REDDIT = 654_000_000  # pairs to train on (DATA19)
+FROM_A_MODEL = sorted(RECIPES.glob("fine-tune-*.toml"))
+
+
+def read_toml(path):
+    return tomllib.loads(path.read_text("utf-8"))
+
+
+def two_steps(path, data):
+    """Settings that make a recipe train two steps of each stage on the small data."""
+    file = read_toml(path)
+    settings = [f"data.train={data}", "validation.candidates=20", "compute.threads=1"]
+    settings += [] if file["validation"].get("examples") == 0 else ["validation.examples=20"]
+    settings += [f"data.mix.{number}.train={data}" for number, _ in enumerate(file.get("data", {}).get("mix", []))]
+    for number, each in enumerate(file["stage"]):
+        budget = "steps=2" if "steps" in each or "epochs" in each else "minutes=0.002"
+        settings += [f"stage.{number}.batch_size=8", f"stage.{number}.{budget}"]
+    return settings
+
+
+@pytest.fixture(scope="module")
+def models(tmp_path_factory, data):
+    place = tmp_path_factory.mktemp("models")
+    without_blocks = {"history": 10, "blocks": 0, "attention_spans": [], "token_norm": False, "zero_residual": True,
+                      "aligned_start": True}  # fmt: skip
+    for name, more in (("single", {}), ("multi", {"history": 3}), ("full", without_blocks)):
+        train(recipe(data, model=MODEL | more, stage=[stage(steps=1, active_blocks="all")]), place / name)
+    export_quantized(place / "full" / "model", place / "bundled")
+    train(ngram(data, stage=[stage(steps=1)]), place / "ngram")
+    runs = {name: place / name / "model" for name in ("single", "multi", "ngram")}
+    return {**runs, "bundled": place / "bundled"}
+
+
+@pytest.mark.parametrize(
+    ("path", "name"),
+    [(path, name) for path in FROM_A_MODEL for name in ("bundled", "ngram")]
+    + [(FROM_A_MODEL[0], "single"), (FROM_A_MODEL[-1], "multi")],
+    ids=lambda value: value if isinstance(value, str) else value.stem,
+)
+def test_it_trains_from_any_model(tmp_path, data, models, path, name):
+    settings = load_recipe(path, [f"init.model={models[name]}", *two_steps(path, data)])
+    _, config = persistence.read_config(models[name])
+    assert settings.model.get("history") == config["model"].get("history")
+    train(settings, tmp_path / "run")
+    _, tuned = persistence.read_config(tmp_path / "run" / "model")
+    assert tuned["model"] == config["model"] | read_toml(path).get("model", {})
+
+
+@pytest.fixture(scope="module")
+def starts(tmp_path_factory, models):
+    """What recipes start from, as settings: a checkpoint, or a model of one kind or the other."""
+    place = tmp_path_factory.mktemp("starts")
+    return {
+        "transformer": [f"init.transformer={write_checkpoint(place / 'bert', OF_RECIPES)}"],
+        "convert": [f"init.model={models['multi']}"],
+        "ngram": [f"init.model={models['ngram']}"],
+    }
+
+
+def resolved(path, starts):
+    """A recipe, or every row of a plan, by name."""
+    file = read_toml(path)
+    of = path.parent / file["recipe"] if "row" in file else path
+    base = read_toml(of)
+    given = base.get("init", {}).get("transformer") or of.resolve().parent.name == "poly"
+    start = [] if "vocabulary" in base else starts["transformer" if given else "convert"]
+    if "row" in file:
+        yield from ((row.name, row.recipe) for row in load_plan(path, start).rows)
+    else:
+        yield path.stem, load_recipe(path, start)
+
+
+def resolved_commands(path, starts):
+    """What the commands of a table train, by command."""
+    for row in read_toml(path)["row"].values():
+        words = shlex.split(row.get("make", ""))
+        if words[:2] != ["rejoinder", "train"]:
+            continue
+        start = starts["ngram" if "ngram" in row["ranker"] else "convert"] if "--init" in words else []
+        start = starts["transformer"] if words[2].startswith("recipes/poly/") else start
+        settings = [value for option, value in itertools.pairwise(words) if option == "--set"]
+        yield row["make"], load_recipe(RECIPES.parent / words[2], [*settings, *start])
+
+
+@pytest.mark.parametrize("path", [*TRAINING, *TABLES], ids=lambda path: "/".join(path.parts[-2:]))
+def test_learning_rates_are_sane_all_along(path, starts):
+    """Of every recipe, of every row of a plan and of every command of a table, on a corpus as large as Reddit."""
+    read = resolved_commands if path in TABLES else resolved
+    for name, settings in read(path, starts):
+        for each in settings.stage:
+            budget = stage_budget(each, REDDIT // each.batch_size)
+            steps = 1_000 if budget.in_seconds else budget.amount
+            lowest = min(1e-6 * each.learning_rate, getattr(each.schedule, "final_learning_rate", 1.0))
+            for share in (0.25, 0.5, 0.75, 1.0):
+                rate = learning_rate(each.schedule, each.learning_rate, int(share * steps), share)
+                assert lowest <= rate <= each.learning_rate, (name, each.name, share)
