@@ -10,7 +10,6 @@ import pytest
 import rejoinder
 from rejoinder.models.dialogue import HistoryText
 from rejoinder.models.export import export_onnx
-from rejoinder.text.subwords import Subwords
 from tests.models.conftest import SUBWORDS, saved
 
 onnxruntime = pytest.importorskip("onnxruntime")
@@ -82,19 +81,6 @@ def test_conversations_with_and_without_history(multi, count, more):
         vectors = run(folder, "context", [c[-1] for c in contexts], [join(c) for c in contexts], more)
         assert_same(vectors, encoder.encode_contexts(contexts))
     assert_same(run(folder, "response", TEXTS, more=more), encoder.encode_responses(TEXTS))
-
-
-def test_the_folder_is_complete(single):
-    folder, encoder = single
-    names = {"README.md", "context.onnx", "onnx.json", "response.onnx", "vocabulary.json"}
-    assert {path.name for path in folder.iterdir()} == names
-    assert Subwords.load(folder / "vocabulary.json").subwords == SUBWORDS.subwords
-    manifest = json.loads((folder / "onnx.json").read_text())
-    assert manifest["model"] == encoder.fingerprint
-    assert (manifest["size"], manifest["max_length"], manifest["history"]) == (24, 60, None)
-    assert (folder / "README.md").read_text().startswith("# Mine\n")
-    session = onnxruntime.InferenceSession(folder / "context.onnx")
-    assert [given.shape for given in session.get_inputs()] == [["count", "length"]] * 2
 
 
 def test_the_example_of_the_guide(single, tmp_path, monkeypatch, capsys):

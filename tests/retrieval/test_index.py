@@ -173,25 +173,6 @@ def test_an_8_bit_index_of_an_earlier_version_opens_and_is_replaced(tmp_path, en
     Index.build(encoder, ["new"], index.folder, overwrite=True)
 
 
-def test_an_index_that_exists_is_kept_unless_overwriting_is_asked_for(index, encoder):
-    with pytest.raises(InputError, match=r"is an index already.*--append.*--overwrite"):
-        Index.build(encoder, ["new"], index.folder)
-    assert len(Index.open(index.folder, encoder)) == 40
-    Index.build(encoder, ["new"], index.folder, overwrite=True)
-    assert [candidate.text for _, candidate in Index.open(index.folder, encoder)] == ["new"]
-
-
-@pytest.mark.parametrize("error", [KeyboardInterrupt, OSError("No space left on device")])
-def test_an_interrupted_build_leaves_nothing_behind(tmp_path, encoder, error):
-    def interrupted(_):
-        if len(encoder.calls) == 2:
-            raise error
-
-    with pytest.raises(KeyboardInterrupt if error is KeyboardInterrupt else OSError):
-        Index.build(encoder, TEXTS, tmp_path / "index", batch=10, progress=interrupted)
-    assert list(tmp_path.iterdir()) == []
-
-
 NOT_FINITE, MISSING = np.full((1, 3, 24), np.nan, np.float32), np.array([[1, 1, 0], [0, 0, 0]], bool)
 
 

@@ -54,71 +54,51 @@ def cosines(texts):
     return x @ y.T
 
 
-def by_teacher(teacher, data, /, **keys):
-    return recipe(data, distillation={"teacher": str(teacher), "candidates": 4, **keys})
-
-
-def by_encoder(data, /, **keys):
-    return recipe(data, distillation={"encoder": "letters", "sharpness": 5.0, **keys})
-
-
-def similarity(wanted, folder):
-    prepared = prepare(wanted, folder)
-    return prepared, SimilarityDistiller(wanted.distillation, prepared.taught)
-
-
 def divergence(student, taught):
     return F.kl_div(student.log_softmax(1), taught.log_softmax(1), reduction="batchmean", log_target=True)
 
 
-def test_the_teacher_is_asked_about_the_texts_of_the_batch(tmp_path, data, teacher):
-    wanted = by_teacher(teacher, data)
-    prepared = prepare(wanted, tmp_path)
-    distiller = TeacherDistiller(wanted.distillation, prepared.train)
-    texts = prepared.train.texts.read(ROWS)
+def test_a_teacher_scores_the_texts_of_the_batch_and_the_loss_is_pytorchs_divergence(tmp_path, data, teacher):
+    wanted = recipe(data, distillation={"teacher": str(teacher), "candidates": 4, "share": 0.3})
+    store = prepare(wanted, tmp_path).train
+    distiller, texts = TeacherDistiller(wanted.distillation, store), store.texts.read(ROWS)
     for portion, own in PORTIONS:
-        batch = make_step(prepared.train, ROWS, 0, portion)
+        batch = make_step(store, ROWS, 0, portion)
         numbers = [[(i + j) % 6 for j in range(4)] for i in range(6)[own]]
         candidates = [[texts[number][1] for number in each] for each in numbers]
         expected = load(teacher).score([context for context, _ in texts[own]], candidates)
         np.testing.assert_allclose(distiller(batch).numpy(), expected, rtol=0.02, atol=0.02)
         assert distiller.columns(batch).tolist() == numbers
+    batch = make_step(store, ROWS, 0, Portion())
+    for shape in ((6, 5), (6, 3, 5)):  # one vector a context, and several
+        x, y, taught = torch.randn(shape), torch.randn(6, 5), torch.randn(6, 4)
+        found = distiller.add(START, batch, {"context": x, "response": y}, 1.5, taught)
+        scores = scores_of(x, y).gather(1, torch.from_numpy(distiller.columns(batch))) * 1.5
+        torch.testing.assert_close(found.value, 0.7 * START.value + 0.3 * divergence(scores, taught))
 
 
-@pytest.mark.parametrize("shape", [(6, 5), (6, 3, 5)], ids=["one vector", "several"])
-def test_the_loss_is_pytorchs_divergence(tmp_path, data, teacher, shape):
-    wanted = by_teacher(teacher, data, share=0.3)
-    prepared = prepare(wanted, tmp_path)
-    distiller = TeacherDistiller(wanted.distillation, prepared.train)
-    batch = make_step(prepared.train, np.arange(6), 0, Portion())
-    generator = torch.Generator().manual_seed(0)
-    x, y, taught = (torch.randn(size, generator=generator) for size in (shape, (6, 5), (6, 4)))
-    found = distiller.add(START, batch, {"context": x, "response": y}, 1.5, taught)
-    scores = scores_of(x, y).gather(1, torch.from_numpy(distiller.columns(batch))) * 1.5
-    torch.testing.assert_close(found.value, 0.7 * START.value + 0.3 * divergence(scores, taught))
+def by_encoder(data, folder, **keys):
+    wanted = recipe(data, distillation={"encoder": "letters", "sharpness": 5.0, **keys})
+    prepared = prepare(wanted, folder)
+    return prepared, SimilarityDistiller(wanted.distillation, prepared.taught)
 
 
-def test_the_encoder_is_asked_for_the_newest_messages_and_the_responses(tmp_path, data):
-    prepared, distiller = similarity(by_encoder(data), tmp_path)
+def test_an_encoder_teaches_what_reads_the_newest_message(tmp_path, data):
+    prepared, distiller = by_encoder(data, tmp_path, share=0.3)
     expected = 5 * cosines(prepared.train.texts.read(ROWS))
     for portion, own in PORTIONS:
         found = distiller(make_step(prepared.train, ROWS, 0, portion)).numpy()
         np.testing.assert_allclose(found, expected[own], rtol=0.01, atol=0.01)
-
-
-@pytest.mark.parametrize("names", [("context",), ("input", "history", "context")])
-def test_an_encoder_teaches_what_reads_the_newest_message(tmp_path, data, names):
-    prepared, distiller = similarity(by_encoder(data, share=0.3), tmp_path)
-    generator = torch.Generator().manual_seed(0)
-    encodings = {name: torch.randn(6, 5, generator=generator) for name in (*names, "response")}
-    taught = torch.randn(6, 6, generator=generator)
-    found = distiller.add(START, make_step(prepared.train, np.arange(6), 0, Portion()), encodings, 1.5, taught)
-    student = encodings[names[0]] @ encodings["response"].T * 1.5
-    torch.testing.assert_close(found.value, 0.7 * START.value + 0.3 * divergence(student, taught))
+    batch, taught = make_step(prepared.train, ROWS, 0, Portion()), torch.randn(6, 6)
+    for names in (["context"], ["input", "history", "context"]):
+        encodings = {name: torch.randn(6, 5) for name in (*names, "response")}
+        found = distiller.add(START, batch, encodings, 1.5, taught)
+        student = encodings[names[0]] @ encodings["response"].T * 1.5
+        torch.testing.assert_close(found.value, 0.7 * START.value + 0.3 * divergence(student, taught))
 
 
 def test_of_a_sample_only_the_examples_that_were_read_are_taught(tmp_path, data):
-    prepared, distiller = similarity(by_encoder(data, sample=30, share=1.0), tmp_path)
+    prepared, distiller = by_encoder(data, tmp_path, sample=30, share=1.0)
     read = distiller.texts.inputs >= 0
     assert (read.sum(), len(read)) == (30, len(prepared.train))
     rows = np.concatenate([np.flatnonzero(read)[:3], np.flatnonzero(~read)[:3]])[[3, 0, 4, 1, 5, 2]]

@@ -1,6 +1,5 @@
 """Earlier messages on their way through training: token stores, batches, losses, whole runs."""
 
-import random
 from dataclasses import replace
 
 import numpy as np
@@ -28,43 +27,21 @@ from tests.training.tiny import MODEL, document, recipe, stage
 TOKENIZER = build_subwords(["hello there", "how are you", "fine thanks", "at noon"], minimum_count=1)
 
 
-@pytest.fixture(scope="module")
-def conversations(tmp_path_factory):
-    """Examples whose topic is in the history alone, and some without any."""
-    generator = random.Random(0)
-    folder = tmp_path_factory.mktemp("conversations")
-    words = ["".join(generator.choices("abcdefghijklmnop", k=4)) for _ in range(80)]
-    for split, count in (("train", 320), ("valid", 80)):
-        examples = []
-        for number in range(count):
-            topic = 4 * generator.randrange(20)
-
-            def text(topic=topic):
-                return " ".join(generator.choices(words[topic : topic + 4], k=generator.randint(1, 5)))
-
-            earlier = [text() for _ in range(0 if number % 10 == 0 else generator.randint(1, 4))]
-            examples.append(Example((*earlier, "and so"), text(), id=str(number), thread=str(number)))
-        write_examples(examples, folder / f"{split}-00000.parquet")
-    return folder
-
-
 def multi(data, **sections):
     return recipe(data, **{"model": {**MODEL, "history": 10}, **sections})
 
 
-def texts_of(data, *examples):
-    write_examples([Example(context, response) for context, response in examples], data / "train-0.parquet")
-    return data
-
-
 def test_a_store_may_hold_histories_newest_message_first(tmp_path):
-    data = texts_of(
+    data, pairs = (
         tmp_path / "data",
-        (("at noon", "hello", "how are you"), "fine"),
-        (("hello there",), "at noon"),
-        (("hello", "", "how"), ""),  # no response: left out with its history
-        (("  ", "how"), "thanks"),
+        [
+            (("at noon", "hello", "how are you"), "fine"),
+            (("hello there",), "at noon"),
+            (("hello", "", "how"), ""),  # no response: left out with its history
+            (("  ", "how"), "thanks"),
+        ],
     )
+    write_examples([Example(context, response) for context, response in pairs], data / "train-0.parquet")
     build_store(tmp_path / "store", data, "train", Encode(TOKENIZER, 5, HistoryText(numbered=True)))
     opened = open_store(tmp_path / "store")
     assert isinstance(opened.history.ids, np.memmap)
@@ -115,22 +92,6 @@ def test_three_losses_are_summed_and_contexts_without_history_left_out_of_one(ro
     assert float(found.accuracy) == float(found.figures["accuracy_context"])
 
 
-def test_a_multi_context_run_learns_what_only_the_history_says(tmp_path, conversations):
-    summary = train(multi(conversations, stage=[stage(steps=80)]), tmp_path)
-    assert summary.validation["recall@1"] > 0.35, "chance is 0.05, and the inputs are all the same"
-    lines = [line for line in read_metrics(tmp_path / "metrics.jsonl") if "loss" in line]
-    parts = ("input", "history", "context")
-    for line in (lines[0], lines[-1]):
-        assert line["loss"] == pytest.approx(sum(line[f"loss_{part}"] for part in parts))
-        assert line["accuracy"] == line["accuracy_context"]
-    assert lines[-1]["loss_history"] < lines[0]["loss_history"] - 0.5
-    assert lines[-1]["loss_input"] > lines[-1]["loss_history"] + 0.5
-    encoder = rejoinder.load(tmp_path / "model")
-    assert encoder.reads_history
-    one, other = encoder.encode_contexts([["abcd", "and so"], ["mnop", "and so"]])
-    assert not np.allclose(one, other, atol=1e-3)
-
-
 def test_without_any_history_in_the_data_it_trains_all_the_same(tmp_path):
     write_examples(
         [Example(("hello there",), f"word {number}", thread=str(number)) for number in range(64)],
@@ -142,14 +103,14 @@ def test_without_any_history_in_the_data_it_trains_all_the_same(tmp_path):
     assert all(line["loss_context"] > 0 for line in lines)
 
 
-def test_histories_mixing_fine_tuning_and_hard_negatives_go_together(tmp_path, conversations):
+def test_histories_mixing_fine_tuning_and_hard_negatives_go_together(tmp_path, data):
     """A run that starts from a multi-context model, with two sets in every batch and mined negatives, in parts."""
-    train(multi(conversations, stage=[stage(steps=10)]), tmp_path / "first")
+    train(multi(data, stage=[stage(steps=10)]), tmp_path / "first")
     hard = {"per_pair": 2, "pool": 100, "every_steps": 4}
-    document_ = document(conversations, stage=[stage(steps=8, hard_negatives=hard, micro_batch=10)])
+    document_ = document(data, stage=[stage(steps=8, hard_negatives=hard, micro_batch=10)])
     del document_["vocabulary"], document_["model"]
     document_ |= {"init": {"model": str(tmp_path / "first" / "model")}, "model": {"numbered_history": True}}
-    document_["data"] |= {"mix": [{"train": str(conversations), "share": 0.5}]}
+    document_["data"] |= {"mix": [{"train": str(data), "share": 0.5}]}
     train(parse_recipe(document_), tmp_path / "second")
     lines = [line for line in read_metrics(tmp_path / "second" / "metrics.jsonl") if "loss" in line]
     assert len(lines) == 8

@@ -116,23 +116,6 @@ def test_stages_follow_each_other_with_their_own_settings(tmp_path, data):
     assert scales[10:] == [4.0] * 20, "sqrt(16), from step 10 of the run on, whatever the stage"
 
 
-def test_a_run_that_dies_while_it_saves_goes_on(tmp_path, data, whole, monkeypatch):
-    save = loop.save_checkpoint
-
-    def dying(path, state, *rest):
-        if state.step == 15:
-            raise OSError(28, "No space left on device")
-        save(path, state, *rest)
-
-    monkeypatch.setattr(loop, "save_checkpoint", dying)
-    with pytest.raises(OSError, match="No space left"):
-        train(recipe(data), tmp_path)
-    assert checkpoint_of(tmp_path).state.step == 10
-    monkeypatch.undo()
-    train(recipe(data), tmp_path)
-    assert losses(tmp_path) == losses(whole)
-
-
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
 def test_ctrl_c_writes_a_checkpoint_and_the_same_command_continues(tmp_path, data, whole, number):
     before = signal.getsignal(number)

@@ -1,18 +1,11 @@
-"""A run that dies at any moment, of whatever kind, goes on bit for bit; the last test kills a real process."""
-
-import signal
-import subprocess
-import sys
-import time
+"""A run that dies at any moment, of any kind, goes on bit for bit; tests/cli/test_kills.py kills real processes."""
 
 import pytest
 
 from rejoinder.training.loop import train
 from rejoinder.training.metrics import read_metrics
-from rejoinder.training.recipe_files import parse_recipe, save_recipe
-from rejoinder.training.run import RunFolder
+from rejoinder.training.recipe_files import parse_recipe
 from tests.training.test_loop import TWO_STAGES, At, CrashError, crash, same_weights
-from tests.training.test_metrics import steps_on_the_board
 from tests.training.tiny import MODEL, NGRAM, NGRAM_WORDS, document, stage, write_data
 from tests.training.transformers import transformer_recipe, write_checkpoint
 
@@ -73,41 +66,3 @@ def test_a_run_that_dies_goes_on_with_the_same_losses(tmp_path, wholes, kind, st
     lines = [read_metrics(run / "metrics.jsonl") for run in (tmp_path, whole)]
     figures = [[{k: v for k, v in line.items() if k not in clocked} for line in each] for each in lines]
     assert figures[0] == figures[1]
-
-
-PROGRAM = """
-import sys, time
-from pathlib import Path
-from rejoinder.training.display import Display
-from rejoinder.training.loop import train
-from rejoinder.training.recipe_files import load_recipe
-
-class Slow(Display):
-    def show(self, standing):
-        time.sleep(0.02)
-
-train(load_recipe(sys.argv[1]), sys.argv[2], display=Slow())
-"""
-
-
-@pytest.mark.skipif(not hasattr(signal, "SIGKILL"), reason="no SIGKILL on this system")
-def test_a_killed_run_ends_as_if_nothing_had_happened(tmp_path, wholes):
-    settings, whole = wholes["two stages"]
-    killed = tmp_path / "killed"
-    save_recipe(settings, tmp_path / "recipe.toml")
-    process = subprocess.Popen([sys.executable, "-c", PROGRAM, str(tmp_path / "recipe.toml"), str(killed)])
-    deadline = time.monotonic() + 120
-    while process.poll() is None and _steps(killed) < 18 and time.monotonic() < deadline:
-        time.sleep(0.005)
-    assert process.poll() is None, "it should still be running"
-    process.kill()
-    process.wait()
-    assert 18 <= _steps(killed) < 30, "in the second stage"
-    train(settings, killed)
-    assert same_weights(killed, whole)
-    assert steps_on_the_board(RunFolder(killed)) == list(range(3, 31, 3))
-
-
-def _steps(run):
-    lines = read_metrics(run / "metrics.jsonl")
-    return int(lines[-1]["step"]) if lines else 0

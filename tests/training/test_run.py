@@ -37,17 +37,6 @@ def test_another_recipe_is_refused_by_its_first_differing_key(tmp_path):
         pass
 
 
-@pytest.mark.parametrize("kind", ["file", "folder"])
-def test_what_is_no_run_is_left_alone(tmp_path, kind):
-    place = tmp_path / "thing"
-    kept = place if kind == "file" else place / "letter.txt"
-    kept.parent.mkdir(exist_ok=True)
-    kept.write_text("mine")
-    with pytest.raises(InputError, match=r"another folder|name a folder"), open_run(place, recipe("data")):
-        pass
-    assert kept.read_text() == "mine"
-
-
 def test_two_processes_cannot_train_in_one_folder(tmp_path):
     first, second = open_run(tmp_path, recipe("data")), open_run(tmp_path, recipe("data"))
     with first, pytest.raises(InputError, match="another process"), second:

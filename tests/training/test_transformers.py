@@ -18,7 +18,6 @@ from tests.training.transformers import transformer_recipe, write_checkpoint
 BI = {"kind": "bi-encoder", "reduction": "mean"}
 POLY = {"kind": "poly-encoder", "m": 4, "reduction": "mean"}
 CROSS = {"kind": "cross-encoder"}
-MODELS = [BI, {**BI, "similarity": "cosine"}, POLY, {**POLY, "codes": "last-and-first"}, CROSS]
 
 
 @pytest.fixture(scope="module")
@@ -28,17 +27,6 @@ def start(tmp_path_factory):
 
 def weights(run):
     return load_file(run / "model" / "model.safetensors")
-
-
-@pytest.mark.parametrize("model", MODELS, ids=lambda model: "-".join(map(str, model.values())))
-def test_every_kind_trains_and_its_folder_scores(tmp_path, data, start, model):
-    stages = [stage(steps=2, negatives=5 * (model is CROSS))]
-    assert train(transformer_recipe(data, start, model, stage=stages), tmp_path).steps == 2
-    assert '"valid_loss"' in (tmp_path / "metrics.jsonl").read_text()
-    opened = load(tmp_path / "model")
-    scores = opened.score([["abc", "de"], ["f"]], [["ab", "c", "d"]] * 2)
-    assert scores.shape == (2, 3)
-    assert np.isfinite(scores).all()
 
 
 def test_a_multi_context_bi_encoder_trains_on_histories_too(tmp_path, data, start):
