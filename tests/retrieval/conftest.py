@@ -14,7 +14,7 @@ class HashEncoder:
         self.name = name
         self.size = size
         self.seed = seed
-        self.calls: list[int] = []
+        self.calls = []
 
     def encode_contexts(self, contexts):
         return self.encode_responses([context[-1] for context in contexts])

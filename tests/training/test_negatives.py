@@ -158,7 +158,7 @@ def interrupt_the_second_mining(patch):
 
 @pytest.mark.parametrize(("end", "step", "mined_again"), [
     (die_before_the_table, 7, [7, 13, 19]),
-    (die_before_the_checkpoint, 12, [13, 19]),
+    (die_before_the_checkpoint, 12, [19]),
     (interrupt_the_second_mining, 13, [13, 19]),
     (die_in_the_window, 16, [19]),
 ])  # fmt: skip
