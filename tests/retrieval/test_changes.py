@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from rejoinder.errors import InputError
 from rejoinder.retrieval import index as index_module
 from rejoinder.retrieval.index import Index
-from rejoinder.retrieval.manifest import DTYPES, Manifest
+from rejoinder.retrieval.manifest import DTYPES, Manifest, model_record
 from tests.retrieval.conftest import HashEncoder
 
 CONTEXTS = [["a0"], ["a3"], ["b1"], ["unknown"]]
@@ -210,3 +210,20 @@ def test_a_reader_sees_the_old_index_or_the_new_one(index, encoder, monkeypatch,
     found = Index.open(index.folder, encoder, verify=verify)
     assert [reply.text for _, reply in found] == ["small"]
     assert found.search([["small"]], 1)[0][0].score > 0.99
+
+
+def test_the_manifest_remembers_where_the_model_was_and_both_may_move_together(tmp_path):
+    home = tmp_path / "home"
+    (home / "model").mkdir(parents=True)
+    (home / "index").mkdir()
+    record = model_record("f", str(home / "model"), home / "index")
+    assert Path(record.locate(home / "index")).samefile(home / "model")
+    assert Path(record.locate(tmp_path / "far" / "away" / "index")).samefile(home / "model")  # the index moved alone
+    home = home.rename(tmp_path / "new")
+    assert Path(record.locate(home / "index")).samefile(home / "model")
+    (home / "model").rmdir()
+    with pytest.raises(InputError, match=r"which is gone.*--model"):
+        record.locate(home / "index")
+    assert model_record("f", "owner/name", home / "index").locate(home / "index") == "owner/name"
+    with pytest.raises(InputError, match=r"does not say.*--model"):
+        model_record("f", "", home / "index").locate(home / "index")

@@ -286,3 +286,22 @@ def test_what_is_no_number_is_refused(tmp_path):
         Index.build(Diverged(), REPLIES, tmp_path / "index")
     with pytest.raises(InputError, match="too much for float16"):
         Index.build(Huge(), REPLIES, tmp_path / "index", dtype="float16")
+
+
+@pytest.mark.parametrize("error", [KeyboardInterrupt, OSError("No space left on device")])
+def test_an_interrupted_build_leaves_nothing_behind(tmp_path, encoder, error):
+    def interrupted(_):
+        if len(encoder.calls) == 2:
+            raise error
+
+    with pytest.raises(KeyboardInterrupt if error is KeyboardInterrupt else OSError):
+        Index.build(encoder, TEXTS, tmp_path / "index", batch=10, progress=interrupted)
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_an_index_that_exists_is_kept_unless_overwriting_is_asked_for(index, encoder):
+    with pytest.raises(InputError, match=r"is an index already.*--append.*--overwrite"):
+        Index.build(encoder, ["new"], index.folder)
+    assert len(Index.open(index.folder, encoder)) == 40
+    Index.build(encoder, ["new"], index.folder, overwrite=True)
+    assert [candidate.text for _, candidate in Index.open(index.folder, encoder)] == ["new"]
