@@ -1,4 +1,4 @@
-"""SIM and MAP over an encoder made for the test; MAP's training against autograd and torch's own Adagrad."""
+"""SIM and MAP over an encoder made for the test; MAP's training against autograd; encoders of sentence-transformers."""
 
 import json
 import sys

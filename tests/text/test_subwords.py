@@ -1,4 +1,4 @@
-"""Text to ids and back with a given vocabulary."""
+"""Splitting into words, text to ids and back, and building vocabularies."""
 
 import pickle
 import random

@@ -1,4 +1,4 @@
-"""Batches: random pairs, every example once an epoch, whatever the lengths."""
+"""Batches: random pairs, every example once an epoch, whatever the lengths; exact shares of several sets."""
 
 from collections import Counter
 

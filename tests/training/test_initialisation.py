@@ -54,7 +54,7 @@ def made(model, target, /, **sections):
 
 def test_structure_vocabulary_and_longest_text_are_those_of_the_model(tmp_path, model, target):
     """And dropout may differ, which is saved with what comes out."""
-    settings = made(model, target, model={"dropout": 0.4})
+    settings = made(model, target, model={"dropout": 0.4}, stage=[stage(steps=1)])
     _, config = persistence.read_config(model)
     assert settings.init.fingerprint == persistence.fingerprint(config)
     assert json.loads(json.dumps(settings.model)) == config["model"] | {"dropout": 0.4}
@@ -95,7 +95,7 @@ def test_a_fingerprint_in_the_recipe_pins_the_model(model, target):
 
 def test_before_the_first_step_the_score_is_that_of_the_model_folder(tmp_path, data, model):
     """Same weights, same groups: the figure of step 0 is what `evaluate` says of the folder."""
-    train(made(model, data, model={"dropout": 0.4}), tmp_path)
+    train(made(model, data, model={"dropout": 0.4}, stage=[stage(steps=1)]), tmp_path)
     first = read_metrics(tmp_path / "metrics.jsonl")[0]
     expected = evaluate(rejoinder.load(model, precision="fp32"), list(read_examples(data, "valid")), candidates=20)
     assert first["step"] == 0
@@ -106,11 +106,11 @@ def test_before_the_first_step_the_score_is_that_of_the_model_folder(tmp_path, d
 def test_blocks_can_be_added_and_change_nothing_at_first(tmp_path, data, target):
     start = {**MODEL, "zero_residual": True, "token_norm": False, "dropout": 0.0}
     few = {**start, "blocks": 1, "attention_spans": [3]}
-    train(recipe(data, model=few, stage=[stage(steps=20)]), tmp_path / "few")
+    train(recipe(data, model=few, stage=[stage(steps=5)]), tmp_path / "few")
     for number, spans in enumerate([[3, 5], [3, 5, 7]]):
         changes = {"blocks": len(spans), "attention_spans": spans}
         run = tmp_path / f"more{number}"
-        train(made(tmp_path / "few" / "model", data, model=changes), run)
+        train(made(tmp_path / "few" / "model", data, model=changes, stage=[stage(steps=1)]), run)
         before = rejoinder.load(tmp_path / "few" / "model", precision="fp32")
         expected = evaluate(before, list(read_examples(data, "valid")), candidates=20)
         assert read_metrics(run / "metrics.jsonl")[0]["valid_recall@1"] == expected.recall[1].value

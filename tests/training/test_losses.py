@@ -1,4 +1,4 @@
-"""The in-batch loss against a double loop, and against the mistakes of other implementations."""
+"""The in-batch loss against a double loop; and a batch in parts, which has the loss and gradients of the whole one."""
 
 import math
 from dataclasses import replace

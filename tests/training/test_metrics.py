@@ -1,4 +1,4 @@
-"""Metrics: every step once, in the lines and on the board, also after a kill; means, speeds and costs."""
+"""Metrics: every step once, also after a kill; means, speeds and costs; what a person sees."""
 
 import json
 from contextlib import closing

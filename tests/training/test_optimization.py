@@ -1,4 +1,4 @@
-"""Optimisers: rates per group, decay without layer norms, rows of sparse tables, clipping; rates over time, budgets."""
+"""Optimisers, clipping, rates over time, budgets; device and precision."""
 
 import copy
 import math
@@ -223,10 +223,12 @@ def test_device(monkeypatch, there, wanted, chosen):
     assert choose_device(wanted) == chosen
 
 
-def test_cuda_without_a_device_is_refused(monkeypatch):
+def test_what_needs_a_cuda_device_is_refused_without(monkeypatch):
     monkeypatch.setattr(torch.cuda, "is_available", lambda: False)
     with pytest.raises(InputError, match="sees no CUDA device"):
         choose_device("cuda")
+    with pytest.raises(InputError, match="'fp16' needs a CUDA device"):
+        choose_precision("fp16", "cpu")
 
 
 @pytest.mark.parametrize(("device", "native", "wanted", "chosen"), [
@@ -241,11 +243,6 @@ def test_precision(monkeypatch, device, native, wanted, chosen):
     monkeypatch.setattr(compute, "has_fast_bfloat16", lambda: native)
     monkeypatch.setattr(torch.cuda, "is_bf16_supported", lambda **_: native)
     assert choose_precision(wanted, device) == chosen
-
-
-def test_half_precision_on_a_cpu_is_refused():
-    with pytest.raises(InputError, match="'fp16' needs a CUDA device"):
-        choose_precision("fp16", "cpu")
 
 
 def test_denormal_numbers_are_zero_while_training_and_only_then():

@@ -1,4 +1,4 @@
-"""Vocabulary and token stores: made once, and never a stale one."""
+"""Vocabulary and token stores: made once, whole or absent, equal where texts are equal, and never a stale one."""
 
 import json
 import pickle

@@ -1,4 +1,4 @@
-"""Bi-, poly- and cross-encoders through the training loop, from a checkpoint to a model folder."""
+"""Bi-, poly- and cross-encoders through the training loop; pretraining, from words to a bi-encoder."""
 
 import itertools
 

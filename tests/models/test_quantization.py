@@ -1,4 +1,4 @@
-"""The quantised folder: what is in it, and that it encodes as the network that was trained for it."""
+"""Quantisation: what the levels promise, gradients that do not feel them, and the folder of a quantised model."""
 
 import gc
 import subprocess

@@ -1,3 +1,5 @@
+"""ConveRT and the n-gram dual encoder: starts, sizes, and the folder of an n-gram model."""
+
 import numpy as np
 import pytest
 import torch
@@ -106,6 +108,7 @@ def test_sparse_gradients_are_those_of_a_dense_table():
     torch.manual_seed(0)
     network = NGramDual(NGramConfig(**SIZES), ROWS)
     ids, lengths = random_texts(8, longest=9)
+    assert network.embedding.sparse
     gradients = []
     for sparse in (True, False):
         network.embedding.sparse = sparse
