@@ -88,9 +88,9 @@ def other(home, small, tmp_path, monkeypatch):
     """An installed package with entry points, one for each of `points`."""
     module = types.ModuleType("other_weights")
     assert home.is_dir()
-    module.points = [entry_point("big", "other_weights:WEIGHTS")]  # type: ignore[attr-defined]
+    module.points = [entry_point("big", "other_weights:WEIGHTS")]
     folder = shutil.copytree(small, tmp_path / "other" / "big")
-    module.WEIGHTS = Weights(describe(folder)["fingerprint"], "CC0", folder)  # type: ignore[attr-defined]
+    module.WEIGHTS = Weights(describe(folder)["fingerprint"], "CC0", folder)
 
     def entry_points(*, group, name=None):
         assert group == "rejoinder.weights"

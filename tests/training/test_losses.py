@@ -9,14 +9,13 @@ import pytest
 import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from torch import Tensor
 from torch.nn import functional as F  # noqa: N812
 
 from rejoinder.models.families import build_module
 from rejoinder.training.batches import Portion, equal_pairs, make_step
 from rejoinder.training.compute import forward_backward
 from rejoinder.training.loop import train
-from rejoinder.training.losses import InBatchLoss, Loss, SummedLoss
+from rejoinder.training.losses import InBatchLoss, SummedLoss
 from tests.training.test_batches import column, store
 from tests.training.test_loop import At, CrashError, crash, losses
 from tests.training.tiny import MODEL, NGRAM, recipe, stage
@@ -86,7 +85,6 @@ def test_it_computes_in_float32_under_autocast():
 
 PADDING, PAIRS = 50, 20
 KINDS = {"one text": MODEL, "with histories": {**MODEL, "history": 10}, "n-grams": NGRAM}
-Found = tuple[Loss, dict[str, Tensor]]
 
 
 def batch(kind, micro_batch):

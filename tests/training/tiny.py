@@ -81,4 +81,4 @@ def recipe(data, /, **sections):
 
 def checkpoint_of(run):
     """The last checkpoint of a run."""
-    return load_checkpoint(RunFolder(run).checkpoint)  # type: ignore[return-value]
+    return load_checkpoint(RunFolder(run).checkpoint)
