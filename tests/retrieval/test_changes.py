@@ -102,11 +102,11 @@ STEPS = {
 }
 
 
-@pytest.mark.parametrize("change", ["add", "delete"])
-@pytest.mark.parametrize("step", STEPS)
-def test_a_crash_between_the_steps_of_a_change_leaves_the_old_index_valid(index, encoder, step, change):
-    if change == "delete" and "manifest" not in step:
-        pytest.skip("deleting writes nothing but the manifest")
+@pytest.mark.parametrize(
+    ("change", "step"),
+    [("add", step) for step in STEPS] + [("delete", step) for step in STEPS if "manifest" in step],
+)
+def test_a_crash_between_the_steps_of_a_change_leaves_the_old_index_valid(index, encoder, change, step):
     before = answers(index)
     with pytest.MonkeyPatch.context() as patch:
         STEPS[step](patch)
