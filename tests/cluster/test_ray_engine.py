@@ -16,11 +16,10 @@ import pytest
 
 from rejoinder.cluster import ray_engine
 from rejoinder.cluster.ray_engine import Needs, RayEngine, check_address, check_here, needs_here
-from rejoinder.corpora.chunks import Sizes
 from rejoinder.corpora.work import work_folder
 from rejoinder.errors import InputError, MissingExtraError, RejoinderError
 from tests.cluster.conftest import node
-from tests.corpora.jobs import KINDS, alive, build, contents, pairs, wait_for
+from tests.corpora.jobs import KINDS, alive, build, contents, wait_for
 
 BENCHMARKS = Path(__file__).parent.parent.parent / "benchmarks"
 
@@ -183,20 +182,6 @@ def test_a_cluster_builds_the_same_bytes_though_workers_are_killed(
     assert contents(tmp_path / "there") == contents(tmp_path / "killed") == contents(tmp_path / "here")
     assert len(list(tmp_path.glob("*/killed"))) >= 2
     assert not work_folder(tmp_path / "killed").exists()
-
-
-@pytest.mark.slow
-def test_reddit_on_a_cluster(engine: RayEngine, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.syspath_prepend(str(BENCHMARKS))
-    from reddit_dump import write_dump
-
-    months = write_dump(tmp_path / "dump", 6_000, files=3)
-    sizes = Sizes(block=300_000, partition=200_000, merged=4, unmerged=4, chunk=300, bucket=500, shard=400)
-    account = build("reddit", months, tmp_path / "here", sizes=sizes)
-    assert build("reddit", months, tmp_path / "there", engine=engine, sizes=sizes) == account
-    assert set(pairs(tmp_path / "there")) == set(pairs(tmp_path / "here"))
-    assert len(pairs(tmp_path / "there")) > 900
-    assert contents(tmp_path / "there") == contents(tmp_path / "here")
 
 
 @pytest.mark.slow

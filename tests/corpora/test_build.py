@@ -216,15 +216,6 @@ def test_of_copies_the_first_stays_wherever_they_are(tmp_path, kind):
         assert pairs(tmp_path / "twice") == pairs(tmp_path / "once")
 
 
-def test_copies_across_splits_stay_where_they_came_first(tmp_path):
-    file = dialogues(tmp_path / "a.jsonl", 0, 30)
-    account = build("jsonl", [f"test={file}", f"train={file}"], tmp_path / "data")
-    assert (account.splits["test"].kept, account.splits["train"].kept) == (60, 0)
-    assert pairs(tmp_path / "data", "train") == []
-    assert account.splits["train"].dropped == {"duplicate": 60}
-    assert account.inputs == [f"test={file}", f"train={file}"]
-
-
 @pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.parametrize("limit", [1, 100, 10_000])
 def test_a_limit_is_the_first_of_what_there_is(tmp_path, kind, limit):

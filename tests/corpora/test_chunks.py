@@ -27,7 +27,6 @@ from rejoinder.corpora.corpus import Input
 from rejoinder.corpora.example import SPLITS, Example
 from rejoinder.corpora.examples import batch_of, read_examples
 from rejoinder.corpora.formats import JSONL
-from rejoinder.errors import InputError
 from tests.corpora.jobs import SMALL
 from tests.corpora.toy import TOY, toy_lines
 
@@ -47,11 +46,6 @@ EXAMPLES = st.builds(Example, TEXTS, TEXT, id=TEXT, candidates=st.one_of(st.just
 def test_equal_digests_are_equal_contexts_responses_and_candidates(one, two):
     same = (one.context, one.response, one.candidates) == (two.context, two.response, two.candidates)
     assert (digest(one) == digest(two)) == same
-
-
-def test_half_of_a_surrogate_pair_is_an_error():
-    with pytest.raises(InputError, match="example x: a text holds half of a surrogate pair"):
-        digest(Example(("\ud800",), "b", "x"))
 
 
 BATCHES = st.lists(st.tuples(st.sampled_from(SPLITS), st.lists(st.integers(0, 20), min_size=1, max_size=9)), max_size=6)
@@ -100,14 +94,6 @@ def stream(path, window_log=None):
 def written(path, data):
     path.write_bytes(data)
     return Input(path)
-
-
-def test_the_window_of_a_file(tmp_path):
-    assert 1 < gather.window_size(stream(tmp_path / "a.zst").path) <= 8 * MIB
-    assert gather.window_size(stream(tmp_path / "long.zst", 31).path) == 2048 * MIB
-    assert gather.window_size(written(tmp_path / "a.jsonl", b"{}\n").path) == 0
-    assert gather.window_size(written(tmp_path / "damaged.zst", b"{}\n").path) == 0
-    assert gather.window_size(tmp_path / "nowhere.zst") == 0
 
 
 @pytest.mark.parametrize(

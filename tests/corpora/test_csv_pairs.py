@@ -86,11 +86,6 @@ def test_a_bad_row_stops_with_its_place_or_is_skipped(read, line, reason):
     assert (reading.lines, reading.bad_lines) == (3, 1)
 
 
-def test_a_quote_that_is_never_closed(read):
-    with pytest.raises(InputError, match=r"faq\.csv:2: not CSV \(unexpected end of data\)"):
-        read('a,b\nc,"d\ne,f\n')
-
-
 def test_the_line_of_a_row_is_that_of_its_beginning(read):
     with pytest.raises(InputError, match=r"faq\.csv:5: 3 columns"):
         read('a,"b\n\nc"\n\nx,y,"z\n\n"\n')

@@ -60,16 +60,6 @@ def test_threads_of_known_corpora(read, name):
     assert [example.thread for example in read({"context": "a", "response": "b", name: 17})] == ["17"]
 
 
-def test_a_dialogue_and_the_same_as_a_chat(read):
-    turns = ["Hi!", "Hello.", "How are you?"]
-    roles = ("user", "bot", "user")
-    chat = {"messages": [{"role": role, "content": turn} for role, turn in zip(roles, turns, strict=True)]}
-    for record in ({"turns": turns}, chat):
-        examples = read(record)
-        assert pairs(examples) == [(("Hi!",), "Hello."), (("Hi!", "Hello."), "How are you?")]
-        assert {example.thread for example in examples} == {content_thread(turns)}
-
-
 def test_messages_that_nobody_said_are_left_out(read):
     record = {
         "messages": [
@@ -181,10 +171,6 @@ def test_a_bad_line_stops_with_file_line_and_reason_or_is_skipped(read, line, re
     reading = Reading(skip_bad=True)
     assert len(read(good, "", line, good, reading=reading)) == 2
     assert (reading.lines, reading.bad_lines, len(reading.faults)) == (3, 1, 1)
-
-
-def test_a_dialogue_with_a_bad_turn_gives_nothing_at_all(read):
-    assert read({"turns": ["a", "b", "c", 4]}, reading=Reading(skip_bad=True)) == []
 
 
 def test_dialogues_is_the_same_reader_also_for_long_windows(tmp_path):

@@ -36,32 +36,18 @@ class TurnTable:
     """The hashes of the messages of d dialogues, filled dialogue by dialogue; the arrays are there after `close`.
 
     A row, of r, is a message. Its pair is the message before it in its dialogue, and the message itself as response.
-
-    Attributes:
-        texts: (r,): hash of a row's words.
-        grams: (w,): hash of the `gram` words from each word on; it means nothing where a pair ends before.
-        first: (r + 1,): number of a row's first word.
-        counts: (r,): words of a row.
-        dialogue: (r,): number of the row's dialogue.
-        fault: (r,): what `messages.fault_of` says of it.
-        pair: (r,): whether the row is a new response to the row before it.
-        keys: (r,): hash of its pair; 0 if it has none.
-        pair_words: (r,): words of its pair; 0 if it has none.
-        rows: (d + 1,): first row of a dialogue; it ends where the next begins.
-        source: (d,): number of the dialogue's source.
-        sources: (r,): number of the row's source.
-        threads: (d,): `conversation_thread` of each dialogue.
-        trees: (d,): name of each dialogue's reply tree.
+    Dialogues also have their first row, `rows` (d + 1,), the number of their `source`, their `threads`
+    (`conversation_thread`) and `trees`, names of reply trees; rows have `counts`, of words, and `messages.fault_of`.
     """
 
-    texts: Hashes
-    grams: Hashes
-    first: IntArray
-    dialogue: Numbers
-    pair: Mask
-    keys: Hashes
-    pair_words: IntArray
-    sources: Numbers
+    texts: Hashes  # (r,): of a row's words
+    grams: Hashes  # (w,): of the `gram` words from each word on; it means nothing where a pair ends before
+    first: IntArray  # (r + 1,): number of a row's first word
+    dialogue: Numbers  # (r,): number of the row's dialogue
+    pair: Mask  # (r,): whether the row is a new response to the row before it
+    keys: Hashes  # (r,): of its pair; 0 if it has none
+    pair_words: IntArray  # (r,): words of its pair; 0 if it has none
+    sources: Numbers  # (r,): number of the row's source
 
     def __init__(self, gram: int) -> None:
         self._gram = gram

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
-from rejoinder.corpora.example import SPLITS, Split, split_of
+from rejoinder.corpora.example import SPLITS, split_of
 from rejoinder.corpora.pretraining.leaks import Hashes, IntArray, LeakIndex, Mask, Numbers, TurnTable, joined, mixed
 from rejoinder.corpora.pretraining.messages import RULES
 from rejoinder.corpora.pretraining.plan import CorpusPlan
@@ -33,8 +33,6 @@ class Selection:
     leaks: IntArray
     """(s, 2): training and validation pairs left out for each source's test and then each evaluation set, equal and
     near ones."""
-    common: int = 0
-    """Training pairs that are equal to a test pair of too few words to be a leak."""
 
     def stays(self, table: TurnTable) -> Mask:
         """Return whether each row is a response that stays."""
@@ -52,9 +50,6 @@ def select(table: TurnTable, plan: CorpusPlan, evaluated: tuple[TurnTable, TurnT
     rows = np.flatnonzero(chosen.stays(table))
     repeated = _beyond(rows, 1, joined(table.keys[rows], chosen.split[rows].astype(np.uint64)), rows)
     chosen.reason[repeated] = REASONS.index("duplicate")
-    short = chosen.stays(table) & (table.pair_words < plan.leaks.fewest_words)
-    of_test = np.unique(table.keys[short & (chosen.split == TEST)])
-    chosen.common = int(np.isin(table.keys[short & (chosen.split == TRAIN)], of_test).sum())
     _drop_leaks(chosen, table, plan, evaluated)
     equal = np.full(len(plan.source), plan.filters.most_equal_responses)
     caps = np.array([source.cap or np.iinfo(np.int64).max for source in plan.source])
@@ -67,12 +62,6 @@ def select(table: TurnTable, plan: CorpusPlan, evaluated: tuple[TurnTable, TurnT
         drawn = joined(table.keys[rows], mixed(np.array([plan.seed + 1], np.uint64)))  # by text and seed alone
         chosen.reason[_beyond(rows, most[table.sources[rows]], group[rows], drawn)] = REASONS.index(why)
     return chosen
-
-
-def dialogue_splits(table: TurnTable, plan: CorpusPlan) -> list[Split | None]:
-    """Return the split of each dialogue, as `select` decides; None: held out by its own words, and in no part."""
-    _, splits, elsewhere = _split(table, plan)
-    return [None if out else SPLITS[split] for split, out in zip(splits.tolist(), elsewhere.tolist(), strict=True)]
 
 
 def _split(table: TurnTable, plan: CorpusPlan) -> tuple[list[str], npt.NDArray[np.int8], Mask]:
