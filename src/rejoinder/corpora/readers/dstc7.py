@@ -16,8 +16,8 @@ from typing import Any
 from rejoinder.corpora.corpus import Corpus
 from rejoinder.corpora.example import Example, content_thread
 from rejoinder.corpora.formats import BadRecordError, dialogue_examples, parse_records, text_of
-from rejoinder.corpora.lines import Reading, open_lines
-from rejoinder.corpora.readers.parsing import json_objects
+from rejoinder.corpora.lines import Reading
+from rejoinder.corpora.readers.parsing import json_objects, tab_pairs
 from rejoinder.errors import InputError
 
 _NONE = "NONE"
@@ -38,7 +38,7 @@ class Dstc7Settings:
 
 def read_dstc7(path: Path, reading: Reading, settings: Dstc7Settings) -> Iterator[Example]:
     """Read the examples of a file; memory holds one dialogue at a time. A fault has its number in a line's place."""
-    answers = read_answers(settings.answers, reading) if settings.answers else {}
+    answers = _read_answers(settings.answers, reading) if settings.answers else {}
 
     def parse(number: int, record: dict[str, Any]) -> Iterator[Example]:
         try:
@@ -49,16 +49,12 @@ def read_dstc7(path: Path, reading: Reading, settings: Dstc7Settings) -> Iterato
     yield from parse_records(path, reading, enumerate(json_objects(path, reading), 1), parse)
 
 
-def read_answers(path: str | Path, reading: Reading) -> dict[str, dict[str, str]]:
+def _read_answers(path: str, reading: Reading) -> dict[str, dict[str, str]]:
     """Read the test set's answers: for each example id the ids of the right candidates, with texts if given."""
     answers = {}
-    for number, line in open_lines(path, reading):
-        name, tab, rest = line.partition("\t")
+    for name, rest in tab_pairs(path, reading, "no answer; a line is an example id, a tab and ids of candidates"):
         ids, _, text = rest.partition("\t")
-        if tab and name.strip() and ids.strip():
-            answers[name.strip()] = {each.strip(): text for each in ids.split(",")}
-        elif line.strip():
-            reading.bad_line(path, number, "no answer; a line is an example id, a tab and ids of candidates")
+        answers[name] = {each.strip(): text for each in ids.split(",")}
     return answers
 
 

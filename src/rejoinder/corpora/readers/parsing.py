@@ -1,4 +1,4 @@
-"""JSON arrays and XML, read piece by piece with libraries."""
+"""JSON arrays and XML, read piece by piece with libraries, and lines with a tab."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from collections.abc import Collection, Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from rejoinder.corpora.lines import Reading, open_pieces
+from rejoinder.corpora.lines import Reading, open_lines, open_pieces
 from rejoinder.errors import InputError, MissingExtraError
 
 if TYPE_CHECKING:
@@ -27,6 +27,16 @@ class _Pieces:
         self._held = self._held or next(self._pieces, b"")
         piece, self._held = (self._held, b"") if size < 0 else (self._held[:size], self._held[size:])
         return piece
+
+
+def tab_pairs(path: str | Path, reading: Reading, wanted: str) -> Iterator[tuple[str, str]]:
+    """Give what stands before and after the first tab of each line; `wanted` says what a bad line should be."""
+    for number, line in open_lines(path, reading):
+        name, _, rest = (part.strip() for part in line.partition("\t"))
+        if name and rest:
+            yield name, rest
+        elif line.strip():
+            reading.bad_line(path, number, wanted)
 
 
 def json_objects(path: Path, reading: Reading) -> Iterator[dict[str, Any]]:

@@ -14,8 +14,8 @@ from typing import TYPE_CHECKING, Literal
 
 from rejoinder.corpora.corpus import Corpus
 from rejoinder.corpora.example import Example, content_thread, split_of
-from rejoinder.corpora.lines import Reading, open_lines, strip_compression
-from rejoinder.corpora.readers.parsing import xml_elements
+from rejoinder.corpora.lines import Reading, strip_compression
+from rejoinder.corpora.readers.parsing import tab_pairs, xml_elements
 from rejoinder.errors import InputError
 
 if TYPE_CHECKING:
@@ -61,7 +61,8 @@ class _Question:
 
 def read_semeval(path: Path, reading: Reading, settings: SemevalSettings) -> Iterator[Example]:
     """Read the examples of a file; memory holds one question with its comments. InputError also for no labels."""
-    gold = read_gold(settings.gold, reading) if settings.gold else {}
+    wanted = "no label; a line is the id of a comment, a tab and its label"
+    gold = dict(tab_pairs(settings.gold, reading, wanted)) if settings.gold else {}
     labels = {True: 0, False: 0}
     for element in xml_elements(path, reading, _QUESTIONS):
         question = _question(element, gold)
@@ -71,18 +72,6 @@ def read_semeval(path: Path, reading: Reading, settings: SemevalSettings) -> Ite
         yield from _examples(question, strip_compression(path).stem, reading, settings)
     if labels[False] and not labels[True]:
         raise InputError(f"{path} has no labels; name the file that has those of its comments: --set gold=FILE")
-
-
-def read_gold(path: str | Path, reading: Reading) -> dict[str, str]:
-    """Read a file of labels: `Q1_C1<tab>Good`."""
-    gold = {}
-    for number, line in open_lines(path, reading):
-        name, _, label = (part.strip() for part in line.partition("\t"))
-        if name and label:
-            gold[name] = label
-        elif line.strip():
-            reading.bad_line(path, number, "no label; a line is the id of a comment, a tab and its label")
-    return gold
 
 
 def question_text(subject: str, body: str) -> str:
