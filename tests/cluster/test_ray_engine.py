@@ -201,22 +201,6 @@ def test_an_index_from_a_cluster_has_the_same_bytes(engine: RayEngine, tmp_path:
 
 
 @pytest.mark.slow
-def test_token_stores_from_a_cluster_have_the_same_bytes(engine: RayEngine, tmp_path: Path) -> None:
-    from rejoinder.corpora.example import Example
-    from rejoinder.corpora.examples import write_examples
-    from rejoinder.text.vocabulary import build_subwords
-    from rejoinder.training.tokens import Encode, build_store
-
-    encode = Encode(build_subwords(["hello there", "how are you", "fine thanks"], minimum_count=1), 60)
-    for number in range(5):
-        examples = [Example((f"how are {row}",), f"fine {number} {row}") for row in range(200)]
-        write_examples(examples, tmp_path / "data" / f"train-{number}.parquet")
-    build_store(tmp_path / "here", tmp_path / "data", "train", encode)
-    build_store(tmp_path / "there", tmp_path / "data", "train", encode, engine=engine)
-    assert contents(tmp_path / "there") == contents(tmp_path / "here")
-
-
-@pytest.mark.slow
 def test_a_node_is_killed(two_nodes: Any, engine: RayEngine, tmp_path: Path) -> None:
     """A third node with most of the CPUs goes, with all its workers, while it reads."""
     source, inputs = KINDS["streamed"](tmp_path)

@@ -28,14 +28,6 @@ def contexts(examples):
     return {example.id: example.context for example in examples}
 
 
-def test_a_thread_gives_an_example_for_each_answer():
-    thread = [comment("a"), comment("b", "a"), comment("c", "b"), comment("d", "a"), comment("e")]
-    examples = run(thread)
-    assert contexts(examples) == {"b": (body("a"),), "c": (body("a"), body("b")), "d": (body("a"),)}
-    assert {(example.thread, example.source) for example in examples} == {("t", "reddit")}
-    assert [example.response for example in examples] == [body("b"), body("c"), body("d")]
-
-
 def test_both_the_response_and_what_it_answers_pass_the_filter_and_ancestors_need_not():
     long = "so many words " * 20
     thread = [comment("a", body="short"), comment("b", "a"), comment("c", "b"), comment("d", "c", long),
@@ -236,16 +228,6 @@ def test_trim(text, limit, short):
     assert trim(text, limit) == short
 
 
-@given(TEXT, st.integers(1, 70))
-def test_what_is_trimmed_is_a_beginning_that_ends_at_a_boundary(text, limit):
-    short = trim(text, limit)
-    assert text.startswith(short)
-    assert len(short) <= limit
-    assert trim(short, limit) == short
-    if 0 < len(short) < len(text):
-        assert text[len(short) - 1].isalnum() != text[len(short)].isalnum()
-
-
 @given(TEXT, st.integers(1, 70), st.integers(0, 5))
 def test_one_character_beyond_the_limit_is_all_that_trimming_looks_at(text, limit, more):
     assert trim(text[: limit + 1 + more], limit) == trim(text, limit)
@@ -271,11 +253,6 @@ def reason(body, **settings):
 ])  # fmt: skip
 def test_lengths_in_characters(body, expected):
     assert reason(body) == expected
-
-
-@pytest.mark.parametrize(("words", "expected"), [(8, "too short"), (9, ""), (127, ""), (128, "too long")])
-def test_lengths_in_words(words, expected):
-    assert reason(" ".join(["word"] * words), unit="words") == expected
 
 
 @pytest.mark.parametrize(("settings", "words"), [

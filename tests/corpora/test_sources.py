@@ -9,7 +9,7 @@ from typing import Literal
 
 import pytest
 
-from rejoinder.corpora.corpus import Corpus, Input
+from rejoinder.corpora.corpus import Corpus
 from rejoinder.corpora.sources import CORPORA, Setting, find_corpus, find_inputs, read_settings, settings_of
 from rejoinder.errors import InputError
 from tests.corpora.toy import TOY
@@ -50,14 +50,6 @@ def test_inputs(tmp_path, monkeypatch):
     ]
     with pytest.raises(InputError, match=r"^\. is a folder; name the files in it$"):
         find_inputs(TOY, ["test=."])
-
-
-def test_a_corpus_that_brings_its_data(tmp_path):
-    file = tmp_path / "data"
-    corpus = Corpus("brought", "", "", "", "", "", read=len, packaged=lambda: file)
-    assert find_inputs(corpus, []) == [Input(file)]
-    with pytest.raises(InputError, match="brought brings its own data; leave x out"):
-        find_inputs(corpus, ["x"])
 
 
 @dataclass(frozen=True)

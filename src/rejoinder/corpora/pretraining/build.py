@@ -1,7 +1,7 @@
 """Build a pretraining corpus: read, decide, write; a folder whole or not at all.
 
-The files are read twice: once for the hashes in memory (`leaks.TurnTable`), by which is decided (`selection`), and once
-more to write what stays.
+The files are read twice: once for the hashes in memory, by which is decided (`selection`), and once more to write what
+stays.
 """
 
 from __future__ import annotations
@@ -23,10 +23,9 @@ from rejoinder.corpora.example import SPLITS, Example, conversation_thread
 from rejoinder.corpora.examples import ExampleWriter
 from rejoinder.corpora.formats import Threads, dialogue_examples, parse_lines, parse_object, spoken_turns, text_of
 from rejoinder.corpora.lines import Reading, strip_compression
-from rejoinder.corpora.pretraining.leaks import Mask, TurnTable
 from rejoinder.corpora.pretraining.messages import clean, persona_of, spaced_out, statements
 from rejoinder.corpora.pretraining.plan import CorpusPlan, Evaluation
-from rejoinder.corpora.pretraining.selection import REASONS, TEST, Selection, select
+from rejoinder.corpora.pretraining.selection import REASONS, TEST, Mask, Selection, TurnTable, select
 from rejoinder.corpora.sources import CORPORA, read_settings
 from rejoinder.errors import InputError
 from rejoinder.files import Kind, atomic_folder, check_replaceable, file_digest, parse_json
