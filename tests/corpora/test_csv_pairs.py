@@ -17,10 +17,8 @@ CHARACTERS = st.characters(exclude_categories=["Cs"], exclude_characters="\r\0")
 CELL = st.text(CHARACTERS, min_size=1, max_size=12).filter(str.strip)
 HEADERS = [
     "",
-    "context,response\n",
     "Question, Answer\r\n",
     "\ufeffcontext,response\n",
-    '"CONTEXT","RESPONSE"\n',
     "\n\ncontext,response\n",
 ]
 

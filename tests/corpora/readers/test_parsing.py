@@ -48,13 +48,10 @@ def test_whatever_json_writes_is_read(tmp_path_factory, values, indent, ascii_on
     ("text", "reason"),
     [
         ("", " is empty"),
-        ("  \n ", ":1: object 1: parse error: premature EOF"),
         ('{"a": 1}', r':1: no JSON array; "\[", objects and "\]" are read'),
         ("[1, 2]", ":1: object 1: a JSON number; objects are read"),
         ('[{"a": 1}\n{"b": 1}]', ":2: object 2: parse error: after array element"),
-        ('[{"a": 1},\n]', ":2: object 2: parse error"),
         ('[{"a": 1}', ":2: object 2: parse error: premature EOF"),
-        ("[{}]\n\n[", ":2: object 2: parse error: trailing garbage"),
         (b'[{"a":\n"\xff"}]', ":1: object 1: lexical error: invalid bytes in UTF8"),
         ('[{"a":' * 100_000, ":1: object 1: JSON nested more than 16 deep"),
         ("[" * 2**20, ":1: object 1: a JSON array; objects are read"),
