@@ -15,7 +15,7 @@ from tests.corpora.readers import test_semeval as semeval
 from tests.corpora.readers import test_ubuntu as ubuntu
 from tests.corpora.readers import test_wikipedia as wikipedia
 from tests.corpora.readers.test_dstc7 import dialogue, option
-from tests.corpora.reddit_lines import comment, dump, submission
+from tests.corpora.reddit_lines import comment, dump
 
 COMPRESS: dict[str, Callable[[bytes], bytes]] = {
     ".zst": zstandard.compress,
@@ -139,7 +139,6 @@ FILES: dict[str, Callable[[], str | bytes]] = {
     "test_task3_English.xml": lambda: semeval.OLD.replace('"Good"', '"?"').replace("Courier", "Banks"),
     "CQA-QL-test-gold.txt": lambda: "Q1_C1\tGood\nQ1_C2\tBad\nQ1_C3\tGood\n",
     "RC_2018-01.zst": lambda: reddit(200),
-    "RS_2018-01.zst": lambda: dump(submission(f"t{thread}") for thread in range(200)),
 }
 
 

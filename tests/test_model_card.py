@@ -36,7 +36,6 @@ COUNTS = {
     "total": counted(""),
     "evaluation": None,
     "leaks": {},
-    "common": 4,
     "recipe": {"evaluation": [], "leaks": {"fewest_words": 8}},
 }
 PROBE = {

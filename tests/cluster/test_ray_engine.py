@@ -16,11 +16,10 @@ import pytest
 
 from rejoinder.cluster import ray_engine
 from rejoinder.cluster.ray_engine import Needs, RayEngine, check_address, check_here, needs_here
-from rejoinder.corpora.chunks import Sizes
 from rejoinder.corpora.work import work_folder
 from rejoinder.errors import InputError, MissingExtraError, RejoinderError
 from tests.cluster.conftest import node
-from tests.corpora.jobs import KINDS, alive, build, contents, pairs, wait_for
+from tests.corpora.jobs import KINDS, alive, build, contents, wait_for
 
 BENCHMARKS = Path(__file__).parent.parent.parent / "benchmarks"
 
@@ -186,20 +185,6 @@ def test_a_cluster_builds_the_same_bytes_though_workers_are_killed(
 
 
 @pytest.mark.slow
-def test_reddit_on_a_cluster(engine: RayEngine, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.syspath_prepend(str(BENCHMARKS))
-    from reddit_dump import write_dump
-
-    months = write_dump(tmp_path / "dump", 6_000, files=3)
-    sizes = Sizes(block=300_000, partition=200_000, merged=4, unmerged=4, chunk=300, bucket=500, shard=400)
-    account = build("reddit", months, tmp_path / "here", sizes=sizes)
-    assert build("reddit", months, tmp_path / "there", engine=engine, sizes=sizes) == account
-    assert set(pairs(tmp_path / "there")) == set(pairs(tmp_path / "here"))
-    assert len(pairs(tmp_path / "there")) > 900
-    assert contents(tmp_path / "there") == contents(tmp_path / "here")
-
-
-@pytest.mark.slow
 def test_an_index_from_a_cluster_has_the_same_bytes(engine: RayEngine, tmp_path: Path) -> None:
     # Not above: the workers import this file, and torch takes them seconds.
     from rejoinder.retrieval.index import Index
@@ -213,22 +198,6 @@ def test_an_index_from_a_cluster_has_the_same_bytes(engine: RayEngine, tmp_path:
     there.add(replies[250:], batch=16, engine=engine)
     assert there.fingerprint == here.fingerprint
     there.verify()
-
-
-@pytest.mark.slow
-def test_token_stores_from_a_cluster_have_the_same_bytes(engine: RayEngine, tmp_path: Path) -> None:
-    from rejoinder.corpora.example import Example
-    from rejoinder.corpora.examples import write_examples
-    from rejoinder.text.vocabulary import build_subwords
-    from rejoinder.training.tokens import Encode, build_store
-
-    encode = Encode(build_subwords(["hello there", "how are you", "fine thanks"], minimum_count=1), 60)
-    for number in range(5):
-        examples = [Example((f"how are {row}",), f"fine {number} {row}") for row in range(200)]
-        write_examples(examples, tmp_path / "data" / f"train-{number}.parquet")
-    build_store(tmp_path / "here", tmp_path / "data", "train", encode)
-    build_store(tmp_path / "there", tmp_path / "data", "train", encode, engine=engine)
-    assert contents(tmp_path / "there") == contents(tmp_path / "here")
 
 
 @pytest.mark.slow

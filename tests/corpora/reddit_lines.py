@@ -31,15 +31,6 @@ def comment(name: str, parent: str = "", body: str | None = "", thread: str = "t
     }  # fmt: skip
 
 
-def submission(thread: str = "t", title: str = "What do you think?", over_18: bool = False) -> dict[str, Any]:
-    """A submission as a dump has it."""
-    return {
-        "author": "bob", "created_utc": 1514764900, "domain": "example.org", "id": thread, "is_self": True,
-        "num_comments": 3, "over_18": over_18, "score": 1, "selftext": "", "subreddit": "pics", "title": title,
-        "url": "https://example.org/",
-    }  # fmt: skip
-
-
 def dump(records: Iterable[dict[str, Any]]) -> bytes:
     """The lines of a dump file."""
     return b"".join(json.dumps(record, separators=(",", ":")).encode() + b"\n" for record in records)

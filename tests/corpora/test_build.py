@@ -202,30 +202,6 @@ def test_sizes_of_tasks_change_the_files_but_not_the_examples(tmp_path, kind):
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_of_copies_the_first_stays_wherever_they_are(tmp_path, kind):
-    source, inputs = KINDS[kind](tmp_path)
-    once = build(source, inputs, tmp_path / "once")
-    twice = build(source, [*inputs, *inputs], tmp_path / "twice")
-    assert len(set(pairs(tmp_path / "twice"))) == len(pairs(tmp_path / "twice"))
-    for split in SPLITS:
-        one, two = once.splits[split], twice.splits[split]
-        assert two.read - two.kept == two.dropped.get("duplicate", 0)
-        if kind == "streamed":
-            assert (two.kept, two.read) == (one.kept, 2 * one.read)
-    if kind == "streamed":
-        assert pairs(tmp_path / "twice") == pairs(tmp_path / "once")
-
-
-def test_copies_across_splits_stay_where_they_came_first(tmp_path):
-    file = dialogues(tmp_path / "a.jsonl", 0, 30)
-    account = build("jsonl", [f"test={file}", f"train={file}"], tmp_path / "data")
-    assert (account.splits["test"].kept, account.splits["train"].kept) == (60, 0)
-    assert pairs(tmp_path / "data", "train") == []
-    assert account.splits["train"].dropped == {"duplicate": 60}
-    assert account.inputs == [f"test={file}", f"train={file}"]
-
-
-@pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.parametrize("limit", [1, 100, 10_000])
 def test_a_limit_is_the_first_of_what_there_is(tmp_path, kind, limit):
     source, inputs = KINDS[kind](tmp_path)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import gzip
 from collections import Counter
 
 import pytest
@@ -10,7 +9,7 @@ import zstandard
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from rejoinder.corpora import gather, lines
+from rejoinder.corpora import gather
 from rejoinder.corpora.chunks import (
     Chunk,
     Job,
@@ -27,9 +26,6 @@ from rejoinder.corpora.corpus import Input
 from rejoinder.corpora.example import SPLITS, Example
 from rejoinder.corpora.examples import batch_of, read_examples
 from rejoinder.corpora.formats import JSONL
-from rejoinder.errors import InputError
-from tests.corpora.jobs import SMALL
-from tests.corpora.toy import TOY, toy_lines
 
 
 def digest(example):
@@ -47,11 +43,6 @@ EXAMPLES = st.builds(Example, TEXTS, TEXT, id=TEXT, candidates=st.one_of(st.just
 def test_equal_digests_are_equal_contexts_responses_and_candidates(one, two):
     same = (one.context, one.response, one.candidates) == (two.context, two.response, two.candidates)
     assert (digest(one) == digest(two)) == same
-
-
-def test_half_of_a_surrogate_pair_is_an_error():
-    with pytest.raises(InputError, match="example x: a text holds half of a surrogate pair"):
-        digest(Example(("\ud800",), "b", "x"))
 
 
 BATCHES = st.lists(st.tuples(st.sampled_from(SPLITS), st.lists(st.integers(0, 20), min_size=1, max_size=9)), max_size=6)
@@ -102,14 +93,6 @@ def written(path, data):
     return Input(path)
 
 
-def test_the_window_of_a_file(tmp_path):
-    assert 1 < gather.window_size(stream(tmp_path / "a.zst").path) <= 8 * MIB
-    assert gather.window_size(stream(tmp_path / "long.zst", 31).path) == 2048 * MIB
-    assert gather.window_size(written(tmp_path / "a.jsonl", b"{}\n").path) == 0
-    assert gather.window_size(written(tmp_path / "damaged.zst", b"{}\n").path) == 0
-    assert gather.window_size(tmp_path / "nowhere.zst") == 0
-
-
 @pytest.mark.parametrize(
     ("workers", "expected"),
     [(1, []), (2, [0, 1, 2, 8]), (5, [0, 1, 2, 8, 9]), (3, [0, 1, 2]), (8, [])],  # dealt out evenly, or cut here
@@ -120,31 +103,3 @@ def test_files_with_small_windows_are_read_by_workers(tmp_path, workers, expecte
     large = [stream(tmp_path / f"large{number}.zst", 27) for number in range(5)]
     slow = [written(tmp_path / f"{number}.bz2", b"") for number in range(2)]
     assert gather.files_for_workers([*plain, *small, *large, *slow], workers) == expected
-
-
-@pytest.mark.parametrize("whole", [[], [0]])
-def test_records_come_back_by_partition_also_when_merged(tmp_path, monkeypatch, whole):
-    monkeypatch.setattr(lines, "MAX_LINE_BYTES", 2_000)
-    wanted = toy_lines(40)
-    text = "\n".join([*wanted[:50], "x" * 3_000, *wanted[50:]])
-    inputs = [written(tmp_path / "a.txt.gz", gzip.compress(text.encode()))]
-    job = Job(TOY, TOY.settings(), tmp_path, skip_bad=True, sizes=SMALL)
-    total, names = job.reading(), []
-    (tmp_path / "done").mkdir()
-    for task in gather.scatter_tasks(job, inputs, whole):
-        done = gather.scatter(job, 3, *task)
-        names += done["files"]
-        total.add(done["counts"])
-    assert (total.lines, total.bad_lines) == (len(wanted) + 1, 1)
-    assert len(names) > 2
-    found = [list(read(job, names, number)) for number in range(3)]
-    assert sorted(line for part in found for line in part) == sorted(wanted)
-    threads = [{line.split()[0] for line in part} for part in found]
-    assert len(set.union(*threads)) == sum(map(len, threads)) == 40
-    gather.merge_files(job, "merged", None, names)
-    assert [list(read(job, ["merged"], number)) for number in range(3)] == found
-
-
-def read(job, names, number):
-    for records in gather.read_partition(job, names, number, 3):
-        yield from records["line"].to_pylist()

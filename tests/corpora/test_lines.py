@@ -9,7 +9,6 @@ import gzip
 import itertools
 import lzma
 import os
-import random
 import re
 import socket
 import threading
@@ -22,13 +21,11 @@ from hypothesis import strategies as st
 
 from rejoinder.corpora import lines as lines_module
 from rejoinder.corpora.lines import (
-    Block,
     Reading,
     block_lines,
     open_blocks,
     open_lines,
     open_pieces,
-    open_stream,
 )
 from rejoinder.errors import InputError
 
@@ -58,47 +55,12 @@ def test_lines_and_their_numbers(tmp_path, suffix):
     assert list(open_lines(path)) == [(1, "one"), (2, ""), (3, "  drei \u2028 日本"), (4, "last")]
 
 
-@pytest.mark.parametrize("suffix", COMPRESSED)
-@settings(max_examples=25, deadline=None)
-@given(content=st.lists(st.text(st.characters(exclude_categories=["Cs"], exclude_characters="\r\n\0")), min_size=1))
-def test_every_kind_reads_what_was_written(tmp_path_factory, suffix, content):
-    content[0] = content[0].removeprefix("\ufeff")
-    folder = tmp_path_factory.mktemp("kind")
-    path = write(folder, "".join(f"{line}\n" for line in content).encode(), suffix)
-    assert texts(path) == content
-
-
 def test_a_window_of_two_gibibytes_is_allowed(tmp_path):
     """A frame made by hand: magic number, no flags, window of 2^31, one last raw block of five bytes."""
     path = tmp_path / "window.zst"
     path.write_bytes(b"\x28\xb5\x2f\xfd" + b"\x00" + bytes([21 << 3]) + (1 | 5 << 3).to_bytes(3, "little") + b"text\n")
     assert zstandard.get_frame_parameters(path.read_bytes()).window_size == 2**31
     assert texts(path) == ["text"]
-
-
-def zstd_frames():
-    """Frames of every shape: with and without checksum, size and window, long runs, nothing in them, to be skipped."""
-    noise = random.Random(1).randbytes(300_000)
-    for content in (b"", b"x\n", b"0" * 400_000 + b"\n", noise + b"\n"):
-        for checksum, known in ((True, True), (False, True), (True, False)):
-            compressor = zstandard.ZstdCompressor(level=1, write_checksum=checksum, write_content_size=known)
-            streamed = compressor.compressobj()
-            yield compressor.compress(content) if known else streamed.compress(content) + streamed.flush()
-    yield b"\x5a\x2a\x4d\x18" + (7).to_bytes(4, "little") + b"skip me"
-    yield b"\x50\x2a\x4d\x18" + (0).to_bytes(4, "little")
-
-
-def test_zstd_frames_of_every_shape_and_every_cut(tmp_path):
-    """A file that ends between two frames is whole, one that ends anywhere else is cut off."""
-    path, data = tmp_path / "file.zst", b"".join(zstd_frames())
-    ends = set(itertools.accumulate(len(frame) for frame in zstd_frames()))
-    near = {end + step for end in ends for step in range(-9, 20)}
-    for cut in sorted(cut for cut in near | set(range(5_000, len(data), 9_973)) | ends if 40 < cut <= len(data)):
-        path.write_bytes(data[:cut])
-        expected = contextlib.nullcontext() if cut in ends else pytest.raises(InputError, match="cut off")
-        with expected, open_stream(path) as stream:
-            content = stream.read()
-    assert len(content) == 3 * (2 + 400_001 + 300_001)
 
 
 CHECKED = {**COMPRESS, ".zst": zstandard.ZstdCompressor(write_checksum=True).compress}
@@ -145,30 +107,14 @@ def test_a_file_may_end_between_two_streams_and_nowhere_else(tmp_path, suffix):
 
 
 @pytest.mark.parametrize("suffix", COMPRESSED)
-@pytest.mark.parametrize(
-    "garbage", [b"x", b"\xff", b"no stream", b"<html>" * 9_999, b"\0\0\0\0x", b"\0", b"\0" * 99_999, b"\0" * 8]
-)
+@pytest.mark.parametrize("garbage", [b"x", b"no stream", b"<html>" * 9_999, b"\0\0\0\0x", b"\0", b"\0" * 99_999])
 def test_what_follows_the_last_stream_is_padding_or_an_error(tmp_path, suffix, garbage):
-    """gzip may be padded with zero bytes, xz with a multiple of four; between streams too."""
+    """A file may be padded with zero bytes, between streams too."""
     path = tmp_path / f"file{suffix}"
-    fine = not garbage.strip(b"\0") and (suffix == ".gz" or (suffix == ".xz" and len(garbage) % 4 == 0))
     for after in (b"", CHECKED[suffix](b"two\n")):
         path.write_bytes(CHECKED[suffix](b"one\n") + garbage + after)
-        expected = (b"one\ntwo\n" if after else b"one\n") if fine else "error"
+        expected = "error" if garbage.strip(b"\0") else (b"one\ntwo\n" if after else b"one\n")
         assert outcome(path, READERS["pieces"]) == expected
-
-
-@pytest.mark.parametrize("suffix", COMPRESSED)
-def test_an_error_says_which_stream_is_damaged(tmp_path, suffix):
-    whole = CHECKED[suffix](random.Random(2).randbytes(50_000).hex().encode())
-    damaged = bytearray(whole)
-    damaged[len(whole) // 2] ^= 0xFF
-    path = tmp_path / f"file{suffix}"
-    path.write_bytes(whole + damaged + whole)
-    with pytest.raises(InputError, match=rf"data between bytes {len(whole):,} and ") as caught:
-        texts(path)
-    last = int(re.search(r"and ([\d,]+) \(", str(caught.value))[1].replace(",", ""))
-    assert len(whole) < last <= 3 * len(whole)
 
 
 @pytest.mark.parametrize("suffix", COMPRESSED)
@@ -192,17 +138,6 @@ def test_a_compressed_file_without_the_ending_is_named(tmp_path, suffix):
 def test_bad_content(tmp_path, content, reason):
     with pytest.raises(InputError, match=reason):
         texts(write(tmp_path, content))
-
-
-def test_a_file_that_may_not_be_read(tmp_path, monkeypatch):
-    path = write(tmp_path, b"text")
-
-    def refuse(*_):
-        raise PermissionError(errno.EACCES, "Permission denied")
-
-    monkeypatch.setattr(lines_module, "_Counted", refuse)
-    with pytest.raises(InputError, match="may not be read; check its permissions"):
-        texts(path)
 
 
 @pytest.mark.parametrize("suffix", COMPRESS)
@@ -229,7 +164,6 @@ def test_a_line_above_the_limit_is_one_bad_line(tmp_path, suffix, monkeypatch):
 
 
 def test_a_zstd_bomb_does_not_fill_the_memory(tmp_path, monkeypatch):
-    monkeypatch.setattr(lines_module, "_ANY_RATIO", 1 << 40)
     monkeypatch.setattr(lines_module, "MAX_LINE_BYTES", 1 << 20)
     path = write(tmp_path, b"0" * 100_000_000, ".zst")
     tracemalloc.start()
@@ -275,15 +209,6 @@ def test_what_has_no_end_is_refused(tmp_path):
                 texts(tmp_path / name)
 
 
-@pytest.mark.parametrize("suffix", [".bz2", ".zst"])
-@pytest.mark.parametrize("content", [b"\n", b"\0", b'{"turns": ["Hi!", "Hello."]}\n'])
-def test_a_bomb_of_lines_is_refused(tmp_path, monkeypatch, suffix, content):
-    monkeypatch.setattr(lines_module, "_ANY_RATIO", 1 << 20)
-    path = write(tmp_path, content * (3_000_000 // len(content)), suffix)
-    with pytest.raises(InputError, match=r"holds one thing over and over \([\d,]+ bytes out of"):
-        list(open_pieces(path))
-
-
 LINES = st.lists(st.binary(max_size=12).map(lambda line: line.replace(b"\n", b"")), min_size=1, max_size=30)
 
 
@@ -315,10 +240,3 @@ def test_blocks_hold_the_lines_of_the_file(tmp_path_factory, lines, size, ended,
         assert in_blocks(path, other, size)[1] == expected
     assert (one.lines, one.bad_lines) == (other.lines, other.bad_lines)
     assert sorted(one.faults) == sorted(other.faults) or one.bad_lines > 10
-
-
-def test_blocks_of_nothing_and_of_one_line(tmp_path):
-    with pytest.raises(InputError, match="is empty"):
-        list(open_blocks(write(tmp_path, b"")))
-    assert [bytes(block.data) for block in open_blocks(write(tmp_path, b"one"))] == [b"one"]
-    assert list(block_lines(Block(tmp_path, 1, b"\xef\xbb\xbfone\n"), Reading())) == [(1, "one")]

@@ -109,6 +109,3 @@ def test_semeval_2016_has_each_question_once_outside_training():
     examples = list(read_semeval(path, Reading(part="test"), SemevalSettings()))
     assert len(examples) == len({example.context for example in examples}) == 211
     assert evaluate(BM25(), examples).recall[1].value > 0.2
-    lists = list(read_semeval(path, Reading(part="test"), SemevalSettings(candidates="thread")))
-    result = evaluate(BM25(), lists)
-    assert (result.given_candidates, result.examples, result.candidates) == (True, 209, 10)

@@ -7,37 +7,26 @@ from hypothesis import strategies as st
 
 from rejoinder.corpora.lines import Reading
 from rejoinder.corpora.reddit import RedditSettings
-from tests.corpora.reddit_lines import comment, run, submission
+from tests.corpora.reddit_lines import comment, run
 
 WORDS = "A comment, of words; with marks: and, well, no end... in sight "
 
 
 def reference(lines, chosen, history):
     """(id, thread, context, response) of every example, by the rules as they are written down in docs/corpora.md."""
-    titles = {}
     comments = {}
     for line in lines:
         if chosen.subreddits and line["subreddit"] not in chosen.subreddits:
             continue
-        if "title" in line:
-            titles.setdefault(line["id"], []).append(line)
-        else:
-            key = line["link_id"][3:], line["id"]
-            comments[key] = max(line, comments.get(key, line), key=lambda line: rank(line, chosen))
+        key = line["link_id"][3:], line["id"]
+        comments[key] = max(line, comments.get(key, line), key=lambda line: rank(line, chosen))
     examples = set()
     for (thread, name), response in comments.items():
-        if chosen.drop_nsfw and (thread not in titles or any(each["over_18"] for each in titles[thread])):
-            continue
         chain = ancestors(thread, response, comments)
         if not chain or not passes(response, chosen) or not passes(chain[0], chosen):
             continue
-        most = min(chosen.depth, history + 1)
-        nearest = chain[:most]
+        nearest = chain[: min(chosen.depth, history + 1)]
         messages = [nearest[0]["body"], *(shortened(each["body"] or "[deleted]", chosen.cut) for each in nearest[1:])]
-        reaches = len(messages) < most and chain[-1]["parent_id"] == f"t3_{thread}"
-        if chosen.titles and reaches and thread in titles:
-            told = max(titles[thread], key=lambda each: (each["over_18"], each["title"]))
-            messages.append(shortened(told["title"], chosen.cut))
         context = tuple(message for message in reversed(messages) if message.strip())
         examples.add((name, thread, context, response["body"]))
     return examples
@@ -76,9 +65,7 @@ def fault(line, chosen):
         return 1
     if size > chosen.max_length:
         return 2
-    if not line["body"].strip():
-        return 3
-    return 4 if chosen.drop_bots and (line["author"] == "AutoModerator" or re.search("(?i)bot$", line["author"])) else 0
+    return 0 if line["body"].strip() else 3
 
 
 def shortened(text, limit):
@@ -97,13 +84,11 @@ def dumps(draw):
     lines = []
     for thread in "tu":
         for name in draw(st.lists(st.sampled_from(NAMES), max_size=14, unique=True)):
-            line = comment(name, draw(PARENTS), draw(bodies()), thread, author=draw(AUTHORS))
+            line = comment(name, draw(PARENTS), draw(bodies()), thread)
             lines += [line] * draw(st.integers(1, 2))
             if draw(st.booleans()) and draw(st.booleans()):
-                lines.append(line | {"body": draw(bodies()), "author": draw(AUTHORS)})
-                lines.append(comment(name, draw(PARENTS), line["body"], thread, author=line["author"]))
-        for _ in range(draw(st.integers(0, 2))):
-            lines.append(submission(thread, draw(st.sampled_from(["A title", " ", WORDS * 3])), draw(st.booleans())))
+                lines.append(line | {"body": draw(bodies())})
+                lines.append(comment(name, draw(PARENTS), line["body"], thread))
     return draw(st.permutations(lines))
 
 
@@ -116,7 +101,6 @@ def bodies(draw):
 
 NAMES = ["a", "b", "c", "d", "e", "f", "ab", "ba", "bb", "ca", "aab", "baa"]
 PARENTS = st.just("") | st.sampled_from([*NAMES, "z"])
-AUTHORS = st.sampled_from(["alice", "SomeBot", "AutoModerator"])
 COPIES = [comment("a", "", "[removed]"), comment("a", "", "[deleted]")]
 ANSWERS = [comment("b", "a"), comment("c", "b")]
 
@@ -125,8 +109,8 @@ ANSWERS = [comment("b", "a"), comment("c", "b")]
     dumps(),
     st.builds(
         RedditSettings, unit=st.sampled_from(["characters", "words"]), min_length=st.integers(1, 10),
-        max_length=st.integers(10, 200), depth=st.integers(1, 12), cut=st.integers(1, 200), titles=st.booleans(),
-        subreddits=st.sampled_from([(), ("pics",), ("other",)]), drop_bots=st.booleans(), drop_nsfw=st.booleans(),
+        max_length=st.integers(10, 200), depth=st.integers(1, 12), cut=st.integers(1, 200),
+        subreddits=st.sampled_from([(), ("pics",), ("other",)]),
     ),
     st.integers(0, 12),
     st.integers(1, 3),

@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
-from dataclasses import asdict
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import Annotated, Any
 
 import typer
 
@@ -24,9 +23,6 @@ from rejoinder.cli.options import (
 from rejoinder.cli.shell import emit
 from rejoinder.errors import InputError
 from rejoinder.progress import note, track
-
-if TYPE_CHECKING:
-    from rejoinder.corpora.pretraining.plan import CorpusPlan
 
 _SHOWN = 20  # most notes below the counts
 
@@ -118,7 +114,7 @@ def _about(source: str | None, as_json: bool) -> None:
 
 
 def _account_text(account: Mapping[str, Any]) -> str:
-    from rejoinder.corpora.account import limits_of_history
+    from rejoinder.corpora.examples import limits_of_history
 
     lines = [f"{'split':<6}{'read':>12}{'kept':>12}{'dropped':>12}"]
     for split, counts in account["splits"].items():
@@ -144,10 +140,7 @@ def _account_text(account: Mapping[str, Any]) -> str:
 def corpus(
     recipe: Annotated[Path, typer.Argument(help="Sources, filters and evaluation sets: recipes/corpus/*.toml.")],
     inputs: Annotated[Path, typer.Argument(metavar="INPUT_DIR", help="Folder of the sources' files.")],
-    output: Annotated[Path | None, typer.Option("--output", "-o", metavar="DIR", help="For the corpus.")] = None,
-    where: Annotated[
-        Path | None, typer.Option(metavar="FILE", help="Build nothing; tell which of its conversations are held out.")
-    ] = None,
+    output: Annotated[Path, typer.Option("--output", "-o", metavar="DIR", help="For the corpus.")],
     evaluation: Annotated[
         Path | None, typer.Option(metavar="DIR", help="Folder of the evaluation sets that the recipe names.")
     ] = None,
@@ -165,13 +158,6 @@ def corpus(
     from rejoinder.corpora.pretraining.plan import load_corpus_plan
 
     plan = load_corpus_plan(recipe)
-    if where is not None:
-        if output is not None or evaluation is not None:
-            raise InputError("--where builds nothing; leave out --output and --evaluation")
-        _show_held_out(plan, inputs, where, as_json)
-        return
-    if output is None:
-        raise InputError("give the folder for the corpus with -o DIR, or a file of conversations with --where FILE")
     if evaluation is not None and no_evaluation:
         raise InputError("--evaluation and --no-evaluation exclude each other; give one")
     if plan.evaluation and evaluation is None and not no_evaluation:
@@ -183,16 +169,3 @@ def corpus(
     with track(f"building {output}", size, "bytes") as advance:
         counts = build_corpus(plan, inputs, output, evaluation=evaluation, progress=advance, overwrite=overwrite)
     emit({"output": str(output), **counts}, as_json, lambda result: f"{markdown(result)}\ncorpus: {output}")
-
-
-def _show_held_out(plan: CorpusPlan, inputs: Path, where: Path, as_json: bool) -> None:
-    from rejoinder.corpora.pretraining.build import find_dialogues, source_files
-
-    size = sum(file.stat().st_size for file in source_files(plan, inputs))
-    with track("reading the sources", size, "bytes") as advance:
-        found = find_dialogues(plan, inputs, where, progress=advance)
-    lines = [f"{each.split or ('left out' if each.sources else 'no source'):9}  {each.id}" for each in found]
-    held = sum(each.held_out for each in found)
-    lines.append(f"held out (test, left out): {held:,} of {len(found):,} conversations")
-    rows = [{**asdict(each), "held_out": each.held_out} for each in found]
-    emit({"conversations": rows}, as_json, lambda _: "\n".join(lines))

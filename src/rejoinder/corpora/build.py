@@ -22,7 +22,6 @@ import pyarrow as pa
 
 from rejoinder import __version__
 from rejoinder.corpora import gather
-from rejoinder.corpora.account import FOLDER, FORMAT, SUMMARY, Account
 from rejoinder.corpora.chunks import (
     Chunk,
     Copies,
@@ -37,6 +36,7 @@ from rejoinder.corpora.chunks import (
 )
 from rejoinder.corpora.corpus import Corpus, Input
 from rejoinder.corpora.engine import Engine, LocalEngine
+from rejoinder.corpora.examples import FOLDER, FORMAT, SUMMARY, Account
 from rejoinder.corpora.lines import Reading
 from rejoinder.corpora.sources import find_corpus, find_inputs
 from rejoinder.corpora.work import Progress, cached_task, forget_tasks, is_done, open_work, reported
@@ -69,10 +69,9 @@ def build_data(
 
     Args:
         source: a corpus, or the name of one of `sources.CORPORA`.
-        inputs: the files to read, each perhaps as "train=FILE", "valid=FILE" or "test=FILE", which puts all its
-            examples into that split; none for a corpus that brings its own data.
+        inputs: the files to read (see `sources.find_inputs`).
         folder: where `train-00000.parquet` and so on, and `data.json` go.
-        settings: of the corpus, an instance of its dataclass; its defaults if not given.
+        settings: an instance of the corpus' dataclass; its defaults if not given.
         reading: what to do with bad lines, and how much history to keep; gets the counts.
         limit: stop at this many distinct examples; one process then reads everything.
         engine: runs the tasks; in this process if not given.

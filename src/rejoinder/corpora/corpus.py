@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING, Any
 
 from rejoinder.corpora.example import Example, Split
 from rejoinder.corpora.lines import Block, Reading
-from rejoinder.errors import InputError
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -32,12 +31,6 @@ class Input:
 @dataclass(frozen=True)
 class NoSettings:
     """Settings of a corpus that has none."""
-
-
-def check_limits(least: int, most: int, unit: str) -> None:
-    """Refuse settings `min_UNIT` and `max_UNIT` that no text can meet."""
-    if not 1 <= least <= most:
-        raise InputError(f"min_{unit} must be 1 or more and max_{unit} not less, not {least} and {most}")
 
 
 @dataclass(frozen=True)

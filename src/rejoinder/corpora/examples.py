@@ -1,17 +1,19 @@
 """Examples on disk, read and written; memory holds one block of rows at a time.
 
 An example is a row of a Parquet table (zstd) of `BASE_SCHEMA`, or of `CANDIDATE_SCHEMA` where the data gives
-candidates. A data folder holds `train-*.parquet`, `valid-*.parquet` and `test-*.parquet`.
+candidates. A data folder holds `train-*.parquet`, `valid-*.parquet`, `test-*.parquet` and `data.json`.
 """
 
 from __future__ import annotations
 
 import contextlib
+import dataclasses
 import itertools
-from collections.abc import Iterable, Iterator, Sequence
+import math
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Self
+from typing import Any, Self
 
 import numpy as np
 import pyarrow as pa
@@ -20,9 +22,9 @@ import pyarrow.parquet as pq
 
 from rejoinder.corpora.example import SPLITS, Example, Split, content_thread, split_of
 from rejoinder.corpora.formats import read_csv, read_jsonl
-from rejoinder.corpora.lines import COMPRESSIONS, Reading, strip_compression
+from rejoinder.corpora.lines import COMPRESSIONS, Counts, Reading, strip_compression
 from rejoinder.errors import InputError
-from rejoinder.files import atomic_file, refuse_endless
+from rejoinder.files import Kind, atomic_file, refuse_endless
 
 _TEXT, _TEXTS = pa.string(), pa.list_(pa.string())
 BASE_SCHEMA = pa.schema([("id", _TEXT), ("thread", _TEXT), ("source", _TEXT), ("context", _TEXTS), ("response", _TEXT)])
@@ -36,6 +38,16 @@ BATCH_ROWS = 4_096
 
 _REPEATED = ("thread", "source", "context.list.element", "candidates.list.element")
 """Columns of Parquet whose values come again, so that a dictionary saves space; in others it only costs time."""
+
+SUMMARY = "data.json"
+"""The file of a data folder that says what was read, kept and dropped, and that the folder is one."""
+FORMAT = "rejoinder examples 1"
+FOLDER = Kind(
+    "a folder of examples",
+    SUMMARY,
+    lambda account: account["format"].startswith("rejoinder examples"),
+    (SUMMARY, *(f"{split}-*.parquet" for split in SPLITS)),
+)
 
 
 # Writing
@@ -136,21 +148,8 @@ def characters(example: Example) -> int:
 def batch_of(rows: Sequence[Example], schema: pa.Schema | None = None) -> pa.RecordBatch:
     """Turn examples, at least one, into columns: those of the schema, or else all that they have."""
     schema = schema or (CANDIDATE_SCHEMA if rows[0].candidates else BASE_SCHEMA)
-    try:
-        arrays = [pa.array([getattr(row, field.name) for row in rows], field.type) for field in schema]
-    except UnicodeEncodeError:
-        name = next((row.id for row in rows if not _is_encodable(row)), "") or "without id"
-        reason = "a text holds half of a surrogate pair (\\ud800 to \\udfff), which is no character"
-        raise InputError(f"example {name}: {reason}") from None
+    arrays = [pa.array([getattr(row, field.name) for row in rows], field.type) for field in schema]
     return pa.RecordBatch.from_arrays(arrays, schema=schema)
-
-
-def _is_encodable(row: Example) -> bool:
-    try:
-        "".join((row.id, row.thread, row.source, *row.context, row.response, *row.candidates)).encode()
-    except UnicodeEncodeError:
-        return False
-    return True
 
 
 # Reading
@@ -162,8 +161,7 @@ def read_examples(path: str | Path, split: Split | None = None, *, reading: Read
     Args:
         path: a data folder, one .parquet file, or a .jsonl or .csv file, which may be compressed
             (.zst, .gz, .bz2, .xz), in the forms that `rejoinder.corpora.formats` reads.
-        split: the part of a data folder; all parts one after the other if not given. Of a single file, the
-            examples whose threads belong to the part (`split_of`), as if a folder had been built of it.
+        split: a part of a data folder (None: all), or of a file the examples whose threads belong to it (`split_of`).
         reading: for text files, how much history to keep and whether to skip bad lines, and the counts.
     """
     for piece in pieces_of(path, split, groups=0):
@@ -365,3 +363,72 @@ def _damage_named(path: Path) -> Iterator[None]:
             raise  # the disk's; Arrow's own errors about bad bytes have no number
         reason = " ".join(str(error).split())[:120]
         raise InputError(f"{path} is damaged or no Parquet ({reason}); build or copy it again") from None
+
+
+# What became of everything that was read
+
+
+@dataclass
+class SplitCounts:
+    """What became of the examples of one split; read = kept + dropped."""
+
+    read: int = 0
+    kept: int = 0
+    dropped: dict[str, int] = dataclasses.field(default_factory=dict)
+    """By reason. `duplicate`: exactly this context and response (and candidates) came before."""
+
+
+@dataclass
+class Account(Counts):
+    """What was read, kept and dropped; `dropped` is what the corpus' rules left out before anything was split."""
+
+    source: str
+    inputs: list[str]
+    """As they were given, such as `test=FILE`."""
+    settings: dict[str, Any]
+    """Of the corpus, every default written out."""
+    history: int | None
+    """Messages kept before the newest one of a context; None: all."""
+    limit: int | None
+    splits: dict[Split, SplitCounts] = dataclasses.field(
+        default_factory=lambda: {split: SplitCounts() for split in SPLITS}
+    )
+
+    def add_examples(self, split: Split, read: int, copies: int) -> None:
+        """Enter examples of a split, and how many of them are copies."""
+        counts = self.splits[split]
+        counts.read += read
+        counts.kept += read - copies
+        if copies:
+            counts.dropped["duplicate"] = counts.dropped.get("duplicate", 0) + copies
+
+    def to_json(self) -> dict[str, Any]:
+        """Return what data.json holds."""
+        facts = dataclasses.asdict(self)
+        order = ["source", "inputs", "settings", "history", "limit", *self.counts(), "splits"]
+        return {"format": FORMAT, **{name: facts[name] for name in order}}
+
+    def why_nothing_kept(self) -> str:
+        """Explain in one line why a job gave no example."""
+        where = ", ".join(self.inputs[:3]) or self.source
+        if self.bad_lines:
+            return f"{where}: no example, {self.bad_lines} of {self.lines} lines are bad, the first: {self.faults[0]}"
+        why = "a dialogue needs a message and a response to it"
+        if self.dropped:
+            why = f"left out: {', '.join(f'{count:,} {reason}' for reason, count in self.dropped.items())}"
+        return f"{where}: no example in {self.lines} lines; {why}"
+
+
+def limits_of_history(account: Mapping[str, Any]) -> str:
+    """Return the options that cut contexts, with their values: "--history 10"."""
+    history = account["history"]
+    limits = [f"--history {'all' if history is None else history}"]
+    if "depth" in account["settings"]:  # Reddit's: messages of a context, the newest included
+        limits.append(f"--set depth={account['settings']['depth']}")
+    return ", ".join(limits)
+
+
+def kept_messages(account: Mapping[str, Any]) -> float:
+    """Return how many messages a context has at most before its newest one; infinity where all are kept."""
+    limits = [account["history"], account["settings"].get("depth", math.inf) - 1]
+    return min(limit for limit in limits if limit is not None)

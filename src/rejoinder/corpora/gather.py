@@ -44,8 +44,6 @@ _SAMPLED, _SAMPLE = 3, 8 * 1024 * 1024
 """Files, and bytes of each, whose records say how many there will be in all."""
 _LARGEST_WINDOW = 32 * 1024 * 1024
 """Bytes: zstd needs at most this much without `--long` and `--ultra`."""
-_LONGEST_HEADER = 18
-"""Bytes of a zstd frame before its first block, at most."""
 _PARTITION = "partition"
 """Column by which a file of records is sorted."""
 
@@ -82,7 +80,7 @@ def window_size(path: Path) -> int:
         return 0
     try:
         with path.open("rb") as file:
-            return int(zstandard.get_frame_parameters(file.read(_LONGEST_HEADER)).window_size)
+            return int(zstandard.get_frame_parameters(file.read(18)).window_size)  # the longest header
     except (OSError, zstandard.ZstdError):  # said when it is read in earnest
         return 0
 

@@ -1,4 +1,4 @@
-"""Reddit: comments out of monthly dumps (RC_*.zst, and RS_*.zst for titles), each with the comments that it answers.
+"""Reddit: comments out of monthly dumps (RC_*.zst), each with the comments that it answers.
 
 Source: DATA19, section 3.1, and its `reddit/create_data.py`; texts stay as they are in the dump. A thread may be spread
 over months, so `scatter` makes a short record of each line and `assemble` builds the trees of whole threads. A tree is
@@ -32,15 +32,13 @@ GONE = ("[deleted]", "[removed]", "[ Removed by Reddit ]")
 """What stands for the text of a comment that its author or a moderator took away."""
 KEPT = 0
 """State of a comment that can be a response, or the message that one answers. Other comments are only history."""
-LOST = {1: "too short", 2: "too long", 3: "nothing but white space", 4: "by a bot", 9: "deleted or removed"}
+LOST = {1: "too short", 2: "too long", 3: "nothing but white space", 9: "deleted or removed"}
 """The other states of a comment, with their reasons. Of two copies of a comment the one with the greatest counts."""
-_POST, _OVER_18 = 20, 21
-"""States of a submission."""
 _TEXT, _LONG_TEXT = pa.string(), pa.large_string()
 COLUMNS = pa.schema([("thread", _TEXT), ("state", pa.uint8()), ("id", _TEXT), ("parent", _TEXT), ("text", _LONG_TEXT)])
 """What is kept of a comment: id of the submission without `t3_`, state, id, id of the comment that it answers without
-`t1_` (empty if it answers the submission), body. And of a submission: its id, state, its id, nothing, title."""
-_READ = "a comment (id, link_id, parent_id, body) or submission (id, title) of Reddit is read, one a line"
+`t1_` (empty if it answers the submission), body."""
+_READ = "a comment of Reddit (id, link_id, parent_id, body) is read, one a line"
 _SUBMISSION, _MISSING, _NOTHING = -1, -2, -3
 """What is above a comment that has no comment above it: the submission; a comment that is not there; and beyond
 these nothing."""
@@ -62,16 +60,8 @@ class RedditSettings:
     """Characters to which earlier ancestors are cut, at the end of a word."""
     subreddits: tuple[str, ...] = ()
     """Names of the subreddits to read; empty: all. Capital letters do not matter."""
-    titles: bool = False
-    """Put the title of the submission, cut as an ancestor, before a context that reaches back to it; needs RS files."""
-    drop_bots: bool = False
-    """Leave out responses by bots, and to bots (see `judge`)."""
-    drop_nsfw: bool = False
-    """Leave out threads whose submission is marked as over 18, or is not there; needs RS files."""
 
     def __post_init__(self) -> None:
-        if self.unit not in ("characters", "words"):
-            raise InputError(f"unit is {self.unit!r}; lengths are counted in characters or words")
         if not 1 <= self.min_length <= self.max_length:
             given = f"min_length is {self.min_length} and max_length {self.max_length}"
             raise InputError(f"{given}; lengths go from 1 up, and the first is not above the second")
@@ -89,9 +79,6 @@ def trim(text: str, limit: int) -> str:
     """Cut a text to at most `limit` characters, where a letter or digit meets another character, or the reverse.
 
     A single word longer than the limit leaves nothing.
-
-    >>> trim("Where did you go?", 10)
-    'Where did '
     """
     if len(text) <= limit:
         return text
@@ -101,99 +88,66 @@ def trim(text: str, limit: int) -> str:
     return text[:end]
 
 
-def judge(bodies: pa.Array, authors: pa.Array | None, settings: RedditSettings) -> npt.NDArray[np.uint8]:
-    """Return the state of each comment: `KEPT`, or the reason of `LOST` that holds (deleted first, then its length).
-
-    Authors matter where bots do: AutoModerator, and names that end in `bot`, in whatever case.
-    """
+def judge(bodies: pa.Array, settings: RedditSettings) -> npt.NDArray[np.uint8]:
+    """Return the state of each comment: `KEPT`, or the reason of `LOST` that holds (deleted first, then its length)."""
     if settings.unit == "words":
         lengths = np.array([len(body.split()) for body in bodies.to_pylist()], np.int64)
     else:
         lengths = pc.utf8_length(bodies).to_numpy()
     gone = _flags(pc.is_in(bodies, pa.array(GONE, bodies.type)))
     short, long = lengths < settings.min_length, lengths > settings.max_length
-    reasons = [(9, gone), (1, short), (2, long), (3, _flags(pc.utf8_is_space(bodies)))]
-    if settings.drop_bots:
-        ending = pc.ends_with(authors, "bot", ignore_case=True)
-        reasons.append((4, _flags(pc.or_(ending, pc.equal(authors, "AutoModerator")))))
-    states, conditions = zip(*reasons, strict=True)
-    return np.select(conditions, [np.uint8(state) for state in states], np.uint8(KEPT))
+    conditions = [gone, short, long, _flags(pc.utf8_is_space(bodies))]
+    return np.select(conditions, [np.uint8(state) for state in (9, 1, 2, 3)], np.uint8(KEPT))
 
 
 class _Line(msgspec.Struct, gc=False):
-    """The fields of a line that are always read; the others are only skipped."""
+    """The fields of a line that are read; the others are only skipped."""
 
     id: str
-    link_id: str | None = None
+    link_id: str
+    body: str | None
     parent_id: str | None = None
-    body: str | msgspec.UnsetType | None = msgspec.UNSET
-    title: str | None = None
-
-
-class _LongLine(_Line, gc=False):
-    """Also the fields that some settings need."""
-
-    author: str | None = None
     subreddit: str | None = None
-    over_18: bool | None = None
 
 
-_DECODER, _LONG_DECODER = msgspec.json.Decoder(_Line), msgspec.json.Decoder(_LongLine)
+_DECODER = msgspec.json.Decoder(_Line)
 
 
 def scatter(block: Block, reading: Reading, settings: RedditSettings) -> pa.RecordBatch:
-    """Give a record, `COLUMNS`, of each line that counts; what is no comment or submission is a bad line."""
+    """Give a record, `COLUMNS`, of each line that counts; what is no comment is a bad line."""
     lines = block.data.split(b"\n")
     if not lines[-1]:
         lines.pop()
     if lines and block.number == 1:
         lines[0] = lines[0].removeprefix(b"\xef\xbb\xbf")
-    reasons: Counter[str] = Counter()
-    batches = _read(lines, block, block.number, reading, settings, reasons)
-    for reason, count in (+reasons).items():
-        reading.drop(reason, count)
+    batches = _read(lines, block, block.number, reading, settings)
     return pa.concat_batches(batches or [pa.RecordBatch.from_pylist([], COLUMNS)])
 
 
 def _read(
-    lines: list[bytes], block: Block, number: int, reading: Reading, settings: RedditSettings, reasons: Counter[str]
+    lines: list[bytes], block: Block, number: int, reading: Reading, settings: RedditSettings
 ) -> list[pa.RecordBatch]:
     """Give the records of consecutive lines, of which the first has a number in the file; report the bad lines."""
-    needs_more = settings.subreddits or settings.drop_bots or settings.drop_nsfw
-    decoder: msgspec.json.Decoder[Any] = _LONG_DECODER if needs_more else _DECODER
     try:
-        batches = _records([*map(decoder.decode, lines)], settings, reasons)
+        comments = decoded = [*map(_DECODER.decode, lines)]
+        if settings.subreddits:
+            wanted = {name.lower() for name in settings.subreddits}
+            comments = [line for line in decoded if (line.subreddit or "").lower() in wanted]
+        batch = _comments(comments, settings)
     except (ValueError, TypeError, RecursionError) as error:  # msgspec's errors are ValueErrors
         half = len(lines) // 2
         if half:
-            first = _read(lines[:half], block, number, reading, settings, reasons)
-            return first + _read(lines[half:], block, number + half, reading, settings, reasons)
+            first = _read(lines[:half], block, number, reading, settings)
+            return first + _read(lines[half:], block, number + half, reading, settings)
         if lines[0].strip():
             reading.lines += 1
             reason = too_long() if len(lines[0]) >= MAX_LINE_BYTES else f"{error}; {_READ}"
             reading.bad_line(block.path, number, reason)
         return []
     reading.lines += len(lines)
-    return batches
-
-
-def _records(lines: Sequence[Any], settings: RedditSettings, reasons: Counter[str]) -> list[pa.RecordBatch]:
-    """Give the records of decoded lines; ValueError or TypeError if one is neither a comment nor a submission."""
-    left_out: Counter[str] = Counter()
-    if settings.subreddits:
-        wanted = {name.lower() for name in settings.subreddits}
-        read, lines = len(lines), [line for line in lines if (line.subreddit or "").lower() in wanted]
-        left_out["in another subreddit"] = read - len(lines)
-    comments, submissions = lines, []
-    if None in [line.link_id for line in lines]:
-        comments = [line for line in lines if line.link_id is not None]
-        submissions = [line for line in lines if line.link_id is None]
-    batches = [_comments(comments, settings), _submissions(submissions)]
-    if not settings.titles and not settings.drop_nsfw:
-        left_out["a submission (only used for titles and drop_nsfw)"] = len(submissions)
-        del batches[1]
-    reasons.update(left_out)
-    return batches
+    if len(comments) < len(lines):
+        reading.drop("in another subreddit", len(lines) - len(comments))
+    return [batch]
 
 
 def _comments(lines: Sequence[Any], settings: RedditSettings) -> pa.RecordBatch:
@@ -206,27 +160,14 @@ def _comments(lines: Sequence[Any], settings: RedditSettings) -> pa.RecordBatch:
     answers_submission = pc.or_(pc.equal(parents, ""), pc.starts_with(parents, "t3_"))
     _check(pc.or_(is_answer, answers_submission), "parent_id is {!r}", parents)
     most = max(settings.cut, settings.max_length) + 1 if settings.unit == "characters" else sys.maxsize
-    try:
-        bodies = _strings(["[deleted]" if line.body is None else line.body[:most] for line in lines], _LONG_TEXT)
-    except TypeError:
-        raise TypeError("a comment without body") from None
-    authors = _strings([line.author or "" for line in lines]) if settings.drop_bots else None
-    states = judge(bodies, authors, settings)
+    bodies = _strings(["[deleted]" if line.body is None else line.body[:most] for line in lines], _LONG_TEXT)
+    states = judge(bodies, settings)
     if settings.unit == "words" or settings.max_length > settings.cut:
         # One character more than the cut is all that the cut of an ancestor can need.
         bodies = pc.if_else(states == KEPT, bodies, pc.utf8_slice_codeunits(bodies, 0, settings.cut + 1))
     above = pc.if_else(is_answer, pc.utf8_slice_codeunits(parents, 3), "")
     threads = pc.utf8_slice_codeunits(links, 3)
     return pa.RecordBatch.from_arrays([threads, pa.array(states), names, above, bodies], schema=COLUMNS)
-
-
-def _submissions(lines: Sequence[Any]) -> pa.RecordBatch:
-    names, titles = _strings([line.id for line in lines]), _strings([line.title for line in lines], _LONG_TEXT)
-    _check(titles.is_valid(), "neither link_id nor title", names)
-    _check(pc.not_equal(names, ""), "id is empty", names)
-    states = [_OVER_18 if getattr(line, "over_18", None) else _POST for line in lines]
-    columns = [names, pa.array(states, pa.uint8()), names, _strings([""] * len(lines)), titles]
-    return pa.RecordBatch.from_arrays(columns, schema=COLUMNS)
 
 
 def _check(sound: pa.Array, fault: str, values: pa.Array) -> None:
@@ -256,7 +197,7 @@ def assemble(records: pa.RecordBatch, reading: Reading, settings: RedditSettings
     if records.num_rows == 0:
         return
     forest = _Forest(records)
-    chosen = forest.choose(settings.drop_nsfw)
+    chosen = forest.choose()
     for reason, count in (+forest.lost).items():
         reading.drop(reason, count)
     depth = settings.depth if reading.history is None else min(settings.depth, reading.history + 1)
@@ -264,7 +205,7 @@ def assemble(records: pa.RecordBatch, reading: Reading, settings: RedditSettings
     for _ in range(depth):
         steps.append(_look_up(forest.above, steps[-1], _NOTHING))
     reading.cut_contexts += int((steps.pop() >= 0).sum())
-    texts, places = _contexts(forest, chosen, np.stack(steps, axis=1), settings)
+    texts, places = _contexts(forest, np.stack(steps, axis=1), settings.cut)
     is_blank = np.zeros(len(texts), np.bool_)
     is_blank[records.num_rows :] = [not text.strip() for text in texts[records.num_rows :].to_pylist()]
     there = places >= 0
@@ -288,33 +229,27 @@ class _Forest:
     """The comments of a partition, none twice.
 
     Of each comment, `rows` is its row in the records, `thread` the number of its thread, in the order in which threads
-    appear, `above` the comment that it answers, or what is there instead (negative). `submissions` are state and title
-    by thread, if they are there; `lost` counts the comments that give no example, by reason.
+    appear, `above` the comment that it answers, or what is there instead (negative). `lost` counts the comments that
+    give no example, by reason.
     """
 
     def __init__(self, records: pa.RecordBatch) -> None:
         self.records = records
         thread = records["thread"].dictionary_encode().indices.to_numpy().astype(np.int64)
-        states = records["state"].to_numpy()
-        self.submissions: dict[int, tuple[int, str]] = {}
-        for row in np.flatnonzero(states >= _POST).tolist():  # of several records of one the greatest counts
-            found = int(states[row]), records["text"][row].as_py()
-            self.submissions[int(thread[row])] = max(found, self.submissions.get(int(thread[row]), found))
-        rows = np.flatnonzero(states < _POST)
         names = pa.concat_arrays([records["id"], records["parent"]]).dictionary_encode()
         name, parent = np.split(names.indices.to_numpy().astype(np.int64), [len(thread)])
-        self.rows = self._without_copies(rows, thread, name)
-        self.lost = Counter({"the same comment again": len(rows) - len(self.rows)})
-        self.thread, self.state = thread[self.rows], states[self.rows]
+        self.rows = self._without_copies(thread, name)
+        self.lost = Counter({"the same comment again": len(thread) - len(self.rows)})
+        self.thread, self.state = thread[self.rows], records["state"].to_numpy()[self.rows]
         self.above = _above(self.thread, name[self.rows], parent[self.rows], len(names.dictionary))
         self.above[_flags(pc.equal(records["parent"], ""))[self.rows]] = _SUBMISSION
 
-    def _without_copies(self, rows: Numbers, thread: Numbers, name: Numbers) -> Numbers:
+    def _without_copies(self, thread: Numbers, name: Numbers) -> Numbers:
         """Return the rows of comments, each where it first appears.
 
         Of several records of one the greatest counts, by state, then parent, then text, whatever their order.
         """
-        copied = rows[np.bincount(name[rows])[name[rows]] > 1]  # perhaps of comments of different threads
+        copied = np.flatnonzero(np.bincount(name)[name] > 1)  # perhaps of comments of different threads
         found: dict[tuple[int, int], list[Any]] = {}
         for row in copied.tolist():
             rank = *(self.records[column][row].as_py() for column in ("state", "parent", "text")), row
@@ -325,19 +260,11 @@ class _Forest:
         kept[copied] = False
         for row, rank in found.values():
             best[row], kept[row] = rank[-1], True
-        return best[rows[kept[rows]]]
+        return best[kept]
 
-    def choose(self, drop_nsfw: bool) -> Numbers:
+    def choose(self) -> Numbers:
         """Return the comments that are kept and answer one that is kept; count the others by reason."""
-        left = np.ones(len(self.rows), np.bool_)
-        if drop_nsfw:
-            states = np.zeros(int(self.thread.max(initial=-1)) + 1, np.uint8)
-            for number, (state, _) in self.submissions.items():
-                if number < len(states):
-                    states[number] = state
-            left = self._keep(left, states[self.thread] != _OVER_18, "in a thread over 18")
-            left = self._keep(left, states[self.thread] != 0, "in a thread whose submission is not there")
-        left = self._keep_state(left, self.state, "")
+        left = self._keep_state(np.ones(len(self.rows), np.bool_), self.state, "")
         left = self._keep(left, self.above != _SUBMISSION, "answers the submission")
         left = self._keep(left, self.above != _MISSING, "answers a comment that is not there")
         left = self._keep_state(left, _look_up(self.state, self.above, KEPT), "answers a comment that is ")
@@ -350,7 +277,7 @@ class _Forest:
         return left & keep
 
     def _keep_state(self, left: Flags, state: npt.NDArray[np.uint8], words: str) -> Flags:
-        counts = np.bincount(state[left], minlength=_POST)
+        counts = np.bincount(state[left], minlength=max(LOST) + 1)
         for each, reason in LOST.items():
             self.lost[words + reason] += int(counts[each])
         return left & (state == KEPT)
@@ -380,35 +307,22 @@ def _ends(above: Numbers) -> Flags:
     return ends
 
 
-def _contexts(
-    forest: _Forest, chosen: Numbers, steps: Numbers, settings: RedditSettings
-) -> tuple[pa.LargeStringArray, Numbers]:
+def _contexts(forest: _Forest, steps: Numbers, cut: int) -> tuple[pa.LargeStringArray, Numbers]:
     """Return texts, and of each example the places of its messages among them, oldest first; -1: nothing is there.
 
-    The texts are the records' own, then those of ancestors that are cut or not kept, then titles. Of an example's
-    messages the first is the title, the last what is answered. `steps` are of each example what the response answers,
-    what that answers, and so on.
+    The texts are the records' own, then those of ancestors that are cut or not kept. `steps` are of each example what
+    the response answers, what that answers, and so on.
     """
     records, rows, older = forest.records, forest.rows, steps[:, 1:]
     is_ancestor = np.zeros(len(rows), np.bool_)
     is_ancestor[older[older >= 0]] = True
     length = pc.utf8_length(records["text"].take(pa.array(rows))).to_numpy()
-    other = np.flatnonzero(is_ancestor & ((length > settings.cut) | (forest.state != KEPT)))
-    ancestors = [trim(text, settings.cut) for text in records["text"].take(pa.array(rows[other])).to_pylist()]
+    other = np.flatnonzero(is_ancestor & ((length > cut) | (forest.state != KEPT)))
+    ancestors = [trim(text, cut) for text in records["text"].take(pa.array(rows[other])).to_pylist()]
     place = rows.copy()
     place[other] = records.num_rows + np.arange(len(other))
-    titles: list[str] = []
-    title = np.full(int(forest.thread.max(initial=0)) + 1, -1)
-    for thread, (_, text) in forest.submissions.items() if settings.titles else ():
-        if text and thread < len(title):
-            title[thread] = records.num_rows + len(other) + len(titles)
-            titles.append(trim(text, settings.cut))
-    reaches = (older == _SUBMISSION).any(axis=1)
-    places = np.full((len(chosen), steps.shape[1] + 1), -1)
-    places[:, 0] = np.where(reaches, title[forest.thread[chosen]], -1)
-    places[:, -2:0:-1] = _look_up(place, older, -1)
-    places[:, -1] = rows[steps[:, 0]]
-    return pa.concat_arrays([records["text"], _strings([*ancestors, *titles], _LONG_TEXT)]), places
+    places = np.concatenate([_look_up(place, older[:, ::-1], -1), rows[steps[:, :1]]], axis=1)
+    return pa.concat_arrays([records["text"], _strings(ancestors, _LONG_TEXT)]), places
 
 
 def _look_up(values: Any, places: Numbers, otherwise: int) -> Any:
@@ -419,7 +333,7 @@ def _look_up(values: Any, places: Numbers, otherwise: int) -> Any:
 CORPUS = Corpus(
     name="reddit",
     title="comments of Reddit and the comments that they answer",
-    reads="monthly dumps of comments, RC_*.zst, and of submissions, RS_*.zst: newline-delimited JSON",
+    reads="monthly dumps of comments, RC_*.zst: newline-delimited JSON",
     licence="none stated; a comment is its author's, and Reddit's terms of use apply",
     origin="dumps that Pushshift published, which others pass on (Academic Torrents)",
     expected="2015 to 2018: 3.68 billion comments give 727M examples, 654M below 0.9 of the split (DATA19)",

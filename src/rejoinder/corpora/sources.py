@@ -6,7 +6,6 @@ import ast
 import dataclasses
 import inspect
 import itertools
-import json
 import textwrap
 from collections.abc import Sequence
 from pathlib import Path
@@ -59,9 +58,6 @@ class Setting:
     default: Any
     meaning: str
 
-    def __str__(self) -> str:
-        return f"{self.name} ({self.kind}, default {json.dumps(self.default, default=str)}): {self.meaning}"
-
 
 def settings_of(corpus: Corpus) -> list[Setting]:
     """Return the settings of a corpus, in the order of its dataclass."""
@@ -83,15 +79,9 @@ def read_settings(corpus: Corpus, given: Sequence[str]) -> Any:
     for each in given:
         name, value = parse_setting(each, "name=value")
         values[name] = value
-    known = settings_of(corpus)
-    if values and not known:
+    if values and not dataclasses.fields(corpus.settings):
         raise InputError(f"--set {given[0]}: {corpus.name} has no settings")
-    origin = f"settings of {corpus.name}"
-    try:
-        return validate(corpus.settings, values, origin)
-    except InputError as error:
-        meant = [str(setting) for setting in known if str(error).startswith(f"{origin}: {setting.name} = ")]
-        raise InputError("; ".join([str(error), *meant])) from None
+    return validate(corpus.settings, values, f"settings of {corpus.name}")
 
 
 def find_inputs(corpus: Corpus, inputs: Sequence[str | Path]) -> list[Input]:
@@ -109,12 +99,11 @@ def find_inputs(corpus: Corpus, inputs: Sequence[str | Path]) -> list[Input]:
 
 
 def _find_input(given: str | Path) -> Input:
-    prefix, equals, rest = str(given).partition("=")
+    prefix, _, rest = str(given).partition("=")
     part = next((split for split in SPLITS if split == prefix), None)
     found = Input(Path(given)) if part is None or Path(given).exists() else Input(Path(rest), part)
     if found.path.is_dir():
         raise InputError(f"{found.path} is a folder; name the files in it")
     if not found.path.exists():
-        hint = "; what may stand before = is train, valid or test" if equals and part is None else ""
-        raise InputError(f"{found.path} does not exist; check the name{hint}")
+        raise InputError(f"{found.path} does not exist; check the name, before which may stand train=, valid= or test=")
     return found

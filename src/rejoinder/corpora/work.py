@@ -159,11 +159,7 @@ class Progress:
 
     @contextlib.contextmanager
     def reading(self) -> Iterator[Advance]:
-        """Show, about twice a second, how much of the input all tasks have read.
-
-        Yields:
-            A function to call with the bytes of each task that is finished.
-        """
+        """Show twice a second how much all tasks have read; give a function to call with a finished task's bytes."""
         finished, over = 0, threading.Event()
 
         def finish(count: int) -> None:

@@ -34,20 +34,16 @@ OPEN = Path(__file__).parents[3] / "recipes" / "corpus" / "open.toml"
     ("text", "reason"),
     [
         ("Hello, how are you?", ""),
-        ("ok", ""),
         ("I'll be there at 10:30, bring 2 chairs", ""),
         ("こんにちは、元気ですか", ""),
         ("...", "no words"),
-        (":-)", "no words"),
         ("word " * 129, "too long"),
         ("https://example.org/a?b=c", "only links"),
-        ("www.example.org http://example.com", "only links"),
         ("look at https://example.org", ""),
         ("+1 202-898-1200.", "mostly no letters"),
         ("no no no no no never", "repeated word"),
         ("no no no", ""),
         ("!paste", "command"),
-        ("/join", "command"),
         ("and/or", ""),
     ],
 )
@@ -130,17 +126,6 @@ def talk(count=8):
     """Two who take turns; the second one says what is in OWN, one statement each time."""
     said = [*OWN, *MORE]
     return [f"so tell me, number {n // 2}, who are you?" if n % 2 == 0 else said[n // 2 % 8] for n in range(count)]
-
-
-def test_a_persona_is_of_the_one_who_replies_and_says_nothing_of_the_reply_and_its_neighbours() -> None:
-    turns = [*talk(8), "and?", "well, i like to ski a lot. i cook each day."]
-    persona = persona_of(9, turns[9], statements(turns), random.Random(0))
-    assert persona == "", "without the response and the message before it two are left"
-    turns = [*talk(12), "who?", OWN[0]]
-    persona = persona_of(13, "ok", statements(turns), random.Random(0))
-    assert {text.strip() for text in persona.split(PERSONA)[1:]} <= {*OWN, MORE[0]}, "not what is said just before"
-    assert FEWEST <= persona.count(PERSONA) <= MOST
-    assert persona_of(12, "ok", statements(turns), random.Random(0)) == "", "the other one only asked"
 
 
 @given(st.lists(st.sampled_from([*OWN, "what?", "i go there every day.", "yes"]), max_size=14), st.integers(0, 13))

@@ -57,16 +57,14 @@ def test_the_persona_is_the_oldest_message(read):
 @pytest.mark.parametrize(
     ("personas", "wanted"),
     [
-        ("all", ["your persona: i read twenty books a year.", "your persona: i only eat kosher."]),
-        ("self", ["your persona: i read twenty books a year.", "your persona: i only eat kosher."]),
-        ("other", []),
+        ("self", ["your persona: i read twenty books a year. your persona: i only eat kosher."]),
+        ("other", ["partner's persona: i'm a stay at home dad."]),
         ("none", []),
     ],
 )
 def test_whose_persona_is_a_setting(read, personas, wanted):
-    other = ["partner's persona: i'm a stay at home dad."] if personas in ("all", "other") else []
-    example = read(BOTH, personas=personas, persona_messages="each")[0]
-    assert example.context == (*wanted, *other, "hello what are doing today ?")
+    example = read(BOTH, personas=personas)[0]
+    assert example.context == (*wanted, "hello what are doing today ?")
 
 
 def test_given_candidates_are_kept(read):
@@ -88,11 +86,6 @@ def test_who_speaks_first_has_only_the_persona_before(read):
 
 def test_both_sides_of_a_dialogue_are_one_thread(read):
     assert {example.thread for example in read(CANDIDATES)} == {example.thread for example in read(OTHER_SIDE)}
-
-
-def test_a_literal_line_end_separates(read):
-    (example,) = read("1 your persona: i am one.\\nhi\tyes\n")
-    assert example.context == ("your persona: i am one.", "hi")
 
 
 def test_drawn_candidates_come_from_other_dialogues(read):

@@ -60,18 +60,10 @@ def test_other_parts_keep_their_candidates(read):
 
 
 @pytest.mark.parametrize(
-    ("utterances", "part", "split", "count"),
-    [
-        ("train", "train", None, 3),
-        ("train", "dev", None, 1),
-        ("train", "train", "test", 1),
-        ("train", "dev", "train", 3),
-        ("all", "dev", None, 3),
-        ("last", "train", "train", 1),
-    ],
+    ("part", "split", "count"), [("train", None, 3), ("dev", None, 1), ("train", "test", 1), ("dev", "train", 3)]
 )
-def test_the_setting_the_users_part_and_the_files_own_decide(read, utterances, part, split, count):
-    assert len(read([dialogue(part)], Reading(part=split), utterances=utterances)) == count
+def test_the_users_part_or_else_the_files_own_decides(read, part, split, count):
+    assert len(read([dialogue(part)], Reading(part=split))) == count
 
 
 def test_other_right_answers_are_not_wrong_ones(read):
@@ -110,15 +102,6 @@ def test_answers_of_the_test_set_come_from_their_file(read, tmp_path):
         Dstc7Settings(answers="nowhere.tsv")
 
 
-def test_blank_messages_are_as_if_nobody_had_spoken(read):
-    record = dialogue("dev")
-    record["messages-so-far"][1]["utterance"] = "  "
-    reading = Reading()
-    (example,) = read([record], reading)
-    assert example.context == ("message 0", "message 2")
-    assert reading.blank_messages == 1
-
-
 BAD = [
     ({"messages-so-far": None}, "messages-so-far is missing or no list of objects"),
     ({"messages-so-far": [{"speaker": "a"}]}, r"messages-so-far\[0\]\.utterance is null; a text is read"),
@@ -126,7 +109,6 @@ BAD = [
     ({"example-id": None}, "example-id is missing"),
     ({"options-for-next": ["a", "b"]}, "options-for-next is missing or no list of objects"),
     ({"options-for-next": [option("C7")]}, "1 candidates in options-for-next; 2 or more are read"),
-    ({"options-for-next": [option("C7"), option("C7", "other")]}, "holds the candidate C7 twice, with different texts"),
     ({"options-for-next": [{"utterance": "a"}] * 2}, r"options-for-next\[0\]\.candidate-id is missing"),
     ({"options-for-correct-answers": "C7"}, "options-for-correct-answers is missing or no list of objects"),
 ]
@@ -140,13 +122,3 @@ def test_bad_dialogues_have_line_and_number_and_can_be_skipped(read, change, rea
     reading = Reading(skip_bad=True)
     assert len(read(records, reading)) == 2
     assert (reading.lines, reading.bad_lines) == (3, 1)
-
-
-def test_speakers_are_text_only_when_asked_for(read):
-    assert read([dialogue("dev")], speakers=True)[0].context[:2] == (
-        "participant_1: message 0",
-        "participant_2: message 1",
-    )
-    last = read([dialogue()], speakers=True)[1]
-    assert (last.context[-1], last.response) == ("participant_2: message 1", "message 2")
-    assert last.thread == read([dialogue()])[1].thread

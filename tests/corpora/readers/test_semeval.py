@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import itertools
-
 import pytest
 
 from rejoinder.corpora.example import content_thread, split_of
@@ -101,30 +99,11 @@ def test_2015_reformatted_has_threads_without_an_original_question(read):
         assert [each.response for each in read(f"<xml>{text}</xml>")] == ["the first", "the second"]
 
 
-def test_without_a_named_part_the_split_of_the_question_decides(read):
-    text = "".join(thread(f"Q{number}_R1", COMMENTS) for number in range(60))
-    examples = read(f"<xml>{text}</xml>", Reading())
-    counts = {name: len(list(group)) for name, group in itertools.groupby(examples, key=lambda each: each.thread)}
-    assert set(counts.values()) == {1, 2}
-    assert all(count == (2 if split_of(name) == "train" else 1) for name, count in counts.items())
-
-
-def test_candidates_are_the_other_comments_but_good_ones(read):
-    first, second = read(NEW, candidates="thread")
-    assert (first.candidates, first.label) == (("the first", "no", "maybe"), 0)
-    assert (second.candidates, second.label) == (("no", "maybe", "the second"), 2)
-    reading = Reading(part="train")
-    only_good = HEAD + thread("Q1_R1", COMMENTS[:1] * 2) + thread("Q1_R4", COMMENTS) + "</xml>"
-    assert len(read(only_good, reading, candidates="thread")) == 2
-    assert reading.dropped["Good comments of questions without another"] == 2
-
-
-def test_repeated_threads_are_left_out_unless_asked_for(read):
+def test_repeated_threads_are_left_out(read):
     text = HEAD + thread("Q1_R1", COMMENTS, skip="Q9_R9") + thread("Q1_R4", COMMENTS) + "</xml>"
     reading = Reading(part="train")
     assert len(read(text, reading)) == 2
     assert reading.dropped["comments of repeated questions"] == 4
-    assert len(read(text, repeated=True)) == 4
 
 
 def test_labels_can_come_from_a_file(read, tmp_path):
@@ -149,10 +128,8 @@ def test_labels_can_come_from_a_file(read, tmp_path):
         ("Best bank?", "I need one.", "Best bank?\nI need one."),
         ("Best  bank", "best bank\n in town, please", "best bank\n in town, please"),
         ("which bank...", "Which bank is best?", "Which bank is best?"),
-        ("Best bank?", "  ", "Best bank?"),
         ("", "I need one.", "I need one."),
         ("...", "", "..."),
-        ("", "", ""),
     ],
 )
 def test_subject_and_body_are_one_message(subject, body, text):
@@ -174,7 +151,7 @@ def test_only_in_training_a_question_may_be_there_twice(read):
     assert len(read(NEW, Reading(part="test"))) == len(read(NEW, Reading(part="valid"))) == 1
     assert len(read(NEW, Reading())) == (2 if split_of(own) == "train" else 1)
     assert len(read(NEW, Reading(part="test"), answers="all")) == 2
-    reading = Reading(part="train")
-    (first,) = read(NEW, reading, answers="first")
+    reading = Reading(part="test")
+    (first,) = read(NEW, reading)
     assert first.response == "the first"
     assert reading.dropped["Good comments after the first"] == 1

@@ -1,7 +1,7 @@
 """Build a pretraining corpus: read, decide, write; a folder whole or not at all.
 
-The files are read twice: once for the hashes in memory (`leaks.TurnTable`), by which is decided (`selection`), and once
-more to write what stays.
+The files are read twice: once for the hashes in memory, by which is decided (`selection`), and once more to write what
+stays.
 """
 
 from __future__ import annotations
@@ -19,14 +19,13 @@ from typing import Any
 import numpy as np
 
 from rejoinder import __version__
-from rejoinder.corpora.example import SPLITS, Example, Split, conversation_thread
+from rejoinder.corpora.example import SPLITS, Example, conversation_thread
 from rejoinder.corpora.examples import ExampleWriter
 from rejoinder.corpora.formats import Threads, dialogue_examples, parse_lines, parse_object, spoken_turns, text_of
 from rejoinder.corpora.lines import Reading, strip_compression
-from rejoinder.corpora.pretraining.leaks import Mask, TurnTable
 from rejoinder.corpora.pretraining.messages import clean, persona_of, spaced_out, statements
 from rejoinder.corpora.pretraining.plan import CorpusPlan, Evaluation
-from rejoinder.corpora.pretraining.selection import REASONS, TEST, Selection, dialogue_splits, select
+from rejoinder.corpora.pretraining.selection import REASONS, TEST, Mask, Selection, TurnTable, select
 from rejoinder.corpora.sources import CORPORA, read_settings
 from rejoinder.errors import InputError
 from rejoinder.files import Kind, atomic_folder, check_replaceable, file_digest, parse_json
@@ -78,53 +77,6 @@ def build_corpus(
         (part / COUNTS).write_text(json.dumps(counts, indent=1, ensure_ascii=False) + "\n", encoding="utf-8")
         (part / "counts.md").write_text(markdown(counts), encoding="utf-8")
     return counts
-
-
-@dataclass(frozen=True)
-class Found:
-    """Where a corpus has a conversation."""
-
-    id: str
-    """Its name in the file that was asked about."""
-    sources: list[str]
-    """Those that have it as a whole."""
-    split: Split | None
-    """The part that its examples are in. None: in no part, since no source has it, or since its own words hold it out
-    and those of a dialogue that belongs to it do not."""
-
-    @property
-    def held_out(self) -> bool:
-        """Whether a source has it and nobody trains or validates on it."""
-        return bool(self.sources) and self.split in (None, "test")
-
-
-def find_dialogues(
-    plan: CorpusPlan, folder: str | Path, asked: str | Path, *, progress: Advance | None = None
-) -> list[Found]:
-    """Return where the corpus of this plan has each conversation of a file, by the words of the whole conversation.
-
-    The file, `asked`, has the sources' form, as published: it is cleaned as each source is. Dialogues that belong
-    together share a split, so all sources in the folder are read. `progress` is called with numbers of their bytes.
-
-    Raises:
-        InputError: a file is missing or bad.
-    """
-    conversations = list(read_dialogues(Path(asked), Reading()))
-    table = _read_sources(plan, source_files(plan, Path(folder)), progress)
-    splits = dialogue_splits(table, plan)
-    places: dict[tuple[tuple[str, ...], str], list[int]] = {}
-    for number, (thread, source) in enumerate(zip(table.threads, table.source.tolist(), strict=True)):
-        places.setdefault((plan.source[source].clean, thread), []).append(number)
-    found = []
-    for conversation in conversations:
-        numbers = []
-        for cleaners in dict.fromkeys(source.clean for source in plan.source):
-            thread = conversation_thread(clean(turn, cleaners) for turn in conversation.turns)
-            numbers += places.get((cleaners, thread), [])
-        sources = list(dict.fromkeys(plan.source[table.source[number]].name for number in sorted(numbers)))
-        there = {splits[number] for number in numbers}
-        found.append(Found(conversation.name, sources, next((part for part in SPLITS if part in there), None)))
-    return found
 
 
 # Reading
@@ -281,7 +233,7 @@ def _counts(
     chosen: Selection,
     evaluated: tuple[TurnTable, TurnTable] | None,
 ) -> dict[str, Any]:
-    """Everything in numbers. For each source and split: pairs = kept + all that is left out."""
+    """Count everything. For each source and split: pairs = kept + all that is left out."""
     sources = {}
     for number, (source, file) in enumerate(zip(plan.source, files, strict=True)):
         mine = table.source == number
@@ -289,7 +241,6 @@ def _counts(
             "licence": source.licence,
             "sha256": file_digest(file),
             "dialogues": int(mine.sum()),
-            "groups": len({thread for thread, own in zip(chosen.threads, mine, strict=True) if own}),
             **_split_counts(table, chosen, mine[table.dialogue]),
         }
     sets = None
@@ -306,7 +257,6 @@ def _counts(
         "total": _split_counts(table, chosen, np.ones(len(table.counts), dtype=bool)),
         "evaluation": sets,
         "leaks": {name: {"equal": equal, "near": near} for name, (equal, near) in leaks if equal or near},
-        "common": chosen.common,
     }
 
 
@@ -346,6 +296,4 @@ def markdown(counts: Mapping[str, Any]) -> str:
         lines.append(f"| {shown} | {found['equal']:,} | {found['near']:,} |")
     if counts["evaluation"] is None and counts["recipe"]["evaluation"]:
         lines += ["", "Not compared with the evaluation sets of the recipe, only with the held-out tests."]
-    words = counts["recipe"]["leaks"]["fewest_words"]
-    common = f"{counts['common']:,} training pairs of fewer than {words} words"
-    return "\n".join([*lines, "", f"{common} are equal to a test pair: common talk."]) + "\n"
+    return "\n".join(lines) + "\n"

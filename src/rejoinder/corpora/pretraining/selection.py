@@ -1,19 +1,37 @@
-"""Which pairs go where: one reason for each that stays out, and a split for each that stays."""
+"""Which pairs go where: one reason for each that stays out, a split for each that stays; the search for leaks.
+
+All messages are hashes in memory; compared are words alone. Pairs of `fewest_words` words or more leak if the words of
+both messages are equal, or if the Jaccard index of their sets of shingles (words in a row) is `overlap` or more (Broder
+1997), computed, not estimated. A shingle of more than `formula` evaluated pairs counts for none.
+"""
 
 from __future__ import annotations
 
+import functools
 import itertools
-from collections.abc import Iterator
+from array import array
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from typing import TypeAlias
 
 import numpy as np
 import numpy.typing as npt
 
-from rejoinder.corpora.example import SPLITS, Split, split_of
-from rejoinder.corpora.pretraining.leaks import Hashes, IntArray, LeakIndex, Mask, Numbers, TurnTable, joined, mixed
-from rejoinder.corpora.pretraining.messages import RULES
-from rejoinder.corpora.pretraining.plan import CorpusPlan
+from rejoinder.corpora.example import SPLITS, split_of, words_of
+from rejoinder.corpora.pretraining.messages import RULES, fault_of
+from rejoinder.corpora.pretraining.plan import CorpusPlan, Filters, Leaks
 
+IntArray: TypeAlias = npt.NDArray[np.int64]
+Numbers: TypeAlias = npt.NDArray[np.int32]
+Mask: TypeAlias = npt.NDArray[np.bool_]
+Hashes: TypeAlias = npt.NDArray[np.uint64]
+
+BLOCK_BYTES = 1 << 22
+"""Text that is hashed at once."""
+_BASE = 0x9E3779B97F4A7C15
+_INVERSE = pow(_BASE, -1, 1 << 64)
+_TABLE_BITS = 26
+_CHUNK = 4_096
 TRAIN, TEST = SPLITS.index("train"), SPLITS.index("test")
 LEAKS = ("equal to evaluated", "near to evaluated")
 REASONS = ("", *RULES, "held out elsewhere", "duplicate", *LEAKS, "equal responses", "over the cap")
@@ -33,8 +51,6 @@ class Selection:
     leaks: IntArray
     """(s, 2): training and validation pairs left out for each source's test and then each evaluation set, equal and
     near ones."""
-    common: int = 0
-    """Training pairs that are equal to a test pair of too few words to be a leak."""
 
     def stays(self, table: TurnTable) -> Mask:
         """Return whether each row is a response that stays."""
@@ -52,9 +68,6 @@ def select(table: TurnTable, plan: CorpusPlan, evaluated: tuple[TurnTable, TurnT
     rows = np.flatnonzero(chosen.stays(table))
     repeated = _beyond(rows, 1, joined(table.keys[rows], chosen.split[rows].astype(np.uint64)), rows)
     chosen.reason[repeated] = REASONS.index("duplicate")
-    short = chosen.stays(table) & (table.pair_words < plan.leaks.fewest_words)
-    of_test = np.unique(table.keys[short & (chosen.split == TEST)])
-    chosen.common = int(np.isin(table.keys[short & (chosen.split == TRAIN)], of_test).sum())
     _drop_leaks(chosen, table, plan, evaluated)
     equal = np.full(len(plan.source), plan.filters.most_equal_responses)
     caps = np.array([source.cap or np.iinfo(np.int64).max for source in plan.source])
@@ -67,12 +80,6 @@ def select(table: TurnTable, plan: CorpusPlan, evaluated: tuple[TurnTable, TurnT
         drawn = joined(table.keys[rows], mixed(np.array([plan.seed + 1], np.uint64)))  # by text and seed alone
         chosen.reason[_beyond(rows, most[table.sources[rows]], group[rows], drawn)] = REASONS.index(why)
     return chosen
-
-
-def dialogue_splits(table: TurnTable, plan: CorpusPlan) -> list[Split | None]:
-    """Return the split of each dialogue, as `select` decides; None: held out by its own words, and in no part."""
-    _, splits, elsewhere = _split(table, plan)
-    return [None if out else SPLITS[split] for split, out in zip(splits.tolist(), elsewhere.tolist(), strict=True)]
 
 
 def _split(table: TurnTable, plan: CorpusPlan) -> tuple[list[str], npt.NDArray[np.int8], Mask]:
@@ -146,3 +153,223 @@ def _drop_leaks(
     for kind, copies in enumerate((leaks & equal, leaks & ~equal)):
         chosen.reason[copies] = REASONS.index(LEAKS[kind])
         chosen.leaks[:, kind] = np.bincount(found[copies], minlength=len(chosen.leaks))
+
+
+# Hashes
+
+
+class TurnTable:
+    """The hashes of the messages of d dialogues, filled dialogue by dialogue; the arrays are there after `close`.
+
+    A row, of r, is a message. Its pair is the message before it in its dialogue, and the message itself as response.
+    Dialogues also have their first row, `rows` (d + 1,), the number of their `source`, their `threads`
+    (`conversation_thread`) and `trees`, names of reply trees; rows have `counts`, of words, and `messages.fault_of`.
+    """
+
+    texts: Hashes  # (r,): of a row's words
+    grams: Hashes  # (w,): of the `gram` words from each word on; it means nothing where a pair ends before
+    first: IntArray  # (r + 1,): number of a row's first word
+    dialogue: Numbers  # (r,): number of the row's dialogue
+    pair: Mask  # (r,): whether the row is a new response to the row before it
+    keys: Hashes  # (r,): of its pair; 0 if it has none
+    pair_words: IntArray  # (r,): words of its pair; 0 if it has none
+    sources: Numbers  # (r,): number of the row's source
+
+    def __init__(self, gram: int) -> None:
+        self._gram = gram
+        self._text, self._flushed = bytearray(), 0
+        self._texts, self._grams = array("Q"), array("Q")
+        self._counts, self._pair, self._fault = array("q"), array("B"), array("B")
+        self._rows, self._source = array("q", [0]), array("i")
+        self.threads: list[str] = []
+        self.trees: list[str] = []
+
+    def add(
+        self,
+        turns: Sequence[str],
+        first: int,
+        source: int,
+        filters: Filters | None = None,
+        thread: str = "",
+        tree: str = "",
+    ) -> None:
+        """Add a dialogue whose turns are new responses from `first` on; without `filters` no message has a fault."""
+        for place, turn in enumerate(turns):
+            words = words_of(turn)
+            self._counts.append(len(words))
+            self._fault.append(fault_of(turn, words, filters) if filters else 0)
+            self._pair.append(place >= max(1, first))
+            if words:
+                self._text += " ".join(words).encode("utf-8") + b" "
+        self._rows.append(len(self._counts))
+        self._source.append(source)
+        self.threads.append(thread)
+        self.trees.append(tree)
+        if len(self._text) >= BLOCK_BYTES:
+            self._flush()
+
+    def _flush(self) -> None:
+        """Hash the text since the last flush.
+
+        The polynomial hash of bytes b_0 ... b_n is the sum of b_i · p^i modulo 2^64 for an odd p, so that prefix sums
+        give the hash of any stretch, shifted back by the inverse of p (Karp and Rabin 1987); mixed, two texts that
+        nobody chose to collide share a hash with a probability of about 2^-64.
+        """
+        data = np.frombuffer(self._text, np.uint8)
+        prefix = np.zeros(len(data) + 1, np.uint64)
+        np.cumsum((data.astype(np.uint64) + np.uint64(1)) * _powers(_BASE, len(data)), out=prefix[1:])
+
+        def stretches(begins: IntArray, ends: IntArray) -> Hashes:
+            return mixed((prefix[ends] - prefix[begins]) * _powers(_INVERSE, len(prefix))[begins])
+
+        edges = np.concatenate([[0], np.flatnonzero(data == ord(" ")) + 1])  # beginnings of words; the end
+        starts = edges[_starts(np.array(self._counts[self._flushed :], np.int64))]
+        ends = edges[np.minimum(np.arange(len(edges) - 1) + self._gram, len(edges) - 1)]
+        self._texts.frombytes(stretches(starts[:-1], starts[1:]).tobytes())
+        self._grams.frombytes(stretches(edges[:-1], ends).tobytes())
+        self._text, self._flushed = bytearray(), len(self._counts)
+
+    def close(self) -> TurnTable:
+        """Make the arrays; nothing can be added any more."""
+        self._flush()
+        self.texts, self.grams = (np.frombuffer(each, np.uint64) for each in (self._texts, self._grams))
+        self.counts, self.rows, self.source = map(np.array, (self._counts, self._rows, self._source))
+        self.fault, self.pair = np.array(self._fault), np.array(self._pair).astype(bool)
+        self.first = _starts(self.counts)
+        self.dialogue = np.repeat(np.arange(len(self.source), dtype=np.int32), np.diff(self.rows))
+        self.sources = self.source[self.dialogue]
+        # A dialogue's first row, which has no pair, may be joined with anything.
+        self.keys = np.where(self.pair, joined(np.roll(self.texts, 1), self.texts), np.uint64(0))
+        self.pair_words = np.where(self.pair, self.counts + np.roll(self.counts, 1), 0)
+        return self
+
+    def spans(self, rows: IntArray, before: int) -> tuple[IntArray, IntArray]:
+        """Return the first shingle of each row (of its pair, if `before` is 1), and the number of them."""
+        begin, end = self.first[rows - before], self.first[rows + 1]
+        return begin, np.maximum(0, end - begin - self._gram + 1)
+
+    def shingles(self, begin: IntArray, number: IntArray) -> tuple[IntArray, Hashes]:
+        """Return each shingle of each span once, with the span's number; sorted by span, then hash."""
+        owner, place = expand(begin, number)
+        hashes = self.grams[place]
+        order = np.lexsort((hashes, owner))
+        owner, hashes = owner[order], hashes[order]
+        new = np.ones(len(owner), dtype=bool)
+        new[1:] = (owner[1:] != owner[:-1]) | (hashes[1:] != hashes[:-1])
+        return owner[new], hashes[new]
+
+
+class LeakIndex:
+    """All that is evaluated, to look pairs (`before` is 1) or single messages (0) up in.
+
+    `watched` are tables, their rows that are evaluated, and the number of each row's evaluated set.
+    """
+
+    def __init__(self, watched: Iterable[tuple[TurnTable, IntArray, Numbers]], before: int, leaks: Leaks) -> None:
+        self._before, self._leaks = before, leaks
+        keys, grams = [np.zeros(0, np.uint64)], [np.zeros(0, np.uint64)]
+        owners, sizes, sets = [np.zeros(0, np.int64)], [np.zeros(0, np.int64)], [np.zeros(0, np.int32)]
+        count = 0
+        for table, rows, numbers in watched:
+            long = self._words(table)[rows] >= leaks.fewest_words
+            keys.append(self._hashes(table)[rows[long]])
+            sets.append(numbers[long])
+            for part in _chunks(rows[long]):
+                owner, found = table.shingles(*table.spans(part, before))
+                grams.append(found)
+                owners.append(owner + count)
+                sizes.append(np.bincount(owner, minlength=len(part)))
+                count += len(part)
+        every, self._sizes, items = np.concatenate(keys), np.concatenate(sizes), np.concatenate(sets)
+        order = np.argsort(every, kind="stable")
+        self._sets, self._keys, self._sets_by_key = items, every[order], items[order]
+        every = np.concatenate(grams)
+        order = np.argsort(every, kind="stable")
+        self._grams, self._owners = every[order], np.concatenate(owners).astype(np.int32)[order]
+        self._maybe = np.zeros(1 << _TABLE_BITS, dtype=bool)  # quick no for most shingles
+        self._maybe[self._grams >> np.uint64(64 - _TABLE_BITS)] = True
+
+    def find(self, table: TurnTable) -> tuple[Numbers, Mask]:
+        """Return the set of which each row is a copy, -1 where it is none; and whether it is equal, not nearly so."""
+        found, equal = np.full(len(table.texts), -1, np.int32), np.zeros(len(table.texts), dtype=bool)
+        if len(self._sets):
+            for rows in _chunks(np.flatnonzero(self._words(table) >= self._leaks.fewest_words)):
+                keys = self._hashes(table)[rows]
+                place = np.minimum(np.searchsorted(self._keys, keys), len(self._keys) - 1)
+                equal[rows] = self._keys[place] == keys
+                found[rows] = np.where(equal[rows], self._sets_by_key[place], -1)
+                others = rows[~equal[rows]]
+                found[others] = self._nearest(table, *table.spans(others, self._before))
+        return found, equal
+
+    def _words(self, table: TurnTable) -> IntArray:
+        return table.pair_words if self._before else table.counts
+
+    def _hashes(self, table: TurnTable) -> Hashes:
+        return table.keys if self._before else table.texts
+
+    def _nearest(self, table: TurnTable, begin: IntArray, number: IntArray) -> Numbers:
+        """Return the set of the evaluated item that overlaps most with each span; -1 if none overlaps enough."""
+        found = np.full(len(number), -1, np.int32)
+        owner, place = expand(begin, number)
+        hits = np.bincount(owner, self._known(table.grams[place]), minlength=len(number))
+        # Necessary for the Jaccard index; halved, as a shingle may be in a text more than once.
+        near = np.flatnonzero(hits * 2 >= self._leaks.overlap * number)
+        owner, grams = table.shingles(begin[near], number[near])
+        sizes = np.bincount(owner, minlength=len(near))
+        low = np.searchsorted(self._grams, grams, side="left")
+        among = np.searchsorted(self._grams, grams, side="right") - low
+        gram, place = expand(low, np.where(among <= self._leaks.formula, among, 0))
+        pairs, common = np.unique(owner[gram] * len(self._sizes) + self._owners[place], return_counts=True)
+        mine, item = np.divmod(pairs, len(self._sizes))
+        overlap = common / (sizes[mine] + self._sizes[item] - common)
+        good = overlap >= self._leaks.overlap
+        mine, item, overlap = mine[good], item[good], overlap[good]
+        order = np.lexsort((-item, overlap))  # the best comes last, of equal ones the first item
+        found[near[mine[order]]] = self._sets[item[order]]
+        return found
+
+    def _known(self, grams: Hashes) -> Mask:
+        known = self._maybe[grams >> np.uint64(64 - _TABLE_BITS)]
+        places = np.flatnonzero(known)
+        at = np.minimum(np.searchsorted(self._grams, grams[places]), len(self._grams) - 1)
+        known[places] = self._grams[at] == grams[places]
+        return known
+
+
+def mixed(values: Hashes) -> Hashes:
+    """Put the values through a bijection that spreads every bit over all of them (the finaliser of SplitMix64)."""
+    values = (values ^ (values >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
+    values = (values ^ (values >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
+    return values ^ (values >> np.uint64(31))
+
+
+def joined(first: Hashes, second: Hashes) -> Hashes:
+    """Make one hash of two, which says their order too."""
+    return mixed(mixed(first) * np.uint64(3) + second)
+
+
+def expand(begin: IntArray, count: IntArray) -> tuple[IntArray, IntArray]:
+    """Write ranges out: for each number of each range, which range it is of, and the number."""
+    owner = np.repeat(np.arange(len(count)), count)
+    return owner, np.arange(len(owner)) + (begin - _starts(count)[:-1])[owner]
+
+
+def _starts(counts: IntArray) -> IntArray:
+    return np.concatenate([[0], np.cumsum(counts)])
+
+
+def _chunks(rows: IntArray) -> list[IntArray]:
+    return np.array_split(rows, len(rows) // _CHUNK + 1)
+
+
+def _powers(base: int, count: int) -> Hashes:
+    """base^0 ... base^(count - 1) modulo 2^64."""
+    return _all_powers(base, 1 << max(16, count.bit_length()))[:count]
+
+
+@functools.lru_cache(maxsize=8)
+def _all_powers(base: int, count: int) -> Hashes:
+    factors = np.full(count, base, np.uint64)
+    factors[0] = 1
+    return np.multiply.accumulate(factors)

@@ -10,50 +10,35 @@ from __future__ import annotations
 import ast
 import warnings
 from collections.abc import Iterator
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from rejoinder.corpora.corpus import Corpus, check_limits
+from rejoinder.corpora.corpus import Corpus
 from rejoinder.corpora.example import Example
 from rejoinder.corpora.formats import BadRecordError, parse_lines
 from rejoinder.corpora.lines import Reading, strip_compression
 
-MAX_LINE = 1 << 19
-"""Most characters of a line, for parsing may take a thousand times as much memory. The published ones have up to tens
-of thousands."""
+MIN_WORDS, MAX_WORDS = 4, 59
+"""Words of a question and of an answer."""
 
 
-@dataclass(frozen=True)
-class AmazonQASettings:
-    """Which texts are too short or too long."""
-
-    min_words: int = 4
-    """Fewest words of a question and of an answer."""
-    max_words: int = 59
-    """Most words of a question and of an answer."""
-
-    def __post_init__(self) -> None:
-        check_limits(self.min_words, self.max_words, "words")
-
-
-def read_amazon_qa(path: Path, reading: Reading, settings: AmazonQASettings) -> Iterator[Example]:
+def read_amazon_qa(path: Path, reading: Reading, _: object = None) -> Iterator[Example]:
     """Read a file of either shape: the question is the context, the product (asin) the thread."""
     name = strip_compression(path).stem
     for number, place, product, question, answer in parse_lines(path, reading, _pairs):
-        if reason := fault_of_pair(question, answer, settings):
+        if reason := fault_of_pair(question, answer):
             reading.drop(reason)
         else:
             yield Example((question,), answer, f"{name}:{number}:{place}", product, "amazon-qa")
 
 
-def fault_of_pair(question: str, answer: str, settings: AmazonQASettings) -> str:
+def fault_of_pair(question: str, answer: str) -> str:
     """Return why the pair is left out, or nothing. As DATA19 counts words, two spaces enclose an empty one."""
     for text, name in ((question, "question"), (answer, "answer")):
         if not text.strip():
             return f"pairs with a blank {name}"
-        if not settings.min_words <= text.count(" ") + 1 <= settings.max_words:
-            return f"pairs whose {name} has fewer than {settings.min_words} or more than {settings.max_words} words"
+        if not MIN_WORDS <= text.count(" ") + 1 <= MAX_WORDS:
+            return f"pairs whose {name} has fewer than {MIN_WORDS} or more than {MAX_WORDS} words"
     return ""
 
 
@@ -74,8 +59,6 @@ def _pairs(number: int, line: str) -> list[tuple[int, int, str, str, str]]:
 
 
 def _parse(line: str) -> dict[str, Any]:
-    if len(line) > MAX_LINE:
-        raise BadRecordError(f"{len(line):,} characters; a line has up to {MAX_LINE:,}")
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("error")  # of escapes that there are not
@@ -110,5 +93,4 @@ CORPUS = Corpus(
     origin="http://jmcauley.ucsd.edu/data/amazon/qa/",
     expected="all 38 files: 1,569,513 lines, 4,035,625 pairs, 3,689,912 distinct ones, 373,007 of them test (DATA19)",
     read=read_amazon_qa,
-    settings=AmazonQASettings,
 )

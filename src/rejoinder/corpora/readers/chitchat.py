@@ -32,10 +32,8 @@ def read_chitchat(path: Path, reading: Reading, _: object = None) -> Iterator[Ex
     """Read the examples of all conversations of the package's file."""
     # Not by the package's own reader, which takes the file to be in the encoding of the user's locale.
     conversations = json.loads(path.read_text(encoding="utf-8"))
-    threads, size, count = Threads(), path.stat().st_size, len(conversations)
-    for number, (name, conversation) in enumerate(conversations.items()):
-        if reading.on_bytes is not None:  # evenly, since the file is one piece
-            reading.on_bytes(size * (number + 1) // count - size * number // count)
+    threads = Threads()
+    for name, conversation in conversations.items():
         turns = [" ".join(utterance["text"] for utterance in message) for message in conversation["messages"]]
         reading.lines += 1
         record = {"turns": turns, "thread": conversation_thread(turns)}

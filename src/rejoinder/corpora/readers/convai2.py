@@ -33,8 +33,6 @@ class Convai2Settings:
 
     personas: Literal["all", "self", "other", "none"] = "all"
     """Whose persona lines go into the contexts: all that the file has, those of the one who responds, the other's."""
-    persona_messages: Literal["one", "each"] = "one"
-    """Whether the persona lines are one message of the context or one each."""
     draw: int = 0
     """Candidates to draw for each example from the responses of the file's other dialogues, where the file gives none;
     19 make ConvAI2's 1-of-20. The whole file is held in memory for that."""
@@ -156,9 +154,8 @@ def _candidates(response: str, listed: str) -> tuple[str, ...]:
 def _examples(dialogue: _Dialogue, path: Path, reading: Reading, settings: Convai2Settings) -> Iterator[Example]:
     spoken = (text for row in dialogue.rows for text in (row.message, row.response) if text)
     thread = content_thread(itertools.islice(spoken, 2))
-    persona = [line for line in dialogue.personas if line.startswith(_SIDES[settings.personas])]
-    if persona and settings.persona_messages == "one":
-        persona = [" ".join(persona)]
+    lines = " ".join(line for line in dialogue.personas if line.startswith(_SIDES[settings.personas]))
+    persona = [lines] if lines else []
     said: list[str] = []
     for row in dialogue.rows:
         said += [row.message] if row.message else []

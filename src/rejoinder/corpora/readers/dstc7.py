@@ -1,7 +1,8 @@
 """DSTC7 track 1 (NOESIS), sentence selection: Ubuntu support chat and student advising, as a JSON array of dialogues.
 
-Where several answers are right (Advising), the first one among the candidates is the response, and the others leave the
-list; where none is (subtask 4), the dialogue is dropped. Subtask 2 takes its candidates from one pool and is not read.
+Of training dialogues every utterance but the first is a response, without candidates (POLY, section 5), of others the
+last; `data-split` says what a dialogue is. Where several answers are right (Advising), the first one among the
+candidates is the response, and the others leave the list; where none is (subtask 4), the dialogue is dropped.
 Format: ibm.github.io/dstc7-noesis, data description; the task's own `metrics.py` for the answers of the test set.
 """
 
@@ -10,13 +11,13 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any
 
 from rejoinder.corpora.corpus import Corpus
 from rejoinder.corpora.example import Example, content_thread
-from rejoinder.corpora.formats import BadRecordError, parse_records, text_of
-from rejoinder.corpora.lines import Reading, open_lines
-from rejoinder.corpora.readers.parsing import json_objects
+from rejoinder.corpora.formats import BadRecordError, dialogue_examples, parse_records, text_of
+from rejoinder.corpora.lines import Reading
+from rejoinder.corpora.readers.parsing import json_objects, tab_pairs
 from rejoinder.errors import InputError
 
 _NONE = "NONE"
@@ -27,13 +28,8 @@ _NONE = "NONE"
 class Dstc7Settings:
     """Settings of `rejoinder data dstc7`."""
 
-    utterances: Literal["train", "all", "last"] = "train"
-    """Which utterances are responses: of training dialogues every one but the first, without candidates (POLY, section
-    5), of others the last; or `all` or `last` everywhere. A dialogue's `data-split` says what it is."""
     answers: str = ""
     """File with the answers of the test set."""
-    speakers: bool = False
-    """Whether messages of a context begin with their speaker, as in `participant_1: `."""
 
     def __post_init__(self) -> None:
         if self.answers and not Path(self.answers).is_file():
@@ -42,36 +38,30 @@ class Dstc7Settings:
 
 def read_dstc7(path: Path, reading: Reading, settings: Dstc7Settings) -> Iterator[Example]:
     """Read the examples of a file; memory holds one dialogue at a time. A fault has its number in a line's place."""
-    answers = read_answers(settings.answers, reading) if settings.answers else {}
+    answers = _read_answers(settings.answers, reading) if settings.answers else {}
 
     def parse(number: int, record: dict[str, Any]) -> Iterator[Example]:
         try:
-            yield from _examples(record, answers, reading, settings)
+            yield from _examples(record, answers, reading)
         except BadRecordError as error:
             raise BadRecordError(f"dialogue {number}: {error}") from None
 
     yield from parse_records(path, reading, enumerate(json_objects(path, reading), 1), parse)
 
 
-def read_answers(path: str | Path, reading: Reading) -> dict[str, dict[str, str]]:
+def _read_answers(path: str, reading: Reading) -> dict[str, dict[str, str]]:
     """Read the test set's answers: for each example id the ids of the right candidates, with texts if given."""
     answers = {}
-    for number, line in open_lines(path, reading):
-        name, tab, rest = line.partition("\t")
+    for name, rest in tab_pairs(path, reading, "no answer; a line is an example id, a tab and ids of candidates"):
         ids, _, text = rest.partition("\t")
-        if tab and name.strip() and ids.strip():
-            answers[name.strip()] = {each.strip(): text for each in ids.split(",")}
-        elif line.strip():
-            reading.bad_line(path, number, "no answer; a line is an example id, a tab and ids of candidates")
+        answers[name] = {each.strip(): text for each in ids.split(",")}
     return answers
 
 
-def _examples(
-    record: Mapping[str, Any], known: Mapping[str, Mapping[str, str]], reading: Reading, settings: Dstc7Settings
-) -> Iterator[Example]:
+def _examples(record: Mapping[str, Any], known: Mapping[str, Mapping[str, str]], reading: Reading) -> Iterator[Example]:
     name = _id(record.get("example-id"), "example-id")
     said = [
-        (text_of(message.get("utterance"), f"messages-so-far[{place}].utterance"), message.get("speaker", ""))
+        text_of(message.get("utterance"), f"messages-so-far[{place}].utterance")
         for place, message in enumerate(_objects(record.get("messages-so-far"), "messages-so-far"))
     ]
     answers = known.get(name)
@@ -80,23 +70,19 @@ def _examples(
     if answers is None:
         raise BadRecordError(f"example {name} has no answer; name the file of the answers: --set answers=FILE")
     answers = {each: text for each, text in answers.items() if each.upper() != _NONE}
-    spoken = [(message, text_of(speaker, "speaker")) for message, speaker in said if message.strip()]
-    reading.blank_messages += len(said) - len(spoken)
-    if not spoken:
+    messages = [message for message in said if message.strip()]
+    reading.blank_messages += len(said) - len(messages)
+    if not messages:
         raise BadRecordError("messages-so-far is blank; it needs at least one message")
-    responses = [message for message, _ in spoken]
-    messages = [f"{speaker}: {message}" if settings.speakers else message for message, speaker in spoken]
-    thread = content_thread(responses[:2])
+    thread = content_thread(messages[:2])
     options = _options(record, "options-for-next") if "options-for-next" in record else {}
-    train = reading.part == "train" or (reading.part is None and record.get("data-split") == "train")
-    if settings.utterances == "last" or (settings.utterances == "train" and not train):
+    if (reading.part or record.get("data-split")) != "train":
         response, candidates, label = _choice(options, answers, reading)
         if response:
             yield Example(reading.newest(messages), response, name, thread, "dstc7", candidates, label)
         return
-    responses += [text for text in answers.values() if text.strip()][:1]
-    for place in range(1, len(responses)):
-        yield Example(reading.newest(messages[:place]), responses[place], f"{name}:{place}", thread, "dstc7")
+    messages += [text for text in answers.values() if text.strip()][:1]
+    yield from dialogue_examples(messages, name=name, thread=thread, source="dstc7", reading=reading)
 
 
 def _choice(
@@ -118,9 +104,7 @@ def _options(record: Mapping[str, Any], name: str) -> dict[str, str]:
     options: dict[str, str] = {}
     for place, option in enumerate(_objects(record[name], name)):
         each = _id(option.get("candidate-id"), f"{name}[{place}].candidate-id")
-        text = text_of(option.get("utterance"), f"{name}[{place}].utterance")
-        if options.setdefault(each, text) != text:
-            raise BadRecordError(f"{name} holds the candidate {each} twice, with different texts")
+        options[each] = text_of(option.get("utterance"), f"{name}[{place}].utterance")
     return options
 
 

@@ -10,11 +10,9 @@ from __future__ import annotations
 import re
 import string
 from collections.abc import Iterator
-from dataclasses import dataclass
 from pathlib import Path
-from typing import Literal
 
-from rejoinder.corpora.corpus import Corpus, check_limits
+from rejoinder.corpora.corpus import Corpus
 from rejoinder.corpora.example import Example
 from rejoinder.corpora.lines import Reading, open_lines, strip_compression
 from rejoinder.errors import InputError
@@ -23,40 +21,24 @@ _SPEAKER = re.compile(r"(?:^|(?<=[.!?]\s))(?!\d++:\d)\w++:(?!//)")
 """A word and a colon where a sentence begins; neither a time (10:30) nor an address (http://)."""
 _BRACKETED = re.compile(r"[\[(][^\])]*+[\])]")
 _EDGES = " \t-\N{EN DASH}\N{EM DASH}"
+MIN_LENGTH, MAX_LENGTH = 9, 127
+"""Characters of a response and of the line before it."""
+SHARD_LINES = 100_000
+"""A file of more lines than this holds many films and is cut into threads of so many lines."""
 
 
-@dataclass(frozen=True)
-class OpenSubtitlesSettings:
-    """What counts as an example, and as a film."""
-
-    min_length: int = 9
-    """Fewest characters of a response and of the line before it."""
-    max_length: int = 127
-    """Most characters of a response and of the line before it."""
-    shard_lines: int = 100_000
-    """A file of more lines than this holds many films and is cut into threads of so many lines; 0: never."""
-    thread: Literal["file", "folder"] = "file"
-    """What names a film: its file, or its folder, if that holds several subtitles of one film (as OPUS sorts them)."""
-
-    def __post_init__(self) -> None:
-        check_limits(self.min_length, self.max_length, "length")
-        if self.shard_lines < 0:
-            raise InputError(f"shard_lines must be 0 or more, not {self.shard_lines}")
-
-
-def read_opensubtitles(path: Path, reading: Reading, settings: OpenSubtitlesSettings) -> Iterator[Example]:
+def read_opensubtitles(path: Path, reading: Reading, _: object = None) -> Iterator[Example]:
     """Read the examples of one film's subtitles, or of the one file of a language."""
     if reading.history is None:
         raise InputError("opensubtitles: a film is one conversation of a thousand lines; give --history N, as 10")
-    name = (path.absolute().parent if settings.thread == "folder" else strip_compression(path)).name
-    shard_lines = settings.shard_lines if _has_more_lines(path, settings.shard_lines) else 0
+    name, is_cut = strip_compression(path).name, _has_many_films(path)
     earlier: list[str] = []
     previous = 0
     for number, line in open_lines(path, reading):
         if number == 1 and line.lstrip().startswith(("<?xml", "<document")):
             raise InputError(f"{path} is XML; OPUS's plain text is read, one subtitle line a line (mono/en.txt.gz)")
-        if shard_lines and (number - 1) // shard_lines != (previous - 1) // shard_lines:
-            name = shard_name((number - 1) // shard_lines)
+        if is_cut and (number - 1) // SHARD_LINES != (previous - 1) // SHARD_LINES:
+            name = shard_name((number - 1) // SHARD_LINES)
             earlier.clear()
         elif number != previous + 1:  # a bad line was skipped: what follows does not answer what stood before it
             earlier.clear()
@@ -68,18 +50,14 @@ def read_opensubtitles(path: Path, reading: Reading, settings: OpenSubtitlesSett
         if not text:
             reading.drop("lines of nothing that is said")
             continue
-        if earlier and _fits(earlier[-1], text, settings, reading):
+        if earlier and _fits(earlier[-1], text, reading):
             yield Example(reading.newest(earlier), text, f"{name}:{number}", name, "opensubtitles")
         earlier.append(text)
         del earlier[: -2 - reading.history]  # one more than is kept shows that the context is cut
 
 
 def clean_line(line: str) -> str:
-    """Return what is said in a line of subtitles. The time is linear in its length.
-
-    >>> clean_line("- JOHN: Well [sighs]  come in! ANN: Thanks. (door)")
-    'Well come in! Thanks.'
-    """
+    """Return what is said in a line of subtitles. The time is linear in its length."""
     end = max(line.rfind(")"), line.rfind("]")) + 1  # so that every bracket searched from has its end
     if end:
         line = _BRACKETED.sub("", line[:end]) + line[end:]
@@ -90,11 +68,7 @@ def clean_line(line: str) -> str:
 
 
 def shard_name(number: int) -> str:
-    """Return the name of the part with this number, from 0, as `split -a 3` gives it.
-
-    >>> [shard_name(number) for number in (0, 27, 17575)]
-    ['lines-aaa', 'lines-abb', 'lines-zzz']
-    """
+    """Return the name of the part with this number, from 0, as `split -a 3` gives it: lines-aaa, lines-aab, ..."""
     letters = ""
     while number or len(letters) < 3:
         number, letter = divmod(number, 26)
@@ -102,23 +76,23 @@ def shard_name(number: int) -> str:
     return f"lines-{letters}"
 
 
-def _fits(context: str, response: str, settings: OpenSubtitlesSettings, reading: Reading) -> bool:
+def _fits(context: str, response: str, reading: Reading) -> bool:
     """Return whether both have the right length; if not, count why."""
-    if min(len(context), len(response)) < settings.min_length:
-        reading.drop(f"pairs with a line of fewer than {settings.min_length} characters")
-    elif max(len(context), len(response)) > settings.max_length:
-        reading.drop(f"pairs with a line of more than {settings.max_length} characters")
+    if min(len(context), len(response)) < MIN_LENGTH:
+        reading.drop(f"pairs with a line of fewer than {MIN_LENGTH} characters")
+    elif max(len(context), len(response)) > MAX_LENGTH:
+        reading.drop(f"pairs with a line of more than {MAX_LENGTH} characters")
     else:
         return True
     return False
 
 
-def _has_more_lines(path: Path, count: int) -> bool:
-    """Return whether the file has more than `count` lines (0: do not look). A pipe, which cannot be read twice, has."""
-    if count == 0 or (path.exists() and not path.is_file() and not path.is_dir()):
-        return count > 0
+def _has_many_films(path: Path) -> bool:
+    """Return whether the file has more lines than a film. A pipe, which cannot be read twice, is taken to have."""
+    if path.exists() and not path.is_file() and not path.is_dir():
+        return True
     # Faults are reported by whoever reads the file in earnest.
-    return any(number > count for number, _ in open_lines(path, Reading(skip_bad=True)))
+    return any(number > SHARD_LINES for number, _ in open_lines(path, Reading(skip_bad=True)))
 
 
 CORPUS = Corpus(
@@ -129,5 +103,4 @@ CORPUS = Corpus(
     origin="https://opus.nlpl.eu/OpenSubtitles-v2018.php, the plain text under the language's code",
     expected="English, v2018: 4,415 threads, 316,891,717 examples, 33,240,156 of them test (DATA19)",
     read=read_opensubtitles,
-    settings=OpenSubtitlesSettings,
 )

@@ -1,8 +1,8 @@
 """SemEval task 3, community question answering: forum questions with their comments, in the XML of 2015 and 2016.
 
 The context is the question, the response a comment labelled Good. Comments' subjects are left out: they repeat the
-question. Without candidates `rejoinder evaluate` ranks 1-of-100 (ACL19), for which no question may be there twice: of
-each only the first Good comment counts, except in training. Format: README 2.0 of 2015's data and 3.2 of 2016's.
+question. 1-of-100 (ACL19) allows no question twice: except in training only its first Good comment counts.
+Format: README 2.0 of 2015's data and 3.2 of 2016's.
 """
 
 from __future__ import annotations
@@ -14,8 +14,8 @@ from typing import TYPE_CHECKING, Literal
 
 from rejoinder.corpora.corpus import Corpus
 from rejoinder.corpora.example import Example, content_thread, split_of
-from rejoinder.corpora.lines import Reading, open_lines, strip_compression
-from rejoinder.corpora.readers.parsing import xml_elements
+from rejoinder.corpora.lines import Reading, strip_compression
+from rejoinder.corpora.readers.parsing import tab_pairs, xml_elements
 from rejoinder.errors import InputError
 
 if TYPE_CHECKING:
@@ -33,13 +33,8 @@ _COMMENTS = {"Comment": ("CID", "CGOLD"), "RelComment": ("RELC_ID", "RELC_RELEVA
 class SemevalSettings:
     """Settings of `rejoinder data semeval`."""
 
-    answers: Literal["train", "all", "first"] = "train"
-    """Which Good comments are responses: in training all, elsewhere the first of a question; or `all` or `first`
-    everywhere."""
-    candidates: Literal["none", "thread"] = "none"
-    """Whether the other comments of a question are candidates, those apart that are Good too."""
-    repeated: bool = False
-    """Whether threads are read that are marked as repeated; the first copy may be in another file."""
+    answers: Literal["train", "all"] = "train"
+    """Which Good comments are responses: in training all, elsewhere the first of a question; or `all` everywhere."""
     gold: str = ""
     """File with labels for comments that have none in the XML (2015's development and test sets): lines of a comment's
     id, a tab and its label."""
@@ -66,11 +61,10 @@ class _Question:
 
 def read_semeval(path: Path, reading: Reading, settings: SemevalSettings) -> Iterator[Example]:
     """Read the examples of a file; memory holds one question with its comments. InputError also for no labels."""
-    gold = read_gold(settings.gold, reading) if settings.gold else {}
+    wanted = "no label; a line is the id of a comment, a tab and its label"
+    gold = dict(tab_pairs(settings.gold, reading, wanted)) if settings.gold else {}
     labels = {True: 0, False: 0}
     for element in xml_elements(path, reading, _QUESTIONS):
-        if next(element.iterancestors(*_QUESTIONS), None) is not None:
-            raise InputError(f"{path}:{element.sourceline}: a {element.tag} within a question")
         question = _question(element, gold)
         reading.lines += 1
         for comment in question.comments:
@@ -78,18 +72,6 @@ def read_semeval(path: Path, reading: Reading, settings: SemevalSettings) -> Ite
         yield from _examples(question, strip_compression(path).stem, reading, settings)
     if labels[False] and not labels[True]:
         raise InputError(f"{path} has no labels; name the file that has those of its comments: --set gold=FILE")
-
-
-def read_gold(path: str | Path, reading: Reading) -> dict[str, str]:
-    """Read a file of labels: `Q1_C1<tab>Good`."""
-    gold = {}
-    for number, line in open_lines(path, reading):
-        name, _, label = (part.strip() for part in line.partition("\t"))
-        if name and label:
-            gold[name] = label
-        elif line.strip():
-            reading.bad_line(path, number, "no label; a line is the id of a comment, a tab and its label")
-    return gold
 
 
 def question_text(subject: str, body: str) -> str:
@@ -119,7 +101,7 @@ def _text(element: _Element, *tags: str) -> str:
 
 def _examples(question: _Question, file: str, reading: Reading, settings: SemevalSettings) -> Iterator[Example]:
     """Make the examples of a question; of each comment that is no response, count why."""
-    if question.repeated and not settings.repeated:
+    if question.repeated:
         reading.drop("comments of repeated questions", len(question.comments))
         return
     if not question.text:
@@ -127,28 +109,19 @@ def _examples(question: _Question, file: str, reading: Reading, settings: Semeva
         return
     thread = content_thread([question.text])
     part = reading.part or split_of(thread)
-    only_first = settings.answers == "first" or (settings.answers == "train" and part != "train")
+    only_first = settings.answers == "train" and part != "train"
     found = False
     for comment in question.comments:
-        candidates, label = _candidates(question, comment) if settings.candidates == "thread" else ((), None)
         if comment.label != GOOD:
             reading.drop("comments not labelled Good" if comment.label else "comments without a label")
         elif not comment.text:
             reading.drop("blank comments")
         elif only_first and found:
             reading.drop("Good comments after the first")
-        elif len(candidates) == 1:
-            reading.drop("Good comments of questions without another")
         else:
             found = True
             name = f"{file}:{comment.name}"
-            yield Example((question.text,), comment.text, name, thread, "semeval", candidates, label)
-
-
-def _candidates(question: _Question, right: _Comment) -> tuple[tuple[str, ...], int]:
-    """Return the labelled comments that are not Good, and the right one, in their order; and its place."""
-    shown = [each for each in question.comments if each is right or (each.label not in (GOOD, "") and each.text)]
-    return tuple(each.text for each in shown), next(i for i, each in enumerate(shown) if each is right)
+            yield Example((question.text,), comment.text, name, thread, "semeval")
 
 
 CORPUS = Corpus(

@@ -16,14 +16,13 @@ from collections.abc import Collection, Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
-from rejoinder.corpora.corpus import Corpus, check_limits
+from rejoinder.corpora.corpus import Corpus
 from rejoinder.corpora.example import Example
 from rejoinder.corpora.lines import Reading, open_lines, strip_compression
 from rejoinder.corpora.readers.parsing import xml_elements
-from rejoinder.errors import InputError
 
-MAX_TEXT = 1 << 22
-"""Most characters of a page; MediaWiki's own limit is 2 MiB."""
+WORDS = range(5, 61)
+"""Numbers of words of the sentence that is the query."""
 THREAD_LINES = 10_000
 """Lines of a text that are one thread; a sentence and the one after it in the next thread are no pair."""
 
@@ -76,34 +75,6 @@ _NOT_PROSE = (*"*#:;=|!{}", "----")
 """How a line of a list, heading, table or rule begins."""
 
 
-@dataclass(frozen=True)
-class WikipediaSettings:
-    """Which articles and sentences are used."""
-
-    min_words: int = 5
-    """Fewest words of the sentence that is the query."""
-    max_words: int = 60
-    """Most words of the sentence that is the query."""
-    max_characters: int = 0
-    """Sentences of an answer beyond this many characters are cut off; 0: none."""
-    lists: bool = False
-    """Also use pages that are lists, indices, outlines or disambiguations, by their English titles."""
-
-    def __post_init__(self) -> None:
-        check_limits(self.min_words, self.max_words, "words")
-        if self.max_characters < 0:
-            raise InputError(f"max_characters must be 0 or more, not {self.max_characters}")
-
-
-@dataclass(frozen=True)
-class NeighbourSettings:
-    """How plain text is read."""
-
-    wrapped: bool = False
-    """Whether a paragraph goes on over lines up to a blank one, as in Project Gutenberg's books. Else sentences end
-    with their line; BookCorpus has one sentence a line."""
-
-
 @dataclass(frozen=True, slots=True)
 class Page:
     """A page in its newest revision."""
@@ -119,30 +90,30 @@ class Page:
     text: str = ""
 
 
-def read_wikipedia(path: Path, reading: Reading, settings: WikipediaSettings) -> Iterator[Example]:
+def read_wikipedia(path: Path, reading: Reading, _: object = None) -> Iterator[Example]:
     """Read one example of each article of a dump, compressed or not."""
-    for name, texts in _articles(path, reading, settings):
-        if example := article_example(name, texts, settings):
+    for name, texts in _articles(path, reading):
+        if example := article_example(name, texts):
             yield example
         else:
             reading.drop("articles without a sentence that can be the query, or with nothing else")
 
 
-def read_neighbours(path: Path, reading: Reading, settings: NeighbourSettings) -> Iterator[Example]:
+def read_neighbours(path: Path, reading: Reading, _: object = None) -> Iterator[Example]:
     """Read the pairs of neighbouring sentences of a text, or of an export (a name with `.xml` in it)."""
-    texts: Iterator[tuple[str, Iterable[str]]] = _books(path, reading, settings.wrapped)
+    texts: Iterator[tuple[str, Iterable[str]]] = _books(path, reading)
     if ".xml" in path.name:
-        texts = _articles(path, reading, WikipediaSettings())
+        texts = _articles(path, reading)
     for thread, text in texts:
         said = (sentence for paragraph in text for sentence in sentences(paragraph))
         for number, (before, after) in enumerate(itertools.pairwise(said)):
             yield Example((before,), after, f"{thread}:{number}", thread, "sentences")
 
 
-def _articles(path: Path, reading: Reading, settings: WikipediaSettings) -> Iterator[tuple[str, list[str]]]:
+def _articles(path: Path, reading: Reading) -> Iterator[tuple[str, list[str]]]:
     """Read the paragraphs of each article of an export, with the page's id; count which pages are no articles."""
     for page in pages(path, reading):
-        reason = fault_of_page(page, settings)
+        reason = fault_of_page(page)
         if not reason:
             try:
                 yield page.id, paragraphs(page.text, page.media)
@@ -166,9 +137,7 @@ def pages(path: Path, reading: Reading) -> Iterator[Page]:
             model, text = (revision.findtext(f"{{*}}{name}") or "" for name in ("model", "text"))
         title, name, number = ((element.findtext(f"{{*}}{name}") or "").strip() for name in ("title", "id", "ns"))
         fault = ""
-        if len(text) > MAX_TEXT:
-            fault = f"more than {MAX_TEXT:,} characters in <text>"
-        elif not (number or "0").lstrip("-").isdecimal() or len(number) > 20:
+        if not (number or "0").lstrip("-").isdecimal() or len(number) > 20:
             fault = f"{number[:20]!r} instead of a number in <ns>"
         elif not name:
             fault = "a page without <id>"
@@ -179,7 +148,7 @@ def pages(path: Path, reading: Reading) -> Iterator[Page]:
         yield Page(media, title, name, int(number or 0), redirect, model.strip(), text)
 
 
-def fault_of_page(page: Page, settings: WikipediaSettings) -> str:
+def fault_of_page(page: Page) -> str:
     """Return why a page is no article, or nothing."""
     if page.namespace != 0:
         return "pages of other namespaces"
@@ -187,40 +156,25 @@ def fault_of_page(page: Page, settings: WikipediaSettings) -> str:
         return "redirects"
     if page.model not in ("", "wikitext"):
         return "pages that are no wikitext"
-    if not settings.lists and _NO_ARTICLE.match(page.title):
+    if _NO_ARTICLE.match(page.title):
         return "lists, indices, outlines and disambiguations"
     return ""
 
 
-def article_example(name: str, texts: Iterable[str], settings: WikipediaSettings) -> Example | None:
+def article_example(name: str, texts: Iterable[str]) -> Example | None:
     """Make the example of an article, or None without a sentence of the right length or anything else.
 
     The query is one of those that occur once, drawn by the hash of the page's id: the same on every machine.
     """
     text = [sentences(paragraph) for paragraph in texts]
     counts = Counter(sentence for paragraph in text for sentence in paragraph)
-    words = range(settings.min_words, settings.max_words + 1)
-    fit = [sentence for sentence, count in counts.items() if count == 1 and len(sentence.split()) in words]
+    fit = [sentence for sentence, count in counts.items() if count == 1 and len(sentence.split()) in WORDS]
     if not fit or len(counts) < 2:
         return None
     digest = hashlib.md5(name.encode("utf-8"), usedforsecurity=False).digest()
     query = fit[int.from_bytes(digest, "big") % len(fit)]
-    return Example((query,), _answer(text, query, settings.max_characters), name, name, "wikipedia")
-
-
-def _answer(text: list[list[str]], query: str, most: int) -> str:
-    """Join the other sentences, a paragraph a line, up to `most` characters (0: all; the first always)."""
-    kept: list[tuple[int, str]] = []
-    length = 0
-    for number, paragraph in enumerate(text):
-        for sentence in paragraph:
-            length += len(sentence) + 1 if sentence != query else 0
-            if most and length > most + 1 and kept:
-                break
-            if sentence != query:
-                kept.append((number, sentence))
-    lines = itertools.groupby(kept, key=lambda each: each[0])
-    return "\n".join(" ".join(sentence for _, sentence in line) for _, line in lines)
+    rest = ([sentence for sentence in paragraph if sentence != query] for paragraph in text)
+    return Example((query,), "\n".join(" ".join(paragraph) for paragraph in rest if paragraph), name, name, "wikipedia")
 
 
 def sentences(paragraph: str) -> list[str]:
@@ -248,19 +202,14 @@ def _ends(paragraph: str, mark: re.Match[str]) -> bool:
     return not (initial or "." in before or before.lower() in _ABBREVIATIONS)
 
 
-def _books(path: Path, reading: Reading, wrapped: bool) -> Iterator[tuple[str, Iterable[str]]]:
-    """Give the paragraphs of some thousand lines at a time: each line, or if `wrapped` those between blank ones."""
+def _books(path: Path, reading: Reading) -> Iterator[tuple[str, list[str]]]:
+    """Give some thousand lines at a time."""
     name = strip_compression(path).stem
     numbered = itertools.groupby(open_lines(path, reading), key=lambda each: (each[0] - 1) // THREAD_LINES)
     for number, lines in numbered:
-        yield f"{name}:{number}", _paragraphs((line.strip() for _, line in lines), reading, wrapped)
-
-
-def _paragraphs(lines: Iterable[str], reading: Reading, wrapped: bool) -> Iterator[str]:
-    for filled, block in itertools.groupby(lines, key=bool):
-        texts = list(block) if filled else []
+        texts = [line.strip() for _, line in lines if line.strip()]
         reading.lines += len(texts)
-        yield from [" ".join(texts)] if wrapped and texts else texts
+        yield f"{name}:{number}", texts
 
 
 # Wikitext to plain text: the prose of an article, without its markup, templates, tables, lists, notes and headings.
@@ -328,11 +277,7 @@ def _close_markup(name: str, opened: list[tuple[str, int]], out: list[str], medi
 
 
 def link_text(inside: str, media: Collection[str]) -> str:
-    """Return what a link shows: of `[[target|text]]` the text, of a link to a file, category or other language nothing.
-
-    >>> link_text("Paris|the capital", ()), link_text("fr:Paris", ()), link_text(":fr:Paris", ())
-    ('the capital', '', 'fr:Paris')
-    """
+    """Return what a link shows: of `[[target|text]]` the text, of a link to a file, category or language nothing."""
     target, bar, shown = inside.partition("|")
     space, colon, _ = target.partition(":")
     space = space.strip()
@@ -359,14 +304,12 @@ CORPUS = Corpus(
     origin="https://dumps.wikimedia.org/enwiki/",
     expected="English, 2016-12-21, in the preparation of Chen et al. 2017: 5,075,182 articles",
     read=read_wikipedia,
-    settings=WikipediaSettings,
 )
 SENTENCES = Corpus(
     name="sentences",
     title="Pairs of neighbouring sentences, for pretraining: books as plain text, and Wikipedia's exports.",
-    reads="*.txt, sentences a line (--set wrapped=true: paragraphs between blank lines); *-pages-articles*.xml",
+    reads="*.txt, whose sentences end with their line; *-pages-articles*.xml",
     licence="each file its own; Wikipedia: CC BY-SA 4.0 and GFDL",
     origin="BookCorpus (Zhu et al. 2015) is not published any more; gutenberg.org; https://dumps.wikimedia.org/enwiki/",
     read=read_neighbours,
-    settings=NeighbourSettings,
 )

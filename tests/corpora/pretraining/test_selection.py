@@ -10,9 +10,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from rejoinder.corpora.example import words_of
-from rejoinder.corpora.pretraining import leaks
-from rejoinder.corpora.pretraining.leaks import LeakIndex, TurnTable
+from rejoinder.corpora.pretraining import selection
 from rejoinder.corpora.pretraining.plan import Leaks
+from rejoinder.corpora.pretraining.selection import LeakIndex, TurnTable
 
 TURNS = st.lists(st.lists(st.sampled_from("abcé"), max_size=6).map(" ".join), min_size=1, max_size=4)
 CORPUS = st.lists(TURNS, min_size=1, max_size=6)
@@ -20,7 +20,7 @@ CORPUS = st.lists(TURNS, min_size=1, max_size=6)
 
 def table_of(dialogues, gram):
     table = TurnTable(gram)
-    with mock.patch.object(leaks, "BLOCK_BYTES", 8):
+    with mock.patch.object(selection, "BLOCK_BYTES", 8):
         for turns in dialogues:
             table.add(turns, 1, 0)
     return table.close()
@@ -52,7 +52,7 @@ def test_leaks_are_those_of_a_plain_search(evaluated, dialogues):
     limits = Leaks(fewest_words=4, gram=2, overlap=0.5, formula=10_000)
     watched, table = table_of(evaluated, 2), table_of(dialogues, 2)
     rows = np.flatnonzero(watched.pair)
-    with mock.patch.object(leaks, "_CHUNK", 3):
+    with mock.patch.object(selection, "_CHUNK", 3):
         found, equal = LeakIndex([(watched, rows, np.zeros(len(rows), np.int64))], 1, limits).find(table)
     pairs = [(words_of(turns[i - 1]), words_of(turns[i])) for turns in evaluated for i in range(1, len(turns))]
     pairs = [pair for pair in pairs if len(pair[0] + pair[1]) >= 4]
