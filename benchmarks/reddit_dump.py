@@ -5,14 +5,14 @@ written: hundreds of threads go on at the same time. Sizes of threads are heavy-
 the largest have tens of thousands), a few threads are one deep chain, some bodies are deleted or removed, some parents
 are missing, a few lines stand there twice. About a fifth of the comments give an example, as in DATA19.
 
-    python benchmarks/reddit_dump.py --comments 100000 -o dump --submissions
+    python benchmarks/reddit_dump.py --comments 100000 -o dump
 """
 
 from __future__ import annotations
 
 import argparse
-import contextlib
 import heapq
+import itertools
 import json
 import math
 import random
@@ -28,7 +28,7 @@ THREADS_PER_SECOND = 0.25
 WORDS_OF_RIVER = 200_000
 START = 1_514_764_800
 """First second of January 2018."""
-DELETED, REMOVED, MISSING, TWICE, CHAINS, OVER_18 = 0.055, 0.02, 0.015, 0.0005, 0.0002, 0.07
+DELETED, REMOVED, MISSING, TWICE, CHAINS = 0.055, 0.02, 0.015, 0.0005, 0.0002
 
 _DIGITS = "0123456789abcdefghijklmnopqrstuvwxyz"
 _TRIPLES = [a + b + c for a in _DIGITS for b in _DIGITS for c in _DIGITS]
@@ -42,45 +42,26 @@ def main() -> None:
     parser.add_argument("--comments", type=int, default=100_000)
     parser.add_argument("--files", type=int, default=1, help="months over which the comments are spread")
     parser.add_argument("--seed", type=int, default=0)
-    parser.add_argument("--submissions", action="store_true", help="write RS_*.zst too")
     parser.add_argument("-o", "--output", type=Path, required=True, help="folder for RC_*.zst")
     options = parser.parse_args()
-    for path in write_dump(options.output, options.comments, options.files, options.seed, options.submissions):
+    for path in write_dump(options.output, options.comments, options.files, options.seed):
         print(path)
 
 
-def write_dump(folder: Path, comments: int, files: int = 1, seed: int = 0, submissions: bool = False) -> list[Path]:
-    """Write `files` months of comments, `RC_2018-01.zst` and so on, and with `submissions` those of submissions.
-
-    Returns:
-        The files, comments first.
-    """
+def write_dump(folder: Path, comments: int, files: int = 1, seed: int = 0) -> list[Path]:
+    """Write `files` months of comments, `RC_2018-01.zst` and so on, and return the files."""
     folder.mkdir(parents=True, exist_ok=True)
-    lines = dump_lines(seed)
-    written: dict[str, list[Path]] = {"RC": [], "RS": []}
+    lines, paths = dump_lines(seed), []
     for month in range(files):
-        name = f"{2018 + month // 12}-{month % 12 + 1:02}.zst"
-        wanted = comments * (month + 1) // files - comments * month // files
-        paths = {kind: folder / f"{kind}_{name}" for kind in ("RC", *(["RS"] if submissions else []))}
-        _write_month(paths, lines, wanted)
-        for kind, path in paths.items():
-            written[kind].append(path)
-    return written["RC"] + written["RS"]
+        paths.append(folder / f"RC_{2018 + month // 12}-{month % 12 + 1:02}.zst")
+        with zstandard.open(paths[-1], "wb") as file:
+            for line in itertools.islice(lines, comments * (month + 1) // files - comments * month // files):
+                file.write(line)
+    return paths
 
 
-def _write_month(paths: dict[str, Path], lines: Iterator[tuple[str, bytes]], wanted: int) -> None:
-    with contextlib.ExitStack() as stack:
-        # One compressor for each stream: two streams of one would write into each other.
-        opened = {kind: stack.enter_context(zstandard.open(path, "wb")) for kind, path in paths.items()}
-        while wanted:
-            kind, line = next(lines)
-            if kind in opened:
-                opened[kind].write(line)
-            wanted -= kind == "RC"
-
-
-def dump_lines(seed: int = 0) -> Iterator[tuple[str, bytes]]:
-    """Lines without end, in order of time: ("RC", a comment) or ("RS", the submission that begins a thread)."""
+def dump_lines(seed: int = 0) -> Iterator[bytes]:
+    """Comments without end, in order of time."""
     luck, writer = random.Random(seed), _Writer(random.Random(f"{seed} text"))
     threads: list[tuple[float, int, _Thread]] = []  # a heap by the time of the next comment
     begin, comment, started = 0.0, 0, 0
@@ -88,7 +69,6 @@ def dump_lines(seed: int = 0) -> Iterator[tuple[str, bytes]]:
         while not threads or begin < threads[0][0]:
             started += 1
             thread = _Thread(started, luck)
-            yield "RS", writer.submission(thread, int(START + begin))
             heapq.heappush(threads, (begin + luck.expovariate(thread.rate), thread.number, thread))
             begin += luck.expovariate(THREADS_PER_SECOND)
         now, place, thread = heapq.heappop(threads)
@@ -99,9 +79,9 @@ def dump_lines(seed: int = 0) -> Iterator[tuple[str, bytes]]:
             heapq.heappush(threads, (now + luck.expovariate(thread.rate), place, thread))
         if luck.random() >= MISSING:
             line = writer.comment(thread, comment, parent, int(START + now))
-            yield "RC", line
+            yield line
             if luck.random() < TWICE:
-                yield "RC", line
+                yield line
 
 
 class _Thread:
@@ -128,7 +108,7 @@ class _Thread:
 
 
 class _Writer:
-    """Puts comments and submissions into words."""
+    """Puts comments into words."""
 
     def __init__(self, luck: random.Random) -> None:
         self._luck = luck
@@ -165,18 +145,6 @@ class _Writer:
             f'"send_replies":true,"stickied":false,"subreddit":"sub{thread.subreddit}",'
             f'"subreddit_id":"t5_{_TRIPLES[thread.subreddit]}","subreddit_name_prefixed":"r/sub{thread.subreddit}",'
             f'"subreddit_type":"public"}}\n'
-        ).encode()
-
-    def submission(self, thread: _Thread, time: int) -> bytes:
-        """One line of RS_*."""
-        over_18 = "true" if self._luck.random() < OVER_18 else "false"
-        return (
-            f'{{"archived":false,"author":"{self._authors[int(20_000 * self._luck.random() ** 2)]}",'
-            f'"created_utc":{time},"domain":"example.org","gilded":0,"id":"{_link(thread.number)}","is_self":false,'
-            f'"link_flair_text":null,"media":null,"num_comments":{thread.size},"over_18":{over_18},'
-            f'"permalink":"/r/sub{thread.subreddit}/comments/{_link(thread.number)}/some_words_of_the_title/",'
-            f'"score":1,"selftext":"","subreddit":"sub{thread.subreddit}","title":"{self._text(9.0, 0.5)}",'
-            f'"url":"https://example.org/{thread.number}"}}\n'
         ).encode()
 
 
