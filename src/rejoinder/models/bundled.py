@@ -1,8 +1,7 @@
 """Models with a name: those that come with the package, of packages that are installed beside it, and on the Hub.
 
 A bundled model is a quantised model folder, package data in `rejoinder/weights/NAME`, whose fingerprint is written
-here, so that a name always means the same model. Another package adds one by an entry point of the group
-"rejoinder.weights", whose name is the model's and whose value is an object of `Weights`.
+here. Another package adds one by an entry point of `GROUP`, the model's name, whose value is a `Weights`.
 """
 
 from __future__ import annotations
@@ -14,26 +13,17 @@ from pathlib import Path
 
 from rejoinder.errors import InputError
 
-GROUP = "rejoinder.weights"
-"""Entry points of other packages."""
-
-FOLDER = Path(__file__).parents[1] / "weights"
-"""Where the folders of `BUNDLED` are."""
+GROUP = "rejoinder.weights"  # entry points of other packages
+FOLDER = Path(__file__).parents[1] / "weights"  # where the folders of `BUNDLED` are
 
 
 @dataclass(frozen=True, slots=True)
 class Weights:
-    """A model with a name.
+    """A model with a name; another one in its place is refused."""
 
-    Attributes:
-        fingerprint: of the model (see `persistence.fingerprint`); another model in its place is refused.
-        data_licence: licences of what it was trained on.
-        folder: the model folder; None for a bundled model, whose folder has its name.
-    """
-
-    fingerprint: str
-    data_licence: str
-    folder: Path | None = None
+    fingerprint: str  # see `persistence.fingerprint`
+    data_licence: str  # licences of what it was trained on
+    folder: Path | None = None  # None: `FOLDER` / its name
 
 
 BUNDLED: Mapping[str, Weights] = {

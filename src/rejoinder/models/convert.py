@@ -1,8 +1,8 @@
 """ConveRT (Henderson et al. 2020, "ConveRT"): from subword ids to the encodings of both sides.
 
-Read with section 3 of the paper: one trunk (embedding, blocks, reduction) turns a text into r; a feed-forward network
-of each side ("feed-forward 2") turns r into h, a vector of unit length. A score is the cosine of two h. Shapes: T
-tokens of a batch (see `packing`), d the embedding size, n the texts of a segment, L their length.
+One trunk (embedding, blocks, reduction) turns a text into r, and a feed-forward network of each side ("feed-forward 2")
+turns r into h, a vector of unit length. A score is the cosine of two h. Shapes: T tokens of a batch (see `packing`), d
+the embedding size, n the texts of a segment, L their length.
 """
 
 from __future__ import annotations
@@ -31,8 +31,7 @@ from rejoinder.models.layers import (
 from rejoinder.models.packing import Segment, TokenBatch
 from rejoinder.settings import Count, Natural
 
-GATE = 1.702
-"""ConveRT's activation is x * sigmoid(1.702 x), the fast form of GELU."""
+GATE = 1.702  # ConveRT's activation is x * sigmoid(1.702 x), the fast form of GELU
 
 
 @dataclass(frozen=True)
@@ -40,7 +39,6 @@ class ConvertConfig:
     """Every structural choice of ConveRT. The defaults are the paper's (CONVERT, section 3 and Table 4)."""
 
     kind: Literal["convert"] = "convert"
-    """Which model this is."""
     embedding_size: Count = 512
     """Size of the subword and position embeddings, and of everything between the blocks."""
     positions: Annotated[tuple[Count, ...], Field(min_length=1)] = (47, 11)
@@ -147,9 +145,7 @@ class TokenEmbedding(nn.Module):
 class SelfAttention(nn.Module):
     """Self-attention within reach, with a learned bias by relative position (CONVERT 3.1).
 
-    Scores are q·k / sqrt(64) plus the bias of the relative position j - i; pairs further apart than `span` are masked
-    before the softmax, and so are keys that are padding. Projections of queries, keys and values have no bias: a key's
-    adds the same to all scores of a query, which the softmax takes away again.
+    Scores are q·k / sqrt(64) plus the bias of j - i; pairs further apart than `span` are masked, and so is padding.
     """
 
     def __init__(self, config: ConvertConfig, span: int) -> None:
@@ -196,10 +192,9 @@ class SelfAttention(nn.Module):
 
 
 class GatedLinear(nn.Linear):
-    """A linear layer and 1.702 times ConveRT's activation of what it gives: silu(1.702 (W x + b)).
+    """A linear layer and 1.702 times ConveRT's activation: silu(1.702 (W x + b)) = 1.702 · y sigmoid(1.702 y).
 
-    x·sigmoid(1.702x) = silu(1.702x) / 1.702. The first factor is moved into the weights, where it costs a thousandth of
-    what it would on the activations; the second is left to the caller, who can often do the same with it.
+    The factor inside goes into the weights, where it costs a thousandth; callers do the same with the one in front.
     """
 
     def forward(self, x: Tensor) -> Tensor:
@@ -246,10 +241,9 @@ class Block(nn.Module):
 class FeedForward2(nn.Module):
     """From r, or another input of `in_size`, to h for one side (CONVERT 3.2).
 
-    Layout "paper": each hidden layer is x + act(linear(x)), normalised (after the sum or before the linear layer, like
-    the blocks); where the first one changes the size, its skip connection is a projection. Layout "original": layer
-    norm of the input, layers of bias-free linear, activation and layer norm, a linear layer, plus `input_skip`, a
-    projection of the input that all sides share, layer norm.
+    Layout "paper": each hidden layer is x + act(linear(x)), normalised like the blocks; where the first one changes the
+    size, its skip connection is a projection. Layout "original": layer norm, layers of bias-free linear, activation and
+    layer norm, a linear layer plus `input_skip`, a projection of the input that all sides share, layer norm.
     """
 
     def __init__(self, config: ConvertConfig, input_skip: nn.Linear | None, in_size: int | None = None) -> None:
@@ -374,8 +368,7 @@ class MultiContextConvert(Convert):
     """The dual encoder whose contexts are an input and its history (CONVERT, section 3, multi-context).
 
     A feed-forward network 2 of its own turns r of the joined history into h_z. What ranks responses is the mean of h_x
-    and h_z, through one more such network. In training h_x, h_z and the combined encoding are ranked against the
-    responses.
+    and h_z, through one more such network.
     """
 
     def __init__(self, config: ConvertConfig, rows: int) -> None:

@@ -1,7 +1,4 @@
-"""Conversations as models read them.
-
-The earlier messages are a text of their own (CONVERT, section 3), or all messages are one text (POLY, section 4.2).
-"""
+"""Conversations as models read them: history and newest message apart (CONVERT 3), or all as one text (POLY 4.2)."""
 
 from __future__ import annotations
 
@@ -30,15 +27,10 @@ def newest_message(context: Context) -> str:
 
 @dataclass(frozen=True, slots=True)
 class HistoryText:
-    """How multi-context models read earlier messages as one text.
+    """How multi-context models read the newest `messages` of the earlier ones as one text, newest first.
 
-    They are joined with a space from the newest to the oldest, so that a cut at the text's end loses the oldest.
-
-    Attributes:
-        messages: how many are read, the newest ones (paper: 10).
-        numbered: whether each begins with its number, "0: " for the newest (the paper's DSTC7).
-        persona_first: whether messages that begin "your persona: " are read before all others, without these words and
-            however many other messages there are. Otherwise they are just old messages, which a cut loses.
+    `numbered` puts "0: ", "1: ", ... before them; `persona_first` reads messages that begin "your persona: " before all
+    others, without these words and in any number.
     """
 
     messages: int = 10
@@ -62,9 +54,8 @@ class HistoryText:
 class Dialogue:
     """How contexts and responses become token ids where all messages are one text.
 
-    A context is [S] oldest message NEWLINE ... NEWLINE newest message [S], a response [S] response [S]. A context that
-    is longer than `context_length` tokens, marks included, loses its oldest ones, a response its last ones. `start`,
-    `end` and `turn` are the ids before and after a text, and between two messages.
+    A context is [S] oldest message NEWLINE ... NEWLINE newest message [S], a response [S] response [S]. Too long a
+    context loses its oldest tokens, a response its last; lengths include the marks. `start`, `end` and `turn` are ids.
     """
 
     tokenizer: Tokenizer
@@ -120,12 +111,9 @@ def _joined(pieces: Sequence[Ids]) -> Ids:
 
 
 def join(context: tuple[Ids, Ids], response: tuple[Ids, Ids], start: int) -> tuple[Ids, Ids, Ids]:
-    """Join each context and its response to what a cross-encoder reads: [S] context [S] response [S].
+    """Join each context and its response, less its `start` marks, to [S] context [S] response [S].
 
-    Both are ids and the number of each text's; the `start` marks before a response are left out.
-
-    Returns:
-        Ids, the number of each text's, and of each token its segment: 0 in the context, 1 in the response.
+    Texts are given as ids and the number of each one's, and come back so, with the segment, 0 or 1, of each token.
     """
     (context_ids, before), (response_ids, behind) = context, response
     kept = behind - start

@@ -12,15 +12,7 @@ import torch
 from rejoinder.errors import InputError
 from rejoinder.models.dialogue import Dialogue, join, newest_message
 from rejoinder.models.inference import SingleTexts
-from rejoinder.models.packing import (
-    SEGMENT_COST,
-    TRANSFORMER_SEGMENT_COST,
-    IntArray,
-    by_length,
-    chunks,
-    pack,
-    take,
-)
+from rejoinder.models.packing import SEGMENT_COST, TRANSFORMER_SEGMENT_COST, IntArray, by_length, chunks, pack, take
 from rejoinder.models.reductions import own_scores
 from rejoinder.models.transformer import TransformerShape
 from rejoinder.progress import Advance
@@ -30,21 +22,15 @@ from rejoinder.text.tokenizer import Tokenizer
 CHUNK_TOKENS = 4096
 """Tokens computed at once: enough for full speed, few enough for the activations to stay in the cache."""
 
-CHUNK_CONTEXTS = 1024
-"""Contexts with their histories encoded between two steps of a progress bar."""
-
-CHUNK_NUMBERS = 1 << 24
-"""Numbers of candidates' vectors that are scored at once: 64 MB."""
-
-Side: TypeAlias = Literal["context", "history", "response", "reduction"]
-"""What a text is encoded as."""
+CHUNK_CONTEXTS = 1024  # contexts with their histories encoded between two steps of a progress bar
+CHUNK_NUMBERS = 1 << 24  # numbers of candidates' vectors that are scored at once: 64 MB
+Side: TypeAlias = Literal["context", "history", "response", "reduction"]  # what a text is encoded as
 
 
 class _Model:
-    """A network, ready for encoding (see `persistence.load`), with its tokenizer.
+    """A network, ready for encoding (see `persistence.load`), with its tokenizer and where it was loaded from.
 
-    Texts, or responses, are cut at `max_length` tokens (CONVERT: 60). Two encoders of one `fingerprint`, the SHA-256 of
-    configuration, weights and vocabulary, give the same vectors. `name` is where it was loaded from.
+    Texts, or responses, are cut at `max_length` tokens. Models of one `fingerprint` give the same vectors.
     """
 
     def __init__(self, module: Any, tokenizer: Tokenizer, *, max_length: int, fingerprint: str, name: str = "") -> None:
@@ -101,10 +87,7 @@ class Encoder(_Model):
         return other
 
     def remembering(self) -> Encoder:
-        """Return the same encoder, which keeps every vector and encodes no text twice: 4·d bytes for each text.
-
-        For evaluations that read the same conversations in several ways. `by` of it shares what is known.
-        """
+        """Return the same encoder, which encodes no text twice (4·d bytes each) and shares what it knows with `by`."""
         other = copy.copy(self)
         other._known = {}
         return other
@@ -112,8 +95,7 @@ class Encoder(_Model):
     def encode_contexts(self, contexts: Sequence[Context], advance: Advance | None = None) -> FloatArray:
         """Encode conversations: (n, d), rows of unit length.
 
-        A single-context model reads the newest message. A multi-context model reads the earlier ones too and gives the
-        combined encoding, or the part that `by` chose (with "history" a row is zero where there is none).
+        A multi-context model gives the combined encoding, or the part that `by` chose (zero where it is missing).
         """
         inputs = [newest_message(context) for context in contexts]
         if not self.reads_history or self._part == "input":
@@ -233,18 +215,12 @@ class PolyDialogueEncoder(DialogueEncoder):
 
 
 class CrossRanker(_DialogueModel):
-    """Scores responses by reading each together with its context (fulfils `ranker.Ranker`).
+    """Scores responses by reading each together with its context (fulfils `ranker.Ranker`)."""
 
-    `real_tokens` and `computed_tokens` count the tokens read so far, without and with padding.
-    """
-
-    real_tokens, computed_tokens = 0, 0
+    real_tokens, computed_tokens = 0, 0  # read so far, without and with padding
 
     def score(self, contexts: Sequence[Context], candidates: Sequence[Sequence[str]]) -> FloatArray:
-        """Return the score of each of a context's candidates: (n, m); see `ranker.Ranker.score`.
-
-        Pairs are read from short to long, so that there is next to no padding.
-        """
+        """Return the score of each of a context's candidates: (n, m); see `ranker.Ranker.score`."""
         lists = candidate_lists(contexts, candidates)
         scores = np.zeros(lists.shape, dtype=np.float32)
         if not scores.size:

@@ -1,7 +1,7 @@
 """A trained model in other forms: a quantised folder, a checkpoint for `transformers`, ONNX files.
 
-An ONNX folder holds the two encoders, context.onnx and response.onnx, the vocabulary, onnx.json (what a program needs
-to know to feed them) and a README. Text to ids is not part of them: `rejoinder.text` does it, without PyTorch.
+An ONNX folder holds the two encoders, their vocabulary, onnx.json (what a program needs to know to feed them) and a
+README. Text to ids is not part of the encoders: `rejoinder.text` does it, without PyTorch.
 """
 
 from __future__ import annotations
@@ -30,8 +30,7 @@ from rejoinder.models.quantization import Scheme, half_for
 FORMAT = 1
 MANIFEST = "onnx.json"
 CONTEXT, RESPONSE = "context.onnx", "response.onnx"
-KIND = "rejoinder onnx"
-"""What onnx.json says of itself; folders of earlier versions do not."""
+KIND = "rejoinder onnx"  # what onnx.json says of itself; folders of earlier versions do not
 ONNX_FOLDER = Kind(
     "an ONNX folder",
     MANIFEST,
@@ -43,9 +42,8 @@ ONNX_FOLDER = Kind(
 def export_quantized(model: str | Path, output: str | Path, *, overwrite: bool = False) -> dict[str, Any]:
     """Write a model's quantised folder: 8-bit embeddings, 16 bits for the rest (CONVERT, Table 2).
 
-    A model that was trained for it keeps its ranges and its 16-bit float, and gives the vectors that it was validated
-    with. Any other is rounded now: each table between its lowest and highest value, the rest to float16 (bfloat16 if a
-    number is too large for that).
+    A model that was trained for it keeps its ranges and its 16-bit float. Any other is rounded now: each table between
+    its lowest and highest value, the rest to float16 (bfloat16 if a number is too large for that).
 
     Returns:
         What was written, as `persistence.describe` tells it, with `trained` (for few bits), `half` and `full_bytes`.
@@ -81,11 +79,7 @@ def export_quantized(model: str | Path, output: str | Path, *, overwrite: bool =
 
 
 def export_transformer(model: str | Path, output: str | Path, *, overwrite: bool = False) -> dict[str, Any]:
-    """Write the transformer of a pretrained model, or of a cross-encoder, as a checkpoint that `transformers` opens.
-
-    Returns:
-        `path`, `parameters` and `bytes` of what was written.
-    """
+    """Write the transformer of a pretrained model, or of a cross-encoder, as a checkpoint that `transformers` opens."""
     folder = _source(model, output, CHECKPOINT, overwrite)
     module, tokenizer, config = persistence.load_module(folder)
     transformers = getattr(module, "transformers", [])
@@ -106,15 +100,7 @@ def _source(model: str | Path, output: str | Path, kind: Kind, overwrite: bool) 
 
 
 def export_onnx(model: str | Path, output: str | Path, *, overwrite: bool = False) -> dict[str, Any]:
-    """Write a ConveRT's ONNX folder, in float32; of a quantised model the rounded values.
-
-    Both files take `ids`, int64 (n, L), and `mask`, bool (n, L), of any n and L from 1, and give `vectors`, float32
-    (n, d), rows of unit length. The context side of a multi-context model also takes `history_ids` and `history_mask`,
-    (n, M).
-
-    Returns:
-        What was written: path, files, bytes, fingerprint of the model.
-    """
+    """Write a ConveRT's ONNX folder, in float32 (see `_onnx_card`), and return path, files, bytes and fingerprint."""
     check_replaceable(output, ONNX_FOLDER, overwrite=overwrite)
     if any(importlib.util.find_spec(name) is None for name in ("onnx", "onnxscript")):
         raise MissingExtraError("an ONNX export", "onnx")
@@ -156,7 +142,6 @@ class _Encoder(nn.Module):
     """What becomes one file: ids and mask (n, L) -> h of one side (n, d)."""
 
     inputs: tuple[str, ...] = ("ids", "mask")
-    """Names of what `forward` takes, in its order."""
 
     def __init__(self, module: Convert, side: str) -> None:
         super().__init__()

@@ -31,26 +31,16 @@ each of its candidates (a ranker that encodes neither by itself), or joined pair
 
 @dataclass(frozen=True, slots=True)
 class Family:
-    """One kind of model.
+    """One kind of model."""
 
-    Attributes:
-        config: its configuration, a frozen dataclass whose defaults are the paper's.
-        build: configuration and rows of the token table -> a new network with random weights.
-        vocabulary: the kind of tokenizer that it reads, as recipes name it.
-        load_tokenizer: reads a model folder's vocabulary.json.
-        open: network, tokenizer, and by name max_length, fingerprint and name -> what encodes and scores.
-        packing: how training packs the texts of pairs.
-        dialogue: configuration, tokenizer and longest response -> how conversations are read as one text; None: newest
-            message and history are texts of their own.
-    """
-
-    config: type[Any]
-    build: Callable[[Any, int], Any]
-    vocabulary: str
+    config: type[Any]  # a frozen dataclass whose defaults are the paper's
+    build: Callable[[Any, int], Any]  # configuration, rows of the token table -> a new network
+    vocabulary: str  # the kind of tokenizer that it reads, as recipes name it
     load_tokenizer: Callable[[Path], Tokenizer]
-    open: Callable[..., Any]
+    open: Callable[..., Any]  # network, tokenizer, max_length=, fingerprint=, name= -> what encodes and scores
     packing: Packing = "together"
     dialogue: Callable[[Any, Any, int], Dialogue] | None = None
+    """Configuration, tokenizer, longest response -> how conversations are read as one text; None: history apart."""
 
 
 def _of_transformers(config: Any, build: Any, opened: Any, packing: Packing) -> Family:

@@ -1,14 +1,14 @@
 """Fast encoding on a CPU: the same model with its linear layers packed once for the processor.
 
-oneDNN's layers store weights in the order in which the processor reads them (three times as fast on a single sentence)
-and compute the activation in the same pass; where asked for, products have 8 bits (three to four times the rate of
-32-bit ones on processors with VNNI or AMX). Where oneDNN or an operation of it is absent, plain layers stay.
+oneDNN's layers store weights in the processor's order (three times as fast on a single sentence) and compute the
+activation in the same pass; where asked for, products have 8 bits. Where oneDNN is absent, plain layers stay.
 """
 
 from __future__ import annotations
 
 import warnings
 from collections.abc import Callable
+from functools import partial
 from typing import Any, Literal, TypeAlias, cast
 
 import torch
@@ -31,21 +31,12 @@ from rejoinder.processor import (
 )
 
 Precision: TypeAlias = Literal["fp32", "bf16", "int8"]
-FIXED_LENGTH = 64
-"""Positions that are prepared for; longer texts are computed all the same."""
-
-FEW_ROWS = 256
-"""Rows below which what a layer costs is mostly the number of its operations."""
+FIXED_LENGTH = 64  # positions that are prepared for; longer texts are computed all the same
+FEW_ROWS = 256  # rows below which what a layer costs is mostly the number of its operations
 
 POSTS = {"none": "", "swish": "", "gelu": "none", "relu": ""}
 """Activations that oneDNN computes with a product (swish is x·sigmoid(x)), each with its variant ("none": exact)."""
-
-ACTIVATIONS: dict[str, Callable[[Tensor], Tensor]] = {
-    "none": lambda y: y,
-    "swish": lambda y: F.silu(y, inplace=True),
-    "gelu": F.gelu,
-    "relu": F.relu,
-}
+ACTIVATIONS: dict[str, Callable[..., Tensor]] = {"swish": partial(F.silu, inplace=True), "gelu": F.gelu, "relu": F.relu}
 """The same on what a product gave."""
 
 PRECISIONS = ("auto", "fp32", "bf16", "int8")
@@ -54,9 +45,7 @@ PRECISIONS = ("auto", "fp32", "bf16", "int8")
 def choose_precision(wanted: str) -> Precision:
     """Resolve "auto": bfloat16 where the processor multiplies it in hardware, else float32.
 
-    Where the instructions are missing PyTorch emulates bfloat16, five times slower than float32. 8-bit products change
-    the vectors a little (the tests ask for a cosine above 0.995 to the float ones), and by what is encoded beside them
-    (above 0.99 between a text alone and among others), so they are used only when asked for.
+    8-bit products change the vectors a little, also by what is encoded beside them: only where asked for.
     """
     if wanted not in PRECISIONS:
         raise InputError(f"precision {wanted!r} is unknown; allowed are {', '.join(PRECISIONS)}")
@@ -81,7 +70,6 @@ def pack_linears(module: nn.Module, precision: Precision) -> nn.Module:
 
 
 def _fix_positions(module: nn.Module) -> None:
-    """Compute once what depends on the places in a text alone: a dozen small operations less for every text."""
     for child in module.modules():
         if isinstance(child, TokenEmbedding):
             child.fixed_positions = child.position_table(FIXED_LENGTH)
@@ -127,10 +115,9 @@ class _Int8Linear(nn.Module):
     """A linear layer with 8-bit products: weights signed with a scale per output, inputs unsigned.
 
     Without VNNI the processor adds two products in 16 bits: weights have 7 bits there, so that 2 · 255 · 63 still fits.
-    The inputs' range is that of the tensor at hand ("dynamic quantisation"), so no calibration data is needed, and a
-    row's result depends on the rows beside it. A range for each row would cost 13 to 33 % of the encoding speed, since
-    oneDNN takes one input scale. Many rows are quantised apart from their product, which is then oneDNN's, the faster
-    one; few rows go through FBGEMM's single operation where PyTorch has it: a third of the time for one sentence.
+    The inputs' range is that of the tensor at hand: a row's result depends on the rows beside it, but a range for each
+    row would cost 13 to 33 % of the speed. oneDNN's product is the faster one for many rows; few go through FBGEMM's
+    single operation where PyTorch has it, in a third of the time for one sentence.
     """
 
     def __init__(self, weight: Tensor, bias: Tensor | None, post: str = "none") -> None:
@@ -148,7 +135,7 @@ class _Int8Linear(nn.Module):
         """x (n, in) -> (n, out), float32."""
         if self.single is not None and len(x) < FEW_ROWS:
             y = torch.ops.quantized.linear_dynamic.default(x, self.single, False)
-            return ACTIVATIONS[self.post](y)
+            return y if self.post == "none" else ACTIVATIONS[self.post](y)
         low, high = (float(v) for v in torch.aminmax(x))
         low, high = min(low, 0.0), max(high, 0.0)
         scale = max((high - low) / 254, 1e-12)
@@ -161,23 +148,20 @@ class _Int8Linear(nn.Module):
 
 
 def _fbgemm_weight(weight: Tensor, scales: Tensor, bias: Tensor | None) -> Any:
-    """Return the weight in the form of the single operation, or None where this PyTorch has none."""
     if "fbgemm" not in torch.backends.quantized.supported_engines or not hasattr(torch.ops.quantized, "linear_dynamic"):
         return None
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # quantised tensors are going away in PyTorch; then this path does too
-        quantised = torch.quantize_per_channel(
-            weight, scales, torch.zeros(len(weight), dtype=torch.int64), 0, torch.qint8
-        )
+        zeros = torch.zeros(len(weight), dtype=torch.int64)
+        quantised = torch.quantize_per_channel(weight, scales, zeros, 0, torch.qint8)
         return torch.ops.quantized.linear_prepack(quantised, bias)
 
 
 class SingleTexts:
-    """Encodes batches of one text by recordings of a network that is packed for encoding; None: of nothing.
+    """Encodes batches of one text by TorchScript's recordings of a network, made at the first text.
 
-    Of the time that one short text takes, two thirds are Python calling a hundred small operations. TorchScript records
-    them at the first text, which takes about a tenth of a second, for texts of all lengths. Only 8-bit layers can be
-    recorded (oneDNN's packed float layers cannot); a network without them is left alone.
+    Two thirds of a short text's time are Python calling a hundred small operations. oneDNN's packed float layers cannot
+    be recorded, 8-bit ones can.
     """
 
     def __init__(self, module: nn.Module | None) -> None:

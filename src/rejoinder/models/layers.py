@@ -1,7 +1,4 @@
-"""What several models share: dropout, the reduction to one vector, dual encoders of one trunk, checks of settings.
-
-Shapes: T tokens of a batch (see `packing`), d the embedding size, n the texts of a segment, L their length.
-"""
+"""What several models share. Shapes: T tokens of a batch (see `packing`), d embedding size, n texts, L their length."""
 
 from __future__ import annotations
 
@@ -29,10 +26,7 @@ padded query with no key in reach gives no NaN."""
 
 
 class Dropout(nn.Dropout):
-    """Dropout whose mask costs a quarter of PyTorch's on a CPU, where that one draws each number by itself.
-
-    Each random number of 64 bits decides about four values: the share is kept to 1 in 65,536.
-    """
+    """Dropout whose mask costs a quarter of PyTorch's on a CPU: each 64-bit random number decides about four values."""
 
     def forward(self, x: Tensor) -> Tensor:
         """x of any shape -> the same shape."""
@@ -47,9 +41,8 @@ class Dropout(nn.Dropout):
 class Reduction(nn.Module):
     """From the token vectors of a text to one vector r (CONVERT 3.1), a head at a time.
 
-    r_head = n^(-1/2) Σ_i Σ_j a_ij x_j: attention from every token i to every token j, summed over the queries i,
-    divided by the root of the number of tokens, applied to the token vectors themselves. As in the original code there
-    is no value or output projection and no 1/sqrt(64) inside the softmax. r has heads · size numbers.
+    r_head = n^(-1/2) Σ_i Σ_j a_ij x_j, with a the attention of each of the n tokens to every other. As in the original
+    code there is no value or output projection and no 1/sqrt(64) inside the softmax. r has heads · size numbers.
     """
 
     def __init__(self, size: int, heads: int, head_size: int) -> None:
@@ -83,13 +76,9 @@ class Reduction(nn.Module):
 
 
 class SharedTrunk(nn.Module):
-    """A dual encoder whose sides share one trunk: it reduces any text to r, and a head of each side makes h of r.
+    """A dual encoder whose sides share one trunk, which reduces any text to r; a head of each side makes h of r."""
 
-    A subclass has `reduce`, the heads, and, if it reads a history, `combine`.
-    """
-
-    history: HistoryText | None = None
-    """How earlier messages are read; None: the newest message alone."""
+    history: HistoryText | None = None  # how earlier messages are read; None: the newest message alone
 
     def reduce(self, batch: TokenBatch) -> Tensor:
         """Return r of each text, in the caller's order: what transfers to other tasks."""
@@ -122,8 +111,7 @@ class SharedTrunk(nn.Module):
         """Encode a training batch of K pairs: h_x as "context" and h_y as "response".
 
         With a history h_x is "input", h_z "history", and the combined encoding "context". The batch holds K inputs,
-        then the histories of the pairs that `histories` numbers, int64 (H,), then the responses of the K pairs and any
-        further ones.
+        the histories of the pairs in `histories`, int64 (H,), and the responses, those of the K pairs first.
         """
         if self.history is None:
             x, y = self(batch, pairs)
@@ -141,10 +129,7 @@ class SharedTrunk(nn.Module):
 
 
 def split_heads(x: Tensor, texts: int, length: int, kinds: int, heads: int) -> tuple[Tensor, ...]:
-    """Cut projections (texts * length, kinds * heads * size) into `kinds` of (texts * heads, length, size).
-
-    With one head these are views, which matrix products read as they are.
-    """
+    """Cut projections (texts * length, kinds * heads * size) into `kinds` of (texts * heads, length, size)."""
     x = x.view(texts, length, kinds, heads, x.shape[-1] // (kinds * heads))  # no -1: there may be no tokens
     if heads == 1:
         return x.squeeze(3).unbind(2)

@@ -1,7 +1,7 @@
 """What a transformer is pretrained as (POLY, section 4.1; heads as in BERT, Devlin et al. 2019).
 
-It guesses masked tokens of a context joined with its response, and whether a response is the one that followed. What
-comes out is no ranker but a start for others (`[init] transformer`, after `rejoinder export --transformers`).
+It guesses masked tokens of a context joined with its response, and whether a response followed. The result is a start
+for rankers (`[init] transformer`, after `rejoinder export --transformers`).
 """
 
 from __future__ import annotations
@@ -26,15 +26,13 @@ class MaskedLmConfig(DialogueShape):
     """Every structural choice of a transformer that is pretrained. The defaults are BERT-base's."""
 
     kind: Literal["masked-lm"] = "masked-lm"
-    """Which model this is."""
 
 
 @dataclass(frozen=True, slots=True)
 class MaskedBatch:
     """Joined texts, and what is to be guessed of them: tokens, or whether the response follows.
 
-    `places`, int64 (M,), are the packed tokens that were `targets`, or `follows`, float32 (n,), is 1.0 where the
-    response followed and 0.0 where it is another's.
+    `places`, int64 (M,), are the packed tokens that were `targets`; `follows`, float32 (n,), is 1.0 or 0.0.
     """
 
     tokens: TokenBatch

@@ -1,8 +1,8 @@
 """The n-gram dual encoder: from the ids of words and pairs of words to the encodings of both sides.
 
-Read with section 3 of the paper (Henderson et al. 2019b, "Training Neural Response Selection for Task-Oriented Dialogue
-Systems"): unigrams and bigrams are embedded, weighed by one layer of self-attention each, and summed; the mean of the
-two sums is r, the same for both sides. Hidden layers of each side turn it into h, of unit length.
+Henderson et al. 2019b, "Training Neural Response Selection for Task-Oriented Dialogue Systems", section 3. Unigrams and
+bigrams are embedded, weighed by self-attention, and summed; the mean of the two sums is r, which hidden layers of each
+side turn into h, of unit length.
 """
 
 from __future__ import annotations
@@ -28,7 +28,6 @@ class NGramConfig:
     """Every structural choice of the n-gram dual encoder. The defaults are the paper's (ACL19, section 3)."""
 
     kind: Literal["ngram"] = "ngram"
-    """Which model this is."""
     embedding_size: Count = 320
     """Size of the embeddings of unigrams, bigrams and positions."""
     positions: Count = 128
@@ -57,8 +56,7 @@ class NGramConfig:
     token_norm: bool = False
     """Whether the embedding of each n-gram, position added, is normalised (not the paper's; for short trainings)."""
 
-    history_text = None
-    """This model reads the newest message alone."""
+    history_text = None  # the newest message alone is read
 
 
 class Sum(nn.Module):
@@ -101,8 +99,7 @@ class Head(nn.Sequential):
 class SkippingHead(nn.Module):
     """Of one side, from r to h, with a skip connection around each hidden layer: x + act(linear(norm(x))).
 
-    Hidden layers start at zero. Where they are wider than r, a projection widens it first, whose transpose the last
-    layer starts as: at the start h is r's direction, as far as the sizes allow, on both sides.
+    Hidden layers start at zero, and the output layer as the transpose of `widen`: h then is r's direction.
     """
 
     def __init__(self, config: NGramConfig) -> None:
@@ -131,10 +128,7 @@ class SkippingHead(nn.Module):
 
 
 class NGramDual(SharedTrunk):
-    """The dual encoder; the last of the `rows` of its table of n-grams is the padding's.
-
-    The gradient of `embedding` is sparse: a step costs the rows of its batch, not the whole table.
-    """
+    """The dual encoder. The gradient of `embedding` is sparse: a step costs the rows of its batch alone."""
 
     def __init__(self, config: NGramConfig, rows: int) -> None:
         super().__init__()

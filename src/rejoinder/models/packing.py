@@ -1,8 +1,7 @@
 """Texts as one run of tokens: sorted by length, so that almost nothing is computed on padding.
 
-Everything but attention works on single tokens, so the tokens of a batch lie one after the other, (T,). Texts of one
-length stand together in a *segment*, whose tokens are simply viewed as (texts, length). Padding appears only where a
-few texts of a slightly smaller length would cost more as a segment of their own.
+The tokens of a batch lie one after the other, (T,). Texts of one length stand together in a *segment*, viewed as
+(texts, length). Padding appears only where a few slightly shorter texts would cost more as a segment of their own.
 """
 
 from __future__ import annotations
@@ -23,42 +22,29 @@ SEGMENT_COST = 16
 """Tokens that could be computed in the time that one more segment costs (dispatching its small operations)."""
 
 TRANSFORMER_SEGMENT_COST = 2
-"""The same for the blocks of `transformer`, which compute many times as much for a token: MiniLM's segment costs one or
-two of its tokens, BERT's less."""
+"""The same for the blocks of `transformer`, which compute many times as much for a token."""
 
 
 @dataclass(frozen=True, slots=True)
 class Segment:
-    """Texts that are computed as a rectangle (count, length), from the batch's token `start` on.
-
-    `real`, bool (count, length), says which tokens are not padding; None: all are real.
-    """
+    """Texts that are computed as a rectangle (count, length), from the batch's token `start` on."""
 
     start: int
     count: int
     length: int
-    real: Tensor | None = None
+    real: Tensor | None = None  # bool (count, length): which tokens are not padding; None: all are real
 
 
 @dataclass(frozen=True, slots=True)
 class TokenBatch:
-    """Tokens of n texts, ordered by length.
+    """Tokens of n texts, ordered by length."""
 
-    Attributes:
-        ids: token ids, int64 (T,).
-        positions: place of each token in its text, int64 (T,).
-        segments: where the texts are; together they cover all T tokens.
-        restore: row of text i among the ordered texts, int64 (n,): `ordered[restore]` has the caller's order.
-        real_tokens: tokens that are not padding, at most T.
-        types: segment id of each token, int64 (T,); None: all 0.
-    """
-
-    ids: Tensor
-    positions: Tensor
-    segments: tuple[Segment, ...]
-    restore: Tensor
-    real_tokens: int
-    types: Tensor | None = None
+    ids: Tensor  # token ids, int64 (T,)
+    positions: Tensor  # place of each token in its text, int64 (T,)
+    segments: tuple[Segment, ...]  # together they cover all T tokens
+    restore: Tensor  # int64 (n,): `ordered[restore]` has the caller's order
+    real_tokens: int  # tokens that are not padding, at most T
+    types: Tensor | None = None  # segment id of each token, int64 (T,); None: all 0
 
     @property
     def computed_tokens(self) -> int:
@@ -71,12 +57,10 @@ class TokenBatch:
         return max((segment.length for segment in self.segments), default=0)
 
     def parts(self, x: Tensor) -> Iterator[tuple[Tensor, Segment]]:
-        """Cut (T, ...) values into the segments'.
-
-        One `split` rather than a slice for each: in the backward pass a slice fills a whole (T, ...) tensor.
-        """
+        """Cut (T, ...) values into the segments'."""
         if len(self.segments) == 1:
             return iter([(x, self.segments[0])])
+        # One split rather than slices: in the backward pass each slice fills a whole (T, ...) tensor.
         sizes = [segment.count * segment.length for segment in self.segments]
         return zip(torch.split(x, sizes), self.segments, strict=True)
 
@@ -124,22 +108,12 @@ class SidesBatch:
 
 
 def pack(
-    ids: IntArray,
-    lengths: IntArray,
-    padding_id: int,
-    segment_cost: int = SEGMENT_COST,
-    types: IntArray | None = None,
+    ids: IntArray, lengths: IntArray, padding_id: int, segment_cost: int = SEGMENT_COST, types: IntArray | None = None
 ) -> TokenBatch:
-    """Order texts by length and cut them into segments.
+    """Order n texts by length and cut them into segments; their ids and segment ids (T,) follow each other.
 
-    A text without tokens is computed as one padding token: it gets a vector like any other.
-
-    Args:
-        ids: the texts' token ids one after the other, (T,).
-        lengths: number of ids of each text, (n,).
-        padding_id: the id that stands where there is no token.
-        segment_cost: padding tokens that are accepted to save a segment; 0 for no padding at all.
-        types: segment ids of the tokens, (T,); None: all 0.
+    `segment_cost` padding tokens are accepted to save a segment. A text without tokens is computed as one padding
+    token: it gets a vector like any other.
     """
     order = np.argsort(lengths, kind="stable")
     shown = np.maximum(lengths[order], 1).astype(np.int64)  # tokens that count as real
@@ -169,10 +143,7 @@ def pack(
 
 
 def every_other(batch: TokenBatch, first: int) -> TokenBatch:
-    """Return the tokens at places `first`, `first` + 2, ... of each text as a batch, in the same order of texts.
-
-    A text that has no such token is one of length 0, or of padding alone. `real_tokens` remains that of all tokens.
-    """
+    """Return the tokens at places `first`, `first` + 2, ... of each text as a batch, with all tokens' `real_tokens`."""
     ids = [_every_other(part, segment, first) for part, segment in batch.parts(batch.ids)]
     places = [_every_other(part, segment, first) for part, segment in batch.parts(batch.positions)]
     segments, start = [], 0
@@ -208,10 +179,7 @@ def take(ids: IntArray, lengths: IntArray, rows: IntArray) -> tuple[IntArray, In
 def chunks(
     ids: IntArray, lengths: IntArray, padding_id: int, tokens: int, segment_cost: int = SEGMENT_COST
 ) -> Iterator[tuple[IntArray, TokenBatch]]:
-    """Yield texts from short to long in batches of about `tokens` tokens, each with its places among all texts.
-
-    A longer text is a batch by itself. For the other arguments see `pack`.
-    """
+    """Yield texts, as `pack` takes them, in batches of `by_length`, each with its places among all texts."""
     if 0 < len(ids) + len(lengths) <= tokens:
         yield np.arange(len(lengths), dtype=np.int32), pack(ids, lengths, padding_id, segment_cost)
         return
@@ -222,8 +190,7 @@ def chunks(
 def rectangle(ids: Tensor, mask: Tensor) -> TokenBatch:
     """Make a batch of the usual padded form: ids (n, L) and a mask (n, L), True where a token is.
 
-    A text without tokens counts as one padding token, as in `pack`. `real_tokens` are all n · L: to count them would be
-    a number that a recording of this function cannot have.
+    A text without tokens counts as one padding token, as in `pack`; `real_tokens` are all n · L.
     """
     count, length = ids.shape
     place = torch.arange(length, device=ids.device)
@@ -233,7 +200,7 @@ def rectangle(ids: Tensor, mask: Tensor) -> TokenBatch:
         positions=place.repeat(count),
         segments=(Segment(0, count, length, real),),
         restore=torch.arange(count, device=ids.device),
-        real_tokens=count * length,
+        real_tokens=count * length,  # a count would be a number, which a recording of this function cannot have
     )
 
 
@@ -248,8 +215,7 @@ def _widths(shown: npt.NDArray[np.int64], segment_cost: int) -> npt.NDArray[np.i
 
 
 def _segments(shown: npt.NDArray[np.int64], widths: npt.NDArray[np.int64]) -> tuple[Segment, ...]:
-    segments = []
-    start = 0
+    segments, start = [], 0
     distinct, firsts, counts = np.unique(widths, return_index=True, return_counts=True)
     for width, first, count in zip(distinct.tolist(), firsts.tolist(), counts.tolist(), strict=True):
         real = None

@@ -1,8 +1,8 @@
 """A model folder: config.json, model.safetensors, vocabulary.json, README.md. Never pickle.
 
-config.json holds every structural choice written out, the digests of the other files, and thereby the fingerprint of
-the model. A folder is written whole or not at all; a folder with a missing or altered file is refused. The weights are
-float32, or, in a quantised folder, in few bits (see `quantization`).
+config.json holds every structural choice and the digests of the other files, and thereby the model's fingerprint. A
+folder is written whole or not at all; one with a missing or altered file is refused. A quantised folder has weights in
+few bits (see `quantization`), any other in float32.
 """
 
 from __future__ import annotations
@@ -41,16 +41,14 @@ from rejoinder.text.tokenizer import Tokenizer
 
 FORMAT = 1
 CONFIG, WEIGHTS, VOCABULARY, CARD = "config.json", "model.safetensors", "vocabulary.json", "README.md"
-KIND = "rejoinder model"
-"""What config.json says of itself; folders of earlier versions do not."""
+KIND = "rejoinder model"  # what config.json says of itself; folders of earlier versions do not
 FOLDER = Kind(
     "a model folder",
     CONFIG,
     lambda config: config.get("kind", KIND) == KIND and config["model"]["kind"] and config["files"][WEIGHTS],
     (CONFIG, WEIGHTS, VOCABULARY, CARD),
 )
-TRAINING_PREFIX = "training_"
-"""Parts that training hangs on a network under such names are not written into model folders."""
+TRAINING_PREFIX = "training_"  # parts of a network so named are not written into model folders
 
 
 def save(
@@ -64,18 +62,10 @@ def save(
     scale: float | None = None,
     overwrite: bool = False,
 ) -> None:
-    """Write a model folder, whole or not at all.
+    """Write a model folder, whole or not at all, of a network on any device.
 
-    Args:
-        folder: where to.
-        module: the network, on any device.
-        tokenizer: its tokenizer.
-        max_length: longest text in tokens.
-        card: Markdown of the model card, README.md.
-        quantized: write a quantised folder in this way; None writes float32. Where the network is trained with rounded
-            parameters, the folder says so, and how.
-        scale: the learned factor of the cosine, for a training that goes on; the opened model's scores lack it.
-        overwrite: replace an earlier model folder.
+    `max_length` is that of a text in tokens, `card` the Markdown of README.md, `quantized` the way to write a quantised
+    folder, `scale` the learned factor of the cosine, for a training that goes on (the opened model's scores lack it).
 
     Raises:
         InputError: something else is there, or a model folder that is not to be overwritten.
@@ -94,7 +84,7 @@ def write_files(
     quantized: Scheme | None = None,
     scale: float | None = None,
 ) -> None:
-    """Write what `save` does, all but the card, into a folder that is there. The caller sees to it that it is whole."""
+    """Write what `save` does, all but the card, into an existing folder, not atomically."""
     scheme = quantized
     if quantized is not None:
         weights = quantized_tensors(module, quantized)
@@ -126,8 +116,7 @@ def load(name_or_path: str | Path, *, precision: str = "auto", threads: int | No
 
     Args:
         name_or_path: a model folder, the name of a bundled model (see `bundled`), or an id on the Hugging Face Hub.
-        precision: "fp32", "bf16", "int8" (faster; a text's vector then depends a little on what is beside it), or
-            "auto" (see `inference.choose_precision`).
+        precision: "fp32", "bf16", "int8" (a text's vector then depends a little on what is beside it), or "auto".
         threads: processor threads to use; None leaves PyTorch's own choice.
 
     Returns:
@@ -154,10 +143,9 @@ def load(name_or_path: str | Path, *, precision: str = "auto", threads: int | No
 
 
 def load_module(folder: Path, encode_in: torch.dtype | None = None) -> tuple[Any, Any, dict[str, Any]]:
-    """Return the network in float32 (to train it further), its tokenizer and its configuration.
+    """Return the network in float32, its tokenizer and its configuration; of a quantised folder the rounded values.
 
-    Of a quantised folder these are the rounded values, which is all that it holds. To encode in another type without
-    training, its tables stay in 8 bits.
+    With `encode_in` a quantised folder's network computes in that type, and keeps its tables in 8 bits.
     """
     config = whole_config(folder)
     tokenizer = load_tokenizer(folder, config)
@@ -190,10 +178,7 @@ def is_quantized(config: Mapping[str, Any]) -> bool:
 
 
 def load_as_validated(folder: Path) -> tuple[Any, Any, dict[str, Any]]:
-    """Load as `load_module` does, but of a model that was trained for few bits the rounded parameters, in float32.
-
-    These are what was trained and validated.
-    """
+    """Load as `load_module` does, but of a model that was trained for few bits the rounded parameters, in float32."""
     module, tokenizer, config = load_module(folder)
     scheme = read_scheme(config)
     if scheme is not None and not scheme.stored:  # what is stored is rounded already
@@ -218,10 +203,7 @@ def fingerprint(config: Mapping[str, Any]) -> str:
 
 
 def find(name_or_path: str | Path) -> Path:
-    """Return the folder of a model: a folder, a bundled model by its name, or one on the Hugging Face Hub by its id.
-
-    A folder comes before a name that it has too. One on the Hub is fetched, or taken from its cache.
-    """
+    """Return the folder of a model: the folder itself, a bundled model by its name, or one on the Hub by its id."""
     path = Path(name_or_path)
     if path.is_dir():
         return path
@@ -239,7 +221,6 @@ def find(name_or_path: str | Path) -> Path:
 
 
 def _bundled(name: str) -> Path:
-    """Return the folder of a bundled model, which must be the one that its fingerprint says."""
     known = bundled.weights(name)
     folder = known.folder
     if folder is None or not (folder / CONFIG).is_file():

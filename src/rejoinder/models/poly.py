@@ -1,8 +1,7 @@
 """Poly-encoders and their siblings (Humeau et al. 2020, "Poly-encoders", section 4).
 
-Four ways from a context and a response to a score: two vectors (bi-encoder), several vectors of the context that the
-response attends over (poly-encoder, on transformers of its own or on ConveRT's trunk), the two read together (cross-
-encoder), and, beside the paper, a bi-encoder that reads earlier messages as multi-context ConveRT does.
+A score comes from two vectors (bi-encoder), from several vectors of the context that the response attends over
+(poly-encoder, on transformers of its own or on ConveRT's trunk), or from the two texts read together (cross-encoder).
 """
 
 from __future__ import annotations
@@ -35,8 +34,7 @@ class DialogueShape(TransformerShape):
     context_length: int = 360
     """Tokens of a context that are read, the newest ones (POLY: 360; a response has text.max_length, POLY: 72)."""
 
-    history_text = None
-    """Earlier messages are read as a part of the context, not as a text of their own."""
+    history_text = None  # earlier messages are part of the context
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -44,7 +42,7 @@ class DialogueShape(TransformerShape):
         check(8 <= self.context_length <= most, "context_length", self.context_length, f"8 to {most}, the positions")
 
     def dialogue(self, tokenizer: Pretrained, max_length: int) -> Dialogue:
-        """Return how conversations are read, with responses of at most `max_length` tokens."""
+        """Return how conversations and responses are read."""
         check(3 <= max_length <= self.positions, "text.max_length", max_length, f"3 to {self.positions}, the positions")
         start, end, turn = tokenizer.start_id, tokenizer.end_id, tokenizer.turn_id
         return Dialogue(tokenizer, self.context_length, max_length, (start,), (end,), (turn,))
@@ -67,16 +65,12 @@ class BiEncoderConfig(DualShape):
     """Every structural choice of a bi-encoder. The defaults are POLY's."""
 
     kind: Literal["bi-encoder"] = "bi-encoder"
-    """Which model this is."""
     similarity: Literal["dot", "cosine"] = "dot"
     """What scores: the dot product (POLY), or the cosine, which [scale] multiplies in training."""
 
 
 class BiEncoder(OfTransformers):
-    """The dual encoder with one vector a side (POLY, section 4.2).
-
-    Two transformers start from the same weights and are trained apart. A score is the dot product or the cosine.
-    """
+    """The dual encoder with one vector a side (POLY 4.2): two transformers that start alike and are trained apart."""
 
     config: BiEncoderConfig | PolyEncoderConfig
 
@@ -110,10 +104,7 @@ class BiEncoder(OfTransformers):
         return F.normalize(vectors, dim=-1) if cosine else vectors
 
     def encode_pairs(self, batch: SidesBatch, pairs: int, histories: Tensor) -> Encodings:  # noqa: ARG002
-        """Encode a training batch: "context" (K, d) or (K, m, d), and "response" (K + M, d).
-
-        The batch holds K contexts, and the responses: those of the K pairs, then any further ones.
-        """
+        """Encode K contexts, (K, d) or (K, m, d), and the responses of the K pairs and M further ones, (K + M, d)."""
         return {"context": self.encode(batch.contexts, "context"), "response": self.encode(batch.responses, "response")}
 
 
@@ -122,7 +113,6 @@ class PolyEncoderConfig(DualShape):
     """Every structural choice of a poly-encoder. The defaults are POLY's."""
 
     kind: Literal["poly-encoder"] = "poly-encoder"
-    """Which model this is."""
     m: Count = 64
     """Vectors of a context (POLY: 16, 64, 360)."""
     codes: Literal["learnt", "first", "last", "last-and-first"] = "learnt"
@@ -133,11 +123,7 @@ class PolyEncoderConfig(DualShape):
 
 
 class PolyEncoder(BiEncoder):
-    """The dual encoder whose contexts are m vectors (POLY, section 4.4).
-
-    A context is m learnt codes' attention over its token vectors, or the vectors of its first or last tokens. A
-    response, one vector, attends over them; see `reductions.attended_scores`.
-    """
+    """The dual encoder whose contexts are m vectors that a response attends over (POLY, section 4.4)."""
 
     config: PolyEncoderConfig
     group = "codes"
@@ -160,7 +146,6 @@ class PolyConvertConfig(ConvertConfig):
     """ConveRT's choices, and those of the poly-encoder on top."""
 
     kind: Literal["poly-convert"] = "poly-convert"  # type: ignore[assignment]  # another kind than its trunk's
-    """Which model this is."""
     m: Count = 16
     """Vectors of a context."""
     code_range: PositiveFloat = 0.01
@@ -182,9 +167,8 @@ class PolyConvertConfig(ConvertConfig):
 class PolyConvert(Convert):
     """A poly-encoder on ConveRT's trunk, which reads both sides, contexts whole, oldest message first.
 
-    A response goes on as in ConveRT, to y, a vector of unit length. Of a context, m learnt codes attend over the
-    trunk's token vectors, and a feed-forward network 2 turns each of the m results into a unit vector; all of them are
-    multiplied by one learnt magnitude a. So l_i = a · cos, and a score lies between -a and a.
+    A response becomes a unit vector as in ConveRT. Of a context, m learnt codes attend over the token vectors, and a
+    feed-forward network 2 turns each result into a unit vector, times one learnt magnitude a: scores lie in ±a.
     """
 
     def __init__(self, config: PolyConvertConfig, rows: int) -> None:
@@ -223,21 +207,16 @@ class CrossEncoderConfig(DialogueShape):
     """Every structural choice of a cross-encoder. The defaults are POLY's."""
 
     kind: Literal["cross-encoder"] = "cross-encoder"
-    """Which model this is."""
     mean_match: NonNegativeFloat = 0.0
     """First value of the learnt factor of the cosine between the means of the context's and of the response's outputs,
     which is added to the score; 0: there is no such part (POLY)."""
 
 
 class CrossEncoder(OfTransformers):
-    """The ranker that reads context and response together (POLY, section 4.3).
+    """The ranker that reads [S] context [S] response [S] with segments 0 and 1 (POLY, section 4.3).
 
-    One transformer reads [S] context [S] response [S] with segments 0 and 1, and a linear layer makes a score of its
-    first output.
-
-    Weights of a sentence encoder know how near two texts are by the means of their outputs, and a new linear layer on
-    the first output knows nothing. `mean_match` adds what they know: the cosine of the means over the context's and
-    over the response's outputs, times a learnt factor.
+    A linear layer on the first output gives the score. `mean_match` adds what the weights of a sentence encoder know
+    already: the cosine of the means over the context's and the response's outputs, times a learnt factor.
     """
 
     output_size = 1
@@ -260,10 +239,7 @@ class CrossEncoder(OfTransformers):
         return scores + self.match.float() * F.cosine_similarity(before.float(), behind.float())
 
     def encode_pairs(self, batch: TokenBatch, pairs: int, histories: Tensor) -> Encodings:  # noqa: ARG002
-        """Score a training batch: "scores" (K, C) of each context's own candidates, the right one first.
-
-        The batch holds K · C joined texts, those of a context one after the other.
-        """
+        """Return "scores" (K, C) of K · C joined texts: each context's own candidates, the right one first."""
         return {"scores": self.score(batch).view(pairs, -1)}
 
     def no_decay_parameters(self) -> set[nn.Parameter]:

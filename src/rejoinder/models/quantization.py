@@ -1,8 +1,8 @@
 """Few bits (CONVERT, "quantization aware training"): every `nn.Embedding` in 8 bits, everything else in 16.
 
-In training, forward and backward pass see rounded copies, made anew for each step, and the optimiser moves the float32
-originals (the paper's shadow copies). In the safetensors file of a quantised folder a table NAME is uint8 beside
-NAME.scale and NAME.offset, float32: value = code · scale + offset. Opened for encoding, tables stay in 8 bits.
+In training, both passes see rounded copies, made anew for each step, and the optimiser moves the float32 originals (the
+paper's shadow copies). In a quantised folder a table NAME is uint8 beside NAME.scale and NAME.offset, float32:
+value = code · scale + offset. Opened for encoding, tables stay in 8 bits.
 """
 
 from __future__ import annotations
@@ -26,32 +26,24 @@ Half: TypeAlias = Literal["bfloat16", "float16"]
 """A 16-bit float: 8 bits of precision and the range of float32, or 11 bits and numbers up to 65,504."""
 
 HALVES: Mapping[Half, torch.dtype] = {"bfloat16": torch.bfloat16, "float16": torch.float16}
-STEPS = 255
-"""Steps from the lowest of 256 levels to the highest."""
+STEPS = 255  # steps from the lowest of 256 levels to the highest
 
 SCALE, OFFSET = ".scale", ".offset"
-"""What is added to a table's name for the two numbers beside it."""
-
-PIECE_ROWS = 1 << 13
-"""Rows of an 8-bit table turned into floats at once."""
+PIECE_ROWS = 1 << 13  # rows of an 8-bit table turned into floats at once
 
 ROOM_SHARE, ROOM_LEAST = 0.1, 0.01
 """Room of a trained table's levels below and above its values: a share of their range, and the least (CONVERT)."""
 
-SMALLEST_STEP = 1e-30
-"""Of a table whose values are all equal: not 0, which nothing can be divided by."""
+SMALLEST_STEP = 1e-30  # of a table whose values are all equal: not 0, which nothing can be divided by
 
 
 @dataclass(frozen=True, kw_only=True)
 class Scheme:
     """How a model's parameters are rounded: the entry "quantization" of a model folder's configuration."""
 
-    half: Half
-    """The 16-bit float of every parameter that is in no table."""
-    trained: bool
-    """Whether the model was trained with rounded parameters."""
-    stored: bool
-    """Whether the folder holds the rounded parameters; if not, it holds the originals in float32."""
+    half: Half  # of every parameter that is in no table
+    trained: bool  # whether the model was trained with rounded parameters
+    stored: bool  # whether the folder holds the rounded parameters; if not, the originals in float32
     ranges: dict[str, tuple[float, float]] = field(default_factory=dict)
     """Of originals: lowest and highest level of each table, by the name of the parameter."""
 
@@ -135,9 +127,8 @@ class Ranges(nn.Module):
 class QuantizedTraining:
     """Lets a network compute with rounded copies of its parameters; gradients reach the originals unchanged.
 
-    The network keeps its float32 parameters under their names. It only gets one more part, `quantization`. Its layer
-    norms take and give float32, as CONVERT asks of layer norm, softmax and L2 normalisation; the latter two are float32
-    in the networks' own code. Ranges are fitted every `range_every` steps.
+    Its layer norms take and give float32, as CONVERT asks of them, of softmax and of L2 normalisation (which the
+    networks' own code sees to). Ranges are fitted every `range_every` steps.
     """
 
     def __init__(self, module: nn.Module, half: Half, *, range_every: int = 100) -> None:
@@ -178,8 +169,7 @@ class QuantizedTraining:
     def cover(self, step: int) -> None:
         """Keep every value inside its table's range after update number `step` of the parameters.
 
-        Between two fittings a range is changed only if a value has left it (CONVERT fits periodically and does not say
-        what happens in between).
+        Between two fittings a range is changed only if a value has left it (the paper does not say).
         """
         originals = dict(self.module.named_parameters())
         tables = [originals[name] for name in self.ranges.names]
@@ -187,8 +177,7 @@ class QuantizedTraining:
 
 
 def _in_float32(_: nn.Module, given: tuple[Tensor, ...]) -> tuple[Tensor, ...]:
-    """Convert what enters a layer norm, which on a CPU autocast would otherwise let take and give 16 bits."""
-    return tuple(value.float() for value in given)
+    return tuple(value.float() for value in given)  # on a CPU autocast would let layer norms take and give 16 bits
 
 
 class _StraightThrough(torch.autograd.Function):
@@ -207,9 +196,9 @@ class _StraightThrough(torch.autograd.Function):
 
 @contextmanager
 def skeleton() -> Iterator[None]:
-    """Let a network that is built inside take neither memory nor time: its parameters are on the meta device.
+    """Let a network that is built inside take neither memory nor time: on the meta device, without initial values.
 
-    Initial values are not drawn: PyTorch would import a symbolic mathematics library for it, several seconds and 80 MB.
+    To draw these PyTorch would import a symbolic mathematics library: several seconds and 80 MB.
     """
     with torch.device("meta"), _WithoutInitialValues():
         yield
@@ -230,10 +219,7 @@ class _WithoutInitialValues(TorchFunctionMode):
 
 
 class QuantizedTable(nn.Module):
-    """Stands in for an `nn.Embedding` of a trained network: looks rows up in 8 bits.
-
-    Codes are uint8 (rows, d), `scale` is the distance of two levels, `offset` the lowest, `dtype` of what comes out.
-    """
+    """Stands in for an `nn.Embedding` of a trained network: looks rows up in codes, uint8 (rows, d)."""
 
     weight: Tensor
 
@@ -287,10 +273,7 @@ def fill(module: nn.Module, weights: Path, scheme: Scheme | None) -> None:
 
 
 def fill_skeleton(module: nn.Module, weights: Path, scheme: Scheme, dtype: torch.dtype) -> None:
-    """Give a network without numbers (see `skeleton`) the parameters of a quantised folder, tables in 8 bits.
-
-    Everything but the tables is computed in `dtype`, and their rows come out as that.
-    """
+    """Give a network without numbers (see `skeleton`) a quantised folder's parameters: 8-bit tables, others `dtype`."""
     stored = _read(module, weights, scheme)
     tables: dict[int, QuantizedTable] = {}
     others: dict[int, nn.Parameter] = {}
@@ -347,10 +330,7 @@ def parameter_shapes(weights: Path) -> dict[str, list[int]]:
 
 @dataclass(frozen=True, slots=True)
 class Sizes:
-    """Sizes of a model: the columns of the paper's table of models (CONVERT, Table 2).
-
-    Embeddings are what is looked up; quantised they have 8 bits, with scale and offset, and the others 16.
-    """
+    """Sizes of a model: the columns of the paper's table of models (CONVERT, Table 2)."""
 
     embedding_parameters: int
     network_parameters: int

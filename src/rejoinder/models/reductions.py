@@ -1,7 +1,7 @@
 """From the token vectors of a text to one vector, or to m of them, and to scores (POLY, sections 4.2 and 4.4).
 
-Every reduction takes token vectors x (T, d) of a packed batch and gives rows in the caller's order. Padding has no part
-in any of them. A text with fewer than m tokens has fewer than m vectors: the missing rows are zero.
+Reductions take token vectors x (T, d) of a packed batch and give rows in the caller's order, without padding's part. A
+text with fewer than m tokens has fewer than m vectors: the missing rows are zero.
 """
 
 from __future__ import annotations
@@ -12,8 +12,7 @@ from torch import Tensor, nn
 from rejoinder.models.layers import MASKED
 from rejoinder.models.packing import TokenBatch
 
-AT_ONCE = 1 << 24
-"""Numbers l that are in memory together where no gradient is needed: 64 MB."""
+AT_ONCE = 1 << 24  # numbers l that are in memory together where no gradient is needed: 64 MB
 
 
 def first(x: Tensor, batch: TokenBatch) -> Tensor:
@@ -89,12 +88,7 @@ def _take(x: Tensor, starts: Tensor, lengths: Tensor, m: int) -> Tensor:
 
 
 class Codes(nn.Module):
-    """m learnt codes, each of which attends over all tokens of a text by plain dot products (POLY 4.4, "learnt").
-
-        w_ij = softmax_j(c_i · x_j),   y_i = Σ_j w_ij x_j
-
-    They start uniform from 0 to `highest` (original code: 1).
-    """
+    """m learnt codes, each of which attends over all tokens of a text by plain dot products (POLY 4.4, "learnt")."""
 
     def __init__(self, m: int, size: int, highest: float = 1.0) -> None:
         super().__init__()
@@ -114,15 +108,13 @@ class Codes(nn.Module):
 
 
 def attended_scores(contexts: Tensor, responses: Tensor) -> Tensor:
-    """Return the scores of responses for contexts of m vectors, float32 (k, j) (POLY, section 4.4).
+    """Return the scores of responses (j, d), or (k, j, d), for contexts (k, m, d): float32 (k, j) (POLY, section 4.4).
 
-    A response y attends over the context's vectors c_1 ... c_m by plain dot products, and its score is its dot product
-    with what it attended to:
+    A response y attends over the context's vectors c_i by dot products l_i, and is multiplied with what it attended to:
 
-        l_i = y · c_i,   score = y · Σ_i softmax(l)_i c_i = Σ_i softmax(l)_i l_i
+        score = y · Σ_i softmax(l)_i c_i = Σ_i softmax(l)_i l_i
 
-    so the attended vector never has to be built. Rows of a context (k, m, d) that are zero are no vectors: they are
-    left out of the softmax, which is in float32. Responses are (j, d), or (k, j, d), each context's own.
+    so the attended vector never has to be built. Rows of a context that are zero are no vectors.
     """
     m, j = contexts.shape[1], responses.shape[-2]
     if torch.is_grad_enabled() or len(contexts) * m * j <= AT_ONCE:

@@ -1,8 +1,8 @@
 """A trained model in the library sentence-transformers: the folder that it opens, and the module that it finds there.
 
-`SentenceTransformer(folder, trust_remote_code=True)` finds this class by the `type` in the folder's modules.json. It
-needs nothing of that library: a module there is any network with `preprocess`, `forward`, `save` and `load`. No code is
-taken from the folder, but the library asks for `trust_remote_code` for every class that is not its own.
+`SentenceTransformer(folder, trust_remote_code=True)` finds this class by the `type` in the folder's modules.json. A
+module there is any network with `preprocess`, `forward`, `save` and `load`. No code is taken from the folder, but the
+library asks for `trust_remote_code` for every class that is not its own.
 """
 
 from __future__ import annotations
@@ -27,16 +27,14 @@ from rejoinder.models.packing import rectangle
 from rejoinder.ranker import Context
 from rejoinder.text.tokenizer import Tokenizer
 
-PlainSide: TypeAlias = Literal["context", "response"]
-"""What a text is encoded as where nothing says it."""
-
+PlainSide: TypeAlias = Literal["context", "response"]  # what a text is encoded as where nothing says it
 SETTINGS = "sentence_module.json"
 TASKS: Mapping[str, PlainSide] = {"query": "context", "document": "response"}
 """The sides by what sentence-transformers calls them: `encode_query` and `encode_document`."""
 
 
 def check_side(side: Any) -> PlainSide:
-    """Return the side, if there is such a one; else raise InputError."""
+    """Return the side; an unknown one is an InputError."""
     if side not in get_args(PlainSide):
         raise InputError(f"side {side!r} is unknown; allowed are {', '.join(get_args(PlainSide))}")
     return side
@@ -46,8 +44,7 @@ class SentenceModule(nn.Module):
     """The only module of such a `SentenceTransformer`.
 
     `encode_query` encodes contexts, `encode_document` responses, `encode` what `side` says. A context is a text, or a
-    conversation as a list of messages, oldest first, each {"role": ..., "content": ...}. In the library's trainer,
-    `router_mapping` says which column is which. `network` is not packed: it can be moved, trained and saved.
+    list of messages, oldest first, each {"role": ..., "content": ...}. `network` can be moved, trained and saved.
     """
 
     save_in_root = True
@@ -68,19 +65,9 @@ class SentenceModule(nn.Module):
         return self.network.output_size
 
     def preprocess(
-        self,
-        inputs: Sequence[Any],
-        prompt: str | None = None,
-        task: str | None = None,
-        max_length: int | None = None,
+        self, inputs: Sequence[Any], prompt: str | None = None, task: str | None = None, max_length: int | None = None
     ) -> dict[str, Any]:
-        """Texts or conversations to token ids.
-
-        Args:
-            inputs: n texts, or n conversations.
-            prompt: put before each text; before the newest message of a conversation.
-            task: "query" (contexts) or "document" (responses); None: `side`.
-            max_length: longest text in tokens; None: `max_seq_length`.
+        """Turn n texts or conversations, with the prompt before each newest message, into token ids for a task.
 
         Returns:
             `input_ids` and `attention_mask`, int64 (n, L); of contexts of a multi-context model also `history_ids` and
@@ -127,7 +114,6 @@ class SentenceModule(nn.Module):
         return cls(network.eval(), tokenizer, config["max_length"], _read_side(folder))
 
     def _ids(self, texts: list[str], longest: int, ids_name: str, mask_name: str) -> dict[str, Tensor]:
-        """Return token ids as a rectangle, and where a token is; the row of a text without tokens is zero."""
         ids, lengths = self.tokenizer.encode_ragged(texts, longest)
         mask = np.arange(max(1, int(lengths.max(initial=0)))) < lengths[:, None]
         padded = np.full(mask.shape, self.tokenizer.padding_id, dtype=np.int64)
@@ -177,13 +163,10 @@ FOLDER = Kind(
 def export_sentence_transformers(
     model: str | Path, output: str | Path, side: PlainSide = "context", *, overwrite: bool = False
 ) -> dict[str, Any]:
-    """Write a folder for `SentenceTransformer(folder, trust_remote_code=True)`; both sides are in it.
+    """Write a folder for `SentenceTransformer(folder, trust_remote_code=True)` and describe it.
 
-    Weights, vocabulary and configuration are copied as they are, so the fingerprint stays and `rejoinder.load` opens
-    the folder too. `side` is what the library's plain `encode` takes texts as.
-
-    Returns:
-        What was written, as `persistence.describe` tells it, with the side.
+    Both sides are in it; `side` is what the library's plain `encode` takes texts as. Weights, vocabulary and
+    configuration are copied, so the fingerprint stays and `rejoinder.load` opens the folder too.
     """
     side = check_side(side)
     check_replaceable(output, FOLDER, overwrite=overwrite)

@@ -1,8 +1,6 @@
 """The transformer of BERT (Devlin et al. 2019) on packed tokens: from token ids to one vector for each token.
 
-Embeddings of token, place and segment are summed and normalised. Each block adds attention to its input, normalises,
-adds a feed-forward part, normalises. Shapes: T tokens of a batch (see `packing`), d the hidden size, n the texts of a
-segment, L their length.
+Shapes: T tokens of a batch (see `packing`), d the hidden size, n the texts of a segment, L their length.
 """
 
 from __future__ import annotations
@@ -163,8 +161,7 @@ class OfTransformers(nn.Module):
 
     padding_id = 0  # any id would do: padding has no part in anything
     history: HistoryText | None = None
-    group: ClassVar[str] = "head"
-    """What recipes call the parameters that are not the transformers'."""
+    group: ClassVar[str] = "head"  # what recipes call the parameters that are not the transformers'
 
     def __init__(self, config: Any) -> None:
         super().__init__()

@@ -1,8 +1,4 @@
-"""Two rankers in a row: a fast one finds some good replies among all, a slow one re-ranks these.
-
-A cross-encoder needs seconds for a thousand replies (POLY, table 5), so it can only choose among those that something
-faster found: an index, or words in common.
-"""
+"""Two rankers in a row: a fast one finds some good replies among all, a slow one re-ranks these (POLY, table 5)."""
 
 from __future__ import annotations
 
@@ -29,10 +25,7 @@ class Searcher(Protocol):
 
 
 class RankerSearch:
-    """Searches replies with a ranker that scores all of them for every context, such as BM25.
-
-    A reply's position is its number among them, from 0.
-    """
+    """Searches replies, numbered from 0, with a ranker that scores all of them for every context, such as BM25."""
 
     def __init__(self, ranker: Ranker, replies: Sequence[str | Candidate]) -> None:
         self.ranker = ranker

@@ -48,19 +48,12 @@ SMALL = 32 << 20
 
 @dataclass(frozen=True, slots=True)
 class Reply:
-    """An answer of an index.
-
-    Attributes:
-        text: what to say.
-        score: cosine of its encoding and the context's, or whatever else the model's score is.
-        position: its number in the input, from 0; the same whatever was added or deleted since.
-        payload: whatever other fields its input had.
-    """
+    """An answer of an index."""
 
     text: str
-    score: float
-    position: int
-    payload: Mapping[str, Any]
+    score: float  # cosine of its encoding and the context's, or whatever else the model's score is
+    position: int  # its number in the input, from 0; the same whatever was added or deleted since
+    payload: Mapping[str, Any]  # whatever other fields its input had
 
     def to_json(self) -> dict[str, Any]:
         """Return the reply as JSON types."""
@@ -94,18 +87,11 @@ class Index:
         progress: Advance | None = None,
         engine: Engine | None = None,
     ) -> Self:
-        """Encode replies and write an index, whole or not at all.
+        """Encode replies, `batch` at once, and write an index, whole or not at all.
 
-        Args:
-            encoder: the model.
-            replies: texts, or texts with payloads; read one batch at a time.
-            folder: where to.
-            dtype: what a search scans: float32, whose answers are exact; float16 (half the memory) or int8 (a quarter),
-                which nominate replies that the float32 vectors, beside on the disk, then score and order.
-            batch: replies encoded at once.
-            overwrite: replace an index that is there.
-            progress: called with the number of replies just encoded.
-            engine: its workers open the model by its name and encode; None encodes here.
+        A search scans `dtype`: float32, whose answers are exact; float16 (half the memory) or int8 (a quarter), which
+        nominate replies that the float32 vectors, beside on the disk, then score and order. Workers of an `engine` open
+        the model by its name and encode; None encodes here. `progress` gets the number of replies just encoded.
 
         Raises:
             InputError: `folder` is taken, a payload is no JSON, the model's vectors are not unit vectors.
@@ -121,12 +107,9 @@ class Index:
 
     @classmethod
     def open(cls, folder: str | Path, encoder: ResponseEncoder | None = None, *, verify: bool | None = None) -> Self:
-        """Open an index.
+        """Open an index; without the model it was built with it can be listed, and entries can be deleted.
 
-        Args:
-            folder: where it is.
-            encoder: the model it was built with; without it the index can be listed and entries can be deleted.
-            verify: compare the content of files with their digests, not their sizes alone; None: of small indexes.
+        `verify` compares the content of files with their digests, not their sizes alone; None: of small indexes.
 
         Raises:
             InputError: there is no index, a file is missing, truncated or altered, or the index is of another model.
@@ -175,10 +158,9 @@ class Index:
             segment.check_files(content=True)
 
     def search(self, contexts: Sequence[Context], k: int = 5, minimum_score: float | None = None) -> list[list[Reply]]:
-        """Find the best `k` replies to each context, fewer where there are fewer or the scores of others are too low.
+        """Find the best `k` replies to each context, best first; equal scores in the order of their positions.
 
-        Returns:
-            For each context its replies, best first; equal scores in the order of their positions.
+        There are fewer where the index has fewer or the scores of others are below `minimum_score`.
         """
         return self.search_vectors(self._model().encode_contexts(contexts), k, minimum_score)
 
@@ -259,8 +241,7 @@ class Index:
             if vectors.shape[1] != (size := self.manifest.size):
                 raise InputError(f"queries of size {vectors.shape[1]}; the vectors of {self.folder} have {size}")
             if not np.isfinite(vectors).all():
-                reason = "its training may have diverged"
-                raise InputError(f"the model's vectors of context {number} are not finite: {reason}")
+                raise InputError(f"the model's vectors of context {number} are not finite: did its training diverge?")
         return contexts
 
     def _reply(self, position: int, score: float) -> Reply:
@@ -285,8 +266,7 @@ class Index:
 def check_target(folder: Path, *, overwrite: bool) -> None:
     """Refuse a folder that an index may not be written to."""
     if is_ours(folder, FOLDER) and not overwrite:
-        choices = "add to it (--append), replace it (--overwrite), or name another folder"
-        raise InputError(f"{folder} is an index already; {choices}")
+        raise InputError(f"{folder} is an index already; take --append, --overwrite, or another folder")
     check_replaceable(folder, FOLDER, overwrite=overwrite)
 
 

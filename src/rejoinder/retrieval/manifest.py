@@ -28,16 +28,12 @@ KIND = "rejoinder index"
 
 @dataclass(frozen=True, slots=True)
 class ModelRecord:
-    """The model whose vectors an index holds: its fingerprint decides, its name is as it was given.
-
-    `path` is where its folder was when the index was built, absolute, and `relative` the same as seen from the index,
-    so that both can move together; empty if it was no folder.
-    """
+    """The model whose vectors an index holds: its fingerprint decides, its name is as it was given."""
 
     fingerprint: str
     name: str = ""
-    path: str = ""
-    relative: str = ""
+    path: str = ""  # where its folder was when the index was built; empty if it was no folder
+    relative: str = ""  # the same as seen from the index, so that both can move together
 
     def locate(self, index: Path) -> str:
         """Find where the model can be opened now."""
@@ -64,32 +60,24 @@ def model_record(fingerprint: str, name: str, index: Path) -> ModelRecord:
 
 @dataclass(frozen=True, slots=True)
 class SegmentRecord:
-    """A part of an index that was written at once and never changes.
-
-    `first` is the position of its first reply, `files` has size and SHA-256 of each file, `longest` bounds the length
-    of its vectors.
-    """
+    """A part of an index that was written at once and never changes."""
 
     name: str
-    first: Count
+    first: Count  # position of its first reply
     count: Count
-    files: dict[str, tuple[Count, str]]
-    longest: float
+    files: dict[str, tuple[Count, str]]  # size and SHA-256 of each
+    longest: float  # bounds the length of its vectors
 
 
 @dataclass(frozen=True, slots=True)
 class Manifest:
-    """What an index is made of.
-
-    Segments are by ascending first position, without gaps, and hold vectors of `size` numbers (0 while there are none).
-    `deleted` are the positions that are gone, as runs, ascending: "3,7-19,40".
-    """
+    """What an index is made of."""
 
     model: ModelRecord
     dtype: Dtype
-    size: Count = 0
-    segments: tuple[SegmentRecord, ...] = ()
-    deleted: str = ""
+    size: Count = 0  # of the vectors; 0 while there are none
+    segments: tuple[SegmentRecord, ...] = ()  # by ascending first position, without gaps
+    deleted: str = ""  # positions that are gone, as runs, ascending: "3,7-19,40"
 
     @property
     def end(self) -> int:

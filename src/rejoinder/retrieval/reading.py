@@ -36,15 +36,11 @@ def distinct(candidates: Iterable[Candidate], known: Iterable[str] = ()) -> Iter
 
 
 def read_candidates(path: str | Path, split: Split | None = None) -> Iterator[Candidate]:
-    """Read replies one after the other; of examples those of one `split`, or all.
+    """Read replies one after the other; of examples those of one `split`, or all. Errors name file, line and reason.
 
-    By the end of the name (before .zst, .gz, .bz2, .xz): `.jsonl`, one object a line, its text in one of `TEXT_FIELDS`,
-    the other fields are payload; `.csv`, the same by column, the first row names the columns, a single one may have any
-    name; a data folder or `.parquet` of examples, whose distinct responses are read; anything else is text with one
-    reply a line.
-
-    Raises:
-        InputError: names file, line and reason.
+    By the end of the name (before .zst, .gz, .bz2, .xz): `.jsonl`, an object a line, its text in one of `TEXT_FIELDS`,
+    other fields are payload; `.csv`, the same by column (a single one may have any name); a data folder or `.parquet`
+    of examples, whose distinct responses are read; anything else is text with one reply a line.
     """
     path = Path(path)
     if not path.exists():

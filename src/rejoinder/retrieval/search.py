@@ -1,12 +1,9 @@
 """Search among encoded replies, for contexts of one vector (bi-encoders) or of several (poly-encoders).
 
-With l_i = y·c_i and p = softmax(l) the score of a reply y is sum_i p_i·l_i (POLY, section 4.4): one product of the rows
-with all vectors is the whole scan. Rows whose greatest l_i cannot reach the best k so far are left out before any
-softmax; what is left in the end is scored again from the float32 rows in float64, in a fixed order: equal rows tie to
-the last bit, and ties go to the reply that came first.
-
-From float32 rows the answers are those of brute force, since the floor allows for rounding (`_rounding`). A scan of
-float16 rows or 8-bit codes nominates several times as many replies as are wanted, and the float32 rows decide.
+With l_i = y·c_i and p = softmax(l) the score of a reply y is sum_i p_i·l_i (POLY, section 4.4). Rows whose greatest l_i
+cannot reach the best k so far (allowing for rounding, `_rounding`) are left out before any softmax; what is left is
+scored again from the float32 rows in float64, in a fixed order: equal rows tie to the last bit, and ties go to the
+reply that came first. A scan of float16 rows or 8-bit codes nominates more replies than are wanted.
 """
 
 from __future__ import annotations
@@ -33,28 +30,23 @@ Found: TypeAlias = list[tuple[Positions, Scores]]
 CONTEXTS_AT_ONCE, VECTORS_AT_ONCE = 128, 2048
 PRODUCTS_AT_ONCE = 1 << 19  # 2 MB
 ROWS_AT_ONCE, ROWS_AT_LEAST = 1 << 14, 1 << 8
-CONVERTED_AT_ONCE = 1 << 8
-"""Rows of a small form that are converted to float32 at once."""
+CONVERTED_AT_ONCE = 1 << 8  # rows of a small form that are converted to float32 at once
 NOMINATED, NOMINATED_AT_LEAST = 4, 64
 """Replies that a small form nominates for each one wanted, and at least."""
-PENDING_AT_MOST = 1 << 20
-"""Replies kept for the second scoring: there can be many equal ones."""
+PENDING_AT_MOST = 1 << 20  # replies kept for the second scoring: there can be many equal ones
 _UNIT_ROUNDOFF = 2.0**-24
 
 
 @dataclass(frozen=True, slots=True)
 class Rows:
-    """The vectors (n, d) of a segment, float32, from position `first` on.
-
-    `arrays` is a small form to scan instead: `codes` (n, d) in float16, or in 8 bits with `scales` (n,). `deleted`,
-    (n,), says which rows are gone, `longest` bounds the length of a row.
-    """
+    """The vectors (n, d) of a segment, float32, from position `first` on."""
 
     first: int
     vectors: Array
     arrays: dict[str, Array] = field(default_factory=dict)
-    deleted: npt.NDArray[np.bool_] | None = None
-    longest: float = 1.01
+    """A small form to scan instead: `codes` (n, d) in float16, or in 8 bits with `scales` (n,)."""
+    deleted: npt.NDArray[np.bool_] | None = None  # (n,): which rows are gone
+    longest: float = 1.01  # bounds the length of a row
 
 
 def quantize(vectors: FloatArray, scales: FloatArray) -> npt.NDArray[np.int8]:
@@ -63,10 +55,9 @@ def quantize(vectors: FloatArray, scales: FloatArray) -> npt.NDArray[np.int8]:
 
 
 def search(segments: Sequence[Rows], contexts: Sequence[FloatArray], k: int, minimum: float = -np.inf) -> Found:
-    """Find the best k rows of each context, whose vectors are (m, d), in segments by ascending position.
+    """Find the best k rows of each context (m, d), in segments by ascending position.
 
-    Returns:
-        For each context positions and scores of at least `minimum`, best first; equal scores by ascending position.
+    For each context positions and scores of at least `minimum` come out, best first, equal ones by position.
     """
     found: Found = []
     for queries in _groups(contexts, max(1, min(CONTEXTS_AT_ONCE, PRODUCTS_AT_ONCE // k))):
@@ -92,8 +83,7 @@ def all_scores(vectors: Array, contexts: Sequence[FloatArray]) -> FloatArray:
 def exact_scores(context: FloatArray, rows: Array) -> Scores:
     """Return the scores (b,) of rows (b, d) for the vectors (m, d) of a context, in float64.
 
-    Each pair is summed in a fixed order, so equal rows have equal scores whatever stands beside them (vectors of up to
-    8,192 numbers, NumPy's buffer).
+    Equal rows have equal scores whatever stands beside them (vectors of up to 8,192 numbers, NumPy's buffer).
     """
     products: Scores = np.einsum("md,bd->bm", context.astype(np.float64), rows.astype(np.float64))
     if len(context) == 1:

@@ -29,8 +29,7 @@ _SMALL_FORMS: dict[Dtype, dict[str, tuple[str, str]]] = {  # array: its file and
 }
 FILES = (REPLIES, OFFSETS, VECTORS, "codes.f16", "codes.i8", "scales.f32", "errors.f32")
 """All files that a segment may have; earlier versions wrote the last one."""
-_LONGEST_UNIT = 1.01
-"""A model that normalises in 16 bits may miss 1 by a little."""
+_LONGEST_UNIT = 1.01  # a model that normalises in 16 bits may miss 1 by a little
 _LARGEST_HALF = 65_504
 
 
@@ -58,9 +57,9 @@ def has_unit_vectors(encoder: ResponseEncoder | None) -> bool:
 
 
 def check_rows(vectors: Array, what: str, first: int = 0, *, unit: bool = True) -> FloatArray:
-    """Return an encoder's vectors as (n, d) float32 after checking their lengths: 1 or 0 if `unit`, else finite.
+    """Return vectors as (n, d) float32 after checking their lengths: 1 or 0 if `unit`, else finite.
 
-    `what` and the number `first` of the first row are for the error, which names the first row that cannot be used.
+    The error names the first row that cannot be used by `what` and its number, counted from `first`.
     """
     rows = np.ascontiguousarray(vectors, dtype=np.float32)
     if rows.ndim != 2:
@@ -79,10 +78,7 @@ def check_rows(vectors: Array, what: str, first: int = 0, *, unit: bool = True) 
 
 
 def small_form(vectors: FloatArray, dtype: Dtype) -> dict[str, Array]:
-    """Return what a search scans instead of float32 rows (n, d).
-
-    Nothing for float32; `codes` (n, d) for float16; `codes` (n, d) and `scales` (n,) for int8.
-    """
+    """Return what a search scans instead of float32 rows (n, d); see `search.Rows.arrays`."""
     if dtype == "float32":
         return {}
     if dtype == "float16":
@@ -103,11 +99,7 @@ def write_segment(
     progress: Advance | None,
     engine: Engine | None = None,
 ) -> tuple[SegmentRecord, int]:
-    """Encode batches of replies and write them to a folder that will be called `name`; see `Index.build`.
-
-    Returns:
-        The segment's record and the size d of its vectors.
-    """
+    """Write encoded batches of replies to a folder that will be called `name`; return its record and vectors' size."""
     form, first, unit = _SMALL_FORMS[manifest.dtype], manifest.end, has_unit_vectors(encoder)
     count, end, size, longest = 0, 0, 0, 0.0
     with contextlib.ExitStack() as stack:

@@ -1,8 +1,7 @@
 """Words and pairs of words: text to ids as the n-gram dual encoder reads it (Henderson et al. 2019b, section 3).
 
-A text of n words, the marks of its beginning and end among them, has n unigrams and n - 1 bigrams. Its ids stand in
-one row, in turn: w1, w1 w2, w2, w2 w3, w3, ... Places 0, 2, 4, ... are unigrams and places 1, 3, 5, ... bigrams,
-wherever the row is cut and however it is padded.
+Unigrams and bigrams of a text, the marks of its beginning and end among its words, stand in one row, in turn: w1,
+w1 w2, w2, w2 w3, w3, ... Even places are unigrams, odd ones bigrams, wherever the row is cut.
 """
 
 from __future__ import annotations
@@ -23,12 +22,8 @@ from rejoinder.text.tokenizer import IdCache, Ids, Vocabulary, check_texts
 START, END, LONG = "<S>", "</S>", "LONGWORD"
 """Stand before and after each text, and for every long word. No lower-cased word is like one of them."""
 
-LONGEST = 16
-"""Longest word, in characters, that is a word of its own."""
-
-KNOWN_PIECES = 2**17
-"""Pieces between blanks whose ids are kept."""
-
+LONGEST = 16  # longest word, in characters, that is a word of its own
+KNOWN_PIECES = 2**17  # pieces between blanks whose ids are kept
 _Keys = npt.NDArray[np.int64]
 _LONG_NUMBER = re.compile(r"[0-9]{5,}")
 
@@ -63,10 +58,9 @@ def normalised(word: str) -> str:
 
 
 class NGrams(Vocabulary):
-    """A vocabulary of unigrams and bigrams (pairs of numbers of unigrams), and the way from text to ids that it makes.
+    """A vocabulary of unigrams, as `normalised` gives them, and of bigrams, which are pairs of numbers of unigrams.
 
-    Ids are, in this order: the unigrams; the bigrams; `buckets` ids that unknown words and unknown pairs share;
-    `padding_id`. `START` and `END` must be among the unigrams, which are as `normalised` gives them.
+    Ids are, in this order: the unigrams; the bigrams; `buckets` ids that unknown words and pairs share; `padding_id`.
     """
 
     FORMAT = "rejoinder n-grams 1"
@@ -182,8 +176,7 @@ class NGrams(Vocabulary):
 class _PairTable:
     """Pairs by their keys, from 0, numbered from `first`: a hash table with linear probing, for many keys at once.
 
-    Two to three times as fast as a binary search over 200,000 keys. A quarter of the places at most is taken, so that
-    almost every key is found, or known to be absent, at the first place.
+    Two to three times as fast as a binary search over 200,000 keys. A quarter of the places at most is taken.
     """
 
     def __init__(self, keys: _Keys, first: int) -> None:
@@ -233,9 +226,6 @@ def build_ngrams(
     """Build the vocabulary of a corpus, read once, in any order: words that are seen `minimum_count` times or more.
 
     Of pairs of known words the most frequent ones are kept, of equally frequent ones the first by their words.
-
-    Raises:
-        InputError: there is no word in the texts.
     """
     names, stream = _numbered(texts)
     if len(stream) == 0:

@@ -1,7 +1,4 @@
-"""Tokenizers of the `tokenizers` library: those that come with BERT-like weights, and byte pair encoding for new ones.
-
-Kept as one JSON file: the library's own description, and which tokens play which part.
-"""
+"""Tokenizers of the `tokenizers` library: those of BERT-like weights, and byte pair encoding for new ones."""
 
 from __future__ import annotations
 
@@ -33,19 +30,15 @@ class Special:
     mask: str
 
 
-BERT = Special("[PAD]", "[CLS]", "[SEP]", "[SEP]", "[MASK]")
-"""Of BERT's vocabulary. It has no token for a new line; its separator is the token that it knows between texts."""
-
-MARKS = Special("[PAD]", "[S]", "[S]", "[NEWLINE]", "[MASK]")
-"""Of `build_bpe`: POLY's [S] surrounds contexts and responses, its NEWLINE stands between turns."""
+BERT = Special("[PAD]", "[CLS]", "[SEP]", "[SEP]", "[MASK]")  # BERT has no token for a new line
+MARKS = Special("[PAD]", "[S]", "[S]", "[NEWLINE]", "[MASK]")  # POLY's, of `build_bpe`
 
 
 class Pretrained:
     """A tokenizer of the `tokenizers` library (fulfils `tokenizer.Tokenizer`).
 
-    Tokens that play a part (`start_id`, `end_id`, ...; `special_ids` are all of them) are never made from text: a
-    message that says "[SEP]" is read as brackets and letters. `description` is the library's JSON, such as a
-    checkpoint's tokenizer.json; `rows` counts where a checkpoint's token table has more than its vocabulary.
+    Tokens that play a part are never made from text: "[SEP]" in a message is brackets and letters. `description` is the
+    library's JSON, as in tokenizer.json; `rows` counts where a checkpoint's token table has more than its vocabulary.
     """
 
     def __init__(self, description: Mapping[str, Any], special: Special, rows: int = 0) -> None:
@@ -93,10 +86,7 @@ class Pretrained:
         return hashlib.sha256(self._json().encode()).hexdigest()
 
     def encode_ragged(self, texts: Sequence[str], max_length: int | None = None) -> tuple[Ids, Ids]:
-        """Return all ids one after the other and the number of ids of each text, without special tokens.
-
-        The first `max_length` tokens are kept. Half a surrogate pair is read as a question mark.
-        """
+        """See `Tokenizer.encode_ragged`; no special tokens. Half a surrogate pair is read as a question mark."""
         try:
             encodings = self._tokenizer.encode_batch_fast(list(texts), add_special_tokens=False)
         except (UnicodeEncodeError, TypeError):
@@ -138,11 +128,7 @@ class MarkedPretrained(Pretrained):
 def build_bpe(texts: Iterable[str], merges: int = 30_000, minimum_count: int = 2) -> Pretrained:
     """Learn byte pair encoding from texts, for pretraining from scratch (POLY, section 4.1).
 
-    Merges of pairs that are seen `minimum_count` times or more are over the bytes of the lower-cased text, so that no
-    character is unknown.
-
-    Raises:
-        InputError: there is no text.
+    Merges are over the bytes of the lower-cased text, so that no character is unknown.
     """
     try:
         from tokenizers import Tokenizer, decoders, models, normalizers, pre_tokenizers, trainers

@@ -1,7 +1,7 @@
 """Subwords: text to ids and back, as ConveRT does it (Henderson et al. 2020, section 3.1).
 
-Before every token stands the start mark U+FE4F; a token is then cut into subwords by greedy longest prefix match.
-The mark is itself a separator character, and that makes the code invertible without any escape (see `decode`).
+Before every token stands the start mark U+FE4F; a token is then cut into subwords by greedy longest prefix match. The
+mark is a separator character, which makes the code invertible without any escape (see `decode`).
 """
 
 from __future__ import annotations
@@ -17,24 +17,17 @@ from rejoinder.errors import InputError
 from rejoinder.text.splitting import SEPARATOR, WORD, lower, tokens
 from rejoinder.text.tokenizer import IdCache, Ids, Vocabulary, check_texts
 
-MARK = "\ufe4f"
-"""Stands before every token. A subword that begins with it begins a token."""
-
-UNKNOWN = "\ufffd"
-"""What `Subwords.decode` writes for a character that is in no subword."""
-
-KNOWN_TOKENS = 2**16
-"""Tokens whose ids are kept: some 30 MB at most."""
-
+MARK = "\ufe4f"  # Stands before every token. A subword that begins with it begins a token.
+UNKNOWN = "\ufffd"  # what `Subwords.decode` writes for a character that is in no subword
+KNOWN_TOKENS = 2**16  # tokens whose ids are kept: some 30 MB at most
 _SPACE_BETWEEN_WORDS = re.compile(f"(?<={WORD}){MARK}(?={WORD})")
 _START_OF_TOKEN = re.compile(f"(?<!{SEPARATOR}){MARK}|{MARK}(?={WORD})")
 
 
 class Subwords(Vocabulary):
-    """A vocabulary of subwords, and the code between text and ids that it makes.
+    """A vocabulary of subwords; those that begin a token begin with `MARK`, which alone must be one of them.
 
-    Ids 0 to `size` - 1 are the subwords, the next `buckets` ids are shared by characters that are in no subword, and
-    the last one is `padding_id`. Subwords that begin a token begin with `MARK`, which alone must be one of them.
+    Ids are, in this order: the subwords; `buckets` ids that characters in no subword share; `padding_id`.
     """
 
     FORMAT = "rejoinder subwords 1"
@@ -69,10 +62,7 @@ class Subwords(Vocabulary):
         return np.frombuffer(bytearray().join(rows), np.int32), lengths
 
     def decode(self, ids: Sequence[int]) -> str:
-        """Return the text that became `ids`, its letters A to Z in lower case.
-
-        A character that is in no subword becomes U+FFFD, padding nothing.
-        """
+        """Return the text that became `ids`, A to Z in lower case, characters in no subword as U+FFFD, no padding."""
         marked = "".join(map(self._text_of, ids))
         # A token's start mark follows a word character or nothing, or it precedes a word character (a separator
         # token never touches another one). Any other mark belongs to a separator token.

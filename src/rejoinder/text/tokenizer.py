@@ -22,20 +22,15 @@ Ids = npt.NDArray[np.int32]
 class Tokenizer(Protocol):
     """Text to ids of tokens."""
 
-    padding_id: int
-    """The id that stands where there is no token."""
-    rows: int
-    """Number of ids in all, and so of rows in an embedding table."""
+    padding_id: int  # stands where there is no token
+    rows: int  # number of ids in all, and so of rows in an embedding table
 
     @property
     def fingerprint(self) -> str:
         """SHA-256: two tokenizers with the same one give the same ids."""
 
     def encode_ragged(self, texts: Sequence[str], max_length: int | None = None) -> tuple[Ids, Ids]:
-        """Return all ids one after the other and the number of ids of each text, int32, cut at `max_length` tokens.
-
-        Where ids stand for more than tokens (pairs of words, for example), a text has more ids than that.
-        """
+        """Return all ids one after the other and the number of ids of each text, int32, cut at `max_length` tokens."""
 
     def save(self, path: str | Path) -> None:
         """Write it as one JSON file, whole or not at all."""
@@ -102,10 +97,7 @@ def check_texts(texts: object, max_length: int | None) -> None:
 
 
 class IdCache(dict[str, bytes]):
-    """Ids of at most `entries` pieces of text seen lately, of at most 32 characters, as int32 numbers in memory.
-
-    `encode` works out what is missing.
-    """
+    """Ids, int32 in memory, of at most `entries` short pieces of text seen lately; `encode` makes what is missing."""
 
     LONGEST = 32
 

@@ -1,9 +1,8 @@
 """Building a vocabulary of subwords: tensor2tensor's algorithm, as ConveRT uses it (section 3.1).
 
 Start from all characters. In each iteration segment every word with the present vocabulary; from the start of each
-segment count every substring up to the end of the word; then, from the longest substrings to the shortest, take one
-that is frequent enough, and subtract its count from those of all its proper prefixes. The tree of substrings depends
-neither on the iteration nor, above a floor, on the minimum count: it is grown once, over all distinct words at once.
+segment count every substring up to the word's end; then, from the longest to the shortest, take a substring that is
+frequent enough, and subtract its count from those of its proper prefixes. The tree of substrings is grown once.
 """
 
 from __future__ import annotations
@@ -44,15 +43,9 @@ def build_subwords(
 ) -> Subwords:
     """Build the vocabulary of a corpus, read once, in any order: the most frequent subwords first.
 
-    Args:
-        texts: the corpus.
-        minimum_count: how often a subword must be seen. Single characters stay, however rare.
-        target_size: wanted number of subwords: the minimum count that gives it within 1 % is searched, in place of
-            `minimum_count`; where none does, the closest is taken, with a warning.
-        iterations: how often to segment the corpus anew.
-        max_bytes: length of the longest subword, in bytes of UTF-8, its start mark (3 bytes) included.
-        max_digits: longest run of decimal digits in a subword.
-        buckets: ids for characters that are in no subword.
+    Subwords are seen `minimum_count` times (characters stay, however rare), or as often as gives `target_size` within
+    1 %; where no count does, the closest is taken, with a warning. A subword has at most `max_bytes` of UTF-8, its
+    start mark (3) included, and `max_digits` decimal digits in a row.
 
     Raises:
         InputError: there is no text, a setting is below 1, or `target_size` is below the number of characters.
