@@ -6,7 +6,7 @@ import torch
 
 import rejoinder
 from rejoinder.errors import InputError
-from rejoinder.models.convert import Convert, MultiContextConvert
+from rejoinder.models.convert import Convert
 from rejoinder.models.export import export_onnx, export_quantized
 from rejoinder.models.families import build_module
 from rejoinder.models.layers import Dropout
@@ -79,7 +79,7 @@ def test_with_zero_residuals_the_untrained_combination_is_the_mean():
         config = small_config(
             history=3, norm_placement="before", initialisation="unit", zero_residual=True, feed_forward_2_size=size
         )
-        network = MultiContextConvert(config, ROWS).eval()
+        network = Convert(config, ROWS).eval()
         with torch.no_grad():
             x, z = network.encode(texts_batch(), "context"), network.encode(texts_batch(), "history")
             found = network.combine(x, z)

@@ -63,7 +63,7 @@ def test_in_every_precision_it_gives_what_the_full_folder_gives(tmp_path, traine
 @pytest.mark.parametrize(("has_bfloat16", "kind"), [(True, torch.bfloat16), (False, torch.float32)])
 def test_the_processors_fastest_precision_is_taken_and_never_float16(tmp_path, plain, monkeypatch, has_bfloat16, kind):
     assert export_quantized(plain, tmp_path / "small")["half"] == "float16"
-    monkeypatch.setattr(inference, "has_fast_bfloat16", lambda: has_bfloat16)
+    monkeypatch.setattr(inference.processor, "has_fast_bfloat16", lambda: has_bfloat16)
     small, full = rejoinder.load(tmp_path / "small"), rejoinder.load(plain)
     for encoder in (small, full):
         assert {p.dtype for p in encoder.module.parameters() if p.is_floating_point()} == {kind}

@@ -50,8 +50,6 @@ class TextVectors:
 
 
 class _Cached:
-    """Encodes no text twice."""
-
     def __init__(self, encode: EncodeTexts) -> None:
         self._encode = encode
         self._vectors: dict[str, FloatArray] = {}

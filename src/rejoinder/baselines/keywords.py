@@ -1,9 +1,8 @@
 """Keyword rankers: candidates that share rare words with the newest message rank first. The bar for every model.
 
-`BM25` is the textbook's: Robertson and Zaragoza, "The Probabilistic Relevance Framework: BM25 and Beyond" (2009),
-equation 3.15, with the inverse document frequency of Lucene. `TfIdf` and `Data19BM25` are those of Henderson and
-others, "A Repository of Conversational Datasets" (2019), section 4.1, and of its code: they hash words, and learn from
-training examples how rare these are.
+`BM25` is Robertson and Zaragoza's, "The Probabilistic Relevance Framework: BM25 and Beyond" (2009), equation 3.15, with
+Lucene's inverse document frequency. `TfIdf` and `Data19BM25` are those of Henderson and others, "A Repository of
+Conversational Datasets" (2019), section 4.1, and of its code: they learn from training examples how rare words are.
 """
 
 from __future__ import annotations
@@ -106,7 +105,6 @@ class TfIdf:
         return _dot_products(queries, self._vectors(lists.texts), lists, self._sparse)
 
     def _counts(self, texts: Sequence[str]) -> Any:
-        """Count how often each text has the words of each bucket: sparse (n, BUCKETS)."""
         hashing = self._features.HashingVectorizer(n_features=BUCKETS, norm=None, alternate_sign=self.signed)
         counts = hashing.transform(texts)
         counts.sum_duplicates()  # and sorts: texts of the same words get the very same numbers

@@ -93,19 +93,14 @@ class WithHistory:
 class MapSettings:
     """How MAP is trained and what it ranks by."""
 
-    learning_rates: tuple[float, ...] = (10.0, 3.0, 1.0, 0.3, 0.01)
-    """Learning rates that are tried."""
-    penalties: tuple[float, ...] = (0.0, 0.1, 0.01, 0.001)
-    """L2 penalties on W that are tried with each."""
+    learning_rates: tuple[float, ...] = (10.0, 3.0, 1.0, 0.3, 0.01)  # learning rates that are tried
+    penalties: tuple[float, ...] = (0.0, 0.1, 0.01, 0.001)  # L2 penalties on W that are tried with each
     similarity: Similarity | Literal["better"] = "better"
     """Ranked by the cosine of x and (W + a·I) y (the paper), by their dot product (its code), or by what is better on
     the examples that choose (the cosine where both are as good)."""
-    epochs: int = 100
-    """Most epochs."""
-    patience: int = 10
-    """Epochs without a gain after which a setting is given up."""
-    seed: int = 0
-    """Of the examples that choose, of W and of the batches."""
+    epochs: int = 100  # most epochs
+    patience: int = 10  # epochs without a gain after which a setting is given up
+    seed: int = 0  # of the examples that choose, of W and of the batches
 
 
 class Map(Sim):
@@ -160,8 +155,7 @@ class Curve:
     learning_rate: float
     l2: float
     """The penalty on W."""
-    recall_at_1: list[float] = field(default_factory=list)
-    """1-of-100, on the examples that choose, after each epoch; of two similarities the better one's."""
+    recall_at_1: list[float] = field(default_factory=list)  # 1-of-100, after each epoch; the better similarity's
 
 
 class LearnedMap(NamedTuple):

@@ -64,10 +64,8 @@ def weights(name: str) -> Weights:
         message = f"the package {_package(points[0])}, which brings the model {name!r}, is broken ({error})"
         raise InputError(f"{message}; install it again") from error
     if not isinstance(found, Weights) or found.folder is None:
-        raise InputError(
-            f"the package {_package(points[0])} brings the model {name!r} as {found!r}, not as "
-            "rejoinder.models.bundled.Weights with a folder; install a version that fits this one of rejoinder"
-        )
+        needed = "rejoinder.models.bundled.Weights with a folder; install a version that fits this one of rejoinder"
+        raise InputError(f"the package {_package(points[0])} brings the model {name!r} as {found!r}, not as {needed}")
     return found
 
 

@@ -26,8 +26,7 @@ from rejoinder.text.pretrained import BERT, Pretrained, Special
 
 CONFIG, WEIGHTS, TOKENIZER = "config.json", "model.safetensors", "tokenizer.json"
 SETTINGS = "tokenizer_config.json"
-OURS = "rejoinder_special"
-"""Key of that file that says which tokens play which part, where they are not BERT's; `save_checkpoint` writes it."""
+OURS = "rejoinder_special"  # its key for which tokens play which part, where they are not BERT's
 CHECKPOINT = Kind(
     "a checkpoint that we wrote", SETTINGS, lambda settings: settings[OURS], (CONFIG, WEIGHTS, TOKENIZER, SETTINGS)
 )
@@ -140,7 +139,6 @@ def load_tokenizer(folder: Path) -> Pretrained:
 
 
 def _special(folder: Path) -> Special:
-    """Return which tokens play which part: BERT's, unless `save_checkpoint` named others."""
     path = folder / SETTINGS
     if not path.is_file():
         return BERT

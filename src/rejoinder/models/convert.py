@@ -1,8 +1,7 @@
 """ConveRT (Henderson et al. 2020, "ConveRT"): from subword ids to the encodings of both sides.
 
-One trunk (embedding, blocks, reduction) turns a text into r, and a feed-forward network of each side ("feed-forward 2")
-turns r into h, a vector of unit length. A score is the cosine of two h. Shapes: T tokens of a batch (see `packing`), d
-the embedding size, n the texts of a segment, L their length.
+One trunk turns a text into r, and a feed-forward network of each side ("feed-forward 2") turns r into h, of unit
+length. Shapes: T tokens of a batch (see `packing`), d the embedding size, n the texts of a segment, L their length.
 """
 
 from __future__ import annotations
@@ -39,34 +38,21 @@ class ConvertConfig:
     """Every structural choice of ConveRT. The defaults are the paper's (CONVERT, section 3 and Table 4)."""
 
     kind: Literal["convert"] = "convert"
-    embedding_size: Count = 512
-    """Size of the subword and position embeddings, and of everything between the blocks."""
-    positions: Annotated[tuple[Count, ...], Field(min_length=1)] = (47, 11)
-    """Rows of the position tables; position i has the sum of row i mod each."""
-    blocks: Natural = 6
-    """Number of transformer blocks."""
-    attention_spans: tuple[Count, ...] = (3, 5, 48, 48, 48, 48)
-    """Largest relative position each block attends to. Ablation "no growing attention span": all 48."""
-    heads: Count = 1
-    """Attention heads of a block. Ablation: 8."""
-    head_size: Count = 64
-    """Size of queries, keys and values of a head."""
-    relative_bias: bool = True
-    """Whether each block learns a bias by relative position. Ablation: false."""
-    feed_forward_size: Count = 2048
-    """Hidden size of a block's feed-forward part."""
-    reduction_heads: Count = 2
-    """Heads of the reduction; r has this many times embedding_size numbers. Ablation: 1."""
+    embedding_size: Count = 512  # size of the subword and position embeddings, and of everything between the blocks
+    positions: Annotated[tuple[Count, ...], Field(min_length=1)] = (47, 11)  # rows of the tables; i has row i mod each
+    blocks: Natural = 6  # number of transformer blocks
+    attention_spans: tuple[Count, ...] = (3, 5, 48, 48, 48, 48)  # largest relative position; ablation: all 48
+    heads: Count = 1  # Attention heads of a block. Ablation: 8.
+    head_size: Count = 64  # size of queries, keys and values of a head
+    relative_bias: bool = True  # Whether each block learns a bias by relative position. Ablation: false.
+    feed_forward_size: Count = 2048  # hidden size of a block's feed-forward part
+    reduction_heads: Count = 2  # Heads of the reduction; r has this many times embedding_size numbers. Ablation: 1.
     feed_forward_2: Literal["paper", "original"] = "paper"
     """"paper": a skip connection around each layer; "original": the released code's, one that both sides share."""
-    feed_forward_2_layers: Count = 3
-    """Hidden layers of feed-forward 2."""
-    feed_forward_2_size: Count = 1024
-    """Size of those layers."""
-    skip_connections: bool = True
-    """Whether feed-forward 2 has skip connections. Ablation: false."""
-    output_size: Count = 512
-    """Size of the final encodings h."""
+    feed_forward_2_layers: Count = 3  # hidden layers of feed-forward 2
+    feed_forward_2_size: Count = 1024  # size of those layers
+    skip_connections: bool = True  # Whether feed-forward 2 has skip connections. Ablation: false.
+    output_size: Count = 512  # size of the final encodings h
     norm_placement: Literal["after", "before"] = "after"
     """Layer norm after each sub-layer's residual sum, or before each sub-layer and at the end of the trunk."""
     initialisation: Literal["paper", "unit"] = "paper"
@@ -79,14 +65,10 @@ class ConvertConfig:
     aligned_start: bool = False
     """Start feed-forward 2 of both sides as the same map, the mean of r's heads; needs zero_residual and skips. An
     untrained model is then the mean of its embeddings on both sides, which embeddings from elsewhere make useful."""
-    dropout: DropoutShare = 0.0
-    """Dropout after the embedding and after each self-attention (0.2 in the paper's fine-tuning)."""
-    history: Natural = 0
-    """Earlier messages that are read as extra contexts (paper: 10). 0: single-context."""
-    numbered_history: bool = False
-    """Put "0: ", "1: ", ... before the earlier messages, 0 for the newest of them (the paper's DSTC7)."""
-    persona_first: bool = False
-    """Read messages that begin "your persona: " (ConvAI2) before all other earlier ones, without these words."""
+    dropout: DropoutShare = 0.0  # after the embedding and each self-attention (0.2 in the paper's fine-tuning)
+    history: Natural = 0  # Earlier messages that are read as extra contexts (paper: 10). 0: single-context.
+    numbered_history: bool = False  # put "0: ", "1: ", ... before the earlier messages, newest first (DSTC7)
+    persona_first: bool = False  # read messages that begin "your persona: " (ConvAI2) first, without these words
 
     def __post_init__(self) -> None:
         spans = self.attention_spans
@@ -308,7 +290,11 @@ class FeedForward2(nn.Module):
 
 
 class Convert(SharedTrunk):
-    """The dual encoder."""
+    """The dual encoder, whose contexts may be an input and its history (CONVERT, section 3, multi-context).
+
+    A feed-forward network 2 of its own turns r of the joined history into h_z. What ranks responses then is the mean of
+    h_x and h_z, through one more such network.
+    """
 
     def __init__(self, config: ConvertConfig, rows: int) -> None:
         super().__init__()
@@ -326,8 +312,18 @@ class Convert(SharedTrunk):
         self.shared_skip = nn.Linear(self.reduction_size, config.output_size) if original else None
         self.context_head = FeedForward2(config, self.shared_skip)
         self.response_head = FeedForward2(config, self.shared_skip)
+        heads = [self.context_head, self.response_head]
+        self.history = config.history_text
+        if self.history is not None:
+            size = config.output_size
+            self.history_head = FeedForward2(config, self.shared_skip)
+            # What the sides share takes an r, not an h: the combining network has a projection of its own.
+            self.combined_head = FeedForward2(config, nn.Linear(size, size) if original else None, in_size=size)
+            if config.zero_residual:
+                self.combined_head.start_as_identity()
+            heads.append(self.history_head)
         if config.aligned_start:
-            for head in (self.context_head, self.response_head):
+            for head in heads:
                 head.start_as_mean(config.reduction_heads)
 
     @property
@@ -347,6 +343,12 @@ class Convert(SharedTrunk):
         r = self.reduction(self.tokens(batch), batch)
         return r if r.shape[0] == 1 else r[batch.restore]  # not len(r), which an export would take for a constant
 
+    def combine(self, x: Tensor, z: Tensor) -> Tensor:
+        """h_x and h_z (n, d_out), h_z zero where there is no history -> the combined encoding (n, d_out)."""
+        # A norm's data type: linear layers may be packed and have no weight to look at.
+        dtype = cast("nn.LayerNorm", self.combined_head.norms[0]).weight.dtype
+        return self.combined_head(((x + z) / 2).to(dtype))
+
     def set_active_blocks(self, count: int) -> None:
         """Compute only the first `count` blocks; the others cost nothing and get no gradient."""
         self.active_blocks = switch_blocks(self.blocks, count)
@@ -354,7 +356,7 @@ class Convert(SharedTrunk):
     def parameter_groups(self) -> dict[str, list[nn.Parameter]]:
         """Return all parameters, each once, by the part they belong to: recipes give each part a rate of its own."""
         trunk_norms = [] if self.final_norm is None else list(self.final_norm.parameters())
-        heads = [*self.context_head.parameters(), *self.response_head.parameters()]
+        heads = [p for child in self.children() if isinstance(child, FeedForward2) for p in child.parameters()]
         return {
             "embedding": list(self.embedding.parameters()),
             "position": [*self.token_embedding.positions.parameters(), *self.token_embedding.norm.parameters()],
@@ -362,44 +364,6 @@ class Convert(SharedTrunk):
             "reduction": list(self.reduction.parameters()),
             "feed_forward_2": list(dict.fromkeys(heads)),
         }
-
-
-class MultiContextConvert(Convert):
-    """The dual encoder whose contexts are an input and its history (CONVERT, section 3, multi-context).
-
-    A feed-forward network 2 of its own turns r of the joined history into h_z. What ranks responses is the mean of h_x
-    and h_z, through one more such network.
-    """
-
-    def __init__(self, config: ConvertConfig, rows: int) -> None:
-        super().__init__(config, rows)
-        self.history = config.history_text
-        size = config.output_size
-        original = config.feed_forward_2 == "original" and config.skip_connections
-        self.history_head = FeedForward2(config, self.shared_skip)
-        # What the sides share takes an r, not an h: the combining network has a projection of its own.
-        self.combined_head = FeedForward2(config, nn.Linear(size, size) if original else None, in_size=size)
-        if config.aligned_start:
-            self.history_head.start_as_mean(config.reduction_heads)
-        if config.zero_residual:
-            self.combined_head.start_as_identity()
-
-    def combine(self, x: Tensor, z: Tensor) -> Tensor:
-        """h_x and h_z (n, d_out), h_z zero where there is no history -> the combined encoding (n, d_out)."""
-        # A norm's data type: linear layers may be packed and have no weight to look at.
-        dtype = cast("nn.LayerNorm", self.combined_head.norms[0]).weight.dtype
-        return self.combined_head(((x + z) / 2).to(dtype))
-
-    def parameter_groups(self) -> dict[str, list[nn.Parameter]]:
-        """Return all parameters, each once, by the part they belong to: recipes give each part a rate of its own."""
-        groups = super().parameter_groups()
-        more = [*groups["feed_forward_2"], *self.history_head.parameters(), *self.combined_head.parameters()]
-        return groups | {"feed_forward_2": list(dict.fromkeys(more))}
-
-
-def build_convert(config: ConvertConfig, rows: int) -> Convert:
-    """Return a new network: multi-context where the configuration reads a history."""
-    return MultiContextConvert(config, rows) if config.history else Convert(config, rows)
 
 
 def set_dropout(module: nn.Module, share: float) -> None:

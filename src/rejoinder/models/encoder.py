@@ -19,9 +19,7 @@ from rejoinder.progress import Advance
 from rejoinder.ranker import Context, ContextPart, ContextVectors, FloatArray, candidate_lists
 from rejoinder.text.tokenizer import Tokenizer
 
-CHUNK_TOKENS = 4096
-"""Tokens computed at once: enough for full speed, few enough for the activations to stay in the cache."""
-
+CHUNK_TOKENS = 4096  # tokens computed at once: full speed, and the activations stay in the cache
 CHUNK_CONTEXTS = 1024  # contexts with their histories encoded between two steps of a progress bar
 CHUNK_NUMBERS = 1 << 24  # numbers of candidates' vectors that are scored at once: 64 MB
 Side: TypeAlias = Literal["context", "history", "response", "reduction"]  # what a text is encoded as

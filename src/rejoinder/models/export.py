@@ -50,10 +50,8 @@ def export_quantized(model: str | Path, output: str | Path, *, overwrite: bool =
     """
     folder = _source(model, output, persistence.FOLDER, overwrite)
     if persistence.is_quantized(persistence.read_config(folder)[1]):
-        raise InputError(
-            f"{folder} is a quantised folder already; copy it as it is, or give the model folder that it was exported "
-            "from to round that anew"
-        )
+        todo = "copy it as it is, or give the model folder that it was exported from to round that anew"
+        raise InputError(f"{folder} is a quantised folder already; {todo}")
     module, tokenizer, config = persistence.load_module(folder)
     if not all(bool(parameter.isfinite().all()) for parameter in module.parameters()):
         raise InputError(f"{folder}: not all weights are finite numbers, so there are no levels to round them to")
@@ -73,9 +71,8 @@ def export_quantized(model: str | Path, output: str | Path, *, overwrite: bool =
         scale=config.get("scale"),
         overwrite=overwrite,
     )
-    described = persistence.describe(Path(output))
     more = {"trained": scheme.trained, "half": scheme.half, "full_bytes": persistence.folder_bytes(folder)}
-    return described | more
+    return persistence.describe(Path(output)) | more
 
 
 def export_transformer(model: str | Path, output: str | Path, *, overwrite: bool = False) -> dict[str, Any]:
@@ -91,7 +88,6 @@ def export_transformer(model: str | Path, output: str | Path, *, overwrite: bool
 
 
 def _source(model: str | Path, output: str | Path, kind: Kind, overwrite: bool) -> Path:
-    """Return the folder of a model whose other form may be written to `output`."""
     folder = persistence.find(model)
     if Path(output).resolve() == folder.resolve():
         raise InputError(f"{output} is the model itself, which would be lost; name another folder")
@@ -107,10 +103,8 @@ def export_onnx(model: str | Path, output: str | Path, *, overwrite: bool = Fals
     folder = persistence.find(model)
     module, tokenizer, config = persistence.load_as_validated(folder)
     if not isinstance(module, Convert):
-        raise InputError(
-            f"{folder} is of kind '{module.config.kind}', and only ConveRT has an ONNX form; `export --quantized` and "
-            "`export --sentence-transformers` take every kind"
-        )
+        others = "`export --quantized` and `export --sentence-transformers` take every kind"
+        raise InputError(f"{folder} is of kind '{module.config.kind}', and only ConveRT has an ONNX form; {others}")
     module.eval().requires_grad_(False)
     context = _Encoder(module, "context") if module.history is None else _Conversations(module, "context")
     with atomic_folder(output, ONNX_FOLDER, overwrite=overwrite) as part:
@@ -130,12 +124,8 @@ def export_onnx(model: str | Path, output: str | Path, *, overwrite: bool = Fals
         (part / MANIFEST).write_text(json.dumps(manifest, indent=2) + "\n", encoding="utf-8")
         card = persistence.read_card(folder)
         (part / persistence.CARD).write_text(card + _onnx_card(module), encoding="utf-8")
-    return {
-        "path": str(output),
-        "files": list(inputs),
-        "bytes": persistence.folder_bytes(Path(output)),
-        "fingerprint": manifest["model"],
-    }
+    written = {"path": str(output), "files": list(inputs), "bytes": persistence.folder_bytes(Path(output))}
+    return written | {"fingerprint": manifest["model"]}
 
 
 class _Encoder(nn.Module):
@@ -175,15 +165,9 @@ def _write(encoder: _Encoder, path: Path) -> list[str]:
     with _quiet():
         # By itself, torch.onnx.export would fix a dimension that cannot vary, instead of saying so.
         program = torch.export.export(encoder, tuple(example), dynamic_shapes=tuple(shapes), strict=False)
-        torch.onnx.export(
-            program,
-            f=path,
-            input_names=encoder.inputs,
-            output_names=["vectors"],
-            dynamic_shapes=tuple(shapes),  # only the dimensions' names in the file
-            external_data=False,
-            verbose=False,
-        )
+        names: dict[str, Any] = {"input_names": encoder.inputs, "output_names": ["vectors"]}
+        names["dynamic_shapes"] = tuple(shapes)  # here only the dimensions' names in the file
+        torch.onnx.export(program, f=path, **names, external_data=False, verbose=False)
     return list(encoder.inputs)
 
 
@@ -201,12 +185,12 @@ def _quiet() -> Iterator[None]:
 
 
 def _onnx_card(module: Convert) -> str:
-    history = (
-        " context.onnx also takes `history_ids` and `history_mask`, the earlier messages joined as `onnx.json` says; a "
-        "row that is all false is a conversation without history."
-        if module.history is not None
-        else ""
-    )
+    history = ""
+    if module.history is not None:
+        history = (
+            " context.onnx also takes `history_ids` and `history_mask`, the earlier messages joined as `onnx.json` "
+            "says; a row that is all false is a conversation without history."
+        )
     return (
         "\n\n## ONNX\n\ncontext.onnx and response.onnx take `ids`, int64 (n, L), and `mask`, bool (n, L), true where a "
         f"token is, and give `vectors`, float32 (n, {module.output_size}), rows of unit length.{history} The score of "

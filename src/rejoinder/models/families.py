@@ -13,7 +13,7 @@ from typing import Any, Literal, TypeAlias
 
 from rejoinder.errors import InputError
 from rejoinder.models import poly
-from rejoinder.models.convert import ConvertConfig, build_convert
+from rejoinder.models.convert import Convert, ConvertConfig
 from rejoinder.models.dialogue import Dialogue
 from rejoinder.models.encoder import CrossRanker, DialogueEncoder, Encoder, PolyDialogueEncoder
 from rejoinder.models.masked_lm import MaskedLm, MaskedLmConfig, refuse
@@ -48,7 +48,7 @@ def _of_transformers(config: Any, build: Any, opened: Any, packing: Packing) -> 
 
 
 FAMILIES: Mapping[str, Family] = {
-    "convert": Family(ConvertConfig, build_convert, "subwords", Subwords.load, Encoder),
+    "convert": Family(ConvertConfig, Convert, "subwords", Subwords.load, Encoder),
     "ngram": Family(NGramConfig, NGramDual, "ngrams", NGrams.load, Encoder),
     "bi-encoder": _of_transformers(poly.BiEncoderConfig, poly.BiEncoder, DialogueEncoder, "apart"),
     "multi-context-bi-encoder": Family(
@@ -66,7 +66,6 @@ FAMILIES: Mapping[str, Family] = {
         dialogue=poly.PolyConvertConfig.dialogue,
     ),
 }
-"""Every kind by its name."""
 
 
 def family(kind: object) -> Family:

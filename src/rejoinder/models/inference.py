@@ -15,20 +15,11 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional as F  # noqa: N812
 
+from rejoinder import processor
 from rejoinder.errors import InputError
 from rejoinder.models.convert import GATE, FeedForward, GatedLinear, SelfAttention, TokenEmbedding
 from rejoinder.models.packing import Segment, TokenBatch
 from rejoinder.models.transformer import GeluLinear
-from rejoinder.processor import (
-    has_exact_int8,
-    has_fast_bfloat16,
-    has_onednn,
-    pack_int8_weight,
-    pack_weight,
-    packed_int8_linear,
-    packed_linear,
-    packs_bfloat16,
-)
 
 Precision: TypeAlias = Literal["fp32", "bf16", "int8"]
 FIXED_LENGTH = 64  # positions that are prepared for; longer texts are computed all the same
@@ -51,7 +42,7 @@ def choose_precision(wanted: str) -> Precision:
         raise InputError(f"precision {wanted!r} is unknown; allowed are {', '.join(PRECISIONS)}")
     if wanted != "auto":
         return cast("Precision", wanted)
-    return "bf16" if has_fast_bfloat16() else "fp32"
+    return "bf16" if processor.has_fast_bfloat16() else "fp32"
 
 
 def pack_linears(module: nn.Module, precision: Precision) -> nn.Module:
@@ -60,11 +51,11 @@ def pack_linears(module: nn.Module, precision: Precision) -> nn.Module:
     if precision == "bf16":
         module.to(torch.bfloat16)
     _fix_positions(module)
-    if not has_onednn():
+    if not processor.has_onednn():
         if precision == "int8":
             raise InputError("precision 'int8' needs a PyTorch with oneDNN on an x86 processor; use 'auto'")
         return module
-    if precision != "bf16" or packs_bfloat16():
+    if precision != "bf16" or processor.packs_bfloat16():
         _replace(module, _Int8Linear if precision == "int8" else _PackedLinear)
     return module
 
@@ -102,37 +93,34 @@ class _PackedLinear(nn.Module):
 
     def __init__(self, weight: Tensor, bias: Tensor | None, post: str = "none") -> None:
         super().__init__()
-        self.weight = pack_weight(weight)
+        self.weight = processor.pack_weight(weight)
         self.bias = None if bias is None else bias.detach()
         self.post = post
 
     def forward(self, x: Tensor) -> Tensor:
-        """x (n, in) -> (n, out)."""
-        return packed_linear(x, self.weight, self.bias, self.post, POSTS[self.post])
+        return processor.packed_linear(x, self.weight, self.bias, self.post, POSTS[self.post])
 
 
 class _Int8Linear(nn.Module):
     """A linear layer with 8-bit products: weights signed with a scale per output, inputs unsigned.
 
     Without VNNI the processor adds two products in 16 bits: weights have 7 bits there, so that 2 · 255 · 63 still fits.
-    The inputs' range is that of the tensor at hand: a row's result depends on the rows beside it, but a range for each
-    row would cost 13 to 33 % of the speed. oneDNN's product is the faster one for many rows; few go through FBGEMM's
-    single operation where PyTorch has it, in a third of the time for one sentence.
+    Inputs share one range: one for each row would cost 13 to 33 % of the speed. oneDNN's product is the faster one for
+    many rows; few go through FBGEMM's single operation where PyTorch has it.
     """
 
     def __init__(self, weight: Tensor, bias: Tensor | None, post: str = "none") -> None:
         super().__init__()
         weight = weight.detach().float()
-        self.scales = weight.abs().amax(dim=1).clamp(min=1e-12) / (127 if has_exact_int8() else 63)
+        self.scales = weight.abs().amax(dim=1).clamp(min=1e-12) / (127 if processor.has_exact_int8() else 63)
         rounded = (weight / self.scales[:, None]).round().to(torch.int8)
-        self.weight = pack_int8_weight(rounded)
+        self.weight = processor.pack_int8_weight(rounded)
         self.zeros = torch.zeros(len(rounded), dtype=torch.int64)
         self.bias = None if bias is None else bias.detach().float()
         self.post = post
         self.single = _fbgemm_weight(weight, self.scales, self.bias)
 
     def forward(self, x: Tensor) -> Tensor:
-        """x (n, in) -> (n, out), float32."""
         if self.single is not None and len(x) < FEW_ROWS:
             y = torch.ops.quantized.linear_dynamic.default(x, self.single, False)
             return y if self.post == "none" else ACTIVATIONS[self.post](y)
@@ -142,7 +130,7 @@ class _Int8Linear(nn.Module):
         zero_point = round(-low / scale)
         # One pass for scaling, one for the cast; the half makes the cast's truncation a rounding.
         quantised = torch.add(torch.tensor(zero_point + 0.5), x, alpha=1 / scale).to(torch.uint8)
-        return packed_int8_linear(
+        return processor.packed_int8_linear(
             quantised, scale, zero_point, self.weight, self.scales, self.zeros, self.bias, self.post, POSTS[self.post]
         )
 

@@ -21,8 +21,7 @@ Encodings: TypeAlias = Mapping[str, Tensor]
 DropoutShare: TypeAlias = Annotated[float, Field(ge=0, lt=1)]
 
 MASKED = -3e4
-"""Score of a pair that must not attend: e^-30000 is 0 in every precision. Finite also in half precision, so that a
-padded query with no key in reach gives no NaN."""
+"""Score of a pair that must not attend. Finite also in half precision: a query with no key in reach gives no NaN."""
 
 
 class Dropout(nn.Dropout):

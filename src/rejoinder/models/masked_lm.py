@@ -94,7 +94,5 @@ class MaskedLm(OfTransformers):
 
 def refuse(*_: object, name: str = "", **__: object) -> NoReturn:
     """Raise InputError that says what a pretrained transformer is for, in place of opening it to rank with."""
-    raise InputError(
-        f"{name or 'this model'} is a pretrained transformer, which ranks nothing yet: write it as a checkpoint "
-        "(rejoinder export --transformers) and start a bi-, poly- or cross-encoder from that (init.transformer)"
-    )
+    todo = "rejoinder export --transformers writes a checkpoint, from which another encoder starts (init.transformer)"
+    raise InputError(f"{name or 'this model'} is a pretrained transformer, which ranks nothing yet: {todo}")

@@ -1,8 +1,7 @@
 """The n-gram dual encoder: from the ids of words and pairs of words to the encodings of both sides.
 
-Henderson et al. 2019b, "Training Neural Response Selection for Task-Oriented Dialogue Systems", section 3. Unigrams and
-bigrams are embedded, weighed by self-attention, and summed; the mean of the two sums is r, which hidden layers of each
-side turn into h, of unit length.
+Henderson et al. 2019b, section 3. Unigrams and bigrams are embedded, weighed by self-attention, and summed; the mean of
+the two sums is r, which hidden layers of each side turn into h, of unit length.
 """
 
 from __future__ import annotations
@@ -28,33 +27,21 @@ class NGramConfig:
     """Every structural choice of the n-gram dual encoder. The defaults are the paper's (ACL19, section 3)."""
 
     kind: Literal["ngram"] = "ngram"
-    embedding_size: Count = 320
-    """Size of the embeddings of unigrams, bigrams and positions."""
-    positions: Count = 128
-    """Rows of each of the two position tables; place i has row i mod this."""
-    self_attention: bool = True
-    """Whether self-attention weighs the embeddings before they are summed. Table 2: false."""
-    head_size: Count = 64
-    """Size of its queries and keys."""
-    bigrams: bool = True
-    """Whether bigrams are read, not unigrams alone. Table 2: false."""
-    hidden_layers: Natural = 3
-    """Hidden layers of each side. Table 2: 2."""
-    hidden_size: Count = 1024
-    """Their size. Table 2: 2048, 750, 512."""
-    activation: Literal["swish", "tanh"] = "swish"
-    """Their activation; swish is x·sigmoid(x). Table 2: tanh."""
-    output_size: Count = 512
-    """Size of the final encodings h."""
-    initial_embedding: PositiveFloat = 1.0
-    """Standard deviation of the embeddings at the start; that of the positions is a tenth of it."""
-    dropout: DropoutShare = 0.0
-    """Dropout of the embeddings (TARGET-ONLY tunes it)."""
+    embedding_size: Count = 320  # size of the embeddings of unigrams, bigrams and positions
+    positions: Count = 128  # rows of each of the two position tables; place i has row i mod this
+    self_attention: bool = True  # Whether self-attention weighs the embeddings before they are summed. Table 2: false.
+    head_size: Count = 64  # size of its queries and keys
+    bigrams: bool = True  # Whether bigrams are read, not unigrams alone. Table 2: false.
+    hidden_layers: Natural = 3  # Hidden layers of each side. Table 2: 2.
+    hidden_size: Count = 1024  # Their size. Table 2: 2048, 750, 512.
+    activation: Literal["swish", "tanh"] = "swish"  # Their activation; swish is x·sigmoid(x). Table 2: tanh.
+    output_size: Count = 512  # size of the final encodings h
+    initial_embedding: PositiveFloat = 1.0  # deviation of the embeddings at the start; of the positions a tenth
+    dropout: DropoutShare = 0.0  # dropout of the embeddings (TARGET-ONLY tunes it)
     skip_connections: bool = False
     """Whether a skip connection goes around each hidden layer, which then normalises what it reads and starts at zero;
     both sides then start alike, giving r's direction back (not the paper's; for short trainings)."""
-    token_norm: bool = False
-    """Whether the embedding of each n-gram, position added, is normalised (not the paper's; for short trainings)."""
+    token_norm: bool = False  # whether each n-gram, position added, is normalised (not the paper's)
 
     history_text = None  # the newest message alone is read
 

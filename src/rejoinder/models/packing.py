@@ -18,11 +18,8 @@ from rejoinder.arrays import ranges
 
 IntArray = npt.NDArray[np.int32]
 
-SEGMENT_COST = 16
-"""Tokens that could be computed in the time that one more segment costs (dispatching its small operations)."""
-
-TRANSFORMER_SEGMENT_COST = 2
-"""The same for the blocks of `transformer`, which compute many times as much for a token."""
+SEGMENT_COST = 16  # tokens that could be computed in the time that one more segment costs
+TRANSFORMER_SEGMENT_COST = 2  # the same for the blocks of `transformer`, which compute more for a token
 
 
 @dataclass(frozen=True, slots=True)

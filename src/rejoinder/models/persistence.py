@@ -1,8 +1,7 @@
 """A model folder: config.json, model.safetensors, vocabulary.json, README.md. Never pickle.
 
 config.json holds every structural choice and the digests of the other files, and thereby the model's fingerprint. A
-folder is written whole or not at all; one with a missing or altered file is refused. A quantised folder has weights in
-few bits (see `quantization`), any other in float32.
+folder is written whole or not at all; one with a missing or altered file is refused.
 """
 
 from __future__ import annotations
@@ -21,21 +20,10 @@ from safetensors.torch import save_file
 
 from rejoinder.errors import InputError
 from rejoinder.files import DIGEST, Kind, atomic_folder, file_digest, is_altered, parse_json, signed
-from rejoinder.models import bundled
+from rejoinder.models import bundled, quantization
 from rejoinder.models.families import build_module, family, parse_config
 from rejoinder.models.inference import choose_precision, pack_linears
-from rejoinder.models.quantization import (
-    Ranges,
-    Scheme,
-    Sizes,
-    fill,
-    fill_skeleton,
-    parameter_shapes,
-    quantized_tensors,
-    round_parameters,
-    skeleton,
-    table_names,
-)
+from rejoinder.models.quantization import Ranges, Scheme, Sizes
 from rejoinder.settings import validate
 from rejoinder.text.tokenizer import Tokenizer
 
@@ -87,7 +75,7 @@ def write_files(
     """Write what `save` does, all but the card, into an existing folder, not atomically."""
     scheme = quantized
     if quantized is not None:
-        weights = quantized_tensors(module, quantized)
+        weights = quantization.quantized_tensors(module, quantized)
     else:
         # Parameters, not the state dictionary: what two parts of a network share is there once.
         named = (each for each in module.named_parameters() if not each[0].startswith(TRAINING_PREFIX))
@@ -150,12 +138,12 @@ def load_module(folder: Path, encode_in: torch.dtype | None = None) -> tuple[Any
     config = whole_config(folder)
     tokenizer = load_tokenizer(folder, config)
     scheme = read_scheme(config) if is_quantized(config) else None
-    with skeleton() if scheme is not None and encode_in is not None else nullcontext():
+    with quantization.skeleton() if scheme is not None and encode_in is not None else nullcontext():
         module = build_module(config["model"], tokenizer.rows)
     if scheme is not None and encode_in is not None:
-        fill_skeleton(module, folder / WEIGHTS, scheme, encode_in)
+        quantization.fill_skeleton(module, folder / WEIGHTS, scheme, encode_in)
     else:
-        fill(module, folder / WEIGHTS, scheme)
+        quantization.fill(module, folder / WEIGHTS, scheme)
     module.set_active_blocks(config["active_blocks"])
     return module, tokenizer, config
 
@@ -182,7 +170,7 @@ def load_as_validated(folder: Path) -> tuple[Any, Any, dict[str, Any]]:
     module, tokenizer, config = load_module(folder)
     scheme = read_scheme(config)
     if scheme is not None and not scheme.stored:  # what is stored is rounded already
-        round_parameters(module, scheme)
+        quantization.round_parameters(module, scheme)
     return module, tokenizer, config
 
 
@@ -213,10 +201,10 @@ def find(name_or_path: str | Path) -> Path:
         return _bundled(str(name_or_path))
     owner, _, name = str(name_or_path).partition("/")
     if not owner or not name or "/" in name or owner.startswith((".", "~")):
-        raise InputError(
-            f"no model folder {name_or_path}; give the folder that `rejoinder train` wrote (RUN/model), or the name of "
-            f"a model: {', '.join(bundled.names())}"
+        allowed = (
+            f"the folder that `rejoinder train` wrote (RUN/model), or the name of a model: {', '.join(bundled.names())}"
         )
+        raise InputError(f"no model folder {name_or_path}; give {allowed}")
     return bundled.fetch(str(name_or_path), "model folder", (CONFIG, WEIGHTS, VOCABULARY, CARD))
 
 
@@ -224,15 +212,11 @@ def _bundled(name: str) -> Path:
     known = bundled.weights(name)
     folder = known.folder
     if folder is None or not (folder / CONFIG).is_file():
-        raise InputError(
-            f"the weights of {name} are not in this installation ({folder} has no {CONFIG}); install rejoinder (or the "
-            "package that brings them) again, or name a model folder"
-        )
+        missing = f"the weights of {name} are not in this installation ({folder} has no {CONFIG})"
+        raise InputError(f"{missing}; install the package that brings them again, or name a model folder")
     if (found := fingerprint(_read_config(folder))) != known.fingerprint:
-        raise InputError(
-            f"{folder} is not the model {name} that was installed: its fingerprint is {found[:12]}..., not "
-            f"{known.fingerprint[:12]}...; install it again, or save a model of your own in another folder"
-        )
+        differs = f"its fingerprint is {found[:12]}..., not {known.fingerprint[:12]}..."
+        raise InputError(f"{folder} is not the model {name} that was installed: {differs}; install it again")
     return folder
 
 
@@ -278,7 +262,7 @@ def describe(folder: Path) -> dict[str, Any]:
         "path": str(folder),
         "kind": config["model"].get("kind", "unknown"),
         "quantized": is_quantized(config),
-        "parameters": sum(math.prod(shape) for shape in parameter_shapes(folder / WEIGHTS).values()),
+        "parameters": sum(math.prod(shape) for shape in quantization.parameter_shapes(folder / WEIGHTS).values()),
         "bytes": folder_bytes(folder),
         "fingerprint": fingerprint(config),
     }
@@ -297,9 +281,9 @@ def folder_bytes(folder: Path) -> int:
 
 def sizes(folder: Path) -> Sizes:
     """Return the sizes of a model folder, full or quantised. Reads no weights."""
-    with skeleton():  # which parameters are tables does not depend on their rows
-        tables = table_names(build_module(_read_config(folder)["model"], rows=2))
-    numbers = {name: math.prod(shape) for name, shape in parameter_shapes(folder / WEIGHTS).items()}
+    with quantization.skeleton():  # which parameters are tables does not depend on their rows
+        tables = quantization.table_names(build_module(_read_config(folder)["model"], rows=2))
+    numbers = {name: math.prod(shape) for name, shape in quantization.parameter_shapes(folder / WEIGHTS).items()}
     embedding = sum(numbers[name] for name in tables)
     network = sum(numbers.values()) - embedding
     scales_and_offsets = 8 * len(tables)

@@ -31,8 +31,7 @@ from rejoinder.text.tokenizer import Tokenizer
 class DialogueShape(TransformerShape):
     """A transformer that reads a conversation as one text."""
 
-    context_length: int = 360
-    """Tokens of a context that are read, the newest ones (POLY: 360; a response has text.max_length, POLY: 72)."""
+    context_length: int = 360  # newest tokens of a context that are read (a response: text.max_length, POLY: 72)
 
     history_text = None  # earlier messages are part of the context
 
@@ -54,10 +53,8 @@ class DualShape(DialogueShape):
 
     reduction: Literal["first", "mean", "mean-of-first-m"] = "first"
     """How a text's token vectors become one: the first ([S]), the mean of all, or the mean of the first few."""
-    mean_with_first: bool = True
-    """Whether the mean of all counts the first [S] (POLY's text), or not (its Table 7)."""
-    reduced_tokens: Count = 64
-    """Tokens of which "mean-of-first-m" takes the mean."""
+    mean_with_first: bool = True  # whether the mean of all counts the first [S] (POLY's text), or not (its Table 7)
+    reduced_tokens: Count = 64  # tokens of which "mean-of-first-m" takes the mean
 
 
 @dataclass(frozen=True)
@@ -65,8 +62,7 @@ class BiEncoderConfig(DualShape):
     """Every structural choice of a bi-encoder. The defaults are POLY's."""
 
     kind: Literal["bi-encoder"] = "bi-encoder"
-    similarity: Literal["dot", "cosine"] = "dot"
-    """What scores: the dot product (POLY), or the cosine, which [scale] multiplies in training."""
+    similarity: Literal["dot", "cosine"] = "dot"  # POLY: the dot product; [scale] multiplies the cosine in training
 
 
 class BiEncoder(OfTransformers):
@@ -113,8 +109,7 @@ class PolyEncoderConfig(DualShape):
     """Every structural choice of a poly-encoder. The defaults are POLY's."""
 
     kind: Literal["poly-encoder"] = "poly-encoder"
-    m: Count = 64
-    """Vectors of a context (POLY: 16, 64, 360)."""
+    m: Count = 64  # vectors of a context (POLY: 16, 64, 360)
     codes: Literal["learnt", "first", "last", "last-and-first"] = "learnt"
     """What they are: learnt codes' attention, the first m outputs, the last m, or the last m and the first (m + 1)."""
     code_range: PositiveFloat = 1.0
@@ -146,13 +141,11 @@ class PolyConvertConfig(ConvertConfig):
     """ConveRT's choices, and those of the poly-encoder on top."""
 
     kind: Literal["poly-convert"] = "poly-convert"  # type: ignore[assignment]  # another kind than its trunk's
-    m: Count = 16
-    """Vectors of a context."""
+    m: Count = 16  # vectors of a context
     code_range: PositiveFloat = 0.01
     """Codes start uniform from 0 to this: near 0 each attends to all tokens alike. POLY's code has 1, by which each of
     them would see one token, since this trunk's vectors are large."""
-    context_length: Count = 120
-    """Tokens of a context that are read, the newest ones."""
+    context_length: Count = 120  # tokens of a context that are read, the newest ones
 
     def __post_init__(self) -> None:
         super().__post_init__()

@@ -1,8 +1,7 @@
 """Few bits (CONVERT, "quantization aware training"): every `nn.Embedding` in 8 bits, everything else in 16.
 
-In training, both passes see rounded copies, made anew for each step, and the optimiser moves the float32 originals (the
-paper's shadow copies). In a quantised folder a table NAME is uint8 beside NAME.scale and NAME.offset, float32:
-value = code · scale + offset. Opened for encoding, tables stay in 8 bits.
+In training, both passes see rounded copies, and the optimiser moves the float32 originals (the paper's shadow copies).
+In a quantised folder a table NAME is uint8 beside NAME.scale and NAME.offset: value = code · scale + offset.
 """
 
 from __future__ import annotations
@@ -127,8 +126,7 @@ class Ranges(nn.Module):
 class QuantizedTraining:
     """Lets a network compute with rounded copies of its parameters; gradients reach the originals unchanged.
 
-    Its layer norms take and give float32, as CONVERT asks of them, of softmax and of L2 normalisation (which the
-    networks' own code sees to). Ranges are fitted every `range_every` steps.
+    Its layer norms take and give float32, as CONVERT asks. Ranges are fitted every `range_every` steps.
     """
 
     def __init__(self, module: nn.Module, half: Half, *, range_every: int = 100) -> None:
@@ -185,12 +183,10 @@ class _StraightThrough(torch.autograd.Function):
 
     @staticmethod
     def forward(ctx: Any, values: Tensor, bounds: Tensor | None, half: Half) -> Tensor:  # noqa: ARG004
-        """Round to the levels between the bounds, or to 16-bit floats if there are none."""
         return round_to_half(values, half) if bounds is None else round_to_levels(values, bounds)
 
     @staticmethod
     def backward(ctx: Any, gradient: Tensor) -> tuple[Tensor, None, None]:  # noqa: ARG004
-        """Pass the gradient through."""
         return gradient, None, None
 
 
@@ -307,10 +303,8 @@ def _read(module: nn.Module, weights: Path, scheme: Scheme | None) -> dict[str, 
     given = {name: _kind(value.dtype, value.shape) for name, value in stored.items()}
     for name in sorted(given.keys() | expected.keys()):
         if given.get(name) != expected.get(name):
-            raise InputError(
-                f"{weights} does not fit its configuration: {name} is {given.get(name, 'missing')}, not "
-                f"{expected.get(name, 'to be there')}; copy the model folder again"
-            )
+            wrong = f"{name} is {given.get(name, 'missing')}, not {expected.get(name, 'to be there')}"
+            raise InputError(f"{weights} does not fit its configuration: {wrong}; copy the model folder again")
     return stored
 
 

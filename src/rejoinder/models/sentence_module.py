@@ -1,8 +1,7 @@
 """A trained model in the library sentence-transformers: the folder that it opens, and the module that it finds there.
 
-`SentenceTransformer(folder, trust_remote_code=True)` finds this class by the `type` in the folder's modules.json. A
-module there is any network with `preprocess`, `forward`, `save` and `load`. No code is taken from the folder, but the
-library asks for `trust_remote_code` for every class that is not its own.
+The library finds this class by the `type` in the folder's modules.json. No code is taken from the folder, but it asks
+for `trust_remote_code` for every class that is not its own.
 """
 
 from __future__ import annotations
@@ -137,10 +136,8 @@ def _messages(given: Any) -> Context:
         texts = [turn["content"] for turn in turns]
         if texts and all(isinstance(text, str) for text in texts):
             return texts
-    raise InputError(
-        f'an input is a text, or a list of messages, oldest first, each {{"role": ..., "content": text}}; '
-        f"given: {str(given)[:60]}"
-    )
+    needed = 'a text, or a list of messages, oldest first, each {"role": ..., "content": text}'
+    raise InputError(f"an input is {needed}; given: {str(given)[:60]}")
 
 
 def _read_side(folder: Path) -> PlainSide:

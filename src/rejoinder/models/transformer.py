@@ -23,26 +23,16 @@ from rejoinder.settings import Count, Natural
 class TransformerShape:
     """Every structural choice of the transformer. The defaults are BERT-base's (POLY, section 4.1)."""
 
-    hidden_size: Count = 768
-    """d: size of the embeddings and of everything between the blocks."""
-    blocks: Count = 12
-    """Number of blocks."""
-    heads: Count = 12
-    """Attention heads of a block; each has hidden_size / heads numbers."""
-    feed_forward_size: Count = 3072
-    """Hidden size of a block's feed-forward part."""
-    positions: Count = 512
-    """Rows of the position table: tokens of the longest text."""
-    segments: Natural = 2
-    """Rows of the segment table; 0: no such table (DistilBERT)."""
-    activation: Literal["gelu", "relu"] = "gelu"
-    """Activation of the feed-forward part; gelu is the exact one."""
-    norm_epsilon: PositiveFloat = 1e-12
-    """Added to the variance in layer norms."""
-    dropout: DropoutShare = 0.1
-    """After the embeddings, after attention and feed-forward part, and on attention weights."""
-    output_scale: PositiveFloat = 1.0
-    """Factor of the token vectors (POLY scales own weights so that they deviate as BERT's do; its code takes 0.06)."""
+    hidden_size: Count = 768  # d: size of the embeddings and of everything between the blocks
+    blocks: Count = 12  # number of blocks
+    heads: Count = 12  # attention heads of a block; each has hidden_size / heads numbers
+    feed_forward_size: Count = 3072  # hidden size of a block's feed-forward part
+    positions: Count = 512  # rows of the position table: tokens of the longest text
+    segments: Natural = 2  # rows of the segment table; 0: no such table (DistilBERT)
+    activation: Literal["gelu", "relu"] = "gelu"  # activation of the feed-forward part; gelu is the exact one
+    norm_epsilon: PositiveFloat = 1e-12  # added to the variance in layer norms
+    dropout: DropoutShare = 0.1  # after the embeddings, after attention and feed-forward part, and on attention weights
+    output_scale: PositiveFloat = 1.0  # of the token vectors: own weights shall deviate as BERT's (POLY's code: 0.06)
 
     def __post_init__(self) -> None:
         check(self.hidden_size % self.heads == 0, "heads", self.heads, f"a divisor of hidden_size {self.hidden_size}")
@@ -149,7 +139,6 @@ class Transformer(nn.Module):
 
 
 def _initialise(module: nn.Module) -> None:
-    """Draw BERT's random weights: a normal distribution of deviation 0.02, no biases."""
     if isinstance(module, nn.Linear | nn.Embedding):
         nn.init.normal_(module.weight, std=0.02)
     if isinstance(module, nn.Linear) and module.bias is not None:

@@ -33,7 +33,6 @@ class RankerSearch:
         self._texts = [reply.text for reply in self.replies]
 
     def __len__(self) -> int:
-        """Number of replies."""
         return len(self.replies)
 
     def search(self, contexts: Sequence[Context], k: int = 5, minimum_score: float | None = None) -> list[list[Reply]]:
@@ -54,7 +53,6 @@ class Cascade:
         self.top = top
 
     def __len__(self) -> int:
-        """Number of replies that are searched."""
         return len(self.first)
 
     def search(self, contexts: Sequence[Context], k: int = 5, minimum_score: float | None = None) -> list[list[Reply]]:

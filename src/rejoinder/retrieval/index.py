@@ -40,10 +40,8 @@ FOLDER = Kind(
     # Earlier versions kept a lock there; what ends in .part is a killed process's.
     (MANIFEST, "lock", ".*.part", *(f"{place}/{name}" for place in ("segment-*", ".segment-*.part") for name in FILES)),
 )
-_TRIES, _PAUSE = 50, 0.02
-"""How often `Index.open` tries to open an index that somebody is changing, and seconds in between."""
-SMALL = 32 << 20
-"""Bytes up to which `Index.open` compares the content of all files with their digests: a tenth of a second."""
+_TRIES, _PAUSE = 50, 0.02  # how often `Index.open` tries an index that somebody is changing, and seconds in between
+SMALL = 32 << 20  # bytes up to which `Index.open` compares all files with their digests: a tenth of a second
 
 
 @dataclass(frozen=True, slots=True)
@@ -120,11 +118,10 @@ class Index:
             try:
                 manifest = read_manifest(folder)
                 if encoder is not None and (record := manifest.model).fingerprint != encoder.fingerprint:
-                    raise InputError(
-                        f"{folder} was built with the model {record.name or '(unnamed)'} of fingerprint "
-                        f"{record.fingerprint[:12]}, but {encoder.name or 'the given model'} has "
-                        f"{encoder.fingerprint[:12]}; use that model (--model), or index the replies again"
-                    )
+                    built = f"the model {record.name or '(unnamed)'} of fingerprint {record.fingerprint[:12]}"
+                    given = f"{encoder.name or 'the given model'} has {encoder.fingerprint[:12]}"
+                    advice = "use that model (--model), or index the replies again"
+                    raise InputError(f"{folder} was built with {built}, but {given}; {advice}")
                 total = sum(size for record in manifest.segments for size, _ in record.files.values())
                 check = total <= SMALL if verify is None else verify
                 segments = [Segment(folder, manifest, i, verify=check) for i in range(len(manifest.segments))]
@@ -137,11 +134,9 @@ class Index:
         raise InputError(f"{folder} is being changed all the time; try again")
 
     def __len__(self) -> int:
-        """Number of replies."""
         return self.manifest.end - sum(int(rows.deleted.sum()) for rows in self._rows if rows.deleted is not None)
 
     def __iter__(self) -> Iterator[tuple[int, Candidate]]:
-        """All replies with their positions, in order."""
         for segment, rows in zip(self._segments, self._rows, strict=True):
             for row in range(segment.record.count):
                 if rows.deleted is None or not rows.deleted[row]:
@@ -186,11 +181,7 @@ class Index:
         progress: Advance | None = None,
         engine: Engine | None = None,
     ) -> range:
-        """Add replies, all or none; return their positions, which are the next ones. See `build`.
-
-        Raises:
-            InputError: as in `build`; or the index was changed by somebody else since it was opened.
-        """
+        """Add replies, all or none; return their positions, which are the next ones. See `build` and `delete`."""
         encoder = self._model()
         with self._change():
             first = self.manifest.end
@@ -205,7 +196,7 @@ class Index:
         """Delete replies by their positions, all or none; return how many. The other positions stay as they are.
 
         Raises:
-            InputError: there is no reply at one of them; or the index was changed by somebody else.
+            InputError: there is no reply at one of them, or the index was changed by somebody else since it was opened.
         """
         chosen = np.unique(np.fromiter(positions, dtype=np.int64))
         with self._change():
@@ -231,7 +222,6 @@ class Index:
             self._rows.append(Rows(first, segment.vectors, segment.arrays, deleted, segment.record.longest))
 
     def _query_vectors(self, queries: FloatArray | ContextVectors) -> list[FloatArray]:
-        """Return the vectors (m, d) of each context."""
         if not isinstance(queries, ContextVectors) and queries.ndim != 3:
             queries = check_rows(queries, "context", unit=has_unit_vectors(self.encoder))[:, None]
         contexts = list(queries if isinstance(queries, ContextVectors) else ContextVectors(queries))
@@ -271,7 +261,6 @@ def check_target(folder: Path, *, overwrite: bool) -> None:
 
 
 def _is_changing(folder: Path, manifest: Manifest | None) -> bool:
-    """Return whether somebody is writing an index, or has since its manifest was read."""
     try:
         return beside(folder).exists() or read_manifest(folder) != manifest
     except InputError:

@@ -14,8 +14,7 @@ from rejoinder.corpora.examples import read_examples
 from rejoinder.corpora.lines import MAX_LINE_BYTES, open_lines, strip_compression
 from rejoinder.errors import InputError
 
-TEXT_FIELDS = ("text", "response", "reply", "answer")
-"""Where the text of a reply stands in a JSON object or a table: the first of these that is there."""
+TEXT_FIELDS = ("text", "response", "reply", "answer")  # of an object or a table: the first that is there
 
 
 @dataclass(frozen=True, slots=True)

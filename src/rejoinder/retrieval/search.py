@@ -26,13 +26,13 @@ Array: TypeAlias = npt.NDArray[Any]
 Positions: TypeAlias = npt.NDArray[np.int64]
 Scores: TypeAlias = npt.NDArray[np.float64]
 Found: TypeAlias = list[tuple[Positions, Scores]]
+Flags: TypeAlias = npt.NDArray[np.bool_]
 
 CONTEXTS_AT_ONCE, VECTORS_AT_ONCE = 128, 2048
 PRODUCTS_AT_ONCE = 1 << 19  # 2 MB
 ROWS_AT_ONCE, ROWS_AT_LEAST = 1 << 14, 1 << 8
 CONVERTED_AT_ONCE = 1 << 8  # rows of a small form that are converted to float32 at once
-NOMINATED, NOMINATED_AT_LEAST = 4, 64
-"""Replies that a small form nominates for each one wanted, and at least."""
+NOMINATED, NOMINATED_AT_LEAST = 4, 64  # replies that a small form nominates for each one wanted, and at least
 PENDING_AT_MOST = 1 << 20  # replies kept for the second scoring: there can be many equal ones
 _UNIT_ROUNDOFF = 2.0**-24
 
@@ -45,7 +45,7 @@ class Rows:
     vectors: Array
     arrays: dict[str, Array] = field(default_factory=dict)
     """A small form to scan instead: `codes` (n, d) in float16, or in 8 bits with `scales` (n,)."""
-    deleted: npt.NDArray[np.bool_] | None = None  # (n,): which rows are gone
+    deleted: Flags | None = None  # (n,): which rows are gone
     longest: float = 1.01  # bounds the length of a row
 
 
@@ -123,7 +123,6 @@ class _Queries:
         return torch.from_numpy(quantize(self.vectors, of_vectors)), torch.from_numpy(scales)
 
     def blocks(self, segment: Rows) -> Iterator[_Block]:
-        """Multiply with all rows, a block at a time."""
         size = max(ROWS_AT_LEAST, min(ROWS_AT_ONCE, PRODUCTS_AT_ONCE // len(self.vectors)))
         for start in range(0, len(segment.vectors), size):
             rows = slice(start, min(start + size, len(segment.vectors)))
@@ -160,12 +159,7 @@ class _Block:
     """
 
     def __init__(
-        self,
-        queries: _Queries,
-        first: int,
-        products: Tensor,
-        scales: Tensor | None,
-        deleted: npt.NDArray[np.bool_] | None,
+        self, queries: _Queries, first: int, products: Tensor, scales: Tensor | None, deleted: Flags | None
     ) -> None:
         self.first, self.parts, self.products, self.scales = first, queries.parts, products, scales
         self.single = products.shape[1] == len(self.parts)
@@ -195,14 +189,12 @@ class _Best:
         largest = longest * np.linalg.norm(queries.vectors.astype(np.float64), axis=1)
         size, parts = queries.vectors.shape[1], queries.parts
         self.rounding = np.array([_rounding(size, largest[part]) for part in parts], dtype=np.float32)
-        self.best = np.full((len(queries.contexts), self.wanted), -np.inf, dtype=np.float32)
-        """The best scores of the scan so far."""
+        self.best = np.full((len(queries.contexts), self.wanted), -np.inf, dtype=np.float32)  # scores so far
+        # No row that the scan scores below this is among the best.
         self.floor = np.full(len(queries.contexts), -np.inf, dtype=np.float32)
-        """No row that the scan scores below this is among the best."""
         self.pending: list[list[tuple[Positions, FloatArray]]] = [[] for _ in queries.contexts]
 
     def scan(self) -> Iterator[tuple[Positions, Scores]]:
-        """Scan all segments; yield positions and scores of each context's best."""
         for segment in self.segments:
             for block in self.queries.blocks(segment):
                 self._add(block)

@@ -122,9 +122,6 @@ class NGrams(Vocabulary):
     def __reduce__(self) -> tuple[Callable[..., NGrams], tuple[Any, ...]]:
         return NGrams, (self.unigrams, self.bigrams, self.buckets)  # without the cache
 
-    def __repr__(self) -> str:
-        return f"NGrams({len(self.unigrams)} unigrams, {len(self.bigrams)} bigrams, {self.buckets} buckets)"
-
     def _word_bytes(self, text: str, limit: int | None) -> bytes:
         """Return at most `limit` ids of a text's words and marks as int32 in memory; none where it has no word."""
         # No word holds a blank, so the text may be cut at blanks first; a piece is then mostly a word seen before.
@@ -158,7 +155,6 @@ class NGrams(Vocabulary):
         return np.where(found >= 0, found, unknown)
 
     def _checked_keys(self) -> _Keys:
-        """Return the keys of the bigrams, unless something is missing or there twice."""
         if self.buckets < 1:
             raise InputError(f"buckets is {self.buckets}; at least 1 is needed for what is not in the vocabulary")
         if len(self._numbers) < len(self.unigrams):

@@ -1,8 +1,7 @@
 """Text into tokens: runs of word characters and runs of separators (CONVERT's splitting).
 
-A separator is a character of the Unicode classes P (punctuation) and Z (spaces); every other one is a word character:
-letters, digits, symbols, emoji, but control characters too. One single space between two word runs is no token; any
-other separator run is one, a space at the beginning or the end included, so that the text can be put together again.
+A separator is a character of the Unicode classes P and Z; every other one is a word character, controls included. A
+single space between two word runs is no token; any other separator run is, so that the text can be put together again.
 """
 
 from __future__ import annotations
@@ -43,7 +42,6 @@ def _class(ranges: str, end: int = 0x110000, *, no: bool = False) -> str:
 
 
 def _tokens_pattern(end: int) -> re.Pattern[str]:
-    """Return the pattern that finds the tokens of a text whose code points all lie below `end`."""
     separators = f"{_PUNCTUATION} {_SPACES}"
     word, separator = _class(separators, end, no=True), _class(separators, end)
     # The space that disappears is the one separator run that no alternative takes.

@@ -85,9 +85,6 @@ class Subwords(Vocabulary):
     def __reduce__(self) -> tuple[Callable[..., Subwords], tuple[tuple[str, ...], int]]:
         return Subwords, (self.subwords, self.buckets)  # without the cache, which other processes fill themselves
 
-    def __repr__(self) -> str:
-        return f"Subwords({self.size} subwords, {self.buckets} buckets)"
-
     def _encode_bytes(self, text: str) -> bytes:
         """Return the ids of one text as int32 numbers in memory: many texts need no Python work per id."""
         return b"".join(map(self._known.__getitem__, tokens(lower(text))))
@@ -96,7 +93,6 @@ class Subwords(Vocabulary):
         return np.fromiter(self._match(MARK + token), np.int32).tobytes()
 
     def _match(self, marked: str) -> Iterator[int]:
-        """Yield the ids of a token with its mark: greedy longest prefix match."""
         start, end = 0, len(marked)
         while start < end:
             stop = min(end, start + self._reach.get(marked[start : start + 2], 1))

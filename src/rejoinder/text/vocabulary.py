@@ -115,7 +115,6 @@ class _Level:
     examples: _Numbers  # (G,) one position at which the substring stands
 
     def sums(self, values: _Floats) -> _Floats:
-        """Sum the values (N,) of the positions of each substring: (G,)."""
         return _sums(self.groups, values[self.positions], len(self.parents))
 
 
@@ -196,7 +195,6 @@ class _Builder:
         return selection[::-1]
 
     def _segment(self, taken: list[_Flags]) -> _Flags:
-        """Match all words greedily by their longest prefixes: where subwords begin (N,)."""
         longest = np.ones(len(self.corpus.text), np.int64)
         for level, flags in zip(self._levels, taken, strict=True):
             longest[level.positions[flags[level.groups]]] = level.length
