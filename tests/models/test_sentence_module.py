@@ -18,6 +18,7 @@ from rejoinder.models.quantization import QuantizedTraining
 from rejoinder.models.sentence_module import SETTINGS, SentenceModule, export_sentence_transformers
 
 from .conftest import SUBWORDS, convert, saved
+from .tiny_transformer import opened
 
 TEXTS = ["how are you?", "", "see the cat " * 20, "x"]
 CONVERSATIONS = [["hello", "how are you?"], ["x"], ["a", "  ", "b", "see"]]
@@ -106,4 +107,8 @@ def test_what_cannot_be_exported(model, tmp_path):
     export_quantized(model, tmp_path / "small")
     with pytest.raises(InputError, match=r"has no modules\.json that says .* not ours to replace"):
         export_sentence_transformers(model, tmp_path / "small")
+    for kind in ("bi mean", "poly learnt", "cross match"):
+        opened(tmp_path / kind, kind)
+        with pytest.raises(InputError, match=r"reads a whole conversation as one text; .* --transformers"):
+            export_sentence_transformers(tmp_path / kind, tmp_path / "out")
     assert not (tmp_path / "out").exists()

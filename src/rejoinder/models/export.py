@@ -103,7 +103,7 @@ def export_onnx(model: str | Path, output: str | Path, *, overwrite: bool = Fals
     folder = persistence.find(model)
     module, tokenizer, config = persistence.load_as_validated(folder)
     if not isinstance(module, Convert):
-        others = "`export --quantized` and `export --sentence-transformers` take every kind"
+        others = "`export --quantized` takes every kind"
         raise InputError(f"{folder} is of kind '{module.config.kind}', and only ConveRT has an ONNX form; {others}")
     module.eval().requires_grad_(False)
     context = _Encoder(module, "context") if module.history is None else _Conversations(module, "context")

@@ -21,6 +21,7 @@ from rejoinder.errors import InputError
 from rejoinder.files import Kind, atomic_folder, check_replaceable, follow_umask, parse_json
 from rejoinder.models import persistence
 from rejoinder.models.dialogue import newest_message
+from rejoinder.models.families import family_of
 from rejoinder.models.layers import SharedTrunk
 from rejoinder.models.packing import rectangle
 from rejoinder.ranker import Context
@@ -168,7 +169,12 @@ def export_sentence_transformers(
     side = check_side(side)
     check_replaceable(output, FOLDER, overwrite=overwrite)
     folder = persistence.find(model)
-    module, _, _ = persistence.load_module(folder)  # refuses what is damaged
+    module, _, config = persistence.load_module(folder)  # refuses what is damaged
+    if family_of(module.config).dialogue is not None:
+        raise InputError(
+            f"{folder} is of kind '{config['model']['kind']}', which reads a whole conversation as one text; write the "
+            "transformer inside with `export --transformers`"
+        )
     with atomic_folder(output, FOLDER, overwrite=overwrite) as part:
         for name in (persistence.CONFIG, persistence.WEIGHTS, persistence.VOCABULARY):
             shutil.copyfile(folder / name, part / name)
