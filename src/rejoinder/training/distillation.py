@@ -155,7 +155,7 @@ def text_vectors(path: Path, texts: RawExamples, read: Rows, encode: EncodeTexts
         sides[rows] = [[numbers.setdefault(text, len(numbers)) for text in pair] for pair in pairs]
     distinct = list(numbers)
     done = path.with_suffix(".json")
-    reached, size = json.loads(done.read_text("utf-8")) if done.exists() and path.exists() else (0, 0)
+    reached, size = json.loads(done.read_text("utf-8"))[:2] if done.exists() and path.exists() else (0, 0)
     if reached < len(distinct):
         with display.track("Asking the teacher", len(distinct), "texts") as advance:
             advance(reached)

@@ -108,6 +108,8 @@ def test_a_transfer_source_only_validates_and_holds_out_what_it_shares(tmp_path)
     trained = {example.id.partition(":")[0] for split in ("train", "valid") for example in read[split]}
     assert not {"8-7", "8-9"} & trained
     assert not keys(kept) & keys(read["train"])
+    with pytest.raises(ValueError, match="with transfer = true there are none"):
+        Source(name="b", licence="none", transfer=True, cap=9)
 
 
 def test_splits_share_no_longer_pair_and_no_pair_comes_twice(tmp_path):

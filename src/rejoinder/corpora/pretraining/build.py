@@ -182,8 +182,10 @@ def _write(
     with contextlib.ExitStack() as stack:
 
         def add(split: str, example: Example) -> None:
-            aside = f"transfer/{example.source}/valid" if example.source in transfer else f"test/{example.source}/test"
-            key = aside if split == "test" else split
+            key = split
+            if split == "test":
+                name = example.source
+                key = f"transfer/{name}/valid" if name in transfer else f"test/{name}/test"
             writers = files_of.setdefault(key, [])
             if not writers or writers[-1].count >= SHARD_ROWS:
                 path = folder / f"{key}-{len(writers):05}.parquet"

@@ -68,6 +68,10 @@ class Source:
     about: str = ""
     """What it is, and why it is capped, for those who read the counts."""
 
+    def __post_init__(self) -> None:
+        if self.transfer and self.cap is not None:
+            raise ValueError("cap limits training pairs, and with transfer = true there are none; leave one out")
+
 
 @section
 class Evaluation:
