@@ -22,8 +22,7 @@ from typing import Any
 
 from rejoinder.errors import InputError
 
-DIGEST = "sha256"
-"""Key under which JSON content holds its own digest."""
+DIGEST = "sha256"  # key under which JSON content holds its own digest
 _NO_ROOM = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
 _AT_FDCWD = -100
 _RENAME_EXCHANGE = 2
@@ -33,14 +32,10 @@ _RENAME_EXCHANGE = 2
 class Kind:
     """A kind of folder that we write, and how it is recognised."""
 
-    name: str
-    """With its article: "a model folder"."""
-    marker: str
-    """The JSON file that identifies it."""
-    ours: Callable[[Any], object]
-    """Whether the marker's content does; a `LookupError`, `TypeError` or `AttributeError` is a no."""
-    files: tuple[str, ...]
-    """Patterns of all its files, relative to it."""
+    name: str  # with its article: "a model folder"
+    marker: str  # the JSON file that identifies it
+    ours: Callable[[Any], object]  # whether the marker's content does; a LookupError, TypeError, AttributeError is a no
+    files: tuple[str, ...]  # patterns of all its files, relative to it
 
 
 @contextlib.contextmanager

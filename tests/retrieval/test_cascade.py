@@ -3,10 +3,9 @@
 import numpy as np
 import pytest
 
-from rejoinder.baselines.keywords import BM25
 from rejoinder.errors import InputError
 from rejoinder.ranker import Ranker
-from rejoinder.retrieval.cascade import Cascade, RankerSearch
+from rejoinder.retrieval.cascade import Cascade
 from rejoinder.retrieval.index import Index
 from rejoinder.retrieval.reading import Candidate
 
@@ -54,33 +53,19 @@ def test_equal_scores_keep_the_order_of_the_first_search(index):
     assert [reply.position for reply in Cascade(index, Same()).search([["a fish"]], k=5)[0]] == first
 
 
-def test_bm25_may_be_the_first():
-    first = RankerSearch(BM25(), TEXTS)
-    [found] = first.search([["fish?"]], k=1)
-    assert (found[0].position, len(first)) == (4, 5)
-    slow = ByLength()
-    [replies] = Cascade(first, slow, top=2).search([["a dog"]], k=1)
-    assert sorted(slow.asked[0]) == ["a dog", "a dog and a cat"]
-    assert replies[0].text == "a dog and a cat"
-    [replies] = first.search([["weather"]], k=5, minimum_score=1e-6)
-    assert [reply.text for reply in replies] == ["the weather"]
-
-
 def test_nothing_to_rank(tmp_path, encoder):
     empty = Index.build(encoder, [], tmp_path / "empty")
     assert Cascade(empty, ByLength()).search([["hello"]], k=3) == [[]]
-    assert RankerSearch(ByLength(), []).search([["hello"]], k=3) == [[]]
     assert Cascade(empty, ByLength()).search([], k=3) == []
 
 
 def test_wrong_numbers_are_refused(index):
     with pytest.raises(InputError, match="top is 0"):
         Cascade(index, ByLength(), top=0)
-    with pytest.raises(InputError, match="k is 6, but only the 5"):
+    with pytest.raises(InputError, match="k is 6; 5 replies"):
         Cascade(index, ByLength(), top=5).search([["hello"]], k=6)
-    for searcher in (Cascade(index, ByLength()), RankerSearch(ByLength(), TEXTS)):
-        with pytest.raises(InputError, match="at least one"):
-            searcher.search([["hello"]], k=0)
+    with pytest.raises(InputError, match="1 to 50"):
+        Cascade(index, ByLength()).search([["hello"]], k=0)
 
 
 @pytest.mark.parametrize("spoil", [lambda scores: scores * np.nan, lambda scores: scores[:, 1:]])

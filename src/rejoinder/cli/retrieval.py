@@ -19,7 +19,7 @@ from rejoinder.progress import printable, track
 
 if TYPE_CHECKING:
     from rejoinder.corpora.engine import Engine
-    from rejoinder.retrieval.cascade import Searcher
+    from rejoinder.retrieval.cascade import Cascade
     from rejoinder.retrieval.index import Index
     from rejoinder.retrieval.reading import Candidate
 
@@ -264,7 +264,7 @@ def _command(line: str, turns: list[dict[str, Any]]) -> str:
     return f"(no command {line}; /help shows them)"
 
 
-def _answer(searcher: Searcher, turns: list[dict[str, Any]], line: str, k: int, threshold: float | None) -> str:
+def _answer(searcher: Index | Cascade, turns: list[dict[str, Any]], line: str, k: int, threshold: float | None) -> str:
     """Add a turn, `message` and `replies`, and return what to show of it."""
     try:
         _check([line])
@@ -303,7 +303,7 @@ def open_index(folder: Path, model: str | None, *, verify: bool = False) -> Inde
 
 def _open_searcher(
     folder: Path, model: str | None, rerank: str | None, rerank_top: int, k: int, verify: bool = False
-) -> Searcher:
+) -> Index | Cascade:
     if rerank is None:
         return open_index(folder, model, verify=verify)
     if k > rerank_top:

@@ -112,9 +112,7 @@ class PolyEncoderConfig(DualShape):
     m: Count = 64  # vectors of a context (POLY: 16, 64, 360)
     codes: Literal["learnt", "first", "last", "last-and-first"] = "learnt"
     """What they are: learnt codes' attention, the first m outputs, the last m, or the last m and the first (m + 1)."""
-    code_range: PositiveFloat = 1.0
-    """Learnt codes start uniform from 0 to this (original code: 1). Near 0 they attend to all tokens alike, so that
-    every vector starts as the mean, and the model as a bi-encoder that takes the mean."""
+    code_range: PositiveFloat = 1.0  # learnt codes start uniform from 0 to this; near 0 each vector starts as the mean
 
 
 class PolyEncoder(BiEncoder):
@@ -142,9 +140,7 @@ class PolyConvertConfig(ConvertConfig):
 
     kind: Literal["poly-convert"] = "poly-convert"  # type: ignore[assignment]  # another kind than its trunk's
     m: Count = 16  # vectors of a context
-    code_range: PositiveFloat = 0.01
-    """Codes start uniform from 0 to this: near 0 each attends to all tokens alike. POLY's code has 1, by which each of
-    them would see one token, since this trunk's vectors are large."""
+    code_range: PositiveFloat = 0.01  # see `PolyEncoderConfig`; with 1 each would see one token of this trunk's
     context_length: Count = 120  # tokens of a context that are read, the newest ones
 
     def __post_init__(self) -> None:
@@ -187,7 +183,7 @@ class PolyConvert(Convert):
         return self.context_vectors(self.tokens(batch), batch) if side == "context" else super().encode(batch, side)
 
     def parameter_groups(self) -> dict[str, list[nn.Parameter]]:
-        """Return all parameters, each once, by the part they belong to: recipes give each part a rate of its own."""
+        """Return all parameters, each once, by the part they belong to."""
         return super().parameter_groups() | {"codes": [self.codes.weight, self.magnitude]}
 
     def no_decay_parameters(self) -> set[nn.Parameter]:
@@ -200,9 +196,7 @@ class CrossEncoderConfig(DialogueShape):
     """Every structural choice of a cross-encoder. The defaults are POLY's."""
 
     kind: Literal["cross-encoder"] = "cross-encoder"
-    mean_match: NonNegativeFloat = 0.0
-    """First value of the learnt factor of the cosine between the means of the context's and of the response's outputs,
-    which is added to the score; 0: there is no such part (POLY)."""
+    mean_match: NonNegativeFloat = 0.0  # first value of the factor of `CrossEncoder.match`; 0: there is none (POLY)
 
 
 class CrossEncoder(OfTransformers):
@@ -245,13 +239,9 @@ class MultiContextBiEncoderConfig(TransformerShape):
     """Every structural choice of a multi-context bi-encoder."""
 
     kind: Literal["multi-context-bi-encoder"] = "multi-context-bi-encoder"
-    """Which model this is."""
-    history: Count = 10
-    """Earlier messages that are read, the newest ones (CONVERT: 10); without any take a bi-encoder."""
-    numbered_history: bool = False
-    """Put "0: ", "1: ", ... before the earlier messages, 0 for the newest of them (CONVERT's DSTC7)."""
-    persona_first: bool = False
-    """Read messages that begin "your persona: " (ConvAI2) before all other earlier ones, without these words."""
+    history: Count = 10  # earlier messages that are read, the newest ones (CONVERT: 10); without any take a bi-encoder
+    numbered_history: bool = False  # put "0: ", "1: ", ... before the earlier messages, newest first (DSTC7)
+    persona_first: bool = False  # read messages that begin "your persona: " (ConvAI2) first, without these words
 
     @property
     def history_text(self) -> HistoryText:

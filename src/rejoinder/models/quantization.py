@@ -43,8 +43,7 @@ class Scheme:
     half: Half  # of every parameter that is in no table
     trained: bool  # whether the model was trained with rounded parameters
     stored: bool  # whether the folder holds the rounded parameters; if not, the originals in float32
-    ranges: dict[str, tuple[float, float]] = field(default_factory=dict)
-    """Of originals: lowest and highest level of each table, by the name of the parameter."""
+    ranges: dict[str, tuple[float, float]] = field(default_factory=dict)  # of originals: a table's lowest and highest
 
 
 def table_names(module: nn.Module) -> list[str]:

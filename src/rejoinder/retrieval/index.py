@@ -68,8 +68,7 @@ class Index:
     def __init__(
         self, folder: Path, manifest: Manifest, segments: list[Segment], encoder: ResponseEncoder | None
     ) -> None:
-        self.folder = folder
-        self.encoder = encoder
+        self.folder, self.encoder = folder, encoder
         self._set(manifest, segments)
 
     @classmethod
@@ -146,11 +145,6 @@ class Index:
     def fingerprint(self) -> str:
         """SHA-256 of the model's fingerprint and of the content of all replies and vectors."""
         return self.manifest.fingerprint
-
-    def verify(self) -> None:
-        """Compare the content of all files with their digests; raise InputError for the first that is altered."""
-        for segment in self._segments:
-            segment.check_files(content=True)
 
     def search(self, contexts: Sequence[Context], k: int = 5, minimum_score: float | None = None) -> list[list[Reply]]:
         """Find the best `k` replies to each context, best first; equal scores in the order of their positions.

@@ -183,14 +183,14 @@ class Segment:
     def __init__(self, index: Path, manifest: Manifest, place: int, *, verify: bool) -> None:
         self.record = record = manifest.segments[place]
         self.folder = index / record.name
-        self.check_files(content=verify)
+        self._check_files(content=verify)
         self.vectors = self._map(VECTORS, "<f4", (record.count, manifest.size))
         shapes = {"codes": (record.count, manifest.size), "scales": (record.count,)}
         self.arrays = {key: self._map(*file, shapes[key]) for key, file in _SMALL_FORMS[manifest.dtype].items()}
         self._offsets = self._map(OFFSETS, "<i8", (record.count + 1,))
         self._replies = self._map(REPLIES, "|u1", (record.files.get(REPLIES, (0, ""))[0],))
 
-    def check_files(self, *, content: bool) -> None:
+    def _check_files(self, *, content: bool) -> None:
         """Refuse files that are not what the manifest says."""
         for name, (size, digest) in self.record.files.items():
             path = self.folder / name
