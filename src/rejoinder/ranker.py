@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Literal, Protocol, TypeAlias, runtime_checkable
+from typing import Any, Literal, Protocol, TypeAlias, runtime_checkable
 
 import numpy as np
 import numpy.typing as npt
@@ -13,6 +13,9 @@ from rejoinder.errors import InputError
 
 Context: TypeAlias = Sequence[str]
 """A conversation so far: its messages, oldest first. The newest one is the *input*, the others the *history*."""
+
+Conversation: TypeAlias = Sequence[str | Mapping[str, Any]]
+"""A context as users have it: messages may also be {"role": ..., "content": text}, as chat APIs write them."""
 
 PERSONA = "your persona: "
 """Before each statement of an old message that says who replies (as ParlAI's ConvAI2 has it; see `models.dialogue`)."""
@@ -98,6 +101,46 @@ class PolyEncoder(Ranker, Protocol):
         ...
 
 
+def read_contexts(conversations: Sequence[Conversation]) -> list[Context]:
+    """Return the texts of conversations; messages of the role "system", instructions to a program, are left out.
+
+    Raises:
+        InputError: a conversation is a text, has no message, or one that is neither a text nor a role with a text.
+    """
+    if isinstance(conversations, str | Mapping):
+        raise InputError(f"give a list of conversations, each a list of messages; given: {_shown(conversations)}")
+    return [_read_context(messages) for messages in conversations]
+
+
+def _read_context(messages: Conversation) -> Context:
+    if isinstance(messages, str | Mapping):
+        raise InputError(f"a conversation is a list of messages, oldest first; given: {_shown(messages)}")
+    texts = []
+    for message in messages:
+        if isinstance(message, Mapping) and message.get("role") == "system":
+            continue
+        text = message.get("content") if isinstance(message, Mapping) else message
+        if not isinstance(text, str):
+            raise InputError(f'a message is a text, or {{"role": ..., "content": text}}; given: {_shown(message)}')
+        texts.append(text)
+    if not texts:
+        raise InputError("a context has no message; it needs at least one, oldest first")
+    return texts
+
+
+def read_texts(texts: Sequence[str]) -> list[str]:
+    """Return texts as a list; a single text, which would be read letter by letter, or what is none is an InputError."""
+    wrong = [texts] if isinstance(texts, str) else [text for text in texts if not isinstance(text, str)]
+    if wrong:
+        raise InputError(f"give a list of texts, such as ['Hello!', 'At noon.']; given: {_shown(wrong[0])}")
+    return list(texts)
+
+
+def _shown(value: object) -> str:
+    shown = repr(value)
+    return shown if len(shown) <= 60 else f"{shown[:57]}..."
+
+
 @dataclass(frozen=True, slots=True)
 class CandidateLists:
     """The candidates of n contexts (n, m), each list and each distinct text once.
@@ -118,10 +161,12 @@ class CandidateLists:
         return rows
 
 
-def candidate_lists(contexts: Sequence[Context], candidates: Sequence[Sequence[str]]) -> CandidateLists:
+def candidate_lists(contexts: Sequence[Conversation], candidates: Sequence[Sequence[str]]) -> CandidateLists:
     """Find the distinct texts of lists of candidates; a list object that contexts share is looked up once."""
     if len(contexts) != len(candidates):
         raise InputError(f"{len(contexts)} contexts but {len(candidates)} lists of candidates; give one for each")
+    if wrong := [texts for texts in candidates if isinstance(texts, str)]:
+        raise InputError(f"give each context a list of candidates; given: {_shown(wrong[0])}")
     sizes = {len(texts) for texts in candidates}
     if len(sizes) > 1:
         raise InputError("the lists of candidates differ in length; score each length in a call of its own")

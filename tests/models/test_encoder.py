@@ -1,3 +1,5 @@
+import pickle
+
 import numpy as np
 import pytest
 import torch
@@ -8,6 +10,7 @@ from rejoinder.models import encoder as encoder_module
 from rejoinder.models.encoder import Encoder
 from rejoinder.models.export import export_quantized
 from rejoinder.models.inference import pack_linears
+from rejoinder.models.packing import TokenBatch
 from rejoinder.ranker import DualEncoder, Ranker
 from tests.models.conftest import SUBWORDS, convert, saved
 
@@ -124,3 +127,77 @@ def test_one_conversation_at_a_time_is_encoded_by_recordings_to_the_same_vector(
         found, expected = (each.encode_contexts([context]) for each in (multi, ordinary))
         assert np.abs(found - expected).max() < 1e-5
     assert set(multi._single_texts._recordings) == {"context", "history"}
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory):
+    return saved(tmp_path_factory.mktemp("model") / "model", history=10)
+
+
+@pytest.mark.parametrize(
+    ("call", "reason"),
+    [
+        (lambda model: model.encode_responses("hello"), "a list of texts, .*given: 'hello'"),
+        (lambda model: model.encode_responses([b"hello"]), "a list of texts"),
+        (lambda model: model.transfer("hello"), "a list of texts"),
+        (lambda model: model.encode_contexts("hello"), "a list of conversations"),
+        (lambda model: model.encode_contexts(["hello"]), "a conversation is a list of messages"),
+        (lambda model: model.encode_contexts([{"role": "user", "content": "hello"}]), "a conversation is a list"),
+        (lambda model: model.encode_contexts([[]]), "no message"),
+        (lambda model: model.encode_contexts([[{"role": "system", "content": "hello"}]]), "no message"),
+        (
+            lambda model: model.encode_contexts([[{"role": "user"}]]),
+            "a message is a text, .*given: {'role'",
+        ),
+        (lambda model: model.encode_contexts([[None]]), "a message is a text"),
+        (lambda model: model.score([["hello"]], ["hello"]), "a list of candidates"),
+        (lambda model: model.score([["hello"]], [[1]]), "a list of texts"),
+    ],
+)
+def test_a_wrong_call_is_explained(multi, call, reason):
+    with pytest.raises(InputError, match=reason):
+        call(multi)
+
+
+def test_messages_of_a_chat_are_read(multi):
+    chat = [{"role": "system", "content": "be kind"}, {"role": "user", "content": "hello"}, {"content": "bye!"}]
+    assert np.array_equal(multi.encode_contexts([chat, ["x"]]), multi.encode_contexts([["hello", "bye!"], ["x"]]))
+
+
+def test_a_model_comes_out_of_a_pickle_as_it_went_in(folder, monkeypatch):
+    model = rejoinder.load(folder).by("history")
+    stored = pickle.dumps(model)
+    assert len(stored) < 1000
+    monkeypatch.chdir("/")
+    again = pickle.loads(stored)
+    assert np.array_equal(again.encode_contexts(CONTEXTS), model.encode_contexts(CONTEXTS))
+    model.fingerprint = "another"
+    with pytest.raises(InputError, match="another model"):
+        pickle.loads(pickle.dumps(model))
+
+
+def test_a_network_without_a_folder_is_not_pickled(multi):
+    with pytest.raises(InputError, match="save this one"):
+        pickle.dumps(multi)
+
+
+def test_a_device_that_is_not_there_is_refused(folder):
+    with pytest.raises(InputError, match="device 'nowhere' cannot be used"):
+        rejoinder.load(folder, device="nowhere")
+    with pytest.raises(InputError, match="'int8' is for processors"):
+        rejoinder.load(folder, device="cuda", precision="int8")
+
+
+def test_elsewhere_than_on_the_cpu_texts_are_moved_there(folder, monkeypatch):
+    """A second name of the CPU stands for another device."""
+    here, there = rejoinder.load(folder, precision="fp32"), rejoinder.load(folder, device="cpu:0")
+    moved = []
+    monkeypatch.setattr(TokenBatch, "to", lambda batch, device: moved.append(device) or batch)
+    assert there.encode_contexts(CONTEXTS) == pytest.approx(here.encode_contexts(CONTEXTS), abs=1e-5)
+    assert set(moved) == {"cpu:0"}
+
+
+def test_a_model_is_shown_by_its_facts(folder):
+    model = rejoinder.load(folder)
+    assert repr(model) == f"Encoder(name='{folder}', kind='convert', size=24, max_length=60, history=10, device='cpu')"
+    assert "<th>size</th><td>24</td>" in model._repr_html_()

@@ -76,12 +76,12 @@ def test_deleting_what_is_not_there_deletes_nothing(index, positions, told):
     assert len(index) == 8
 
 
-def test_without_its_model_an_index_lists_and_deletes_but_does_not_search(index):
+def test_where_its_model_is_gone_an_index_lists_and_deletes_but_does_not_search(index):
     bare = Index.open(index.folder)
     bare.delete([1])
     assert [candidate.text for _, candidate in bare] == [text for text in A if text != "a1"]
     for forbidden in (lambda: bare.search([["a"]]), lambda: bare.add(["a"])):
-        with pytest.raises(InputError, match="without its model"):
+        with pytest.raises(InputError, match="no model folder hash-model"):
             forbidden()
 
 

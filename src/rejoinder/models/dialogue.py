@@ -9,20 +9,10 @@ from dataclasses import dataclass
 import numpy as np
 
 from rejoinder.arrays import ranges
-from rejoinder.errors import InputError
-from rejoinder.ranker import PERSONA, Context
+from rejoinder.ranker import PERSONA, Context, Conversation, read_contexts
 from rejoinder.text.tokenizer import Ids, Tokenizer
 
 _PERSONA = re.compile(rf"\s*{PERSONA}")
-
-
-def newest_message(context: Context) -> str:
-    """Return the input, the context's last message; without one, or where the context is a text, raise InputError."""
-    if isinstance(context, str):
-        raise InputError(f"a context is a list of messages, oldest first; a text was given: {context[:60]!r}")
-    if not context:
-        raise InputError("a context has no message; it needs at least one, oldest first")
-    return context[-1]
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,11 +65,9 @@ class Dialogue:
         """All that the ids depend on, beside the tokenizer."""
         return ("dialogue", self.context_length, self.response_length, self.start, self.end, self.turn)
 
-    def contexts(self, contexts: Sequence[Context]) -> tuple[Ids, Ids]:
+    def contexts(self, contexts: Sequence[Conversation]) -> tuple[Ids, Ids]:
         """Return the ids of conversations and the number of each one's; blank messages are left out."""
-        for context in contexts:
-            newest_message(context)
-        spoken = [[message for message in context if message.strip()] for context in contexts]
+        spoken = [[message for message in context if message.strip()] for context in read_contexts(contexts)]
         ids, lengths = self.tokenizer.encode_ragged([message for messages in spoken for message in messages])
         messages = iter(_split(ids, lengths))
         room, turn = self.context_length - self.marks, np.array(self.turn, np.int32)

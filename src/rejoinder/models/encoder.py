@@ -3,21 +3,40 @@
 from __future__ import annotations
 
 import copy
-from collections.abc import Sequence
-from typing import Any, Literal, TypeAlias, get_args
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, Literal, Self, TypeAlias, get_args
 
 import numpy as np
 import torch
 
 from rejoinder.errors import InputError
-from rejoinder.models.dialogue import Dialogue, join, newest_message
+from rejoinder.models.dialogue import Dialogue, join
 from rejoinder.models.inference import SingleTexts
-from rejoinder.models.packing import SEGMENT_COST, TRANSFORMER_SEGMENT_COST, IntArray, by_length, chunks, pack, take
+from rejoinder.models.packing import (
+    SEGMENT_COST,
+    TRANSFORMER_SEGMENT_COST,
+    IntArray,
+    TokenBatch,
+    by_length,
+    chunks,
+    pack,
+    take,
+)
 from rejoinder.models.reductions import own_scores
 from rejoinder.models.transformer import TransformerShape
 from rejoinder.progress import Advance
-from rejoinder.ranker import Context, ContextPart, ContextVectors, FloatArray, candidate_lists
+from rejoinder.ranker import (
+    Context,
+    ContextPart,
+    ContextVectors,
+    Conversation,
+    FloatArray,
+    candidate_lists,
+    read_contexts,
+    read_texts,
+)
 from rejoinder.text.tokenizer import Tokenizer
+from rejoinder.views import Described
 
 CHUNK_TOKENS = 4096  # tokens computed at once: full speed, and the activations stay in the cache
 CHUNK_CONTEXTS = 1024  # contexts with their histories encoded between two steps of a progress bar
@@ -25,17 +44,45 @@ CHUNK_NUMBERS = 1 << 24  # numbers of candidates' vectors that are scored at onc
 Side: TypeAlias = Literal["context", "history", "response", "reduction"]  # what a text is encoded as
 
 
-class _Model:
+class _Model(Described):
     """A network, ready for encoding (see `persistence.load`), with its tokenizer and where it was loaded from.
 
-    Texts, or responses, are cut at `max_length` tokens. Models of one `fingerprint` give the same vectors.
+    Texts, or responses, are cut at `max_length` tokens. Models of one `fingerprint` give the same vectors. Pickled is
+    not the network but `reopen`, which opens it in another process.
     """
 
-    def __init__(self, module: Any, tokenizer: Tokenizer, *, max_length: int, fingerprint: str, name: str = "") -> None:
+    def __init__(
+        self,
+        module: Any,
+        tokenizer: Tokenizer,
+        *,
+        max_length: int,
+        fingerprint: str,
+        name: str = "",
+        device: str = "cpu",
+        reopen: Callable[[], Any] | None = None,
+    ) -> None:
         self.module = module.eval()
         self.tokenizer, self.max_length, self.fingerprint, self.name = tokenizer, max_length, fingerprint, name
+        self.device, self.reopen = device, reopen
         self._single_texts = SingleTexts(module)
         self._segment_cost = SEGMENT_COST
+
+    def __copy__(self) -> Self:
+        other = object.__new__(type(self))
+        vars(other).update(vars(self))
+        return other
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        if self.reopen is None:
+            raise InputError("only a model that `rejoinder.load` opened can be pickled; save this one and load it")
+        return _reopened, (self.reopen, self.fingerprint, {"_part": getattr(self, "_part", "all")})
+
+    def facts(self) -> Mapping[str, object]:
+        """Return what the model is shown by."""
+        facts = {"name": self.name, "kind": self.module.config.kind, "size": self.size, "max_length": self.max_length}
+        history = getattr(self.module, "history", None)
+        return facts | ({} if history is None else {"history": history.messages}) | {"device": self.device}
 
     @property
     def size(self) -> int:
@@ -49,8 +96,8 @@ class _Model:
             for chosen, batch in chunks(ids, lengths, self.tokenizer.padding_id, CHUNK_TOKENS, self._segment_cost):
                 found = self._single_texts(batch, side)
                 if found is None:
-                    found = self.module.encode(batch, side)
-                pieces.append(found.float().numpy())
+                    found = self.module.encode(self._moved(batch), side)
+                pieces.append(found.float().cpu().numpy())
                 places.append(chosen)
                 if advance is not None:
                     advance(len(chosen))
@@ -61,6 +108,17 @@ class _Model:
         for chosen, piece in zip(places, pieces, strict=True):
             vectors[chosen] = piece
         return vectors
+
+    def _moved(self, batch: TokenBatch) -> TokenBatch:
+        return batch if self.device == "cpu" else batch.to(self.device)
+
+
+def _reopened(reopen: Callable[[], _Model], fingerprint: str, state: Mapping[str, object]) -> _Model:
+    model = reopen()
+    if model.fingerprint != fingerprint:
+        raise InputError(f"{model.name} is another model than the one that was pickled")
+    vars(model).update(state)
+    return model
 
 
 class Encoder(_Model):
@@ -90,18 +148,19 @@ class Encoder(_Model):
         other._known = {}
         return other
 
-    def encode_contexts(self, contexts: Sequence[Context], advance: Advance | None = None) -> FloatArray:
+    def encode_contexts(self, contexts: Sequence[Conversation], advance: Advance | None = None) -> FloatArray:
         """Encode conversations: (n, d), rows of unit length.
 
         A multi-context model gives the combined encoding, or the part that `by` chose (zero where it is missing).
         """
-        inputs = [newest_message(context) for context in contexts]
+        read = read_contexts(contexts)
+        inputs = [context[-1] for context in read]
         if not self.reads_history or self._part == "input":
             return self._encode(inputs, "context", advance)
         vectors = np.empty((len(contexts), self.size), dtype=np.float32)
         for start in range(0, len(contexts), CHUNK_CONTEXTS):
             chunk = slice(start, start + CHUNK_CONTEXTS)
-            vectors[chunk] = self._with_history(inputs[chunk], contexts[chunk])
+            vectors[chunk] = self._with_history(inputs[chunk], read[chunk])
             if advance is not None:
                 advance(len(inputs[chunk]))
         return vectors
@@ -115,18 +174,19 @@ class Encoder(_Model):
             return z
         x = self._encode(inputs, "context", None)
         with torch.inference_mode():
-            combined: FloatArray = self.module.combine(torch.from_numpy(x), torch.from_numpy(z)).numpy()
+            parts = (torch.from_numpy(vectors).to(self.device) for vectors in (x, z))
+            combined: FloatArray = self.module.combine(*parts).cpu().numpy()
         return combined
 
     def encode_responses(self, responses: Sequence[str], advance: Advance | None = None) -> FloatArray:
         """Encode responses: (n, d), rows of unit length."""
-        return self._encode(list(responses), "response", advance)
+        return self._encode(read_texts(responses), "response", advance)
 
     def transfer(self, texts: Sequence[str], advance: Advance | None = None) -> FloatArray:
         """Return r of each text, (n, reduction heads · embedding size): the input of other tasks (CONVERT 3.1)."""
-        return self._encode(list(texts), "reduction", advance)
+        return self._encode(read_texts(texts), "reduction", advance)
 
-    def score(self, contexts: Sequence[Context], candidates: Sequence[Sequence[str]]) -> FloatArray:
+    def score(self, contexts: Sequence[Conversation], candidates: Sequence[Sequence[str]]) -> FloatArray:
         """Return the cosine of each context with each of its candidates: (n, m); see `ranker.Ranker.score`."""
         lists = candidate_lists(contexts, candidates)
         scores = np.zeros(lists.shape, dtype=np.float32)
@@ -173,15 +233,15 @@ class DialogueEncoder(_DialogueModel):
         """Whether rows are of unit length, so that scores are cosines."""
         return getattr(self.module.config, "similarity", "dot") == "cosine"
 
-    def encode_contexts(self, contexts: Sequence[Context], advance: Advance | None = None) -> FloatArray:
+    def encode_contexts(self, contexts: Sequence[Conversation], advance: Advance | None = None) -> FloatArray:
         """Encode conversations: (n, d)."""
         return self._encode_ids(*self.dialogue.contexts(contexts), "context", advance)
 
     def encode_responses(self, responses: Sequence[str], advance: Advance | None = None) -> FloatArray:
         """Encode responses: (n, d)."""
-        return self._encode_ids(*self.dialogue.responses(list(responses)), "response", advance)
+        return self._encode_ids(*self.dialogue.responses(read_texts(responses)), "response", advance)
 
-    def score(self, contexts: Sequence[Context], candidates: Sequence[Sequence[str]]) -> FloatArray:
+    def score(self, contexts: Sequence[Conversation], candidates: Sequence[Sequence[str]]) -> FloatArray:
         """Return the score of each of a context's candidates: (n, m); see `ranker.Ranker.score`."""
         lists = candidate_lists(contexts, candidates)
         scores = np.zeros(lists.shape, dtype=np.float32)
@@ -202,7 +262,7 @@ class PolyDialogueEncoder(DialogueEncoder):
     """Encodes a conversation as several vectors (fulfils `ranker.PolyEncoder`); see `DialogueEncoder`."""
 
     def encode_contexts(  # type: ignore[override]  # several vectors are another protocol
-        self, contexts: Sequence[Context], advance: Advance | None = None
+        self, contexts: Sequence[Conversation], advance: Advance | None = None
     ) -> ContextVectors:
         """Encode conversations: m vectors each, fewer where a conversation has fewer tokens."""
         vectors = super().encode_contexts(contexts, advance)
@@ -217,7 +277,7 @@ class CrossRanker(_DialogueModel):
 
     real_tokens, computed_tokens = 0, 0  # read so far, without and with padding
 
-    def score(self, contexts: Sequence[Context], candidates: Sequence[Sequence[str]]) -> FloatArray:
+    def score(self, contexts: Sequence[Conversation], candidates: Sequence[Sequence[str]]) -> FloatArray:
         """Return the score of each of a context's candidates: (n, m); see `ranker.Ranker.score`."""
         lists = candidate_lists(contexts, candidates)
         scores = np.zeros(lists.shape, dtype=np.float32)
@@ -234,5 +294,5 @@ class CrossRanker(_DialogueModel):
                 batch = pack(ids, lengths, self.tokenizer.padding_id, self._segment_cost, types)
                 self.real_tokens += batch.real_tokens
                 self.computed_tokens += batch.computed_tokens
-                flat[chosen] = self.module.score(batch).numpy()
+                flat[chosen] = self.module.score(self._moved(batch)).cpu().numpy()
         return scores

@@ -37,7 +37,7 @@ class Family:
     build: Callable[[Any, int], Any]  # configuration, rows of the token table -> a new network
     vocabulary: str  # the kind of tokenizer that it reads, as recipes name it
     load_tokenizer: Callable[[Path], Tokenizer]
-    open: Callable[..., Any]  # network, tokenizer, max_length=, fingerprint=, name= -> what encodes and scores
+    open: Callable[..., Any]  # network, tokenizer, and what else they take -> what encodes and scores
     packing: Packing = "together"
     dialogue: Callable[[Any, Any, int], Dialogue] | None = None
     """Configuration, tokenizer, longest response -> how conversations are read as one text; None: history apart."""

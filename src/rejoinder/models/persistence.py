@@ -12,6 +12,7 @@ import math
 from collections.abc import Mapping
 from contextlib import nullcontext
 from dataclasses import asdict, replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -99,35 +100,51 @@ def write_files(
     (folder / CONFIG).write_text(json.dumps(signed(config), indent=2) + "\n", encoding="utf-8")
 
 
-def load(name_or_path: str | Path, *, precision: str = "auto", threads: int | None = None) -> Any:
+def load(name_or_path: str | Path, *, precision: str = "auto", threads: int | None = None, device: str = "cpu") -> Any:
     """Open a model for encoding and scoring.
 
     Args:
         name_or_path: a model folder, the name of a bundled model (see `bundled`), or an id on the Hugging Face Hub.
         precision: "fp32", "bf16", "int8" (a text's vector then depends a little on what is beside it), or "auto".
         threads: processor threads to use; None leaves PyTorch's own choice.
+        device: where to compute, as PyTorch names it: "cpu", "cuda", "cuda:1", "mps". Elsewhere than on the CPU "auto"
+            is "fp32", and there is no "int8".
 
     Returns:
         What the model's kind opens as (see `families`): of a dual encoder, an `encoder.Encoder`.
 
     Raises:
-        InputError: there is no such model, or its folder is incomplete or altered.
+        InputError: there is no such model, its folder is incomplete or altered, or the device is not there.
     """
     if threads is not None:
         torch.set_num_threads(threads)
     folder = find(name_or_path)
-    chosen = choose_precision(precision)
+    chosen = choose_precision(precision if device == "cpu" or precision != "auto" else "fp32")
     if is_quantized(_read_config(folder)):
         module, tokenizer, config = load_module(folder, torch.bfloat16 if chosen == "bf16" else torch.float32)
     else:
         module, tokenizer, config = load_as_validated(folder)
+    name = Path(name_or_path).resolve() if Path(name_or_path).is_dir() else name_or_path
     return family(config["model"].get("kind")).open(
-        pack_linears(module, chosen),
+        pack_linears(module, chosen) if device == "cpu" else _move(module, chosen, device),
         tokenizer,
         max_length=config["max_length"],
         fingerprint=fingerprint(config),
         name=str(name_or_path),
+        device=device,
+        reopen=partial(load, name, precision=precision, device=device),
     )
+
+
+def _move(module: torch.nn.Module, precision: str, device: str) -> torch.nn.Module:
+    if precision == "int8":
+        raise InputError(f"precision 'int8' is for processors; on {device} take 'fp32' or 'bf16'")
+    module.eval().requires_grad_(False)
+    try:
+        return module.to(device, torch.bfloat16 if precision == "bf16" else None)
+    except (RuntimeError, AssertionError) as error:  # PyTorch's, built without it or where there is none
+        reason = str(error).splitlines()[0]
+        raise InputError(f"device {device!r} cannot be used: {reason}; 'cpu' always can") from error
 
 
 def load_module(folder: Path, encode_in: torch.dtype | None = None) -> tuple[Any, Any, dict[str, Any]]:

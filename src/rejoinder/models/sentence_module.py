@@ -9,7 +9,6 @@ from __future__ import annotations
 import json
 import shutil
 from collections.abc import Mapping, Sequence
-from contextlib import suppress
 from pathlib import Path
 from typing import Any, Literal, TypeAlias, get_args
 
@@ -20,11 +19,10 @@ from torch import Tensor, nn
 from rejoinder.errors import InputError
 from rejoinder.files import Kind, atomic_folder, check_replaceable, follow_umask, parse_json
 from rejoinder.models import persistence
-from rejoinder.models.dialogue import newest_message
 from rejoinder.models.families import family_of
 from rejoinder.models.layers import SharedTrunk
 from rejoinder.models.packing import rectangle
-from rejoinder.ranker import Context
+from rejoinder.ranker import read_contexts
 from rejoinder.text.tokenizer import Tokenizer
 
 PlainSide: TypeAlias = Literal["context", "response"]  # what a text is encoded as where nothing says it
@@ -74,11 +72,11 @@ class SentenceModule(nn.Module):
             `history_mask` (n, M); and the task, if one was given.
         """
         side = self._side_of(task)
-        contexts = [_messages(given) for given in inputs]
+        contexts = read_contexts([[given] if isinstance(given, str | Mapping) else given for given in inputs])
         if side == "response" and any(len(context) > 1 for context in contexts):
             raise InputError("a response is one text, not a conversation of several messages")
         longest = max_length or self.max_seq_length
-        texts = [(prompt or "") + newest_message(context) for context in contexts]
+        texts = [(prompt or "") + context[-1] for context in contexts]
         features = self._ids(texts, longest, "input_ids", "attention_mask")
         history = self.network.history
         if side == "context" and history is not None:
@@ -126,19 +124,6 @@ class SentenceModule(nn.Module):
         if task not in TASKS:
             raise InputError(f"task {task!r} is unknown; allowed are {' (contexts), '.join(TASKS)} (responses)")
         return TASKS[task]
-
-
-def _messages(given: Any) -> Context:
-    """Return a text as a conversation of one message, and a conversation as its texts."""
-    if isinstance(given, str):
-        return [given]
-    turns = [given] if isinstance(given, Mapping) else given
-    with suppress(TypeError, KeyError):
-        texts = [turn["content"] for turn in turns]
-        if texts and all(isinstance(text, str) for text in texts):
-            return texts
-    needed = 'a text, or a list of messages, oldest first, each {"role": ..., "content": text}'
-    raise InputError(f"an input is {needed}; given: {str(given)[:60]}")
 
 
 def _read_side(folder: Path) -> PlainSide:

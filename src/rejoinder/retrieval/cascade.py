@@ -8,8 +8,8 @@ from dataclasses import replace
 import numpy as np
 
 from rejoinder.errors import InputError
-from rejoinder.ranker import Context, Ranker
-from rejoinder.retrieval.index import Index, Reply
+from rejoinder.ranker import Conversation, Ranker
+from rejoinder.retrieval.index import Index, Reply, newest
 
 
 class Cascade:
@@ -23,21 +23,34 @@ class Cascade:
     def __len__(self) -> int:
         return len(self.first)
 
-    def search(self, contexts: Sequence[Context], k: int = 5, minimum_score: float | None = None) -> list[list[Reply]]:
+    def search(
+        self,
+        contexts: Sequence[Conversation],
+        k: int = 5,
+        minimum_score: float | None = None,
+        *,
+        history: int | None = None,
+        no_repeat: bool = False,
+        distinct: bool = False,
+    ) -> list[list[Reply]]:
         """Find the best k replies, at most `top`, with the slow ranker's scores; see `Index.search`.
 
         Equal scores stay in the order of the first search.
         """
         if not 1 <= k <= self.top:
             raise InputError(f"k is {k}; {self.top} replies are ranked again (top), so 1 to {self.top} is allowed")
-        found = self.first.search(contexts, self.top)
-        if not contexts or not found[0]:
-            return [[] for _ in contexts]
-        scores = self.ranker.score(contexts, [[reply.text for reply in replies] for replies in found])
-        if scores.shape != (len(contexts), len(found[0])) or not np.isfinite(scores).all():
-            raise InputError("the model gives no score for some replies; its training may have diverged, use another")
+        found = self.first.search(contexts, self.top, history=history, no_repeat=no_repeat, distinct=distinct)
+        read = newest(contexts, history)
         minimum = -np.inf if minimum_score is None else minimum_score
-        return [
-            [replace(replies[i], score=float(row[i])) for i in np.argsort(-row, kind="stable")[:k] if row[i] >= minimum]
-            for replies, row in zip(found, scores, strict=True)
-        ]
+        ranked: list[list[Reply]] = [[] for _ in found]
+        for size in {len(replies) for replies in found if replies}:  # a ranker takes lists of one length
+            rows = [row for row, replies in enumerate(found) if len(replies) == size]
+            scores = self.ranker.score(
+                [read[row] for row in rows], [[each.text for each in found[row]] for row in rows]
+            )
+            if scores.shape != (len(rows), size) or not np.isfinite(scores).all():
+                raise InputError("the model gives no score for some replies; its training may have diverged")
+            for row, own in zip(rows, scores, strict=True):
+                best = [i for i in np.argsort(-own, kind="stable")[:k] if own[i] >= minimum]
+                ranked[row] = [replace(found[row][i], score=float(own[i])) for i in best]
+        return ranked

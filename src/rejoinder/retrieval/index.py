@@ -23,15 +23,35 @@ from typing import Any, Self
 
 import numpy as np
 
+from rejoinder.arrays import unit_rows
 from rejoinder.corpora.engine import Engine
+from rejoinder.corpora.example import words_of
 from rejoinder.errors import InputError
 from rejoinder.files import Kind, atomic_folder, beside, check_replaceable, is_ours, locked, remove_leftovers
 from rejoinder.progress import Advance
-from rejoinder.ranker import Context, ContextVectors, FloatArray
-from rejoinder.retrieval.manifest import DTYPES, KIND, MANIFEST, Dtype, Manifest, model_record, read_manifest
+from rejoinder.ranker import Context, ContextVectors, Conversation, FloatArray, read_contexts
+from rejoinder.retrieval.manifest import (
+    DTYPES,
+    KIND,
+    MANIFEST,
+    Dtype,
+    Manifest,
+    ModelRecord,
+    model_record,
+    read_manifest,
+)
 from rejoinder.retrieval.reading import Candidate
 from rejoinder.retrieval.search import Rows, search
-from rejoinder.retrieval.segments import FILES, ResponseEncoder, Segment, check_rows, has_unit_vectors, write_segment
+from rejoinder.retrieval.segments import (
+    FILES,
+    ResponseEncoder,
+    Segment,
+    check_rows,
+    has_unit_vectors,
+    open_model,
+    write_segment,
+)
+from rejoinder.views import Described
 
 FOLDER = Kind(
     "an index",
@@ -41,6 +61,7 @@ FOLDER = Kind(
     (MANIFEST, "lock", ".*.part", *(f"{place}/{name}" for place in ("segment-*", ".segment-*.part") for name in FILES)),
 )
 _TRIES, _PAUSE = 50, 0.02  # how often `Index.open` tries an index that somebody is changing, and seconds in between
+NEAR_COPY = 0.95  # cosine from which two replies count as the same suggestion
 SMALL = 32 << 20  # bytes up to which `Index.open` compares all files with their digests: a tenth of a second
 
 
@@ -58,7 +79,7 @@ class Reply:
         return {"text": self.text, "score": self.score, "position": self.position, "payload": dict(self.payload)}
 
 
-class Index:
+class Index(Described):
     """Encoded replies on disk. Make one with `Index.build` or `Index.open`.
 
     >>> index = Index.build(model, ["Hello!", "At noon."], "replies.index", dtype="int8")  # doctest: +SKIP
@@ -104,7 +125,7 @@ class Index:
 
     @classmethod
     def open(cls, folder: str | Path, encoder: ResponseEncoder | None = None, *, verify: bool | None = None) -> Self:
-        """Open an index; without the model it was built with it can be listed, and entries can be deleted.
+        """Open an index. Without an `encoder` it opens the model it was built with when that is needed.
 
         `verify` compares the content of files with their digests, not their sizes alone; None: of small indexes.
 
@@ -116,11 +137,8 @@ class Index:
             manifest = None
             try:
                 manifest = read_manifest(folder)
-                if encoder is not None and (record := manifest.model).fingerprint != encoder.fingerprint:
-                    built = f"the model {record.name or '(unnamed)'} of fingerprint {record.fingerprint[:12]}"
-                    given = f"{encoder.name or 'the given model'} has {encoder.fingerprint[:12]}"
-                    advice = "use that model (--model), or index the replies again"
-                    raise InputError(f"{folder} was built with {built}, but {given}; {advice}")
+                if encoder is not None:
+                    _check_model(folder, manifest.model, encoder)
                 total = sum(size for record in manifest.segments for size, _ in record.files.values())
                 check = total <= SMALL if verify is None else verify
                 segments = [Segment(folder, manifest, i, verify=check) for i in range(len(manifest.segments))]
@@ -146,12 +164,45 @@ class Index:
         """SHA-256 of the model's fingerprint and of the content of all replies and vectors."""
         return self.manifest.fingerprint
 
-    def search(self, contexts: Sequence[Context], k: int = 5, minimum_score: float | None = None) -> list[list[Reply]]:
+    def facts(self) -> Mapping[str, object]:
+        """Return what the index is shown by."""
+        manifest = self.manifest
+        model = manifest.model.name or manifest.model.fingerprint[:12]
+        return {"folder": str(self.folder), "replies": len(self), "dtype": manifest.dtype, "size": manifest.size,
+                "model": model}  # fmt: skip
+
+    def search(
+        self,
+        contexts: Sequence[Conversation],
+        k: int = 5,
+        minimum_score: float | None = None,
+        *,
+        history: int | None = None,
+        no_repeat: bool = False,
+        distinct: bool = False,
+    ) -> list[list[Reply]]:
         """Find the best `k` replies to each context, best first; equal scores in the order of their positions.
 
         There are fewer where the index has fewer or the scores of others are below `minimum_score`.
+
+        Args:
+            contexts: conversations, each a list of messages, oldest first.
+            k: replies to find for each.
+            minimum_score: the lowest score that a reply may have.
+            history: earlier messages of a context that are read at most; None: all that the model reads.
+            no_repeat: leave out what the answering side has said in the conversation. Without roles the sides take
+                turns, and the newest message is the other side's.
+            distinct: of replies of the same words, or of vectors with a cosine of `NEAR_COPY` or more, give the best.
         """
-        return self.search_vectors(self._model().encode_contexts(contexts), k, minimum_score)
+        vectors = self._model().encode_contexts(newest(contexts, history))
+        said = [_said(context) if no_repeat else frozenset[str]() for context in contexts]
+        wanted = k
+        while True:
+            found = self.search_vectors(vectors, wanted, minimum_score)
+            kept = [self._choose(*each, distinct) for each in zip(found, said, strict=True)]
+            if all(len(few) >= k or len(all_) < wanted for few, all_ in zip(kept, found, strict=True)):
+                return [replies[:k] for replies in kept]
+            wanted *= 4
 
     def search_vectors(
         self, queries: FloatArray | ContextVectors, k: int = 5, minimum_score: float | None = None
@@ -228,14 +279,41 @@ class Index:
                 raise InputError(f"the model's vectors of context {number} are not finite: did its training diverge?")
         return contexts
 
-    def _reply(self, position: int, score: float) -> Reply:
+    def _choose(self, replies: list[Reply], said: frozenset[str], distinct: bool) -> list[Reply]:
+        """Return the replies, best first, without what was said, and without near-copies of better ones."""
+        if not said and not distinct:
+            return replies
+        chosen, keys, vectors = [], set(said), np.zeros((0, self.manifest.size), np.float32)
+        for reply in replies:
+            key = _key(reply.text)
+            vector = unit_rows(self._row(reply.position)[None])
+            if key in keys or (distinct and (vectors @ vector[0]).max(initial=-1) >= NEAR_COPY):
+                continue
+            chosen.append(reply)
+            if distinct:
+                keys.add(key)
+                vectors = np.concatenate([vectors, vector])
+        return chosen
+
+    def _owner(self, position: int) -> tuple[Segment, int]:
+        """Return the segment of a reply, and its row there."""
         owner = int(np.searchsorted([rows.first for rows in self._rows], position, side="right")) - 1
-        candidate = self._segments[owner].candidate(position - self._rows[owner].first)
+        return self._segments[owner], position - self._rows[owner].first
+
+    def _row(self, position: int) -> FloatArray:
+        segment, row = self._owner(position)
+        return np.asarray(segment.vectors[row])
+
+    def _reply(self, position: int, score: float) -> Reply:
+        segment, row = self._owner(position)
+        candidate = segment.candidate(row)
         return Reply(candidate.text, score, position, candidate.payload)
 
     def _model(self) -> ResponseEncoder:
         if self.encoder is None:
-            raise InputError(f"{self.folder} was opened without its model; open it with Index.open(folder, encoder)")
+            encoder = open_model(self.manifest.model.locate(self.folder))
+            _check_model(self.folder, self.manifest.model, encoder)
+            self.encoder = encoder
         return self.encoder
 
     @contextlib.contextmanager
@@ -245,6 +323,37 @@ class Index:
                 raise InputError(f"{self.folder} was changed by somebody else since it was opened; open it again")
             remove_leftovers(self.folder)
             yield
+
+
+def newest(conversations: Sequence[Conversation], history: int | None) -> list[Context]:
+    """Return of each conversation the texts of its newest message and of at most `history` earlier ones."""
+    if history is not None and history < 0:
+        raise InputError(f"history is {history}; 0 earlier messages or more can be read")
+    read = read_contexts(conversations)
+    return read if history is None else [context[-1 - history :] for context in read]
+
+
+def _said(conversation: Conversation) -> frozenset[str]:
+    """Return the keys of what the side that answers has said: those of another role than the newest, or every other."""
+    roles = [message["role"] for message in conversation if isinstance(message, Mapping) and "role" in message]
+    texts = read_contexts([conversation])[0]
+    if len(roles) < len(conversation):
+        return frozenset(map(_key, texts[-2::-2]))
+    spoken = [role for role in roles if role != "system"]
+    return frozenset(_key(text) for role, text in zip(spoken, texts, strict=True) if role != spoken[-1])
+
+
+def _key(text: str) -> str:
+    """Return what replies are compared by: their words, or all of a text without any."""
+    return " ".join(words_of(text)) or text
+
+
+def _check_model(folder: Path, record: ModelRecord, encoder: ResponseEncoder) -> None:
+    if record.fingerprint != encoder.fingerprint:
+        built = f"the model {record.name or '(unnamed)'} of fingerprint {record.fingerprint[:12]}"
+        given = f"{encoder.name or 'the given model'} has {encoder.fingerprint[:12]}"
+        advice = "use that model (--model), or index the replies again"
+        raise InputError(f"{folder} was built with {built}, but {given}; {advice}")
 
 
 def check_target(folder: Path, *, overwrite: bool) -> None:

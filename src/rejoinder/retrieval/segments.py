@@ -129,16 +129,27 @@ def longest_of(vectors: Array) -> float:
 
 def encode_with(model: str, fingerprint: str, texts: Sequence[str]) -> FloatArray:
     """Encode responses with a model by its name, which stays open in this process: a task of an engine."""
-    return _open_model(model, fingerprint).encode_responses(texts)
+    return _worker_model(model, fingerprint).encode_responses(texts)
 
 
 @functools.lru_cache(1)
-def _open_model(model: str, fingerprint: str) -> ResponseEncoder:
-    from rejoinder.models.persistence import load
-
-    encoder = load(model)
+def _worker_model(model: str, fingerprint: str) -> ResponseEncoder:
+    encoder = open_model(model)
     if encoder.fingerprint != fingerprint:
         raise InputError(f"{model} is another model on a worker's machine; all machines must see the same one")
+    return encoder
+
+
+def open_model(name: str) -> ResponseEncoder:
+    """Open a model by its folder or name; one that has no vectors of responses is an InputError."""
+    from rejoinder.models.persistence import load
+
+    encoder: ResponseEncoder = load(name)
+    if not hasattr(encoder, "encode_responses"):
+        raise InputError(
+            f"{name} reads a reply together with the conversation, so it cannot encode replies ahead of time; index "
+            "them with a bi- or poly-encoder or ConveRT, and let this one rank the best: rejoinder reply --rerank"
+        )
     return encoder
 
 

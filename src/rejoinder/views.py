@@ -1,0 +1,22 @@
+"""How objects show themselves: one line as text, a table in a notebook."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from html import escape
+
+
+class Described:
+    """An object that is shown by its facts."""
+
+    def facts(self) -> Mapping[str, object]:
+        """Return what tells the object apart, by name."""
+        raise NotImplementedError
+
+    def __repr__(self) -> str:
+        return f"{type(self).__name__}({', '.join(f'{name}={value!r}' for name, value in self.facts().items())})"
+
+    def _repr_html_(self) -> str:
+        facts = self.facts().items()
+        rows = (f"<tr><th>{escape(name)}</th><td>{escape(str(value))}</td></tr>" for name, value in facts)
+        return f"<table><caption>{type(self).__name__}</caption>{''.join(rows)}</table>"

@@ -1,0 +1,107 @@
+"""What a conversation asks of a search: how much is read, nothing said twice, suggestions that differ."""
+
+import shutil
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from rejoinder.corpora.example import words_of
+from rejoinder.errors import InputError
+from rejoinder.retrieval.cascade import Cascade
+from rejoinder.retrieval.index import Index
+from tests.models.small import small_model
+from tests.retrieval.conftest import HashEncoder, TableEncoder
+from tests.retrieval.test_cascade import ByLength
+
+REPLIES = ["Hello!", "hello", "At noon.", "At  NOON", "We open at nine.", "Two cats."]
+
+
+def texts(found):
+    return [[reply.text for reply in replies] for replies in found]
+
+
+@pytest.fixture
+def index(tmp_path, encoder):
+    return Index.build(encoder, REPLIES, tmp_path / "index")
+
+
+def test_history_says_how_much_is_read(tmp_path):
+    class Reading(HashEncoder):
+        def encode_contexts(self, contexts):
+            self.read = contexts
+            return super().encode_contexts(contexts)
+
+    encoder = Reading()
+    index = Index.build(encoder, REPLIES, tmp_path / "index")
+    for history, wanted in ((None, ["a", "b", "c"]), (5, ["a", "b", "c"]), (1, ["b", "c"]), (0, ["c"])):
+        index.search([["a", "b", "c"]], history=history)
+        assert encoder.read == [wanted]
+    with pytest.raises(InputError, match="history is -1"):
+        index.search([["a"]], history=-1)
+
+
+def test_what_the_answering_side_said_does_not_come_again(index):
+    context = ["Hi", "hello", "When?", "At noon!", "And where?"]
+    [all_of_them], [new] = texts(index.search([context], k=6)), texts(index.search([context], k=6, no_repeat=True))
+    assert sorted(all_of_them) == sorted(REPLIES)
+    assert sorted(new) == ["Two cats.", "We open at nine."]
+    [first] = texts(index.search([context], k=1, no_repeat=True))
+    assert first == new[:1]
+    [found] = texts(index.search([["Hello!"]], k=6, no_repeat=True))
+    assert "Hello!" in found, "the other side's words may come back"
+
+
+def test_roles_say_which_side_said_what(index):
+    user, agent = ({"role": "user", "content": "At noon."}, {"role": "assistant", "content": "Two cats."})
+    [found] = texts(index.search([[{"role": "system", "content": "hello"}, agent, user, user]], k=6, no_repeat=True))
+    assert sorted(found) == sorted(set(REPLIES) - {"Two cats."})
+
+
+def test_suggestions_differ(index):
+    [found] = texts(index.search([["x"]], k=6, distinct=True))
+    assert len(found) == 4
+    assert {" ".join(words_of(text)) for text in found} == {"hello", "at noon", "we open at nine", "two cats"}
+    [best] = texts(index.search([["x"]], k=6))
+    assert found == [text for text in best if text in found]
+
+
+def test_near_copies_are_one_suggestion(tmp_path):
+    table = np.array([[1, 0, 0], [0.999, 0.0447, 0], [0, 1, 0], [0.8, 0.6, 0]], np.float32)
+    index = Index.build(TableEncoder(table), ["0", "1", "2", "3"], tmp_path / "index")
+    assert texts(index.search([["0"]], k=4, distinct=True)) == [["0", "3", "2"]]
+
+
+@given(count=st.integers(1, 60), k=st.integers(1, 8), copies=st.integers(1, 30))
+def test_choosing_while_searching_is_choosing_afterwards(tmp_path_factory, count, k, copies):
+    rng = np.random.default_rng(count)
+    table = rng.standard_normal((count, 8)).astype(np.float32)
+    table[:copies] = table[0]
+    table /= np.linalg.norm(table, axis=1, keepdims=True)
+    index = Index.build(TableEncoder(table), [str(i) for i in range(count)], tmp_path_factory.mktemp("i") / "index")
+    context, said = ["0", "0", "0"], {"0"}
+    wanted = []
+    for reply in index.search([context], k=count)[0]:
+        copy = any(table[int(reply.text)] @ table[int(other)] >= 0.95 for other in wanted)
+        if reply.text not in said and not copy:
+            wanted.append(reply.text)
+    assert texts(index.search([context], k=k, no_repeat=True, distinct=True)) == [wanted[:k]]
+
+
+def test_a_slow_ranker_gets_what_is_left(index):
+    slow = ByLength()
+    contexts = [["Hi", "Hello!", "x"], ["x"]]
+    found = Cascade(index, slow, top=6).search(contexts, k=3, no_repeat=True, distinct=True, history=0)
+    assert [len(replies) for replies in found] == [3, 3]
+    assert sorted(map(len, slow.asked)) == [3, 4]
+    assert "hello" not in {reply.text.lower().strip("!") for reply in found[0]}
+
+
+def test_an_index_finds_its_model(tmp_path):
+    built = Index.build(small_model(tmp_path / "model"), REPLIES, tmp_path / "index")
+    assert texts(Index.open(tmp_path / "index").search([["a cat"]])) == texts(built.search([["a cat"]]))
+    shutil.rmtree(tmp_path / "model")
+    shutil.copytree(small_model(tmp_path / "other", output_size=16).name, tmp_path / "model")
+    with pytest.raises(InputError, match="was built with"):
+        Index.open(tmp_path / "index").search([["a cat"]])
