@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import re
+from importlib.metadata import requires
+
 
 class RejoinderError(Exception):
     """Base of every error that Rejoinder raises on purpose. Its message is one line a user can act on."""
@@ -12,10 +15,12 @@ class InputError(RejoinderError):
 
 
 class MissingExtraError(InputError):
-    """A feature needs a library that the base installation leaves out."""
+    """A feature needs libraries that the base installation leaves out; they are named, wherever Rejoinder is from."""
 
     def __init__(self, feature: str, extra: str) -> None:
-        super().__init__(f"{feature} needs the extra '{extra}': pip install 'rejoinder[{extra}]'")
+        parts = (line.partition(";") for line in requires("rejoinder") or ())
+        libraries = [f"'{library.strip()}'" for library, _, marker in parts if re.search(rf"\b{extra}\b", marker)]
+        super().__init__(f"{feature} needs the extra '{extra}': pip install {' '.join(libraries)}")
         self.feature, self.extra = feature, extra
 
     def __reduce__(self) -> tuple[type[MissingExtraError], tuple[str, str], dict[str, object]]:

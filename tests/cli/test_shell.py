@@ -42,7 +42,7 @@ def chained(outer: Exception, inner: BaseException) -> Exception:
     [
         (InputError("chats.jsonl:3: turn 2 is null, not text"), 2, "chats.jsonl:3: turn 2 is null"),
         (InputError("two\nlines"), 2, "two lines"),
-        (MissingExtraError("the corpus", "demo"), 2, "rejoinder[demo]"),
+        (MissingExtraError("the corpus", "demo"), 2, "the extra 'demo': pip install 'chitchat-dataset>=0.9'"),
         (KeyboardInterrupt(), 130, "nothing that was finished is lost"),
         (OSError(errno.ENOSPC, "No space left on device", "run/model"), 1, "no space left to write run/model"),
         (OSError(errno.EDQUOT, "Disk quota exceeded", "run/model"), 1, "no space left to write run/model"),
