@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal, Protocol, TypeAlias, runtime_checkable
 
@@ -113,7 +113,7 @@ def read_contexts(conversations: Sequence[Conversation]) -> list[Context]:
 
 
 def _read_context(messages: Conversation) -> Context:
-    if isinstance(messages, str | Mapping):
+    if isinstance(messages, str | Mapping) or not isinstance(messages, Iterable):
         raise InputError(f"a conversation is a list of messages, oldest first; given: {_shown(messages)}")
     texts = []
     for message in messages:

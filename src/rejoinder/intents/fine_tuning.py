@@ -25,6 +25,7 @@ from rejoinder.models.convert import Convert, set_dropout
 from rejoinder.models.packing import pack
 from rejoinder.progress import Advance, silent
 from rejoinder.settings import Count, Decay, Positive, section
+from rejoinder.text.tokenizer import encode_messages
 from rejoinder.training.losses import InBatchLoss
 
 
@@ -134,7 +135,7 @@ def _train(
     for step in range(settings.steps):
         first, second = draw_pairs(groups, settings.intents, generator)
         rows = np.concatenate([first, second]).tolist()
-        ids, lengths = tokenizer.encode_ragged([texts[i] for i in rows], max_length)
+        ids, lengths = encode_messages(tokenizer, [texts[i] for i in rows], max_length)
         vectors = nn.functional.normalize(module.encode(pack(ids, lengths, tokenizer.padding_id), side).float(), dim=1)
         value = loss(vectors[: len(first)], vectors[len(first) :], settings.scale).value
         if not torch.isfinite(value):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import copy
 from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 from typing import Any, Literal, Self, TypeAlias, get_args
 
 import numpy as np
@@ -35,7 +36,7 @@ from rejoinder.ranker import (
     read_contexts,
     read_texts,
 )
-from rejoinder.text.tokenizer import Tokenizer
+from rejoinder.text.tokenizer import Tokenizer, encode_messages
 from rejoinder.views import Described
 
 CHUNK_TOKENS = 4096  # tokens computed at once: full speed, and the activations stay in the cache
@@ -211,7 +212,8 @@ class Encoder(_Model):
         return np.stack([self._known[side, text] for text in texts]) if texts else vectors
 
     def _compute(self, texts: list[str], side: Side, advance: Advance | None) -> FloatArray:
-        return self._encode_ids(*self.tokenizer.encode_ragged(texts, self.max_length), side, advance)
+        encode = self.tokenizer.encode_ragged if side == "history" else partial(encode_messages, self.tokenizer)
+        return self._encode_ids(*encode(texts, self.max_length), side, advance)
 
 
 class _DialogueModel(_Model):

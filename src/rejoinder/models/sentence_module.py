@@ -23,7 +23,7 @@ from rejoinder.models.families import family_of
 from rejoinder.models.layers import SharedTrunk
 from rejoinder.models.packing import rectangle
 from rejoinder.ranker import read_contexts
-from rejoinder.text.tokenizer import Tokenizer
+from rejoinder.text.tokenizer import Ids, Tokenizer, encode_messages
 
 PlainSide: TypeAlias = Literal["context", "response"]  # what a text is encoded as where nothing says it
 SETTINGS = "sentence_module.json"
@@ -77,10 +77,11 @@ class SentenceModule(nn.Module):
             raise InputError("a response is one text, not a conversation of several messages")
         longest = max_length or self.max_seq_length
         texts = [(prompt or "") + context[-1] for context in contexts]
-        features = self._ids(texts, longest, "input_ids", "attention_mask")
+        features = self._ids(*encode_messages(self.tokenizer, texts, longest), "input_ids", "attention_mask")
         history = self.network.history
         if side == "context" and history is not None:
-            features |= self._ids([history.join(c) for c in contexts], longest, "history_ids", "history_mask")
+            histories = self.tokenizer.encode_ragged([history.join(context) for context in contexts], longest)
+            features |= self._ids(*histories, "history_ids", "history_mask")
         return features if task is None else {**features, "task": task}
 
     def forward(self, features: dict[str, Any], task: str | None = None) -> dict[str, Any]:
@@ -111,8 +112,7 @@ class SentenceModule(nn.Module):
         network, tokenizer, config = persistence.load_as_validated(folder)
         return cls(network.eval(), tokenizer, config["max_length"], _read_side(folder))
 
-    def _ids(self, texts: list[str], longest: int, ids_name: str, mask_name: str) -> dict[str, Tensor]:
-        ids, lengths = self.tokenizer.encode_ragged(texts, longest)
+    def _ids(self, ids: Ids, lengths: Ids, ids_name: str, mask_name: str) -> dict[str, Tensor]:
         mask = np.arange(max(1, int(lengths.max(initial=0)))) < lengths[:, None]
         padded = np.full(mask.shape, self.tokenizer.padding_id, dtype=np.int64)
         padded[mask] = ids

@@ -14,7 +14,7 @@ import numpy as np
 
 from rejoinder.errors import InputError, MissingExtraError
 from rejoinder.files import atomic_file, parse_json
-from rejoinder.text.tokenizer import Ids
+from rejoinder.text.tokenizer import Cut, Ids, check_cut
 
 KIND = "tokenizers"
 
@@ -41,7 +41,7 @@ class Pretrained:
     library's JSON, as in tokenizer.json; `rows` counts where a checkpoint's token table has more than its vocabulary.
     """
 
-    def __init__(self, description: Mapping[str, Any], special: Special, rows: int = 0) -> None:
+    def __init__(self, description: Mapping[str, Any], special: Special, rows: int = 0, cut: Cut = "end") -> None:
         try:
             from tokenizers import Tokenizer
         except ImportError:
@@ -53,7 +53,7 @@ class Pretrained:
         except Exception as error:  # noqa: BLE001 (the library raises nothing more specific)
             raise InputError(f"no tokenizer that the tokenizers library reads: {error}") from None
         self._tokenizer.encode_special_tokens = True
-        self.special = special
+        self.special, self.cut = special, check_cut(cut)
         ids: dict[str, int] = {}
         for part, token in asdict(special).items():
             number: int | None = self._tokenizer.token_to_id(token)
@@ -65,9 +65,9 @@ class Pretrained:
         self.special_ids = frozenset(ids.values())
         self.rows = max(rows, self._tokenizer.get_vocab_size(with_added_tokens=True))
 
-    def __reduce__(self) -> tuple[type[Pretrained], tuple[Mapping[str, Any], Special, int]]:
+    def __reduce__(self) -> tuple[type[Pretrained], tuple[Mapping[str, Any], Special, int, Cut]]:
         # The library's own copy would forget that special tokens are never made from text.
-        return type(self), (self.description, self.special, self.rows)
+        return type(self), (self.description, self.special, self.rows, self.cut)
 
     @classmethod
     def load(cls, path: str | Path) -> Self:
@@ -76,7 +76,8 @@ class Pretrained:
             content = parse_json(Path(path).read_text(encoding="utf-8"))
             if content.get("kind") != KIND:
                 raise ValueError(f"kind {content.get('kind')!r} instead of {KIND!r}")
-            return cls(content["tokenizer"], Special(**content["special"]), content["rows"])
+            special = Special(**content["special"])
+            return cls(content["tokenizer"], special, content["rows"], content.get("cut", "end"))
         except (OSError, ValueError, KeyError, TypeError, AttributeError) as error:
             raise InputError(f"{path}: not a whole vocabulary ({error}); copy the model folder again") from None
 
@@ -104,6 +105,7 @@ class Pretrained:
 
     def _json(self) -> str:
         content = {"kind": KIND, "special": asdict(self.special), "rows": self.rows, "tokenizer": self.description}
+        content |= {} if self.cut == "end" else {"cut": self.cut}
         return json.dumps(content, ensure_ascii=False) + "\n"
 
 

@@ -15,7 +15,7 @@ import numpy as np
 
 from rejoinder.errors import InputError
 from rejoinder.text.splitting import SEPARATOR, WORD, lower, tokens
-from rejoinder.text.tokenizer import IdCache, Ids, Vocabulary, check_texts
+from rejoinder.text.tokenizer import Cut, IdCache, Ids, Vocabulary, check_cut, check_texts
 
 MARK = "\ufe4f"  # Stands before every token. A subword that begins with it begins a token.
 UNKNOWN = "\ufffd"  # what `Subwords.decode` writes for a character that is in no subword
@@ -33,8 +33,9 @@ class Subwords(Vocabulary):
     FORMAT = "rejoinder subwords 1"
     INDENT = 0  # one subword a line
 
-    def __init__(self, subwords: Sequence[str], buckets: int = 1000) -> None:
+    def __init__(self, subwords: Sequence[str], buckets: int = 1000, cut: Cut = "end") -> None:
         _check(subwords, buckets)
+        self.cut = cut
         self.subwords = tuple(subwords)
         self.size = len(self.subwords)
         self.buckets = buckets
@@ -70,20 +71,25 @@ class Subwords(Vocabulary):
 
     def to_json(self) -> dict[str, Any]:
         """See `Vocabulary.to_json`."""
-        return {"format": self.FORMAT, "buckets": self.buckets, "subwords": list(self.subwords)}
+        cut = {} if self.cut == "end" else {"cut": self.cut}
+        return {"format": self.FORMAT, "buckets": self.buckets, **cut, "subwords": list(self.subwords)}
 
     @classmethod
     def from_json(cls, data: Mapping[str, Any]) -> Subwords:
         """See `Vocabulary.from_json`."""
-        buckets, subwords = data.get("buckets"), data.get("subwords")
+        buckets, subwords, cut = data.get("buckets"), data.get("subwords"), data.get("cut", "end")
         if type(buckets) is not int:
             raise InputError(f"'buckets' must be a whole number, not {buckets!r}")
         if not isinstance(subwords, list) or not all(isinstance(subword, str) for subword in subwords):
             raise InputError("'subwords' must be a list of strings")
-        return cls(subwords, buckets)
+        return cls(subwords, buckets, check_cut(cut))
 
-    def __reduce__(self) -> tuple[Callable[..., Subwords], tuple[tuple[str, ...], int]]:
-        return Subwords, (self.subwords, self.buckets)  # without the cache, which other processes fill themselves
+    def __reduce__(self) -> tuple[Callable[..., Subwords], tuple[tuple[str, ...], int, Cut]]:
+        return Subwords, (
+            self.subwords,
+            self.buckets,
+            self.cut,
+        )  # not the cache, which other processes fill
 
     def _encode_bytes(self, text: str) -> bytes:
         """Return the ids of one text as int32 numbers in memory: many texts need no Python work per id."""

@@ -8,15 +8,19 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
 from functools import cached_property
 from pathlib import Path
-from typing import Any, ClassVar, Protocol, Self
+from typing import Any, ClassVar, Literal, Protocol, Self, TypeAlias, get_args
 
 import numpy as np
 import numpy.typing as npt
 
+from rejoinder.arrays import ranges
 from rejoinder.errors import InputError
 from rejoinder.files import atomic_file
 
 Ids = npt.NDArray[np.int32]
+Cut: TypeAlias = Literal["end", "middle"]
+"""What a message too long loses: its end (CONVERT), or its middle, since mails say at the end what they want."""
+LONGEST_TOKEN = 32  # characters a token; what is further from both ends of a message is never looked at
 
 
 class Tokenizer(Protocol):
@@ -24,6 +28,7 @@ class Tokenizer(Protocol):
 
     padding_id: int  # stands where there is no token
     rows: int  # number of ids in all, and so of rows in an embedding table
+    cut: Cut  # see `encode_messages`
 
     @property
     def fingerprint(self) -> str:
@@ -36,11 +41,27 @@ class Tokenizer(Protocol):
         """Write it as one JSON file, whole or not at all."""
 
 
+def encode_messages(tokenizer: Tokenizer, texts: Sequence[str], max_length: int) -> tuple[Ids, Ids]:
+    """Return the ids of messages as `Tokenizer.encode_ragged` does; one too long loses what the tokenizer cuts."""
+    if tokenizer.cut == "end":
+        return tokenizer.encode_ragged(texts, max_length)
+    room = LONGEST_TOKEN * max_length
+    ids, lengths = tokenizer.encode_ragged(
+        [text if len(text) <= 2 * room else f"{text[:room]} {text[-room:]}" for text in texts]
+    )
+    kept = np.minimum(lengths, max_length)
+    tails = np.where(lengths > max_length, max_length // 2, 0)
+    ends = np.cumsum(lengths, dtype=np.int64)
+    starts = np.stack([ends - lengths, ends - tails], axis=1)
+    return ids[ranges(starts.ravel(), np.stack([kept - tails, tails], axis=1).ravel())], kept
+
+
 class Vocabulary(ABC):
     """A vocabulary that is a JSON object with a `format`, and the way from text to ids that it makes."""
 
     FORMAT: ClassVar[str]
     INDENT: ClassVar[int | None] = None
+    cut: Cut = "end"
 
     @abstractmethod
     def encode_ragged(self, texts: Sequence[str], max_length: int | None = None) -> tuple[Ids, Ids]:
@@ -86,6 +107,13 @@ class Vocabulary(ABC):
         """SHA-256 of all that makes the vocabulary, in hexadecimal."""
         content = json.dumps(self.to_json(), ensure_ascii=True, sort_keys=True, separators=(",", ":"))
         return hashlib.sha256(content.encode("ascii")).hexdigest()
+
+
+def check_cut(cut: Any) -> Cut:
+    """Return what is cut; anything unknown is an InputError."""
+    if cut not in get_args(Cut):
+        raise InputError(f"'cut' must be one of {', '.join(get_args(Cut))}, not {cut!r}")
+    return cut
 
 
 def check_texts(texts: object, max_length: int | None) -> None:
