@@ -81,18 +81,15 @@ def test_settings_of_all_rows_give_way_to_a_rows_own(write):
     assert [(stage.steps, stage.minutes) for stage in (*base.stage, *row.stage)] == [(None, 2.0)] * 2
 
 
-@pytest.mark.parametrize(
-    ("rows", "keys", "said"),
-    [
-        ({"a": ["model.heads=1"]}, {}, "row 'a': it changes nothing"),
-        ({"a": ["stage.0.steps=3"]}, {}, "row 'a': its budget is not the base's"),
-        ({"a": ["stage.0.active_blocks=9"]}, {}, "active_blocks = 9, but the model has 2"),
-        ({"base": ["model.heads=8"]}, {}, "two rows have the name 'base' (the recipe itself)"),
-        ({"a": []}, {}, "row.0.settings = [] is not allowed: it should have at least one entry"),
-        ({"a": ["model.heads=8"]}, {"recip": "x"}, "unknown key 'recip'; did you mean 'recipe'?"),
-        ({"a": ["model.heads=8"]}, {"recipe": "no.toml"}, "no such recipe"),
-    ],
-)  # fmt: skip
+@pytest.mark.parametrize(("rows", "keys", "said"), [
+    ({"a": ["model.heads=1"]}, {}, "row 'a': it changes nothing"),
+    ({"a": ["stage.0.steps=3"]}, {}, "row 'a': its budget is not the base's"),
+    ({"a": ["stage.0.active_blocks=9"]}, {}, "active_blocks = 9, but the model has 2"),
+    ({"base": ["model.heads=8"]}, {}, "two rows have the name 'base' (the recipe itself)"),
+    ({"a": []}, {}, "row.0.settings = [] is not allowed: it should have at least one entry"),
+    ({"a": ["model.heads=8"]}, {"recip": "x"}, "unknown key 'recip'; did you mean 'recipe'?"),
+    ({"a": ["model.heads=8"]}, {"recipe": "no.toml"}, "no such recipe"),
+])  # fmt: skip
 def test_errors_name_the_row_and_the_reason(write, rows, keys, said):
     with pytest.raises(InputError) as caught:
         load_plan(write(rows, **keys))

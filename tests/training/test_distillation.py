@@ -9,7 +9,6 @@ import torch
 from torch.nn import functional as F  # noqa: N812
 
 from rejoinder.arrays import unit_rows
-from rejoinder.errors import InputError
 from rejoinder.models.persistence import load, save
 from rejoinder.models.reductions import scores_of
 from rejoinder.training import distillation
@@ -150,9 +149,3 @@ def test_a_student_comes_nearer_to_its_teacher(tmp_path, data, teacher, kind):
     assert np.mean(found[-5:]) < (0.7 if kind == "teacher" else 0.8) * np.mean(found[:5])
     if kind == "teacher":
         assert (tmp_path / "recipe.toml").read_text().count(load(teacher).fingerprint) == 1
-
-
-def test_a_teacher_knows_one_set_of_examples(data, teacher):
-    mixed = {"train": str(data), "mix": [{"train": str(data), "share": 0.5}]}
-    with pytest.raises(InputError, match=r"leave data.mix out"):
-        recipe(data, data=mixed, distillation={"teacher": str(teacher)})

@@ -154,9 +154,8 @@ def test_two_processes_stay_beside_one_over_stages_in_parts(tmp_path, folder):
     summary, two = train(settings, tmp_path / "one"), folder / "two" / "two_stages"
     assert_same_run(two, tmp_path / "one", 1e-3)
     found = json.loads((two / "summary.json").read_text())
-    assert {key: found[key] for key in ("steps", "examples", "tokens")} == {
-        "steps": summary.steps, "examples": summary.examples, "tokens": summary.tokens
-    }  # fmt: skip
+    counts = (found["steps"], found["examples"], found["tokens"])
+    assert counts == (summary.steps, summary.examples, summary.tokens)
     lines = [read_metrics(run / "metrics.jsonl") for run in (two, tmp_path / "one")]
     for ours, theirs in zip(*lines, strict=True):
         assert ours.keys() == theirs.keys()

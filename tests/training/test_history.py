@@ -32,16 +32,10 @@ def multi(data, **sections):
 
 
 def test_a_store_may_hold_histories_newest_message_first(tmp_path):
-    data, pairs = (
-        tmp_path / "data",
-        [
-            (("at noon", "hello", "how are you"), "fine"),
-            (("hello there",), "at noon"),
-            (("hello", "", "how"), ""),  # no response: left out with its history
-            (("  ", "how"), "thanks"),
-        ],
-    )
-    write_examples([Example(context, response) for context, response in pairs], data / "train-0.parquet")
+    data, first = tmp_path / "data", Example(("at noon", "hello", "how are you"), "fine")
+    empty = Example(("hello", "", "how"), "")  # no response: left out with its history
+    examples = [first, Example(("hello there",), "at noon"), empty, Example(("  ", "how"), "thanks")]
+    write_examples(examples, data / "train-0.parquet")
     build_store(tmp_path / "store", data, "train", Encode(TOKENIZER, 5, HistoryText(numbered=True)))
     opened = open_store(tmp_path / "store")
     assert isinstance(opened.history.ids, np.memmap)
@@ -93,10 +87,8 @@ def test_three_losses_are_summed_and_contexts_without_history_left_out_of_one(ro
 
 
 def test_without_any_history_in_the_data_it_trains_all_the_same(tmp_path):
-    write_examples(
-        [Example(("hello there",), f"word {number}", thread=str(number)) for number in range(64)],
-        tmp_path / "data" / "train-0.parquet",
-    )
+    examples = [Example(("hello there",), f"word {number}", thread=str(number)) for number in range(64)]
+    write_examples(examples, tmp_path / "data" / "train-0.parquet")
     train(multi(tmp_path / "data", stage=[stage(steps=3)], validation={"examples": 0}), tmp_path / "run")
     lines = [line for line in read_metrics(tmp_path / "run" / "metrics.jsonl") if "loss" in line]
     assert [line["loss_history"] for line in lines] == [0.0] * 3

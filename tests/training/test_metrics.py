@@ -70,15 +70,13 @@ def line(step, stage, examples, rate, seconds):
 
 def test_steps_per_second_are_those_of_training_alone(tmp_path):
     """Two stages of different batches; validation between the lines costs time, but not speed."""
-    cost = run_cost(
-        write(
-            tmp_path,
-            line(10, "first", 1000, 100.0, 10.0),  # 10 steps in 10 s
-            {"step": 10, "stage": "first", "valid_mrr": 0.5},
-            line(20, "first", 2000, 200.0, 45.0),  # 10 steps in 5 s, after 30 s of validation
-            line(50, "second", 5000, 300.0, 55.0),  # 30 steps in 10 s
-        )
-    )
+    lines = [
+        line(10, "first", 1000, 100.0, 10.0),  # 10 steps in 10 s
+        {"step": 10, "stage": "first", "valid_mrr": 0.5},
+        line(20, "first", 2000, 200.0, 45.0),  # 10 steps in 5 s, after 30 s of validation
+        line(50, "second", 5000, 300.0, 55.0),  # 30 steps in 10 s
+    ]
+    cost = run_cost(write(tmp_path, *lines))
     assert cost.whole == Speed(50, pytest.approx(2.0))
     assert cost.stages == {"first": Speed(20, pytest.approx(20 / 15)), "second": Speed(30, pytest.approx(3.0))}
     assert cost.seconds == 55.0

@@ -18,11 +18,7 @@ from rejoinder.training import loop, negatives
 from rejoinder.training.batches import WHOLE, MixedOrder, make_step
 from rejoinder.training.display import Display
 from rejoinder.training.loop import TrainingInterrupted, train
-from rejoinder.training.negatives import (
-    GivenNegatives,
-    Miner,
-    Tables,
-)
+from rejoinder.training.negatives import GivenNegatives, Miner, Tables
 from rejoinder.training.prepare import prepare
 from rejoinder.training.recipe import HardNegatives
 from tests.training.test_batches import store
@@ -196,12 +192,6 @@ def test_hard_negatives_of_a_mixture_and_of_a_budget_in_minutes(tmp_path, data):
     train(mined(data, data=sets, stage=[only], scale={"share": 0.1}), tmp_path, clock=Clock())
     table = load_file(tmp_path / "hard_negatives" / "step-00000000.safetensors")
     assert table["rows"].tolist() == list(range(640)), "how many steps there will be is not known"
-
-
-def test_a_pool_that_is_too_small_is_an_error_before_the_first_step(tmp_path, data):
-    few = stage(hard_negatives={"per_pair": 10, "pool": 5})
-    with pytest.raises(InputError, match=r"too few for hard_negatives\.per_pair = 10"):
-        train(mined(data, stage=[few]), tmp_path)
 
 
 LETTERS = "abcdefghijklmnopqrst"

@@ -13,7 +13,6 @@ from rejoinder.models.export import export_quantized
 from rejoinder.training.ablations import load_plan
 from rejoinder.training.loop import train
 from rejoinder.training.metrics import read_metrics
-from rejoinder.training.recipe import NGramVocabulary, Step
 from rejoinder.training.recipe_files import load_recipe, parse_recipe
 from tests.training.tiny import NGRAM, NGRAM_WORDS, checkpoint_of, document, recipe, stage
 
@@ -117,17 +116,3 @@ def test_fine_tuning_goes_on_as_the_pretraining_did(run, name):
     assert after.data.shares == ((0.25, 0.75) if name == "mixed" else (1.0,))
     table = tomllib.loads((RECIPES / "tables" / "main.toml").read_text("utf-8"))["row"]
     assert f"recipes/fine-tune-ngram-{name}.toml " in table[f"ngram-ft-{name}"]["make"]
-
-
-def test_the_papers_recipe_says_what_the_paper_says():
-    recipe = load_recipe(RECIPES / "ngram.toml")
-    (only,) = recipe.stage
-    assert (only.batch_size, only.learning_rate, only.rate("embedding")) == (500, 0.03, 500.0)
-    schedule = only.schedule
-    assert isinstance(schedule, Step)
-    first_drop = 2_500_000 + 1_000_000
-    assert (schedule.factor, schedule.at) == (0.3, (first_drop / only.steps,))
-    vocabulary = recipe.vocabulary
-    assert isinstance(vocabulary, NGramVocabulary)
-    assert (vocabulary.minimum_count, vocabulary.bigrams, vocabulary.buckets) == (10, 200_000, 50_000)
-    assert (vocabulary.sample, recipe.scale.learned, recipe.loss.smoothing) == (2_000_000, True, 0.2)

@@ -134,6 +134,8 @@ def test_missing_data_is_refused(tmp_path, data):
         made(Path(), tmp_path, data={})
     with pytest.raises(InputError, match="no such file or folder"):
         made(tmp_path / "nothing", tmp_path)
+    with pytest.raises(InputError, match=r"no data to mix in: give --general DIR, or data\.mix\.0\.train"):
+        made(data, tmp_path, data={"train": str(data), "mix": [{"share": 0.5}]})
     (tmp_path / "empty").mkdir()
     with pytest.raises(InputError, match="train-"):
         made(tmp_path / "empty", tmp_path)

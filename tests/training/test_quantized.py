@@ -81,11 +81,8 @@ def test_training_and_validation_see_the_rounded_model(tmp_path, data, monkeypat
 
 
 def test_it_learns_about_as_well_as_without(tmp_path, data):
-    figures = [
-        train(recipe(data, quantization={"enabled": enabled}), tmp_path / str(enabled)).validation["mrr"]
-        for enabled in (False, True)
-    ]
-    assert figures[1] == pytest.approx(figures[0], abs=0.05)
+    plain, few = (train(recipe(data, quantization={"enabled": e}), tmp_path / str(e)) for e in (False, True))
+    assert few.validation["mrr"] == pytest.approx(plain.validation["mrr"], abs=0.05)
     assert losses(tmp_path / "True") != losses(tmp_path / "False")
 
 
@@ -121,8 +118,7 @@ def test_the_loss_is_scaled_by_the_recipes_factor_and_the_update_is_not():
 
 
 def test_a_gradient_too_large_for_float16_costs_a_step_and_halves_the_factor():
-    machine = half_precision(enabled=True)
-    weight = torch.nn.Parameter(torch.ones(1))
+    machine, weight = half_precision(enabled=True), torch.nn.Parameter(torch.ones(1))
     optimizer = torch.optim.SGD([weight], lr=1.0)
     machine.backward((weight * float("inf")).sum())
     step(machine, optimizer)
@@ -136,7 +132,7 @@ def test_scaling_is_pytorchs_without_quantisation_and_off_without_float16():
 
 
 def starting_from(model, data, **sections):
-    whole = document(data, init={"model": str(model)}, stage=[stage(steps=1)], **sections)
+    whole = document(data, **{"init": {"model": str(model)}, "stage": [stage(steps=1)]} | sections)
     return parse_recipe({key: value for key, value in whole.items() if key not in ("vocabulary", "model")})
 
 
@@ -147,8 +143,8 @@ def test_a_run_starts_from_the_rounded_values_of_a_quantised_folder(run, data, t
     assert settings.init.quantized
     train(settings, tmp_path / "tuned")
     first = read_metrics(tmp_path / "tuned" / "metrics.jsonl")[0]
-    expected = evaluate(rejoinder.load(tmp_path / "small", precision="fp32"), list(read_examples(data, "valid")),
-                        candidates=20)  # fmt: skip
+    small = rejoinder.load(tmp_path / "small", precision="fp32")
+    expected = evaluate(small, list(read_examples(data, "valid")), candidates=20)
     assert first["step"] == 0
     assert first["valid_mrr"] == pytest.approx(expected.mrr.value, abs=0.02 if enabled else 1e-12)
     _, config = persistence.read_config(tmp_path / "tuned" / "model")
@@ -158,9 +154,7 @@ def test_a_run_starts_from_the_rounded_values_of_a_quantised_folder(run, data, t
 
 
 def test_what_a_recipe_says_of_its_start_must_be_so(run, data):
-    given = {"model": str(run / "model"), "quantized": True}
-    whole = document(data, init=given)
     with pytest.raises(InputError, match=r"init.quantized = True, but of .*model it is False"):
-        parse_recipe({key: value for key, value in whole.items() if key not in ("vocabulary", "model")})
+        starting_from(run / "model", data, init={"model": str(run / "model"), "quantized": True})
     with pytest.raises(InputError, match="quantized is given, but no model"):
         parse_recipe(document(data, init={"quantized": True}))

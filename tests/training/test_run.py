@@ -37,14 +37,6 @@ def test_another_recipe_is_refused_by_its_first_differing_key(tmp_path):
         pass
 
 
-def test_two_processes_cannot_train_in_one_folder(tmp_path):
-    first, second = open_run(tmp_path, recipe("data")), open_run(tmp_path, recipe("data"))
-    with first, pytest.raises(InputError, match="another process"), second:
-        pass
-    with open_run(tmp_path, recipe("data")):
-        pass
-
-
 def test_of_two_that_begin_a_new_folder_at_once_one_trains(tmp_path, monkeypatch):
     """The other one begins when the first has looked at the folder and not written its recipe yet."""
     entered, refused = [], []

@@ -14,17 +14,19 @@ from rejoinder.models.checkpoints import load_checkpoint, load_tokenizer, save_c
 from rejoinder.models.export import export_transformer
 from rejoinder.models.families import build_module
 from rejoinder.models.masked_lm import MaskedBatch
+from rejoinder.models.packing import pack
 from rejoinder.models.persistence import load
 from rejoinder.models.transformer import TransformerShape
 from rejoinder.training.batches import Portion
 from rejoinder.training.loop import TrainingInterrupted, train
 from rejoinder.training.losses import InBatchLoss, SummedLoss, list_losses
 from rejoinder.training.masked_lm import LikeLengths, Masking, pretraining_step
+from rejoinder.training.metrics import read_metrics
 from rejoinder.training.negatives import RandomNegatives
 from rejoinder.training.prepare import prepare
 from rejoinder.training.validation import Validator
 from tests.models.tiny_transformer import SHAPE, tokenizer
-from tests.training.test_loop import interrupt_at
+from tests.training.test_loop import interrupt_at, same_weights
 from tests.training.tiny import recipe, stage
 from tests.training.transformers import transformer_recipe, write_checkpoint
 
@@ -67,15 +69,12 @@ def test_training_starts_from_the_checkpoint(tmp_path, data, start, model):
             torch.testing.assert_close(stored[side + name], value, atol=1e-6, rtol=0)
 
 
-@pytest.mark.parametrize(
-    ("keys", "changed"),
-    [
-        ({"trained_blocks": 1}, {"blocks.1."}),
-        ({"trained_blocks": 2}, {"blocks.0.", "blocks.1."}),
-        ({"rates": {"embedding": 0.0}}, {"blocks.0.", "blocks.1."}),
-        ({}, {"embeddings.", "blocks.0.", "blocks.1."}),
-    ],
-)
+@pytest.mark.parametrize(("keys", "changed"), [
+    ({"trained_blocks": 1}, {"blocks.1."}),
+    ({"trained_blocks": 2}, {"blocks.0.", "blocks.1."}),
+    ({"rates": {"embedding": 0.0}}, {"blocks.0.", "blocks.1."}),
+    ({}, {"embeddings.", "blocks.0.", "blocks.1."}),
+])  # fmt: skip
 def test_which_layers_train(tmp_path, data, start, keys, changed):
     train(transformer_recipe(data, start, BI, stage=[stage(steps=2, **keys)], validation={"examples": 0}), tmp_path)
     stored, given = weights(tmp_path), dict(load_checkpoint(start)[0].named_parameters())
@@ -91,15 +90,11 @@ def test_a_plateau_lowers_the_rate_when_the_loss_stalls(tmp_path, data, start, m
     stages = [stage(steps=25, schedule={"kind": "plateau", "factor": 0.5}, learning_rate=0.008)]
     validation = {"every_epochs": 0.5, "examples": 40, "candidates": 20}  # 320 pairs: 10 batches of 32
     train(transformer_recipe(data, start, BI, stage=stages, validation=validation), tmp_path)
-    import json
-
-    lines = [json.loads(line) for line in (tmp_path / "metrics.jsonl").read_text().splitlines()]
-    rates = [line["learning_rate"] for line in lines if "learning_rate" in line]
+    rates = [line["learning_rate"] for line in read_metrics(tmp_path / "metrics.jsonl") if "learning_rate" in line]
     assert rates == [0.008] * 10 + [0.004] * 5 + [0.002] * 10
 
 
 @pytest.mark.parametrize(("model", "keys", "says"), [
-    (BI, {"trained_blocks": 3}, "trained_blocks = 3, but only 2"),
     (CROSS, {}, "negatives = 15"),
     (POLY, {"hard_negatives": {}}, "mined by cosine"),
 ])  # fmt: skip
@@ -141,16 +136,13 @@ def test_a_cross_encoders_loss_is_the_cross_entropy_of_its_lists():
     assert found.accuracy == 0.0, "a tie counts against the model"
 
 
-@pytest.mark.parametrize(
-    ("sections", "says"),
-    [
-        ({"model": {"kind": "convert"}}, "made of transformers: bi-encoder"),
-        ({"model": {"kind": "bi-encoder", "hidden_size": 32}}, "hidden_size = 32"),
-        ({"init": {"transformer": "nowhere/to/be/found"}}, "no folder with config.json"),
-        ({"vocabulary": {"kind": "bpe"}}, "leave .vocabulary. out"),
-        ({"init": {"transformer": "minilm", "model": "x"}}, "at most one of model, transformer"),
-    ],
-)
+@pytest.mark.parametrize(("sections", "says"), [
+    ({"model": {"kind": "convert"}}, "made of transformers: bi-encoder"),
+    ({"model": {"kind": "bi-encoder", "hidden_size": 32}}, "hidden_size = 32"),
+    ({"init": {"transformer": "nowhere/to/be/found"}}, "no folder with config.json"),
+    ({"vocabulary": {"kind": "bpe"}}, "leave .vocabulary. out"),
+    ({"init": {"transformer": "minilm", "model": "x"}}, "at most one of model, transformer"),
+])  # fmt: skip
 def test_what_contradicts_the_checkpoint_is_refused(data, start, sections, says):
     with pytest.raises(InputError, match=says):
         transformer_recipe(data, start, **({"model": BI} | sections))
@@ -174,22 +166,15 @@ def test_from_scratch_with_a_vocabulary_of_its_own(tmp_path, data):
     assert train(tuned, tmp_path / "tuned").steps == 3
 
 
-NOTHING = {
-    "validation": {"examples": 0},
-    "loss": {"smoothing": 0.0},
-    "scale": {"last": 1.0, "steps": 0},
-}
-
-
 def pretraining(data, **sections):
     schedule = {"kind": "inverse_sqrt", "warm_up_steps": 5}
     plain = {
-        "vocabulary": {"kind": "bpe", "merges": 60},
-        "model": {"kind": "masked-lm", **SHAPE},
+        "vocabulary": {"kind": "bpe", "merges": 60}, "model": {"kind": "masked-lm", **SHAPE},
+        "validation": {"examples": 0}, "loss": {"smoothing": 0.0}, "scale": {"last": 1.0, "steps": 0},
         "text": {"max_length": 20},
         "stage": [stage(batch_tokens=600, batch_size=64, steps=12, schedule=schedule)],
-    }
-    return recipe(data, **(NOTHING | plain | sections))
+    }  # fmt: skip
+    return recipe(data, **plain | sections)
 
 
 @given(st.lists(st.integers(1, 40), min_size=1, max_size=60), st.integers(20, 120), st.integers(1, 9))
@@ -233,10 +218,8 @@ def test_the_parts_of_several_processes_are_the_batch_of_one(tmp_path, data, ste
     for rows in (np.arange(64), np.arange(5)):
         found = {}
         for processes in (1, count):
-            steps = [
-                pretraining_step(prepared.train, rows, step, masking, (0,), Portion(rank, processes, micro_batch=9))
-                for rank in range(processes)
-            ]
+            portions = [Portion(rank, processes, micro_batch=9) for rank in range(processes)]
+            steps = [pretraining_step(prepared.train, rows, step, masking, (0,), portion) for portion in portions]
             parts = [(each.weight, part.tokens) for each in steps for part in each.parts if each.weight]
             assert all(isinstance(batch, MaskedBatch) for _, batch in parts)
             guesses = [weight for weight, batch in parts for _ in (batch.targets if step == 0 else batch.follows)]
@@ -264,8 +247,6 @@ def test_the_loss_of_masked_tokens_is_that_of_transformers(tmp_path):
     masking = Masking.from_tokenizer(tokenizer())
     rows = [generator.choice(masking.ordinary, n).astype(np.int32) for n in (9, 17, 30)]
     pairs = [masking(row, generator) for row in rows]
-    from rejoinder.models.packing import pack
-
     lengths = np.array([len(row) for row in rows], np.int32)
     shown, targets = (np.concatenate([pair[i] for pair in pairs]) for i in (0, 1))
     packed = pack(targets, lengths, -1).ids
@@ -288,9 +269,7 @@ def test_from_words_to_a_bi_encoder(tmp_path, data):
     with pytest.raises(TrainingInterrupted):
         train(wanted, tmp_path / "cut", display=interrupt_at(7))
     train(wanted, tmp_path / "cut")
-    ours, theirs = (load_file(tmp_path / run / "model" / "model.safetensors") for run in ("whole", "cut"))
-    assert all(torch.equal(ours[name], theirs[name]) for name in ours)
-
+    assert same_weights(tmp_path / "whole", tmp_path / "cut")
     with pytest.raises(InputError, match="ranks nothing yet"):
         load(tmp_path / "whole" / "model")
     export_transformer(tmp_path / "whole" / "model", tmp_path / "bert")
@@ -298,22 +277,19 @@ def test_from_words_to_a_bi_encoder(tmp_path, data):
     stages = [stage(steps=1, learning_rate=1e-9)]
     start = transformer_recipe(data, tmp_path / "bert", {"kind": "bi-encoder"}, stage=stages)
     train(start, tmp_path / "bi")
-    tuned = load_file(tmp_path / "bi" / "model" / "model.safetensors")
+    tuned, ours = weights(tmp_path / "bi"), weights(tmp_path / "whole")
     for name in ("embeddings.tokens.weight", "blocks.1.contract.weight"):
         torch.testing.assert_close(tuned[f"response.{name}"], ours[f"transformer.{name}"], atol=1e-6, rtol=0)
     with pytest.raises(InputError, match="not one transformer"):
         export_transformer(tmp_path / "bi" / "model", tmp_path / "other")
 
 
-@pytest.mark.parametrize(
-    ("sections", "says"),
-    [
-        ({"validation": {"examples": 80, "candidates": 20}}, "validation.examples"),
-        ({"loss": {}}, "loss.smoothing"),
-        ({"stage": [stage()]}, "batch_tokens"),
-        ({"stage": [stage(batch_tokens=600, negatives=2)]}, "negatives"),
-    ],
-)
+@pytest.mark.parametrize(("sections", "says"), [
+    ({"validation": {"examples": 80, "candidates": 20}}, "validation.examples"),
+    ({"loss": {}}, "loss.smoothing"),
+    ({"stage": [stage()]}, "batch_tokens"),
+    ({"stage": [stage(batch_tokens=600, negatives=2)]}, "negatives"),
+])  # fmt: skip
 def test_what_pretraining_has_no_use_for(tmp_path, data, sections, says):
     with pytest.raises(InputError, match=says):
         train(pretraining(data, **sections), tmp_path)

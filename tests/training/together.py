@@ -121,9 +121,7 @@ def killed(folder):
         train(settings, folder / "killed", display=die)
 
 
-CHECKS = (
-    agreeing, runs, tabled, interrupted, resumed, refused, killed,
-)  # fmt: skip
+CHECKS = (agreeing, runs, tabled, interrupted, resumed, refused, killed)
 
 
 def main(folder):

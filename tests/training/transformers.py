@@ -1,5 +1,7 @@
 """Recipes of small transformers, and a checkpoint to start from."""
 
+import string
+
 import torch
 
 from rejoinder.models.checkpoints import save_checkpoint
@@ -14,27 +16,22 @@ OF_RECIPES = TransformerShape(hidden_size=8, blocks=6, heads=2, feed_forward_siz
 
 def letters():
     """A WordPiece tokeniser whose tokens are letters."""
-    pieces = [chr(code) for code in range(ord("a"), ord("z") + 1)]
+    pieces = string.ascii_lowercase
     tokens = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", *pieces, *(f"##{piece}" for piece in pieces)]
-    special = [
-        {"id": i, "content": tokens[i], "special": True, "normalized": False, "single_word": False, "lstrip": False,
-         "rstrip": False}
-        for i in range(5)
-    ]  # fmt: skip
-    return Pretrained(
-        {
-            "version": "1.0",
-            "added_tokens": special,
-            "normalizer": {"type": "BertNormalizer", "clean_text": True, "handle_chinese_chars": True,
-                           "strip_accents": None, "lowercase": True},
-            "pre_tokenizer": {"type": "BertPreTokenizer"},
-            "post_processor": None,
-            "decoder": None,
-            "model": {"type": "WordPiece", "unk_token": "[UNK]", "continuing_subword_prefix": "##",
-                      "max_input_chars_per_word": 100, "vocab": {token: i for i, token in enumerate(tokens)}},
-        },
-        BERT,
-    )  # fmt: skip
+    plain = dict.fromkeys(("normalized", "single_word", "lstrip", "rstrip"), False)
+    normalizer = {"type": "BertNormalizer", "clean_text": True, "handle_chinese_chars": True, "strip_accents": None}
+    model = {"type": "WordPiece", "unk_token": "[UNK]", "continuing_subword_prefix": "##"}
+    model |= {"max_input_chars_per_word": 100, "vocab": {token: i for i, token in enumerate(tokens)}}
+    described = {
+        "version": "1.0",
+        "added_tokens": [{"id": i, "content": tokens[i], "special": True, **plain} for i in range(5)],
+        "normalizer": normalizer | {"lowercase": True},
+        "pre_tokenizer": {"type": "BertPreTokenizer"},
+        "post_processor": None,
+        "decoder": None,
+        "model": model,
+    }
+    return Pretrained(described, BERT)
 
 
 def write_checkpoint(folder, shape=SHAPE, seed=0):
@@ -47,13 +44,9 @@ def write_checkpoint(folder, shape=SHAPE, seed=0):
 
 def transformer_recipe(data, start, model, **sections):
     """A short run of a model that starts from a checkpoint."""
-    stages = {"stage": [stage(**({"negatives": 5} if model["kind"] == "cross-encoder" else {}))]}
     plain = {
-        "init": {"transformer": str(start)},
-        "vocabulary": None,
-        "model": {"context_length": 30, **model},
-        "text": {"max_length": 20},
-        "scale": {"first": 1.0, "last": 1.0, "steps": 0},
-        "loss": {"smoothing": 0.0},
-    }
-    return recipe(data, **(plain | stages | sections))
+        "init": {"transformer": str(start)}, "vocabulary": None, "model": {"context_length": 30, **model},
+        "text": {"max_length": 20}, "scale": {"first": 1.0, "last": 1.0, "steps": 0}, "loss": {"smoothing": 0.0},
+        "stage": [stage(negatives=5 * (model["kind"] == "cross-encoder"))],
+    }  # fmt: skip
+    return recipe(data, **plain | sections)

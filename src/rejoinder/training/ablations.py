@@ -28,14 +28,9 @@ from rejoinder.training.recipe import Recipe
 from rejoinder.training.recipe_files import check_stages, first_difference, load_recipe
 from rejoinder.training.run import RunFolder
 
-BASE = "base"
-"""Name of the row that changes nothing; all others are compared with it."""
-
-ROWS, TOKENS = "rows", "tokens"
-"""Folders of the rows' runs, and of the vocabularies and token arrays that they share."""
-
-BLOCK = 5000
-"""Contexts encoded between two steps of the progress bar."""
+BASE = "base"  # the row that changes nothing; all others are compared with it
+ROWS, TOKENS = "rows", "tokens"  # folders of the rows' runs, and of the vocabularies and token arrays that they share
+BLOCK = 5000  # contexts encoded between two steps of the progress bar
 
 Percent: TypeAlias = Annotated[float, Field(ge=0, le=100)]
 
@@ -44,32 +39,22 @@ Percent: TypeAlias = Annotated[float, Field(ge=0, le=100)]
 class Change:
     """[[row]]: one line of the table."""
 
-    name: Annotated[str, Field(pattern=r"^[a-z0-9][a-z0-9_-]*$")]
-    """Short name in small letters, digits and hyphens: of the row's folder, and for `--rows`."""
-    description: str = ""
-    """What the table calls it, if not by its name."""
-    settings: Annotated[tuple[str, ...], Field(min_length=1)]
-    """What it changes, each as `--set` takes it: "model.heads=8"."""
-    published: Percent | None = None
-    """Recall at 1 that a paper gives for it, in %, to stand beside what is measured."""
+    name: Annotated[str, Field(pattern=r"^[a-z0-9][a-z0-9_-]*$")]  # of the row's folder, and for `--rows`
+    description: str = ""  # what the table calls it, if not by its name
+    settings: Annotated[tuple[str, ...], Field(min_length=1)]  # what it changes, as `--set` takes it: "model.heads=8"
+    published: Percent | None = None  # recall at 1 that a paper gives for it, to stand beside what is measured
 
 
 @section
 class Ablations:
     """The whole file."""
 
-    name: str
-    """What the table is called."""
-    recipe: str
-    """The recipe that every row starts from; a relative path starts at this file's folder."""
-    settings: tuple[str, ...] = ()
-    """What all rows change in it, the base row too, such as budgets."""
-    cumulative: bool = False
-    """Whether each row also has the changes of all rows above it (ACL19, Table 2, is such a table)."""
-    published: Percent | None = None
-    """Recall at 1 that a paper gives for the recipe, in %."""
-    row: Annotated[tuple[Change, ...], Field(min_length=1)]
-    """The rows, in the table's order."""
+    name: str  # what the table is called
+    recipe: str  # that every row starts from; a relative path starts at this file's folder
+    settings: tuple[str, ...] = ()  # what all rows change in it, the base row too, such as budgets
+    cumulative: bool = False  # whether each row also has the changes of all rows above it (ACL19, Table 2)
+    published: Percent | None = None  # recall at 1 that a paper gives for the recipe
+    row: Annotated[tuple[Change, ...], Field(min_length=1)]  # in the table's order
 
     def __post_init__(self) -> None:
         names = [BASE, *(row.name for row in self.row)]
@@ -103,20 +88,15 @@ class Plan:
         known = [row.name for row in self.rows]
         for name in names:
             if name not in known:
-                near = difflib.get_close_matches(name, known, 1)
-                hint = f"; did you mean '{near[0]}'?" if near else ";"
-                raise InputError(f"{self.origin} has no row '{name}'{hint} its rows: {', '.join(known)}")
+                hint = "".join(f" did you mean '{near}'?" for near in difflib.get_close_matches(name, known, 1))
+                raise InputError(f"{self.origin} has no row '{name}';{hint} its rows: {', '.join(known)}")
         return {BASE, *names} if names else set(known)
 
 
 def load_plan(path: str | Path, overrides: Sequence[str] = (), data: str | Path | None = None) -> Plan:
-    """Read a file of ablations (see `Ablations`) and make the recipe of each row.
+    """Read a file of ablations (see `Ablations`) and make the recipe of each row, with `data` as its data.train.
 
-    The overrides win over the recipe and the file, but not over what a row changes. `data` stands for the recipe's
-    data.train.
-
-    Raises:
-        InputError: the file is wrong; or a row's recipe is not allowed, is the base's, or has another budget.
+    The overrides win over the recipe and the file, not over a row. A row needs its own recipe, and the base's budget.
     """
     path = Path(path)
     document = read_toml(path, "no such file; give a TOML file of ablations (recipes/ablations/*.toml)")
@@ -169,22 +149,9 @@ def ablate(
     plan that are finished. A row whose loss diverges fails alone. Processes that torchrun started train each row
     together; the first one ranks, and only its table has results.
 
-    Returns:
-        The table as it is in table.json; `markdown` shows it.
-
-    Args:
-        plan: see `load_plan`.
-        folder: for everything that comes out: rows/NAME (runs), tokens, table.md, table.json.
-        task: what all rows rank, called `data` in the table.
-        data: name of the examples.
-        names: rows to train besides the base; none: all.
-        seed: of the bootstrap.
-        display: shows progress.
-
-    Raises:
-        InputError: there is no such row, or the folder is of something else; nothing is trained then.
-        RejoinderError: the base row failed.
-        TrainingInterrupted: Ctrl-C; the same call goes on from there.
+    The folder gets rows/NAME (runs), tokens, table.md and table.json, whose content is returned for `markdown` to show.
+    `data` is what the table calls the task, `names` are the rows to train besides the base (none: all), `seed` is the
+    bootstrap's. A row that is unknown, or a folder of something else, is an InputError before anything is trained.
     """
     display, folder = display or Display(), Path(folder)
     rows = _rows(plan, plan.chosen(names), folder, display)
@@ -248,9 +215,9 @@ def _line(
         found = {
             "failure": None,
             "result": result.to_json(),
-            "minus_base": None if base is None else compare(result, base, seed=seed).to_json(),
+            "minus_base": base and compare(result, base, seed=seed).to_json(),
             "parameters": int(persistence.describe(Path(summary.model))["parameters"]),
-            "steps_per_second": None if cost is None else cost.whole.steps_per_second,
+            "steps_per_second": cost and cost.whole.steps_per_second,
         }
         kept = ("steps", "examples", "seconds", "best_step", "validation", "model")
         return values | found | {name: getattr(summary, name) for name in kept}, result

@@ -1,18 +1,12 @@
-"""Batches of K random pairs, of one set of examples or of several with a share each (ACL19: FT-MIXED).
-
-Their order is a function of the seed alone; a thread prepares the next one.
-"""
+"""Batches of K random pairs of one or several sets (ACL19: FT-MIXED), in an order that the seed alone gives."""
 
 from __future__ import annotations
 
-import dataclasses
-from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
+from collections.abc import Callable, Generator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 import torch
 from torch import Tensor
 
@@ -22,24 +16,21 @@ from rejoinder.models.families import Packing
 from rejoinder.models.masked_lm import MaskedBatch
 from rejoinder.models.packing import TRANSFORMER_SEGMENT_COST, SidesBatch, TokenBatch, pack
 from rejoinder.training.losses import EVERYTHING, Present
-from rejoinder.training.tokens import Ids, Rows, TokenStore
+from rejoinder.training.tokens import Rows, TokenStore
 
 NO_HISTORIES = torch.empty(0, dtype=torch.int64)
 NONE: Rows = np.empty(0, np.int64)
 
-Further = Callable[[Rows], Rows]
-"""n examples -> for each the k examples whose responses are further negatives (n, k); see `negatives`."""
+Further = Callable[[Rows], Rows]  # n examples -> the k whose responses are further negatives of each (n, k)
 
 
 @dataclass(frozen=True, slots=True)
 class PairBatch:
     """n pairs that are encoded at once, and further responses that are negatives of all pairs of the step."""
 
-    tokens: TokenBatch | SidesBatch | MaskedBatch
-    """n inputs, then the histories of those pairs that have one, then n responses and the further ones."""
+    tokens: TokenBatch | SidesBatch | MaskedBatch  # n inputs, the histories that there are, n responses, further ones
     pairs: int
-    histories: Tensor = NO_HISTORIES
-    """The pairs that have a history, ascending, int64 (m,); none where the model does not read them."""
+    histories: Tensor = NO_HISTORIES  # the pairs that have a history, ascending, int64 (m,)
 
 
 def make_batch(
@@ -47,8 +38,7 @@ def make_batch(
 ) -> PairBatch:
     """Pack the given examples as the model wants them (see `families.Family`).
 
-    The responses of the examples `further` are further negatives: of all pairs, or, where contexts are joined with
-    candidates, k of each example, one example's after the other's.
+    The responses of `further` are negatives of all pairs, or, where contexts are joined with candidates, k of each.
     """
     if packing == "apart":
         cost = TRANSFORMER_SEGMENT_COST
@@ -84,8 +74,7 @@ class Portion:
     micro_batch: int = 0  # pairs that are encoded at once; 0: all
 
 
-WHOLE = Portion()
-"""One process that encodes all pairs at once."""
+WHOLE = Portion()  # one process that encodes all pairs at once
 
 
 @dataclass(frozen=True, slots=True)
@@ -99,12 +88,9 @@ class StepBatch:
     """Where response j equals that of this process's context i (counted from its first): int64 (2, m). The K responses
     of the pairs come first, then the further ones; where contexts are joined with candidates, j counts a context's own
     candidates, the right one first."""
-    present: Mapping[str, Present]
-    """Of encodings that not every context has, which contexts have them."""
-    rows: Rows
-    """The K examples."""
-    weight: float = 0.0
-    """In pretraining: weight of each guess of this process in the loss, one over the guesses of all processes."""
+    present: Mapping[str, Present]  # of encodings that not every context has, which contexts have them
+    rows: Rows  # the K examples
+    weight: float = 0.0  # in pretraining: of each guess in the loss, one over the guesses of all processes
 
     @property
     def tokens(self) -> int:
@@ -141,34 +127,25 @@ def make_step(
 
 
 def equal_pairs(hashes: Rows) -> Rows:
-    """Return all (i, j), i != j, with equal hashes: (2, m). Costs a sort where all differ, as in most batches."""
+    """Return all (i, j), i != j, with equal hashes: (2, m)."""
     order = np.argsort(hashes, kind="stable")
     ordered = hashes[order]
     starts = np.flatnonzero(np.concatenate([[True], ordered[1:] != ordered[:-1]]))
     sizes = np.diff(np.concatenate([starts, [len(hashes)]]))
-    pairs = [_ordered_pairs(order[s : s + size]) for s, size in zip(starts, sizes, strict=True) if size > 1]
-    return np.concatenate([np.empty((2, 0), np.int64), *pairs], axis=1)
-
-
-def _ordered_pairs(members: Rows) -> Rows:
-    first, second = np.meshgrid(members, members, indexing="ij")
-    different = ~np.eye(len(members), dtype=bool)
-    return np.stack([first[different], second[different]])
+    pairs = [np.empty((2, 0), np.int64)]
+    for start, size in zip(starts, sizes, strict=True):
+        if size > 1:
+            pairs.append(order[start + np.stack(np.nonzero(~np.eye(size, dtype=bool)))])
+    return np.concatenate(pairs, axis=1)
 
 
 class EpochOrder:
-    """Which examples each batch of a stage has: each epoch is a new permutation, cut into batches of K.
-
-    The fewer than K left over at its end are dropped. The other pairs of a batch are the negatives, so a batch does not
-    depend on lengths. `stream` tells apart the orders of several sets with one seed.
-    """
+    """Which examples each batch has: each epoch is a new permutation, cut into K, by `seed` and `stream` (the set)."""
 
     def __init__(self, examples: int, batch_size: int, seed: tuple[int, ...], stream: int = 0) -> None:
         if examples < batch_size:
-            raise InputError(
-                f"{examples} training examples do not fill a batch of {batch_size}; "
-                f"set the stages' batch_size to {examples} at most"
-            )
+            hint = f"set the stages' batch_size to {examples} at most"
+            raise InputError(f"{examples} training examples do not fill a batch of {batch_size}; {hint}")
         self.batch_size, self._examples, self._seed, self._stream = batch_size, examples, seed, stream
         self.batches_per_epoch = examples // batch_size
         self._epoch, self._order = -1, NONE
@@ -191,37 +168,32 @@ def split_batch(batch_size: int, shares: Sequence[float]) -> tuple[int, ...]:
     counts[late[: batch_size - counts.sum()]] += 1
     if (counts == 0).any():
         least = float(np.min(shares))
-        raise InputError(
-            f"a share of {least:.3g} of a batch of {batch_size} is no whole pair; raise the share in data.mix, or "
-            f"batch_size to {int(np.ceil(1 / least))} at least"
-        )
+        hint = f"raise the share in data.mix, or batch_size to {int(np.ceil(1 / least))} at least"
+        raise InputError(f"a share of {least:.3g} of a batch of {batch_size} is no whole pair; {hint}")
     return tuple(counts.tolist())
 
 
 class MixedOrder:
     """Which examples each batch of a stage has: a fixed number of each set, one set after the other.
 
-    The examples of all sets are numbered through, those of the first set from 0 on. Each set has epochs of its own
-    (see `EpochOrder`), so other shares cut the same order into other batches. `batches_per_epoch` go through the first
-    set once.
+    The examples of all sets are numbered through. Each set has epochs of its own (see `EpochOrder`), so other shares
+    cut the same order into other batches. `batches_per_epoch` go through the first set once.
     """
 
     def __init__(self, sizes: Sequence[int], shares: Sequence[float], batch_size: int, seed: tuple[int, ...]) -> None:
         self.sizes, self.batch_size = tuple(sizes), batch_size
         self.counts = split_batch(batch_size, shares)
-        self._firsts, self._orders = _firsts(self.sizes), []
+        self._firsts, self._orders = np.cumsum([0, *sizes[:-1]]), []
         for stream, (size, count) in enumerate(zip(self.sizes, self.counts, strict=True)):
             if len(self.sizes) > 1 and size < count:
                 name = f"data.mix.{stream - 1}" if stream else "data.train"
-                raise InputError(
-                    f"{size} training examples of {name} do not fill its {count} places in a batch of {batch_size}; "
-                    "lower its share or the stages' batch_size"
-                )
+                fault = f"{size} training examples of {name} do not fill its {count} places in a batch of {batch_size}"
+                raise InputError(f"{fault}; lower its share or the stages' batch_size")
             self._orders.append(EpochOrder(size, count, seed, stream))
         self.batches_per_epoch = self._orders[0].batches_per_epoch
 
     def rows(self, step: int) -> Rows:
-        """Return the examples of the batch number `step`, from 0: (K,)."""
+        """Return the examples of the batch number `step`, from 0."""
         parts = zip(self._firsts, self._orders, strict=True)
         return np.concatenate([first + order.rows(step) for first, order in parts])
 
@@ -232,63 +204,6 @@ class MixedOrder:
             wanted = min(size, max(1, round(count * part / self.batch_size)))
             parts.append(first + np.sort(generator.choice(size, wanted, replace=False, shuffle=False)))
         return np.concatenate(parts)
-
-
-def _firsts(sizes: Sequence[int]) -> Rows:
-    return np.cumsum([0, *sizes[:-1]], dtype=np.int64)
-
-
-def join_stores(stores: Sequence[TokenStore]) -> TokenStore:
-    """Return several stores as one, their examples numbered through; nothing is copied."""
-    if len(stores) == 1:
-        return stores[0]
-    sizes = [len(store) for store in stores]
-    columns: dict[str, Any] = {}
-    for field in dataclasses.fields(TokenStore):
-        parts = [getattr(store, field.name) for store in stores]
-        if parts[0] is not None:  # else there are no histories in any of them: they are made for one model
-            columns[field.name] = (JoinedTexts if hasattr(parts[0], "gather") else JoinedNumbers)(parts, sizes)
-    return TokenStore(**columns)
-
-
-class _Joined:
-    def __init__(self, parts: Sequence[Any], sizes: Sequence[int]) -> None:
-        self.parts, self.firsts, self.size = list(parts), _firsts(sizes), sum(sizes)
-
-    def owned(self, rows: Rows) -> Iterator[tuple[npt.NDArray[np.bool_], Any, Rows]]:
-        """Yield each part that has some of the rows, which they are, and their numbers in it."""
-        owners = np.searchsorted(self.firsts, rows, side="right") - 1
-        for owner in np.unique(owners):
-            mine = owners == owner
-            yield mine, self.parts[owner], rows[mine] - self.firsts[owner]
-
-
-class JoinedTexts(_Joined):
-    """Texts of several columns."""
-
-    def gather(self, rows: Rows) -> tuple[Ids, Ids]:
-        """As `tokens.Column.gather`."""
-        lengths, found = np.zeros(len(rows), np.int32), []
-        for mine, part, own in self.owned(rows):
-            ids, lengths[mine] = part.gather(own)
-            found.append((mine, ids))
-        ids = np.empty(int(lengths.sum()), np.int32)
-        for mine, part in found:
-            ids[np.repeat(mine, lengths)] = part
-        return ids, lengths
-
-
-class JoinedNumbers(_Joined):
-    """Numbers of several arrays."""
-
-    def __len__(self) -> int:
-        return self.size
-
-    def __getitem__(self, rows: Rows) -> Rows:
-        values = np.empty(rows.shape, np.int64)
-        for mine, part, own in self.owned(rows):
-            values[mine] = part[own]
-        return values
 
 
 def prefetched(make: Callable[[int], StepBatch], first: int, stop: int | None) -> Generator[StepBatch, None, None]:

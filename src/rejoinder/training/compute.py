@@ -22,7 +22,7 @@ from rejoinder.training.recipe import Compute, Quantization
 class Machine:
     """Where and how a run computes."""
 
-    device: torch.device  # of weights and batches
+    device: torch.device
     precision: str  # "fp32", "bf16" or "fp16"
     scaler: torch.amp.GradScaler  # multiplies the loss in fp16, so that small gradients survive
 
@@ -43,12 +43,10 @@ def set_up(compute: Compute, quantization: Quantization) -> Machine:
     kind = choose_device(compute.device)
     device = torch.device(kind)
     if kind == "cuda":
-        place, there_are = launch_place(), torch.cuda.device_count()
-        if place["LOCAL_WORLD_SIZE"] > there_are:
-            raise InputError(
-                f"{place['LOCAL_WORLD_SIZE']} processes were started on this machine with {there_are} CUDA devices; "
-                "start at most one process for each, or set compute.device = 'cpu'"
-            )
+        place, devices = launch_place(), torch.cuda.device_count()
+        if place["LOCAL_WORLD_SIZE"] > devices:
+            given = f"{place['LOCAL_WORLD_SIZE']} processes were started on this machine with {devices} CUDA devices"
+            raise InputError(f"{given}; start at most one process for each, or set compute.device = 'cpu'")
         device = torch.device(kind, place["LOCAL_RANK"])
         torch.cuda.set_device(device)
     precision = choose_precision(compute.precision, kind)
@@ -76,12 +74,7 @@ def choose_precision(wanted: str, device: str) -> str:
 
 
 def loss_scaler(device: str, precision: str, quantization: Quantization) -> torch.amp.GradScaler:
-    """Scale the loss in fp16.
-
-    PyTorch's scaler looks for the largest factor that works. With quantisation the factor is the recipe's: CONVERT
-    multiplies the loss by 128 and divides the updates by it. When a gradient is not finite the step is left out and the
-    factor halves, but here it never grows.
-    """
+    """Scale the loss in fp16: as PyTorch does, or with quantisation from the recipe's factor down (CONVERT: 128)."""
     if precision != "fp16":
         return torch.amp.GradScaler(device, enabled=False)
     if quantization.enabled:
@@ -98,11 +91,7 @@ def choose_half(config: Quantization, precision: str) -> Half:
 
 @contextmanager
 def without_denormals() -> Iterator[None]:
-    """Take numbers too small for a full mantissa for zero.
-
-    The running averages of rare tokens' gradients decay through that range for hundreds of steps, and processors
-    compute with such numbers twenty times more slowly.
-    """
+    """Take denormals, into which rare tokens' averages decay, for zero: computing with them is 20 times slower."""
     torch.set_flush_denormal(True)
     try:
         yield
@@ -120,15 +109,10 @@ def forward_backward(
 
     Each response is a negative of every other context, so adding up the gradients of smaller batches is another loss.
     But the pairs are coupled through their encodings alone, and these are small (GradCache: Gao et al. 2021, section
-    3). So: encode all parts, without keeping what a gradient needs; compute the loss of all encodings together, and its
-    gradient with respect to each; encode part after part again, this time keeping what a gradient needs, and pass on
-    the gradient of its encodings.
+    3). So all parts are encoded without keeping what a gradient needs; the loss of all encodings, each matrix holding
+    the rows of all parts, gives the gradient of each; and part after part is encoded again to pass its own on.
 
-    Args:
-        parts: number of parts of the batch; with one, it is encoded once.
-        encode: encodes the part of that number; called twice, it must give the same (dropout too).
-        loss: the loss of all encodings, each matrix holding the rows of all parts in their order.
-        backward: starts the backward pass of a loss, scaling it if need be.
+    `encode` gets the number of a part and must give the same twice (dropout too); `backward` may scale the loss.
     """
     if parts == 1:
         found = loss(encode(0))

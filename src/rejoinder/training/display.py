@@ -8,17 +8,16 @@ import sys
 import threading
 import time
 from collections.abc import Iterator
-from contextlib import AbstractContextManager, contextmanager, nullcontext
+from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass
 from types import FrameType
 
 from rich.console import Console
 from rich.progress import BarColumn, Progress, TaskID, TextColumn
 
-from rejoinder.progress import Advance, printable, track
+from rejoinder.progress import Advance, no_track, printable, track
 
-PLAIN_SECONDS = 15.0
-"""Time from one plain line to the next where there is no terminal."""
+PLAIN_SECONDS = 15.0  # from one plain line to the next where there is no terminal
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,9 +47,9 @@ class Display:
     def note(self, text: str) -> None:
         """Show a line that stays."""
 
-    def track(self, description: str, total: int | None, unit: str) -> AbstractContextManager[Advance]:  # noqa: ARG002
+    def track(self, description: str, total: int | None, unit: str) -> AbstractContextManager[Advance]:
         """Show the progress of work before or between steps of training, as `progress.track` does."""
-        return nullcontext(lambda _: None)
+        return no_track(description, total, unit)
 
     def close(self) -> None:
         """Leave the terminal in order."""
@@ -104,12 +103,10 @@ class TerminalDisplay(Display):
 
 def duration(seconds: float) -> str:
     """Format a time for people: "45 s", "3 min 05 s", "2 h 14 min"."""
-    whole = max(0, round(seconds))
-    if whole < 60:
-        return f"{whole} s"
-    if whole < 3600:
-        return f"{whole // 60} min {whole % 60:02} s"
-    return f"{whole // 3600} h {whole % 3600 // 60:02} min"
+    minutes, rest = divmod(max(0, round(seconds)), 60)
+    if not minutes:
+        return f"{rest} s"
+    return f"{minutes} min {rest:02} s" if minutes < 60 else f"{minutes // 60} h {minutes % 60:02} min"
 
 
 @contextmanager

@@ -32,14 +32,9 @@ from rejoinder.training.losses import Loss
 from rejoinder.training.recipe import Distillation
 from rejoinder.training.tokens import RawExamples, Rows, TokenStore
 
-CANDIDATES = 16
-"""Candidates that a teacher compares where the recipe gives no number."""
-
-SHARPNESS = 20.0
-"""Factor of a sentence encoder's cosines where the recipe gives none: sentence-transformers trains with it."""
-
-CHUNK = 8192
-"""Texts that are encoded between two notes of how far it has come."""
+CANDIDATES = 16  # that a teacher compares where the recipe gives no number
+SHARPNESS = 20.0  # of a sentence encoder's cosines where the recipe gives none: sentence-transformers trains with it
+CHUNK = 8192  # texts that are encoded between two notes of how far it has come
 
 
 class Distiller(ABC):
@@ -66,10 +61,7 @@ class Distiller(ABC):
 
 
 class TeacherDistiller(Distiller):
-    """A ranker, mostly a cross- or poly-encoder: it compares the response of each context and the next C - 1.
-
-    Equal responses get equal scores from both models, so they need no mask.
-    """
+    """A ranker, mostly a cross- or poly-encoder: it compares the response of each context and the next C - 1."""
 
     def __init__(self, config: Distillation, store: TokenStore) -> None:
         assert store.texts is not None  # `prepare` keeps them for a teacher
@@ -80,8 +72,7 @@ class TeacherDistiller(Distiller):
 
     def __call__(self, batch: StepBatch) -> Tensor:  # noqa: D102
         columns = self.columns(batch)
-        own = batch.rows[batch.first : batch.first + len(columns)]
-        contexts = [context for context, _ in self._texts.read(own)]
+        contexts = [context for context, _ in self._texts.read(batch.rows[columns[:, 0]])]
         wanted = np.unique(columns)
         responses = dict(zip(wanted.tolist(), (r for _, r in self._texts.read(batch.rows[wanted])), strict=True))
         candidates = [[responses[column] for column in row] for row in columns.tolist()]
@@ -103,19 +94,13 @@ class TeacherDistiller(Distiller):
 class TextVectors:
     """What a sentence encoder makes of the newest messages and the responses of all examples."""
 
-    vectors: npt.NDArray[np.float16]
-    """One for each distinct text, of unit length (t, d)."""
-    inputs: Rows
-    """The text of each example's newest message (n,); -1 where the encoder read none of the example."""
-    responses: Rows
-    """The text of each example's response (n,); -1 likewise."""
+    vectors: npt.NDArray[np.float16]  # of each distinct text, of unit length (t, d)
+    inputs: Rows  # the text of each example's newest message (n,); -1 where the encoder read none of the example
+    responses: Rows  # the text of each example's response (n,); -1 likewise
 
 
 class SimilarityDistiller(Distiller):
-    """A sentence encoder: it compares all responses of the batch that it has read, by its cosines times `sharpness`.
-
-    It reads no history, so of a multi-context model it teaches h_x.
-    """
+    """A sentence encoder: it compares the responses that it has read, and teaches h_x of a multi-context model."""
 
     def __init__(self, config: Distillation, texts: TextVectors) -> None:
         self.share, self._sharpness, self.texts = config.share, config.sharpness or SHARPNESS, texts
@@ -123,7 +108,8 @@ class SimilarityDistiller(Distiller):
     def __call__(self, batch: StepBatch) -> Tensor:  # noqa: D102
         contexts, responses = self._read(batch)
         inputs = self.texts.inputs[batch.rows[batch.first + contexts]]
-        x, y = (self._vectors(numbers) for numbers in (inputs, self.texts.responses[batch.rows[responses]]))
+        sides = (inputs, self.texts.responses[batch.rows[responses]])
+        x, y = (torch.from_numpy(self.texts.vectors[numbers].astype(np.float32)) for numbers in sides)
         return x @ y.T * self._sharpness
 
     def student_scores(self, batch: StepBatch, encodings: Encodings) -> tuple[Tensor, int]:  # noqa: D102
@@ -138,15 +124,16 @@ class SimilarityDistiller(Distiller):
         own = read[batch.first : batch.first + sum(part.pairs for part in batch.parts)]
         return np.flatnonzero(own), np.flatnonzero(read)
 
-    def _vectors(self, numbers: Rows) -> Tensor:
-        return torch.from_numpy(self.texts.vectors[numbers].astype(np.float32))
+
+def open_distiller(config: Distillation | None, store: TokenStore, taught: TextVectors | None) -> Distiller | None:
+    """Return the teacher that a recipe names, if any."""
+    if config is None:
+        return None
+    return TeacherDistiller(config, store) if taught is None else SimilarityDistiller(config, taught)
 
 
 def text_vectors(path: Path, texts: RawExamples, read: Rows, encode: EncodeTexts, display: Display) -> TextVectors:
-    """Encode all distinct texts of the examples that are `read`, once; an interrupted call is continued.
-
-    The vectors are in the file `path`; how far it has come stands beside it.
-    """
+    """Encode all distinct texts of the examples that are `read` into a file; go on where an earlier call stopped."""
     numbers: dict[str, int] = {}
     sides = np.full((len(texts.offsets) - 1, 2), -1, dtype=np.int64)
     for start in range(0, len(read), CHUNK):

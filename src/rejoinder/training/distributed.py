@@ -1,11 +1,8 @@
 """Training in several processes, which `torchrun` or Ray starts.
 
-Each process has its part of every batch. It encodes its pairs, gathers the responses of the others (with gradients),
-and computes the loss of its own contexts against all responses; gradients are summed. So N processes compute what one
-would with the same batch. Weights, optimiser and state are the same in all of them; only the first one writes.
-
-A process that dies takes its connections with it, so the others' next exchange fails, and they end too; a machine that
-falls silent is given up after `TIMEOUT`. The launcher, which watches its processes, says which one it was.
+Each encodes its part of every batch, gathers the responses of the others (with gradients), and computes the loss of its
+own contexts against all responses; gradients are summed, so N processes compute what one would. Only the first writes.
+If a process dies, the others' next exchange fails, and they end too; a silent machine is given up after `TIMEOUT`.
 
 `DistributedDataParallel` expects one backward pass a step in which every parameter takes part; gradient caching has
 several, and stages skip blocks. The gather with gradients of `torch.distributed.nn.functional` is deprecated.
@@ -13,6 +10,7 @@ several, and stages skip blocks. The gather with gradients of `torch.distributed
 
 from __future__ import annotations
 
+import itertools
 import os
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
@@ -29,11 +27,8 @@ from rejoinder.training.losses import Loss
 T = TypeVar("T")
 R = TypeVar("R")
 
-TIMEOUT = timedelta(minutes=10)
-"""Longest that a process waits for the others within a step, at a validation or at a checkpoint."""
-
-PATIENCE = timedelta(days=20)
-"""Longest that the others wait while the first one works alone: tokenising much data takes hours."""
+TIMEOUT = timedelta(minutes=10)  # for the others, within a step, at a validation or at a checkpoint
+PATIENCE = timedelta(days=20)  # while the first one works alone: tokenising much data takes hours
 
 NAMES = ("RANK", "WORLD_SIZE", "LOCAL_RANK", "LOCAL_WORLD_SIZE")
 """Variables that torchrun and Ray Train set: number of this process and of all, on all machines and on this one."""
@@ -52,12 +47,7 @@ class ElsewhereError(RejoinderError):
 
 
 class Processes:
-    """The processes of a run, seen from number `rank` of `count`; without groups there is only this one.
-
-    Args:
-        group: of the exchanges within a step: gloo for what is on a CPU, NCCL for what is on a GPU.
-        patient: of gloo, for `rank_zero_first`.
-    """
+    """The processes of a run, seen from number `rank` of `count`; `group` is for steps, `patient` for long waits."""
 
     def __init__(self, group: dist.ProcessGroup | None = None, patient: dist.ProcessGroup | None = None) -> None:
         self.group, self.patient = group, patient
@@ -65,7 +55,7 @@ class Processes:
 
     @property
     def first(self) -> bool:
-        """Whether this process writes the run's folder and shows progress."""
+        """Return whether this process writes the run's folder and shows progress."""
         return self.rank == 0
 
     def gather(self, rows: Tensor) -> Tensor:
@@ -73,19 +63,14 @@ class Processes:
         return rows if self.count == 1 else _Gather.apply(rows, self)  # type: ignore[no-untyped-call]
 
     def sum_gradients(self, parameters: Iterable[nn.Parameter], loss: Loss) -> Loss:
-        """Sum the gradients, in place, and the shares of the loss over all processes.
-
-        A parameter may have a gradient in some processes only (none of the others' pairs had a history, say); it
-        then gets one everywhere. One that has none anywhere stays without.
-        """
+        """Sum gradients, in place, and shares of the loss; a gradient that some processes lack is given to all."""
         if self.count == 1:
             return loss
         learning = [parameter for parameter in parameters if parameter.requires_grad]
-        sparse = [parameter.grad is not None and parameter.grad.is_sparse for parameter in learning]
-        somewhere = self.all_reduce(*sparse)
-        for parameter in (parameter for parameter, there in zip(learning, somewhere, strict=True) if there):
+        sparse = self.all_reduce(*(p.grad is not None and p.grad.is_sparse for p in learning))
+        for parameter in itertools.compress(learning, sparse):
             self._sum_rows(parameter)
-        learning = [parameter for parameter, there in zip(learning, somewhere, strict=True) if not there]
+        learning = [parameter for parameter, anywhere in zip(learning, sparse, strict=True) if not anywhere]
         has = loss.value.new_tensor([parameter.grad is not None for parameter in learning], dtype=torch.float32)
         gradients = [torch.zeros_like(p) if p.grad is None else p.grad for p in learning]
         figures = [loss.value.detach(), loss.accuracy, *loss.figures.values()]
@@ -191,10 +176,8 @@ def launch_place() -> dict[str, int]:
         return dict(zip(NAMES, (0, 1, 0, 1), strict=True))
     for name, value in said.items():
         if not value.isdecimal():
-            raise InputError(
-                f"RANK and WORLD_SIZE are set, as for one of several processes, but {name} is {value!r}; start them "
-                "with torchrun, or unset RANK and WORLD_SIZE"
-            )
+            fault = f"RANK and WORLD_SIZE are set, as for one of several processes, but {name} is {value!r}"
+            raise InputError(f"{fault}; start them with torchrun, or unset RANK and WORLD_SIZE")
     return {name: int(value) for name, value in said.items()}
 
 
@@ -208,10 +191,8 @@ def check_division(name: str, batch_size: int, count: int) -> None:
     if batch_size % count:
         below = batch_size // count * count
         fits = f"{below} or {below + count}" if below > 1 else f"{below + count}"
-        raise InputError(
-            f"stage '{name}': batch_size = {batch_size} (of all processes together) cannot be shared evenly by {count} "
-            f"processes; set it to {fits}, or start another number of processes"
-        )
+        fault = f"batch_size = {batch_size} (of all processes together) cannot be shared evenly by {count} processes"
+        raise InputError(f"stage '{name}': {fault}; set it to {fits}, or start another number of processes")
 
 
 @contextmanager
@@ -243,7 +224,6 @@ def _lost_processes() -> Iterator[None]:
     except torch.OutOfMemoryError:
         raise
     except RuntimeError as error:
-        raise LostProcessError(
-            "another process of the job is gone: it failed, was killed or ran out of memory, or its machine is down; "
-            f"the same command continues the run from its last checkpoint ({' '.join(str(error).split())})"
-        ) from error
+        fault = "another process of the job is gone: it failed, was killed or ran out of memory, or its machine is down"
+        hint = "the same command continues the run from its last checkpoint"
+        raise LostProcessError(f"{fault}; {hint} ({' '.join(str(error).split())})") from error

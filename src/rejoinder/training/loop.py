@@ -24,44 +24,21 @@ from rejoinder.models.families import build_module, family_of
 from rejoinder.models.layers import Encodings
 from rejoinder.models.packing import TokenBatch
 from rejoinder.models.quantization import QuantizedTraining
+from rejoinder.training import optimization
+from rejoinder.training import run as runs
 from rejoinder.training.batches import MixedOrder, PairBatch, Portion, StepBatch, make_step, prefetched
 from rejoinder.training.compute import choose_half, forward_backward, set_up, without_denormals
 from rejoinder.training.display import Display, Standing, interrupts
-from rejoinder.training.distillation import Distiller, SimilarityDistiller, TeacherDistiller
+from rejoinder.training.distillation import open_distiller
 from rejoinder.training.distributed import ElsewhereError, Processes, joined
 from rejoinder.training.initialisation import copy_initial_weights
 from rejoinder.training.losses import InBatchLoss, Loss, SummedLoss, annealed_scale, attach_scale
 from rejoinder.training.masked_lm import LikeLengths, Masking, pair_lengths, pretraining_step
 from rejoinder.training.metrics import Meter, MetricsLog
 from rejoinder.training.negatives import Miner, Table, Tables, with_negatives
-from rejoinder.training.optimization import (
-    build_optimizer,
-    clip_gradients,
-    learning_rate,
-    prepare_stage,
-    run_share,
-    set_learning_rate,
-    stage_budget,
-)
-from rejoinder.training.prepare import Prepared, prepare
-from rejoinder.training.recipe import Plateau, Recipe, Stage
+from rejoinder.training.prepare import prepare
+from rejoinder.training.recipe import HardNegatives, Plateau, Recipe, Stage
 from rejoinder.training.recipe_files import check_stages
-from rejoinder.training.run import (
-    LoadedCheckpoint,
-    RunFolder,
-    RunState,
-    RunSummary,
-    check_model,
-    figure_text,
-    load_checkpoint,
-    load_summary,
-    model_card,
-    open_run,
-    resolve_recipe,
-    save_checkpoint,
-    save_summary,
-    summarise,
-)
 from rejoinder.training.validation import Validator
 
 Clock = Callable[[], float]
@@ -79,7 +56,7 @@ def train(
     settings: Mapping[str, Any] | None = None,
     display: Display | None = None,
     clock: Clock = time.monotonic,
-) -> RunSummary:
+) -> runs.RunSummary:
     """Train as a recipe says, or continue where an earlier process stopped.
 
     On a CPU, with budgets in steps or epochs and the same number of threads and processes, the weights are the same bit
@@ -88,15 +65,11 @@ def train(
     Args:
         recipe: a TOML file, the name of a recipe that comes with Rejoinder ("convert-quick", "poly/bi-small"), or one
             that has been read (see `recipe_files.load_recipe`).
-        run: folder for everything that comes out.
-        data: folder of examples, instead of the recipe's `data.train`; of several, the others are mixed in as the
-            recipe's `data.mix` says.
+        run: folder for everything that comes out; a finished run is left as it is.
+        data: folder of examples, instead of the recipe's `data.train`; the others of several, of its `data.mix`.
         settings: values that override the recipe's, by dotted key, such as {"stage.0.minutes": 2}.
-        display: shows progress (`display.TerminalDisplay`); None shows nothing.
+        display: shows progress (`display.TerminalDisplay`).
         clock: seconds from any fixed moment.
-
-    Returns:
-        What came out; `rejoinder.load(summary.model)` opens the model. A finished run is left as it is.
 
     Raises:
         InputError: recipe, data and folder do not fit each other.
@@ -105,27 +78,28 @@ def train(
 
     >>> summary = train("convert-quick", data="data/chats", run="runs/small")  # doctest: +SKIP
     """
-    wanted, shown, place = resolve_recipe(recipe, data, settings or {}), display or Display(), Path(run)
+    wanted, shown, place = runs.resolve_recipe(recipe, data, settings or {}), display or Display(), Path(run)
     with joined() as processes, ExitStack() as held, closing(shown):
 
-        def begin() -> Trainer | RunSummary:
-            folder = held.enter_context(open_run(place, wanted)) if processes.first else RunFolder(place)
+        def begin() -> Trainer | runs.RunSummary:
+            folder = held.enter_context(runs.open_run(place, wanted)) if processes.first else runs.RunFolder(place)
             if folder.summary.exists():
-                check_model(folder)
-                return load_summary(folder)
+                runs.check_model(folder)
+                return runs.load_summary(folder)
             check_stages(wanted, processes)
             return Trainer(wanted, folder, processes, shown, clock)
 
         trainer = processes.rank_zero_first(begin)
-        return trainer if isinstance(trainer, RunSummary) else trainer.run()
+        return trainer if isinstance(trainer, runs.RunSummary) else trainer.run()
 
 
 class Trainer:
     """One run, as one process sees it."""
 
-    def __init__(self, recipe: Recipe, folder: RunFolder, processes: Processes, display: Display, clock: Clock) -> None:
-        self.recipe, self.folder, self.processes = recipe, folder, processes
-        self.display, self.clock = display, clock
+    def __init__(
+        self, recipe: Recipe, folder: runs.RunFolder, processes: Processes, display: Display, clock: Clock
+    ) -> None:
+        self.recipe, self.folder, self.processes, self.display, self.clock = recipe, folder, processes, display, clock
         self.machine = set_up(recipe.compute, recipe.quantization)
         prepared = self.prepared = prepare(recipe, folder.tokens, display)
         torch.manual_seed(recipe.seed)
@@ -142,7 +116,7 @@ class Trainer:
         if recipe.quantization.enabled:
             half = choose_half(recipe.quantization, self.machine.precision)
             self.quantized = QuantizedTraining(self.module, half, range_every=recipe.quantization.range_every)
-        self.distiller = _distiller(recipe, prepared)
+        self.distiller = open_distiller(recipe.distillation, prepared.train, prepared.taught)
         self.loss = SummedLoss(InBatchLoss(recipe.loss.smoothing))
         self.masking = Masking.from_tokenizer(prepared.tokenizer) if self.packing == "masked" else None
         self.orders: list[Any] = [
@@ -152,11 +126,11 @@ class Trainer:
             for number, stage in enumerate(recipe.stage)
         ]
         pairs = zip(recipe.stage, self.orders, strict=True)
-        self.budgets = [stage_budget(stage, order.batches_per_epoch) for stage, order in pairs]
+        self.budgets = [optimization.stage_budget(stage, order.batches_per_epoch) for stage, order in pairs]
         place = recipe.validation, self.module.padding_id, processes, self.packing
         self.validators = {name: Validator(store, *place) for name, store in prepared.valid.items()}
-        self.loaded = load_checkpoint(folder.checkpoint)
-        self.state = self._resume(self.loaded) if self.loaded else RunState(data=prepared.digest)
+        self.loaded = runs.load_checkpoint(folder.checkpoint)
+        self.state = self._resume(self.loaded) if self.loaded else runs.RunState(data=prepared.digest)
         self.meter = Meter(self.state, self.machine.device)
         self.optimizer: Any = None
         self.metrics: MetricsLog | None = None
@@ -164,38 +138,36 @@ class Trainer:
         self.rate, self.counted_to = 0.0, 0.0
         self.scale: float | Tensor = 0.0
 
-    def _resume(self, loaded: LoadedCheckpoint) -> RunState:
+    def _resume(self, loaded: runs.LoadedCheckpoint) -> runs.RunState:
         state, data = loaded.state, self.recipe.data
         if state.data != self.prepared.digest:
             places = " and ".join([data.train, *(mixed.train for mixed in data.mix)])
-            raise InputError(
-                f"{self.folder.path}: the examples in {places} are not those that the run was started with; give "
-                "those, or name another folder"
-            )
+            fault = f"the examples in {places} are not those that the run was started with"
+            raise InputError(f"{self.folder.path}: {fault}; give those, or name another folder")
         if state.best is not None or self.folder.model.exists():
-            check_model(self.folder)
+            runs.check_model(self.folder)
         loaded.restore_module(self.module)
         self.machine.scaler.load_state_dict(loaded.scaler)
         state.saved_at, state.saved_step = state.seconds, state.step
         self.display.note(f"Continuing {self.folder.path} at step {state.step:,}")
         return state
 
-    def run(self) -> RunSummary:
+    def run(self) -> runs.RunSummary:
         """Train to the end, and write the summary."""
         self.processes.broadcast_parameters(self.module)
         log = closing(MetricsLog(self.folder, self.state.step)) if self.processes.first else nullcontext()
         with log as self.metrics, interrupts(self.display) as self.stop, without_denormals():
             while self.state.stage < len(self.recipe.stage):
                 self._stage(self.recipe.stage[self.state.stage])
-        summary = summarise(self.recipe, self.folder, self.state, self.machine.precision)
+        summary = runs.summarise(self.recipe, self.folder, self.state, self.machine.precision)
         if self.processes.first:
-            save_summary(summary, self.folder.summary)
+            runs.save_summary(summary, self.folder.summary)
         return summary
 
     def _stage(self, stage: Stage) -> None:
         state = self.state
-        prepare_stage(self.module, stage)
-        self.optimizer = build_optimizer(self.module, stage)
+        optimization.prepare_stage(self.module, stage)
+        self.optimizer = optimization.build_optimizer(self.module, stage)
         if self.loaded and state.stage_step:
             self.loaded.restore_optimizer(self.module, self.optimizer)
         self.loaded = None  # its tensors are not needed any more
@@ -203,7 +175,7 @@ class Trainer:
         if self.recipe.init.given and self.validators and state.best is None:
             self._validate(stage)  # the model to start from, so that training never makes it worse
             self._checkpoint(stage)
-        tables = self._tables(stage)
+        tables = None if stage.hard_negatives is None else self._tables(stage.hard_negatives)
         while self._has_budget():
             stop = None if tables is None else tables.window(state.stage_step)[1]
             with closing(self._batches(stage, tables, stop)) as stream:
@@ -231,13 +203,10 @@ class Trainer:
 
         return prefetched(make, self.state.stage_step, stop)
 
-    def _tables(self, stage: Stage) -> Tables | None:
-        if stage.hard_negatives is None:
-            return None
+    def _tables(self, config: HardNegatives) -> Tables:
         number, budget = self.state.stage, self.budgets[self.state.stage]
         steps = None if budget.in_seconds else int(budget.amount)
-        seed = (self.recipe.seed, number)
-        return Tables(stage.hard_negatives, self.orders[number], steps, self.folder.hard_negatives, seed)
+        return Tables(config, self.orders[number], steps, self.folder.hard_negatives, (self.recipe.seed, number))
 
     def _table(self, stage: Stage, tables: Tables) -> Table:
         """Return the hard negatives of the next batches, mined now if they begin a window."""
@@ -259,8 +228,6 @@ class Trainer:
         return table
 
     def _mine(self, stage: Stage, tables: Tables) -> Table:
-        assert stage.hard_negatives is not None  # there are tables
-
         def pause() -> None:
             # Others that wait cannot be told to stop; with them, Ctrl-C is looked at after the next step.
             if self.stop.is_set() and self.processes.count == 1:
@@ -268,12 +235,13 @@ class Trainer:
 
         self.module.eval()
         store, padding_id = self.prepared.train, self.module.padding_id
-        miner = Miner(store, stage.hard_negatives, self._sides, self._encode_responses, padding_id)
+        miner = Miner(store, tables.config, self._sides, self._encode_responses, padding_id)
         return tables.mine(self.state.step, self.state.stage_step, miner, self.display, pause)
 
     def _step(self, stage: Stage, batch: StepBatch) -> None:
         state, scaler = self.state, self.machine.scaler
-        self.rate = learning_rate(stage.schedule, stage.learning_rate, state.stage_step, self._share(), state.drops)
+        position = state.stage_step, self._share(), state.drops
+        self.rate = optimization.learning_rate(stage.schedule, stage.learning_rate, *position)
         self.scale = self._scale()
         self.module.train()
         self.optimizer.zero_grad(set_to_none=True)
@@ -284,10 +252,10 @@ class Trainer:
         if stage.clip_norm or stage.clip_embedding_norm:
             scaler.unscale_(self.optimizer)
         if stage.clip_embedding_norm:
-            clip_gradients(self.module.embedding.parameters(), stage.clip_embedding_norm)
+            optimization.clip_gradients(self.module.embedding.parameters(), stage.clip_embedding_norm)
         if stage.clip_norm:
-            clip_gradients(self.module.parameters(), stage.clip_norm)
-        set_learning_rate(self.optimizer, self.rate)
+            optimization.clip_gradients(self.module.parameters(), stage.clip_norm)
+        optimization.set_learning_rate(self.optimizer, self.rate)
         scaler.step(self.optimizer)
         scaler.update()
         if self.learned_scale is not None:
@@ -304,7 +272,7 @@ class Trainer:
     def _scale(self) -> float | Tensor:
         if self.learned_scale is not None:
             return self.learned_scale.value
-        share = run_share(self.budgets, self.state.stage, self._share())
+        share = optimization.run_share(self.budgets, self.state.stage, self._share())
         return annealed_scale(self.recipe.scale, self.module.output_size, self.state.step, share)
 
     def _encode_part(self, batch: StepBatch, part: int) -> Encodings:
@@ -356,8 +324,8 @@ class Trainer:
     def _after_step(self, stage: Stage) -> None:
         """Do what is due: write metrics, validate, write a checkpoint, stop."""
         state, recipe = self.state, self.recipe
-        if self.machine.device.type == "cpu" and not self.meter.is_finite():  # a GPU would have to be waited for
-            self._diverged(stage)
+        if self.machine.device.type == "cpu":  # a GPU would have to be waited for
+            self._check_finite(stage, weights=False)
         if state.step % recipe.log.every_steps == 0:
             self._log(stage)
         epoch = self.orders[state.stage].batches_per_epoch
@@ -366,17 +334,15 @@ class Trainer:
         if gained or state.checkpoint_due(recipe.checkpoint):
             self._checkpoint(stage)
         self._show(stage)
-        _, stopped = self._count_time(self.stop.is_set())
-        if stopped:
+        if self._count_time(self.stop.is_set())[1]:
             self._interrupt(stage)
 
     def _interrupt(self, stage: Stage) -> NoReturn:
         if self.state.saved_step != self.state.step:
             self._checkpoint(stage)
         self.processes.barrier()  # before one that ends makes the launcher end the others
-        raise TrainingInterrupted(
-            f"stopped at step {self.state.step:,}, checkpoint written; the same command continues from there"
-        )
+        stopped = f"stopped at step {self.state.step:,}"
+        raise TrainingInterrupted(f"{stopped}, checkpoint written; the same command continues from there")
 
     def _finish_stage(self, stage: Stage) -> None:
         """Write what is left of the metrics, validate, and write a checkpoint that begins the next stage."""
@@ -392,8 +358,7 @@ class Trainer:
         self._checkpoint(stage)
 
     def _log(self, stage: Stage) -> None:
-        if not self.meter.is_finite():
-            self._diverged(stage)
+        self._check_finite(stage, weights=False)
         values = self.meter.take() | {"learning_rate": self.rate, "scale": _number(self.scale)}
         self._write(stage, values | {"examples": self.state.examples, "seconds": self.state.seconds})
 
@@ -403,8 +368,7 @@ class Trainer:
 
     def _validate(self, stage: Stage) -> bool:
         """Validate and save the model if it is the best so far; return whether it is."""
-        if not self._is_finite():
-            self._diverged(stage)
+        self._check_finite(stage)
         self.module.eval()
         scale = _number(self.scale or self._scale())
         sets = {name: validator(self._sides, scale) for name, validator in self.validators.items()}
@@ -415,43 +379,35 @@ class Trainer:
             self._save_model()
         every = {"": figures} | ({f"{name}_": found for name, found in sets.items()} if len(sets) > 1 else {})
         self._write(stage, {f"valid_{p}{name}": value for p, found in every.items() for name, value in found.items()})
-        shown = ", ".join(f"{name} {figure_text(name, value)}" for name, value in figures.items())
+        shown = ", ".join(f"{name} {runs.figure_text(name, value)}" for name, value in figures.items())
         self.display.note(f"step {self.state.step:,}: validation {shown}{', the best so far' if best else ''}")
         return best
 
     def _save_model(self) -> None:
         if self.processes.first:
-            text, scale = self.recipe.text, self.learned_scale
-            persistence.save(
-                self.folder.model,
-                self.module,
-                self.prepared.tokenizer,
-                max_length=text.max_length,
-                card=model_card(self.recipe, self.state, self.machine.precision),
-                scale=None if scale is None else _number(scale.value),
-                overwrite=True,
-            )
+            card = runs.model_card(self.recipe, self.state, self.machine.precision)
+            scale = None if self.learned_scale is None else _number(self.learned_scale.value)
+            folder, tokenizer, length = self.folder.model, self.prepared.tokenizer, self.recipe.text.max_length
+            persistence.save(folder, self.module, tokenizer, max_length=length, card=card, scale=scale, overwrite=True)
 
     def _checkpoint(self, stage: Stage) -> None:
-        if not self._is_finite():
-            self._diverged(stage)
+        self._check_finite(stage)
         self.meter.store()
         if self.processes.first:
             scaler = self.machine.scaler.state_dict()
-            save_checkpoint(self.folder.checkpoint, self.state, self.module, self.optimizer, scaler)
+            runs.save_checkpoint(self.folder.checkpoint, self.state, self.module, self.optimizer, scaler)
         self.state.saved_at, self.state.saved_step = self.state.seconds, self.state.step
 
-    def _is_finite(self) -> bool:
-        weights = self.module.parameters()
-        return self.meter.is_finite() and all(bool(weight.isfinite().all()) for weight in weights)
-
-    def _diverged(self, stage: Stage) -> NoReturn:
-        saved = self.state.saved_step
+    def _check_finite(self, stage: Stage, *, weights: bool = True) -> None:
+        checked = self.module.parameters() if weights else ()
+        if self.meter.is_finite() and all(bool(weight.isfinite().all()) for weight in checked):
+            return
+        step, saved = self.state.step, self.state.saved_step
         kept = "no checkpoint had been written yet" if saved is None else f"the checkpoint of step {saved:,} is kept"
-        raise (RejoinderError if self.processes.first else ElsewhereError)(
-            f"stage '{stage.name}': loss or weights are no longer finite numbers at step {self.state.step:,} (learning "
-            f"rate {self.rate:.3g}); lower its learning_rate or set clip_norm, in a new folder; {kept}"
-        )
+        fault = f"loss or weights are no longer finite numbers at step {step:,} (learning rate {self.rate:.3g})"
+        remedy = "lower its learning_rate or set clip_norm, in a new folder"
+        error = RejoinderError if self.processes.first else ElsewhereError
+        raise error(f"stage '{stage.name}': {fault}; {remedy}; {kept}")
 
     def _share(self) -> float:
         return self.budgets[self.state.stage].share(self.state.stage_step, self.state.stage_seconds)
@@ -466,20 +422,10 @@ class Trainer:
         return passed, total
 
     def _show(self, stage: Stage) -> None:
-        share, used = self._share(), self.state.stage_seconds
-        speed, _ = self.meter.rates()
-        left = used * (1 - share) / share if share else None
-        step, loss, accuracy = self.state.step, self.meter.loss, self.meter.accuracy
-        self.display.show(Standing(stage.name, share, step, loss, accuracy, speed, left))
+        share, (speed, _), meter = self._share(), self.meter.rates(), self.meter
+        left = self.state.stage_seconds * (1 - share) / share if share else None
+        self.display.show(Standing(stage.name, share, self.state.step, meter.loss, meter.accuracy, speed, left))
 
 
 def _number(value: float | Tensor) -> float:
     return float(value.detach() if isinstance(value, Tensor) else value)
-
-
-def _distiller(recipe: Recipe, prepared: Prepared) -> Distiller | None:
-    if recipe.distillation is None:
-        return None
-    if prepared.taught is not None:
-        return SimilarityDistiller(recipe.distillation, prepared.taught)
-    return TeacherDistiller(recipe.distillation, prepared.train)

@@ -27,12 +27,11 @@ class Present:
     count: int  # how many of all K have it
 
 
-EVERYTHING: Mapping[str, Present] = MappingProxyType({})
-"""Every context has every encoding."""
+EVERYTHING: Mapping[str, Present] = MappingProxyType({})  # every context has every encoding
 
 
 class Loss(NamedTuple):
-    """What a loss returns. Of several processes each gets its contexts' share; the shares sum to the batch's loss."""
+    """What a loss returns; of several processes each gets a share, and the shares sum to the batch's loss."""
 
     value: Tensor
     accuracy: Tensor  # share of contexts whose own response scored best
@@ -70,51 +69,69 @@ class InBatchLoss(nn.Module):
         pairs: int | None = None,
         present: Present | None = None,
     ) -> Loss:
-        """Return loss and in-batch accuracy, float32: these contexts' sums, divided by K.
+        """Return loss and in-batch accuracy, at least in float32: these contexts' sums, divided by K.
 
-        Args:
-            x: encoded contexts (k, d): all K of the batch, or those of one process. Or (k, m, d), contexts of m
-                vectors each; S_ij is then c times `models.reductions`'s score.
-            y: encoded responses (K + M, d); row first + i belongs to context i.
-            scale: c, a number or a tensor without dimensions.
-            equal: pairs of a context i and a response j != first + i that equals its own: int64 (2, m).
-            first: number of the first context among the K.
-            pairs: K; None for all responses, M = 0.
-            present: the contexts that count; None: all. The responses of the others stay as negatives.
+        `x` (k, d) are all K contexts of the batch, or those of one process, from number `first` on; or (k, m, d), of m
+        vectors each, and S_ij is c times `models.reductions`'s score. Row first + i of the responses `y` (K + M, d)
+        belongs to context i. `equal` int64 (2, m) lists contexts i and responses j != first + i that equal their own;
+        `pairs` is K (None: M = 0); of contexts that are not `present` only the responses count, as negatives.
         """
         with torch.autocast(x.device.type, enabled=False):
-            return self.exact(x.float(), y.float(), scale, equal, first, len(y) if pairs is None else pairs, present)
+            x, y = (side if side.dtype == torch.float64 else side.float() for side in (x, y))
+            if x.dim() == 3:
+                rows = list_losses(attended_scores(x, y) * scale, first, self.smoothing, equal)
+            else:
+                rows = _product_losses(x * scale, y, first, self.smoothing, equal)
+            return _mean(*rows, len(y) if pairs is None else pairs, present)
 
-    def exact(
-        self,
-        x: Tensor,
-        y: Tensor,
-        scale: float | Tensor,
-        equal: Tensor | None,
-        first: int,
-        pairs: int,
-        present: Present | None = None,
-    ) -> Loss:
-        """Compute `forward` in the precision of x and y."""
-        if x.dim() == 3:
-            losses, hits = list_losses(attended_scores(x, y) * scale, first, self.smoothing, equal)
-            return _mean(losses, hits, pairs, present)
-        k = x.shape[0]
-        x = x * scale
-        scores = x @ y.T  # (k, K + M)
-        negatives = x.new_full((k,), len(y) - 1)
-        others = x @ y.sum(dim=0) - (true := (x * y[first : first + k]).sum(dim=1))  # Σ_{j≠i} S_ij
-        if equal is not None and equal.shape[1]:
-            rows, columns = equal
-            masked = (x[rows] * y[columns]).sum(dim=1)
-            others = others.index_add(0, rows, -masked)
-            negatives = negatives.index_add(0, rows, torch.full_like(masked, -1.0))
-            scores = scores.index_put((rows, columns), torch.full_like(masked, MASKED))
-        smoothing = self.smoothing * (negatives > 0).to(x.dtype)
-        target = (1 - smoothing) * true + smoothing / negatives.clamp(min=1) * others
-        best = scores.detach()
-        hits = ((best >= best.diagonal(first)[:, None]).sum(dim=1) == 1).float()
-        return _mean(scores.logsumexp(dim=1) - target, hits, pairs, present)
+
+def _product_losses(x: Tensor, y: Tensor, first: int, smoothing: float, equal: Tensor | None) -> tuple[Tensor, Tensor]:
+    """Return what `list_losses` does of the scores S = x · y."""
+    scores, count = x @ y.T, len(x)
+    negatives = x.new_full((count,), len(y) - 1)
+    others = x @ y.sum(dim=0) - (true := (x * y[first : first + count]).sum(dim=1))  # Σ_{j≠i} S_ij
+    if equal is not None and equal.shape[1]:
+        rows, columns = equal
+        masked = (x[rows] * y[columns]).sum(dim=1)
+        others = others.index_add(0, rows, -masked)
+        negatives = negatives.index_add(0, rows, torch.full_like(masked, -1.0))
+        scores = scores.index_put((rows, columns), torch.full_like(masked, MASKED))
+    return _smoothed(scores, true, others, negatives, smoothing), _hits(scores, scores.diagonal(first))
+
+
+def list_losses(scores: Tensor, first: int | None, smoothing: float, equal: Tensor | None) -> tuple[Tensor, Tensor]:
+    """Return the loss of `InBatchLoss` for each row of scores S (k, C), and whether its right candidate scored best.
+
+    The right candidate of row i is number first + i, or number 0 in every row. Candidates (i, j) of `equal` (2, m) are
+    no negatives.
+    """
+    labels = torch.zeros(len(scores), dtype=torch.int64, device=scores.device)
+    if first is not None:
+        labels = torch.arange(first, first + len(scores), device=scores.device)
+    counted = torch.ones_like(scores, dtype=torch.bool)
+    if equal is not None and equal.shape[1]:
+        counted[tuple(equal)] = False
+    true = scores.gather(1, labels[:, None])[:, 0]
+    others = scores.masked_fill(~counted, 0.0).sum(dim=1) - true
+    scores = scores.masked_fill(~counted, MASKED)
+    return _smoothed(scores, true, others, counted.sum(dim=1) - 1, smoothing), _hits(scores, true)
+
+
+def _smoothed(scores: Tensor, true: Tensor, others: Tensor, negatives: Tensor, smoothing: float) -> Tensor:
+    """Return each row's loss, given its right score, and the sum and the number of its negatives' scores."""
+    share = smoothing * (negatives > 0).to(scores.dtype)
+    return scores.logsumexp(dim=1) - ((1 - share) * true + share / negatives.clamp(min=1) * others)
+
+
+def _hits(scores: Tensor, true: Tensor) -> Tensor:
+    return ((scores.detach() >= true.detach()[:, None]).sum(dim=1) == 1).float()
+
+
+def _mean(losses: Tensor, hits: Tensor, pairs: int, present: Present | None = None) -> Loss:
+    if present is None:
+        return Loss(losses.sum() / pairs, hits.sum() / pairs)
+    rows, count = present.rows.to(losses.device), max(present.count, 1)
+    return Loss((losses * rows).sum() / count, (hits * rows).sum() / count)
 
 
 class SummedLoss(nn.Module):
@@ -122,8 +139,7 @@ class SummedLoss(nn.Module):
 
         L = Σ_p L_p,  L_p = in-batch loss of the encodings x^p against the responses
 
-    For multi-context ConveRT these are h_x, h_z and the combined encoding: a context without history counts in the
-    losses of the other two alone. With one encoding it is that one's loss.
+    For multi-context ConveRT: h_x, h_z and the combined one; a context without history has no part in h_z's loss.
     """
 
     def __init__(self, ranking: InBatchLoss) -> None:
@@ -142,14 +158,13 @@ class SummedLoss(nn.Module):
         """Return the sum, the accuracy of "context", and loss and accuracy of each encoding where there are several.
 
         `encodings` are those of the contexts and of all K + M responses; or "scores" (k, C) of each context's own
-        candidates, the right one first. `present` says which contexts have an encoding that not all have. The rest is
-        as in `InBatchLoss`.
+        candidates, the right one first. `present` names the encodings that not all contexts have.
         """
         if "scores" in encodings:
             with torch.autocast(encodings["scores"].device.type, enabled=False):
                 scores = encodings["scores"].float() * scale
                 rows = list_losses(scores, None, self.ranking.smoothing, equal)
-            return _mean(*rows, len(scores) if pairs is None else pairs, None)
+            return _mean(*rows, len(scores) if pairs is None else pairs)
         losses = {
             name: self.ranking(contexts, encodings["response"], scale, equal, first, pairs, present.get(name))
             for name, contexts in encodings.items()
@@ -161,36 +176,6 @@ class SummedLoss(nn.Module):
         figures |= {f"accuracy_{name}": loss.accuracy for name, loss in losses.items()}
         value = torch.stack([loss.value for loss in losses.values()]).sum()
         return Loss(value, losses["context"].accuracy, figures)
-
-
-def list_losses(scores: Tensor, first: int | None, smoothing: float, equal: Tensor | None) -> tuple[Tensor, Tensor]:
-    """Return the loss of `InBatchLoss` for each row of scores S (k, C), and whether its right candidate scored best.
-
-    The right candidate of row i is number first + i, or number 0 in every row. Candidates (i, j) of `equal` (2, m) are
-    no negatives.
-    """
-    k = len(scores)
-    labels = torch.zeros(k, dtype=torch.int64, device=scores.device)
-    if first is not None:
-        labels = torch.arange(first, first + k, device=scores.device)
-    counted = torch.ones_like(scores, dtype=torch.bool)
-    if equal is not None and equal.shape[1]:
-        counted[tuple(equal)] = False
-    scores = scores.masked_fill(~counted, MASKED)
-    true = scores.gather(1, labels[:, None])[:, 0]
-    negatives = counted.sum(dim=1) - 1
-    others = scores.masked_fill(~counted, 0.0).sum(dim=1) - true
-    share = smoothing * (negatives > 0).to(scores.dtype)
-    target = (1 - share) * true + share / negatives.clamp(min=1) * others
-    hits = ((scores.detach() >= true.detach()[:, None]).sum(dim=1) == 1).float()
-    return scores.logsumexp(dim=1) - target, hits
-
-
-def _mean(losses: Tensor, hits: Tensor, pairs: int, present: Present | None) -> Loss:
-    if present is None:
-        return Loss(losses.sum() / pairs, hits.sum() / pairs)
-    rows, count = present.rows.to(losses.device), max(present.count, 1)
-    return Loss((losses * rows).sum() / count, (hits * rows).sum() / count)
 
 
 def annealed_scale(scale: Scale, output_size: int, step: int, share: float) -> float:
@@ -205,8 +190,7 @@ def _last_scale(scale: Scale, output_size: int) -> float:
     return math.sqrt(output_size) if scale.last == "sqrt(d)" else float(scale.last)
 
 
-_PLACE = f"{TRAINING_PREFIX}scale"
-"""Attribute of a network. Checkpoints hold the scale as a weight, model folders as a number in config.json."""
+_PLACE = f"{TRAINING_PREFIX}scale"  # of a network; checkpoints hold it as a weight, model folders in config.json
 
 
 class LearnedScale(nn.Module):
@@ -224,10 +208,7 @@ class LearnedScale(nn.Module):
 
 
 def attach_scale(module: Any, scale: Scale, before: float | None = None) -> LearnedScale | None:
-    """Give a network the scale that a recipe wants to be learned; return None where it is not learned.
-
-    It starts at what the model to start from has learned `before`, else at the recipe's first.
-    """
+    """Give a network its learned scale, which starts at what another run has learned `before`, else at `first`."""
     if not scale.learned:
         return None
     learned = LearnedScale(scale.first if before is None else before, _last_scale(scale, module.output_size))
@@ -236,6 +217,5 @@ def attach_scale(module: Any, scale: Scale, before: float | None = None) -> Lear
 
 
 def learned_scale(module: Any) -> LearnedScale | None:
-    """Return the scale that `attach_scale` gave to a network; None where it is not learned."""
-    found: LearnedScale | None = getattr(module, _PLACE, None)
-    return found
+    """Return the scale that `attach_scale` gave to a network."""
+    return getattr(module, _PLACE, None)

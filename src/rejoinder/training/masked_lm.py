@@ -23,18 +23,14 @@ from rejoinder.training.batches import WHOLE, PairBatch, Portion, StepBatch
 from rejoinder.training.losses import EVERYTHING
 from rejoinder.training.tokens import Ids, Rows, TokenStore
 
-GUESSED, MASKED, REPLACED = 0.15, 0.8, 0.1
-"""Share of the tokens that are guessed; of these, shares that are masked and replaced by any token."""
-GATHERED_AT_ONCE = 1 << 16
-"""Examples whose tokens are in memory together while their lengths are read."""
+GUESSED, MASKED, REPLACED = 0.15, 0.8, 0.1  # share of the tokens; of these, shares that are masked and replaced
+GATHERED_AT_ONCE = 1 << 16  # examples whose tokens are in memory together while their lengths are read
 
 
 class LikeLengths:
     """Which examples each batch has: neighbours in length, at most `pairs` of at most `tokens`, in random order.
 
-    Where the lengths are cut depends on them alone, so all epochs have equally many batches; which of the examples of
-    equal length goes where, and the order of the batches, are drawn anew for each epoch, from the seed. An example
-    longer than `tokens` is a batch by itself.
+    Epochs differ in the order of batches and of examples of equal length. One longer than `tokens` is a batch itself.
     """
 
     def __init__(self, lengths: Rows, tokens: int, pairs: int, seed: tuple[int, ...]) -> None:
@@ -101,11 +97,7 @@ class Masking:
 def pretraining_step(
     store: TokenStore, rows: Rows, step: int, masking: Masking, seed: Sequence[int], portion: Portion = WHOLE
 ) -> StepBatch:
-    """Return one process's part of the batch number `step` of a stage, of the given examples.
-
-    All processes draw for the whole batch, so that what is guessed does not depend on their number; the draws are a
-    function of `seed` and step.
-    """
+    """Return a process's part of batch number `step`; all draw for the whole batch, whatever their number."""
     generator = np.random.default_rng([*seed, step])
     responses, follows, targets = rows, None, None
     if step % 2:

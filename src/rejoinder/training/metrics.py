@@ -19,10 +19,7 @@ from rejoinder.training.run import RunFolder, RunState
 
 
 class Meter:
-    """Sums losses on their device, so that nothing waits for a GPU between two lines.
-
-    A run that is continued goes on summing where its state stopped. `loss` and `accuracy` are those of the last line.
-    """
+    """Sums losses on their device, so that no GPU is waited for; `loss` and `accuracy` are of the last line."""
 
     def __init__(self, state: RunState, device: torch.device) -> None:
         self.state = state
@@ -69,10 +66,7 @@ class Meter:
 
 
 class MetricsLog:
-    """Writes metrics.jsonl and TensorBoard's files.
-
-    Lines of steps after `step`, which will be done again, are removed.
-    """
+    """Writes metrics.jsonl and TensorBoard's files; lines after `step`, which will be done again, are removed."""
 
     def __init__(self, folder: RunFolder, step: int) -> None:
         try:
@@ -98,8 +92,7 @@ class MetricsLog:
         for name, value in values.items():
             self._board.add_scalar(name, value, step)
 
-    def close(self) -> None:
-        """Close both."""
+    def close(self) -> None:  # noqa: D102
         self._lines.close()
         self._board.close()
 
@@ -145,8 +138,7 @@ class RunCost:
         """Return plain values, with costs if there is a price, and those of `steps` at the run's speed if given."""
 
         def account(seconds: float) -> dict[str, float]:
-            cost = {} if price_per_hour is None else {"cost": seconds / 3600 * price_per_hour}
-            return {"seconds": seconds, **cost}
+            return {"seconds": seconds} | ({} if price_per_hour is None else {"cost": seconds / 3600 * price_per_hour})
 
         stages = {name: dataclasses.asdict(speed) for name, speed in self.stages.items()}
         result = {"run": self.run, **dataclasses.asdict(self.whole), "stages": stages, **account(self.seconds)}
@@ -165,15 +157,12 @@ def run_cost(run: Path) -> RunCost | None:
             continue
         done, pairs = line["step"] - step, line["examples"] - examples
         step, examples = line["step"], line["examples"]
-        if line["examples_per_second"] > 0:
+        if speed := line["examples_per_second"]:
             steps, seconds = stages.get(line["stage"], (0, 0.0))
-            stages[line["stage"]] = steps + done, seconds + pairs / line["examples_per_second"]
+            stages[line["stage"]] = steps + done, seconds + pairs / speed
     if not stages:
         return None
     steps, seconds = (sum(column) for column in zip(*stages.values(), strict=True))
-    return RunCost(
-        run=str(run),
-        whole=Speed(steps, steps / seconds),
-        stages={stage: Speed(steps, steps / seconds) for stage, (steps, seconds) in stages.items()},
-        seconds=max(line["seconds"] for line in lines if "seconds" in line),
-    )
+    speeds = {stage: Speed(steps, steps / seconds) for stage, (steps, seconds) in stages.items()}
+    whole = max(line["seconds"] for line in lines if "seconds" in line)
+    return RunCost(str(run), Speed(steps, steps / seconds), speeds, whole)

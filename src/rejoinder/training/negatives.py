@@ -13,7 +13,6 @@ import dataclasses
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import torch
@@ -25,20 +24,15 @@ from rejoinder.errors import InputError
 from rejoinder.files import atomic_file
 from rejoinder.models.packing import TokenBatch, pack
 from rejoinder.progress import Advance
-from rejoinder.training.batches import Further, JoinedNumbers, JoinedTexts, MixedOrder, make_batch
+from rejoinder.training.batches import Further, MixedOrder, make_batch
 from rejoinder.training.display import Display
 from rejoinder.training.recipe import HardNegatives, Stage
-from rejoinder.training.tokens import Rows, Texts, TokenStore, ragged, token_hashes
+from rejoinder.training.tokens import Column, Joined, Rows, TokenStore, ragged, token_hashes
 from rejoinder.training.validation import PAIRS_AT_ONCE, Encode
 
-RANDOM_STREAM, POOL_STREAM = 1 << 21, 1 << 20
-"""Tell the draws of negatives and of pools from those of the orders of examples, which have the same seed."""
-
-HASHED_AT_ONCE = 1 << 16
-"""Texts whose tokens are in memory together."""
-
-SCORES_AT_ONCE = 1 << 24
-"""Scores that are in memory together: 64 MB."""
+RANDOM_STREAM, POOL_STREAM = 1 << 21, 1 << 20  # tell these draws from the orders of examples of the same seed
+HASHED_AT_ONCE = 1 << 16  # texts whose tokens are in memory together
+SCORES_AT_ONCE = 1 << 24  # scores that are in memory together: 64 MB
 
 
 def with_negatives(
@@ -65,18 +59,13 @@ class RandomNegatives:
 
 
 class GivenNegatives:
-    """The wrong candidates that come with each example (POLY, section 5.1: ConvAI2's 19).
-
-    `store` has the candidates behind the examples' responses; rows count in it.
-    """
+    """The wrong candidates that come with each example (POLY, section 5.1: ConvAI2's 19), as rows of its `store`."""
 
     def __init__(self, store: TokenStore) -> None:
         given = store.given
         assert given is not None  # `prepare` keeps them where a stage asks for them
         self._first, self._count = len(store), given.count
-        sizes = [self._first, self._first * self._count]
-        hashes: Any = JoinedNumbers([store.response_hash, given.hashes], sizes)
-        texts = JoinedTexts([store.response, given.texts], sizes)
+        texts, hashes = Joined([store.response, given.texts]), Joined([store.response_hash, given.hashes])
         self.store = dataclasses.replace(store, response=texts, response_hash=hashes)
 
     def __call__(self, rows: Rows) -> Rows:
@@ -100,41 +89,37 @@ class Table:
 
 
 class Tables:
-    """The tables of a stage of `steps` batches (None: a budget in minutes), kept in a folder.
-
-    Everywhere `step` counts the batches done in all stages, `stage_step` those of this stage.
-    """
+    """The tables of a stage of `steps` batches (None: minutes); `step` counts the run's batches, `stage_step` its."""
 
     def __init__(
         self, config: HardNegatives, order: MixedOrder, steps: int | None, folder: Path, seed: tuple[int, ...]
     ) -> None:
-        self._config, self._order, self._steps, self._folder, self._seed = config, order, steps, folder, seed
+        self.config, self._order, self._steps, self._folder, self._seed = config, order, steps, folder, seed
 
     def window(self, stage_step: int) -> tuple[int, int | None]:
         """Return first step and end of the window that a batch of the stage is in; None: the end of the stage."""
-        every = self._config.every_steps
+        every = self.config.every_steps
         start = 0 if every is None else stage_step - stage_step % every
         return start, None if every is None else start + every
 
     def load(self, step: int, stage_step: int) -> Table | None:
         """Return the table of the window, or None if it is to be mined now."""
         path = self._path(step, stage_step)
-        if not path.exists():
-            if stage_step == self.window(stage_step)[0]:
-                return None
-            hint = "name another folder to train again"
-            raise InputError(f"{path} is missing, so the run cannot go on as it began; {hint}")
+        if not path.exists() and stage_step == self.window(stage_step)[0]:
+            return None
         try:
             return Table(**load_file(path))
+        except FileNotFoundError:
+            fault = " is missing, so the run cannot go on as it began"
         except (SafetensorError, TypeError, OSError) as error:
-            hint = "name another folder to train again"
-            raise InputError(f"{path}: not a whole table of hard negatives ({error}); {hint}") from None
+            fault = f": not a whole table of hard negatives ({error})"
+        raise InputError(f"{path}{fault}; name another folder to train again")
 
     def mine(self, step: int, stage_step: int, miner: Miner, display: Display, pause: Callable[[], object]) -> Table:
         """Mine the table of the window that begins now, and write it; `pause` is called on the way, and may raise."""
         start, stop = self.window(stage_step)
         rows = self._rows(start, stop)
-        drawn = self._order.sample(self._config.pool, np.random.default_rng([*self._seed, start, POOL_STREAM]))
+        drawn = self._order.sample(self.config.pool, np.random.default_rng([*self._seed, start, POOL_STREAM]))
         with display.track("Mining hard negatives", len(rows) + len(drawn), "texts") as advance:
 
             def report(done: int) -> None:
@@ -145,15 +130,13 @@ class Tables:
         with atomic_file(self._path(step, stage_step)) as part:
             save_file({"rows": rows, "negatives": negatives}, part)
         over = f", {above / negatives.size:.1%} of them above the limit" if above else ""
-        display.note(f"step {step:,}: hard negatives for {len(rows):,} pairs, {self._config.per_pair} each{over}")
+        display.note(f"step {step:,}: hard negatives for {len(rows):,} pairs, {self.config.per_pair} each{over}")
         return Table(rows, negatives)
 
     def forget_others(self, step: int, stage_step: int) -> None:
         """Remove all tables but that of the present window."""
-        kept = self._path(step, stage_step)
-        for path in self._folder.glob("step-*.safetensors"):
-            if path != kept:
-                path.unlink()
+        for path in {*self._folder.glob("step-*.safetensors")} - {self._path(step, stage_step)}:
+            path.unlink()
 
     def _path(self, step: int, stage_step: int) -> Path:
         """Return the file of the window, named by the step of the run at which it begins."""
@@ -168,43 +151,33 @@ class Tables:
         return np.unique(np.concatenate([self._order.rows(step) for step in range(start, min(ends))]))
 
 
+@dataclass(frozen=True)
 class Miner:
-    """Searches a pool of responses for the hard negatives of pairs; every response of the pool is scored.
+    """Scores a pool's responses for hard negatives (`retrieval`'s scan knows no limit and no answers to leave out)."""
 
-    (The scan of `retrieval` would not be faster, and knows neither a highest score nor answers to leave out.)
-    """
-
-    def __init__(
-        self,
-        store: TokenStore,
-        config: HardNegatives,
-        encode: Encode,
-        encode_responses: Callable[[TokenBatch], Tensor],
-        padding_id: int,
-    ) -> None:
-        self._store, self._config, self._padding_id = store, config, padding_id
-        self._encode, self._encode_responses = encode, encode_responses
+    store: TokenStore
+    config: HardNegatives
+    encode: Encode
+    encode_responses: Callable[[TokenBatch], Tensor]
+    padding_id: int
 
     @torch.no_grad()
     def __call__(self, rows: Rows, drawn: Rows, advance: Advance) -> tuple[Rows, int]:
-        """Return k negatives of each of n pairs among the drawn examples, the hardest first (n, k).
-
-        And how many of them are above the limit, since the pool had too few below it.
-        """
-        drawn_hashes = self._store.response_hash[drawn]
+        """Return k negatives of n pairs among the drawn examples, hardest first (n, k); how many exceed the limit."""
+        drawn_hashes = self.store.response_hash[drawn]
         first = np.sort(np.unique(drawn_hashes, return_index=True)[1])
         pool, vectors = drawn[first], self._vectors(drawn[first], advance)
         advance(len(drawn) - len(pool))
         every = np.union1d(rows, drawn)
-        known = KnownAnswers(self._input_hashes(every), self._store.response_hash[every], drawn_hashes[first])
+        known = KnownAnswers(self._input_hashes(every), self.store.response_hash[every], drawn_hashes[first])
         size = max(1, min(PAIRS_AT_ONCE, SCORES_AT_ONCE // len(pool)))
-        found, above = [np.empty((0, self._config.per_pair), np.int64)], 0
+        found, above = [np.empty((0, self.config.per_pair), np.int64)], 0
         for start in range(0, len(rows), size):
             block = rows[start : start + size]
-            x, y = (h.float() for h in self._encode(make_batch(self._store, block, self._padding_id)))
+            x, y = (h.float() for h in self.encode(make_batch(self.store, block, self.padding_id)))
             right = known.places(self._input_hashes(block))
-            limit = highest((x * y).sum(dim=1), self._config)
-            places, easier = hardest(x @ vectors.T, limit, right, self._config.per_pair)
+            limit = highest((x * y).sum(dim=1), self.config)
+            places, easier = hardest(x @ vectors.T, limit, right, self.config.per_pair)
             found.append(pool[places])
             above += easier
             advance(len(block))
@@ -214,29 +187,25 @@ class Miner:
         vectors = []
         for start in range(0, len(rows), PAIRS_AT_ONCE):
             block = rows[start : start + PAIRS_AT_ONCE]
-            batch = pack(*self._store.response.gather(block), self._padding_id)
-            vectors.append(self._encode_responses(batch).float())
+            batch = pack(*self.store.response.gather(block), self.padding_id)
+            vectors.append(self.encode_responses(batch).float())
             advance(len(block))
         return torch.cat(vectors)
 
     def _input_hashes(self, rows: Rows) -> Rows:
         """Return hashes that are equal for contexts of which the model reads the same."""
-        hashes = _hashes(self._store.input, rows)
-        if self._store.history is None:
-            return hashes
-        return hashes * np.int64(31) + _hashes(self._store.history, rows)  # each alone is spread over 64 bits
+        input_, history = self.store.input, self.store.history
+        further = 0 if history is None else _hashes(history, rows)
+        return _hashes(input_, rows) * np.int64(31) + further  # each alone is spread over 64 bits
 
 
-def _hashes(texts: Texts, rows: Rows) -> Rows:
+def _hashes(texts: Column | Joined, rows: Rows) -> Rows:
     parts = range(0, len(rows), HASHED_AT_ONCE)
     return np.concatenate([token_hashes(*texts.gather(rows[i : i + HASHED_AT_ONCE])) for i in parts])
 
 
 class KnownAnswers:
-    """Which responses of a pool are known to answer an input: those of all pairs with that input.
-
-    All are given by their hashes; those of the pool are all different.
-    """
+    """Which responses of a pool of different ones belong to a pair with an input; all are given by their hashes."""
 
     def __init__(self, inputs: Rows, responses: Rows, pool: Rows) -> None:
         ordered = np.argsort(pool)
@@ -264,21 +233,13 @@ def highest(own: Tensor, config: HardNegatives) -> Tensor:
 def hardest(scores: Tensor, limit: Tensor, right: Rows, k: int) -> tuple[Rows, int]:
     """Find the k hardest negatives of n pairs: the highest scores up to the limit, then the lowest ones above it.
 
-    Args:
-        scores: cosine of each response of the pool for each pair (n, p).
-        limit: of each pair (n,).
-        right: pairs (i, place) that are no negatives (2, m).
-        k: negatives of each pair.
-
-    Returns:
-        Their places (n, k), and how many of them are above the limit.
+    `scores` are cosines (n, pool), `limit` is (n,), and `right` lists pairs (i, place) that are no negatives (2, m).
+    Return their places (n, k), and how many of them are above the limit.
     """
     keys = torch.where(scores > limit[:, None], -4 - scores, scores)
     keys[tuple(torch.from_numpy(right).to(scores.device))] = -torch.inf
     best = torch.topk(keys, min(k, keys.shape[1]))
     if best.values.shape[1] < k or bool(best.values[:, -1].isneginf().any()):
-        raise InputError(
-            f"{scores.shape[1]} different responses in the pool are too few for hard_negatives.per_pair = {k}; "
-            "raise hard_negatives.pool, or lower per_pair"
-        )
+        fault = f"{scores.shape[1]} different responses in the pool are too few for hard_negatives.per_pair = {k}"
+        raise InputError(f"{fault}; raise hard_negatives.pool, or lower per_pair")
     return best.indices.cpu().numpy(), int((best.values < -2).sum())

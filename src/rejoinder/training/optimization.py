@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -12,18 +12,12 @@ from torch import Tensor, nn
 
 from rejoinder.errors import InputError
 from rejoinder.training.losses import learned_scale
-from rejoinder.training.recipe import (
-    Adadelta,
-    Adam,
-    Cosine,
-    InverseSqrt,
-    Optimizer,
-    Plateau,
-    Schedule,
-    Sgd,
-    Stage,
-    Step,
-)
+from rejoinder.training.recipe import Cosine, InverseSqrt, Plateau, Schedule, Stage, Step
+
+RULES: dict[str, Any] = {
+    "adadelta": torch.optim.Adadelta, "sgd": torch.optim.SGD, "adam": torch.optim.Adam, "adamw": torch.optim.AdamW,
+    "adamax": torch.optim.Adamax,
+}  # fmt: skip
 
 
 def prepare_stage(module: Any, stage: Stage) -> None:
@@ -35,15 +29,13 @@ def prepare_stage(module: Any, stage: Stage) -> None:
     groups = _groups(module)
     unknown = [name for name in stage.rates if name not in groups]
     if unknown:
-        raise InputError(
-            f"stage '{stage.name}': no parameters are called '{unknown[0]}' in rates; allowed: {', '.join(groups)}"
-        )
+        fault = f"no parameters are called '{unknown[0]}' in rates"
+        raise InputError(f"stage '{stage.name}': {fault}; allowed: {', '.join(groups)}")
     _learn(groups.values(), True)
     module.set_active_blocks(active)
     if stage.trained_blocks != "all":
-        if stage.trained_blocks > active:
-            given = f"trained_blocks = {stage.trained_blocks}"
-            raise InputError(f"stage '{stage.name}': {given}, but only {active} are computed")
+        if (given := stage.trained_blocks) > active:
+            raise InputError(f"stage '{stage.name}': trained_blocks = {given}, but only {active} are computed")
         module.blocks[: active - stage.trained_blocks].requires_grad_(False)
         _learn((groups.get(name, []) for name in ("embedding", "position")), False)
     _learn((groups[name] for name in stage.rates if stage.rate(name) == 0), False)
@@ -67,40 +59,28 @@ def build_optimizer(module: Any, stage: Stage) -> torch.optim.Optimizer:
     excluded = module.no_decay_parameters() | (set() if scale is None else {scale.value})
     groups: list[dict[str, Any]] = []
     for name, parameters in _groups(module).items():
-        trained = [parameter for parameter in parameters if parameter.requires_grad]
-        for decayed in (True, False):
-            chosen = [parameter for parameter in trained if (parameter not in excluded) == decayed]
+        for decay in (True, False):
+            chosen = [p for p in parameters if p.requires_grad and (p not in excluded) == decay]
+            weight_decay = stage.optimizer.weight_decay if decay else 0.0
             if chosen:
-                decay = stage.optimizer.weight_decay if decayed else 0.0
-                groups.append({"params": chosen, "rate": stage.rate(name), "weight_decay": decay})
+                groups.append({"params": chosen, "rate": stage.rate(name), "weight_decay": weight_decay})
     if not groups:
         raise InputError(f"stage '{stage.name}': all parameters are frozen, so there is nothing to train")
-    rule, options = _rule(stage.optimizer, groups)
+    rule = RULES[stage.optimizer.kind]
+    options = {field: value for field, value in vars(stage.optimizer).items() if field in ("rho", "betas")}
+    on_cpu = all(parameter.device.type == "cpu" for group in groups for parameter in group["params"])
+    if stage.optimizer.kind in ("adam", "adamw") and on_cpu:
+        options["fused"] = True  # five times as fast on a CPU; Adamax has no such form
     by_rows: Any = type(f"Row{rule.__name__}", (_RowUpdates, rule), {"rule": rule})
     return by_rows(groups, lr=stage.learning_rate, **options)
-
-
-def _rule(config: Optimizer, groups: Sequence[Mapping[str, Any]]) -> tuple[type[Any], dict[str, Any]]:
-    match config:
-        case Adadelta():
-            return torch.optim.Adadelta, {"rho": config.rho}
-        case Sgd():
-            return torch.optim.SGD, {}
-        case Adam():
-            rules = {"adam": torch.optim.Adam, "adamw": torch.optim.AdamW, "adamax": torch.optim.Adamax}
-            on_cpu = all(parameter.device.type == "cpu" for group in groups for parameter in group["params"])
-            # PyTorch's one-pass form is five times as fast on a CPU; Adamax has none.
-            fused = {"fused": True} if config.kind != "adamax" and on_cpu else {}
-            return rules[config.kind], {"betas": config.betas, **fused}
 
 
 class _RowUpdates(torch.optim.Optimizer):
     """Updates a table with a sparse gradient in the rows of the batch alone; mixed in before one of PyTorch's rules.
 
-    The rows' values, gradient and state are copied out, updated by the rule as if they were the whole parameter, and
-    written back. The running averages of a row, and its weight decay, stand still while the row is in no batch ("lazy"
-    updates). `torch.optim.SparseAdam`, the same rule for Adam without decay, takes 1.3 to 1.6 times as long (60,000
-    rows of 128), and would need a second optimiser for the other parameters.
+    The rows are copied out, updated by the rule as if they were the whole parameter, and written back. The running
+    averages of a row, and its weight decay, stand still while the row is in no batch ("lazy" updates).
+    `torch.optim.SparseAdam`, for Adam without decay, takes 1.3 to 1.6 times as long (60,000 rows of 128).
     """
 
     rule: type[Any]
@@ -149,10 +129,7 @@ def set_learning_rate(optimizer: torch.optim.Optimizer, rate: float) -> None:
 
 
 def clip_gradients(parameters: Iterable[nn.Parameter], limit: float) -> Tensor | None:
-    """Scale gradients down so that their common norm is at most `limit`; return the norm before, if there is any.
-
-    (`torch.nn.utils.clip_grad_norm_` takes no sparse gradients.)
-    """
+    """Scale gradients, sparse ones too, down to a common norm of at most `limit`; return the norm before, if any."""
     gradients = [_numbers(parameter) for parameter in parameters if parameter.grad is not None]
     if not gradients:
         return None

@@ -26,7 +26,6 @@ from rejoinder.text.pretrained import build_bpe
 from rejoinder.text.subwords import MARK, Subwords
 from rejoinder.text.tokenizer import Tokenizer
 from rejoinder.text.vocabulary import build_subwords
-from rejoinder.training.batches import join_stores
 from rejoinder.training.display import Display
 from rejoinder.training.distillation import TextVectors, text_vectors
 from rejoinder.training.initialisation import initial_tokenizer
@@ -39,19 +38,16 @@ from rejoinder.training.tokens import (
     build_store,
     content_key,
     data_digest,
+    join_stores,
     joined_digest,
     open_store,
     read_texts,
 )
 
-CACHED = (".lock", "vocabulary-*", "train-*", "valid-*", "words-*", "vectors-*")
-"""Names of what is made once and kept."""
-
+CACHED = (".lock", "vocabulary-*", "train-*", "valid-*", "words-*", "vectors-*")  # what is made once and kept
 COMMON = 1e-3
 """a of the weight a / (a + p) of a word with the share p of all words (Arora et al. 2017: smooth inverse frequency)."""
-
-COUNTED = 500_000
-"""Examples whose tokens are counted, at most."""
+COUNTED = 500_000  # examples whose tokens are counted, at most
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,10 +64,7 @@ class Prepared:
 
 
 def prepare(recipe: Recipe, folder: Path, display: Display | None = None, engine: Engine | None = None) -> Prepared:
-    """Open the vocabulary and the token stores, and make those that are missing; the workers of an engine tokenise.
-
-    They are kept in the folder unless the recipe names another place.
-    """
+    """Open what a run needs and make what is missing, in the folder or the recipe's cache; an engine tokenises."""
     return _Preparation(recipe, folder, display or Display(), engine).run()
 
 
@@ -108,17 +101,14 @@ class _Preparation:
         parts = (init.fingerprint,) if config is None else (digest, config, self.recipe.seed)
         path = self.folder / f"vocabulary-{content_key(*parts)}.json"
         build = functools.partial(initial_tokenizer, init) if config is None else self.build_vocabulary
-        self.make_once(path, lambda part: build().save(part))
+        self.make_once(path, lambda: build().save(path))
         return family(self.recipe.model["kind"]).load_tokenizer(path)
 
     def build_vocabulary(self) -> Tokenizer:
         """Build the vocabulary; what its building warns of becomes a note."""
-        config = self.recipe.vocabulary
+        config, doing = self.recipe.vocabulary, self.display.track("Building the vocabulary", None, "utterances")
         assert config is not None
-        with (
-            self.display.track("Building the vocabulary", None, "utterances") as advance,
-            warnings.catch_warnings(record=True) as warned,
-        ):
+        with doing as advance, warnings.catch_warnings(record=True) as warned:
             tokenizer = build_vocabulary(config, _utterances(self.sets, config.sample, self.recipe.seed, advance))
         for warning in warned:
             self.display.note(str(warning.message))
@@ -133,12 +123,13 @@ class _Preparation:
         parts = [digest, tokenizer.fingerprint, length, *([] if history is None else [history])]
         parts += [*(() if dialogue is None else dialogue.key), *["texts"] * texts, *["given"] * given]
         path = self.folder / f"{split}-{content_key(*parts)}"
-        if not path.exists():
-            with self.writing():
-                if not path.exists():  # else the process that was waited for has made it
-                    encode = Encode(tokenizer, length, history, dialogue, given)
-                    with self.display.track(f"Tokenising {data} ({split})", None, "examples") as advance:
-                        return build_store(path, data, split, encode, advance, self.engine, with_texts=texts)
+        encode = Encode(tokenizer, length, history, dialogue, given)
+
+        def make() -> None:
+            with self.display.track(f"Tokenising {data} ({split})", None, "examples") as advance:
+                build_store(path, data, split, encode, advance, self.engine, texts)
+
+        self.make_once(path, make)
         return open_store(path)
 
     def words(self, train: TokenStore, digests: Sequence[str], tokenizer: Tokenizer) -> FloatArray:
@@ -148,11 +139,11 @@ class _Preparation:
         size = parse_config(self.recipe.model).embedding_size
         path = self.folder / f"words-{content_key(name, tokenizer.fingerprint, size, seed, *digests)}.npy"
 
-        def make(part: Path) -> None:
+        def make() -> None:
             with self.display.track("Encoding the vocabulary", tokenizer.size, "subwords") as advance:
                 encode = functools.partial(open_encoder(name).encode_responses, advance=advance)
                 table = word_vectors(encode, tokenizer, count_ids(train, tokenizer.rows, seed), size, seed)
-            with part.open("wb") as file:
+            with atomic_file(path) as part, part.open("wb") as file:
                 np.save(file, table)
 
         self.make_once(path, make)
@@ -171,13 +162,12 @@ class _Preparation:
         with self.writing():
             return text_vectors(path, train.texts, read, encode, self.display)
 
-    def make_once(self, path: Path, make: Callable[[Path], object]) -> None:
-        """Let `make` write a file that is not there yet."""
+    def make_once(self, path: Path, make: Callable[[], object]) -> None:
+        """Let `make` write what is not there yet."""
         if not path.exists():
             with self.writing():
                 if not path.exists():  # else the process that was waited for has made it
-                    with atomic_file(path) as part:
-                        make(part)
+                    make()
 
     @contextlib.contextmanager
     def writing(self) -> Iterator[None]:
@@ -213,16 +203,14 @@ def _note_cut_contexts(recipe: Recipe, data: Path, display: Display) -> None:
     try:
         account = json.loads((data / SUMMARY).read_text(encoding="utf-8"))
         cut, kept = account["cut_contexts"], kept_messages(account)
-    except (OSError, ValueError, LookupError, TypeError):
-        return  # a file, or a folder that something else made
+    except (OSError, ValueError, LookupError, TypeError):  # a file, or a folder that something else made
+        return
     config = parse_config(recipe.model)
     whole = family_of(config).dialogue is not None
     if cut and (whole or getattr(config, "history", 0) > kept):
+        lost = f"{cut:,} contexts lost their oldest messages ({limits_of_history(account)})"
         reads = "whole conversations" if whole else f"up to {config.history} earlier messages"
-        display.note(
-            f"{data}: {cut:,} contexts lost their oldest messages ({limits_of_history(account)}) and the model reads "
-            f"{reads}; build the data again with a higher limit"
-        )
+        display.note(f"{data}: {lost} and the model reads {reads}; build the data again with a higher limit")
 
 
 def build_vocabulary(config: Vocabulary, utterances: Iterable[str]) -> Tokenizer:
@@ -252,9 +240,8 @@ def word_vectors(encode: EncodeTexts, tokenizer: Subwords, counts: Rows, size: i
 
     A text's vector is then about the mean of its words' vectors, which ranks replies like BM25 before anything is
     learned. The vectors, less their mean, are reduced to their first principal components, where a word counts as often
-    as it is used times its squared weight, and multiplied by the weight a / (a + p). The values of the subwords have
-    unit variance on average; buckets get random values a tenth as large, padding 0. `counts` is how often each id is
-    used, (rows,).
+    as it is used (`counts`) times its squared weight, and multiplied by the weight a / (a + p). The subwords' values
+    have unit variance on average; buckets get random values a tenth as large, padding 0.
     """
     texts = [subword.replace(MARK, "") or " " for subword in tokenizer.subwords]
     vectors = encode(texts).astype(np.float64)

@@ -32,19 +32,13 @@ class Init:
     [vocabulary] is left out, and [model] may give nothing but what no weight depends on (see `initialisation`).
     """
 
-    model: str = ""
-    """Model folder, name of a bundled model, or id on the Hugging Face Hub; empty: start from random weights. `--init`
-    overrides it."""
+    model: str = ""  # folder, bundled name or Hugging Face id; empty: random weights. `--init` overrides it.
     transformer: str = ""
-    """Or pretrained weights of a transformer, on which [model] builds: a folder that `transformers` wrote, an id on the
-    Hugging Face Hub, "minilm", or the model folder of a pretraining run."""
-    fingerprint: str = ""
-    """The model's fingerprint, filled in when the recipe is read. If it is given, no other model is taken."""
-    quantized: bool = False
-    """Whether the model is quantised, so that training starts from rounded weights; filled in as well."""
+    """Or a transformer on which [model] builds: a folder of `transformers` or a pretraining run, an id, or "minilm"."""
+    fingerprint: str = ""  # of the model, filled in when the recipe is read; if given, no other model is taken
+    quantized: bool = False  # whether training starts from the rounded weights of a quantised model; filled in as well
     words: str = ""
-    """Instead of a model: a sentence encoder (its folder, its id, or "minilm") whose vectors of single subwords the
-    embedding starts from (see `prepare.word_vectors`)."""
+    """Or a sentence encoder (folder, id, "minilm") from whose vectors of subwords the embedding starts (`prepare`)."""
 
     def __post_init__(self) -> None:
         at_most_one(self, "model", "transformer", "words")
@@ -63,23 +57,17 @@ class Init:
 class Mixed:
     """[[data.mix]]: further examples that are in every batch (ACL19, FT-MIXED)."""
 
-    train: str = ""
-    """Folder (or file) of examples; its training split is used. `--general` overrides it for the first."""
-    share: Annotated[float, Field(gt=0, lt=1)]
-    """Share of the pairs of every batch, rounded to whole pairs."""
+    train: str = ""  # folder or file; its training split is used. `--general` overrides it for the first.
+    share: Annotated[float, Field(gt=0, lt=1)]  # of the pairs of every batch, rounded to whole pairs
 
 
 @section
 class Data:
     """[data]: the examples."""
 
-    train: str = ""
-    """Folder (or file) of examples, relative to the current folder; its validation split is validated on. `--data`
-    overrides it."""
-    mix: tuple[Mixed, ...] = ()
-    """Further sets of examples; what their shares leave of a batch comes from `train`."""
-    cache: str = ""
-    """Folder for vocabularies and token arrays, to share them between runs; empty: `tokens` in the run's folder."""
+    train: str = ""  # folder or file, relative to the current folder; validated on as well. `--data` overrides it.
+    mix: tuple[Mixed, ...] = ()  # further sets of examples; what their shares leave of a batch comes from `train`
+    cache: str = ""  # folder for vocabularies and token arrays, shared between runs; empty: `tokens` in the run's
 
     def __post_init__(self) -> None:
         if sum(mixed.share for mixed in self.mix) >= 1:
@@ -98,20 +86,13 @@ class SubwordVocabulary:
     """[vocabulary] of kind "subwords" (the default), built from the training split (CONVERT 3.1)."""
 
     kind: Literal["subwords"] = "subwords"
-    target_size: Annotated[int, Field(ge=100)] | None = None
-    """Number of subwords to aim at (within 1 %); or:"""
-    minimum_count: Count | None = None
-    """How often a subword must be seen (paper: 250)."""
-    iterations: Count = 4
-    """Rounds of segmenting with the vocabulary so far and counting again."""
-    max_bytes: Count = 20
-    """Longest subword, in UTF-8 bytes."""
-    max_digits: Count = 4
-    """Longest run of digits within a subword."""
-    buckets: Count = 1000
-    """Rows shared by the characters that are in no subword."""
-    sample: Count = 10_000_000
-    """Number of utterances (inputs and responses) to count, drawn at random if there are more."""
+    target_size: Annotated[int, Field(ge=100)] | None = None  # number of subwords to aim at (within 1 %); or:
+    minimum_count: Count | None = None  # how often a subword must be seen (paper: 250)
+    iterations: Count = 4  # rounds of segmenting with the vocabulary so far and counting again
+    max_bytes: Count = 20  # longest subword, in UTF-8 bytes
+    max_digits: Count = 4  # longest run of digits within a subword
+    buckets: Count = 1000  # rows shared by the characters that are in no subword
+    sample: Count = 10_000_000  # inputs and responses to count, drawn at random if there are more
 
     def __post_init__(self) -> None:
         exactly_one(self, "target_size", "minimum_count")
@@ -122,14 +103,10 @@ class NGramVocabulary:
     """[vocabulary] of kind "ngrams": words and pairs of words of the training split (ACL19, section 3)."""
 
     kind: Literal["ngrams"]
-    minimum_count: Count = 10
-    """How often a word must be seen."""
-    bigrams: Natural = 200_000
-    """Number of pairs of known words, the most frequent ones."""
-    buckets: Count = 50_000
-    """Rows shared by unknown words and unknown pairs."""
-    sample: Count = 1_000_000
-    """Number of utterances (inputs and responses) to count, drawn at random if there are more."""
+    minimum_count: Count = 10  # how often a word must be seen
+    bigrams: Natural = 200_000  # number of pairs of known words, the most frequent ones
+    buckets: Count = 50_000  # rows shared by unknown words and unknown pairs
+    sample: Count = 1_000_000  # inputs and responses to count, drawn at random if there are more
 
 
 @section
@@ -137,12 +114,9 @@ class BpeVocabulary:
     """[vocabulary] of kind "bpe": byte pair encoding of lower-cased text, for transformers from scratch (POLY 4.1)."""
 
     kind: Literal["bpe"]
-    merges: Count = 30_000
-    """Number of merges to learn (paper: 30,000)."""
-    minimum_count: Count = 2
-    """How often a pair must be seen to be merged."""
-    sample: Count = 10_000_000
-    """Number of utterances (inputs and responses) to learn from, drawn at random if there are more."""
+    merges: Count = 30_000  # number of merges to learn (paper: 30,000)
+    minimum_count: Count = 2  # how often a pair must be seen to be merged
+    sample: Count = 10_000_000  # inputs and responses to learn from, drawn at random if there are more
 
 
 Vocabulary: TypeAlias = Annotated[SubwordVocabulary | NGramVocabulary | BpeVocabulary, Field(discriminator="kind")]
@@ -153,34 +127,26 @@ class Text:
     """[text]: how a message becomes tokens."""
 
     max_length: Count = 60
-    """Tokens of a message that are read; of models that read contexts whole (model.context_length): tokens of a
-    response, its two marks included (POLY: 72)."""
+    """Tokens of a message; where contexts are read whole (model.context_length), of a response and its two marks."""
 
 
 @section
 class Loss:
     """[loss]: softmax over the batch's responses (see `losses`)."""
 
-    smoothing: Decay = 0.2
-    """Share of the probability that the other responses of the batch get, evenly."""
-    mask_equal_responses: bool = True
-    """Leave a response out of another's negatives if both have the same tokens."""
+    smoothing: Decay = 0.2  # share of the probability that the other responses of the batch get, evenly
+    mask_equal_responses: bool = True  # leave a response out of another's negatives if both have the same tokens
 
 
 @section
 class Scale:
     """[scale]: the factor c of the score c · cos: linear from `first` to `last`, constant afterwards; or learned."""
 
-    learned: bool = False
-    """Learn c (ACL19), between 0 and `last`, from `first` or from `init.model`'s; its group of parameters: "scale"."""
-    first: Positive = 1.0
-    """At the first step."""
-    last: Positive | Literal["sqrt(d)"] = "sqrt(d)"
-    """From the end of the annealing on; "sqrt(d)" is the square root of the encodings' size (22.6 at 512)."""
-    steps: Natural | None = None
-    """Steps that the annealing takes (paper: 10,000); or:"""
-    share: Share | None = None
-    """Share of the whole run that it takes; all stages must then have a budget in minutes, or none."""
+    learned: bool = False  # learn c (ACL19), in 0 to `last`, from `first` or `init.model`'s on; its group is "scale"
+    first: Positive = 1.0  # at the first step
+    last: Positive | Literal["sqrt(d)"] = "sqrt(d)"  # after the annealing; d: the encodings' size (22.6 at 512)
+    steps: Natural | None = None  # steps that the annealing takes (paper: 10,000); or:
+    share: Share | None = None  # of the whole run; all stages must then have a budget in minutes, or none
 
     def __post_init__(self) -> None:
         if not self.learned:
@@ -193,20 +159,13 @@ class Scale:
 class Distillation:
     """[distillation]: learning to score as a better model does, as well as from the examples (see `distillation`)."""
 
-    teacher: str = ""
-    """Model folder of any ranker, or its id on the Hugging Face Hub: mostly a cross- or poly-encoder. Or:"""
-    encoder: str = ""
-    """"minilm", "use", or a folder or an id of sentence-transformers, whose cosines are the scores."""
-    sharpness: Positive | None = None
-    """With `encoder`: factor of its cosines; 20 if not given."""
-    fingerprint: str = ""
-    """The teacher's fingerprint, filled in when the recipe is read. If it is given, no other model is taken."""
-    share: Annotated[float, Field(gt=0, le=1)] = 0.5
-    """Weight of the teacher's part of the loss; the rest is that of the ranking loss."""
-    sample: Count | None = None
-    """With `encoder`: training examples that it reads, drawn at random; all if not given."""
-    candidates: Annotated[int, Field(ge=2)] | None = None
-    """With `teacher`: candidates of each context that are compared, its own response and others of the batch (16)."""
+    teacher: str = ""  # any ranker, by folder or Hugging Face id: mostly a cross- or poly-encoder. Or:
+    encoder: str = ""  # "minilm", "use", or a folder or id of sentence-transformers, whose cosines are the scores
+    sharpness: Positive | None = None  # with `encoder`: factor of its cosines; 20 if not given
+    fingerprint: str = ""  # of the teacher, filled in when the recipe is read; if given, no other model is taken
+    share: Annotated[float, Field(gt=0, le=1)] = 0.5  # weight in the loss; the rest is that of the ranking loss
+    sample: Count | None = None  # with `encoder`: training examples that it reads, drawn at random; else all
+    candidates: Annotated[int, Field(ge=2)] | None = None  # with `teacher`: of each context, in the batch; else 16
 
     def __post_init__(self) -> None:
         exactly_one(self, "teacher", "encoder")
@@ -220,20 +179,13 @@ class Distillation:
 class Validation:
     """[validation]: 1-of-N on the validation split, at the end of each stage at least. The best model is kept."""
 
-    every_steps: Count | None = None
-    """Steps from one validation to the next; or:"""
-    every_seconds: Positive | None = None
-    """Seconds from one to the next; or:"""
-    every_epochs: Positive | None = None
-    """Passes over the training split from one to the next."""
-    examples: Natural = 5_000
-    """Examples at most, in whole groups of `candidates`; 0: no validation, and the last model is kept."""
-    candidates: Annotated[int, Field(ge=2)] = 100
-    """N: each response is a candidate for the other N - 1 contexts of its group."""
-    patience: Natural = 0
-    """Validations without gain after which a stage ends early; 0: never."""
-    data: tuple[str, ...] = ()
-    """Further folders of examples, on which nothing is trained: all figures are means over their validation splits."""
+    every_steps: Count | None = None  # steps from one validation to the next; or:
+    every_seconds: Positive | None = None  # seconds; or:
+    every_epochs: Positive | None = None  # passes over the training split
+    examples: Natural = 5_000  # at most, in whole groups of `candidates`; 0: none, and the last model is kept
+    candidates: Annotated[int, Field(ge=2)] = 100  # N: each response is a candidate for all N contexts of its group
+    patience: Natural = 0  # validations without gain after which a stage ends early; 0: never
+    data: tuple[str, ...] = ()  # further folders that are validated on alone; figures are means over all of them
 
     def __post_init__(self) -> None:
         at_most_one(self, "every_steps", "every_seconds", "every_epochs")
@@ -245,46 +197,37 @@ class Validation:
 class Checkpoint:
     """[checkpoint]: how often everything needed to continue is written (also after a gain and after mining)."""
 
-    every_steps: Count | None = None
-    """Steps from one to the next."""
-    every_seconds: Positive | None = 300.0
-    """Seconds from one to the next. Both may be given."""
+    every_steps: Count | None = None  # steps from one to the next
+    every_seconds: Positive | None = 300.0  # seconds; both may be given
 
 
 @section
 class Log:
     """[log]: what metrics.jsonl and TensorBoard get."""
 
-    every_steps: Count = 10
-    """Steps from one line to the next; loss and accuracy are means over them."""
+    every_steps: Count = 10  # steps from one line to the next; loss and accuracy are means over them
 
 
 @section
 class Compute:
     """[compute]: where and in which precision."""
 
-    device: Literal["auto", "cpu", "cuda"] = "auto"
-    """Where to compute; "auto": the first CUDA device if there is one, else the CPU."""
+    device: Literal["auto", "cpu", "cuda"] = "auto"  # "auto": the first CUDA device if there is one, else the CPU
     precision: Literal["auto", "fp32", "bf16", "fp16"] = "auto"
     """"auto": bf16 where processor or GPU have instructions for it, fp16 with loss scaling on other GPUs, else fp32."""
-    threads: Natural = 0
-    """CPU threads; 0: PyTorch chooses."""
+    threads: Natural = 0  # CPU threads; 0: PyTorch chooses
 
 
 @section
 class Quantization:
     """[quantization]: training for 8-bit embeddings and 16 bits for everything else (see `models/quantization.py`)."""
 
-    enabled: bool = False
-    """Compute with rounded copies of the parameters, so that the model can be exported in few bits."""
+    enabled: bool = False  # compute with rounded copies of the parameters, for export in few bits
     half: Literal["auto", "bfloat16", "float16"] = "auto"
-    """The 16-bit float of all that is no embedding; "auto": bfloat16 where the run computes in bf16, else float16,
-    which is more precise."""
-    range_every: Count = 100
-    """Steps from one fitting of the 8-bit ranges to the next; a range that a value has left is fitted at once."""
+    """Of all that is no embedding; "auto": bfloat16 where the run computes in bf16, else float16, more precise."""
+    range_every: Count = 100  # steps from one fitting of the 8-bit ranges to the next; at once if a value leaves one
     loss_scale: Positive = 128.0
-    """Factor of the loss where gradients are float16 (compute.precision fp16), which would lose the small ones; the
-    updates are divided by it. It halves, and the step is left out, when a gradient is too large for float16."""
+    """In fp16: factor of the loss, not of updates; it halves, and the step is left out, if a gradient overflows."""
 
     def __post_init__(self) -> None:
         if not self.enabled and (found := given(self)):
@@ -295,8 +238,7 @@ class Quantization:
 class Decayed:
     """What every optimiser has."""
 
-    weight_decay: NotNegative = 0.0
-    """L2 on all but layer norms: this times the weight is added to its gradient (adamw: taken from the weight)."""
+    weight_decay: NotNegative = 0.0  # L2 on all but layer norms, added to the gradient (adamw: off the weight)
 
 
 @section
@@ -304,8 +246,7 @@ class Adadelta(Decayed):
     """Adadelta, the optimiser of CONVERT."""
 
     kind: Literal["adadelta"] = "adadelta"
-    rho: Decay = 0.9
-    """Decay of the running averages of squared gradients and squared updates."""
+    rho: Decay = 0.9  # decay of the running averages of squared gradients and squared updates
 
 
 @section
@@ -320,8 +261,7 @@ class Adam(Decayed):
     """Adam, AdamW and Adamax."""
 
     kind: Literal["adam", "adamw", "adamax"]
-    betas: tuple[Decay, Decay] = (0.9, 0.999)
-    """Decay of the running averages of gradients and of squared (adamax: largest) gradients."""
+    betas: tuple[Decay, Decay] = (0.9, 0.999)  # decay of the averages of gradients, and squared (adamax: largest) ones
 
 
 Optimizer: TypeAlias = Annotated[Adadelta | Sgd | Adam, Field(discriminator="kind")]
@@ -332,8 +272,7 @@ class WarmUp:
     """What every schedule has: a linear warm-up from 0, after which the schedule proper starts."""
 
     kind: str
-    warm_up_steps: Natural = 0
-    """Steps that the warm-up takes."""
+    warm_up_steps: Natural = 0  # steps that the warm-up takes
 
 
 @section
@@ -349,7 +288,6 @@ class Cosine(WarmUp):
 
     kind: Literal["cosine"] = "cosine"
     final_learning_rate: NotNegative = 0.0
-    """Rate at the end of the stage."""
 
 
 @section
@@ -357,10 +295,8 @@ class Step(WarmUp):
     """Times `factor` at given shares of the stage (ACL19: times 0.3 at step 3.5M of 4M)."""
 
     kind: Literal["step"] = "step"
-    factor: Annotated[float, Field(gt=0, lt=1)]
-    """What the rate is multiplied by at each drop."""
-    at: Annotated[tuple[Share, ...], Field(min_length=1)]
-    """Shares of the stage at which it drops."""
+    factor: Annotated[float, Field(gt=0, lt=1)]  # what the rate is multiplied by at each drop
+    at: Annotated[tuple[Share, ...], Field(min_length=1)]  # shares of the stage at which it drops
 
 
 @section
@@ -379,10 +315,8 @@ class Plateau(WarmUp):
     """Times `factor` whenever the validation loss has stalled (POLY: 0.4, looking every half epoch)."""
 
     kind: Literal["plateau"] = "plateau"
-    factor: Annotated[float, Field(gt=0, lt=1)] = 0.4
-    """What the rate is multiplied by at each drop."""
-    patience: Natural = 0
-    """Validations without a lower loss to wait for before a drop."""
+    factor: Annotated[float, Field(gt=0, lt=1)] = 0.4  # what the rate is multiplied by at each drop
+    patience: Natural = 0  # validations without a lower loss to wait for before a drop
 
 
 Schedule: TypeAlias = Annotated[Constant | Cosine | Step | InverseSqrt | Plateau, Field(discriminator="kind")]
@@ -392,16 +326,14 @@ Schedule: TypeAlias = Annotated[Constant | Cosine | Step | InverseSqrt | Plateau
 class HardNegatives:
     """[stage.hard_negatives]: wrong responses that the model ranks high, as further negatives (see `negatives`)."""
 
-    per_pair: Count = 1
-    """k: hard negatives of each pair of a batch; each is a negative of every context of the batch."""
-    pool: Annotated[int, Field(ge=2)] = 20_000
-    """Training examples whose responses are searched, drawn anew each time; each set of a mixture gives its share."""
-    margin: float | None = None
-    """Leave out what scores (by cosine) more than this above the pair's own response, as another right answer; or:"""
+    per_pair: Count = 1  # k: hard negatives of each pair of a batch; each is a negative of every context of the batch
+    pool: Annotated[int, Field(ge=2)] = (
+        20_000  # examples whose responses are searched, drawn anew, by the shares of mix
+    )
+    margin: float | None = None  # leave out, as right, what scores (by cosine) this above the pair's own response; or:
     share: Annotated[float, Field(gt=0, le=1)] | None = None
     """Leave out what scores above this share of its score. Neither: leave out equal texts and known answers only."""
-    every_steps: Count | None = None
-    """Steps from one mining to the next; not given: once, when the stage begins."""
+    every_steps: Count | None = None  # steps from one mining to the next; not given: once, when the stage begins
 
     def __post_init__(self) -> None:
         at_most_one(self, "margin", "share")
@@ -411,43 +343,26 @@ class HardNegatives:
 class Stage:
     """[[stage]]: one part of the run; its optimiser, schedule and data order start afresh."""
 
-    name: str
-    """What progress and metrics call it."""
-    active_blocks: Natural | Literal["all"] = "all"
-    """Blocks of the trunk that are computed and trained; skipped ones cost nothing."""
-    trained_blocks: Count | Literal["all"] = "all"
-    """Top blocks that are trained, with what is above them; a number freezes the ones below and the embeddings."""
-    batch_size: Annotated[int, Field(ge=2)]
-    """K: pairs of a batch, of all processes together; the other pairs' responses are the negatives."""
-    batch_tokens: Natural = 0
-    """Most tokens of a batch in pretraining, of up to batch_size pairs of like lengths (POLY: 32,000); else 0."""
-    micro_batch: Natural = 0
-    """Pairs that each process encodes at once, for less memory and a second forward pass; 0: all. Same gradients."""
-    steps: Count | None = None
-    """Budget: batches; or:"""
-    epochs: Positive | None = None
-    """Budget: passes over the training split (the last incomplete batch of each is dropped); or:"""
-    minutes: Positive | None = None
-    """Budget: minutes of the clock, validation and checkpoints included; the schedule follows the clock."""
-    optimizer: Optimizer
-    """A name, or a table of a kind and its parameters."""
-    learning_rate: Positive
-    """Rate after warm-up, before decay."""
-    schedule: Schedule = Field(default_factory=Constant)
-    """A name, or a table of a kind and its parameters."""
+    name: str  # what progress and metrics call it
+    active_blocks: Natural | Literal["all"] = "all"  # blocks that are computed and trained; skipped ones cost nothing
+    trained_blocks: Count | Literal["all"] = "all"  # top blocks; a number freezes those below and the embeddings
+    batch_size: Annotated[int, Field(ge=2)]  # K: pairs of all processes; the others' responses are the negatives
+    batch_tokens: Natural = 0  # pretraining: most tokens of up to batch_size pairs of like lengths (POLY: 32,000)
+    micro_batch: Natural = 0  # pairs encoded at once: less memory, a second forward pass, same gradients; 0: all
+    steps: Count | None = None  # budget: batches; or:
+    epochs: Positive | None = None  # passes over the training split (the last incomplete batch of each is dropped); or:
+    minutes: Positive | None = None  # of the clock, which the schedule follows, validation and checkpoints included
+    optimizer: Optimizer  # a name, or a table of a kind and its parameters
+    learning_rate: Positive  # after warm-up, before decay
+    schedule: Schedule = Field(default_factory=Constant)  # a name, or a table of a kind and its parameters
     rates: dict[str, NotNegative | Literal["batch_size"]] = Field(default_factory=dict)
-    """Factor of the learning rate for groups of parameters ("embedding", "blocks", ...); 0 freezes a group.
-    "batch_size" is K: with plain SGD the same as the group's gradients times K (ACL19 does so with the embeddings)."""
-    clip_norm: NotNegative = 0.0
-    """Largest norm of all gradients together; longer ones are scaled to it. 0: no limit."""
-    clip_embedding_norm: NotNegative = 0.0
-    """Largest norm of the subword embedding's gradient, applied before `clip_norm`. 0: no limit."""
+    """Factors of the learning rate by group ("embedding", "blocks", ...); 0 freezes it, "batch_size" is K (ACL19)."""
+    clip_norm: NotNegative = 0.0  # largest norm of all gradients together; longer ones are scaled to it. 0: no limit.
+    clip_embedding_norm: NotNegative = 0.0  # the same of the subword embedding's alone, applied before `clip_norm`
     hard_negatives: HardNegatives | None = None
     negatives: Natural = 0
-    """Responses drawn at random from the training split as further negatives of each pair: the only ones that a
-    cross-encoder has (POLY: 15); of other models negatives of every context of the batch."""
-    given_negatives: bool = False
-    """Take the wrong candidates that the data gives with each example (ConvAI2: 19) instead of drawing negatives."""
+    """Responses drawn at random from the training split for each pair: all negatives of a cross-encoder (POLY: 15)."""
+    given_negatives: bool = False  # take the wrong candidates that the data gives with each example (ConvAI2: 19)
 
     def __post_init__(self) -> None:
         exactly_one(self, "steps", "epochs", "minutes")
@@ -463,19 +378,14 @@ class Stage:
 class Recipe:
     """A training run, fully described."""
 
-    name: str
-    """What the run is called."""
-    description: str = ""
-    """What it is for, or the number it gives."""
-    seed: Annotated[int, Field(ge=0, lt=2**63)] = 0
-    """Seed of weights, dropout and the order of examples."""
+    name: str  # what the run is called
+    description: str = ""  # what it is for, or the number it gives
+    seed: Annotated[int, Field(ge=0, lt=2**63)] = 0  # of weights, dropout and the order of examples
     init: Init = Field(default_factory=Init)
     data: Data = Field(default_factory=Data)
-    vocabulary: Vocabulary | None = None
-    """How the tokenizer is built; left out where `init` gives it."""
+    vocabulary: Vocabulary | None = None  # how the tokenizer is built; left out where `init` gives it
     text: Text = Field(default_factory=Text)
-    model: dict[str, Any]
-    """`kind` and the fields of that model's configuration."""
+    model: dict[str, Any]  # `kind` and the fields of that model's configuration
     loss: Loss = Field(default_factory=Loss)
     scale: Scale
     distillation: Distillation | None = None
@@ -484,8 +394,7 @@ class Recipe:
     log: Log = Field(default_factory=Log)
     compute: Compute = Field(default_factory=Compute)
     quantization: Quantization = Field(default_factory=Quantization)
-    stage: Annotated[tuple[Stage, ...], Field(min_length=1)]
-    """The stages, in order."""
+    stage: Annotated[tuple[Stage, ...], Field(min_length=1)]  # in order
 
     def __post_init__(self) -> None:
         if not self.init.given and self.vocabulary is None:

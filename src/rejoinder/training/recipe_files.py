@@ -17,13 +17,12 @@ from rejoinder.models.families import FAMILIES, build_module, family
 from rejoinder.models.transformer import TransformerShape
 from rejoinder.settings import holds_tables, override, read_toml, to_toml, toml_value, validate
 from rejoinder.training.distributed import Processes, check_division
-from rejoinder.training.initialisation import fill_in_teacher, take_over
+from rejoinder.training.initialisation import take_over
 from rejoinder.training.losses import attach_scale
 from rejoinder.training.optimization import build_optimizer, prepare_stage
 from rejoinder.training.recipe import Recipe, Stage
 
-SHORTHANDS = ("optimizer", "schedule")
-"""Tables of a stage that may be given by their kind alone."""
+SHORTHANDS = ("optimizer", "schedule")  # tables of a stage that may be given by their kind alone
 
 ALTERNATIVES = (
     ("stage", ("steps", "epochs", "minutes")),
@@ -35,10 +34,8 @@ ALTERNATIVES = (
 """Tables, and keys of which each has one: setting one on the command line takes the recipe's other one away."""
 
 FREE = re.compile(
-    r"name|description"  # what it is called
-    r"|init\.model|init\.transformer|distillation\.teacher"  # where things are
-    r"|data\.(mix\.\d+\.)?train|data\.cache|validation\.data"
-    r"|stage\.\d+\.micro_batch"  # how much memory is used
+    r"name|description|init\.model|init\.transformer|distillation\.teacher|data\.(mix\.\d+\.)?train|data\.cache|"
+    r"validation\.data|stage\.\d+\.micro_batch"
 )
 """Keys in which a run may go on with another value: what lies in those places is compared by its content."""
 
@@ -50,19 +47,12 @@ def load_recipe(
     *,
     resolved: bool = False,
 ) -> Recipe:
-    """Read a recipe.
+    """Read a recipe from a TOML file.
 
-    Args:
-        path: a TOML file.
-        overrides: settings "section.key=value" that win over the file; values in TOML's syntax, where a bare word
-            may stand for a string; `stage.0.key` is a key of the first stage.
-        places: paths and names by key, such as "data.train", that win over the others; None and "" change nothing.
-        resolved: the file was written by `save_recipe`: what came from the model of `init.model` is in it already,
-            and that model may be gone.
-
-    Raises:
-        InputError: the file is missing or not TOML, a key is unknown, a value of the wrong type or not allowed; or
-            the model of `init.model` is missing, or another one than the recipe says.
+    Overrides "section.key=value" win over the file; values are in TOML's syntax, where a bare word may stand for a
+    string, and `stage.0.key` is a key of the first stage. `places` are paths and names by key, such as "data.train",
+    that win over both; None and "" change nothing. A file that `save_recipe` wrote is `resolved`: it holds what came
+    from `init.model`, which may be gone.
     """
     document = read_toml(path, "no such recipe; give the path of a TOML file")
     given = [f"{key}={toml_value(str(place))}" for key, place in (places or {}).items() if place]
@@ -72,22 +62,23 @@ def load_recipe(
 def parse_recipe(
     document: Mapping[str, Any], overrides: Sequence[str] = (), origin: str = "recipe", *, resolved: bool = False
 ) -> Recipe:
-    """Validate a recipe that has been read already; see `load_recipe`. `origin` is what errors call it."""
+    """Validate a recipe that has been read already, as `load_recipe` does; errors call it `origin`."""
     copy: dict[str, Any] = deepcopy(dict(document))
     for setting in overrides:
         override(copy, setting, SHORTHANDS, ALTERNATIVES)
     _write_out_kinds(copy)
-    if not resolved:
-        take_over(copy, origin, _resolve_model)
-        fill_in_teacher(copy, origin)
+    try:
+        if not resolved:
+            take_over(copy, _resolve_model)
+    except InputError as error:
+        raise InputError(f"{origin}: {error}") from None
     if isinstance(copy.get("model"), dict):
         copy["model"] = _resolve_model(copy["model"], origin)
     recipe = validate(Recipe, copy, origin)
     kind, given = recipe.model["kind"], recipe.vocabulary
     if given is not None and given.kind != (wanted := family(kind).vocabulary):
-        raise InputError(
-            f"{origin}: a model of model.kind = '{kind}' reads vocabulary.kind = '{wanted}', not '{given.kind}'"
-        )
+        reads = f"a model of model.kind = '{kind}' reads vocabulary.kind = '{wanted}'"
+        raise InputError(f"{origin}: {reads}, not '{given.kind}'")
     return recipe
 
 
@@ -118,13 +109,13 @@ def recipe_document(recipe: Recipe) -> dict[str, Any]:
 
 
 def save_recipe(recipe: Recipe, path: str | Path) -> None:
-    """Write the resolved recipe; `load_recipe` gives an equal one back."""
+    """Write a recipe with every default."""
     with atomic_file(path) as part:
         part.write_text(to_toml(recipe_document(recipe)), encoding="utf-8")
 
 
 def first_difference(old: Recipe, new: Recipe) -> str | None:
-    """Name the first key in which two recipes differ, with both values; None if they are equal but for `FREE` keys."""
+    """Name the first key in which two recipes differ, with both values, if it is none of the `FREE` ones."""
     olds, news = (dict(_leaves(recipe_document(recipe))) for recipe in (old, new))
     for key in dict.fromkeys([*news, *olds]):
         if not FREE.fullmatch(key) and olds.get(key) != news.get(key):
@@ -149,11 +140,7 @@ def _leaves(value: Any, prefix: str = "") -> Iterator[tuple[str, Any]]:
 
 
 def check_stages(recipe: Recipe, processes: Processes) -> None:
-    """Refuse stages that do not fit the model, or the number of processes, before anything long is begun.
-
-    Raises:
-        InputError: names the stage and what does not fit.
-    """
+    """Refuse stages that do not fit the model, or the number of processes, before anything long is begun."""
     with torch.device("meta"):  # no memory, no numbers
         probe = build_module(recipe.model, rows=2)
         attach_scale(probe, recipe.scale)
@@ -161,8 +148,6 @@ def check_stages(recipe: Recipe, processes: Processes) -> None:
         given, most = recipe.text.max_length, probe.config.positions
         raise InputError(f"text.max_length = {given}, but the transformer has {most} positions")
     masked = family(recipe.model["kind"]).packing == "masked"
-    if masked:
-        _refuse_ranking(recipe)
     for stage in recipe.stage:
         check_division(stage.name, stage.batch_size, 1 if masked else processes.count)  # masked: batches of any size
         if fault := _pretraining_fault(recipe, stage) if masked else _ranking_fault(recipe, stage):
@@ -178,30 +163,19 @@ def _ranking_fault(recipe: Recipe, stage: Stage) -> str | None:
     if stage.batch_tokens:
         return f"batch_tokens is for pretraining, not a {kind}; leave it out"
     if joined and not (stage.negatives or stage.given_negatives):
-        return (
-            f"a {kind} has no negatives but those of each pair; give negatives = 15, or given_negatives = true where "
-            "the data has candidates"
-        )
+        remedy = "give negatives = 15, or given_negatives = true where the data has candidates"
+        return f"a {kind} has no negatives but those of each pair; {remedy}"
     if stage.given_negatives and recipe.data.mix:
         return "given_negatives come with data.train alone; leave data.mix out"
     if joined and recipe.distillation is not None:
         return f"distillation: a {kind} encodes no responses to compare; teach another kind of model"
     if stage.hard_negatives is not None and not by_cosine:
-        return (
-            f"hard_negatives are mined by cosine, which this {kind} does not score by; leave them out, or draw random "
-            "ones with negatives = 1"
-        )
+        remedy = "leave them out, or draw random ones with negatives = 1"
+        return f"hard_negatives are mined by cosine, which this {kind} does not score by; {remedy}"
     return None
 
 
 def _pretraining_fault(recipe: Recipe, stage: Stage) -> str | None:
-    unused = [name for name in ("negatives", "hard_negatives", "given_negatives") if getattr(stage, name)]
-    if unused:
-        return f"a {recipe.model['kind']} has no {unused[0]}; leave them out"
-    return None if stage.batch_tokens else "give batch_tokens, the most tokens of a batch (paper: 32000)"
-
-
-def _refuse_ranking(recipe: Recipe) -> None:
     wanted: dict[str, tuple[Any, Any]] = {
         "validation.examples": (recipe.validation.examples, 0),
         "loss.smoothing": (recipe.loss.smoothing, 0.0),
@@ -209,8 +183,12 @@ def _refuse_ranking(recipe: Recipe) -> None:
         "scale.steps": (recipe.scale.steps, 0),
         "data.mix": (recipe.data.mix, ()),
         "distillation": (recipe.distillation, None),
+        "negatives": (stage.negatives, 0),
+        "hard_negatives": (stage.hard_negatives, None),
+        "given_negatives": (stage.given_negatives, False),
     }
     for key, (given, allowed) in wanted.items():
         if given != allowed:
-            right = "left out" if allowed in ((), None) else allowed
-            raise InputError(f"{key} = {given}: a {recipe.model['kind']} ranks nothing, so this must be {right}")
+            right = "left out" if allowed in ((), None) else toml_value(allowed)
+            return f"{key} = {given}: a {recipe.model['kind']} ranks nothing, so this must be {right}"
+    return None if stage.batch_tokens else "give batch_tokens, the most tokens of a batch (paper: 32000)"

@@ -34,13 +34,7 @@ from rejoinder.files import (
 from rejoinder.models import persistence
 from rejoinder.settings import toml_value
 from rejoinder.training.recipe import Checkpoint, Recipe, Validation
-from rejoinder.training.recipe_files import (
-    first_difference,
-    load_recipe,
-    parse_recipe,
-    recipe_document,
-    save_recipe,
-)
+from rejoinder.training.recipe_files import first_difference, load_recipe, parse_recipe, recipe_document, save_recipe
 
 _LOCK = ".lock"
 _FORMAT = 3
@@ -67,9 +61,8 @@ def resolve_recipe(
     """Read a recipe, with places of examples and other settings that override its own; see `loop.train`."""
     places = [data] if isinstance(data, str | Path) else list(data)
     keys = ["data.train", *(f"data.mix.{number}.train" for number in range(len(places) - 1))]
-    values = dict(zip(keys, places, strict=False)) | dict(settings or {})
-    plain = {key: str(value) if isinstance(value, Path) else value for key, value in values.items()}
-    overrides = [f"{key}={toml_value(value)}" for key, value in plain.items()]
+    values = dict(zip(keys, map(str, places), strict=False)) | dict(settings or {})
+    overrides = [f"{key}={toml_value(str(v) if isinstance(v, Path) else v)}" for key, v in values.items()]
     if not isinstance(recipe, Recipe):
         return load_recipe(find_recipe(recipe), overrides)
     return parse_recipe(recipe_document(recipe), overrides) if overrides else recipe
@@ -87,11 +80,7 @@ def find_recipe(name: str | Path) -> Path:
 
 @contextlib.contextmanager
 def open_run(path: Path, recipe: Recipe) -> Iterator[RunFolder]:
-    """Lock a run's folder, a new one or one that the same recipe began, and tidy it.
-
-    Raises:
-        InputError: the folder holds something else, or a run of another recipe, or another process trains in it.
-    """
+    """Lock a run's folder, a new one or one that the same recipe began, and tidy it; refuse any other."""
     folder = RunFolder(path)
     _check(folder, recipe)
     path.mkdir(parents=True, exist_ok=True)
@@ -112,13 +101,9 @@ def open_run(path: Path, recipe: Recipe) -> Iterator[RunFolder]:
 def _check(folder: RunFolder, recipe: Recipe) -> None:
     if not folder.recipe.exists():
         check_shared(folder.path, f"a run, which has a {folder.recipe.name}", [_LOCK])
-        return
-    difference = first_difference(load_recipe(folder.recipe, resolved=True), recipe)
-    if difference:
-        raise InputError(
-            f"{folder.path} is a run of another recipe: {difference}; "
-            "name another folder, or give the recipe that it was started with"
-        )
+    elif difference := first_difference(load_recipe(folder.recipe, resolved=True), recipe):
+        hint = "name another folder, or give the recipe that it was started with"
+        raise InputError(f"{folder.path} is a run of another recipe: {difference}; {hint}")
 
 
 def check_model(folder: RunFolder) -> None:
@@ -131,7 +116,7 @@ def check_model(folder: RunFolder) -> None:
 
 @dataclass
 class RunState:
-    """Where a run stands. The examples of the next batch follow from the stage and its step."""
+    """Where a run stands; the examples of the next batch follow from it."""
 
     step: int = 0  # batches done in all stages
     stage: int = 0  # number of the stage, from 0; the number of stages once the last one is done
@@ -228,11 +213,7 @@ class LoadedCheckpoint:
 
 
 def save_checkpoint(
-    path: Path,
-    state: RunState,
-    module: nn.Module,
-    optimizer: torch.optim.Optimizer | None,
-    scaler: Mapping[str, Any],
+    path: Path, state: RunState, module: nn.Module, optimizer: torch.optim.Optimizer | None, scaler: Mapping[str, Any]
 ) -> None:
     """Write all that is needed to go on bit for bit; between stages there is no optimiser."""
     tensors = {f"weights/{name}": value for name, value in named_tensors(module).items()}
@@ -248,11 +229,7 @@ def save_checkpoint(
 
 
 def load_checkpoint(path: Path) -> LoadedCheckpoint | None:
-    """Read a checkpoint; None if there is none.
-
-    Raises:
-        InputError: the file is damaged, or from another version.
-    """
+    """Read a checkpoint, if there is one; refuse a damaged one, and those of other versions."""
     if not path.exists():
         return None
     try:
@@ -270,7 +247,7 @@ def load_checkpoint(path: Path) -> LoadedCheckpoint | None:
 
 
 def _digest(tensors: Mapping[str, Tensor], text: str) -> str:
-    """Return the SHA-256 of a text and of tensors in main memory: names, types, shapes and numbers."""
+    """Return the SHA-256 of a text and of tensors in main memory."""
     digest = hashlib.sha256(text.encode())
     for name, value in sorted(tensors.items()):
         digest.update(f"{name} {value.dtype} {tuple(value.shape)}".encode())
@@ -345,7 +322,7 @@ def model_card(recipe: Recipe, state: RunState, precision: str) -> str:
         rounded = ", quantised: training began with its rounded weights" if recipe.init.quantized else ""
         facts.append(f"started from the model with the fingerprint `{recipe.init.fingerprint}`{rounded}")
     facts.append(f"digest of the examples: `{state.data}`")
-    described = f"{recipe.description}\n\n" if recipe.description else ""
+    described = recipe.description and f"{recipe.description}\n\n"
     return _CARD.format(name=recipe.name, described=described, facts="\n".join(f"- {fact}" for fact in facts))
 
 

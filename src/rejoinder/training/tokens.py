@@ -1,21 +1,17 @@
-"""Examples as memory-mapped token ids: tokenised once, read at random.
-
-A store is a folder with raw little-endian arrays and a manifest, named by a hash of all that its content depends on, so
-that a stale one is never found.
-"""
+"""Examples as memory-mapped token ids, in folders named by a hash of all that their content depends on."""
 
 from __future__ import annotations
 
 import contextlib
+import dataclasses
 import functools
 import hashlib
 import itertools
 import json
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from io import BufferedReader
 from pathlib import Path
-from typing import IO, Any, Literal, Protocol, TypeAlias
+from typing import IO, Any, Literal, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
@@ -33,15 +29,12 @@ from rejoinder.text.tokenizer import Tokenizer
 Ids: TypeAlias = npt.NDArray[np.int32]
 Rows: TypeAlias = npt.NDArray[np.int64]
 Split: TypeAlias = Literal["train", "valid"]
-Sides: TypeAlias = list[tuple[Ids, Ids]]
-"""Of each side of some examples (input, response, perhaps history and candidates): all ids, and each text's length."""
+Sides: TypeAlias = list[tuple[Ids, Ids]]  # of each side of some examples: all ids, and each text's length
 
 FORMAT = 2
 MANIFEST = "manifest.json"
-INPUT, RESPONSE, HISTORY, CANDIDATES = "input", "response", "history", "candidates"
-"""Sides of a store: the first two of every one; histories for models that read them; wrong candidates if wanted."""
-_COLUMNS = ("context", "response")
-_LISTS = ("candidates", "label")
+INPUT, RESPONSE, HISTORY, CANDIDATES = "input", "response", "history", "candidates"  # the last two where wanted
+_COLUMNS, _LISTS = ("context", "response"), ("candidates", "label")
 
 
 def ragged(starts: Rows | int, lengths: npt.NDArray[Any]) -> Rows:
@@ -58,6 +51,9 @@ class Column:
     ids: Ids
     offsets: Rows
 
+    def __len__(self) -> int:
+        return len(self.offsets) - 1
+
     def gather(self, rows: Rows) -> tuple[Ids, Ids]:
         """Return the ids of the given texts, one after the other, and the length of each."""
         starts = self.offsets[rows]
@@ -65,18 +61,38 @@ class Column:
         return self.ids[ragged(starts, lengths)], lengths.astype(np.int32)
 
 
-class Texts(Protocol):
-    """Texts as token ids: a `Column`, or several as one (`batches.JoinedTexts`)."""
+class Joined:
+    """Several columns, or several arrays with a number of each example, numbered through; nothing is copied."""
 
-    def gather(self, rows: Rows) -> tuple[Ids, Ids]:  # noqa: D102
-        ...
+    def __init__(self, parts: Sequence[Any]) -> None:
+        self._parts, self._starts = parts, np.cumsum([0, *map(len, parts)], dtype=np.int64)
 
+    def __len__(self) -> int:
+        return int(self._starts[-1])
 
-class Numbers(Protocol):
-    """A number of each example: an array, or several as one (`batches.JoinedNumbers`)."""
+    def gather(self, rows: Rows) -> tuple[Ids, Ids]:
+        """As `Column.gather`."""
+        lengths, found = np.zeros(len(rows), np.int32), []
+        for mine, part, own in self._owned(rows):
+            ids, lengths[mine] = part.gather(own)
+            found.append((mine, ids))
+        ids = np.empty(int(lengths.sum()), np.int32)
+        for mine, part in found:
+            ids[np.repeat(mine, lengths)] = part
+        return ids, lengths
 
-    def __len__(self) -> int: ...
-    def __getitem__(self, rows: Rows, /) -> Rows: ...
+    def __getitem__(self, rows: Rows) -> Rows:
+        values = np.empty(rows.shape, np.int64)
+        for mine, part, own in self._owned(rows):
+            values[mine] = part[own]
+        return values
+
+    def _owned(self, rows: Rows) -> Iterator[tuple[npt.NDArray[np.bool_], Any, Rows]]:
+        """Yield each part that has some of the rows, which they are, and their numbers in it."""
+        owners = np.searchsorted(self._starts, rows, side="right") - 1
+        for owner in np.unique(owners):
+            mine = owners == owner
+            yield mine, self._parts[owner], rows[mine] - self._starts[owner]
 
 
 @dataclass(frozen=True, slots=True)
@@ -103,22 +119,28 @@ class Given:
 
 @dataclass(frozen=True, slots=True)
 class TokenStore:
-    """Tokenised examples."""
+    """Tokenised examples; what the model, a teacher or a stage does not read is None."""
 
-    input: Texts
-    """The newest message of each context, or, for models that read it as one text, the whole context."""
-    response: Texts
-    response_hash: Numbers
-    """Equal for responses of equal tokens, int64 (n,)."""
-    history: Texts | None = None
-    """The earlier messages of each context as one text, maybe empty; None where the model does not read them."""
-    texts: RawExamples | None = None
-    """The examples before tokenising, for a teacher; None where nobody reads them."""
+    input: Column | Joined  # newest messages, or, for models that read contexts as one text, the whole contexts
+    response: Column | Joined
+    response_hash: Rows | Joined  # equal for responses of equal tokens (n,)
+    history: Column | Joined | None = None  # the earlier messages of each context as one text, maybe empty
+    texts: RawExamples | None = None  # the examples before tokenising
     given: Given | None = None
-    """The wrong candidates that the data gives; None where nobody wants them."""
 
     def __len__(self) -> int:
         return len(self.response_hash)
+
+
+def join_stores(stores: Sequence[TokenStore]) -> TokenStore:
+    """Return several stores, made for one model, as one; their examples are numbered through."""
+    if len(stores) == 1:
+        return stores[0]
+    columns: dict[str, Any] = {}
+    for field in dataclasses.fields(TokenStore):
+        parts = [getattr(store, field.name) for store in stores]
+        columns[field.name] = None if parts[0] is None else Joined(parts)
+    return TokenStore(**columns)
 
 
 def open_store(path: Path) -> TokenStore:
@@ -159,20 +181,13 @@ class Encode:
     tokenizer: Tokenizer
     max_length: int  # tokens of a text that are kept
     history: HistoryText | None = None  # how earlier messages become a text; None leaves them out
-    dialogue: Dialogue | None = None
-    """How whole contexts are read as the input; `max_length` and `history` have no part then. None reads the newest
-    message alone."""
+    dialogue: Dialogue | None = None  # how contexts are read as one text, without `max_length` and `history`
     given: bool = False  # encode the wrong candidates of each example too, as a last side
 
     @property
-    def sides(self) -> list[str]:  # noqa: D102
-        history = [] if self.history is None else [HISTORY]
-        return [INPUT, RESPONSE, *history, *([CANDIDATES] if self.given else [])]
-
-    @property
-    def marks(self) -> int:
-        """Tokens of an empty text."""
-        return 0 if self.dialogue is None else self.dialogue.marks
+    def sides(self) -> list[str]:
+        """Names of the sides of a store, in order."""
+        return [INPUT, RESPONSE, *[HISTORY] * (self.history is not None), *[CANDIDATES] * self.given]
 
     def batches(self, piece: Piece) -> Iterator[Sides]:
         """Yield ids and lengths of a piece of the examples, some thousand examples at a time."""
@@ -199,19 +214,16 @@ def _newest_and_response(batch: pa.RecordBatch) -> list[list[str]]:
 def _wrong_candidates(batch: pa.RecordBatch) -> list[str]:
     lists, labels = (batch.column(name).to_pylist() for name in _LISTS)
     if any(not texts or label is None for texts, label in zip(lists, labels, strict=True)):
-        raise InputError(
-            "given_negatives: an example has no candidates; prepare data that gives them (as `rejoinder data convai2` "
-            "does), or draw negatives with negatives = 15"
-        )
+        remedy = "prepare data that gives them (as `rejoinder data convai2` does), or draw some with negatives = 15"
+        raise InputError(f"given_negatives: an example has no candidates; {remedy}")
     _check_equal_lengths({len(texts) for texts in lists})
     return [text for texts, label in zip(lists, labels, strict=True) for text in (*texts[:label], *texts[label + 1 :])]
 
 
 def _check_equal_lengths(lengths: set[int]) -> None:
     if len(lengths) > 1:
-        raise InputError(
-            f"given_negatives: lists of {min(lengths)} and of {max(lengths)} candidates; all must be of one length"
-        )
+        both = f"lists of {min(lengths)} and of {max(lengths)} candidates"
+        raise InputError(f"given_negatives: {both}; all must be of one length")
 
 
 def read_texts(data: str | Path, split: Split) -> Iterator[list[list[str]]]:
@@ -226,23 +238,16 @@ def build_store(
     encode: Encode,
     advance: Advance = int,
     engine: Engine | None = None,
-    *,
     with_texts: bool = False,
 ) -> TokenStore:
-    """Tokenise a split of examples, whole or not at all; the workers of an engine give the same store.
-
-    Examples without a token in their input or response are left out. `with_texts` keeps the texts too.
-    """
-    with atomic_folder(path, None) as part:
-        with contextlib.ExitStack() as files:
-            writer = _Writer(part, encode, files, with_texts=with_texts)
-            batches = _encode_all(encode, pieces_of(data, split), part, engine)
-            raw: Iterator[pa.RecordBatch | None] = itertools.repeat(None)
-            if with_texts:
-                raw = (batch for piece in pieces_of(data, split) for batch in read_piece(piece, _COLUMNS))
-            for sides, texts in zip(batches, raw, strict=False):
-                writer.add(sides, texts)
-                advance(len(sides[0][1]))
+    """Tokenise a split, whole or not at all; examples with an empty side are left out. `with_texts` keeps the texts."""
+    with atomic_folder(path, None) as part, contextlib.ExitStack() as files:
+        writer = _Writer(part, encode, files, with_texts)
+        batches = _encode_all(encode, pieces_of(data, split), part, engine)
+        raw = (batch for piece in pieces_of(data, split) for batch in read_piece(piece, _COLUMNS))
+        for sides, texts in zip(batches, raw if with_texts else itertools.repeat(None), strict=False):
+            writer.add(sides, texts)
+            advance(len(sides[0][1]))
         manifest = {"format": FORMAT, **writer.counts, "tokens": writer.tokens}
         (part / MANIFEST).write_text(json.dumps(manifest), encoding="utf-8")
     return open_store(path)
@@ -258,7 +263,7 @@ def _encode_all(encode: Encode, pieces: Iterable[Piece], folder: Path, engine: E
         for name in done:
             with name.open("rb") as file:
                 while file.peek(1):
-                    yield _load(file)
+                    yield [(np.load(file), np.load(file)) for _ in range(int(np.load(file)))]
             name.unlink()
 
 
@@ -273,18 +278,14 @@ def encode_piece(encode: Encode, task: tuple[Path, Piece]) -> Path:
     return name
 
 
-def _load(file: BufferedReader) -> Sides:
-    return [(np.load(file), np.load(file)) for _ in range(int(np.load(file)))]
-
-
 class _Writer:
     """Appends tokenised examples to the files of a store."""
 
-    def __init__(self, folder: Path, encode: Encode, files: contextlib.ExitStack, *, with_texts: bool) -> None:
+    def __init__(self, folder: Path, encode: Encode, files: contextlib.ExitStack, with_texts: bool) -> None:
         self.tokens = dict.fromkeys(encode.sides, 0)
-        self.counts = {"examples": 0, "empty": 0}
-        self.counts |= ({"text_bytes": 0} if with_texts else {}) | ({"given": 0} if encode.given else {})
-        self._marks = encode.marks
+        counted = ["examples", "empty", *["text_bytes"] * with_texts, *["given"] * encode.given]
+        self.counts = dict.fromkeys(counted, 0)
+        self._marks = 0 if encode.dialogue is None else encode.dialogue.marks  # tokens of an empty text
         names = [f"{side}.{kind}" for side in encode.sides for kind in ("ids", "offsets")]
         names += [f"{side}.hash" for side in encode.sides if side in (RESPONSE, CANDIDATES)]
         names += ["texts.jsonl", "texts.offsets"] if with_texts else []
@@ -294,7 +295,7 @@ class _Writer:
                 self._write(name, np.zeros(1), "<i8")
 
     def add(self, sides: Sides, raw: pa.RecordBatch | None) -> None:
-        """Append examples: ids and lengths of each side, and the texts themselves where they are kept."""
+        """Append examples, and their texts where they are kept."""
         keep = (sides[0][1] > self._marks) & (sides[1][1] > self._marks)
         self.counts["empty"] += int((~keep).sum())
         self.counts["examples"] += int(keep.sum())

@@ -18,12 +18,10 @@ from rejoinder.training.distributed import Processes
 from rejoinder.training.recipe import Validation
 from rejoinder.training.tokens import Rows, TokenStore
 
-PAIRS_AT_ONCE = 512
-"""Pairs that are encoded in one call of the model, or one group if that is more."""
+PAIRS_AT_ONCE = 512  # pairs that are encoded in one call of the model, or one group if that is more
 
 Encode = Callable[[PairBatch], tuple[Tensor, Tensor]]
-"""Pairs -> contexts (K, d) or (K, m, d) and responses (K, d), whose scores are `models.reductions.scores_of` them.
-Where a model reads contexts joined with candidates: scores (K, C), twice."""
+"""Pairs -> contexts (K, d) or (K, m, d) and responses (K, d); where contexts join candidates: scores (K, C), twice."""
 
 
 class Validator:
@@ -41,14 +39,11 @@ class Validator:
         processes: Processes | None = None,
         packing: Packing = "together",
     ) -> None:
-        self._packing: Packing = packing
-        self.candidates = config.candidates
+        self._packing, self.candidates = packing, config.candidates
         limit = min(len(store), config.examples)
         if limit < config.candidates:
-            raise InputError(
-                f"{limit} validation examples make no group of {config.candidates}; set validation.candidates lower, "
-                "or validation.examples = 0 to train without validation"
-            )
+            remedy = "set validation.candidates lower, or validation.examples = 0 to train without validation"
+            raise InputError(f"{limit} validation examples make no group of {config.candidates}; {remedy}")
         self.examples = limit - limit % config.candidates
         order = np.random.default_rng(0).permutation(len(store))[: self.examples]
         together = max(1, PAIRS_AT_ONCE // config.candidates) * config.candidates
