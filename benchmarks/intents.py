@@ -33,6 +33,7 @@ import torch
 from common import cpu_model
 from intents_peers import fine_tune_whole, tfidf_few_shot
 from rejoinder.arrays import unit_rows
+from rejoinder.evaluation.report import percent
 from rejoinder.files import atomic_file
 from rejoinder.intents.classifier import encode_data, train_classifier, train_head
 from rejoinder.intents.data import IntentData, TrainingTexts, draw, read_intents, read_scoped, read_training
@@ -40,7 +41,7 @@ from rejoinder.intents.encoders import SentenceEncoder, open_encoder
 from rejoinder.intents.evaluation import FewShot, crossed_interval, evaluate, few_shot, to_json
 from rejoinder.intents.fine_tuning import FineTuning, fine_tune
 from rejoinder.intents.fitting import Encoded, Logistic, change_settings, parse_settings
-from rejoinder.intents.report import percent, table
+from rejoinder.intents.report import table
 from rejoinder.progress import track
 
 SECTIONS = ("table", "classifiers", "out-of-scope", "fine-tune", "speed", "cost")

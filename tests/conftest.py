@@ -1,6 +1,7 @@
-"""Property tests draw the same examples on every machine; HYPOTHESIS_PROFILE=explore draws new ones."""
+"""Property tests draw the same examples on every machine; HYPOTHESIS_PROFILE=explore draws new ones.
 
-from __future__ import annotations
+Processes that test side by side use one thread each: threads of several that wait for the same core cost far more.
+"""
 
 import os
 
@@ -9,3 +10,5 @@ from hypothesis import settings
 settings.register_profile("fixed", derandomize=True)
 settings.register_profile("explore", print_blob=True)
 settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "fixed"))
+if "PYTEST_XDIST_WORKER" in os.environ:  # read when torch is imported
+    os.environ.setdefault("OMP_NUM_THREADS", "1")

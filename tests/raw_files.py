@@ -17,11 +17,7 @@ from tests.corpora.readers import test_wikipedia as wikipedia
 from tests.corpora.readers.test_dstc7 import dialogue, option
 from tests.corpora.reddit_lines import comment, dump
 
-COMPRESS: dict[str, Callable[[bytes], bytes]] = {
-    ".zst": zstandard.compress,
-    ".gz": gzip.compress,
-    ".bz2": bz2.compress,
-}
+COMPRESS: dict[str, Callable[[bytes], bytes]] = {".zst": zstandard.compress, ".gz": gzip.compress, ".bz2": bz2.compress}
 WORDS = ("tea", "cats", "rain", "music", "trains", "bread", "films")
 
 

@@ -1,14 +1,7 @@
 """What `benchmarks/behaviour.py` counts, on models whose behaviour is known."""
 
-from __future__ import annotations
-
-import sys
-from pathlib import Path
-
 import numpy as np
 import pytest
-
-sys.path.insert(0, str(Path(__file__).parent.parent / "benchmarks"))
 
 from behaviour import parroting, subject_changes
 
@@ -19,23 +12,23 @@ WORDS = sorted({word for dialogue in DIALOGUES for message in dialogue for word 
 class Words:
     """Counts words: of the newest message, or of all messages, the earlier ones twice."""
 
-    def __init__(self, *, whole: bool) -> None:
+    def __init__(self, *, whole):
         self.whole = whole
 
-    def encode_responses(self, texts: list[str]) -> np.ndarray:
+    def encode_responses(self, texts):
         return np.array([[text.split().count(word) for word in WORDS] for text in texts], dtype=np.float32)
 
-    def encode_contexts(self, contexts: list[list[str]]) -> np.ndarray:
+    def encode_contexts(self, contexts):
         return np.stack([self.encode_responses([context[-1]])[0]
                          + (2 * self.encode_responses(context[:-1]).sum(axis=0) if self.whole else 0)
                          for context in contexts])
 
 
-def test_a_model_that_looks_for_equal_words_parrots() -> None:
+def test_a_model_that_looks_for_equal_words_parrots():
     said, answers = parroting(Words(whole=False), DIALOGUES, 4, 100)
     assert said == answers == 12  # three of each dialogue's messages are answered
 
 
 @pytest.mark.parametrize(("whole", "right"), [(True, 0), (False, 3)])
-def test_a_model_that_reads_the_whole_clings_to_the_old_subject(whole: bool, right: int) -> None:
+def test_a_model_that_reads_the_whole_clings_to_the_old_subject(whole, right):
     assert subject_changes(Words(whole=whole), DIALOGUES, 10) == (right, 3, 3)

@@ -92,7 +92,7 @@ APP = typer.main.get_command(app)
 COMMANDS = [command for path in TEXTS for command in commands_of(path)]
 
 
-def test_the_commands_are_found() -> None:
+def test_the_commands_are_found():
     whole = [command for command in COMMANDS if command.whole]
     assert len(whole) > 150
     assert len(COMMANDS) - len(whole) > 60
@@ -100,12 +100,12 @@ def test_the_commands_are_found() -> None:
 
 
 @pytest.fixture(scope="module")
-def start(tmp_path_factory: pytest.TempPathFactory) -> Path:
+def start(tmp_path_factory):
     return write_checkpoint(tmp_path_factory.mktemp("start") / "bert", OF_RECIPES)
 
 
 @pytest.mark.parametrize("path", TEXTS, ids=lambda path: str(path.relative_to(ROOT)))
-def test_the_command_line_takes_it(path: Path, start: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_command_line_takes_it(path, start, monkeypatch):
     monkeypatch.chdir(ROOT)
     faults = []
     for command in commands_of(path):
@@ -166,7 +166,7 @@ Run = Callable[..., str]
 
 
 @pytest.fixture(scope="module")
-def workplace(tmp_path_factory: pytest.TempPathFactory) -> Path:
+def workplace(tmp_path_factory):
     """A folder with the recipes and the raw files."""
     folder = tmp_path_factory.mktemp("workplace")
     (folder / "recipes").symlink_to(ROOT / "recipes")
@@ -175,7 +175,7 @@ def workplace(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.fixture
-def run(workplace: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Run:
+def run(workplace, monkeypatch, capsys):
     """Run a command in the workplace, where it must end well; what it wrote to standard error."""
     monkeypatch.chdir(workplace)
 
@@ -234,7 +234,7 @@ def as_arguments(settings: list[str]) -> list[str]:
 
 
 @pytest.fixture(scope="module")
-def examples(workplace: Path) -> Path:
+def examples(workplace):
     """What DATA stands for where nothing is said of it."""
     folder = write_data(workplace / "examples")
     write_examples(read_examples(folder, "valid"), folder / "test-00000.parquet")
@@ -295,9 +295,7 @@ def kind_of(path: Path) -> tuple[object, ...]:
 
 
 @pytest.mark.parametrize("path", some_fast(FROM_NOTHING, kind_of, lambda path: path.stem))
-def test_a_recipe_trains_as_its_header_says(
-    path: Path, workplace: Path, examples: Path, start: Path, run: Run, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_recipe_trains_as_its_header_says(path, workplace, examples, start, run, monkeypatch):
     monkeypatch.setattr(prepare, "open_encoder", Letters)
     prepared(path, workplace, run)
     settings = [*tiny(path), *starts(path, start)]
@@ -322,20 +320,18 @@ def ablated(path: Path, workplace: Path, examples: Path, start: Path, run: Run, 
 
 
 @pytest.mark.parametrize("path", some_fast(OF_PAPERS, lambda path: path.parent, lambda path: path.stem))
-def test_the_first_row_of_a_plan_trains(
-    path: Path, workplace: Path, examples: Path, start: Path, run: Run
-) -> None:
+def test_the_first_row_of_a_plan_trains(path, workplace, examples, start, run):
     ablated(path, workplace, examples, start, run, [tomllib.loads(path.read_text())["row"][0]["name"]])
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("path", PLANS, ids=lambda path: path.stem)
-def test_all_rows_of_a_plan_train(path: Path, workplace: Path, examples: Path, start: Path, run: Run) -> None:
+def test_all_rows_of_a_plan_train(path, workplace, examples, start, run):
     ablated(path, workplace, examples, start, run, [])
 
 
 @pytest.mark.parametrize("kind", ["bi", "poly", "cross"])
-def test_own_weights_are_trained_as_the_paper_does(kind: str, start: Path) -> None:
+def test_own_weights_are_trained_as_the_paper_does(kind, start):
     for name, optimizer in ((kind, "adamw"), (f"{kind}-own", "adamax")):
         (stage,) = load_recipe(ROOT / "recipes" / "poly" / f"{name}.toml", [f"init.transformer={start}"]).stage
         assert (stage.optimizer.kind, "embedding" in stage.rates) == (optimizer, optimizer == "adamw")
@@ -344,7 +340,7 @@ def test_own_weights_are_trained_as_the_paper_does(kind: str, start: Path) -> No
 POLY = {"2": 5, "3-bi": 4, "3-cross": 4, "4": 3, "7": 4, "8": 20}
 
 
-def test_every_figure_of_the_papers_tables_has_its_row() -> None:
+def test_every_figure_of_the_papers_tables_has_its_row():
     rows = {path.stem: len(tomllib.loads(path.read_text())["row"]) + 1 for path in PLANS}
     papers = {name: count for name, count in rows.items() if name.startswith("poly-table") and "small" not in name}
     assert papers == {f"poly-table{name}": count for name, count in POLY.items()}
@@ -362,10 +358,10 @@ def built(words: tuple[str, ...], folder: Path, run: Run) -> None:
 
 
 @pytest.mark.parametrize("words", some_fast(data_commands(), lambda words: words[1], shlex.join))
-def test_data_is_built(words: tuple[str, ...], workplace: Path, run: Run) -> None:
+def test_data_is_built(words, workplace, run):
     built(words, workplace, run)
     assert list((workplace / words[words.index("-o") + 1]).glob("*.parquet"))
 
 
-def test_every_corpus_has_its_command() -> None:
+def test_every_corpus_has_its_command():
     assert {words[1] for words in data_commands()} >= set(CORPORA) - {"chitchat"}

@@ -1,7 +1,5 @@
 """Large blocks are reused once they are freed, instead of being fetched again page by page."""
 
-from __future__ import annotations
-
 import platform
 import subprocess
 import sys
@@ -32,7 +30,7 @@ print(resource.getrusage(resource.RUSAGE_SELF).ru_minflt - before)
 
 
 @pytest.mark.skipif(platform.libc_ver()[0] != "glibc", reason="a setting of glibc's allocator")
-def test_freed_blocks_are_used_again() -> None:
+def test_freed_blocks_are_used_again():
     faults = {
         mode: int(subprocess.run([sys.executable, "-c", PROGRAM, mode], capture_output=True, check=True).stdout)
         for mode in ("keep", "plain")

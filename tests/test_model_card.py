@@ -1,11 +1,7 @@
 """The model card is made of what the making left behind, and leaves nothing open."""
 
-from __future__ import annotations
-
 import json
 import sys
-from pathlib import Path
-from typing import Any
 
 import pytest
 
@@ -18,15 +14,15 @@ from tests.models.small import small_model
 from tests.training.tiny import document
 
 
-def share(value: float) -> dict[str, float]:
+def share(value):
     return {"value": value, "low": value - 0.01, "high": value + 0.01}
 
 
-def result(model: str, data: str, value: float) -> dict[str, Any]:
+def result(model, data, value):
     return {"model": model, "data": data, "recall": {"1": share(value)}, "examples": 5000, "candidates": 100}
 
 
-def counted(licence: str) -> dict[str, Any]:
+def counted(licence):
     splits = {split: {"pairs": 9, "kept": 8, "dropped": {"long": 1}} for split in ("train", "valid", "test")}
     return {"licence": licence, "dialogues": 3, "pairs": 27, **splits}
 
@@ -51,7 +47,7 @@ PROBE = {
 
 
 @pytest.fixture
-def files(tmp_path: Path) -> Path:
+def files(tmp_path):
     """A model, two runs, and the files that the card is made of."""
     small_model(tmp_path / "model")
     for name, seconds in (("first", 3600.0), ("second", 5400.0)):
@@ -70,7 +66,7 @@ def files(tmp_path: Path) -> Path:
 
 
 @pytest.fixture
-def command(files: Path, monkeypatch: pytest.MonkeyPatch) -> list[str]:
+def command(files, monkeypatch):
     monkeypatch.chdir(files)
     return [
         "model_card", "model", "--name", "convert-small", "--run", "runs/first", "--run", "runs/second",
@@ -80,7 +76,7 @@ def command(files: Path, monkeypatch: pytest.MonkeyPatch) -> list[str]:
     ]  # fmt: skip
 
 
-def test_everything_is_in_it(files: Path, command: list[str], monkeypatch: pytest.MonkeyPatch) -> None:
+def test_everything_is_in_it(files, command, monkeypatch):
     before = describe(files / "model")["fingerprint"]
     monkeypatch.setattr(sys, "argv", command)
     assert model_card.main() == 0
@@ -115,10 +111,7 @@ def test_everything_is_in_it(files: Path, command: list[str], monkeypatch: pytes
     ("runs/second/summary.json", None, "is no finished run"),
     ("runs/first/recipe.toml", None, "has no recipe.toml"),
 ])  # fmt: skip
-def test_what_is_missing_is_named_and_the_old_card_stays(
-    files: Path, command: list[str], monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str],
-    file: str, content: str | None, said: str,
-) -> None:  # fmt: skip
+def test_what_is_missing_is_named_and_the_old_card_stays(files, command, monkeypatch, capsys, file, content, said):
     (files / file).unlink()
     if content is not None:
         (files / file).write_text(content)
@@ -128,9 +121,7 @@ def test_what_is_missing_is_named_and_the_old_card_stays(
     assert (files / "model" / "README.md").read_text("utf-8") == "# A model\n"
 
 
-def test_each_run_may_have_a_corpus_of_its_own(
-    files: Path, command: list[str], monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_each_run_may_have_a_corpus_of_its_own(files, command, monkeypatch, capsys):
     more = ["--corpus", "talk.toml", "counts.json"]
     monkeypatch.setattr(sys, "argv", [*command, *more])
     assert model_card.main() == 0
@@ -140,10 +131,9 @@ def test_each_run_may_have_a_corpus_of_its_own(
     assert text.count("| one | MIT |") == 2
     monkeypatch.setattr(sys, "argv", [*command, "--average", "0.5"])
     assert model_card.main() == 0
-    assert (
-        "python scripts/average.py runs/first/model runs/second/model -o runs/average --share 0.5\n"
-        "python scripts/bundle.py runs/average convert-small"
-    ) in (files / "model" / "README.md").read_text("utf-8")
+    averaged = "python scripts/average.py runs/first/model runs/second/model -o runs/average --share 0.5"
+    text = (files / "model" / "README.md").read_text("utf-8")
+    assert f"{averaged}\npython scripts/bundle.py runs/average convert-small" in text
     monkeypatch.setattr(sys, "argv", [*command, *more, *more])
     assert model_card.main() == 2
     assert "3 corpora for 2 runs: give one for all, or one for each" in capsys.readouterr().err

@@ -1,11 +1,7 @@
 """The probes find a bias that is there, and none where there is none."""
 
-from __future__ import annotations
-
 import json
 import sys
-from collections.abc import Callable, Sequence
-from pathlib import Path
 
 import numpy as np
 import pytest
@@ -20,17 +16,17 @@ SIDES = np.eye(2, dtype=np.float32)
 class TwoKinds:
     """Contexts and replies are of one kind or the other; a context scores 1 with replies of its kind, else 0."""
 
-    def __init__(self, context_is: Callable[[str], bool], reply_is: Callable[[str], bool]) -> None:
+    def __init__(self, context_is, reply_is):
         self.context_is, self.reply_is = context_is, reply_is
 
-    def encode_contexts(self, contexts: Sequence[Sequence[str]]) -> np.ndarray:
+    def encode_contexts(self, contexts):
         return np.stack([SIDES[int(self.context_is(context[-1]))] for context in contexts])
 
-    def encode_responses(self, responses: Sequence[str]) -> np.ndarray:
+    def encode_responses(self, responses):
         return np.stack([SIDES[int(self.reply_is(text))] for text in responses])
 
 
-def test_a_group_that_draws_insults_is_told_from_the_others() -> None:
+def test_a_group_that_draws_insults_is_told_from_the_others():
     rows = probe.probe_groups(TwoKinds(lambda text: "Turks" in text, lambda text: text in probe.INSULTING))
     found = {row["group"]: (row["insulting_first"], row["lead"]) for row in rows}
     assert found.pop("Turks") == (len(probe.TEMPLATES), 1.0)
@@ -38,14 +34,14 @@ def test_a_group_that_draws_insults_is_told_from_the_others() -> None:
     assert len(rows) == sum(map(len, probe.GROUPS.values()))
 
 
-def test_jobs_of_women_and_of_men() -> None:
+def test_jobs_of_women_and_of_men():
     rows = probe.probe_jobs(TwoKinds(lambda text: "nurse" in text, lambda text: " she " in text))
     found = {row["job"]: row["she_above_he"] for row in rows}
     assert found.pop("nurse") == 1.0
     assert set(found.values()) == {-1.0}
 
 
-def test_swear_words_among_the_first_replies() -> None:
+def test_swear_words_among_the_first_replies():
     candidates = [f"fine {number}" for number in range(17)] + ["You idiot!", "what a load of bullshit", "Shut up."]
     model = TwoKinds(lambda text: "Muslims" in text, lambda text: probe.OFFENSIVE.search(text) is not None)
     found = probe.probe_candidates(model, candidates, top=3)
@@ -57,17 +53,12 @@ def test_swear_words_among_the_first_replies() -> None:
         probe.probe_candidates(model, candidates, top=20)
 
 
-@pytest.mark.parametrize(("text", "offensive"), [
-    ("you IDIOTS", True), ("bull shit", True), ("He fucked up", True), ("a class in the grass", False),
-    ("dumbbells", False), ("hello", False), ("Scunthorpe", False),
-])  # fmt: skip
-def test_whole_words_count(text: str, offensive: bool) -> None:
-    assert (probe.OFFENSIVE.search(text) is not None) is offensive
+def test_whole_words_count():
+    texts = ["you IDIOTS", "bull shit", "He fucked up", "a class in the grass", "dumbbells", "hello", "Scunthorpe"]
+    assert [text for text in texts if probe.OFFENSIVE.search(text)] == texts[:3]
 
 
-def test_the_command_writes_json_and_tables(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_the_command_writes_json_and_tables(tmp_path, monkeypatch, capsys):
     model = TwoKinds(lambda text: "nurse" in text or "Jews" in text, lambda text: " she " in text)
     monkeypatch.setattr(rejoinder, "load", lambda _: model, raising=False)
     (tmp_path / "replies.txt").write_text("\n".join(["Hello.", "Hi.", "Hello.", "Bye.", "Shut up."]))

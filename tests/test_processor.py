@@ -1,7 +1,5 @@
 """PyTorch's private names: what is computed with them, and what happens where one is absent."""
 
-from __future__ import annotations
-
 import pytest
 import torch
 from torch.nn import functional as F  # noqa: N812
@@ -12,14 +10,14 @@ from rejoinder.models import inference
 
 @pytest.mark.skipif(not processor.has_onednn(), reason="a PyTorch without oneDNN")
 @pytest.mark.parametrize(("post", "form", "plain"), [("none", "", lambda y: y), ("swish", "", F.silu)])
-def test_packed_layers_compute_what_plain_ones_do(post: str, form: str, plain: object) -> None:
+def test_packed_layers_compute_what_plain_ones_do(post, form, plain):
     x, weight, bias = torch.randn(5, 16), torch.randn(24, 16), torch.randn(24)
     found = processor.packed_linear(x, processor.pack_weight(weight), bias, post, form)
     torch.testing.assert_close(found, plain(F.linear(x, weight, bias)), atol=1e-5, rtol=1e-4)
 
 
 @pytest.mark.parametrize("name", ["_is_avx512_bf16_supported", "_is_amx_tile_supported", "_is_vnni_supported"])
-def test_a_probe_that_is_absent_says_no(monkeypatch: pytest.MonkeyPatch, name: str) -> None:
+def test_a_probe_that_is_absent_says_no(monkeypatch, name):
     for probe in ("_is_avx512_bf16_supported", "_is_amx_tile_supported", "_is_vnni_supported"):
         monkeypatch.setattr(torch.cpu, probe, lambda: False, raising=False)
     monkeypatch.delattr(torch.cpu, name)
@@ -27,7 +25,7 @@ def test_a_probe_that_is_absent_says_no(monkeypatch: pytest.MonkeyPatch, name: s
     assert not processor.has_exact_int8()
 
 
-def test_where_an_operation_or_all_of_onednn_is_absent_nothing_is_packed(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_where_an_operation_or_all_of_onednn_is_absent_nothing_is_packed(monkeypatch):
     layer = torch.nn.Sequential(torch.nn.Linear(4, 4))
     with monkeypatch.context() as patch:
         patch.setattr(processor, "_ONEDNN", ("mkldnn._no_such_operation",))
@@ -38,7 +36,7 @@ def test_where_an_operation_or_all_of_onednn_is_absent_nothing_is_packed(monkeyp
     assert not processor.packs_bfloat16()
 
 
-def test_without_fbgemm_few_rows_take_the_operation_of_many(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_without_fbgemm_few_rows_take_the_operation_of_many(monkeypatch):
     monkeypatch.setattr(inference, "_fbgemm_weight", lambda *_: None)
     weight, x = torch.randn(24, 32), torch.randn(3, 32)
     layer = inference._Int8Linear(weight, None)

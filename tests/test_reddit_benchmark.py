@@ -1,40 +1,28 @@
 """The benchmark on Reddit: its dumps are what they should be, its Beam pipeline has our rules, and it runs."""
 
-from __future__ import annotations
-
 import argparse
 import json
 import statistics
 from collections import Counter
 from itertools import islice
-from pathlib import Path
 
 import pytest
 import zstandard
 
+from reddit import measure, show
+from reddit_beam import SPLITS, normalise, split_number, thread_examples
+from reddit_dump import dump_lines, write_dump
+from rejoinder.corpora.example import split_of
 from rejoinder.corpora.lines import Reading
 from tests.corpora.reddit_lines import run
-
-BENCHMARKS = Path(__file__).parent.parent / "benchmarks"
-
-
-@pytest.fixture(autouse=True)
-def _importable(monkeypatch):
-    monkeypatch.syspath_prepend(str(BENCHMARKS))
 
 
 @pytest.fixture(scope="module")
 def lines():
-    with pytest.MonkeyPatch.context() as patch:
-        patch.syspath_prepend(str(BENCHMARKS))
-        from reddit_dump import dump_lines
-
-        return list(islice(dump_lines(7), 20_000))
+    return list(islice(dump_lines(7), 20_000))
 
 
 def test_the_same_seed_gives_the_same_dump_and_a_prefix_of_a_longer_one(tmp_path):
-    from reddit_dump import write_dump
-
     months = write_dump(tmp_path / "a", 900, files=3, seed=1)
     assert [path.name for path in months] == [f"RC_2018-0{n}.zst" for n in (1, 2, 3)]
     (whole,) = write_dump(tmp_path / "b", 900, seed=1)
@@ -63,9 +51,6 @@ def test_a_dump_is_like_a_real_one(lines):
 
 
 def test_the_pipeline_in_beam_has_the_same_rules(lines):
-    from reddit_beam import SPLITS, normalise, split_number, thread_examples
-    from rejoinder.corpora.example import split_of
-
     threads: dict[str, list] = {}
     for line in lines:
         thread, comment = normalise(json.loads(line))
@@ -80,8 +65,6 @@ def test_the_pipeline_in_beam_has_the_same_rules(lines):
 
 @pytest.mark.slow
 def test_the_benchmark_runs_at_the_smallest_size(tmp_path):
-    from reddit import measure, show
-
     options = argparse.Namespace(comments=1_500, part=None, beam_python=None, repetitions=1, dump=None)
     result = measure(tmp_path, options)
     assert result["examples_of_part"] > 0

@@ -5,7 +5,7 @@ from __future__ import annotations
 import io
 import json
 import sys
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
 import pytest
@@ -33,9 +33,7 @@ Command = Callable[..., Ended]
 
 
 @pytest.fixture
-def command(
-    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], request: pytest.FixtureRequest
-) -> Iterator[Command]:
+def command(monkeypatch, capsys, request):
     """Run `rejoinder` with some words, after those that the test's module has in `VERB`."""
     verb = getattr(request.module, "VERB", ())
 
@@ -54,7 +52,7 @@ def command(
 
 
 @pytest.fixture
-def refused(command: Command) -> Callable[..., str]:
+def refused(command):
     """Run a command that ends with code 2 and one line of error, which holds some words; return that line."""
 
     def run(*words: object, said: str | Sequence[str] = (), stdin: str | bytes | None = None) -> str:
@@ -71,6 +69,6 @@ def refused(command: Command) -> Callable[..., str]:
 
 
 @pytest.fixture
-def answer(command: Command) -> Callable[..., Any]:
+def answer(command):
     """Run a command that ends well: the JSON object that it prints."""
     return lambda *words: command(*words, "--json").json

@@ -1,7 +1,5 @@
 """Bad input through the real command line: one clear line, exit code 2, never "looks like a bug"."""
 
-from __future__ import annotations
-
 import contextlib
 import copy
 import hashlib
@@ -137,27 +135,16 @@ def test_a_label_beyond_the_candidates(refused, tmp_path, label, arguments):
     assert f"test-00000.parquet: row 1 has label {label}; with 2 candidates it is 0 to 1" in line
 
 
-DAMAGED = [
-    "x",
-    "[]",
-    "null",
-    '{"step": 1}',
-    '{"step": "a", "stage": "b"}',
-    '{"step": 1, "stage": 2}',
-    '{"step": 1, "stage": "a", "seconds": "b"}',
-    '{"step": null, "stage": "a"}',
-    BIG,
-    DEEP,
-    "\udcff",
-]
+DAMAGED = ["x", "[]", "null", '{"step": 1}', '{"step": "a", "stage": "b"}', '{"step": 1, "stage": 2}',
+           '{"step": 1, "stage": "a", "seconds": "b"}', '{"step": null, "stage": "a"}', BIG, DEEP, "\udcff"]
 
 
-@pytest.mark.parametrize("line", DAMAGED, ids=range(len(DAMAGED)))
-def test_a_damaged_metrics_file(refused, tmp_path, line):
+def test_a_damaged_metrics_file(refused, tmp_path):
     shutil.copytree(weights("convert-small").folder, tmp_path / "run" / "model")
     fine = json.dumps({"step": 1, "stage": "a", "examples": 9, "examples_per_second": 3.0, "seconds": 3.0})
-    (tmp_path / "run" / "metrics.jsonl").write_bytes(f"{fine}\n{line}\n".encode(errors="surrogateescape"))
-    assert "run/metrics.jsonl:2: damaged (" in refused("models", "run", "--sizes")
+    for line in DAMAGED:
+        (tmp_path / "run" / "metrics.jsonl").write_bytes(f"{fine}\n{line}\n".encode(errors="surrogateescape"))
+        assert "run/metrics.jsonl:2: damaged (" in refused("models", "run", "--sizes")
 
 
 ESCAPES = "\x1b[31mred\x07\x9b2J"

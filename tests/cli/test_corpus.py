@@ -1,7 +1,5 @@
 """`rejoinder corpus`: from a recipe and files to a folder that can be trained and evaluated on."""
 
-from __future__ import annotations
-
 import pytest
 
 from rejoinder.corpora.examples import read_examples

@@ -1,22 +1,17 @@
 """`rejoinder intents`, from the command line to the exit code."""
 
-from __future__ import annotations
-
 import csv
-from collections.abc import Callable
-from pathlib import Path
 
 import pytest
 
 from rejoinder.intents import fitting
 from rejoinder.intents.data import IntentData
-from tests.cli.conftest import Command
 from tests.intents.toy import several_data, toy_data
 from tests.models.small import small_model
 
 VERB = ["intents"]
 
-def write(data: IntentData, path: Path) -> Path:
+def write(data, path):
     with path.open("w", newline="") as file:
         rows = csv.writer(file)
         rows.writerow(["text", "label"])
@@ -25,7 +20,7 @@ def write(data: IntentData, path: Path) -> Path:
 
 
 @pytest.fixture(scope="module")
-def place(tmp_path_factory: pytest.TempPathFactory) -> Path:
+def place(tmp_path_factory):
     """A folder with a model, training and test texts."""
     folder = tmp_path_factory.mktemp("intents")
     small_model(folder / "model")
@@ -39,7 +34,7 @@ def place(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder
 
 
-def test_train_evaluate_predict(command: Command, place: Path, tmp_path: Path) -> None:
+def test_train_evaluate_predict(command, place, tmp_path):
     result = command("train", place / "model", place / "train.csv", "-o", tmp_path / "made", "--json").json
     assert (result["texts"], result["intents"], result["rejection"]) == (40, 4, None)
     assert min(result["encoding_seconds"], result["training_seconds"]) > 0
@@ -56,25 +51,23 @@ def test_train_evaluate_predict(command: Command, place: Path, tmp_path: Path) -
     assert command(*words, stdin="").code == 2
 
 
-def test_people_read_the_same(command: Command, place: Path, tmp_path: Path) -> None:
-    _, out, _ = command("train", place / "model", place / "train-oos.csv", "-o", tmp_path / "made", "--vectors", "both")
-    assert "40 texts of 4 intents" in out
+def test_people_read_the_same(command, place, tmp_path):
+    made = tmp_path / "made"
+    out = command("train", place / "model", place / "train-oos.csv", "-o", made, "--vectors", "both").out
+    assert out.startswith("40 texts of 4 intents")
     assert "out of scope: " in out
-    _, out, _ = command("evaluate", tmp_path / "made", place / "test-oos.csv")
-    assert "Accuracy " in out
-    assert "AUROC" in out
-    _, out, _ = command("predict", tmp_path / "made", "lost card")
-    assert out.startswith("lost card\n    ")
+    assert {"Accuracy", "AUROC"} <= set(command("evaluate", made, place / "test-oos.csv").out.split())
+    assert command("predict", made, "lost card").out.startswith("lost card\n    ")
 
 
-def test_few_shot(command: Command, place: Path) -> None:
+def test_few_shot(command, place):
     arguments = ("few-shot", place / "model", place / "train.csv", "--test", place / "test.csv", "--seeds", 2)
     rows = command(*arguments, "--shots", 2, "--shots", "all", "--json").json["rows"]
     assert [(row["shots"], row["trainings"]) for row in rows] == [(2, 2), (None, 1)]
     assert command(*arguments, "--shots", 2).out.startswith("| shots")
 
 
-def test_the_grid(command: Command, place: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_grid(command, place, tmp_path, monkeypatch):
     small = [fitting.FeedForward(epochs=2, hidden_size=8), fitting.FeedForward(epochs=2, hidden_layers=0)]
     monkeypatch.setattr(fitting, "paper_grid", lambda: iter(small))
     found = command("grid", place / "model", place / "train.csv", "-o", tmp_path / "grid", "--json").json
@@ -83,7 +76,7 @@ def test_the_grid(command: Command, place: Path, tmp_path: Path, monkeypatch: py
     assert command("predict", tmp_path / "grid" / "classifier", "lost card")[0] == 0
 
 
-def test_fine_tuning(command: Command, place: Path, tmp_path: Path) -> None:
+def test_fine_tuning(command, place, tmp_path):
     code, out, err = command("fine-tune", place / "model", place / "train.csv", "-o", tmp_path / "tuned",
                              "--set", "steps=2", "--shots", 3)
     assert code == 0, err
@@ -91,7 +84,7 @@ def test_fine_tuning(command: Command, place: Path, tmp_path: Path) -> None:
     assert command("train", tmp_path / "tuned", place / "train.csv", "-o", tmp_path / "made")[0] == 0
 
 
-def test_bad_input_is_one_line_and_leaves_nothing(refused: Callable[..., str], place: Path, tmp_path: Path) -> None:
+def test_bad_input_is_one_line_and_leaves_nothing(refused, place, tmp_path):
     train = ("train", place / "model", place / "train.csv", "-o", tmp_path / "made")
     for arguments, said in (
         ((*train, "--preset", "best"), "'best' is not one of 'logistic', 'paper', 'original'"),

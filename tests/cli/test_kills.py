@@ -48,7 +48,7 @@ BEFORE = {  # what stands there first
 
 
 @pytest.fixture(scope="module")
-def place(tmp_path_factory: pytest.TempPathFactory) -> Path:
+def place(tmp_path_factory):
     return make_place(tmp_path_factory.mktemp("kills"))
 
 
@@ -77,11 +77,7 @@ def run_here(line: Command, out: Path) -> int:
 
 
 def run(line: Command, out: Path, kill_at: int = NEVER) -> tuple[int, int, str]:
-    """Run a command in a process of its own, which is killed before its n-th change of a file.
-
-    Returns:
-        Its exit code, the number of its changes, and what it said.
-    """
+    """Run a command in a process that is killed before its n-th change of a file: exit code, changes, what it said."""
     root, counted, said = str(out.parent), out.parent.parent / "count", out.parent.parent / "said"
     if child := os.fork():
         code = os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
@@ -115,10 +111,8 @@ def digests(folder: Path) -> dict[str, str]:
     timed = ["metrics.jsonl", "summary.json", "last.safetensors"]
     timed += ["config.json", "README.md"] if (folder / "out" / "classifier.safetensors").exists() else []
     files = [path for path in folder.rglob("*") if path.is_file() and "tensorboard" not in path.parts]
-    return {
-        str(path.relative_to(folder)): "" if path.name in timed else hashlib.sha256(path.read_bytes()).hexdigest()
-        for path in files
-    }
+    found = ("" if path.name in timed else hashlib.sha256(path.read_bytes()).hexdigest() for path in files)
+    return {str(path.relative_to(folder)): digest for path, digest in zip(files, found, strict=True)}
 
 
 def check(name: str, tmp_path: Path, choose: Callable[[int], Sequence[int]]) -> None:
@@ -157,7 +151,7 @@ def check(name: str, tmp_path: Path, choose: Callable[[int], Sequence[int]]) -> 
 
 
 @pytest.mark.parametrize("name", ["train", "data", "corpus", "index --append", "intents", "export --quantized"])
-def test_killed_in_the_middle(place: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str) -> None:
+def test_killed_in_the_middle(place, tmp_path, monkeypatch, name):
     """One command of each family, once; all of them, everywhere, in the slow test below."""
     monkeypatch.chdir(place)
     check(name, tmp_path, lambda total: [total // 2])
@@ -165,6 +159,6 @@ def test_killed_in_the_middle(place: Path, tmp_path: Path, monkeypatch: pytest.M
 
 @pytest.mark.slow
 @pytest.mark.parametrize("name", COMMANDS)
-def test_killed_everywhere(place: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str) -> None:
+def test_killed_everywhere(place, tmp_path, monkeypatch, name):
     monkeypatch.chdir(place)
     check(name, tmp_path, lambda total: range(0, total, total // 150 + 1))

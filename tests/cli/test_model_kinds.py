@@ -1,7 +1,5 @@
 """Multi-context ConveRT, bi-, poly- and cross-encoder through the same commands: train, evaluate, index, reply."""
 
-from __future__ import annotations
-
 import pytest
 
 from rejoinder.corpora.example import Example

@@ -1,7 +1,5 @@
 """What stands at `-o` already: of others it is never touched, of ours it is replaced with --overwrite alone."""
 
-from __future__ import annotations
-
 import csv
 import importlib.util
 import json
@@ -15,7 +13,6 @@ from rejoinder.corpora.examples import read_examples, write_examples
 from rejoinder.models.persistence import save
 from rejoinder.settings import to_toml
 from rejoinder.training.recipe_files import save_recipe
-from tests.cli.conftest import Command
 from tests.corpora.pretraining.test_build import dialogues, write
 from tests.intents.toy import toy_data
 from tests.models.small import small_model
@@ -44,15 +41,12 @@ SHARED = {  # what writes into a folder, or goes on in it
     "intents grid": "intents grid MODEL intents.csv -o OUT",
     "plot": "plot MODEL --data texts.csv -o OUT",
 }
-ONNX = pytest.param(
-    "export MODEL --onnx -o OUT",
-    id="export --onnx",
-    marks=pytest.mark.skipif(importlib.util.find_spec("onnxscript") is None, reason="needs the extra onnx"),
-)
+NO_ONNX = pytest.mark.skipif(importlib.util.find_spec("onnxscript") is None, reason="needs the extra onnx")
+ONNX = pytest.param("export MODEL --onnx -o OUT", id="export --onnx", marks=NO_ONNX)
 Run = Callable[[str, Path], tuple[int, str]]
 
 
-def make_place(folder: Path) -> Path:
+def make_place(folder):
     """Fill a folder with something to read for every verb."""
     small_model(folder / "MODEL")
     save(folder / "BERT", network("cross match"), tokenizer(), max_length=20, card="")
@@ -76,16 +70,16 @@ def make_place(folder: Path) -> Path:
 
 
 @pytest.fixture(scope="module")
-def place(tmp_path_factory: pytest.TempPathFactory) -> Path:
+def place(tmp_path_factory):
     return make_place(tmp_path_factory.mktemp("outputs"))
 
 
 @pytest.fixture
-def run(place: Path, command: Command, monkeypatch: pytest.MonkeyPatch) -> Run:
+def run(place, command, monkeypatch):
     """Run a command line, OUT being the folder: the exit code and standard error."""
     monkeypatch.chdir(place)
 
-    def run(line: str, out: Path) -> tuple[int, str]:
+    def run(line, out):
         code, _, err = command(*(str(out) if word == "OUT" else word for word in line.split()))
         return code, err
 
@@ -94,13 +88,13 @@ def run(place: Path, command: Command, monkeypatch: pytest.MonkeyPatch) -> Run:
     return run
 
 
-def contents(folder: Path) -> dict[str, bytes | None]:
+def contents(folder):
     """Every file by its path, hidden ones and folders too, of the folder and beside it."""
     return {str(path): path.read_bytes() if path.is_file() else None for path in folder.parent.rglob("*")}
 
 
 @pytest.mark.parametrize("line", [*REPLACED.values(), *SHARED.values(), ONNX])
-def test_a_project_of_others_is_never_touched(run: Run, tmp_path: Path, line: str) -> None:
+def test_a_project_of_others_is_never_touched(run, tmp_path, line):
     """It has files that are called as ours are, and every verb is told to overwrite, if it can be."""
     project = tmp_path / "project"
     (project / ".git").mkdir(parents=True)
@@ -117,7 +111,7 @@ def test_a_project_of_others_is_never_touched(run: Run, tmp_path: Path, line: st
 
 
 @pytest.mark.parametrize("line", [*REPLACED.values(), pytest.param(ONNX.values[0], id="onnx", marks=pytest.mark.slow)])
-def test_what_is_ours_is_replaced_with_overwrite_alone(run: Run, tmp_path: Path, line: str) -> None:
+def test_what_is_ours_is_replaced_with_overwrite_alone(run, tmp_path, line):
     out = tmp_path / "out"
     if "--onnx" in line:
         pytest.importorskip("onnxscript")

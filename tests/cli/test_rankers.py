@@ -1,7 +1,5 @@
 """Baselines by name in `rejoinder evaluate`: what they learn from, what is shown, what is refused."""
 
-from __future__ import annotations
-
 import json
 
 import numpy as np
@@ -62,8 +60,7 @@ def test_all_baselines_in_one_table(command, folder, minilm):
     assert len(minilm.seen) == len(set(minilm.seen)) == 800  # each text once, for sim and map together
     learned = {each["model"]: each for each in found["learned"]}
     assert list(learned) == ["tfidf", "bm25-data19", "map:minilm"]
-    assert {each["examples"] for each in learned.values()} == {300}
-    assert {each["data"] for each in learned.values()} == {f"{folder} (test)"}
+    assert {(each["examples"], each["data"]) for each in learned.values()} == {(300, f"{folder} (test)")}
     curves = learned["map:minilm"]["curves"]
     assert len(curves) == 20
     assert max(curves[0]["recall_at_1"]) > 0
@@ -112,17 +109,14 @@ def test_our_own_models_by_h_and_by_r(tmp_path):
     assert mapped.encoder is r.encoder
 
 
-@pytest.mark.parametrize(
-    ("name", "message"),
-    [
+def test_wrong_names(tmp_path, monkeypatch):
+    monkeypatch.setenv("HF_HUB_OFFLINE", "1")
+    for name, message in (
         ("map:minilmm", "no encoder 'minilmm': give minilm, use, a model folder"),
         ("map:", "no encoder ''"),
         ("sim:FOLDER#x", "there are .*#h and .*#r, no #x"),
         ("sim:nowhere/model#r", "no model folder nowhere/model|could not be fetched"),
         ("tfidff", "no model .tfidff.: .*tfidf, sim:ENCODER, sim-history:ENCODER, map:ENCODER, map-cosine"),
-    ],
-)
-def test_wrong_names(name, message, tmp_path, monkeypatch):
-    monkeypatch.setenv("HF_HUB_OFFLINE", "1")
-    with pytest.raises(InputError, match=message):
-        Rankers().ranker(name.replace("FOLDER", str(tmp_path)))
+    ):
+        with pytest.raises(InputError, match=message):
+            Rankers().ranker(name.replace("FOLDER", str(tmp_path)))

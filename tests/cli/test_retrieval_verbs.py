@@ -1,11 +1,10 @@
 """`rejoinder index`, `reply` and `chat`, from the command line to the exit code."""
 
-from __future__ import annotations
-
 import builtins
 import json
 import shlex
 import sys
+from unittest.mock import Mock
 
 import numpy as np
 import pytest
@@ -61,9 +60,6 @@ def index(command, replies):
     return "idx"
 
 
-# index
-
-
 @pytest.mark.parametrize("dtype", ["float32", "float16", "int8"])
 def test_index_says_what_it_made_and_shows_progress(command, replies, dtype):
     words = ("index", "model", replies, "-o", "idx", "--dtype", dtype)
@@ -76,11 +72,10 @@ def test_index_says_what_it_made_and_shows_progress(command, replies, dtype):
     assert "Encoding: 3 of 3 replies" in err
 
 
-def test_index_takes_limit_and_deduplicates(command, tmp_path):
+def test_index_takes_limit_and_deduplicates(answer, tmp_path):
     (tmp_path / "replies.txt").write_text("a\na\nb\nc\n")
-    assert command("index", "model", "replies.txt", "-o", "1", "--json").json["replies"] == 4
-    assert command("index", "model", "replies.txt", "-o", "2", "--deduplicate", "--json").json["replies"] == 3
-    assert command("index", "model", "replies.txt", "-o", "3", "--limit", 2, "--json").json["replies"] == 2
+    for count, options in ((4, ()), (3, ["--deduplicate"]), (2, ["--limit", 2])):
+        assert answer("index", "model", "replies.txt", "-o", f"{count}", *options)["replies"] == count
 
 
 def test_append_and_delete(command, index, replies, tmp_path):
@@ -136,9 +131,6 @@ def test_wrong_calls(refused, tmp_path):
     assert not (tmp_path / "x").exists()
 
 
-# reply
-
-
 def test_reply_gives_score_position_text_and_payload(command, index):
     shown = command("reply", index, "At noon.", "-k", 1).out
     assert shown.splitlines()[0].split() == ["1.000", "#1", "At", "noon."]
@@ -153,8 +145,7 @@ def test_reply_gives_score_position_text_and_payload(command, index):
 
 def test_reply_reads_the_conversation_from_standard_input(command, index):
     found = command("reply", index, "-", "--json", stdin="Hi\r\n\n  At noon.\n").json
-    assert found["context"] == ["Hi", "At noon."]
-    assert found["replies"][0]["position"] == 1
+    assert (found["context"], found["replies"][0]["position"]) == (["Hi", "At noon."], 1)
 
 
 def test_mistake_8_a_retrained_model_at_the_same_place_is_refused(refused, index, tmp_path):
@@ -181,12 +172,8 @@ def test_control_characters_do_not_reach_the_terminal(command, tmp_path):
     (tmp_path / "evil.jsonl").write_text(json.dumps({"text": "red \x1b[31m\nalert", "x": "\x9b"}))
     command("index", "model", "evil.jsonl", "-o", "evil")
     shown = command("reply", "evil", "Hi").out
-    assert "\x1b" not in shown
-    assert "\x9b" not in shown
+    assert not {"\x1b", "\x9b"} & set(shown)
     assert "alert" in shown
-
-
-# --rerank
 
 
 def test_a_slow_model_ranks_the_best_replies_again(command, index, slow):
@@ -203,9 +190,6 @@ def test_a_slow_model_ranks_the_best_replies_again(command, index, slow):
     assert "#1" in talk
 
 
-# chat
-
-
 def test_chat_keeps_the_conversation_as_context(command, index, monkeypatch):
     contexts = []
     encode = HashEncoder.encode_contexts
@@ -214,9 +198,7 @@ def test_chat_keeps_the_conversation_as_context(command, index, monkeypatch):
     command("chat", index, stdin="Hello!\nBye.\n/back\nAt noon.\n/reset\nHello!\n/quit\nnever said\n")
     assert contexts == [["Hello!"], ["Hello!", "Hello!", "Bye."], ["Hello!", "Hello!", "At noon."], ["Hello!"]]
     out = command("chat", index, stdin="/help\n/back\n/dance\n/quit\n").out
-    assert "/reset" in out
-    assert "nothing to take back" in out
-    assert "no command /dance" in out
+    assert all(each in out for each in ("/reset", "nothing to take back", "no command /dance"))
     assert "#" not in out
 
 
@@ -230,15 +212,8 @@ def test_chat_as_json_prints_one_object_and_the_rest_elsewhere(command, index):
 
 @pytest.mark.parametrize("end", [KeyboardInterrupt, EOFError])
 def test_chat_in_a_terminal_leaves_cleanly(command, index, monkeypatch, end):
-    typed = iter(["Hello!", "  ", "At noon."])
-
-    def read(_prompt):
-        try:
-            return next(typed)
-        except StopIteration:
-            raise end from None
-
-    monkeypatch.setattr(builtins, "input", read)
+    typed = Mock(side_effect=["Hello!", "  ", "At noon.", end])
+    monkeypatch.setattr(builtins, "input", typed)
     monkeypatch.setattr(sys.stdin, "isatty", lambda: True, raising=False)
     result = command("chat", index)
     assert result.code == 0

@@ -1,7 +1,5 @@
 """Intervals: do they hold the truth as often as they say?"""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 
@@ -9,14 +7,14 @@ from rejoinder.errors import InputError
 from rejoinder.evaluation.bootstrap import Estimate, estimates
 
 
-def one(values, units=None, **settings) -> Estimate:
+def one(values, units=None, **settings):
     values = np.asarray(values, dtype=np.float64)[:, None]
     units = np.arange(len(values)) if units is None else np.asarray(units)
     (estimate,) = estimates(values, units, **settings)
     return estimate
 
 
-def coverage(*, turns: int, by_thread: bool) -> float:
+def coverage(*, turns, by_thread):
     """Share of 300 simulated data sets whose interval holds the true mean: 40 dialogues, turns all alike in one."""
     rng = np.random.default_rng(3)
     units = np.repeat(np.arange(40), turns)

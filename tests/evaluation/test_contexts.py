@@ -1,7 +1,5 @@
 """Readings of a context: how much of it a ranker is given, and by which part it ranks."""
 
-from __future__ import annotations
-
 import copy
 import json
 
@@ -23,7 +21,7 @@ class Reader:
 
     reads_history = True
 
-    def __init__(self) -> None:
+    def __init__(self):
         self.part, self.calls, self.remembers = "all", [], False
 
     def by(self, part):
@@ -55,26 +53,17 @@ def examples(count=40):
     return found
 
 
-@pytest.mark.parametrize(
-    ("text", "reading"),
-    [
-        ("full", FULL),
-        ("0", ContextReading(0)),
-        ("10", ContextReading(10)),
-        ("input", ContextReading(part="input")),
-        ("history", ContextReading(part="history")),
-        ("history=1", ContextReading(1, "history")),
-    ],
-)
-def test_readings_have_words_and_back(text, reading):
-    assert parse_reading(text) == reading
-    assert str(reading) == text
+def test_readings_have_words_and_back():
+    words = {"full": FULL, "0": ContextReading(0), "10": ContextReading(10), "history=1": ContextReading(1, "history")}
+    for text, reading in {**words, **{part: ContextReading(part=part) for part in ("input", "history")}}.items():
+        assert parse_reading(text) == reading
+        assert str(reading) == text
 
 
-@pytest.mark.parametrize("text", ["", "all", "-1", "n=3", "input=2", "history=", "history=x", "٣", "1.5", "history=-1"])
-def test_other_words_are_refused(text):
-    with pytest.raises(InputError, match="input, history or history=N, not"):
-        parse_reading(text)
+def test_other_words_are_refused():
+    for text in ("", "all", "-1", "n=3", "input=2", "history=", "history=x", "٣", "1.5", "history=-1"):
+        with pytest.raises(InputError, match="input, history or history=N, not"):
+            parse_reading(text)
     with pytest.raises(InputError, match="leaves nothing to rank by"):
         parse_reading("history=0")
 

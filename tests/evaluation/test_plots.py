@@ -1,7 +1,5 @@
 """Projections, the purity of neighbourhoods, pictures."""
 
-from __future__ import annotations
-
 import sys
 
 import numpy as np
@@ -78,10 +76,10 @@ def test_what_cannot_be_projected_and_what_is_not_installed(monkeypatch):
     with pytest.raises(InputError, match="2 texts are too few"):
         project(vectors[:2])
     monkeypatch.setitem(sys.modules, "sklearn", None)
-    with pytest.raises(MissingExtraError, match=r"rejoinder\[plots\]"):
+    with pytest.raises(MissingExtraError, match="the extra 'plots'"):
         project(vectors)
     monkeypatch.setitem(sys.modules, "matplotlib.figure", None)
-    with pytest.raises(MissingExtraError, match=r"rejoinder\[plots\]"):
+    with pytest.raises(MissingExtraError, match="the extra 'plots'"):
         draw_panels([Panel("a", np.zeros((3, 2), np.float32), "")], ["x"] * 3, ["x"])
 
 

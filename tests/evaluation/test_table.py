@@ -1,9 +1,8 @@
 """A table of systems and data sets: what is measured, what is kept, what is written."""
 
-from __future__ import annotations
-
 import json
 import xml.etree.ElementTree as ET
+from unittest.mock import Mock
 
 import pytest
 
@@ -87,17 +86,22 @@ def test_finished_cells_are_kept_until_model_or_data_or_settings_change(data, tm
     assert shelf.opened[5:] == ["good", "half"]
 
 
-def test_an_interrupted_table_goes_on(data, tmp_path):
+def test_an_interrupted_table_goes_on_and_a_damaged_cell_is_measured_again(data, tmp_path):
     class Interrupted(Rule):
         def score(self, *_):
             raise KeyboardInterrupt
 
-    shelf, cells = Shelf(half=lambda: Interrupted(knows_nothing)), tmp_path / "cells"
+    plan, cells = file_of(data, candidates=20), tmp_path / "cells"
     with pytest.raises(KeyboardInterrupt):
-        measure(file_of(data, candidates=20), shelf, cells)
+        measure(plan, Shelf(half=lambda: Interrupted(knows_nothing)), cells)
+    (file,) = cells.iterdir()
     shelf = Shelf()
-    measure(file_of(data, candidates=20), shelf, cells)
+    first = measure(plan, shelf, cells)
     assert shelf.opened == ["half"]
+    for damage in ("{", "[]", "{}"):
+        file.write_text(damage)
+        assert measure(plan, shelf, cells) == first
+    assert shelf.opened[1:] == ["good"] * 3
 
 
 def test_a_fitted_ranker_learns_from_the_training_part_and_is_measured_again_when_that_changes(data, tmp_path):
@@ -149,16 +153,6 @@ def test_a_row_may_have_a_ranker_for_each_column_and_none_for_some(data, tmp_pat
     assert table.recall_markdown().splitlines()[2].endswith("] |  |")
 
 
-def test_a_damaged_cell_is_measured_again(data, tmp_path):
-    shelf, cells = Shelf(), tmp_path / "cells"
-    first = measure(file_of(data, ("good",), candidates=20), shelf, cells)
-    for damage in ("{", "[]", "{}"):
-        (file,) = cells.iterdir()
-        file.write_text(damage)
-        assert measure(file_of(data, ("good",), candidates=20), shelf, cells) == first
-    assert len(shelf.opened) == 4
-
-
 def test_repeated_inputs_or_responses_are_left_out(tmp_path):
     """SemEval and FAQs: of a question with two answers, or an answer to two questions, one counts."""
     pairs = [("a", "x"), ("a", "y"), ("b", "x"), ("c", "z"), ("c", "z")]
@@ -202,18 +196,15 @@ def test_drawing_needs_neither_threads_nor_ids_and_leaves_given_lists(tmp_path):
     assert [set(task_of(path, candidates=how).lengths) for how in ("given", "all")] == [{2}, {30}]
 
 
-@pytest.mark.parametrize(
-    ("settings", "message"),
-    [
+def test_a_column_that_cannot_be_measured_says_which_and_why(data, tmp_path):
+    for settings, message in (
         ({"candidates": "given"}, "no lists of candidates"),
         ({"candidates": 101}, "cannot fill a group of 101"),
         ({"draw": 100}, "draw fewer"),
         ({"split": "valid"}, "no valid part"),
-    ],
-)
-def test_a_column_that_cannot_be_measured_says_which_and_why(data, tmp_path, settings, message):
-    with pytest.raises(InputError, match=f"^N: .*{message}"):
-        measure(file_of(data, ("good",), **settings), Shelf(), tmp_path / "cells")
+    ):
+        with pytest.raises(InputError, match=f"^N: .*{message}"):
+            measure(file_of(data, ("good",), **settings), Shelf(), tmp_path / "cells")
 
 
 def results(*systems):
@@ -244,11 +235,7 @@ def test_a_table_is_written_whole_or_not_at_all(tmp_path, monkeypatch):
     pytest.importorskip("matplotlib")
     table_of_rows(results("half"), "Old").save(tmp_path)
     before = {file.name: file.read_bytes() for file in tmp_path.iterdir()}
-
-    def full(_, path, *__):
-        path.write_text("half of a picture")
-        raise OSError(28, "No space left on device")
-
+    full = Mock(side_effect=OSError(28, "No space left on device"))
     monkeypatch.setattr("rejoinder.evaluation.plots.save_figure", full)
     with pytest.raises(OSError, match="No space"):
         table_of_rows(results("all"), "New").save(tmp_path)

@@ -1,7 +1,5 @@
 """Which candidates each example gets, and which examples are drawn, to be ranked or to be learned from."""
 
-from __future__ import annotations
-
 import dataclasses
 
 import numpy as np
@@ -31,37 +29,32 @@ def test_each_response_is_a_candidate_for_the_others_of_its_group(n, count, seed
     assert count < 20 or [number(context[-1]) for context in task.contexts] != list(range(len(task))), "shuffled"
 
 
-@pytest.mark.parametrize(
-    ("count", "n", "message"),
-    [
-        (12, 100, "12 examples cannot fill a group of 100 candidates; ask for 12 candidates or fewer"),
-        (1, 2, "1 examples cannot fill a group of 2 candidates; give more data"),
-        (0, 10, "0 examples cannot fill"),
-        (10, 1, "at least 2 candidates, not 1"),
-        (10, -5, "at least 2 candidates, not -5"),
-    ],
-)
-def test_too_few_examples_or_candidates_are_refused_with_what_would_work(count, n, message):
-    with pytest.raises(InputError, match=message):
-        ranking_task(numbered_examples(count), candidates=n)
-
-
-def given_example(name: str, label: int | None, texts: tuple[str, ...] = ("a", "b", "c")) -> Example:
+def given_example(name, label, texts=("a", "b", "c")):
     return Example((name,), texts[label or 0], id=name, candidates=texts, label=label)
 
 
-@pytest.mark.parametrize(
-    ("example", "message"),
-    [
-        (given_example("x", None), "example x has 3 candidates and the label None; it is 0 to 2"),
-        (dataclasses.replace(given_example("x", 0), label=3), "3 candidates and the label 3; it is 0 to 2"),
-        (given_example("x", 0, ("a",)), "example x has 1 candidate; ranking needs at least 2"),
-        (Example(("m",), "a"), "1 of 2 examples have candidates"),
-    ],
-)
-def test_a_faulty_list_is_refused_by_name(example, message):
-    with pytest.raises(InputError, match=message):
-        ranking_task([given_example("fine", 0), example])
+FINE = given_example("fine", 0)
+
+
+def test_what_cannot_be_ranked_is_refused_with_what_would_work():
+    for examples, options, message in (
+        (12, {}, "12 examples cannot fill a group of 100 candidates; ask for 12 candidates or fewer"),
+        (1, {"candidates": 2}, "1 examples cannot fill a group of 2 candidates; give more data"),
+        (0, {"candidates": 10}, "0 examples cannot fill"),
+        (10, {"candidates": 1}, "at least 2 candidates, not 1"),
+        (10, {"candidates": -5}, "at least 2 candidates, not -5"),
+        ([FINE, given_example("x", None)], {}, "example x has 3 candidates and the label None; it is 0 to 2"),
+        ([FINE, dataclasses.replace(FINE, label=3)], {}, "3 candidates and the label 3; it is 0 to 2"),
+        ([FINE, given_example("x", 0, ("a",))], {}, "example x has 1 candidate; ranking needs at least 2"),
+        ([FINE, Example(("m",), "a")], {}, "1 of 2 examples have candidates"),
+        ([FINE], {"pool": ["a", "b"]}, "1 of 1 examples have candidates of their own"),
+        ([Example(("x",), "a", id="q:1")], {"pool": ["b", "c"]}, "lacks the response of example q:1"),
+        ([Example(("x",), "a")], {"pool": ["a", "a"]}, "1 examples and 1 different responses"),
+        ([], {"pool": ["a", "b"]}, "0 examples and 2 different responses"),
+    ):
+        examples = numbered_examples(examples) if isinstance(examples, int) else examples
+        with pytest.raises(InputError, match=message):
+            ranking_task(examples, **options)
 
 
 def test_units_are_threads_of_a_source_and_single_examples_beside_them():
@@ -98,20 +91,6 @@ def test_a_pool_is_every_examples_candidates_each_text_once():
     assert task.contexts == [("x",), ("y",), ("z",)]
     assert (task.given, task.dropped) == (False, 0)
     assert np.array_equal(task.equals_right(np.arange(3)), np.eye(3, dtype=bool)[[1, 2, 1]])
-
-
-@pytest.mark.parametrize(
-    ("examples", "pool", "message"),
-    [
-        ([given_example("x", 0)], ["a", "b"], "1 of 1 examples have candidates of their own"),
-        ([Example(("x",), "a", id="q:1")], ["b", "c"], "lacks the response of example q:1"),
-        ([Example(("x",), "a")], ["a", "a"], "1 examples and 1 different responses"),
-        ([], ["a", "b"], "0 examples and 2 different responses"),
-    ],
-)
-def test_a_pool_that_does_not_fit_is_refused(examples, pool, message):
-    with pytest.raises(InputError, match=message):
-        ranking_task(examples, pool=pool)
 
 
 def test_a_sample_is_a_subset_drawn_by_the_seed():

@@ -1,16 +1,12 @@
 """Shared by the tests of intents: a small model with random weights."""
 
-from __future__ import annotations
-
-from pathlib import Path
-
 import pytest
 
 from tests.models.small import small_model
 
 
 @pytest.fixture(scope="session")
-def model(tmp_path_factory: pytest.TempPathFactory) -> Path:
+def model(tmp_path_factory):
     folder = tmp_path_factory.mktemp("encoder") / "model"
     small_model(folder)
     return folder

@@ -1,11 +1,8 @@
 """A classifier from texts to answers, its folder, its encoders, what it refuses."""
 
-from __future__ import annotations
-
 import json
 import shutil
 from dataclasses import replace
-from pathlib import Path
 
 import numpy as np
 import pytest
@@ -17,7 +14,6 @@ from rejoinder.errors import InputError
 from rejoinder.files import signed
 from rejoinder.intents.classifier import (
     HeldOut,
-    IntentClassifier,
     Rejection,
     best_threshold,
     centroids_of,
@@ -26,7 +22,7 @@ from rejoinder.intents.classifier import (
     train_classifier,
 )
 from rejoinder.intents.data import IntentData, TrainingTexts
-from rejoinder.intents.encoders import JoinedVectors, SentenceEncoder, open_encoder
+from rejoinder.intents.encoders import join_encoders, open_encoder
 from rejoinder.intents.evaluation import evaluate
 from rejoinder.intents.fitting import Encoded
 from rejoinder.intents.folder import CONFIG, WEIGHTS, load_classifier, save_classifier
@@ -35,16 +31,16 @@ from tests.intents.toy import WordVectors, outside_texts, several_data, toy_data
 NUMBERS = st.lists(st.integers(-3, 3).map(float), min_size=1, max_size=12)
 
 
-def train(encoder: SentenceEncoder, data: IntentData | None = None, **options: object) -> IntentClassifier:
-    return train_classifier(encoder, TrainingTexts(data or toy_data()), **options)  # type: ignore[arg-type]
+def train(encoder, data=None, **options):
+    return train_classifier(encoder, TrainingTexts(data or toy_data()), **options)
 
 
 @pytest.fixture(scope="module")
-def classifier(model: Path) -> IntentClassifier:
+def classifier(model):
     return train(open_encoder(str(model)))
 
 
-def test_a_prediction_ranks_all_intents(classifier: IntentClassifier) -> None:
+def test_a_prediction_ranks_all_intents(classifier):
     for found in classifier.predict(["my card is lost", "is it sunny"]):
         names, values = zip(*found.ranking, strict=True)
         assert sorted(names) == sorted(classifier.labels)
@@ -60,7 +56,7 @@ def test_a_prediction_ranks_all_intents(classifier: IntentClassifier) -> None:
     assert evaluate(train(WordVectors(64)), toy_data(seed=1)).accuracy.value > 0.85
 
 
-def test_several_intents_per_text() -> None:
+def test_several_intents_per_text():
     found = train(WordVectors(64), several_data(), several=True)
     new = several_data(80, seed=1)
     score = evaluate(found, new)
@@ -72,13 +68,13 @@ def test_several_intents_per_text() -> None:
 
 
 @pytest.fixture
-def made(classifier: IntentClassifier, tmp_path: Path) -> Path:
+def made(classifier, tmp_path):
     """The folder of the classifier, which here refuses some texts."""
     save_classifier(replace(classifier, rejection=Rejection("distance", 0.5)), tmp_path / "made")
     return tmp_path / "made"
 
 
-def test_a_folder_gives_the_same_answers(classifier: IntentClassifier, made: Path) -> None:
+def test_a_folder_gives_the_same_answers(classifier, made):
     opened, texts = load_classifier(made), toy_data(seed=3).texts
     assert opened.predict(texts) == replace(classifier, rejection=Rejection("distance", 0.5)).predict(texts)
     assert opened.trained == classifier.trained
@@ -86,7 +82,7 @@ def test_a_folder_gives_the_same_answers(classifier: IntentClassifier, made: Pat
     assert classifier.encoder.fingerprint in (made / "README.md").read_text()
 
 
-def test_classifier_and_model_may_move_together_or_apart(model: Path, tmp_path: Path) -> None:
+def test_classifier_and_model_may_move_together_or_apart(model, tmp_path):
     first = tmp_path / "first"
     shutil.copytree(model, first / "model")
     save_classifier(train(open_encoder(str(first / "model"))), first / "made")
@@ -99,17 +95,15 @@ def test_classifier_and_model_may_move_together_or_apart(model: Path, tmp_path: 
     load_classifier(tmp_path / "alone", [str(tmp_path / "elsewhere")])
 
 
-def test_the_precision_of_training_is_that_of_use(model: Path, tmp_path: Path) -> None:
-    precision = "int8"
-    trained = train(open_encoder(str(model), "r", precision))
+def test_the_precision_of_training_is_that_of_use(model, tmp_path):
+    trained, texts = train(open_encoder(str(model), "r", "int8")), toy_data(seed=4).texts
     save_classifier(trained, tmp_path / "made")
     opened = load_classifier(tmp_path / "made")
-    assert opened.encoder.precision == trained.encoder.precision == precision  # type: ignore[attr-defined]
-    texts = toy_data(seed=4).texts
+    assert opened.encoder.precision == trained.encoder.precision == "int8"
     np.testing.assert_array_equal(opened.vectors(texts), trained.vectors(texts))
 
 
-def test_another_encoder_is_refused(made: Path, model: Path, tmp_path: Path) -> None:
+def test_another_encoder_is_refused(made, model, tmp_path):
     shutil.copytree(model, tmp_path / "other")
     config = json.loads((tmp_path / "other" / "config.json").read_text())
     (tmp_path / "other" / "config.json").write_text(json.dumps(signed(config | {"max_length": 7})))
@@ -119,9 +113,9 @@ def test_another_encoder_is_refused(made: Path, model: Path, tmp_path: Path) -> 
         load_classifier(made, [str(model), str(model)])
 
 
-@pytest.mark.parametrize(
-    ("change", "said"),
-    [
+def test_damage_is_named(made):
+    config = json.loads((made / CONFIG).read_text())
+    for change, said in (
         ({"kind": "x"}, "is no classifier"),
         ({"format": 9}, "update rejoinder"),
         ({"labels": ["one"]}, "does not fit"),
@@ -129,33 +123,28 @@ def test_another_encoder_is_refused(made: Path, model: Path, tmp_path: Path) -> 
         *(({"encoders": [wrong]}, "is damaged") for wrong in ({}, {"size": []}, {"vectors": 1.5}, {"precision": {}})),
         ({"rejection": {"score": "x"}}, "is damaged"),
         ({"files": {}}, "is damaged"),
-    ],
-)
-def test_damage_is_named(made: Path, change: dict[str, object], said: str) -> None:
-    config = json.loads((made / CONFIG).read_text())
-    (made / CONFIG).write_text(json.dumps(signed(config | change)))
-    with pytest.raises(InputError, match=said):
-        load_classifier(made)
+    ):
+        (made / CONFIG).write_text(json.dumps(signed(config | change)))
+        with pytest.raises(InputError, match=said):
+            load_classifier(made)
 
 
-def test_what_was_altered_is_refused(made: Path, tmp_path: Path) -> None:
-    whole = (made / CONFIG).read_text()
-    (made / CONFIG).write_text(whole.replace("logistic", "logistik"))
-    with pytest.raises(InputError, match=r"config\.json was altered"):
-        load_classifier(made)
-    (made / CONFIG).write_text(whole)
+def test_what_was_altered_is_refused(made, tmp_path):
     with (made / WEIGHTS).open("ab") as file:
         file.write(b"x")
-    with pytest.raises(InputError, match="altered"):
+    with pytest.raises(InputError, match=r"classifier\.safetensors was altered"):
+        load_classifier(made)
+    (made / CONFIG).write_text((made / CONFIG).read_text().replace("logistic", "logistik"))
+    with pytest.raises(InputError, match=r"config\.json was altered"):
         load_classifier(made)
     with pytest.raises(InputError, match="is no classifier"):
         load_classifier(tmp_path)
 
 
-def test_several_encoders_count_the_same_and_come_back(model: Path, tmp_path: Path) -> None:
+def test_several_encoders_count_the_same_and_come_back(model, tmp_path):
     texts = ["lost card", "weather"]
     first, h, both = (open_encoder(str(model), kind) for kind in ("r", "h", "both"))
-    joined = JoinedVectors([first, h])
+    joined = join_encoders([first, h])
     assert (first.size, h.size, both.size, joined.size) == (64, 24, 88, 88)
     parts = np.hstack([unit_rows(first.encode(texts)), h.encode(texts)])
     for each in (joined, both):
@@ -171,22 +160,18 @@ def test_several_encoders_count_the_same_and_come_back(model: Path, tmp_path: Pa
 
 
 @pytest.mark.parametrize("where", ["train", "valid"])
-def test_texts_out_of_scope_choose_a_threshold(where: str) -> None:
+def test_texts_out_of_scope_choose_a_threshold(where):
     outside, valid = outside_texts(), toy_data(seed=1)
     texts = TrainingTexts(toy_data(), *((None, outside) if where == "train" else (valid, (), outside)))
     found = train_classifier(WordVectors(256), texts)
     assert found.rejection is not None
     test = evaluate(found, toy_data(seed=2), outside_texts(seed=1)).out_of_scope
-    assert test is not None
     assert test.auroc > 0.9
-    assert test.recall > 0.6
-    assert test.in_scope_accuracy > 0.6
-    for text, prediction in zip(outside, found.predict(outside), strict=True):
-        assert prediction.out_of_scope is not None, text
-        assert bool(prediction.labels) != prediction.out_of_scope
+    assert min(test.recall, test.in_scope_accuracy) > 0.6
+    assert all(bool(each.labels) is not each.out_of_scope for each in found.predict(outside))
 
 
-def test_without_such_texts_a_share_may_be_refused() -> None:
+def test_without_such_texts_a_share_may_be_refused():
     assert train(WordVectors(256), toy_data(40)).rejection is None
     found = train(WordVectors(256), toy_data(40), reject=0.1)
     assert found.rejection is not None
@@ -195,10 +180,10 @@ def test_without_such_texts_a_share_may_be_refused() -> None:
 
 
 @given(st.lists(st.tuples(st.integers(-4, 4).map(float), st.booleans()), min_size=1, max_size=15), NUMBERS)
-def test_no_threshold_is_better_than_the_best(rows: list[tuple[float, bool]], outside: list[float]) -> None:
+def test_no_threshold_is_better_than_the_best(rows, outside):
     inside, right, out = np.array([s for s, _ in rows]), np.array([r for _, r in rows]), np.array(outside)
 
-    def worth(threshold: float) -> float:
+    def worth(threshold):
         return float((right & (inside <= threshold)).mean() + (out > threshold).mean()) / 2
 
     threshold, value = best_threshold(inside, right, out)
@@ -206,7 +191,7 @@ def test_no_threshold_is_better_than_the_best(rows: list[tuple[float, bool]], ou
     assert value >= max(worth(t) for t in np.arange(-5.5, 6, 0.5)) - 1e-12
 
 
-def test_scores_by_hand() -> None:
+def test_scores_by_hand():
     logits = np.array([[2.0, 0.0, 0.0], [0.0, 0.0, 0.0], [800.0, 0.0, -800.0]], dtype=np.float32)
     vectors = np.array([[1.0, 0.0], [0.0, 1.0], [0.6, 0.8]], dtype=np.float32)
     four = Encoded(np.array([[1, 0], [-1, 0], [0, 1], [0, -1]], np.float32), np.eye(4, dtype=np.float32))
@@ -217,7 +202,7 @@ def test_scores_by_hand() -> None:
     np.testing.assert_allclose(distance, [0, 0, 0.2], atol=1e-6)
 
 
-def test_centroids_do_not_depend_on_how_often_an_intent_occurs() -> None:
+def test_centroids_do_not_depend_on_how_often_an_intent_occurs():
     generator = np.random.default_rng(0)
     vectors = unit_rows(generator.standard_normal((6, 4)).astype(np.float32))
     targets = np.eye(2, dtype=np.float32)[[0, 0, 0, 0, 1, 1]]
@@ -227,9 +212,9 @@ def test_centroids_do_not_depend_on_how_often_an_intent_occurs() -> None:
         np.testing.assert_allclose(found.directions[k], direction / np.linalg.norm(direction), atol=1e-5)
 
 
-def test_the_better_score_is_chosen() -> None:
+def test_the_better_score_is_chosen():
     right = np.array([True, True, False])
     inside = np.array([[0.1, 1.0, 5.0], [0.2, 5.0, 5.0], [0.3, 2.0, 5.0]])
     outside = np.array([[0.6, 0.0, 5.0], [0.25, 3.0, 5.0]])
     rejection = choose_rejection(HeldOut(np.zeros((3, 2), np.float32), inside, outside), right)
-    assert rejection == Rejection("probability", pytest.approx(0.225))  # type: ignore[arg-type]
+    assert rejection == Rejection("probability", pytest.approx(0.225))

@@ -1,10 +1,7 @@
 """Reading texts and labels in every form that is promised, and what is said of wrong files."""
 
-from __future__ import annotations
-
 import gzip
 import json
-from pathlib import Path
 
 import pytest
 
@@ -14,7 +11,7 @@ from rejoinder.intents.data import IntentData, has_part, read_intents, read_scop
 TWO = IntentData(("hello there", "a, b"), (("greet",), ("letters",)))
 
 
-def parallel(folder: Path, texts: str = "hello there\na, b\n", labels: str = "greet\nletters\n") -> Path:
+def parallel(folder, texts="hello there\na, b\n", labels="greet\nletters\n"):
     folder.mkdir(parents=True)
     (folder / "seq.in").write_text(texts)
     (folder / "label").write_text(labels)
@@ -22,21 +19,20 @@ def parallel(folder: Path, texts: str = "hello there\na, b\n", labels: str = "gr
 
 
 @pytest.mark.parametrize("header", ["text,category\n", "TEXT,Label\n", "", "id,intent,text\n"])
-def test_csv_with_and_without_a_header(tmp_path: Path, header: str) -> None:
+def test_csv_with_and_without_a_header(tmp_path, header):
     rows = '1,greet,hello there\n2,letters,"a, b"\n' if "id" in header else 'hello there,greet\n"a, b",letters\n'
     (tmp_path / "a.csv").write_text(header + rows)
     assert read_intents(tmp_path / "a.csv") == TWO
 
 
-def test_jsonl_also_compressed(tmp_path: Path) -> None:
+def test_jsonl_also_compressed(tmp_path):
     lines = '{"text": "hello there", "intent": "greet"}\n\n{"text": "a, b", "labels": ["letters"]}\n'
     (tmp_path / "a.jsonl").write_text(lines)
-    with gzip.open(tmp_path / "b.jsonl.gz", "wt") as file:
-        file.write(lines)
+    (tmp_path / "b.jsonl.gz").write_bytes(gzip.compress(lines.encode()))
     assert read_intents(tmp_path / "a.jsonl") == read_intents(tmp_path / "b.jsonl.gz") == TWO
 
 
-def test_parallel_files_and_a_folder_of_parts(tmp_path: Path) -> None:
+def test_parallel_files_and_a_folder_of_parts(tmp_path):
     folder = parallel(tmp_path / "set" / "train").parent
     parallel(folder / "test", "good bye\n", "leave\n")
     assert read_intents(folder / "train") == read_intents(folder) == read_intents(folder, "train") == TWO
@@ -52,7 +48,7 @@ def test_parallel_files_and_a_folder_of_parts(tmp_path: Path) -> None:
     assert has_part(tmp_path, "valid")
 
 
-def test_one_json_object_of_parts_as_clinc150_has_it(tmp_path: Path) -> None:
+def test_one_json_object_of_parts_as_clinc150_has_it(tmp_path):
     path = tmp_path / "data_full.json"
     content = {"oos_val": [["set a", "oos"]], "val": [["b", "two"]], "train": [["c", "three"]], "oos_train": []}
     path.write_text(json.dumps(content))
@@ -64,7 +60,7 @@ def test_one_json_object_of_parts_as_clinc150_has_it(tmp_path: Path) -> None:
         read_intents(path, "test")
 
 
-def test_texts_out_of_scope_are_set_apart(tmp_path: Path) -> None:
+def test_texts_out_of_scope_are_set_apart(tmp_path):
     (tmp_path / "a.csv").write_text("text,label\na,x\nb,oos\nc,y\n")
     assert read_scoped(tmp_path / "a.csv", "train") == (IntentData(("a", "c"), (("x",), ("y",))), ("b",))
     (tmp_path / "a.csv").write_text("text,label\nb,none\n")
@@ -72,7 +68,7 @@ def test_texts_out_of_scope_are_set_apart(tmp_path: Path) -> None:
         read_scoped(tmp_path / "a.csv", "train", out_of_scope="none")
 
 
-def test_several_labels(tmp_path: Path) -> None:
+def test_several_labels(tmp_path):
     (tmp_path / "a.csv").write_text("text,labels\nbook and pay,book|pay\nnothing,\nonce,pay|pay\n")
     (tmp_path / "b.jsonl").write_text('{"text": "book", "labels": ["book", "pay"]}\n{"text": "-", "labels": []}\n')
     assert read_intents(tmp_path / "a.csv", separator="|").labels == (("book", "pay"), (), ("pay",))
@@ -81,9 +77,8 @@ def test_several_labels(tmp_path: Path) -> None:
         read_intents(tmp_path / "b.jsonl")
 
 
-@pytest.mark.parametrize(
-    ("name", "content", "said"),
-    [
+def test_wrong_files_are_named_with_place_and_reason(tmp_path):
+    for name, content, said in (
         ("a.csv", "text,label\nhello\n", r"a.csv:2: 1 columns instead of 2"),
         ("a.csv", "text,label\n,greet\n", r"a.csv:2: the text is blank"),
         ("a.csv", "text,label\nhello, \n", r"a.csv:2: a label is blank"),
@@ -96,15 +91,13 @@ def test_several_labels(tmp_path: Path) -> None:
         ("a.json", "[]", "one object a line is .jsonl"),
         ("a.json", '{"train": [["x"]]}', r"item 0: \[text, label\] is read"),
         ("a.txt", "x", "intents are read from .csv, .jsonl"),
-    ],
-)
-def test_wrong_files_are_named_with_place_and_reason(tmp_path: Path, name: str, content: str, said: str) -> None:
-    (tmp_path / name).write_text(content)
-    with pytest.raises(InputError, match=said):
-        read_intents(tmp_path / name)
+    ):
+        (tmp_path / name).write_text(content)
+        with pytest.raises(InputError, match=said):
+            read_intents(tmp_path / name)
 
 
-def test_other_wrong_input(tmp_path: Path) -> None:
+def test_other_wrong_input(tmp_path):
     with pytest.raises(InputError, match="does not exist"):
         read_intents(tmp_path / "nothing.csv")
     with pytest.raises(InputError, match=r"2 lines in seq\.in but 1 in label"):

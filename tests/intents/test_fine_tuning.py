@@ -1,9 +1,5 @@
 """Fine-tuning the encoder on intents."""
 
-from __future__ import annotations
-
-from pathlib import Path
-
 import numpy as np
 import pytest
 import torch
@@ -19,10 +15,8 @@ from rejoinder.intents.fine_tuning import FineTuning, draw_pairs, fine_tune
 from rejoinder.intents.fitting import change_settings
 from tests.intents.toy import toy_data
 
-FAST = FineTuning(steps=30, learning_rate=3e-3, dropout=0.0)
 
-
-def contrast(folder: Path, vectors: str) -> float:
+def contrast(folder, vectors):
     """How much nearer texts of one intent are than those of different ones."""
     data = toy_data(8, seed=2)
     rows = unit_rows(open_encoder(str(folder), vectors).encode(data.texts))
@@ -33,7 +27,7 @@ def contrast(folder: Path, vectors: str) -> float:
 
 
 @given(st.lists(st.integers(2, 6), min_size=2, max_size=12), st.integers(2, 8), st.integers(0, 5))
-def test_a_batch_has_two_different_texts_of_different_intents(sizes: list[int], intents: int, seed: int) -> None:
+def test_a_batch_has_two_different_texts_of_different_intents(sizes, intents, seed):
     ends = np.cumsum(sizes)
     groups = [np.arange(end - size, end) for end, size in zip(ends, sizes, strict=True)]
     owner = np.repeat(np.arange(len(sizes)), sizes)
@@ -44,8 +38,8 @@ def test_a_batch_has_two_different_texts_of_different_intents(sizes: list[int], 
 
 
 @pytest.mark.parametrize("vectors", ["r", "h"])
-def test_texts_of_one_intent_come_together(model: Path, tmp_path: Path, vectors: str) -> None:
-    settings = FineTuning(steps=30, learning_rate=3e-3, dropout=0.0, vectors=vectors)  # type: ignore[arg-type]
+def test_texts_of_one_intent_come_together(model, tmp_path, vectors):
+    settings = FineTuning(steps=30, learning_rate=3e-3, dropout=0.0, vectors=vectors)
     done: list[int] = []
     result = fine_tune(model, toy_data(), tmp_path / "tuned", settings=settings, advance=done.append)
     assert result.last_loss < result.first_loss
@@ -55,7 +49,7 @@ def test_texts_of_one_intent_come_together(model: Path, tmp_path: Path, vectors:
     assert "Fine-tuned on intents" in (tmp_path / "tuned" / "README.md").read_text()
 
 
-def test_equal_seeds_give_equal_models_and_leave_torch_alone(model: Path, tmp_path: Path) -> None:
+def test_equal_seeds_give_equal_models_and_leave_torch_alone(model, tmp_path):
     torch.manual_seed(5)
     expected = torch.rand(1)
     torch.manual_seed(5)
@@ -67,14 +61,15 @@ def test_equal_seeds_give_equal_models_and_leave_torch_alone(model: Path, tmp_pa
     assert not np.array_equal(one, three)
 
 
-def test_what_cannot_be_tuned_is_refused(model: Path, tmp_path: Path) -> None:
+def test_what_cannot_be_tuned_is_refused(model, tmp_path):
     singles = IntentData(("a", "b", "c"), (("x",), ("y",), ("y",)))
-    with pytest.raises(InputError, match="1 of 2 intents have two texts"):
-        fine_tune(model, singles, tmp_path / "out", settings=FAST)
-    with pytest.raises(InputError, match="one intent"):
-        fine_tune(model, IntentData(("a",), ((),)), tmp_path / "out", settings=FAST)
-    with pytest.raises(InputError, match="name another folder"):
-        fine_tune(model, toy_data(), model, settings=FAST)
+    for data, out, said in (
+        (singles, tmp_path / "out", "1 of 2 intents have two texts"),
+        (IntentData(("a",), ((),)), tmp_path / "out", "one intent"),
+        (toy_data(), model, "name another folder"),
+    ):
+        with pytest.raises(InputError, match=said):
+            fine_tune(model, data, out)
     assert not (tmp_path / "out").exists()
     with pytest.raises(InputError, match="steps = 0 is not allowed"):
         change_settings(FineTuning(), ["steps=0"])

@@ -1,9 +1,5 @@
 """Heads on vectors: at the minimum of the loss that is written down, and by what they promise."""
 
-from __future__ import annotations
-
-from pathlib import Path
-
 import numpy as np
 import pytest
 import torch
@@ -25,7 +21,7 @@ from rejoinder.intents.fitting import (
 from rejoinder.intents.report import grid_table
 
 
-def clouds(count: int = 200, classes: int = 4, size: int = 10, spread: float = 0.6, seed: int = 0) -> Encoded:
+def clouds(count=200, classes=4, size=10, spread=0.6, seed=0):
     generator = np.random.default_rng(seed)
     centres = np.random.default_rng(99).standard_normal((classes, size))
     which = np.arange(count) % classes
@@ -34,7 +30,7 @@ def clouds(count: int = 200, classes: int = 4, size: int = 10, spread: float = 0
 
 
 @pytest.mark.parametrize(("labels", "several"), [(2, False), (4, False), (3, True)])
-def test_logistic_regression_is_at_the_minimum_of_its_loss(labels: int, several: bool) -> None:
+def test_logistic_regression_is_at_the_minimum_of_its_loss(labels, several):
     data, strength = clouds(classes=labels, spread=1.5), 2.0
     if several:
         generator = np.random.default_rng(0)
@@ -56,7 +52,7 @@ def test_logistic_regression_is_at_the_minimum_of_its_loss(labels: int, several:
     assert bias.grad.abs().max() < 5e-4
 
 
-def test_an_intent_without_texts_is_never_found_and_one_of_all_texts_always() -> None:
+def test_an_intent_without_texts_is_never_found_and_one_of_all_texts_always():
     data = clouds(classes=4)
     for known in ([0, 1, 3], [1, 2], [2]):  # as in the folds of cross-validation
         part = data.rows(np.flatnonzero(np.isin(data.classes, known)))
@@ -70,7 +66,7 @@ def test_an_intent_without_texts_is_never_found_and_one_of_all_texts_always() ->
     assert found[:, 3].all()
 
 
-def test_a_number_that_never_changes_says_nothing() -> None:
+def test_a_number_that_never_changes_says_nothing():
     data = clouds()
     vectors = np.hstack([data.vectors, np.full((len(data), 1), 0.1, dtype=np.float32)])
     plain, wider = fit(Logistic(), data).head, fit(Logistic(), Encoded(vectors, data.targets)).head
@@ -80,13 +76,13 @@ def test_a_number_that_never_changes_says_nothing() -> None:
 
 
 @pytest.mark.parametrize("preset", ["logistic", "paper", "original"])
-def test_every_preset_learns(preset: str) -> None:
+def test_every_preset_learns(preset):
     settings = parse_settings(preset, [] if preset == "logistic" else ["epochs=30", "hidden_size=32"])
     assert accuracy(fit(settings, clouds()).head, clouds(seed=1)) > 0.9
 
 
 @pytest.mark.parametrize("settings", [FeedForward(epochs=3), FeedForward(epochs=3, optimizer="adam", decay="linear")])
-def test_equal_seeds_give_equal_nets_and_leave_torch_alone(settings: FeedForward) -> None:
+def test_equal_seeds_give_equal_nets_and_leave_torch_alone(settings):
     torch.manual_seed(5)
     expected = torch.rand(1)
     torch.manual_seed(5)
@@ -96,7 +92,7 @@ def test_equal_seeds_give_equal_nets_and_leave_torch_alone(settings: FeedForward
     assert not all(torch.equal(a, b) for a, b in zip(first.parameters(), other.parameters(), strict=True))
 
 
-def test_early_stopping_keeps_the_best_epoch_and_ends_after_patience() -> None:
+def test_early_stopping_keeps_the_best_epoch_and_ends_after_patience():
     data = clouds(spread=2.0)
     fitted = fit(FeedForward(epochs=100, patience=3, learning_rate=2.0), data, valid=clouds(60, spread=2.0, seed=1))
     assert fitted.epochs < 100
@@ -105,7 +101,7 @@ def test_early_stopping_keeps_the_best_epoch_and_ends_after_patience() -> None:
 
 
 @given(st.lists(st.integers(0, 5), min_size=2, max_size=60).filter(lambda c: max(map(c.count, c)) > 1))
-def test_what_is_held_out_leaves_every_intent_a_text(classes: list[int]) -> None:
+def test_what_is_held_out_leaves_every_intent_a_text(classes):
     data = Encoded(np.zeros((len(classes), 2), np.float32), np.eye(6, dtype=np.float32)[classes])
     kept, held = hold_out(data, 0.4, seed=0)
     assert sorted([*kept, *held]) == list(range(len(classes)))
@@ -113,12 +109,12 @@ def test_what_is_held_out_leaves_every_intent_a_text(classes: list[int]) -> None
     assert {classes[i] for i in held} == {c for c in classes if classes.count(c) > 1}
 
 
-def test_too_little_is_refused() -> None:
+def test_too_little_is_refused():
     with pytest.raises(InputError, match="patience=0"):
         fit(FeedForward(), Encoded(np.eye(3, dtype=np.float32), np.eye(3, dtype=np.float32)))
 
 
-def test_the_grid_is_the_papers() -> None:
+def test_the_grid_is_the_papers():
     grid = list(paper_grid())
     assert len(grid) == len(set(grid)) == 3 * 2 * (1 + 2 * 4)
     assert {each.hidden_size for each in grid if each.hidden_layers} == {128, 256, 512, 1024}
@@ -126,23 +122,20 @@ def test_the_grid_is_the_papers() -> None:
     assert {each.input_dropout for each in grid} == {0.25, 0.5, 0.75}
 
 
-@pytest.mark.parametrize(
-    ("preset", "change", "said"),
-    [
+def test_wrong_settings_are_named():
+    for preset, change, said in (
         ("logistic", "dropout=1", "strength, iterations"),
         ("logistic", "strength", "NAME=VALUE"),
         ("logistic", "strength=-1", "strength = -1 is not allowed: it should be greater than 0"),
         ("paper", "kind=logistic", "kind = 'logistic' is not allowed: it should be 'feed-forward'"),
         ("paper", "optimizer=rmsprop", "optimizer = 'rmsprop' is not allowed: it should be 'sgd' or 'adam'"),
         ("paper", "input_dropout=1.0", "input_dropout = 1.0 is not allowed"),
-    ],
-)
-def test_wrong_settings_are_named(preset: str, change: str, said: str) -> None:
-    with pytest.raises(InputError, match=said):
-        parse_settings(preset, [change] if change else [])
+    ):
+        with pytest.raises(InputError, match=said):
+            parse_settings(preset, [change] if change else [])
 
 
-def test_a_grid_goes_on_where_it_stopped(tmp_path: Path) -> None:
+def test_a_grid_goes_on_where_it_stopped(tmp_path):
     data, valid, log = clouds(), clouds(seed=1), tmp_path / "grid.jsonl"
     grid = [Logistic(), FeedForward(epochs=2, hidden_size=8), FeedForward(epochs=3, hidden_layers=0)]
     rows = run_grid(grid[:2], data, valid, log)

@@ -1,9 +1,6 @@
 """The transformer in scikit-learn's own hands."""
 
-from __future__ import annotations
-
 import pickle
-from pathlib import Path
 
 import numpy as np
 import pytest
@@ -24,7 +21,7 @@ from sklearn.utils import estimator_checks
 
 
 @pytest.fixture
-def model(model: Path) -> str:
+def model(model):
     return str(model)
 
 
@@ -38,11 +35,11 @@ do_not_raise_errors_in_init_or_set_params mixin_order get_params_invariance set_
 
 
 @pytest.mark.parametrize("name", CHECKS.split())
-def test_scikit_learns_own_checks(name: str, model: str) -> None:
+def test_scikit_learns_own_checks(name, model):
     getattr(estimator_checks, f"check_{name}")("RejoinderEncoder", RejoinderEncoder(model))
 
 
-def test_vectors_are_the_encoders(model: str) -> None:
+def test_vectors_are_the_encoders(model):
     encoder = RejoinderEncoder(model, vectors="both")
     found = encoder.fit_transform(np.array(DATA.texts))
     np.testing.assert_allclose(found, unit_rows(open_encoder(model, "both").encode(DATA.texts)), atol=1e-6)
@@ -52,7 +49,7 @@ def test_vectors_are_the_encoders(model: str) -> None:
     assert two.shape[1] == 128
 
 
-def test_it_works_in_a_pipeline(model: str) -> None:
+def test_it_works_in_a_pipeline(model):
     pipeline = make_pipeline(RejoinderEncoder(model), LogisticRegression(C=30))
     assert pipeline.fit(DATA.texts, LABELS).score(toy_data(10, seed=1).texts, LABELS) > 0.35
     assert cross_val_score(pipeline, np.array(DATA.texts), LABELS, cv=2).mean() > 0.3
@@ -61,7 +58,7 @@ def test_it_works_in_a_pipeline(model: str) -> None:
     assert search.fit(np.array(DATA.texts), LABELS).best_params_["encode__vectors"] in ("r", "h")
 
 
-def test_a_pickled_transformer_opens_its_encoder_again(model: str) -> None:
+def test_a_pickled_transformer_opens_its_encoder_again(model):
     fitted = RejoinderEncoder(model).fit(DATA.texts)
     copy = pickle.loads(pickle.dumps(fitted))
     np.testing.assert_array_equal(copy.transform(DATA.texts), fitted.transform(DATA.texts))
@@ -70,7 +67,7 @@ def test_a_pickled_transformer_opens_its_encoder_again(model: str) -> None:
         copy.transform(DATA.texts)
 
 
-def test_what_is_wrong_is_named(model: str) -> None:
+def test_what_is_wrong_is_named(model):
     encoder = RejoinderEncoder(model)
     with pytest.raises(NotFittedError):
         encoder.transform(DATA.texts)

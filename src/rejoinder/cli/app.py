@@ -1,7 +1,4 @@
-"""The Typer application: the list of verbs. `main` in the package's `__init__` runs it.
-
-What is heavy (torch, pyarrow) a verb imports inside, so that `rejoinder --help` answers at once.
-"""
+"""The Typer application: the list of verbs. They import what is heavy (torch, pyarrow) inside: `--help` is fast."""
 
 from __future__ import annotations
 

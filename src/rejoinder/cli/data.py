@@ -5,46 +5,29 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated, Any, TypeAlias
 
 import typer
 
-from rejoinder.cli.options import (
-    Address,
-    Json,
-    Overwrite,
-    Processes,
-    RunOn,
-    Settings,
-    number_or_all,
-    ray_engine,
-    wants_ray,
-)
+from rejoinder.cli.options import Address, History, Json, Overwrite, Processes, RunOn, Settings, ray_engine, wants_ray
 from rejoinder.cli.shell import emit
 from rejoinder.errors import InputError
 from rejoinder.progress import note, track
 
 _SHOWN = 20  # most notes below the counts
+_FILES = "Files; also .zst, .gz, .bz2 or .xz. train=, valid= or test= before one puts it into that split."
+Inputs: TypeAlias = Annotated[list[str] | None, typer.Argument(metavar="INPUT...", help=_FILES)]
 
 
 def data(
     source: Annotated[str | None, typer.Argument(help="A corpus; --about lists them.")] = None,
-    inputs: Annotated[
-        list[str] | None,
-        typer.Argument(
-            metavar="INPUT...",
-            help="Files; also .zst, .gz, .bz2 or .xz. train=, valid= or test= before one puts it into that split.",
-        ),
-    ] = None,
+    inputs: Inputs = None,
     output: Annotated[Path | None, typer.Option("--output", "-o", metavar="DIR", help="For the examples.")] = None,
     settings: Settings = None,
     about: Annotated[bool, typer.Option("--about", help="Show the corpora, or all about SOURCE.")] = False,
     skip_bad: Annotated[bool, typer.Option("--skip-bad", help="Skip and count bad lines instead of stopping.")] = False,
     max_bad: Annotated[int, typer.Option(min=0, help="With --skip-bad: stop when more lines are bad.")] = 1_000,
-    history: Annotated[
-        int | None,
-        typer.Option(parser=number_or_all(0), metavar="N|all", help="Messages kept before the newest of a context."),
-    ] = 10,
+    history: History = 10,
     limit: Annotated[int | None, typer.Option(min=1, help="Stop at this many kept examples; one process.")] = None,
     processes: Processes = None,
     where: RunOn = "local",
@@ -56,11 +39,7 @@ def data(
 
     Work that was stopped goes on with the same command. Example: rejoinder data jsonl chats.jsonl.zst -o data/chats
     """
-    from rejoinder.corpora.build import build_data
-    from rejoinder.corpora.engine import local_engine
-    from rejoinder.corpora.lines import BadLineError, Reading
-    from rejoinder.corpora.sources import find_corpus, find_inputs, read_settings
-    from rejoinder.corpora.work import WorkFolderError, work_folder
+    from rejoinder.corpora import build, engine, lines, sources, work
 
     if about:
         _about(source, as_json)
@@ -68,23 +47,23 @@ def data(
     if source is None or output is None:
         raise InputError("give a SOURCE and -o DIR, or --about for a list of the corpora")
     on_ray = wants_ray(where, address, processes)
-    corpus = find_corpus(source)
-    values = read_settings(corpus, settings or [])
-    files = find_inputs(corpus, inputs or [])
+    corpus = sources.find_corpus(source)
+    values = sources.read_settings(corpus, settings or [])
+    files = sources.find_inputs(corpus, inputs or [])
     size = sum(each.size for each in files)
     total = size if all(each.path.is_file() for each in files) else None
     cluster = ray_engine(address, output, (each.path for each in files)) if on_ray else None
-    reading = Reading(skip_bad, history, max_bad=max_bad, on_fault=lambda fault: note(f"skipped: {fault}"))
-    with cluster or local_engine(processes, size) as engine, track(f"reading {source}", total, "bytes") as advance:
+    reading = lines.Reading(skip_bad, history, max_bad=max_bad, on_fault=lambda fault: note(f"skipped: {fault}"))
+    with cluster or engine.local_engine(processes, size) as pool, track(f"reading {source}", total, "bytes") as advance:
         try:
-            account = build_data(
-                corpus, inputs or [], output, settings=values, reading=reading, limit=limit, engine=engine,
+            account = build.build_data(
+                corpus, inputs or [], output, settings=values, reading=reading, limit=limit, engine=pool,
                 progress=advance, overwrite=overwrite,
             )  # fmt: skip
         except BaseException as error:
-            if (work := work_folder(output)).exists() and not isinstance(error, WorkFolderError):
-                note(f"rejoinder: what is finished is kept in {work}; the same command goes on from there")
-            if isinstance(error, BadLineError):
+            if (kept := work.work_folder(output)).exists() and not isinstance(error, work.WorkFolderError):
+                note(f"rejoinder: what is finished is kept in {kept}; the same command goes on from there")
+            if isinstance(error, lines.BadLineError):
                 raise InputError(f"{error} (--skip-bad skips and counts bad lines)") from error
             raise
     emit({"output": str(output), **account.to_json()}, as_json, _account_text)
@@ -101,15 +80,14 @@ def _about(source: str | None, as_json: bool) -> None:
     else:
         corpus, facts = find_corpus(source), ("reads", "licence", "origin", "expected")
         known = {name: getattr(corpus, name) for name in ("name", "title", *facts)}
-        options = settings_of(corpus)
+        settings = settings_of(corpus)
         lines = [f"{corpus.name}: {corpus.title}", *(f"{name:<9} {known[name]}" for name in facts if known[name])]
-        lines += ["", "settings (--set NAME=VALUE):" if options else "no settings"]
-        for each in options:
+        lines += ["", "settings (--set NAME=VALUE):" if settings else "no settings"]
+        for each in settings:
             lines.append(f"  {each.name}={json.dumps(each.default, default=str)}  ({each.kind})")
             lines.append(f"      {each.meaning}")
-        result = {**known, "settings": [
-            {"name": each.name, "type": each.kind, "default": each.default, "meaning": each.meaning} for each in options
-        ]}  # fmt: skip
+        listed = [{"name": s.name, "type": s.kind, "default": s.default, "meaning": s.meaning} for s in settings]
+        result = {**known, "settings": listed}
     emit(result, as_json, lambda _: "\n".join(lines))
 
 
@@ -122,10 +100,9 @@ def _account_text(account: Mapping[str, Any]) -> str:
         dropped = sum(counts["dropped"].values())
         lines.append(f"{split:<6}{counts['read']:>12,}{counts['kept']:>12,}{dropped:>12,}{f'  ({why})' if why else ''}")
     what = "lines" if account["inputs"] else "conversations"
-    lines.append(
-        f"{account['lines']:,} {what} read, {account['bad_lines']:,} bad ones skipped, "
-        f"{account['without_reply']:,} without a reply; {account['blank_messages']:,} blank messages left out"
-    )
+    read = f"{account['lines']:,} {what} read, {account['bad_lines']:,} bad ones skipped"
+    blank = f"{account['blank_messages']:,} blank messages left out"
+    lines.append(f"{read}, {account['without_reply']:,} without a reply; {blank}")
     if account["cut_contexts"]:
         lines.append(f"{account['cut_contexts']:,} contexts lost their oldest messages ({limits_of_history(account)})")
     lines += [f"left out: {count:,} {reason}" for reason, count in account["dropped"].items()]
@@ -144,9 +121,7 @@ def corpus(
     evaluation: Annotated[
         Path | None, typer.Option(metavar="DIR", help="Folder of the evaluation sets that the recipe names.")
     ] = None,
-    no_evaluation: Annotated[
-        bool, typer.Option("--no-evaluation", help="Check for leaks of the held-out tests alone.")
-    ] = False,
+    no_evaluation: Annotated[bool, typer.Option("--no-evaluation", help="Check the held-out tests alone.")] = False,
     overwrite: Overwrite = False,
     as_json: Json = False,
 ) -> None:
@@ -161,10 +136,8 @@ def corpus(
     if evaluation is not None and no_evaluation:
         raise InputError("--evaluation and --no-evaluation exclude each other; give one")
     if plan.evaluation and evaluation is None and not no_evaluation:
-        names = ", ".join(each.name for each in plan.evaluation)
-        raise InputError(
-            f"{recipe} checks for leaks of {names}; give their folder with --evaluation DIR, or --no-evaluation"
-        )
+        leaks = f"{recipe} checks for leaks of {', '.join(each.name for each in plan.evaluation)}"
+        raise InputError(f"{leaks}; give their folder with --evaluation DIR, or --no-evaluation")
     size = 2 * sum(file.stat().st_size for file in source_files(plan, inputs))
     with track(f"building {output}", size, "bytes") as advance:
         counts = build_corpus(plan, inputs, output, evaluation=evaluation, progress=advance, overwrite=overwrite)

@@ -6,10 +6,10 @@ import random
 import shutil
 import sys
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, Literal
+from typing import TYPE_CHECKING, Annotated, Any, Literal, TypeAlias
 
 import typer
 
@@ -26,6 +26,14 @@ if TYPE_CHECKING:
     from rejoinder.ranker import FloatArray, Ranker
 
 _ENCODED_AT_ONCE = 512  # texts between two steps of the progress bar
+_ALL = "N of 1-of-N, where the data has no lists; all: every different response of the whole data set."
+_PARTS = """What is read of a context: full; N: the newest message and N earlier ones; of multi-context models also
+input, history, history=N: by that part alone."""
+Candidates: TypeAlias = Annotated[int | None, typer.Option(parser=number_or_all(2), metavar="N|all", help=_ALL)]
+FitOn: TypeAlias = Annotated[
+    Path | None, typer.Option(metavar="DATA", help="What tfidf, bm25-data19 and map learn from (its training split).")
+]
+ContextOption: TypeAlias = Annotated[str, typer.Option(metavar="READING", help=_PARTS)]
 
 
 def evaluate(
@@ -40,37 +48,13 @@ def evaluate(
     data: Annotated[
         list[str] | None, typer.Option(metavar="DATA", help="Data folders, or Parquet, JSONL or CSV files of examples.")
     ] = None,
-    candidates: Annotated[
-        int | None,
-        typer.Option(
-            parser=number_or_all(2),
-            metavar="N|all",
-            help="N of 1-of-N, where the data has no lists; all: every different response of the whole data set.",
-        ),
-    ] = 100,
+    candidates: Candidates = 100,
     limit: Limit = None,
     split: Annotated[Split | None, typer.Option(help="Of a folder test, of a file everything, if not given.")] = None,
-    context: Annotated[
-        str,
-        typer.Option(
-            metavar="READING",
-            help="What is read of a context: full; N: the newest message and N earlier ones; of multi-context models "
-            "also input, history, history=N: by that part alone.",
-        ),
-    ] = "full",
-    context_table: Annotated[
-        bool, typer.Option("--context-table", help="Compare all readings of a context by multi-context models.")
-    ] = False,
-    fit_on: Annotated[
-        Path | None,
-        typer.Option(
-            metavar="DATA",
-            help="Its training split is what tfidf, bm25-data19 and map learn from; else each data set's own.",
-        ),
-    ] = None,
-    above: Annotated[
-        list[str] | None, typer.Option(metavar="MODEL", help="Show gains above it, not above the first; repeatable.")
-    ] = None,
+    context: ContextOption = "full",
+    context_table: Annotated[bool, typer.Option("--context-table", help="Compare all readings of a context.")] = False,
+    fit_on: FitOn = None,
+    above: Annotated[list[str] | None, typer.Option(metavar="MODEL", help="Show gains above it; repeatable.")] = None,
     seed: Seed = 0,
     folder: Annotated[
         Path | None,
@@ -88,13 +72,11 @@ def evaluate(
     With several models and several data sets, a last table has a line for each model, a column for each data set:
     rejoinder evaluate runs/general/model runs/support/model --data data/support data/general
     """
-    from rejoinder.evaluation.contexts import parse_reading, restrict
-    from rejoinder.evaluation.ranking import evaluate_task
-    from rejoinder.evaluation.report import Row, plain, to_json
+    from rejoinder.evaluation import contexts, ranking, report
     from rejoinder.evaluation.table import check_output, table_of_rows
 
     models, places = _models_and_data(arguments, data or [])
-    reading, above = parse_reading(context), above or []
+    reading, above = contexts.parse_reading(context), above or []
     if missing := [name for name in above if name not in models]:
         raise InputError(f"--above {missing[0]}: not one of the models that are evaluated: {', '.join(models)}")
     for option, given in (("--context", context != "full"), ("--above", above), ("-o", folder)):
@@ -104,26 +86,26 @@ def evaluate(
         check_output(folder)
     opener = Rankers()
     bare = {name: opener.ranker(name) for name in models}
-    rankers = {name: restrict(ranker, reading, name) for name, ranker in bare.items()}
+    rankers = {name: contexts.restrict(ranker, reading, name) for name, ranker in bare.items()}
+    loading = (read_task(Path(place), split, candidates, limit, seed) for place in places)
     if context_table:
-        _compare_readings(rankers, places, (split, candidates, limit, seed), as_json)
+        _compare_readings(rankers, loading, seed, as_json)
         return
-    tasks = [read_task(Path(place), split, candidates, limit, seed) for place in places]
+    tasks = list(loading)
     training = [read_training(bare, Path(place), split, reading, fit_on, seed) for place in places]
-    rows: list[Row] = []
-    learned: list[dict[str, Any]] = []
+    rows, learned = [], []
     for (name, task), examples in zip(tasks, training, strict=True):
         for model, ranker in rankers.items():
             if found := fit_ranker(model, bare[model], partial(list, examples)):
                 learned.append({"model": model, "data": name, **found})
             block = opener.block_size(model)
             with track(f"Ranking with {model}", total=len(task)) as advance:
-                result = evaluate_task(ranker, task, seed=seed, block_size=block, progress=advance)
-            rows.append(Row(model, name, result, str(reading)))
+                result = ranking.evaluate_task(ranker, task, seed=seed, block_size=block, progress=advance)
+            rows.append(report.Row(model, name, result, str(reading)))
     if folder is not None:
         table_of_rows(rows, "Recall at 1").save(folder)
-    found = {"results": to_json(rows, above), "learned": learned}
-    emit(found, as_json, lambda _: plain(rows, _width(), above).rstrip("\n"))
+    found = {"results": report.to_json(rows, above), "learned": learned}
+    emit(found, as_json, lambda _: report.plain(rows, _width(), above).rstrip("\n"))
 
 
 def _width() -> int | None:
@@ -131,23 +113,17 @@ def _width() -> int | None:
 
 
 def _compare_readings(
-    rankers: Mapping[str, Ranker],
-    places: Sequence[str],
-    part: tuple[Split | None, int | None, int | None, int],
-    as_json: bool,
+    rankers: Mapping[str, Ranker], tasks: Iterable[tuple[str, RankingTask]], seed: int, as_json: bool
 ) -> None:
     from rejoinder.evaluation.contexts import context_table, table_readings, with_parts
 
     for model, ranker in rankers.items():
         with_parts(ranker, model)  # a wrong model is refused before the data is read
     tables = []
-    for name, task in [read_task(Path(place), *part) for place in places]:
+    for name, task in list(tasks):
         for model, ranker in rankers.items():
             with track(f"Ranking with {model}", total=len(task) * len(table_readings())) as advance:
-                table = context_table(
-                    ranker, task, model=model, data=name, seed=part[-1], block_size=ENCODER_BLOCK, progress=advance
-                )
-            tables.append(table)
+                tables.append(context_table(ranker, task, model, name, seed, ENCODER_BLOCK, advance))
     found = {"results": [row for table in tables for row in table.to_json()]}
     emit(found, as_json, lambda _: "\n".join(table.plain(_width()) for table in tables).rstrip("\n"))
 
@@ -188,15 +164,9 @@ def table(
     file: Annotated[Path, typer.Argument(help="The table's rows and columns, such as recipes/tables/main.toml.")],
     folder: Annotated[Path, typer.Option("--output", "-o", metavar="DIR", help="Folder for the table and its cells.")],
     settings: Settings = None,
-    rows: Annotated[
-        list[str] | None, typer.Option("--row", metavar="KEY", help="Only this row; repeatable. All if not given.")
-    ] = None,
-    columns: Annotated[
-        list[str] | None, typer.Option("--column", metavar="KEY", help="Only this column; repeatable.")
-    ] = None,
-    strict: Annotated[
-        bool, typer.Option("--strict", help="Stop if a model or data set is missing, instead of leaving a dash.")
-    ] = False,
+    rows: Annotated[list[str] | None, typer.Option("--row", metavar="KEY", help="Only this row; repeatable.")] = None,
+    columns: Annotated[list[str] | None, typer.Option("--column", metavar="KEY", help="Only this; repeatable.")] = None,
+    strict: Annotated[bool, typer.Option("--strict", help="What is missing is an error, not a dash.")] = False,
     as_json: Json = False,
 ) -> None:
     """Measure every system of FILE on every data set of it: DIR/table.md, .json, .png, .svg.
@@ -241,9 +211,7 @@ def plot(
     ] = None,
     limit: Annotated[int, typer.Option(min=3, metavar="N", help="At most N texts, drawn at random.")] = 2000,
     neighbours: Annotated[int, typer.Option(min=1, metavar="K", help="Of the purity below each panel.")] = 10,
-    fit_on: Annotated[
-        Path | None, typer.Option(metavar="DATA", help="Examples to fit models on that learn from some (map:).")
-    ] = None,
+    fit_on: FitOn = None,
     seed: Annotated[int, typer.Option(min=0, help="Of the draw and of t-SNE.")] = 0,
     as_json: Json = False,
 ) -> None:
@@ -269,7 +237,8 @@ def plot(
     rows = [row for row in rows if row[1] in order]
     drawn = sorted(random.Random(seed).sample(range(len(rows)), min(limit, len(rows))))
     texts, kinds = zip(*(rows[place] for place in drawn), strict=True)
-    panels, found = [], []
+    panels: list[plots.Panel] = []
+    found: list[dict[str, Any]] = []
     for model in models:
         title, spec = split_title(model)
         vectors = _encode(spec, texts, fit_on, seed)
@@ -282,7 +251,9 @@ def plot(
         plots.save_figure(figure, part, kind)
     result = {"picture": output, "texts": len(texts), "categories": order, "method": method, "seed": seed,
               "neighbours": neighbours, "models": found}  # fmt: skip
-    emit(result, as_json, _plot_text)
+    lines = [f"{len(texts):,} texts of {len(order)} categories"]
+    lines += [f"{each['title']}: {neighbours}-neighbour purity {100 * each['purity']:.1f} %" for each in found]
+    emit(result, as_json, lambda _: "\n".join([*lines, f"picture: {output}"]))
 
 
 def split_title(model: str) -> tuple[str, str]:
@@ -296,10 +267,7 @@ def split_title(model: str) -> tuple[str, str]:
 
 
 def _encode(spec: str, texts: Sequence[str], fit_on: Path | None, seed: int) -> FloatArray:
-    """Encode texts, each as a conversation of one message: (n, d).
-
-    Of a ranker that is fitted it is the side of responses: MAP leaves a context's vector as the encoder gives it.
-    """
+    """Encode texts, each as a conversation of one message: (n, d)."""
     import numpy as np
 
     from rejoinder.evaluation.tasks import training_examples
@@ -317,14 +285,7 @@ def _encode(spec: str, texts: Sequence[str], fit_on: Path | None, seed: int) -> 
     with track(f"Encoding with {spec}", total=len(texts), unit="texts") as advance:
         for start in range(0, len(texts), _ENCODED_AT_ONCE):
             piece = texts[start : start + _ENCODED_AT_ONCE]
-            contexts = [[text] for text in piece]
+            contexts = [[text] for text in piece]  # of one that is fitted, responses: MAP changes these alone
             pieces.append(ranker.encode_contexts(contexts) if learned is None else ranker.encode_responses(piece))
             advance(len(piece))
     return np.concatenate(pieces)
-
-
-def _plot_text(result: Any) -> str:
-    lines = [f"{result['texts']:,} texts of {len(result['categories'])} categories"]
-    purity = f"{result['neighbours']}-neighbour purity"
-    lines += [f"{each['title']}: {purity} {100 * each['purity']:.1f} %" for each in result["models"]]
-    return "\n".join([*lines, f"picture: {result['picture']}"])

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict
 from pathlib import Path
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, Literal, TypeAlias
 
 import typer
 
@@ -13,13 +13,13 @@ from rejoinder.cli.options import Json, Overwrite
 from rejoinder.cli.shell import emit
 from rejoinder.errors import InputError
 
+Side: TypeAlias = Literal["context", "response"]
+
 
 def export(
     model: Annotated[str, typer.Argument(help="A model folder, a bundled model's name, or an id on the Hub.")],
     output: Annotated[Path, typer.Option("--output", "-o", metavar="DIR", help="Folder to write.")],
-    quantized: Annotated[
-        bool, typer.Option("--quantized", help="8-bit embeddings, 16 bits for the rest: a model folder to load.")
-    ] = False,
+    quantized: Annotated[bool, typer.Option("--quantized", help="A model folder of 8 and 16 bits.")] = False,
     onnx: Annotated[bool, typer.Option("--onnx", help="Both encoders as ONNX files, with the vocabulary.")] = False,
     sentence_transformers: Annotated[
         bool, typer.Option("--sentence-transformers", help="A folder that SentenceTransformer opens.")
@@ -28,8 +28,7 @@ def export(
         bool, typer.Option("--transformers", help="The transformer inside, as a checkpoint that transformers opens.")
     ] = False,
     side: Annotated[
-        Literal["context", "response"] | None,
-        typer.Option(help="With --sentence-transformers: what plain `encode` takes texts as."),
+        Side | None, typer.Option(help="With --sentence-transformers: what plain `encode` takes texts as.")
     ] = None,
     overwrite: Overwrite = False,
     as_json: Json = False,
@@ -46,59 +45,49 @@ def export(
         raise InputError(f"{given}give one form to write the model in: {', '.join(forms)}")
     if side is not None and not sentence_transformers:
         raise InputError(f"--side is for --sentence-transformers alone; {chosen[0]} has both sides")
-    if sentence_transformers:
-        from rejoinder.models.sentence_module import export_sentence_transformers
-
-        result = export_sentence_transformers(model, output, side or "context", overwrite=overwrite)
-        text = (
-            f'SentenceTransformer("{result["path"]}", trust_remote_code=True): encode_query for contexts, '
-            f"encode_document for responses, encode for {result['side']}s\nmodel: {result['path']}"
-        )
-    else:
-        result, text = _write(chosen[0], model, output, overwrite)
-    emit({"model": model, "form": chosen[0].removeprefix("--"), **result}, as_json, lambda _: text)
+    result, lines = _write(chosen[0], model, output, side or "context", overwrite)
+    emit({"model": model, "form": chosen[0].removeprefix("--"), **result}, as_json, lambda _: "\n".join(lines))
 
 
-def _write(form: str, model: str, output: Path, overwrite: bool) -> tuple[dict[str, Any], str]:
-    from rejoinder.models.export import export_onnx, export_quantized, export_transformer
+def _write(form: str, model: str, output: Path, side: Side, overwrite: bool) -> tuple[dict[str, Any], list[str]]:
+    """Write the model, and return facts of the result and the lines that people read."""
+    from rejoinder.models import export, sentence_module
 
+    if form == "--sentence-transformers":
+        result = sentence_module.export_sentence_transformers(model, output, side, overwrite=overwrite)
+        uses = f"encode_query for contexts, encode_document for responses, encode for {side}s"
+        opened = f'SentenceTransformer("{result["path"]}", trust_remote_code=True)'
+        return result, [f"{opened}: {uses}", f"model: {result['path']}"]
     if form == "--onnx":
-        result = export_onnx(model, output, overwrite=overwrite)
-        return result, f"{' and '.join(result['files'])}, {result['bytes'] / 1e6:.1f} MB\nfolder: {result['path']}"
+        result = export.export_onnx(model, output, overwrite=overwrite)
+        return result, [f"{' and '.join(result['files'])}, {_megabytes(result)}", f"folder: {result['path']}"]
     if form == "--transformers":
-        result = export_transformer(model, output, overwrite=overwrite)
-        return result, (
-            f"{result['parameters']:,} parameters, {result['bytes'] / 1e6:.1f} MB\n"
-            f"to start a model from it: --set init.transformer={result['path']}"
-        )
-    result = export_quantized(model, output, overwrite=overwrite)
-    untrained = (
-        "rounded after training, which changes the vectors a little; quantization.enabled = true in the recipe "
-        "trains a model for it\n"
-    )
-    return result, (
-        f"{result['bytes'] / 1e6:.1f} MB instead of {result['full_bytes'] / 1e6:.1f}: "
-        f"embeddings in 8 bits, the rest in {result['half']}\n"
-        f"{'' if result['trained'] else untrained}model: {result['path']}"
-    )
+        result = export.export_transformer(model, output, overwrite=overwrite)
+        start = f"to start a model from it: --set init.transformer={result['path']}"
+        return result, [f"{result['parameters']:,} parameters, {_megabytes(result)}", start]
+    result = export.export_quantized(model, output, overwrite=overwrite)
+    sizes = f"{_megabytes(result)} instead of {result['full_bytes'] / 1e6:.1f}"
+    untrained = ("rounded after training, which changes the vectors a little; quantization.enabled = true in the "
+                 "recipe trains a model for it")  # fmt: skip
+    lines = [
+        f"{sizes}: embeddings in 8 bits, the rest in {result['half']}",
+        *([] if result["trained"] else [untrained]),
+    ]
+    return result, [*lines, f"model: {result['path']}"]
+
+
+def _megabytes(result: Mapping[str, Any]) -> str:
+    return f"{result['bytes'] / 1e6:.1f} MB"
 
 
 def models(
     folders: Annotated[
         list[str] | None,
-        typer.Argument(
-            metavar="FOLDER|NAME...", help="Where to look, or a bundled model; if not given, all of these, and here."
-        ),
+        typer.Argument(metavar="FOLDER|NAME...", help="Where to look, or a bundled model; none: all."),
     ] = None,
-    with_sizes: Annotated[
-        bool, typer.Option("--sizes", help="Show parameters and bytes, in float32 and quantised, and runs' speeds.")
-    ] = False,
-    price: Annotated[
-        float | None, typer.Option("--price-per-hour", min=0, help="Of the machine: show what the runs cost.")
-    ] = None,
-    steps: Annotated[
-        int | None, typer.Option(min=1, help="Show the time (and cost) of this number of steps at each run's speed.")
-    ] = None,
+    with_sizes: Annotated[bool, typer.Option("--sizes", help="Show parameters, bytes and runs' speeds.")] = False,
+    price: Annotated[float | None, typer.Option("--price-per-hour", min=0, help="Show what the runs cost.")] = None,
+    steps: Annotated[int | None, typer.Option(min=1, metavar="N", help="Show how long N steps would take.")] = None,
     as_json: Json = False,
 ) -> None:
     """List the models that come with the package, and the model folders below some folders, with their sizes.
@@ -120,14 +109,11 @@ def models(
 
 
 def _model_folders(given: Sequence[str]) -> list[tuple[Path, dict[str, Any]]]:
-    """Return folders to list, with the name and the data's licence of a bundled model.
-
-    A clone without weights lacks the folders of bundled models: that is an error only where a name is given.
-    """
+    """Return folders to list, with the name and the data's licence of a bundled model."""
     from rejoinder.models import bundled
     from rejoinder.models.persistence import find, model_folders
 
-    def is_there(name: str) -> bool:
+    def is_there(name: str) -> bool:  # in a clone without weights it is not, an error only where the name is given
         folder = bundled.weights(name).folder
         return bundled.is_name(name) and folder is not None and folder.is_dir()
 
@@ -138,21 +124,21 @@ def _model_folders(given: Sequence[str]) -> list[tuple[Path, dict[str, Any]]]:
         elif Path(place).is_dir():
             found += [(folder, {}) for folder in model_folders(Path(place))]
         else:
-            raise InputError(
-                f"{place} is not a folder; name folders to look for models in, or a model: {', '.join(bundled.names())}"
-            )
+            known = ", ".join(bundled.names())
+            raise InputError(f"{place} is not a folder; name folders to look for models in, or a model: {known}")
     return found
 
 
 def _list(found: Sequence[Mapping[str, Any]]) -> str:
     if not found:
         return "no model folder here; `rejoinder train RECIPE -o RUN` makes one"
-    return "\n".join(
-        f"{_title(model)}  {model['kind']}{', quantised' if model['quantized'] else ''}, "
-        f"{model['parameters'] / 1e6:.1f}M parameters, {model['bytes'] / 1e6:.1f} MB, {model['fingerprint'][:12]}"
-        f"{', trained on data under ' + model['data_licence'] if 'data_licence' in model else ''}"
-        for model in found
-    )
+    lines = []
+    for model in found:
+        facts = [f"{_title(model)}  {model['kind']}", *(["quantised"] if model["quantized"] else [])]
+        facts += [f"{model['parameters'] / 1e6:.1f}M parameters", _megabytes(model), model["fingerprint"][:12]]
+        facts += [f"trained on data under {model['data_licence']}"] if "data_licence" in model else []
+        lines.append(", ".join(facts))
+    return "\n".join(lines)
 
 
 def _title(model: Mapping[str, Any]) -> str:
@@ -186,7 +172,4 @@ def _runs_table(runs: Sequence[Mapping[str, Any]]) -> list[str]:
 def _aligned(rows: Sequence[Sequence[str]]) -> list[str]:
     """Return rows with columns two blanks apart, the first to the left, the others to the right."""
     left, *right = (max(map(len, column)) for column in zip(*rows, strict=True))
-    return [
-        "  ".join([row[0].ljust(left), *(cell.rjust(width) for cell, width in zip(row[1:], right, strict=True))])
-        for row in rows
-    ]
+    return ["  ".join([row[0].ljust(left), *map(str.rjust, row[1:], right)]) for row in rows]

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import sys
-import time
 from collections.abc import Callable, Mapping
 from dataclasses import asdict
 from pathlib import Path
@@ -33,6 +32,10 @@ Valid = Annotated[Path | None, typer.Option(metavar="PATH", help="Validation tex
 Separator = Annotated[str, typer.Option(metavar="TEXT", help="With --several: separates labels.")]
 OutOfScope = Annotated[str, typer.Option("--oos", metavar="LABEL", help="The label of texts out of scope.")]
 Shots = Annotated[int | None, typer.Option(min=1, metavar="N", help="Use only N texts of each intent.")]
+Sizes = Annotated[
+    list[int] | None,
+    typer.Option(parser=number_or_all(1), metavar="N|all", help="Texts of each intent; repeatable. 5, 10, 30, all."),
+]
 Seed = Annotated[int, typer.Option(min=0, help="Of everything random.")]
 Where = Annotated[list[str] | None, typer.Option("--model", metavar="MODEL", help="Where each encoder is now.")]
 Classifier = Annotated[Path, typer.Argument(help="What `rejoinder intents train` wrote.")]
@@ -58,9 +61,7 @@ def train(
     several: Annotated[bool, typer.Option("--several", help="A text may have several intents, or none.")] = False,
     separator: Separator = "|",
     oos: OutOfScope = "oos",
-    precision: Annotated[
-        str, typer.Option(metavar="NAME", help="Of a Rejoinder model: auto, fp32, bf16 or int8.")
-    ] = "auto",
+    precision: Annotated[str, typer.Option(metavar="NAME", help="auto, fp32, bf16 or int8.")] = "auto",
     reject: Annotated[
         float | None,
         typer.Option(min=0, max=0.5, metavar="SHARE", help="Without texts out of scope: the share in scope to refuse."),
@@ -76,16 +77,14 @@ def train(
 
     Example: rejoinder intents train runs/chats/model intents.csv -o runs/intents
     """
-    from rejoinder.intents import encoders, fitting, folder
-    from rejoinder.intents.classifier import train_classifier
-    from rejoinder.intents.data import read_training
+    from rejoinder.intents import classifier, data, encoders, fitting, folder
 
     check_replaceable(output, folder.FOLDER, overwrite=overwrite)
     chosen = fitting.parse_settings(preset, settings or ())
     cut = separator if several else None
-    data = read_training(texts, valid, separator=cut, out_of_scope=oos, shots=shots, seed=seed)
+    given = data.read_training(texts, valid, separator=cut, out_of_scope=oos, shots=shots, seed=seed)
     encoder = encoders.open_encoders([model, *(also or ())], vectors, precision)
-    made = train_classifier(encoder, data, chosen, several=several, reject=reject, seed=seed, track=track)
+    made = classifier.train_classifier(encoder, given, chosen, several=several, reject=reject, seed=seed, track=track)
     folder.save_classifier(made, output, overwrite=overwrite)
     rejection = None if made.rejection is None else asdict(made.rejection)
     result = {"classifier": str(output), "intents": len(made.labels), "encoder": encoder.name, "rejection": rejection}
@@ -99,9 +98,7 @@ def evaluate(
         Path | None,
         typer.Option("--train", metavar="TRAIN", help="The training texts: look at labels and the learning curve too."),
     ] = None,
-    to: Annotated[
-        Path | None, typer.Option("--report", metavar="DIR", help="Folder for report.md, figures, pictures.")
-    ] = None,
+    to: Annotated[Path | None, typer.Option("--report", metavar="DIR", help="Folder for report and pictures.")] = None,
     no_pictures: Annotated[bool, typer.Option("--no-pictures", help="No pictures in the report.")] = False,
     separator: Separator = "|",
     oos: OutOfScope = "oos",
@@ -113,22 +110,20 @@ def evaluate(
 
     Example: rejoinder intents evaluate runs/intents test.csv --train intents.csv --report report
     """
-    from rejoinder.intents import folder, report
-    from rejoinder.intents.data import read_scoped
-    from rejoinder.intents.evaluation import to_json
+    from rejoinder.intents import data, evaluation, folder, report
 
     if to is not None:
         check_replaceable(to, report.FOLDER, overwrite=overwrite)
         if not no_pictures:
             report.check_plots()
     cut = separator if folder.read_classifier(classifier)["several"] else None
-    inside, outside = read_scoped(test, "test", separator=cut, out_of_scope=oos)
-    learned = None if training is None else read_scoped(training, "train", separator=cut, out_of_scope=oos)[0]
+    inside, outside = data.read_scoped(test, "test", separator=cut, out_of_scope=oos)
+    learned = None if training is None else data.read_scoped(training, "train", separator=cut, out_of_scope=oos)[0]
     opened = folder.load_classifier(classifier, model or ())
     found = report.build_report(opened, inside, outside, learned, track=track)
     if to is not None:
         report.write_report(found, opened.labels, to, pictures=not no_pictures, overwrite=overwrite)
-    result = {"classifier": str(classifier), "test": str(test), **to_json(found)}
+    result = {"classifier": str(classifier), "test": str(test), **evaluation.to_json(found)}
     emit(result, as_json, lambda _: found.markdown().rstrip("\n"))
 
 
@@ -149,15 +144,10 @@ def predict(
     given = list(texts or read_messages(sys.stdin.buffer))
     if not given:
         raise InputError("no text; give one or more, or lines on standard input")
-    rows = [
-        {
-            "text": text,
-            "labels": list(found.labels),
-            "out_of_scope": found.out_of_scope,
-            "ranking": [{"label": name, "probability": round(chance, 6)} for name, chance in found.ranking[:top]],
-        }
-        for text, found in zip(given, opened.predict(given), strict=True)
-    ]
+    rows = []
+    for text, found in zip(given, opened.predict(given), strict=True):
+        best = [{"label": name, "probability": round(chance, 6)} for name, chance in found.ranking[:top]]
+        rows.append({"text": text, "labels": list(found.labels), "out_of_scope": found.out_of_scope, "ranking": best})
     emit({"predictions": rows}, as_json, _predict_text)
 
 
@@ -178,44 +168,35 @@ def grid(
 
     Example: rejoinder intents grid runs/chats/model intents.csv -o runs/grid
     """
-    from rejoinder.intents import fitting, folder
-    from rejoinder.intents.classifier import encode_data, train_head
-    from rejoinder.intents.data import read_training
-    from rejoinder.intents.encoders import open_encoders
-    from rejoinder.intents.report import grid_table
+    from rejoinder.intents import classifier, data, encoders, fitting, folder, report
 
     check_shared(output, "a grid's folder", ("grid.jsonl", "grid.md", "classifier"))
     check_replaceable(output / "classifier", folder.FOLDER, overwrite=True)
-    given = read_training(texts, valid, out_of_scope=oos)
-    encoder, names, start = open_encoders([model, *(also or ())], vectors), given.train.names, time.perf_counter()
+    given = data.read_training(texts, valid, out_of_scope=oos)
+    encoder, names = encoders.open_encoders([model, *(also or ())], vectors), given.train.names
     with track("Encoding", len(given.train), "texts") as advance:
-        data = encode_data(encoder, given.train, names, advance=advance)
-    seconds = time.perf_counter() - start
+        learned = classifier.encode_data(encoder, given.train, names, advance=advance)
     if given.valid is None:
-        kept, held = fitting.hold_out(data, fitting.FeedForward().held_out, seed)
-        data, checked = data.rows(kept), data.rows(held)
+        kept, held = fitting.hold_out(learned, fitting.FeedForward().held_out, seed)
+        learned, checked = learned.rows(kept), learned.rows(held)
     else:
-        checked = encode_data(encoder, given.valid, names)
+        checked = classifier.encode_data(encoder, given.valid, names)
     with track("Grid", len(settings := list(fitting.paper_grid())), "settings") as advance:
-        rows = fitting.run_grid(settings, data, checked, output / "grid.jsonl", seed=seed, advance=advance)
+        rows = fitting.run_grid(settings, learned, checked, output / "grid.jsonl", seed=seed, advance=advance)
+    text = report.grid_table(rows)
     with atomic_file(output / "grid.md") as part:
-        part.write_text(grid_table(rows), encoding="utf-8")
-    best = train_head(encoder, names, data, rows[0].settings, valid=checked, seed=seed, encoding_seconds=seconds)
+        part.write_text(text, encoding="utf-8")
+    best = classifier.train_head(encoder, names, learned, rows[0].settings, checked, seed)
     folder.save_classifier(best, output / "classifier", overwrite=True)
     result = {"classifier": str(output / "classifier"), "rows": list(map(asdict, rows))}
-    emit(result, as_json, lambda _: grid_table(rows).rstrip("\n"))
+    emit(result, as_json, lambda _: text.rstrip("\n"))
 
 
 def few_shot(
     model: Model,
     texts: Train,
     test: Annotated[Path | None, typer.Option(metavar="PATH", help="Test texts, where TRAIN has no part test.")] = None,
-    shots: Annotated[
-        list[int] | None,
-        typer.Option(
-            parser=number_or_all(1), metavar="N|all", help="Texts of each intent; repeatable. 5, 10, 30, all."
-        ),
-    ] = None,
+    shots: Sizes = None,
     seeds: Annotated[int, typer.Option(min=1, max=1000, metavar="N", help="Draws of each size.")] = 5,
     vectors: Vectors = "r",
     also: Also = None,
@@ -228,27 +209,22 @@ def few_shot(
 
     Example: rejoinder intents few-shot runs/chats/model train.csv --test test.csv --shots 5 --shots all
     """
-    from rejoinder.intents import evaluation
-    from rejoinder.intents.classifier import encode_data
-    from rejoinder.intents.data import read_scoped
-    from rejoinder.intents.encoders import open_encoders
-    from rejoinder.intents.fitting import parse_settings
-    from rejoinder.intents.report import percent, table
+    from rejoinder.evaluation.report import percent
+    from rejoinder.intents import classifier, data, encoders, evaluation, fitting, report
 
     sizes: list[int | None] = [*(shots or (5, 10, 30, None))]
-    chosen = parse_settings(preset, settings or ())
-    learned, _ = read_scoped(texts, "train", out_of_scope=oos)
-    inside, _ = read_scoped(test or texts, "test", out_of_scope=oos)
-    encoder, names = open_encoders([model, *(also or ())], vectors), learned.names
-    with track("Encoding", total=len(learned) + len(inside), unit="texts") as advance:
-        data = encode_data(encoder, learned, names, advance=advance)
-        tested = encode_data(encoder, inside, names, advance=advance)
+    chosen = fitting.parse_settings(preset, settings or ())
+    inside, _ = data.read_scoped(texts, "train", out_of_scope=oos)
+    others, _ = data.read_scoped(test or texts, "test", out_of_scope=oos)
+    encoder, names = encoders.open_encoders([model, *(also or ())], vectors), inside.names
+    with track("Encoding", total=len(inside) + len(others), unit="texts") as advance:
+        learned, tested = (classifier.encode_data(encoder, d, names, advance=advance) for d in (inside, others))
     with track("Training", total=len(sizes) * seeds, unit="classifiers") as advance:
-        rows = [evaluation.few_shot(chosen, data, tested, shots=n, seeds=range(seeds), advance=advance) for n in sizes]
+        rows = [evaluation.few_shot(chosen, learned, tested, n, range(seeds), advance) for n in sizes]
     head = ("shots", "accuracy, %", "trainings", "texts", "seconds")
     lines = [(r.shots or "all", percent(r.accuracy), r.trainings, r.texts, f"{r.seconds:.2f}") for r in rows]
     result = {"encoder": encoder.name, "rows": [evaluation.to_json(row) for row in rows]}
-    emit(result, as_json, lambda _: table(head, lines).rstrip("\n"))
+    emit(result, as_json, lambda _: report.table(head, lines).rstrip("\n"))
 
 
 def fine_tune(
@@ -266,24 +242,18 @@ def fine_tune(
 
     Example: rejoinder intents fine-tune runs/chats/model intents.csv -o runs/tuned
     """
-    from rejoinder.intents import fine_tuning
-    from rejoinder.intents.data import read_training
-    from rejoinder.intents.fitting import change_settings
+    from rejoinder.intents import data, fine_tuning, fitting
 
-    chosen = change_settings(fine_tuning.FineTuning(), settings or ())
-    learned = read_training(texts, out_of_scope=oos, shots=shots, seed=seed).train
+    chosen = fitting.change_settings(fine_tuning.FineTuning(), settings or ())
+    learned = data.read_training(texts, out_of_scope=oos, shots=shots, seed=seed).train
     with track("Fine-tuning", chosen.steps, "steps") as advance:
-        result = fine_tuning.fine_tune(
-            model, learned, output, settings=chosen, seed=seed, advance=advance, overwrite=overwrite
-        )
+        result = fine_tuning.fine_tune(model, learned, output, chosen, seed, advance, overwrite)
     emit(asdict(result), as_json, lambda r: f"loss {r['first_loss']:.3f} to {r['last_loss']:.3f}\nmodel: {r['model']}")
 
 
 def _train_text(result: Mapping[str, Any]) -> str:
-    lines = [
-        f"{result['texts']:,} texts of {result['intents']} intents; encoding {result['encoding_seconds']:.1f} s, "
-        f"training {result['training_seconds']:.1f} s"
-    ]
+    seconds = f"encoding {result['encoding_seconds']:.1f} s, training {result['training_seconds']:.1f} s"
+    lines = [f"{result['texts']:,} texts of {result['intents']} intents; {seconds}"]
     if result["held_out_accuracy"] is not None:
         lines.append(f"held-out accuracy: {result['held_out_accuracy']:.1%} ({result['epochs']} epochs)")
     if result["rejection"] is not None:
@@ -300,8 +270,7 @@ def _predict_text(result: Mapping[str, Any]) -> str:
     return "\n".join(blocks)
 
 
-COMMANDS: dict[str, Callable[..., None]] = {
-    verb.__name__.replace("_", "-"): verb for verb in (train, evaluate, predict, grid, few_shot, fine_tune)
-}
+VERBS: tuple[Callable[..., None], ...] = (train, evaluate, predict, grid, few_shot, fine_tune)
+COMMANDS = {verb.__name__.replace("_", "-"): verb for verb in VERBS}
 for _name, _command in COMMANDS.items():
     intents.command(_name)(guarded(_command))

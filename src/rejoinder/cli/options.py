@@ -49,6 +49,10 @@ def number_or_all(least: int) -> Callable[[str], int | None]:
     return number
 
 
+_HISTORY = typer.Option(parser=number_or_all(0), metavar="N|all", help="Messages kept before the newest of a context.")
+History: TypeAlias = Annotated[int | None, _HISTORY]
+
+
 def wants_ray(engine: str, address: str | None, processes: int | None = None) -> bool:
     """Return whether the options ask for a cluster, or refuse what does not fit."""
     if address is not None and engine != "ray":

@@ -13,6 +13,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+import rejoinder
 from rejoinder.errors import InputError
 from rejoinder.models import bundled
 from rejoinder.progress import note, track
@@ -24,11 +25,10 @@ if TYPE_CHECKING:
     from rejoinder.models.encoder import Encoder
     from rejoinder.ranker import Ranker
 
+# Rankers that need no model, with their classes in `baselines.keywords`.
 BASELINES = {"bm25": "BM25", "bm25-data19": "Data19BM25", "tfidf": "TfIdf"}
-"""Rankers that need no model, with their classes in `baselines.keywords`."""
 OVER_ENCODERS = ("sim", "sim-history", "map", "map-cosine", "map-dot")
-ENCODER_BLOCK = 5000
-"""Examples ranked at once, but by BM25, whose scores depend on all candidates of a call."""
+ENCODER_BLOCK = 5000  # examples ranked at once, but by BM25, whose scores depend on all candidates of a call
 
 
 class Rankers:
@@ -45,8 +45,6 @@ class Rankers:
 
     def identity(self, name: str) -> str:
         """Return the name, with the contents of a folder in it, or where there is none our version."""
-        import rejoinder
-
         kind, colon, place = name.rpartition(":")
         folder, mark, output = place.partition("#")
         if "/" not in folder and not Path(folder).exists() and not bundled.is_name(folder):
@@ -59,19 +57,16 @@ class Rankers:
 
     def ranker(self, name: str) -> Ranker:
         """Open a ranker by its name; see the tables above."""
-        if name in BASELINES:
-            from rejoinder.baselines import keywords
+        from rejoinder.baselines import keywords
 
-            ranker: Ranker = getattr(keywords, BASELINES[name])()
-            return ranker
+        if name in BASELINES:
+            return getattr(keywords, BASELINES[name])()
         kind, colon, encoder = name.partition(":")
         if colon and kind in OVER_ENCODERS:
             return self._over(kind, encoder)
         if "/" not in name and not Path(name).exists() and not bundled.is_name(name):
             known = ", ".join([*BASELINES, *(f"{kind}:ENCODER" for kind in OVER_ENCODERS), *bundled.names()])
             raise InputError(f"no model {name!r}: give a model folder (RUN/model of a training run) or one of: {known}")
-        import rejoinder
-
         return rejoinder.load(name)
 
     def _over(self, kind: str, name: str) -> Ranker:
@@ -94,17 +89,13 @@ class Rankers:
         if name in ("minilm", "use"):
             return encoders.open_encoder(name)
         if not name or ("/" not in name and "#" not in name and not Path(name).exists()):
-            raise InputError(
-                f"no encoder {name!r}: give minilm, use, a model folder (with #r for its r), or a folder or an id "
-                "(owner/name) of sentence-transformers"
-            )
+            known = "a model folder (with #r for its r), or a folder or an id (owner/name) of sentence-transformers"
+            raise InputError(f"no encoder {name!r}: give minilm, use, {known}")
         place, mark, output = name.rpartition("#")
         if mark and output not in ("h", "r"):
             raise InputError(f"{name}: of a model there are {place}#h and {place}#r, no #{output}")
         own = all((Path(name) / file).is_file() for file in (CONFIG, VOCABULARY))
         if mark or own or bundled.is_name(name):
-            import rejoinder
-
             place = place or name
             if place not in self._models:
                 self._models[place] = rejoinder.load(place)
@@ -127,12 +118,7 @@ def _contents(place: str) -> str:
 
 
 def read_training(
-    rankers: Mapping[str, Ranker],
-    path: Path,
-    split: Split | None,
-    reading: ContextReading,
-    fit_on: Path | None,
-    seed: int,
+    rankers: Mapping[str, Ranker], path: Path, split: Split | None, cut: ContextReading, fit_on: Path | None, seed: int
 ) -> list[Example]:
     """Read the examples that rankers which learn are fitted to, from `fit_on` or the training part of `path`."""
     from rejoinder.baselines.fitting import Fitted
@@ -142,7 +128,7 @@ def read_training(
         return []
     with track(f"Reading {fit_on or path} for {', '.join(names)}", unit="examples") as advance:
         found = training_examples(fit_on or path, path, ranked_part(path, split), seed=seed, progress=advance)
-    return [replace(example, context=tuple(reading.cut(example.context))) for example in found]
+    return [replace(example, context=tuple(cut.cut(example.context))) for example in found]
 
 
 def fit_ranker(name: str, ranker: Ranker, training: Callable[[], Sequence[Example]]) -> dict[str, Any] | None:

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Annotated, Any, BinaryIO, Literal, NamedTuple,
 
 import typer
 
+import rejoinder
 from rejoinder.cli.options import Address, Json, Overwrite, RunOn, Split, ray_engine, wants_ray
 from rejoinder.cli.shell import emit
 from rejoinder.errors import InputError
@@ -25,15 +26,9 @@ if TYPE_CHECKING:
 
 Dtype = Literal["float32", "float16", "int8"]
 IndexFolder: TypeAlias = Annotated[Path, typer.Argument(help="A folder that `rejoinder index` wrote.")]
-Model: TypeAlias = Annotated[
-    str | None, typer.Option(metavar="FOLDER", help="Where the index's model is now, if it was moved.")
-]
-Rerank: TypeAlias = Annotated[
-    str | None, typer.Option(metavar="MODEL", help="Rank the index's best replies again with this slower model.")
-]
-RerankTop: TypeAlias = Annotated[
-    int, typer.Option(min=1, metavar="N", help="With --rerank: how many of the best replies.")
-]
+Model: TypeAlias = Annotated[str | None, typer.Option(metavar="FOLDER", help="Where the index's model is now.")]
+Rerank: TypeAlias = Annotated[str | None, typer.Option(metavar="MODEL", help="Rank the best again with this model.")]
+RerankTop: TypeAlias = Annotated[int, typer.Option(min=1, metavar="N", help="With --rerank: of how many best replies.")]
 Threshold: TypeAlias = Annotated[
     float | None, typer.Option(metavar="SCORE", help="Only replies of this score or more; cosines go from -1 to 1.")
 ]
@@ -46,27 +41,20 @@ HELP = """/back   take back the last message and its answer
 
 def index(
     output: Annotated[Path, typer.Option("-o", "--output", metavar="INDEX", help="The index's folder.")],
-    model: Annotated[
-        str | None, typer.Argument(help="A model folder, or the name of a bundled model; not with --delete.")
-    ] = None,
+    model: Annotated[str | None, typer.Argument(help="A model folder or a bundled model; not with --delete.")] = None,
     replies: Annotated[
         Path | None, typer.Argument(help="Text (one reply a line), .jsonl, .csv, or a folder or .parquet of examples.")
     ] = None,
     dtype: Annotated[
         Dtype | None,
-        typer.Option(
-            help="What a search scans: float16 takes half the memory, int8 a quarter; the few best are scored again "
-            "with the float32 vectors. float32 if not given."
-        ),
+        typer.Option(help="What a search scans: float32; float16 takes half the memory, int8 a quarter."),
     ] = None,
     split: Annotated[Split | None, typer.Option(help="Of examples, only this part.")] = None,
     limit: Annotated[int | None, typer.Option(min=1, metavar="N", help="Only the first N replies.")] = None,
     deduplicate: Annotated[bool, typer.Option("--deduplicate", help="Only the first of equal texts.")] = False,
     append: Annotated[bool, typer.Option("--append", help="Add to an index that exists.")] = False,
     overwrite: Overwrite = False,
-    delete: Annotated[
-        list[int] | None, typer.Option(metavar="POSITION", help="Delete the reply at this position; repeatable.")
-    ] = None,
+    delete: Annotated[list[int] | None, typer.Option(metavar="POSITION", help="Delete this reply; repeatable.")] = None,
     delete_id: Annotated[
         list[str] | None, typer.Option(metavar="ID", help="Delete the replies whose field id is this; repeatable.")
     ] = None,
@@ -128,21 +116,18 @@ class _Source(NamedTuple):
 def _build(
     model: str, source: _Source, output: Path, dtype: Dtype, overwrite: bool, engine: Engine | None
 ) -> dict[str, Any]:
-    import rejoinder
     from rejoinder.retrieval.index import Index, check_target
 
     check_target(output, overwrite=overwrite)
     encoder: Any = rejoinder.load(model)
     if not hasattr(encoder, "encode_responses"):
-        raise InputError(
-            f"{model} reads a reply together with the conversation, so it cannot encode replies ahead of time; index "
-            "them with a bi- or poly-encoder or ConveRT, and let this one rank the best: rejoinder reply --rerank"
-        )
+        reason = f"{model} reads a reply together with the conversation, so it cannot encode replies ahead of time"
+        instead = "index them with a bi- or poly-encoder or ConveRT, and let this one rank the best"
+        raise InputError(f"{reason}; {instead}: rejoinder reply --rerank")
     total = source.total()
+    options: dict[str, Any] = {"dtype": dtype, "overwrite": overwrite, "engine": engine}
     with track("Encoding", total=total, unit="replies") as advance:
-        built = Index.build(
-            encoder, source.read(), output, dtype=dtype, overwrite=overwrite, progress=advance, engine=engine
-        )
+        built = Index.build(encoder, source.read(), output, progress=advance, **options)
     return _describe(built, added=total)
 
 
@@ -184,13 +169,11 @@ def _describe(found: Index, *, added: int = 0, deleted: int = 0) -> dict[str, An
 
 
 def _text(result: Mapping[str, Any]) -> str:
-    added = f"{result['added']:,} added, " if 0 < result["added"] != result["replies"] else ""
-    deleted = f"{result['deleted']:,} deleted, " if result["deleted"] else ""
-    return (
-        f"{result['index']}: {added}{deleted}{result['replies']:,} replies, "
-        f"vectors of {result['size']} as {result['dtype']}, {result['bytes'] / 1e6:.1f} MB\n"
-        f'Try: rejoinder reply {result["index"]} "How are you?"'
-    )
+    facts = [f"{result['added']:,} added"] if 0 < result["added"] != result["replies"] else []
+    facts += [f"{result['deleted']:,} deleted"] if result["deleted"] else []
+    facts += [f"{result['replies']:,} replies", f"vectors of {result['size']} as {result['dtype']}"]
+    facts += [f"{result['bytes'] / 1e6:.1f} MB"]
+    return f'{result["index"]}: {", ".join(facts)}\nTry: rejoinder reply {result["index"]} "How are you?"'
 
 
 def reply(
@@ -226,9 +209,7 @@ def chat(
     model: Model = None,
     rerank: Rerank = None,
     rerank_top: RerankTop = 50,
-    as_json: Annotated[
-        bool, typer.Option("--json", help="In the end print the conversation as one JSON object.")
-    ] = False,
+    as_json: Json = False,
 ) -> None:
     """Talk: each line is a message; the answer is the best reply to the conversation so far. /help shows commands.
 
@@ -293,7 +274,6 @@ def _typed(prompt: str) -> Iterator[str]:
 
 def open_index(folder: Path, model: str | None, *, verify: bool = False) -> Index:
     """Open an index with the model that it names, or with the one at `model`."""
-    import rejoinder
     from rejoinder.retrieval.index import Index
     from rejoinder.retrieval.manifest import read_manifest
 

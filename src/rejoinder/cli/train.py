@@ -17,16 +17,11 @@ from rejoinder.progress import note
 if TYPE_CHECKING:
     from rejoinder.training.display import Display
 
-Data: TypeAlias = Annotated[
-    Path | None, typer.Option(metavar="DIR", help="Examples to train on, instead of the recipe's data.train.")
-]
+Data: TypeAlias = Annotated[Path | None, typer.Option(metavar="DIR", help="Examples to train on: data.train.")]
 General: TypeAlias = Annotated[
-    list[str] | None,
-    typer.Option(metavar="DIR", help="Examples to mix in, instead of the recipe's data.mix.0.train; repeatable."),
+    list[str] | None, typer.Option(metavar="DIR", help="Examples to mix in: data.mix.0.train; repeatable.")
 ]
-Init: TypeAlias = Annotated[
-    str | None, typer.Option(metavar="MODEL", help="Model to start from, instead of the recipe's init.model.")
-]
+Init: TypeAlias = Annotated[str | None, typer.Option(metavar="MODEL", help="Model to start from: init.model.")]
 
 
 def train(
@@ -46,16 +41,14 @@ def train(
     rejoinder train recipes/fine-tune-direct-small.toml --init runs/small/model --data data/support -o runs/support
     """
     from rejoinder.memory import keep_memory
-    from rejoinder.training.distributed import is_first
-    from rejoinder.training.loop import train as run_recipe
-    from rejoinder.training.recipe_files import load_recipe
+    from rejoinder.training import distributed, loop, recipe_files
     from rejoinder.training.run import find_recipe
 
     keep_memory()
-    loaded = load_recipe(find_recipe(recipe), settings or [], _places(data, general, init))
+    loaded = recipe_files.load_recipe(find_recipe(recipe), settings or [], _places(data, general, init))
     with _first_process_shows() as display:
-        summary = run_recipe(loaded, run, display=display)
-    if is_first():
+        summary = loop.train(loaded, run, display=display)
+    if distributed.is_first():
         emit(summary.to_json(), as_json, _train_text)
 
 
@@ -78,20 +71,18 @@ def tokenise(
     """
     from rejoinder.corpora.engine import local_engine
     from rejoinder.files import check_shared
-    from rejoinder.training.display import TerminalDisplay
-    from rejoinder.training.prepare import CACHED, prepare
-    from rejoinder.training.recipe_files import load_recipe
+    from rejoinder.training import display, prepare, recipe_files
 
     on_ray = wants_ray(engine, address, processes)
-    plan = load_recipe(recipe, settings or [], {**_places(data, general, init), "data.cache": cache})
+    plan = recipe_files.load_recipe(recipe, settings or [], {**_places(data, general, init), "data.cache": cache})
     # What is not there, `prepare` reports.
     paths = [Path(place) for place in (plan.data.train, *(mixed.train for mixed in plan.data.mix)) if place]
     files = [file for path in paths for file in (path.glob("*.parquet") if path.is_dir() else [path]) if file.is_file()]
-    check_shared(cache, "a cache of tokens", CACHED)
+    check_shared(cache, "a cache of tokens", prepare.CACHED)
     cache.mkdir(parents=True, exist_ok=True)
     cluster = ray_engine(address, cache / "store", files) if on_ray else None
     with cluster or local_engine(processes, sum(file.stat().st_size for file in files)) as opened:
-        prepared = prepare(plan, cache, TerminalDisplay(), opened)
+        prepared = prepare.prepare(plan, cache, display.TerminalDisplay(), opened)
     counts = {"train": len(prepared.train), "valid": sum(map(len, prepared.valid.values()))}
     shown = ", ".join(f"{count:,} {split}" for split, count in counts.items())
     result = {"cache": str(cache), "examples": counts}
@@ -121,41 +112,36 @@ def ablate(
     """
     from rejoinder.cli.evaluate import read_task
     from rejoinder.memory import keep_memory
-    from rejoinder.training.ablations import ablate as train_rows
-    from rejoinder.training.ablations import load_plan, markdown
-    from rejoinder.training.distributed import is_first
+    from rejoinder.training import ablations, distributed
 
     keep_memory()
     names = [*(rows or []), *(more or [])]
-    plan = load_plan(file, settings or [], data)
+    plan = ablations.load_plan(file, settings or [], data)
     plan.chosen(names)  # a wrong name is refused before the data is read
     name, task = read_task(data, split, candidates, limit, seed)
     with _first_process_shows() as display:
-        table = train_rows(plan, folder, task, data=name, names=names, seed=seed, display=display)
-    if not is_first():
+        table = ablations.ablate(plan, folder, task, data=name, names=names, seed=seed, display=display)
+    if not distributed.is_first():
         return
-    emit({**table, "folder": folder}, as_json, lambda _: f"{markdown(table)}\nfolder: {folder}")
+    emit({**table, "folder": folder}, as_json, lambda _: f"{ablations.markdown(table)}\nfolder: {folder}")
     if failed := [f"{row['row']}: {row['failure']}" for row in table["rows"] if row["failure"]]:
-        raise RejoinderError(
-            f"{len(failed)} of {len(table['rows'])} rows failed, the others are done: {'; '.join(failed)}"
-        )
+        count = f"{len(failed)} of {len(table['rows'])} rows failed, the others are done"
+        raise RejoinderError(f"{count}: {'; '.join(failed)}")
 
 
 @contextlib.contextmanager
 def _first_process_shows() -> Iterator[Display]:
     """Give the display of a training; of the processes of torchrun, all but the first end silently."""
-    from rejoinder.training.display import Display, TerminalDisplay
-    from rejoinder.training.distributed import ElsewhereError, is_first
-    from rejoinder.training.loop import TrainingInterrupted
+    from rejoinder.training import display, distributed, loop
 
     try:
-        yield TerminalDisplay() if is_first() else Display()
-    except TrainingInterrupted as interruption:
-        if not is_first():
+        yield display.TerminalDisplay() if distributed.is_first() else display.Display()
+    except loop.TrainingInterrupted as interruption:
+        if not distributed.is_first():
             raise typer.Exit(130) from None
         note(f"rejoinder: {interruption}")
         raise
-    except ElsewhereError as error:  # another process reports it
+    except distributed.ElsewhereError as error:  # another process reports it
         raise typer.Exit(error.code) from None
 
 
@@ -168,10 +154,9 @@ def _train_text(result: Mapping[str, Any]) -> str:
     from rejoinder.training.display import duration
     from rejoinder.training.run import figure_text
 
-    lines = []
-    if result["already_finished"]:
-        lines.append(f"{result['run']} is finished already; name another folder to train again")
+    done = f"{result['run']} is finished already; name another folder to train again"
     pairs = f"{result['steps']:,} steps, {result['examples']:,} pairs"
+    lines = [*([done] if result["already_finished"] else [])]
     lines.append(f"{pairs} in {duration(result['seconds'])}, {result['precision']}")
     for name, value in result["validation"].items():
         lines.append(f"validation {name}: {figure_text(name, value)} (step {result['best_step']:,})")

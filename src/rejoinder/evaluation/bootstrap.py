@@ -31,7 +31,6 @@ class Estimate:
 def estimates(
     values: npt.NDArray[np.float64],
     units: npt.NDArray[np.int64],
-    *,
     bounds: tuple[float, float] = (0.0, 1.0),
     resamples: int = RESAMPLES,
     seed: int = 0,
@@ -47,25 +46,16 @@ def estimates(
     means = values.mean(axis=0)
     if units.max() == 0:
         return [Estimate(float(mean), *bounds) for mean in means]
-    draws = _resampled_means(values, units, resamples, seed)
-    tail = (1 - CONFIDENCE) / 2
-    low, high = np.quantile(draws, (tail, 1 - tail), axis=0)
-    return [Estimate(float(m), float(a), float(b)) for m, a, b in zip(means, low, high, strict=True)]
-
-
-def _resampled_means(
-    values: npt.NDArray[np.float64], units: npt.NDArray[np.int64], resamples: int, seed: int
-) -> npt.NDArray[np.float64]:
-    """Return (resamples, s). Units are reduced to sums and counts once, so a resample costs u, not n."""
-    count = int(units.max()) + 1
+    # Units are reduced to sums and counts once, so a resample costs their number, not n.
     sums = np.stack([np.bincount(units, weights=column) for column in values.T], axis=1)
-    sizes = np.bincount(units).astype(np.float64)
-    rng = np.random.default_rng(seed)
-    draws = np.empty((resamples, values.shape[1]))
+    sizes, rng = np.bincount(units).astype(np.float64), np.random.default_rng(seed)
+    draws, count = np.empty((resamples, values.shape[1])), len(sizes)
     step = max(1, _DRAWS_AT_ONCE // count)
     for start in range(0, resamples, step):
         rows = min(step, resamples - start)
         drawn = rng.integers(count, size=(rows, count)) + count * np.arange(rows)[:, None]
         times = np.bincount(drawn.ravel(), minlength=rows * count).reshape(rows, count).astype(np.float64)
         draws[start : start + rows] = times @ sums / (times @ sizes)[:, None]
-    return draws
+    tail = (1 - CONFIDENCE) / 2
+    low, high = np.quantile(draws, (tail, 1 - tail), axis=0)
+    return [Estimate(float(m), float(a), float(b)) for m, a, b in zip(means, low, high, strict=True)]

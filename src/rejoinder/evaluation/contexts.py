@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import Any, NamedTuple, Protocol, runtime_checkable
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from rich.console import RenderableType
 from rich.text import Text
@@ -16,25 +16,10 @@ from rejoinder.evaluation.tasks import RankingTask
 from rejoinder.progress import Advance, silent
 from rejoinder.ranker import Context, ContextPart, FloatArray, Ranker
 
+if TYPE_CHECKING:
+    from rejoinder.models.encoder import Encoder
+
 MOST_MESSAGES = 10  # earlier ones, as far as the paper's table goes
-
-
-@runtime_checkable
-class MultiContextRanker(Ranker, Protocol):
-    """A ranker that reads input and history, and can rank by one of them alone."""
-
-    @property
-    def reads_history(self) -> bool:
-        """Return whether earlier messages count."""
-        ...
-
-    def by(self, part: ContextPart) -> MultiContextRanker:
-        """Return the ranker that reads one part alone."""
-        ...
-
-    def remembering(self) -> MultiContextRanker:
-        """Return the ranker that computes nothing twice."""
-        ...
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,18 +61,16 @@ def parse_reading(text: str) -> ContextReading:
     part: ContextPart = "history" if text.startswith("history=") else "all"
     count = text.removeprefix("history=")
     if not (count.isascii() and count.isdecimal()):
-        raise InputError(
-            "a context is read as full, N (the newest message and at most N earlier ones), input, history or "
-            f"history=N, not {text!r}"
-        )
+        known = "full, N (the newest message and at most N earlier ones), input, history or history=N"
+        raise InputError(f"a context is read as {known}, not {text!r}")
     if part == "history" and int(count) == 0:
         raise InputError("history=0 leaves nothing to rank by; give history=1 or more")
     return ContextReading(int(count), part)
 
 
-def with_parts(ranker: Ranker, name: str) -> MultiContextRanker:
-    """Return the ranker if it reads input and history; an InputError calls any other one `name`."""
-    if isinstance(ranker, MultiContextRanker) and ranker.reads_history:
+def with_parts(ranker: Any, name: str) -> Encoder:
+    """Return the ranker if it is an encoder that reads input and history; an InputError calls any other one `name`."""
+    if getattr(ranker, "reads_history", False):
         return ranker
     raise InputError(f"{name} has no parts for input and history: only multi-context models have them")
 
@@ -122,18 +105,15 @@ class ContextTable:
     model: str
     data: str
     rows: Sequence[ContextRow]
-    without_history: int
-    """Examples whose context is a single message."""
+    without_history: int  # examples whose context is a single message
 
     def to_json(self) -> list[dict[str, Any]]:
         """Return a flat object for each line."""
-        return [
-            {
-                **Row(self.model, self.data, row.result, str(row.reading)).to_json(),
-                "minus_full": None if row.difference is None else row.difference.to_json(),
-            }
-            for row in self.rows
-        ]
+        found = []
+        for reading, result, difference in self.rows:
+            row = Row(self.model, self.data, result, str(reading)).to_json()
+            found.append({**row, "minus_full": None if difference is None else difference.to_json()})
+        return found
 
     def plain(self, width: int | None = None) -> str:
         """Return the table with its headline, folded at `width`, or (None) nowhere."""
@@ -164,17 +144,13 @@ def table_readings() -> list[ContextReading]:
 def context_table(
     ranker: Ranker,
     task: RankingTask,
-    *,
     model: str = "this ranker",
     data: str = "",
     seed: int = 0,
     block_size: int | None = None,
     progress: Advance = silent,
 ) -> ContextTable:
-    """Rank by the full context and by parts of it (CONVERT, section 4.2); see `evaluate_task`.
-
-    `progress` counts each example once for each of `table_readings`.
-    """
+    """Rank by the full context and by parts of it (CONVERT, section 4.2); see `evaluate_task`."""
     known = with_parts(ranker, model).remembering()
     rows: list[ContextRow] = []
     for reading in table_readings():

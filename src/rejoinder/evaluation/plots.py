@@ -1,7 +1,4 @@
-"""Pictures of encodings: texts as points, a panel for each model (ACL19, figure 4), and what all pictures share.
-
-The purity of neighbourhoods below a panel is computed from the encodings: no projection changes it.
-"""
+"""Pictures of encodings: texts as points, a panel for each model (ACL19, figure 4), and what all pictures share."""
 
 from __future__ import annotations
 
@@ -21,18 +18,16 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
+# Okabe and Ito, "Color Universal Design" (2008), for colour-blind readers too; the darker ones first.
 COLOURS = ("#0072B2", "#E69F00", "#009E73", "#CC79A7", "#56B4E9", "#D55E00", "#000000", "#F0E442")
-"""Okabe and Ito, "Color Universal Design" (2008), for colour-blind readers too; the darker ones first."""
 MARKERS = ("o", "s", "^", "D", "v", "P", "X", "*")
 KINDS = ("png", "svg", "pdf")
 RESOLUTION = 150  # dots per inch of a png
 PANELS_A_LINE = 4
 PANEL = 3.4  # inches of a side
 
-Method: TypeAlias = Literal["tsne", "pca"]
+Method: TypeAlias = Literal["tsne", "pca"]  # t-SNE (van der Maaten and Hinton 2008), principal components
 METHODS: tuple[Method, ...] = get_args(Method)
-"""t-SNE (van der Maaten and Hinton 2008), principal components."""
-
 NEIGHBOURS = 10  # k of the purity
 _BLOCK = 1024
 
@@ -92,10 +87,7 @@ class Panel:
 
 
 def draw_panels(panels: Sequence[Panel], categories: Sequence[str], names: Sequence[str]) -> Figure:
-    """Draw panels of the same texts, each with its category, and one legend with the names in order.
-
-    From the eighth category on colours come again, with another shape.
-    """
+    """Draw panels of the same texts, each with its category, and one legend with the names in order."""
     lines, width = grid_shape(len(panels))
     most = max(2, width)  # a single panel still has room for a legend below
     columns = max(1, min(len(names), int(most * PANEL / 2.6)))
@@ -111,53 +103,37 @@ def draw_panels(panels: Sequence[Panel], categories: Sequence[str], names: Seque
 
 def _draw_panel(axis: Axes, panel: Panel, categories: Sequence[str], names: Sequence[str]) -> None:
     for place, name in enumerate(names):
-        rows = [row for row, category in enumerate(categories) if category == name]
-        axis.scatter(
-            panel.points[rows, 0],
-            panel.points[rows, 1],
-            s=14,
-            color=COLOURS[place % 7],  # the eighth, yellow, cannot be seen on white
-            marker=MARKERS[place % len(MARKERS)],
-            linewidths=0,
-            alpha=0.85,
-            label=name.replace("_", " "),
-        )
+        points = panel.points[[row for row, category in enumerate(categories) if category == name]]
+        colour = COLOURS[place % 7]  # the eighth, yellow, cannot be seen on white
+        look: dict[str, Any] = {"color": colour, "marker": MARKERS[place % len(MARKERS)], "s": 14, "alpha": 0.85}
+        axis.scatter(points[:, 0], points[:, 1], linewidths=0, label=name.replace("_", " "), **look)
     axis.set_title(panel.title, fontsize=10)
     axis.set_xlabel(panel.caption, fontsize=9)
-    axis.set_xticks([])
-    axis.set_yticks([])
-    axis.set_box_aspect(1)
+    axis.set(xticks=[], yticks=[], box_aspect=1)
     axis.margins(0.04)
     axis.spines[:].set_color("0.7")
 
 
 def project(vectors: FloatArray, method: Method = "tsne", *, perplexity: float = 30.0, seed: int = 0) -> FloatArray:
-    """Return two coordinates (n, 2) for the direction of each vector (n, d).
-
-    t-SNE looks at about `perplexity` neighbours and starts from the principal components.
-    """
+    """Return two coordinates (n, 2) for the direction of each vector (n, d); t-SNE starts from the principal ones."""
     rows = unit_rows(vectors)
     if len(rows) < 3:
         raise InputError(f"{len(rows)} texts are too few for a picture; give 3 or more")
     if method == "tsne" and not 1 <= perplexity < len(rows):
         raise InputError(f"t-SNE's perplexity is {perplexity:g}; with {len(rows)} texts it is 1 or more and below that")
     require("sklearn", "a projection of encodings")
+    from sklearn.decomposition import PCA
+    from sklearn.manifold import TSNE
+
     if method == "tsne":
-        from sklearn.manifold import TSNE
-
-        found = TSNE(2, perplexity=perplexity, init="pca", random_state=seed).fit_transform(rows)
+        projection = TSNE(2, perplexity=perplexity, init="pca", random_state=seed)
     else:
-        from sklearn.decomposition import PCA
-
-        found = PCA(2, svd_solver="full").fit_transform(rows)
-    return np.asarray(found, dtype=np.float32)
+        projection = PCA(2, svd_solver="full")
+    return np.asarray(projection.fit_transform(rows), dtype=np.float32)
 
 
 def neighbour_purity(vectors: FloatArray, categories: Sequence[str], neighbours: int = NEIGHBOURS) -> float:
-    """Return the share of a text's nearest neighbours that are of its own category, the mean over all texts.
-
-    Neighbours are the other texts with the highest cosine, of equal ones the earlier.
-    """
+    """Return the share of a text's nearest neighbours, by cosine, that are of its category, the mean over all texts."""
     if not 1 <= neighbours < len(vectors):
         raise InputError(f"{neighbours} neighbours of {len(vectors)} texts; ask for 1 or more, and fewer than texts")
     rows = unit_rows(vectors)

@@ -24,8 +24,7 @@ from rejoinder.ranker import FloatArray, Ranker
 if TYPE_CHECKING:
     from rejoinder.corpora.example import Example
 
-RECALL_AT = (1, 2, 3, 5, 10, 50)
-"""The k of recall@k that the papers' tables use."""
+RECALL_AT = (1, 2, 3, 5, 10, 50)  # the k of recall@k that the papers' tables use
 
 
 @dataclass(frozen=True)
@@ -37,43 +36,30 @@ class Comparison:
 
     def to_json(self) -> dict[str, Any]:
         """Return the differences as JSON values."""
-        values: dict[str, Any] = msgspec.to_builtins(self, str_keys=True)
-        return values
+        return msgspec.to_builtins(self, str_keys=True)
 
 
 @dataclass(frozen=True, kw_only=True)
 class RankingResult:
     """How well a ranker did on a task; the names are those of the JSON."""
 
-    recall: dict[int, Estimate]
-    """Share of examples whose right candidate is among the first k, for each k below the number of candidates."""
-    mrr: Estimate
-    """Mean of 1 / rank of the right candidate."""
+    recall: dict[int, Estimate]  # share of right candidates among the first k, for each k below the candidates' number
+    mrr: Estimate  # mean of 1 / rank of the right candidate
     examples: int
-    candidates: int
-    """How many each example had: N, or the most where given lists differ in length."""
+    candidates: int  # of each example: N, or the most where given lists differ in length
     fewest_candidates: int
-    given_candidates: bool
-    """The data gave the candidates."""
-    dropped: int
-    """Examples left over after the last full group."""
-    ambiguous: int
-    """Examples with a wrong candidate of the right one's very text, which nobody can rank first."""
+    given_candidates: bool  # the data gave the candidates
+    dropped: int  # examples left over after the last full group
+    ambiguous: int  # examples with a wrong candidate of the right one's very text, which nobody can rank first
     unit: Literal["thread", "example"]
-    units: int
-    """How many threads or examples the bootstrap draws."""
+    units: int  # threads or examples that the bootstrap draws
     confidence: float = CONFIDENCE
     resamples: int = RESAMPLES
-    seed: int
-    """Of the shuffle into groups and of the bootstrap."""
-    fingerprint: str
-    """Of the task; results with the same one can be compared example by example."""
-    seconds: float = field(compare=False)
-    """Time spent in the ranker."""
-    ranks: IntArray = field(compare=False, repr=False)
-    """(examples,), 1 = first."""
-    unit_of: IntArray = field(compare=False, repr=False)
-    """(examples,): unit of each example."""
+    seed: int  # of the shuffle into groups and of the bootstrap
+    fingerprint: str  # of the task; results with the same one can be compared example by example
+    seconds: float = field(compare=False)  # spent in the ranker
+    ranks: IntArray = field(compare=False, repr=False)  # (examples,), 1 = first
+    unit_of: IntArray = field(compare=False, repr=False)  # (examples,): unit of each example
 
     def to_json(self, *, ranks: bool = False) -> dict[str, Any]:
         """Return everything as JSON values; without `ranks`, all but the single ranks and their units."""
@@ -90,11 +76,8 @@ class RankingResult:
 
 
 def ranks(scores: FloatArray, labels: IntArray) -> IntArray:
-    """Return the rank of the right candidate of each row of scores (n, m), 1 to m; its column is in `labels` (n,).
-
-    Every candidate that does not score strictly less stands before it: ties and NaN go against the ranker, and where
-    the right one itself has NaN, it is last.
-    """
+    """Return the rank, 1 to m, of the right candidate of each row of scores (n, m); its column is in `labels` (n,)."""
+    # All that do not score strictly less stand before it: ties and NaN count against the ranker.
     n, m = scores.shape
     own = scores[np.arange(n), labels][:, None]
     return m - np.count_nonzero(scores < own, axis=1).astype(np.int64)
@@ -117,8 +100,7 @@ def evaluate(
     >>> result.recall[1].value, result.recall[1].low, result.recall[1].high     # doctest: +SKIP
 
     `seed` is of the shuffle into groups and of the bootstrap. `block_size` bounds the contexts in one call of
-    `ranker.score`; None, all that have equally many candidates, is for a ranker whose scores depend on the other
-    candidates of the call, such as BM25. `progress` is called with the number of examples done after each call.
+    `ranker.score`; None, all at once, is for a ranker whose scores depend on the other candidates, such as BM25.
     """
     task = ranking_task(examples, candidates=candidates, seed=seed)
     return evaluate_task(ranker, task, seed=seed, block_size=block_size, progress=progress)
@@ -130,9 +112,7 @@ def evaluate_task(
     """Evaluate on a task that is built once and ranked by several systems, or again and again in training."""
     # With as many candidates as k, recall is 1 whatever the ranker does.
     ks = [k for k in RECALL_AT if k < task.lengths.min()]
-    found = np.empty(len(task), dtype=np.int64)
-    ambiguous = 0
-    seconds = 0.0
+    found, ambiguous, seconds = np.empty(len(task), dtype=np.int64), 0, 0.0
     for block in task.blocks(block_size):
         start = time.perf_counter()
         scores = ranker.score([task.contexts[i] for i in block], [task.candidates[i] for i in block])

@@ -40,7 +40,7 @@ def markdown(rows: Sequence[Row]) -> str:
     lines = [["model", "data", *(f"R@{k}" for k in ks), "MRR", "examples", "candidates", "unit", "seconds"]]
     for row in rows:
         result = row.result
-        values = [percent(estimate, "{} [{}, {}]") for estimate in (*map(result.recall.get, ks), result.mrr)]
+        values = [percent(estimate) for estimate in (*map(result.recall.get, ks), result.mrr)]
         size = [f"{result.examples:,}", _candidates(result), f"{result.units:,} {result.unit}s"]
         lines.append([row.title, row.data, *values, *size, f"{result.seconds:.1f}"])
     return markdown_table(lines, left=(0, 1, len(ks) + 5))
@@ -56,12 +56,11 @@ def markdown_table(rows: Sequence[Sequence[str]], left: Sequence[int] = (0,)) ->
 def plain(rows: Sequence[Row], width: int | None = None, above: Sequence[str] = ()) -> str:
     """Return, for each data set, what was ranked and a table with a column for each ranker, as plain text.
 
-    Where there are several of both, a last table has a line for each ranker and a column for each data set. Gains are
-    shown above the rankers named in `above`, or else above the first. Lines are folded at `width` (None: nowhere).
+    Of several of both a last table shows R@1 side by side. Gains are shown above the rankers named in `above`, or else
+    above the first. Lines are folded at `width` (None: nowhere).
     """
-    if width is None:  # names decide how much is needed
-        width = 120 + sum(len(row.title) + len(row.data) + 24 for row in rows)
-    return render(_parts(rows, above), width)
+    needed = 120 + sum(len(row.title) + len(row.data) + 24 for row in rows)
+    return render(_parts(rows, above), width or needed)
 
 
 def render(parts: Iterable[RenderableType], width: int) -> str:
@@ -105,7 +104,6 @@ def describe(result: RankingResult) -> str:
 
 
 def _bases(rows: Sequence[Row], above: Sequence[str]) -> list[Row]:
-    """Return the rows of one data set that the others are compared with."""
     return [row for name in above for row in rows if row.model == name] if above else [rows[0]]
 
 
@@ -131,7 +129,6 @@ def _table(rows: Sequence[Row], bases: Sequence[Row]) -> Table:
 
 
 def _difference_at_1(row: Row, base: Row) -> Estimate:
-    """Return R@1 of a ranker minus that of another on the same examples, with its paired interval."""
     return compare(row.result, base.result, seed=row.result.seed).recall[1]
 
 
@@ -151,7 +148,6 @@ def to_json(rows: Sequence[Row], above: Sequence[str] = ()) -> list[dict[str, An
 
 
 def _side_by_side(rows: Sequence[Row]) -> Table:
-    """Return R@1 with a line for each ranker and a column for each data set; empty where one was not ranked."""
     names = list(_by_data(rows))
     table = plain_table(["", *names])
     found = {(row.title, row.data): row.result.recall.get(1) for row in rows}
@@ -167,7 +163,7 @@ def _by_data(rows: Sequence[Row]) -> dict[str, list[Row]]:
     return groups
 
 
-def percent(estimate: Estimate | None, form: str) -> str:
+def percent(estimate: Estimate | None, form: str = "{} [{}, {}]") -> str:
     """Return value, low and high end of an estimate in %, in the three places of `form`; nothing for None."""
     if estimate is None:  # a k that is not below this data set's number of candidates
         return ""

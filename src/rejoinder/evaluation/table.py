@@ -21,8 +21,7 @@ if TYPE_CHECKING:
 PICTURES = ("png", "svg")
 KIND = "rejoinder table"
 FOLDER = Kind("a table's folder", "table.json", lambda table: table["kind"] == KIND, ())
-CELLS = "cells"
-"""Folder of the finished cells within that of a table."""
+CELLS = "cells"  # folder of the finished cells within that of a table
 BAR, PANEL = 0.28, 2.9  # inches of the chart for each system, and for each data set
 
 
@@ -32,10 +31,8 @@ class Cell:
 
     result: RankingResult | None = None
     missing: str = ""
-    ranker: str = ""
-    """What was measured: a folder, a baseline's name."""
-    learned: Mapping[str, Any] | None = None
-    """What a ranker learned that was fitted for this column, as JSON values."""
+    ranker: str = ""  # what was measured: a folder, a baseline's name
+    learned: Mapping[str, Any] | None = None  # what a ranker learned that was fitted for this column, as JSON values
 
 
 @dataclass(frozen=True)
@@ -43,13 +40,10 @@ class Table:
     """Systems by data sets, both by their names, in order."""
 
     name: str
-    systems: dict[str, str]
-    """Each with its group, which gives the colour in the chart."""
-    columns: dict[str, str]
-    """Data sets, each with what the results do not say of it."""
+    systems: dict[str, str]  # each with its group, which gives the colour in the chart
+    columns: dict[str, str]  # data sets, each with what the results do not say of it
     cells: dict[tuple[str, str], Cell]
-    description: str = ""
-    """Markdown that stands above it."""
+    description: str = ""  # Markdown that stands above it
 
     def cell(self, system: str, column: str) -> Cell:
         """Return a cell, an empty one where the table has no such system."""
@@ -189,8 +183,7 @@ def _draw_column(axis: Axes, table: Table, column: str, colours: Mapping[str, st
         axis.barh(place, value, color=colours[group], height=0.7)
         axis.errorbar(value, place, xerr=[[value - low], [high - value]], color="0.15", capsize=2, linewidth=1)
         axis.text(high + 1, place, f"{value:.1f}", va="center", fontsize=7)
-    if not table.results(column):
-        highest = 100.0
+    highest = highest if table.results(column) else 100.0
     axis.set_title(column, fontsize=9, loc="left")
     axis.set_yticks(range(len(table.systems)), list(table.systems), fontsize=8)
     axis.set_ylim(len(table.systems) - 0.4, -0.6)  # the first system on top

@@ -27,8 +27,8 @@ if TYPE_CHECKING:
 CANDIDATES = 100  # of 1-of-N, unless a column says otherwise
 FORMAT = 1  # of the files of finished cells
 
+# Names a row or column in `--set`, and in the names of folders.
 Key: TypeAlias = Annotated[str, Field(pattern=r"^[a-z0-9][a-z0-9_-]*$")]
-"""Names a row or column in `--set`, and in the names of folders."""
 Name: TypeAlias = Annotated[str, Field(min_length=1)]
 
 T = TypeVar("T")
@@ -39,15 +39,12 @@ class SystemRow:
     """[row.KEY]: a system. In `ranker` and `make`, {column} is the key of a column and {data} its path."""
 
     name: Name
-    """What the table calls it."""
-    ranker: Name | dict[str, str]
-    """As for `rejoinder evaluate`, or one for each column that has the system, by the column's key."""
-    make: str = ""
-    """The command that makes the ranker, for the table's notes."""
-    skip: tuple[str, ...] = ()
-    """Keys of columns that have no such system."""
-    group: str = ""
-    """Systems of one group have one colour in the chart."""
+    ranker: (
+        Name | dict[str, str]
+    )  # as for `rejoinder evaluate`, or one for each column that has it, by the column's key
+    make: str = ""  # the command that makes the ranker, for the table's notes
+    skip: tuple[str, ...] = ()  # keys of columns that have no such system
+    group: str = ""  # systems of one group have one colour in the chart
 
     def ranker_for(self, column: str, data: str) -> str | None:
         """Return what ranks a column; None if that has no such system."""
@@ -60,28 +57,19 @@ class DataColumn:
     """[column.KEY]: a data set, and how it is ranked."""
 
     name: Name
-    """What the table calls it."""
-    path: Name
-    """Folder or file of examples."""
-    make: str = ""
-    """The command that makes the data, for the table's notes."""
-    split: Literal["train", "valid", "test", "all"] | None = None
-    """The part that is ranked; of a folder test, of a file all, if not given."""
+    path: Name  # folder or file of examples
+    make: str = ""  # the command that makes the data, for the table's notes
+    split: Literal["train", "valid", "test", "all"] | None = None  # if not given, of a folder test, of a file all
     candidates: Annotated[int, Field(ge=2)] | Literal["given", "all"] | None = None
     """N: 1-of-N, also where the data has lists; given: the data's lists; all: every different response of all parts.
     100 without `draw`."""
-    draw: Count | None = None
-    """In place of `candidates`: how many are drawn for each example from the responses of other threads."""
+    draw: Count | None = None  # in place of `candidates`: drawn for each example from the responses of other threads
     distinct: Literal["none", "inputs", "responses", "both"] = "none"
     """Of examples with the same newest message, the same response, or either, the first one is kept."""
-    limit: Count | None = None
-    """Most examples that are ranked, drawn at random."""
-    seed: Natural = 0
-    """Of `draw`, `limit`, the groups, the training examples and the intervals."""
-    train: str = ""
-    """Data whose training part fits the rankers that learn, such as TF-IDF; `path` if empty."""
-    train_examples: Count = FIT_EXAMPLES
-    """Most examples of it, drawn at random (DATA19)."""
+    limit: Count | None = None  # most examples that are ranked, drawn at random
+    seed: Natural = 0  # of `draw`, `limit`, the groups, the training examples and the intervals
+    train: str = ""  # data whose training part fits the rankers that learn, such as TF-IDF; `path` if empty
+    train_examples: Count = FIT_EXAMPLES  # most examples of it, drawn at random (DATA19)
 
     def __post_init__(self) -> None:
         if self.candidates is not None and self.draw is not None:
@@ -103,13 +91,9 @@ class TablePlan:
     """The whole file."""
 
     name: Name
-    """What the table is called."""
-    description: str = ""
-    """Markdown that stands above the table."""
-    row: Annotated[dict[Key, SystemRow], Field(min_length=1)]
-    """The systems, in the table's order."""
-    column: Annotated[dict[Key, DataColumn], Field(min_length=1)]
-    """The data sets, in the table's order."""
+    description: str = ""  # Markdown that stands above the table
+    row: Annotated[dict[Key, SystemRow], Field(min_length=1)]  # the systems, in the table's order
+    column: Annotated[dict[Key, DataColumn], Field(min_length=1)]  # the data sets, in the table's order
 
     def __post_init__(self) -> None:
         for group in (self.row, self.column):
@@ -118,8 +102,7 @@ class TablePlan:
                 raise ValueError(f"two rows or columns are called {twice!r}; give each its own name")
         for key, row in self.row.items():
             named = [*row.skip, *(row.ranker if isinstance(row.ranker, dict) else ())]
-            wrong = [column for column in named if column not in self.column]
-            if wrong:
+            if wrong := [column for column in named if column not in self.column]:
                 raise ValueError(f"row.{key} names the column '{wrong[0]}'; the columns are {', '.join(self.column)}")
 
 
@@ -171,10 +154,8 @@ def _draw(examples: Iterable[Example], count: int, seed: int, path: Path) -> Ite
     from rejoinder.corpora.lines import Reading
     from rejoinder.corpora.readers.convai2 import Convai2Settings, draw_candidates
 
-    named = (
-        replace(each, id=each.id or f"{place}", thread=each.thread or f"example {place}")
-        for place, each in enumerate(examples)
-    )
+    named = (replace(each, id=each.id or f"{place}", thread=each.thread or f"example {place}")
+             for place, each in enumerate(examples))  # fmt: skip
     return draw_candidates(named, path, Reading(), Convai2Settings(draw=count, seed=seed))
 
 
@@ -204,15 +185,12 @@ class Rankers(Protocol):
 
     def identity(self, name: str) -> str:
         """Return what changes whenever the ranker would rank otherwise."""
-        ...
 
     def open(self, name: str, training: Callable[[], Sequence[Example]]) -> tuple[Ranker, Mapping[str, Any] | None]:
         """Return the ranker, and what it learned from `training` if it needs that."""
-        ...
 
     def block_size(self, name: str) -> int | None:
         """Return the most examples to rank at once; None: all, for scores that depend on the others."""
-        ...
 
 
 @dataclass(frozen=True)
@@ -222,8 +200,7 @@ class Measurement:
     rankers: Rankers
     folder: Path
     show: Track
-    strict: bool = False
-    """An absent model or data set is an error instead of a dash."""
+    strict: bool = False  # an absent model or data set is an error instead of a dash
 
     def table(self, plan: TablePlan, rows: Sequence[str] = (), columns: Sequence[str] = ()) -> Table:
         """Measure the rows and columns of these keys (none: all) as far as there is no finished cell."""
@@ -280,16 +257,15 @@ class Measurement:
             result = evaluate_task(ranker, task, seed=column.seed, block_size=block, progress=advance)
         about = {"data": column.path, "ranker": name, "learned": learned}
         fitted_on = None if learned is None else _training_digest(column)
+        values = {"about": about, "fitted_on": fitted_on, "result": result.to_json(ranks=True)}
         with atomic_file(file) as part:
-            values = {"about": about, "fitted_on": fitted_on, "result": result.to_json(ranks=True)}
             part.write_text(json.dumps(values) + "\n", encoding="utf-8")
         return Cell(result, ranker=name, learned=learned)
 
     def _training(self, column: DataColumn) -> Sequence[Example]:
-        path = column.training_path
+        path, limit = column.training_path, column.train_examples
         with self.show(f"Reading {path}", None, "examples") as advance:
-            ranked, limit = Path(column.path), column.train_examples
-            return training_examples(path, ranked, column.part, limit=limit, seed=column.seed, progress=advance)
+            return training_examples(path, Path(column.path), column.part, limit, column.seed, advance)
 
 
 def _kept_cell(file: Path, column: DataColumn, ranker: str) -> Cell | None:

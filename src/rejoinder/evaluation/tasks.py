@@ -8,7 +8,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 import numpy.typing as npt
@@ -24,8 +24,7 @@ if TYPE_CHECKING:
 IntArray = npt.NDArray[np.int64]
 
 OTHER_DATA = "--fit-on, in a table train"
-SHARED_CELLS = 1 << 25
-"""Scores computed at once, in some 300 MB, where all contexts share one list of candidates."""
+SHARED_CELLS = 1 << 25  # scores computed at once, in some 300 MB, where all contexts share one list of candidates
 
 
 @dataclass(frozen=True, eq=False)
@@ -33,18 +32,12 @@ class RankingTask:
     """n contexts with their candidates, the right one marked; see `ranking_task`."""
 
     contexts: Sequence[Context]
-    candidates: Sequence[Sequence[str]]
-    """n lists; the contexts of a group share one list object."""
-    labels: IntArray
-    """(n,): place of the right candidate in each list."""
-    units: IntArray
-    """(n,): the bootstrap's unit of each example, numbered from 0 without gaps."""
-    unit: Literal["thread", "example"]
-    """What a unit is: all examples of a thread, or one example where the data names no threads."""
-    given: bool = False
-    """The data gave the candidates."""
-    dropped: int = 0
-    """Examples left over after the last full group; they are neither scored nor candidates."""
+    candidates: Sequence[Sequence[str]]  # n lists; the contexts of a group share one list object
+    labels: IntArray  # (n,): place of the right candidate in each list
+    units: IntArray  # (n,): the bootstrap's unit of each example, numbered from 0 without gaps
+    unit: Literal["thread", "example"]  # all examples of a thread, or one example where the data names no threads
+    given: bool = False  # the data gave the candidates
+    dropped: int = 0  # examples left over after the last full group; they are neither scored nor candidates
 
     def __len__(self) -> int:
         return len(self.contexts)
@@ -67,10 +60,8 @@ class RankingTask:
         return digest.hexdigest()
 
     def blocks(self, size: int | None = None) -> Iterator[IntArray]:
-        """Yield places of examples that have equally many candidates, at most `size` (None: all) at a time.
-
-        A list that all share is in every block, so that blocks of a bounded size change no score.
-        """
+        """Yield places of examples that have equally many candidates, at most `size` (None: all) at a time."""
+        # A list that all share is in every block, so that blocks of a bounded size change no score.
         shared = all(texts is self.candidates[0] for texts in self.candidates)
         for length in np.unique(self.lengths):
             places = np.flatnonzero(self.lengths == length)
@@ -95,10 +86,9 @@ def ranking_task(
 ) -> RankingTask:
     """Give each example its candidates.
 
-    Where the data has candidate lists, these. Otherwise 1-of-N (DATA19, section 4): the examples are shuffled and cut
-    into groups of exactly N; the response of each is a candidate for the N - 1 other contexts of its group; an
-    incomplete last group is dropped. With a `pool`, each of its texts is a candidate of every example: where few
-    answers serve many questions, as in an FAQ, no answer then stands against its own copy.
+    Where the data has candidate lists, these. Otherwise 1-of-N (DATA19, section 4): the shuffled examples are cut into
+    groups of exactly N, whose responses are the candidates of each; an incomplete last group is dropped. With a `pool`,
+    each of its texts is a candidate of every example: in an FAQ, no answer then stands against its own copy.
     """
     examples = list(examples)
     with_lists = sum(1 for example in examples if example.candidates)
@@ -109,9 +99,7 @@ def ranking_task(
     if with_lists == 0:
         return _one_of_n(examples, candidates, seed)
     if with_lists < len(examples):
-        raise InputError(
-            f"{with_lists} of {len(examples)} examples have candidates; give them to all, or to none for 1-of-N"
-        )
+        raise InputError(f"{with_lists} of {len(examples)} examples have candidates; give them to all or to none")
     return _given(examples)
 
 
@@ -151,12 +139,7 @@ def _given(examples: Sequence[Example]) -> RankingTask:
 
 
 def _task(
-    examples: Sequence[Example],
-    candidates: Sequence[Sequence[str]],
-    labels: npt.ArrayLike,
-    *,
-    given: bool = False,
-    dropped: int = 0,
+    examples: Sequence[Example], lists: Sequence[Sequence[str]], labels: npt.ArrayLike, **about: Any
 ) -> RankingTask:
     # Turns of one dialogue stand or fall together, so the bootstrap draws a thread whole. An example without a thread,
     # among others that have one, is a unit of its own.
@@ -164,26 +147,20 @@ def _task(
     keys = ((e.source, e.thread) if e.thread else place for place, e in enumerate(examples))
     return RankingTask(
         contexts=[example.context for example in examples],
-        candidates=candidates,
+        candidates=lists,
         labels=np.asarray(labels, dtype=np.int64),
         units=np.array([numbers.setdefault(key, len(numbers)) for key in keys], dtype=np.int64),
         unit="thread" if any(example.thread for example in examples) else "example",
-        given=given,
-        dropped=dropped,
+        **about,
     )
 
 
-def sample(
-    examples: Iterable[Example], limit: int | None, seed: int = 0, *, progress: Advance = silent
-) -> list[Example]:
+def sample(examples: Iterable[Example], limit: int | None, seed: int = 0, progress: Advance = silent) -> list[Example]:
     """Draw at most `limit` examples (None: all), each equally likely, without holding more than that in memory.
 
-    The first ones of a data set come from few dialogues and often from one source. `progress` is called for every
-    thousand. Source: Vitter, "Random Sampling with a Reservoir" (1985), algorithm R.
+    Source: Vitter, "Random Sampling with a Reservoir" (1985), algorithm R. `progress` is called for every thousand.
     """
-    rng = random.Random(seed)
-    kept: list[Example] = []
-    read = 0
+    rng, kept, read = random.Random(seed), [], 0
     for read, example in enumerate(examples, start=1):
         if limit is None or read <= limit:
             kept.append(example)
@@ -209,13 +186,7 @@ def all_responses(path: str | Path) -> Iterator[str]:
 
 
 def training_examples(
-    path: Path,
-    ranked: Path,
-    split: Split | None,
-    *,
-    limit: int = FIT_EXAMPLES,
-    seed: int = 0,
-    progress: Advance = silent,
+    path: Path, ranked: Path, split: Split | None, limit: int = FIT_EXAMPLES, seed: int = 0, progress: Advance = silent
 ) -> list[Example]:
     """Draw examples of a data set's training part for a baseline to learn from, but not of what is `ranked`."""
     from rejoinder.corpora.examples import read_examples

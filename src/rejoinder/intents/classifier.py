@@ -25,8 +25,7 @@ from rejoinder.intents.fitting import Encoded, Head, Logistic, Settings, fit
 from rejoinder.progress import Advance, Track, no_track, silent
 from rejoinder.ranker import FloatArray
 
-CERTAIN = 0.5
-"""Where a text may have several intents, it has those of at least this probability."""
+CERTAIN = 0.5  # where a text may have several intents, it has those of at least this probability
 FOLDS = 5
 ScoreName: TypeAlias = Literal["probability", "energy", "distance"]
 SCORES: tuple[ScoreName, ...] = get_args(ScoreName)
@@ -37,12 +36,9 @@ Scores = npt.NDArray[np.float64]
 class Prediction:
     """The intents of a text."""
 
-    labels: tuple[str, ...]
-    """One, or none if the text is refused as out of scope; any number where texts may have several."""
-    ranking: tuple[tuple[str, float], ...]
-    """All intents with their probabilities, the most probable first."""
-    out_of_scope: bool | None = None
-    """None where nothing is refused."""
+    labels: tuple[str, ...]  # one, or none if the text is refused; any number where texts may have several
+    ranking: tuple[tuple[str, float], ...]  # all intents with their probabilities, the most probable first
+    out_of_scope: bool | None = None  # None where nothing is refused
 
 
 @dataclass(frozen=True)
@@ -67,15 +63,12 @@ class IntentClassifier:
 
     encoder: SentenceEncoder
     labels: tuple[str, ...]
-    head: Head
-    """Vectors of unit length (n, d) to logits (n, K)."""
+    head: Head  # vectors of unit length (n, d) to logits (n, K)
     centroids: Centroids
     settings: Settings
-    several: bool = False
-    """Whether a text may have any number of intents."""
+    several: bool = False  # a text may have any number of intents
     rejection: Rejection | None = None
-    trained: dict[str, Any] = field(default_factory=dict)
-    """Facts of the training, for the card."""
+    trained: dict[str, Any] = field(default_factory=dict)  # facts of the training, for the card
 
     def vectors(self, texts: Sequence[str]) -> FloatArray:
         """Return vectors of unit length, (n, d)."""
@@ -88,11 +81,10 @@ class IntentClassifier:
                 raise InputError(f"text {number} is blank; leave it out")
         vectors = self.vectors(texts)
         logits = self.head.logits(vectors)
-        refused: list[bool | None] = [None] * len(texts)
+        refused, predictions = [None] * len(texts), []
         if self.rejection is not None:
             found = scores(logits, vectors, self.centroids)[:, SCORES.index(self.rejection.score)]
             refused = (found > self.rejection.threshold).tolist()
-        predictions = []
         for row, out in zip(probabilities(logits, self.several), refused, strict=True):
             ranking = tuple((self.labels[k], float(row[k])) for k in np.argsort(-row, kind="stable"))
             chosen = [name for name, p in ranking if p >= CERTAIN] if self.several else [ranking[0][0]]
@@ -122,23 +114,20 @@ def centroids_of(data: Encoded) -> Centroids:
 
 
 def encode_data(
-    encoder: SentenceEncoder,
-    data: IntentData,
-    labels: Sequence[str],
-    *,
-    several: bool = False,
-    advance: Advance = silent,
+    encoder: SentenceEncoder, data: IntentData, labels: Sequence[str], several: bool = False, advance: Advance = silent
 ) -> Encoded:
     """Encode texts and number their labels; one that is not among `labels` is an InputError."""
-    places = {name: place for place, name in enumerate(labels)}
+    start, places = time.perf_counter(), {name: place for place, name in enumerate(labels)}
     targets = np.zeros((len(data), len(labels)), dtype=np.float32)
     for row, names in enumerate(data.labels):
         for name in names:
             if name not in places:
-                where = f"the label {name!r} ({data.texts[row][:40]!r})"
-                raise InputError(f"{where} is not among the {len(labels)} trained")
+                raise InputError(
+                    f"the label {name!r} ({data.texts[row][:40]!r}) is not among the {len(labels)} trained"
+                )
             targets[row, places[name]] = 1.0
-    return Encoded(unit_rows(encoder.encode(data.texts, advance)), targets, several)
+    vectors = unit_rows(encoder.encode(data.texts, advance))
+    return Encoded(vectors, targets, several, time.perf_counter() - start)
 
 
 def train_classifier(
@@ -156,13 +145,12 @@ def train_classifier(
     Texts out of scope choose that: those of the validation part, or those of the training part by cross-validation.
     Where there are none, `reject` is the share of texts in scope that may be refused. `seed` is of everything random.
     """
-    names, valid, settings, start = texts.train.names, None, settings or Logistic(), time.perf_counter()
+    names, valid, settings = texts.train.names, None, settings or Logistic()
     with track("Encoding", len(texts.train) + len(texts.valid or ()), "texts") as advance:
-        data = encode_data(encoder, texts.train, names, several=several, advance=advance)
+        data = encode_data(encoder, texts.train, names, several, advance)
         if texts.valid is not None:
-            valid = encode_data(encoder, texts.valid, names, several=several, advance=advance)
-    seconds = time.perf_counter() - start
-    classifier = train_head(encoder, names, data, settings, valid=valid, seed=seed, encoding_seconds=seconds)
+            valid = encode_data(encoder, texts.valid, names, several, advance)
+    classifier = train_head(encoder, names, data, settings, valid, seed)
     outside = texts.valid_outside or texts.outside
     if several or (not outside and reject is None):
         return classifier
@@ -172,9 +160,8 @@ def train_classifier(
     else:
         with track("Cross-validating", FOLDS, "folds") as advance:
             found, classes = cross_validate(settings, data, vectors, seed=seed, advance=advance), data.classes
-    if outside:
+    if reject is None or outside:
         return replace(classifier, rejection=choose_rejection(found, found.logits.argmax(axis=1) == classes))
-    assert reject is not None
     threshold = float(np.quantile(found.inside[:, SCORES.index("energy")], 1 - reject))
     return replace(classifier, rejection=Rejection("energy", threshold))
 
@@ -184,10 +171,8 @@ def train_head(
     labels: tuple[str, ...],
     data: Encoded,
     settings: Settings,
-    *,
     valid: Encoded | None = None,
     seed: int = 0,
-    encoding_seconds: float = 0.0,
 ) -> IntentClassifier:
     """Train a classifier, which refuses nothing, on texts that are encoded already; see `train_classifier`."""
     start = time.perf_counter()
@@ -196,7 +181,7 @@ def train_head(
         "texts": len(data),
         "epochs": fitted.epochs,
         "held_out_accuracy": fitted.validation,
-        "encoding_seconds": round(encoding_seconds, 3),
+        "encoding_seconds": round(data.seconds, 3),
         "training_seconds": round(time.perf_counter() - start, 3),
     }
     return IntentClassifier(encoder, labels, fitted.head, centroids_of(data), settings, data.several, None, trained)
@@ -238,10 +223,8 @@ def cross_validate(
 
 
 def folds_of(classes: IntArray, seed: int) -> IntArray:
-    """Return the fold of each text, (n,), each class and all texts being spread as evenly as they can be.
-
-    scikit-learn's stratified folds refuse data where every class has fewer texts than folds.
-    """
+    """Return the fold of each text, (n,), each class and all texts being spread as evenly as they can be."""
+    # scikit-learn's stratified folds refuse data where every class has fewer texts than folds.
     counts = np.bincount(classes)
     return ((np.cumsum(counts) - counts)[classes] + shuffled_ranks(classes, seed)) % FOLDS
 

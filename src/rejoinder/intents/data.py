@@ -26,15 +26,13 @@ from rejoinder.files import parse_json
 
 TEXT_FIELDS = ("text", "utterance", "sentence", "query", "question")
 LABEL_FIELDS = ("label", "labels", "intent", "intents", "category")
+# Parts of a data set, and the names under which they are found.
 PARTS = {"train": ("train",), "valid": ("valid", "val", "validation", "dev"), "test": ("test",)}
-"""Parts of a data set, and the names under which they are found."""
 TEXTS_FILE, LABELS_FILE = "seq.in", "label"
-OUT_OF_SCOPE = "oos"
-"""The label of texts that have none of the intents (CLINC150's name for it)."""
+OUT_OF_SCOPE = "oos"  # the label of texts that have none of the intents (CLINC150's name for it)
 
 IntArray = npt.NDArray[np.int64]
-Row = tuple[str, str, tuple[str, ...]]
-"""Where a text was read, for errors; the text; its labels."""
+Row = tuple[str, str, tuple[str, ...]]  # where a text was read, for errors; the text; its labels
 
 
 @dataclass(frozen=True)
@@ -100,12 +98,9 @@ def read_training(
 def read_scoped(
     path: str | Path, part: str, *, separator: str | None = None, out_of_scope: str = OUT_OF_SCOPE
 ) -> tuple[IntentData, tuple[str, ...]]:
-    """Read a part's texts in scope, and those out of scope, which have the label `out_of_scope`.
-
-    Where texts may have several intents, all are in scope, and that label counts as none.
-    """
+    """Read a part's texts in scope, and those out of scope, which have the label `out_of_scope`."""
     data = read_intents(path, part, separator=separator)
-    if separator is not None:
+    if separator is not None:  # where texts may have several intents, all are in scope, and that label counts as none
         labels = tuple(tuple(name for name in names if name != out_of_scope) for names in data.labels)
         return IntentData(data.texts, labels), ()
     outside = tuple(text for text, names in zip(data.texts, data.labels, strict=True) if out_of_scope in names)
@@ -144,11 +139,10 @@ def read_intents(path: str | Path, part: str | None = None, *, separator: str | 
 def has_part(path: str | Path, part: str) -> bool:
     """Return whether a path holds several parts, this one among them."""
     path = Path(path)
-    if path.is_dir() and not (path / TEXTS_FILE).is_file():
-        return _find_part(path, part) is not None
-    if path.is_file() and strip_compression(path).suffix.lower() == ".json":
-        return any(name in _read_object(path) for name in PARTS[part])
-    return False
+    if path.is_dir():
+        return not (path / TEXTS_FILE).is_file() and _find_part(path, part) is not None
+    is_object = path.is_file() and strip_compression(path).suffix.lower() == ".json"
+    return is_object and not _read_object(path).keys().isdisjoint(PARTS[part])
 
 
 def shuffled_ranks(classes: IntArray, seed: int) -> IntArray:
@@ -212,10 +206,8 @@ def _csv_rows(path: Path) -> Iterator[Row]:
                 text, label = found
                 continue
             if width != 2:
-                raise InputError(
-                    f"{where}: {width} columns and no header that names a text ({', '.join(TEXT_FIELDS)}) and a label "
-                    f"({', '.join(LABEL_FIELDS)}); add one"
-                )
+                wanted = f"a text ({', '.join(TEXT_FIELDS)}) and a label ({', '.join(LABEL_FIELDS)})"
+                raise InputError(f"{where}: {width} columns and no header that names {wanted}; add one")
         if len(row) != width:
             raise InputError(f"{where}: {len(row)} columns instead of {width}; put texts with commas in double quotes")
         yield where, row[text], (row[label],)

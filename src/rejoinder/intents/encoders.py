@@ -1,13 +1,14 @@
-"""Anything that turns texts into vectors, behind one protocol, and the one place that opens it by name."""
+"""Anything that turns texts into vectors, and the one place that opens it by name."""
 
 from __future__ import annotations
 
-import functools
 import hashlib
 import inspect
 from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
-from typing import Any, Literal, Protocol, TypeAlias, get_args
+from typing import Any, Literal, TypeAlias, get_args
 
 import numpy as np
 
@@ -16,75 +17,42 @@ from rejoinder.baselines.encoders import encode_by_length, load_sentence_transfo
 from rejoinder.errors import InputError
 from rejoinder.files import file_digest, parse_json
 from rejoinder.models import bundled, persistence
-from rejoinder.models.encoder import Encoder
 from rejoinder.progress import Advance, silent
 from rejoinder.ranker import FloatArray
 
+# Of a Rejoinder model: r, the reduction's output (CONVERT 3.1); h, the encoding of a context; r and then h.
 Vectors: TypeAlias = Literal["r", "h", "both"]
-"""Of a Rejoinder model: r, the reduction's output (CONVERT 3.1); h, the encoding of a context; r and then h."""
 
 
-class SentenceEncoder(Protocol):
-    """What an intent classifier needs of an encoder."""
+@dataclass(frozen=True)
+class SentenceEncoder:
+    """Turns texts into vectors, whatever library computes them."""
 
-    name: str
-    """What `open_encoder` opens it by."""
-    fingerprint: str
-    """Encoders with equal ones give equal vectors."""
+    name: str  # what `open_encoder` opens it by
+    fingerprint: str  # encoders with equal ones give equal vectors
     size: int
+    compute: Callable[[Sequence[str], Advance], FloatArray]
+    vectors: Vectors | None = None  # of a Rejoinder model, as is the precision
+    precision: str | None = None
+    parts: tuple[SentenceEncoder, ...] = ()  # of several that are joined
 
     def encode(self, texts: Sequence[str], advance: Advance = silent) -> FloatArray:
         """Return the vectors of n texts, (n, size), float32."""
-        ...
-
-
-class ModelVectors:
-    """A Rejoinder model: a text is the newest message of a conversation without history."""
-
-    def __init__(self, encoder: Encoder, vectors: str = "r", precision: str = "auto") -> None:
-        self._encoder, self.vectors, self.precision = encoder, vectors, precision
-        self.name, self.fingerprint = encoder.name, encoder.fingerprint
-        sizes = {"r": encoder.module.reduction_size, "h": encoder.size}
-        self.size = sum(sizes.values()) if vectors == "both" else sizes[vectors]
-
-    def encode(self, texts: Sequence[str], advance: Advance = silent) -> FloatArray:
-        """See `SentenceEncoder`; of both vectors each has unit length."""
-        if self.vectors == "r":
-            return self._encoder.transfer(texts, advance)
-        h = self._encoder.encode_contexts([[text] for text in texts], advance)
-        return h if self.vectors == "h" else np.hstack([unit_rows(self._encoder.transfer(texts)), h])
-
-
-class ForeignVectors:
-    """An encoder of another library; `encode` turns texts into vectors (n, size)."""
-
-    def __init__(self, name: str, fingerprint: str, size: int, encode: Callable[[list[str]], Any]) -> None:
-        self.name, self.fingerprint, self.size, self._encode = name, fingerprint, size, encode
-
-    def encode(self, texts: Sequence[str], advance: Advance = silent) -> FloatArray:
-        """See `SentenceEncoder`."""
-        return encode_by_length(self._encode, texts, advance).reshape(len(texts), self.size)
-
-
-class JoinedVectors:
-    """The vectors of several encoders, each of unit length, side by side (USE + ConveRT in the papers)."""
-
-    def __init__(self, parts: Sequence[SentenceEncoder]) -> None:
-        self.parts = tuple(parts)
-        self.name = " + ".join(part.name for part in parts)
-        self.fingerprint = hashlib.sha256(" ".join(part.fingerprint for part in parts).encode()).hexdigest()
-        self.size = sum(part.size for part in parts)
-
-    def encode(self, texts: Sequence[str], advance: Advance = silent) -> FloatArray:
-        """See `SentenceEncoder`."""
-        first, *others = self.parts
-        pieces = [first.encode(texts, advance), *(part.encode(texts) for part in others)]
-        return np.hstack([unit_rows(piece) for piece in pieces])
+        return self.compute(texts, advance).reshape(len(texts), self.size)
 
 
 def join_encoders(parts: Sequence[SentenceEncoder]) -> SentenceEncoder:
-    """Return one encoder made of several, or the only one itself."""
-    return parts[0] if len(parts) == 1 else JoinedVectors(parts)
+    """Put the vectors of several encoders, each of unit length, side by side (USE + ConveRT in the papers)."""
+    if len(parts) == 1:
+        return parts[0]
+
+    def compute(texts: Sequence[str], advance: Advance) -> FloatArray:
+        pieces = [parts[0].encode(texts, advance), *(part.encode(texts) for part in parts[1:])]
+        return np.hstack([unit_rows(piece) for piece in pieces])
+
+    name, size = " + ".join(part.name for part in parts), sum(part.size for part in parts)
+    fingerprint = hashlib.sha256(" ".join(part.fingerprint for part in parts).encode()).hexdigest()
+    return SentenceEncoder(name, fingerprint, size, compute, parts=tuple(parts))
 
 
 def open_encoder(name: str, vectors: str = "r", precision: str = "auto") -> SentenceEncoder:
@@ -105,12 +73,27 @@ def open_encoder(name: str, vectors: str = "r", precision: str = "auto") -> Sent
         raise InputError(f"no encoder {name!r}: give a model folder (RUN/model of a training run) or one of: {known}")
     if (Path(name) / "modules.json").is_file() and not _was_exported(Path(name)):
         return sentence_transformer(name, name)
-    return ModelVectors(persistence.load(name, precision=precision), vectors, precision)
+    return _own(name, vectors, precision)
 
 
 def open_encoders(names: Sequence[str], vectors: str = "r", precision: str = "auto") -> SentenceEncoder:
     """Open one encoder, or several whose vectors are joined; see `open_encoder`."""
     return join_encoders([open_encoder(name, vectors, precision) for name in names])
+
+
+def _own(name: str, vectors: Any, precision: str) -> SentenceEncoder:
+    """Open a Rejoinder model: a text is the newest message of a conversation without history."""
+    model = persistence.load(name, precision=precision)
+    sizes = {"r": model.module.reduction_size, "h": model.size}
+
+    def compute(texts: Sequence[str], advance: Advance) -> FloatArray:
+        if vectors == "r":
+            return model.transfer(texts, advance)
+        h = model.encode_contexts([[text] for text in texts], advance)
+        return h if vectors == "h" else np.hstack([unit_rows(model.transfer(texts)), h])
+
+    size = sizes.get(vectors, sum(sizes.values()))
+    return SentenceEncoder(model.name, model.fingerprint, size, compute, vectors, precision)
 
 
 def sentence_transformer(model: str | Path, name: str) -> SentenceEncoder:
@@ -124,8 +107,8 @@ def sentence_transformer(model: str | Path, name: str) -> SentenceEncoder:
             digest.update(key.encode())
             digest.update(value.float().numpy().tobytes())
         fingerprint = digest.hexdigest()
-    encode = functools.partial(network.encode, batch_size=128, show_progress_bar=False, convert_to_numpy=True)
-    return ForeignVectors(name, fingerprint, int(network.get_embedding_dimension()), encode)
+    encode = partial(network.encode, batch_size=128, show_progress_bar=False, convert_to_numpy=True)
+    return SentenceEncoder(name, fingerprint, int(network.get_embedding_dimension()), partial(encode_by_length, encode))
 
 
 def _was_exported(folder: Path) -> bool:
@@ -137,7 +120,7 @@ def _was_exported(folder: Path) -> bool:
 def _use() -> SentenceEncoder:
     model = load_use()
     files = (Path(inspect.getfile(type(model))).parent / "resources").iterdir()
-    return ForeignVectors("use", _files_digest(files), 512, model.encode)
+    return SentenceEncoder("use", _files_digest(files), 512, partial(encode_by_length, model.encode))
 
 
 NAMED: dict[str, Callable[[], SentenceEncoder]] = {

@@ -66,14 +66,10 @@ class OutOfScopeResult:
 
     score: ScoreName
     threshold: float
-    in_scope_accuracy: float
-    """Accepted, with the right intent."""
-    in_scope_accuracy_unrefused: float
-    """With the right intent when nothing is refused."""
+    in_scope_accuracy: float  # accepted, with the right intent
+    in_scope_accuracy_unrefused: float  # with the right intent when nothing is refused
     recall: float
-    """Refused."""
-    precision: float | None
-    """Refused texts that are out of scope; None where none was refused."""
+    precision: float | None  # None where none was refused
     auroc: float
     in_scope: int
     out_of_scope: int
@@ -83,18 +79,14 @@ class OutOfScopeResult:
 class Evaluation:
     """A classifier on test texts; what is refused matters for `out_of_scope` alone."""
 
-    accuracy: Estimate
-    """Share of texts whose label, or exact set of labels, is found; the interval resamples texts."""
-    macro_f1: float
-    """Mean over the intents that the test texts have."""
+    accuracy: Estimate  # share of texts whose label, or exact set of labels, is found; the interval resamples texts
+    macro_f1: float  # mean over the intents that the test texts have
     micro_f1: float
     texts: int
     intents: tuple[IntentScore, ...]
-    out_of_scope: OutOfScopeResult | None
-    """None without such texts, or where nothing is refused."""
+    out_of_scope: OutOfScopeResult | None  # None without such texts, or where nothing is refused
     pairs: tuple[Pair, ...]
-    matrix: IntArray | None
-    """Confusions (K, K), rows true; None where texts may have several intents."""
+    matrix: IntArray | None  # confusions (K, K), rows true; None where texts may have several intents
 
 
 @dataclass(frozen=True)
@@ -102,16 +94,12 @@ class FewShot:
     """Accuracy with `shots` texts of each intent; None: all there are."""
 
     shots: int | None
-    accuracy: Estimate
-    """The mean over trainings and test texts; see `crossed_interval`."""
+    accuracy: Estimate  # the mean over trainings and test texts; see `crossed_interval`
     trainings: int
-    texts: int
-    """Of one training."""
-    seconds: float
-    """Mean of one training, without encoding."""
+    texts: int  # of one training
+    seconds: float  # mean of one training, without encoding
     each: tuple[float, ...]
-    right: BoolArray
-    """Whether each text got its intent, (trainings, test texts)."""
+    right: BoolArray  # whether each text got its intent, (trainings, test texts)
 
 
 @dataclass(frozen=True)
@@ -129,8 +117,7 @@ class LearningCurve:
 
     points: tuple[FewShot, ...]
     predicted: tuple[Extrapolation, ...]
-    check: Extrapolation | None
-    """The largest size, predicted from the smaller ones; None where these are too few."""
+    check: Extrapolation | None  # the largest size, predicted from the smaller ones; None where these are too few
 
 
 @dataclass(frozen=True)
@@ -139,10 +126,8 @@ class LabelDoubt:
 
     text: str
     label: str
-    suggested: str
-    """By the classifier that was trained without the text."""
-    margin: float
-    """Probability of the label minus that of the suggested one, -1 to 0."""
+    suggested: str  # by the classifier that was trained without the text
+    margin: float  # probability of the label minus that of the suggested one, -1 to 0
 
 
 def to_json(result: Any) -> dict[str, Any]:
@@ -155,7 +140,7 @@ def evaluate(
 ) -> Evaluation:
     """Evaluate a classifier on texts in scope (as vectors too, where these are at hand) and texts out of scope."""
     labels, metrics = classifier.labels, sklearn("metrics")
-    encoded = encoded or encode_data(classifier.encoder, test, labels, several=classifier.several)
+    encoded = encoded or encode_data(classifier.encoder, test, labels, classifier.several)
     logits, classes = classifier.head.logits(encoded.vectors), encoded.classes
     chances, guessed = probabilities(logits, classifier.several), logits.argmax(axis=1)
     true, predicted = encoded.targets > 0, np.eye(len(labels), dtype=bool)[guessed]
@@ -219,10 +204,7 @@ def worst_pairs(
 
 
 def crossed_interval(right: BoolArray, seed: int = 0) -> Estimate:
-    """Return the mean of `right` (trainings, texts), with an interval over both.
-
-    A resample draws trainings and test texts, each with replacement (Owen 2007, "The pigeonhole bootstrap").
-    """
+    """Return the mean of `right` (trainings, texts); resamples draw both (Owen 2007, "The pigeonhole bootstrap")."""
     trainings, texts = right.shape
     generator = np.random.default_rng(seed)
     weights = generator.multinomial(trainings, np.full(trainings, 1 / trainings), size=RESAMPLES)
@@ -235,29 +217,20 @@ def crossed_interval(right: BoolArray, seed: int = 0) -> Estimate:
 
 
 def few_shot(
-    settings: Settings,
-    train: Encoded,
-    test: Encoded,
-    *,
-    shots: int | None,
-    seeds: Sequence[int],
-    advance: Advance = silent,
+    how: Settings, train: Encoded, test: Encoded, shots: int | None, seeds: Sequence[int], advance: Advance = silent
 ) -> FewShot:
-    """Train once for each seed on a draw of the training texts, and test all on the same texts.
-
-    Logistic regression on all texts is trained once: it has no chance of its own.
-    """
+    """Train once for each seed on a draw of the training texts, and test all on the same texts."""
     if train.several:
         raise InputError("the few-shot protocol draws texts of each intent, so a text must have one intent")
     if not seeds:
         raise InputError("no seeds; give one at least")
-    if shots is None and settings.kind == "logistic":
-        seeds = seeds[:1]
+    if shots is None and how.kind == "logistic":
+        seeds = seeds[:1]  # it has no chance of its own
     right, seconds, texts = [], 0.0, 0
     for seed in seeds:
         part = train.rows(draw(train.classes, shots, seed))
         start = time.perf_counter()
-        head = fit(settings, part, seed=seed).head
+        head = fit(how, part, seed=seed).head
         seconds, texts = seconds + time.perf_counter() - start, len(part)
         right.append(head.logits(test.vectors).argmax(axis=1) == test.classes)
         advance(1)
@@ -267,10 +240,8 @@ def few_shot(
 
 
 def label_doubts(data: IntentData, encoded: Encoded, found: HeldOut) -> tuple[LabelDoubt, ...]:
-    """Return the texts that classifiers trained without them are most sure to be of another intent, the surest first.
-
-    The criterion is the cross-validated margin (Northcutt et al. 2021, "Confident Learning", who normalise it).
-    """
+    """Return texts that classifiers trained without them are surest to be of another intent, the surest first."""
+    # By the cross-validated margin (Northcutt et al. 2021, "Confident Learning", who normalise it).
     chances = probabilities(found.logits, encoded.several)
     rows, classes, names = np.arange(len(encoded)), encoded.classes, data.names
     own = chances[rows, classes].copy()
@@ -294,13 +265,10 @@ def learning_curve(
 ) -> LearningCurve:
     """Train at several sizes and extrapolate.
 
-    The error on new texts mostly falls as a power of the number of training texts n, towards a floor (Hestness et al.
-    2017, "Deep Learning Scaling is Predictable, Empirically"):
-
-        error(n) = floor + a · n^(-b),  b > 0
-
-    The curve is fitted to the sizes measured, and again for every resample of trainings and test texts, which gives
-    intervals. They cover chance, not a wrong form of the curve: so the largest size is also predicted from the others.
+    The error on new texts mostly falls as a power of the number of training texts n, towards a floor: floor + a·n^(-b)
+    with b > 0 (Hestness et al. 2017, "Deep Learning Scaling is Predictable, Empirically"). The curve is fitted again
+    for every resample of trainings and test texts, which gives intervals. They cover chance, not a wrong form of the
+    curve: so the largest size is also predicted from the others.
     """
     sizes = curve_shots(train)
     if len(sizes) < LEAST_POINTS:
@@ -330,11 +298,9 @@ def extrapolate(points: Sequence[FewShot], sizes: Sequence[float], seed: int = 0
 
 
 def predict_errors(n: Array, errors: Array, wanted: Array) -> Array:
-    """Fit floor + a·n^(-b) to the errors at sizes n, (s,), by least squares and return its errors at others, (t,).
-
-    For each of some floors the line log(error - floor) = log a - b log n is fitted, weighted as an error of that size
-    allows; the floor whose curve is nearest to the measured errors is taken.
-    """
+    """Fit floor + a·n^(-b) to the errors at sizes n, (s,), by least squares and return its errors at others, (t,)."""
+    # For each of some floors the line log(error - floor) = log a - b log n is fitted, weighted as an error of that size
+    # allows; the floor whose curve is nearest to the measured errors is taken.
     errors = np.maximum(errors, 1e-6)
     floors = np.linspace(0.0, 0.95, FLOORS)[:, None] * errors.min()
     x, y, weights = np.log(n), np.log(errors - floors), (errors - floors) ** 2

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated, Any, Literal
+from typing import Annotated, Literal
 
 import numpy as np
 import torch
@@ -34,19 +34,12 @@ class FineTuning:
     """How the encoder is fine-tuned."""
 
     steps: Count = 200
-    """Steps."""
-    intents: Annotated[int, Field(ge=2)] = 128
-    """Intents of a step at most, each with two texts."""
-    vectors: Literal["r", "h"] = "r"
-    """Which vectors are compared: r, which the classifier reads, or h of a context."""
-    learning_rate: Positive = 1e-4
-    """Learning rate of AdamW, falling linearly to 0."""
-    embedding_rate: Positive = 10.0
-    """Factor of the learning rate for the subword embeddings."""
-    scale: Positive = 16.0
-    """Factor of the cosine."""
-    dropout: Decay = 0.2
-    """Dropout after embedding and self-attention."""
+    intents: Annotated[int, Field(ge=2)] = 128  # of a step at most, each with two texts
+    vectors: Literal["r", "h"] = "r"  # what is compared: r, which the classifier reads, or h of a context
+    learning_rate: Positive = 1e-4  # of AdamW, falling linearly to 0
+    embedding_rate: Positive = 10.0  # factor of the learning rate for the subword embeddings
+    scale: Positive = 16.0  # factor of the cosine
+    dropout: Decay = 0.2  # after embedding and self-attention
 
 
 @dataclass(frozen=True)
@@ -63,16 +56,12 @@ def fine_tune(
     model: str | Path,
     data: IntentData,
     output: str | Path,
-    *,
     settings: FineTuning | None = None,
     seed: int = 0,
     advance: Advance = silent,
     overwrite: bool = False,
 ) -> FineTuned:
-    """Fine-tune a Rejoinder model, a folder in full precision or an id on the Hub, and write it as a model folder.
-
-    Texts have one intent each, and two intents at least have two texts. `seed` is of the draws and of dropout.
-    """
+    """Fine-tune a Rejoinder model, a folder in full precision or an id on the Hub, and write it as a model folder."""
     settings = settings or FineTuning()
     check_replaceable(output, persistence.FOLDER, overwrite=overwrite)
     folder = persistence.find(model)
@@ -83,11 +72,31 @@ def fine_tune(
         module, tokenizer, config = persistence.load_module(folder)
         set_dropout(module, settings.dropout)
         torch.manual_seed(seed)
-        losses = _train(module, tokenizer, config["max_length"], data.texts, groups, settings, seed, advance)
-    card = (
-        f"{persistence.read_card(folder)}\n\n## Fine-tuned on intents\n\n{len(data):,} texts of {len(data.names)} "
-        f"intents, {settings.steps} steps; {settings.vectors} of texts with the same intent were drawn together.\n"
-    )
+        generator, loss, losses = np.random.default_rng(seed), InBatchLoss(0.0), []
+        optimizer = _optimizer(module, settings)
+        decay = torch.optim.lr_scheduler.LambdaLR(optimizer, lambda step: 1 - step / settings.steps)
+        module.train()
+        for step in range(settings.steps):
+            first, second = draw_pairs(groups, settings.intents, generator)
+            texts = [data.texts[i] for i in np.concatenate([first, second])]
+            ids, lengths = encode_messages(tokenizer, texts, config["max_length"])
+            side = "reduction" if settings.vectors == "r" else "context"
+            vectors = module.encode(pack(ids, lengths, tokenizer.padding_id), side)
+            vectors = nn.functional.normalize(vectors.float(), dim=1)
+            value = loss(vectors[: len(first)], vectors[len(first) :], settings.scale).value
+            if not torch.isfinite(value):
+                raise RejoinderError(f"the loss is {value.item()} at step {step}; lower learning_rate")
+            optimizer.zero_grad()
+            value.backward()
+            torch.nn.utils.clip_grad_norm_(module.parameters(), 1.0)
+            optimizer.step()
+            decay.step()
+            losses.append(value.item())
+            advance(1)
+        module.eval()
+    done = f"{len(data):,} texts of {len(data.names)} intents, {settings.steps} steps"
+    drawn = f"{settings.vectors} of texts with the same intent were drawn together"
+    card = f"{persistence.read_card(folder)}\n\n## Fine-tuned on intents\n\n{done}; {drawn}.\n"
     persistence.save(output, module, tokenizer, max_length=config["max_length"], card=card, overwrite=overwrite)
     tenth = max(1, len(losses) // 10)
     return FineTuned(str(output), len(losses), float(np.mean(losses[:tenth])), float(np.mean(losses[-tenth:])))
@@ -112,40 +121,10 @@ def _groups(data: IntentData) -> list[IntArray]:
     return paired
 
 
-def _train(
-    module: Convert,
-    tokenizer: Any,
-    max_length: int,
-    texts: Sequence[str],
-    groups: Sequence[IntArray],
-    settings: FineTuning,
-    seed: int,
-    advance: Advance,
-) -> list[float]:
-    loss, generator, losses = InBatchLoss(0.0), np.random.default_rng(seed), []
+def _optimizer(module: Convert, settings: FineTuning) -> torch.optim.Optimizer:
     rates = {"embedding": settings.learning_rate * settings.embedding_rate}
-    parameters = [
+    groups = [
         {"params": [p for p in group if p.requires_grad], "lr": rates.get(name, settings.learning_rate)}
         for name, group in module.parameter_groups().items()
     ]
-    optimizer = torch.optim.AdamW([group for group in parameters if group["params"]], weight_decay=0.0)
-    decay = torch.optim.lr_scheduler.LambdaLR(optimizer, lambda step: 1 - step / settings.steps)
-    module.train()
-    side = "reduction" if settings.vectors == "r" else "context"
-    for step in range(settings.steps):
-        first, second = draw_pairs(groups, settings.intents, generator)
-        rows = np.concatenate([first, second]).tolist()
-        ids, lengths = encode_messages(tokenizer, [texts[i] for i in rows], max_length)
-        vectors = nn.functional.normalize(module.encode(pack(ids, lengths, tokenizer.padding_id), side).float(), dim=1)
-        value = loss(vectors[: len(first)], vectors[len(first) :], settings.scale).value
-        if not torch.isfinite(value):
-            raise RejoinderError(f"the loss is {value.item()} at step {step}; lower learning_rate")
-        optimizer.zero_grad()
-        value.backward()
-        torch.nn.utils.clip_grad_norm_(module.parameters(), 1.0)
-        optimizer.step()
-        decay.step()
-        losses.append(value.item())
-        advance(1)
-    module.eval()
-    return losses
+    return torch.optim.AdamW([group for group in groups if group["params"]], weight_decay=0.0)

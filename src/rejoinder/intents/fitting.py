@@ -28,8 +28,7 @@ from rejoinder.settings import Count, Decay, Natural, Positive, parse_setting, s
 
 Kind = TypeVar("Kind")
 
-NEVER = -1e4
-"""Logit of a label that no training text has, as in a fold without an intent's only text."""
+NEVER = -1e4  # logit of a label that no training text has, as in a fold without an intent's only text
 
 
 @section
@@ -40,11 +39,8 @@ class Logistic:
     """
 
     kind: Literal["logistic"] = "logistic"
-    """Which classifier this is."""
-    strength: Positive = 30.0
-    """Inverse of the regularisation (scikit-learn's C), for standardised vectors of length 1 on average."""
-    iterations: Count = 60
-    """L-BFGS steps at most."""
+    strength: Positive = 30.0  # scikit-learn's C, for standardised vectors of length 1 on average
+    iterations: Count = 60  # L-BFGS steps at most
 
 
 @section
@@ -52,38 +48,27 @@ class FeedForward:
     """The paper's feed-forward net on frozen encodings (CONVERT, section 4.3)."""
 
     kind: Literal["feed-forward"] = "feed-forward"
-    """Which classifier this is."""
     hidden_size: Count = 512
-    """Size of the hidden layers."""
-    hidden_layers: Annotated[int, Field(ge=0, le=8)] = 1
-    """Hidden layers, with ReLU; 0: a linear classifier."""
-    input_dropout: Decay = 0.5
-    """Dropout of the encodings."""
-    hidden_dropout: Decay = 0.5
-    """Dropout after each hidden layer."""
+    hidden_layers: Annotated[int, Field(ge=0, le=8)] = 1  # with ReLU; 0: a linear classifier
+    input_dropout: Decay = 0.5  # of the encodings
+    hidden_dropout: Decay = 0.5  # after each hidden layer
     optimizer: Literal["sgd", "adam"] = "sgd"
-    """Optimiser."""
-    learning_rate: Positive = 0.75
-    """Learning rate of the first step."""
-    decay: Literal["constant", "linear"] = "constant"
-    """Whether the learning rate falls linearly to 0 over all epochs."""
-    batch_size: Count = 32
-    """Texts of a step."""
-    epochs: Count = 120
-    """Epochs at most; with replacement, as many steps as that many passes would take."""
-    sampling: Literal["pass", "replacement"] = "pass"
-    """Every text once an epoch, or texts drawn with replacement."""
+    learning_rate: Positive = 0.75  # of the first step
+    decay: Literal["constant", "linear"] = "constant"  # linear: the learning rate falls to 0 over all epochs
+    batch_size: Count = 32  # texts of a step
+    epochs: Count = 120  # at most; with replacement, as many steps as that many passes would take
+    sampling: Literal["pass", "replacement"] = "pass"  # every text once an epoch, or drawn with replacement
     patience: Natural = 5
     """Epochs without a lower loss on held-out texts after which training ends; the best is kept. 0: all epochs, no
     held-out texts, the last is kept."""
     held_out: Annotated[float, Field(gt=0, lt=1)] = 0.1
-    """Share of each intent's training texts that is held out for it where there are no validation texts: one at least,
-    never the last."""
+    """Share of each intent's training texts held out where there are no validation texts: one at least, never all."""
 
 
 Settings: TypeAlias = Logistic | FeedForward
 SETTINGS: Any = Annotated[Settings, Field(discriminator="kind")]
 
+# Logistic regression; the paper's net with SGD; the setting of the code that the authors released.
 PRESETS: Mapping[str, Settings] = {
     "logistic": Logistic(),
     "paper": FeedForward(),
@@ -91,7 +76,6 @@ PRESETS: Mapping[str, Settings] = {
         input_dropout=0.75, hidden_dropout=0.0, learning_rate=0.7, decay="linear", sampling="replacement", patience=0
     ),
 }
-"""Logistic regression; the paper's net with SGD; the setting of the code that the authors released."""
 
 
 def parse_settings(preset: str = "logistic", changes: Sequence[str] = ()) -> Settings:
@@ -125,6 +109,7 @@ class Encoded:
     vectors: FloatArray
     targets: FloatArray
     several: bool = False
+    seconds: float = 0.0  # that encoding took, of what these rows were chosen from
 
     def __len__(self) -> int:
         return len(self.vectors)
@@ -136,7 +121,7 @@ class Encoded:
 
     def rows(self, chosen: IntArray) -> Encoded:
         """Return the texts at these positions."""
-        return Encoded(self.vectors[chosen], self.targets[chosen], self.several)
+        return dataclasses.replace(self, vectors=self.vectors[chosen], targets=self.targets[chosen])
 
 
 class Head(nn.Module):
@@ -160,7 +145,7 @@ class Head(nn.Module):
     def logits(self, vectors: FloatArray) -> FloatArray:
         """Return the logits (n, K) of vectors (n, d), without dropout."""
         was_training, _ = self.training, self.eval()
-        result: FloatArray = self(torch.from_numpy(np.ascontiguousarray(vectors))).numpy()
+        result = self(torch.from_numpy(np.ascontiguousarray(vectors))).numpy()
         self.train(was_training)
         return result
 
@@ -203,10 +188,8 @@ def accuracy(head: Head, data: Encoded) -> float:
 
 
 def hold_out(data: Encoded, share: float, seed: int) -> tuple[IntArray, IntArray]:
-    """Return the positions of texts kept and held out: of each intent the share, one at least, never its last text.
-
-    scikit-learn's stratified splits refuse an intent with one text, and to hold out fewer texts than intents.
-    """
+    """Return the positions of texts kept and held out: of each intent the share, one at least, never its last text."""
+    # scikit-learn's stratified splits refuse an intent with one text, and to hold out fewer texts than intents.
     counts = np.bincount(data.classes, minlength=data.targets.shape[1])
     wanted = np.minimum(np.maximum(np.round(share * counts), 1), counts - 1)
     held = shuffled_ranks(data.classes, seed) < wanted[data.classes]
@@ -300,12 +283,9 @@ def _loss(logits: Tensor, targets: Tensor, several: bool) -> Tensor:
 
 def paper_grid() -> Iterator[FeedForward]:
     """Yield the paper's grid (CONVERT, section 4.3): 54 settings, as nets without hidden layers have one size."""
-    optimizers: tuple[dict[str, Any], ...] = (
-        {"optimizer": "sgd", "learning_rate": 0.75, "decay": "constant"},
-        {"optimizer": "adam", "learning_rate": 4e-4, "decay": "linear"},
-    )
+    adam: dict[str, Any] = {"optimizer": "adam", "learning_rate": 4e-4, "decay": "linear"}
     shapes = [(0, 512), *itertools.product((1, 2), (128, 256, 512, 1024))]
-    for (layers, size), rate, optimizer in itertools.product(shapes, (0.75, 0.5, 0.25), optimizers):
+    for (layers, size), rate, optimizer in itertools.product(shapes, (0.75, 0.5, 0.25), ({}, adam)):
         yield FeedForward(hidden_size=size, hidden_layers=layers, input_dropout=rate, hidden_dropout=rate, **optimizer)
 
 

@@ -17,15 +17,7 @@ from rejoinder import __version__
 from rejoinder.errors import InputError
 from rejoinder.files import Kind, atomic_folder, file_digest, is_altered, parse_json, signed
 from rejoinder.intents.classifier import Centroids, IntentClassifier, Rejection
-from rejoinder.intents.encoders import (
-    NAMED,
-    JoinedVectors,
-    ModelVectors,
-    SentenceEncoder,
-    Vectors,
-    join_encoders,
-    open_encoder,
-)
+from rejoinder.intents.encoders import NAMED, SentenceEncoder, Vectors, join_encoders, open_encoder
 from rejoinder.intents.fitting import SETTINGS, head_from
 from rejoinder.retrieval.manifest import ModelRecord, model_record
 from rejoinder.settings import validate
@@ -49,20 +41,20 @@ def save_classifier(classifier: IntentClassifier, folder: str | Path, *, overwri
     """Write a classifier's folder, whole or not at all."""
     centroids = {f"centroids.{name}": torch.from_numpy(value) for name, value in vars(classifier.centroids).items()}
     tensors = {**classifier.head.state_dict(), **centroids}
+    config: dict[str, Any] = {
+        "kind": KIND,
+        "format": FORMAT,
+        "labels": list(classifier.labels),
+        "several": classifier.several,
+        "settings": dataclasses.asdict(classifier.settings),
+        "rejection": None if classifier.rejection is None else dataclasses.asdict(classifier.rejection),
+        "encoders": [_record(encoder, Path(folder)) for encoder in classifier.encoder.parts or (classifier.encoder,)],
+        "trained": classifier.trained,
+        "rejoinder": __version__,
+    }
     with atomic_folder(folder, FOLDER, overwrite=overwrite) as part:
         save_file(tensors, part / WEIGHTS)
-        config = {
-            "kind": KIND,
-            "format": FORMAT,
-            "labels": list(classifier.labels),
-            "several": classifier.several,
-            "settings": dataclasses.asdict(classifier.settings),
-            "rejection": None if classifier.rejection is None else dataclasses.asdict(classifier.rejection),
-            "encoders": [_record(encoder, Path(folder)) for encoder in _parts(classifier.encoder)],
-            "trained": classifier.trained,
-            "rejoinder": __version__,
-            "files": {WEIGHTS: file_digest(part / WEIGHTS)},
-        }
+        config["files"] = {WEIGHTS: file_digest(part / WEIGHTS)}
         text = json.dumps(signed(config), indent=2, ensure_ascii=False)
         (part / CONFIG).write_text(f"{text}\n", encoding="utf-8")
         (part / CARD).write_text(_card(classifier), encoding="utf-8")
@@ -114,16 +106,11 @@ def _damaged(folder: Path, error: Exception) -> InputError:
     return InputError(f"{folder} is damaged ({type(error).__name__}: {error}); copy it again, or train it again")
 
 
-def _parts(encoder: SentenceEncoder) -> tuple[SentenceEncoder, ...]:
-    return encoder.parts if isinstance(encoder, JoinedVectors) else (encoder,)
-
-
 def _record(encoder: SentenceEncoder, folder: Path) -> dict[str, Any]:
     known = model_record(encoder.fingerprint, encoder.name, folder)
     if encoder.name in NAMED:  # there may be a folder of that name
         known = ModelRecord(encoder.fingerprint, encoder.name)
-    vectors, precision = (encoder.vectors, encoder.precision) if isinstance(encoder, ModelVectors) else (None, None)
-    return {**dataclasses.asdict(known), "size": encoder.size, "vectors": vectors, "precision": precision}
+    return {**dataclasses.asdict(known), **{name: getattr(encoder, name) for name in ("size", "vectors", "precision")}}
 
 
 def _open_encoders(folder: Path, records: Sequence[EncoderRecord], models: Sequence[str]) -> SentenceEncoder:
@@ -134,18 +121,17 @@ def _open_encoders(folder: Path, records: Sequence[EncoderRecord], models: Seque
         place = models[number] if models else record.locate(folder)
         encoder = open_encoder(place, record.vectors or "r", record.precision or "auto")
         if encoder.fingerprint != record.fingerprint:
-            raise InputError(
-                f"{folder} was trained on another encoder than {place} (its fingerprint is {record.fingerprint[:12]}, "
-                f"not {encoder.fingerprint[:12]}); name the right one with --model, or train again"
-            )
+            prints = f"(its fingerprint is {record.fingerprint[:12]}, not {encoder.fingerprint[:12]})"
+            fault = f"{folder} was trained on another encoder than {place} {prints}"
+            raise InputError(f"{fault}; name the right one with --model, or train again")
         opened.append(encoder)
     return join_encoders(opened)
 
 
 def _card(classifier: IntentClassifier) -> str:
-    rejection = classifier.rejection
+    rejection, encoder = classifier.rejection, classifier.encoder
     refused = "nothing" if rejection is None else f"texts whose {rejection.score} is above {rejection.threshold:.6g}"
-    encoders = "\n".join(f"- `{part.name}`, fingerprint `{part.fingerprint}`" for part in _parts(classifier.encoder))
+    encoders = "\n".join(f"- `{part.name}`, fingerprint `{part.fingerprint}`" for part in encoder.parts or (encoder,))
     settings = "\n".join(f"- {name}: {value}" for name, value in dataclasses.asdict(classifier.settings).items())
     facts = "\n".join(f"- {name.replace('_', ' ')}: {value}" for name, value in classifier.trained.items())
     labels = ", ".join(f"`{label}`" for label in classifier.labels)

@@ -11,9 +11,7 @@ import numpy as np
 
 from rejoinder.errors import InputError
 from rejoinder.evaluation import plots
-from rejoinder.evaluation.bootstrap import Estimate
-from rejoinder.evaluation.report import markdown_table
-from rejoinder.evaluation.report import percent as percent_in
+from rejoinder.evaluation.report import markdown_table, percent
 from rejoinder.files import Kind, atomic_folder
 from rejoinder.intents.classifier import FOLDS, IntentClassifier, cross_validate, encode_data
 from rejoinder.intents.data import IntArray, IntentData
@@ -33,12 +31,10 @@ from rejoinder.progress import Track, no_track
 
 REPORT, FIGURES, CONFUSIONS, CURVE = "report.md", "report.json", "confusions.png", "curve.png"
 KIND = "rejoinder intents report"
-FOLDER = Kind(
-    "a report on intents", FIGURES, lambda figures: figures["kind"] == KIND, (REPORT, FIGURES, CONFUSIONS, CURVE)
-)
+FILES = REPORT, FIGURES, CONFUSIONS, CURVE
+FOLDER = Kind("a report on intents", FIGURES, lambda figures: figures["kind"] == KIND, FILES)
 WEAKEST = 10
-MOST_INTENTS = 30
-"""Rows of a readable confusion matrix; of more intents, those with the most confusions are shown."""
+MOST_INTENTS = 30  # rows of a readable confusion matrix; of more intents, those with the most confusions are shown
 
 
 @dataclass(frozen=True)
@@ -66,10 +62,8 @@ class Report:
             parts.append(f"## The worst pairs\n\n{table(('intent', 'taken for', 'texts', 'for example'), rows)}")
         weakest = sorted((each for each in found.intents if each.texts), key=lambda each: each.f1)[:WEAKEST]
         head = ("intent", "test texts", "precision, %", "recall, %", "F1, %")
-        weak = [
-            (each.label, each.texts, *(f"{100 * share:.0f}" for share in (each.precision, each.recall, each.f1)))
-            for each in weakest
-        ]
+        weak = [(each.label, each.texts, *(f"{100 * n:.0f}" for n in (each.precision, each.recall, each.f1)))
+                for each in weakest]  # fmt: skip
         parts.append(f"## The weakest intents\n\n{table(head, weak)}")
         if self.doubts is not None:
             parts.append(f"## Labels to look at\n\n{_doubts(self.doubts)}")
@@ -95,7 +89,7 @@ def build_report(
     if train is not None and not several and train.names != labels:
         raise InputError("the intents of the training texts are not those that the classifier was trained on")
     with track("Encoding", len(test) + len(train or ()), "texts") as advance:
-        encoded = encode_data(classifier.encoder, test, labels, several=several, advance=advance)
+        encoded = encode_data(classifier.encoder, test, labels, several, advance)
         if train is None or several:
             return Report(evaluate(classifier, test, outside, encoded=encoded), None, None)
         learned = encode_data(classifier.encoder, train, labels, advance=advance)
@@ -129,11 +123,6 @@ def write_report(
         text = json.dumps({"kind": KIND, "format": 1, **to_json(report)}, indent=2, ensure_ascii=False)
         (part / FIGURES).write_text(f"{text}\n", encoding="utf-8")
         (part / REPORT).write_text(report.markdown(drawn), encoding="utf-8")
-
-
-def percent(estimate: Estimate) -> str:
-    """Return an estimate in %, its 95 % interval in brackets."""
-    return percent_in(estimate, "{} [{}, {}]")
 
 
 def table(head: Sequence[str], rows: Iterable[Sequence[object]]) -> str:
@@ -214,8 +203,7 @@ def draw_confusions(matrix: IntArray, labels: Sequence[str], path: Path) -> None
     names = [labels[i] for i in chosen]
     axes.set_xticks(range(len(chosen)), names, rotation=90, fontsize=7)
     axes.set_yticks(range(len(chosen)), names, fontsize=7)
-    axes.set_xlabel("predicted")
-    axes.set_ylabel("true")
+    axes.set(xlabel="predicted", ylabel="true")
     total = f"the {len(chosen)} of {len(matrix)} intents with the most confusions" if len(chosen) < len(matrix) else ""
     axes.set_title(total or f"{len(matrix)} intents", fontsize=9)
     plots.save_figure(figure, path, "png")
@@ -230,9 +218,7 @@ def draw_curve(curve: LearningCurve, path: Path) -> None:
         sizes = np.array([size for size, _ in rows])
         values = np.array([(e.value, e.value - e.low, e.high - e.value) for _, e in rows]) * 100
         axes.errorbar(sizes, values[:, 0], yerr=np.maximum(values[:, 1:].T, 0), fmt=style, capsize=3, label=name)
-    axes.set_xscale("log")
-    axes.set_xlabel("training texts")
-    axes.set_ylabel("accuracy, %")
+    axes.set(xscale="log", xlabel="training texts", ylabel="accuracy, %")
     axes.grid(alpha=0.3)
     axes.legend()
     plots.save_figure(figure, path, "png")

@@ -21,12 +21,10 @@ _PARAMETERS = ("model", "vectors", "also", "normalize")
 
 
 class RejoinderEncoder:
-    """Encodes texts; learns nothing.
+    """Encodes texts; learns nothing. It inherits no class of scikit-learn's: the base installation does not have it.
 
-    It follows scikit-learn's rules without inheriting from its classes, which the base installation does not have.
     `model`, the further encoders `also`, and `vectors` are as for `encoders.open_encoder`; `normalize` brings every row
-    to unit length. `fit` sets `n_features_out_` and `fingerprint_`, by which an unpickled transformer refuses another
-    encoder.
+    to unit length. By `fingerprint_`, which `fit` sets, an unpickled transformer refuses another encoder.
     """
 
     def __init__(
@@ -99,11 +97,9 @@ class RejoinderEncoder:
     def _opened(self) -> SentenceEncoder:
         """Return the encoder that the arguments name, opened once."""
         wanted = (self.model, self.vectors, tuple(self.also))
-        known: tuple[Any, SentenceEncoder] | None = vars(self).get("_encoder")
-        if known is None or known[0] != wanted:
-            known = wanted, open_encoders([self.model, *self.also], self.vectors)
-            self._encoder = known
-        return known[1]
+        if vars(self).get("_encoder", [None])[0] != wanted:
+            self._encoder = wanted, open_encoders([self.model, *self.also], self.vectors)
+        return self._encoder[1]
 
 
 def _texts(given: Any) -> list[str]:
