@@ -17,7 +17,6 @@ from rejoinder.corpora.chunks import (
     example_digests,
     find_copies,
     plan_shards,
-    shard_folder,
     with_splits,
     write_chunks,
     write_shard,
@@ -72,7 +71,7 @@ def test_the_first_of_equal_ones_stays(tmp_path_factory, tasks, buckets, most):
     found = {split: [] for split in SPLITS}
     for shard in shards:
         write_shard(job, chunks, buckets, shard)
-        found[shard.split] += [example.id for example in read_examples(shard_folder(job.folder) / shard.name)]
+        found[shard.split] += [example.id for example in read_examples(job.folder / "shards" / shard.name)]
     assert found == expected
 
 

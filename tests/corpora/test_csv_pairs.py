@@ -15,12 +15,7 @@ from rejoinder.errors import InputError
 
 CHARACTERS = st.characters(exclude_categories=["Cs"], exclude_characters="\r\0")
 CELL = st.text(CHARACTERS, min_size=1, max_size=12).filter(str.strip)
-HEADERS = [
-    "",
-    "Question, Answer\r\n",
-    "\ufeffcontext,response\n",
-    "\n\ncontext,response\n",
-]
+HEADERS = ["", "Question, Answer\r\n", "\ufeffcontext,response\n", "\n\ncontext,response\n"]
 
 
 @pytest.fixture

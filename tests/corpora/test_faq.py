@@ -69,12 +69,12 @@ def test_what_stays_together(read, name):
 def parts(count=4096, **options):
     """How many of so many threads go to each part."""
     examples = (Example(("q",), "a", thread=f"{number}") for number in range(count))
-    return Counter(split_faq(example, FaqSettings(**options)) for example in examples)
+    return Counter(split_faq(example.thread, FaqSettings(**options)) for example in examples)
 
 
 def test_the_shares_of_the_parts():
     threads = [Example(("q",), "a", thread=f"{number}") for number in range(5000)]
-    assert [split_faq(each, FaqSettings()) for each in threads] == [split_of(each.thread) for each in threads]
+    assert [split_faq(each.thread, FaqSettings()) for each in threads] == [split_of(each.thread) for each in threads]
     bank = parts(valid_share=0.1, test_share=0.2)
     assert bank["train"] == pytest.approx(0.7 * 4096, abs=100)
     assert bank["valid"] == pytest.approx(0.1 * 4096, abs=60)

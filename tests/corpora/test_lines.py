@@ -20,13 +20,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from rejoinder.corpora import lines as lines_module
-from rejoinder.corpora.lines import (
-    Reading,
-    block_lines,
-    open_blocks,
-    open_lines,
-    open_pieces,
-)
+from rejoinder.corpora.lines import Reading, block_lines, open_blocks, open_lines, open_pieces
 from rejoinder.errors import InputError
 
 COMPRESS = {

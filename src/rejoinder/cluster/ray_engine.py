@@ -27,14 +27,10 @@ from rejoinder.errors import InputError, MissingExtraError, RejoinderError
 T = TypeVar("T")
 R = TypeVar("R")
 
-_RETRIES = 5
-"""How often a task is done again after its worker or its node was lost."""
-_LOOK_AGAIN = 10.0
-"""Seconds after which the cluster's size is asked for again: nodes may come and go."""
-_CONNECTING = 10.0
-"""Seconds to wait for an answer at the address of a cluster."""
-_PATIENCE = 30.0
-"""Seconds to wait for cancelled tasks to be gone."""
+_RETRIES = 5  # how often a task is done again after its worker or its node was lost
+_LOOK_AGAIN = 10.0  # seconds after which the cluster's size is asked for again: nodes may come and go
+_CONNECTING = 10.0  # seconds to wait for an answer at the address of a cluster
+_PATIENCE = 30.0  # seconds to wait for cancelled tasks to be gone
 
 
 @dataclass(frozen=True)
@@ -42,12 +38,9 @@ class Needs:
     """What a job needs on each node."""
 
     version: str
-    current: str
-    """The current folder: relative paths start there."""
-    tokens: tuple[str, ...]
-    """Files that were just written into the folders that all nodes share."""
-    files: tuple[tuple[str, int], ...]
-    """Absolute paths and sizes of the input files."""
+    current: str  # the current folder: relative paths start there
+    tokens: tuple[str, ...]  # files that were just written into the folders that all nodes share
+    files: tuple[tuple[str, int], ...]  # absolute paths and sizes of the input files
 
 
 def needs_here(tokens: Sequence[Path], files: Sequence[str | Path]) -> Needs:

@@ -29,8 +29,7 @@ _EARLIER_CONTEXT = re.compile(r"context/(\d{1,9})")
 """Names of DATA19's extra contexts; `context/0` is the newest of them."""
 _THREAD_FIELDS = ("thread", "thread_id", "product_id", "file_id")
 """The thread in our own files, and in DATA19's of Reddit, AmazonQA and OpenSubtitles."""
-_NO_TURNS = frozenset({"system", "developer", "tool", "function"})
-"""Roles whose messages nobody said to anybody."""
+_NO_TURNS = frozenset({"system", "developer", "tool", "function"})  # roles whose messages nobody said to anybody
 _HEADERS = ({"context", "response"}, {"question", "answer"})
 _COLUMNS = frozenset({"context", "response", "id", "source", *_THREAD_FIELDS})
 _REMEMBERED_ROOTS, _REMEMBERED_NEIGHBOURS = 1_000, 100_000
@@ -359,9 +358,9 @@ def read_faq(path: Path, reading: Reading, settings: FaqSettings) -> Iterator[Ex
         yield replace(example, thread=thread, source="faq")
 
 
-def split_faq(example: Example, settings: FaqSettings) -> Split:
-    """Return the part of an example: as `split_of`, with the shares of the settings."""
-    left = 1 - thread_share(example.thread)
+def split_faq(thread: str, settings: FaqSettings) -> Split:
+    """Return the part of a thread: as `split_of`, with the shares of the settings."""
+    left = 1 - thread_share(thread)
     if left < settings.test_share:
         return "test"
     return "valid" if left < settings.test_share + settings.valid_share else "train"

@@ -24,23 +24,19 @@ from rejoinder.errors import InputError
 from rejoinder.files import refuse_endless
 from rejoinder.progress import Advance
 
-MAX_LINE_BYTES = 64 * 1024 * 1024
-"""Longest line that is read. A longer one is a fault of that line, not a reason to run out of memory."""
-BLOCK_BYTES = 16 * 1024 * 1024
-"""A block of lines ends with the line that reaches this size."""
-COMPRESSIONS: dict[str, Callable[[], Any]] = {
+MAX_LINE_BYTES = 64 * 1024 * 1024  # of a line that is read; a longer one is bad, and no reason to run out of memory
+BLOCK_BYTES = 16 * 1024 * 1024  # a block of lines ends with the line that reaches this size
+COMPRESSIONS: dict[str, Callable[[], Any]] = {  # endings of compressed files, with the decoder of a stream
     ".zst": lambda: zstandard.ZstdDecompressor(max_window_size=2**31).decompressobj(),
     ".gz": lambda: zlib.decompressobj(wbits=31),
     ".bz2": bz2.BZ2Decompressor,
     ".xz": lambda: lzma.LZMADecompressor(lzma.FORMAT_XZ),
 }
-"""Endings of compressed files, with the decoder of a stream."""
 
 _BUFFER = 1 << 18
 _PIECE, _SMALL_PIECE = 1 << 15, 64
-_MUCH = 1 << 20
-"""A piece that decompresses to more than this is followed by a small one."""
-_AGAIN = "copy or download it again"
+_MUCH = 1 << 20  # a piece that decompresses to more than this is followed by a small one
+_AGAIN, _NO_LINE = "copy or download it again", "it should hold at least one line of text"
 _MAGIC = {b"\x28\xb5\x2f\xfd": ".zst", b"\x1f\x8b": ".gz", b"BZh": ".bz2", b"\xfd7zXZ\x00": ".xz", b"PAR1": ".parquet"}
 _BYTE_ORDER_MARKS = (b"\xff\xfe", b"\xfe\xff")
 
@@ -53,22 +49,14 @@ class BadLineError(InputError):
 class Counts:
     """What happened while reading."""
 
-    lines: int = 0
-    """Lines (rows of a table, conversations of a corpus) that were not blank, bad ones included."""
-    bad_lines: int = 0
-    """Lines that were skipped."""
-    faults: list[str] = field(default_factory=list)
-    """What was wrong with the first ten skipped lines."""
-    notes: list[str] = field(default_factory=list)
-    """How files were understood, where it could be otherwise: one line of text each."""
-    blank_messages: int = 0
-    """Messages of nothing but white space; they are left out of contexts and dialogues."""
-    without_reply: int = 0
-    """Dialogues that gave no example: fewer than two messages, or no new response."""
-    cut_contexts: int = 0
-    """Contexts that lost their oldest messages to `Reading.history`."""
-    dropped: dict[str, int] = field(default_factory=dict)
-    """What the rules of a corpus left out, by reason."""
+    lines: int = 0  # lines (rows of a table, conversations of a corpus) that were not blank, bad ones included
+    bad_lines: int = 0  # lines that were skipped
+    faults: list[str] = field(default_factory=list)  # what was wrong with the first ten skipped lines
+    notes: list[str] = field(default_factory=list)  # how files were understood, where that is not clear: one line each
+    blank_messages: int = 0  # messages of nothing but white space; they are left out of contexts and dialogues
+    without_reply: int = 0  # dialogues that gave no example: fewer than two messages, or no new response
+    cut_contexts: int = 0  # contexts that lost their oldest messages to `Reading.history`
+    dropped: dict[str, int] = field(default_factory=dict)  # what the rules of a corpus left out, by reason
 
     def counts(self) -> dict[str, Any]:
         """Return what happened, as JSON can hold it."""
@@ -79,18 +67,12 @@ class Counts:
 class Reading(Counts):
     """How files are to be read, and what happened; one object serves all files of a job."""
 
-    skip_bad: bool = False
-    """Skip and count bad lines instead of stopping at the first. Faults of a whole file always stop."""
-    history: int | None = 10
-    """Messages kept before the newest one of a context; older ones are cut off. None: all are kept."""
-    part: Split | None = None
-    """The part of the data that the file is for, where the user says so; otherwise each thread's hash decides."""
-    on_bytes: Advance | None = None
-    """Called with the number of bytes just read from disk (before decompression)."""
-    on_fault: Callable[[str], object] | None = None
-    """Called with one line of text for each bad line that is skipped."""
-    max_bad: int | None = None
-    """With `skip_bad`: stop when more lines than this are bad. None: never."""
+    skip_bad: bool = False  # skip and count bad lines instead of stopping at the first; a file's faults always stop
+    history: int | None = 10  # messages kept before the newest one of a context; None: all
+    part: Split | None = None  # the part of the data that the user gives the file for; else each thread's hash decides
+    on_bytes: Advance | None = None  # called with the number of bytes just read from disk (before decompression)
+    on_fault: Callable[[str], object] | None = None  # called with one line of text for each bad line that is skipped
+    max_bad: int | None = None  # With `skip_bad`: stop when more lines than this are bad. None: never.
 
     def newest(self, messages: Sequence[str]) -> tuple[str, ...]:
         """Return the messages of a context, oldest first, that `history` keeps; count a context that is cut."""
@@ -127,10 +109,8 @@ class Reading(Counts):
             if bad_lines > len(faults):
                 self.on_fault(f"{bad_lines - len(faults):,} more bad lines there")
         if self.max_bad is not None and self.bad_lines > self.max_bad:
-            raise InputError(
-                f"more than {self.max_bad:,} bad lines, the first: {self.faults[0]}; check that the file is what it "
-                "is taken for, or allow more (--max-bad)"
-            )
+            advice = "check that the file is what it is taken for, or allow more (--max-bad)"
+            raise InputError(f"more than {self.max_bad:,} bad lines, the first: {self.faults[0]}; {advice}")
 
 
 @dataclass(frozen=True, slots=True)
@@ -138,8 +118,7 @@ class Block:
     """Some consecutive whole lines of a file, decompressed."""
 
     path: Path
-    number: int
-    """Number of the first line in the file, from 1."""
+    number: int  # number of the first line in the file, from 1
     data: bytes
 
 
@@ -152,9 +131,8 @@ def strip_compression(path: str | Path) -> Path:
 def open_lines(path: str | Path, reading: Reading | None = None) -> Iterator[tuple[int, str]]:
     """Give the lines of a text file, decompressed: the number of each, from 1, and its text without the line end.
 
-    A byte order mark at the start is dropped. Blank lines are given too. InputError: the file is missing, a folder,
-    unreadable, empty, damaged or cut off; or, unless such lines are skipped, one is wrongly encoded, binary or too
-    long.
+    Blank lines are given too. InputError: the file is missing, a folder, unreadable, empty, damaged or cut off; or,
+    unless such lines are skipped, one is wrongly encoded, binary or too long.
     """
     path, reading = Path(path), reading or Reading()
     number = 0
@@ -166,7 +144,7 @@ def open_lines(path: str | Path, reading: Reading | None = None) -> Iterator[tup
             if (text := _decode(line, path, number, reading)) is not None:
                 yield number, text
     if number == 0:
-        raise _empty(path)
+        raise InputError(f"{path} is empty; {_NO_LINE}")
 
 
 def open_pieces(path: str | Path, reading: Reading | None = None) -> Iterator[bytes]:
@@ -197,7 +175,7 @@ def open_blocks(path: str | Path, on_bytes: Advance | None = None, size: int | N
             yield Block(path, number, data)
             number += data.count(b"\n") + (not data.endswith(b"\n"))
     if number == 1:
-        raise _empty(path)
+        raise InputError(f"{path} is empty; {_NO_LINE}")
 
 
 def block_lines(block: Block, reading: Reading) -> Iterator[tuple[int, str]]:
@@ -210,10 +188,6 @@ def block_lines(block: Block, reading: Reading) -> Iterator[tuple[int, str]]:
 def _skip_line(stream: IO[bytes], start: bytes) -> None:
     while start and not start.endswith(b"\n"):
         start = stream.readline(MAX_LINE_BYTES)
-
-
-def _empty(path: Path) -> InputError:
-    return InputError(f"{path} is empty; it should hold at least one line of text")
 
 
 def too_long() -> str:
@@ -332,8 +306,8 @@ class _Decompressed(io.RawIOBase):
             while not decoder.eof:
                 rest = rest or self._source.read(_PIECE)
                 if not rest:
-                    what = f"its {self._path.suffix} data from byte {start:,} on ends early"
-                    raise InputError(f"{self._path} is cut off: {what}; {_AGAIN}")
+                    what = f"its {self._path.suffix} data from byte {start:,} on ends early; {_AGAIN}"
+                    raise InputError(f"{self._path} is cut off: {what}")
                 piece, rest = rest[:size], rest[size:]
                 place += len(piece)
                 content = self._decode(decoder, piece, start, place)
@@ -353,8 +327,5 @@ class _Decompressed(io.RawIOBase):
         except (OSError, zlib.error, lzma.LZMAError, zstandard.ZstdError) as error:
             if "not enough memory" in str(error):
                 raise MemoryError(f"{self._path} needs a large window") from None
-            raise self._damaged(start, end, error) from None
-
-    def _damaged(self, start: int, end: int, reason: object) -> InputError:
-        where = f"between bytes {start:,} and {end:,}"
-        return InputError(f"{self._path} is damaged or no {self._path.suffix} data {where} ({reason}); {_AGAIN}")
+            where = f"no {self._path.suffix} data between bytes {start:,} and {end:,} ({error})"
+            raise InputError(f"{self._path} is damaged or {where}; {_AGAIN}") from None

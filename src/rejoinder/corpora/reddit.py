@@ -30,8 +30,7 @@ Flags: TypeAlias = npt.NDArray[np.bool_]
 
 GONE = ("[deleted]", "[removed]", "[ Removed by Reddit ]")
 """What stands for the text of a comment that its author or a moderator took away."""
-KEPT = 0
-"""State of a comment that can be a response, or the message that one answers. Other comments are only history."""
+KEPT = 0  # State of a comment that can be a response, or the message that one answers. Other comments are only history.
 LOST = {1: "too short", 2: "too long", 3: "nothing but white space", 9: "deleted or removed"}
 """The other states of a comment, with their reasons. Of two copies of a comment the one with the greatest counts."""
 _TEXT, _LONG_TEXT = pa.string(), pa.large_string()

@@ -21,8 +21,7 @@ from rejoinder.files import atomic_file, beside, discard, full_disk_named, locke
 from rejoinder.progress import Advance
 
 _JOB, _DONE, _RUNNING = "job.json", "done", "running"
-_INTERVAL = 0.5
-"""Seconds between two looks at the progress of running tasks."""
+_INTERVAL = 0.5  # seconds between two looks at the progress of running tasks
 
 
 class WorkFolderError(InputError):
@@ -50,7 +49,9 @@ def open_work(output: str | Path, job: Mapping[str, Any]) -> Iterator[Path]:
         except InputError as error:
             raise WorkFolderError(str(error)) from None
         remove_leftovers(path.parent, path.name)
-        _prepare(path, json.dumps({**job, "boot": _boot()}, indent=1, default=str))
+        start = Path("/proc/sys/kernel/random/boot_id")  # of the system; only Linux has it
+        boot = start.read_text(encoding="utf-8").strip() if start.exists() else ""
+        _prepare(path, json.dumps({**job, "boot": boot}, indent=1, default=str))
         try:
             with full_disk_named(path):
                 yield path
@@ -59,14 +60,6 @@ def open_work(output: str | Path, job: Mapping[str, Any]) -> Iterator[Path]:
                 _discard(path)
             raise
         _discard(path)
-
-
-def _boot() -> str:
-    """Return the system's name for the time since its start; nothing where it has none (Linux has)."""
-    try:
-        return Path("/proc/sys/kernel/random/boot_id").read_text(encoding="utf-8").strip()
-    except OSError:
-        return ""
 
 
 def _prepare(path: Path, job: str) -> None:
@@ -166,9 +159,15 @@ class Progress:
             nonlocal finished
             finished += count
 
+        def show(count: int) -> None:
+            if self._total is None:
+                self._show(count)
+            else:
+                self.show(count / max(1, self._total))
+
         def watch() -> None:
             while not over.wait(_INTERVAL):
-                self._show_read(finished + sum(map(_read_count, (self._folder / _RUNNING).glob("*"))))
+                show(finished + sum(map(_read_count, (self._folder / _RUNNING).glob("*"))))
 
         thread = threading.Thread(target=watch, daemon=True)
         thread.start()
@@ -177,13 +176,7 @@ class Progress:
         finally:
             over.set()
             thread.join()
-        self._show_read(finished)
-
-    def _show_read(self, count: int) -> None:
-        if self._total is None:
-            self._show(count)
-        else:
-            self.show(count / max(1, self._total))
+        show(finished)
 
     def _show(self, count: int) -> None:
         if count > self._shown:

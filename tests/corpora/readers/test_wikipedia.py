@@ -145,10 +145,7 @@ def test_a_document_that_is_no_export_is_refused(dump, parts, message):
 
 @pytest.mark.parametrize(
     ("change", "message"),
-    [
-        (("<id>7</id>", ""), "a page without <id>"),
-        (("<ns>0</ns>", "<ns>x</ns>"), "'x' instead of a number in <ns>"),
-    ],
+    [(("<id>7</id>", ""), "a page without <id>"), (("<ns>0</ns>", "<ns>x</ns>"), "'x' instead of a number in <ns>")],
 )
 def test_bad_pages_are_named_and_can_be_skipped(dump, change, message):
     path = dump(page(1), page(text="Ada was").replace(*change), page(2))

@@ -32,16 +32,14 @@ from rejoinder.files import Kind, atomic_folder, check_replaceable, file_digest,
 from rejoinder.progress import Advance
 
 FORMAT = "rejoinder corpus 1"
-COUNTS = "counts.json"
-"""The file that says what was read, kept and left out, and that a folder is a corpus."""
+COUNTS = "counts.json"  # the file that says what was read, kept and left out, and that a folder is a corpus
 FOLDER = Kind(
     "a corpus",
     COUNTS,
     lambda counts: counts["format"] == FORMAT,
     (COUNTS, "counts.md", "train-*.parquet", "valid-*.parquet", "test/*/test-*.parquet", "transfer/*/valid-*.parquet"),
 )
-SHARD_ROWS = 1 << 19
-"""Most examples of a file."""
+SHARD_ROWS = 1 << 19  # most examples of a file
 
 
 def build_corpus(
@@ -55,9 +53,9 @@ def build_corpus(
 ) -> dict[str, Any]:
     """Build a corpus: `train-*.parquet`, `valid-*.parquet`, `test/SOURCE/test-*.parquet`, `counts.json`, `counts.md`.
 
-    Of transfer sources there is `transfer/SOURCE/valid-*.parquet` instead of a test.
-    The sources' files are in `folder`, each read twice, and the plan's evaluation sets in `evaluation`; without that,
-    leaks are looked for in the held-out tests alone. Returns the counts.
+    Of transfer sources there is `transfer/SOURCE/valid-*.parquet` instead of a test. The sources' files are in
+    `folder`, and the plan's evaluation sets in `evaluation`; without that, leaks are looked for in the held-out tests
+    alone. Returns the counts.
 
     Raises:
         InputError: a file is missing or bad, `output` holds something else, or nothing stays to train on.
@@ -67,7 +65,7 @@ def build_corpus(
     if evaluation is not None:
         _check_evaluation(plan.evaluation, Path(evaluation))
     table = _read_sources(plan, files, progress)
-    evaluated = None if evaluation is None else _read_evaluation(plan, Path(evaluation))
+    evaluated = () if evaluation is None else _read_evaluation(plan, Path(evaluation))
     chosen = select(table, plan, evaluated)
     if not (chosen.stays(table) & (chosen.split != TEST)).any():
         raise InputError(f"{folder}: nothing is left to train on; see the limits in [filters] and [leaks]")
@@ -89,12 +87,11 @@ class Dialogue:
     name: str
     turns: list[str]
     first: int = 1
-    tree: str = ""
-    """Lines that are branches of one reply tree have the same."""
+    tree: str = ""  # lines that are branches of one reply tree have the same
 
 
 def read_dialogues(path: Path, reading: Reading, cleaners: Sequence[str] = ()) -> Iterator[Dialogue]:
-    """Read a file of dialogues, one JSON object a line; messages are cleaned, and what is blank then was not said."""
+    """Read a file of dialogues, one JSON object a line; messages that are blank once cleaned were not said."""
     threads, stem = Threads(), strip_compression(path).stem
 
     def parse(number: int, line: str) -> list[Dialogue]:
@@ -126,10 +123,10 @@ def _dialogues(plan: CorpusPlan, files: list[Path], progress: Advance | None) ->
 
 
 def _read_sources(plan: CorpusPlan, files: list[Path], progress: Advance | None) -> TurnTable:
-    table = TurnTable(plan.leaks.gram)
+    table = TurnTable(plan.leaks.gram, plan.filters)
     for number, dialogue in _dialogues(plan, files, progress):
-        thread, tree = conversation_thread(dialogue.turns), f"{number} {dialogue.tree}"
-        table.add(dialogue.turns, dialogue.first, number, plan.filters, thread, tree)
+        thread = conversation_thread(dialogue.turns)
+        table.add(dialogue.turns, dialogue.first, number, thread, f"{number} {dialogue.tree}")
     return table.close()
 
 
@@ -229,11 +226,7 @@ def _altered(example: Example, place: int, said: list[tuple[int, str]], plan: Co
 
 
 def _counts(
-    plan: CorpusPlan,
-    files: Sequence[Path],
-    table: TurnTable,
-    chosen: Selection,
-    evaluated: tuple[TurnTable, TurnTable] | None,
+    plan: CorpusPlan, files: list[Path], table: TurnTable, chosen: Selection, evaluated: Sequence[TurnTable]
 ) -> dict[str, Any]:
     """Count everything. For each source and split: pairs = kept + all that is left out."""
     sources = {}
@@ -246,7 +239,7 @@ def _counts(
             **_split_counts(table, chosen, mine[table.dialogue]),
         }
     sets = None
-    if evaluated is not None:
+    if evaluated:
         pairs, texts = (np.bincount(each.source, minlength=len(plan.evaluation)).tolist() for each in evaluated)
         sets = {each.name: {"pairs": pairs[n], "texts": texts[n]} for n, each in enumerate(plan.evaluation)}
     names = [*(source.name for source in plan.source), *(each.name for each in plan.evaluation)]

@@ -24,15 +24,14 @@ _COMMAND = re.compile(r"\s*[!/][a-z]\w*\s*", re.IGNORECASE)
 _SENTENCE_END = re.compile(r"(?<=[.!?])\s+")
 _FIRST_PERSON = re.compile(r"\b(?:i|my|me|we)\b", re.IGNORECASE)
 
-FEWEST, MOST = 3, 5
-"""Statements of a persona."""
+FEWEST, MOST = 3, 5  # statements of a persona
 
-CLEANERS: dict[str, Callable[[str], str]] = {
+CLEANERS: dict[str, Callable[[str], str]] = {  # named by a source's `clean`
     "brackets": lambda text: _BRACKETS.sub(" ", text),  # "[laughs]", "[01:08:04.19]"
     "parentheses": lambda text: _PARENTHESES.sub(" ", text),  # lower-case asides: "(groans)"
     "spacing": lambda text: _BEFORE_MARK.sub("", text),  # a tokenizer's: "Yeah , it 's" becomes "Yeah, it's"
 }
-"""Named by a source's `clean`."""
+# What makes a message unfit, by (text, its words, limits), in the order in which it is asked.
 RULES: dict[str, Callable[[str, Sequence[str], Filters], bool]] = {
     "no words": lambda _, words, __: not words,
     "too long": lambda _, words, filters: len(words) > filters.most_words,
@@ -45,7 +44,6 @@ RULES: dict[str, Callable[[str, Sequence[str], Filters], bool]] = {
     ),
     "command": lambda text, _, __: _COMMAND.fullmatch(text) is not None,  # to a chat robot, and nothing else
 }
-"""What makes a message unfit, by (text, its words, limits), in the order in which it is asked."""
 
 
 def clean(text: str, names: Sequence[str]) -> str:

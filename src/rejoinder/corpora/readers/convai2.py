@@ -23,8 +23,7 @@ from rejoinder.errors import InputError
 _SILENCE = "__SILENCE__"
 _NUMBERED = re.compile(r"(\d{1,9}) (.*)", re.DOTALL)
 _PERSONA = re.compile(r"(your|partner's) persona: ")
-_SIDES = {"all": ("your", "partner's"), "self": ("your",), "other": ("partner's",), "none": ()}
-"""What a persona line begins with that is wanted."""
+_SIDES = {"all": ("your", "partner's"), "self": ("your",), "other": ("partner's",), "none": ()}  # of persona lines
 
 
 @dataclass(frozen=True)
@@ -72,7 +71,7 @@ def draw_candidates(
     """Give examples without candidates some from other threads, and the right one last, as ParlAI's lists have it.
 
     They are distinct, none is the response, and they follow from the seed, the id and the file's responses alone.
-    InputError: there are not that many other responses.
+    InputError: there are too few.
     """
     held = list(examples)
     threads: dict[str, str | None] = {}
@@ -137,18 +136,13 @@ def _parse(number: int, line: str) -> list[tuple[int, list[str], list[_Row]]]:
         raise BadRecordError("a response to a persona line; a response follows a message and a tab")
     rows = [_Row(number, message, "") for message in said[:-1]]
     if said and (said[-1] or response):
-        candidates = _candidates(response, fields[2]) if len(fields) > 2 and fields[2] else ()
+        candidates = tuple(each.strip() for each in fields[2].split("|")) if len(fields) > 2 and fields[2] else ()
+        if candidates and response not in candidates:
+            raise BadRecordError("the response is not among the candidates of its line")
+        if len(candidates) == 1:
+            raise BadRecordError("one candidate; ranking needs at least 2")
         rows.append(_Row(number, said[-1], response, candidates))
     return [(int(match[1]), personas, rows)]
-
-
-def _candidates(response: str, listed: str) -> tuple[str, ...]:
-    candidates = tuple(candidate.strip() for candidate in listed.split("|"))
-    if response not in candidates:
-        raise BadRecordError("the response is not among the candidates of its line")
-    if len(candidates) < 2:
-        raise BadRecordError("one candidate; ranking needs at least 2")
-    return candidates
 
 
 def _examples(dialogue: _Dialogue, path: Path, reading: Reading, settings: Convai2Settings) -> Iterator[Example]:

@@ -20,8 +20,7 @@ from rejoinder.corpora.lines import Reading
 from rejoinder.corpora.readers.parsing import json_objects, tab_pairs
 from rejoinder.errors import InputError
 
-_NONE = "NONE"
-"""Stands for the id of the right candidate where none is right (subtask 4)."""
+_NONE = "NONE"  # stands for the id of the right candidate where none is right (subtask 4)
 
 
 @dataclass(frozen=True)

@@ -12,8 +12,7 @@ from rejoinder.errors import InputError, MissingExtraError
 if TYPE_CHECKING:
     from lxml.etree import _Element
 
-MAX_DEPTH = 16
-"""Most objects or arrays within each other; the corpora have five or so."""
+MAX_DEPTH = 16  # most objects or arrays within each other; the corpora have five or so
 
 
 class _Pieces:

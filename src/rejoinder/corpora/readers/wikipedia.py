@@ -21,22 +21,17 @@ from rejoinder.corpora.example import Example
 from rejoinder.corpora.lines import Reading, open_lines, strip_compression
 from rejoinder.corpora.readers.parsing import xml_elements
 
-WORDS = range(5, 61)
-"""Numbers of words of the sentence that is the query."""
-THREAD_LINES = 10_000
-"""Lines of a text that are one thread; a sentence and the one after it in the next thread are no pair."""
-
-_MEDIA_KEYS = ("6", "14")
-"""Keys of the namespaces whose links show nothing in place: files and categories."""
-_MEDIA_NAMES = frozenset({"file", "image", "category"})
-"""Their names in every wiki, beside those in its own language."""
+WORDS = range(5, 61)  # numbers of words of the sentence that is the query
+THREAD_LINES = 10_000  # of a text that are one thread; no sentence is paired with one of the next thread
+_MEDIA_KEYS = ("6", "14")  # keys of the namespaces whose links show nothing in place: files and categories
+_MEDIA_NAMES = frozenset({"file", "image", "category"})  # their names in every wiki, beside those in its own language
 _REDIRECT = re.compile(r"\s*#\s*redirect", re.IGNORECASE)
+# Titles of English pages that are no articles, as in Chen et al. 2017 ("DrQA"), whose dump the papers use.
 _NO_ARTICLE = re.compile(r"(?:Lists? of|Index of|Outline of) |.*\(disambiguation\)$")
-"""Titles of English pages that are no articles, as in Chen et al. 2017 ("DrQA"), whose dump the papers use."""
-
 _STOP = re.compile(r"""(?<![.!?…])[.!?…]++["'”’»)\]]*+\s++|[。！？]++[」』”’）]*+""")  # noqa: RUF001
 _OPENING = "\"'“‘«([¿¡"  # noqa: RUF001
 _LONGEST = 12
+# What stands before a full stop within a sentence; initials and words with a full stop in them need no list.
 _ABBREVIATIONS = frozenset(
     (
         *("mr", "mrs", "ms", "dr", "prof", "st", "jr", "sr", "rev", "hon", "gen", "col", "lt", "sgt", "capt", "cmdr"),
@@ -45,11 +40,8 @@ _ABBREVIATIONS = frozenset(
         *("jan", "feb", "mar", "apr", "jun", "jul", "aug", "sep", "sept", "oct", "nov", "dec"),
     )
 )
-"""What stands before a full stop within a sentence; initials and words with a full stop in them need no list."""
 
-MAX_NESTING = 100
-"""Most links, templates and tables within each other. MediaWiki itself stops at 40 templates."""
-
+MAX_NESTING = 100  # Most links, templates and tables within each other. MediaWiki itself stops at 40 templates.
 _TOKEN = re.compile(
     r"""(?P<comment><!--)
       | (?P<open>\{\{|\[\[|^[ \t:]*+\{\|)
@@ -58,35 +50,31 @@ _TOKEN = re.compile(
     re.VERBOSE | re.MULTILINE,
 )
 _NAME = {"{{": "{{", "}}": "{{", "[[": "[[", "]]": "[[", "{|": "{|", "|}": "{|"}
-_NO_PROSE = frozenset(
+_NO_PROSE = frozenset(  # tags whose content is no prose; it is not parsed either
     (
         *("ref", "references", "math", "chem", "ce", "gallery", "imagemap", "timeline", "score", "hiero", "graph"),
         *("mapframe", "maplink", "templatedata", "syntaxhighlight", "source", "pre", "style"),
     )
 )
-"""Tags whose content is no prose; it is not parsed either."""
 _EXTERNAL = re.compile(r"\[(?:https?:|ftp:|mailto:)?+//[^\s\[\]]*+\s*+([^\[\]]*+)\]")
 _EMPHASIS = re.compile(r"''++")
 _SWITCH = re.compile(r"__[A-Z]++__")
 _AFTER_BRACKET = re.compile(r"\([\s,;:]++")
 _SPACE_BEFORE = re.compile(r"(?<=\S) ([,.;:)])")
 _LANGUAGE = re.compile(r"[a-z]{2,3}(?:-[a-z]{2,8})?")
-_NOT_PROSE = (*"*#:;=|!{}", "----")
-"""How a line of a list, heading, table or rule begins."""
+_NOT_PROSE = (*"*#:;=|!{}", "----")  # how a line of a list, heading, table or rule begins
 
 
 @dataclass(frozen=True, slots=True)
 class Page:
     """A page in its newest revision."""
 
-    media: frozenset[str]
-    """Lower-cased names of this wiki's namespaces of files and categories."""
+    media: frozenset[str]  # lower-cased names of this wiki's namespaces of files and categories
     title: str = ""
     id: str = ""
     namespace: int = 0
     redirect: bool = False
-    model: str = ""
-    """What the text is: `wikitext`, or empty in exports from before 2012."""
+    model: str = ""  # what the text is: `wikitext`, or empty in exports from before 2012
     text: str = ""
 
 
@@ -101,10 +89,7 @@ def read_wikipedia(path: Path, reading: Reading, _: object = None) -> Iterator[E
 
 def read_neighbours(path: Path, reading: Reading, _: object = None) -> Iterator[Example]:
     """Read the pairs of neighbouring sentences of a text, or of an export (a name with `.xml` in it)."""
-    texts: Iterator[tuple[str, Iterable[str]]] = _books(path, reading)
-    if ".xml" in path.name:
-        texts = _articles(path, reading)
-    for thread, text in texts:
+    for thread, text in (_articles if ".xml" in path.name else _books)(path, reading):
         said = (sentence for paragraph in text for sentence in sentences(paragraph))
         for number, (before, after) in enumerate(itertools.pairwise(said)):
             yield Example((before,), after, f"{thread}:{number}", thread, "sentences")
@@ -136,16 +121,13 @@ def pages(path: Path, reading: Reading) -> Iterator[Page]:
         for revision in element.iterfind("{*}revision"):  # the newest comes last
             model, text = (revision.findtext(f"{{*}}{name}") or "" for name in ("model", "text"))
         title, name, number = ((element.findtext(f"{{*}}{name}") or "").strip() for name in ("title", "id", "ns"))
-        fault = ""
-        if not (number or "0").lstrip("-").isdecimal() or len(number) > 20:
-            fault = f"{number[:20]!r} instead of a number in <ns>"
+        if not re.fullmatch(r"(-?[0-9]{1,9})?", number):
+            reading.bad_line(path, element.sourceline, f"{number[:20]!r} instead of a number in <ns>")
         elif not name:
-            fault = "a page without <id>"
-        if fault:
-            reading.bad_line(path, element.sourceline, fault)
-            continue
-        redirect = element.find("{*}redirect") is not None
-        yield Page(media, title, name, int(number or 0), redirect, model.strip(), text)
+            reading.bad_line(path, element.sourceline, "a page without <id>")
+        else:
+            redirect = element.find("{*}redirect") is not None
+            yield Page(media, title, name, int(number or 0), redirect, model.strip(), text)
 
 
 def fault_of_page(page: Page) -> str:
@@ -205,8 +187,7 @@ def _ends(paragraph: str, mark: re.Match[str]) -> bool:
 def _books(path: Path, reading: Reading) -> Iterator[tuple[str, list[str]]]:
     """Give some thousand lines at a time."""
     name = strip_compression(path).stem
-    numbered = itertools.groupby(open_lines(path, reading), key=lambda each: (each[0] - 1) // THREAD_LINES)
-    for number, lines in numbered:
+    for number, lines in itertools.groupby(open_lines(path, reading), lambda each: (each[0] - 1) // THREAD_LINES):
         texts = [line.strip() for _, line in lines if line.strip()]
         reading.lines += len(texts)
         yield f"{name}:{number}", texts
@@ -256,10 +237,10 @@ def _after(text: str, end: str, place: int, unended: set[str]) -> int:
     if end in unended:
         return place
     pattern = rf"{end}\b[^>]*+>?" if end.startswith("<") else end
-    found = re.compile(pattern, re.IGNORECASE).search(text, place)
-    if found is None:
-        unended.add(end)
-    return place if found is None else found.end()
+    if found := re.compile(pattern, re.IGNORECASE).search(text, place):
+        return found.end()
+    unended.add(end)
+    return place
 
 
 def _close_markup(name: str, opened: list[tuple[str, int]], out: list[str], media: Collection[str]) -> None:
