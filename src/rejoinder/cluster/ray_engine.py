@@ -78,16 +78,9 @@ _check_once = functools.lru_cache(1)(check_here)
 class RayEngine:
     """Runs tasks on a Ray cluster (fulfils `corpora.engine.Engine`). A context manager, which leaves the cluster.
 
-    Args:
-        address: as `ray.init` takes it. None: that of the environment variable RAY_ADDRESS, else the cluster that runs
-            on this machine, else one that Ray starts here and that ends with this engine. If the program has called
-            `ray.init`, that connection is used.
-        folders: folders that all nodes must share; made if they are not there.
-        files: input files that all nodes must see.
-
-    Raises:
-        MissingExtraError: Ray is not installed.
-        InputError: there is no such cluster, a node does not see the files, or has another version of Rejoinder.
+    `address` is that of `ray.init`, whose connection is used if the program has called it. None: RAY_ADDRESS, else the
+    cluster that runs on this machine, else one that starts here and ends with this engine. All nodes must share
+    `folders`, which are made, and see `files`. InputError: there is no such cluster, or a node lacks something.
     """
 
     remote = True
@@ -127,11 +120,7 @@ class RayEngine:
             self._ray.shutdown()
 
     def map(self, work: Callable[[T], R], tasks: Iterable[T]) -> Generator[R]:
-        """See `corpora.engine.Engine.map`.
-
-        Raises:
-            RejoinderError: a task was lost more often than it is tried again.
-        """
+        """See `corpora.engine.Engine.map`; RejoinderError: a task was lost more often than it is tried again."""
         from ray.exceptions import RayError
 
         common = self._ray.put((pickle.dumps(work), self._needs))

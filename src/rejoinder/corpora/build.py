@@ -1,8 +1,7 @@
 """Build a data folder: read a corpus, split by thread, drop duplicates, write Parquet, account for everything.
 
-A task of the first stage reads some files, or a block of lines and then a partition (`gather`), to `chunks`; one of the
-second says which rows of a range of digests are copies; one of the last writes a file of the data folder. Memory holds
-a few tasks' worth of data. What is finished is not done again (`work`), and no engine changes what comes out.
+Tasks read files, or blocks of lines and then partitions (`gather`), to `chunks`; say which rows of a range of digests
+are copies; write the files of the folder. Memory holds a few tasks' worth of data; `work` keeps what is finished.
 """
 
 from __future__ import annotations
@@ -27,11 +26,11 @@ from rejoinder.corpora.example import Split
 from rejoinder.corpora.examples import FOLDER, FORMAT, SUMMARY, Account
 from rejoinder.corpora.lines import Reading
 from rejoinder.corpora.sources import find_corpus, find_inputs
-from rejoinder.corpora.work import Progress, cached_task, forget_tasks, is_done, open_work
-from rejoinder.errors import InputError
+from rejoinder.corpora.work import NothingKeptError, Progress, cached_task, is_done, open_work
 from rejoinder.files import atomic_folder, check_replaceable, parse_json
 from rejoinder.progress import Advance
 
+Work: TypeAlias = Callable[..., dict[str, Any]]
 Copies: TypeAlias = Counter[tuple[int, Split]]  # number of copies of earlier examples, by chunk and split
 
 # Shares of the whole time, measured on two cores; only the time left that is shown depends on them.
@@ -57,13 +56,10 @@ def build_data(
     whose threads are scattered, in the order of its partitions). If the work is stopped after some of it was
     finished, `work.work_folder(folder)` keeps that, and the same call goes on from there.
 
-    `source` may name one of `sources.CORPORA`; for `inputs` see `sources.find_inputs`, for `settings` the corpus'
-    dataclass. `reading` says what to do with bad lines and how much history to keep, and gets the counts. With a
-    `limit` of distinct examples one process reads everything. `progress` is called with numbers of further bytes of the
-    input that are done with, in all stages. `overwrite`: replace what another call gave, too.
-
-    Raises:
-        InputError: bad input, no example at all, or a folder that holds something else.
+    `inputs` are as in `sources.find_inputs`, `settings` an instance of the corpus' dataclass. `reading` also gets the
+    counts. With a `limit` of distinct examples one process reads everything. `progress` is called with numbers of bytes
+    of the input that all stages are done with. `overwrite`: replace what another call gave, too. InputError: bad input,
+    no example at all, or a folder that holds something else.
     """
     corpus = find_corpus(source)
     given = find_inputs(corpus, inputs)
@@ -81,10 +77,9 @@ def build_data(
             setattr(account, name, value)
         for number, chunk in enumerate(chunks):
             for split, rows in chunk.rows.items():
-                account.add_examples(split, rows, copies[number, split])
+                account.splits[split].add(rows, copies[number, split])
         if not any(counts.kept for counts in account.splits.values()):
-            forget_tasks(work)
-            raise InputError(account.why_nothing_kept())
+            raise NothingKeptError(account.why_nothing_kept())
         stages.write(chunks, buckets, copies, account, folder)
     return account
 
@@ -125,12 +120,12 @@ class _Stages:
     """The stages of a job, each a list of tasks for the engine."""
 
     def __init__(
-        self, job: Job, inputs: Sequence[Input], reading: Reading, engine: Engine, progress: Advance | None
+        self, job: Job, files: list[Input], reading: Reading, engine: Engine, progress: Advance | None
     ) -> None:
-        piped = any(not each.path.is_file() for each in inputs)
+        piped = any(not each.path.is_file() for each in files)
         self._engine = LocalEngine() if piped else engine  # another process cannot read the pipe
-        self._job, self._inputs, self._reading = job, inputs, reading
-        self._progress = Progress(job.folder, None if piped else sum(each.size for each in inputs), progress)
+        self._job, self._inputs, self._reading = job, files, reading
+        self._progress = Progress(job.folder, None if piped else sum(each.size for each in files), progress)
 
     def read_files(self) -> list[Chunk]:
         """Read a corpus file by file."""
@@ -165,7 +160,6 @@ class _Stages:
         return [Chunk(**fields) for fields in result["chunks"]]
 
     def _scatter(self) -> tuple[gather.Files, int]:
-        """Scatter the records of the input: the files of records, and the number of partitions."""
         self._progress.begin(_SCATTER)
         before = is_done(self._job.folder, "scattered")
         result = cached_task(self._job.folder, self._scatter_all, ("scattered",))
@@ -220,9 +214,7 @@ class _Stages:
                 file.rename(part / file.name)
         self._progress.show(1.0)
 
-    def _staged(
-        self, share: float, work: Callable[..., dict[str, Any]], tasks: Sequence[tuple[Any, ...]]
-    ) -> Iterator[dict[str, Any]]:
+    def _staged(self, share: float, work: Work, tasks: Sequence[tuple[Any, ...]]) -> Iterator[dict[str, Any]]:
         """Run a stage whose tasks take about equally long."""
         self._progress.begin(share)
         with self._mapped(work, tasks) as results:
@@ -230,8 +222,6 @@ class _Stages:
                 yield result
                 self._progress.show(count / len(tasks))
 
-    def _mapped(
-        self, work: Callable[..., dict[str, Any]], tasks: Iterable[tuple[Any, ...]]
-    ) -> contextlib.closing[Generator[dict[str, Any]]]:
+    def _mapped(self, work: Work, tasks: Iterable[tuple[Any, ...]]) -> contextlib.closing[Generator[dict[str, Any]]]:
         """Run tasks that are not done yet; none runs any more at the end of the `with` block."""
         return contextlib.closing(self._engine.map(functools.partial(cached_task, self._job.folder, work), tasks))

@@ -1,13 +1,11 @@
 """Chunks of examples, from the readers to the files of a data folder; what the tasks of every job do.
 
-A task writes its examples as chunks, with a column `split`, and each chunk's 16-byte digests, sorted. A bucket is a
-range of digests that fits the memory; of equal ones in all chunks all but the first are copies. The files of the data
-folder are written from consecutive chunks, without the copies.
+A task writes chunks with a column `split`, and each chunk's 16-byte digests, sorted. A bucket is a range of digests
+that fits the memory; all but the first of equal ones are copies. Consecutive chunks make a file, without the copies.
 """
 
 from __future__ import annotations
 
-import functools
 import hashlib
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -128,10 +126,10 @@ def with_splits(job: Job, batch: pa.RecordBatch, part: Split | None) -> pa.Recor
     if part is not None:
         splits = np.full(batch.num_rows, SPLITS.index(part), np.uint8)
     else:
-        split = functools.partial(job.corpus.split, settings=job.settings) if job.corpus.split else split_of
-        threads = batch["thread"].dictionary_encode()
-        known = np.array([SPLITS.index(split(thread)) for thread in threads.dictionary.to_pylist()], np.uint8)
-        splits = known[threads.indices.to_numpy()]
+        threads, rule = batch["thread"].dictionary_encode(), job.corpus.split
+        names = threads.dictionary.to_pylist()
+        parts = [rule(name, job.settings) if rule is not None else split_of(name) for name in names]
+        splits = np.array([SPLITS.index(each) for each in parts], np.uint8)[threads.indices.to_numpy()]
     return batch.append_column("split", pa.array(splits))
 
 
@@ -158,7 +156,10 @@ def write_chunks(job: Job, batches: Iterable[pa.RecordBatch], name: str) -> list
         column = np.concatenate(splits)
         counts = np.bincount(column, minlength=len(SPLITS)).tolist()
         chunk.rows = {split: count for split, count in zip(SPLITS, counts, strict=True) if count}
-        _save(_chunk_file(job, chunk.name, "npy"), _sorted_digests(digests, column))
+        high, low = np.frombuffer(b"".join(digests), "<u8").reshape(-1, 2).T
+        places = np.arange(len(column), dtype=np.uint64) << np.uint64(_SPLIT_BITS) | column
+        order = np.argsort(high, kind="stable")  # rows: both halves of the digests; place and split
+        _save(_chunk_file(job, chunk.name, "npy"), np.stack([high, low, places]).take(order, axis=1))
         chunks.append(asdict(chunk))
     return chunks
 
@@ -187,13 +188,6 @@ def example_digests(batch: pa.RecordBatch) -> list[bytes]:
     return [hashlib.blake2b(text, digest_size=_DIGEST_BYTES).digest() for text in texts.to_pylist()]
 
 
-def _sorted_digests(digests: Sequence[bytes], splits: npt.NDArray[np.uint8]) -> npt.NDArray[np.uint64]:
-    """Return three rows: the halves of the digests, by the first of which they are sorted, and row and split."""
-    high, low = np.frombuffer(b"".join(digests), "<u8").reshape(-1, 2).T
-    rows = np.arange(len(splits), dtype=np.uint64) << np.uint64(_SPLIT_BITS) | splits
-    return np.stack([high, low, rows]).take(np.argsort(high, kind="stable"), axis=1)
-
-
 def find_copies(job: Job, chunks: Sequence[Chunk], buckets: int, _: str, bucket: int) -> dict[str, Any]:
     """Do a task: write down which examples whose digests fall into a bucket are `copies`; return how many, where."""
     bounds = np.array([bucket * 2**64 // buckets, (bucket + 1) * 2**64 // buckets - 1], np.uint64)
@@ -204,19 +198,14 @@ def find_copies(job: Job, chunks: Sequence[Chunk], buckets: int, _: str, bucket:
         pieces.append(np.array(digests[:, begin:end]))
     high, low, rows = np.concatenate(pieces, axis=1)
     numbers = np.repeat(np.arange(len(pieces), dtype=np.uint64), [piece.shape[1] for piece in pieces])
-    copies = np.flatnonzero(_is_copy(high, low))
+    buffer = pa.py_buffer(np.stack([high, low], axis=1).tobytes())
+    both = pa.FixedSizeBinaryArray.from_buffers(pa.binary(_DIGEST_BYTES), len(high), [None, buffer])
+    codes: npt.NDArray[np.int32] = both.dictionary_encode().indices.to_numpy()  # numbered as they first appear
+    copies = np.flatnonzero(codes <= np.maximum.accumulate(np.append(-1, codes))[:-1])
     copies = copies[np.lexsort((rows[copies], numbers[copies]))]
     _save(_copies_file(job, bucket), np.stack([numbers[copies], rows[copies]]))
     counts = Counter(zip(numbers[copies].tolist(), (rows[copies] & np.uint64(3)).tolist(), strict=True))
     return {"copies": [(number, SPLITS[split], count) for (number, split), count in counts.items()]}
-
-
-def _is_copy(high: npt.NDArray[np.uint64], low: npt.NDArray[np.uint64]) -> npt.NDArray[np.bool_]:
-    """Return of each digest whether an equal one came before it."""
-    buffer = pa.py_buffer(np.stack([high, low], axis=1).tobytes())
-    digests = pa.FixedSizeBinaryArray.from_buffers(pa.binary(_DIGEST_BYTES), len(high), [None, buffer])
-    codes: npt.NDArray[np.int32] = digests.dictionary_encode().indices.to_numpy()  # numbered as they first appear
-    return codes <= np.maximum.accumulate(np.append(-1, codes))[:-1]
 
 
 @dataclass(frozen=True)

@@ -1,7 +1,6 @@
 """What runs the tasks of a job: this process, several of this machine, or a cluster (`cluster.ray_engine`).
 
-A job is a list of tasks that follows from its input alone. An engine may run a task anywhere, at any time, and again
-after a failure; what a task leaves behind is the same each time. So the engine never changes what comes out.
+A task may run anywhere, at any time, and again after a failure: what it leaves behind follows from the input alone.
 """
 
 from __future__ import annotations
@@ -39,16 +38,13 @@ class WorkerDiedError(RejoinderError):
 class Engine(Protocol):
     """Runs tasks."""
 
-    @property
-    def remote(self) -> bool:
-        """Whether tasks run on other machines too, and should read their input there."""
+    remote: bool  # whether tasks run on other machines too, and should read their input there
 
     def map(self, work: Callable[[T], R], tasks: Iterable[T]) -> Generator[R]:
         """Run `work`, a module's function or a partial of one, on each task, and give the results in order.
 
-        Tasks may be lazy and large: they are taken as workers get free, only a few ahead. Results are small. What a
-        task raised is raised; no other task runs any more when it arrives, nor when the iterator is closed or the
-        caller is interrupted.
+        Tasks may be lazy and large: only a few are taken ahead. What a task raised is raised; no other task runs any
+        more when it arrives, nor when the iterator is closed or the caller is interrupted.
         """
 
 
@@ -113,7 +109,7 @@ def _begin_worker(leash: Connection) -> None:
 def in_order(submit: Callable[[T], Future[Answer]], tasks: Iterable[T], workers: Callable[[], int]) -> Generator[Any]:
     """Give the results of tasks in their order, or raise what the first one to fail raised.
 
-    `submit` begins `attempt` on a task as one of the workers, of which there are `workers()`, gets free.
+    `submit` begins `attempt` on a task as one of the `workers()` workers gets free.
     """
     rest = iter(tasks)
     due: deque[Future[Answer]] = deque()

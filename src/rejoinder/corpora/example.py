@@ -42,19 +42,13 @@ def thread_share(thread: str) -> float:
 
 
 def content_thread(messages: Iterable[str]) -> str:
-    """Name a conversation that has no name: the MD5 of its text, in hexadecimal.
-
-    White space is collapsed, blank messages are left out: in every corpus it falls into the same part, whatever its id.
-    """
+    """Name a conversation by the MD5 of its text, in hexadecimal; white space is collapsed, blank messages left out."""
     lines = (" ".join(message.split()) for message in messages)
     return _md5("\n".join(line for line in lines if line))
 
 
 def conversation_thread(messages: Iterable[str]) -> str:
-    """Name a conversation by the MD5 of all its words, joined with spaces, in hexadecimal.
-
-    So packages that cut or write the same conversations a little differently hold out the same ones.
-    """
+    """Name a conversation by the MD5 of its words: packages that cut or write it a little differently agree."""
     return _md5(" ".join(word for message in messages for word in words_of(message)))
 
 

@@ -1,7 +1,7 @@
 """Examples on disk, read and written; memory holds one block of rows at a time.
 
-An example is a row of a Parquet table (zstd) of `BASE_SCHEMA`, or of `CANDIDATE_SCHEMA` where the data gives
-candidates. A data folder holds `train-*.parquet`, `valid-*.parquet`, `test-*.parquet` and `data.json`.
+An example is a row of a Parquet table (zstd), with candidates or without. A data folder holds `train-*.parquet`,
+`valid-*.parquet`, `test-*.parquet` and `data.json`.
 """
 
 from __future__ import annotations
@@ -42,9 +42,6 @@ FOLDER = Kind(
     lambda account: account["format"].startswith("rejoinder examples"),
     (SUMMARY, *(f"{split}-*.parquet" for split in SPLITS)),
 )
-
-
-# Writing
 
 
 def write_examples(examples: Iterable[Example], path: str | Path) -> int:
@@ -144,9 +141,6 @@ def batch_of(rows: Sequence[Example], schema: pa.Schema | None = None) -> pa.Rec
     return pa.RecordBatch.from_arrays(arrays, schema=schema)
 
 
-# Reading
-
-
 def read_examples(path: str | Path, split: Split | None = None, *, reading: Reading | None = None) -> Iterator[Example]:
     """Read examples one after the other; InputError names the file, the line or row, and what is wrong.
 
@@ -161,10 +155,7 @@ def read_examples(path: str | Path, split: Split | None = None, *, reading: Read
 def read_columns(
     path: str | Path, split: Split | None = None, columns: Sequence[str] = ("context", "response")
 ) -> Iterator[pa.RecordBatch]:
-    """Read columns of examples, in the order given, as Arrow record batches of some thousand rows.
-
-    Path, split and errors are those of `read_examples`; a column that is not there is an InputError, too.
-    """
+    """Read columns of examples, in the order given, as Arrow record batches of some thousand rows."""
     for piece in pieces_of(path, split, groups=0):
         yield from read_piece(piece, columns)
 
@@ -226,8 +217,8 @@ def _files(path: Path, split: Split | None) -> list[tuple[Path, Split | None]]:
     refuse_endless(path)
     if not _is_table(path):
         if _kind(path) not in (".jsonl", ".ndjson", ".csv"):
-            also = f"(the last two also with {', '.join(COMPRESSIONS)})"
-            raise InputError(f"{path}: examples are read from .parquet, .jsonl and .csv files {also}")
+            also = f"the last two also with {', '.join(COMPRESSIONS)}"
+            raise InputError(f"{path}: examples are read from .parquet, .jsonl and .csv files ({also})")
         return [(path, split)]
     named = next((name for name in SPLITS if path.name.startswith(f"{name}-")), None)
     if split and named and named != split:
@@ -257,11 +248,8 @@ def _parts(folder: Path, split: Split | None) -> list[Path]:
 def _table_examples(path: Path) -> Iterator[Example]:
     columns = (CANDIDATE_SCHEMA if "candidates" in _schema(path).names else BASE_SCHEMA).names
     for batch in _table_batches(path, columns):
-        for values in zip(*(column.to_pylist() for column in batch.columns), strict=True):
-            row = dict(zip(columns, values, strict=True))
-            row["context"] = tuple(row["context"])
-            row["candidates"] = tuple(row.get("candidates") or ())
-            yield Example(**row)
+        for row in batch.to_pylist():
+            yield Example(**row | {name: tuple(row.get(name) or ()) for name in ("context", "candidates")})
 
 
 def _table_batches(path: Path, columns: Sequence[str], groups: Sequence[int] | None = None) -> Iterator[pa.RecordBatch]:
@@ -285,7 +273,7 @@ def _schema(path: Path) -> pa.Schema:
 
 
 def _field(name: str, schema: pa.Schema, path: Path) -> pa.Field:
-    """Return the column as it is to be given; an error if the file lacks it, or has another type."""
+    """Return the column as it is to be given."""
     wanted = CANDIDATE_SCHEMA.field(name)
     if name not in schema.names:
         if name in ("context", "response"):
@@ -351,9 +339,6 @@ def _damage_named(path: Path) -> Iterator[None]:
         raise InputError(f"{path} is damaged or no Parquet ({reason}); build or copy it again") from None
 
 
-# What became of everything that was read
-
-
 @dataclass
 class SplitCounts:
     """What became of the examples of one split; read = kept + dropped."""
@@ -361,6 +346,13 @@ class SplitCounts:
     read: int = 0
     kept: int = 0
     dropped: dict[str, int] = field(default_factory=dict)  # by reason; `duplicate`: all its texts came before
+
+    def add(self, read: int, copies: int) -> None:
+        """Enter examples, of which some are copies."""
+        self.read += read
+        self.kept += read - copies
+        if copies:
+            self.dropped["duplicate"] = self.dropped.get("duplicate", 0) + copies
 
 
 @dataclass
@@ -373,14 +365,6 @@ class Account(Counts):
     history: int | None  # messages kept before the newest one of a context; None: all
     limit: int | None
     splits: dict[Split, SplitCounts] = field(default_factory=lambda: {split: SplitCounts() for split in SPLITS})
-
-    def add_examples(self, split: Split, read: int, copies: int) -> None:
-        """Enter examples of a split, and how many of them are copies."""
-        counts = self.splits[split]
-        counts.read += read
-        counts.kept += read - copies
-        if copies:
-            counts.dropped["duplicate"] = counts.dropped.get("duplicate", 0) + copies
 
     def to_json(self) -> dict[str, Any]:
         """Return what data.json holds."""

@@ -1,7 +1,6 @@
-"""Lines of text out of files that may be compressed (.zst, .gz, .bz2, .xz), each fault named by file and line.
+"""Lines of text (UTF-8) out of files that may be compressed (.zst, .gz, .bz2, .xz); faults have file and line.
 
-Memory stays bounded whatever a file holds: a line is at most `MAX_LINE_BYTES` long, and a decoder is fed little while
-it gives much. zstd windows may have up to 2 GiB (`zstd --long=31`), which is then needed. Text is UTF-8, strictly.
+Memory stays bounded whatever a file holds, but for zstd's windows: up to 2 GiB (`zstd --long=31`).
 """
 
 from __future__ import annotations
@@ -131,8 +130,7 @@ def strip_compression(path: str | Path) -> Path:
 def open_lines(path: str | Path, reading: Reading | None = None) -> Iterator[tuple[int, str]]:
     """Give the lines of a text file, decompressed: the number of each, from 1, and its text without the line end.
 
-    Blank lines are given too. InputError: the file is missing, a folder, unreadable, empty, damaged or cut off; or,
-    unless such lines are skipped, one is wrongly encoded, binary or too long.
+    InputError: the file is missing, unreadable, empty or damaged, or a line wrongly encoded, binary or too long.
     """
     path, reading = Path(path), reading or Reading()
     number = 0
@@ -159,10 +157,9 @@ def open_pieces(path: str | Path, reading: Reading | None = None) -> Iterator[by
 
 
 def open_blocks(path: str | Path, on_bytes: Advance | None = None, size: int | None = None) -> Iterator[Block]:
-    """Give a text file as blocks of whole lines of about `size` bytes, for work on many lines at once.
+    """Give a text file as blocks of whole lines of about `size` bytes; where they end follows from both alone.
 
-    Where they end follows from the file and `size` alone. A line that is too long is the last of a block, cut off after
-    one byte more than is allowed; what reads the block reports it.
+    A line that is too long is the last of a block, cut off one byte beyond the limit, for its reader to report.
     """
     path, number = Path(path), 1
     with open_stream(path, on_bytes) as stream:
@@ -196,7 +193,6 @@ def too_long() -> str:
 
 
 def _decode(line: bytes, path: Path, number: int, reading: Reading) -> str | None:
-    """Return the text of a line, or None if it is bad and skipped."""
     if len(line) > MAX_LINE_BYTES:
         reason = too_long()
     elif b"\0" in line:
@@ -215,10 +211,9 @@ def _decode(line: bytes, path: Path, number: int, reading: Reading) -> str | Non
 
 @contextlib.contextmanager
 def open_stream(path: str | Path, on_bytes: Advance | None = None) -> Iterator[IO[bytes]]:
-    """Open a file for reading its bytes, decompressed; `/dev/stdin` and other pipes that a shell makes are fine.
+    """Open a file, or a pipe of the shell, for reading its bytes, decompressed.
 
-    InputError: the file is missing, a folder, a named pipe, a device or unreadable; or, until the end of the `with`
-    block, it turns out to be damaged or cut off. An error of the disk stays what it is.
+    InputError: it is missing, a folder, a named pipe, a device or unreadable, or turns out to be damaged or cut off.
     """
     with contextlib.closing(_open(Path(path), on_bytes)) as stream:
         yield stream
@@ -248,8 +243,6 @@ def _open(path: Path, on_bytes: Advance | None) -> IO[bytes]:
 
 
 class _Counted(io.FileIO):
-    """A file that reports how many bytes are read from it."""
-
     def __init__(self, path: Path, on_bytes: Advance | None) -> None:
         super().__init__(path, "rb", opener=_open_without_waiting)
         self._on_bytes = on_bytes
@@ -271,8 +264,7 @@ def _open_without_waiting(name: str, flags: int) -> int:
 class _Decompressed(io.RawIOBase):
     """The content of a compressed file, which is closed with it.
 
-    The libraries' own readers do not do: some take whatever follows the first stream for the end of the file, and
-    zstandard's takes the end of the file for the end of the data, even in the middle of a frame.
+    The libraries' own readers take whatever follows the first stream, or the middle of a frame, for the end.
     """
 
     def __init__(self, source: IO[bytes], path: Path) -> None:

@@ -17,25 +17,10 @@ from rejoinder.errors import InputError
 from rejoinder.settings import parse_setting, validate
 
 # A new corpus is imported above (its file imports no extra's library) and listed here.
-CORPORA: dict[str, Corpus] = {
-    corpus.name: corpus
-    for corpus in (
-        chitchat.CORPUS,
-        formats.JSONL,
-        formats.CSV,
-        formats.FAQ,
-        formats.DIALOGUES,
-        opensubtitles.CORPUS,
-        amazon_qa.CORPUS,
-        wikipedia.CORPUS,
-        wikipedia.SENTENCES,
-        ubuntu.CORPUS,
-        dstc7.CORPUS,
-        convai2.CORPUS,
-        semeval.CORPUS,
-        reddit.CORPUS,
-    )
-}
+_ALL = [chitchat.CORPUS, formats.JSONL, formats.CSV, formats.FAQ, formats.DIALOGUES, opensubtitles.CORPUS]
+_ALL += [amazon_qa.CORPUS, wikipedia.CORPUS, wikipedia.SENTENCES, ubuntu.CORPUS, dstc7.CORPUS, convai2.CORPUS]
+_ALL += [semeval.CORPUS, reddit.CORPUS]
+CORPORA: dict[str, Corpus] = {corpus.name: corpus for corpus in _ALL}
 
 
 def find_corpus(source: str | Corpus) -> Corpus:
@@ -63,7 +48,7 @@ def settings_of(corpus: Corpus) -> list[Setting]:
     source = inspect.getsource(corpus.settings)
     texts = dict(re.findall(r'^    (\w+): .*\n    """([^"]+)"""', source, re.MULTILINE))
     return [
-        Setting(each.name, str(each.type), each.default, " ".join(texts[each.name].split()))
+        Setting(each.name, str(each.type), each.default, " ".join(texts.get(each.name, "").split()))
         for each in dataclasses.fields(corpus.settings)
     ]
 

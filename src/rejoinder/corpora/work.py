@@ -1,8 +1,7 @@
 """The work folder of a job, `.NAME.work`: what its tasks have finished, so that a stopped job goes on where it was.
 
-`job.json` says which job it belongs to; `done/` holds the result of each finished task; `running/` how many bytes each
-running task has read; the rest are the tasks' files, each whole or not there. They outlast a killed process, but do not
-wait for the disk: after a new start of the machine the job begins anew.
+`job.json` names the job; `done/` holds the results of tasks, `running/` how many bytes each has read; the rest are the
+tasks' files, whole or not there. They outlast a killed process, but not a new start of the machine.
 """
 
 from __future__ import annotations
@@ -28,6 +27,10 @@ class WorkFolderError(InputError):
     """The work folder cannot be used."""
 
 
+class NothingKeptError(InputError):
+    """A job gave no example, so that nothing of it is worth keeping."""
+
+
 def work_folder(output: str | Path) -> Path:
     """Return where the work for an output folder is kept until it is complete."""
     target = Path(os.path.realpath(output))
@@ -38,8 +41,8 @@ def work_folder(output: str | Path) -> Path:
 def open_work(output: str | Path, job: Mapping[str, Any]) -> Iterator[Path]:
     """Take hold of the work folder of a job, with what an earlier run of the same job left in it.
 
-    It is removed at the end; after an error or Ctrl-C it stays if any task was finished. What another job left is
-    removed. WorkFolderError: another process works in it, or the folder is not one of Rejoinder's.
+    It is removed at the end, but after an error or Ctrl-C stays if any task was finished. WorkFolderError: another
+    process works in it, or it is not one of Rejoinder's.
     """
     path = work_folder(output)
     path.parent.mkdir(parents=True, exist_ok=True)
@@ -55,8 +58,8 @@ def open_work(output: str | Path, job: Mapping[str, Any]) -> Iterator[Path]:
         try:
             with full_disk_named(path):
                 yield path
-        except BaseException:
-            if not any((path / _DONE).iterdir()):
+        except BaseException as error:
+            if isinstance(error, NothingKeptError) or not any((path / _DONE).iterdir()):
                 _discard(path)
             raise
         _discard(path)
@@ -85,10 +88,7 @@ def _discard(path: Path) -> None:
 
 
 def cached_task(folder: Path, work: Callable[..., dict[str, Any]], task: tuple[Any, ...]) -> dict[str, Any]:
-    """Return what an earlier run of a task gave, or else what `work(*task)` gives now, as JSON can hold it.
-
-    The first entry of the task is its name, the same each time.
-    """
+    """Return what an earlier run of a task, named by its first entry, gave, or else what `work(*task)` gives now."""
     done = folder / _DONE / f"{task[0]}.json"
     with contextlib.suppress(FileNotFoundError, ValueError):  # not there, or emptied by a power cut
         earlier: dict[str, Any] = json.loads(done.read_text(encoding="utf-8"))
@@ -102,12 +102,6 @@ def cached_task(folder: Path, work: Callable[..., dict[str, Any]], task: tuple[A
 def is_done(folder: Path, name: str) -> bool:
     """Return whether a task is finished."""
     return (folder / _DONE / f"{name}.json").exists()
-
-
-def forget_tasks(folder: Path) -> None:
-    """Let every task be done again: there is nothing worth keeping."""
-    for done in (folder / _DONE).iterdir():
-        done.unlink()
 
 
 @contextlib.contextmanager
@@ -130,10 +124,7 @@ def reported(folder: Path, name: str) -> Iterator[Advance]:
 
 
 class Progress:
-    """The progress of a job of several stages, in bytes of its input; of an input of unknown size, of those read.
-
-    Each stage has its share of the work: a byte counts as done when all stages are through with it.
-    """
+    """The progress of a job, of whose work each stage has a share, in bytes of its input; of a pipe, of those read."""
 
     def __init__(self, folder: Path, total: int | None, advance: Advance | None) -> None:
         self._folder, self._total, self._advance = folder, total, advance or (lambda _: None)

@@ -1,7 +1,6 @@
 """Build a pretraining corpus: read, decide, write; a folder whole or not at all.
 
-The files are read twice: once for the hashes in memory, by which is decided (`selection`), and once more to write what
-stays.
+The files are read twice: for the hashes in memory, by which `selection` decides, and to write what stays.
 """
 
 from __future__ import annotations
@@ -55,16 +54,17 @@ def build_corpus(
 
     Of transfer sources there is `transfer/SOURCE/valid-*.parquet` instead of a test. The sources' files are in
     `folder`, and the plan's evaluation sets in `evaluation`; without that, leaks are looked for in the held-out tests
-    alone. Returns the counts.
-
-    Raises:
-        InputError: a file is missing or bad, `output` holds something else, or nothing stays to train on.
+    alone. Returns the counts. InputError: a file is missing or bad, `output` holds something else, or nothing stays.
     """
     output, files = Path(output), source_files(plan, Path(folder))
     check_replaceable(output, FOLDER, overwrite=overwrite)
     if evaluation is not None:
         _check_evaluation(plan.evaluation, Path(evaluation))
-    table = _read_sources(plan, files, progress)
+    table = TurnTable(plan.leaks.gram, plan.filters)
+    for number, dialogue in _dialogues(plan, files, progress):
+        thread = conversation_thread(dialogue.turns)
+        table.add(dialogue.turns, dialogue.first, number, thread, f"{number} {dialogue.tree}")
+    table.close()
     evaluated = () if evaluation is None else _read_evaluation(plan, Path(evaluation))
     chosen = select(table, plan, evaluated)
     if not (chosen.stays(table) & (chosen.split != TEST)).any():
@@ -75,9 +75,6 @@ def build_corpus(
         (part / COUNTS).write_text(json.dumps(counts, indent=1, ensure_ascii=False) + "\n", encoding="utf-8")
         (part / "counts.md").write_text(markdown(counts), encoding="utf-8")
     return counts
-
-
-# Reading
 
 
 @dataclass(frozen=True, slots=True)
@@ -122,14 +119,6 @@ def _dialogues(plan: CorpusPlan, files: list[Path], progress: Advance | None) ->
                 yield number, dialogue
 
 
-def _read_sources(plan: CorpusPlan, files: list[Path], progress: Advance | None) -> TurnTable:
-    table = TurnTable(plan.leaks.gram, plan.filters)
-    for number, dialogue in _dialogues(plan, files, progress):
-        thread = conversation_thread(dialogue.turns)
-        table.add(dialogue.turns, dialogue.first, number, thread, f"{number} {dialogue.tree}")
-    return table.close()
-
-
 def _check_evaluation(sets: Sequence[Evaluation], folder: Path) -> None:
     readers = ["texts", *(name for name, corpus in CORPORA.items() if corpus.read is not None)]
     for each in sets:
@@ -164,9 +153,6 @@ def _texts(file: Path) -> list[str]:
         return file.read_text(encoding="utf-8").splitlines()
     except (ValueError, AttributeError, TypeError) as error:  # UnicodeDecodeError is a ValueError
         raise InputError(f"{file}: not a file of texts ({error}); see [[evaluation]] in docs/pretraining.md") from None
-
-
-# Writing
 
 
 def _write(
@@ -208,10 +194,7 @@ def _write(
 
 
 def _altered(example: Example, place: int, said: list[tuple[int, str]], plan: CorpusPlan) -> Example:
-    """Give a training example, whose response is at `place` of its dialogue, a persona and spaces before marks.
-
-    Both are drawn by hashes of thread and seed, the same everywhere; one does not depend on the other.
-    """
+    """Give a training example a persona and spaces before marks, each drawn by a hash of thread and seed."""
     context, response, persona = example.context, example.response, ""
     if said:
         rng = random.Random(f"{plan.seed} persona {place} {example.thread}")
@@ -220,9 +203,6 @@ def _altered(example: Example, place: int, said: list[tuple[int, str]], plan: Co
     if int.from_bytes(digest[:4], "big") < plan.spaced * 2**32:
         context, response = tuple(map(spaced_out, context)), spaced_out(response)
     return replace(example, context=(persona, *context) if persona else context, response=response)
-
-
-# Counting
 
 
 def _counts(

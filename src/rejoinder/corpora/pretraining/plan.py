@@ -93,8 +93,6 @@ class CorpusPlan:
 
 @section
 class _OtherCaps:
-    """A plan that is another one with other caps."""
-
     kind: Literal["corpus"]
     base: Annotated[str, Field(pattern=r"^[^/\\\\]+\.toml$")]
     caps: dict[str, Count]

@@ -1,8 +1,7 @@
 """Which pairs go where: one reason for each that stays out, a split for each that stays; the search for leaks.
 
-All messages are hashes in memory; compared are words alone. Pairs of `fewest_words` words or more leak if the words of
-both messages are equal, or if the Jaccard index of their sets of shingles (words in a row) is `overlap` or more (Broder
-1997), computed, not estimated. A shingle of more than `formula` evaluated pairs counts for none.
+All messages are hashes of their words. Pairs of `fewest_words` words or more leak if both messages are equal, or the
+Jaccard index of their sets of shingles (words in a row) is `overlap` or more (Broder 1997), computed, not estimated.
 """
 
 from __future__ import annotations
@@ -77,8 +76,7 @@ def select(table: TurnTable, plan: CorpusPlan, evaluated: Sequence[TurnTable]) -
 def _split(table: TurnTable, plan: CorpusPlan) -> tuple[list[str], npt.NDArray[np.int8], Mask]:
     """Return of each dialogue the thread of its group, the group's split, and whether it is held out elsewhere.
 
-    A group is of one text, one tree, or a shared pair of `same_words` words. Its thread is the least of its names. One
-    with a dialogue of a transfer source is a test in whole.
+    Groups share a text, tree, or long pair; a group's thread is its least name. One with a transfer source is a test.
     """
     above = list(range(len(table.threads)))
 
@@ -142,15 +140,11 @@ def _drop_leaks(chosen: Selection, table: TurnTable, plan: CorpusPlan, evaluated
         chosen.leaks[:, kind] = np.bincount(found[copies], minlength=len(chosen.leaks))
 
 
-# Hashes
-
-
 class TurnTable:
     """The hashes of the messages of d dialogues, filled dialogue by dialogue; the arrays are there after `close`.
 
-    A row, of r, is a message. Its pair is the message before it in its dialogue, and the message itself as response.
-    Dialogues also have their first row, `rows` (d + 1,), the number of their `source`, their `threads`
-    (`conversation_thread`) and `trees`, names of reply trees; rows have `counts`, of words, and `messages.fault_of`.
+    A row, of r, is a message; its pair is the message before it in its dialogue and itself as response. Dialogues have
+    their first row, `rows` (d + 1,), `source`, `threads` and reply `trees`; rows have `counts`, of words, and `fault`.
     """
 
     texts: Hashes  # (r,): of a row's words
@@ -190,9 +184,8 @@ class TurnTable:
     def _flush(self) -> None:
         """Hash the text since the last flush.
 
-        The polynomial hash of bytes b_0 ... b_n is the sum of b_i · p^i modulo 2^64 for an odd p, so that prefix sums
-        give the hash of any stretch, shifted back by the inverse of p (Karp and Rabin 1987); mixed, two texts that
-        nobody chose to collide share a hash with a probability of about 2^-64.
+        The hash of bytes b_0 ... b_n is the sum of b_i · p^i modulo 2^64 for an odd p, so that prefix sums give that of
+        any stretch, shifted back by the inverse of p (Karp and Rabin 1987). Mixed, two collide with about 2^-64.
         """
         data = np.frombuffer(self._text, np.uint8)
         powers, inverse = (_powers(base, max(16, len(data).bit_length())) for base in (_BASE, _INVERSE))
@@ -240,10 +233,7 @@ class TurnTable:
 
 
 class LeakIndex:
-    """All that is evaluated, to look pairs (`before` is 1) or single messages (0) up in.
-
-    `watched` are tables, their rows that are evaluated, and the number of each row's evaluated set.
-    """
+    """All that is evaluated (tables, their rows, each row's set), to look pairs or (`before` is 0) messages up in."""
 
     def __init__(self, watched: Iterable[tuple[TurnTable, IntArray, Numbers]], before: int, leaks: Leaks) -> None:
         self._before, self._leaks = before, leaks
@@ -292,7 +282,12 @@ class LeakIndex:
         """Return the set of the evaluated item that overlaps most with each span; -1 if none overlaps enough."""
         found = np.full(len(number), -1, np.int32)
         owner, place = expand(begin, number)
-        hits = np.bincount(owner, self._known(table.grams[place]), minlength=len(number))
+        grams = table.grams[place]
+        known = self._maybe[grams >> np.uint64(64 - _TABLE_BITS)]
+        places = np.flatnonzero(known)
+        at = np.minimum(np.searchsorted(self._grams, grams[places]), len(self._grams) - 1)
+        known[places] = self._grams[at] == grams[places]
+        hits = np.bincount(owner, known, minlength=len(number))
         # Necessary for the Jaccard index; halved, as a shingle may be in a text more than once.
         near = np.flatnonzero(hits * 2 >= self._leaks.overlap * number)
         owner, grams = table.shingles(begin[near], number[near])
@@ -308,13 +303,6 @@ class LeakIndex:
         order = np.lexsort((-item, overlap))  # the best comes last, of equal ones the first item
         found[near[mine[order]]] = self._sets[item[order]]
         return found
-
-    def _known(self, grams: Hashes) -> Mask:
-        known = self._maybe[grams >> np.uint64(64 - _TABLE_BITS)]
-        places = np.flatnonzero(known)
-        at = np.minimum(np.searchsorted(self._grams, grams[places]), len(self._grams) - 1)
-        known[places] = self._grams[at] == grams[places]
-        return known
 
 
 def mixed(values: Hashes) -> Hashes:

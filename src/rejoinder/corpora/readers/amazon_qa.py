@@ -1,8 +1,7 @@
-"""AmazonQA: questions about products and what owners answered, a Python dictionary (not JSON) a line.
+"""AmazonQA: questions about products and what owners answered (DATA19, section 3.3, and its published code).
 
-Source: DATA19, section 3.3, and its published code: question and answer have 4 to 59 words, a word being what single
-spaces separate; the split is by product. A line is a question and its answer (qa_*.json.gz), or a product with all its
-questions and their answers (QA_*.json.gz).
+A line is a Python dictionary (not JSON): a question and its answer (qa_*.json.gz), or a product with all its questions
+and their answers (QA_*.json.gz). The split is by product.
 """
 
 from __future__ import annotations

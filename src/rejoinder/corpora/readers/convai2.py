@@ -10,9 +10,9 @@ import itertools
 import random
 import re
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Literal
+from typing import Literal, NamedTuple
 
 from rejoinder.corpora.corpus import Corpus
 from rejoinder.corpora.example import Example, content_thread
@@ -43,25 +43,18 @@ class Convai2Settings:
             raise InputError(f"draw is {self.draw}; it is the number of candidates to draw, 0 for none")
 
 
-@dataclass
-class _Row:
-    """A message and the response to it; the message is blank where the one who responds speaks first."""
-
+class _Row(NamedTuple):
     number: int
-    message: str
+    message: str  # blank where the one who responds speaks first
     response: str
     candidates: tuple[str, ...] = ()
 
 
-@dataclass
-class _Dialogue:
-    personas: list[str] = field(default_factory=list)
-    rows: list[_Row] = field(default_factory=list)
-
-
 def read_convai2(path: Path, reading: Reading, settings: Convai2Settings) -> Iterator[Example]:
     """Read the examples of a file; InputError also for too few dialogues to draw candidates from."""
-    examples = (each for dialogue in _dialogues(path, reading) for each in _examples(dialogue, path, reading, settings))
+    examples = (
+        each for dialogue in _dialogues(path, reading) for each in _examples(*dialogue, path, reading, settings)
+    )
     return draw_candidates(examples, path, reading, settings) if settings.draw else examples
 
 
@@ -82,10 +75,8 @@ def draw_candidates(
     for example in held:
         yield example if example.candidates else _with_candidates(example, pool, path, settings)
     if any(not example.candidates for example in held):
-        reading.notes.append(
-            f"{path}: no candidates in the file; {settings.draw} for each example were drawn from its other dialogues "
-            f"(seed {settings.seed}), so figures do not compare with published ones"
-        )
+        note = f"{path}: no candidates in it; {settings.draw} for each example were drawn from its other dialogues "
+        reading.notes.append(f"{note}(seed {settings.seed}), so figures do not compare with published ones")
 
 
 def _with_candidates(
@@ -110,16 +101,17 @@ def _places(rng: random.Random, count: int, attempts: int) -> Iterator[int]:
     yield from rng.sample(range(count), count)
 
 
-def _dialogues(path: Path, reading: Reading) -> Iterator[_Dialogue]:
-    dialogue, last = _Dialogue(), 0
-    for place, personas, rows in parse_lines(path, reading, _parse):
+def _dialogues(path: Path, reading: Reading) -> Iterator[tuple[list[str], list[_Row]]]:
+    """Give the persona lines and the messages of each dialogue."""
+    personas, rows, last = list[str](), list[_Row](), 0
+    for place, more_personas, more_rows in parse_lines(path, reading, _parse):
         if place <= last:  # it starts again at 1, or at 2 if that line was bad
-            yield dialogue
-            dialogue = _Dialogue()
+            yield personas, rows
+            personas, rows = [], []
         last = place
-        dialogue.personas += personas
-        dialogue.rows += rows
-    yield dialogue
+        personas += more_personas
+        rows += more_rows
+    yield personas, rows
 
 
 def _parse(number: int, line: str) -> list[tuple[int, list[str], list[_Row]]]:
@@ -145,13 +137,15 @@ def _parse(number: int, line: str) -> list[tuple[int, list[str], list[_Row]]]:
     return [(int(match[1]), personas, rows)]
 
 
-def _examples(dialogue: _Dialogue, path: Path, reading: Reading, settings: Convai2Settings) -> Iterator[Example]:
-    spoken = (text for row in dialogue.rows for text in (row.message, row.response) if text)
+def _examples(
+    personas: list[str], rows: list[_Row], path: Path, reading: Reading, settings: Convai2Settings
+) -> Iterator[Example]:
+    spoken = (text for row in rows for text in (row.message, row.response) if text)
     thread = content_thread(itertools.islice(spoken, 2))
-    lines = " ".join(line for line in dialogue.personas if line.startswith(_SIDES[settings.personas]))
+    lines = " ".join(line for line in personas if line.startswith(_SIDES[settings.personas]))
     persona = [lines] if lines else []
     said: list[str] = []
-    for row in dialogue.rows:
+    for row in rows:
         said += [row.message] if row.message else []
         if not row.response:
             continue
@@ -163,7 +157,7 @@ def _examples(dialogue: _Dialogue, path: Path, reading: Reading, settings: Conva
         else:
             reading.drop("responses with nothing before them")
         said.append(row.response)
-    reading.without_reply += bool(dialogue.rows) and not any(row.response for row in dialogue.rows)
+    reading.without_reply += bool(rows) and not any(row.response for row in rows)
 
 
 CORPUS = Corpus(

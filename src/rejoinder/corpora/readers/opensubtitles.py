@@ -1,8 +1,7 @@
 """OpenSubtitles: each line of a film's subtitles answers the line before it (DATA19, section 3.2, and its code).
 
-OPUS publishes one text file for each language, in which films follow each other without a mark. DATA19 cut it with
-`split -a 3 -l 100000` and split the data by the names of the parts (lines-aaa, ...). A longer file is cut here in the
-same way, so that its split is the published one. docs/choices.md lists where we differ.
+In OPUS's file of a language films follow each other without a mark. DATA19 cut it with `split -a 3 -l 100000` and split
+by the parts' names (lines-aaa, ...); so is a longer file here. docs/choices.md lists where we differ.
 """
 
 from __future__ import annotations

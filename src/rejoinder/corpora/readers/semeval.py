@@ -1,8 +1,7 @@
 """SemEval task 3, community question answering: forum questions with their comments, in the XML of 2015 and 2016.
 
-The context is the question, the response a comment labelled Good. Comments' subjects are left out: they repeat the
-question. 1-of-100 (ACL19) allows no question twice: except in training only its first Good comment counts.
-Format: README 2.0 of 2015's data and 3.2 of 2016's.
+The context is the question, the response a comment labelled Good. 1-of-100 (ACL19) allows no question twice: except in
+training only its first Good comment counts. Format: README 2.0 of 2015's data and 3.2 of 2016's.
 """
 
 from __future__ import annotations

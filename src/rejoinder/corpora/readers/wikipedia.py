@@ -1,8 +1,7 @@
 """Wikipedia's XML exports: a sentence as the query, its article without it as the answer; and neighbouring sentences.
 
-Article search is POLY's, section 4.1, after Wu et al. 2018 ("StarSpace", section 4.4). Neither paper says how sentences
-are cut or chosen: see docs/choices.md. Neighbouring sentences are what BERT is pretrained on, and POLY on books and
-Wikipedia: the input is a sentence, the label the one after it (section 4.1, after Devlin et al. 2019).
+Article search is POLY's (section 4.1, after Wu et al. 2018, "StarSpace"; docs/choices.md says how sentences are cut and
+chosen). Neighbouring sentences are what BERT is pretrained on, and POLY on books and Wikipedia (section 4.1).
 """
 
 from __future__ import annotations
@@ -32,14 +31,12 @@ _STOP = re.compile(r"""(?<![.!?…])[.!?…]++["'”’»)\]]*+\s++|[。！？]+
 _OPENING = "\"'“‘«([¿¡"  # noqa: RUF001
 _LONGEST = 12
 # What stands before a full stop within a sentence; initials and words with a full stop in them need no list.
-_ABBREVIATIONS = frozenset(
-    (
-        *("mr", "mrs", "ms", "dr", "prof", "st", "jr", "sr", "rev", "hon", "gen", "col", "lt", "sgt", "capt", "cmdr"),
-        *("b", "d", "r", "c", "ca", "fl", "approx", "vs", "cf", "etc", "al", "no", "nos", "vol", "p", "pp", "fig"),
-        *("ed", "eds", "inc", "ltd", "co", "corp", "bros", "mt", "ft", "dept", "univ"),
-        *("jan", "feb", "mar", "apr", "jun", "jul", "aug", "sep", "sept", "oct", "nov", "dec"),
-    )
-)
+_ABBREVIATIONS = {
+    *("mr", "mrs", "ms", "dr", "prof", "st", "jr", "sr", "rev", "hon", "gen", "col", "lt", "sgt", "capt", "cmdr"),
+    *("b", "d", "r", "c", "ca", "fl", "approx", "vs", "cf", "etc", "al", "no", "nos", "vol", "p", "pp", "fig"),
+    *("ed", "eds", "inc", "ltd", "co", "corp", "bros", "mt", "ft", "dept", "univ"),
+    *("jan", "feb", "mar", "apr", "jun", "jul", "aug", "sep", "sept", "oct", "nov", "dec"),
+}
 
 MAX_NESTING = 100  # Most links, templates and tables within each other. MediaWiki itself stops at 40 templates.
 _TOKEN = re.compile(
@@ -50,12 +47,10 @@ _TOKEN = re.compile(
     re.VERBOSE | re.MULTILINE,
 )
 _NAME = {"{{": "{{", "}}": "{{", "[[": "[[", "]]": "[[", "{|": "{|", "|}": "{|"}
-_NO_PROSE = frozenset(  # tags whose content is no prose; it is not parsed either
-    (
-        *("ref", "references", "math", "chem", "ce", "gallery", "imagemap", "timeline", "score", "hiero", "graph"),
-        *("mapframe", "maplink", "templatedata", "syntaxhighlight", "source", "pre", "style"),
-    )
-)
+_NO_PROSE = {  # tags whose content is no prose; it is not parsed either
+    *("ref", "references", "math", "chem", "ce", "gallery", "imagemap", "timeline", "score", "hiero", "graph"),
+    *("mapframe", "maplink", "templatedata", "syntaxhighlight", "source", "pre", "style"),
+}
 _EXTERNAL = re.compile(r"\[(?:https?:|ftp:|mailto:)?+//[^\s\[\]]*+\s*+([^\[\]]*+)\]")
 _EMPHASIS = re.compile(r"''++")
 _SWITCH = re.compile(r"__[A-Z]++__")
@@ -96,7 +91,7 @@ def read_neighbours(path: Path, reading: Reading, _: object = None) -> Iterator[
 
 
 def _articles(path: Path, reading: Reading) -> Iterator[tuple[str, list[str]]]:
-    """Read the paragraphs of each article of an export, with the page's id; count which pages are no articles."""
+    """Give the id and the paragraphs of each article of an export; count why other pages are none."""
     for page in pages(path, reading):
         reason = fault_of_page(page)
         if not reason:
@@ -163,7 +158,7 @@ def sentences(paragraph: str) -> list[str]:
     """Cut a paragraph after each mark that ends a sentence; nothing but white space between them is lost.
 
     A mark does not end a sentence before a small letter, nor a full stop after an initial, a word with a full stop in
-    it (U.S.) or a common English abbreviation. The rule needs no model and gives the same on every machine.
+    it (U.S.) or a common English abbreviation.
     """
     found, start = [], 0
     for mark in _STOP.finditer(paragraph):
@@ -193,10 +188,9 @@ def _books(path: Path, reading: Reading) -> Iterator[tuple[str, list[str]]]:
         yield f"{name}:{number}", texts
 
 
-# Wikitext to plain text: the prose of an article, without its markup, templates, tables, lists, notes and headings.
-# One pass over the tokens of the markup, whose time is linear in the length of the text whatever it holds.
-# (mwparserfromhell, which builds the tree of a page, takes twelve times as long for an article, and hours for 100 kB of
-# unclosed tags.) Templates are left out, not expanded: what they would print is not in the article.
+# Wikitext to plain text: the prose of an article, without its markup, templates, tables, lists, notes and headings, in
+# time linear in its length whatever it holds. (mwparserfromhell, which builds the tree of a page, takes twelve times as
+# long for an article, and hours for 100 kB of unclosed tags.) Templates are left out, not expanded.
 
 
 class NestingError(ValueError):
@@ -251,20 +245,13 @@ def _close_markup(name: str, opened: list[tuple[str, int]], out: list[str], medi
         other, start = opened.pop()
         if other == name:
             break
-    inside = "".join(out[start:]) if name == "[[" else ""
+    target, bar, shown = "".join(out[start:] if name == "[[" else ()).partition("|")
     del out[start:]
-    if name == "[[":
-        out.append(link_text(inside, media))
-
-
-def link_text(inside: str, media: Collection[str]) -> str:
-    """Return what a link shows: of `[[target|text]]` the text, of a link to a file, category or language nothing."""
-    target, bar, shown = inside.partition("|")
     space, colon, _ = target.partition(":")
     space = space.strip()
-    if colon and (space.lower().replace("_", " ") in media or (not bar and _LANGUAGE.fullmatch(space))):
-        return ""
-    return shown.rpartition("|")[2] if bar else target.removeprefix(":")
+    # Of `[[target|text]]` the text stays, of a link to a file, category or language nothing.
+    if not colon or not (space.lower().replace("_", " ") in media or (not bar and _LANGUAGE.fullmatch(space))):
+        out.append(shown.rpartition("|")[2] if bar else target.removeprefix(":"))
 
 
 def _clean(line: str) -> str:
