@@ -1,7 +1,5 @@
 """Tasks on a Ray cluster of two nodes: the same as here, whatever is killed."""
 
-from __future__ import annotations
-
 import functools
 import os
 import signal

@@ -1,7 +1,5 @@
 """Training on Ray: the same as without, and it goes on when a worker is lost."""
 
-from __future__ import annotations
-
 import os
 import signal
 import sys

@@ -1,7 +1,5 @@
 """Data folders: the same whatever runs the tasks, nothing twice, everything accounted for, whole or absent."""
 
-from __future__ import annotations
-
 import errno
 import json
 import os

@@ -1,7 +1,5 @@
 """Examples in Parquet, in folders and in single files."""
 
-from __future__ import annotations
-
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest

@@ -1,7 +1,5 @@
 """JSON lines, CSV and dialogues: their forms, the threads of those that name none, every way to be bad."""
 
-from __future__ import annotations
-
 import csv
 import hashlib
 import io
@@ -112,15 +110,11 @@ def test_all_forms_agree(tmp_path_factory, turns, history):
     assert [response for _, response in read[0]] == turns[1:]
 
 
-def test_blank_messages_are_left_out_and_counted(read):
+def test_blank_messages_and_dialogues_without_a_reply_are_left_out_and_counted(read):
     reading = Reading()
     examples = read({"context": ["", "a", " \n"], "response": "b"}, {"turns": ["a", "", "b", "\t"]}, reading=reading)
     assert pairs(examples) == [(("a",), "b"), (("a",), "b")]
     assert reading.blank_messages == 4
-
-
-def test_dialogues_without_a_reply_are_counted(read):
-    reading = Reading()
     assert read({"turns": []}, {"turns": ["a"]}, {"turns": ["a", " "]}, {"messages": []}, reading=reading) == []
     assert reading.without_reply == 4
 
@@ -214,12 +208,6 @@ def test_what_the_csv_module_writes_is_read(tmp_path_factory, rows):
     assert pairs(read_csv(path)) == [((context,), response) for context, response in rows]
 
 
-def test_blank_rows_are_skipped(read_rows):
-    reading = Reading()
-    assert len(read_rows("a,b\n\n,\n  ,\nc,d\n", reading)) == 2
-    assert (reading.lines, reading.bad_lines) == (2, 0)
-
-
 BAD_ROWS = [
     ("a,b,c", r"3 columns instead of 2; put texts with commas in double quotes"),
     ("a", "1 columns instead of 2"),
@@ -243,10 +231,10 @@ def test_the_line_of_a_row_is_that_of_its_beginning(read_rows):
         read_rows('a,"b\n\nc"\n\nx,y,"z\n\n"\n')
 
 
-def test_a_row_that_is_taken_for_a_header_is_said(read_rows):
+def test_blank_rows_are_skipped_and_a_header_is_said(read_rows):
     reading = Reading()
-    read_rows("Question,Answer\na,b\n", reading)
-    assert len(reading.notes) == 1
+    assert len(read_rows("Question,Answer\na,b\n\n,\n  ,\nc,d\n", reading)) == 2
+    assert (reading.lines, reading.bad_lines, len(reading.notes)) == (2, 0, 1)
     assert reading.notes[0].endswith("faq.csv:1: a header, not an example: Question, Answer")
     read_rows("a,b\n", reading)
     assert len(reading.notes) == 1

@@ -1,7 +1,5 @@
 """Lines out of plain and compressed files, and every way in which a file can be bad."""
 
-from __future__ import annotations
-
 import bz2
 import contextlib
 import errno

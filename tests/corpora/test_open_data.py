@@ -1,7 +1,5 @@
 """The real conversations of $REJOINDER_DATA/open: every file is read, and the counts are those of its table."""
 
-from __future__ import annotations
-
 import os
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """Subtitles: what is said in a line, which lines are pairs, which lines are a film."""
 
-from __future__ import annotations
-
 import gzip
 import itertools
 import string

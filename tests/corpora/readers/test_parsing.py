@@ -1,7 +1,5 @@
 """JSON arrays and XML within limits: one item at a time, faults named, no bomb."""
 
-from __future__ import annotations
-
 import itertools
 import json
 import sys
@@ -63,14 +61,14 @@ def test_faults_of_json_have_their_object(tmp_path, text, reason):
         objects(write(tmp_path, text))
 
 
-BOMBS = {
-    "laughs": '<!DOCTYPE x [<!ENTITY a "aaaaaaaaaa">\n<!ENTITY b "&a;&a;&a;&a;">]><x>&b;</x>',
-    "external": '<!DOCTYPE x [<!ENTITY a SYSTEM "file:///etc/passwd">]><x>&a;</x>',
-    "foreign": '<!DOCTYPE x SYSTEM "http://example.org/x.dtd"><x>&undeclared;</x>',
-}
-
-
-@pytest.mark.parametrize("bomb", BOMBS.values(), ids=BOMBS)
+@pytest.mark.parametrize(
+    "bomb",
+    [
+        '<!DOCTYPE x [<!ENTITY a "aaaaaaaaaa">\n<!ENTITY b "&a;&a;&a;&a;">]><x>&b;</x>',
+        '<!DOCTYPE x [<!ENTITY a SYSTEM "file:///etc/passwd">]><x>&a;</x>',
+        '<!DOCTYPE x SYSTEM "http://example.org/x.dtd"><x>&undeclared;</x>',
+    ],
+)
 def test_entities_are_refused(tmp_path, bomb):
     with pytest.raises(InputError, match=r"data:[12]: an entity; files that need entities are not read"):
         texts(write(tmp_path, bomb), "x", "a")

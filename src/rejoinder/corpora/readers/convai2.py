@@ -75,8 +75,9 @@ def draw_candidates(
     for example in held:
         yield example if example.candidates else _with_candidates(example, pool, path, settings)
     if any(not example.candidates for example in held):
-        note = f"{path}: no candidates in it; {settings.draw} for each example were drawn from its other dialogues "
-        reading.notes.append(f"{note}(seed {settings.seed}), so figures do not compare with published ones")
+        drawn = f"{settings.draw} for each example were drawn from its other dialogues (seed {settings.seed})"
+        advice = "so figures do not compare with published ones"
+        reading.notes.append(f"{path}: no candidates in the file; {drawn}, {advice}")
 
 
 def _with_candidates(
