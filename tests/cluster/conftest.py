@@ -1,7 +1,5 @@
 """A Ray cluster of two nodes on this machine, loopback only, that ends with the tests of a file."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from typing import Any
 

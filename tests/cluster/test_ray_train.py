@@ -1,12 +1,9 @@
 """Training on Ray: the same as without, and it goes on when a worker is lost."""
 
-from __future__ import annotations
-
 import os
 import signal
 import sys
 import threading
-import time
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -16,6 +13,7 @@ from rejoinder.cluster.ray_train import train_on_ray
 from rejoinder.errors import InputError, MissingExtraError, RejoinderError
 from rejoinder.training.loop import train
 from rejoinder.training.metrics import read_metrics
+from tests.corpora.jobs import wait_for
 from tests.training.test_loop import losses
 from tests.training.tiny import MODEL, recipe, stage, write_data
 
@@ -80,12 +78,7 @@ def test_an_error_of_the_training_comes_back_as_one_line(tmp_path: Path, data: P
 
 def kill_a_worker(run: Path, step: int) -> None:
     """Kill the process that writes the run, once it has done so many steps."""
-    deadline = time.monotonic() + 100
-    while time.monotonic() < deadline:
-        lines = read_metrics(run / "metrics.jsonl")
-        if lines and lines[-1]["step"] >= step:
-            # TensorBoard's files are named after the process that writes them.
-            board = next((run / "tensorboard").glob("events.*"))
-            os.kill(int(board.name.split(".")[-2]), signal.SIGKILL)
-            return
-        time.sleep(0.02)
+    wait_for(lambda: any(line["step"] >= step for line in read_metrics(run / "metrics.jsonl")), seconds=100)
+    # TensorBoard's files are named after the process that writes them.
+    board = next((run / "tensorboard").glob("events.*"))
+    os.kill(int(board.name.split(".")[-2]), signal.SIGKILL)

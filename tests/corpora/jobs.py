@@ -1,7 +1,5 @@
 """Jobs to build examples with: sizes, inputs of both kinds of corpora, what came out."""
 
-from __future__ import annotations
-
 import functools
 import gzip
 import json

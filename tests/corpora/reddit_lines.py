@@ -1,7 +1,5 @@
 """Lines of Reddit's dumps for tests, and a job without an engine: blocks in, partitions of threads, examples out."""
 
-from __future__ import annotations
-
 import itertools
 import json
 import zlib

@@ -1,7 +1,5 @@
 """Tasks in this process and in others: order, laziness, errors, and nothing left behind."""
 
-from __future__ import annotations
-
 import functools
 import os
 import pickle
@@ -40,14 +38,6 @@ def die(number):
     if number == 1:
         os.kill(os.getpid(), signal.SIGKILL)
     return number
-
-
-def where(_):
-    return os.getpid()
-
-
-def length(data):
-    return len(data)
 
 
 @pytest.fixture(scope="module")

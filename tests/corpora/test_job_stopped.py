@@ -1,7 +1,5 @@
 """Jobs that are stopped: what is finished is kept, nothing is left running, and the same job goes on."""
 
-from __future__ import annotations
-
 import os
 import signal
 import subprocess

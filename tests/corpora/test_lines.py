@@ -1,7 +1,5 @@
 """Lines out of plain and compressed files, and every way in which a file can be bad."""
 
-from __future__ import annotations
-
 import bz2
 import contextlib
 import errno
@@ -20,13 +18,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from rejoinder.corpora import lines as lines_module
-from rejoinder.corpora.lines import (
-    Reading,
-    block_lines,
-    open_blocks,
-    open_lines,
-    open_pieces,
-)
+from rejoinder.corpora.lines import Reading, block_lines, open_blocks, open_lines, open_pieces
 from rejoinder.errors import InputError
 
 COMPRESS = {

@@ -1,7 +1,5 @@
 """The real conversations of $REJOINDER_DATA/open: every file is read, and the counts are those of its table."""
 
-from __future__ import annotations
-
 import os
 from pathlib import Path
 
@@ -81,14 +79,6 @@ def test_convai2_has_7801_responses_in_1000_dialogues(side):
     assert len(examples) == 7_801
     assert sum(len(example.context) == 2 for example in examples) == 1_000  # the persona and the first message
     assert (reading.bad_lines, reading.blank_messages, reading.without_reply, reading.dropped) == (0, 0, 0, {})
-
-
-def test_convai2_with_drawn_candidates_can_be_ranked():
-    path = EVAL / "convai2_valid" / "valid_self_original_no_cands.txt"
-    examples = list(read_convai2(path, Reading(), Convai2Settings(draw=19)))
-    result = evaluate(BM25(), examples[:1_000])
-    assert (result.given_candidates, result.candidates, result.fewest_candidates) == (True, 20, 20)
-    assert 0.15 < result.recall[1].value < 0.6
 
 
 @pytest.mark.parametrize(

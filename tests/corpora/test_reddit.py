@@ -1,7 +1,5 @@
 """Reddit's comments: lines to records, records to examples."""
 
-from __future__ import annotations
-
 import pyarrow as pa
 import pytest
 import zstandard

@@ -37,17 +37,11 @@ def test_a_corpus_by_name_or_itself():
 
 def test_inputs(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
-    (tmp_path / "a=b.txt").touch()
-    (tmp_path / "test=c.txt").touch()
-    (tmp_path / "c.txt").touch()
+    for name in ("a=b.txt", "test=c.txt", "c.txt"):
+        (tmp_path / name).touch()
     found = find_inputs(TOY, ["a=b.txt", "train=a=b.txt", "test=c.txt", "valid=c.txt", tmp_path / "c.txt"])
-    assert [(str(each.path), each.part) for each in found] == [
-        ("a=b.txt", None),
-        ("a=b.txt", "train"),
-        ("test=c.txt", None),
-        ("c.txt", "valid"),
-        (str(tmp_path / "c.txt"), None),
-    ]
+    assert [str(each.path) for each in found] == ["a=b.txt", "a=b.txt", "test=c.txt", "c.txt", str(tmp_path / "c.txt")]
+    assert [each.part for each in found] == [None, "train", None, "valid", None]
     with pytest.raises(InputError, match=r"^\. is a folder; name the files in it$"):
         find_inputs(TOY, ["test=."])
 
@@ -60,15 +54,10 @@ class ToySettings:
     """Fewest characters of a
     message."""
     longest: int = 127
-    """Most characters of a message."""
     share: float = 0.5
-    """How much."""
     kinds: tuple[str, ...] = ("a", "b")
-    """Which."""
     side: Literal["left", "right"] = "left"
-    """Where."""
     bots: bool = False
-    """Whether bots count."""
 
     def __post_init__(self):
         if self.shortest > self.longest:

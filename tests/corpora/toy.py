@@ -52,17 +52,7 @@ def assemble(records, reading, _settings):
         yield batch_of(examples)
 
 
-TOY = Corpus(
-    name="toy",
-    title="",
-    reads="",
-    licence="",
-    origin="",
-    expected="",
-    scatter=scatter,
-    assemble=assemble,
-    settings=ToySettings,
-)
+TOY = Corpus("toy", "", "", "", "", scatter=scatter, assemble=assemble, settings=ToySettings)
 
 
 def toy_lines(threads, seed=0, *, messages=4, words=3):

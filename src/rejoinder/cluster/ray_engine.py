@@ -27,14 +27,10 @@ from rejoinder.errors import InputError, MissingExtraError, RejoinderError
 T = TypeVar("T")
 R = TypeVar("R")
 
-_RETRIES = 5
-"""How often a task is done again after its worker or its node was lost."""
-_LOOK_AGAIN = 10.0
-"""Seconds after which the cluster's size is asked for again: nodes may come and go."""
-_CONNECTING = 10.0
-"""Seconds to wait for an answer at the address of a cluster."""
-_PATIENCE = 30.0
-"""Seconds to wait for cancelled tasks to be gone."""
+_RETRIES = 5  # how often a task is done again after its worker or its node was lost
+_LOOK_AGAIN = 10.0  # seconds after which the cluster's size is asked for again: nodes may come and go
+_CONNECTING = 10.0  # seconds to wait for an answer at the address of a cluster
+_PATIENCE = 30.0  # seconds to wait for cancelled tasks to be gone
 
 
 @dataclass(frozen=True)
@@ -42,12 +38,9 @@ class Needs:
     """What a job needs on each node."""
 
     version: str
-    current: str
-    """The current folder: relative paths start there."""
-    tokens: tuple[str, ...]
-    """Files that were just written into the folders that all nodes share."""
-    files: tuple[tuple[str, int], ...]
-    """Absolute paths and sizes of the input files."""
+    current: str  # the current folder: relative paths start there
+    tokens: tuple[str, ...]  # files that were just written into the folders that all nodes share
+    files: tuple[tuple[str, int], ...]  # absolute paths and sizes of the input files
 
 
 def needs_here(tokens: Sequence[Path], files: Sequence[str | Path]) -> Needs:
@@ -85,16 +78,9 @@ _check_once = functools.lru_cache(1)(check_here)
 class RayEngine:
     """Runs tasks on a Ray cluster (fulfils `corpora.engine.Engine`). A context manager, which leaves the cluster.
 
-    Args:
-        address: as `ray.init` takes it. None: that of the environment variable RAY_ADDRESS, else the cluster that runs
-            on this machine, else one that Ray starts here and that ends with this engine. If the program has called
-            `ray.init`, that connection is used.
-        folders: folders that all nodes must share; made if they are not there.
-        files: input files that all nodes must see.
-
-    Raises:
-        MissingExtraError: Ray is not installed.
-        InputError: there is no such cluster, a node does not see the files, or has another version of Rejoinder.
+    `address` is that of `ray.init`, whose connection is used if the program has called it. None: RAY_ADDRESS, else the
+    cluster that runs on this machine, else one that starts here and ends with this engine. All nodes must share
+    `folders`, which are made, and see `files`. InputError: there is no such cluster, or a node lacks something.
     """
 
     remote = True
@@ -134,11 +120,7 @@ class RayEngine:
             self._ray.shutdown()
 
     def map(self, work: Callable[[T], R], tasks: Iterable[T]) -> Generator[R]:
-        """See `corpora.engine.Engine.map`.
-
-        Raises:
-            RejoinderError: a task was lost more often than it is tried again.
-        """
+        """See `corpora.engine.Engine.map`; RejoinderError: a task was lost more often than it is tried again."""
         from ray.exceptions import RayError
 
         common = self._ray.put((pickle.dumps(work), self._needs))

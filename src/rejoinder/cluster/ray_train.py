@@ -25,12 +25,8 @@ def train_on_ray(recipe: Recipe, run: str | Path, *, workers: int, gpus: bool = 
     file system. Relative paths start at the current folder. Ray keeps its own notes beside the run, in `NAME.ray`.
 
     A stage's batch size is that of all workers together. With `gpus` each worker gets a GPU of its own, else a CPU.
-    After the loss of one, all are started again up to `restarts` times, to go on from the last checkpoint.
-
-    Raises:
-        MissingExtraError: Ray is not installed.
-        InputError: recipe, data and folder do not fit each other.
-        RejoinderError: the training failed, more often than `restarts`.
+    After the loss of one, all are started again up to `restarts` times, to go on from the last checkpoint; then
+    RejoinderError. InputError: recipe, data and folder do not fit each other.
     """
     try:
         from ray.train import FailureConfig, RunConfig, ScalingConfig, TrainingFailedError
@@ -58,11 +54,7 @@ def train_on_ray(recipe: Recipe, run: str | Path, *, workers: int, gpus: bool = 
 
 
 def _train(config: dict[str, Any]) -> dict[str, Any]:
-    """Train in a worker, a process that Ray has connected to the others.
-
-    Returns:
-        What came out, or why the recipe was refused: Ray would start workers that raise an error again.
-    """
+    """Train in a worker; return what came out, or why the recipe was refused (Ray starts what raises again)."""
     os.chdir(config["folder"])
     keep_memory()
     display = TerminalDisplay() if is_first() else None

@@ -1,8 +1,7 @@
 """Build a data folder: read a corpus, split by thread, drop duplicates, write Parquet, account for everything.
 
-A task of the first stage reads some files, or a block of lines and then a partition (`gather`), to `chunks`; one of the
-second says which rows of a range of digests are copies; one of the last writes a file of the data folder. Memory holds
-a few tasks' worth of data. What is finished is not done again (`work`), and no engine changes what comes out.
+Tasks read files, or blocks of lines and then partitions (`gather`), to `chunks`; say which rows of a range of digests
+are copies; write the files of the folder. Memory holds a few tasks' worth of data; `work` keeps what is finished.
 """
 
 from __future__ import annotations
@@ -10,42 +9,32 @@ from __future__ import annotations
 import contextlib
 import dataclasses
 import functools
-import itertools
 import json
 import math
 import os
+from collections import Counter
 from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
 from pathlib import Path
-from typing import Any
-
-import pyarrow as pa
+from typing import Any, TypeAlias
 
 from rejoinder import __version__
 from rejoinder.corpora import gather
-from rejoinder.corpora.chunks import (
-    Chunk,
-    Copies,
-    Job,
-    Sizes,
-    example_batches,
-    find_copies,
-    plan_shards,
-    shard_folder,
-    write_chunks,
-    write_shard,
-)
+from rejoinder.corpora.chunks import Chunk, Job, Sizes, file_groups, find_copies, plan_shards, read_files, write_shard
 from rejoinder.corpora.corpus import Corpus, Input
 from rejoinder.corpora.engine import Engine, LocalEngine
+from rejoinder.corpora.example import Split
 from rejoinder.corpora.examples import FOLDER, FORMAT, SUMMARY, Account
 from rejoinder.corpora.lines import Reading
 from rejoinder.corpora.sources import find_corpus, find_inputs
-from rejoinder.corpora.work import Progress, cached_task, forget_tasks, is_done, open_work, reported
-from rejoinder.errors import InputError
+from rejoinder.corpora.work import NothingKeptError, Progress, cached_task, is_done, open_work
 from rejoinder.files import atomic_folder, check_replaceable, parse_json
 from rejoinder.progress import Advance
 
+Work: TypeAlias = Callable[..., dict[str, Any]]
+Copies: TypeAlias = Counter[tuple[int, Split]]  # number of copies of earlier examples, by chunk and split
+
+# Shares of the whole time, measured on two cores; only the time left that is shown depends on them.
 _READ, _SCATTER, _MERGE, _ASSEMBLE, _COPIES, _WRITE = 0.88, 0.4, 0.03, 0.45, 0.02, 0.1
-"""Shares of the whole time, measured on two cores; only the time left that is shown depends on them."""
 
 
 def build_data(
@@ -67,20 +56,10 @@ def build_data(
     whose threads are scattered, in the order of its partitions). If the work is stopped after some of it was
     finished, `work.work_folder(folder)` keeps that, and the same call goes on from there.
 
-    Args:
-        source: a corpus, or the name of one of `sources.CORPORA`.
-        inputs: the files to read (see `sources.find_inputs`).
-        folder: where `train-00000.parquet` and so on, and `data.json` go.
-        settings: an instance of the corpus' dataclass; its defaults if not given.
-        reading: what to do with bad lines, and how much history to keep; gets the counts.
-        limit: stop at this many distinct examples; one process then reads everything.
-        engine: runs the tasks; in this process if not given.
-        sizes: of the job's pieces.
-        progress: called with the number of further bytes of the input that are done with, in all stages.
-        overwrite: replace what another call gave.
-
-    Raises:
-        InputError: bad input, no example at all, or a folder that holds something else.
+    `inputs` are as in `sources.find_inputs`, `settings` an instance of the corpus' dataclass. `reading` also gets the
+    counts. With a `limit` of distinct examples one process reads everything. `progress` is called with numbers of bytes
+    of the input that all stages are done with. `overwrite`: replace what another call gave, too. InputError: bad input,
+    no example at all, or a folder that holds something else.
     """
     corpus = find_corpus(source)
     given = find_inputs(corpus, inputs)
@@ -98,19 +77,15 @@ def build_data(
             setattr(account, name, value)
         for number, chunk in enumerate(chunks):
             for split, rows in chunk.rows.items():
-                account.add_examples(split, rows, copies[number, split])
+                account.splits[split].add(rows, copies[number, split])
         if not any(counts.kept for counts in account.splits.values()):
-            forget_tasks(work)
-            raise InputError(account.why_nothing_kept())
+            raise NothingKeptError(account.why_nothing_kept())
         stages.write(chunks, buckets, copies, account, folder)
     return account
 
 
 def _identity(account: Account, inputs: Sequence[Input], sizes: Sizes) -> dict[str, Any]:
-    """Return what makes two jobs the same, so that one uses what the other has finished.
-
-    Whether bad lines are skipped does not count: that may change, and the finished work still holds.
-    """
+    """Return what makes two jobs the same, so that one uses what the other has finished, bad lines skipped or not."""
     named = [Path(value) for value in account.settings.values() if isinstance(value, str) and Path(value).is_file()]
     return {
         "format": FORMAT,
@@ -145,18 +120,18 @@ class _Stages:
     """The stages of a job, each a list of tasks for the engine."""
 
     def __init__(
-        self, job: Job, inputs: Sequence[Input], reading: Reading, engine: Engine, progress: Advance | None
+        self, job: Job, files: list[Input], reading: Reading, engine: Engine, progress: Advance | None
     ) -> None:
-        piped = any(not each.path.is_file() for each in inputs)
+        piped = any(not each.path.is_file() for each in files)
         self._engine = LocalEngine() if piped else engine  # another process cannot read the pipe
-        self._job, self._inputs, self._reading = job, inputs, reading
-        self._progress = Progress(job.folder, None if piped else sum(each.size for each in inputs), progress)
+        self._job, self._inputs, self._reading = job, files, reading
+        self._progress = Progress(job.folder, None if piped else sum(each.size for each in files), progress)
 
     def read_files(self) -> list[Chunk]:
         """Read a corpus file by file."""
         chunks: list[Chunk] = []
         self._progress.begin(_READ)
-        work, tasks = functools.partial(_read_files, self._job), _file_groups(self._job, self._inputs)
+        work, tasks = functools.partial(read_files, self._job), file_groups(self._job, self._inputs)
         with self._progress.reading() as finish, self._mapped(work, tasks) as results:
             for result in results:
                 chunks += self._taken(result)
@@ -185,7 +160,6 @@ class _Stages:
         return [Chunk(**fields) for fields in result["chunks"]]
 
     def _scatter(self) -> tuple[gather.Files, int]:
-        """Scatter the records of the input: the files of records, and the number of partitions."""
         self._progress.begin(_SCATTER)
         before = is_done(self._job.folder, "scattered")
         result = cached_task(self._job.folder, self._scatter_all, ("scattered",))
@@ -212,9 +186,10 @@ class _Stages:
         return {"files": list(files.items()), "partitions": partitions, "counts": self._reading.counts()}
 
     def find_copies(self, chunks: Sequence[Chunk]) -> tuple[int, Copies]:
-        """Return the number of buckets that say which examples are copies, and how many there are in each chunk."""
+        """Return the number of buckets that say which examples are copies, and how many are, by chunk and split."""
         total = sum(chunk.total for chunk in chunks)
-        copies, buckets = Copies(), max(1, math.ceil(total / self._job.sizes.bucket))
+        copies: Copies = Counter()
+        buckets = max(1, math.ceil(total / self._job.sizes.bucket))
         work = functools.partial(find_copies, self._job, chunks, buckets)
         tasks = [(f"copies-{bucket:06}", bucket) for bucket in range(buckets) if chunks]
         for result in self._staged(_COPIES, work, tasks):
@@ -222,26 +197,24 @@ class _Stages:
                 copies[chunk, split] += count
         return buckets, copies
 
-    def write(
-        self, chunks: Sequence[Chunk], buckets: int, copies: Copies, account: Account, folder: str | Path
-    ) -> None:
+    def write(self, chunks: list[Chunk], buckets: int, copies: Copies, account: Account, folder: str | Path) -> None:
         """Write the files of the data folder and put it in its place."""
         shards = plan_shards(chunks, copies, self._job.sizes)
         work = functools.partial(write_shard, self._job, chunks, buckets)
         self._progress.begin(_WRITE)
+        files: list[Path] = []
         with contextlib.closing(self._engine.map(work, shards)) as results:
-            for count, _ in enumerate(results, 1):
-                self._progress.show(count / len(shards))
+            for file in results:
+                files.append(file)
+                self._progress.show(len(files) / len(shards))
         with atomic_folder(folder, FOLDER, overwrite=True) as part:  # `check_replaceable` came before the work
             text = json.dumps(account.to_json(), indent=1, ensure_ascii=False)
             (part / SUMMARY).write_text(f"{text}\n", encoding="utf-8")
-            for shard in shards:
-                (shard_folder(self._job.folder) / shard.name).rename(part / shard.name)
+            for file in files:
+                file.rename(part / file.name)
         self._progress.show(1.0)
 
-    def _staged(
-        self, share: float, work: Callable[..., dict[str, Any]], tasks: Sequence[tuple[Any, ...]]
-    ) -> Iterator[dict[str, Any]]:
+    def _staged(self, share: float, work: Work, tasks: Sequence[tuple[Any, ...]]) -> Iterator[dict[str, Any]]:
         """Run a stage whose tasks take about equally long."""
         self._progress.begin(share)
         with self._mapped(work, tasks) as results:
@@ -249,36 +222,6 @@ class _Stages:
                 yield result
                 self._progress.show(count / len(tasks))
 
-    def _mapped(
-        self, work: Callable[..., dict[str, Any]], tasks: Iterable[tuple[Any, ...]]
-    ) -> contextlib.closing[Generator[dict[str, Any]]]:
+    def _mapped(self, work: Work, tasks: Iterable[tuple[Any, ...]]) -> contextlib.closing[Generator[dict[str, Any]]]:
         """Run tasks that are not done yet; none runs any more at the end of the `with` block."""
         return contextlib.closing(self._engine.map(functools.partial(cached_task, self._job.folder, work), tasks))
-
-
-def _file_groups(job: Job, inputs: Sequence[Input]) -> Iterator[tuple[str, list[Input]]]:
-    """Group files into tasks, by their sizes alone; with a limit a single task has all of them."""
-    group: list[Input] = []
-    size = 0
-    for number, given in enumerate(inputs):
-        if group and job.limit is None and size + given.size > job.sizes.files:
-            yield f"read-{number - len(group):06}", group
-            group, size = [], 0
-        group.append(given)
-        size += given.size
-    yield f"read-{len(inputs) - len(group):06}", group
-
-
-def _read_files(job: Job, name: str, inputs: Sequence[Input]) -> dict[str, Any]:
-    """Do a task: read its files and write `chunks`; also returns `counts` (see `Reading.counts`) and their `size`."""
-    with reported(job.folder, name) as report:
-        reading = job.reading(on_bytes=report)
-        batches = itertools.chain.from_iterable(_read_file(job, given, reading) for given in inputs)
-        chunks = write_chunks(job, batches, name)
-    return {"chunks": chunks, "counts": reading.counts(), "size": sum(given.size for given in inputs)}
-
-
-def _read_file(job: Job, given: Input, reading: Reading) -> Iterator[pa.RecordBatch]:
-    assert job.corpus.read is not None
-    reading.part = given.part
-    yield from example_batches(job, job.corpus.read(given.path, reading, job.settings), given.part)

@@ -1,8 +1,7 @@
 """Chunks of examples, from the readers to the files of a data folder; what the tasks of every job do.
 
-A task writes its examples as chunks, with a column `split`, and each chunk's 16-byte digests, sorted. A bucket is a
-range of digests that fits the memory; of equal ones in all chunks all but the first are copies. The files of the data
-folder are written from consecutive chunks, without the copies.
+A task writes chunks with a column `split`, and each chunk's 16-byte digests, sorted. A bucket is a range of digests
+that fits the memory; all but the first of equal ones are copies. Consecutive chunks make a file, without the copies.
 """
 
 from __future__ import annotations
@@ -12,23 +11,22 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
-from typing import Any, TypeAlias
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from rejoinder.corpora.corpus import Corpus
+from rejoinder.corpora.corpus import Corpus, Input
 from rejoinder.corpora.example import SPLITS, Example, Split, split_of
 from rejoinder.corpora.examples import BATCH_ROWS, GROUP_CHARACTERS, batch_of, characters, write_batches
 from rejoinder.corpora.lines import BLOCK_BYTES, Reading
+from rejoinder.corpora.work import reported
 from rejoinder.errors import InputError
 from rejoinder.files import atomic_file
 from rejoinder.progress import Advance
 
-Copies: TypeAlias = Counter[tuple[int, Split]]
-"""Number of copies of earlier examples, by chunk and split."""
 _DIGEST_BYTES = 16
 _LIST = pa.list_(pa.large_binary())
 _SPLIT_BITS = 2
@@ -56,13 +54,11 @@ class Job:
 
     corpus: Corpus
     settings: Any
-    folder: Path
-    """The work folder."""
+    folder: Path  # the work folder
     history: int | None = 10
     skip_bad: bool = False
     max_bad: int | None = None
-    limit: int | None = None
-    """Stop at this many distinct examples."""
+    limit: int | None = None  # stop at this many distinct examples
     sizes: Sizes = Sizes()
 
     def reading(self, part: Split | None = None, on_bytes: Advance | None = None) -> Reading:
@@ -72,11 +68,10 @@ class Job:
 
 @dataclass
 class Chunk:
-    """What is in a chunk."""
+    """A file of examples of a task, of which some may be copies."""
 
     name: str
-    rows: dict[Split, int] = field(default_factory=dict)
-    """Examples of each split that has any."""
+    rows: dict[Split, int] = field(default_factory=dict)  # examples of each split that has any
     bytes: int = 0
     candidates: bool = False
 
@@ -86,37 +81,55 @@ class Chunk:
         return sum(self.rows.values())
 
 
-def example_batches(job: Job, examples: Iterable[Example], part: Split | None) -> Iterator[pa.RecordBatch]:
-    """Put the examples of a file together to columns, with their splits: `part` if that is given.
-
-    Those of a batch all have candidates, or none has.
-    """
-    most = 1 if job.limit is not None else min(BATCH_ROWS, job.sizes.chunk)  # nothing is read beyond the limit
-    rows: list[Example] = []
+def file_groups(job: Job, inputs: Sequence[Input]) -> Iterator[tuple[str, list[Input]]]:
+    """Group files into tasks, by their sizes alone; with a limit a single task has all of them."""
+    group: list[Input] = []
     size = 0
-    for example in examples:
-        alike = not rows or bool(example.candidates) == bool(rows[0].candidates)
-        if not alike or len(rows) == most or size >= GROUP_CHARACTERS:
-            yield with_splits(job, batch_of(rows), part, rows)
-            rows, size = [], 0
-        rows.append(example)
-        size += characters(example)
-    if rows:
-        yield with_splits(job, batch_of(rows), part, rows)
+    for number, given in enumerate(inputs):
+        if group and job.limit is None and size + given.size > job.sizes.files:
+            yield f"read-{number - len(group):06}", group
+            group, size = [], 0
+        group.append(given)
+        size += given.size
+    yield f"read-{len(inputs) - len(group):06}", group
 
 
-def with_splits(
-    job: Job, batch: pa.RecordBatch, part: Split | None, examples: Sequence[Example] = ()
-) -> pa.RecordBatch:
+def read_files(job: Job, name: str, inputs: Sequence[Input]) -> dict[str, Any]:
+    """Do a task: read its files and write `chunks`; also returns `counts` (see `Reading.counts`) and their `size`."""
+    with reported(job.folder, name) as report:
+        reading = job.reading(on_bytes=report)
+        chunks = write_chunks(job, _read_batches(job, inputs, reading), name)
+    return {"chunks": chunks, "counts": reading.counts(), "size": sum(given.size for given in inputs)}
+
+
+def _read_batches(job: Job, inputs: Sequence[Input], reading: Reading) -> Iterator[pa.RecordBatch]:
+    """Give the examples of files as columns, with their splits; those of a batch all have candidates, or none has."""
+    assert job.corpus.read is not None
+    most = 1 if job.limit is not None else min(BATCH_ROWS, job.sizes.chunk)  # nothing is read beyond the limit
+    for given in inputs:
+        reading.part = given.part
+        rows: list[Example] = []
+        size = 0
+        for example in job.corpus.read(given.path, reading, job.settings):
+            alike = not rows or bool(example.candidates) == bool(rows[0].candidates)
+            if not alike or len(rows) == most or size >= GROUP_CHARACTERS:
+                yield with_splits(job, batch_of(rows), given.part)
+                rows, size = [], 0
+            rows.append(example)
+            size += characters(example)
+        if rows:
+            yield with_splits(job, batch_of(rows), given.part)
+
+
+def with_splits(job: Job, batch: pa.RecordBatch, part: Split | None) -> pa.RecordBatch:
     """Add the column `split`: the given part, or what the corpus says, or else the hash of the thread."""
     if part is not None:
         splits = np.full(batch.num_rows, SPLITS.index(part), np.uint8)
-    elif job.corpus.split is not None:
-        splits = np.array([SPLITS.index(job.corpus.split(each, job.settings)) for each in examples], np.uint8)
     else:
-        threads = batch["thread"].dictionary_encode()
-        known = np.array([SPLITS.index(split_of(thread)) for thread in threads.dictionary.to_pylist()], np.uint8)
-        splits = known[threads.indices.to_numpy()]
+        threads, rule = batch["thread"].dictionary_encode(), job.corpus.split
+        names = threads.dictionary.to_pylist()
+        parts = [rule(name, job.settings) if rule is not None else split_of(name) for name in names]
+        splits = np.array([SPLITS.index(each) for each in parts], np.uint8)[threads.indices.to_numpy()]
     return batch.append_column("split", pa.array(splits))
 
 
@@ -143,7 +156,10 @@ def write_chunks(job: Job, batches: Iterable[pa.RecordBatch], name: str) -> list
         column = np.concatenate(splits)
         counts = np.bincount(column, minlength=len(SPLITS)).tolist()
         chunk.rows = {split: count for split, count in zip(SPLITS, counts, strict=True) if count}
-        _save(_chunk_file(job, chunk.name, "npy"), _sorted_digests(digests, column))
+        high, low = np.frombuffer(b"".join(digests), "<u8").reshape(-1, 2).T
+        places = np.arange(len(column), dtype=np.uint64) << np.uint64(_SPLIT_BITS) | column
+        order = np.argsort(high, kind="stable")  # rows: both halves of the digests; place and split
+        _save(_chunk_file(job, chunk.name, "npy"), np.stack([high, low, places]).take(order, axis=1))
         chunks.append(asdict(chunk))
     return chunks
 
@@ -172,13 +188,6 @@ def example_digests(batch: pa.RecordBatch) -> list[bytes]:
     return [hashlib.blake2b(text, digest_size=_DIGEST_BYTES).digest() for text in texts.to_pylist()]
 
 
-def _sorted_digests(digests: Sequence[bytes], splits: npt.NDArray[np.uint8]) -> npt.NDArray[np.uint64]:
-    """Return three rows: the halves of the digests, by the first of which they are sorted, and row and split."""
-    high, low = np.frombuffer(b"".join(digests), "<u8").reshape(-1, 2).T
-    rows = np.arange(len(splits), dtype=np.uint64) << np.uint64(_SPLIT_BITS) | splits
-    return np.stack([high, low, rows]).take(np.argsort(high, kind="stable"), axis=1)
-
-
 def find_copies(job: Job, chunks: Sequence[Chunk], buckets: int, _: str, bucket: int) -> dict[str, Any]:
     """Do a task: write down which examples whose digests fall into a bucket are `copies`; return how many, where."""
     bounds = np.array([bucket * 2**64 // buckets, (bucket + 1) * 2**64 // buckets - 1], np.uint64)
@@ -189,19 +198,14 @@ def find_copies(job: Job, chunks: Sequence[Chunk], buckets: int, _: str, bucket:
         pieces.append(np.array(digests[:, begin:end]))
     high, low, rows = np.concatenate(pieces, axis=1)
     numbers = np.repeat(np.arange(len(pieces), dtype=np.uint64), [piece.shape[1] for piece in pieces])
-    copies = np.flatnonzero(_is_copy(high, low))
+    buffer = pa.py_buffer(np.stack([high, low], axis=1).tobytes())
+    both = pa.FixedSizeBinaryArray.from_buffers(pa.binary(_DIGEST_BYTES), len(high), [None, buffer])
+    codes: npt.NDArray[np.int32] = both.dictionary_encode().indices.to_numpy()  # numbered as they first appear
+    copies = np.flatnonzero(codes <= np.maximum.accumulate(np.append(-1, codes))[:-1])
     copies = copies[np.lexsort((rows[copies], numbers[copies]))]
     _save(_copies_file(job, bucket), np.stack([numbers[copies], rows[copies]]))
     counts = Counter(zip(numbers[copies].tolist(), (rows[copies] & np.uint64(3)).tolist(), strict=True))
     return {"copies": [(number, SPLITS[split], count) for (number, split), count in counts.items()]}
-
-
-def _is_copy(high: npt.NDArray[np.uint64], low: npt.NDArray[np.uint64]) -> npt.NDArray[np.bool_]:
-    """Return of each digest whether an equal one came before it."""
-    buffer = pa.py_buffer(np.stack([high, low], axis=1).tobytes())
-    digests = pa.FixedSizeBinaryArray.from_buffers(pa.binary(_DIGEST_BYTES), len(high), [None, buffer])
-    codes: npt.NDArray[np.int32] = digests.dictionary_encode().indices.to_numpy()  # numbered as they first appear
-    return codes <= np.maximum.accumulate(np.append(-1, codes))[:-1]
 
 
 @dataclass(frozen=True)
@@ -218,10 +222,8 @@ def plan_shards(chunks: Sequence[Chunk], copies: Mapping[tuple[int, Split], int]
     shards = []
     for split in SPLITS:
         if len({chunk.candidates for chunk in chunks if split in chunk.rows}) > 1:
-            raise InputError(
-                f"some examples of the {split} part have candidates and some have none; "
-                "make one data set of those with candidates and one of those without"
-            )
+            advice = "make one data set of those with candidates and one of those without"
+            raise InputError(f"some examples of the {split} part have candidates and some have none; {advice}")
         groups: list[list[tuple[int, bool]]] = [[]]
         rows, size = 0, 0.0
         for number, chunk in enumerate(chunks):
@@ -235,17 +237,13 @@ def plan_shards(chunks: Sequence[Chunk], copies: Mapping[tuple[int, Split], int]
     return shards
 
 
-def write_shard(job: Job, chunks: Sequence[Chunk], buckets: int, shard: Shard) -> None:
+def write_shard(job: Job, chunks: Sequence[Chunk], buckets: int, shard: Shard) -> Path:
     """Do a task: write a file of the data folder, unless it is there."""
-    path = shard_folder(job.folder) / shard.name
+    path = job.folder / "shards" / shard.name
     if not path.exists():
         with atomic_file(path) as part:
             write_batches(_kept(job, chunks, buckets, shard), part)
-
-
-def shard_folder(folder: Path) -> Path:
-    """Return where the finished files are."""
-    return folder / "shards"
+    return path
 
 
 def _kept(job: Job, chunks: Sequence[Chunk], buckets: int, shard: Shard) -> Iterator[pa.RecordBatch]:
@@ -264,7 +262,6 @@ def _kept(job: Job, chunks: Sequence[Chunk], buckets: int, shard: Shard) -> Iter
 
 
 def _copies_of(job: Job, buckets: int, number: int) -> npt.NDArray[np.int64]:
-    """Return the rows of a chunk that are copies."""
     rows = []
     for bucket in range(buckets):
         numbers, places = np.load(_copies_file(job, bucket), mmap_mode="r")

@@ -5,13 +5,12 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
+
+import pyarrow as pa
 
 from rejoinder.corpora.example import Example, Split
 from rejoinder.corpora.lines import Block, Reading
-
-if TYPE_CHECKING:
-    import pyarrow as pa
 
 
 @dataclass(frozen=True)
@@ -19,8 +18,7 @@ class Input:
     """A file to read."""
 
     path: Path
-    part: Split | None = None
-    """The split that all its examples go to, whatever their threads' hashes."""
+    part: Split | None = None  # the split that all its examples go to, whatever their threads' hashes
 
     @property
     def size(self) -> int:
@@ -35,39 +33,30 @@ class NoSettings:
 
 @dataclass(frozen=True)
 class Corpus:
-    """A corpus. A new one is one file with one of these, and one entry in `sources`.
+    """A corpus: data and pure functions at module level, which a worker process gets by name.
 
-    Everything here is data or a pure function at module level, so that a worker process gets it by name.
+    A corpus has `read`, or, where its threads are scattered over its files, `scatter` and `assemble`.
     """
 
-    name: str
-    """What `rejoinder data NAME` calls it."""
-    title: str
-    """One line: what it is."""
-    reads: str
-    """One line: the files that it reads, in their published format."""
-    licence: str
-    """Under which licence the data is, as far as its publisher says."""
-    origin: str
-    """Where a user gets the files."""
-    expected: str = ""
-    """Counts that the source publishes, to compare with; empty if it publishes none."""
+    name: str  # what `rejoinder data NAME` calls it
+    title: str  # one line: what it is
+    reads: str  # one line: the files that it reads, in their published format
+    licence: str  # under which licence the data is, as far as its publisher says
+    origin: str  # where a user gets the files
+    expected: str = ""  # counts that the source publishes, to compare with; empty if it publishes none
+    # (file, reading, settings) -> the file's examples, in its order. Raises InputError; a bad line goes to
+    # `Reading.bad_line`, a record that the corpus' own rules leave out to `Reading.drop`.
     read: Callable[[Path, Reading, Any], Iterator[Example]] | None = None
-    """(file, reading, settings) -> the file's examples, in its order. Raises `InputError`; a bad line goes to
-    `Reading.bad_line`, a record that the corpus' own rules leave out to `Reading.drop`."""
+    # (block, reading, settings) -> a record of each line that counts, as columns without nulls, the first of which is
+    # the name of the thread. All records of a thread meet again in one call of `assemble`.
     scatter: Callable[[Block, Reading, Any], pa.RecordBatch] | None = None
-    """For a corpus whose threads are scattered over its files, instead of `read`: (block, reading, settings) -> a
-    record of each line that counts, as columns without nulls; the first is the name of the thread. All records of a
-    thread meet again in one call of `assemble`."""
+    # (records of many whole threads in the order of the input, reading, settings) -> examples, some thousands at a time
+    # (`examples.BASE_SCHEMA`), in an order that follows from the records alone.
     assemble: Callable[[pa.RecordBatch, Reading, Any], Iterator[pa.RecordBatch]] | None = None
-    """With `scatter`: (records of many whole threads in the order of the input, reading, settings) -> examples, some
-    thousands at a time (`examples.BASE_SCHEMA`), in an order that follows from the records alone."""
+    # For a corpus that comes in a package: finds the file to read, or raises MissingExtraError; no inputs are named.
     packaged: Callable[[], Path] | None = None
-    """For a corpus that comes in a package: finds its file, which `read` then reads; the user names no inputs. Raises
-    `MissingExtraError`."""
-    split: Callable[[Example, Any], Split] | None = None
-    """(example, settings) -> its part, for a corpus that is not split by `split_of`; all examples of a thread get the
-    same one. A part that the user names for a file comes first."""
+    # (thread, settings) -> its part, for a corpus that is not split by `split_of`; a part that is named comes first.
+    split: Callable[[str, Any], Split] | None = None
+    # A frozen dataclass: each field has a default and, below it, a line of documentation, which `--about` shows;
+    # `__post_init__` raises InputError for a wrong combination. `--set name=value` sets a field.
     settings: type = NoSettings
-    """A frozen dataclass: each field has a default and, below it, a line of documentation; `__post_init__` raises
-    InputError for a wrong combination. `--set name=value` sets a field."""

@@ -1,11 +1,11 @@
 """What runs the tasks of a job: this process, several of this machine, or a cluster (`cluster.ray_engine`).
 
-A job is a list of tasks that follows from its input alone. An engine may run a task anywhere, at any time, and again
-after a failure; what a task leaves behind is the same each time. So the engine never changes what comes out.
+A task may run anywhere, at any time, and again after a failure: what it leaves behind follows from the input alone.
 """
 
 from __future__ import annotations
 
+import itertools
 import multiprocessing
 import os
 import pickle
@@ -24,15 +24,11 @@ from rejoinder.memory import keep_memory
 
 T = TypeVar("T")
 R = TypeVar("R")
-Answer: TypeAlias = tuple[BaseException | None, Any]
-"""What a task raised, or None, and its result."""
+Answer: TypeAlias = tuple[BaseException | None, Any]  # what a task raised, or None, and its result
 
-_WORTH_A_PROCESS = 64 * 1024 * 1024
-"""Bytes of input that take clearly longer than starting a process in every stage."""
-_AT_ONCE = 2
-"""Tasks that a worker has: one to work on, and one to go on with at once."""
-_WAITING = 64
-"""Most results for each worker that wait for an earlier task to end."""
+_WORTH_A_PROCESS = 64 * 1024 * 1024  # bytes of input that take clearly longer than starting a process in every stage
+_AT_ONCE = 2  # tasks that a worker has: one to work on, and one to go on with at once
+_WAITING = 64  # most results for each worker that wait for an earlier task to end
 
 
 class WorkerDiedError(RejoinderError):
@@ -42,16 +38,13 @@ class WorkerDiedError(RejoinderError):
 class Engine(Protocol):
     """Runs tasks."""
 
-    @property
-    def remote(self) -> bool:
-        """Whether tasks run on other machines too: what they read should then not come through this process."""
+    remote: bool  # whether tasks run on other machines too, and should read their input there
 
     def map(self, work: Callable[[T], R], tasks: Iterable[T]) -> Generator[R]:
         """Run `work`, a module's function or a partial of one, on each task, and give the results in order.
 
-        Tasks may be lazy and large: they are taken as workers get free, only a few ahead. Results are small. What a
-        task raised is raised; no other task runs any more when it arrives, nor when the iterator is closed or the
-        caller is interrupted.
+        Tasks may be lazy and large: only a few are taken ahead. What a task raised is raised; no other task runs any
+        more when it arrives, nor when the iterator is closed or the caller is interrupted.
         """
 
 
@@ -116,19 +109,16 @@ def _begin_worker(leash: Connection) -> None:
 def in_order(submit: Callable[[T], Future[Answer]], tasks: Iterable[T], workers: Callable[[], int]) -> Generator[Any]:
     """Give the results of tasks in their order, or raise what the first one to fail raised.
 
-    `submit` begins `attempt` on a task as one of the workers, of which there are `workers()`, gets free.
+    `submit` begins `attempt` on a task as one of the `workers()` workers gets free.
     """
-    rest, exhausted = iter(tasks), False
+    rest = iter(tasks)
     due: deque[Future[Answer]] = deque()
     running: set[Future[Answer]] = set()
     while True:
-        while not exhausted and len(running) < _AT_ONCE * workers() and len(due) < _WAITING * workers():
-            try:
-                due.append(submit(next(rest)))
-            except StopIteration:
-                exhausted = True
-            else:
-                running.add(due[-1])
+        room = min(_AT_ONCE * workers() - len(running), _WAITING * workers() - len(due))
+        for task in itertools.islice(rest, max(0, room)):
+            due.append(submit(task))
+            running.add(due[-1])
         if not due:
             return
         done, running = wait(running, return_when=FIRST_COMPLETED)

@@ -9,32 +9,21 @@ from dataclasses import dataclass
 from typing import Literal, TypeAlias
 
 Split: TypeAlias = Literal["train", "valid", "test"]
-SPLITS: tuple[Split, ...] = ("train", "valid", "test")
-"""Parts of a data folder. Nothing is ever chosen on the test part."""
+SPLITS: tuple[Split, ...] = ("train", "valid", "test")  # nothing is ever chosen on the test part
 _WORD = re.compile(r"[^\W_]+")
 
 
 @dataclass(frozen=True, slots=True)
 class Example:
-    """A conversation so far and the response that followed.
+    """A conversation so far and the response that followed."""
 
-    Attributes:
-        context: messages, oldest first; the newest one is the *input*, the others the *history*.
-        response: the message that followed.
-        id: unique within its source.
-        thread: name of the conversation (reply tree, product, file) that it comes from; the split goes by it.
-        source: name of the corpus.
-        candidates: responses to choose from, where the data gives them.
-        label: place of the response among the candidates.
-    """
-
-    context: tuple[str, ...]
+    context: tuple[str, ...]  # messages, oldest first; the newest one is the *input*, the others the *history*
     response: str
-    id: str = ""
-    thread: str = ""
-    source: str = ""
-    candidates: tuple[str, ...] = ()
-    label: int | None = None
+    id: str = ""  # unique within its source
+    thread: str = ""  # name of the conversation (reply tree, product, file) that it comes from; the split goes by it
+    source: str = ""  # name of the corpus
+    candidates: tuple[str, ...] = ()  # responses to choose from, where the data gives them
+    label: int | None = None  # place of the response among the candidates
 
 
 def split_of(thread: str) -> Split:
@@ -49,24 +38,17 @@ def split_of(thread: str) -> Split:
 
 def thread_share(thread: str) -> float:
     """Return the u of `split_of`: above 0 and up to 1, in steps of 1/4096."""
-    digest = hashlib.md5(thread.encode("utf-8"), usedforsecurity=False).digest()
-    return (1 + int.from_bytes(digest, "big") % 4096) / 4096
+    return (1 + int(_md5(thread), 16) % 4096) / 4096
 
 
 def content_thread(messages: Iterable[str]) -> str:
-    """Name a conversation that has no name: the MD5 of its text, in hexadecimal.
-
-    White space is collapsed, blank messages are left out: in every corpus it falls into the same part, whatever its id.
-    """
+    """Name a conversation by the MD5 of its text, in hexadecimal; white space is collapsed, blank messages left out."""
     lines = (" ".join(message.split()) for message in messages)
     return _md5("\n".join(line for line in lines if line))
 
 
 def conversation_thread(messages: Iterable[str]) -> str:
-    """Name a conversation by the MD5 of all its words, joined with spaces, in hexadecimal.
-
-    So packages that cut or write the same conversations a little differently hold out the same ones.
-    """
+    """Name a conversation by the MD5 of its words: packages that cut or write it a little differently agree."""
     return _md5(" ".join(word for message in messages for word in words_of(message)))
 
 

@@ -1,17 +1,16 @@
 """Examples on disk, read and written; memory holds one block of rows at a time.
 
-An example is a row of a Parquet table (zstd) of `BASE_SCHEMA`, or of `CANDIDATE_SCHEMA` where the data gives
-candidates. A data folder holds `train-*.parquet`, `valid-*.parquet`, `test-*.parquet` and `data.json`.
+An example is a row of a Parquet table (zstd), with candidates or without. A data folder holds `train-*.parquet`,
+`valid-*.parquet`, `test-*.parquet` and `data.json`.
 """
 
 from __future__ import annotations
 
 import contextlib
-import dataclasses
 import itertools
 import math
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any, Self
 
@@ -29,18 +28,13 @@ from rejoinder.files import Kind, atomic_file, refuse_endless
 _TEXT, _TEXTS = pa.string(), pa.list_(pa.string())
 BASE_SCHEMA = pa.schema([("id", _TEXT), ("thread", _TEXT), ("source", _TEXT), ("context", _TEXTS), ("response", _TEXT)])
 CANDIDATE_SCHEMA = pa.schema([*BASE_SCHEMA, ("candidates", _TEXTS), ("label", pa.int32())])
-GROUP_ROWS = 16_384
-"""Most rows in a row group."""
-GROUP_CHARACTERS = 1 << 25
-"""A row group is closed when its texts reach this many characters, so that long messages do not fill the memory."""
-BATCH_ROWS = 4_096
-"""Rows handed out at once."""
+GROUP_ROWS = 16_384  # most rows in a row group
+GROUP_CHARACTERS = 1 << 25  # a row group is closed when its texts have this many: long messages do not fill the memory
+BATCH_ROWS = 4_096  # rows handed out at once
 
+# Columns of Parquet whose values come again, so that a dictionary saves space; in others it only costs time.
 _REPEATED = ("thread", "source", "context.list.element", "candidates.list.element")
-"""Columns of Parquet whose values come again, so that a dictionary saves space; in others it only costs time."""
-
-SUMMARY = "data.json"
-"""The file of a data folder that says what was read, kept and dropped, and that the folder is one."""
+SUMMARY = "data.json"  # the file of a data folder that says what was read, kept and dropped, and that the folder is one
 FORMAT = "rejoinder examples 1"
 FOLDER = Kind(
     "a folder of examples",
@@ -48,9 +42,6 @@ FOLDER = Kind(
     lambda account: account["format"].startswith("rejoinder examples"),
     (SUMMARY, *(f"{split}-*.parquet" for split in SPLITS)),
 )
-
-
-# Writing
 
 
 def write_examples(examples: Iterable[Example], path: str | Path) -> int:
@@ -88,11 +79,9 @@ class ExampleWriter:
         if self.count == 0:
             self._candidates = bool(example.candidates)
         elif self._candidates != bool(example.candidates):
-            state = ("no candidates", "some") if self._candidates else ("candidates", "none")
-            raise InputError(
-                f"example {example.id or self.count} has {state[0]} and the ones before it have {state[1]}; "
-                "make one data set of those with candidates and one of those without"
-            )
+            has, have = ("no candidates", "some") if self._candidates else ("candidates", "none")
+            fault = f"example {example.id or self.count} has {has} and the ones before it have {have}"
+            raise InputError(f"{fault}; make one data set of those with candidates and one of those without")
         self._rows.append(example)
         self.count += 1
         self._characters += characters(example)
@@ -148,21 +137,16 @@ def characters(example: Example) -> int:
 def batch_of(rows: Sequence[Example], schema: pa.Schema | None = None) -> pa.RecordBatch:
     """Turn examples, at least one, into columns: those of the schema, or else all that they have."""
     schema = schema or (CANDIDATE_SCHEMA if rows[0].candidates else BASE_SCHEMA)
-    arrays = [pa.array([getattr(row, field.name) for row in rows], field.type) for field in schema]
+    arrays = [pa.array([getattr(row, each.name) for row in rows], each.type) for each in schema]
     return pa.RecordBatch.from_arrays(arrays, schema=schema)
-
-
-# Reading
 
 
 def read_examples(path: str | Path, split: Split | None = None, *, reading: Reading | None = None) -> Iterator[Example]:
     """Read examples one after the other; InputError names the file, the line or row, and what is wrong.
 
-    Args:
-        path: a data folder, one .parquet file, or a .jsonl or .csv file, which may be compressed
-            (.zst, .gz, .bz2, .xz), in the forms that `rejoinder.corpora.formats` reads.
-        split: a part of a data folder (None: all), or of a file the examples whose threads belong to it (`split_of`).
-        reading: for text files, how much history to keep and whether to skip bad lines, and the counts.
+    `path` is a data folder, a .parquet file, or a .jsonl or .csv file, perhaps compressed (.zst, .gz, .bz2, .xz), in
+    the forms that `rejoinder.corpora.formats` reads; `split` a part of the folder (None: all), or of a file the
+    examples whose threads belong to it (`split_of`). `reading` is for text files.
     """
     for piece in pieces_of(path, split, groups=0):
         yield from _examples(piece, reading)
@@ -171,10 +155,7 @@ def read_examples(path: str | Path, split: Split | None = None, *, reading: Read
 def read_columns(
     path: str | Path, split: Split | None = None, columns: Sequence[str] = ("context", "response")
 ) -> Iterator[pa.RecordBatch]:
-    """Read columns of examples, in the order given, as Arrow record batches of some thousand rows.
-
-    Path, split and errors are those of `read_examples`; a column that is not there is an InputError, too.
-    """
+    """Read columns of examples, in the order given, as Arrow record batches of some thousand rows."""
     for piece in pieces_of(path, split, groups=0):
         yield from read_piece(piece, columns)
 
@@ -184,10 +165,8 @@ class Piece:
     """A part of some examples that is read on its own, by a task of an engine."""
 
     file: Path
-    split: Split | None
-    """The part of the data that is to be picked out of the file; None: all of it."""
-    groups: tuple[int, ...] | None
-    """The row groups of a Parquet file; None: the whole file."""
+    split: Split | None  # the part of the data that is to be picked out of the file; None: all of it
+    groups: tuple[int, ...] | None  # the row groups of a Parquet file; None: the whole file
 
 
 def pieces_of(path: str | Path, split: Split | None = None, groups: int = 8) -> Iterator[Piece]:
@@ -215,7 +194,6 @@ def read_piece(piece: Piece, columns: Sequence[str]) -> Iterator[pa.RecordBatch]
 
 
 def _examples(piece: Piece, reading: Reading | None) -> Iterator[Example]:
-    """Read the examples of a whole file; with a split, those whose thread belongs to it."""
     for example in _table_examples(piece.file) if _is_table(piece.file) else _text_examples(piece.file, reading):
         if piece.split is None or split_of(example.thread or content_thread(example.context[:1])) == piece.split:
             yield example
@@ -231,7 +209,7 @@ def _text_examples(file: Path, reading: Reading | None) -> Iterator[Example]:
 
 
 def _files(path: Path, split: Split | None) -> list[tuple[Path, Split | None]]:
-    """Return the files to read, and for each the split that is to be picked out of it (None: all of it)."""
+    """Return the files to read, and the split that is to be picked out of each (None: all of it)."""
     if path.is_dir():
         return [(file, None) for file in _parts(path, split)]
     if not path.exists():
@@ -239,8 +217,8 @@ def _files(path: Path, split: Split | None) -> list[tuple[Path, Split | None]]:
     refuse_endless(path)
     if not _is_table(path):
         if _kind(path) not in (".jsonl", ".ndjson", ".csv"):
-            also = f"(the last two also with {', '.join(COMPRESSIONS)})"
-            raise InputError(f"{path}: examples are read from .parquet, .jsonl and .csv files {also}")
+            also = f"the last two also with {', '.join(COMPRESSIONS)}"
+            raise InputError(f"{path}: examples are read from .parquet, .jsonl and .csv files ({also})")
         return [(path, split)]
     named = next((name for name in SPLITS if path.name.startswith(f"{name}-")), None)
     if split and named and named != split:
@@ -248,12 +226,12 @@ def _files(path: Path, split: Split | None) -> list[tuple[Path, Split | None]]:
     return [(path, None if named else split)]
 
 
-def _is_table(file: Path) -> bool:
-    return file.suffix.lower() == ".parquet"
-
-
 def _kind(file: Path) -> str:
     return strip_compression(file).suffix.lower()
+
+
+def _is_table(file: Path) -> bool:
+    return file.suffix.lower() == ".parquet"
 
 
 def _parts(folder: Path, split: Split | None) -> list[Path]:
@@ -270,18 +248,15 @@ def _parts(folder: Path, split: Split | None) -> list[Path]:
 def _table_examples(path: Path) -> Iterator[Example]:
     columns = (CANDIDATE_SCHEMA if "candidates" in _schema(path).names else BASE_SCHEMA).names
     for batch in _table_batches(path, columns):
-        for values in zip(*(column.to_pylist() for column in batch.columns), strict=True):
-            row = dict(zip(columns, values, strict=True))
-            row["context"] = tuple(row["context"])
-            row["candidates"] = tuple(row.get("candidates") or ())
-            yield Example(**row)
+        for row in batch.to_pylist():
+            yield Example(**row | {name: tuple(row.get(name) or ()) for name in ("context", "candidates")})
 
 
 def _table_batches(path: Path, columns: Sequence[str], groups: Sequence[int] | None = None) -> Iterator[pa.RecordBatch]:
     """Read columns of all row groups or some; `id`, `thread` and `source` that are not there are empty."""
     schema = _schema(path)
     fields = [_field(name, schema, path) for name in columns]
-    there = [field.name for field in fields if field.name in schema.names]
+    there = [name for name in columns if name in schema.names]
     with _damage_named(path), pq.ParquetFile(path, page_checksum_verification=True) as file:
         numbers = range(file.num_row_groups) if groups is None else groups
         row = sum(file.metadata.row_group(number).num_rows for number in range(min(numbers, default=0)))
@@ -298,14 +273,14 @@ def _schema(path: Path) -> pa.Schema:
 
 
 def _field(name: str, schema: pa.Schema, path: Path) -> pa.Field:
-    """Return the column as it is to be given; an error if the file lacks it, or has another type."""
-    field = CANDIDATE_SCHEMA.field(name)
+    """Return the column as it is to be given."""
+    wanted = CANDIDATE_SCHEMA.field(name)
     if name not in schema.names:
         if name in ("context", "response"):
             raise InputError(f"{path} has no column {name}; it has {', '.join(schema.names) or 'none'}")
-    elif not _is_kind(schema.field(name).type, field.type):
-        raise InputError(f"{path}: column {name} is {schema.field(name).type}; {field.type} is read")
-    return field
+    elif not _is_kind(schema.field(name).type, wanted.type):
+        raise InputError(f"{path}: column {name} is {schema.field(name).type}; {wanted.type} is read")
+    return wanted
 
 
 def _is_kind(given: pa.DataType, wanted: pa.DataType) -> bool:
@@ -323,16 +298,15 @@ def _is_kind(given: pa.DataType, wanted: pa.DataType) -> bool:
 def _checked(batch: pa.RecordBatch, fields: Sequence[pa.Field], path: Path, row: int) -> pa.RecordBatch:
     """Return the batch with the right types, all columns, and no null where a text must be."""
     batch.validate(full=True)
-    if {"candidates", "label"} <= {field.name for field in fields} & {*batch.schema.names}:
+    if {"candidates", "label"} <= {each.name for each in fields} & {*batch.schema.names}:
         _check_labels(batch, path, row)
     arrays = []
-    for field in fields:
-        name = field.name
+    for name, kind in ((each.name, each.type) for each in fields):
         if name not in batch.schema.names:
-            arrays.append(pa.array(["" if field.type == _TEXT else None] * batch.num_rows, field.type))
+            arrays.append(pa.array(["" if kind == _TEXT else None] * batch.num_rows, kind))
             continue
         array = batch.column(name)
-        array = array if array.type == field.type else array.cast(field.type)
+        array = array if array.type == kind else array.cast(kind)
         if name in ("id", "thread", "source"):
             array = array.fill_null("")
         if name in ("context", "response") and array.null_count:
@@ -365,17 +339,20 @@ def _damage_named(path: Path) -> Iterator[None]:
         raise InputError(f"{path} is damaged or no Parquet ({reason}); build or copy it again") from None
 
 
-# What became of everything that was read
-
-
 @dataclass
 class SplitCounts:
     """What became of the examples of one split; read = kept + dropped."""
 
     read: int = 0
     kept: int = 0
-    dropped: dict[str, int] = dataclasses.field(default_factory=dict)
-    """By reason. `duplicate`: exactly this context and response (and candidates) came before."""
+    dropped: dict[str, int] = field(default_factory=dict)  # by reason; `duplicate`: all its texts came before
+
+    def add(self, read: int, copies: int) -> None:
+        """Enter examples, of which some are copies."""
+        self.read += read
+        self.kept += read - copies
+        if copies:
+            self.dropped["duplicate"] = self.dropped.get("duplicate", 0) + copies
 
 
 @dataclass
@@ -383,28 +360,15 @@ class Account(Counts):
     """What was read, kept and dropped; `dropped` is what the corpus' rules left out before anything was split."""
 
     source: str
-    inputs: list[str]
-    """As they were given, such as `test=FILE`."""
-    settings: dict[str, Any]
-    """Of the corpus, every default written out."""
-    history: int | None
-    """Messages kept before the newest one of a context; None: all."""
+    inputs: list[str]  # as they were given, such as `test=FILE`
+    settings: dict[str, Any]  # of the corpus, every default written out
+    history: int | None  # messages kept before the newest one of a context; None: all
     limit: int | None
-    splits: dict[Split, SplitCounts] = dataclasses.field(
-        default_factory=lambda: {split: SplitCounts() for split in SPLITS}
-    )
-
-    def add_examples(self, split: Split, read: int, copies: int) -> None:
-        """Enter examples of a split, and how many of them are copies."""
-        counts = self.splits[split]
-        counts.read += read
-        counts.kept += read - copies
-        if copies:
-            counts.dropped["duplicate"] = counts.dropped.get("duplicate", 0) + copies
+    splits: dict[Split, SplitCounts] = field(default_factory=lambda: {split: SplitCounts() for split in SPLITS})
 
     def to_json(self) -> dict[str, Any]:
         """Return what data.json holds."""
-        facts = dataclasses.asdict(self)
+        facts = asdict(self)
         order = ["source", "inputs", "settings", "history", "limit", *self.counts(), "splits"]
         return {"format": FORMAT, **{name: facts[name] for name in order}}
 

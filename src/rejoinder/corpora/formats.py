@@ -1,8 +1,7 @@
 """Files of a user's own: JSON lines, CSV, chats, questions with answers; docs/guide.md shows the forms.
 
-Without `thread`, that of a dialogue is the hash of its text (see `Threads`) and that of a pair the hash of the first
-message of its context, so that pairs which unfold one conversation stay together. Blank messages are left out of
-contexts and dialogues; a blank response, or a context with nothing else, is a bad line. Blank lines are skipped.
+The thread of a dialogue that names none is the hash of its text (`Threads`), that of a pair the hash of its context's
+first message, so that pairs which unfold one conversation stay together.
 """
 
 from __future__ import annotations
@@ -25,12 +24,9 @@ from rejoinder.errors import InputError
 R = TypeVar("R")
 T = TypeVar("T")
 
-_EARLIER_CONTEXT = re.compile(r"context/(\d{1,9})")
-"""Names of DATA19's extra contexts; `context/0` is the newest of them."""
-_THREAD_FIELDS = ("thread", "thread_id", "product_id", "file_id")
-"""The thread in our own files, and in DATA19's of Reddit, AmazonQA and OpenSubtitles."""
-_NO_TURNS = frozenset({"system", "developer", "tool", "function"})
-"""Roles whose messages nobody said to anybody."""
+_EARLIER_CONTEXT = re.compile(r"context/(\d{1,9})")  # DATA19's extra contexts; `context/0` is the newest of them
+_THREAD_FIELDS = ("thread", "thread_id", "product_id", "file_id")  # ours; DATA19's Reddit, AmazonQA, OpenSubtitles
+_NO_TURNS = frozenset({"system", "developer", "tool", "function"})  # roles whose messages nobody said to anybody
 _HEADERS = ({"context", "response"}, {"question", "answer"})
 _COLUMNS = frozenset({"context", "response", "id", "source", *_THREAD_FIELDS})
 _REMEMBERED_ROOTS, _REMEMBERED_NEIGHBOURS = 1_000, 100_000
@@ -73,16 +69,12 @@ def parse_object(line: str) -> dict[str, Any]:
     return record
 
 
-# Dialogues
-
-
 def dialogue_examples(
     turns: Sequence[str], *, name: str, thread: str, source: str, reading: Reading, first: int = 1
 ) -> Iterator[Example]:
     """Make an example of each turn from index `first` on: the turn is the response, those before it are the context.
 
-    Blank turns are left out as if nobody had spoken: they are neither responses nor messages of a context. An example's
-    id is `name:index of its response among the turns`.
+    Blank turns are left out as if nobody had spoken. An example's id is `name:index of its response among the turns`.
     """
     places = [index for index, turn in enumerate(turns) if turn.strip()]
     spoken = [turns[index] for index in places]
@@ -94,11 +86,10 @@ def dialogue_examples(
 class Threads:
     """Threads for the dialogues of one file that name none: the hash of a dialogue's whole text.
 
-    A line whose first new response comes later than at index 1 shows that the file holds reply trees, written as
-    one line for each branch (the first turns of which may be cut off). Such a line belongs to the thread of an earlier
-    line that has the two turns before its first new response one after the other, or that begins with the same turn.
-    From there on the last also holds for lines that are new from index 1, so that a tree's branches are not split.
-    Remembered are the last 1,000 first turns and 100,000 neighbouring turns, by their hashes: some 20 MB.
+    A line whose first new response comes later than at index 1 shows that the file holds reply trees, a line for each
+    branch (whose first turns may be cut off). Such a line belongs to the thread of an earlier line that has the two
+    turns before its first new response one after the other, or that begins with the same turn. From there on the last
+    also holds for lines that are new from index 1. What is remembered takes some 20 MB.
     """
 
     def __init__(self) -> None:
@@ -124,11 +115,8 @@ class Threads:
         return thread
 
 
-# Readers of files
-
-
 def read_jsonl(path: str | Path, reading: Reading | None = None, _: object = None) -> Generator[Example]:
-    """Read the examples of a file of JSON lines; InputError for a fault of the file, or of a line with its number."""
+    """Read the examples of a file of JSON lines."""
     path, reading, threads = Path(path), reading or Reading(), Threads()
     source = strip_compression(path).stem
 
@@ -139,7 +127,7 @@ def read_jsonl(path: str | Path, reading: Reading | None = None, _: object = Non
 
 
 def read_csv(path: str | Path, reading: Reading | None = None, _: object = None) -> Generator[Example]:
-    """Read the examples of a CSV file; InputError for a fault of the file, or of a row with its first line's number."""
+    """Read the examples of a CSV file; a bad row has its first line's number."""
     path, reading, threads = Path(path), reading or Reading(), Threads()
     source, columns = strip_compression(path).stem, ["context", "response"]
 
@@ -188,9 +176,6 @@ def csv_rows(path: Path, reading: Reading) -> Iterator[tuple[int, list[str]]]:
             continue
         if any(cell.strip() for cell in row):
             yield start, row
-
-
-# One record
 
 
 def record_examples(
@@ -273,13 +258,13 @@ def _choice(record: Mapping[str, Any]) -> tuple[str, tuple[str, ...], int | None
 
 
 def _earlier(record: Mapping[str, Any]) -> list[str]:
-    """DATA19's extra contexts, oldest first: by their numbers, since as words `context/10` comes before `context/2`."""
+    """Return DATA19's extra contexts, oldest first: by number, since as text `context/10` comes before `context/2`."""
     numbers = {int(match[1]): key for key in record if (match := _EARLIER_CONTEXT.fullmatch(key))}
     return [text_of(record[numbers[number]], numbers[number]) for number in sorted(numbers, reverse=True)]
 
 
 def _spoken(messages: Any) -> list[str]:
-    """Texts of a chat's messages that somebody said: no instructions, no tools and no calls of them."""
+    """Return the texts of a chat's messages that somebody said: no instructions, no tools and no calls of them."""
     if not isinstance(messages, list):
         raise BadRecordError(f"messages is {_shown(messages)}; a list of objects with role and content is read")
     turns = []
@@ -316,13 +301,9 @@ def _fields(record: Mapping[str, Any]) -> str:
 
 
 def _shown(value: Any) -> str:
-    """Show a value in few characters, whatever its size."""
     if isinstance(value, list | dict):
         return "a list" if isinstance(value, list) else "an object"
     return json.dumps(value[:40] if isinstance(value, str) else value)[:40]
-
-
-# Frequently asked questions
 
 
 @dataclass(frozen=True)
@@ -330,7 +311,8 @@ class FaqSettings:
     """What is held out."""
 
     thread: Literal["question", "answer"] = "question"
-    """`question`: the ways to ask for one answer may fall into different parts; `answer`: they stay together."""
+    """`question`: the ways to ask for one answer may fall into different parts, so that a test asks new words for a
+    known question; `answer`: they stay together, so that a test asks for answers that were never seen."""
     valid_share: float = 0.02
     """Share of the threads that are for validation."""
     test_share: float = 0.1
@@ -343,10 +325,7 @@ class FaqSettings:
 
 
 def read_faq(path: Path, reading: Reading, settings: FaqSettings) -> Iterator[Example]:
-    """Read questions and answers from CSV (if the file is named so) or JSON lines; each question is an example.
-
-    A test asks new words for a known question, or questions whose answer was never seen: `thread` says which.
-    """
+    """Read questions and answers from CSV (if the file is named so) or JSON lines; each question is an example."""
     name = strip_compression(path).stem
 
     def parse(number: int, line: str) -> Iterator[Example]:
@@ -359,9 +338,9 @@ def read_faq(path: Path, reading: Reading, settings: FaqSettings) -> Iterator[Ex
         yield replace(example, thread=thread, source="faq")
 
 
-def split_faq(example: Example, settings: FaqSettings) -> Split:
-    """Return the part of an example: as `split_of`, with the shares of the settings."""
-    left = 1 - thread_share(example.thread)
+def split_faq(thread: str, settings: FaqSettings) -> Split:
+    """Return the part of a thread: as `split_of`, with the shares of the settings."""
+    left = 1 - thread_share(thread)
     if left < settings.test_share:
         return "test"
     return "valid" if left < settings.test_share + settings.valid_share else "train"
@@ -372,10 +351,8 @@ def _questions(record: Mapping[str, Any]) -> tuple[list[str], str]:
     questions: list[Any] = asked if isinstance(asked, list) else [asked]
     texts = [*questions, record.get("answer")]
     if not questions or not all(isinstance(text, str) and text.strip() for text in texts):
-        raise BadRecordError(
-            "question (a text), or questions (a list of texts), and answer (a text) are read; none may be missing or "
-            f"blank; {_fields(record)}"
-        )
+        wanted = "question (a text), or questions (a list of texts), and answer (a text) are read"
+        raise BadRecordError(f"{wanted}; none may be missing or blank; {_fields(record)}")
     return [text_of(question, "question") for question in questions], text_of(record["answer"], "answer")
 
 

@@ -1,8 +1,7 @@
 """Corpora whose threads are scattered over their files: records are brought together by thread, then assembled.
 
-Each block of lines becomes a file of records, sorted by partition: the hash of the thread. A task is a block, which
-this process cuts out of the input, or a whole file; what is written is the same. Many such files are merged. Each
-partition is assembled to examples; files given for a part of the data (`test=FILE`) have partitions of their own.
+Each block of lines becomes a file of records, sorted by partition, the hash of the thread; many such files are merged,
+and each partition is assembled to examples. Files given for a part of the data have partitions of their own.
 """
 
 from __future__ import annotations
@@ -28,24 +27,16 @@ from rejoinder.corpora.work import cached_task, is_done, reported
 from rejoinder.files import atomic_file
 from rejoinder.progress import Advance
 
-Files: TypeAlias = dict[Split | None, list[str]]
-"""Names of files of records in the order of the input, for each part of the data."""
-Places: TypeAlias = Sequence[tuple[Split | None, int]]
-"""Partitions: the part of the data and the number of each."""
+Files: TypeAlias = dict[Split | None, list[str]]  # names of files of records, in the order of the input, by part
+Places: TypeAlias = Sequence[tuple[Split | None, int]]  # partitions: the part of the data and the number of each
 Numbers: TypeAlias = npt.NDArray[np.int64]
-ScatterTask: TypeAlias = tuple[str, int, Input, Block | None]
-"""Name, number of the input, the input, and a block of it: without bytes if that is done already. None: all of it."""
+ScatterTask: TypeAlias = tuple[str, int, Input, Block | None]  # name, number of the input, the input, a block or all
 
-LARGEST = 4
-"""With more than `_MANY` partitions they grow, up to this many times: each is read out of all files of records."""
-_MANY = 256
-"""A pipe, out of which nobody knows how much comes, has this many."""
-_SAMPLED, _SAMPLE = 3, 8 * 1024 * 1024
-"""Files, and bytes of each, whose records say how many there will be in all."""
-_LARGEST_WINDOW = 32 * 1024 * 1024
-"""Bytes: zstd needs at most this much without `--long` and `--ultra`."""
-_PARTITION = "partition"
-"""Column by which a file of records is sorted."""
+LARGEST = 4  # more than `_MANY` partitions, each read out of all files of records, grow up to this many times instead
+_MANY = 256  # a pipe, out of which nobody knows how much comes, has this many
+_SAMPLED, _SAMPLE = 3, 8 * 1024 * 1024  # files, and bytes of each, whose records say how many there will be in all
+_LARGEST_WINDOW = 32 * 1024 * 1024  # bytes: zstd needs at most this much without `--long` and `--ultra`
+_PARTITION = "partition"  # column by which a file of records is sorted
 
 
 def partition_count(job: Job, inputs: Sequence[Input]) -> int:
@@ -66,7 +57,7 @@ def partition_count(job: Job, inputs: Sequence[Input]) -> int:
 def files_for_workers(inputs: Sequence[Input], workers: int) -> list[int]:
     """Return the numbers of the inputs that processes of this machine read whole: as many as can be dealt out evenly.
 
-    This process cuts the others into blocks, and those with a large window, of which each process would need its own.
+    This process cuts the others into blocks, and those with a large window, which each process would need for itself.
     """
     if workers == 1:
         return []
@@ -85,10 +76,8 @@ def window_size(path: Path) -> int:
         return 0
 
 
-def scatter_tasks(
-    job: Job, inputs: Sequence[Input], whole: Sequence[int], on_bytes: Advance | None = None
-) -> Iterator[ScatterTask]:
-    """Give tasks for the `whole` files, which workers read; then cut the others into blocks, as they are asked for."""
+def scatter_tasks(job: Job, inputs: list[Input], whole: Sequence[int], on_bytes: Advance) -> Iterator[ScatterTask]:
+    """Give tasks for the `whole` files, which workers read; then cut the others into blocks, empty if done already."""
     for place in whole:
         yield f"file-{place:06}", place, inputs[place], None
     for place in sorted({*range(len(inputs))} - {*whole}):

@@ -1,7 +1,6 @@
-"""Lines of text out of files that may be compressed (.zst, .gz, .bz2, .xz), each fault named by file and line.
+"""Lines of text (UTF-8) out of files that may be compressed (.zst, .gz, .bz2, .xz); faults have file and line.
 
-Memory stays bounded whatever a file holds: a line is at most `MAX_LINE_BYTES` long, and a decoder is fed little while
-it gives much. zstd windows may have up to 2 GiB (`zstd --long=31`), which is then needed. Text is UTF-8, strictly.
+Memory stays bounded whatever a file holds, but for zstd's windows: up to 2 GiB (`zstd --long=31`).
 """
 
 from __future__ import annotations
@@ -24,23 +23,19 @@ from rejoinder.errors import InputError
 from rejoinder.files import refuse_endless
 from rejoinder.progress import Advance
 
-MAX_LINE_BYTES = 64 * 1024 * 1024
-"""Longest line that is read. A longer one is a fault of that line, not a reason to run out of memory."""
-BLOCK_BYTES = 16 * 1024 * 1024
-"""A block of lines ends with the line that reaches this size."""
-COMPRESSIONS: dict[str, Callable[[], Any]] = {
+MAX_LINE_BYTES = 64 * 1024 * 1024  # of a line that is read; a longer one is bad, and no reason to run out of memory
+BLOCK_BYTES = 16 * 1024 * 1024  # a block of lines ends with the line that reaches this size
+COMPRESSIONS: dict[str, Callable[[], Any]] = {  # endings of compressed files, with the decoder of a stream
     ".zst": lambda: zstandard.ZstdDecompressor(max_window_size=2**31).decompressobj(),
     ".gz": lambda: zlib.decompressobj(wbits=31),
     ".bz2": bz2.BZ2Decompressor,
     ".xz": lambda: lzma.LZMADecompressor(lzma.FORMAT_XZ),
 }
-"""Endings of compressed files, with the decoder of a stream."""
 
 _BUFFER = 1 << 18
 _PIECE, _SMALL_PIECE = 1 << 15, 64
-_MUCH = 1 << 20
-"""A piece that decompresses to more than this is followed by a small one."""
-_AGAIN = "copy or download it again"
+_MUCH = 1 << 20  # a piece that decompresses to more than this is followed by a small one
+_AGAIN, _NO_LINE = "copy or download it again", "it should hold at least one line of text"
 _MAGIC = {b"\x28\xb5\x2f\xfd": ".zst", b"\x1f\x8b": ".gz", b"BZh": ".bz2", b"\xfd7zXZ\x00": ".xz", b"PAR1": ".parquet"}
 _BYTE_ORDER_MARKS = (b"\xff\xfe", b"\xfe\xff")
 
@@ -53,22 +48,14 @@ class BadLineError(InputError):
 class Counts:
     """What happened while reading."""
 
-    lines: int = 0
-    """Lines (rows of a table, conversations of a corpus) that were not blank, bad ones included."""
-    bad_lines: int = 0
-    """Lines that were skipped."""
-    faults: list[str] = field(default_factory=list)
-    """What was wrong with the first ten skipped lines."""
-    notes: list[str] = field(default_factory=list)
-    """How files were understood, where it could be otherwise: one line of text each."""
-    blank_messages: int = 0
-    """Messages of nothing but white space; they are left out of contexts and dialogues."""
-    without_reply: int = 0
-    """Dialogues that gave no example: fewer than two messages, or no new response."""
-    cut_contexts: int = 0
-    """Contexts that lost their oldest messages to `Reading.history`."""
-    dropped: dict[str, int] = field(default_factory=dict)
-    """What the rules of a corpus left out, by reason."""
+    lines: int = 0  # lines (rows of a table, conversations of a corpus) that were not blank, bad ones included
+    bad_lines: int = 0  # lines that were skipped
+    faults: list[str] = field(default_factory=list)  # what was wrong with the first ten skipped lines
+    notes: list[str] = field(default_factory=list)  # how files were understood, where that is not clear: one line each
+    blank_messages: int = 0  # messages of nothing but white space; they are left out of contexts and dialogues
+    without_reply: int = 0  # dialogues that gave no example: fewer than two messages, or no new response
+    cut_contexts: int = 0  # contexts that lost their oldest messages to `Reading.history`
+    dropped: dict[str, int] = field(default_factory=dict)  # what the rules of a corpus left out, by reason
 
     def counts(self) -> dict[str, Any]:
         """Return what happened, as JSON can hold it."""
@@ -79,18 +66,12 @@ class Counts:
 class Reading(Counts):
     """How files are to be read, and what happened; one object serves all files of a job."""
 
-    skip_bad: bool = False
-    """Skip and count bad lines instead of stopping at the first. Faults of a whole file always stop."""
-    history: int | None = 10
-    """Messages kept before the newest one of a context; older ones are cut off. None: all are kept."""
-    part: Split | None = None
-    """The part of the data that the file is for, where the user says so; otherwise each thread's hash decides."""
-    on_bytes: Advance | None = None
-    """Called with the number of bytes just read from disk (before decompression)."""
-    on_fault: Callable[[str], object] | None = None
-    """Called with one line of text for each bad line that is skipped."""
-    max_bad: int | None = None
-    """With `skip_bad`: stop when more lines than this are bad. None: never."""
+    skip_bad: bool = False  # skip and count bad lines instead of stopping at the first; a file's faults always stop
+    history: int | None = 10  # messages kept before the newest one of a context; None: all
+    part: Split | None = None  # the part of the data that the user gives the file for; else each thread's hash decides
+    on_bytes: Advance | None = None  # called with the number of bytes just read from disk (before decompression)
+    on_fault: Callable[[str], object] | None = None  # called with one line of text for each bad line that is skipped
+    max_bad: int | None = None  # With `skip_bad`: stop when more lines than this are bad. None: never.
 
     def newest(self, messages: Sequence[str]) -> tuple[str, ...]:
         """Return the messages of a context, oldest first, that `history` keeps; count a context that is cut."""
@@ -127,10 +108,8 @@ class Reading(Counts):
             if bad_lines > len(faults):
                 self.on_fault(f"{bad_lines - len(faults):,} more bad lines there")
         if self.max_bad is not None and self.bad_lines > self.max_bad:
-            raise InputError(
-                f"more than {self.max_bad:,} bad lines, the first: {self.faults[0]}; check that the file is what it "
-                "is taken for, or allow more (--max-bad)"
-            )
+            advice = "check that the file is what it is taken for, or allow more (--max-bad)"
+            raise InputError(f"more than {self.max_bad:,} bad lines, the first: {self.faults[0]}; {advice}")
 
 
 @dataclass(frozen=True, slots=True)
@@ -138,8 +117,7 @@ class Block:
     """Some consecutive whole lines of a file, decompressed."""
 
     path: Path
-    number: int
-    """Number of the first line in the file, from 1."""
+    number: int  # number of the first line in the file, from 1
     data: bytes
 
 
@@ -152,9 +130,7 @@ def strip_compression(path: str | Path) -> Path:
 def open_lines(path: str | Path, reading: Reading | None = None) -> Iterator[tuple[int, str]]:
     """Give the lines of a text file, decompressed: the number of each, from 1, and its text without the line end.
 
-    A byte order mark at the start is dropped. Blank lines are given too. InputError: the file is missing, a folder,
-    unreadable, empty, damaged or cut off; or, unless such lines are skipped, one is wrongly encoded, binary or too
-    long.
+    InputError: the file is missing, unreadable, empty or damaged, or a line wrongly encoded, binary or too long.
     """
     path, reading = Path(path), reading or Reading()
     number = 0
@@ -166,7 +142,7 @@ def open_lines(path: str | Path, reading: Reading | None = None) -> Iterator[tup
             if (text := _decode(line, path, number, reading)) is not None:
                 yield number, text
     if number == 0:
-        raise _empty(path)
+        raise InputError(f"{path} is empty; {_NO_LINE}")
 
 
 def open_pieces(path: str | Path, reading: Reading | None = None) -> Iterator[bytes]:
@@ -181,10 +157,9 @@ def open_pieces(path: str | Path, reading: Reading | None = None) -> Iterator[by
 
 
 def open_blocks(path: str | Path, on_bytes: Advance | None = None, size: int | None = None) -> Iterator[Block]:
-    """Give a text file as blocks of whole lines of about `size` bytes, for work on many lines at once.
+    """Give a text file as blocks of whole lines of about `size` bytes; where they end follows from both alone.
 
-    Where they end follows from the file and `size` alone. A line that is too long is the last of a block, cut off after
-    one byte more than is allowed; what reads the block reports it.
+    A line that is too long is the last of a block, cut off one byte beyond the limit, for its reader to report.
     """
     path, number = Path(path), 1
     with open_stream(path, on_bytes) as stream:
@@ -197,7 +172,7 @@ def open_blocks(path: str | Path, on_bytes: Advance | None = None, size: int | N
             yield Block(path, number, data)
             number += data.count(b"\n") + (not data.endswith(b"\n"))
     if number == 1:
-        raise _empty(path)
+        raise InputError(f"{path} is empty; {_NO_LINE}")
 
 
 def block_lines(block: Block, reading: Reading) -> Iterator[tuple[int, str]]:
@@ -212,17 +187,12 @@ def _skip_line(stream: IO[bytes], start: bytes) -> None:
         start = stream.readline(MAX_LINE_BYTES)
 
 
-def _empty(path: Path) -> InputError:
-    return InputError(f"{path} is empty; it should hold at least one line of text")
-
-
 def too_long() -> str:
     """Return what is wrong with a line of more than `MAX_LINE_BYTES`."""
     return f"longer than {MAX_LINE_BYTES // 2**20} MiB; write one example a line"
 
 
 def _decode(line: bytes, path: Path, number: int, reading: Reading) -> str | None:
-    """Return the text of a line, or None if it is bad and skipped."""
     if len(line) > MAX_LINE_BYTES:
         reason = too_long()
     elif b"\0" in line:
@@ -241,10 +211,9 @@ def _decode(line: bytes, path: Path, number: int, reading: Reading) -> str | Non
 
 @contextlib.contextmanager
 def open_stream(path: str | Path, on_bytes: Advance | None = None) -> Iterator[IO[bytes]]:
-    """Open a file for reading its bytes, decompressed; `/dev/stdin` and other pipes that a shell makes are fine.
+    """Open a file, or a pipe of the shell, for reading its bytes, decompressed.
 
-    InputError: the file is missing, a folder, a named pipe, a device or unreadable; or, until the end of the `with`
-    block, it turns out to be damaged or cut off. An error of the disk stays what it is.
+    InputError: it is missing, a folder, a named pipe, a device or unreadable, or turns out to be damaged or cut off.
     """
     with contextlib.closing(_open(Path(path), on_bytes)) as stream:
         yield stream
@@ -274,8 +243,6 @@ def _open(path: Path, on_bytes: Advance | None) -> IO[bytes]:
 
 
 class _Counted(io.FileIO):
-    """A file that reports how many bytes are read from it."""
-
     def __init__(self, path: Path, on_bytes: Advance | None) -> None:
         super().__init__(path, "rb", opener=_open_without_waiting)
         self._on_bytes = on_bytes
@@ -297,8 +264,7 @@ def _open_without_waiting(name: str, flags: int) -> int:
 class _Decompressed(io.RawIOBase):
     """The content of a compressed file, which is closed with it.
 
-    The libraries' own readers do not do: some take whatever follows the first stream for the end of the file, and
-    zstandard's takes the end of the file for the end of the data, even in the middle of a frame.
+    The libraries' own readers take whatever follows the first stream, or the middle of a frame, for the end.
     """
 
     def __init__(self, source: IO[bytes], path: Path) -> None:
@@ -332,8 +298,8 @@ class _Decompressed(io.RawIOBase):
             while not decoder.eof:
                 rest = rest or self._source.read(_PIECE)
                 if not rest:
-                    what = f"its {self._path.suffix} data from byte {start:,} on ends early"
-                    raise InputError(f"{self._path} is cut off: {what}; {_AGAIN}")
+                    what = f"its {self._path.suffix} data from byte {start:,} on ends early; {_AGAIN}"
+                    raise InputError(f"{self._path} is cut off: {what}")
                 piece, rest = rest[:size], rest[size:]
                 place += len(piece)
                 content = self._decode(decoder, piece, start, place)
@@ -353,8 +319,5 @@ class _Decompressed(io.RawIOBase):
         except (OSError, zlib.error, lzma.LZMAError, zstandard.ZstdError) as error:
             if "not enough memory" in str(error):
                 raise MemoryError(f"{self._path} needs a large window") from None
-            raise self._damaged(start, end, error) from None
-
-    def _damaged(self, start: int, end: int, reason: object) -> InputError:
-        where = f"between bytes {start:,} and {end:,}"
-        return InputError(f"{self._path} is damaged or no {self._path.suffix} data {where} ({reason}); {_AGAIN}")
+            where = f"no {self._path.suffix} data between bytes {start:,} and {end:,} ({error})"
+            raise InputError(f"{self._path} is damaged or {where}; {_AGAIN}") from None

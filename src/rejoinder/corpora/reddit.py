@@ -1,8 +1,7 @@
-"""Reddit: comments out of monthly dumps (RC_*.zst), each with the comments that it answers.
+"""Reddit: comments out of monthly dumps (RC_*.zst), each with the comments that it answers (DATA19, section 3.1).
 
-Source: DATA19, section 3.1, and its `reddit/create_data.py`; texts stay as they are in the dump. A thread may be spread
-over months, so `scatter` makes a short record of each line and `assemble` builds the trees of whole threads. A tree is
-the array that gives of each comment the number of the one above it: all comments take a step up at the same time.
+A thread may be spread over months: `scatter` makes a short record of each line, `assemble` the trees of whole threads.
+A tree is an array of the numbers of the comments above: all comments take a step up at the same time.
 """
 
 from __future__ import annotations
@@ -28,20 +27,15 @@ from rejoinder.errors import InputError
 Numbers: TypeAlias = npt.NDArray[np.int64]
 Flags: TypeAlias = npt.NDArray[np.bool_]
 
-GONE = ("[deleted]", "[removed]", "[ Removed by Reddit ]")
-"""What stands for the text of a comment that its author or a moderator took away."""
-KEPT = 0
-"""State of a comment that can be a response, or the message that one answers. Other comments are only history."""
+GONE = ("[deleted]", "[removed]", "[ Removed by Reddit ]")  # in place of a text that was taken away
+KEPT = 0  # State of a comment that can be a response, or the message that one answers. Other comments are only history.
+# The other states of a comment, with their reasons. Of two copies of a comment the one with the greatest counts.
 LOST = {1: "too short", 2: "too long", 3: "nothing but white space", 9: "deleted or removed"}
-"""The other states of a comment, with their reasons. Of two copies of a comment the one with the greatest counts."""
 _TEXT, _LONG_TEXT = pa.string(), pa.large_string()
+# Of a comment: id of the submission without `t3_`, state, id, id of the comment above without `t1_` (or empty), body.
 COLUMNS = pa.schema([("thread", _TEXT), ("state", pa.uint8()), ("id", _TEXT), ("parent", _TEXT), ("text", _LONG_TEXT)])
-"""What is kept of a comment: id of the submission without `t3_`, state, id, id of the comment that it answers without
-`t1_` (empty if it answers the submission), body."""
 _READ = "a comment of Reddit (id, link_id, parent_id, body) is read, one a line"
-_SUBMISSION, _MISSING, _NOTHING = -1, -2, -3
-"""What is above a comment that has no comment above it: the submission; a comment that is not there; and beyond
-these nothing."""
+_SUBMISSION, _MISSING, _NOTHING = -1, -2, -3  # what stands for the comment above: none, one not there, further up
 
 
 @dataclass(frozen=True)
@@ -72,14 +66,8 @@ class RedditSettings:
                 raise InputError(f"{name} is {value}; it is at least 1")
 
 
-# Lines to records
-
-
 def trim(text: str, limit: int) -> str:
-    """Cut a text to at most `limit` characters, where a letter or digit meets another character, or the reverse.
-
-    A single word longer than the limit leaves nothing.
-    """
+    """Cut a text to `limit` characters, at the edge of a word; a single word that is longer leaves nothing."""
     if len(text) <= limit:
         return text
     end, in_word = limit, text[limit].isalnum()
@@ -100,9 +88,7 @@ def judge(bodies: pa.Array, settings: RedditSettings) -> npt.NDArray[np.uint8]:
     return np.select(conditions, [np.uint8(state) for state in (9, 1, 2, 3)], np.uint8(KEPT))
 
 
-class _Line(msgspec.Struct, gc=False):
-    """The fields of a line that are read; the others are only skipped."""
-
+class _Line(msgspec.Struct, gc=False):  # other fields are skipped
     id: str
     link_id: str
     body: str | None
@@ -186,14 +172,8 @@ def _strings(values: Sequence[Any], kind: pa.DataType = _TEXT) -> pa.Array:
     return pa.array(values, kind)
 
 
-# Records to examples
-
-
 def assemble(records: pa.RecordBatch, reading: Reading, settings: RedditSettings) -> Iterator[pa.RecordBatch]:
-    """Give the examples of whole threads: thread after thread as they first appear, within one in the order of records.
-
-    The set of examples does not depend on the order. Memory: the records (`COLUMNS`), some times over.
-    """
+    """Give the examples of whole threads, as these first appear; within one they are in the order of the records."""
     if records.num_rows == 0:
         return
     forest = _Forest(records)
@@ -228,9 +208,8 @@ def assemble(records: pa.RecordBatch, reading: Reading, settings: RedditSettings
 class _Forest:
     """The comments of a partition, none twice.
 
-    Of each comment, `rows` is its row in the records, `thread` the number of its thread, in the order in which threads
-    appear, `above` the comment that it answers, or what is there instead (negative). `lost` counts the comments that
-    give no example, by reason.
+    `rows` are their places in the records, `thread` the numbers of their threads, in the order in which these appear,
+    `above` the comments that they answer, negative if there is none. `lost` counts what gives no example, by reason.
     """
 
     def __init__(self, records: pa.RecordBatch) -> None:
@@ -245,10 +224,7 @@ class _Forest:
         self.above[_flags(pc.equal(records["parent"], ""))[self.rows]] = _SUBMISSION
 
     def _without_copies(self, thread: Numbers, name: Numbers) -> Numbers:
-        """Return the rows of comments, each where it first appears.
-
-        Of several records of one the greatest counts, by state, then parent, then text, whatever their order.
-        """
+        """Return the rows of comments, of several of one the greatest (state, parent, text), where the first stands."""
         copied = np.flatnonzero(np.bincount(name)[name] > 1)  # perhaps of comments of different threads
         found: dict[tuple[int, int], list[Any]] = {}
         for row in copied.tolist():
@@ -310,8 +286,7 @@ def _ends(above: Numbers) -> Flags:
 def _contexts(forest: _Forest, steps: Numbers, cut: int) -> tuple[pa.LargeStringArray, Numbers]:
     """Return texts, and of each example the places of its messages among them, oldest first; -1: nothing is there.
 
-    The texts are the records' own, then those of ancestors that are cut or not kept. `steps` are of each example what
-    the response answers, what that answers, and so on.
+    The texts are the records' own, then those of ancestors that are cut or not kept. `steps` lead up from responses.
     """
     records, rows, older = forest.records, forest.rows, steps[:, 1:]
     is_ancestor = np.zeros(len(rows), np.bool_)

@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-import ast
 import dataclasses
 import inspect
-import itertools
-import textwrap
+import re
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -18,26 +16,11 @@ from rejoinder.corpora.readers import amazon_qa, chitchat, convai2, dstc7, opens
 from rejoinder.errors import InputError
 from rejoinder.settings import parse_setting, validate
 
-CORPORA: dict[str, Corpus] = {
-    corpus.name: corpus
-    for corpus in (
-        chitchat.CORPUS,
-        formats.JSONL,
-        formats.CSV,
-        formats.FAQ,
-        formats.DIALOGUES,
-        opensubtitles.CORPUS,
-        amazon_qa.CORPUS,
-        wikipedia.CORPUS,
-        wikipedia.SENTENCES,
-        ubuntu.CORPUS,
-        dstc7.CORPUS,
-        convai2.CORPUS,
-        semeval.CORPUS,
-        reddit.CORPUS,
-    )
-}
-"""Every corpus. A new one is imported above (its file imports no extra's library) and listed here."""
+# A new corpus is imported above (its file imports no extra's library) and listed here.
+_ALL = [chitchat.CORPUS, formats.JSONL, formats.CSV, formats.FAQ, formats.DIALOGUES, opensubtitles.CORPUS]
+_ALL += [amazon_qa.CORPUS, wikipedia.CORPUS, wikipedia.SENTENCES, ubuntu.CORPUS, dstc7.CORPUS, convai2.CORPUS]
+_ALL += [semeval.CORPUS, reddit.CORPUS]
+CORPORA: dict[str, Corpus] = {corpus.name: corpus for corpus in _ALL}
 
 
 def find_corpus(source: str | Corpus) -> Corpus:
@@ -51,10 +34,10 @@ def find_corpus(source: str | Corpus) -> Corpus:
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Setting:
-    """One setting of a corpus: its name, its type as the code writes it, its default and its documentation."""
+    """One setting of a corpus."""
 
     name: str
-    kind: str
+    kind: str  # its type as the code writes it
     default: Any
     meaning: str
 
@@ -62,23 +45,17 @@ class Setting:
 def settings_of(corpus: Corpus) -> list[Setting]:
     """Return the settings of a corpus, in the order of its dataclass."""
     # Pydantic reads the texts below the fields of its own dataclasses alone.
-    (body,) = ast.parse(textwrap.dedent(inspect.getsource(corpus.settings))).body
-    assert isinstance(body, ast.ClassDef)
-    meanings = {
-        field.target.id: " ".join(str(ast.literal_eval(below.value)).split())
-        for field, below in itertools.pairwise(body.body)
-        if isinstance(field, ast.AnnAssign) and isinstance(field.target, ast.Name) and isinstance(below, ast.Expr)
-    }
-    fields = dataclasses.fields(corpus.settings)
-    return [Setting(each.name, str(each.type), each.default, meanings.get(each.name, "")) for each in fields]
+    source = inspect.getsource(corpus.settings)
+    texts = dict(re.findall(r'^    (\w+): .*\n    """([^"]+)"""', source, re.MULTILINE))
+    return [
+        Setting(each.name, str(each.type), each.default, " ".join(texts.get(each.name, "").split()))
+        for each in dataclasses.fields(corpus.settings)
+    ]
 
 
 def read_settings(corpus: Corpus, given: Sequence[str]) -> Any:
     """Return `corpus.settings` with what is given as "name=value"; InputError for what is unknown or not allowed."""
-    values: dict[str, Any] = {}
-    for each in given:
-        name, value = parse_setting(each, "name=value")
-        values[name] = value
+    values = dict(parse_setting(each, "name=value") for each in given)
     if values and not dataclasses.fields(corpus.settings):
         raise InputError(f"--set {given[0]}: {corpus.name} has no settings")
     return validate(corpus.settings, values, f"settings of {corpus.name}")

@@ -1,8 +1,7 @@
 """The work folder of a job, `.NAME.work`: what its tasks have finished, so that a stopped job goes on where it was.
 
-`job.json` says which job it belongs to; `done/` holds the result of each finished task; `running/` how many bytes each
-running task has read; the rest are the tasks' files, each whole or not there. They outlast a killed process, but do not
-wait for the disk: after a new start of the machine the job begins anew.
+`job.json` names the job; `done/` holds the results of tasks, `running/` how many bytes each has read; the rest are the
+tasks' files, whole or not there. They outlast a killed process, but not a new start of the machine.
 """
 
 from __future__ import annotations
@@ -21,12 +20,15 @@ from rejoinder.files import atomic_file, beside, discard, full_disk_named, locke
 from rejoinder.progress import Advance
 
 _JOB, _DONE, _RUNNING = "job.json", "done", "running"
-_INTERVAL = 0.5
-"""Seconds between two looks at the progress of running tasks."""
+_INTERVAL = 0.5  # seconds between two looks at the progress of running tasks
 
 
 class WorkFolderError(InputError):
     """The work folder cannot be used."""
+
+
+class NothingKeptError(InputError):
+    """A job gave no example, so that nothing of it is worth keeping."""
 
 
 def work_folder(output: str | Path) -> Path:
@@ -39,8 +41,8 @@ def work_folder(output: str | Path) -> Path:
 def open_work(output: str | Path, job: Mapping[str, Any]) -> Iterator[Path]:
     """Take hold of the work folder of a job, with what an earlier run of the same job left in it.
 
-    It is removed at the end; after an error or Ctrl-C it stays if any task was finished. What another job left is
-    removed. WorkFolderError: another process works in it, or the folder is not one of Rejoinder's.
+    It is removed at the end, but after an error or Ctrl-C stays if any task was finished. WorkFolderError: another
+    process works in it, or it is not one of Rejoinder's.
     """
     path = work_folder(output)
     path.parent.mkdir(parents=True, exist_ok=True)
@@ -50,23 +52,17 @@ def open_work(output: str | Path, job: Mapping[str, Any]) -> Iterator[Path]:
         except InputError as error:
             raise WorkFolderError(str(error)) from None
         remove_leftovers(path.parent, path.name)
-        _prepare(path, json.dumps({**job, "boot": _boot()}, indent=1, default=str))
+        start = Path("/proc/sys/kernel/random/boot_id")  # of the system; only Linux has it
+        boot = start.read_text(encoding="utf-8").strip() if start.exists() else ""
+        _prepare(path, json.dumps({**job, "boot": boot}, indent=1, default=str))
         try:
             with full_disk_named(path):
                 yield path
-        except BaseException:
-            if not any((path / _DONE).iterdir()):
+        except BaseException as error:
+            if isinstance(error, NothingKeptError) or not any((path / _DONE).iterdir()):
                 _discard(path)
             raise
         _discard(path)
-
-
-def _boot() -> str:
-    """Return the system's name for the time since its start; nothing where it has none (Linux has)."""
-    try:
-        return Path("/proc/sys/kernel/random/boot_id").read_text(encoding="utf-8").strip()
-    except OSError:
-        return ""
 
 
 def _prepare(path: Path, job: str) -> None:
@@ -92,10 +88,7 @@ def _discard(path: Path) -> None:
 
 
 def cached_task(folder: Path, work: Callable[..., dict[str, Any]], task: tuple[Any, ...]) -> dict[str, Any]:
-    """Return what an earlier run of a task gave, or else what `work(*task)` gives now, as JSON can hold it.
-
-    The first entry of the task is its name, the same each time.
-    """
+    """Return what an earlier run of a task, named by its first entry, gave, or else what `work(*task)` gives now."""
     done = folder / _DONE / f"{task[0]}.json"
     with contextlib.suppress(FileNotFoundError, ValueError):  # not there, or emptied by a power cut
         earlier: dict[str, Any] = json.loads(done.read_text(encoding="utf-8"))
@@ -109,12 +102,6 @@ def cached_task(folder: Path, work: Callable[..., dict[str, Any]], task: tuple[A
 def is_done(folder: Path, name: str) -> bool:
     """Return whether a task is finished."""
     return (folder / _DONE / f"{name}.json").exists()
-
-
-def forget_tasks(folder: Path) -> None:
-    """Let every task be done again: there is nothing worth keeping."""
-    for done in (folder / _DONE).iterdir():
-        done.unlink()
 
 
 @contextlib.contextmanager
@@ -137,10 +124,7 @@ def reported(folder: Path, name: str) -> Iterator[Advance]:
 
 
 class Progress:
-    """The progress of a job of several stages, in bytes of its input; of an input of unknown size, of those read.
-
-    Each stage has its share of the work: a byte counts as done when all stages are through with it.
-    """
+    """The progress of a job, of whose work each stage has a share, in bytes of its input; of a pipe, of those read."""
 
     def __init__(self, folder: Path, total: int | None, advance: Advance | None) -> None:
         self._folder, self._total, self._advance = folder, total, advance or (lambda _: None)
@@ -166,9 +150,15 @@ class Progress:
             nonlocal finished
             finished += count
 
+        def show(count: int) -> None:
+            if self._total is None:
+                self._show(count)
+            else:
+                self.show(count / max(1, self._total))
+
         def watch() -> None:
             while not over.wait(_INTERVAL):
-                self._show_read(finished + sum(map(_read_count, (self._folder / _RUNNING).glob("*"))))
+                show(finished + sum(map(_read_count, (self._folder / _RUNNING).glob("*"))))
 
         thread = threading.Thread(target=watch, daemon=True)
         thread.start()
@@ -177,13 +167,7 @@ class Progress:
         finally:
             over.set()
             thread.join()
-        self._show_read(finished)
-
-    def _show_read(self, count: int) -> None:
-        if self._total is None:
-            self._show(count)
-        else:
-            self.show(count / max(1, self._total))
+        show(finished)
 
     def _show(self, count: int) -> None:
         if count > self._shown:

@@ -1,7 +1,5 @@
 """A small corpus from files to folder: nothing evaluated is trained on, and all counts add up."""
 
-from __future__ import annotations
-
 import json
 import random
 
@@ -213,10 +211,8 @@ def test_missing_files_are_named(tmp_path):
     folder = write(tmp_path / "in", a=dialogues(1))
     with pytest.raises(InputError, match=r"b\.jsonl is not there"):
         build_corpus(recipe("a", "b"), folder, tmp_path / "out")
-    sets = (Evaluation(name="x", reader="nothing", files=("x",)),)
-    with pytest.raises(InputError, match="no reader 'nothing'"):
-        build_corpus(recipe("a", evaluation=sets), folder, tmp_path / "out", evaluation=tmp_path)
-    sets = (Evaluation(name="x", reader="texts", files=("x",)),)
-    with pytest.raises(InputError, match="is not there"):
-        build_corpus(recipe("a", evaluation=sets), folder, tmp_path / "out", evaluation=tmp_path)
+    for reader, message in (("nothing", "no reader 'nothing'"), ("texts", "is not there")):
+        sets = (Evaluation(name="x", reader=reader, files=("x",)),)
+        with pytest.raises(InputError, match=message):
+            build_corpus(recipe("a", evaluation=sets), folder, tmp_path / "out", evaluation=tmp_path)
     assert not (tmp_path / "out").exists()

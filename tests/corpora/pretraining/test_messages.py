@@ -1,7 +1,5 @@
 """Filters, cleaners and the recipe: small functions of their own."""
 
-from __future__ import annotations
-
 import random
 from pathlib import Path
 
@@ -11,17 +9,9 @@ from hypothesis import strategies as st
 
 from rejoinder.corpora.example import words_of
 from rejoinder.corpora.examples import read_examples
+from rejoinder.corpora.pretraining import messages
 from rejoinder.corpora.pretraining.build import build_corpus
-from rejoinder.corpora.pretraining.messages import (
-    FEWEST,
-    MOST,
-    RULES,
-    clean,
-    fault_of,
-    persona_of,
-    spaced_out,
-    statements,
-)
+from rejoinder.corpora.pretraining.messages import FEWEST, MOST, RULES, clean, fault_of, persona_of, statements
 from rejoinder.corpora.pretraining.plan import Filters, Source, load_corpus_plan
 from rejoinder.errors import InputError
 from rejoinder.ranker import PERSONA
@@ -66,16 +56,10 @@ def test_cleaners(text, names, cleaned):
     assert clean(text, names) == cleaned
 
 
-@pytest.mark.parametrize(
-    ("text", "spaced"),
-    [
-        ("Yeah, it's fine, isn't it?", "Yeah , it's fine , isn't it ?"),
-        ("at 10:30, e.g. 3.5", "at 10:30 , e.g . 3.5"),
-        ("...", "..."),
-    ],
-)
-def test_spacing_out_puts_a_space_before_the_marks_that_end_a_word(text, spaced):
-    assert spaced_out(text) == spaced
+def test_spacing_out_puts_a_space_before_the_marks_that_end_a_word():
+    texts = ["Yeah, it's fine, isn't it?", "at 10:30, e.g. 3.5", "..."]
+    spaced = ["Yeah , it's fine , isn't it ?", "at 10:30 , e.g . 3.5", "..."]
+    assert [messages.spaced_out(text) for text in texts] == spaced
 
 
 def test_the_recipe_of_the_shipped_weights_reads():
@@ -141,10 +125,7 @@ def test_a_persona_is_never_taken_from_near_the_response(turns: list[str], place
 def test_training_examples_of_alternating_sources_get_personas_and_tests_none(tmp_path) -> None:
     records = [{"id": f"{n}", "turns": [f"{n} {turn}" for turn in talk(16)]} for n in range(120)]
     folder = write(tmp_path / "in", a=records, b=[{**each, "turns": each["turns"][::-1]} for each in records])
-    sources = (
-        Source(name="a", licence="none", file="a.jsonl", alternating=True),
-        Source(name="b", licence="none", file="b.jsonl"),
-    )
+    sources = tuple(Source(name=n, licence="none", file=f"{n}.jsonl", alternating=n == "a") for n in "ab")
     build_corpus(recipe("a", "b", source=sources, personas=0.5), folder, tmp_path / "out")
     train = list(read_examples(tmp_path / "out", "train"))
     mine = [example for example in train if example.source == "a" and not example.response.endswith("?")]

@@ -1,7 +1,5 @@
 """AmazonQA: both shapes of its lines, its filters, every way in which a line can be bad, the real files."""
 
-from __future__ import annotations
-
 import gzip
 import os
 from pathlib import Path

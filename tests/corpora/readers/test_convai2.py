@@ -1,7 +1,5 @@
 """ConvAI2, in files of ParlAI's format."""
 
-from __future__ import annotations
-
 import pytest
 
 from rejoinder.corpora.lines import Reading
@@ -54,17 +52,10 @@ def test_the_persona_is_the_oldest_message(read):
     assert (first.candidates, first.label) == ((), None)
 
 
-@pytest.mark.parametrize(
-    ("personas", "wanted"),
-    [
-        ("self", ["your persona: i read twenty books a year. your persona: i only eat kosher."]),
-        ("other", ["partner's persona: i'm a stay at home dad."]),
-        ("none", []),
-    ],
-)
-def test_whose_persona_is_a_setting(read, personas, wanted):
-    example = read(BOTH, personas=personas)[0]
-    assert example.context == (*wanted, "hello what are doing today ?")
+def test_whose_persona_is_a_setting(read):
+    mine, other = PERSONA.split(" partner's")
+    for personas, wanted in {"self": [mine], "other": [f"partner's{other}"], "none": []}.items():
+        assert read(BOTH, personas=personas)[0].context == (*wanted, "hello what are doing today ?")
 
 
 def test_given_candidates_are_kept(read):

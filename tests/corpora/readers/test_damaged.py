@@ -1,7 +1,5 @@
 """Files with something wrong in them: every reader gives whole examples, or an error of one line that says where."""
 
-from __future__ import annotations
-
 import json
 import re
 

@@ -1,7 +1,5 @@
 """DSTC7 track 1, in files of the form that the task describes."""
 
-from __future__ import annotations
-
 import json
 
 import pytest

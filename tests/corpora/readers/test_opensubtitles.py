@@ -1,7 +1,5 @@
 """Subtitles: what is said in a line, which lines are pairs, which lines are a film."""
 
-from __future__ import annotations
-
 import gzip
 import itertools
 import string
@@ -69,13 +67,10 @@ def test_consecutive_lines_are_pairs_with_earlier_lines_of_any_length(read):
     reading = Reading()
     examples = read(*LINES, reading=reading)
     assert [(example.context, example.response) for example in examples] == [
-        (("First of the lines.",), "The second one."),
+        (("First of the lines.",), "The second one.")
     ]
     assert reading.lines == 5
-    assert reading.dropped == {
-        "lines of nothing that is said": 1,
-        "pairs with a line of fewer than 9 characters": 2,
-    }
+    assert reading.dropped == {"lines of nothing that is said": 1, "pairs with a line of fewer than 9 characters": 2}
     (*_, last) = read(*LINES, "- The fifth line.")
     assert last.context == ("First of the lines.", "The second one.", "Short.", "And here is the fourth.")
     assert (last.id, last.thread, last.source) == ("film.txt:7", "film.txt", "opensubtitles")

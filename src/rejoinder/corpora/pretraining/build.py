@@ -1,7 +1,6 @@
 """Build a pretraining corpus: read, decide, write; a folder whole or not at all.
 
-The files are read twice: once for the hashes in memory, by which is decided (`selection`), and once more to write what
-stays.
+The files are read twice: for the hashes in memory, by which `selection` decides, and to write what stays.
 """
 
 from __future__ import annotations
@@ -32,16 +31,14 @@ from rejoinder.files import Kind, atomic_folder, check_replaceable, file_digest,
 from rejoinder.progress import Advance
 
 FORMAT = "rejoinder corpus 1"
-COUNTS = "counts.json"
-"""The file that says what was read, kept and left out, and that a folder is a corpus."""
+COUNTS = "counts.json"  # the file that says what was read, kept and left out, and that a folder is a corpus
 FOLDER = Kind(
     "a corpus",
     COUNTS,
     lambda counts: counts["format"] == FORMAT,
     (COUNTS, "counts.md", "train-*.parquet", "valid-*.parquet", "test/*/test-*.parquet", "transfer/*/valid-*.parquet"),
 )
-SHARD_ROWS = 1 << 19
-"""Most examples of a file."""
+SHARD_ROWS = 1 << 19  # most examples of a file
 
 
 def build_corpus(
@@ -55,19 +52,20 @@ def build_corpus(
 ) -> dict[str, Any]:
     """Build a corpus: `train-*.parquet`, `valid-*.parquet`, `test/SOURCE/test-*.parquet`, `counts.json`, `counts.md`.
 
-    Of transfer sources there is `transfer/SOURCE/valid-*.parquet` instead of a test.
-    The sources' files are in `folder`, each read twice, and the plan's evaluation sets in `evaluation`; without that,
-    leaks are looked for in the held-out tests alone. Returns the counts.
-
-    Raises:
-        InputError: a file is missing or bad, `output` holds something else, or nothing stays to train on.
+    Of transfer sources there is `transfer/SOURCE/valid-*.parquet` instead of a test. The sources' files are in
+    `folder`, and the plan's evaluation sets in `evaluation`; without that, leaks are looked for in the held-out tests
+    alone. Returns the counts. InputError: a file is missing or bad, `output` holds something else, or nothing stays.
     """
     output, files = Path(output), source_files(plan, Path(folder))
     check_replaceable(output, FOLDER, overwrite=overwrite)
     if evaluation is not None:
         _check_evaluation(plan.evaluation, Path(evaluation))
-    table = _read_sources(plan, files, progress)
-    evaluated = None if evaluation is None else _read_evaluation(plan, Path(evaluation))
+    table = TurnTable(plan.leaks.gram, plan.filters)
+    for number, dialogue in _dialogues(plan, files, progress):
+        thread = conversation_thread(dialogue.turns)
+        table.add(dialogue.turns, dialogue.first, number, thread, f"{number} {dialogue.tree}")
+    table.close()
+    evaluated = () if evaluation is None else _read_evaluation(plan, Path(evaluation))
     chosen = select(table, plan, evaluated)
     if not (chosen.stays(table) & (chosen.split != TEST)).any():
         raise InputError(f"{folder}: nothing is left to train on; see the limits in [filters] and [leaks]")
@@ -79,9 +77,6 @@ def build_corpus(
     return counts
 
 
-# Reading
-
-
 @dataclass(frozen=True, slots=True)
 class Dialogue:
     """A line of a file: its turns, none blank, and the place of the first that is a new response."""
@@ -89,12 +84,11 @@ class Dialogue:
     name: str
     turns: list[str]
     first: int = 1
-    tree: str = ""
-    """Lines that are branches of one reply tree have the same."""
+    tree: str = ""  # lines that are branches of one reply tree have the same
 
 
 def read_dialogues(path: Path, reading: Reading, cleaners: Sequence[str] = ()) -> Iterator[Dialogue]:
-    """Read a file of dialogues, one JSON object a line; messages are cleaned, and what is blank then was not said."""
+    """Read a file of dialogues, one JSON object a line; messages that are blank once cleaned were not said."""
     threads, stem = Threads(), strip_compression(path).stem
 
     def parse(number: int, line: str) -> list[Dialogue]:
@@ -123,14 +117,6 @@ def _dialogues(plan: CorpusPlan, files: list[Path], progress: Advance | None) ->
         for dialogue in read_dialogues(file, Reading(on_bytes=progress), source.clean):
             if source.only in dialogue.name:
                 yield number, dialogue
-
-
-def _read_sources(plan: CorpusPlan, files: list[Path], progress: Advance | None) -> TurnTable:
-    table = TurnTable(plan.leaks.gram)
-    for number, dialogue in _dialogues(plan, files, progress):
-        thread, tree = conversation_thread(dialogue.turns), f"{number} {dialogue.tree}"
-        table.add(dialogue.turns, dialogue.first, number, plan.filters, thread, tree)
-    return table.close()
 
 
 def _check_evaluation(sets: Sequence[Evaluation], folder: Path) -> None:
@@ -167,9 +153,6 @@ def _texts(file: Path) -> list[str]:
         return file.read_text(encoding="utf-8").splitlines()
     except (ValueError, AttributeError, TypeError) as error:  # UnicodeDecodeError is a ValueError
         raise InputError(f"{file}: not a file of texts ({error}); see [[evaluation]] in docs/pretraining.md") from None
-
-
-# Writing
 
 
 def _write(
@@ -211,10 +194,7 @@ def _write(
 
 
 def _altered(example: Example, place: int, said: list[tuple[int, str]], plan: CorpusPlan) -> Example:
-    """Give a training example, whose response is at `place` of its dialogue, a persona and spaces before marks.
-
-    Both are drawn by hashes of thread and seed, the same everywhere; one does not depend on the other.
-    """
+    """Give a training example a persona and spaces before marks, each drawn by a hash of thread and seed."""
     context, response, persona = example.context, example.response, ""
     if said:
         rng = random.Random(f"{plan.seed} persona {place} {example.thread}")
@@ -225,15 +205,8 @@ def _altered(example: Example, place: int, said: list[tuple[int, str]], plan: Co
     return replace(example, context=(persona, *context) if persona else context, response=response)
 
 
-# Counting
-
-
 def _counts(
-    plan: CorpusPlan,
-    files: Sequence[Path],
-    table: TurnTable,
-    chosen: Selection,
-    evaluated: tuple[TurnTable, TurnTable] | None,
+    plan: CorpusPlan, files: list[Path], table: TurnTable, chosen: Selection, evaluated: Sequence[TurnTable]
 ) -> dict[str, Any]:
     """Count everything. For each source and split: pairs = kept + all that is left out."""
     sources = {}
@@ -246,7 +219,7 @@ def _counts(
             **_split_counts(table, chosen, mine[table.dialogue]),
         }
     sets = None
-    if evaluated is not None:
+    if evaluated:
         pairs, texts = (np.bincount(each.source, minlength=len(plan.evaluation)).tolist() for each in evaluated)
         sets = {each.name: {"pairs": pairs[n], "texts": texts[n]} for n, each in enumerate(plan.evaluation)}
     names = [*(source.name for source in plan.source), *(each.name for each in plan.evaluation)]

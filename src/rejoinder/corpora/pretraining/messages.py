@@ -1,7 +1,7 @@
 """Single messages: cleaned of transcription, judged fit to learn from, drawn on for personas. Pure functions.
 
-What someone states in the first person elsewhere in a conversation is true of the one who replies: put before an
-example as a persona, it teaches a model to read those of the few and small sets that have them (Mazaré et al. 2018).
+What someone states in the first person elsewhere in a conversation is put before an example as the persona of the one
+who replies, so that a model learns to read those of the few and small sets that have them (Mazaré et al. 2018).
 """
 
 from __future__ import annotations
@@ -24,15 +24,14 @@ _COMMAND = re.compile(r"\s*[!/][a-z]\w*\s*", re.IGNORECASE)
 _SENTENCE_END = re.compile(r"(?<=[.!?])\s+")
 _FIRST_PERSON = re.compile(r"\b(?:i|my|me|we)\b", re.IGNORECASE)
 
-FEWEST, MOST = 3, 5
-"""Statements of a persona."""
+FEWEST, MOST = 3, 5  # statements of a persona
 
-CLEANERS: dict[str, Callable[[str], str]] = {
+CLEANERS: dict[str, Callable[[str], str]] = {  # named by a source's `clean`
     "brackets": lambda text: _BRACKETS.sub(" ", text),  # "[laughs]", "[01:08:04.19]"
     "parentheses": lambda text: _PARENTHESES.sub(" ", text),  # lower-case asides: "(groans)"
     "spacing": lambda text: _BEFORE_MARK.sub("", text),  # a tokenizer's: "Yeah , it 's" becomes "Yeah, it's"
 }
-"""Named by a source's `clean`."""
+# What makes a message unfit, by (text, its words, limits), in the order in which it is asked.
 RULES: dict[str, Callable[[str, Sequence[str], Filters], bool]] = {
     "no words": lambda _, words, __: not words,
     "too long": lambda _, words, filters: len(words) > filters.most_words,
@@ -45,7 +44,6 @@ RULES: dict[str, Callable[[str, Sequence[str], Filters], bool]] = {
     ),
     "command": lambda text, _, __: _COMMAND.fullmatch(text) is not None,  # to a chat robot, and nothing else
 }
-"""What makes a message unfit, by (text, its words, limits), in the order in which it is asked."""
 
 
 def clean(text: str, names: Sequence[str]) -> str:
@@ -77,11 +75,10 @@ def statements(turns: Sequence[str]) -> list[tuple[int, str]]:
 
 
 def persona_of(place: int, response: str, said: Sequence[tuple[int, str]], rng: random.Random) -> str:
-    """Draw three to five statements of the one who responds, as one message; "" if there are not as many.
+    """Draw statements of the one who responds, who speaks at every second place, as one message; "" if too few.
 
-    Two speakers take turns, so the same one speaks at every second place. What is part of the response is left out,
-    and so is what the message before it or after it by the same speaker says: it may be the same sentence cut in two.
-    `place` is that of the response in its dialogue, `said` are all statements of the dialogue.
+    What is part of the response is left out, and so is what the speaker's message before it or after it says: it may be
+    the same sentence cut in two.
     """
     own = [text for other, text in said if other % 2 == place % 2 and abs(other - place) > 2 and text not in response]
     own = list(dict.fromkeys(own))

@@ -20,53 +20,37 @@ _WANTED = "no such recipe; name a TOML file, as recipes/corpus/open.toml"
 class Filters:
     """[filters]: which messages are fit to be read or given as responses. Words are those of `words_of`."""
 
-    most_words: Count = 128
-    """A message with more words is too long."""
-    fewest_letters: PositiveShare = 0.5
-    """Share of a message's characters, spaces aside, that words of letters alone make at least."""
-    most_repeated: PositiveShare = 0.5
-    """Of a message of 6 words or more, one word is at most this share."""
-    most_equal_responses: Count = 100
-    """Most training pairs of a source whose responses have equal words; of more, this many are drawn."""
+    most_words: Count = 128  # a message with more words is too long
+    fewest_letters: PositiveShare = 0.5  # least share of words of letters alone in the characters that are no spaces
+    most_repeated: PositiveShare = 0.5  # of a message of 6 words or more, one word is at most this share
+    most_equal_responses: Count = 100  # of a source's training pairs whose responses have equal words, draw this many
 
 
 @section
 class Leaks:
     """[leaks]: what in the training and validation parts counts as a copy of something that is evaluated."""
 
-    fewest_words: Count = 8
-    """A pair (or text) with fewer words is common talk and no leak, even if it is the same."""
-    gram: Count = 5
-    """Words of a shingle."""
-    overlap: PositiveShare = 0.5
-    """Jaccard index of two sets of shingles from which on they are near-duplicates."""
-    formula: Count = 200
-    """A shingle that occurs in more evaluated pairs is a formula, and counts for no overlap."""
+    fewest_words: Count = 8  # a pair (or text) with fewer words is common talk and no leak, even if it is the same
+    gram: Count = 5  # words of a shingle
+    overlap: PositiveShare = 0.5  # Jaccard index of two sets of shingles from which on they are near-duplicates
+    formula: Count = 200  # a shingle that occurs in more evaluated pairs is a formula, and counts for no overlap
 
 
 @section
 class Source:
     """[[source]]: one file of dialogues, `NAME.jsonl.zst` in the input folder if `file` does not say otherwise."""
 
-    name: Name
-    """What its examples have as their source."""
-    licence: str
-    """As its publisher says; goes into the counts and the model card."""
-    file: str = ""
-    """Name of the file."""
-    cap: Count | None = None
-    """Most training pairs; of more, this many are drawn. For sources that are templated or archaic."""
-    clean: tuple[Literal["brackets", "parentheses", "spacing"], ...] = ()
-    """Traces of transcription that are taken out of its messages (see `messages`)."""
-    only: str = ""
-    """Dialogues whose id does not contain this text are not read."""
-    alternating: bool = False
-    """Two speakers take turns, so that every second message is by the same one (see `messages`)."""
+    name: Name  # what its examples have as their source
+    licence: str  # as its publisher says; goes into the counts and the model card
+    file: str = ""  # name of the file
+    cap: Count | None = None  # of more training pairs, draw this many: for sources that are templated or archaic
+    clean: tuple[Literal["brackets", "parentheses", "spacing"], ...] = ()  # `CLEANERS` that its messages go through
+    only: str = ""  # dialogues whose id does not contain this text are not read
+    alternating: bool = False  # two speakers take turns, so that every second message is by the same one
     transfer: bool = False
     """Nothing of it, or of what shares dialogues with it, is trained on: models are chosen by it, as a kind of
     conversation that they do not know."""
-    about: str = ""
-    """What it is, and why it is capped, for those who read the counts."""
+    about: str = ""  # what it is, and why it is capped, for those who read the counts
 
     def __post_init__(self) -> None:
         if self.transfer and self.cap is not None:
@@ -77,37 +61,25 @@ class Source:
 class Evaluation:
     """[[evaluation]]: a set that models are evaluated on; nothing of it may be trained on."""
 
-    name: Name
-    """What the counts call it."""
+    name: Name  # what the counts call it
     reader: str
     """A corpus of `rejoinder data`, or `texts`: one text a line, the first column of a CSV file with a header, or
     the texts of a JSON object of lists of [text, label]."""
-    files: Annotated[tuple[str, ...], Field(min_length=1)]
-    """Paths below the folder of evaluation sets."""
-    settings: tuple[str, ...] = ()
-    """Of the corpus, each as NAME=VALUE."""
+    files: Annotated[tuple[str, ...], Field(min_length=1)]  # paths below the folder of evaluation sets
+    settings: tuple[str, ...] = ()  # of the corpus, each as NAME=VALUE
 
 
 @section
 class CorpusPlan:
     """What a corpus is made of."""
 
-    kind: Literal["corpus"]
-    """Tells the file from the recipes of training."""
-    source: Annotated[tuple[Source, ...], Field(min_length=1)]
-    """Of equal pairs the first stays, in this order."""
-    seed: Natural = 0
-    """Of all draws."""
-    history: Natural = 10
-    """Messages kept before the newest one of a context."""
-    same_words: Count = 20
-    """Two dialogues belong to one split if they share a pair of this many words or more."""
-    spaced: Share = 0.0
-    """Share of the training and validation dialogues whose marks get a space before them (see `messages`), so that a
-    model can read tokenised data, too."""
-    personas: Share = 0.0
-    """Share of the training and validation examples of alternating sources that get a persona, if the dialogue has
-    enough to make one of (see `messages`)."""
+    kind: Literal["corpus"]  # tells the file from the recipes of training
+    source: Annotated[tuple[Source, ...], Field(min_length=1)]  # of equal pairs the first stays, in this order
+    seed: Natural = 0  # of all draws
+    history: Natural = 10  # messages kept before the newest one of a context
+    same_words: Count = 20  # two dialogues belong to one split if they share a pair of this many words or more
+    spaced: Share = 0.0  # of the training and validation dialogues: `spaced_out`, so that a model reads both forms
+    personas: Share = 0.0  # of alternating sources' training and validation examples: given a `persona_of` their own
     filters: Filters = Filters()
     leaks: Leaks = Leaks()
     evaluation: tuple[Evaluation, ...] = ()
@@ -121,8 +93,6 @@ class CorpusPlan:
 
 @section
 class _OtherCaps:
-    """A plan that is another one with other caps."""
-
     kind: Literal["corpus"]
     base: Annotated[str, Field(pattern=r"^[^/\\\\]+\.toml$")]
     caps: dict[str, Count]

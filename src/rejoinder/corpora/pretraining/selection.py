@@ -1,8 +1,7 @@
 """Which pairs go where: one reason for each that stays out, a split for each that stays; the search for leaks.
 
-All messages are hashes in memory; compared are words alone. Pairs of `fewest_words` words or more leak if the words of
-both messages are equal, or if the Jaccard index of their sets of shingles (words in a row) is `overlap` or more (Broder
-1997), computed, not estimated. A shingle of more than `formula` evaluated pairs counts for none.
+All messages are hashes of their words. Pairs of `fewest_words` words or more leak if both messages are equal, or the
+Jaccard index of their sets of shingles (words in a row) is `overlap` or more (Broder 1997), computed, not estimated.
 """
 
 from __future__ import annotations
@@ -26,39 +25,33 @@ Numbers: TypeAlias = npt.NDArray[np.int32]
 Mask: TypeAlias = npt.NDArray[np.bool_]
 Hashes: TypeAlias = npt.NDArray[np.uint64]
 
-BLOCK_BYTES = 1 << 22
-"""Text that is hashed at once."""
+BLOCK_BYTES = 1 << 22  # text that is hashed at once
 _BASE = 0x9E3779B97F4A7C15
 _INVERSE = pow(_BASE, -1, 1 << 64)
 _TABLE_BITS = 26
 _CHUNK = 4_096
 TRAIN, TEST = SPLITS.index("train"), SPLITS.index("test")
 LEAKS = ("equal to evaluated", "near to evaluated")
+# What the numbers in `Selection.reason` say; 0: it stays.
 REASONS = ("", *RULES, "held out elsewhere", "duplicate", *LEAKS, "equal responses", "over the cap")
-"""What the numbers in `Selection.reason` say; 0: it stays."""
 
 
 @dataclass
 class Selection:
     """What becomes of each of r rows of d dialogues."""
 
-    threads: list[str]
-    """Of each dialogue's group, d names."""
-    split: npt.NDArray[np.int8]
-    """(r,): place in `SPLITS`."""
-    reason: npt.NDArray[np.uint8]
-    """(r,): place in `REASONS`; of a row that is no response it means nothing."""
-    leaks: IntArray
-    """(s, 2): training and validation pairs left out for each source's test and then each evaluation set, equal and
-    near ones."""
+    threads: list[str]  # of each dialogue's group, d names
+    split: npt.NDArray[np.int8]  # (r,): place in `SPLITS`
+    reason: npt.NDArray[np.uint8]  # (r,): place in `REASONS`; of a row that is no response it means nothing
+    leaks: IntArray  # (s, 2): equal and near pairs left out for each source's test and then each evaluation set
 
     def stays(self, table: TurnTable) -> Mask:
         """Return whether each row is a response that stays."""
         return table.pair & (self.reason == 0)
 
 
-def select(table: TurnTable, plan: CorpusPlan, evaluated: tuple[TurnTable, TurnTable] | None) -> Selection:
-    """Decide about every row of all dialogues, source by source, given pairs and single texts of evaluation sets."""
+def select(table: TurnTable, plan: CorpusPlan, evaluated: Sequence[TurnTable]) -> Selection:
+    """Decide about every row of all dialogues, given the pairs and the single texts of evaluation sets, if any."""
     threads, splits, elsewhere = _split(table, plan)
     # What is wrong with the response, or else with the message before it.
     reason = np.where(table.fault > 0, table.fault, np.roll(table.fault, 1))
@@ -72,10 +65,8 @@ def select(table: TurnTable, plan: CorpusPlan, evaluated: tuple[TurnTable, TurnT
     equal = np.full(len(plan.source), plan.filters.most_equal_responses)
     caps = np.array([source.cap or np.iinfo(np.int64).max for source in plan.source])
     by_source = table.sources.astype(np.uint64)
-    for group, most, why in (
-        (joined(table.texts, by_source), equal, "equal responses"),
-        (by_source, caps, "over the cap"),
-    ):
+    by_text = joined(table.texts, by_source)
+    for group, most, why in ((by_text, equal, "equal responses"), (by_source, caps, "over the cap")):
         rows = np.flatnonzero(chosen.stays(table) & (chosen.split == TRAIN))
         drawn = joined(table.keys[rows], mixed(np.array([plan.seed + 1], np.uint64)))  # by text and seed alone
         chosen.reason[_beyond(rows, most[table.sources[rows]], group[rows], drawn)] = REASONS.index(why)
@@ -85,8 +76,7 @@ def select(table: TurnTable, plan: CorpusPlan, evaluated: tuple[TurnTable, TurnT
 def _split(table: TurnTable, plan: CorpusPlan) -> tuple[list[str], npt.NDArray[np.int8], Mask]:
     """Return of each dialogue the thread of its group, the group's split, and whether it is held out elsewhere.
 
-    A group is of one text, one tree, or a shared pair of `same_words` words. Its thread is the least of its names. One
-    with a dialogue of a transfer source is a test in whole.
+    Groups share a text, tree, or long pair; a group's thread is its least name. One with a transfer source is a test.
     """
     above = list(range(len(table.threads)))
 
@@ -97,11 +87,8 @@ def _split(table: TurnTable, plan: CorpusPlan) -> tuple[list[str], npt.NDArray[n
         return number
 
     long, every = table.pair_words >= plan.same_words, np.arange(len(above))
-    for one, other in itertools.chain(
-        _links(np.array(table.threads), every),
-        _links(np.array(table.trees), every),
-        _links(table.keys[long], table.dialogue[long]),
-    ):
+    names = ((np.array(table.threads), every), (np.array(table.trees), every), (table.keys[long], table.dialogue[long]))
+    for one, other in itertools.chain.from_iterable(itertools.starmap(_links, names)):
         least, greater = sorted((root(one), root(other)), key=table.threads.__getitem__)
         above[greater] = least
     threads = [table.threads[root(number)] for number in range(len(above))]
@@ -133,14 +120,12 @@ def _beyond(rows: IntArray, most: IntArray | int, group: Hashes, key: Hashes | I
     return rows[order[rank >= np.broadcast_to(most, len(order))[order]]]
 
 
-def _drop_leaks(
-    chosen: Selection, table: TurnTable, plan: CorpusPlan, evaluated: tuple[TurnTable, TurnTable] | None
-) -> None:
+def _drop_leaks(chosen: Selection, table: TurnTable, plan: CorpusPlan, evaluated: Sequence[TurnTable]) -> None:
     """Leave out of training and validation what copies a test pair or something of an evaluation set."""
     test = np.flatnonzero(chosen.stays(table) & (chosen.split == TEST))
     pairs = [(table, test, table.sources[test])]
     texts: list[tuple[TurnTable, IntArray, Numbers]] = []
-    if evaluated is not None:  # sets are numbered after the sources
+    if evaluated:  # sets are numbered after the sources
         chosen_rows = np.flatnonzero(evaluated[0].pair), np.arange(len(evaluated[1].texts))
         for watched, other, rows in zip((pairs, texts), evaluated, chosen_rows, strict=True):
             watched.append((other, rows, other.sources[rows] + len(plan.source)))
@@ -155,15 +140,11 @@ def _drop_leaks(
         chosen.leaks[:, kind] = np.bincount(found[copies], minlength=len(chosen.leaks))
 
 
-# Hashes
-
-
 class TurnTable:
     """The hashes of the messages of d dialogues, filled dialogue by dialogue; the arrays are there after `close`.
 
-    A row, of r, is a message. Its pair is the message before it in its dialogue, and the message itself as response.
-    Dialogues also have their first row, `rows` (d + 1,), the number of their `source`, their `threads`
-    (`conversation_thread`) and `trees`, names of reply trees; rows have `counts`, of words, and `messages.fault_of`.
+    A row, of r, is a message; its pair is the message before it in its dialogue and itself as response. Dialogues have
+    their first row, `rows` (d + 1,), `source`, `threads` and reply `trees`; rows have `counts`, of words, and `fault`.
     """
 
     texts: Hashes  # (r,): of a row's words
@@ -175,8 +156,8 @@ class TurnTable:
     pair_words: IntArray  # (r,): words of its pair; 0 if it has none
     sources: Numbers  # (r,): number of the row's source
 
-    def __init__(self, gram: int) -> None:
-        self._gram = gram
+    def __init__(self, gram: int, filters: Filters | None = None) -> None:
+        self._gram, self._filters = gram, filters
         self._text, self._flushed = bytearray(), 0
         self._texts, self._grams = array("Q"), array("Q")
         self._counts, self._pair, self._fault = array("q"), array("B"), array("B")
@@ -184,20 +165,12 @@ class TurnTable:
         self.threads: list[str] = []
         self.trees: list[str] = []
 
-    def add(
-        self,
-        turns: Sequence[str],
-        first: int,
-        source: int,
-        filters: Filters | None = None,
-        thread: str = "",
-        tree: str = "",
-    ) -> None:
-        """Add a dialogue whose turns are new responses from `first` on; without `filters` no message has a fault."""
+    def add(self, turns: Sequence[str], first: int, source: int, thread: str = "", tree: str = "") -> None:
+        """Add a dialogue whose turns are new responses from `first` on; without filters no message has a fault."""
         for place, turn in enumerate(turns):
             words = words_of(turn)
             self._counts.append(len(words))
-            self._fault.append(fault_of(turn, words, filters) if filters else 0)
+            self._fault.append(fault_of(turn, words, self._filters) if self._filters else 0)
             self._pair.append(place >= max(1, first))
             if words:
                 self._text += " ".join(words).encode("utf-8") + b" "
@@ -211,16 +184,16 @@ class TurnTable:
     def _flush(self) -> None:
         """Hash the text since the last flush.
 
-        The polynomial hash of bytes b_0 ... b_n is the sum of b_i · p^i modulo 2^64 for an odd p, so that prefix sums
-        give the hash of any stretch, shifted back by the inverse of p (Karp and Rabin 1987); mixed, two texts that
-        nobody chose to collide share a hash with a probability of about 2^-64.
+        The hash of bytes b_0 ... b_n is the sum of b_i · p^i modulo 2^64 for an odd p, so that prefix sums give that of
+        any stretch, shifted back by the inverse of p (Karp and Rabin 1987). Mixed, two collide with about 2^-64.
         """
         data = np.frombuffer(self._text, np.uint8)
+        powers, inverse = (_powers(base, max(16, len(data).bit_length())) for base in (_BASE, _INVERSE))
         prefix = np.zeros(len(data) + 1, np.uint64)
-        np.cumsum((data.astype(np.uint64) + np.uint64(1)) * _powers(_BASE, len(data)), out=prefix[1:])
+        np.cumsum((data.astype(np.uint64) + np.uint64(1)) * powers[: len(data)], out=prefix[1:])
 
         def stretches(begins: IntArray, ends: IntArray) -> Hashes:
-            return mixed((prefix[ends] - prefix[begins]) * _powers(_INVERSE, len(prefix))[begins])
+            return mixed((prefix[ends] - prefix[begins]) * inverse[begins])
 
         edges = np.concatenate([[0], np.flatnonzero(data == ord(" ")) + 1])  # beginnings of words; the end
         starts = edges[_starts(np.array(self._counts[self._flushed :], np.int64))]
@@ -260,10 +233,7 @@ class TurnTable:
 
 
 class LeakIndex:
-    """All that is evaluated, to look pairs (`before` is 1) or single messages (0) up in.
-
-    `watched` are tables, their rows that are evaluated, and the number of each row's evaluated set.
-    """
+    """All that is evaluated (tables, their rows, each row's set), to look pairs or (`before` is 0) messages up in."""
 
     def __init__(self, watched: Iterable[tuple[TurnTable, IntArray, Numbers]], before: int, leaks: Leaks) -> None:
         self._before, self._leaks = before, leaks
@@ -312,7 +282,12 @@ class LeakIndex:
         """Return the set of the evaluated item that overlaps most with each span; -1 if none overlaps enough."""
         found = np.full(len(number), -1, np.int32)
         owner, place = expand(begin, number)
-        hits = np.bincount(owner, self._known(table.grams[place]), minlength=len(number))
+        grams = table.grams[place]
+        known = self._maybe[grams >> np.uint64(64 - _TABLE_BITS)]
+        places = np.flatnonzero(known)
+        at = np.minimum(np.searchsorted(self._grams, grams[places]), len(self._grams) - 1)
+        known[places] = self._grams[at] == grams[places]
+        hits = np.bincount(owner, known, minlength=len(number))
         # Necessary for the Jaccard index; halved, as a shingle may be in a text more than once.
         near = np.flatnonzero(hits * 2 >= self._leaks.overlap * number)
         owner, grams = table.shingles(begin[near], number[near])
@@ -328,13 +303,6 @@ class LeakIndex:
         order = np.lexsort((-item, overlap))  # the best comes last, of equal ones the first item
         found[near[mine[order]]] = self._sets[item[order]]
         return found
-
-    def _known(self, grams: Hashes) -> Mask:
-        known = self._maybe[grams >> np.uint64(64 - _TABLE_BITS)]
-        places = np.flatnonzero(known)
-        at = np.minimum(np.searchsorted(self._grams, grams[places]), len(self._grams) - 1)
-        known[places] = self._grams[at] == grams[places]
-        return known
 
 
 def mixed(values: Hashes) -> Hashes:
@@ -363,13 +331,9 @@ def _chunks(rows: IntArray) -> list[IntArray]:
     return np.array_split(rows, len(rows) // _CHUNK + 1)
 
 
-def _powers(base: int, count: int) -> Hashes:
-    """base^0 ... base^(count - 1) modulo 2^64."""
-    return _all_powers(base, 1 << max(16, count.bit_length()))[:count]
-
-
 @functools.lru_cache(maxsize=8)
-def _all_powers(base: int, count: int) -> Hashes:
-    factors = np.full(count, base, np.uint64)
+def _powers(base: int, bits: int) -> Hashes:
+    """base^0, base^1, ... modulo 2^64, 2^bits numbers."""
+    factors = np.full(1 << bits, base, np.uint64)
     factors[0] = 1
     return np.multiply.accumulate(factors)

@@ -1,8 +1,7 @@
-"""AmazonQA: questions about products and what owners answered, a Python dictionary (not JSON) a line.
+"""AmazonQA: questions about products and what owners answered (DATA19, section 3.3, and its published code).
 
-Source: DATA19, section 3.3, and its published code: question and answer have 4 to 59 words, a word being what single
-spaces separate; the split is by product. A line is a question and its answer (qa_*.json.gz), or a product with all its
-questions and their answers (QA_*.json.gz).
+A line is a Python dictionary (not JSON): a question and its answer (qa_*.json.gz), or a product with all its questions
+and their answers (QA_*.json.gz). The split is by product.
 """
 
 from __future__ import annotations
@@ -18,8 +17,7 @@ from rejoinder.corpora.example import Example
 from rejoinder.corpora.formats import BadRecordError, parse_lines
 from rejoinder.corpora.lines import Reading, strip_compression
 
-MIN_WORDS, MAX_WORDS = 4, 59
-"""Words of a question and of an answer."""
+MIN_WORDS, MAX_WORDS = 4, 59  # words of a question and of an answer
 
 
 def read_amazon_qa(path: Path, reading: Reading, _: object = None) -> Iterator[Example]:

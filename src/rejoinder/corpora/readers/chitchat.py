@@ -1,8 +1,7 @@
-"""The BYU chit-chat conversations: 4,017 conversations of students, from the PyPI package `chitchat-dataset` (MIT).
+"""The BYU chit-chat conversations of students, from the PyPI package `chitchat-dataset` (MIT).
 
-A message there is a list of utterances, which are joined with a space. The thread is the hash of a conversation's words
-(`conversation_thread`), so that another corpus which carries the same conversations holds out the same ones, even if it
-cuts some into other messages: `byu_chitchat` of the pretraining corpus does.
+The thread is the hash of a conversation's words, so that another corpus which carries the same conversations holds out
+the same ones (`byu_chitchat` of the pretraining corpus does).
 """
 
 from __future__ import annotations

@@ -10,9 +10,9 @@ import itertools
 import random
 import re
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Literal
+from typing import Literal, NamedTuple
 
 from rejoinder.corpora.corpus import Corpus
 from rejoinder.corpora.example import Example, content_thread
@@ -23,8 +23,7 @@ from rejoinder.errors import InputError
 _SILENCE = "__SILENCE__"
 _NUMBERED = re.compile(r"(\d{1,9}) (.*)", re.DOTALL)
 _PERSONA = re.compile(r"(your|partner's) persona: ")
-_SIDES = {"all": ("your", "partner's"), "self": ("your",), "other": ("partner's",), "none": ()}
-"""What a persona line begins with that is wanted."""
+_SIDES = {"all": ("your", "partner's"), "self": ("your",), "other": ("partner's",), "none": ()}  # of persona lines
 
 
 @dataclass(frozen=True)
@@ -44,25 +43,18 @@ class Convai2Settings:
             raise InputError(f"draw is {self.draw}; it is the number of candidates to draw, 0 for none")
 
 
-@dataclass
-class _Row:
-    """A message and the response to it; the message is blank where the one who responds speaks first."""
-
+class _Row(NamedTuple):
     number: int
-    message: str
+    message: str  # blank where the one who responds speaks first
     response: str
     candidates: tuple[str, ...] = ()
 
 
-@dataclass
-class _Dialogue:
-    personas: list[str] = field(default_factory=list)
-    rows: list[_Row] = field(default_factory=list)
-
-
 def read_convai2(path: Path, reading: Reading, settings: Convai2Settings) -> Iterator[Example]:
     """Read the examples of a file; InputError also for too few dialogues to draw candidates from."""
-    examples = (each for dialogue in _dialogues(path, reading) for each in _examples(dialogue, path, reading, settings))
+    examples = (
+        each for dialogue in _dialogues(path, reading) for each in _examples(*dialogue, path, reading, settings)
+    )
     return draw_candidates(examples, path, reading, settings) if settings.draw else examples
 
 
@@ -72,7 +64,7 @@ def draw_candidates(
     """Give examples without candidates some from other threads, and the right one last, as ParlAI's lists have it.
 
     They are distinct, none is the response, and they follow from the seed, the id and the file's responses alone.
-    InputError: there are not that many other responses.
+    InputError: there are too few.
     """
     held = list(examples)
     threads: dict[str, str | None] = {}
@@ -83,10 +75,9 @@ def draw_candidates(
     for example in held:
         yield example if example.candidates else _with_candidates(example, pool, path, settings)
     if any(not example.candidates for example in held):
-        reading.notes.append(
-            f"{path}: no candidates in the file; {settings.draw} for each example were drawn from its other dialogues "
-            f"(seed {settings.seed}), so figures do not compare with published ones"
-        )
+        drawn = f"{settings.draw} for each example were drawn from its other dialogues (seed {settings.seed})"
+        advice = "so figures do not compare with published ones"
+        reading.notes.append(f"{path}: no candidates in the file; {drawn}, {advice}")
 
 
 def _with_candidates(
@@ -111,16 +102,17 @@ def _places(rng: random.Random, count: int, attempts: int) -> Iterator[int]:
     yield from rng.sample(range(count), count)
 
 
-def _dialogues(path: Path, reading: Reading) -> Iterator[_Dialogue]:
-    dialogue, last = _Dialogue(), 0
-    for place, personas, rows in parse_lines(path, reading, _parse):
+def _dialogues(path: Path, reading: Reading) -> Iterator[tuple[list[str], list[_Row]]]:
+    """Give the persona lines and the messages of each dialogue."""
+    personas, rows, last = list[str](), list[_Row](), 0
+    for place, more_personas, more_rows in parse_lines(path, reading, _parse):
         if place <= last:  # it starts again at 1, or at 2 if that line was bad
-            yield dialogue
-            dialogue = _Dialogue()
+            yield personas, rows
+            personas, rows = [], []
         last = place
-        dialogue.personas += personas
-        dialogue.rows += rows
-    yield dialogue
+        personas += more_personas
+        rows += more_rows
+    yield personas, rows
 
 
 def _parse(number: int, line: str) -> list[tuple[int, list[str], list[_Row]]]:
@@ -137,27 +129,24 @@ def _parse(number: int, line: str) -> list[tuple[int, list[str], list[_Row]]]:
         raise BadRecordError("a response to a persona line; a response follows a message and a tab")
     rows = [_Row(number, message, "") for message in said[:-1]]
     if said and (said[-1] or response):
-        candidates = _candidates(response, fields[2]) if len(fields) > 2 and fields[2] else ()
+        candidates = tuple(each.strip() for each in fields[2].split("|")) if len(fields) > 2 and fields[2] else ()
+        if candidates and response not in candidates:
+            raise BadRecordError("the response is not among the candidates of its line")
+        if len(candidates) == 1:
+            raise BadRecordError("one candidate; ranking needs at least 2")
         rows.append(_Row(number, said[-1], response, candidates))
     return [(int(match[1]), personas, rows)]
 
 
-def _candidates(response: str, listed: str) -> tuple[str, ...]:
-    candidates = tuple(candidate.strip() for candidate in listed.split("|"))
-    if response not in candidates:
-        raise BadRecordError("the response is not among the candidates of its line")
-    if len(candidates) < 2:
-        raise BadRecordError("one candidate; ranking needs at least 2")
-    return candidates
-
-
-def _examples(dialogue: _Dialogue, path: Path, reading: Reading, settings: Convai2Settings) -> Iterator[Example]:
-    spoken = (text for row in dialogue.rows for text in (row.message, row.response) if text)
+def _examples(
+    personas: list[str], rows: list[_Row], path: Path, reading: Reading, settings: Convai2Settings
+) -> Iterator[Example]:
+    spoken = (text for row in rows for text in (row.message, row.response) if text)
     thread = content_thread(itertools.islice(spoken, 2))
-    lines = " ".join(line for line in dialogue.personas if line.startswith(_SIDES[settings.personas]))
+    lines = " ".join(line for line in personas if line.startswith(_SIDES[settings.personas]))
     persona = [lines] if lines else []
     said: list[str] = []
-    for row in dialogue.rows:
+    for row in rows:
         said += [row.message] if row.message else []
         if not row.response:
             continue
@@ -169,7 +158,7 @@ def _examples(dialogue: _Dialogue, path: Path, reading: Reading, settings: Conva
         else:
             reading.drop("responses with nothing before them")
         said.append(row.response)
-    reading.without_reply += bool(dialogue.rows) and not any(row.response for row in dialogue.rows)
+    reading.without_reply += bool(rows) and not any(row.response for row in rows)
 
 
 CORPUS = Corpus(

@@ -1,9 +1,7 @@
 """DSTC7 track 1 (NOESIS), sentence selection: Ubuntu support chat and student advising, as a JSON array of dialogues.
 
 Of training dialogues every utterance but the first is a response, without candidates (POLY, section 5), of others the
-last; `data-split` says what a dialogue is. Where several answers are right (Advising), the first one among the
-candidates is the response, and the others leave the list; where none is (subtask 4), the dialogue is dropped.
-Format: ibm.github.io/dstc7-noesis, data description; the task's own `metrics.py` for the answers of the test set.
+last. Of several right answers (Advising) the first among the candidates is the response, and the others leave the list.
 """
 
 from __future__ import annotations
@@ -20,8 +18,7 @@ from rejoinder.corpora.lines import Reading
 from rejoinder.corpora.readers.parsing import json_objects, tab_pairs
 from rejoinder.errors import InputError
 
-_NONE = "NONE"
-"""Stands for the id of the right candidate where none is right (subtask 4)."""
+_NONE = "NONE"  # stands for the id of the right candidate where none is right (subtask 4)
 
 
 @dataclass(frozen=True)
@@ -37,8 +34,12 @@ class Dstc7Settings:
 
 
 def read_dstc7(path: Path, reading: Reading, settings: Dstc7Settings) -> Iterator[Example]:
-    """Read the examples of a file; memory holds one dialogue at a time. A fault has its number in a line's place."""
-    answers = _read_answers(settings.answers, reading) if settings.answers else {}
+    """Read the examples of a file, one dialogue at a time; a fault has its number in a line's place."""
+    answers = {}
+    wanted = "no answer; a line is an example id, a tab and ids of candidates"
+    for name, rest in tab_pairs(settings.answers, reading, wanted) if settings.answers else ():
+        ids, _, text = rest.partition("\t")
+        answers[name] = {each.strip(): text for each in ids.split(",")}
 
     def parse(number: int, record: dict[str, Any]) -> Iterator[Example]:
         try:
@@ -47,15 +48,6 @@ def read_dstc7(path: Path, reading: Reading, settings: Dstc7Settings) -> Iterato
             raise BadRecordError(f"dialogue {number}: {error}") from None
 
     yield from parse_records(path, reading, enumerate(json_objects(path, reading), 1), parse)
-
-
-def _read_answers(path: str, reading: Reading) -> dict[str, dict[str, str]]:
-    """Read the test set's answers: for each example id the ids of the right candidates, with texts if given."""
-    answers = {}
-    for name, rest in tab_pairs(path, reading, "no answer; a line is an example id, a tab and ids of candidates"):
-        ids, _, text = rest.partition("\t")
-        answers[name] = {each.strip(): text for each in ids.split(",")}
-    return answers
 
 
 def _examples(record: Mapping[str, Any], known: Mapping[str, Mapping[str, str]], reading: Reading) -> Iterator[Example]:

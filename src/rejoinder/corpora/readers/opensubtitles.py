@@ -1,8 +1,7 @@
 """OpenSubtitles: each line of a film's subtitles answers the line before it (DATA19, section 3.2, and its code).
 
-OPUS publishes one text file for each language, in which films follow each other without a mark. DATA19 cut it with
-`split -a 3 -l 100000` and split the data by the names of the parts (lines-aaa, ...). A longer file is cut here in the
-same way, so that its split is the published one. docs/choices.md lists where we differ.
+In OPUS's file of a language films follow each other without a mark. DATA19 cut it with `split -a 3 -l 100000` and split
+by the parts' names (lines-aaa, ...); so is a longer file here. docs/choices.md lists where we differ.
 """
 
 from __future__ import annotations
@@ -17,14 +16,12 @@ from rejoinder.corpora.example import Example
 from rejoinder.corpora.lines import Reading, open_lines, strip_compression
 from rejoinder.errors import InputError
 
+# A word and a colon where a sentence begins; neither a time (10:30) nor an address (http://).
 _SPEAKER = re.compile(r"(?:^|(?<=[.!?]\s))(?!\d++:\d)\w++:(?!//)")
-"""A word and a colon where a sentence begins; neither a time (10:30) nor an address (http://)."""
 _BRACKETED = re.compile(r"[\[(][^\])]*+[\])]")
 _EDGES = " \t-\N{EN DASH}\N{EM DASH}"
-MIN_LENGTH, MAX_LENGTH = 9, 127
-"""Characters of a response and of the line before it."""
-SHARD_LINES = 100_000
-"""A file of more lines than this holds many films and is cut into threads of so many lines."""
+MIN_LENGTH, MAX_LENGTH = 9, 127  # characters of a response and of the line before it
+SHARD_LINES = 100_000  # a file of more lines than this holds many films and is cut into threads of so many lines
 
 
 def read_opensubtitles(path: Path, reading: Reading, _: object = None) -> Iterator[Example]:
@@ -50,7 +47,9 @@ def read_opensubtitles(path: Path, reading: Reading, _: object = None) -> Iterat
         if not text:
             reading.drop("lines of nothing that is said")
             continue
-        if earlier and _fits(earlier[-1], text, reading):
+        if earlier and (reason := fault_of_pair(earlier[-1], text)):
+            reading.drop(reason)
+        elif earlier:
             yield Example(reading.newest(earlier), text, f"{name}:{number}", name, "opensubtitles")
         earlier.append(text)
         del earlier[: -2 - reading.history]  # one more than is kept shows that the context is cut
@@ -67,6 +66,14 @@ def clean_line(line: str) -> str:
     return " ".join(line.split()).strip(_EDGES)
 
 
+def fault_of_pair(context: str, response: str) -> str:
+    """Return why the pair is left out, or nothing."""
+    if min(len(context), len(response)) < MIN_LENGTH:
+        return f"pairs with a line of fewer than {MIN_LENGTH} characters"
+    too_long = max(len(context), len(response)) > MAX_LENGTH
+    return f"pairs with a line of more than {MAX_LENGTH} characters" if too_long else ""
+
+
 def shard_name(number: int) -> str:
     """Return the name of the part with this number, from 0, as `split -a 3` gives it: lines-aaa, lines-aab, ..."""
     letters = ""
@@ -74,17 +81,6 @@ def shard_name(number: int) -> str:
         number, letter = divmod(number, 26)
         letters = string.ascii_lowercase[letter] + letters
     return f"lines-{letters}"
-
-
-def _fits(context: str, response: str, reading: Reading) -> bool:
-    """Return whether both have the right length; if not, count why."""
-    if min(len(context), len(response)) < MIN_LENGTH:
-        reading.drop(f"pairs with a line of fewer than {MIN_LENGTH} characters")
-    elif max(len(context), len(response)) > MAX_LENGTH:
-        reading.drop(f"pairs with a line of more than {MAX_LENGTH} characters")
-    else:
-        return True
-    return False
 
 
 def _has_many_films(path: Path) -> bool:

@@ -12,8 +12,7 @@ from rejoinder.errors import InputError, MissingExtraError
 if TYPE_CHECKING:
     from lxml.etree import _Element
 
-MAX_DEPTH = 16
-"""Most objects or arrays within each other; the corpora have five or so."""
+MAX_DEPTH = 16  # most objects or arrays within each other; the corpora have five or so
 
 
 class _Pieces:
@@ -40,10 +39,9 @@ def tab_pairs(path: str | Path, reading: Reading, wanted: str) -> Iterator[tuple
 
 
 def json_objects(path: Path, reading: Reading) -> Iterator[dict[str, Any]]:
-    """Give the objects of a file that holds one JSON array, compressed or not, one at a time.
+    """Give the objects of a file that holds one JSON array, one at a time.
 
-    InputError, with the object's number, for no such array, or one that is cut off or nested too deep: faults of the
-    whole file, which stop even if bad lines are skipped.
+    No such array, or one that is cut off or nested too deep, is an InputError even if bad lines are skipped.
     """
     try:
         import ijson
@@ -74,10 +72,9 @@ def json_objects(path: Path, reading: Reading) -> Iterator[dict[str, Any]]:
 
 
 def xml_elements(path: Path, reading: Reading, tags: Collection[str], root: str = "") -> Iterator[_Element]:
-    """Give the elements of an XML file that have one of these tags (in any namespace), each when it is complete.
+    """Give the elements of an XML file that have one of these tags (in any namespace), until the next is asked for.
 
-    It is forgotten when the next one is asked for. `root` names the outermost element; empty: any. InputError, with
-    the line if it is known, for no XML, or a file that is cut off, uses entities, or goes beyond the parser's limits.
+    `root` names the outermost element; empty: any. InputError: no XML, cut off, entities, beyond the parser's limits.
     """
     try:
         from lxml import etree

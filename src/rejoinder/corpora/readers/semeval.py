@@ -1,8 +1,7 @@
 """SemEval task 3, community question answering: forum questions with their comments, in the XML of 2015 and 2016.
 
-The context is the question, the response a comment labelled Good. Comments' subjects are left out: they repeat the
-question. 1-of-100 (ACL19) allows no question twice: except in training only its first Good comment counts.
-Format: README 2.0 of 2015's data and 3.2 of 2016's.
+The context is the question, the response a comment labelled Good. 1-of-100 (ACL19) allows no question twice: except in
+training only its first Good comment counts. Format: README 2.0 of 2015's data and 3.2 of 2016's.
 """
 
 from __future__ import annotations
@@ -25,8 +24,8 @@ GOOD = "Good"
 _UNLABELLED = ("", "?", "N/A")
 _REPEATED = "SubtaskA_Skip_Because_Same_As_RelQuestion_ID"
 _QUESTIONS = ("Question", "Thread")
+# Elements that hold a comment, and their attributes with its id and its label.
 _COMMENTS = {"Comment": ("CID", "CGOLD"), "RelComment": ("RELC_ID", "RELC_RELEVANCE2RELQ")}
-"""Elements that hold a comment, and their attributes with its id and its label."""
 
 
 @dataclass(frozen=True)
@@ -44,33 +43,23 @@ class SemevalSettings:
             raise InputError(f"gold is {self.gold}, which is no file; name the file with the comments' labels")
 
 
-@dataclass(frozen=True)
-class _Comment:
-    name: str
-    label: str
-    """Good, another one, or nothing if it has none."""
-    text: str
-
-
-@dataclass(frozen=True)
-class _Question:
-    text: str
-    repeated: bool
-    comments: list[_Comment]
-
-
 def read_semeval(path: Path, reading: Reading, settings: SemevalSettings) -> Iterator[Example]:
-    """Read the examples of a file; memory holds one question with its comments. InputError also for no labels."""
+    """Read the examples of a file; memory holds one question. InputError also if no comment has a label."""
     wanted = "no label; a line is the id of a comment, a tab and its label"
     gold = dict(tab_pairs(settings.gold, reading, wanted)) if settings.gold else {}
-    labels = {True: 0, False: 0}
+    labelled, count = 0, 0
     for element in xml_elements(path, reading, _QUESTIONS):
-        question = _question(element, gold)
+        question = question_text(_text(element, "QSubject", "RelQSubject"), _text(element, "QBody", "RelQBody"))
+        comments = list(_comments(element, gold))
         reading.lines += 1
-        for comment in question.comments:
-            labels[bool(comment.label)] += 1
-        yield from _examples(question, strip_compression(path).stem, reading, settings)
-    if labels[False] and not labels[True]:
+        labelled, count = labelled + sum(bool(label) for _, label, _ in comments), count + len(comments)
+        if _REPEATED in element.attrib:
+            reading.drop("comments of repeated questions", len(comments))
+        elif not question:
+            reading.drop("comments of blank questions", len(comments))
+        else:
+            yield from _examples(question, comments, strip_compression(path).stem, reading, settings)
+    if count and not labelled:
         raise InputError(f"{path} has no labels; name the file that has those of its comments: --set gold=FILE")
 
 
@@ -83,15 +72,13 @@ def question_text(subject: str, body: str) -> str:
     return f"{subject}\n{body}".strip()
 
 
-def _question(element: _Element, gold: Mapping[str, str]) -> _Question:
-    comments = []
+def _comments(element: _Element, gold: Mapping[str, str]) -> Iterator[tuple[str, str, str]]:
+    """Give id, label (nothing if it has none) and text of each comment."""
     for comment in element.iter(*_COMMENTS):
         name, label = (comment.get(attribute, "").strip() for attribute in _COMMENTS[comment.tag])
         label = gold.get(name, "") if label in _UNLABELLED else label
         text = _text(comment, "CBody", "RelCText", "RelCBody")
-        comments.append(_Comment(name, "" if label in _UNLABELLED else label, text.strip()))
-    text = question_text(_text(element, "QSubject", "RelQSubject"), _text(element, "QBody", "RelQBody"))
-    return _Question(text, _REPEATED in element.attrib, comments)
+        yield name, "" if label in _UNLABELLED else label, text.strip()
 
 
 def _text(element: _Element, *tags: str) -> str:
@@ -99,29 +86,23 @@ def _text(element: _Element, *tags: str) -> str:
     return "".join(["", *("".join(each.itertext()) for each in element.iter(*tags))][-1])
 
 
-def _examples(question: _Question, file: str, reading: Reading, settings: SemevalSettings) -> Iterator[Example]:
+def _examples(
+    question: str, comments: list[tuple[str, str, str]], file: str, reading: Reading, settings: SemevalSettings
+) -> Iterator[Example]:
     """Make the examples of a question; of each comment that is no response, count why."""
-    if question.repeated:
-        reading.drop("comments of repeated questions", len(question.comments))
-        return
-    if not question.text:
-        reading.drop("comments of blank questions", len(question.comments))
-        return
-    thread = content_thread([question.text])
-    part = reading.part or split_of(thread)
-    only_first = settings.answers == "train" and part != "train"
+    thread = content_thread([question])
+    only_first = settings.answers == "train" and (reading.part or split_of(thread)) != "train"
     found = False
-    for comment in question.comments:
-        if comment.label != GOOD:
-            reading.drop("comments not labelled Good" if comment.label else "comments without a label")
-        elif not comment.text:
+    for name, label, text in comments:
+        if label != GOOD:
+            reading.drop("comments not labelled Good" if label else "comments without a label")
+        elif not text:
             reading.drop("blank comments")
         elif only_first and found:
             reading.drop("Good comments after the first")
         else:
             found = True
-            name = f"{file}:{comment.name}"
-            yield Example((question.text,), comment.text, name, thread, "semeval")
+            yield Example((question,), text, f"{file}:{name}", thread, "semeval")
 
 
 CORPUS = Corpus(

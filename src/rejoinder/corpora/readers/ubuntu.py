@@ -1,7 +1,7 @@
 """The Ubuntu Dialogue Corpus, version 2: technical support on IRC between two people, as CSV.
 
-The header says which form a file has. `__eot__` ends a turn and `__eou__` an utterance within it. The rows name no
-dialogues, so the thread is the hash of the first turn. Format: github.com/rkadlec/ubuntu-ranking-dataset-creator.
+`__eot__` ends a turn and `__eou__` an utterance within it. The rows name no dialogues, so the thread is the hash of the
+first turn. Format: github.com/rkadlec/ubuntu-ranking-dataset-creator.
 """
 
 from __future__ import annotations
@@ -68,10 +68,8 @@ def _choices(path: Path, reading: Reading) -> Iterator[tuple[int, str, Sequence[
     number, first = next(rows, (0, []))
     header = [cell.strip().lower() for cell in first]
     if first and header != _PAIR and (header[:2] != _WIDE or len(header) < 3):
-        raise InputError(
-            f"{path}:{number}: the first row is {', '.join(first)[:60]!r}; read are files that begin with "
-            "Context,Utterance,Label or with Context,Ground Truth Utterance,Distractor_0,..."
-        )
+        wanted = "Context,Utterance,Label or Context,Ground Truth Utterance,Distractor_0,... is read"
+        raise InputError(f"{path}:{number}: the first row is {', '.join(first)[:60]!r}; {wanted}")
 
     def parse(number: int, row: list[str]) -> Iterator[tuple[int, str, Sequence[str]]]:
         if len(row) != len(header):

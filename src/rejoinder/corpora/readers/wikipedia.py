@@ -1,8 +1,7 @@
 """Wikipedia's XML exports: a sentence as the query, its article without it as the answer; and neighbouring sentences.
 
-Article search is POLY's, section 4.1, after Wu et al. 2018 ("StarSpace", section 4.4). Neither paper says how sentences
-are cut or chosen: see docs/choices.md. Neighbouring sentences are what BERT is pretrained on, and POLY on books and
-Wikipedia: the input is a sentence, the label the one after it (section 4.1, after Devlin et al. 2019).
+Article search is POLY's (section 4.1, after Wu et al. 2018, "StarSpace"; docs/choices.md says how sentences are cut and
+chosen). Neighbouring sentences are what BERT is pretrained on, and POLY on books and Wikipedia (section 4.1).
 """
 
 from __future__ import annotations
@@ -21,35 +20,25 @@ from rejoinder.corpora.example import Example
 from rejoinder.corpora.lines import Reading, open_lines, strip_compression
 from rejoinder.corpora.readers.parsing import xml_elements
 
-WORDS = range(5, 61)
-"""Numbers of words of the sentence that is the query."""
-THREAD_LINES = 10_000
-"""Lines of a text that are one thread; a sentence and the one after it in the next thread are no pair."""
-
-_MEDIA_KEYS = ("6", "14")
-"""Keys of the namespaces whose links show nothing in place: files and categories."""
-_MEDIA_NAMES = frozenset({"file", "image", "category"})
-"""Their names in every wiki, beside those in its own language."""
+WORDS = range(5, 61)  # numbers of words of the sentence that is the query
+THREAD_LINES = 10_000  # of a text that are one thread; no sentence is paired with one of the next thread
+_MEDIA_KEYS = ("6", "14")  # keys of the namespaces whose links show nothing in place: files and categories
+_MEDIA_NAMES = frozenset({"file", "image", "category"})  # their names in every wiki, beside those in its own language
 _REDIRECT = re.compile(r"\s*#\s*redirect", re.IGNORECASE)
+# Titles of English pages that are no articles, as in Chen et al. 2017 ("DrQA"), whose dump the papers use.
 _NO_ARTICLE = re.compile(r"(?:Lists? of|Index of|Outline of) |.*\(disambiguation\)$")
-"""Titles of English pages that are no articles, as in Chen et al. 2017 ("DrQA"), whose dump the papers use."""
-
 _STOP = re.compile(r"""(?<![.!?…])[.!?…]++["'”’»)\]]*+\s++|[。！？]++[」』”’）]*+""")  # noqa: RUF001
 _OPENING = "\"'“‘«([¿¡"  # noqa: RUF001
 _LONGEST = 12
-_ABBREVIATIONS = frozenset(
-    (
-        *("mr", "mrs", "ms", "dr", "prof", "st", "jr", "sr", "rev", "hon", "gen", "col", "lt", "sgt", "capt", "cmdr"),
-        *("b", "d", "r", "c", "ca", "fl", "approx", "vs", "cf", "etc", "al", "no", "nos", "vol", "p", "pp", "fig"),
-        *("ed", "eds", "inc", "ltd", "co", "corp", "bros", "mt", "ft", "dept", "univ"),
-        *("jan", "feb", "mar", "apr", "jun", "jul", "aug", "sep", "sept", "oct", "nov", "dec"),
-    )
-)
-"""What stands before a full stop within a sentence; initials and words with a full stop in them need no list."""
+# What stands before a full stop within a sentence; initials and words with a full stop in them need no list.
+_ABBREVIATIONS = {
+    *("mr", "mrs", "ms", "dr", "prof", "st", "jr", "sr", "rev", "hon", "gen", "col", "lt", "sgt", "capt", "cmdr"),
+    *("b", "d", "r", "c", "ca", "fl", "approx", "vs", "cf", "etc", "al", "no", "nos", "vol", "p", "pp", "fig"),
+    *("ed", "eds", "inc", "ltd", "co", "corp", "bros", "mt", "ft", "dept", "univ"),
+    *("jan", "feb", "mar", "apr", "jun", "jul", "aug", "sep", "sept", "oct", "nov", "dec"),
+}
 
-MAX_NESTING = 100
-"""Most links, templates and tables within each other. MediaWiki itself stops at 40 templates."""
-
+MAX_NESTING = 100  # Most links, templates and tables within each other. MediaWiki itself stops at 40 templates.
 _TOKEN = re.compile(
     r"""(?P<comment><!--)
       | (?P<open>\{\{|\[\[|^[ \t:]*+\{\|)
@@ -58,35 +47,29 @@ _TOKEN = re.compile(
     re.VERBOSE | re.MULTILINE,
 )
 _NAME = {"{{": "{{", "}}": "{{", "[[": "[[", "]]": "[[", "{|": "{|", "|}": "{|"}
-_NO_PROSE = frozenset(
-    (
-        *("ref", "references", "math", "chem", "ce", "gallery", "imagemap", "timeline", "score", "hiero", "graph"),
-        *("mapframe", "maplink", "templatedata", "syntaxhighlight", "source", "pre", "style"),
-    )
-)
-"""Tags whose content is no prose; it is not parsed either."""
+_NO_PROSE = {  # tags whose content is no prose; it is not parsed either
+    *("ref", "references", "math", "chem", "ce", "gallery", "imagemap", "timeline", "score", "hiero", "graph"),
+    *("mapframe", "maplink", "templatedata", "syntaxhighlight", "source", "pre", "style"),
+}
 _EXTERNAL = re.compile(r"\[(?:https?:|ftp:|mailto:)?+//[^\s\[\]]*+\s*+([^\[\]]*+)\]")
 _EMPHASIS = re.compile(r"''++")
 _SWITCH = re.compile(r"__[A-Z]++__")
 _AFTER_BRACKET = re.compile(r"\([\s,;:]++")
 _SPACE_BEFORE = re.compile(r"(?<=\S) ([,.;:)])")
 _LANGUAGE = re.compile(r"[a-z]{2,3}(?:-[a-z]{2,8})?")
-_NOT_PROSE = (*"*#:;=|!{}", "----")
-"""How a line of a list, heading, table or rule begins."""
+_NOT_PROSE = (*"*#:;=|!{}", "----")  # how a line of a list, heading, table or rule begins
 
 
 @dataclass(frozen=True, slots=True)
 class Page:
     """A page in its newest revision."""
 
-    media: frozenset[str]
-    """Lower-cased names of this wiki's namespaces of files and categories."""
+    media: frozenset[str]  # lower-cased names of this wiki's namespaces of files and categories
     title: str = ""
     id: str = ""
     namespace: int = 0
     redirect: bool = False
-    model: str = ""
-    """What the text is: `wikitext`, or empty in exports from before 2012."""
+    model: str = ""  # what the text is: `wikitext`, or empty in exports from before 2012
     text: str = ""
 
 
@@ -101,17 +84,14 @@ def read_wikipedia(path: Path, reading: Reading, _: object = None) -> Iterator[E
 
 def read_neighbours(path: Path, reading: Reading, _: object = None) -> Iterator[Example]:
     """Read the pairs of neighbouring sentences of a text, or of an export (a name with `.xml` in it)."""
-    texts: Iterator[tuple[str, Iterable[str]]] = _books(path, reading)
-    if ".xml" in path.name:
-        texts = _articles(path, reading)
-    for thread, text in texts:
+    for thread, text in (_articles if ".xml" in path.name else _books)(path, reading):
         said = (sentence for paragraph in text for sentence in sentences(paragraph))
         for number, (before, after) in enumerate(itertools.pairwise(said)):
             yield Example((before,), after, f"{thread}:{number}", thread, "sentences")
 
 
 def _articles(path: Path, reading: Reading) -> Iterator[tuple[str, list[str]]]:
-    """Read the paragraphs of each article of an export, with the page's id; count which pages are no articles."""
+    """Give the id and the paragraphs of each article of an export; count why other pages are none."""
     for page in pages(path, reading):
         reason = fault_of_page(page)
         if not reason:
@@ -136,16 +116,13 @@ def pages(path: Path, reading: Reading) -> Iterator[Page]:
         for revision in element.iterfind("{*}revision"):  # the newest comes last
             model, text = (revision.findtext(f"{{*}}{name}") or "" for name in ("model", "text"))
         title, name, number = ((element.findtext(f"{{*}}{name}") or "").strip() for name in ("title", "id", "ns"))
-        fault = ""
-        if not (number or "0").lstrip("-").isdecimal() or len(number) > 20:
-            fault = f"{number[:20]!r} instead of a number in <ns>"
+        if not re.fullmatch(r"(-?[0-9]{1,9})?", number):
+            reading.bad_line(path, element.sourceline, f"{number[:20]!r} instead of a number in <ns>")
         elif not name:
-            fault = "a page without <id>"
-        if fault:
-            reading.bad_line(path, element.sourceline, fault)
-            continue
-        redirect = element.find("{*}redirect") is not None
-        yield Page(media, title, name, int(number or 0), redirect, model.strip(), text)
+            reading.bad_line(path, element.sourceline, "a page without <id>")
+        else:
+            redirect = element.find("{*}redirect") is not None
+            yield Page(media, title, name, int(number or 0), redirect, model.strip(), text)
 
 
 def fault_of_page(page: Page) -> str:
@@ -181,7 +158,7 @@ def sentences(paragraph: str) -> list[str]:
     """Cut a paragraph after each mark that ends a sentence; nothing but white space between them is lost.
 
     A mark does not end a sentence before a small letter, nor a full stop after an initial, a word with a full stop in
-    it (U.S.) or a common English abbreviation. The rule needs no model and gives the same on every machine.
+    it (U.S.) or a common English abbreviation.
     """
     found, start = [], 0
     for mark in _STOP.finditer(paragraph):
@@ -205,17 +182,15 @@ def _ends(paragraph: str, mark: re.Match[str]) -> bool:
 def _books(path: Path, reading: Reading) -> Iterator[tuple[str, list[str]]]:
     """Give some thousand lines at a time."""
     name = strip_compression(path).stem
-    numbered = itertools.groupby(open_lines(path, reading), key=lambda each: (each[0] - 1) // THREAD_LINES)
-    for number, lines in numbered:
+    for number, lines in itertools.groupby(open_lines(path, reading), lambda each: (each[0] - 1) // THREAD_LINES):
         texts = [line.strip() for _, line in lines if line.strip()]
         reading.lines += len(texts)
         yield f"{name}:{number}", texts
 
 
-# Wikitext to plain text: the prose of an article, without its markup, templates, tables, lists, notes and headings.
-# One pass over the tokens of the markup, whose time is linear in the length of the text whatever it holds.
-# (mwparserfromhell, which builds the tree of a page, takes twelve times as long for an article, and hours for 100 kB of
-# unclosed tags.) Templates are left out, not expanded: what they would print is not in the article.
+# Wikitext to plain text: the prose of an article, without its markup, templates, tables, lists, notes and headings, in
+# time linear in its length whatever it holds. (mwparserfromhell, which builds the tree of a page, takes twelve times as
+# long for an article, and hours for 100 kB of unclosed tags.) Templates are left out, not expanded.
 
 
 class NestingError(ValueError):
@@ -256,10 +231,10 @@ def _after(text: str, end: str, place: int, unended: set[str]) -> int:
     if end in unended:
         return place
     pattern = rf"{end}\b[^>]*+>?" if end.startswith("<") else end
-    found = re.compile(pattern, re.IGNORECASE).search(text, place)
-    if found is None:
-        unended.add(end)
-    return place if found is None else found.end()
+    if found := re.compile(pattern, re.IGNORECASE).search(text, place):
+        return found.end()
+    unended.add(end)
+    return place
 
 
 def _close_markup(name: str, opened: list[tuple[str, int]], out: list[str], media: Collection[str]) -> None:
@@ -270,20 +245,13 @@ def _close_markup(name: str, opened: list[tuple[str, int]], out: list[str], medi
         other, start = opened.pop()
         if other == name:
             break
-    inside = "".join(out[start:]) if name == "[[" else ""
+    target, bar, shown = "".join(out[start:] if name == "[[" else ()).partition("|")
     del out[start:]
-    if name == "[[":
-        out.append(link_text(inside, media))
-
-
-def link_text(inside: str, media: Collection[str]) -> str:
-    """Return what a link shows: of `[[target|text]]` the text, of a link to a file, category or language nothing."""
-    target, bar, shown = inside.partition("|")
     space, colon, _ = target.partition(":")
     space = space.strip()
-    if colon and (space.lower().replace("_", " ") in media or (not bar and _LANGUAGE.fullmatch(space))):
-        return ""
-    return shown.rpartition("|")[2] if bar else target.removeprefix(":")
+    # Of `[[target|text]]` the text stays, of a link to a file, category or language nothing.
+    if not colon or not (space.lower().replace("_", " ") in media or (not bar and _LANGUAGE.fullmatch(space))):
+        out.append(shown.rpartition("|")[2] if bar else target.removeprefix(":"))
 
 
 def _clean(line: str) -> str:

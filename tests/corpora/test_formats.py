@@ -1,7 +1,8 @@
-"""The forms of JSON lines, and every way in which a line can be bad."""
+"""JSON lines, CSV and dialogues: their forms, the threads of those that name none, every way to be bad."""
 
-from __future__ import annotations
-
+import csv
+import hashlib
+import io
 import json
 
 import pytest
@@ -9,9 +10,10 @@ import zstandard
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from rejoinder.corpora import formats
 from rejoinder.corpora.corpus import NoSettings
-from rejoinder.corpora.example import Example, content_thread
-from rejoinder.corpora.formats import read_jsonl
+from rejoinder.corpora.example import Example, content_thread, split_of
+from rejoinder.corpora.formats import Threads, dialogue_examples, read_csv, read_jsonl
 from rejoinder.corpora.lines import Reading
 from rejoinder.corpora.sources import CORPORA
 from rejoinder.errors import InputError
@@ -91,36 +93,28 @@ def test_mistake_7_extra_contexts_go_by_number_and_authors_are_no_text(read):
 def test_all_forms_agree(tmp_path_factory, turns, history):
     path = tmp_path_factory.mktemp("forms") / "form.jsonl"
     cuts = range(1, len(turns))
-    forms = {
-        "turns": [{"turns": turns}],
-        "messages": [{"messages": [{"role": "user", "content": turn} for turn in turns]}],
-        "pairs": [{"context": turns[:cut], "response": turns[cut]} for cut in cuts],
-        "data19": [data19(turns[:cut], turns[cut]) for cut in cuts],
-        "from": [{"turns": turns[: cut + 1], "from": cut} for cut in cuts],
-    }
-    read = {}
-    for form, records in forms.items():
+    forms = [
+        [{"turns": turns}],
+        [{"messages": [{"role": "user", "content": turn} for turn in turns]}],
+        [{"context": turns[:cut], "response": turns[cut]} for cut in cuts],
+        [data19(turns[:cut], turns[cut]) for cut in cuts],
+        [{"turns": turns[: cut + 1], "from": cut} for cut in cuts],
+    ]
+    read = []
+    for records in forms:
         path.write_text("".join(json.dumps(record) + "\n" for record in records), encoding="utf-8")
-        read[form] = pairs(read_jsonl(path, Reading(history=history)))
-    assert all(form == read["turns"] for form in read.values())
-    assert [response for _, response in read["turns"]] == turns[1:]
+        examples = list(read_jsonl(path, Reading(history=history)))
+        assert len({example.thread for example in examples}) == 1  # a conversation stays together, however it is given
+        read.append(pairs(examples))
+    assert all(form == read[0] for form in read)
+    assert [response for _, response in read[0]] == turns[1:]
 
 
-def test_pairs_that_unfold_one_conversation_stay_together(read):
-    turns = [f"turn {number}" for number in range(8)]
-    examples = read(*({"context": turns[:cut], "response": turns[cut]} for cut in range(1, 8)))
-    assert len({example.thread for example in examples}) == 1
-
-
-def test_blank_messages_are_left_out_and_counted(read):
+def test_blank_messages_and_dialogues_without_a_reply_are_left_out_and_counted(read):
     reading = Reading()
     examples = read({"context": ["", "a", " \n"], "response": "b"}, {"turns": ["a", "", "b", "\t"]}, reading=reading)
     assert pairs(examples) == [(("a",), "b"), (("a",), "b")]
     assert reading.blank_messages == 4
-
-
-def test_dialogues_without_a_reply_are_counted(read):
-    reading = Reading()
     assert read({"turns": []}, {"turns": ["a"]}, {"turns": ["a", " "]}, {"messages": []}, reading=reading) == []
     assert reading.without_reply == 4
 
@@ -174,3 +168,159 @@ def test_dialogues_is_the_same_reader_also_for_long_windows(tmp_path):
     assert pairs(examples) == [(("a",), "b"), (("a", "b"), "c"), (("a", "b"), "d")]
     assert [example.source for example in examples] == ["plays", "plays", "set"]
     assert len({example.thread for example in examples}) == 1
+
+
+CHARACTERS = st.characters(exclude_categories=["Cs"], exclude_characters="\r\0")
+CELL = st.text(CHARACTERS, min_size=1, max_size=12).filter(str.strip)
+HEADERS = ["", "Question, Answer\r\n", "\ufeffcontext,response\n", "\n\ncontext,response\n"]
+
+
+@pytest.fixture
+def read_rows(tmp_path):
+    def run(text, reading=None):
+        path = tmp_path / "faq.csv"
+        path.write_text(text, encoding="utf-8", newline="")
+        return list(read_csv(path, reading))
+
+    return run
+
+
+@pytest.mark.parametrize("header", HEADERS, ids=repr)
+def test_the_header_is_optional(read_rows, header):
+    found = pairs(read_rows(header + "Where is it?,There.\nWhen?,Now.\n"))
+    assert found == [(("Where is it?",), "There."), (("When?",), "Now.")]
+
+
+def test_the_header_says_which_column_is_which(read_rows):
+    text = "id,Answer,notes,question,thread\n7,There.,secret,Where?,t1\n"
+    (example,) = read_rows(text)
+    assert (example.context, example.response, example.id, example.thread) == (("Where?",), "There.", "7", "t1")
+    assert example.source == "faq"
+
+
+@settings(max_examples=60, deadline=None)
+@given(rows=st.lists(st.tuples(CELL, CELL), min_size=1, max_size=8))
+def test_what_the_csv_module_writes_is_read(tmp_path_factory, rows):
+    text = io.StringIO()
+    csv.writer(text).writerows([("context", "response"), *rows])
+    path = tmp_path_factory.mktemp("csv") / "rows.csv"
+    path.write_text(text.getvalue(), encoding="utf-8", newline="")
+    assert pairs(read_csv(path)) == [((context,), response) for context, response in rows]
+
+
+BAD_ROWS = [
+    ("a,b,c", r"3 columns instead of 2; put texts with commas in double quotes"),
+    ("a", "1 columns instead of 2"),
+    ("a, ", "the response is blank"),
+    (",b", "the context is blank"),
+    ('a,"b"c', "not CSV .*; write a double quote within quotes twice"),
+]
+
+
+@pytest.mark.parametrize(("line", "reason"), BAD_ROWS, ids=[line for line, _ in BAD_ROWS])
+def test_a_bad_row_stops_with_its_place_or_is_skipped(read_rows, line, reason):
+    with pytest.raises(InputError, match=rf"faq\.csv:2: {reason}"):
+        read_rows(f"good,row\n{line}\ngood,row\n")
+    reading = Reading(skip_bad=True)
+    assert len(read_rows(f"good,row\n{line}\ngood,row\n", reading)) == 2
+    assert (reading.lines, reading.bad_lines) == (3, 1)
+
+
+def test_the_line_of_a_row_is_that_of_its_beginning(read_rows):
+    with pytest.raises(InputError, match=r"faq\.csv:5: 3 columns"):
+        read_rows('a,"b\n\nc"\n\nx,y,"z\n\n"\n')
+
+
+def test_blank_rows_are_skipped_and_a_header_is_said(read_rows):
+    reading = Reading()
+    assert len(read_rows("Question,Answer\na,b\n\n,\n  ,\nc,d\n", reading)) == 2
+    assert (reading.lines, reading.bad_lines, len(reading.notes)) == (2, 0, 1)
+    assert reading.notes[0].endswith("faq.csv:1: a header, not an example: Question, Answer")
+    read_rows("a,b\n", reading)
+    assert len(reading.notes) == 1
+
+
+def test_a_message_of_a_million_characters(read_rows):
+    (example,) = read_rows(f"{'x' * 1_000_000},{'y' * 1_000_000}\n")
+    assert len(example.context[0]) == len(example.response) == 1_000_000
+
+
+TURNS = st.lists(st.sampled_from(["a", "b", "c", " ", "", "\n", "hello there"]), max_size=30)
+
+
+def examples_of(turns, history=10, **options):
+    reading = Reading(history=history)
+    return list(dialogue_examples(turns, name="d", thread="t", source="s", reading=reading, **options))
+
+
+@settings(max_examples=150, deadline=None)
+@given(TURNS, st.integers(1, 8), st.integers(0, 12))
+def test_the_law_of_dialogues(turns, first, history):
+    for example in examples_of(turns, first=first, history=history):
+        index = int(example.id.removeprefix("d:"))
+        assert index >= first
+        assert turns[index] == example.response
+        before = [turn for turn in turns[:index] if turn.strip()]
+        assert list(example.context) == before[-1 - history :]
+        assert example.context
+    spoken = [index for index, turn in enumerate(turns) if turn.strip()]
+    assert len(examples_of(turns, first=first)) == sum(index >= first for index in spoken[1:])
+
+
+def test_branches_of_a_reply_tree_are_one_thread():
+    threads = Threads()
+    root = threads.find(["q", "a", "b"], 1)
+    assert threads.find(["q", "a", "c"], 2) == root
+    assert threads.find(["other", "a"], 1) == content_thread(["other", "a"])
+    assert threads.find(["q", "d"], 1) == root
+    assert threads.find(["q", "a", "b", "e"], 3) == root
+
+
+def test_a_branch_whose_first_turns_are_cut_off_finds_its_tree():
+    threads = Threads()
+    root = threads.find(["1", "2", "3", "4", "5"], 1)
+    assert threads.find(["3", "4", "x", "y"], 2) == root
+    assert threads.find(["4", "x", "z"], 2) == root
+    assert threads.find(["4", "5", "again"], 1) == root  # by its first turn, which began a branch of the tree
+
+
+def test_what_is_remembered_of_trees_is_bounded(monkeypatch):
+    monkeypatch.setattr(formats, "_REMEMBERED_ROOTS", 3)
+    monkeypatch.setattr(formats, "_REMEMBERED_NEIGHBOURS", 3)
+    threads = Threads()
+    first = threads.find(["0", "a"], 1)
+    threads.find(["1", "a"], 1)
+    threads.find(["2", "a"], 1)
+    assert threads.find(["0", "a", "b"], 2) == first  # asked for again, so it is remembered longer
+    threads.find(["3", "a"], 1)
+    assert threads.find(["0", "b"], 1) == first
+    assert threads.find(["1", "a", "b"], 2) == content_thread(["1", "a", "b"])
+    assert (len(threads._roots), len(threads._neighbours)) == (3, 3)
+
+
+# Computed with md5sum: the last three hexadecimal digits, plus one, over 4096.
+GOLDEN = {
+    "日本": "train",  # 2484
+    "x6297": "train",  # 3604, the last of the training part
+    "x2733": "valid",  # 3605, the first of the validation part
+    "x9537": "valid",  # 3686, the last of the validation part
+    "x2518": "test",  # 3687, the first of the test part
+    "x1048": "test",  # 4096, the last
+}
+
+
+@pytest.mark.parametrize(("thread", "split"), GOLDEN.items())
+def test_golden_values(thread, split):
+    assert split_of(thread) == split
+
+
+@settings(max_examples=100, deadline=None)
+@given(st.text(st.characters(exclude_categories=["Cs"])))
+def test_the_test_part_is_that_of_the_published_rule(thread):
+    published = (1 + int(hashlib.md5(thread.encode()).hexdigest(), 16) % 4096) / 4096
+    assert (split_of(thread) == "test") == (published >= 0.9)
+
+
+def test_the_content_thread_is_documented_precisely():
+    by_hand = hashlib.md5(b"Hello there\nhow are you?").hexdigest()
+    assert content_thread([" Hello \t there", "\n", "", "how are you?\n"]) == by_hand
