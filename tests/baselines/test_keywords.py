@@ -133,5 +133,5 @@ def test_the_base_install_can_import_the_room():
 )
 def test_without_its_library_the_extra_is_named(kind, library, monkeypatch):
     monkeypatch.setitem(sys.modules, library, None)
-    with pytest.raises(MissingExtraError, match=r"rejoinder\[baselines\]"):
+    with pytest.raises(MissingExtraError, match=r"needs the extra .baselines.: pip install"):
         kind()

@@ -270,7 +270,7 @@ def test_what_is_no_model_of_the_library_is_named(tmp_path):
 )
 def test_a_missing_package_names_the_extra(module, name, monkeypatch):
     monkeypatch.setitem(sys.modules, module, None)
-    with pytest.raises(MissingExtraError, match=r"rejoinder\[encoders\]"):
+    with pytest.raises(MissingExtraError, match=r"needs the extra .encoders.: pip install"):
         open_encoder(name)
 
 

@@ -94,7 +94,7 @@ def test_bad_inputs_are_explained(model, tmp_path):
     with pytest.raises(InputError, match="one text, not a conversation"):
         module.preprocess(messages(CONVERSATIONS), task="document")
     for wrong in (3, [], [{"role": "user"}], ["a", 1]):
-        with pytest.raises(InputError, match="a conversation is a list|no message|a message is a text"):
+        with pytest.raises(InputError, match=r"a conversation is a list|no message|a message is a text"):
             module.preprocess([wrong])
     (tmp_path / "out" / SETTINGS).unlink()
     with pytest.raises(InputError, match="export the model again"):
