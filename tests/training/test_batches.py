@@ -1,5 +1,6 @@
 """Batches: random pairs, every example once an epoch, whatever the lengths; exact shares of several sets."""
 
+import dataclasses
 from collections import Counter
 
 import numpy as np
@@ -10,6 +11,7 @@ from hypothesis import strategies as st
 from rejoinder.errors import InputError
 from rejoinder.training.batches import (
     WHOLE,
+    ChangedHistories,
     EpochOrder,
     MixedOrder,
     Portion,
@@ -18,9 +20,10 @@ from rejoinder.training.batches import (
     prefetched,
     split_batch,
 )
+from rejoinder.training.negatives import with_negatives
 from rejoinder.training.prepare import prepare
 from rejoinder.training.tokens import Column, TokenStore, join_stores, token_hashes
-from tests.training.tiny import recipe, write_data
+from tests.training.tiny import recipe, stage, write_data
 
 
 def column(texts):
@@ -215,3 +218,46 @@ def test_validation_and_vocabulary_of_a_mixture(tmp_path, data, general):
     assert both.tokenizer.fingerprint != alone.tokenizer.fingerprint, "built from both"
     other = write_data(tmp_path / "other", train=500, topics=30, seed=6)
     assert prepare(mixed(data, other), tmp_path / "c").digest != both.digest
+
+
+@settings(max_examples=30)
+@given(st.integers(0, 99), st.sampled_from([1, 2, 4]), st.sampled_from([0.0, 0.3, 1.0]), st.sampled_from([0.0, 0.3]))
+def test_histories_are_left_out_and_swapped_alike_in_any_number_of_processes(seed, processes, left_out, swapped):
+    swapped = min(swapped, 1 - left_out)
+    texts = [[i] for i in range(40)]
+    earlier = [[100 + i] if i % 5 else [] for i in range(40)]  # every fifth example has none
+    examples = dataclasses.replace(store(texts, texts), history=column(earlier))
+    changes, rows = ChangedHistories(left_out, swapped, (seed,)), np.random.default_rng(seed).permutation(40)[:24]
+
+    def histories_of(portion):
+        step = make_step(examples, rows, 99, portion, histories=changes)
+        found = []
+        for part in step.parts:
+            ids = part.tokens.ids[part.tokens.restore].tolist()
+            own = dict(zip(part.histories.tolist(), ids[part.pairs : len(ids) - part.pairs], strict=True))
+            found += [own.get(pair) for pair in range(part.pairs)]
+        return found, step.present["history"]
+
+    whole, present = histories_of(WHOLE)
+    parts = [histories_of(Portion(rank, processes, 3)) for rank in range(processes)]
+    assert [history for part, _ in parts for history in part] == whole
+    own = [100 + row if row % 5 else None for row in rows.tolist()]
+    neighbours = [own[-1], *own[:-1]]
+    given_to = changes(rows)
+    for pair, row in enumerate(given_to.tolist()):
+        assert whole[pair] == (None if row < 0 else own[pair] if row == rows[pair] else neighbours[pair])
+    assert present.rows.tolist() == (np.array([here is not None for here in own]) & (given_to == rows)).tolist()
+    assert {each.count for _, each in parts} == {present.count} == {int(present.rows.sum())}
+    for share, found in ((left_out, given_to < 0), (swapped, (given_to >= 0) & (given_to != rows))):
+        assert abs(found.mean() - share) < 0.4
+        assert share not in (0.0, 1.0) or found.mean() == share
+
+
+def test_the_newest_messages_are_negatives_of_all_pairs_and_equal_ones_are_known():
+    inputs, responses = [[1], [2], [3], [4]], [[7], [2], [9], [1]]
+    [only] = recipe("x", stage=[stage(input_negatives=True)]).stage
+    examples, further = with_negatives(store(inputs, responses), only, (0, 0), None)
+    step = make_step(examples, np.array([1, 3, 0]), 99, WHOLE, further)
+    [part] = step.parts
+    assert part.tokens.ids[part.tokens.restore].tolist() == [2, 4, 1, 2, 1, 7, 2, 4, 1]
+    assert sorted(step.equal.T.tolist()) == [[0, 3], [1, 5]], "2 answers 2, and 1 is said by both sides"

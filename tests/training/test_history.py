@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 import rejoinder
 from rejoinder.corpora.example import Example
 from rejoinder.corpora.examples import write_examples
+from rejoinder.errors import InputError
 from rejoinder.models.dialogue import HistoryText
 from rejoinder.text.vocabulary import build_subwords
 from rejoinder.training.loop import train
@@ -109,3 +110,39 @@ def test_histories_mixing_fine_tuning_and_hard_negatives_go_together(tmp_path, d
     assert lines[0]["loss"] == pytest.approx(sum(lines[0][f"loss_{part}"] for part in ("input", "history", "context")))
     model = rejoinder.load(tmp_path / "second" / "model").module
     assert model.history == HistoryText(10, numbered=True)
+
+
+def test_a_gate_histories_that_change_and_cut_middles_are_trained_on_top_of_a_model(tmp_path, data):
+    """What makes a model of old conversations mind the newest message; the model folder says all of it."""
+    train(multi(data, stage=[stage(steps=10)]), tmp_path / "first")
+    document_ = document(data, stage=[stage(steps=8, input_negatives=True, micro_batch=10)])
+    del document_["vocabulary"]
+    document_ |= {"init": {"model": str(tmp_path / "first" / "model")}, "model": {"history_gate": True}}
+    document_ |= {"history": {"left_out": 0.1, "swapped": 0.3}, "text": {"cut": "middle"}}
+    train(parse_recipe(document_), tmp_path / "second")
+    model = rejoinder.load(tmp_path / "second" / "model")
+    slope, threshold = model.module.gate.slope.item(), model.module.gate.threshold.item()
+    assert (slope, threshold) != (10.0, 0.1)
+    assert (slope, threshold) == pytest.approx((10.0, 0.1), abs=0.5)
+    assert model.tokenizer.cut == "middle"
+    contexts = [["hello there", "how are you"]]
+    x, z = (torch.from_numpy(model.by(part).encode_contexts(contexts)) for part in ("input", "history"))
+    gated = z / (1 + torch.exp(-slope * ((x * z).sum() - threshold)))
+    with torch.no_grad():
+        wanted = model.module.join(x, gated).numpy()
+    assert model.encode_contexts(contexts) == pytest.approx(wanted, abs=1e-6)
+
+
+@pytest.mark.parametrize(
+    ("sections", "said"),
+    [
+        ({"history": {"swapped": 0.1}}, r"\[history\] changes earlier messages, which this model does not read apart"),
+        ({"history": {"swapped": 0.6, "left_out": 0.6}}, "more than all pairs"),
+        ({"model": {**MODEL, "history_gate": True}}, "false where history = 0"),
+        ({"stage": [stage(negatives=1, input_negatives=True)]}, "at most one of"),
+        ({"text": {"cut": "start"}}, "'end' or 'middle'"),
+    ],
+)
+def test_what_does_not_fit_is_refused(tmp_path, data, sections, said):
+    with pytest.raises(InputError, match=said):
+        train(recipe(data, **sections), tmp_path / "run")

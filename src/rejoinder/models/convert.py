@@ -21,6 +21,7 @@ from rejoinder.models.layers import (
     MASKED,
     Dropout,
     DropoutShare,
+    HistoryGate,
     Reduction,
     SharedTrunk,
     check,
@@ -69,6 +70,7 @@ class ConvertConfig:
     history: Natural = 0  # Earlier messages that are read as extra contexts (paper: 10). 0: single-context.
     numbered_history: bool = False  # put "0: ", "1: ", ... before the earlier messages, newest first (DSTC7)
     persona_first: bool = False  # read messages that begin "your persona: " (ConvAI2) first, without these words
+    history_gate: bool = False  # let a history count as far as it has to do with the newest message (`HistoryGate`)
 
     def __post_init__(self) -> None:
         spans = self.attention_spans
@@ -77,7 +79,7 @@ class ConvertConfig:
         needed = 'zero_residual = true, skip_connections = true and feed_forward_2 = "paper"'
         aligned = self.zero_residual and self.skip_connections and self.feed_forward_2 == "paper"
         check(aligned or not self.aligned_start, "aligned_start", True, f"false without {needed}")
-        for name in ("numbered_history", "persona_first"):
+        for name in ("numbered_history", "persona_first", "history_gate"):
             check(not getattr(self, name) or self.history > 0, name, True, "false where history = 0")
 
     @property
@@ -314,6 +316,7 @@ class Convert(SharedTrunk):
         self.response_head = FeedForward2(config, self.shared_skip)
         heads = [self.context_head, self.response_head]
         self.history = config.history_text
+        self.gate = HistoryGate() if config.history_gate else None
         if self.history is not None:
             size = config.output_size
             self.history_head = FeedForward2(config, self.shared_skip)
@@ -343,8 +346,8 @@ class Convert(SharedTrunk):
         r = self.reduction(self.tokens(batch), batch)
         return r if r.shape[0] == 1 else r[batch.restore]  # not len(r), which an export would take for a constant
 
-    def combine(self, x: Tensor, z: Tensor) -> Tensor:
-        """h_x and h_z (n, d_out), h_z zero where there is no history -> the combined encoding (n, d_out)."""
+    def join(self, x: Tensor, z: Tensor) -> Tensor:
+        """See `SharedTrunk.join`."""
         # A norm's data type: linear layers may be packed and have no weight to look at.
         dtype = cast("nn.LayerNorm", self.combined_head.norms[0]).weight.dtype
         return self.combined_head(((x + z) / 2).to(dtype))
@@ -356,7 +359,8 @@ class Convert(SharedTrunk):
     def parameter_groups(self) -> dict[str, list[nn.Parameter]]:
         """Return all parameters, each once, by the part they belong to: recipes give each part a rate of its own."""
         trunk_norms = [] if self.final_norm is None else list(self.final_norm.parameters())
-        heads = [p for child in self.children() if isinstance(child, FeedForward2) for p in child.parameters()]
+        kinds = FeedForward2 | HistoryGate
+        heads = [p for child in self.children() if isinstance(child, kinds) for p in child.parameters()]
         return {
             "embedding": list(self.embedding.parameters()),
             "position": [*self.token_embedding.positions.parameters(), *self.token_embedding.norm.parameters()],

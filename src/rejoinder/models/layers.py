@@ -74,10 +74,26 @@ class Reduction(nn.Module):
         return torch.bmm(weights.to(tokens.dtype), tokens.view(n, length, tokens.shape[1])).view(n, -1)
 
 
+class HistoryGate(nn.Module):
+    """How far a history counts: h_z times sigmoid(slope · (cos(h_x, h_z) - threshold)), both numbers learnt.
+
+    After a change of subject the newest message has little to do with what was said before, and is read alone.
+    """
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.slope, self.threshold = nn.Parameter(torch.tensor(10.0)), nn.Parameter(torch.tensor(0.1))
+
+    def forward(self, x: Tensor, z: Tensor) -> Tensor:
+        """h_x and h_z (n, d), rows of unit length or zero -> what counts of h_z."""
+        return z * torch.sigmoid(self.slope * ((x * z).sum(dim=-1, keepdim=True) - self.threshold))
+
+
 class SharedTrunk(nn.Module):
     """A dual encoder whose sides share one trunk, which reduces any text to r; a head of each side makes h of r."""
 
     history: HistoryText | None = None  # how earlier messages are read; None: the newest message alone
+    gate: HistoryGate | None  # without a default here: it would hide the module of that name
 
     def reduce(self, batch: TokenBatch) -> Tensor:
         """Return r of each text, in the caller's order: what transfers to other tasks."""
@@ -90,6 +106,10 @@ class SharedTrunk(nn.Module):
 
     def combine(self, x: Tensor, z: Tensor) -> Tensor:
         """h_x and h_z (n, d_out), h_z zero where there is no history -> the combined encoding (n, d_out)."""
+        return self.join(x, z if self.gate is None else self.gate(x, z))
+
+    def join(self, x: Tensor, z: Tensor) -> Tensor:
+        """Do what `combine` does behind the gate."""
         raise NotImplementedError
 
     def forward(self, batch: TokenBatch, contexts: int) -> tuple[Tensor, Tensor]:
@@ -123,8 +143,9 @@ class SharedTrunk(nn.Module):
         return {"input": x, "history": z, "context": self.combine(x, z), "response": y}
 
     def no_decay_parameters(self) -> set[nn.Parameter]:
-        """Return what weight decay leaves out: layer norms (CONVERT 3.4)."""
-        return set(norm_parameters(self))
+        """Return what weight decay leaves out: layer norms (CONVERT 3.4), and the gate's two numbers."""
+        gate = getattr(self, "gate", None)
+        return {*norm_parameters(self), *([] if gate is None else gate.parameters())}
 
 
 def split_heads(x: Tensor, texts: int, length: int, kinds: int, heads: int) -> tuple[Tensor, ...]:

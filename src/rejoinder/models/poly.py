@@ -19,7 +19,7 @@ from torch.nn import functional as F  # noqa: N812
 from rejoinder.models import reductions
 from rejoinder.models.convert import Convert, ConvertConfig, FeedForward2
 from rejoinder.models.dialogue import Dialogue, HistoryText
-from rejoinder.models.layers import Encodings, SharedTrunk, check
+from rejoinder.models.layers import Encodings, HistoryGate, SharedTrunk, check
 from rejoinder.models.packing import SidesBatch, TokenBatch
 from rejoinder.models.transformer import OfTransformers, Transformer, TransformerShape
 from rejoinder.settings import Count
@@ -242,6 +242,7 @@ class MultiContextBiEncoderConfig(TransformerShape):
     history: Count = 10  # earlier messages that are read, the newest ones (CONVERT: 10); without any take a bi-encoder
     numbered_history: bool = False  # put "0: ", "1: ", ... before the earlier messages, newest first (DSTC7)
     persona_first: bool = False  # read messages that begin "your persona: " (ConvAI2) first, without these words
+    history_gate: bool = False  # let a history count as far as it has to do with the newest message (`HistoryGate`)
 
     @property
     def history_text(self) -> HistoryText:
@@ -266,6 +267,7 @@ class MultiContextBiEncoder(OfTransformers, SharedTrunk):
         self.heads = nn.ModuleDict({name: nn.Linear(d, d, bias=False) for name in names})
         for weight in self.heads.parameters():
             nn.init.eye_(weight)
+        self.gate = HistoryGate() if config.history_gate else None
 
     def reduce(self, batch: TokenBatch) -> Tensor:
         """Return r of each text (n, d), the mean of its token vectors, in the caller's order: what transfers."""
@@ -275,12 +277,13 @@ class MultiContextBiEncoder(OfTransformers, SharedTrunk):
         """Return the head of a side: r -> h, float32, rows of unit length."""
         return lambda r: F.normalize(self.heads[side](r).float(), dim=-1)
 
-    def combine(self, x: Tensor, z: Tensor) -> Tensor:
-        """h_x and h_z (n, d), h_z zero where there is no history -> the combined encoding (n, d)."""
+    def join(self, x: Tensor, z: Tensor) -> Tensor:
+        """See `SharedTrunk.join`."""
         dtype = self.transformer.embeddings.norm.weight.dtype
         combined = self.heads["combined_input"](x.to(dtype)) + self.heads["combined_history"](z.to(dtype))
         return F.normalize(combined.float(), dim=-1)
 
     def no_decay_parameters(self) -> set[nn.Parameter]:
-        """Return what weight decay leaves out: norms, biases, and the heads, which it would draw from the identity."""
-        return super().no_decay_parameters() | set(self.heads.parameters())
+        """Return what weight decay leaves out: norms, biases, gate, heads (it would draw them from the identity)."""
+        shared = SharedTrunk.no_decay_parameters(self)
+        return super().no_decay_parameters() | shared | set(self.heads.parameters())

@@ -22,6 +22,8 @@ NO_HISTORIES = torch.empty(0, dtype=torch.int64)
 NONE: Rows = np.empty(0, np.int64)
 
 Further = Callable[[Rows], Rows]  # n examples -> the k whose responses are further negatives of each (n, k)
+Histories = Callable[[Rows], Rows]  # n examples -> whose history each of them gets, -1: none (n,)
+HISTORY_STREAM = 1 << 22  # tells these draws from others of the same seed
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,11 +36,17 @@ class PairBatch:
 
 
 def make_batch(
-    store: TokenStore, rows: Rows, padding_id: int, further: Rows = NONE, packing: Packing = "together"
+    store: TokenStore,
+    rows: Rows,
+    padding_id: int,
+    further: Rows = NONE,
+    packing: Packing = "together",
+    earlier: Rows | None = None,
 ) -> PairBatch:
     """Pack the given examples as the model wants them (see `families.Family`).
 
     The responses of `further` are negatives of all pairs, or, where contexts are joined with candidates, k of each.
+    `earlier` are the examples whose histories the pairs get, -1 for none; without it each has its own.
     """
     if packing == "apart":
         cost = TRANSFORMER_SEGMENT_COST
@@ -49,9 +57,10 @@ def make_batch(
         return _joined(store, rows, padding_id, further)
     sides, histories = [store.input.gather(rows)], np.empty(0, np.int64)
     if store.history is not None:
-        ids, lengths = store.history.gather(rows)
-        histories = np.flatnonzero(lengths)
-        sides.append((ids, lengths[histories]))
+        earlier = rows if earlier is None else earlier
+        ids, lengths = store.history.gather(earlier[earlier >= 0])
+        histories = np.flatnonzero(earlier >= 0)[lengths > 0]
+        sides.append((ids, lengths[lengths > 0]))
     sides.append(store.response.gather(np.concatenate([rows, further])))
     tokens = pack(np.concatenate([ids for ids, _ in sides]), np.concatenate([n for _, n in sides]), padding_id)
     return PairBatch(tokens, len(rows), torch.from_numpy(histories))
@@ -105,6 +114,7 @@ def make_step(
     portion: Portion,
     further: Further | None = None,
     packing: Packing = "together",
+    histories: Histories | None = None,
 ) -> StepBatch:
     """Return one process's part of the batch of the given examples; their number is a multiple of the processes'."""
     own = len(rows) // portion.processes
@@ -118,12 +128,29 @@ def make_step(
     equal = equal[:, (equal[0] >= first) & (equal[0] < first + own)] - np.array([[first], [0]])
     size = portion.micro_batch or own
     pieces = [slice(start, min(start + size, first + own)) for start in range(first, first + own, size)]
-    parts = tuple(make_batch(store, rows[piece], padding_id, more[piece].reshape(-1), packing) for piece in pieces)
+    earlier = rows if histories is None else histories(rows)
+    parts = tuple(
+        make_batch(store, rows[piece], padding_id, more[piece].reshape(-1), packing, earlier[piece]) for piece in pieces
+    )
     present = EVERYTHING
     if store.history is not None:
-        there = store.history.gather(rows)[1] > 0  # those of the other processes too: the loss divides by their number
+        # Those of the other processes too, since the loss divides by their number; none that belongs to another pair.
+        there = (store.history.gather(rows)[1] > 0) & (earlier == rows)
         present = {"history": Present(torch.from_numpy(there[first : first + own]), int(there.sum()))}
     return StepBatch(parts, len(rows), first, torch.from_numpy(equal), present, rows)
+
+
+class ChangedHistories:
+    """Leaves out some pairs' histories and gives others their neighbour's, by the seed and the batch's examples."""
+
+    def __init__(self, left_out: float, swapped: float, seed: tuple[int, ...]) -> None:
+        self._left_out, self._swapped, self._seed = left_out, swapped, seed
+
+    def __call__(self, rows: Rows) -> Rows:
+        """Return whose history each of n examples gets, -1: none (n,)."""
+        drawn = np.random.default_rng([*self._seed, HISTORY_STREAM, *rows.tolist()]).random(len(rows))
+        earlier = np.where(drawn < self._left_out + self._swapped, np.roll(rows, 1), rows)
+        return np.where(drawn < self._left_out, -1, earlier)
 
 
 def equal_pairs(hashes: Rows) -> Rows:

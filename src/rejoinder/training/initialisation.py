@@ -17,8 +17,8 @@ from rejoinder.models.transformer import TransformerShape
 from rejoinder.text.tokenizer import Tokenizer
 from rejoinder.training.recipe import NO_START, Init
 
-CHANGEABLE = ("dropout", "numbered_history", "persona_first")
-"""What a recipe may change in a model's configuration: neither shape nor meaning of a weight depends on it."""
+CHANGEABLE = ("dropout", "numbered_history", "persona_first", "history_gate")
+"""What a recipe may change in a model's configuration: neither shape nor meaning of its weights depends on it."""
 GROWING = ("blocks", "attention_spans")  # what it may change to add blocks on top of the model's (see `_grows`)
 FREE_OF_TRANSFORMERS = ("dropout", "output_scale")  # what it may change in a transformer's structure
 
@@ -136,7 +136,7 @@ def initial_tokenizer(init: Init) -> Tokenizer:
 
 
 def copy_initial_weights(module: Any, init: Init) -> float | None:
-    """Give a new network the model's weights (blocks on top keep theirs); return its scale if it was learned."""
+    """Give a new network the model's weights, but blocks on top and a new gate; return its scale if it was learned."""
     if init.transformer:
         checkpoint = _unchanged_checkpoint(init)
         for transformer in module.transformers:
@@ -146,7 +146,7 @@ def copy_initial_weights(module: Any, init: Init) -> float | None:
     stored = persistence.load_module(folder)[0].state_dict(keep_vars=True)
     with torch.no_grad():
         for name, value in module.state_dict().items():
-            if name in stored or not name.startswith("blocks."):
+            if name in stored or not name.startswith(("blocks.", "gate.")):
                 value.copy_(stored[name])
     return config.get("scale")
 

@@ -24,9 +24,18 @@ from rejoinder.models.families import build_module, family_of
 from rejoinder.models.layers import Encodings
 from rejoinder.models.packing import TokenBatch
 from rejoinder.models.quantization import QuantizedTraining
+from rejoinder.settings import given
 from rejoinder.training import optimization
 from rejoinder.training import run as runs
-from rejoinder.training.batches import MixedOrder, PairBatch, Portion, StepBatch, make_step, prefetched
+from rejoinder.training.batches import (
+    ChangedHistories,
+    MixedOrder,
+    PairBatch,
+    Portion,
+    StepBatch,
+    make_step,
+    prefetched,
+)
 from rejoinder.training.compute import choose_half, forward_backward, set_up, without_denormals
 from rejoinder.training.display import Display, Standing, interrupts
 from rejoinder.training.distillation import open_distiller
@@ -194,12 +203,14 @@ class Trainer:
         seed, order = (self.recipe.seed, self.state.stage), self.orders[self.state.stage]
         portion = Portion(self.processes.rank, self.processes.count, stage.micro_batch)
         store, further = with_negatives(self.prepared.train, stage, seed, mined)
+        changes = self.recipe.history
+        histories = ChangedHistories(changes.left_out, changes.swapped, seed) if given(changes) else None
 
         def make(step: int) -> StepBatch:
             rows = order.rows(step)
             if self.masking is not None:
                 return pretraining_step(store, rows, step, self.masking, seed, portion)
-            return make_step(store, rows, self.module.padding_id, portion, further, self.packing)
+            return make_step(store, rows, self.module.padding_id, portion, further, self.packing, histories)
 
         return prefetched(make, self.state.stage_step, stop)
 

@@ -39,8 +39,8 @@ def with_negatives(
     store: TokenStore, stage: Stage, seed: tuple[int, ...], mined: Further | None
 ) -> tuple[TokenStore, Further | None]:
     """Return the examples and what finds their further negatives in a stage: drawn, given, `mined`, or none."""
-    if stage.given_negatives:
-        given = GivenNegatives(store)
+    if stage.given_negatives or stage.input_negatives:
+        given = GivenNegatives(store) if stage.given_negatives else InputNegatives(store)
         return given.store, given
     return store, RandomNegatives(len(store), stage.negatives, seed) if stage.negatives else mined
 
@@ -71,6 +71,32 @@ class GivenNegatives:
     def __call__(self, rows: Rows) -> Rows:
         """Return for each of n examples the k rows whose responses are its negatives (n, k)."""
         return self._first + rows[:, None] * self._count + np.arange(self._count)
+
+
+class InputNegatives:
+    """The newest message of each example, as a row of its `store`: what was just said is no answer to it."""
+
+    def __init__(self, store: TokenStore) -> None:
+        self._first, hashes = len(store), InputHashes(store.input)
+        texts, hashes = Joined([store.response, store.input]), Joined([store.response_hash, hashes])
+        self.store = dataclasses.replace(store, response=texts, response_hash=hashes)
+
+    def __call__(self, rows: Rows) -> Rows:
+        """Return for each of n examples the row whose response is its newest message (n, 1)."""
+        return self._first + rows[:, None]
+
+
+@dataclass(frozen=True, slots=True)
+class InputHashes:
+    """Hashes of texts, computed when they are asked for."""
+
+    texts: Column | Joined
+
+    def __len__(self) -> int:
+        return len(self.texts)
+
+    def __getitem__(self, rows: Rows) -> Rows:
+        return _hashes(self.texts, rows)
 
 
 @dataclass(frozen=True, slots=True)

@@ -102,7 +102,10 @@ class _Preparation:
         path = self.folder / f"vocabulary-{content_key(*parts)}.json"
         build = functools.partial(initial_tokenizer, init) if config is None else self.build_vocabulary
         self.make_once(path, lambda: build().save(path))
-        return family(self.recipe.model["kind"]).load_tokenizer(path)
+        tokenizer = family(self.recipe.model["kind"]).load_tokenizer(path)
+        if self.recipe.text.cut is not None:
+            tokenizer.cut = self.recipe.text.cut
+        return tokenizer
 
     def build_vocabulary(self) -> Tokenizer:
         """Build the vocabulary; what its building warns of becomes a note."""

@@ -18,6 +18,7 @@ from rejoinder.settings import (
     given,
     section,
 )
+from rejoinder.text.tokenizer import Cut
 
 NO_START = (
     "give a model to start from (--init MODEL, or init.model), a transformer for its parts (init.transformer), or "
@@ -128,6 +129,19 @@ class Text:
 
     max_length: Count = 60
     """Tokens of a message; where contexts are read whole (model.context_length), of a response and its two marks."""
+    cut: Cut | None = None  # what a longer message loses: its "end" (CONVERT) or "middle"; else as in `init.model`
+
+
+@section
+class History:
+    """[history]: changes to the histories of pairs, so that the newest message always suffices (not CONVERT)."""
+
+    left_out: Share = 0.0  # share of the pairs that lose theirs
+    swapped: Share = 0.0  # share that get another pair's; such a one is not ranked by
+
+    def __post_init__(self) -> None:
+        if self.left_out + self.swapped > 1:
+            raise ValueError("left_out and swapped together are more than all pairs")
 
 
 @section
@@ -363,10 +377,11 @@ class Stage:
     negatives: Natural = 0
     """Responses drawn at random from the training split for each pair: all negatives of a cross-encoder (POLY: 15)."""
     given_negatives: bool = False  # take the wrong candidates that the data gives with each example (ConvAI2: 19)
+    input_negatives: bool = False  # take the newest messages: a reply must not repeat what it answers
 
     def __post_init__(self) -> None:
         exactly_one(self, "steps", "epochs", "minutes")
-        at_most_one(self, "negatives", "hard_negatives", "given_negatives")
+        at_most_one(self, "negatives", "hard_negatives", "given_negatives", "input_negatives")
 
     def rate(self, group: str) -> float:
         """Return the factor of the learning rate for a group of parameters."""
@@ -386,6 +401,7 @@ class Recipe:
     vocabulary: Vocabulary | None = None  # how the tokenizer is built; left out where `init` gives it
     text: Text = Field(default_factory=Text)
     model: dict[str, Any]  # `kind` and the fields of that model's configuration
+    history: History = Field(default_factory=History)
     loss: Loss = Field(default_factory=Loss)
     scale: Scale
     distillation: Distillation | None = None

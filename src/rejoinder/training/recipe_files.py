@@ -20,7 +20,7 @@ from rejoinder.training.distributed import Processes, check_division
 from rejoinder.training.initialisation import take_over
 from rejoinder.training.losses import attach_scale
 from rejoinder.training.optimization import build_optimizer, prepare_stage
-from rejoinder.training.recipe import Recipe, Stage
+from rejoinder.training.recipe import History, Recipe, Stage
 
 SHORTHANDS = ("optimizer", "schedule")  # tables of a stage that may be given by their kind alone
 
@@ -158,21 +158,25 @@ def check_stages(recipe: Recipe, processes: Processes) -> None:
 
 def _ranking_fault(recipe: Recipe, stage: Stage) -> str | None:
     kind = recipe.model["kind"]
-    joined = family(kind).packing == "joined"
-    by_cosine = recipe.model.get("similarity", "cosine" if family(kind).dialogue is None else "dot") == "cosine"
-    if stage.batch_tokens:
-        return f"batch_tokens is for pretraining, not a {kind}; leave it out"
-    if joined and not (stage.negatives or stage.given_negatives):
-        remedy = "give negatives = 15, or given_negatives = true where the data has candidates"
-        return f"a {kind} has no negatives but those of each pair; {remedy}"
-    if stage.given_negatives and recipe.data.mix:
-        return "given_negatives come with data.train alone; leave data.mix out"
-    if joined and recipe.distillation is not None:
-        return f"distillation: a {kind} encodes no responses to compare; teach another kind of model"
-    if stage.hard_negatives is not None and not by_cosine:
-        remedy = "leave them out, or draw random ones with negatives = 1"
-        return f"hard_negatives are mined by cosine, which this {kind} does not score by; {remedy}"
-    return None
+    joined, whole = family(kind).packing == "joined", family(kind).dialogue is not None
+    by_cosine = recipe.model.get("similarity", "dot" if whole else "cosine") == "cosine"
+    own_negatives, mined = stage.negatives or stage.given_negatives, stage.hard_negatives is not None
+    changed = recipe.history != History() and not recipe.model.get("history")
+    faults = {
+        f"batch_tokens is for pretraining, not a {kind}; leave it out": stage.batch_tokens,
+        f"a {kind} has no negatives but those of each pair; give negatives = 15, or given_negatives = true where the "
+        "data has candidates": joined and not own_negatives,
+        "given_negatives come with data.train alone; leave data.mix out": stage.given_negatives and recipe.data.mix,
+        f"distillation: a {kind} encodes no responses to compare; teach another kind": joined and recipe.distillation,
+        f"hard_negatives are mined by cosine, which this {kind} does not score by; leave them out, or draw random ones "
+        "with negatives = 1": mined and not by_cosine,
+        f"input_negatives: a {kind} reads whole contexts; leave it out": stage.input_negatives and whole,
+        "[history] changes earlier messages, which this model does not read apart; leave it out": changed,
+        f"text.cut = 'middle': a {kind} reads whole contexts, or pairs of words; leave it out": recipe.text.cut
+        == "middle"
+        and (whole or kind == "ngram"),
+    }
+    return next((fault for fault, found in faults.items() if found), None)
 
 
 def _pretraining_fault(recipe: Recipe, stage: Stage) -> str | None:
@@ -186,6 +190,8 @@ def _pretraining_fault(recipe: Recipe, stage: Stage) -> str | None:
         "negatives": (stage.negatives, 0),
         "hard_negatives": (stage.hard_negatives, None),
         "given_negatives": (stage.given_negatives, False),
+        "input_negatives": (stage.input_negatives, False),
+        "history": (recipe.history, History()),
     }
     for key, (given, allowed) in wanted.items():
         if given != allowed:

@@ -24,7 +24,7 @@ from rejoinder.files import atomic_file, atomic_folder, file_digest, parse_json
 from rejoinder.models.dialogue import Dialogue, HistoryText
 from rejoinder.progress import Advance
 from rejoinder.text.ngrams import mix
-from rejoinder.text.tokenizer import Tokenizer
+from rejoinder.text.tokenizer import Tokenizer, encode_messages
 
 Ids: TypeAlias = npt.NDArray[np.int32]
 Rows: TypeAlias = npt.NDArray[np.int64]
@@ -195,9 +195,11 @@ class Encode:
             wrong = [_wrong_candidates(batch)] if self.given else []
             if self.dialogue is None:
                 texts = [*_newest_and_response(batch), *wrong]
+                sides = [encode_messages(self.tokenizer, side, self.max_length) for side in texts]
                 if self.history is not None:
-                    texts.insert(2, [self.history.join(context) for context in batch.column("context").to_pylist()])
-                yield [self.tokenizer.encode_ragged(side, self.max_length) for side in texts]
+                    histories = [self.history.join(context) for context in batch.column("context").to_pylist()]
+                    sides.insert(2, self.tokenizer.encode_ragged(histories, self.max_length))
+                yield sides
             else:
                 contexts, responses = (batch.column(name).to_pylist() for name in _COLUMNS)
                 yield [self.dialogue.contexts(contexts), *map(self.dialogue.responses, [responses, *wrong])]
