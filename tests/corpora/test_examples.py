@@ -113,17 +113,14 @@ def test_tables_of_others_may_leave_out_names(tmp_path):
     assert only == split_of(content_thread(["a"]))
 
 
-@pytest.mark.parametrize(
-    ("table", "reason"),
-    [
-        ({"context": [["a"]]}, "has no column response; it has context"),
-        ({"context": ["a"], "response": ["b"]}, "column context is string; list<item: string> is read"),
-        ({"context": [["a"]], "response": [1]}, "column response is int64; string is read"),
-        ({"context": [["a"], ["a"]], "response": ["b", None]}, "row 1 has no response"),
-        ({"context": [["a"], None], "response": ["b", "c"]}, "row 1 has no context"),
-        ({"context": [["a", None]], "response": ["b"]}, "a message of a context after row 0 is null"),
-    ],
-)
+@pytest.mark.parametrize(("table", "reason"), [
+    ({"context": [["a"]]}, "has no column response; it has context"),
+    ({"context": ["a"], "response": ["b"]}, "column context is string; list<item: string> is read"),
+    ({"context": [["a"]], "response": [1]}, "column response is int64; string is read"),
+    ({"context": [["a"], ["a"]], "response": ["b", None]}, "row 1 has no response"),
+    ({"context": [["a"], None], "response": ["b", "c"]}, "row 1 has no context"),
+    ({"context": [["a", None]], "response": ["b"]}, "a message of a context after row 0 is null"),
+])  # fmt: skip
 def test_tables_that_do_not_fit(tmp_path, table, reason):
     pq.write_table(pa.table(table), tmp_path / "bad.parquet")
     with pytest.raises(InputError, match=reason):

@@ -85,15 +85,12 @@ def test_impossible_shares_are_refused(shares):
         FaqSettings(valid_share=shares[0], test_share=shares[1])
 
 
-@pytest.mark.parametrize(
-    ("line", "message"),
-    [
-        ('{"question": "q"}', "question (a text), or questions (a list of texts), and answer (a text) are read"),
-        ('{"frage": "q", "antwort": "a"}', "the fields are frage, antwort"),
-        ('{"question": [], "answer": "a"}', "none may be missing or blank"),
-        ('{"question": "q", "answer": "\\ud800"}', "answer holds half of a surrogate pair"),
-    ],
-)
+@pytest.mark.parametrize(("line", "message"), [
+    ('{"question": "q"}', "question (a text), or questions (a list of texts), and answer (a text) are read"),
+    ('{"frage": "q", "antwort": "a"}', "the fields are frage, antwort"),
+    ('{"question": [], "answer": "a"}', "none may be missing or blank"),
+    ('{"question": "q", "answer": "\\ud800"}', "answer holds half of a surrogate pair"),
+])  # fmt: skip
 def test_bad_lines_are_named_and_can_be_skipped(read, line, message):
     good = lines({"question": "q", "answer": "a"})
     with pytest.raises(InputError) as error:

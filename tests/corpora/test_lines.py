@@ -117,16 +117,13 @@ def test_a_compressed_file_without_the_ending_is_named(tmp_path, suffix):
         texts(path)
 
 
-@pytest.mark.parametrize(
-    ("content", "reason"),
-    [
-        (b"", "is empty"),
-        (b"fine\nab\0c\n", r"file\.txt:2: binary data"),
-        (b"fine\n\nna\xefve\n", r"file\.txt:3: not UTF-8 \(byte 0xef at position 2\); convert"),
-        ("text\n".encode("utf-16"), "is UTF-16; convert it: iconv"),
-        (b"fine\n\xed\xa0\x80\n", r"file\.txt:2: not UTF-8"),
-    ],
-)
+@pytest.mark.parametrize(("content", "reason"), [
+    (b"", "is empty"),
+    (b"fine\nab\0c\n", r"file\.txt:2: binary data"),
+    (b"fine\n\nna\xefve\n", r"file\.txt:3: not UTF-8 \(byte 0xef at position 2\); convert"),
+    ("text\n".encode("utf-16"), "is UTF-16; convert it: iconv"),
+    (b"fine\n\xed\xa0\x80\n", r"file\.txt:2: not UTF-8"),
+])  # fmt: skip
 def test_bad_content(tmp_path, content, reason):
     with pytest.raises(InputError, match=reason):
         texts(write(tmp_path, content))

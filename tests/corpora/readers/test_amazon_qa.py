@@ -77,21 +77,18 @@ def test_blank_texts_have_words_but_are_left_out(read):
     assert reading.dropped == {"pairs with a blank answer": 1, "pairs with a blank question": 1}
 
 
-@pytest.mark.parametrize(
-    ("line", "message"),
-    [
-        ('{"asin": true}', "no Python dictionary ("),
-        ("{'a': '\\q'}", "no Python dictionary ("),
-        ({"asin": "x", "question": "a\ud800", "answer": "b"}, "question holds half of a surrogate pair"),
-        ("[1]", "a list; AmazonQA's lines are Python dictionaries"),
-        ({"question": "a", "answer": "b"}, "no asin (a text); there is question, answer"),
-        ({"asin": ""}, "asin is empty"),
-        ({"asin": "x", "question": 5, "answer": "b"}, "no question (a text)"),
-        ({"asin": "x", "questions": [{"questionText": "a", "answers": [None]}]}, "no answerText (a text)"),
-        ("__import__('os')._exit(3)", "no Python dictionary (malformed node"),
-        ("{'asin': " * 10_000, "no Python dictionary (too many nested parentheses"),
-    ],
-)
+@pytest.mark.parametrize(("line", "message"), [
+    ('{"asin": true}', "no Python dictionary ("),
+    ("{'a': '\\q'}", "no Python dictionary ("),
+    ({"asin": "x", "question": "a\ud800", "answer": "b"}, "question holds half of a surrogate pair"),
+    ("[1]", "a list; AmazonQA's lines are Python dictionaries"),
+    ({"question": "a", "answer": "b"}, "no asin (a text); there is question, answer"),
+    ({"asin": ""}, "asin is empty"),
+    ({"asin": "x", "question": 5, "answer": "b"}, "no question (a text)"),
+    ({"asin": "x", "questions": [{"questionText": "a", "answers": [None]}]}, "no answerText (a text)"),
+    ("__import__('os')._exit(3)", "no Python dictionary (malformed node"),
+    ("{'asin': " * 10_000, "no Python dictionary (too many nested parentheses"),
+])  # fmt: skip
 def test_bad_lines_are_named_and_can_be_skipped(read, line, message):
     with pytest.raises(InputError) as error:
         read(SINGLE, line)

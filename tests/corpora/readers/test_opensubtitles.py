@@ -28,23 +28,20 @@ def read(tmp_path):
     return run
 
 
-@pytest.mark.parametrize(
-    ("line", "said"),
-    [
-        ("- JOHN: Hello.", "Hello."),
-        ("Hello. MARY: Hi!", "Hello. Hi!"),
-        ("- Hello.\r", "Hello."),
-        ("— Привет. —", "Привет."),
-        ("Well [sighs]  I (coughs) know", "Well I know"),
-        ("c3po:", ""),
-        ("[a (b] c", "c"),
-        ("10:30 is late, and 9: is later", "10:30 is late, and 9: is later"),
-        ("see http://x.org: fine", "see http://x.org: fine"),
-        ("Not Mr. Smith: no", "Not Mr. no"),
-        ("an open ( bracket", "an open ( bracket"),
-        ("a ) b (c) d", "a ) b d"),
-    ],
-)
+@pytest.mark.parametrize(("line", "said"), [
+    ("- JOHN: Hello.", "Hello."),
+    ("Hello. MARY: Hi!", "Hello. Hi!"),
+    ("- Hello.\r", "Hello."),
+    ("— Привет. —", "Привет."),
+    ("Well [sighs]  I (coughs) know", "Well I know"),
+    ("c3po:", ""),
+    ("[a (b] c", "c"),
+    ("10:30 is late, and 9: is later", "10:30 is late, and 9: is later"),
+    ("see http://x.org: fine", "see http://x.org: fine"),
+    ("Not Mr. Smith: no", "Not Mr. no"),
+    ("an open ( bracket", "an open ( bracket"),
+    ("a ) b (c) d", "a ) b d"),
+])  # fmt: skip
 def test_what_is_said_in_a_line(line, said):
     assert clean_line(line) == said
 
