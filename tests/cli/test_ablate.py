@@ -29,7 +29,6 @@ def file(tmp_path):
 
 
 def write_file(folder, rows):
-    """A file of ablations of 6 steps a row."""
     quick = recipe("", stage=[stage(steps=6)], validation={"examples": 40, "candidates": 20})
     save_recipe(quick, folder / "tiny.toml")
     listed = [{"name": name, "settings": settings, "published": 50.5} for name, settings in rows.items()]

@@ -79,7 +79,6 @@ def test_xml_nested_deeply(refused, tmp_path):
 
 
 def places(value, above=()):
-    """Paths to everything in a JSON value."""
     yield above
     for key, item in value.items() if isinstance(value, dict) else enumerate(value) if isinstance(value, list) else ():
         yield from places(item, (*above, key))

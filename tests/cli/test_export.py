@@ -20,7 +20,6 @@ SUBWORDS = Subwords([MARK, *"abcdefghijklmnopqrstuvwxyz .,?!'\n"])
 
 @pytest.fixture
 def run(tmp_path):
-    """A run's folder with its model and metrics."""
     torch.manual_seed(0)
     save(tmp_path / "run" / "model", Convert(small_config(), SUBWORDS.rows), SUBWORDS, max_length=40, card="# Mine\n")
     metrics = {"step": 7200, "stage": "only", "examples": 720, "examples_per_second": 0.1, "seconds": 9000.0}

@@ -21,7 +21,6 @@ def write(data, path):
 
 @pytest.fixture(scope="module")
 def place(tmp_path_factory):
-    """A folder with a model, training and test texts."""
     folder = tmp_path_factory.mktemp("intents")
     small_model(folder / "model")
     outside = ("play some loud jazz", "who won the match")

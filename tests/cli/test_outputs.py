@@ -47,7 +47,6 @@ Run = Callable[[str, Path], tuple[int, str]]
 
 
 def make_place(folder):
-    """Fill a folder with something to read for every verb."""
     small_model(folder / "MODEL")
     save(folder / "BERT", network("cross match"), tokenizer(), max_length=20, card="")
     write_data(folder / "examples")

@@ -3,6 +3,7 @@
 import csv
 import json
 import os
+import re
 from collections import Counter
 from pathlib import Path
 
@@ -93,10 +94,8 @@ def test_impossible_shares_are_refused(shares):
 ])  # fmt: skip
 def test_bad_lines_are_named_and_can_be_skipped(read, line, message):
     good = lines({"question": "q", "answer": "a"})
-    with pytest.raises(InputError) as error:
+    with pytest.raises(InputError, match=rf"faq\.jsonl:3: .*{re.escape(message)}"):
         read(f"{good}\n{line}\n")
-    assert "faq.jsonl:3: " in str(error.value)
-    assert message in str(error.value)
     reading = Reading(skip_bad=True)
     assert len(read(f"{good}{line}\n{good}", reading=reading)) == 2
     assert (reading.lines, reading.bad_lines) == (3, 1)

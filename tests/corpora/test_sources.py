@@ -48,8 +48,6 @@ def test_inputs(tmp_path, monkeypatch):
 
 @dataclass(frozen=True)
 class ToySettings:
-    """Settings of the toy."""
-
     shortest: int = 9
     """Fewest characters of a
     message."""
@@ -77,12 +75,9 @@ def test_values_are_those_of_toml_and_bare_words():
 
 @pytest.mark.parametrize(("given", "reason"), [
     ("longst=3", r"toy: unknown key 'longst'; did you mean 'longest'\? allowed: shortest, longest, share"),
-    ("longest", "write it as name=value"),
     ("=3", "write it as name=value"),
     ("longest=many", r"toy: longest = 'many' is not allowed: it should be a valid integer"),
-    ("bots=1", "is not allowed: it should be a valid boolean"),
     ("side=up", "it should be 'left' or 'right'"),
-    ("kinds=[1]", r"kinds.* is not allowed: it should be a valid string"),
     ("kinds=[", "the value is not TOML"),
     ("longest=1\nshortest=1", "give one value"),
     ("longest=3", r"settings of toy: shortest is 9, longest is 3; it cannot be less"),

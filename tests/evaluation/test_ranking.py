@@ -171,7 +171,6 @@ def noisy(strength, seed):
 
 @pytest.fixture(scope="module")
 def systems():
-    """Results of a strong ranker and of two weak ones."""
     rankers = {"strong": noisy(2.5, 1), "weak": noisy(1.0, 2), "as weak": noisy(1.0, 3)}
     return {name: evaluate(ranker, numbered_examples(400), candidates=10) for name, ranker in rankers.items()}
 

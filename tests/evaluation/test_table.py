@@ -18,8 +18,6 @@ from tests.evaluation.fakes import Rule, knows_even_ones, knows_it_all, knows_no
 
 
 class Fitting(Rule):
-    """Knows it all once it has seen training examples."""
-
     def __init__(self):
         super().__init__(knows_nothing)
 

@@ -197,16 +197,6 @@ def test_counts_add_up(tmp_path):
     assert f"| **all** | | {len(records) + 20} |" in markdown(counts)
 
 
-def test_an_earlier_corpus_is_replaced_and_nothing_else(tmp_path):
-    folder = write(tmp_path / "in", a=dialogues(1))
-    built(folder, tmp_path / "out", recipe("a"))
-    with pytest.raises(InputError, match="is a corpus already; replace it with --overwrite"):
-        built(folder, tmp_path / "out", recipe("a"))
-    built(folder, tmp_path / "out", recipe("a"), overwrite=True)
-    with pytest.raises(InputError, match=r"counts\.json"):
-        build_corpus(recipe("a"), folder, folder)
-
-
 def test_missing_files_are_named(tmp_path):
     folder = write(tmp_path / "in", a=dialogues(1))
     with pytest.raises(InputError, match=r"b\.jsonl is not there"):

@@ -11,30 +11,18 @@ from rejoinder.corpora.readers.amazon_qa import fault_of_pair, read_amazon_qa
 from rejoinder.errors import InputError
 
 SINGLE = {
-    "questionType": "yes/no",
-    "asin": "B000",
-    "answerTime": "Nov 4, 2014",
-    "unixTime": 1415088000,
-    "question": "Will it work with Windows?",
-    "answerType": "Y",
-    "answer": "Yes, it works\twith all of them.",
-}
-MULTIPLE = {
-    "asin": "B001",
-    "questions": [
-        {
-            "questionType": "open-ended",
-            "questionText": "How long is the cable?",
-            "answers": [
-                {"answerText": "Two metres, I think.", "helpful": [2, 2]},
-                {"answerText": "About six feet long.", "helpful": [0, 1]},
-                {"answerText": "Long", "helpful": [0, 1]},
-            ],
-        },
-        {"questionText": "Why?", "answers": [{"answerText": "Because it is so."}, {"answerText": "No idea at all."}]},
-        {"questionText": "Is nobody going to answer?", "answers": []},
-    ],
-}
+    "questionType": "yes/no", "asin": "B000", "answerTime": "Nov 4, 2014", "unixTime": 1415088000,
+    "question": "Will it work with Windows?", "answerType": "Y", "answer": "Yes, it works\twith all of them.",
+}  # fmt: skip
+MULTIPLE = {"asin": "B001", "questions": [
+    {"questionType": "open-ended", "questionText": "How long is the cable?", "answers": [
+        {"answerText": "Two metres, I think.", "helpful": [2, 2]},
+        {"answerText": "About six feet long.", "helpful": [0, 1]},
+        {"answerText": "Long", "helpful": [0, 1]},
+    ]},
+    {"questionText": "Why?", "answers": [{"answerText": "Because it is so."}, {"answerText": "No idea at all."}]},
+    {"questionText": "Is nobody going to answer?", "answers": []},
+]}  # fmt: skip
 
 
 @pytest.fixture

@@ -89,7 +89,6 @@ def test_damaged_files_give_examples_or_say_where(tmp_path, name, data):
 
 
 def check(example: Example) -> None:
-    """An example is whole."""
     assert example.context
     assert all(message.strip() for message in example.context)
     assert example.response.strip()

@@ -16,16 +16,10 @@ def option(number, text=None):
 
 def dialogue(part="train", *, messages=3, candidates=100, right=("C7",), name=1100001):
     options = [option(f"C{number}") for number in range(candidates)]
-    return {
-        "data-split": part,
-        "example-id": name,
-        "messages-so-far": [
-            {"speaker": f"participant_{1 + place % 2}", "utterance": f"message {place}"} for place in range(messages)
-        ],
-        "options-for-correct-answers": [each for each in options if each["candidate-id"] in right],
-        "options-for-next": options,
-        "scenario": 1,
-    }
+    said = [{"speaker": f"participant_{1 + n % 2}", "utterance": f"message {n}"} for n in range(messages)]
+    chosen = [each for each in options if each["candidate-id"] in right]
+    return {"data-split": part, "example-id": name, "messages-so-far": said, "options-for-correct-answers": chosen,
+            "options-for-next": options, "scenario": 1}  # fmt: skip
 
 
 @pytest.fixture

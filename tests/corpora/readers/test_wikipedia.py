@@ -65,8 +65,6 @@ def page(number=7, title="Ada", text=TEXT, namespace=0, redirect="", model="wiki
 
 @pytest.fixture
 def dump(tmp_path):
-    """Write an export and give its path."""
-
     def run(*parts, name="dewiki-pages-articles.xml.bz2", head=HEAD, tail="</mediawiki>\n"):
         path = tmp_path / name
         data = "".join((head, *parts, tail)).encode()
@@ -95,20 +93,10 @@ def test_the_sentence_follows_from_the_id_alone():
 
 def test_which_pages_are_articles(dump):
     reading = Reading()
-    path = dump(
-        page(1),
-        page(2, namespace=14),
-        page(3, redirect="Ada"),
-        page(4, text="#WEITERLEITUNG [[Ada]]"),
-        page(5, text=" # redirect [[Ada]]"),
-        page(6, model="wikidata-item"),
-        page(7, "List of Adas"),
-        page(8, "Ada (disambiguation)"),
-        page(9, text="[[" * 200),
-        page(10, text=""),
-        page(11, text="Only one sentence is here."),
-        page(12, text="Too short. No. Never."),
-    )
+    path = dump(page(1), page(2, namespace=14), page(3, redirect="Ada"), page(4, text="#WEITERLEITUNG [[Ada]]"),
+                page(5, text=" # redirect [[Ada]]"), page(6, model="wikidata-item"), page(7, "List of Adas"),
+                page(8, "Ada (disambiguation)"), page(9, text="[[" * 200), page(10, text=""),
+                page(11, text="Only one sentence is here."), page(12, text="Too short. No. Never."))  # fmt: skip
     assert [example.id for example in read_wikipedia(path, reading)] == ["1"]
     assert reading.lines == 12
     assert reading.dropped == {
