@@ -11,18 +11,15 @@ import pytest
 from rejoinder.corpora import examples as tables
 from rejoinder.corpora.examples import read_examples
 from rejoinder.corpora.sources import CORPORA
+from tests.corpora.jobs import dialogues
 from tests.corpora.toy import TOY, toy_lines
 
 VERB = ["data"]
 
-DIALOGUES = "".join(json.dumps({"turns": [f"{number} says", f"reply {number}", "end"]}) + "\n" for number in range(200))
-
-
 @pytest.fixture(autouse=True)
 def chats(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
-    (tmp_path / "chats.jsonl").write_text(DIALOGUES)
-    return tmp_path / "chats.jsonl"
+    return dialogues(tmp_path / "chats.jsonl", 0, 200)
 
 
 def test_what_is_printed(command, chats):
@@ -58,7 +55,7 @@ def test_history_is_cut_kept_whole_or_refused(command, refused, tmp_path):
 
 
 def test_bad_lines_stop_or_are_skipped_and_shown(command, refused, chats):
-    chats.write_text(DIALOGUES + "oops\n" * 30)
+    chats.write_text(chats.read_text() + "oops\n" * 30)
     line = refused("jsonl", chats, "-o", "data", said="--skip-bad")
     assert line.startswith(f"rejoinder: error: {chats}:201: not JSON")
     refused("jsonl", chats, "-o", "data", "--skip-bad", "--max-bad", 29, said="more than 29 bad lines")

@@ -117,12 +117,11 @@ def test_what_is_ours_is_replaced_with_overwrite_alone(run, tmp_path, line):
     assert run(line, out)[0] == 0
     before = contents(out)
     assert {str(out)} == {name for name in before if Path(name).parent == tmp_path}, "nothing beside it"
+    other = line
     if line == REPLACED["data"]:
         assert run(line, out)[0] == 0, "the same examples may be made again"
         other = line.replace("a.jsonl", "b.jsonl")
         shutil.copy("dialogues/a.jsonl", "dialogues/b.jsonl")
-    else:
-        other = line
     code, said = run(other, out)
     assert (code, contents(out)) == (2, before)
     assert "--overwrite" in said

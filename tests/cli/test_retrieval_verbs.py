@@ -209,8 +209,7 @@ def test_chat_as_json_prints_one_object_and_the_rest_elsewhere(command, index):
 
 @pytest.mark.parametrize("end", [KeyboardInterrupt, EOFError])
 def test_chat_in_a_terminal_leaves_cleanly(command, index, monkeypatch, end):
-    typed = Mock(side_effect=["Hello!", "  ", "At noon.", end])
-    monkeypatch.setattr(builtins, "input", typed)
+    monkeypatch.setattr(builtins, "input", Mock(side_effect=["Hello!", "  ", "At noon.", end]))
     monkeypatch.setattr(sys.stdin, "isatty", lambda: True, raising=False)
     result = command("chat", index)
     assert result.code == 0

@@ -163,18 +163,17 @@ def test_sizes_of_tasks_change_the_files_but_not_the_examples(tmp_path, kind):
 
 
 @pytest.mark.parametrize("kind", KINDS)
-@pytest.mark.parametrize("limit", [1, 100, 10_000])
-def test_a_limit_is_the_first_of_what_there_is(tmp_path, kind, limit):
+def test_a_limit_is_the_first_of_what_there_is(tmp_path, kind):
     source, inputs = KINDS[kind](tmp_path)
     build(source, inputs, tmp_path / "all")
-    account = build(source, inputs, tmp_path / "few", limit=limit)
-    kept = pairs(tmp_path / "few")
-    assert len(kept) == min(limit, len(pairs(tmp_path / "all")))
-    assert len(kept) == sum(counts.kept for counts in account.splits.values())
-    assert set(kept) <= set(pairs(tmp_path / "all"))
-    if kind == "streamed":
-        for split in SPLITS:
-            few = pairs(tmp_path / "few", split)
+    for limit in (1, 100, 10_000):
+        account = build(source, inputs, tmp_path / f"{limit}", limit=limit)
+        kept = pairs(tmp_path / f"{limit}")
+        assert len(kept) == min(limit, len(pairs(tmp_path / "all")))
+        assert len(kept) == sum(counts.kept for counts in account.splits.values())
+        assert set(kept) <= set(pairs(tmp_path / "all"))
+        for split in SPLITS if kind == "streamed" else ():
+            few = pairs(tmp_path / f"{limit}", split)
             assert few == pairs(tmp_path / "all", split)[: len(few)]
 
 
@@ -230,14 +229,11 @@ def test_progress_adds_up_to_the_size_of_the_input(tmp_path):
         assert min(steps) > 0
 
 
-@pytest.mark.parametrize("kind", ["streamed", "scattered"])
-def test_a_pipe_is_read_here_and_never_taken_up_again(tmp_path, engines, kind):
-    same = tmp_path / "same.txt"
-    if kind == "scattered":
+@pytest.mark.parametrize("source", ["jsonl", TOY], ids=KINDS)
+def test_a_pipe_is_read_here_and_never_taken_up_again(tmp_path, engines, source):
+    same = dialogues(tmp_path / "same.txt", 0, 100)
+    if source is TOY:
         same.write_text("".join(f"{line}\n" for line in toy_lines(50)))
-    else:
-        dialogues(same, 0, 100)
-    source = {"streamed": "jsonl", "scattered": TOY}[kind]
     whole = build(source, [same], tmp_path / "whole")
     for _ in range(2):
         with subprocess.Popen(["cat", same], stdout=subprocess.PIPE) as writer:

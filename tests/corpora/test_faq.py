@@ -48,17 +48,12 @@ FORMS = {
 
 
 @pytest.mark.parametrize("name", FORMS)
-def test_every_question_is_an_example(read, name):
+def test_every_question_is_an_example_and_what_stays_together(read, name):
     examples = read(FORMS[name], name)
     assert [(*example.context, example.response) for example in examples] == PAIRS
     assert {example.source for example in examples} == {"faq"}
     assert len({example.id for example in examples}) == 4
-
-
-@pytest.mark.parametrize("name", FORMS)
-def test_what_stays_together(read, name):
-    by_question = [example.thread for example in read(FORMS[name], name)]
-    assert by_question == [content_thread([question]) for question, _ in PAIRS]
+    assert [example.thread for example in examples] == [content_thread([question]) for question, _ in PAIRS]
     by_answer = [example.thread for example in read(FORMS[name], name, thread="answer")]
     assert by_answer == [content_thread([answer]) for _, answer in PAIRS]
     with pytest.raises(InputError, match="it should be 'question' or 'answer'"):

@@ -27,10 +27,6 @@ def write(tmp_path, text, name="data"):
     return path
 
 
-def objects(path):
-    return list(json_objects(path, Reading()))
-
-
 def texts(path, *tags, root=""):
     return [(each.sourceline, "".join(each.itertext())) for each in xml_elements(path, Reading(), tags, root)]
 
@@ -39,7 +35,7 @@ def texts(path, *tags, root=""):
 @given(values=OBJECTS, indent=st.sampled_from([None, 2]), ascii_only=st.booleans())
 def test_whatever_json_writes_is_read(tmp_path_factory, values, indent, ascii_only):
     text = json.dumps(values, indent=indent, ensure_ascii=ascii_only)
-    assert objects(write(tmp_path_factory.mktemp("json"), text)) == values
+    assert list(json_objects(write(tmp_path_factory.mktemp("json"), text), Reading())) == values
 
 
 @pytest.mark.parametrize(("text", "reason"), [
@@ -55,7 +51,7 @@ def test_whatever_json_writes_is_read(tmp_path_factory, values, indent, ascii_on
 ])  # fmt: skip
 def test_faults_of_json_have_their_object(tmp_path, text, reason):
     with pytest.raises(InputError, match=rf"data{reason}"):
-        objects(write(tmp_path, text))
+        list(json_objects(write(tmp_path, text), Reading()))
 
 
 @pytest.mark.parametrize("bomb", [

@@ -52,7 +52,7 @@ def thread(name, comments, *, skip="", body="Which one?"):
         for number, (label, text) in enumerate(comments, 1)
     )
     return (
-        f'<OrgQuestion ORGQ_ID="Q1"><OrgQSubject>not</OrgQSubject><OrgQBody>read</OrgQBody>'
+        '<OrgQuestion ORGQ_ID="Q1"><OrgQSubject>not</OrgQSubject><OrgQBody>read</OrgQBody>'
         f'<Thread THREAD_SEQUENCE="{name}"{marked}><RelQuestion RELQ_ID="{name}" RELQ_RELEVANCE2ORGQ="Relevant">'
         f"<RelQSubject>Banks {name}</RelQSubject><RelQBody>{body}</RelQBody></RelQuestion>\n{rows}"
         "</Thread></OrgQuestion>\n"
