@@ -139,7 +139,6 @@ FILES: dict[str, Callable[[], str | bytes]] = {
 
 
 def write_files(folder: Path) -> None:
-    """Write all of them."""
     for name, make in FILES.items():
         content = make()
         data = content.encode() if isinstance(content, str) else content

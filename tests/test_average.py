@@ -12,7 +12,6 @@ from tests.models.small import small_model
 
 @pytest.fixture
 def models(tmp_path):
-    """A model, and one that was trained from it: its weights are others."""
     folders = [tmp_path / name for name in ("first", "second")]
     small_model(folders[0])
     module, tokenizer, config = persistence.load_module(folders[0])

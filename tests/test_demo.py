@@ -23,9 +23,9 @@ pytestmark = pytest.mark.skipif(shutil.which("bash") is None, reason="the demo i
 
 @pytest.fixture
 def demo(tmp_path):
-    (tmp_path / "scripts").mkdir()
+    for name in ("scripts", "bin"):
+        (tmp_path / name).mkdir()
     shutil.copyfile(ROOT / "scripts" / "demo.sh", tmp_path / "scripts" / "demo.sh")
-    (tmp_path / "bin").mkdir()
     (tmp_path / "bin" / "rejoinder").write_text(STAND_IN)
     (tmp_path / "bin" / "rejoinder").chmod(0o755)
     return tmp_path

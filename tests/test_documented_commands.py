@@ -5,6 +5,7 @@ They run as they are written, on small files of the real formats (`raw_files`); 
 
 from __future__ import annotations
 
+import functools
 import itertools
 import re
 import shlex
@@ -25,6 +26,7 @@ from rejoinder.cli.app import app
 from rejoinder.cli.evaluate import load_table
 from rejoinder.corpora.examples import read_examples, write_examples
 from rejoinder.corpora.sources import CORPORA
+from rejoinder.models import transformer
 from rejoinder.training import prepare
 from rejoinder.training.ablations import load_plan
 from rejoinder.training.recipe_files import load_recipe
@@ -44,6 +46,7 @@ STARTS = r"(?:\$ )?((?:torchrun .*? -m |python -m )?rejoinder(?: .*)?)"
 FENCED = re.compile(r"^```[^\n]*\n(.*?)^```", re.DOTALL | re.MULTILINE)
 INLINE = re.compile(r"`(rejoinder (?:[^`]+))`")
 REMARK = re.compile(r"\s+#\s.*")
+BROKEN = re.compile(r"\\\n\s*")
 
 
 @dataclass(frozen=True)
@@ -64,9 +67,9 @@ def commands_of(path: Path) -> Iterator[Command]:
     if path.suffix == ".toml":
         makes = re.findall(r'^make = "(rejoinder .*)"$', text, re.MULTILINE)
         text = "\n".join(line[1:] for line in text.splitlines() if line.startswith("#"))
-        blocks = [line for line in joined(text).splitlines() if line.startswith("   rejoinder ")] + makes
+        blocks = [line for line in BROKEN.sub("", text).splitlines() if line.startswith("   rejoinder ")] + makes
     else:
-        blocks = [line for block in FENCED.findall(text) for line in joined(block).splitlines()]
+        blocks = [line for block in FENCED.findall(text) for line in BROKEN.sub("", block).splitlines()]
         text = FENCED.sub("", text)
     name = str(path.relative_to(ROOT))
     for line in blocks:
@@ -74,10 +77,6 @@ def commands_of(path: Path) -> Iterator[Command]:
             yield Command(name, words_of(found[1]), whole=True)
     for found in INLINE.findall(text):
         yield Command(name, words_of(" ".join(found.split())), whole=False)
-
-
-def joined(text: str) -> str:
-    return re.sub(r"\\\n\s*", "", text)
 
 
 def words_of(line: str) -> tuple[str, ...]:
@@ -107,6 +106,7 @@ def start(tmp_path_factory):
 @pytest.mark.parametrize("path", TEXTS, ids=lambda path: str(path.relative_to(ROOT)))
 def test_the_command_line_takes_it(path, start, monkeypatch):
     monkeypatch.chdir(ROOT)
+    monkeypatch.setattr(transformer, "_initialise", lambda _: None)  # what takes longest, and nobody sees the weights
     faults = []
     for command in commands_of(path):
         try:
@@ -133,12 +133,13 @@ def check(command: Command, start: Path) -> None:
             assert Path(word).is_file(), f"there is no {word}"
     document = Path(str(given.get("recipe") or given.get("file") or ""))
     if document.is_file():
-        resolve(verb.name, document, given, start)
+        settings = [*(given.get("settings") or []), *starts(document, start, bool(given.get("init")))]
+        resolve(verb.name, document, tuple(settings))
 
 
-def resolve(verb: str, document: Path, given: dict[str, Any], start: Path) -> None:
-    """Read the recipe or plan of a command with its settings, `start` in place of weights that are not here."""
-    settings = [*(given.get("settings") or []), *starts(document, start, bool(given.get("init")))]
+@functools.cache  # several documents have the same command
+def resolve(verb: str, document: Path, settings: tuple[str, ...]) -> None:
+    """Read the recipe or plan of a command with its settings."""
     if verb == "table":
         load_table(document, settings)
     elif verb == "ablate":
@@ -167,7 +168,6 @@ Run = Callable[..., str]
 
 @pytest.fixture(scope="module")
 def workplace(tmp_path_factory):
-    """A folder with the recipes and the raw files."""
     folder = tmp_path_factory.mktemp("workplace")
     (folder / "recipes").symlink_to(ROOT / "recipes")
     write_files(folder)
@@ -196,9 +196,7 @@ def data_commands() -> list[tuple[str, ...]]:
     ours = ("README.md", "docs/corpora.md", "docs/guide.md", "recipes/")
     found = (command.words for command in COMMANDS if command.whole and command.place.startswith(ours))
     chosen = (words for words in found if words[0] == "data" and "--engine" not in words and "-o" in words)
-    return [
-        words for words in dict.fromkeys(chosen) if words[1] != "chitchat" and not any("FILE" in word for word in words)
-    ]
+    return [words for words in dict.fromkeys(chosen) if words[1] != "chitchat" and "FILE" not in " ".join(words)]
 
 
 def tiny(path: Path) -> list[str]:
@@ -229,10 +227,6 @@ SIZES = {"minimum_count": 2, "target_size": 300, "bigrams": 200, "buckets": 50, 
 STAGE = {"micro_batch": 8, "batch_tokens": 4000}
 
 
-def as_arguments(settings: list[str]) -> list[str]:
-    return [word for setting in settings for word in ("--set", setting)]
-
-
 @pytest.fixture(scope="module")
 def examples(workplace):
     """What DATA stands for where nothing is said of it."""
@@ -250,11 +244,6 @@ class Letters:
         return np.array([[text.count(chr(code)) for code in range(97, 129)] for text in texts], float) + 0.01
 
 
-def run_of(path: Path) -> str:
-    """What RUN stands for in a recipe's commands."""
-    return f"runs/{path.parent.name}-{path.stem}"
-
-
 def commands_to_run(path: Path, verb: str) -> list[tuple[str, ...]]:
     """The commands of a recipe's header with a verb; where it has none, the plain one."""
     found = [command.words for command in commands_of(path) if command.whole and command.words[0] == verb]
@@ -262,7 +251,6 @@ def commands_to_run(path: Path, verb: str) -> list[tuple[str, ...]]:
 
 
 def prepared(path: Path, workplace: Path, run: Run) -> None:
-    """Build the data of a recipe's header."""
     for command in commands_of(path):
         if command.whole and command.words[0] == "data":
             built(command.words, workplace, run)
@@ -270,20 +258,19 @@ def prepared(path: Path, workplace: Path, run: Run) -> None:
 
 def filled(words: tuple[str, ...], path: Path, examples: Path, settings: list[str]) -> list[str]:
     """A command with places for DATA, RUN and DIR; data that its header does not make is the examples."""
-    places = {"DATA": str(examples), "RUN": run_of(path), "DIR": f"tables/{path.stem}"}
+    places = {"DATA": str(examples), "RUN": f"runs/{path.parent.name}-{path.stem}", "DIR": f"tables/{path.stem}"}
     named = [places.get(word, word) for word in words]
     instead = {"--data": str(examples), "--init": "convert-small"}
     named = [instead[before] if before in instead and not Path(word).exists() else word
              for before, word in itertools.pairwise(["", *named])]  # fmt: skip
-    return [*named, *as_arguments(settings)]
+    return [*named, *(word for setting in settings for word in ("--set", setting))]
 
 
 def some_fast(items: Sequence[Any], key: Callable[[Any], object], name: Callable[[Any], str]) -> list[Any]:
     """The items as parameters; those after the first of a kind are slow tests."""
     first = {key(item): item for item in reversed(items)}
-    return [
-        pytest.param(item, id=name(item), marks=() if first[key(item)] is item else pytest.mark.slow) for item in items
-    ]
+    return [pytest.param(item, id=name(item), marks=() if first[key(item)] is item else pytest.mark.slow)
+            for item in items]  # fmt: skip
 
 
 def kind_of(path: Path) -> tuple[object, ...]:
@@ -300,10 +287,9 @@ def test_a_recipe_trains_as_its_header_says(path, workplace, examples, start, ru
     prepared(path, workplace, run)
     settings = [*tiny(path), *starts(path, start)]
     for words in commands_to_run(path, "train"):
-        told = run(*filled(words, path, examples, settings))
-        assert "lost their oldest messages" not in told
-        model = words[words.index("-o") + 1].replace("RUN", run_of(path))
-        assert (workplace / model / "model" / "model.safetensors").is_file()
+        whole = filled(words, path, examples, settings)
+        assert "lost their oldest messages" not in run(*whole)
+        assert (workplace / whole[whole.index("-o") + 1] / "model" / "model.safetensors").is_file()
     for command in commands_of(path):
         if command.whole and command.words[0] in ("evaluate", "export"):
             run(*command.words, *(["--limit", "10"] if command.words[0] == "evaluate" else []))
@@ -312,11 +298,9 @@ def test_a_recipe_trains_as_its_header_says(path, workplace, examples, start, ru
 def ablated(path: Path, workplace: Path, examples: Path, start: Path, run: Run, rows: list[str]) -> None:
     prepared(path, workplace, run)
     (words,) = commands_to_run(path, "ablate")
-    settings = [*tiny(path), *starts(path, start)]
-    chosen = [word for row in rows for word in ("--rows", row)]
-    run(*filled(words, path, examples, settings), "--limit", "10", "--candidates", "10", *chosen)
-    table = (workplace / filled(words, path, examples, [])[words.index("-o") + 1] / "table.md").read_text()
-    assert table.count("\n|") > 2
+    whole = filled(words, path, examples, [*tiny(path), *starts(path, start)])
+    run(*whole, "--limit", "10", "--candidates", "10", *(word for row in rows for word in ("--rows", row)))
+    assert (workplace / whole[whole.index("-o") + 1] / "table.md").read_text().count("\n|") > 2
 
 
 @pytest.mark.parametrize("path", some_fast(OF_PAPERS, lambda path: path.parent, lambda path: path.stem))

@@ -21,8 +21,8 @@ line-length = 120
 
 @pytest.fixture
 def root(tmp_path):
-    (tmp_path / "pyproject.toml").write_text(SETTINGS, encoding="utf-8")
-    (tmp_path / "constraints.txt").write_text("numpy==2.4.6\n", encoding="utf-8")
+    (tmp_path / "pyproject.toml").write_text(SETTINGS)
+    (tmp_path / "constraints.txt").write_text("numpy==2.4.6\n")
     return tmp_path
 
 

@@ -30,33 +30,24 @@ def use(monkeypatch, offered="", installed=None):
     return asked
 
 
-@pytest.mark.parametrize(
-    ("offered", "installed", "build", "system", "asked"),
-    [
-        ("", "2.13.0", "cpu", "Linux", []),  # the pinned one is there
-        ("torch==2.13.0+cpu", "2.9.0", "cpu", "Linux", ["torch==2.13.0+cpu"]),
-        ("torch==2.13.0", None, "default", "Linux", ["torch==2.13.0"]),
-        ("torch==2.13.0", None, "cpu", "Darwin", ["torch==2.13.0"]),  # there the plain version is a CPU build
-        ("torch==2.13.0", None, "cpu", "Windows", ["torch==2.13.0"]),
-    ],
-)
+@pytest.mark.parametrize(("offered", "installed", "build", "system", "asked"), [
+    ("", "2.13.0", "cpu", "Linux", []),  # the pinned one is there
+    ("torch==2.13.0+cpu", "2.9.0", "cpu", "Linux", ["torch==2.13.0+cpu"]),
+    ("torch==2.13.0", None, "default", "Linux", ["torch==2.13.0"]),
+    ("torch==2.13.0", None, "cpu", "Darwin", ["torch==2.13.0"]),  # there the plain version is a CPU build
+    ("torch==2.13.0", None, "cpu", "Windows", ["torch==2.13.0"]),
+])  # fmt: skip
 def test_what_is_installed(monkeypatch, constraints, offered, installed, build, system, asked):
     found = use(monkeypatch, offered, installed)
     install_torch.install(Path("python"), build, system, constraints)
     assert [arguments[-1] for arguments in found] == asked
 
 
-def test_asks_the_cpu_index_only_when_pip_has_no_cpu_build(monkeypatch, constraints):
-    asked = use(monkeypatch)
-    with pytest.raises(SystemExit, match="TORCH=default"):
+def test_asks_the_cpu_index_last_and_never_takes_the_big_build_on_linux_unasked(monkeypatch, constraints, capsys):
+    asked = use(monkeypatch, "torch==2.13.0")
+    with pytest.raises(SystemExit, match=r"(?s)No CPU build.*TORCH=default"):
         install_torch.install(Path("python"), "cpu", "Linux", constraints)
     assert [install_torch.CPU_INDEX in arguments for arguments in asked] == [False, True]
-
-
-def test_never_takes_the_big_build_on_linux_unasked(monkeypatch, constraints, capsys):
-    asked = use(monkeypatch, "torch==2.13.0")
-    with pytest.raises(SystemExit, match="No CPU build"):
-        install_torch.install(Path("python"), "cpu", "Linux", constraints)
     assert "torch==2.13.0" not in [arguments[-1] for arguments in asked]
     assert "No matching distribution found" in capsys.readouterr().err
 

@@ -48,7 +48,6 @@ PROBE = {
 
 @pytest.fixture
 def files(tmp_path):
-    """A model, two runs, and the files that the card is made of."""
     small_model(tmp_path / "model")
     for name, seconds in (("first", 3600.0), ("second", 5400.0)):
         run = tmp_path / "runs" / name

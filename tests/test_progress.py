@@ -14,15 +14,9 @@ class Terminal(io.StringIO):
         return True
 
 
-@pytest.fixture
-def clock(monkeypatch):
-    """The time in seconds, as the only element."""
-    now = [0.0]
-    monkeypatch.setattr(progress.time, "monotonic", lambda: now[0])
-    return now
-
-
-def test_plain_lines_show_rate_and_time_left(clock, capsys):
+def test_plain_lines_show_rate_and_time_left(monkeypatch, capsys):
+    clock = [0.0]
+    monkeypatch.setattr(progress.time, "monotonic", lambda: clock[0])
     with track("Encoding", total=4000, unit="replies") as advance:
         advance(10)
         clock[0] = 20.0

@@ -1,5 +1,6 @@
 """Settings: TOML written and read, values from the command line, errors that say what is allowed."""
 
+import re
 import tomllib
 from dataclasses import dataclass
 from typing import Any
@@ -41,9 +42,8 @@ def test_toml_of_tables_in_arrays_in_tables():
     (Outer, {}, "'entries' is missing"),
 ])  # fmt: skip
 def test_what_does_not_fit_is_named(target, table, said):
-    with pytest.raises(InputError) as caught:
+    with pytest.raises(InputError, match=re.escape(said)):
         validate(target, table, "file")
-    assert said in str(caught.value)
 
 
 def test_a_setting_is_toml_or_a_bare_word():

@@ -15,8 +15,6 @@ from rejoinder.cli import main
 
 
 class Ended(NamedTuple):
-    """How a command ended."""
-
     code: int
     out: str
     err: str

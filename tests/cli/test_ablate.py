@@ -28,8 +28,7 @@ def file(tmp_path):
     return write_file(tmp_path, ROWS)
 
 
-def write_file(folder, rows):
-    """A file of ablations of 6 steps a row."""
+def write_file(folder, rows):  # of 6 steps a row
     quick = recipe("", stage=[stage(steps=6)], validation={"examples": 40, "candidates": 20})
     save_recipe(quick, folder / "tiny.toml")
     listed = [{"name": name, "settings": settings, "published": 50.5} for name, settings in rows.items()]
@@ -78,13 +77,11 @@ def test_the_table_has_the_numbers_of_evaluate(command, file, data, tmp_path):
     text = (tmp_path / "out" / "table.md").read_text()
     assert command(*words).out.startswith(text)
     cells = [[cell.strip() for cell in line.strip("|\n").split("|")] for line in text.splitlines() if line[:1] == "|"]
-    assert cells[0] == ["row", "R@1", "minus base", "MRR", "published R@1", "minus base", "parameters", "steps",
-                        "steps/s", "examples"]  # fmt: skip
-    values = [json.loads((tmp_path / "out" / "table.json").read_text())["rows"][number] for number in (0, 1)]
-    for row, shown in zip(values, cells[2:], strict=True):
-        estimate = row["result"]["recall"]["1"]
+    assert "|".join(cells[0]) == "row|R@1|minus base|MRR|published R@1|minus base|parameters|steps|steps/s|examples"
+    for found, shown in zip(table["rows"], cells[2:], strict=True):
+        estimate = found["result"]["recall"]["1"]
         assert shown[1] == "{} [{}, {}]".format(*(f"{100 * estimate[end]:.1f}" for end in ("value", "low", "high")))
-    assert cells[3][2].startswith(f"{100 * values[1]['minus_base']['recall']['1']['value']:+.1f} [")
+    assert cells[3][2].startswith(f"{100 * row['minus_base']['recall']['1']['value']:+.1f} [")
     assert (cells[2][2], cells[2][4:6], cells[3][4:6]) == ("", ["52.0", ""], ["50.5", "-1.5"])
 
 

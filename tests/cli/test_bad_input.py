@@ -36,29 +36,26 @@ def refused(refused, monkeypatch, tmp_path):
 
 
 @pytest.mark.parametrize("value", VALUES.values(), ids=VALUES)
-@pytest.mark.parametrize(
-    ("name", "content", "arguments"),
-    [
-        ("a.jsonl", '{"turns": ["a", "b"], "from": %s}\n', ["data", "jsonl", "a.jsonl", "-o", "out"]),
-        ("a.jsonl", '{"context": ["a"], "response": "b", "x": %s}\n', ["data", "jsonl", "a.jsonl", "-o", "out"]),
-        ("a.jsonl", '{"question": "a", "answer": %s}\n', ["data", "faq", "a.jsonl", "-o", "out"]),
-        ("a.json", '[{"messages-so-far": %s}]', ["data", "dstc7", "a.json", "-o", "out"]),
-        ("a.json", "{'questionType': %s}", ["data", "amazon-qa", "a.json", "-o", "out"]),
-        ("a.jsonl", '{"id": "a", "link_id": "t3_a", "body": %s}\n', ["data", "reddit", "a.jsonl", "-o", "out"]),
-        ("a.toml", "seed = %s", ["train", "a.toml", "--data", ".", "-o", "out"]),
-        ("a.toml", 'kind = "corpus"\nseed = %s', ["corpus", "a.toml", ".", "--no-evaluation", "-o", "out"]),
-        ("a.toml", "name = %s", ["table", "a.toml", "-o", "out"]),
-        ("a.toml", "name = %s", ["ablate", "a.toml", "--data", ".", "-o", "out"]),
-        ("a.jsonl", "{}\n", ["data", "reddit", "a.jsonl", "-o", "out", "--set", "depth=%s"]),
-        ("a.toml", 'name = "a"', ["train", "a.toml", "--data", ".", "-o", "out", "--set", "seed=%s"]),
-        ("a.csv", "text,label\na,b\n", [*INTENTS, "a.csv", "-o", "out", "--set", "strength=%s"]),
-        ("a.json", '{"train": %s}', [*INTENTS, "a.json", "-o", "out"]),
-        ("index/manifest.json", "%s", ["reply", "index", "Hello!"]),
-        ("model/config.json", '{"format": 1, "model": %s}', ["reply", "model", "Hello!"]),
-        ("model/config.json", "%s", ["index", "model", "model/config.json", "-o", "out"]),
-        ("classifier/config.json", "%s", ["intents", "predict", "classifier", "Hello!"]),
-    ],
-)
+@pytest.mark.parametrize(("name", "content", "arguments"), [
+    ("a.jsonl", '{"turns": ["a", "b"], "from": %s}\n', ["data", "jsonl", "a.jsonl", "-o", "out"]),
+    ("a.jsonl", '{"context": ["a"], "response": "b", "x": %s}\n', ["data", "jsonl", "a.jsonl", "-o", "out"]),
+    ("a.jsonl", '{"question": "a", "answer": %s}\n', ["data", "faq", "a.jsonl", "-o", "out"]),
+    ("a.json", '[{"messages-so-far": %s}]', ["data", "dstc7", "a.json", "-o", "out"]),
+    ("a.json", "{'questionType': %s}", ["data", "amazon-qa", "a.json", "-o", "out"]),
+    ("a.jsonl", '{"id": "a", "link_id": "t3_a", "body": %s}\n', ["data", "reddit", "a.jsonl", "-o", "out"]),
+    ("a.toml", "seed = %s", ["train", "a.toml", "--data", ".", "-o", "out"]),
+    ("a.toml", 'kind = "corpus"\nseed = %s', ["corpus", "a.toml", ".", "--no-evaluation", "-o", "out"]),
+    ("a.toml", "name = %s", ["table", "a.toml", "-o", "out"]),
+    ("a.toml", "name = %s", ["ablate", "a.toml", "--data", ".", "-o", "out"]),
+    ("a.jsonl", "{}\n", ["data", "reddit", "a.jsonl", "-o", "out", "--set", "depth=%s"]),
+    ("a.toml", 'name = "a"', ["train", "a.toml", "--data", ".", "-o", "out", "--set", "seed=%s"]),
+    ("a.csv", "text,label\na,b\n", [*INTENTS, "a.csv", "-o", "out", "--set", "strength=%s"]),
+    ("a.json", '{"train": %s}', [*INTENTS, "a.json", "-o", "out"]),
+    ("index/manifest.json", "%s", ["reply", "index", "Hello!"]),
+    ("model/config.json", '{"format": 1, "model": %s}', ["reply", "model", "Hello!"]),
+    ("model/config.json", "%s", ["index", "model", "model/config.json", "-o", "out"]),
+    ("classifier/config.json", "%s", ["intents", "predict", "classifier", "Hello!"]),
+])  # fmt: skip
 def test_large_and_deep_values(refused, tmp_path, name, content, arguments, value):
     (tmp_path / name).parent.mkdir(exist_ok=True)
     (tmp_path / name).write_text(content.replace("%s", value))
@@ -82,7 +79,6 @@ def test_xml_nested_deeply(refused, tmp_path):
 
 
 def places(value, above=()):
-    """Paths to everything in a JSON value."""
     yield above
     for key, item in value.items() if isinstance(value, dict) else enumerate(value) if isinstance(value, list) else ():
         yield from places(item, (*above, key))

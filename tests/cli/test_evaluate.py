@@ -21,7 +21,6 @@ def folder(tmp_path):
 
 @pytest.fixture
 def measured(answer):
-    """Run a command that ends well: its results."""
     return lambda *words: answer(*words)["results"]
 
 

@@ -11,6 +11,7 @@ from tests.models.small import small_model
 
 VERB = ["intents"]
 
+
 def write(data, path):
     with path.open("w", newline="") as file:
         rows = csv.writer(file)
@@ -21,7 +22,6 @@ def write(data, path):
 
 @pytest.fixture(scope="module")
 def place(tmp_path_factory):
-    """A folder with a model, training and test texts."""
     folder = tmp_path_factory.mktemp("intents")
     small_model(folder / "model")
     outside = ("play some loud jazz", "who won the match")
@@ -77,10 +77,8 @@ def test_the_grid(command, place, tmp_path, monkeypatch):
 
 
 def test_fine_tuning(command, place, tmp_path):
-    code, out, err = command("fine-tune", place / "model", place / "train.csv", "-o", tmp_path / "tuned",
-                             "--set", "steps=2", "--shots", 3)
-    assert code == 0, err
-    assert f"model: {tmp_path / 'tuned'}" in out
+    words = ("fine-tune", place / "model", place / "train.csv", "-o", tmp_path / "tuned")
+    assert f"model: {tmp_path / 'tuned'}" in command(*words, "--set", "steps=2", "--shots", 3).out
     assert command("train", tmp_path / "tuned", place / "train.csv", "-o", tmp_path / "made")[0] == 0
 
 

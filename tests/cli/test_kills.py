@@ -64,7 +64,6 @@ def is_write(event: str, arguments: tuple[Any, ...], root: str) -> bool:
 
 
 def run_here(line: Command, out: Path) -> int:
-    """Run a command in this process; its exit code."""
     if not isinstance(line, str):
         line(out)
         return 0

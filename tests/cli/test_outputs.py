@@ -47,7 +47,6 @@ Run = Callable[[str, Path], tuple[int, str]]
 
 
 def make_place(folder):
-    """Fill a folder with something to read for every verb."""
     small_model(folder / "MODEL")
     save(folder / "BERT", network("cross match"), tokenizer(), max_length=20, card="")
     write_data(folder / "examples")
@@ -118,12 +117,11 @@ def test_what_is_ours_is_replaced_with_overwrite_alone(run, tmp_path, line):
     assert run(line, out)[0] == 0
     before = contents(out)
     assert {str(out)} == {name for name in before if Path(name).parent == tmp_path}, "nothing beside it"
+    other = line
     if line == REPLACED["data"]:
         assert run(line, out)[0] == 0, "the same examples may be made again"
         other = line.replace("a.jsonl", "b.jsonl")
         shutil.copy("dialogues/a.jsonl", "dialogues/b.jsonl")
-    else:
-        other = line
     code, said = run(other, out)
     assert (code, contents(out)) == (2, before)
     assert "--overwrite" in said

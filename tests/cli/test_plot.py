@@ -66,9 +66,8 @@ def test_models_side_by_side(command, texts, tmp_path, monkeypatch):
     train(recipe(write_data(tmp_path / "data")), tmp_path / "run")
     model, load = tmp_path / "run" / "model", rejoinder.load
     (tmp_path / "letters").mkdir()
-    monkeypatch.setattr(
-        rejoinder, "load", lambda name: Letters() if Path(name).name == "letters" else load(name), raising=False
-    )
+    choose = lambda name: Letters() if Path(name).name == "letters" else load(name)  # noqa: E731
+    monkeypatch.setattr(rejoinder, "load", choose, raising=False)
     arguments = [f"DIRECT={model}", tmp_path / "letters", "--data", texts, "--perplexity", 5, "--neighbours", 4]
     found = command(*arguments, "-o", tmp_path / "p.svg", "--json").json
     data = read_intents(texts)
@@ -90,9 +89,7 @@ def test_a_model_that_learns_is_fitted_first(command, refused, texts, tmp_path):
     write_examples(numbered_examples(20), tmp_path / "data" / "train-0.parquet")
     arguments = [tmp_path / "fitted", "--data", texts, "-o", tmp_path / "p.png", "--method", "pca"]
     refused(*arguments, said="learns from examples before it encodes; name some with --fit-on DATA")
-    code, out, err = command(*arguments, "--fit-on", tmp_path / "data")
-    assert code == 0, err
-    assert "10-neighbour purity" in out
+    assert "10-neighbour purity" in command(*arguments, "--fit-on", tmp_path / "data").out
 
 
 def test_bad_input_gives_one_line_and_no_picture(refused, texts, letters, monkeypatch, tmp_path):

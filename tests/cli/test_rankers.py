@@ -1,6 +1,7 @@
 """Baselines by name in `rejoinder evaluate`: what they learn from, what is shown, what is refused."""
 
 import json
+import re
 
 import numpy as np
 import pytest
@@ -74,8 +75,7 @@ def test_other_data_to_learn_from(command, refused, folder, tmp_path):
     words = ("--data", alone, "--candidates", 9)
     code, _, err = command("bm25", "tfidf", *words)
     assert code == 2
-    assert "is ranked with its training part" in err
-    assert "--fit-on" in err
+    assert re.search("is ranked with its training part.*--fit-on", err)
     assert "Ranking" not in err  # refused before any ranking
     learned = command("bm25", "tfidf", *words, "--fit-on", folder, "--json").json["learned"]
     assert [each["examples"] for each in learned] == [300]

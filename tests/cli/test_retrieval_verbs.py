@@ -141,10 +141,7 @@ def test_reply_gives_score_position_text_and_payload(command, index):
     best = found["replies"][0]
     assert best.pop("score") == pytest.approx(1)
     assert best == {"text": "At noon.", "position": 1, "payload": {"id": "a2", "tag": "time"}}
-
-
-def test_reply_reads_the_conversation_from_standard_input(command, index):
-    found = command("reply", index, "-", "--json", stdin="Hi\r\n\n  At noon.\n").json
+    found = command("reply", index, "-", "--json", stdin="Hi\r\n\n  At noon.\n").json  # from standard input
     assert (found["context"], found["replies"][0]["position"]) == (["Hi", "At noon."], 1)
 
 
@@ -212,8 +209,7 @@ def test_chat_as_json_prints_one_object_and_the_rest_elsewhere(command, index):
 
 @pytest.mark.parametrize("end", [KeyboardInterrupt, EOFError])
 def test_chat_in_a_terminal_leaves_cleanly(command, index, monkeypatch, end):
-    typed = Mock(side_effect=["Hello!", "  ", "At noon.", end])
-    monkeypatch.setattr(builtins, "input", typed)
+    monkeypatch.setattr(builtins, "input", Mock(side_effect=["Hello!", "  ", "At noon.", end]))
     monkeypatch.setattr(sys.stdin, "isatty", lambda: True, raising=False)
     result = command("chat", index)
     assert result.code == 0

@@ -1,6 +1,7 @@
 """`rejoinder table` and `rejoinder evaluate -o`, from the command line to the exit code."""
 
 import json
+import re
 import shlex
 from pathlib import Path
 
@@ -44,7 +45,6 @@ make = "rejoinder data X -o gone"
 
 @pytest.fixture
 def place(tmp_path, monkeypatch):
-    """A folder with data and the file of a table, in which the command runs."""
     monkeypatch.chdir(tmp_path)
     write_examples(numbered_examples(60, turns_per_thread=5), tmp_path / "numbers" / "test-0.parquet")
     (tmp_path / "table.toml").write_text(TABLE)
@@ -101,10 +101,8 @@ def test_a_wrong_file_says_which_key_and_what_is_allowed(place):
     ):
         assert change[0] in TABLE
         (place / "table.toml").write_text(TABLE.replace(*change))
-        with pytest.raises(InputError) as error:
+        with pytest.raises(InputError, match=rf"^{place}/table\.toml.*{re.escape(message)}"):
             load_table(place / "table.toml")
-        assert str(error.value).startswith(str(place / "table.toml"))
-        assert message in str(error.value)
 
 
 def test_bad_input_gives_one_line_and_exit_code_2(refused, place):

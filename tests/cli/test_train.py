@@ -3,6 +3,7 @@
 import json
 import signal
 from pathlib import Path
+from unittest.mock import DEFAULT, Mock
 
 import pytest
 
@@ -88,17 +89,10 @@ def test_ctrl_c_is_130_and_says_how_to_go_on(command, recipe_file, data, tmp_pat
 
 
 def test_a_full_disk_is_exit_code_1_and_the_last_checkpoint_stays(command, recipe_file, data, tmp_path, monkeypatch):
-    save, calls = runs.save_file, []
-
-    def full(*arguments):
-        calls.append(1)
-        if len(calls) > 2:
-            raise OSError(28, "No space left on device")
-        save(*arguments)
-
     words = ("train", recipe_file, "--data", data, "-o", tmp_path / "run", "--json")
+    saves = [DEFAULT, DEFAULT, *[OSError(28, "No space left on device")] * 9]
     with monkeypatch.context() as patched:
-        patched.setattr(runs, "save_file", full)
+        patched.setattr(runs, "save_file", Mock(wraps=runs.save_file, side_effect=saves))
         code, _, err = command(*words)
     assert code == 1
     assert "no space left" in err.lower()

@@ -36,7 +36,6 @@ def wait_for(condition, seconds=30):
 
 
 def alive(pid):
-    """Whether a process runs (Linux)."""
     try:
         return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] != "Z"
     except OSError:

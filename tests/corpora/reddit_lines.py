@@ -30,7 +30,6 @@ def comment(name: str, parent: str = "", body: str | None = "", thread: str = "t
 
 
 def dump(records: Iterable[dict[str, Any]]) -> bytes:
-    """The lines of a dump file."""
     return b"".join(json.dumps(record, separators=(",", ":")).encode() + b"\n" for record in records)
 
 

@@ -2,7 +2,6 @@
 
 import errno
 import json
-import os
 import subprocess
 import sys
 import textwrap
@@ -23,12 +22,6 @@ from tests.corpora.jobs import ENVIRONMENT, KINDS, TINY, Watched, build, content
 from tests.corpora.toy import TOY, toy_lines
 
 FILES = ["data.json", "test-00000.parquet", "train-00000.parquet", "valid-00000.parquet"]
-
-
-@pytest.fixture(autouse=True)
-def _no_waiting_for_the_disk(monkeypatch):
-    """There are far more files here than in earnest."""
-    monkeypatch.setattr(os, "fsync", lambda _: None)
 
 
 @pytest.fixture(scope="module")
@@ -84,24 +77,6 @@ def test_nothing_to_keep_is_an_error_that_says_why(tmp_path):
     assert names(tmp_path) == ["alone.jsonl"]
 
 
-def test_folders_of_others_are_not_replaced(chats, tmp_path):
-    (tmp_path / "data.json").write_text('{"mine": 1}')
-    with pytest.raises(InputError, match=r"has no data\.json that says it is a folder of examples"):
-        build_data("jsonl", [chats], tmp_path, overwrite=True)
-    assert names(tmp_path) == ["chats.jsonl", "data.json"]
-
-
-def test_examples_that_another_call_made_are_replaced_only_if_that_is_wanted(chats, tmp_path):
-    folder = tmp_path / "data"
-    build_data("jsonl", [chats], folder, limit=5)
-    build_data("jsonl", [chats], folder, limit=5)
-    with pytest.raises(InputError, match="is a folder of examples already; replace it with --overwrite"):
-        build_data("jsonl", [chats], folder)
-    assert len(list(read_examples(folder))) == 5
-    build_data("jsonl", [chats], folder, overwrite=True)
-    assert len(list(read_examples(folder))) == 600
-
-
 @pytest.mark.parametrize("stop", [OSError(errno.ENOSPC, "No space left on device"), KeyboardInterrupt()], ids=repr)
 @pytest.mark.parametrize("where", ["writing", "closing", "reading"])
 def test_a_full_disk_or_ctrl_c_leaves_the_previous_folder(chats, tmp_path, monkeypatch, stop, where):
@@ -139,7 +114,7 @@ def test_chitchat(tmp_path):
 
 
 def test_chitchat_without_its_package_names_the_extra(tmp_path, monkeypatch):
-    monkeypatch.setitem(__import__("sys").modules, "chitchat_dataset", None)
+    monkeypatch.setitem(sys.modules, "chitchat_dataset", None)
     with pytest.raises(MissingExtraError, match="needs the extra 'demo': pip install"):
         build_data("chitchat", [], tmp_path / "chit")
     assert names(tmp_path) == []
@@ -188,18 +163,17 @@ def test_sizes_of_tasks_change_the_files_but_not_the_examples(tmp_path, kind):
 
 
 @pytest.mark.parametrize("kind", KINDS)
-@pytest.mark.parametrize("limit", [1, 100, 10_000])
-def test_a_limit_is_the_first_of_what_there_is(tmp_path, kind, limit):
+def test_a_limit_is_the_first_of_what_there_is(tmp_path, kind):
     source, inputs = KINDS[kind](tmp_path)
     build(source, inputs, tmp_path / "all")
-    account = build(source, inputs, tmp_path / "few", limit=limit)
-    kept = pairs(tmp_path / "few")
-    assert len(kept) == min(limit, len(pairs(tmp_path / "all")))
-    assert len(kept) == sum(counts.kept for counts in account.splits.values())
-    assert set(kept) <= set(pairs(tmp_path / "all"))
-    if kind == "streamed":
-        for split in SPLITS:
-            few = pairs(tmp_path / "few", split)
+    for limit in (1, 100, 10_000):
+        account = build(source, inputs, tmp_path / f"{limit}", limit=limit)
+        kept = pairs(tmp_path / f"{limit}")
+        assert len(kept) == min(limit, len(pairs(tmp_path / "all")))
+        assert len(kept) == sum(counts.kept for counts in account.splits.values())
+        assert set(kept) <= set(pairs(tmp_path / "all"))
+        for split in SPLITS if kind == "streamed" else ():
+            few = pairs(tmp_path / f"{limit}", split)
             assert few == pairs(tmp_path / "all", split)[: len(few)]
 
 
@@ -255,14 +229,11 @@ def test_progress_adds_up_to_the_size_of_the_input(tmp_path):
         assert min(steps) > 0
 
 
-@pytest.mark.parametrize("kind", ["streamed", "scattered"])
-def test_a_pipe_is_read_here_and_never_taken_up_again(tmp_path, engines, kind):
-    same = tmp_path / "same.txt"
-    if kind == "scattered":
+@pytest.mark.parametrize("source", ["jsonl", TOY], ids=KINDS)
+def test_a_pipe_is_read_here_and_never_taken_up_again(tmp_path, engines, source):
+    same = dialogues(tmp_path / "same.txt", 0, 100)
+    if source is TOY:
         same.write_text("".join(f"{line}\n" for line in toy_lines(50)))
-    else:
-        dialogues(same, 0, 100)
-    source = {"streamed": "jsonl", "scattered": TOY}[kind]
     whole = build(source, [same], tmp_path / "whole")
     for _ in range(2):
         with subprocess.Popen(["cat", same], stdout=subprocess.PIPE) as writer:

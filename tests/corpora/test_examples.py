@@ -14,14 +14,9 @@ from rejoinder.errors import InputError
 TEXT = st.text(st.characters(exclude_categories=["Cs"]), max_size=12)
 PLAIN = st.builds(Example, st.lists(TEXT, min_size=1, max_size=4).map(tuple), TEXT, TEXT, TEXT, TEXT)
 WITH_CANDIDATES = st.lists(TEXT, min_size=1, max_size=3).flatmap(
-    lambda texts: st.builds(
-        Example,
-        st.lists(TEXT, min_size=1, max_size=4).map(tuple),
-        TEXT,
-        candidates=st.just(tuple(texts)),
-        label=st.integers(0, len(texts) - 1),
-    )
-)
+    lambda texts: st.builds(Example, st.lists(TEXT, min_size=1, max_size=4).map(tuple), TEXT,
+                            candidates=st.just(tuple(texts)), label=st.integers(0, len(texts) - 1))
+)  # fmt: skip
 SOME = [Example(("Hi!", f"message {number}"), f"response {number}", str(number), f"t{number}") for number in range(10)]
 
 
@@ -68,12 +63,6 @@ def test_candidates_are_for_all_or_for_none(tmp_path, order):
     assert list(tmp_path.iterdir()) == []
 
 
-def test_a_folder_by_parts(folder):
-    assert list(read_examples(folder, "train")) == SOME[:7]
-    assert list(read_examples(folder, "test")) == SOME[7:]
-    assert list(read_examples(folder)) == SOME
-
-
 def test_a_missing_part_is_named_with_those_that_are_there(folder, tmp_path):
     with pytest.raises(InputError, match=r"has no valid part, no valid-\*\.parquet; it has train, test"):
         list(read_examples(folder, "valid"))
@@ -97,8 +86,11 @@ def test_a_single_file_is_split_as_a_folder_would_be(tmp_path, kind):
     assert sum(rows) == len(parts["test"])
 
 
-def test_a_part_of_a_folder_is_that_part_whatever_its_threads(folder):
-    assert list(read_examples(folder / "test-00000.parquet", "test")) == SOME[7:]
+def test_a_folder_by_parts_whatever_the_threads(folder):
+    assert list(read_examples(folder)) == SOME
+    assert list(read_examples(folder, "train")) == SOME[:7]
+    for part in (folder, folder / "test-00000.parquet"):
+        assert list(read_examples(part, "test")) == SOME[7:]
     with pytest.raises(InputError, match="is the test part of a data folder; name the folder"):
         list(read_examples(folder / "test-00000.parquet", "train"))
 
@@ -113,17 +105,14 @@ def test_tables_of_others_may_leave_out_names(tmp_path):
     assert only == split_of(content_thread(["a"]))
 
 
-@pytest.mark.parametrize(
-    ("table", "reason"),
-    [
-        ({"context": [["a"]]}, "has no column response; it has context"),
-        ({"context": ["a"], "response": ["b"]}, "column context is string; list<item: string> is read"),
-        ({"context": [["a"]], "response": [1]}, "column response is int64; string is read"),
-        ({"context": [["a"], ["a"]], "response": ["b", None]}, "row 1 has no response"),
-        ({"context": [["a"], None], "response": ["b", "c"]}, "row 1 has no context"),
-        ({"context": [["a", None]], "response": ["b"]}, "a message of a context after row 0 is null"),
-    ],
-)
+@pytest.mark.parametrize(("table", "reason"), [
+    ({"context": [["a"]]}, "has no column response; it has context"),
+    ({"context": ["a"], "response": ["b"]}, "column context is string; list<item: string> is read"),
+    ({"context": [["a"]], "response": [1]}, "column response is int64; string is read"),
+    ({"context": [["a"], ["a"]], "response": ["b", None]}, "row 1 has no response"),
+    ({"context": [["a"], None], "response": ["b", "c"]}, "row 1 has no context"),
+    ({"context": [["a", None]], "response": ["b"]}, "a message of a context after row 0 is null"),
+])  # fmt: skip
 def test_tables_that_do_not_fit(tmp_path, table, reason):
     pq.write_table(pa.table(table), tmp_path / "bad.parquet")
     with pytest.raises(InputError, match=reason):

@@ -50,29 +50,27 @@ def test_a_pair(read):
 
 
 def test_names_of_the_line_are_kept(read):
-    (example,) = read({"context": ["a"], "response": "b", "id": "i", "thread": "t", "source": "s"})
-    assert (example.id, example.thread, example.source) == ("i", "t", "s")
-    dialogue = read({"turns": ["a", "b", "c"], "id": "i", "thread": "t", "source": "s"})
-    assert [(each.id, each.thread, each.source) for each in dialogue] == [("i:1", "t", "s"), ("i:2", "t", "s")]
+    named = {"id": "i", "thread": "t", "source": "s"}
+    found = read({"context": ["a"], "response": "b", **named}, {"turns": ["a", "b", "c"], **named})
+    assert [each.id for each in found] == ["i", "i:1", "i:2"]
+    assert {(each.thread, each.source) for each in found} == {("t", "s")}
 
 
 @pytest.mark.parametrize("name", ["thread", "thread_id", "product_id", "file_id"])
 def test_threads_of_known_corpora(read, name):
-    assert [example.thread for example in read({"context": "a", "response": "b", name: "x"})] == ["x"]
-    assert [example.thread for example in read({"context": "a", "response": "b", name: 17})] == ["17"]
+    found = read(*({"context": "a", "response": "b", name: thread} for thread in ("x", 17)))
+    assert [example.thread for example in found] == ["x", "17"]
 
 
 def test_messages_that_nobody_said_are_left_out(read):
-    record = {
-        "messages": [
-            {"role": "system", "content": "You are helpful."},
-            {"role": "user", "content": "What time is it?"},
-            {"role": "assistant", "content": None, "tool_calls": [{"id": "1"}]},
-            {"role": "tool", "content": "12:00"},
-            {"role": "assistant", "content": "Noon."},
-        ]
-    }
-    assert pairs(read(record)) == [(("What time is it?",), "Noon.")]
+    messages = [
+        {"role": "system", "content": "You are helpful."},
+        {"role": "user", "content": "What time is it?"},
+        {"role": "assistant", "content": None, "tool_calls": [{"id": "1"}]},
+        {"role": "tool", "content": "12:00"},
+        {"role": "assistant", "content": "Noon."},
+    ]
+    assert pairs(read({"messages": messages})) == [(("What time is it?",), "Noon.")]
 
 
 def test_mistake_7_extra_contexts_go_by_number_and_authors_are_no_text(read):
@@ -208,16 +206,13 @@ def test_what_the_csv_module_writes_is_read(tmp_path_factory, rows):
     assert pairs(read_csv(path)) == [((context,), response) for context, response in rows]
 
 
-BAD_ROWS = [
+@pytest.mark.parametrize(("line", "reason"), [
     ("a,b,c", r"3 columns instead of 2; put texts with commas in double quotes"),
     ("a", "1 columns instead of 2"),
     ("a, ", "the response is blank"),
     (",b", "the context is blank"),
     ('a,"b"c', "not CSV .*; write a double quote within quotes twice"),
-]
-
-
-@pytest.mark.parametrize(("line", "reason"), BAD_ROWS, ids=[line for line, _ in BAD_ROWS])
+])  # fmt: skip
 def test_a_bad_row_stops_with_its_place_or_is_skipped(read_rows, line, reason):
     with pytest.raises(InputError, match=rf"faq\.csv:2: {reason}"):
         read_rows(f"good,row\n{line}\ngood,row\n")
@@ -309,9 +304,8 @@ GOLDEN = {
 }
 
 
-@pytest.mark.parametrize(("thread", "split"), GOLDEN.items())
-def test_golden_values(thread, split):
-    assert split_of(thread) == split
+def test_golden_values():
+    assert {thread: split_of(thread) for thread in GOLDEN} == GOLDEN
 
 
 @settings(max_examples=100, deadline=None)

@@ -17,19 +17,11 @@ from tests.corpora.jobs import KINDS, Watched, alive, build, contents, dialogues
 ROOT = Path(__file__).parent.parent.parent
 
 
-@pytest.fixture(autouse=True)
-def _no_waiting_for_the_disk(monkeypatch):
-    """There are far more files here than in earnest."""
-    monkeypatch.setattr(os, "fsync", lambda _: None)
-
-
 class StopError(Exception):
     """Stops a job from outside."""
 
 
 class Stopping(Watched):
-    """An engine that stops after some tasks."""
-
     def __init__(self, after, remote=False):
         super().__init__(remote)
         self._after = after

@@ -21,13 +21,8 @@ from rejoinder.corpora import lines as lines_module
 from rejoinder.corpora.lines import Reading, block_lines, open_blocks, open_lines, open_pieces
 from rejoinder.errors import InputError
 
-COMPRESS = {
-    "": bytes,
-    ".gz": gzip.compress,
-    ".bz2": bz2.compress,
-    ".xz": lzma.compress,
-    ".zst": zstandard.ZstdCompressor().compress,
-}
+COMPRESS = {"": bytes, ".gz": gzip.compress, ".bz2": bz2.compress, ".xz": lzma.compress,
+            ".zst": zstandard.ZstdCompressor().compress}  # fmt: skip
 COMPRESSED = [suffix for suffix in COMPRESS if suffix]
 
 
@@ -93,8 +88,7 @@ def test_a_file_may_end_between_two_streams_and_nowhere_else(tmp_path, suffix):
     path, data = tmp_path / f"file{suffix}", b"".join(streams_)
     for cut in range(1, len(data) + 1):
         path.write_bytes(data[:cut])
-        expected = contextlib.nullcontext() if cut in ends else pytest.raises(InputError, match=r"cut off.* byte")
-        with expected:
+        with contextlib.nullcontext() if cut in ends else pytest.raises(InputError, match=r"cut off.* byte"):
             assert texts(path)[0] == "one"
 
 
@@ -117,16 +111,13 @@ def test_a_compressed_file_without_the_ending_is_named(tmp_path, suffix):
         texts(path)
 
 
-@pytest.mark.parametrize(
-    ("content", "reason"),
-    [
-        (b"", "is empty"),
-        (b"fine\nab\0c\n", r"file\.txt:2: binary data"),
-        (b"fine\n\nna\xefve\n", r"file\.txt:3: not UTF-8 \(byte 0xef at position 2\); convert"),
-        ("text\n".encode("utf-16"), "is UTF-16; convert it: iconv"),
-        (b"fine\n\xed\xa0\x80\n", r"file\.txt:2: not UTF-8"),
-    ],
-)
+@pytest.mark.parametrize(("content", "reason"), [
+    (b"", "is empty"),
+    (b"fine\nab\0c\n", r"file\.txt:2: binary data"),
+    (b"fine\n\nna\xefve\n", r"file\.txt:3: not UTF-8 \(byte 0xef at position 2\); convert"),
+    ("text\n".encode("utf-16"), "is UTF-16; convert it: iconv"),
+    (b"fine\n\xed\xa0\x80\n", r"file\.txt:2: not UTF-8"),
+])  # fmt: skip
 def test_bad_content(tmp_path, content, reason):
     with pytest.raises(InputError, match=reason):
         texts(write(tmp_path, content))
@@ -182,10 +173,10 @@ def test_files_are_closed_when_the_reader_stops_early(tmp_path, suffix, monkeypa
 def test_a_pipe_of_the_shell_can_be_read(gone):
     reader, writer = os.pipe()
     os.write(writer, b"one\ntwo\n")
-    if gone:
-        os.close(writer)
-    thread = threading.Thread(target=os.close if not gone else int, args=(writer,))
+    thread = threading.Thread(target=os.close, args=(writer,))
     thread.start()
+    if gone:
+        thread.join()
     assert texts(f"/dev/fd/{reader}") == ["one", "two"]
     thread.join()
     os.close(reader)

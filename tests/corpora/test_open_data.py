@@ -47,9 +47,8 @@ COUNTS = {
 @pytest.mark.parametrize("name", COUNTS)
 def test_dialogues_and_pairs(name):
     reading = Reading(history=0)
-    pairs = 0
-    for example in DIALOGUES.read(OPEN / f"{name}.jsonl.zst", reading, NoSettings()):
-        pairs += example.source == name
+    examples = DIALOGUES.read(OPEN / f"{name}.jsonl.zst", reading, NoSettings())
+    pairs = sum(example.source == name for example in examples)
     assert (reading.lines, pairs) == COUNTS[name]
     assert (reading.bad_lines, reading.blank_messages, reading.without_reply) == (0, 0, 0)
 
@@ -89,8 +88,7 @@ def test_semeval_2016_has_the_comments_of_subtask_a(name, threads, repeated, goo
     """README 3.2 of the data, statistics with respect to the related question."""
     reading = Reading(part="train")
     examples = list(read_semeval(SEMEVAL / f"SemEval2016-Task3-CQA-QL-{name}.xml.zst", reading, SemevalSettings()))
-    assert len(examples) == good
-    assert reading.lines == threads
+    assert (len(examples), reading.lines) == (good, threads)
     assert reading.dropped == {"comments of repeated questions": repeated, "comments not labelled Good": others}
 
 

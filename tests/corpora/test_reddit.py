@@ -186,11 +186,8 @@ def test_any_line_is_read_or_refused(data):
 
 @pytest.mark.parametrize("processes", [1, 2])
 def test_a_whole_job(tmp_path, processes):
-    threads = [
-        comment(f"c{place}", f"c{place - 1}" if place % 7 else "", thread=f"t{number}", body=f"{number} {body(place)}")
-        for place in range(30)
-        for number in range(20)
-    ]
+    threads = [comment(f"c{place}", f"c{place - 1}" if place % 7 else "", f"{number} {body(place)}", f"t{number}")
+               for place in range(30) for number in range(20)]  # fmt: skip
     months = [tmp_path / f"RC_2018-0{month}.zst" for month in (1, 2)]
     for path, lines in zip(months, (threads[:350], threads[350:]), strict=True):
         path.write_bytes(zstandard.compress(dump(lines)))

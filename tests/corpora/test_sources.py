@@ -48,8 +48,6 @@ def test_inputs(tmp_path, monkeypatch):
 
 @dataclass(frozen=True)
 class ToySettings:
-    """Settings of the toy."""
-
     shortest: int = 9
     """Fewest characters of a
     message."""
@@ -75,21 +73,15 @@ def test_values_are_those_of_toml_and_bare_words():
     assert read_settings(SET, given) == ToySettings(longest=60, share=1.0, kinds=("x",), side="right", bots=True)
 
 
-@pytest.mark.parametrize(
-    ("given", "reason"),
-    [
-        ("longst=3", r"toy: unknown key 'longst'; did you mean 'longest'\? allowed: shortest, longest, share"),
-        ("longest", "write it as name=value"),
-        ("=3", "write it as name=value"),
-        ("longest=many", r"toy: longest = 'many' is not allowed: it should be a valid integer"),
-        ("bots=1", "is not allowed: it should be a valid boolean"),
-        ("side=up", "it should be 'left' or 'right'"),
-        ("kinds=[1]", r"kinds.* is not allowed: it should be a valid string"),
-        ("kinds=[", "the value is not TOML"),
-        ("longest=1\nshortest=1", "give one value"),
-        ("longest=3", r"settings of toy: shortest is 9, longest is 3; it cannot be less"),
-    ],
-)
+@pytest.mark.parametrize(("given", "reason"), [
+    ("longst=3", r"toy: unknown key 'longst'; did you mean 'longest'\? allowed: shortest, longest, share"),
+    ("=3", "write it as name=value"),
+    ("longest=many", r"toy: longest = 'many' is not allowed: it should be a valid integer"),
+    ("side=up", "it should be 'left' or 'right'"),
+    ("kinds=[", "the value is not TOML"),
+    ("longest=1\nshortest=1", "give one value"),
+    ("longest=3", r"settings of toy: shortest is 9, longest is 3; it cannot be less"),
+])  # fmt: skip
 def test_what_is_not_allowed_is_an_error_that_lists_what_is(given, reason):
     with pytest.raises(InputError, match=reason):
         read_settings(SET, [given])

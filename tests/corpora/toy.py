@@ -15,8 +15,6 @@ from rejoinder.corpora.lines import block_lines
 
 @dataclass(frozen=True)
 class ToySettings:
-    """Settings of the toy."""
-
     shortest: int = 1
     """Fewest characters of a message."""
 
@@ -56,7 +54,6 @@ TOY = Corpus("toy", "", "", "", "", scatter=scatter, assemble=assemble, settings
 
 
 def toy_lines(threads, seed=0, *, messages=4, words=3):
-    """Lines of some threads, shuffled."""
     source = random.Random(seed)
     lines = [
         f"t{seed}-{thread} {place} " + " ".join(f"w{source.randrange(90)}" for _ in range(words))

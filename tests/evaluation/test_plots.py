@@ -71,10 +71,9 @@ def test_bundles_stay_bundles_and_a_seed_gives_the_same_points(method):
 def test_what_cannot_be_projected_and_what_is_not_installed(monkeypatch):
     pytest.importorskip("sklearn")
     vectors, _ = clusters()
-    with pytest.raises(InputError, match="perplexity is 60; with 60 texts"):
-        project(vectors, perplexity=60)
-    with pytest.raises(InputError, match="2 texts are too few"):
-        project(vectors[:2])
+    for count, said in ((60, "perplexity is 60; with 60 texts"), (2, "2 texts are too few")):
+        with pytest.raises(InputError, match=said):
+            project(vectors[:count], perplexity=60)
     monkeypatch.setitem(sys.modules, "sklearn", None)
     with pytest.raises(MissingExtraError, match="the extra 'plots'"):
         project(vectors)

@@ -16,8 +16,7 @@ from rejoinder.evaluation.ranking import RankingResult, compare, evaluate, evalu
 from rejoinder.evaluation.tasks import ranking_task
 from tests.evaluation.fakes import Rule, knows_even_ones, knows_it_all, number, numbered_examples
 
-NAN = float("nan")
-INF = float("inf")
+NAN, INF = float("nan"), float("inf")
 
 
 def test_ties_and_scores_that_are_no_numbers_go_against_the_ranker():
@@ -171,17 +170,16 @@ def noisy(strength, seed):
 
 @pytest.fixture(scope="module")
 def systems():
-    """Results of a strong ranker and of two weak ones."""
     rankers = {"strong": noisy(2.5, 1), "weak": noisy(1.0, 2), "as weak": noisy(1.0, 3)}
     return {name: evaluate(ranker, numbered_examples(400), candidates=10) for name, ranker in rankers.items()}
 
 
 def test_a_real_difference_lies_outside_zero_and_noise_does_not(systems):
-    better = compare(systems["strong"], systems["weak"])
-    assert better.recall[1].value == pytest.approx(systems["strong"].recall[1].value - systems["weak"].recall[1].value)
-    assert better.mrr.value == pytest.approx(systems["strong"].mrr.value - systems["weak"].mrr.value)
-    assert better.recall[1].low > 0
-    assert better.mrr.low > 0
+    strong, weak = systems["strong"], systems["weak"]
+    better = compare(strong, weak)
+    assert better.recall[1].value == pytest.approx(strong.recall[1].value - weak.recall[1].value)
+    assert better.mrr.value == pytest.approx(strong.mrr.value - weak.mrr.value)
+    assert min(better.recall[1].low, better.mrr.low) > 0
     same = compare(systems["weak"], systems["as weak"])
     assert same.recall[1].low < 0 < same.recall[1].high
 

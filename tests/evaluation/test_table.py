@@ -18,8 +18,6 @@ from tests.evaluation.fakes import Rule, knows_even_ones, knows_it_all, knows_no
 
 
 class Fitting(Rule):
-    """Knows it all once it has seen training examples."""
-
     def __init__(self):
         super().__init__(knows_nothing)
 
@@ -170,8 +168,7 @@ def task_of(path, **settings):
 
 
 def test_drawn_candidates_come_from_other_threads(tmp_path):
-    path = tmp_path / "d.parquet"
-    examples = numbered_examples(60, turns_per_thread=3)
+    path, examples = tmp_path / "d.parquet", numbered_examples(60, turns_per_thread=3)
     write_examples(examples, path)
     task = task_of(path, draw=19)
     own = {example.context: example for example in examples}

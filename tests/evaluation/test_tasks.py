@@ -119,9 +119,8 @@ def test_every_example_is_equally_likely_to_be_drawn():
 @pytest.fixture
 def folder(tmp_path):
     examples = numbered_examples(60)
-    write_examples(examples[:40], tmp_path / "data" / "train-0.parquet")
-    write_examples(examples[40:50], tmp_path / "data" / "valid-0.parquet")
-    write_examples(examples[50:], tmp_path / "data" / "test-0.parquet")
+    for split, part in {"train": slice(40), "valid": slice(40, 50), "test": slice(50, 60)}.items():
+        write_examples(examples[part], tmp_path / "data" / f"{split}-0.parquet")
     return tmp_path / "data"
 
 

@@ -9,4 +9,4 @@ from tests.models.small import small_model
 def model(tmp_path_factory):
     folder = tmp_path_factory.mktemp("encoder") / "model"
     small_model(folder)
-    return folder
+    return str(folder)

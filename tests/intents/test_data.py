@@ -95,9 +95,6 @@ def test_wrong_files_are_named_with_place_and_reason(tmp_path):
         (tmp_path / name).write_text(content)
         with pytest.raises(InputError, match=said):
             read_intents(tmp_path / name)
-
-
-def test_other_wrong_input(tmp_path):
     with pytest.raises(InputError, match="does not exist"):
         read_intents(tmp_path / "nothing.csv")
     with pytest.raises(InputError, match=r"2 lines in seq\.in but 1 in label"):

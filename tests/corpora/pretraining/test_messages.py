@@ -1,6 +1,7 @@
 """Filters, cleaners and the recipe: small functions of their own."""
 
 import random
+import re
 from pathlib import Path
 
 import pytest
@@ -20,38 +21,32 @@ from tests.corpora.pretraining.test_build import recipe, write
 OPEN = Path(__file__).parents[3] / "recipes" / "corpus" / "open.toml"
 
 
-@pytest.mark.parametrize(
-    ("text", "reason"),
-    [
-        ("Hello, how are you?", ""),
-        ("I'll be there at 10:30, bring 2 chairs", ""),
-        ("こんにちは、元気ですか", ""),
-        ("...", "no words"),
-        ("word " * 129, "too long"),
-        ("https://example.org/a?b=c", "only links"),
-        ("look at https://example.org", ""),
-        ("+1 202-898-1200.", "mostly no letters"),
-        ("no no no no no never", "repeated word"),
-        ("no no no", ""),
-        ("!paste", "command"),
-        ("and/or", ""),
-    ],
-)
+@pytest.mark.parametrize(("text", "reason"), [
+    ("Hello, how are you?", ""),
+    ("I'll be there at 10:30, bring 2 chairs", ""),
+    ("こんにちは、元気ですか", ""),
+    ("...", "no words"),
+    ("word " * 129, "too long"),
+    ("https://example.org/a?b=c", "only links"),
+    ("look at https://example.org", ""),
+    ("+1 202-898-1200.", "mostly no letters"),
+    ("no no no no no never", "repeated word"),
+    ("no no no", ""),
+    ("!paste", "command"),
+    ("and/or", ""),
+])  # fmt: skip
 def test_filters(text, reason):
     number = fault_of(text, words_of(text), Filters())
     assert ("", *RULES)[number] == reason
 
 
-@pytest.mark.parametrize(
-    ("text", "names", "cleaned"),
-    [
-        ("[01:08:04.19] Okay... [laughs]", ["brackets"], "Okay..."),
-        ("(groans) I roll (I think)  a 7", ["parentheses"], "I roll (I think) a 7"),
-        ("Yeah , it 's fine , is n't it ?", ["spacing"], "Yeah, it's fine, isn't it?"),
-        ("a  b", ["brackets", "spacing"], "a  b"),
-        ("[laughs]", ["brackets"], ""),
-    ],
-)
+@pytest.mark.parametrize(("text", "names", "cleaned"), [
+    ("[01:08:04.19] Okay... [laughs]", ["brackets"], "Okay..."),
+    ("(groans) I roll (I think)  a 7", ["parentheses"], "I roll (I think) a 7"),
+    ("Yeah , it 's fine , is n't it ?", ["spacing"], "Yeah, it's fine, isn't it?"),
+    ("a  b", ["brackets", "spacing"], "a  b"),
+    ("[laughs]", ["brackets"], ""),
+])  # fmt: skip
 def test_cleaners(text, names, cleaned):
     assert clean(text, names) == cleaned
 
@@ -71,22 +66,18 @@ def test_the_recipe_of_the_shipped_weights_reads():
     assert all(source.licence for source in recipe.source)
 
 
-@pytest.mark.parametrize(
-    ("change", "message"),
-    [
-        (('kind = "corpus"', 'kind = "corpus"\nsed = 1'), "unknown key 'sed'; did you mean 'seed'?"),
-        (("cap = 60_000", "cap = 0"), "cap = 0 is not allowed"),
-        (('name = "multiwoz21_valtest"', 'name = "byu_chitchat"'), "two sources are called 'byu_chitchat'"),
-        (('clean = ["spacing"]', 'clean = ["spaces"]'), "is not allowed"),
-        (('name = "self_dialogue"', 'name = "../self"'), "is not allowed"),
-    ],
-)
+@pytest.mark.parametrize(("change", "message"), [
+    (('kind = "corpus"', 'kind = "corpus"\nsed = 1'), "unknown key 'sed'; did you mean 'seed'?"),
+    (("cap = 60_000", "cap = 0"), "cap = 0 is not allowed"),
+    (('name = "multiwoz21_valtest"', 'name = "byu_chitchat"'), "two sources are called 'byu_chitchat'"),
+    (('clean = ["spacing"]', 'clean = ["spaces"]'), "is not allowed"),
+    (('name = "self_dialogue"', 'name = "../self"'), "is not allowed"),
+])  # fmt: skip
 def test_a_wrong_recipe_is_explained(tmp_path, change, message):
     path = tmp_path / "wrong.toml"
     path.write_text(OPEN.read_text(encoding="utf-8").replace(*change, 1), "utf-8")
-    with pytest.raises(InputError) as error:
+    with pytest.raises(InputError, match=re.escape(message)):
         load_corpus_plan(path)
-    assert message in str(error.value)
 
 
 def test_a_recipe_may_be_another_one_with_other_caps(tmp_path):

@@ -11,30 +11,18 @@ from rejoinder.corpora.readers.amazon_qa import fault_of_pair, read_amazon_qa
 from rejoinder.errors import InputError
 
 SINGLE = {
-    "questionType": "yes/no",
-    "asin": "B000",
-    "answerTime": "Nov 4, 2014",
-    "unixTime": 1415088000,
-    "question": "Will it work with Windows?",
-    "answerType": "Y",
-    "answer": "Yes, it works\twith all of them.",
-}
-MULTIPLE = {
-    "asin": "B001",
-    "questions": [
-        {
-            "questionType": "open-ended",
-            "questionText": "How long is the cable?",
-            "answers": [
-                {"answerText": "Two metres, I think.", "helpful": [2, 2]},
-                {"answerText": "About six feet long.", "helpful": [0, 1]},
-                {"answerText": "Long", "helpful": [0, 1]},
-            ],
-        },
-        {"questionText": "Why?", "answers": [{"answerText": "Because it is so."}, {"answerText": "No idea at all."}]},
-        {"questionText": "Is nobody going to answer?", "answers": []},
-    ],
-}
+    "questionType": "yes/no", "asin": "B000", "answerTime": "Nov 4, 2014", "unixTime": 1415088000,
+    "question": "Will it work with Windows?", "answerType": "Y", "answer": "Yes, it works\twith all of them.",
+}  # fmt: skip
+MULTIPLE = {"asin": "B001", "questions": [
+    {"questionType": "open-ended", "questionText": "How long is the cable?", "answers": [
+        {"answerText": "Two metres, I think.", "helpful": [2, 2]},
+        {"answerText": "About six feet long.", "helpful": [0, 1]},
+        {"answerText": "Long", "helpful": [0, 1]},
+    ]},
+    {"questionText": "Why?", "answers": [{"answerText": "Because it is so."}, {"answerText": "No idea at all."}]},
+    {"questionText": "Is nobody going to answer?", "answers": []},
+]}  # fmt: skip
 
 
 @pytest.fixture
@@ -77,21 +65,18 @@ def test_blank_texts_have_words_but_are_left_out(read):
     assert reading.dropped == {"pairs with a blank answer": 1, "pairs with a blank question": 1}
 
 
-@pytest.mark.parametrize(
-    ("line", "message"),
-    [
-        ('{"asin": true}', "no Python dictionary ("),
-        ("{'a': '\\q'}", "no Python dictionary ("),
-        ({"asin": "x", "question": "a\ud800", "answer": "b"}, "question holds half of a surrogate pair"),
-        ("[1]", "a list; AmazonQA's lines are Python dictionaries"),
-        ({"question": "a", "answer": "b"}, "no asin (a text); there is question, answer"),
-        ({"asin": ""}, "asin is empty"),
-        ({"asin": "x", "question": 5, "answer": "b"}, "no question (a text)"),
-        ({"asin": "x", "questions": [{"questionText": "a", "answers": [None]}]}, "no answerText (a text)"),
-        ("__import__('os')._exit(3)", "no Python dictionary (malformed node"),
-        ("{'asin': " * 10_000, "no Python dictionary (too many nested parentheses"),
-    ],
-)
+@pytest.mark.parametrize(("line", "message"), [
+    ('{"asin": true}', "no Python dictionary ("),
+    ("{'a': '\\q'}", "no Python dictionary ("),
+    ({"asin": "x", "question": "a\ud800", "answer": "b"}, "question holds half of a surrogate pair"),
+    ("[1]", "a list; AmazonQA's lines are Python dictionaries"),
+    ({"question": "a", "answer": "b"}, "no asin (a text); there is question, answer"),
+    ({"asin": ""}, "asin is empty"),
+    ({"asin": "x", "question": 5, "answer": "b"}, "no question (a text)"),
+    ({"asin": "x", "questions": [{"questionText": "a", "answers": [None]}]}, "no answerText (a text)"),
+    ("__import__('os')._exit(3)", "no Python dictionary (malformed node"),
+    ("{'asin': " * 10_000, "no Python dictionary (too many nested parentheses"),
+])  # fmt: skip
 def test_bad_lines_are_named_and_can_be_skipped(read, line, message):
     with pytest.raises(InputError) as error:
         read(SINGLE, line)

@@ -23,10 +23,7 @@ OTHER_SIDE = """\
 2 i'm great .\tnice .
 3 no\tok
 """
-PERSONA = (
-    "your persona: i read twenty books a year. your persona: i only eat kosher. "
-    "partner's persona: i'm a stay at home dad."
-)
+PERSONA = " ".join(line[2:] for line in BOTH.splitlines()[:3])
 
 
 def dialogues(count):
@@ -71,12 +68,9 @@ def test_who_speaks_first_has_only_the_persona_before(read):
     assert (first.context, first.response) == (("hi !", "i'm great ."), "nice .")
     assert second.context[-1] == "no"
     assert reading.dropped == {"responses with nothing before them": 1}
+    assert {example.thread for example in read(CANDIDATES)} == {first.thread}, "both sides are one thread"
     opening = read("1 your persona: i am one.\n2 __SILENCE__\thi !\n")[0]
     assert (opening.context, opening.response) == (("your persona: i am one.",), "hi !")
-
-
-def test_both_sides_of_a_dialogue_are_one_thread(read):
-    assert {example.thread for example in read(CANDIDATES)} == {example.thread for example in read(OTHER_SIDE)}
 
 
 def test_drawn_candidates_come_from_other_dialogues(read):
@@ -101,16 +95,13 @@ def test_as_many_as_there_are_can_be_drawn(read):
         read(text, draw=7)
 
 
-BAD = [
+@pytest.mark.parametrize(("line", "reason"), [
     ("hello\tthere", "no number at its beginning"),
     ("12", "no number at its beginning"),
     ("3 your persona: i am one.\tyes", "a response to a persona line"),
     ("3 hi\tno\t\tyes|maybe", "the response is not among the candidates"),
     ("3 hi\tno\t\tno", "one candidate; ranking needs at least 2"),
-]
-
-
-@pytest.mark.parametrize(("line", "reason"), BAD)
+])  # fmt: skip
 def test_bad_lines_have_their_number_and_can_be_skipped(read, line, reason):
     text = CANDIDATES.replace("3 nice", f"{line}\n4 nice")
     with pytest.raises(InputError, match=rf"valid\.txt:3: {reason}"):

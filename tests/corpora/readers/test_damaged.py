@@ -27,25 +27,17 @@ _EXPORT = wikipedia.HEAD + wikipedia.page() + wikipedia.page(8) + "</mediawiki>"
 _XML = [b"<", b">", b"&", b"&x;", b"<!-- ", b"<![CDATA[", b"\xff", b"<a>" * 20, b"<Thread>", b"</Thread>", b"<page>"]
 KINDS = {
     "amazon-qa": ([f"{amazon.SINGLE}\n", f"{amazon.MULTIPLE}\n"], [b"'", b"{", b"]", b"\\", b"\xff", b"["], [None]),
-    "convai2": (
-        [convai2.BOTH + convai2.CANDIDATES + convai2.OTHER_SIDE, convai2.dialogues(4)],
-        [b"\t", b"\n", b"|", b"\\n", b"\0", b"\xff", b"1 ", b"your persona: "],
-        [None, Convai2Settings(draw=2)],
-    ),
-    "dstc7": (
-        [json.dumps(_DIALOGUES, indent=1)],
-        [b'"', b"{", b"}", b"[", b"]", b",", b"\\", b"\xff", b"null", b"[" * 3000, b"1e999", b'"\\ud800"'],
-        [None],
-    ),
+    "convai2": ([convai2.BOTH + convai2.CANDIDATES + convai2.OTHER_SIDE, convai2.dialogues(4)],
+                [b"\t", b"\n", b"|", b"\\n", b"\0", b"\xff", b"1 ", b"your persona: "],
+                [None, Convai2Settings(draw=2)]),
+    "dstc7": ([json.dumps(_DIALOGUES, indent=1)],
+              [*map(str.encode, '"{}[],\\'), b"\xff", b"null", b"[" * 3000, b"1e999", b'"\\ud800"'], [None]),
     "opensubtitles": (["\n".join(opensubtitles.LINES)], [b"\n", b"\r", b"\0", b"\xff", b"(", b"a: ", b"- "], [None]),
     "semeval": ([semeval.OLD, semeval.NEW], _XML, [None]),
-    "ubuntu": (
-        [ubuntu.text_of(ubuntu.TRAIN), ubuntu.text_of(ubuntu.WIDE)],
-        [b'"', b",", b"\n", b"\r", b"\0", b"\xff", b"__eot__"],
-        [None],
-    ),
+    "ubuntu": ([ubuntu.text_of(ubuntu.TRAIN), ubuntu.text_of(ubuntu.WIDE)],
+               [b'"', b",", b"\n", b"\r", b"\0", b"\xff", b"__eot__"], [None]),
     "wikipedia": ([_EXPORT], _XML, [None]),
-}
+}  # fmt: skip
 
 
 @st.composite
@@ -89,12 +81,8 @@ def test_damaged_files_give_examples_or_say_where(tmp_path, name, data):
 
 
 def check(example: Example) -> None:
-    """An example is whole."""
-    assert example.context
-    assert all(message.strip() for message in example.context)
-    assert example.response.strip()
-    assert example.thread
-    assert example.id
+    assert all([example.context, example.thread, example.id])
+    assert all(message.strip() for message in (*example.context, example.response))
     if example.candidates:
         assert example.candidates[example.label] == example.response
     else:

@@ -16,16 +16,10 @@ def option(number, text=None):
 
 def dialogue(part="train", *, messages=3, candidates=100, right=("C7",), name=1100001):
     options = [option(f"C{number}") for number in range(candidates)]
-    return {
-        "data-split": part,
-        "example-id": name,
-        "messages-so-far": [
-            {"speaker": f"participant_{1 + place % 2}", "utterance": f"message {place}"} for place in range(messages)
-        ],
-        "options-for-correct-answers": [each for each in options if each["candidate-id"] in right],
-        "options-for-next": options,
-        "scenario": 1,
-    }
+    said = [{"speaker": f"participant_{1 + n % 2}", "utterance": f"message {n}"} for n in range(messages)]
+    chosen = [each for each in options if each["candidate-id"] in right]
+    return {"data-split": part, "example-id": name, "messages-so-far": said, "options-for-correct-answers": chosen,
+            "options-for-next": options, "scenario": 1}  # fmt: skip
 
 
 @pytest.fixture
@@ -57,11 +51,9 @@ def test_other_parts_keep_their_candidates(read):
     assert (example.id, example.source) == ("1100001", "dstc7")
 
 
-@pytest.mark.parametrize(
-    ("part", "split", "count"), [("train", None, 3), ("dev", None, 1), ("train", "test", 1), ("dev", "train", 3)]
-)
-def test_the_users_part_or_else_the_files_own_decides(read, part, split, count):
-    assert len(read([dialogue(part)], Reading(part=split))) == count
+def test_the_users_part_or_else_the_files_own_decides(read):
+    for part, split, count in (("train", None, 3), ("dev", None, 1), ("train", "test", 1), ("dev", "train", 3)):
+        assert len(read([dialogue(part)], Reading(part=split))) == count
 
 
 def test_other_right_answers_are_not_wrong_ones(read):
@@ -100,7 +92,7 @@ def test_answers_of_the_test_set_come_from_their_file(read, tmp_path):
         Dstc7Settings(answers="nowhere.tsv")
 
 
-BAD = [
+@pytest.mark.parametrize(("change", "reason"), [
     ({"messages-so-far": None}, "messages-so-far is missing or no list of objects"),
     ({"messages-so-far": [{"speaker": "a"}]}, r"messages-so-far\[0\]\.utterance is null; a text is read"),
     ({"messages-so-far": [{"speaker": "a", "utterance": " "}]}, "messages-so-far is blank"),
@@ -109,10 +101,7 @@ BAD = [
     ({"options-for-next": [option("C7")]}, "1 candidates in options-for-next; 2 or more are read"),
     ({"options-for-next": [{"utterance": "a"}] * 2}, r"options-for-next\[0\]\.candidate-id is missing"),
     ({"options-for-correct-answers": "C7"}, "options-for-correct-answers is missing or no list of objects"),
-]
-
-
-@pytest.mark.parametrize(("change", "reason"), BAD)
+])  # fmt: skip
 def test_bad_dialogues_have_line_and_number_and_can_be_skipped(read, change, reason):
     records = [dialogue("dev"), {**dialogue("dev"), **change}, dialogue("dev")]
     with pytest.raises(InputError, match=rf"ubuntu\.json:2: dialogue 2: .*{reason}"):

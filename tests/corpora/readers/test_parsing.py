@@ -27,10 +27,6 @@ def write(tmp_path, text, name="data"):
     return path
 
 
-def objects(path):
-    return list(json_objects(path, Reading()))
-
-
 def texts(path, *tags, root=""):
     return [(each.sourceline, "".join(each.itertext())) for each in xml_elements(path, Reading(), tags, root)]
 
@@ -39,53 +35,44 @@ def texts(path, *tags, root=""):
 @given(values=OBJECTS, indent=st.sampled_from([None, 2]), ascii_only=st.booleans())
 def test_whatever_json_writes_is_read(tmp_path_factory, values, indent, ascii_only):
     text = json.dumps(values, indent=indent, ensure_ascii=ascii_only)
-    assert objects(write(tmp_path_factory.mktemp("json"), text)) == values
+    assert list(json_objects(write(tmp_path_factory.mktemp("json"), text), Reading())) == values
 
 
-@pytest.mark.parametrize(
-    ("text", "reason"),
-    [
-        ("", " is empty"),
-        ('{"a": 1}', r':1: no JSON array; "\[", objects and "\]" are read'),
-        ("[1, 2]", ":1: object 1: a JSON number; objects are read"),
-        ('[{"a": 1}\n{"b": 1}]', ":2: object 2: parse error: after array element"),
-        ('[{"a": 1}', ":2: object 2: parse error: premature EOF"),
-        (b'[{"a":\n"\xff"}]', ":1: object 1: lexical error: invalid bytes in UTF8"),
-        ('[{"a":' * 100_000, ":1: object 1: JSON nested more than 16 deep"),
-        ("[" * 2**20, ":1: object 1: a JSON array; objects are read"),
-        ('[{"a": ' + "1" * 5000 + "}]", ":1: object 1: parse error: integer overflow"),
-    ],
-)
+@pytest.mark.parametrize(("text", "reason"), [
+    ("", " is empty"),
+    ('{"a": 1}', r':1: no JSON array; "\[", objects and "\]" are read'),
+    ("[1, 2]", ":1: object 1: a JSON number; objects are read"),
+    ('[{"a": 1}\n{"b": 1}]', ":2: object 2: parse error: after array element"),
+    ('[{"a": 1}', ":2: object 2: parse error: premature EOF"),
+    (b'[{"a":\n"\xff"}]', ":1: object 1: lexical error: invalid bytes in UTF8"),
+    ('[{"a":' * 100_000, ":1: object 1: JSON nested more than 16 deep"),
+    ("[" * 2**20, ":1: object 1: a JSON array; objects are read"),
+    ('[{"a": ' + "1" * 5000 + "}]", ":1: object 1: parse error: integer overflow"),
+])  # fmt: skip
 def test_faults_of_json_have_their_object(tmp_path, text, reason):
     with pytest.raises(InputError, match=rf"data{reason}"):
-        objects(write(tmp_path, text))
+        list(json_objects(write(tmp_path, text), Reading()))
 
 
-@pytest.mark.parametrize(
-    "bomb",
-    [
-        '<!DOCTYPE x [<!ENTITY a "aaaaaaaaaa">\n<!ENTITY b "&a;&a;&a;&a;">]><x>&b;</x>',
-        '<!DOCTYPE x [<!ENTITY a SYSTEM "file:///etc/passwd">]><x>&a;</x>',
-        '<!DOCTYPE x SYSTEM "http://example.org/x.dtd"><x>&undeclared;</x>',
-    ],
-)
+@pytest.mark.parametrize("bomb", [
+    '<!DOCTYPE x [<!ENTITY a "aaaaaaaaaa">\n<!ENTITY b "&a;&a;&a;&a;">]><x>&b;</x>',
+    '<!DOCTYPE x [<!ENTITY a SYSTEM "file:///etc/passwd">]><x>&a;</x>',
+    '<!DOCTYPE x SYSTEM "http://example.org/x.dtd"><x>&undeclared;</x>',
+])  # fmt: skip
 def test_entities_are_refused(tmp_path, bomb):
     with pytest.raises(InputError, match=r"data:[12]: an entity; files that need entities are not read"):
         texts(write(tmp_path, bomb), "x", "a")
 
 
-@pytest.mark.parametrize(
-    ("text", "reason"),
-    [
-        ("", " is empty"),
-        ("no xml", ":1: not XML, or cut off"),
-        ("<x>\n<a></x>", ":2: not XML, or cut off"),
-        ("<x>&u;</x>", ":1: not XML"),
-        (f'<!DOCTYPE x [<!ATTLIST a b CDATA "{"x" * 500_000}">]><x>{"<a/>" * 20_000}</x>', ":1: not XML"),
-        ("<x>" * 100_000, ":1: not XML, or cut off"),
-        ('<?xml version="1.0" encoding="nonsense"?><x/>', r":1: not XML"),
-    ],
-)
+@pytest.mark.parametrize(("text", "reason"), [
+    ("", " is empty"),
+    ("no xml", ":1: not XML, or cut off"),
+    ("<x>\n<a></x>", ":2: not XML, or cut off"),
+    ("<x>&u;</x>", ":1: not XML"),
+    (f'<!DOCTYPE x [<!ATTLIST a b CDATA "{"x" * 500_000}">]><x>{"<a/>" * 20_000}</x>', ":1: not XML"),
+    ("<x>" * 100_000, ":1: not XML, or cut off"),
+    ('<?xml version="1.0" encoding="nonsense"?><x/>', r":1: not XML"),
+])  # fmt: skip
 def test_faults_of_xml_have_their_line(tmp_path, text, reason):
     with pytest.raises(InputError, match=rf"data{reason}"):
         texts(write(tmp_path, text), "a", "x")

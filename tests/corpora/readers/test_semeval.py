@@ -52,7 +52,7 @@ def thread(name, comments, *, skip="", body="Which one?"):
         for number, (label, text) in enumerate(comments, 1)
     )
     return (
-        f'<OrgQuestion ORGQ_ID="Q1"><OrgQSubject>not</OrgQSubject><OrgQBody>read</OrgQBody>'
+        '<OrgQuestion ORGQ_ID="Q1"><OrgQSubject>not</OrgQSubject><OrgQBody>read</OrgQBody>'
         f'<Thread THREAD_SEQUENCE="{name}"{marked}><RelQuestion RELQ_ID="{name}" RELQ_RELEVANCE2ORGQ="Relevant">'
         f"<RelQSubject>Banks {name}</RelQSubject><RelQBody>{body}</RelQBody></RelQuestion>\n{rows}"
         "</Thread></OrgQuestion>\n"
@@ -113,16 +113,13 @@ def test_labels_can_come_from_a_file(read, tmp_path):
         SemevalSettings(gold="nowhere.txt")
 
 
-@pytest.mark.parametrize(
-    ("subject", "body", "text"),
-    [
-        ("Best bank?", "I need one.", "Best bank?\nI need one."),
-        ("Best  bank", "best bank\n in town, please", "best bank\n in town, please"),
-        ("which bank...", "Which bank is best?", "Which bank is best?"),
-        ("", "I need one.", "I need one."),
-        ("...", "", "..."),
-    ],
-)
+@pytest.mark.parametrize(("subject", "body", "text"), [
+    ("Best bank?", "I need one.", "Best bank?\nI need one."),
+    ("Best  bank", "best bank\n in town, please", "best bank\n in town, please"),
+    ("which bank...", "Which bank is best?", "Which bank is best?"),
+    ("", "I need one.", "I need one."),
+    ("...", "", "..."),
+])  # fmt: skip
 def test_subject_and_body_are_one_message(subject, body, text):
     assert question_text(subject, body) == text
 

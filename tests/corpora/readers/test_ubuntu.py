@@ -85,16 +85,13 @@ def test_turns_come_back_as_the_script_wrote_them(turns):
     assert split_turns(text) == [" ".join(utterance.strip() for utterance in turn) for turn in turns]
 
 
-BAD = [
-    ([TRAIN[0], ["a", "b"]], "train.csv:2: 2 columns instead of 3, which the header has"),
-    ([TRAIN[0], ["a", "b", "yes"]], "train.csv:2: the label is 'yes'; it is 1 or 0"),
-]
-
-
-@pytest.mark.parametrize(("rows", "reason"), BAD)
-def test_bad_rows_have_their_line_and_can_be_skipped(read, rows, reason):
-    with pytest.raises(InputError, match=reason):
-        read(rows)
+@pytest.mark.parametrize(("row", "reason"), [
+    (["a", "b"], "2 columns instead of 3, which the header has"),
+    (["a", "b", "yes"], "the label is 'yes'; it is 1 or 0"),
+])  # fmt: skip
+def test_bad_rows_have_their_line_and_can_be_skipped(read, row, reason):
+    with pytest.raises(InputError, match=f"train.csv:2: {reason}"):
+        read([TRAIN[0], row])
     reading = Reading(skip_bad=True)
-    read(rows, reading)
+    read([TRAIN[0], row], reading)
     assert reading.bad_lines == 1

@@ -65,8 +65,6 @@ def page(number=7, title="Ada", text=TEXT, namespace=0, redirect="", model="wiki
 
 @pytest.fixture
 def dump(tmp_path):
-    """Write an export and give its path."""
-
     def run(*parts, name="dewiki-pages-articles.xml.bz2", head=HEAD, tail="</mediawiki>\n"):
         path = tmp_path / name
         data = "".join((head, *parts, tail)).encode()
@@ -95,20 +93,10 @@ def test_the_sentence_follows_from_the_id_alone():
 
 def test_which_pages_are_articles(dump):
     reading = Reading()
-    path = dump(
-        page(1),
-        page(2, namespace=14),
-        page(3, redirect="Ada"),
-        page(4, text="#WEITERLEITUNG [[Ada]]"),
-        page(5, text=" # redirect [[Ada]]"),
-        page(6, model="wikidata-item"),
-        page(7, "List of Adas"),
-        page(8, "Ada (disambiguation)"),
-        page(9, text="[[" * 200),
-        page(10, text=""),
-        page(11, text="Only one sentence is here."),
-        page(12, text="Too short. No. Never."),
-    )
+    path = dump(page(1), page(2, namespace=14), page(3, redirect="Ada"), page(4, text="#WEITERLEITUNG [[Ada]]"),
+                page(5, text=" # redirect [[Ada]]"), page(6, model="wikidata-item"), page(7, "List of Adas"),
+                page(8, "Ada (disambiguation)"), page(9, text="[[" * 200), page(10, text=""),
+                page(11, text="Only one sentence is here."), page(12, text="Too short. No. Never."))  # fmt: skip
     assert [example.id for example in read_wikipedia(path, reading)] == ["1"]
     assert reading.lines == 12
     assert reading.dropped == {
@@ -122,13 +110,10 @@ def test_which_pages_are_articles(dump):
     assert fault_of_page(Page(MEDIA, title="Listening")) == ""
 
 
-@pytest.mark.parametrize(
-    ("parts", "message"),
-    [
-        (["<html>\n</html>"], r":1: <html> instead of <mediawiki>"),
-        ([HEAD, page(), "<page>\n"], r":29: not XML, or cut off"),
-    ],
-)
+@pytest.mark.parametrize(("parts", "message"), [
+    (["<html>\n</html>"], r":1: <html> instead of <mediawiki>"),
+    ([HEAD, page(), "<page>\n"], r":29: not XML, or cut off"),
+])  # fmt: skip
 def test_a_document_that_is_no_export_is_refused(dump, parts, message):
     path = dump(*parts, head="", tail="")
     for reading in (Reading(), Reading(skip_bad=True)):
@@ -187,20 +172,17 @@ def test_articles_of_an_export(neighbours):
     assert sum(reading.dropped.values()) == 2
 
 
-@pytest.mark.parametrize(
-    "expected",
-    [
-        ["One."],
-        ["One.", "Two!", "Three?", "Four"],
-        ["She met Mr. Smith and J. S. Bach in the U.S. in 1833.", "He left."],
-        ["It cost 3.50 dollars (approx. 3 euros).", "That was much."],
-        ["“Why?” she asked.", "“No!”", "He went on."],
-        ["It was ... a day.", "And then…", "Nothing."],
-        ["Born c. 1850 (or earlier).", "(He said so.)", "“So what?”"],
-        ["今日は。", "元気ですか？", "はい"],  # noqa: RUF001
-        [],
-    ],
-)
+@pytest.mark.parametrize("expected", [
+    ["One."],
+    ["One.", "Two!", "Three?", "Four"],
+    ["She met Mr. Smith and J. S. Bach in the U.S. in 1833.", "He left."],
+    ["It cost 3.50 dollars (approx. 3 euros).", "That was much."],
+    ["“Why?” she asked.", "“No!”", "He went on."],
+    ["It was ... a day.", "And then…", "Nothing."],
+    ["Born c. 1850 (or earlier).", "(He said so.)", "“So what?”"],
+    ["今日は。", "元気ですか？", "はい"],  # noqa: RUF001
+    [],
+])  # fmt: skip
 def test_where_sentences_end(expected):
     space = "" if "。" in "".join(expected) else " "
     assert sentences(space.join(expected)) == expected
@@ -258,30 +240,27 @@ def test_an_article():
     ]
 
 
-@pytest.mark.parametrize(
-    ("wikitext", "text"),
-    [
-        ("[[Paris|the capital]]", "the capital"),
-        ("[[Datei:x.png|mini]] Bild", "Bild"),
-        ("[[Star Wars: A New Hope]]", "Star Wars: A New Hope"),
-        ("[[zh-yue:巴黎]]a", "a"),
-        ("[[de:Paris|Paris]]", "Paris"),
-        ("a {{b|{{c}}|[[d}} e]] f", "a e f"),
-        ("a [[b {{c]] d}} e", "a b c d e"),
-        ("a {{b c", "a b c"),
-        ("a }} b ]] c |} d", "a b c |} d"),
-        ("{{a\n|b={{c|}}\n|}}text", "text"),
-        ("a <ref name=x/>b<REF>c</Ref >d", "a bd"),
-        ("a <math>{{</math> b", "a b"),
-        ("a<br>b<br />c", "a b c"),
-        ("1 < 2 and 3 > 2", "1 < 2 and 3 > 2"),
-        ("''''bold italic''''' isn't", "bold italic isn't"),
-        ("&amp;lt; &#65; &quot;", '&lt; A "'),
-        ("[//x.org] [http://x.org] [mailto://a b] [sic]", "b [sic]"),
-        ("(; ) (, see) ok", "(see) ok"),
-        ("- - -", ""),
-    ],
-)
+@pytest.mark.parametrize(("wikitext", "text"), [
+    ("[[Paris|the capital]]", "the capital"),
+    ("[[Datei:x.png|mini]] Bild", "Bild"),
+    ("[[Star Wars: A New Hope]]", "Star Wars: A New Hope"),
+    ("[[zh-yue:巴黎]]a", "a"),
+    ("[[de:Paris|Paris]]", "Paris"),
+    ("a {{b|{{c}}|[[d}} e]] f", "a e f"),
+    ("a [[b {{c]] d}} e", "a b c d e"),
+    ("a {{b c", "a b c"),
+    ("a }} b ]] c |} d", "a b c |} d"),
+    ("{{a\n|b={{c|}}\n|}}text", "text"),
+    ("a <ref name=x/>b<REF>c</Ref >d", "a bd"),
+    ("a <math>{{</math> b", "a b"),
+    ("a<br>b<br />c", "a b c"),
+    ("1 < 2 and 3 > 2", "1 < 2 and 3 > 2"),
+    ("''''bold italic''''' isn't", "bold italic isn't"),
+    ("&amp;lt; &#65; &quot;", '&lt; A "'),
+    ("[//x.org] [http://x.org] [mailto://a b] [sic]", "b [sic]"),
+    ("(; ) (, see) ok", "(see) ok"),
+    ("- - -", ""),
+])  # fmt: skip
 def test_markup(wikitext, text):
     assert " ".join(paragraphs(wikitext, ("file", "image", "category", "datei"))) == text
 
@@ -300,13 +279,10 @@ def test_whatever_it_is_it_gives_clean_lines(wikitext):
         assert "{{" not in paragraph
 
 
-@pytest.mark.parametrize(
-    "part",
-    [
-        *("[[a]]", "{{a|b}}", "<b><i>", "<a", "<ref>", "<math>", "}}", "'", "[http://a ", "( , ", "<!--", "__A", "&"),
-        *("{|a\n|}", "<" + "a" * 64, " ", "[[" * 60 + "]]" * 60),
-    ],
-)
+@pytest.mark.parametrize("part", [
+    *("[[a]]", "{{a|b}}", "<b><i>", "<a", "<ref>", "<math>", "}}", "'", "[http://a ", "( , ", "<!--", "__A", "&"),
+    *("{|a\n|}", "<" + "a" * 64, " ", "[[" * 60 + "]]" * 60),
+])  # fmt: skip
 def test_a_megabyte_of_anything_takes_no_time(part):
     """A library that builds a tree of it takes hours for some of these."""
     assert isinstance(paragraphs(part * (2**20 // len(part))), list)
