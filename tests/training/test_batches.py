@@ -8,16 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from rejoinder.errors import InputError
-from rejoinder.training.batches import (
-    WHOLE,
-    EpochOrder,
-    MixedOrder,
-    Portion,
-    equal_pairs,
-    make_step,
-    prefetched,
-    split_batch,
-)
+from rejoinder.training.batches import EpochOrder, MixedOrder, Portion, equal_pairs, make_step, prefetched, split_batch
 from rejoinder.training.prepare import prepare
 from rejoinder.training.tokens import Column, TokenStore, join_stores, token_hashes
 from tests.training.tiny import recipe, write_data
@@ -50,7 +41,7 @@ def test_portions_and_parts_have_the_further_responses_of_their_own_pairs():
     def further(chosen):
         return np.repeat(chosen, 2).reshape(-1, 2) + 4
 
-    whole = make_step(examples, rows, 99, WHOLE, further)
+    whole = make_step(examples, rows, 99, Portion(), further)
     halves = [make_step(examples, rows, 99, Portion(rank, 2, 1), further) for rank in range(2)]
 
     def texts_of(part):
@@ -78,7 +69,7 @@ def test_the_processes_share_a_batch_and_find_equal_responses_of_each_other(proc
     generator = np.random.default_rng(seed)
     examples = store([[i + 100] for i in range(30)], [[int(i)] for i in generator.integers(0, 6, 30)])
     rows = generator.permutation(30)[:12]
-    whole = make_step(examples, rows, 99, WHOLE)
+    whole = make_step(examples, rows, 99, Portion())
     found, inputs = [], []
     for rank in range(processes):
         share = make_step(examples, rows, 99, Portion(rank, processes, micro_batch))
@@ -97,7 +88,7 @@ def test_the_stream_starts_anywhere_and_asks_for_nothing_beyond_its_end():
 
     def make(step):
         asked.append(step)
-        return make_step(examples, order.rows(step), 99, WHOLE)
+        return make_step(examples, order.rows(step), 99, Portion())
 
     asked = []
     whole, late = prefetched(make, 0, None), prefetched(make, 7, None)
@@ -202,9 +193,8 @@ def test_sets_that_do_not_fill_their_part_are_refused(sizes, shares, said):
     assert said in str(caught.value)
 
 
-def mixed(data, general, **sections):
-    sets = {"train": str(data), "mix": [{"train": str(general), "share": 0.75}]}
-    return recipe(data, data=sets, checkpoint={"every_steps": 4}, **sections)
+def mixed(data, general):
+    return recipe(data, data={"train": str(data), "mix": [{"train": str(general), "share": 0.75}]})
 
 
 def test_validation_and_vocabulary_of_a_mixture(tmp_path, data, general):
