@@ -26,7 +26,6 @@ from rejoinder.cli.app import app
 from rejoinder.cli.evaluate import load_table
 from rejoinder.corpora.examples import read_examples, write_examples
 from rejoinder.corpora.sources import CORPORA
-from rejoinder.models import transformer
 from rejoinder.training import prepare
 from rejoinder.training.ablations import load_plan
 from rejoinder.training.recipe_files import load_recipe
@@ -106,7 +105,6 @@ def start(tmp_path_factory):
 @pytest.mark.parametrize("path", TEXTS, ids=lambda path: str(path.relative_to(ROOT)))
 def test_the_command_line_takes_it(path, start, monkeypatch):
     monkeypatch.chdir(ROOT)
-    monkeypatch.setattr(transformer, "_initialise", lambda _: None)  # what takes longest, and nobody sees the weights
     faults = []
     for command in commands_of(path):
         try:

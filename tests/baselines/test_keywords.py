@@ -15,23 +15,28 @@ from rejoinder.errors import InputError, MissingExtraError, RejoinderError
 from rejoinder.ranker import Ranker
 
 CATS = ["I have two cats.", "The weather is fine.", "cats, cats, cats!", "Dogs chase cats", ""]
+SMALL = st.lists(st.lists(st.sampled_from("abcde"), max_size=5).map(" ".join), min_size=1, max_size=5)
+BOTH = pytest.mark.parametrize("kind", [TfIdf, Data19BM25])
+TRAINING = [
+    Example(("hello", "do you have the cats"), "the cats are fine"),
+    Example(("what is the weather",), "the sun is out"),
+    Example(("is the dog out",), "no the dog sleeps"),
+]
+TEXTS = ["the sun", "cats everywhere", "the dog", "zebra zebra", "", "CATS, everywhere!"]
 
 
 def scores(query, candidates, **settings):
     return BM25(**settings).score([[query]], [candidates])[0].tolist()
 
 
-@pytest.mark.parametrize(
-    ("text", "found"),
-    [
-        ("Hello, World!", ["hello", "world"]),
-        ("It's 3.5 km", ["it", "s", "3", "5", "km"]),
-        ("ÜBER naïve", ["über", "naïve"]),
-        ("\u043f\u0440\u0438\u0432\u0435\u0442 \u4f60\u597d", ["\u043f\u0440\u0438\u0432\u0435\u0442", "\u4f60\u597d"]),
-        ("\U0001f600 ... \n", []),
-        ("", []),
-    ],
-)
+@pytest.mark.parametrize(("text", "found"), [
+    ("Hello, World!", ["hello", "world"]),
+    ("It's 3.5 km", ["it", "s", "3", "5", "km"]),
+    ("ÜBER naïve", ["über", "naïve"]),
+    ("\u043f\u0440\u0438\u0432\u0435\u0442 \u4f60\u597d", ["\u043f\u0440\u0438\u0432\u0435\u0442", "\u4f60\u597d"]),
+    ("\U0001f600 ... \n", []),
+    ("", []),
+])  # fmt: skip
 def test_words(text, found):
     assert words(text) == found
 
@@ -69,24 +74,12 @@ def test_empty_calls_and_calls_that_do_not_fit(kind):
         ranker.score([["a"], ["b"]], [["a"], ["b", "c"]])
 
 
-SMALL = st.lists(st.lists(st.sampled_from("abcde"), max_size=5).map(" ".join), min_size=1, max_size=5)
-
-
 @settings(deadline=None, max_examples=50)
 @given(SMALL, SMALL)
 def test_candidates_of_the_same_words_tie_exactly(queries, texts):
     shouted = [text.upper() + "!" for text in texts]
     found = BM25().score([[query] for query in queries], [[*texts, *shouted]] * len(queries))
     assert found[:, : len(texts)].tolist() == found[:, len(texts) :].tolist()
-
-
-BOTH = pytest.mark.parametrize("kind", [TfIdf, Data19BM25])
-TRAINING = [
-    Example(("hello", "do you have the cats"), "the cats are fine"),
-    Example(("what is the weather",), "the sun is out"),
-    Example(("is the dog out",), "no the dog sleeps"),
-]
-TEXTS = ["the sun", "cats everywhere", "the dog", "zebra zebra", "", "CATS, everywhere!"]
 
 
 def fitted(kind, **settings):
@@ -127,10 +120,9 @@ def test_the_base_install_can_import_the_room():
     subprocess.run([sys.executable, "-c", code], check=True)
 
 
-@pytest.mark.parametrize(
-    ("kind", "library"),
-    [(BM25, "bm25s"), (TfIdf, "sklearn.feature_extraction.text"), (Data19BM25, "sklearn.feature_extraction.text")],
-)
+@pytest.mark.parametrize(("kind", "library"), [
+    (BM25, "bm25s"), (TfIdf, "sklearn.feature_extraction.text"), (Data19BM25, "sklearn.feature_extraction.text"),
+])  # fmt: skip
 def test_without_its_library_the_extra_is_named(kind, library, monkeypatch):
     monkeypatch.setitem(sys.modules, library, None)
     with pytest.raises(MissingExtraError, match=r"needs the extra .baselines.: pip install"):

@@ -2,6 +2,7 @@
 
 import json
 import sys
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -11,17 +12,7 @@ from torch.nn import functional as F  # noqa: N812
 from rejoinder.baselines import encoders, vectors
 from rejoinder.baselines.encoders import TextVectors, open_encoder, sentence_transformer
 from rejoinder.baselines.fitting import Fitted
-from rejoinder.baselines.vectors import (
-    Curve,
-    Map,
-    MapSettings,
-    MapTrainer,
-    Pairs,
-    Sim,
-    WithHistory,
-    learn_map,
-    recall_at_1,
-)
+from rejoinder.baselines.vectors import Curve, Map, MapSettings, MapTrainer, Pairs, Sim, WithHistory, learn_map
 from rejoinder.corpora.example import Example
 from rejoinder.errors import InputError, MissingExtraError, RejoinderError
 from rejoinder.ranker import Ranker
@@ -29,6 +20,9 @@ from rejoinder.ranker import Ranker
 RNG = np.random.default_rng(0)
 TABLE = RNG.standard_normal((400, 12)).astype(np.float32)
 TURN = np.linalg.qr(RNG.standard_normal((12, 12)))[0].astype(np.float32)
+EXAMPLES = [Example(("earlier", f"q {i}"), f"a {i}") for i in range(400)]
+SHORT = MapSettings(learning_rates=(3.0,), penalties=(0.0,), epochs=30)
+TEXTS = ["where is the cat", "cat", "", "a long text " * 20, "where is the dog"]
 
 
 def encode(texts):
@@ -39,10 +33,6 @@ def encode(texts):
         vector = np.zeros(12, dtype=np.float32) if kind == "nothing" else TABLE[int(number)]
         rows.append((vector @ TURN if kind == "a" else vector) * (1 + len(text)))
     return np.stack(rows)
-
-
-EXAMPLES = [Example(("earlier", f"q {i}"), f"a {i}") for i in range(400)]
-SHORT = MapSettings(learning_rates=(3.0,), penalties=(0.0,), epochs=30)
 
 
 def test_sim_is_the_cosine_of_the_newest_message_and_a_candidate():
@@ -70,7 +60,7 @@ def test_with_history_a_context_is_the_mean_of_its_newest_and_its_earlier_messag
 @pytest.mark.parametrize("similarity", ["cosine", "dot"])
 def test_map_learns_what_sim_cannot_know(similarity):
     encoder = TextVectors(encode)
-    ranker = Map(encoder, MapSettings(learning_rates=(3.0,), penalties=(0.0,), epochs=30, similarity=similarity))
+    ranker = Map(encoder, replace(SHORT, similarity=similarity))
     learned = ranker.fit(EXAMPLES[:300])
     contexts, answers = [e.context for e in EXAMPLES[300:]], [e.response for e in EXAMPLES[300:]]
     right = np.arange(100)
@@ -104,9 +94,6 @@ def test_each_text_is_encoded_once_for_all_that_share_the_encoder():
     for other in (ranker, Sim(encoder)):
         other.score([["q 1"], ["a 2"]], [["a 1", "a 1", "q 70"]] * 2)
     assert sorted(seen) == sorted({*(f"q {i}" for i in range(60)), *(f"a {i}" for i in range(60)), "q 70"})
-
-
-# --- the training of MAP ---
 
 
 @pytest.fixture(autouse=True)
@@ -180,7 +167,9 @@ def test_a_rotation_is_learned_and_the_best_setting_kept(similarity):
     # The matrix is that of the epoch it is said to be of: on the held examples it gives the recall told.
     order = torch.randperm(600, generator=torch.Generator().manual_seed(0))[:120]
     held = data.select(order)
-    assert float(recall_at_1(held, found.matrix[:, None], found.similarity)) == pytest.approx(chosen[found.epoch - 1])
+    assert float(vectors.recall_at_1(held, found.matrix[:, None], found.similarity)) == pytest.approx(
+        chosen[found.epoch - 1]
+    )
     assert similarity in ("better", found.similarity)
 
 
@@ -201,15 +190,11 @@ def test_a_setting_that_diverges_harms_no_other():
     assert torch.isfinite(found.matrix).all()
 
 
-TEXTS = ["where is the cat", "cat", "", "a long text " * 20, "where is the dog"]
-
-
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory):
     """A sentence-transformers model with random weights: BERT of one layer, mean over the tokens."""
     library = pytest.importorskip("sentence_transformers")
     transformers = pytest.importorskip("transformers")
-    import torch
     from sentence_transformers.sentence_transformer.modules import Pooling, Transformer
 
     torch.manual_seed(0)

@@ -6,9 +6,7 @@ import signal
 import socket
 import sys
 import time
-from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
 
 import pytest
 
@@ -16,17 +14,41 @@ from rejoinder.cluster import ray_engine
 from rejoinder.cluster.ray_engine import Needs, RayEngine, check_address, check_here, needs_here
 from rejoinder.corpora.work import work_folder
 from rejoinder.errors import InputError, MissingExtraError, RejoinderError
-from tests.cluster.conftest import node
 from tests.corpora.jobs import KINDS, alive, build, contents, wait_for
 
 
-def test_without_ray_an_error_names_the_extra(monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.fixture(scope="module")
+def two_nodes():
+    """A cluster on this machine, loopback only: a head of one CPU and a node of two; nothing is connected to it yet."""
+    pytest.importorskip("ray")
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("RAY_USAGE_STATS_ENABLED", "0")
+        patch.setenv("RAY_AUTH_MODE", "disabled")
+        # Otherwise Ray takes 127.0.0.1 in an address for the machine's outer one, where nobody listens.
+        patch.setattr("ray._private.ray_constants.ENABLE_RAY_CLUSTER", False)
+        from ray.cluster_utils import Cluster
+
+        cluster = Cluster(initialize_head=True, head_node_args=node(1, include_dashboard=False))
+        try:
+            cluster.add_node(**node(2))
+            cluster.wait_for_nodes()
+            yield cluster
+        finally:
+            cluster.shutdown()
+
+
+def node(cpus, **settings):
+    smallest = 80 * 2**20  # bytes of an object store: Ray's minimum, about
+    return {"num_cpus": cpus, "object_store_memory": smallest, "node_ip_address": "127.0.0.1", **settings}
+
+
+def test_without_ray_an_error_names_the_extra(monkeypatch):
     monkeypatch.setitem(sys.modules, "ray", None)
     with pytest.raises(MissingExtraError, match=r"--engine ray needs the extra 'cluster'"):
         RayEngine()
 
 
-def test_what_a_node_lacks_is_said(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_what_a_node_lacks_is_said(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     (tmp_path / "token").touch()
     (tmp_path / "input").write_text("a")
@@ -42,7 +64,7 @@ def test_what_a_node_lacks_is_said(tmp_path: Path, monkeypatch: pytest.MonkeyPat
     assert check_here(needs) == f"has rejoinder 9.9, and {needs.version} is needed; install that on all nodes"
 
 
-def test_an_address_where_nobody_listens_is_refused_at_once() -> None:
+def test_an_address_where_nobody_listens_is_refused_at_once():
     with socket.socket() as server:
         server.bind(("127.0.0.1", 0))
         address = f"127.0.0.1:{server.getsockname()[1]}"
@@ -54,17 +76,17 @@ def test_an_address_where_nobody_listens_is_refused_at_once() -> None:
             check_address(given)
 
 
-def square(number: int) -> tuple[int, int]:
+def square(number):
     """Smaller numbers take longer, so that results come out of order."""
     time.sleep(0.05 if number % 3 == 0 else 0)
     return number * number, os.getpid()
 
 
-def large(number: int) -> bytes:
+def large(number):
     return bytes(300_000 + number)
 
 
-def fail(number: int) -> int:
+def fail(number):
     if number == 3:
         raise MissingExtraError("this", "demo")
     if number > 3:
@@ -72,14 +94,14 @@ def fail(number: int) -> int:
     return number
 
 
-def hang(folder: Path, number: int) -> int:
+def hang(folder, number):
     """Never ends unless it is the first; says so by a file."""
     (folder / f"{number}-{os.getpid()}").touch()
     time.sleep(300 if number else 0)
     return number
 
 
-def die_once(folder: Path, work: Any, task: Any) -> Any:
+def die_once(folder, work, task):
     """The first task that comes here does its work, then its worker is killed."""
     try:
         (folder / "killed").touch(exist_ok=False)
@@ -91,7 +113,7 @@ def die_once(folder: Path, work: Any, task: Any) -> Any:
     return die(0)
 
 
-def die(_: int) -> None:
+def die(_):
     os.kill(os.getpid(), signal.SIGKILL)
 
 
@@ -100,10 +122,10 @@ class Dying:
 
     remote = True
 
-    def __init__(self, engine: RayEngine, folder: Path) -> None:
+    def __init__(self, engine, folder):
         self._engine, self._folder, self.stages = engine, folder, 0
 
-    def map(self, work: Any, tasks: Any) -> Iterator[Any]:
+    def map(self, work, tasks):
         self.stages += 1
         marks = self._folder / str(self.stages)
         marks.mkdir()
@@ -111,16 +133,16 @@ class Dying:
 
 
 @pytest.fixture(scope="module")
-def engine(two_nodes: Any) -> Iterator[RayEngine]:
+def engine(two_nodes):
     with RayEngine(two_nodes.address) as found:
         yield found
 
 
 @pytest.mark.slow
-def test_results_in_order_from_workers_of_all_nodes_and_taken_lazily(engine: RayEngine) -> None:
+def test_results_in_order_from_workers_of_all_nodes_and_taken_lazily(engine):
     taken = []
 
-    def tasks() -> Iterator[int]:
+    def tasks():
         for number in range(100_000):
             taken.append(number)
             yield number
@@ -136,7 +158,7 @@ def test_results_in_order_from_workers_of_all_nodes_and_taken_lazily(engine: Ray
 
 
 @pytest.mark.slow
-def test_an_error_arrives_as_itself_and_ends_the_other_tasks(engine: RayEngine) -> None:
+def test_an_error_arrives_as_itself_and_ends_the_other_tasks(engine):
     started = time.monotonic()
     with pytest.raises(MissingExtraError, match=r"this needs the extra 'demo'") as caught:
         list(engine.map(fail, range(30)))
@@ -148,7 +170,7 @@ def test_an_error_arrives_as_itself_and_ends_the_other_tasks(engine: RayEngine) 
 
 
 @pytest.mark.slow
-def test_nothing_runs_any_more_after_closing(engine: RayEngine, tmp_path: Path) -> None:
+def test_nothing_runs_any_more_after_closing(engine, tmp_path):
     results = engine.map(functools.partial(hang, tmp_path), range(5))
     assert next(results) == 0
     assert wait_for(lambda: len(list(tmp_path.glob("[1-4]-*"))) >= 2)
@@ -159,7 +181,7 @@ def test_nothing_runs_any_more_after_closing(engine: RayEngine, tmp_path: Path) 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("kind", KINDS)
-def test_a_cluster_builds_the_same_bytes_though_workers_die(engine: RayEngine, tmp_path: Path, kind: str) -> None:
+def test_a_cluster_builds_the_same_bytes_though_workers_die(engine, tmp_path, kind):
     source, inputs = KINDS[kind](tmp_path)
     account = build(source, inputs, tmp_path / "here")
     assert build(source, inputs, tmp_path / "there", engine=engine) == account
@@ -171,7 +193,7 @@ def test_a_cluster_builds_the_same_bytes_though_workers_die(engine: RayEngine, t
 
 
 @pytest.mark.slow
-def test_an_index_from_a_cluster_has_the_same_bytes(engine: RayEngine, tmp_path: Path) -> None:
+def test_an_index_from_a_cluster_has_the_same_bytes(engine, tmp_path):
     # Not above: the workers import this file, and torch takes them seconds.
     from rejoinder.retrieval.index import Index
     from tests.models.small import small_model
@@ -187,7 +209,7 @@ def test_an_index_from_a_cluster_has_the_same_bytes(engine: RayEngine, tmp_path:
 
 
 @pytest.mark.slow
-def test_a_node_is_killed(two_nodes: Any, engine: RayEngine, tmp_path: Path) -> None:
+def test_a_node_is_killed(two_nodes, engine, tmp_path):
     """A third node with most of the CPUs goes, with all its workers, while it reads."""
     source, inputs = KINDS["streamed"](tmp_path)
     build(source, inputs, tmp_path / "here")
@@ -198,7 +220,7 @@ def test_a_node_is_killed(two_nodes: Any, engine: RayEngine, tmp_path: Path) -> 
         remote = True
         left = 3
 
-        def map(self, work: Any, tasks: Any) -> Iterator[Any]:
+        def map(self, work, tasks):
             for result in engine.map(functools.partial(slowly, work), tasks):
                 yield result
                 Killing.left -= 1
@@ -210,14 +232,14 @@ def test_a_node_is_killed(two_nodes: Any, engine: RayEngine, tmp_path: Path) -> 
     assert contents(tmp_path / "there") == contents(tmp_path / "here")
 
 
-def slowly(work: Any, task: Any) -> Any:
+def slowly(work, task):
     time.sleep(0.3)
     return work(task)
 
 
 @pytest.mark.slow
 @pytest.mark.usefixtures("engine")
-def test_a_node_that_does_not_see_the_folder(two_nodes: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_node_that_does_not_see_the_folder(two_nodes, tmp_path, monkeypatch):
     """As if the token were on a mount that only this process has."""
     monkeypatch.setattr(RayEngine, "_leave_tokens", lambda _, folders: [Path(folders[0]) / "token"])
     with pytest.raises(InputError, match=r"node 127.0.0.1 of the Ray cluster does not share the folder .*/lonely"):

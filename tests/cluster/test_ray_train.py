@@ -4,8 +4,6 @@ import os
 import signal
 import sys
 import threading
-from collections.abc import Iterator
-from pathlib import Path
 
 import pytest
 
@@ -20,14 +18,14 @@ from tests.training.tiny import MODEL, recipe, stage, write_data
 STEADY = {"model": {**MODEL, "dropout": 0.0}}
 
 
-def test_without_ray_an_error_names_the_extra(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_without_ray_an_error_names_the_extra(tmp_path, monkeypatch):
     monkeypatch.setitem(sys.modules, "ray.train", None)
     with pytest.raises(MissingExtraError, match=r"training on Ray needs the extra 'cluster'"):
         train_on_ray(recipe("data"), tmp_path / "run", workers=2)
 
 
 @pytest.fixture(scope="module")
-def cluster() -> Iterator[None]:
+def cluster():
     """A cluster of this machine alone."""
     ray = pytest.importorskip("ray")
     with pytest.MonkeyPatch.context() as patch:
@@ -39,13 +37,13 @@ def cluster() -> Iterator[None]:
 
 
 @pytest.fixture(scope="module")
-def data(tmp_path_factory: pytest.TempPathFactory) -> Path:
+def data(tmp_path_factory):
     return write_data(tmp_path_factory.mktemp("examples"))
 
 
 @pytest.mark.slow
 @pytest.mark.usefixtures("cluster")
-def test_two_workers_do_what_one_process_does(tmp_path: Path, data: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_two_workers_do_what_one_process_does(tmp_path, data, monkeypatch):
     monkeypatch.chdir(tmp_path)
     train(recipe(data, **STEADY), "one")
     summary = train_on_ray(recipe(data, **STEADY), "two", workers=2)
@@ -58,7 +56,7 @@ def test_two_workers_do_what_one_process_does(tmp_path: Path, data: Path, monkey
 
 @pytest.mark.slow
 @pytest.mark.usefixtures("cluster")
-def test_a_lost_worker_is_replaced_and_the_run_goes_on(tmp_path: Path, data: Path) -> None:
+def test_a_lost_worker_is_replaced_and_the_run_goes_on(tmp_path, data):
     settings = recipe(data, **STEADY, stage=[stage(steps=300)], checkpoint={"every_steps": 4})
     killer = threading.Thread(target=kill_a_worker, args=(tmp_path / "run", 9), daemon=True)
     killer.start()
@@ -69,14 +67,14 @@ def test_a_lost_worker_is_replaced_and_the_run_goes_on(tmp_path: Path, data: Pat
 
 @pytest.mark.slow
 @pytest.mark.usefixtures("cluster")
-def test_an_error_of_the_training_comes_back_as_one_line(tmp_path: Path, data: Path) -> None:
+def test_an_error_of_the_training_comes_back_as_one_line(tmp_path, data):
     hot = stage(optimizer="sgd", learning_rate=1e30)
     with pytest.raises(RejoinderError, match=r"training on Ray failed: worker 0: .*no longer finite numbers") as caught:
         train_on_ray(recipe(data, stage=[hot]), tmp_path / "run", workers=2, restarts=0)
     assert "\n" not in str(caught.value)
 
 
-def kill_a_worker(run: Path, step: int) -> None:
+def kill_a_worker(run, step):
     """Kill the process that writes the run, once it has done so many steps."""
     wait_for(lambda: any(line["step"] >= step for line in read_metrics(run / "metrics.jsonl")), seconds=100)
     # TensorBoard's files are named after the process that writes them.

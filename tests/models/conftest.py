@@ -1,11 +1,11 @@
 """Small networks and texts that the tests of the models share."""
 
 import numpy as np
-import pytest
 import torch
 
 from rejoinder.models.convert import ConvertConfig
 from rejoinder.models.families import build_module
+from rejoinder.models.packing import pack
 from rejoinder.models.persistence import save
 from rejoinder.text.subwords import Subwords
 
@@ -14,16 +14,8 @@ SUBWORDS = Subwords([chr(0xFE4F), *"abcdefghijklmnopqrstuvwxyz .,?!'", chr(0xFE4
 
 
 def small_config(**changes):
-    values = {
-        "embedding_size": 32,
-        "blocks": 3,
-        "attention_spans": (3, 5, 48),
-        "head_size": 8,
-        "feed_forward_size": 64,
-        "feed_forward_2_size": 48,
-        "output_size": 24,
-    }
-    return ConvertConfig(**{**values, **changes})
+    sizes = {"embedding_size": 32, "head_size": 8, "feed_forward_size": 64, "feed_forward_2_size": 48}
+    return ConvertConfig(**{**sizes, "output_size": 24, "blocks": 3, "attention_spans": (3, 5, 48), **changes})
 
 
 def lively(module):
@@ -47,14 +39,13 @@ def saved(folder, max_length=60, **changes):
     return folder
 
 
-@pytest.fixture
-def network():
-    return convert(ROWS)
-
-
-def random_texts(count, longest=60, seed=0):
+def random_texts(count, longest=60):
     """Ids and lengths of `count` texts, the longest and the empty one among them."""
-    generator = np.random.default_rng(seed)
+    generator = np.random.default_rng(0)
     lengths = generator.integers(0, longest + 1, count).astype(np.int32)
     lengths[:2] = (longest, 0)
     return generator.integers(0, ROWS - 1, lengths.sum()).astype(np.int32), lengths
+
+
+def random_batch(count, longest=60):
+    return pack(*random_texts(count, longest), ROWS - 1)

@@ -52,23 +52,15 @@ def test_a_name_opens_the_model_without_asking_the_hub(small, monkeypatch):
     assert model.name == "tiny"
 
 
-def test_another_model_under_the_name_is_refused(home):
-    shutil.rmtree(home / "tiny")
-    small_model(home / "tiny")
-    with pytest.raises(InputError, match=r"is not the model tiny that was installed: its fingerprint is .*again"):
-        rejoinder.load("tiny")
-
-
-def test_a_clone_without_weights_says_so(home):
+def test_unknown_names_absent_weights_and_other_models_are_refused(home):
+    with pytest.raises(InputError, match=r"no model folder huge; .*the name of a model: tiny$"):
+        rejoinder.load("huge")
     shutil.rmtree(home / "tiny")
     with pytest.raises(InputError, match="the weights of tiny are not in this installation"):
         rejoinder.load("tiny")
-
-
-@pytest.mark.usefixtures("home")
-def test_a_name_that_is_not_known_tells_those_that_are():
-    with pytest.raises(InputError, match=r"no model folder huge; .*the name of a model: tiny$"):
-        rejoinder.load("huge")
+    small_model(home / "tiny")
+    with pytest.raises(InputError, match=r"is not the model tiny that was installed: its fingerprint is .*again"):
+        rejoinder.load("tiny")
 
 
 @pytest.mark.usefixtures("home")

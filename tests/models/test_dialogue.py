@@ -11,6 +11,10 @@ from tests.models.tiny_transformer import WORDS, tokenizer
 S, NEWLINE = tokenizer().start_id, tokenizer().turn_id
 messages = st.lists(st.sampled_from(WORDS), max_size=6).map(" ".join)
 contexts = st.lists(messages, min_size=1, max_size=5)
+LETTERS = Subwords([chr(0xFE4F), *"abcdefghijklmnopqrstuvwxyz0123456789: .,?!"])
+PERSONA = ("your persona: i ski. your persona: i have a dog.", "partner's persona: i cook.", "older", "newest", "input")
+NUMBERS = [str(number) for number in range(15)]
+MESSAGES = st.one_of(st.text(max_size=6), st.text(max_size=3).map("your persona: ".__add__))
 
 
 def reading(context_length=30, response_length=10):
@@ -28,6 +32,7 @@ def rows(ids, lengths):
 def test_turns_stand_between_marks_with_newlines_between_them():
     [row] = rows(*reading().contexts([["hello there", " ", "how are you"]]))
     assert row == [S, *ids_of("hello there"), NEWLINE, *ids_of("how are you"), S]
+    assert not {S, NEWLINE} & set(ids_of("[S] [NEWLINE] [MASK]")), "text cannot say special tokens"
 
 
 @given(st.lists(contexts, min_size=1, max_size=5))
@@ -53,21 +58,10 @@ def test_a_joined_text_is_context_then_response_with_one_mark_between(pairs):
     assert rows(types, lengths) == [kinds for _, kinds in wanted]
 
 
-def test_text_cannot_say_special_tokens():
-    assert not {S, NEWLINE} & set(ids_of("[S] [NEWLINE] [MASK]"))
-
-
-@pytest.mark.parametrize("context", ["a text", []])
-def test_a_context_is_a_list_with_a_message(context):
-    with pytest.raises(InputError, match="context"):
+@pytest.mark.parametrize(("context", "said"), [("a text", "a conversation is a list of messages"), ([], "context")])
+def test_a_context_is_a_list_with_a_message(context, said):
+    with pytest.raises(InputError, match=said):
         reading().contexts([context])
-
-
-LETTERS = Subwords([chr(0xFE4F), *"abcdefghijklmnopqrstuvwxyz0123456789: .,?!"])
-
-
-PERSONA = ("your persona: i ski. your persona: i have a dog.", "partner's persona: i cook.", "older", "newest", "input")
-NUMBERS = [str(number) for number in range(15)]
 
 
 @pytest.mark.parametrize(("settings", "context", "text"), [
@@ -86,9 +80,6 @@ NUMBERS = [str(number) for number in range(15)]
 ])  # fmt: skip
 def test_a_history_is_read_from_the_newest_to_the_oldest(settings, context, text):
     assert HistoryText(**settings).join(context) == text
-
-
-MESSAGES = st.one_of(st.text(max_size=6), st.text(max_size=3).map("your persona: ".__add__))
 
 
 @settings(max_examples=60, deadline=None)

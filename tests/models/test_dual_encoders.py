@@ -17,12 +17,11 @@ from rejoinder.models.quantization import skeleton
 from rejoinder.ranker import DualEncoder
 from rejoinder.text.ngrams import build_ngrams
 
-from .conftest import ROWS, lively, random_texts, small_config
+from .conftest import ROWS, lively, random_batch, small_config
 
-
-def texts_batch(count=24, **options):
-    ids, lengths = random_texts(count)
-    return pack(ids, lengths, ROWS - 1, **options)
+SIZES = {"embedding_size": 32, "positions": 20, "head_size": 8, "hidden_size": 48, "output_size": 24}
+TOKENIZER = build_ngrams(["how are you", "i am fine", "how old are you", "bye"], minimum_count=1, bigrams=20, buckets=9)
+TEXTS = ["how are you?", "fine, thanks", "", "the " * 40, "x", "bye!", "how are you?", "日本語 😀"]
 
 
 @pytest.mark.parametrize("hidden", [64, 80], ids=["widened by nothing", "widened"])
@@ -59,10 +58,9 @@ def test_dropout_drops_its_share_and_keeps_the_mean(share):
     assert torch.equal(dropout.eval()(x), x)
 
 
-@pytest.mark.parametrize(
-    ("history", "layout", "least", "most"),
-    [(0, "paper", 20.5e6, 21.5e6), (10, "paper", 28_281_238, 28_281_238), (10, "original", 28_543_382, 28_543_382)],
-)
+@pytest.mark.parametrize(("history", "layout", "least", "most"), [
+    (0, "paper", 20.5e6, 21.5e6), (10, "paper", 28_281_238, 28_281_238), (10, "original", 28_543_382, 28_543_382),
+])  # fmt: skip
 def test_the_papers_sizes_of_convert(history, layout, least, most):
     """CONVERT 3.5: 16.6M embedding parameters and about 21M others, 59 MB quantised; with histories 28M and 73 MB."""
     with skeleton():
@@ -81,14 +79,9 @@ def test_with_zero_residuals_the_untrained_combination_is_the_mean():
         )
         network = Convert(config, ROWS).eval()
         with torch.no_grad():
-            x, z = network.encode(texts_batch(), "context"), network.encode(texts_batch(), "history")
+            x, z = (network.encode(random_batch(24), side) for side in ("context", "history"))
             found = network.combine(x, z)
         assert torch.allclose(found, torch.nn.functional.normalize(x + z, dim=1), atol=1e-5)
-
-
-SIZES = {"embedding_size": 32, "positions": 20, "head_size": 8, "hidden_size": 48, "output_size": 24}
-TOKENIZER = build_ngrams(["how are you", "i am fine", "how old are you", "bye"], minimum_count=1, bigrams=20, buckets=9)
-TEXTS = ["how are you?", "fine, thanks", "", "the " * 40, "x", "bye!", "how are you?", "日本語 😀"]
 
 
 @pytest.mark.parametrize("sizes", [{}, {"hidden_size": 32}, {"hidden_layers": 0}, {"activation": "tanh"}])
@@ -96,25 +89,21 @@ def test_with_skip_connections_both_sides_start_with_the_direction_of_r(sizes):
     torch.manual_seed(0)
     config = NGramConfig(**(SIZES | {"output_size": 32, "skip_connections": True} | sizes))
     network = NGramDual(config, ROWS).eval()
-    ids, lengths = random_texts(8)
-    batch = pack(ids, lengths, ROWS - 1)
     with torch.no_grad():
-        r = torch.nn.functional.normalize(network.encode(batch, "reduction"), dim=-1)
+        r = torch.nn.functional.normalize(network.encode(random_batch(8), "reduction"), dim=-1)
         for side in ("context", "response"):
-            torch.testing.assert_close(network.encode(batch, side), r)
+            torch.testing.assert_close(network.encode(random_batch(8), side), r)
 
 
 def test_sparse_gradients_are_those_of_a_dense_table():
     torch.manual_seed(0)
     network = NGramDual(NGramConfig(**SIZES), ROWS)
-    ids, lengths = random_texts(8, longest=9)
     assert network.embedding.sparse
     gradients = []
     for sparse in (True, False):
         network.embedding.sparse = sparse
         network.zero_grad()
-        x = network.encode(pack(ids, lengths, ROWS - 1), "context")
-        x[:, 0].sum().backward()
+        network.encode(random_batch(8, longest=9), "context")[:, 0].sum().backward()
         gradient = network.embedding.weight.grad
         gradients.append(gradient.to_dense() if sparse else gradient)
     torch.testing.assert_close(gradients[0], gradients[1])
@@ -161,11 +150,8 @@ def test_a_folder_opens_as_an_encoder(folder):
 def test_few_bits_change_vectors_little(folder, tmp_path):
     export_quantized(folder, tmp_path / "small")
     exact = rejoinder.load(folder, precision="fp32").encode_responses(TEXTS)
-    for place, precision, least in (
-        (tmp_path / "small", "fp32", 0.999),
-        (folder, "bf16", 0.999),
-        (folder, "int8", 0.995),
-    ):
+    given = (tmp_path / "small", "fp32", 0.999), (folder, "bf16", 0.999), (folder, "int8", 0.995)
+    for place, precision, least in given:
         encoder = rejoinder.load(place, precision=precision)
         alone = np.concatenate([encoder.encode_responses([text]) for text in TEXTS])
         for vectors in (encoder.encode_responses(TEXTS), alone):

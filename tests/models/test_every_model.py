@@ -190,7 +190,7 @@ def test_the_configuration_decides_which_model_is_built():
         parse_config({"kind": "gru"})
 
 
-REFUSED = [
+@pytest.mark.parametrize(("values", "message"), [
     ({"attention_spans": [3, 5]}, "one positive number for each of the 6 blocks"),
     ({"positions": []}, "positions"),
     ({"blocks": -1, "attention_spans": []}, "blocks = -1"),
@@ -205,19 +205,13 @@ REFUSED = [
     ({"kind": "poly-encoder", "context_length": 513}, "context_length"),
     ({"kind": "poly-encoder", "m": 0}, "m = 0"),
     ({"kind": "multi-context-bi-encoder", "history": 0}, "history = 0"),
-]
-
-
-@pytest.mark.parametrize(("values", "message"), REFUSED)
+])  # fmt: skip
 def test_impossible_structures_are_refused_by_name(values, message):
     with pytest.raises(InputError, match=message):
         parse_config(values)
 
 
-lengths_of_texts = st.lists(st.integers(0, 60), min_size=1, max_size=40)
-
-
-@given(lengths_of_texts, st.sampled_from([0, 5, 16, 10_000]))
+@given(st.lists(st.integers(0, 60), min_size=1, max_size=40), st.sampled_from([0, 5, 16, 10_000]))
 @settings(deadline=None, max_examples=60)
 def test_every_text_is_found_again_whatever_the_segments(lengths, cost):
     counts = np.array(lengths, dtype=np.int32)

@@ -9,13 +9,12 @@ from rejoinder.models import inference
 from rejoinder.models.inference import FIXED_LENGTH, SingleTexts, pack_linears
 from rejoinder.models.packing import pack
 
-from .conftest import ROWS, convert, random_texts
+from .conftest import ROWS, convert, random_batch, random_texts
 
 
 def encodings(network):
-    ids, lengths = random_texts(32)
     with torch.inference_mode():
-        return network.context_head(network.reduce(pack(ids, lengths, ROWS - 1)))
+        return network.context_head(network.reduce(random_batch(32)))
 
 
 @pytest.mark.parametrize(("precision", "closeness"), [("fp32", 1 - 1e-5), ("bf16", 0.995), ("int8", 0.995)])
@@ -33,7 +32,8 @@ def test_eight_bit_products_take_inputs_that_are_all_equal():
         assert torch.allclose(layer(torch.full((3, 16), value)), torch.full((3, 16), value), atol=0.03)
 
 
-def test_without_onednn_plain_layers_stay_and_int8_says_so(network, monkeypatch):
+def test_without_onednn_plain_layers_stay_and_int8_says_so(monkeypatch):
+    network = convert(ROWS)
     monkeypatch.setattr(inference.processor, "has_onednn", lambda: False)
     expected = encodings(network)
     assert torch.equal(encodings(inference.pack_linears(network, "fp32")), expected)

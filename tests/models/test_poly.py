@@ -162,8 +162,7 @@ def test_a_folder_reads_whole_conversations(tmp_path):
 
 
 def marked():
-    plain = tokenizer()
-    return MarkedPretrained(plain.description, plain.special, plain.rows)
+    return MarkedPretrained(tokenizer().description, tokenizer().special, tokenizer().rows)
 
 
 def test_an_untrained_model_is_the_mean_of_its_transformers_outputs():
@@ -203,9 +202,8 @@ def test_marks_stand_around_every_text_and_count_as_tokens():
     ids, lengths = plain.encode_ragged(said)
     found, counts = ours.encode_ragged(said)
     assert counts.tolist() == [lengths[0] + 2, 0, lengths[2] + 2]
-    assert found.tolist() == [
-        plain.start_id, *ids[: lengths[0]], plain.end_id, plain.start_id, *ids[lengths[0] :], plain.end_id
-    ]  # fmt: skip
+    start, end = [plain.start_id], [plain.end_id]
+    assert found.tolist() == start + ids[: lengths[0]].tolist() + end + start + ids[lengths[0] :].tolist() + end
     cut, counts = ours.encode_ragged(said, 4)
     assert counts.tolist() == [4, 0, min(4, lengths[2] + 2)]
     assert cut[:4].tolist() == [plain.start_id, *ids[:2], plain.end_id]

@@ -31,9 +31,12 @@ from rejoinder.models.quantization import (
 )
 from rejoinder.text.subwords import MARK, Subwords
 
-from .conftest import ROWS, SUBWORDS, convert, random_texts, saved, small_config
+from .conftest import ROWS, SUBWORDS, convert, random_batch, saved, small_config
 
 TEXTS = ["how are you?", "fine, thanks", "", "two\nlines", "a much longer text with many more letters in it, yes!"]
+tables = st.lists(st.floats(-1e4, 1e4, width=32), min_size=1, max_size=40).map(
+    lambda values: torch.tensor(values)[:, None]
+)
 
 
 @pytest.fixture
@@ -42,20 +45,14 @@ def plain(tmp_path):
     return saved(tmp_path / "plain", 40)
 
 
-@pytest.fixture(params=["bfloat16", "float16"])
-def trained(tmp_path, request):
-    """The folder of a model that was trained for few bits, and what it was trained with."""
-    module = convert(feed_forward_2="original")
-    training = QuantizedTraining(module, request.param)
-    save(tmp_path / "trained", module, SUBWORDS, max_length=40, card="# A model\n")
-    return tmp_path / "trained", training
-
-
 @pytest.mark.parametrize("precision", ["fp32", "bf16", "int8"])
-def test_in_every_precision_it_gives_what_the_full_folder_gives(tmp_path, trained, precision):
-    folder, _ = trained
-    export_quantized(folder, tmp_path / "small")
-    full, small = (rejoinder.load(place, precision=precision) for place in (folder, tmp_path / "small"))
+@pytest.mark.parametrize("half", ["bfloat16", "float16"])
+def test_in_every_precision_it_gives_what_the_full_folder_gives(tmp_path, half, precision):
+    module = convert(feed_forward_2="original")
+    QuantizedTraining(module, half)
+    save(tmp_path / "full", module, SUBWORDS, max_length=40, card="# A model\n")
+    export_quantized(tmp_path / "full", tmp_path / "small")
+    full, small = (rejoinder.load(tmp_path / name, precision=precision) for name in ("full", "small"))
     assert (full.encode_responses(TEXTS) * small.encode_responses(TEXTS)).sum(axis=1).min() > 0.9999
     assert (full.transfer(TEXTS) - small.transfer(TEXTS)).max() < 0.05
 
@@ -132,7 +129,7 @@ def test_in_float32_it_has_the_very_values_that_it_encodes_with(tmp_path, plain)
     assert np.allclose(vectors.numpy(), encoder.encode_responses(TEXTS), atol=1e-6)
 
 
-def test_it_is_not_rounded_twice(tmp_path, plain):
+def test_it_is_not_rounded_twice_and_never_replaces_its_model(tmp_path, plain):
     export_quantized(plain, tmp_path / "small")
     module = load_as_validated(tmp_path / "small")[0]
     given = load_module(tmp_path / "small")[0].state_dict()
@@ -140,8 +137,6 @@ def test_it_is_not_rounded_twice(tmp_path, plain):
     with pytest.raises(InputError, match=r"is a quantised folder already; copy it as it is, or give the model folder"):
         export_quantized(tmp_path / "small", tmp_path / "smaller")
 
-
-def test_an_export_never_replaces_its_model(plain):
     with pytest.raises(InputError, match="is the model itself"):
         export_quantized(plain, plain)
 
@@ -157,36 +152,24 @@ rejoinder.load(sys.argv[1]).encode_contexts([["how are you?", "fine"]])
 print(sorted({"torch._dynamo", "sympy"} & set(sys.modules)))
 """
     command = [sys.executable, "-c", code, str(tmp_path / "small")]
-    assert subprocess.run(command, capture_output=True, text=True, check=True).stdout.strip() == "[]"
-
-
-numbers = st.floats(-1e4, 1e4, width=32)
-tables = st.lists(numbers, min_size=1, max_size=40).map(lambda values: torch.tensor(values)[:, None])
-
-
-def some_texts():
-    ids, lengths = random_texts(16)
-    return pack(ids, lengths, ROWS - 1)
+    assert subprocess.check_output(command, text=True).strip() == "[]"
 
 
 def loss(module):
     """A number that depends on all of the network."""
-    x, y = module(some_texts(), contexts=8)
+    x, y = module(random_batch(16), contexts=8)
     return (x * y.roll(1, 0)).sum() + (x * torch.linspace(-1, 1, x.shape[1])).sum()
 
 
 @given(tables)
-def test_the_range_covers_all_values_with_the_papers_room(table):
-    low, high = bounds_of(table, room=True).double()
+def test_the_range_has_the_papers_room_and_rounding_is_off_by_half_a_step_at_most(table):
+    bounds = bounds_of(table, room=True)
+    low, high = bounds.double()
     room = max((table.max().double() - table.min().double()) * 0.1, 0.01)
     slack = 1e-6 * float(table.abs().max()) + 1e-6
     assert table.min() - low == pytest.approx(float(room), rel=1e-4, abs=slack)
     assert high - table.max() == pytest.approx(float(room), rel=1e-4, abs=slack)
 
-
-@given(tables)
-def test_rounding_is_off_by_half_a_step_at_most(table):
-    bounds = bounds_of(table, room=True)
     error = (round_to_levels(table, bounds) - table).abs().max()
     assert error <= step_of(bounds) / 2 + 4e-7 * bounds.abs().max()
 
@@ -196,8 +179,9 @@ def test_codes_fit_into_a_byte_and_rounding_twice_changes_nothing(table):
     bounds = bounds_of(table)
     codes = to_codes(table, bounds)
     assert torch.equal(codes, codes.to(torch.uint8).float())
-    once = round_to_levels(table, bounds)
-    assert torch.equal(to_codes(once, bounds), codes) or bounds.abs().max() * 1e-6 > step_of(bounds)
+    assert torch.equal(to_codes(round_to_levels(table, bounds), bounds), codes) or bounds.abs().max() * 1e-6 > step_of(
+        bounds
+    )
 
 
 @settings(deadline=None)
@@ -276,7 +260,7 @@ def test_layer_norm_softmax_and_unit_length_stay_in_float32(monkeypatch):
 
     monkeypatch.setattr(torch, "softmax", noted)
     with torch.autocast("cpu", dtype=torch.bfloat16), training.rounded():
-        x, _ = module(some_texts(), contexts=8)
+        x, _ = module(random_batch(16), contexts=8)
     assert kinds == {"norm": {torch.float32}, "softmax": {torch.float32}}
     assert x.dtype == torch.float32
     assert torch.allclose(x.norm(dim=1), torch.ones(8), atol=1e-6)

@@ -12,7 +12,6 @@ from tests.models.conftest import lively
 SENTENCE = "hello there how are you today fine thanks and what about the cats they sleep all day long in sun"
 WORDS = SENTENCE.split()
 SHAPE = {"hidden_size": 16, "blocks": 2, "heads": 2, "feed_forward_size": 24, "positions": 64, "context_length": 40}
-
 KINDS = {
     "bi first": {"kind": "bi-encoder"},
     "bi mean": {"kind": "bi-encoder", "reduction": "mean"},
@@ -24,7 +23,6 @@ KINDS = {
     "poly last": {"kind": "poly-encoder", "m": 9, "codes": "last"},
     "poly last and first": {"kind": "poly-encoder", "m": 9, "codes": "last-and-first"},
 }
-
 CROSS_KINDS = {"cross match": {"kind": "cross-encoder", "mean_match": 3.0}}
 
 
@@ -33,13 +31,10 @@ def tokenizer():
     return build_bpe([" ".join(WORDS)] * 4, merges=60)
 
 
-def config(name="bi first", **changes):
-    return parse_config({**SHAPE, **(KINDS | CROSS_KINDS).get(name, {"kind": name}), **changes})
-
-
 def network(name="bi first", **changes):
     torch.manual_seed(0)
-    return lively(build_module(config(name, **changes), tokenizer().rows)).eval()
+    config = parse_config({**SHAPE, **(KINDS | CROSS_KINDS).get(name, {"kind": name}), **changes})
+    return lively(build_module(config, tokenizer().rows)).eval()
 
 
 def opened(folder, name, precision="fp32", **changes):

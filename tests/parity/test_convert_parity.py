@@ -72,12 +72,8 @@ def trunk(text, w, config, *, before):
     """r of one text, of which the first 60 tokens are read."""
     ids = SUBWORDS.encode(text)[:60]
     scale = math.sqrt(config.embedding_size) if config.initialisation == "paper" else 1.0
-    rows = [
-        w["token_embedding.subwords.weight"][token] * scale
-        + w["token_embedding.positions.0.weight"][i % 47]
-        + w["token_embedding.positions.1.weight"][i % 11]
-        for i, token in enumerate(ids)
-    ]
+    words, first, second = (w[f"token_embedding.{n}.weight"] for n in ("subwords", "positions.0", "positions.1"))
+    rows = [words[token] * scale + first[i % 47] + second[i % 11] for i, token in enumerate(ids)]
     x = normed(np.stack(rows), w, "token_embedding.norm")
     for b, span in enumerate(config.attention_spans):
         name = f"blocks.{b}"
@@ -94,12 +90,8 @@ def trunk(text, w, config, *, before):
 
 def history_of(context, numbered):
     """Newest first, at most ten, joined with a space."""
-    earlier = context[:-1]
-    text = ""
-    for place in range(min(10, len(earlier))):
-        message = earlier[len(earlier) - 1 - place]
-        text += (" " if place else "") + (f"{place}: " if numbered else "") + message
-    return text
+    newest = context[-2::-1][:10]
+    return " ".join(f"{place}: {message}" if numbered else message for place, message in enumerate(newest))
 
 
 def reference(context, w, config, *, before):
@@ -111,18 +103,13 @@ def reference(context, w, config, *, before):
     return h_x, h_z, head((h_x + h_z) / 2, w, "combined_head", before=before)
 
 
-@pytest.mark.parametrize(
-    "changes",
-    [
-        {},
-        {"norm_placement": "before", "initialisation": "unit"},
-        {"numbered_history": True},
-        {"feed_forward_2_size": 24},
-        {"feed_forward_2_size": 64},
-    ],
-    ids=["the paper's layout", "norm before each part", "numbered messages", "a combiner of the encodings' size",
-         "skips without widening"],
-)  # fmt: skip
+@pytest.mark.parametrize("changes", [
+    pytest.param({}, id="the paper's layout"),
+    pytest.param({"norm_placement": "before", "initialisation": "unit"}, id="norm before each part"),
+    pytest.param({"numbered_history": True}, id="numbered messages"),
+    pytest.param({"feed_forward_2_size": 24}, id="a combiner of the encodings' size"),
+    pytest.param({"feed_forward_2_size": 64}, id="skips without widening"),
+])  # fmt: skip
 def test_encodings(changes):
     network = convert(history=10, **changes)
     config, before = network.config, network.config.norm_placement == "before"

@@ -13,6 +13,7 @@ from rejoinder.baselines.keywords import BM25, BUCKETS, Data19BM25, TfIdf
 from rejoinder.corpora.example import Example
 
 murmurhash = pytest.importorskip("sklearn.utils").murmurhash3_32
+K1, B = st.sampled_from([0.0, 1.2, 1.5, 2.0]), st.sampled_from([0.0, 0.4, 0.75, 1.0])
 
 
 def textbook(query, document, corpus, k1, b):
@@ -32,10 +33,8 @@ def textbook(query, document, corpus, k1, b):
 
 def check_textbook(queries, lists, k1, b):
     corpus = [text.split() for text in dict.fromkeys(text for texts in lists for text in texts)]
-    expected = [
-        [textbook(query.split(), text.split(), corpus, k1, b) for text in texts]
-        for query, texts in zip(queries, lists, strict=True)
-    ]
+    pairs = zip(queries, lists, strict=True)
+    expected = [[textbook(query.split(), text.split(), corpus, k1, b) for text in texts] for query, texts in pairs]
     found = BM25(k1=k1, b=b).score([["ignored", query] for query in queries], lists)
     assert found.dtype == np.float32
     assert np.allclose(found, expected, rtol=1e-6, atol=1e-7)
@@ -98,7 +97,6 @@ def queries_of(texts):
     return st.lists(st.tuples(texts, st.lists(texts, min_size=3, max_size=3)), min_size=1, max_size=5)
 
 
-K1, B = st.sampled_from([0.0, 1.2, 1.5, 2.0]), st.sampled_from([0.0, 0.4, 0.75, 1.0])
 WORDS = texts_of("aa", "bb", "cc", "Dd", "ee!", "f1", "x")
 
 

@@ -19,7 +19,6 @@ TEXTS = [
     "how are you today?", "I don't know, you?", "you don't know 12345 or 1234", "How are YOU", "", " ... ",
     "supercalifragilistic words", "a-b a-b a-b :) :)", "today you know how", "x\x00y\u00a0z \u2019s don\u2019t",
 ]  # fmt: skip
-
 WORD = re.compile(r"[a-z0-9$+<=>^`|~]+(?:'[a-z0-9$+<=>^`|~]+)*|[!-#%-*,-/:;?@\[-\]_{}]+")
 
 
@@ -61,17 +60,17 @@ def tokenizer():
 
 
 @given(st.lists(st.text(st.characters(codec="ascii"), max_size=60), max_size=4), st.integers(1, 12))
-def test_rows_of_ids(texts, longest):
-    tokenizer = build_ngrams(TEXTS, minimum_count=2, bigrams=12, buckets=7)
+def test_rows_of_ids(tokenizer, texts, longest):
     ids, lengths = tokenizer.encode_ragged([*texts, TEXTS[0]])
     expected = [row(tokenizer, text) for text in [*texts, TEXTS[0]]]
     assert lengths.tolist() == [len(each) for each in expected]
     assert ids.tolist() == [number for each in expected for number in each]
+    assert ids.dtype == lengths.dtype == np.int32
     cut, lengths = tokenizer.encode_ragged([*texts, TEXTS[0]], longest)
     assert cut.tolist() == [number for each in expected for number in each[: 2 * longest - 1]]
 
 
-def test_the_vocabulary_is_that_of_plain_counting(tokenizer):
+def test_the_vocabulary_is_that_of_plain_counting():
     ascii_texts = [text for text in TEXTS if text.isascii()]
     tokenizer = build_ngrams(ascii_texts, minimum_count=2, bigrams=5, buckets=7)
     counts = Counter(word for text in ascii_texts for word in words(text))
@@ -108,16 +107,12 @@ def encode(w, ids, side, *, layers, bigrams=True, attention=True, act):
     return h / np.linalg.norm(h)
 
 
-@pytest.mark.parametrize(
-    ("changes", "how"),
-    [
-        ({}, {}),
-        ({"self_attention": False}, {"attention": False}),
-        ({"bigrams": False}, {"bigrams": False}),
-        ({"activation": "tanh", "hidden_layers": 1}, {"layers": 1, "act": np.tanh}),
-    ],
-    ids=["paper", "no attention", "no bigrams", "tanh, one layer"],
-)
+@pytest.mark.parametrize(("changes", "how"), [
+    ({}, {}),
+    ({"self_attention": False}, {"attention": False}),
+    ({"bigrams": False}, {"bigrams": False}),
+    ({"activation": "tanh", "hidden_layers": 1}, {"layers": 1, "act": np.tanh}),
+], ids=["paper", "no attention", "no bigrams", "tanh, one layer"])  # fmt: skip
 def test_encodings(tokenizer, changes, how):
     torch.manual_seed(0)
     sizes = {"embedding_size": 12, "positions": 16, "head_size": 4, "hidden_size": 10, "output_size": 8}

@@ -16,7 +16,6 @@ onnxruntime = pytest.importorskip("onnxruntime")
 pytest.importorskip("onnx")
 pytest.importorskip("onnxscript")
 pytestmark = pytest.mark.slow
-
 GUIDE = Path(__file__).parents[2] / "docs" / "guide.md"
 TEXTS = ["how are you?", "", "x", "see the cat " * 30, "hello there", "fine, thanks", "a\nb", "bye! " * 7]
 CONTEXTS = [[text] for text in TEXTS] + [["hello", "x"], ["a", "  ", "see the cat " * 30, ""], list("abcdefghijklmnop")]

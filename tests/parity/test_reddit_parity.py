@@ -10,6 +10,10 @@ from rejoinder.corpora.reddit import RedditSettings
 from tests.corpora.reddit_lines import comment, run
 
 WORDS = "A comment, of words; with marks: and, well, no end... in sight "
+NAMES = ["a", "b", "c", "d", "e", "f", "ab", "ba", "bb", "ca", "aab", "baa"]
+PARENTS = st.just("") | st.sampled_from([*NAMES, "z"])
+COPIES = [comment("a", "", "[removed]"), comment("a", "", "[deleted]")]
+ANSWERS = [comment("b", "a"), comment("c", "b")]
 
 
 def reference(lines, chosen, history):
@@ -97,12 +101,6 @@ def bodies(draw):
     start, length = draw(st.integers(0, 20)), draw(st.integers(0, 40) | st.integers(0, 400))
     text = (WORDS * 8)[start : start + length]
     return draw(st.just(text) | st.sampled_from(["[deleted]", "[removed]", " \t ", None])) or None
-
-
-NAMES = ["a", "b", "c", "d", "e", "f", "ab", "ba", "bb", "ca", "aab", "baa"]
-PARENTS = st.just("") | st.sampled_from([*NAMES, "z"])
-COPIES = [comment("a", "", "[removed]"), comment("a", "", "[deleted]")]
-ANSWERS = [comment("b", "a"), comment("c", "b")]
 
 
 @given(

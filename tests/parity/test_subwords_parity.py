@@ -10,7 +10,6 @@ from hypothesis import strategies as st
 from rejoinder.text.vocabulary import build_subwords
 
 START = "\ufe4f"
-
 CORPUS = """\
 Hello, how are you doing today? I'm doing well -- thanks for asking!
 hello HELLO helper helping helped; the other others another mother.

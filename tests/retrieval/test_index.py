@@ -21,6 +21,17 @@ from tests.retrieval.conftest import HashEncoder, TableEncoder
 from tests.retrieval.test_search import attended
 
 TEXTS = [f"reply number {i}" for i in range(40)]
+json_values = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False, allow_infinity=False) | st.text(),
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(), inner, max_size=3),
+    max_leaves=6,
+)
+FILES = {"float32": {"vectors.f32", "replies.jsonl", "offsets.i64"}}
+FILES["float16"] = FILES["float32"] | {"codes.f16"}
+FILES["int8"] = FILES["float32"] | {"codes.i8", "scales.f32"}
+NOT_FINITE, MISSING = np.full((1, 3, 24), np.nan, np.float32), np.array([[1, 1, 0], [0, 0, 0]], bool)
+REPLIES = [f"reply {i}" for i in range(60)]
+CONTEXTS = [["reply 3", "reply 40"], ["reply 7"], ["one", "two", "three", "four"]]
 
 
 @pytest.fixture(params=DTYPES)
@@ -43,13 +54,6 @@ def test_the_best_reply_comes_first_with_score_and_position(index):
     assert found == [[best], []], "the minimum itself counts"
 
 
-json_values = st.recursive(
-    st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False, allow_infinity=False) | st.text(),
-    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(), inner, max_size=3),
-    max_leaves=6,
-)
-
-
 @settings(deadline=None, max_examples=25)
 @given(st.lists(st.tuples(st.text(), st.dictionaries(st.text(), json_values, max_size=3)), max_size=9))
 def test_texts_and_payloads_come_back_as_they_were(tmp_path_factory, entries):
@@ -64,20 +68,17 @@ def test_texts_and_payloads_come_back_as_they_were(tmp_path_factory, entries):
         assert replies == [Reply(entries[0][0], 1.0, 0, entries[0][1])]
 
 
-@pytest.mark.parametrize(
-    ("candidate", "told"),
-    [(Candidate("", {"x": {1}}), "set"), (Candidate("", {"x": float("nan")}), "float"), (Candidate("\ud800"), "utf-8")],
-)
+@pytest.mark.parametrize(("candidate", "told"), [
+    (Candidate("", {"x": {1}}), "set"), (Candidate("", {"x": float("nan")}), "float"), (Candidate("\ud800"), "utf-8"),
+])  # fmt: skip
 def test_what_json_cannot_hold_is_refused_with_the_position(tmp_path, encoder, candidate, told):
     with pytest.raises(InputError, match=f"reply 1 .*{told}"):
         Index.build(encoder, ["fine", candidate], tmp_path / "index")
     assert list(tmp_path.iterdir()) == []
 
 
-# Mistakes of others (REFERENCE 7.8): a cache keyed by file name answers after retraining.
-
-
 def test_mistake_8_an_index_of_another_model_is_refused_though_its_name_is_the_same(index):
+    """A cache keyed by file name answers after retraining (REFERENCE 7.8)."""
     retrained = HashEncoder(seed="retrained")
     with pytest.raises(InputError) as refused:
         Index.open(index.folder, retrained)
@@ -98,11 +99,6 @@ def test_mistake_8_the_fingerprint_covers_model_and_candidates(tmp_path, encoder
     assert fingerprint("4", encoder, ["a", Candidate("b", {"id": 1})]) != first
     assert fingerprint("5", HashEncoder("retrained"), ["a", "b"]) != first
     assert fingerprint("6", encoder, ["a", "b"], "int8") != first
-
-
-FILES = {"float32": {"vectors.f32", "replies.jsonl", "offsets.i64"}}
-FILES["float16"] = FILES["float32"] | {"codes.f16"}
-FILES["int8"] = FILES["float32"] | {"codes.i8", "scales.f32"}
 
 
 DAMAGES = {
@@ -127,10 +123,9 @@ def test_a_damaged_file_is_refused_by_name(index, encoder, how):
     Index.open(index.folder, encoder)
 
 
-@pytest.mark.parametrize(
-    ("content", "told"),
-    [(b"{}", "damaged"), (b"\xff\xfe", "damaged"), (b'{"kind": "rejoinder index", "format": 99}', "update rejoinder")],
-)
+@pytest.mark.parametrize(("content", "told"), [
+    (b"{}", "damaged"), (b"\xff\xfe", "damaged"), (b'{"kind": "rejoinder index", "format": 99}', "update rejoinder"),
+])  # fmt: skip
 def test_a_foreign_manifest_is_refused(index, encoder, content, told):
     (index.folder / MANIFEST).write_bytes(content)
     with pytest.raises(InputError, match=f"manifest.json .*{told}"):
@@ -173,31 +168,22 @@ def test_an_8_bit_index_of_an_earlier_version_opens_and_is_replaced(tmp_path, en
     Index.build(encoder, ["new"], index.folder, overwrite=True)
 
 
-NOT_FINITE, MISSING = np.full((1, 3, 24), np.nan, np.float32), np.array([[1, 1, 0], [0, 0, 0]], bool)
-
-
-@pytest.mark.parametrize(
-    ("queries", "told"),
-    [
-        (np.eye(3, dtype=np.float32), r"size 3; .* have 24"),
-        (np.ones((1, 3, 5), np.float32), r"size 5; .* have 24"),
-        (np.ones((1, 24), np.float32), "vector of context 0 has length 4.899, not 1"),
-        (NOT_FINITE, "vectors of context 0 are not finite"),
-        (ContextVectors(np.ones((2, 3, 24), np.float32), MISSING), "context 1 has no vector"),
-    ],
-)
+@pytest.mark.parametrize(("queries", "told"), [
+    (np.eye(3, dtype=np.float32), r"size 3; .* have 24"),
+    (np.ones((1, 3, 5), np.float32), r"size 5; .* have 24"),
+    (np.ones((1, 24), np.float32), "vector of context 0 has length 4.899, not 1"),
+    (NOT_FINITE, "vectors of context 0 are not finite"),
+    (ContextVectors(np.ones((2, 3, 24), np.float32), MISSING), "context 1 has no vector"),
+])  # fmt: skip
 def test_queries_that_cannot_be_used_are_refused(index, queries, told):
     with pytest.raises(InputError, match=told):
         index.search_vectors(queries)
 
 
-@pytest.mark.parametrize(
-    ("row", "told"), [([np.nan, 0], "nan"), ([np.inf, 0], "inf"), ([3, 4], "5"), ([0.5, 0], "0.5")]
-)
-def test_vectors_that_are_not_unit_vectors_are_refused(row, told):
-    rows = np.array([[1, 0], [0, 0], row], dtype=np.float32)
-    with pytest.raises(InputError, match=f"reply 12 has length {told}, not 1"):
-        check_rows(rows, "reply", 10)
+def test_vectors_that_are_not_unit_vectors_are_refused():
+    for row, told in (([np.nan, 0], "nan"), ([np.inf, 0], "inf"), ([3, 4], "5"), ([0.5, 0], "0.5")):
+        with pytest.raises(InputError, match=f"reply 12 has length {told}, not 1"):
+            check_rows(np.array([[1, 0], [0, 0], row], dtype=np.float32), "reply", 10)
     with pytest.raises(InputError, match=r"shape \(2, 3, 4\)"):
         check_rows(np.zeros((2, 3, 4), np.float32), "reply")
 
@@ -215,10 +201,6 @@ def test_an_engine_encodes_in_order_and_changes_nothing(tmp_path):
     encoder.fingerprint = "0" * 64
     with pytest.raises(InputError, match="model is another model on a worker's machine"):
         Index.build(encoder, replies, tmp_path / "wrong", engine=Watched())
-
-
-REPLIES = [f"reply {i}" for i in range(60)]
-CONTEXTS = [["reply 3", "reply 40"], ["reply 7"], ["one", "two", "three", "four"]]
 
 
 class HashPolyEncoder(HashEncoder):

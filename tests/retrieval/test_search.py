@@ -83,12 +83,9 @@ def collections(draw):
 @pytest.mark.parametrize("dtype", DTYPES)
 @settings(deadline=None, max_examples=70)
 @given(
-    collections(),
-    st.integers(1, 70),
-    st.sampled_from([-np.inf, 0.0, 0.5, 0.99, 20.0]),
-    st.sampled_from([1, 7, 1 << 13]),
-    st.sampled_from([0, 20, 1 << 20]),
-)
+    collections(), st.integers(1, 70), st.sampled_from([-np.inf, 0.0, 0.5, 0.99, 20.0]),
+    st.sampled_from([1, 7, 1 << 13]), st.sampled_from([0, 20, 1 << 20]),
+)  # fmt: skip
 def test_search_equals_brute_force(dtype, collection, k, minimum, block, pending):
     """Of small forms too where they may nominate all rows."""
     rows, alive, contexts, cuts = collection
@@ -136,17 +133,12 @@ def test_the_score_of_a_pair_does_not_depend_on_what_is_scored_beside_it():
         assert together.tolist() == exact_scores(context, np.concatenate([rows[5:], rows])[3:])[-33:].tolist()
 
 
-shapes = {
-    "seed": st.integers(0, 2**32),
-    "count": st.integers(1, 30),
-    "size": st.sampled_from([1, 2, 3, 17, 64]),
-    "width": st.integers(1, 9),
-    "scale": st.sampled_from([0.1, 1.0, 8.0]),
-}
-
-
 @settings(deadline=None, max_examples=60)
-@given(**shapes, block=st.sampled_from([1, 5, 1 << 13]), together=st.sampled_from([1, 10, 2048]))
+@given(
+    seed=st.integers(0, 2**32), count=st.integers(1, 30), size=st.sampled_from([1, 2, 3, 17, 64]),
+    width=st.integers(1, 9), scale=st.sampled_from([0.1, 1.0, 8.0]), block=st.sampled_from([1, 5, 1 << 13]),
+    together=st.sampled_from([1, 10, 2048]),
+)  # fmt: skip
 def test_scores_equal_those_of_the_attended_vector(seed, count, size, width, scale, block, together):
     rng = np.random.default_rng(seed)
     rows = (scale * rng.standard_normal((count, size))).astype(np.float32)

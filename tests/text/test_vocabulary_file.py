@@ -10,6 +10,8 @@ from rejoinder.text.subwords import MARK, Subwords
 from rejoinder.text.vocabulary import build_subwords
 
 CORPUS = ["line one\nline two\r\nline\u2028three\u0085", 'odd \x00 \ufeff \ufe4f " \\ \ufffe 😀 \x1f characters']
+SUBWORDS = {"format": Subwords.FORMAT, "buckets": 5, "subwords": [MARK, "a"]}
+NGRAMS = {"format": NGrams.FORMAT, "buckets": 3, "unigrams": ["<S>", "</S>", "a"], "bigrams": [0, 2]}
 
 
 def test_newline_in_the_corpus_survives_the_file(tmp_path):
@@ -34,29 +36,22 @@ def test_fingerprint_tells_contents_apart():
     assert vocabularies[0].fingerprint == "74060028d6e50a3b6d03b1e5a616801808a59633bea4ee24867d4008b3d353e9"
 
 
-SUBWORDS = {"format": Subwords.FORMAT, "buckets": 5, "subwords": [MARK, "a"]}
-NGRAMS = {"format": NGrams.FORMAT, "buckets": 3, "unigrams": ["<S>", "</S>", "a"], "bigrams": [0, 2]}
-
-
-@pytest.mark.parametrize(
-    ("kind", "change", "reason"),
-    [
-        (Subwords, {"format": NGrams.FORMAT}, "format 'rejoinder subwords 1' is needed"),
-        (Subwords, {"buckets": True}, "buckets"),
-        (Subwords, {"subwords": None}, "list of strings"),
-        (Subwords, {"subwords": ["a"]}, "start mark"),
-        (Subwords, {"subwords": [MARK, ""]}, "empty"),
-        (Subwords, {"subwords": [MARK, "a", "a"]}, "twice"),
-        (Subwords, {"subwords": [MARK, "\ud800"]}, "UTF-8"),
-        (NGrams, {"format": Subwords.FORMAT}, "format 'rejoinder n-grams 1' is needed"),
-        (NGrams, {"buckets": 0}, "at least 1 is needed"),
-        (NGrams, {"unigrams": ["<S>", "x", "a"]}, "mark </S> is not among the unigrams"),
-        (NGrams, {"unigrams": ["<S>", "</S>", "a", "a"]}, "the unigram 'a' is there twice"),
-        (NGrams, {"bigrams": [1]}, "two for each pair"),
-        (NGrams, {"bigrams": [1, 5]}, "numbers of unigrams, 0 to 2"),
-        (NGrams, {"bigrams": [1, 2, 1, 2]}, "a bigram is there twice"),
-    ],
-)
+@pytest.mark.parametrize(("kind", "change", "reason"), [
+    (Subwords, {"format": NGrams.FORMAT}, "format 'rejoinder subwords 1' is needed"),
+    (Subwords, {"buckets": True}, "buckets"),
+    (Subwords, {"subwords": None}, "list of strings"),
+    (Subwords, {"subwords": ["a"]}, "start mark"),
+    (Subwords, {"subwords": [MARK, ""]}, "empty"),
+    (Subwords, {"subwords": [MARK, "a", "a"]}, "twice"),
+    (Subwords, {"subwords": [MARK, "\ud800"]}, "UTF-8"),
+    (NGrams, {"format": Subwords.FORMAT}, "format 'rejoinder n-grams 1' is needed"),
+    (NGrams, {"buckets": 0}, "at least 1 is needed"),
+    (NGrams, {"unigrams": ["<S>", "x", "a"]}, "mark </S> is not among the unigrams"),
+    (NGrams, {"unigrams": ["<S>", "</S>", "a", "a"]}, "the unigram 'a' is there twice"),
+    (NGrams, {"bigrams": [1]}, "two for each pair"),
+    (NGrams, {"bigrams": [1, 5]}, "numbers of unigrams, 0 to 2"),
+    (NGrams, {"bigrams": [1, 2, 1, 2]}, "a bigram is there twice"),
+])  # fmt: skip
 def test_bad_content_is_refused_with_its_reason(tmp_path, kind, change, reason):
     path, whole = tmp_path / "vocabulary.json", SUBWORDS if kind is Subwords else NGRAMS
     path.write_text(json.dumps(whole))

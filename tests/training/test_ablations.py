@@ -1,6 +1,5 @@
 """Files of ablations: every row one change that trains, with errors before anything is trained."""
 
-from collections.abc import Callable
 from functools import cache
 from pathlib import Path
 
@@ -20,8 +19,6 @@ TABLE_4 = {
     BASE: 68.2, "heads-8": 68.5, "no-relative-bias": 67.8, "no-growing-span": 67.7, "one-bucket": 68.0,
     "one-reduction-head": 67.7, "no-skip": 67.8, "last-three": 66.7, "last-five": 66.6,
 }  # fmt: skip
-
-Write = Callable[..., Path]
 shipped = cache(load_plan)
 
 

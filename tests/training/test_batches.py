@@ -10,7 +10,6 @@ from hypothesis import strategies as st
 
 from rejoinder.errors import InputError
 from rejoinder.training.batches import (
-    WHOLE,
     ChangedHistories,
     EpochOrder,
     MixedOrder,
@@ -53,7 +52,7 @@ def test_portions_and_parts_have_the_further_responses_of_their_own_pairs():
     def further(chosen):
         return np.repeat(chosen, 2).reshape(-1, 2) + 4
 
-    whole = make_step(examples, rows, 99, WHOLE, further)
+    whole = make_step(examples, rows, 99, Portion(), further)
     halves = [make_step(examples, rows, 99, Portion(rank, 2, 1), further) for rank in range(2)]
 
     def texts_of(part):
@@ -81,7 +80,7 @@ def test_the_processes_share_a_batch_and_find_equal_responses_of_each_other(proc
     generator = np.random.default_rng(seed)
     examples = store([[i + 100] for i in range(30)], [[int(i)] for i in generator.integers(0, 6, 30)])
     rows = generator.permutation(30)[:12]
-    whole = make_step(examples, rows, 99, WHOLE)
+    whole = make_step(examples, rows, 99, Portion())
     found, inputs = [], []
     for rank in range(processes):
         share = make_step(examples, rows, 99, Portion(rank, processes, micro_batch))
@@ -100,7 +99,7 @@ def test_the_stream_starts_anywhere_and_asks_for_nothing_beyond_its_end():
 
     def make(step):
         asked.append(step)
-        return make_step(examples, order.rows(step), 99, WHOLE)
+        return make_step(examples, order.rows(step), 99, Portion())
 
     asked = []
     whole, late = prefetched(make, 0, None), prefetched(make, 7, None)
@@ -205,9 +204,8 @@ def test_sets_that_do_not_fill_their_part_are_refused(sizes, shares, said):
     assert said in str(caught.value)
 
 
-def mixed(data, general, **sections):
-    sets = {"train": str(data), "mix": [{"train": str(general), "share": 0.75}]}
-    return recipe(data, data=sets, checkpoint={"every_steps": 4}, **sections)
+def mixed(data, general):
+    return recipe(data, data={"train": str(data), "mix": [{"train": str(general), "share": 0.75}]})
 
 
 def test_validation_and_vocabulary_of_a_mixture(tmp_path, data, general):
@@ -238,7 +236,7 @@ def test_histories_are_left_out_and_swapped_alike_in_any_number_of_processes(see
             found += [own.get(pair) for pair in range(part.pairs)]
         return found, step.present["history"]
 
-    whole, present = histories_of(WHOLE)
+    whole, present = histories_of(Portion())
     parts = [histories_of(Portion(rank, processes, 3)) for rank in range(processes)]
     assert [history for part, _ in parts for history in part] == whole
     own = [100 + row if row % 5 else None for row in rows.tolist()]
@@ -257,7 +255,7 @@ def test_the_newest_messages_are_negatives_of_all_pairs_and_equal_ones_are_known
     inputs, responses = [[1], [2], [3], [4]], [[7], [2], [9], [1]]
     [only] = recipe("x", stage=[stage(input_negatives=True)]).stage
     examples, further = with_negatives(store(inputs, responses), only, (0, 0), None)
-    step = make_step(examples, np.array([1, 3, 0]), 99, WHOLE, further)
+    step = make_step(examples, np.array([1, 3, 0]), 99, Portion(), further)
     [part] = step.parts
     assert part.tokens.ids[part.tokens.restore].tolist() == [2, 4, 1, 2, 1, 7, 2, 4, 1]
     assert sorted(step.equal.T.tolist()) == [[0, 3], [1, 5]], "2 answers 2, and 1 is said by both sides"

@@ -5,7 +5,6 @@ import os
 import signal
 import subprocess
 import sys
-import time
 from contextlib import contextmanager
 
 import pytest
@@ -25,6 +24,7 @@ from rejoinder.training.metrics import read_metrics
 from rejoinder.training.prepare import prepare
 from rejoinder.training.recipe_files import load_recipe, save_recipe
 from rejoinder.training.run import RunFolder
+from tests.corpora.jobs import wait_for
 from tests.training import together
 from tests.training.test_loop import interrupt_at, losses, same_weights
 from tests.training.test_metrics import steps_on_the_board
@@ -33,7 +33,6 @@ from tests.training.tiny import MODEL, NGRAM, NGRAM_WORDS, checkpoint_of, recipe
 STEADY = {"model": {**MODEL, "dropout": 0.0}}
 """Dropout is drawn for each process, so runs are compared without."""
 SHORT = {"stage": [stage(steps=10)], "validation": {"every_steps": 10, "examples": 20, "candidates": 20}}
-
 RUNS = {
     "history": {
         "model": {**STEADY["model"], "history": 10},
@@ -181,8 +180,7 @@ def test_a_run_that_is_stopped_in_one_process_stops_in_both_and_goes_on_bit_for_
 def test_a_run_of_one_goes_on_in_two_and_the_other_way_round(tmp_path, folder):
     settings = load_recipe(folder / "plain.toml")
     train(settings, tmp_path / "one")
-    loaded = checkpoint_of(folder / "two_then_one")
-    assert loaded.state.step == 4
+    assert checkpoint_of(folder / "two_then_one").state.step == 4
     assert train(settings, folder / "two_then_one").steps == 10
     for name in ("two_then_one", "one_then_two"):
         assert_same_run(folder / name, tmp_path / "one", 1e-3)
@@ -191,8 +189,7 @@ def test_a_run_of_one_goes_on_in_two_and_the_other_way_round(tmp_path, folder):
 
 def test_a_killed_process_ends_the_other_and_the_run_goes_on_from_its_checkpoint(tmp_path, folder):
     settings = load_recipe(folder / "plain.toml")
-    kept = checkpoint_of(folder / "killed")
-    assert kept.state.step == 5
+    assert checkpoint_of(folder / "killed").state.step == 5
     assert not (folder / "killed" / "summary.json").exists()
     train(settings, tmp_path / "one")
     assert train(settings, folder / "killed").steps == 10
@@ -210,8 +207,7 @@ def test_the_command_under_torchrun_ends_with_one_line_when_a_process_is_killed(
     lines = [line for line in (tmp_path / "said").read_text().splitlines() if line.startswith("rejoinder:")]
     assert len(lines) == 1
     assert "the same command continues the run from its last checkpoint" in lines[0]
-    kept = checkpoint_of(tmp_path / "run")
-    assert kept.state.step >= 8
+    assert checkpoint_of(tmp_path / "run").state.step >= 8
 
 
 @pytest.mark.slow
@@ -246,24 +242,17 @@ def _torchrun(folder):
 
 
 def _await_step(launcher, folder, step):
-    deadline = time.monotonic() + 100
-    while launcher.poll() is None and _steps(folder / "run") < step and time.monotonic() < deadline:
-        time.sleep(0.01)
+    def reached():
+        return any(line["step"] >= step for line in read_metrics(folder / "run" / "metrics.jsonl"))
+
+    assert wait_for(lambda: launcher.poll() is not None or reached(), seconds=100), "too busy a machine"
     assert launcher.poll() is None, (folder / "said").read_text()
-    assert _steps(folder / "run") >= step, "too busy a machine: it has not begun to train"
-
-
-def _steps(run):
-    lines = read_metrics(run / "metrics.jsonl")
-    return int(lines[-1]["step"]) if lines else 0
 
 
 def _worker(launcher, rank):
     """Process id of one of torchrun's children."""
-    found = subprocess.run(["ps", "-eo", "pid=,ppid="], capture_output=True, text=True, check=True).stdout
-    children = sorted(int(pid) for pid, parent in (line.split() for line in found.splitlines())
-                      if int(parent) == launcher)  # fmt: skip
-    return children[rank]
+    found = subprocess.check_output(["ps", "-eo", "pid=,ppid="], text=True)
+    return sorted(int(pid) for pid, parent in map(str.split, found.splitlines()) if int(parent) == launcher)[rank]
 
 
 def test_without_a_launcher_there_is_one_process(monkeypatch):

@@ -2,6 +2,7 @@
 
 import json
 import shutil
+from pathlib import Path
 
 import pytest
 import torch
@@ -19,19 +20,19 @@ from tests.training.test_loop import At, CrashError, crash
 from tests.training.tiny import MODEL, checkpoint_of, document, recipe, stage, write_data
 
 
+def trained(folder, data, **sections):
+    return Path(train(recipe(data, text={"max_length": 30}, **sections), folder).model)
+
+
 @pytest.fixture(scope="module")
 def model(tmp_path_factory, data):
     """A model that has learned something, with texts of at most 30 tokens."""
-    run = tmp_path_factory.mktemp("pretrained")
-    train(recipe(data, text={"max_length": 30}, stage=[stage(steps=40)]), run)
-    return run / "model"
+    return trained(tmp_path_factory.mktemp("pretrained"), data, stage=[stage(steps=40)])
 
 
 @pytest.fixture(scope="module")
 def other(tmp_path_factory, data):
-    run = tmp_path_factory.mktemp("other")
-    train(recipe(data, seed=1, text={"max_length": 30}, stage=[stage(steps=1)]), run)
-    return run / "model"
+    return trained(tmp_path_factory.mktemp("other"), data, seed=1, stage=[stage(steps=1)])
 
 
 @pytest.fixture(scope="module")
@@ -41,11 +42,8 @@ def target(tmp_path_factory):
 
 def tuned(model, target, /, **sections):
     """A recipe that starts from `model`: no vocabulary, nothing of the model."""
-    whole = document(target, **{"init": {"model": str(model)}} | sections)
-    del whole["vocabulary"]
-    if "model" not in sections:
-        del whole["model"]
-    return whole
+    bare = {name: table for name, table in document(target).items() if name not in ("vocabulary", "model")}
+    return bare | {"init": {"model": str(model)}} | sections
 
 
 def made(model, target, /, **sections):
@@ -127,9 +125,8 @@ def test_a_tuning_that_only_harms_leaves_the_model_as_it_was(tmp_path, data, mod
     kept, given = (load_file(folder / "model.safetensors") for folder in (tmp_path / "model", model))
     assert kept.keys() == given.keys()
     assert all(torch.equal(kept[name], given[name]) for name in given)
-    last = checkpoint_of(tmp_path)
     name = "token_embedding.subwords.weight"
-    assert not torch.equal(last.tensors[f"weights/{name}"], given[name])
+    assert not torch.equal(checkpoint_of(tmp_path).tensors[f"weights/{name}"], given[name])
 
 
 def test_tuning_learns_the_target_from_the_first_model(tmp_path, data, model, target):

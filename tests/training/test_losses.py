@@ -20,6 +20,9 @@ from tests.training.test_batches import column, store
 from tests.training.test_loop import At, CrashError, crash, losses
 from tests.training.tiny import MODEL, NGRAM, recipe, stage
 
+PADDING, PAIRS = 50, 20
+KINDS = {"one text": MODEL, "with histories": {**MODEL, "history": 10}, "n-grams": NGRAM}
+
 
 def naive(x, y, scale, smoothing, groups, present=None):
     """The definition, one pair after the other: `groups` are equal for equal responses; there may be more y than x."""
@@ -54,16 +57,14 @@ def equal_of(groups):
 def test_it_is_the_definition_with_smoothing_masked_equal_responses_and_further_negatives(
     groups, further, smoothing, scale, seed
 ):
-    both = [*groups, *further]
-    x, y = units(len(groups), 4, seed), units(len(both), 4, seed + 1)
+    both, k = [*groups, *further], len(groups)
+    x, y = units(k, 4, seed), units(len(both), 4, seed + 1)
     equal = equal_of(both)
-    found = InBatchLoss(smoothing)(x, y, scale, equal[:, equal[0] < len(groups)], pairs=len(groups))
+    found = InBatchLoss(smoothing)(x, y, scale, equal[:, equal[0] < k], pairs=k)
     assert float(found.value) == pytest.approx(naive(x, y, scale, smoothing, both), abs=2e-5)
     scores = x @ y.T
-    wins = [
-        all(scores[i, i] > scores[i, j] for j in range(len(both)) if both[j] != both[i]) for i in range(len(groups))
-    ]
-    assert float(found.accuracy) == pytest.approx(sum(wins) / len(wins))
+    wins = [all(scores[i, i] > scores[i, j] for j in range(len(both)) if both[j] != both[i]) for i in range(k)]
+    assert float(found.accuracy) == pytest.approx(sum(wins) / k)
 
 
 @pytest.mark.parametrize("groups", [[0, 1, 2, 3, 4], [0, 1, 0, 2, 0], [0, 1, 0, 2, 0, 3, 2]])
@@ -81,10 +82,6 @@ def test_it_computes_in_float32_under_autocast():
     assert inside.dtype == torch.float32
     assert float(inside) == float(InBatchLoss(0.2)(x, y, 22.6).value)
     assert InBatchLoss(0.2)(x.bfloat16(), y.bfloat16(), 22.6).value.dtype == torch.float32
-
-
-PADDING, PAIRS = 50, 20
-KINDS = {"one text": MODEL, "with histories": {**MODEL, "history": 10}, "n-grams": NGRAM}
 
 
 def batch(kind, micro_batch):

@@ -13,6 +13,9 @@ from rejoinder.training.losses import Loss
 from rejoinder.training.metrics import Meter, MetricsLog, RunCost, Speed, read_metrics, run_cost
 from rejoinder.training.run import RunFolder, RunState
 
+PAIRS, TOKENS = 2, 12
+STANDING = Standing("warm", 0.25, 1234, 2.5, 0.125, 7600.4, 185.0)
+
 
 def steps_on_the_board(folder):
     board = EventAccumulator(str(folder.tensorboard))
@@ -34,9 +37,6 @@ def test_lines_and_board_have_every_step_once_after_a_kill(tmp_path):
     assert [line["step"] for line in lines] == list(range(1, 10))
     assert lines[5] == {"step": 6, "stage": "b", "loss": 2 / 6}
     assert steps_on_the_board(folder) == list(range(1, 10))
-
-
-PAIRS, TOKENS = 2, 12
 
 
 def loss(value, accuracy=0.5):
@@ -91,9 +91,6 @@ def test_costs_only_where_there_is_a_price_and_speeds_only_where_there_are_metri
     assert run_cost(tmp_path) is None
     assert run_cost(write(tmp_path, {"step": 5, "stage": "a", "valid_mrr": 0.1})) is None
     assert run_cost(write(tmp_path, line(5, "a", 50, 0.0, 0.0))) is None, "no time passed"
-
-
-STANDING = Standing("warm", 0.25, 1234, 2.5, 0.125, 7600.4, 185.0)
 
 
 def test_without_a_terminal_there_is_a_plain_line_now_and_then(monkeypatch, capsys):

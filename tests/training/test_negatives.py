@@ -27,6 +27,7 @@ from tests.training.tiny import checkpoint_of, recipe, stage
 from tests.training.transformers import letters, transformer_recipe, write_checkpoint
 
 D, WORDS = 6, 40
+LETTERS = "abcdefghijklmnopqrst"
 
 
 class Model:
@@ -192,9 +193,6 @@ def test_hard_negatives_of_a_mixture_and_of_a_budget_in_minutes(tmp_path, data):
     train(mined(data, data=sets, stage=[only], scale={"share": 0.1}), tmp_path, clock=Clock())
     table = load_file(tmp_path / "hard_negatives" / "step-00000000.safetensors")
     assert table["rows"].tolist() == list(range(640)), "how many steps there will be is not known"
-
-
-LETTERS = "abcdefghijklmnopqrst"
 
 
 @pytest.fixture(scope="module")

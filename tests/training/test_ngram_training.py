@@ -13,19 +13,19 @@ from rejoinder.models.export import export_quantized
 from rejoinder.training.ablations import load_plan
 from rejoinder.training.loop import train
 from rejoinder.training.metrics import read_metrics
-from rejoinder.training.recipe_files import load_recipe, parse_recipe
-from tests.training.tiny import NGRAM, NGRAM_WORDS, checkpoint_of, document, recipe, stage
+from rejoinder.training.recipe_files import load_recipe
+from tests.training.tiny import NGRAM, NGRAM_WORDS, checkpoint_of, recipe, stage
 
 RECIPES = Path(__file__).parents[2] / "recipes"
 PAPER = {"optimizer": "sgd", "learning_rate": 0.03, "schedule": "constant", "rates": {"embedding": "batch_size"}}
-
-
-def ngram_document(data, /, **sections):
-    return document(data, **{"vocabulary": NGRAM_WORDS, "model": NGRAM} | sections)
+TABLE_2 = {
+    "base": 61.3, "h-2048": 61.1, "h-750": 60.8, "h-512": 59.8, "batch-50": 57.4, "two-layers": 56.9, "tanh": 56.1,
+    "no-smoothing": 55.3, "no-self-attention": 48.7, "no-bigrams": 35.5,
+}  # fmt: skip
 
 
 def ngram(data, /, **sections):
-    return parse_recipe(ngram_document(data, **sections))
+    return recipe(data, vocabulary=NGRAM_WORDS, model=NGRAM, **sections)
 
 
 @pytest.fixture(scope="module")
@@ -49,8 +49,8 @@ def test_a_learned_scale_moves_and_is_no_weight_of_the_model(run):
     assert all(0 <= scale <= 4.0 for scale in scales), "sqrt(16) is the largest"
     with safe_open(run / "model" / "model.safetensors", framework="pt") as file:
         assert not [name for name in file.keys() if "scale" in name]  # noqa: SIM118
-    loaded = checkpoint_of(run)
-    assert [name for name in loaded.tensors if "training_scale" in name] == ["weights/training_scale.value"]
+    kept = [name for name in checkpoint_of(run).tensors if "training_scale" in name]
+    assert kept == ["weights/training_scale.value"]
 
 
 def first_scale(model, data, folder, **scale):
@@ -77,12 +77,6 @@ def test_a_model_without_a_learned_scale_opens_and_fine_tuning_starts_at_the_rec
     (tmp_path / "old" / "config.json").write_text(json.dumps(config))
     assert rejoinder.load(tmp_path / "old").encode_responses(["one"]).shape == (1, 16)
     assert first_scale(tmp_path / "old", data, tmp_path / "run", first=3.0) == 3.0
-
-
-TABLE_2 = {
-    "base": 61.3, "h-2048": 61.1, "h-750": 60.8, "h-512": 59.8, "batch-50": 57.4, "two-layers": 56.9, "tanh": 56.1,
-    "no-smoothing": 55.3, "no-self-attention": 48.7, "no-bigrams": 35.5,
-}  # fmt: skip
 
 
 @pytest.mark.parametrize("name", ["ngram.toml", "ngram-small.toml"])

@@ -36,9 +36,7 @@ def in_training(run, settings):
     subwords = Subwords.load(run / "model" / "vocabulary.json")
     module = build_module(settings.model, subwords.rows)
     training = QuantizedTraining(module, choose_half(settings.quantization, "fp32"))
-    loaded = checkpoint_of(run)
-    loaded.restore_module(module)
-    module.eval()
+    checkpoint_of(run).restore_module(module.eval())
     return training, subwords
 
 

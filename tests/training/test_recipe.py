@@ -11,8 +11,6 @@ import pytest
 from rejoinder.errors import InputError
 from rejoinder.models import persistence
 from rejoinder.models.export import export_quantized
-from rejoinder.models.families import build_module
-from rejoinder.text.vocabulary import build_subwords
 from rejoinder.training.ablations import load_plan
 from rejoinder.training.loop import train
 from rejoinder.training.optimization import learning_rate, stage_budget
@@ -23,36 +21,16 @@ from tests.training.tiny import MODEL, document, recipe, stage
 from tests.training.transformers import OF_RECIPES, write_checkpoint
 
 RECIPES = Path(__file__).parents[2] / "recipes"
-SHIPPED = sorted(RECIPES.glob("*.toml"))
-
-
-@pytest.fixture(scope="module")
-def model(tmp_path_factory):
-    """A model folder to start from."""
-    tokenizer = build_subwords(["hello there"], minimum_count=1)
-    module, folder = build_module(MODEL, tokenizer.rows), tmp_path_factory.mktemp("model") / "model"
-    persistence.save(folder, module, tokenizer, max_length=60, card="")
-    return folder
-
-
-def shipped(path, model):
-    """A recipe of ours; those that fine-tune need a model to start from, and one that reads personas a history."""
-    starts = {"fine-tune": str(model), "convert-small-taught": "convert-small"}
-    given = [f'init.model="{start}"' for name, start in starts.items() if path.name.startswith(name)]
-    return load_recipe(path, given)
-
-
-@pytest.mark.parametrize("path", SHIPPED, ids=lambda path: path.name)
-def test_the_recipes_that_we_ship_are_valid(path, model):
-    assert shipped(path, model).name == path.stem
-
-
 COSINE = {
     "stage.0.optimizer": {"kind": "adadelta", "rho": 0.9, "weight_decay": 1e-5}, "stage.0.schedule.kind": "cosine",
     "stage.0.learning_rate": 1.0, "stage.0.schedule.final_learning_rate": 0.001,
 }  # fmt: skip
 TARGET = COSINE | {"stage.0.batch_size": 256, "stage.0.steps": 60_000, "model.dropout": 0.2, "data.mix": []}
 TUNING = TARGET | {"stage.0.learning_rate": 0.1, "stage.0.schedule.final_learning_rate": 0.0001}
+TRAINING = sorted(path for folder in (".", "poly", "ablations") for path in (RECIPES / folder).glob("*.toml"))
+TABLES = sorted((RECIPES / "tables").glob("*.toml"))
+REDDIT = 654_000_000  # pairs to train on (DATA19)
+FROM_A_MODEL = sorted(RECIPES.glob("fine-tune-*.toml"))
 PAPERS = {
     "convert": COSINE | {
         "loss.smoothing": 0.2, "quantization.enabled": True, "scale.first": 1.0, "scale.last": "sqrt(d)",
@@ -72,8 +50,9 @@ PAPERS = {
 
 
 @pytest.mark.parametrize("name", PAPERS)
-def test_the_papers_recipes_have_the_papers_values(name, model):
-    whole = recipe_document(shipped(RECIPES / f"{name}.toml", model))
+def test_the_papers_recipes_have_the_papers_values(name, starts):
+    [(_, settings)] = resolved(RECIPES / f"{name}.toml", starts)
+    whole = recipe_document(settings)
 
     def below(table, part):
         return table[int(part) if part.isdecimal() else part]
@@ -180,12 +159,6 @@ def test_the_first_difference_is_named_with_both_values():
     assert fewer == 'stage.1.name was "only" and is now not given'
 
 
-TRAINING = sorted(path for folder in (".", "poly", "ablations") for path in (RECIPES / folder).glob("*.toml"))
-TABLES = sorted((RECIPES / "tables").glob("*.toml"))
-REDDIT = 654_000_000  # pairs to train on (DATA19)
-FROM_A_MODEL = sorted(RECIPES.glob("fine-tune-*.toml"))
-
-
 def read_toml(path):
     return tomllib.loads(path.read_text("utf-8"))
 
@@ -215,12 +188,9 @@ def models(tmp_path_factory, data):
     return {**runs, "bundled": place / "bundled"}
 
 
-@pytest.mark.parametrize(
-    ("path", "name"),
-    [(path, name) for path in FROM_A_MODEL for name in ("bundled", "ngram")]
-    + [(FROM_A_MODEL[0], "single"), (FROM_A_MODEL[-1], "multi")],
-    ids=lambda value: value if isinstance(value, str) else value.stem,
-)
+@pytest.mark.parametrize(("path", "name"), [
+    *itertools.product(FROM_A_MODEL, ("bundled", "ngram")), (FROM_A_MODEL[0], "single"), (FROM_A_MODEL[-1], "multi"),
+], ids=lambda value: getattr(value, "stem", value))  # fmt: skip
 def test_it_trains_from_any_model(tmp_path, data, models, path, name):
     settings = load_recipe(path, [f"init.model={models[name]}", *two_steps(path, data)])
     _, config = persistence.read_config(models[name])
@@ -251,7 +221,9 @@ def resolved(path, starts):
     if "row" in file:
         yield from ((row.name, row.recipe) for row in load_plan(path, start).rows)
     else:
-        yield path.stem, load_recipe(path, start)
+        settings = load_recipe(path, start)
+        assert settings.name == path.stem or path.parent != RECIPES
+        yield path.stem, settings
 
 
 def resolved_commands(path, starts):
@@ -267,7 +239,7 @@ def resolved_commands(path, starts):
 
 
 @pytest.mark.parametrize("path", [*TRAINING, *TABLES], ids=lambda path: "/".join(path.parts[-2:]))
-def test_learning_rates_are_sane_all_along(path, starts):
+def test_what_we_ship_is_valid_with_sane_learning_rates_all_along(path, starts):
     """Of every recipe, of every row of a plan and of every command of a table, on a corpus as large as Reddit."""
     read = resolved_commands if path in TABLES else resolved
     for name, settings in read(path, starts):

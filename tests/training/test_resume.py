@@ -9,12 +9,8 @@ from tests.training.test_loop import TWO_STAGES, At, CrashError, crash, same_wei
 from tests.training.tiny import MODEL, NGRAM, NGRAM_WORDS, document, stage, write_data
 from tests.training.transformers import transformer_recipe, write_checkpoint
 
-NGRAMS = {
-    "model": NGRAM,
-    "vocabulary": NGRAM_WORDS,
-    "scale": {"learned": True},
-    "stage": [stage(optimizer="adam", steps=10, clip_norm=1.0, clip_embedding_norm=0.5, micro_batch=12)],
-}
+ADAM = stage(optimizer="adam", steps=10, clip_norm=1.0, clip_embedding_norm=0.5, micro_batch=12)
+NGRAMS = {"model": NGRAM, "vocabulary": NGRAM_WORDS, "scale": {"learned": True}, "stage": [ADAM]}
 SHORT = {"stage": [stage(steps=10)]}
 OFTEN = {"stage": TWO_STAGES, "checkpoint": {"every_steps": 4}, "log": {"every_steps": 3}}
 KINDS = {

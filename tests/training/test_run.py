@@ -4,16 +4,13 @@ import contextlib
 import errno
 from pathlib import Path
 
-import numpy as np
 import pytest
 import torch
 from safetensors import SafetensorError
 
 from rejoinder.errors import InputError
 from rejoinder.models.families import build_module
-from rejoinder.models.packing import pack
 from rejoinder.training import run as runs
-from rejoinder.training.losses import InBatchLoss
 from rejoinder.training.optimization import build_optimizer, prepare_stage
 from rejoinder.training.recipe_files import load_recipe, save_recipe
 from rejoinder.training.run import RunState, find_recipe, load_checkpoint, open_run, resolve_recipe, save_checkpoint
@@ -21,19 +18,14 @@ from tests.models.small import small_model
 from tests.training.tiny import MODEL, recipe, stage
 
 
-def test_a_new_folder_gets_the_resolved_recipe_and_opens_again_even_if_the_data_moved(tmp_path):
+def test_a_new_folder_gets_the_resolved_recipe_and_opens_again_with_moved_data_not_with_another_recipe(tmp_path):
     with open_run(tmp_path / "a" / "run", recipe("data")) as folder:
         assert load_recipe(folder.recipe) == recipe("data")
     with open_run(tmp_path / "a" / "run", recipe("elsewhere")):
         pass
-
-
-def test_another_recipe_is_refused_by_its_first_differing_key(tmp_path):
-    with open_run(tmp_path / "run", recipe("data")):
-        pass
     other = recipe("data", loss={"smoothing": 0.1})
     said = r"another recipe: loss.smoothing was 0.2 and is now 0.1; name another folder"
-    with pytest.raises(InputError, match=said), open_run(tmp_path / "run", other):
+    with pytest.raises(InputError, match=said), open_run(tmp_path / "a" / "run", other):
         pass
 
 
@@ -120,16 +112,6 @@ def setting(kind, seed, **changes):
     return module, build_optimizer(module, config)
 
 
-def step(module, optimizer):
-    lengths = np.full(8, 3, np.int32)
-    x, y = module(pack(np.arange(24, dtype=np.int32) % 19, lengths, 19), contexts=4)
-    loss = InBatchLoss(0.2)(x, y, 5.0).value
-    optimizer.zero_grad()
-    loss.backward()
-    optimizer.step()
-    return loss.item()
-
-
 def test_the_state_the_loss_scaling_and_shared_parameters_come_back(tmp_path):
     assert load_checkpoint(tmp_path / "c") is None
     sums = {"loss": 1e-17, "accuracy": 0.5}
@@ -156,7 +138,9 @@ def test_a_flipped_bit_is_never_trained_on(tmp_path):
     """Most bits of a checkpoint are numbers of which every one is a number."""
     path = tmp_path / "c"
     module, optimizer = setting("adamw", 0)
-    step(module, optimizer)
+    for parameter in module.parameters():
+        parameter.grad = torch.ones_like(parameter)
+    optimizer.step()
     save_checkpoint(path, RunState(step=1, best=0.5), module, optimizer, {})
     content, whole = path.read_bytes(), load_checkpoint(path)
     header = 8 * int.from_bytes(content[:8], "little")
@@ -189,6 +173,5 @@ def test_a_full_disk_leaves_the_last_one(tmp_path, monkeypatch):
     monkeypatch.setattr(runs, "save_file", full)
     with pytest.raises(OSError, match=r"No space left on device: '.*last\.safetensors'"):
         save_checkpoint(path, RunState(step=2), module, None, {})
-    loaded = load_checkpoint(path)
-    assert loaded.state.step == 1
+    assert load_checkpoint(path).state.step == 1
     assert list(tmp_path.iterdir()) == [path]

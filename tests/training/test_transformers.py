@@ -45,12 +45,7 @@ def weights(run):
 
 
 def test_a_multi_context_bi_encoder_trains_on_histories_too(tmp_path, data, start):
-    sections = {
-        "init": {"transformer": str(start)},
-        "vocabulary": None,
-        "model": {"kind": "multi-context-bi-encoder"},
-        "scale": {"first": 10.0, "last": 10.0, "steps": 0},
-    }
+    sections = {"init": {"transformer": str(start)}, "vocabulary": None, "model": {"kind": "multi-context-bi-encoder"}}
     train(recipe(data, **sections, text={"max_length": 20}, stage=[stage(steps=2)]), tmp_path / "run")
     assert "loss_history" in (tmp_path / "run" / "metrics.jsonl").read_text()
     assert load(tmp_path / "run" / "model").encode_contexts([["abc", "de"], ["f"]]).shape == (2, 16)

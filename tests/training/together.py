@@ -1,7 +1,7 @@
-"""Checks that need two processes: all of them in one launch, since each process imports torch.
+"""Checks that need two processes: all of them in one launch.
 
-`launch` starts `python -m tests.training.together FOLDER RANK` twice, as torchrun would. Each process runs all CHECKS,
-in the same order, and writes what became of them; the tests in test_distributed read that.
+`launch` starts `python -m tests.training.together FOLDER`, which imports torch once and forks, and gives each process
+what torchrun would. Each runs all CHECKS in the same order and writes what became of them, for test_distributed.
 """
 
 import json
@@ -10,6 +10,7 @@ import signal
 import socket
 import subprocess
 import sys
+from multiprocessing import get_context
 from pathlib import Path
 
 import pytest
@@ -28,13 +29,6 @@ from tests.training.test_loop import At, interrupt_at
 ROOT = Path(__file__).parents[2]
 
 
-def environment(rank, count, port):
-    """What a launcher gives to a process."""
-    here = {"RANK": rank, "WORLD_SIZE": count, "LOCAL_RANK": rank, "LOCAL_WORLD_SIZE": count, "MASTER_PORT": port}
-    here |= {"MASTER_ADDR": "127.0.0.1", "OMP_NUM_THREADS": 1}
-    return {**os.environ, **{name: str(value) for name, value in here.items()}}
-
-
 def free_port():
     with socket.socket() as probe:
         probe.bind(("127.0.0.1", 0))
@@ -43,15 +37,8 @@ def free_port():
 
 def launch(folder):
     """Run all checks in two processes: what became of each, by process."""
-    port = free_port()
     command = [sys.executable, "-m", "tests.training.together", str(folder)]
-    processes = [subprocess.Popen(command, env=environment(rank, 2, port), cwd=ROOT) for rank in range(2)]
-    try:
-        for process in processes:
-            process.wait(timeout=250)
-    finally:
-        for process in processes:
-            process.kill()
+    subprocess.run(command, env={**os.environ, "OMP_NUM_THREADS": "1"}, cwd=ROOT, check=True)
     return [json.loads((folder / f"{rank}.json").read_text()) for rank in range(2)]
 
 
@@ -124,14 +111,28 @@ def killed(folder):
 CHECKS = (agreeing, runs, tabled, interrupted, resumed, refused, killed)
 
 
-def main(folder):
-    found, rank = {}, os.environ["RANK"]
+def run_checks(folder, rank, port):
+    given = {"RANK": rank, "WORLD_SIZE": 2, "LOCAL_RANK": rank, "LOCAL_WORLD_SIZE": 2, "MASTER_PORT": port}
+    os.environ |= {name: str(value) for name, value in given.items()} | {"MASTER_ADDR": "127.0.0.1"}
+    found = {}
     for check in CHECKS:
         found[check.__name__] = "begun"
         (folder / f"{rank}.json").write_text(json.dumps(found))
         check(folder)
         found[check.__name__] = "ok"
     (folder / f"{rank}.json").write_text(json.dumps(found))
+
+
+def main(folder):
+    import torch._dynamo  # noqa: F401  # an optimiser imports it, which takes seconds
+
+    port = free_port()
+    processes = [get_context("fork").Process(target=run_checks, args=(folder, rank, port)) for rank in range(2)]
+    for process in processes:
+        process.start()
+    for process in processes:
+        process.join(250)
+        process.kill()
 
 
 if __name__ == "__main__":

@@ -19,19 +19,13 @@ def letters():
     pieces = string.ascii_lowercase
     tokens = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", *pieces, *(f"##{piece}" for piece in pieces)]
     plain = dict.fromkeys(("normalized", "single_word", "lstrip", "rstrip"), False)
-    normalizer = {"type": "BertNormalizer", "clean_text": True, "handle_chinese_chars": True, "strip_accents": None}
+    normalizer = {"type": "BertNormalizer", "clean_text": True, "handle_chinese_chars": True, "strip_accents": None,
+                  "lowercase": True}  # fmt: skip
     model = {"type": "WordPiece", "unk_token": "[UNK]", "continuing_subword_prefix": "##"}
     model |= {"max_input_chars_per_word": 100, "vocab": {token: i for i, token in enumerate(tokens)}}
-    described = {
-        "version": "1.0",
-        "added_tokens": [{"id": i, "content": tokens[i], "special": True, **plain} for i in range(5)],
-        "normalizer": normalizer | {"lowercase": True},
-        "pre_tokenizer": {"type": "BertPreTokenizer"},
-        "post_processor": None,
-        "decoder": None,
-        "model": model,
-    }
-    return Pretrained(described, BERT)
+    added = [{"id": i, "content": tokens[i], "special": True, **plain} for i in range(5)]
+    described = {"version": "1.0", "added_tokens": added, "normalizer": normalizer, "model": model, "decoder": None}
+    return Pretrained(described | {"pre_tokenizer": {"type": "BertPreTokenizer"}, "post_processor": None}, BERT)
 
 
 def write_checkpoint(folder, shape=SHAPE, seed=0):

@@ -9,11 +9,10 @@ from copy import deepcopy
 from pathlib import Path
 from typing import Any
 
-import torch
-
 from rejoinder.errors import InputError
 from rejoinder.files import atomic_file
 from rejoinder.models.families import FAMILIES, build_module, family
+from rejoinder.models.quantization import skeleton
 from rejoinder.models.transformer import TransformerShape
 from rejoinder.settings import holds_tables, override, read_toml, to_toml, toml_value, validate
 from rejoinder.training.distributed import Processes, check_division
@@ -141,7 +140,7 @@ def _leaves(value: Any, prefix: str = "") -> Iterator[tuple[str, Any]]:
 
 def check_stages(recipe: Recipe, processes: Processes) -> None:
     """Refuse stages that do not fit the model, or the number of processes, before anything long is begun."""
-    with torch.device("meta"):  # no memory, no numbers
+    with skeleton():
         probe = build_module(recipe.model, rows=2)
         attach_scale(probe, recipe.scale)
     if isinstance(probe.config, TransformerShape) and recipe.text.max_length > probe.config.positions:
