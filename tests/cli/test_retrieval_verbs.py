@@ -215,3 +215,29 @@ def test_chat_in_a_terminal_leaves_cleanly(command, index, monkeypatch, end):
     assert result.code == 0
     assert "#1" in result.out
     assert "Traceback" not in result.err
+
+
+def test_chat_does_not_say_the_same_again_unless_told_to(command, index):
+    talk = "At noon.\nAt noon.\nAt noon.\nAt noon.\n"
+    answers = [turn["replies"][:1] for turn in command("chat", index, "--json", stdin=talk).json["turns"]]
+    assert sorted(reply["text"] for best in answers for reply in best) == ["At noon.", "Bye.", "Hello!"]
+    assert answers[3] == [], "all has been said"
+    answers = [
+        turn["replies"][0]["text"] for turn in command("chat", index, "--json", "--repeat", stdin=talk).json["turns"]
+    ]
+    assert answers == ["At noon."] * 4
+
+
+def test_reply_reads_less_leaves_out_what_was_said_and_shows_copies(command, index, replies, monkeypatch):
+    contexts = []
+    encode = HashEncoder.encode_contexts
+    monkeypatch.setattr(
+        HashEncoder, "encode_contexts", lambda self, given: contexts.extend(given) or encode(self, given)
+    )
+    found = command("reply", index, "Hi", "bye", "Hello!", "--context", 1, "--no-repeat", "--json").json
+    assert contexts == [["bye", "Hello!"]]
+    assert found["context"] == ["Hi", "bye", "Hello!"]
+    assert {reply["text"] for reply in found["replies"]} == {"Hello!", "At noon."}
+    command("index", "model", replies, "-o", index, "--append")
+    assert len(command("reply", index, "Hi", "-k", 6, "--json").json["replies"]) == 3
+    assert len(command("reply", index, "Hi", "-k", 6, "--copies", "--json").json["replies"]) == 6

@@ -6,13 +6,13 @@ import contextlib
 import itertools
 import json
 import sys
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, BinaryIO, Literal, NamedTuple, TypeAlias
 
 import typer
 
-import rejoinder
 from rejoinder.cli.options import Address, Json, Overwrite, RunOn, Split, ray_engine, wants_ray
 from rejoinder.cli.shell import emit
 from rejoinder.errors import InputError
@@ -21,7 +21,7 @@ from rejoinder.progress import printable, track
 if TYPE_CHECKING:
     from rejoinder.corpora.engine import Engine
     from rejoinder.retrieval.cascade import Cascade
-    from rejoinder.retrieval.index import Index
+    from rejoinder.retrieval.index import Index, Reply
     from rejoinder.retrieval.reading import Candidate
 
 Dtype = Literal["float32", "float16", "int8"]
@@ -117,13 +117,10 @@ def _build(
     model: str, source: _Source, output: Path, dtype: Dtype, overwrite: bool, engine: Engine | None
 ) -> dict[str, Any]:
     from rejoinder.retrieval.index import Index, check_target
+    from rejoinder.retrieval.segments import open_model
 
     check_target(output, overwrite=overwrite)
-    encoder: Any = rejoinder.load(model)
-    if not hasattr(encoder, "encode_responses"):
-        reason = f"{model} reads a reply together with the conversation, so it cannot encode replies ahead of time"
-        instead = "index them with a bi- or poly-encoder or ConveRT, and let this one rank the best"
-        raise InputError(f"{reason}; {instead}: rejoinder reply --rerank")
+    encoder = open_model(model)
     total = source.total()
     options: dict[str, Any] = {"dtype": dtype, "overwrite": overwrite, "engine": engine}
     with track("Encoding", total=total, unit="replies") as advance:
@@ -176,6 +173,13 @@ def _text(result: Mapping[str, Any]) -> str:
     return f'{result["index"]}: {", ".join(facts)}\nTry: rejoinder reply {result["index"]} "How are you?"'
 
 
+Earlier: TypeAlias = Annotated[
+    int | None,
+    typer.Option("--context", metavar="N", min=0, help="Read the newest message and at most N earlier ones; else all."),
+]
+Copies: TypeAlias = Annotated[bool, typer.Option("--copies", help="Show near-copies of better replies, too.")]
+
+
 def reply(
     index: IndexFolder,
     messages: Annotated[
@@ -184,6 +188,9 @@ def reply(
     ],
     k: Annotated[int, typer.Option("-k", min=1, help="How many replies at most.")] = 5,
     threshold: Threshold = None,
+    context: Earlier = None,
+    no_repeat: Annotated[bool, typer.Option("--no-repeat", help="Leave out what the replying side has said.")] = False,
+    copies: Copies = False,
     model: Model = None,
     rerank: Rerank = None,
     rerank_top: RerankTop = 50,
@@ -195,10 +202,11 @@ def reply(
     Example: rejoinder reply replies.index "Hi!" "How are you?" -k 3, or, with a slower model that ranks the best again,
     rejoinder reply replies.index "Hi!" --rerank runs/cross/model
     """
-    context = list(read_messages(sys.stdin.buffer)) if messages == ["-"] else messages
-    _check(context)
-    [replies] = _open_searcher(index, model, rerank, rerank_top, k, verify).search([context], k, threshold)
-    result = {"context": context, "replies": [each.to_json() for each in replies]}
+    said = list(read_messages(sys.stdin.buffer)) if messages == ["-"] else messages
+    _check(said)
+    searcher = _open_searcher(index, model, rerank, rerank_top, k, verify)
+    [replies] = searcher.search([said], k, threshold, history=context, no_repeat=no_repeat, distinct=not copies)
+    result = {"context": said, "replies": [each.to_json() for each in replies]}
     emit(result, as_json, lambda result: _show(result["replies"]) or _no_replies(threshold))
 
 
@@ -206,6 +214,9 @@ def chat(
     index: IndexFolder,
     k: Annotated[int, typer.Option("-k", min=1, help="How many replies to show; the best is the answer.")] = 4,
     threshold: Threshold = None,
+    context: Earlier = None,
+    repeat: Annotated[bool, typer.Option("--repeat", help="Answer with what was answered before, too.")] = False,
+    copies: Copies = False,
     model: Model = None,
     rerank: Rerank = None,
     rerank_top: RerankTop = 50,
@@ -221,6 +232,9 @@ def chat(
         print(printable(text), file=out, flush=True)
 
     searcher = _open_searcher(index, model, rerank, rerank_top, k)
+    find = partial(
+        searcher.search, k=k, minimum_score=threshold, history=context, no_repeat=not repeat, distinct=not copies
+    )
     say(f"{len(searcher):,} replies; /help shows commands, /quit leaves")
     typed = sys.stdin.isatty()
     turns: list[dict[str, Any]] = []
@@ -229,7 +243,7 @@ def chat(
             say(f"> {line}")  # so that what comes out reads as a conversation
         if line == "/quit":
             break
-        say(_command(line, turns) if line.startswith("/") else _answer(searcher, turns, line, k, threshold))
+        say(_command(line, turns) if line.startswith("/") else _answer(find, turns, line, threshold))
     if as_json:
         emit({"turns": turns}, as_json, lambda _: "")
 
@@ -245,14 +259,19 @@ def _command(line: str, turns: list[dict[str, Any]]) -> str:
     return f"(no command {line}; /help shows them)"
 
 
-def _answer(searcher: Index | Cascade, turns: list[dict[str, Any]], line: str, k: int, threshold: float | None) -> str:
+def _answer(
+    find: Callable[..., list[list[Reply]]], turns: list[dict[str, Any]], line: str, threshold: float | None
+) -> str:
     """Add a turn, `message` and `replies`, and return what to show of it."""
     try:
         _check([line])
     except InputError as error:
         return str(error)
-    context = [text for turn in turns for text in (turn["message"], *(each["text"] for each in turn["replies"][:1]))]
-    [replies] = searcher.search([[*context, line]], k, threshold)
+    talk = []
+    for turn in turns:
+        talk.append({"role": "user", "content": turn["message"]})
+        talk += [{"role": "assistant", "content": best["text"]} for best in turn["replies"][:1]]
+    [replies] = find([[*talk, {"role": "user", "content": line}]])
     turns.append({"message": line, "replies": [each.to_json() for each in replies]})
     return _show(turns[-1]["replies"]) or f"({_no_replies(threshold)})"
 
@@ -276,8 +295,9 @@ def open_index(folder: Path, model: str | None, *, verify: bool = False) -> Inde
     """Open an index with the model that it names, or with the one at `model`."""
     from rejoinder.retrieval.index import Index
     from rejoinder.retrieval.manifest import read_manifest
+    from rejoinder.retrieval.segments import open_model
 
-    encoder = rejoinder.load(model or read_manifest(folder).model.locate(folder))
+    encoder = open_model(model or read_manifest(folder).model.locate(folder))
     return Index.open(folder, encoder, verify=True if verify else None)
 
 

@@ -12,6 +12,7 @@ from typing import Protocol
 
 import numpy as np
 
+import rejoinder
 from rejoinder.corpora.engine import Engine
 from rejoinder.errors import InputError
 from rejoinder.files import file_digest, parse_json
@@ -142,9 +143,7 @@ def _worker_model(model: str, fingerprint: str) -> ResponseEncoder:
 
 def open_model(name: str) -> ResponseEncoder:
     """Open a model by its folder or name; one that has no vectors of responses is an InputError."""
-    from rejoinder.models.persistence import load
-
-    encoder: ResponseEncoder = load(name)
+    encoder: ResponseEncoder = rejoinder.load(name)
     if not hasattr(encoder, "encode_responses"):
         raise InputError(
             f"{name} reads a reply together with the conversation, so it cannot encode replies ahead of time; index "
