@@ -77,8 +77,9 @@ class InputNegatives:
     """The newest message of each example, as a row of its `store`: what was just said is no answer to it."""
 
     def __init__(self, store: TokenStore) -> None:
-        self._first, hashes = len(store), InputHashes(store.input)
-        texts, hashes = Joined([store.response, store.input]), Joined([store.response_hash, hashes])
+        self._first = len(store)
+        texts = Joined([store.response, store.input])
+        hashes = Joined([store.response_hash, InputHashes(store.input)])
         self.store = dataclasses.replace(store, response=texts, response_hash=hashes)
 
     def __call__(self, rows: Rows) -> Rows:
