@@ -61,6 +61,7 @@ FOLDER = Kind(
     (MANIFEST, "lock", ".*.part", *(f"{place}/{name}" for place in ("segment-*", ".segment-*.part") for name in FILES)),
 )
 _TRIES, _PAUSE = 50, 0.02  # how often `Index.open` tries an index that somebody is changing, and seconds in between
+ECHO = 3  # words from which a reply may not repeat the other side's message: "Hello!" may
 NEAR_COPY = 0.95  # cosine from which two replies count as the same suggestion
 SMALL = 32 << 20  # bytes up to which `Index.open` compares all files with their digests: a tenth of a second
 
@@ -190,8 +191,9 @@ class Index(Described):
             k: replies to find for each.
             minimum_score: the lowest score that a reply may have.
             history: earlier messages of a context that are read at most; None: all that the model reads.
-            no_repeat: leave out what the answering side has said in the conversation. Without roles the sides take
-                turns, and the newest message is the other side's.
+            no_repeat: leave out what the answering side has said in the conversation, and messages of the other
+                side of `ECHO` words or more. Without roles the sides take turns, and the newest message is the
+                other's.
             distinct: of replies of the same words, or of vectors with a cosine of `NEAR_COPY` or more, give the best.
         """
         vectors = self._model().encode_contexts(newest(contexts, history))
@@ -334,13 +336,14 @@ def newest(conversations: Sequence[Conversation], history: int | None) -> list[C
 
 
 def _said(conversation: Conversation) -> frozenset[str]:
-    """Return the keys of what the side that answers has said: those of another role than the newest, or every other."""
-    roles = [message["role"] for message in conversation if isinstance(message, Mapping) and "role" in message]
+    """Return the keys of what must not be said again; see `Index.search`."""
     texts = read_contexts([conversation])[0]
-    if len(roles) < len(conversation):
-        return frozenset(map(_key, texts[-2::-2]))
+    roles = [message.get("role") for message in conversation if isinstance(message, Mapping)]
     spoken = [role for role in roles if role != "system"]
-    return frozenset(_key(text) for role, text in zip(spoken, texts, strict=True) if role != spoken[-1])
+    if len(spoken) < len(texts) or None in spoken:
+        spoken = [str(place % 2) for place in range(len(texts))]
+    keys = [(_key(text), role != spoken[-1]) for text, role in zip(texts, spoken, strict=True)]
+    return frozenset(key for key, ours in keys if ours or key.count(" ") >= ECHO - 1)
 
 
 def _key(text: str) -> str:
