@@ -37,6 +37,7 @@ _MANY = 256  # a pipe, out of which nobody knows how much comes, has this many
 _SAMPLED, _SAMPLE = 3, 8 * 1024 * 1024  # files, and bytes of each, whose records say how many there will be in all
 _LARGEST_WINDOW = 32 * 1024 * 1024  # bytes: zstd needs at most this much without `--long` and `--ultra`
 _PARTITION = "partition"  # column by which a file of records is sorted
+_OPEN_AT_ONCE = 16  # files of records that are mapped together: what is mapped counts as memory
 
 
 def partition_count(job: Job, inputs: Sequence[Input]) -> int:
@@ -151,12 +152,15 @@ def _examples(job: Job, files: Files, partitions: int, places: Places, reading: 
 
 def read_partition(job: Job, names: Sequence[str], number: int, partitions: int) -> Iterator[pa.RecordBatch]:
     """Give the records of a partition; of a large one, some of its threads at a time."""
-    slices = []
-    for name in names:
-        records = _open_records(records_file(job, name))
-        begin, end = records[_PARTITION].to_numpy().searchsorted(np.array([number, number + 1], np.int32))
-        slices.append(records.slice(begin, end - begin).drop_columns([_PARTITION]))
-    records = pa.concat_batches(slices)
+    copied = []
+    for start in range(0, len(names), _OPEN_AT_ONCE):
+        slices = []
+        for name in names[start : start + _OPEN_AT_ONCE]:
+            records = _open_records(records_file(job, name))
+            begin, end = records[_PARTITION].to_numpy().searchsorted(np.array([number, number + 1], np.int32))
+            slices.append(records.slice(begin, end - begin).drop_columns([_PARTITION]))
+        copied.append(pa.concat_batches(slices))
+    records = pa.concat_batches(copied)
     pieces = math.ceil(records.nbytes / job.sizes.partition)
     if pieces <= 1:
         yield records
