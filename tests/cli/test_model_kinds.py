@@ -58,5 +58,5 @@ def test_transformers(answer, refused, tmp_path, data, model):
         refused(*index, tmp_path / "index", said=["cannot encode replies ahead of time", "--rerank"])
     elif model["kind"] == "bi-encoder":
         answer(*index, tmp_path / "index")
-        assert len(answer("reply", tmp_path / "index", "about cats", "go on", "-k", 2)["replies"]) == 2
+        assert len(answer("reply", tmp_path / "index", "about cats", "go on", "-k", 2, "--copies")["replies"]) == 2
         refused(*evaluate, "--context", "history", said="only multi-context models")

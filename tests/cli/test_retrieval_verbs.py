@@ -9,8 +9,8 @@ from unittest.mock import Mock
 import numpy as np
 import pytest
 
-import rejoinder
 from rejoinder.errors import InputError
+from rejoinder.models import persistence
 from rejoinder.retrieval.index import Index
 from tests.retrieval.conftest import HashEncoder
 
@@ -27,7 +27,7 @@ def models(monkeypatch, tmp_path):
         except OSError:
             raise InputError(f"no model folder {name}") from None
 
-    monkeypatch.setattr(rejoinder, "load", load, raising=False)
+    monkeypatch.setattr(persistence, "load", load)
     monkeypatch.chdir(tmp_path)
     for name in ("model", "other"):
         (tmp_path / name).mkdir()
@@ -37,14 +37,14 @@ def models(monkeypatch, tmp_path):
 @pytest.fixture
 def slow(models, monkeypatch, tmp_path):  # noqa: ARG001 (it wraps what that one put in place)
     """A model folder whose model finds longer replies better."""
-    load = rejoinder.load
+    load = persistence.load
 
     class Longest(HashEncoder):
         def score(self, contexts, candidates):  # noqa: ARG002
             return np.array([[len(text) for text in texts] for texts in candidates], dtype=np.float32)
 
     (tmp_path / "slow").mkdir()
-    monkeypatch.setattr(rejoinder, "load", lambda name: Longest() if name == "slow" else load(name))
+    monkeypatch.setattr(persistence, "load", lambda name: Longest() if name == "slow" else load(name))
     return "slow"
 
 

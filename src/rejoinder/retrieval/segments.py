@@ -12,7 +12,6 @@ from typing import Protocol
 
 import numpy as np
 
-import rejoinder
 from rejoinder.corpora.engine import Engine
 from rejoinder.errors import InputError
 from rejoinder.files import file_digest, parse_json
@@ -143,7 +142,9 @@ def _worker_model(model: str, fingerprint: str) -> ResponseEncoder:
 
 def open_model(name: str) -> ResponseEncoder:
     """Open a model by its folder or name; one that has no vectors of responses is an InputError."""
-    encoder: ResponseEncoder = rejoinder.load(name)
+    from rejoinder.models import persistence
+
+    encoder: ResponseEncoder = persistence.load(name)
     if not hasattr(encoder, "encode_responses"):
         raise InputError(
             f"{name} reads a reply together with the conversation, so it cannot encode replies ahead of time; index "
