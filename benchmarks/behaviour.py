@@ -3,7 +3,8 @@
 Both are measured on the test dialogues of a data folder, with the model's own encodings:
 
 - *parroting*: every other message of a dialogue is answered with the best of many replies, its own among them, and the
-  answer takes the place of the real one, as in `rejoinder chat`. Counted are answers that either side had given before.
+  answer takes the place of the real one. Counted are answers that either side had given before: of the model as it is,
+  and of a search as `rejoinder chat` does it, which leaves out what was said and near-copies (not for "minilm").
 - *change of subject*: after one dialogue comes a message of another. The replies are further messages of both, as many
   of each; counted are conversations in which the best one is the other dialogue's, once with the whole conversation to
   read, once with the newest message alone.
@@ -15,9 +16,10 @@ from __future__ import annotations
 
 import argparse
 import random
-from collections.abc import Sequence
+import tempfile
+from collections.abc import Callable, Sequence
 from itertools import pairwise
-from typing import Any
+from typing import Any, TypeAlias
 
 import numpy as np
 
@@ -25,7 +27,9 @@ import rejoinder
 from common import write_result
 from rejoinder.baselines.encoders import open_encoder
 from rejoinder.ranker import Context, FloatArray
+from rejoinder.retrieval.index import Index
 
+Answer: TypeAlias = Callable[[list[list[str]]], list[str]]  # conversations to a reply for each
 TURNS = 7
 """Answers in a row at most."""
 
@@ -64,12 +68,16 @@ def main() -> None:
     figures: dict[str, Any] = {}
     for name in given.models:
         model = MeanOfMessages() if name == "minilm" else rejoinder.load(name)
-        said, answers = parroting(model, dialogues, given.dialogues, given.replies)
+        texts = list(dict.fromkeys(message for dialogue in dialogues for message in dialogue))[: given.replies]
+        said, answers = parroting(best_of(model, texts), dialogues[: given.dialogues])
+        in_chat = None if name == "minilm" else parroting(chat_of(model, texts), dialogues[: given.dialogues])
         whole, newest, changes = subject_changes(model, dialogues, given.dialogues)
-        figures[name] = {"answers": answers, "said before": said, "changes of subject": changes,
+        figures[name] = {"answers": answers, "said before": said, "in chat": in_chat,
+                         "changes of subject": changes,
                          "right subject, whole conversation": whole, "right subject, newest message": newest}
-        print(f"{name}: {said} of {answers} answers had been said; right subject in {whole} of {changes} conversations "
-              f"read whole, in {newest} by the newest message", flush=True)
+        chat = "" if in_chat is None else f", in chat {in_chat[0]} of {in_chat[1]}"
+        print(f"{name}: {said} of {answers} answers had been said{chat}; right subject in {whole} of {changes} "
+              f"conversations read whole, in {newest} by the newest message", flush=True)
     write_result("behaviour", {"data": given.data, "models": figures})
 
 
@@ -83,25 +91,34 @@ def read_dialogues(data: str) -> list[list[str]]:
     return [messages for messages in threads.values() if len(messages) >= 4]
 
 
-def parroting(model: Any, dialogues: Sequence[list[str]], count: int, replies: int) -> tuple[int, int]:
-    """Return how many answers had been said before, and the number of answers."""
-    answered = dialogues[:count]
-    texts = list(dict.fromkeys(message for dialogue in dialogues for message in dialogue))[:replies]
+def best_of(model: Any, texts: Sequence[str]) -> Answer:
+    """Answer with the best of some texts."""
     vectors = model.encode_responses(texts)
-    conversations: list[list[str]] = [[] for _ in answered]
+    return lambda talks: [texts[place] for place in (model.encode_contexts(talks) @ vectors.T).argmax(axis=1)]
+
+
+def chat_of(model: Any, texts: Sequence[str]) -> Answer:
+    """Answer as `rejoinder chat` does."""
+    with tempfile.TemporaryDirectory() as folder:
+        index = Index.build(model, texts, f"{folder}/index")  # its files stay mapped when the folder is gone
+    return lambda talks: [found[0].text for found in index.search(talks, 1, no_repeat=True, distinct=True)]
+
+
+def parroting(answer: Answer, dialogues: Sequence[list[str]]) -> tuple[int, int]:
+    """Return how many answers had been said before, and the number of answers."""
+    conversations: list[list[str]] = [[] for _ in dialogues]
     said = answers = 0
     for turn in range(TURNS):
-        going = [(talk, dialogue) for talk, dialogue in zip(conversations, answered, strict=True)
+        going = [(talk, dialogue) for talk, dialogue in zip(conversations, dialogues, strict=True)
                  if 2 * turn < len(dialogue)]
         if not going:
             break
         for talk, dialogue in going:
             talk.append(dialogue[2 * turn])
-        best = (model.encode_contexts([talk for talk, _ in going]) @ vectors.T).argmax(axis=1)
-        for (talk, _), place in zip(going, best, strict=True):
-            said += texts[place] in talk
+        for (talk, _), best in zip(going, answer([talk for talk, _ in going]), strict=True):
+            said += best in talk
             answers += 1
-            talk.append(texts[place])
+            talk.append(best)
     return said, answers
 
 

@@ -3,9 +3,11 @@
 import numpy as np
 import pytest
 
-from behaviour import parroting, subject_changes
+from behaviour import best_of, chat_of, parroting, subject_changes
+from tests.retrieval.conftest import HashEncoder
 
 DIALOGUES = [[f"{subject} {number}" for number in range(6)] for subject in ("cats", "trains", "tea", "rain")]
+TEXTS = [message for dialogue in DIALOGUES for message in dialogue]
 WORDS = sorted({word for dialogue in DIALOGUES for message in dialogue for word in message.split()})
 
 
@@ -25,8 +27,16 @@ class Words:
 
 
 def test_a_model_that_looks_for_equal_words_parrots():
-    said, answers = parroting(Words(whole=False), DIALOGUES, 4, 100)
+    said, answers = parroting(best_of(Words(whole=False), TEXTS), DIALOGUES)
     assert said == answers == 12  # three of each dialogue's messages are answered
+
+
+def test_as_in_chat_it_parrots_short_messages_alone():
+    assert parroting(best_of(HashEncoder(), TEXTS), DIALOGUES) == (12, 12)
+    assert parroting(chat_of(HashEncoder(), TEXTS), DIALOGUES) == (12, 12), "of two words each"
+    longer = [[f"{message} once more" for message in dialogue] for dialogue in DIALOGUES]
+    texts = [message for dialogue in longer for message in dialogue]
+    assert parroting(chat_of(HashEncoder(), texts), longer) == (0, 12)
 
 
 @pytest.mark.parametrize(("whole", "right"), [(True, 0), (False, 3)])
