@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Mapping
 from html import escape
 
 
-class Described:
+class Described(ABC):
     """An object that is shown by its facts."""
 
+    @abstractmethod
     def facts(self) -> Mapping[str, object]:
         """Return what tells the object apart, by name."""
-        raise NotImplementedError
 
     def __repr__(self) -> str:
         return f"{type(self).__name__}({', '.join(f'{name}={value!r}' for name, value in self.facts().items())})"

@@ -287,14 +287,15 @@ class Index(Described):
             return replies
         chosen, keys, vectors = [], set(said), np.zeros((0, self.manifest.size), np.float32)
         for reply in replies:
-            key = _key(reply.text)
-            vector = unit_rows(self._row(reply.position)[None])
-            if key in keys or (distinct and (vectors @ vector[0]).max(initial=-1) >= NEAR_COPY):
+            if (key := _key(reply.text)) in keys:
                 continue
-            chosen.append(reply)
             if distinct:
+                vector = unit_rows(self._row(reply.position)[None])
+                if (vectors @ vector[0]).max(initial=-1) >= NEAR_COPY:
+                    continue
                 keys.add(key)
                 vectors = np.concatenate([vectors, vector])
+            chosen.append(reply)
         return chosen
 
     def _owner(self, position: int) -> tuple[Segment, int]:
