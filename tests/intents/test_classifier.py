@@ -14,11 +14,9 @@ from rejoinder.errors import InputError
 from rejoinder.files import signed
 from rejoinder.intents.classifier import (
     HeldOut,
-    Rejection,
     best_threshold,
     centroids_of,
     choose_rejection,
-    scores,
     train_classifier,
 )
 from rejoinder.intents.data import IntentData, TrainingTexts
@@ -26,6 +24,7 @@ from rejoinder.intents.encoders import join_encoders, open_encoder
 from rejoinder.intents.evaluation import evaluate
 from rejoinder.intents.fitting import Encoded
 from rejoinder.intents.folder import CONFIG, WEIGHTS, load_classifier, save_classifier
+from rejoinder.intents.prediction import Rejection, scores
 from tests.intents.toy import WordVectors, outside_texts, several_data, toy_data
 
 NUMBERS = st.lists(st.integers(-3, 3).map(float), min_size=1, max_size=12)
@@ -195,7 +194,7 @@ def test_scores_by_hand():
     logits = np.array([[2.0, 0.0, 0.0], [0.0, 0.0, 0.0], [800.0, 0.0, -800.0]], dtype=np.float32)
     vectors = np.array([[1.0, 0.0], [0.0, 1.0], [0.6, 0.8]], dtype=np.float32)
     four = Encoded(np.array([[1, 0], [-1, 0], [0, 1], [0, -1]], np.float32), np.eye(4, dtype=np.float32))
-    probability, energy, distance = scores(logits, vectors, centroids_of(four)).T
+    probability, energy, distance = scores(logits, centroids_of(four).distances(vectors)).T
     top = np.exp(2) / (np.exp(2) + 2)
     np.testing.assert_allclose(probability, [1 - top, 2 / 3, 0], atol=1e-9)
     np.testing.assert_allclose(energy, [-np.log(np.exp(2) + 2), -np.log(3), -800])

@@ -15,7 +15,6 @@ from rejoinder.intents.classifier import (
     FOLDS,
     Centroids,
     IntentClassifier,
-    Rejection,
     cross_validate,
     encode_data,
     folds_of,
@@ -33,6 +32,7 @@ from rejoinder.intents.evaluation import (
     predict_errors,
 )
 from rejoinder.intents.fitting import Logistic, head_from
+from rejoinder.intents.prediction import Rejection
 from rejoinder.intents.report import build_report, write_report
 from tests.intents.toy import WordVectors, several_data, toy_data
 

@@ -7,6 +7,7 @@ import torch
 import rejoinder
 from rejoinder.errors import InputError
 from rejoinder.models import encoder as encoder_module
+from rejoinder.models import texts as texts_module
 from rejoinder.models.encoder import Encoder
 from rejoinder.models.export import export_quantized
 from rejoinder.models.inference import pack_linears
@@ -45,7 +46,7 @@ def test_a_text_alone_and_among_others_has_the_same_vector(multi, monkeypatch, p
     alone = np.concatenate([encode([text]) for text in texts])
     for tokens, contexts in ((4096, 1024), (7, 1024), (4096, 2), (1, 1)):
         monkeypatch.setattr(encoder_module, "CHUNK_TOKENS", tokens)
-        monkeypatch.setattr(encoder_module, "CHUNK_CONTEXTS", contexts)
+        monkeypatch.setattr(texts_module, "CHUNK_CONTEXTS", contexts)
         done = []
         assert np.abs(encode(texts, done.append) - alone).max() < 1e-5
         assert sum(done) == len(texts)

@@ -1,18 +1,11 @@
-"""An intent classifier: texts in, intents out, and a refusal of texts that have none of them.
-
-The higher one of these scores, the more probably a text with logits z and unit vector x is out of scope:
-
-- probability: 1 - max softmax(z) (Hendrycks and Gimpel 2017)
-- energy: -log Σ exp z (Liu et al. 2020, "Energy-based Out-of-distribution Detection")
-- distance (ours): 1 - the greatest cosine of x - m with an intent's centroid - m, m being the mean training vector
-"""
+"""An intent classifier: texts in, intents out, and a refusal of texts that have none of them (see `prediction`)."""
 
 from __future__ import annotations
 
 import time
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any, Literal, TypeAlias, get_args
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -22,23 +15,11 @@ from rejoinder.errors import InputError
 from rejoinder.intents.data import IntArray, IntentData, TrainingTexts, shuffled_ranks
 from rejoinder.intents.encoders import SentenceEncoder
 from rejoinder.intents.fitting import Encoded, Head, Logistic, Settings, fit
+from rejoinder.intents.prediction import SCORES, Prediction, Rejection, Scores, check_texts, decide, scores
 from rejoinder.progress import Advance, Track, no_track, silent
 from rejoinder.ranker import FloatArray
 
-CERTAIN = 0.5  # where a text may have several intents, it has those of at least this probability
 FOLDS = 5
-ScoreName: TypeAlias = Literal["probability", "energy", "distance"]
-SCORES: tuple[ScoreName, ...] = get_args(ScoreName)
-Scores = npt.NDArray[np.float64]
-
-
-@dataclass(frozen=True)
-class Prediction:
-    """The intents of a text."""
-
-    labels: tuple[str, ...]  # one, or none if the text is refused; any number where texts may have several
-    ranking: tuple[tuple[str, float], ...]  # all intents with their probabilities, the most probable first
-    out_of_scope: bool | None = None  # None where nothing is refused
 
 
 @dataclass(frozen=True)
@@ -48,13 +29,10 @@ class Centroids:
     mean: FloatArray
     directions: FloatArray
 
-
-@dataclass(frozen=True)
-class Rejection:
-    """Texts whose score is above the threshold are refused."""
-
-    score: ScoreName
-    threshold: float
+    def distances(self, vectors: FloatArray) -> FloatArray:
+        """Return how far unit vectors (n, d) are from the nearest centroid's direction, (n,)."""
+        nearest: FloatArray = (unit_rows(vectors - self.mean) @ self.directions.T).max(axis=1)
+        return 1 - nearest
 
 
 @dataclass(frozen=True)
@@ -76,35 +54,10 @@ class IntentClassifier:
 
     def predict(self, texts: Sequence[str]) -> list[Prediction]:
         """Return the intents of texts; a blank one is an InputError."""
-        for number, text in enumerate(texts, 1):
-            if not text.strip():
-                raise InputError(f"text {number} is blank; leave it out")
+        check_texts(texts)
         vectors = self.vectors(texts)
-        logits = self.head.logits(vectors)
-        refused, predictions = [None] * len(texts), []
-        if self.rejection is not None:
-            found = scores(logits, vectors, self.centroids)[:, SCORES.index(self.rejection.score)]
-            refused = (found > self.rejection.threshold).tolist()
-        for row, out in zip(probabilities(logits, self.several), refused, strict=True):
-            ranking = tuple((self.labels[k], float(row[k])) for k in np.argsort(-row, kind="stable"))
-            chosen = [name for name, p in ranking if p >= CERTAIN] if self.several else [ranking[0][0]]
-            predictions.append(Prediction(() if out else tuple(chosen), ranking, out))
-        return predictions
-
-
-def probabilities(logits: FloatArray, several: bool) -> FloatArray:
-    """Return the softmax of each row of logits (n, K); with several labels their logistic function."""
-    z = logits.astype(np.float64)
-    logs = -np.logaddexp(0.0, -z) if several else z - np.logaddexp.reduce(z, axis=1, keepdims=True)
-    return np.exp(logs).astype(np.float32)
-
-
-def scores(logits: FloatArray, vectors: FloatArray, centroids: Centroids) -> Scores:
-    """Return the scores in the order of `SCORES`, (n, 3)."""
-    z = logits.astype(np.float64)
-    energy = -np.logaddexp.reduce(z, axis=1)
-    cosine = (unit_rows(vectors - centroids.mean) @ centroids.directions.T).max(axis=1)
-    return np.stack([1 - np.exp(z.max(axis=1) + energy), energy, 1 - cosine], axis=1)
+        distances = self.centroids.distances(vectors)
+        return decide(self.head.logits(vectors), distances, self.labels, self.several, self.rejection)
 
 
 def centroids_of(data: Encoded) -> Centroids:
@@ -199,7 +152,8 @@ class HeldOut:
 def held_out(head: Head, centroids: Centroids, inside: FloatArray, outside: FloatArray) -> HeldOut:
     """Return what a head gives for vectors in scope (n, d) and out of scope (m, d)."""
     logits, others = head.logits(inside), head.logits(outside)
-    return HeldOut(logits, scores(logits, inside, centroids), scores(others, outside, centroids))
+    distances = centroids.distances(inside), centroids.distances(outside)
+    return HeldOut(logits, scores(logits, distances[0]), scores(others, distances[1]))
 
 
 def cross_validate(

@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
-from typing import Any, Literal, TypeAlias, get_args
+from typing import Any, get_args
 
 import numpy as np
 
@@ -16,12 +16,10 @@ from rejoinder.arrays import unit_rows
 from rejoinder.baselines.encoders import encode_by_length, load_sentence_transformer, load_use, minilm_folder
 from rejoinder.errors import InputError
 from rejoinder.files import file_digest, parse_json
+from rejoinder.intents.prediction import Vectors, text_vectors
 from rejoinder.models import bundled, persistence
 from rejoinder.progress import Advance, silent
 from rejoinder.ranker import FloatArray
-
-# Of a Rejoinder model: r, the reduction's output (CONVERT 3.1); h, the encoding of a context; r and then h.
-Vectors: TypeAlias = Literal["r", "h", "both"]
 
 
 @dataclass(frozen=True)
@@ -82,17 +80,13 @@ def open_encoders(names: Sequence[str], vectors: str = "r", precision: str = "au
 
 
 def _own(name: str, vectors: Any, precision: str) -> SentenceEncoder:
-    """Open a Rejoinder model: a text is the newest message of a conversation without history."""
     model = persistence.load(name, precision=precision)
     sizes = {"r": model.module.reduction_size, "h": model.size}
+    size = sizes.get(vectors, sum(sizes.values()))
 
     def compute(texts: Sequence[str], advance: Advance) -> FloatArray:
-        if vectors == "r":
-            return model.transfer(texts, advance)
-        h = model.encode_contexts([[text] for text in texts], advance)
-        return h if vectors == "h" else np.hstack([unit_rows(model.transfer(texts)), h])
+        return text_vectors(model, texts, vectors, advance)
 
-    size = sizes.get(vectors, sum(sizes.values()))
     return SentenceEncoder(model.name, model.fingerprint, size, compute, vectors, precision)
 
 

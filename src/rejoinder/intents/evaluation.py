@@ -12,19 +12,10 @@ import numpy.typing as npt
 
 from rejoinder.errors import InputError
 from rejoinder.evaluation.bootstrap import RESAMPLES, Estimate, estimates
-from rejoinder.intents.classifier import (
-    CERTAIN,
-    SCORES,
-    HeldOut,
-    IntentClassifier,
-    Rejection,
-    ScoreName,
-    encode_data,
-    held_out,
-    probabilities,
-)
+from rejoinder.intents.classifier import HeldOut, IntentClassifier, encode_data, held_out
 from rejoinder.intents.data import IntArray, IntentData, draw
 from rejoinder.intents.fitting import Encoded, Settings, fit, sklearn
+from rejoinder.intents.prediction import CERTAIN, SCORES, Rejection, ScoreName, probabilities
 from rejoinder.progress import Advance, silent
 from rejoinder.ranker import FloatArray
 

@@ -16,9 +16,10 @@ from safetensors.torch import load_file, save_file
 from rejoinder import __version__
 from rejoinder.errors import InputError
 from rejoinder.files import Kind, atomic_folder, file_digest, is_altered, parse_json, signed
-from rejoinder.intents.classifier import Centroids, IntentClassifier, Rejection
-from rejoinder.intents.encoders import NAMED, SentenceEncoder, Vectors, join_encoders, open_encoder
+from rejoinder.intents.classifier import Centroids, IntentClassifier
+from rejoinder.intents.encoders import NAMED, SentenceEncoder, join_encoders, open_encoder
 from rejoinder.intents.fitting import SETTINGS, head_from
+from rejoinder.intents.prediction import Rejection, Vectors
 from rejoinder.retrieval.manifest import ModelRecord, model_record
 from rejoinder.settings import validate
 

@@ -2,47 +2,26 @@
 
 from __future__ import annotations
 
-import copy
 from collections.abc import Callable, Mapping, Sequence
-from functools import partial
-from typing import Any, Literal, Self, TypeAlias, get_args
+from typing import Any
 
 import numpy as np
 import torch
 
+from rejoinder.arrays import by_length, take
 from rejoinder.errors import InputError
-from rejoinder.models.dialogue import Dialogue, join
+from rejoinder.models.dialogue import Dialogue, HistoryText, join
 from rejoinder.models.inference import SingleTexts
-from rejoinder.models.packing import (
-    SEGMENT_COST,
-    TRANSFORMER_SEGMENT_COST,
-    IntArray,
-    TokenBatch,
-    by_length,
-    chunks,
-    pack,
-    take,
-)
+from rejoinder.models.packing import SEGMENT_COST, TRANSFORMER_SEGMENT_COST, IntArray, TokenBatch, chunks, pack
 from rejoinder.models.reductions import own_scores
+from rejoinder.models.texts import CHUNK_TOKENS, Side, TextEncoder
 from rejoinder.models.transformer import TransformerShape
 from rejoinder.progress import Advance
-from rejoinder.ranker import (
-    Context,
-    ContextPart,
-    ContextVectors,
-    Conversation,
-    FloatArray,
-    candidate_lists,
-    read_contexts,
-    read_texts,
-)
-from rejoinder.text.tokenizer import Tokenizer, encode_messages
+from rejoinder.ranker import ContextVectors, Conversation, FloatArray, candidate_lists, read_texts
+from rejoinder.text.tokenizer import Tokenizer
 from rejoinder.views import Described
 
-CHUNK_TOKENS = 4096  # tokens computed at once: full speed, and the activations stay in the cache
-CHUNK_CONTEXTS = 1024  # contexts with their histories encoded between two steps of a progress bar
 CHUNK_NUMBERS = 1 << 24  # numbers of candidates' vectors that are scored at once: 64 MB
-Side: TypeAlias = Literal["context", "history", "response", "reduction"]  # what a text is encoded as
 
 
 class _Model(Described):
@@ -68,11 +47,6 @@ class _Model(Described):
         self.device, self.reopen = device, reopen
         self._single_texts = SingleTexts(module)
         self._segment_cost = SEGMENT_COST
-
-    def __copy__(self) -> Self:
-        other = object.__new__(type(self))
-        vars(other).update(vars(self))
-        return other
 
     def __reduce__(self) -> tuple[Any, ...]:
         if self.reopen is None:
@@ -122,98 +96,20 @@ def _reopened(reopen: Callable[[], _Model], fingerprint: str, state: Mapping[str
     return model
 
 
-class Encoder(_Model):
+class Encoder(_Model, TextEncoder):
     """Encodes contexts and responses, and scores responses by the cosine (fulfils `ranker.DualEncoder`)."""
 
-    _part: ContextPart = "all"
-    _known: dict[tuple[Side, str], FloatArray] | None = None
-
     @property
-    def reads_history(self) -> bool:
-        """Whether a context's earlier messages count, not the newest one alone."""
-        return self.module.history is not None
+    def history(self) -> HistoryText | None:
+        """How earlier messages are read; None: the newest one alone."""
+        history: HistoryText | None = self.module.history
+        return history
 
-    def by(self, part: ContextPart) -> Encoder:
-        """Return an encoder that encodes contexts by their input alone (h_x), or by their history alone (h_z)."""
-        if part not in get_args(ContextPart):
-            raise InputError(f"{part!r} is no part of a context; allowed are {', '.join(get_args(ContextPart))}")
-        if part != "all" and not self.reads_history:
-            raise InputError(f"{self.name or 'this model'} reads the newest message alone, so it has no part {part!r}")
-        other = copy.copy(self)
-        other._part = part
-        return other
-
-    def remembering(self) -> Encoder:
-        """Return the same encoder, which encodes no text twice (4·d bytes each) and shares what it knows with `by`."""
-        other = copy.copy(self)
-        other._known = {}
-        return other
-
-    def encode_contexts(self, contexts: Sequence[Conversation], advance: Advance | None = None) -> FloatArray:
-        """Encode conversations: (n, d), rows of unit length.
-
-        A multi-context model gives the combined encoding, or the part that `by` chose (zero where it is missing).
-        """
-        read = read_contexts(contexts)
-        inputs = [context[-1] for context in read]
-        if not self.reads_history or self._part == "input":
-            return self._encode(inputs, "context", advance)
-        vectors = np.empty((len(contexts), self.size), dtype=np.float32)
-        for start in range(0, len(contexts), CHUNK_CONTEXTS):
-            chunk = slice(start, start + CHUNK_CONTEXTS)
-            vectors[chunk] = self._with_history(inputs[chunk], read[chunk])
-            if advance is not None:
-                advance(len(inputs[chunk]))
-        return vectors
-
-    def _with_history(self, inputs: list[str], contexts: Sequence[Context]) -> FloatArray:
-        texts = [self.module.history.join(context) for context in contexts]
-        z = np.zeros((len(texts), self.size), dtype=np.float32)
-        there = [i for i, text in enumerate(texts) if text]
-        z[there] = self._encode([texts[i] for i in there], "history", None)
-        if self._part == "history":
-            return z
-        x = self._encode(inputs, "context", None)
+    def _combine(self, x: FloatArray, z: FloatArray) -> FloatArray:
         with torch.inference_mode():
             parts = (torch.from_numpy(vectors).to(self.device) for vectors in (x, z))
             combined: FloatArray = self.module.combine(*parts).cpu().numpy()
         return combined
-
-    def encode_responses(self, responses: Sequence[str], advance: Advance | None = None) -> FloatArray:
-        """Encode responses: (n, d), rows of unit length."""
-        return self._encode(read_texts(responses), "response", advance)
-
-    def transfer(self, texts: Sequence[str], advance: Advance | None = None) -> FloatArray:
-        """Return r of each text, (n, reduction heads · embedding size): the input of other tasks (CONVERT 3.1)."""
-        return self._encode(read_texts(texts), "reduction", advance)
-
-    def score(self, contexts: Sequence[Conversation], candidates: Sequence[Sequence[str]]) -> FloatArray:
-        """Return the cosine of each context with each of its candidates: (n, m); see `ranker.Ranker.score`."""
-        lists = candidate_lists(contexts, candidates)
-        scores = np.zeros(lists.shape, dtype=np.float32)
-        if not contexts:
-            return scores
-        responses = self.encode_responses(lists.texts)
-        queries = self.encode_contexts(contexts)
-        for rows, columns in lists.groups:
-            own = responses[columns]
-            for row in rows:
-                scores[row] = own @ queries[row]
-        return scores
-
-    def _encode(self, texts: list[str], side: Side, advance: Advance | None) -> FloatArray:
-        if self._known is None:
-            return self._compute(texts, side, advance)
-        new = [text for text in dict.fromkeys(texts) if (side, text) not in self._known]
-        vectors = self._compute(new, side, advance)
-        self._known |= {(side, text): vector for text, vector in zip(new, vectors, strict=True)}
-        if advance is not None:
-            advance(len(texts) - len(new))
-        return np.stack([self._known[side, text] for text in texts]) if texts else vectors
-
-    def _compute(self, texts: list[str], side: Side, advance: Advance | None) -> FloatArray:
-        encode = self.tokenizer.encode_ragged if side == "history" else partial(encode_messages, self.tokenizer)
-        return self._encode_ids(*encode(texts, self.max_length), side, advance)
 
 
 class _DialogueModel(_Model):

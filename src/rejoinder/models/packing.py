@@ -14,7 +14,7 @@ import numpy.typing as npt
 import torch
 from torch import Tensor
 
-from rejoinder.arrays import ranges
+from rejoinder.arrays import by_length, take
 
 IntArray = npt.NDArray[np.int32]
 
@@ -158,19 +158,6 @@ def _every_other(values: Tensor, segment: Segment, first: int) -> Tensor:
 
 def _joined(parts: list[Tensor]) -> Tensor:
     return parts[0] if len(parts) == 1 else torch.cat(parts)
-
-
-def by_length(lengths: npt.NDArray[np.integer], tokens: int) -> Iterator[IntArray]:
-    """Yield the places of texts from short to long, in groups of about `tokens` tokens; a longer text is one alone."""
-    order = np.argsort(lengths, kind="stable").astype(np.int32)
-    group_of = np.cumsum(np.maximum(lengths[order], 1), dtype=np.int64) // tokens
-    yield from np.split(order, np.flatnonzero(np.diff(group_of)) + 1) if len(order) else ()
-
-
-def take(ids: IntArray, lengths: IntArray, rows: IntArray) -> tuple[IntArray, IntArray]:
-    """Return the ids of some of the texts, one after the other, and the number of each one's."""
-    starts = np.cumsum(lengths, dtype=np.int64) - lengths
-    return ids[ranges(starts[rows], lengths[rows])], lengths[rows]
 
 
 def chunks(

@@ -1,0 +1,142 @@
+"""A dual encoder that reads a context's newest message and its history apart, whatever computes the vectors.
+
+PyTorch does in `encoder.Encoder`, onnxruntime in `onnx.OnnxEncoder`; nothing here imports either.
+"""
+
+from __future__ import annotations
+
+import copy
+from abc import abstractmethod
+from collections.abc import Sequence
+from functools import partial
+from typing import Literal, Self, TypeAlias, get_args
+
+import numpy as np
+
+from rejoinder.errors import InputError
+from rejoinder.models.dialogue import HistoryText
+from rejoinder.progress import Advance
+from rejoinder.ranker import Context, ContextPart, Conversation, FloatArray, candidate_lists, read_contexts, read_texts
+from rejoinder.text.tokenizer import Ids, Tokenizer, encode_messages
+from rejoinder.views import Described
+
+CHUNK_TOKENS = 4096  # tokens computed at once: full speed, and the activations stay in the cache
+CHUNK_CONTEXTS = 1024  # contexts with their histories encoded between two steps of a progress bar
+Side: TypeAlias = Literal["context", "history", "response", "reduction"]  # what a text is encoded as
+
+
+class TextEncoder(Described):
+    """Encodes contexts and responses, and scores responses by the cosine (fulfils `ranker.DualEncoder`)."""
+
+    tokenizer: Tokenizer
+    max_length: int  # in tokens
+    name: str
+    _part: ContextPart = "all"
+    _known: dict[tuple[Side, str], FloatArray] | None = None
+
+    @property
+    @abstractmethod
+    def history(self) -> HistoryText | None:
+        """How earlier messages are read; None: the newest one alone."""
+
+    @property
+    @abstractmethod
+    def size(self) -> int:
+        """Size d of the vectors."""
+
+    @abstractmethod
+    def _encode_ids(self, ids: Ids, lengths: Ids, side: Side, advance: Advance | None) -> FloatArray:
+        """Return the vectors of texts, given as all ids and the number of each one's."""
+
+    @abstractmethod
+    def _combine(self, x: FloatArray, z: FloatArray) -> FloatArray:
+        """h_x and h_z (n, d), h_z zero where there is no history -> the combined encodings (n, d)."""
+
+    def __copy__(self) -> Self:
+        other = object.__new__(type(self))
+        vars(other).update(vars(self))
+        return other
+
+    @property
+    def reads_history(self) -> bool:
+        """Whether a context's earlier messages count, not the newest one alone."""
+        return self.history is not None
+
+    def by(self, part: ContextPart) -> Self:
+        """Return an encoder that encodes contexts by their input alone (h_x), or by their history alone (h_z)."""
+        if part not in get_args(ContextPart):
+            raise InputError(f"{part!r} is no part of a context; allowed are {', '.join(get_args(ContextPart))}")
+        if part != "all" and not self.reads_history:
+            raise InputError(f"{self.name or 'this model'} reads the newest message alone, so it has no part {part!r}")
+        other = copy.copy(self)
+        other._part = part
+        return other
+
+    def remembering(self) -> Self:
+        """Return the same encoder, which encodes no text twice (4·d bytes each) and shares what it knows with `by`."""
+        other = copy.copy(self)
+        other._known = {}
+        return other
+
+    def encode_contexts(self, contexts: Sequence[Conversation], advance: Advance | None = None) -> FloatArray:
+        """Encode conversations: (n, d), rows of unit length.
+
+        A multi-context model gives the combined encoding, or the part that `by` chose (zero where it is missing).
+        """
+        read = read_contexts(contexts)
+        inputs = [context[-1] for context in read]
+        history = self.history
+        if history is None or self._part == "input":
+            return self._encode(inputs, "context", advance)
+        vectors = np.empty((len(contexts), self.size), dtype=np.float32)
+        for start in range(0, len(contexts), CHUNK_CONTEXTS):
+            chunk = slice(start, start + CHUNK_CONTEXTS)
+            vectors[chunk] = self._with_history(history, inputs[chunk], read[chunk])
+            if advance is not None:
+                advance(len(inputs[chunk]))
+        return vectors
+
+    def _with_history(self, history: HistoryText, inputs: list[str], contexts: Sequence[Context]) -> FloatArray:
+        texts = [history.join(context) for context in contexts]
+        z = np.zeros((len(texts), self.size), dtype=np.float32)
+        there = [i for i, text in enumerate(texts) if text]
+        z[there] = self._encode([texts[i] for i in there], "history", None)
+        if self._part == "history":
+            return z
+        return self._combine(self._encode(inputs, "context", None), z)
+
+    def encode_responses(self, responses: Sequence[str], advance: Advance | None = None) -> FloatArray:
+        """Encode responses: (n, d), rows of unit length."""
+        return self._encode(read_texts(responses), "response", advance)
+
+    def transfer(self, texts: Sequence[str], advance: Advance | None = None) -> FloatArray:
+        """Return r of each text, (n, reduction heads · embedding size): the input of other tasks (CONVERT 3.1)."""
+        return self._encode(read_texts(texts), "reduction", advance)
+
+    def score(self, contexts: Sequence[Conversation], candidates: Sequence[Sequence[str]]) -> FloatArray:
+        """Return the cosine of each context with each of its candidates: (n, m); see `ranker.Ranker.score`."""
+        lists = candidate_lists(contexts, candidates)
+        scores = np.zeros(lists.shape, dtype=np.float32)
+        if not contexts:
+            return scores
+        responses = self.encode_responses(lists.texts)
+        queries = self.encode_contexts(contexts)
+        for rows, columns in lists.groups:
+            own = responses[columns]
+            for row in rows:
+                scores[row] = own @ queries[row]
+        return scores
+
+    def _encode(self, texts: list[str], side: Side, advance: Advance | None) -> FloatArray:
+        if self._known is None:
+            return self._compute(texts, side, advance)
+        new = [text for text in dict.fromkeys(texts) if (side, text) not in self._known]
+        vectors = self._compute(new, side, advance)
+        self._known |= {(side, text): vector for text, vector in zip(new, vectors, strict=True)}
+        if advance is not None:
+            advance(len(texts) - len(new))
+        return np.stack([self._known[side, text] for text in texts]) if texts else vectors
+
+    def _compute(self, texts: list[str], side: Side, advance: Advance | None) -> FloatArray:
+        encode = self.tokenizer.encode_ragged if side == "history" else partial(encode_messages, self.tokenizer)
+        return self._encode_ids(*encode(texts, self.max_length), side, advance)
