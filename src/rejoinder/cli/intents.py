@@ -44,7 +44,7 @@ intents = typer.Typer(
     name="intents",
     no_args_is_help=True,
     rich_markup_mode=None,
-    help="Intent classifiers on frozen encodings: train, evaluate, predict, grid, few-shot, fine-tune.",
+    help="Intent classifiers on frozen encodings: train, evaluate, predict, export, grid, few-shot, fine-tune.",
     epilog="Example: rejoinder intents train runs/chats/model intents.csv -o runs/intents",
 )
 
@@ -149,6 +149,20 @@ def predict(
         best = [{"label": name, "probability": round(chance, 6)} for name, chance in found.ranking[:top]]
         rows.append({"text": text, "labels": list(found.labels), "out_of_scope": found.out_of_scope, "ranking": best})
     emit({"predictions": rows}, as_json, _predict_text)
+
+
+def export(
+    classifier: Classifier, output: Output, model: Where = None, overwrite: Overwrite = False, as_json: Json = False
+) -> None:
+    """Write a classifier and its model as ONNX files, for machines without PyTorch (rejoinder.runtime.OnnxIntents).
+
+    Example: rejoinder intents export runs/intents -o intents-onnx
+    """
+    from rejoinder.intents.folder import export_classifier
+
+    result = export_classifier(classifier, output, model or (), overwrite=overwrite)
+    lines = f"{result['intents']} intents, {result['bytes'] / 1e6:.1f} MB\nfolder: {result['path']}"
+    emit({"classifier": str(classifier), **result}, as_json, lambda _: lines)
 
 
 def grid(
@@ -270,7 +284,7 @@ def _predict_text(result: Mapping[str, Any]) -> str:
     return "\n".join(blocks)
 
 
-VERBS: tuple[Callable[..., None], ...] = (train, evaluate, predict, grid, few_shot, fine_tune)
+VERBS: tuple[Callable[..., None], ...] = (train, evaluate, predict, export, grid, few_shot, fine_tune)
 COMMANDS = {verb.__name__.replace("_", "-"): verb for verb in VERBS}
 for _name, _command in COMMANDS.items():
     intents.command(_name)(guarded(_command))

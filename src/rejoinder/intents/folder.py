@@ -12,6 +12,7 @@ import msgspec
 import torch
 from safetensors import SafetensorError
 from safetensors.torch import load_file, save_file
+from torch import Tensor, nn
 
 from rejoinder import __version__
 from rejoinder.errors import InputError
@@ -20,6 +21,9 @@ from rejoinder.intents.classifier import Centroids, IntentClassifier
 from rejoinder.intents.encoders import NAMED, SentenceEncoder, join_encoders, open_encoder
 from rejoinder.intents.fitting import SETTINGS, head_from
 from rejoinder.intents.prediction import Rejection, Vectors
+from rejoinder.models.export import onnx_folder, write_program
+from rejoinder.models.onnx import INTENTS
+from rejoinder.models.persistence import folder_bytes
 from rejoinder.retrieval.manifest import ModelRecord, model_record
 from rejoinder.settings import validate
 
@@ -27,6 +31,14 @@ FORMAT = 1
 KIND = "rejoinder intents"
 CONFIG, WEIGHTS, CARD = "config.json", "classifier.safetensors", "README.md"
 FOLDER = Kind("a classifier", CONFIG, lambda config: config["kind"] == KIND, (CONFIG, WEIGHTS, CARD))
+
+ONNX_CARD = """
+## Intents
+
+`rejoinder.runtime.OnnxIntents(folder)` opens them. intents.onnx turns a text's vector, at unit length (in onnx.json
+`vectors` is r for `reduction`, h for a context's, both for one behind the other), into `logits` of the labels and its
+distance (`distances`) from the nearest intent.
+"""
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -82,6 +94,46 @@ def load_classifier(folder: str | Path, models: Sequence[str] = ()) -> IntentCla
         raise InputError(f"{folder}: {WEIGHTS} does not fit {CONFIG}; copy the classifier's folder again")
     encoder = _open_encoders(folder, records, models)
     return IntentClassifier(encoder, labels, head, centroids, settings, several, rejection, trained)
+
+
+def export_classifier(
+    folder: str | Path, output: str | Path, models: Sequence[str] = (), *, overwrite: bool = False
+) -> dict[str, Any]:
+    """Write an ONNX folder of a classifier and its ConveRT, in float32, which `runtime.OnnxIntents` opens.
+
+    `models` is as for `load_classifier`. Returns path, intents, bytes and the encoder's fingerprint.
+    """
+    classifier = load_classifier(folder, models)
+    encoder, rejection = classifier.encoder, classifier.rejection
+    if encoder.vectors is None:
+        raise InputError(f"{folder} reads {encoder.name}; only a classifier on one ConveRT has an ONNX form")
+    with onnx_folder(encoder.name, output, overwrite=overwrite) as (part, manifest):
+        example = {"vectors": torch.ones(3, encoder.size)}
+        write_program(_HeadAndDistance(classifier), example, ["logits", "distances"], part / INTENTS)
+        manifest["intents"] = {
+            "labels": list(classifier.labels),
+            "several": classifier.several,
+            "rejection": None if rejection is None else dataclasses.asdict(rejection),
+            "vectors": encoder.vectors,
+        }
+        with (part / CARD).open("a", encoding="utf-8") as card:
+            card.write(ONNX_CARD)
+    written = {"path": str(output), "intents": len(classifier.labels), "bytes": folder_bytes(Path(output))}
+    return written | {"fingerprint": encoder.fingerprint}
+
+
+class _HeadAndDistance(nn.Module):
+    """Unit vectors (n, d) -> logits (n, K), and distances (n,) as of `Centroids.distances`."""
+
+    def __init__(self, classifier: IntentClassifier) -> None:
+        super().__init__()
+        self.head = classifier.head.eval().requires_grad_(False)
+        self.mean, self.directions = map(torch.from_numpy, vars(classifier.centroids).values())
+
+    def forward(self, vectors: Tensor) -> tuple[Tensor, Tensor]:
+        """See above."""
+        cosines = nn.functional.normalize(vectors - self.mean) @ self.directions.T
+        return self.head(vectors), 1 - cosines.amax(dim=1)
 
 
 def read_classifier(folder: str | Path) -> dict[str, Any]:

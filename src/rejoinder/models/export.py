@@ -1,7 +1,7 @@
 """A trained model in other forms: a quantised folder, a checkpoint for `transformers`, ONNX files.
 
-An ONNX folder holds the two encoders, their vocabulary, onnx.json (what a program needs to know to feed them) and a
-README. Text to ids is not part of the encoders: `rejoinder.text` does it, without PyTorch.
+An ONNX folder (see `onnx`) holds the network in parts, the vocabulary, onnx.json (what a program needs to know to feed
+them) and a README. Text to ids is not part of the network: `rejoinder.text` does it, without PyTorch.
 """
 
 from __future__ import annotations
@@ -10,33 +10,23 @@ import importlib.util
 import json
 import logging
 import warnings
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict, replace
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import torch
 from torch import Tensor, nn
 
 from rejoinder.errors import InputError, MissingExtraError
-from rejoinder.files import Kind, atomic_folder, check_replaceable
+from rejoinder.files import Kind, atomic_folder, check_replaceable, file_digest, signed
 from rejoinder.models import persistence
 from rejoinder.models.checkpoints import CHECKPOINT, save_checkpoint
 from rejoinder.models.convert import Convert
+from rejoinder.models.onnx import CARD, COMBINED, FORMAT, KIND, MANIFEST, ONNX_FOLDER, TRUNK, VOCABULARY
 from rejoinder.models.packing import rectangle
 from rejoinder.models.quantization import Scheme, half_for
-
-FORMAT = 1
-MANIFEST = "onnx.json"
-CONTEXT, RESPONSE = "context.onnx", "response.onnx"
-KIND = "rejoinder onnx"  # what onnx.json says of itself; folders of earlier versions do not
-ONNX_FOLDER = Kind(
-    "an ONNX folder",
-    MANIFEST,
-    lambda manifest: manifest.get("kind", KIND) == KIND and manifest["files"][CONTEXT] and manifest["model"],
-    (MANIFEST, CONTEXT, RESPONSE, persistence.VOCABULARY, persistence.CARD),
-)
 
 
 def export_quantized(model: str | Path, output: str | Path, *, overwrite: bool = False) -> dict[str, Any]:
@@ -96,79 +86,101 @@ def _source(model: str | Path, output: str | Path, kind: Kind, overwrite: bool) 
 
 
 def export_onnx(model: str | Path, output: str | Path, *, overwrite: bool = False) -> dict[str, Any]:
-    """Write a ConveRT's ONNX folder, in float32 (see `_onnx_card`), and return path, files, bytes and fingerprint."""
+    """Write a ConveRT's ONNX folder, and return path, files, bytes and fingerprint.
+
+    What a quantised folder has in 8 bits stays so, all else is float32.
+    """
+    with onnx_folder(model, output, overwrite=overwrite) as (_, manifest):
+        pass
+    files = [name for name in manifest["files"] if name.endswith(".onnx")]
+    written = {"path": str(output), "files": files, "bytes": persistence.folder_bytes(Path(output))}
+    return written | {"fingerprint": manifest["model"]}
+
+
+@contextmanager
+def onnx_folder(
+    model: str | Path, output: str | Path, *, overwrite: bool = False
+) -> Iterator[tuple[Path, dict[str, Any]]]:
+    """Yield a folder with a ConveRT's ONNX files, and its manifest, for more of both; it is written at the end."""
     check_replaceable(output, ONNX_FOLDER, overwrite=overwrite)
     if any(importlib.util.find_spec(name) is None for name in ("onnx", "onnxscript")):
         raise MissingExtraError("an ONNX export", "onnx")
     folder = persistence.find(model)
-    module, tokenizer, config = persistence.load_as_validated(folder)
-    if not isinstance(module, Convert):
+    config = persistence.read_config(folder)[1]
+    if (kind := config["model"].get("kind")) != "convert":
         others = "`export --quantized` takes every kind"
-        raise InputError(f"{folder} is of kind '{module.config.kind}', and only ConveRT has an ONNX form; {others}")
+        raise InputError(f"{folder} is of kind '{kind}', and only ConveRT has an ONNX form; {others}")
+    stored = persistence.is_quantized(config)
+    loaded = persistence.load_module(folder, torch.float32) if stored else persistence.load_as_validated(folder)
+    module, tokenizer, config = loaded
     module.eval().requires_grad_(False)
-    context = _Encoder(module, "context") if module.history is None else _Conversations(module, "context")
+    manifest = {
+        "kind": KIND,
+        "format": FORMAT,
+        "size": module.output_size,
+        "reduction_size": module.reduction_size,
+        "max_length": config["max_length"],
+        "padding_id": tokenizer.padding_id,
+        "cut": tokenizer.cut,
+        "history": None if module.history is None else asdict(module.history),
+        "model": persistence.fingerprint(config),
+    }
     with atomic_folder(output, ONNX_FOLDER, overwrite=overwrite) as part:
-        encoders = {CONTEXT: context, RESPONSE: _Encoder(module, "response")}
-        inputs = {name: _write(encoder, part / name) for name, encoder in encoders.items()}
-        tokenizer.save(part / persistence.VOCABULARY)
-        manifest = {
-            "kind": KIND,
-            "format": FORMAT,
-            "files": {name: {"inputs": given, "outputs": ["vectors"]} for name, given in inputs.items()},
-            "size": module.output_size,
-            "max_length": config["max_length"],
-            "padding_id": tokenizer.padding_id,
-            "history": None if module.history is None else asdict(module.history),
-            "model": persistence.fingerprint(config),
-        }
-        (part / MANIFEST).write_text(json.dumps(manifest, indent=2) + "\n", encoding="utf-8")
-        card = persistence.read_card(folder)
-        (part / persistence.CARD).write_text(card + _onnx_card(module), encoding="utf-8")
-    written = {"path": str(output), "files": list(inputs), "bytes": persistence.folder_bytes(Path(output))}
-    return written | {"fingerprint": manifest["model"]}
+        _write_programs(module, part)
+        tokenizer.save(part / VOCABULARY)
+        card = persistence.read_card(folder) + _onnx_card(module)
+        (part / CARD).write_text(card, encoding="utf-8")
+        yield part, manifest
+        manifest["files"] = {path.name: file_digest(path) for path in sorted(part.iterdir()) if path.name != CARD}
+        (part / MANIFEST).write_text(json.dumps(signed(manifest), indent=2) + "\n", encoding="utf-8")
 
 
-class _Encoder(nn.Module):
-    """What becomes one file: ids and mask (n, L) -> h of one side (n, d)."""
+def _write_programs(module: Convert, folder: Path) -> None:
+    ids, mask = torch.ones(3, 9, dtype=torch.int64), torch.ones(3, 9, dtype=torch.bool)
+    write_program(_Trunk(module), {"ids": ids, "mask": mask}, ["reduction"], folder / TRUNK)
+    for side in ("context", "response", *(() if module.history is None else ("history",))):
+        example = {"reduction": torch.ones(3, module.reduction_size)}
+        write_program(cast("nn.Module", module.head(side)), example, ["vectors"], folder / f"{side}.onnx")
+    if module.history is not None:
+        # Two tensors: one that is given twice would be taken for one input.
+        x, z = torch.ones(2, 3, module.output_size).unbind()
+        write_program(_Combined(module), {"context": x, "history": z}, ["vectors"], folder / COMBINED)
 
-    inputs: tuple[str, ...] = ("ids", "mask")
 
-    def __init__(self, module: Convert, side: str) -> None:
+class _Part(nn.Module):
+    def __init__(self, module: Convert) -> None:
         super().__init__()
-        self.module, self.side = module, side
+        self.module = module
+
+
+class _Trunk(_Part):
+    """ids and mask (n, L) -> r (n, heads * d)."""
 
     def forward(self, ids: Tensor, mask: Tensor) -> Tensor:
-        return self.module.encode(rectangle(ids, mask), self.side)
+        return self.module.reduce(rectangle(ids, mask))
 
 
-class _Conversations(_Encoder):
-    """Inputs (n, L) and histories (n, M) -> the combined encodings (n, d)."""
+class _Combined(_Part):
+    """h_x and h_z (n, d) -> the combined encodings (n, d)."""
 
-    inputs = ("ids", "mask", "history_ids", "history_mask")
-
-    def forward(  # type: ignore[override]  # it takes more
-        self, ids: Tensor, mask: Tensor, history_ids: Tensor, history_mask: Tensor
-    ) -> Tensor:
-        histories = rectangle(history_ids, history_mask)
-        return self.module.encode_conversations(rectangle(ids, mask), histories, history_mask.any(dim=1))
+    def forward(self, context: Tensor, history: Tensor) -> Tensor:
+        return self.module.combine(context, history)
 
 
-def _write(encoder: _Encoder, path: Path) -> list[str]:
-    """Record one encoder for any number of texts and any length; return the names of its inputs."""
-    count = torch.export.Dim("count")
-    example: list[Tensor] = []
-    shapes: list[dict[int, Any]] = []
-    for name in encoder.inputs:
-        size, kind = (9, "length") if not name.startswith("history") else (7, "history_length")
-        example.append(torch.ones(3, size, dtype=torch.bool if name.endswith("mask") else torch.int64))
-        shapes.append({0: count, 1: torch.export.Dim(kind)})
+def write_program(network: nn.Module, inputs: Mapping[str, Tensor], outputs: Sequence[str], path: Path) -> None:
+    """Record a network as an ONNX file: for any number of rows, and ids and masks of any length."""
+    count, length = torch.export.Dim("count"), torch.export.Dim("length")
+    shapes = tuple({0: count} if each.is_floating_point() else {0: count, 1: length} for each in inputs.values())
     with _quiet():
         # By itself, torch.onnx.export would fix a dimension that cannot vary, instead of saying so.
-        program = torch.export.export(encoder, tuple(example), dynamic_shapes=tuple(shapes), strict=False)
-        names: dict[str, Any] = {"input_names": encoder.inputs, "output_names": ["vectors"]}
-        names["dynamic_shapes"] = tuple(shapes)  # here only the dimensions' names in the file
-        torch.onnx.export(program, f=path, **names, external_data=False, verbose=False)
-    return list(encoder.inputs)
+        program = torch.export.export(network, tuple(inputs.values()), dynamic_shapes=shapes, strict=False)
+        names: dict[str, Any] = {"input_names": list(inputs), "output_names": outputs}
+        names["dynamic_shapes"] = shapes  # here only the dimensions' names in the file
+        made = torch.onnx.export(program, **names, verbose=False)
+        assert made is not None
+        for node in made.model.graph:  # where in which file of this machine each operation came from
+            node.metadata_props.clear()
+        made.save(path, external_data=False)
 
 
 @contextmanager
@@ -185,15 +197,19 @@ def _quiet() -> Iterator[None]:
 
 
 def _onnx_card(module: Convert) -> str:
+    sides = "context.onnx and response.onnx turn"
     history = ""
     if module.history is not None:
+        sides = "context.onnx, history.onnx and response.onnx turn"
         history = (
-            " context.onnx also takes `history_ids` and `history_mask`, the earlier messages joined as `onnx.json` "
-            "says; a row that is all false is a conversation without history."
+            " combined.onnx makes a conversation's vector of that of its newest message (`context`) and of its earlier "
+            "ones joined as onnx.json says (`history`; zeros where there are none)."
         )
     return (
-        "\n\n## ONNX\n\ncontext.onnx and response.onnx take `ids`, int64 (n, L), and `mask`, bool (n, L), true where a "
-        f"token is, and give `vectors`, float32 (n, {module.output_size}), rows of unit length.{history} The score of "
-        "a response is the dot product with the context's vector. onnx.json has the longest length and the id of the "
-        "padding; vocabulary.json is for `rejoinder.text.subwords.Subwords`.\n"
+        "\n\n## ONNX\n\n`rejoinder.runtime.OnnxEncoder(folder)` opens this folder without PyTorch. For other programs: "
+        "trunk.onnx turns `ids`, int64 (n, L), and `mask`, bool (n, L), true where a token is, into `reduction`, "
+        f"float32 (n, {module.reduction_size}). {sides} that into `vectors`, float32 (n, {module.output_size}), rows "
+        f"of unit length.{history} A response's score is the dot product of its vector and the conversation's. "
+        "onnx.json has the longest length, what a longer message loses (`cut`), and the id of the padding; "
+        "vocabulary.json is for `rejoinder.text.subwords.Subwords`.\n"
     )

@@ -1,0 +1,130 @@
+"""An ONNX folder, and the encoder that it opens as, with numpy and onnxruntime alone (see `export`).
+
+trunk.onnx turns a text's ids into r; a file for each side turns r into h, and combined.onnx two h into that of a
+conversation. Large tables are in the trunk, so that no number is there twice.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from rejoinder.arrays import by_length, take
+from rejoinder.errors import InputError, MissingExtraError
+from rejoinder.files import Kind, file_digest, is_altered, parse_json
+from rejoinder.models.dialogue import HistoryText
+from rejoinder.models.texts import Side, TextEncoder
+from rejoinder.progress import Advance
+from rejoinder.ranker import FloatArray
+from rejoinder.text.subwords import Subwords
+from rejoinder.text.tokenizer import Ids
+
+FORMAT = 2
+KIND = "rejoinder onnx"  # what onnx.json says of itself; folders of earlier versions do not
+MANIFEST, VOCABULARY, CARD = "onnx.json", "vocabulary.json", "README.md"
+TRUNK, COMBINED, INTENTS = "trunk.onnx", "combined.onnx", "intents.onnx"
+ONNX_FOLDER = Kind(
+    "an ONNX folder",
+    MANIFEST,
+    lambda manifest: manifest.get("kind", KIND) == KIND and manifest["files"] and manifest["model"],
+    (MANIFEST, "*.onnx", VOCABULARY, CARD),
+)
+CHUNK_TOKENS = 1024  # tokens computed at once: texts of about one length, so that little of it is padding
+
+
+def read_manifest(folder: Path) -> dict[str, Any]:
+    """Return what onnx.json says of a folder whose files are all there, as they were written; else an InputError."""
+    path = folder / MANIFEST
+    if not path.is_file():
+        raise InputError(f"{folder} has no {MANIFEST}; `rejoinder export MODEL --onnx -o DIR` writes such a folder")
+    try:
+        manifest = parse_json(path.read_text(encoding="utf-8"))
+        written = manifest["format"]
+    except (ValueError, LookupError, TypeError) as error:
+        raise InputError(f"{path} is damaged ({type(error).__name__}: {error}); copy the folder again") from None
+    if written != FORMAT:
+        raise InputError(f"{path} has format {written}, and this version reads {FORMAT}: export the model again")
+    if is_altered(manifest):
+        raise InputError(f"{path} was altered after it was written; copy the folder again")
+    for name, digest in manifest["files"].items():
+        if not (folder / name).is_file() or file_digest(folder / name) != digest:
+            raise InputError(f"{folder / name} is missing, or not what was written; copy the folder again")
+    return dict(manifest)
+
+
+def open_program(path: Path, threads: int | None = None) -> Callable[..., list[Any]]:
+    """Return a function that takes an ONNX file's inputs by their names and returns its outputs."""
+    try:
+        import onnxruntime
+    except ImportError:
+        raise MissingExtraError("an ONNX folder", "runtime") from None
+    options = onnxruntime.SessionOptions()
+    options.intra_op_num_threads = threads or 0
+    # The threads of one file's session would otherwise keep a core busy while another one's compute.
+    options.add_session_config_entry("session.intra_op.allow_spinning", "0")
+    session = onnxruntime.InferenceSession(path, options, providers=["CPUExecutionProvider"])
+    return lambda **given: session.run(None, given)
+
+
+class OnnxEncoder(TextEncoder):
+    """Encodes and scores as `rejoinder.load` does in float32, without PyTorch (fulfils `ranker.DualEncoder`).
+
+    Args:
+        folder: what `rejoinder export MODEL --onnx` or `rejoinder intents export` wrote.
+        threads: processor threads to use; None leaves onnxruntime's own choice.
+
+    Raises:
+        InputError: the folder is incomplete or altered, or of another version, or onnxruntime is not there.
+    """
+
+    def __init__(self, folder: str | Path, threads: int | None = None) -> None:
+        self.folder, self.threads, self.name = Path(folder), threads, str(folder)
+        self.manifest = manifest = read_manifest(self.folder)
+        self.fingerprint: str = manifest["model"]  # the model's own: vectors of both can be compared
+        self.max_length = manifest["max_length"]
+        self.tokenizer = Subwords.load(self.folder / VOCABULARY)
+        names = [name for name in manifest["files"] if name.endswith(".onnx") and name != INTENTS]
+        self._programs = {name: open_program(self.folder / name, threads) for name in names}
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return OnnxEncoder, (self.folder, self.threads), {"_part": self._part}
+
+    def facts(self) -> Mapping[str, object]:
+        """Return what the encoder is shown by."""
+        facts = {"folder": self.name, "size": self.size, "max_length": self.max_length}
+        return facts | ({} if self.history is None else {"history": self.history.messages})
+
+    @property
+    def history(self) -> HistoryText | None:
+        """How earlier messages are read; None: the newest one alone."""
+        given = self.manifest["history"]
+        return None if given is None else HistoryText(**given)
+
+    @property
+    def size(self) -> int:
+        """Size d of the vectors."""
+        size: int = self.manifest["size"]
+        return size
+
+    def _encode_ids(self, ids: Ids, lengths: Ids, side: Side, advance: Advance | None) -> FloatArray:
+        size = self.manifest["reduction_size"] if side == "reduction" else self.size
+        vectors = np.zeros((len(lengths), size), dtype=np.float32)
+        for rows in by_length(lengths, CHUNK_TOKENS):
+            chosen, counts = take(ids, lengths, rows)
+            mask = np.arange(max(1, counts.max())) < counts[:, None]  # (n, L), True where a token is
+            padded = np.full(mask.shape, self.tokenizer.padding_id, dtype=np.int64)
+            padded[mask] = chosen
+            [found] = self._programs[TRUNK](ids=padded, mask=mask)
+            if side != "reduction":
+                [found] = self._programs[f"{side}.onnx"](reduction=found)
+            vectors[rows] = found
+            if advance is not None:
+                advance(len(rows))
+        return vectors
+
+    def _combine(self, x: FloatArray, z: FloatArray) -> FloatArray:
+        [combined] = self._programs[COMBINED](context=x, history=z)
+        return combined
