@@ -40,7 +40,12 @@ _HOMES = {
 def __getattr__(name: str) -> Any:
     if name not in _HOMES:
         raise AttributeError(f"module 'rejoinder' has no attribute {name!r}")
-    return getattr(importlib.import_module(_HOMES[name]), name)
+    try:
+        home = importlib.import_module(_HOMES[name])
+    except ModuleNotFoundError as error:
+        hint = "install it, or open an ONNX export with rejoinder.runtime, which needs numpy and onnxruntime alone"
+        raise ImportError(f"rejoinder.{name} needs {error.name}, which is not here; {hint}", name=error.name) from error
+    return getattr(home, name)
 
 
 def __dir__() -> list[str]:
