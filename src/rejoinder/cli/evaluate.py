@@ -17,18 +17,20 @@ from rejoinder.cli.options import Json, Limit, Seed, Settings, Split, number_or_
 from rejoinder.cli.rankers import BASELINES, ENCODER_BLOCK, Rankers, fit_ranker, read_training
 from rejoinder.cli.shell import emit
 from rejoinder.errors import InputError
-from rejoinder.progress import track
+from rejoinder.progress import note, track
 
 if TYPE_CHECKING:
     from rejoinder.corpora.example import Example
     from rejoinder.evaluation.table_run import TablePlan
-    from rejoinder.evaluation.tasks import RankingTask
+    from rejoinder.evaluation.tasks import Copies, RankingTask
     from rejoinder.ranker import FloatArray, Ranker
 
 _ENCODED_AT_ONCE = 512  # texts between two steps of the progress bar
 _ALL = "N of 1-of-N, where the data has no lists; all: every different response of the whole data set."
 _PARTS = """What is read of a context: full; N: the newest message and N earlier ones; of multi-context models also
 input, history, history=N: by that part alone."""
+_COPIES = "What a candidate with the text of the right one counts as; wrong: as in the papers."
+_REPLIES = "Your canned replies, as for `rejoinder index`: all of them are ranked for each example."
 Candidates: TypeAlias = Annotated[int | None, typer.Option(parser=number_or_all(2), metavar="N|all", help=_ALL)]
 FitOn: TypeAlias = Annotated[
     Path | None, typer.Option(metavar="DATA", help="What tfidf, bm25-data19 and map learn from (its training split).")
@@ -37,6 +39,7 @@ ContextOption: TypeAlias = Annotated[str, typer.Option(metavar="READING", help=_
 
 
 def evaluate(
+    given: typer.Context,
     arguments: Annotated[
         list[str],
         typer.Argument(
@@ -49,6 +52,8 @@ def evaluate(
         list[str] | None, typer.Option(metavar="DATA", help="Data folders, or Parquet, JSONL or CSV files of examples.")
     ] = None,
     candidates: Candidates = 100,
+    replies: Annotated[Path | None, typer.Option(metavar="FILE", help=_REPLIES)] = None,
+    copies: Annotated[Literal["right", "wrong"], typer.Option(help=_COPIES)] = "right",
     limit: Limit = None,
     split: Annotated[Split | None, typer.Option(help="Of a folder test, of a file everything, if not given.")] = None,
     context: ContextOption = "full",
@@ -71,6 +76,9 @@ def evaluate(
 
     With several models and several data sets, a last table has a line for each model, a column for each data set:
     rejoinder evaluate runs/general/model runs/support/model --data data/support data/general
+
+    How often is the right one of your own replies first, among three, among ten?
+    rejoinder evaluate bm25 runs/support/model --replies replies.jsonl --data chats.jsonl
     """
     from rejoinder.evaluation import contexts, ranking, report
     from rejoinder.evaluation.table import check_output, table_of_rows
@@ -79,15 +87,16 @@ def evaluate(
     reading, above = contexts.parse_reading(context), above or []
     if missing := [name for name in above if name not in models]:
         raise InputError(f"--above {missing[0]}: not one of the models that are evaluated: {', '.join(models)}")
-    for option, given in (("--context", context != "full"), ("--above", above), ("-o", folder)):
-        if context_table and given:
+    for option, chosen in (("--context", context != "full"), ("--above", above), ("-o", folder)):
+        if context_table and chosen:
             raise InputError(f"--context-table shows all readings of a context; leave {option} out")
+    pool = None if replies is None else _read_replies(replies, given)
     if folder is not None:
         check_output(folder)
     opener = Rankers()
     bare = {name: opener.ranker(name) for name in models}
     rankers = {name: contexts.restrict(ranker, reading, name) for name, ranker in bare.items()}
-    loading = (read_task(Path(place), split, candidates, limit, seed) for place in places)
+    loading = (read_task(Path(place), split, candidates, limit, seed, copies, pool) for place in places)
     if context_table:
         _compare_readings(rankers, loading, seed, as_json)
         return
@@ -141,10 +150,31 @@ def _models_and_data(arguments: Sequence[str], data: Sequence[str]) -> tuple[lis
     return models, [*data, *more]
 
 
+def _read_replies(file: Path, given: typer.Context) -> list[str]:
+    from rejoinder.corpora.example import text_key
+    from rejoinder.retrieval.reading import read_candidates
+
+    for option in ("candidates", "copies"):
+        if (source := given.get_parameter_source(option)) is not None and source.name == "COMMANDLINE":
+            raise InputError(f"--replies ranks all different replies of {file}; leave --{option} out")
+    texts = [candidate.text for candidate in read_candidates(file)]
+    if same := len(texts) - len({text_key(text) for text in texts}):
+        but = "but for case, spaces, punctuation and Unicode's forms"
+        note(f"{file}: {same:,} of {len(texts):,} replies are equal to an earlier one {but}; the first one counts")
+    return texts
+
+
 def read_task(
-    path: Path, split: Split | None, candidates: int | None, limit: int | None, seed: int
+    path: Path,
+    split: Split | None,
+    candidates: int | None,
+    limit: int | None,
+    seed: int,
+    copies: Copies = "wrong",
+    replies: Sequence[str] | None = None,
 ) -> tuple[str, RankingTask]:
     """Return the name of what is ranked, and the task; `candidates` of None are all different responses."""
+    from rejoinder.corpora.example import text_key
     from rejoinder.corpora.examples import read_examples
     from rejoinder.evaluation.tasks import all_responses, ranked_part, ranking_task, sample
 
@@ -153,9 +183,11 @@ def read_task(
     with track(f"Reading {path}") as advance:
         examples = sample(read_examples(path, split), limit, seed, progress=advance)
     try:
+        if replies is not None:
+            return name, ranking_task(examples, pool=replies, key=text_key)
         if candidates is None:
             return name, ranking_task(examples, pool=all_responses(path))
-        return name, ranking_task(examples, candidates=candidates, seed=seed)
+        return name, ranking_task(examples, candidates=candidates, copies=copies, seed=seed)
     except InputError as error:
         raise InputError(f"{name}: {error}") from error
 
