@@ -152,12 +152,14 @@ def _places(data: Path | None, general: list[str] | None, init: str | None) -> d
 
 def _train_text(result: Mapping[str, Any]) -> str:
     from rejoinder.training.display import duration
-    from rejoinder.training.run import figure_text
+    from rejoinder.training.run import FEW, figure_texts
 
     done = f"{result['run']} is finished already; name another folder to train again"
     pairs = f"{result['steps']:,} steps, {result['examples']:,} pairs"
     lines = [*([done] if result["already_finished"] else [])]
     lines.append(f"{pairs} in {duration(result['seconds'])}, {result['precision']}")
-    for name, value in result["validation"].items():
-        lines.append(f"validation {name}: {figure_text(name, value)} (step {result['best_step']:,})")
+    for name, value in figure_texts(result["validation"]).items():
+        lines.append(f"validation {name}: {value} (step {result['best_step']:,})")
+    if examples := result["validation"].get("examples"):
+        lines.append(f"chosen by {'mrr' if examples < FEW else 'recall@1'} on {examples:,.0f} validation examples")
     return "\n".join([*lines, f"model: {result['model']}"])

@@ -191,12 +191,15 @@ class Distillation:
 
 @section
 class Validation:
-    """[validation]: 1-of-N on the validation split, at the end of each stage at least. The best model is kept."""
+    """[validation]: 1-of-N on the validation split, at the end of each stage at least. The best model is kept.
+
+    Best is by recall at 1, then by the mean reciprocal rank; of fewer than 1,000 examples by the latter first.
+    """
 
     every_steps: Count | None = None  # steps from one validation to the next; or:
     every_seconds: Positive | None = None  # seconds; or:
     every_epochs: Positive | None = None  # passes over the training split
-    examples: Natural = 5_000  # at most, in whole groups of `candidates`; 0: none, and the last model is kept
+    examples: Natural = 5_000  # at most; 0: none, and the last model is kept
     candidates: Annotated[int, Field(ge=2)] = 100  # N: each response is a candidate for all N contexts of its group
     patience: Natural = 0  # validations without gain after which a stage ends early; 0: never
     data: tuple[str, ...] = ()  # further folders that are validated on alone; figures are means over all of them
