@@ -44,8 +44,9 @@ def evaluate(
         list[str],
         typer.Argument(
             metavar="MODEL",
-            help="Model folders, convert-small, bm25, bm25-data19, tfidf, sim:, sim-history: or map:ENCODER (minilm, "
-            "use, a model folder, FOLDER#r, one of sentence-transformers). One model may be followed by one data set.",
+            help="Model folders, convert-small; bm25, bm25-data19, tfidf; sentence encoders: minilm, use, st:NAME (of "
+            "sentence-transformers); sim:, sim-history: or map:ENCODER (one of these, or a model folder; FOLDER#r). "
+            "One model may be followed by one data set.",
         ),
     ],
     data: Annotated[

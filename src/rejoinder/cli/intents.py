@@ -19,7 +19,7 @@ from rejoinder.progress import track
 
 Model = Annotated[
     str,
-    typer.Argument(help="A model folder or its id on the Hub; a sentence-transformers folder (st:NAME); minilm; use."),
+    typer.Argument(help="A model folder, an id on the Hub, convert-small; minilm, use, st:NAME."),
 ]
 Train = Annotated[Path, typer.Argument(help="Texts and labels: CSV, JSONL, or a folder (seq.in and label, or parts).")]
 Output = Annotated[Path, typer.Option("--output", "-o", metavar="DIR", help="Folder to write.")]

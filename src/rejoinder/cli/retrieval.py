@@ -33,6 +33,8 @@ Threshold: TypeAlias = Annotated[
     float | None, typer.Option(metavar="SCORE", help="Only replies of this score or more; cosines go from -1 to 1.")
 ]
 
+_MODEL = "A model folder, convert-small; or minilm, use, st:NAME (of sentence-transformers). Not with --delete."
+
 HELP = """/back   take back the last message and its answer
 /reset  start a new conversation
 /help   show this
@@ -41,7 +43,7 @@ HELP = """/back   take back the last message and its answer
 
 def index(
     output: Annotated[Path, typer.Option("-o", "--output", metavar="INDEX", help="The index's folder.")],
-    model: Annotated[str | None, typer.Argument(help="A model folder or a bundled model; not with --delete.")] = None,
+    model: Annotated[str | None, typer.Argument(help=_MODEL)] = None,
     replies: Annotated[
         Path | None, typer.Argument(help="Text (one reply a line), .jsonl, .csv, or a folder or .parquet of examples.")
     ] = None,

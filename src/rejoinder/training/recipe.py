@@ -174,7 +174,7 @@ class Distillation:
     """[distillation]: learning to score as a better model does, as well as from the examples (see `distillation`)."""
 
     teacher: str = ""  # any ranker, by folder or Hugging Face id: mostly a cross- or poly-encoder. Or:
-    encoder: str = ""  # "minilm", "use", or a folder or id of sentence-transformers, whose cosines are the scores
+    encoder: str = ""  # "minilm", "use" or "st:NAME" (of sentence-transformers), whose cosines are the scores
     sharpness: Positive | None = None  # with `encoder`: factor of its cosines; 20 if not given
     fingerprint: str = ""  # of the teacher, filled in when the recipe is read; if given, no other model is taken
     share: Annotated[float, Field(gt=0, le=1)] = 0.5  # weight in the loss; the rest is that of the ranking loss
