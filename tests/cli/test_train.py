@@ -1,6 +1,7 @@
 """`rejoinder train` and `rejoinder tokenise`, from the words of the command to its exit code."""
 
 import json
+import re
 import signal
 from pathlib import Path
 from unittest.mock import DEFAULT, Mock
@@ -24,6 +25,20 @@ def data(tmp_path_factory):
 def recipe_file(tmp_path):
     save_recipe(recipe(""), tmp_path / "tiny.toml")
     return tmp_path / "tiny.toml"
+
+
+def test_recipes_are_listed_and_every_verb_takes_them_by_name(command, refused, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    listed = {each["name"]: each for each in command("recipes", "--json").json["recipes"]}
+    assert "The bundled model fine-tuned" in listed["fine-tune-fast"]["description"]
+    assert {each["verb"] for each in listed.values()} == {"train", "ablate", "table", "corpus"}
+    assert all(Path(each["path"]).is_file() and each["description"] for each in listed.values())
+    assert re.search(r"\n  fine-tune-fast +The bundled model", command("recipes").out)
+    for verb in ("train", "tokenise"):
+        refused(verb, "fine-tune-fast", "--init", "convert-small", "--data", "nowhere", "-o", verb, said="nowhere")
+        refused(verb, "fine-tune-slow", "-o", "x", said="a name that `rejoinder recipes` lists")
+    refused("ablate", "ablations/convert-quick", "--data", "x", "-o", "y", "--row", "none", said="has no row 'none'")
+    refused("corpus", "corpus/open", "nowhere", "-o", "x", said="checks for leaks")
 
 
 def test_json_is_one_object_and_everything_else_goes_to_standard_error(command, recipe_file, data, tmp_path):

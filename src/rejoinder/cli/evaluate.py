@@ -16,11 +16,12 @@ import typer
 from rejoinder.cli.options import Json, Limit, Seed, Settings, Split, number_or_all
 from rejoinder.cli.rankers import BASELINES, ENCODER_BLOCK, Rankers, fit_ranker, read_training
 from rejoinder.cli.shell import emit
-from rejoinder.errors import InputError
+from rejoinder.errors import InputError, MissingExtraError
 from rejoinder.progress import note, track
 
 if TYPE_CHECKING:
     from rejoinder.corpora.example import Example
+    from rejoinder.evaluation.table import Table
     from rejoinder.evaluation.table_run import TablePlan
     from rejoinder.evaluation.tasks import Copies, RankingTask
     from rejoinder.ranker import FloatArray, Ranker
@@ -113,9 +114,19 @@ def evaluate(
                 result = ranking.evaluate_task(ranker, task, seed=seed, block_size=block, progress=advance)
             rows.append(report.Row(model, name, result, str(reading)))
     if folder is not None:
-        table_of_rows(rows, "Recall at 1").save(folder)
+        _save(table_of_rows(rows, "Recall at 1"), folder)
     found = {"results": report.to_json(rows, above), "learned": learned}
     emit(found, as_json, lambda _: report.plain(rows, _width(), above).rstrip("\n"))
+
+
+def _save(table: Table, folder: Path) -> list[Path]:
+    """Write a table; say so where there is no library for its pictures."""
+    from rejoinder.evaluation.table import PICTURES
+
+    files = table.save(folder)
+    if not {f".{kind}" for kind in PICTURES} <= {file.suffix for file in files}:
+        note(f"no picture in {folder}: {MissingExtraError('a picture', 'plots')}")
+    return files
 
 
 def _width() -> int | None:
@@ -194,7 +205,7 @@ def read_task(
 
 
 def table(
-    file: Annotated[Path, typer.Argument(help="The table's rows and columns, such as recipes/tables/main.toml.")],
+    file: Annotated[Path, typer.Argument(help="The table's rows and columns: a *.toml file, or tables/NAME.")],
     folder: Annotated[Path, typer.Option("--output", "-o", metavar="DIR", help="Folder for the table and its cells.")],
     settings: Settings = None,
     rows: Annotated[list[str] | None, typer.Option("--row", metavar="KEY", help="Only this row; repeatable.")] = None,
@@ -211,11 +222,16 @@ def table(
     """
     from rejoinder.evaluation.table import CELLS, check_output
     from rejoinder.evaluation.table_run import Measurement
+    from rejoinder.settings import find_recipe
 
-    plan = load_table(file, settings or [])
+    plan = load_table(find_recipe(file), settings or [])
     check_output(folder)
     found = Measurement(Rankers(), folder / CELLS, track, strict).table(plan, rows or [], columns or [])
-    files = found.save(folder)
+    if not found.rows():
+        first, *more = found.missing()
+        others = f" (and {len(more)} more that are missing)" if more else ""
+        raise InputError(f"{file}: there is nothing to measure: {first}{others}; make one, or choose --column, --row")
+    files = _save(found, folder)
     emit({**found.to_json(), "files": files}, as_json, lambda _: "\n".join([found.markdown(), *map(str, files)]))
 
 
@@ -224,7 +240,7 @@ def load_table(path: Path, overrides: Sequence[str] = ()) -> TablePlan:
     from rejoinder.evaluation.table_run import TablePlan
     from rejoinder.settings import override, read_toml, validate
 
-    document = read_toml(path, "no such file; give a TOML file of a table (recipes/tables/main.toml)")
+    document = read_toml(path, "no such file; give a TOML file of a table, or a name that `rejoinder recipes` lists")
     for setting in overrides:
         override(document, setting)
     return validate(TablePlan, document, str(path))
@@ -237,7 +253,7 @@ def plot(
     data: Annotated[Path, typer.Option(metavar="FILE", help="CSV with the columns text and category, or JSONL.")],
     output: Annotated[Path, typer.Option("--output", "-o", metavar="PICTURE", help="A .png, .svg or .pdf to write.")],
     method: Annotated[Literal["tsne", "pca"], typer.Option(help="How vectors become points.")] = "tsne",
-    perplexity: Annotated[float, typer.Option(min=1, help="Of t-SNE: about how many neighbours count.")] = 30.0,
+    perplexity: Annotated[float, typer.Option(min=1, metavar="N", help="Of t-SNE: about N neighbours count.")] = 30.0,
     categories: Annotated[int, typer.Option(min=2, metavar="N", help="The N categories with the most texts.")] = 10,
     names: Annotated[
         list[str] | None, typer.Option("--category", metavar="NAME", help="These categories instead; repeatable.")
@@ -245,7 +261,7 @@ def plot(
     limit: Annotated[int, typer.Option(min=3, metavar="N", help="At most N texts, drawn at random.")] = 2000,
     neighbours: Annotated[int, typer.Option(min=1, metavar="K", help="Of the purity below each panel.")] = 10,
     fit_on: FitOn = None,
-    seed: Annotated[int, typer.Option(min=0, help="Of the draw and of t-SNE.")] = 0,
+    seed: Annotated[int, typer.Option(min=0, metavar="N", help="Of the draw and of t-SNE.")] = 0,
     as_json: Json = False,
 ) -> None:
     """Draw encoded texts, coloured by category, a panel for each model; below it the purity of its neighbourhoods.

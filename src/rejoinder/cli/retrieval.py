@@ -188,7 +188,7 @@ def reply(
         list[str],
         typer.Argument(metavar="MESSAGE...", help="What was said, oldest first; - reads standard input, one a line."),
     ],
-    k: Annotated[int, typer.Option("-k", min=1, help="How many replies at most.")] = 5,
+    k: Annotated[int, typer.Option("-k", min=1, metavar="N", help="How many replies at most.")] = 5,
     threshold: Threshold = None,
     context: Earlier = None,
     no_repeat: Annotated[bool, typer.Option("--no-repeat", help="Leave out what the replying side has said.")] = False,
@@ -214,7 +214,7 @@ def reply(
 
 def chat(
     index: IndexFolder,
-    k: Annotated[int, typer.Option("-k", min=1, help="How many replies to show; the best is the answer.")] = 4,
+    k: Annotated[int, typer.Option("-k", min=1, metavar="N", help="Show N replies; the best is the answer.")] = 4,
     threshold: Threshold = None,
     context: Earlier = None,
     repeat: Annotated[bool, typer.Option("--repeat", help="Answer with what was answered before, too.")] = False,

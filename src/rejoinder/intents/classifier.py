@@ -10,7 +10,7 @@ The higher one of these scores, the more probably a text with logits z and unit 
 from __future__ import annotations
 
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, Literal, TypeAlias, get_args
 
@@ -24,6 +24,7 @@ from rejoinder.intents.encoders import SentenceEncoder
 from rejoinder.intents.fitting import Encoded, Head, Logistic, Settings, fit
 from rejoinder.progress import Advance, Track, no_track, silent
 from rejoinder.ranker import FloatArray
+from rejoinder.views import Described
 
 CERTAIN = 0.5  # where a text may have several intents, it has those of at least this probability
 FOLDS = 5
@@ -57,8 +58,8 @@ class Rejection:
     threshold: float
 
 
-@dataclass(frozen=True)
-class IntentClassifier:
+@dataclass(frozen=True, repr=False)
+class IntentClassifier(Described):
     """A trained head on an encoder."""
 
     encoder: SentenceEncoder
@@ -69,6 +70,12 @@ class IntentClassifier:
     several: bool = False  # a text may have any number of intents
     rejection: Rejection | None = None
     trained: dict[str, Any] = field(default_factory=dict)  # facts of the training, for the card
+
+    def facts(self) -> Mapping[str, object]:
+        """Return what the classifier is shown by."""
+        refuses = None if self.rejection is None else f"{self.rejection.score} above {self.rejection.threshold:.3g}"
+        return {"intents": len(self.labels), "encoder": self.encoder.name, "size": self.encoder.size,
+                "head": type(self.settings).__name__, "several": self.several, "refuses": refuses}  # fmt: skip
 
     def vectors(self, texts: Sequence[str]) -> FloatArray:
         """Return vectors of unit length, (n, d)."""

@@ -32,7 +32,7 @@ from rejoinder.files import (
     remove_leftovers,
 )
 from rejoinder.models import persistence
-from rejoinder.settings import toml_value
+from rejoinder.settings import find_recipe, toml_value
 from rejoinder.training.recipe import Checkpoint, Recipe, Validation
 from rejoinder.training.recipe_files import first_difference, load_recipe, parse_recipe, recipe_document, save_recipe
 
@@ -67,16 +67,6 @@ def resolve_recipe(
     if not isinstance(recipe, Recipe):
         return load_recipe(find_recipe(recipe), overrides)
     return parse_recipe(recipe_document(recipe), overrides) if overrides else recipe
-
-
-def find_recipe(name: str | Path) -> Path:
-    """Return the file of that path, or else the recipe of that name among those that come with Rejoinder."""
-    package = Path(__file__).parents[1]
-    for folder in (package / "recipes", package.parents[1] / "recipes"):  # installed; in a clone
-        path = folder / f"{name}.toml"
-        if not Path(name).is_file() and path.is_file():
-            return path
-    return Path(name)
 
 
 @contextlib.contextmanager
