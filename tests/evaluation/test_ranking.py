@@ -151,6 +151,13 @@ def test_a_copy_of_the_right_response_is_right_on_own_data():
         compare(result, protocol)
 
 
+def test_somebodys_replies_are_ranked_in_python_too():
+    replies = (f"Reply {i}!" for i in range(10))
+    ranker = Rule(lambda message, reply: float(f" {number(message)}!" in reply))
+    result = evaluate(ranker, numbered_examples(12), replies=replies)
+    assert (result.examples, result.candidates, result.dropped, result.recall[1].value) == (10, 10, 2, 1.0)
+
+
 def test_a_ranker_that_returns_another_shape_is_named():
     class Wrong(Rule):
         def score(self, contexts, candidates):

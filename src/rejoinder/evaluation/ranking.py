@@ -15,6 +15,7 @@ import msgspec
 import numpy as np
 import numpy.typing as npt
 
+from rejoinder.corpora.example import text_key
 from rejoinder.errors import InputError, RejoinderError
 from rejoinder.evaluation.bootstrap import CONFIDENCE, RESAMPLES, Estimate, estimates
 from rejoinder.evaluation.tasks import Copies, IntArray, RankingTask, ranking_task
@@ -96,23 +97,26 @@ def evaluate(
     examples: Iterable[Example],
     *,
     candidates: int = 100,
+    replies: Iterable[str] | None = None,
     copies: Copies = "right",
     seed: int = 0,
     block_size: int | None = None,
     progress: Advance = silent,
 ) -> RankingResult:
-    """Rank each example's right response among its candidates: 1-of-N, or the lists that the data gives.
+    """Rank each example's right response among its candidates: 1-of-N, the lists that the data gives, or `replies`.
 
     >>> model = rejoinder.load("convert-small")                            # doctest: +SKIP
     >>> examples = rejoinder.read_examples("data/chats", split="test")     # doctest: +SKIP
     >>> result = rejoinder.evaluate(model, examples, candidates=100)       # doctest: +SKIP
     >>> result.recall[1].value, result.recall[1].low, result.recall[1].high     # doctest: +SKIP
 
+    All different `replies` are candidates of each example, as in `rejoinder evaluate --replies`: the right one is equal
+    to the response by `corpora.example.text_key`; examples without one are left out, and counted as `dropped`.
     `copies`, "right" or (as in the papers) "wrong", is what a candidate of the right one's very text counts as. `seed`
     is of the shuffle into groups and of the bootstrap. `block_size` bounds the contexts in one call of `ranker.score`;
     None, all at once, is for a ranker whose scores depend on the other candidates, such as BM25.
     """
-    task = ranking_task(examples, candidates=candidates, copies=copies, seed=seed)
+    task = ranking_task(examples, candidates=candidates, pool=replies, key=text_key, copies=copies, seed=seed)
     return evaluate_task(ranker, task, seed=seed, block_size=block_size, progress=progress)
 
 
