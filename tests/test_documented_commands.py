@@ -297,7 +297,7 @@ def ablated(path: Path, workplace: Path, examples: Path, start: Path, run: Run, 
     prepared(path, workplace, run)
     (words,) = commands_to_run(path, "ablate")
     whole = filled(words, path, examples, [*tiny(path), *starts(path, start)])
-    run(*whole, "--limit", "10", "--candidates", "10", *(word for row in rows for word in ("--rows", row)))
+    run(*whole, "--limit", "10", "--candidates", "10", *(word for row in rows for word in ("--row", row)))
     assert (workplace / whole[whole.index("-o") + 1] / "table.md").read_text().count("\n|") > 2
 
 

@@ -70,6 +70,19 @@ def read_toml(path: str | Path, wanted: str) -> dict[str, Any]:
         raise InputError(f"{path}: not a TOML file: {error}") from None
 
 
+def find_recipe(name: str | Path) -> Path:
+    """Return the file of that path, or else the recipe of that name among those that come with Rejoinder."""
+    return Path(name) if Path(name).is_file() else recipes().get(str(name), Path(name))
+
+
+def recipes() -> dict[str, Path]:
+    """Return the files of recipes, ablations, tables and corpora that come with Rejoinder, by their names."""
+    package = Path(__file__).parent
+    places = package / "recipes", package.parents[1] / "recipes"  # installed; in a clone
+    folder = next(filter(Path.is_dir, places), package)
+    return {path.relative_to(folder).with_suffix("").as_posix(): path for path in sorted(folder.rglob("*.toml"))}
+
+
 def parse_setting(setting: str, form: str = "section.key=value") -> tuple[str, Any]:
     """Split `--set KEY=VALUE`. The value is TOML; a bare word stands for a string, since shells eat quotes."""
     key, equals, text = (part.strip() for part in setting.partition("="))

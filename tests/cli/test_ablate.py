@@ -53,12 +53,13 @@ def trained(monkeypatch):
 
 def test_the_table_has_the_numbers_of_evaluate(command, file, data, tmp_path):
     """In JSON and Markdown; a second call that prints the Markdown trains nothing."""
-    words = ("ablate", file, "--data", data, "-o", tmp_path / "out", "--candidates", 20, "--rows", "heads-2")
+    words = ("ablate", file, "--data", data, "-o", tmp_path / "out", "--candidates", 20, "--row", "heads-2")
     table = command(*words, "--json").json
     base, row = table["rows"]
     assert (base["row"], row["row"]) == ("base", "heads-2")
     assert json.loads((tmp_path / "out" / "table.json").read_text()) == {k: table[k] for k in table if k != "folder"}
-    evaluated = command("evaluate", base["model"], row["model"], "--data", data, "--candidates", 20, "--json").json
+    measured = ("evaluate", base["model"], row["model"], "--data", data, "--candidates", 20)
+    evaluated = command(*measured, "--copies", "wrong", "--json").json
     for line, expected in zip(table["rows"], evaluated["results"], strict=True):
         found = line["result"]
         assert {k: v for k, v in found.items() if k != "seconds"} == {k: expected[k] for k in found if k != "seconds"}
@@ -109,7 +110,7 @@ def test_a_row_that_diverges_fails_alone(command, data, tmp_path):
     wild = ["stage.0.optimizer=sgd", "stage.0.learning_rate=1e30"]
     file = write_file(tmp_path, {"wild": wild, **ROWS})
     words = ("ablate", file, "--data", data, "-o", tmp_path / "out", "--candidates", 20)
-    code, out, err = command(*words, "--rows", "wild", "no-skip", "--json")
+    code, out, err = command(*words, "--row", "wild", "--row", "no-skip", "--json")
     assert code == 1
     assert "1 of 3 rows failed, the others are done: wild: stage 'only': loss or weights" in err
     rows = {row["row"]: row for row in json.loads(out)["rows"]}
@@ -119,8 +120,8 @@ def test_a_row_that_diverges_fails_alone(command, data, tmp_path):
 
 
 @pytest.mark.parametrize(("words", "said"), [
-    (["--rows", "head-2"], "has no row 'head-2'; did you mean 'heads-2'? its rows: base, heads-2, no-skip"),
-    (["--rows", "no-skip", "nothing"], "has no row 'nothing'; its rows: base"),
+    (["--row", "head-2"], "has no row 'head-2'; did you mean 'heads-2'? its rows: base, heads-2, no-skip"),
+    (["--row", "no-skip", "--row", "nothing"], "has no row 'nothing'; its rows: base"),
     (["--set", "stage.0.step=3"], "unknown key 'stage.0.step'; did you mean 'steps'?"),
     (["--split", "tset"], "'tset' is not one of 'train', 'valid', 'test'"),
     (["--candidates", "1000"], "80 examples cannot fill a group of 1000"),
@@ -132,14 +133,14 @@ def test_bad_input_is_refused_before_anything_is_trained(refused, file, data, tm
 
 def test_finished_rows_are_not_trained_again_nor_mixed_with_others(command, refused, file, data, tmp_path, trained):
     words, out = ("ablate", file, "--data", data, "--candidates", 20, "-o"), tmp_path / "out"
-    assert command(*words, out, "--rows", "no-skip").code == 0
+    assert command(*words, out, "--row", "no-skip").code == 0
     refused(*words, out, "--set", "stage.0.steps=7", said="another recipe: stage.0.steps was 6 and is now 7")
-    table = command(*words, out, "--rows", "heads-2", "--json").json
+    table = command(*words, out, "--row", "heads-2", "--json").json
     assert [row["row"] for row in table["rows"]] == ["base", "heads-2", "no-skip"], "in the file's order"
     stores = sorted(p.name.partition("-")[0] for p in (out / "tokens").iterdir() if p.suffix != ".sha256")
     assert stores == ["train", "valid", "vocabulary"], "shared by all rows"
     write_file(tmp_path, {**ROWS, "no-skip": ["model.skip_connections=false", "model.heads=2"]})
-    ended = command(*words, out, "--rows", "heads-2", "--json")
+    ended = command(*words, out, "--row", "heads-2", "--json")
     assert "no-skip is left out of the table, it is of another recipe: model.heads was" in ended.err
     assert [row["row"] for row in ended.json["rows"]] == ["base", "heads-2"]
     (tmp_path / "mine").mkdir()

@@ -1,12 +1,15 @@
 """`rejoinder evaluate`, from the command line to the exit code."""
 
+import json
+
 import pytest
 
 import rejoinder
 from rejoinder.baselines.keywords import BM25
 from rejoinder.cli.rankers import ENCODER_BLOCK
+from rejoinder.corpora.example import Example
 from rejoinder.corpora.examples import write_examples
-from tests.evaluation.fakes import Rule, knows_even_ones, knows_it_all, numbered_examples
+from tests.evaluation.fakes import Rule, knows_even_ones, knows_it_all, number, numbered_examples
 
 VERB = ["evaluate"]
 
@@ -72,6 +75,33 @@ def test_what_is_ranked(measured, folder, tmp_path):
     assert found["units"] > 8  # drawn at random: the first 40 examples would be 8 threads
 
 
+def test_all_canned_replies_are_ranked_for_each_chat(command, answer, tmp_path, models):
+    replies, chats = tmp_path / "replies.jsonl", tmp_path / "chats.jsonl"
+    canned = [*(f"Reply {i}." for i in range(30)), "reply 7"]
+    replies.write_text("".join(json.dumps({"text": text, "id": i}) + "\n" for i, text in enumerate(canned)))
+    turns = [[f"message {i}", f"reply  {i}!" if i < 25 else "Something else 25"] for i in range(40)]
+    chats.write_text("".join(json.dumps({"turns": each}) + "\n" for each in turns))
+    good = next(iter(models))
+    models[good].rule = lambda message, reply: float(number(message) == number(reply.rstrip(".")))
+    words = (good, "bm25", "--replies", replies, "--data", chats)
+    ours, bm25 = answer(*words)["results"]
+    assert [ours["recall"][k]["value"] for k in ("1", "3", "10")] == [1.0, 1.0, 1.0]
+    assert (ours["examples"], ours["candidates"], ours["dropped"], ours["ambiguous"]) == (25, 30, 15, 0)
+    assert bm25["recall"]["1"]["value"] == 1.0
+    ended = command(*words)
+    assert "1 of 31 replies are equal to an earlier one" in ended.err
+    assert "25 examples, 30 candidates each (the same for all); 15 left out: answered otherwise" in ended.out
+
+
+def test_copies_are_right_unless_the_papers_protocol_is_asked_for(command, tmp_path):
+    write_examples([Example((f"word{i % 4}",), f"word{i % 4}") for i in range(40)], tmp_path / "d.parquet")
+    words = ("bm25", tmp_path / "d.parquet", "--candidates", 20)
+    ended = command(*words)
+    assert "40 with a copy of the right response, which counts as right" in ended.out
+    for option, recall in ((), 1.0), (("--copies", "wrong"), 0.0):
+        assert command(*words, *option, "--json").json["results"][0]["recall"]["1"]["value"] == recall
+
+
 def test_a_model_is_ranked_in_steps_and_bm25_at_once(command, monkeypatch, tmp_path, models):
     monkeypatch.setattr("rejoinder.cli.rankers.ENCODER_BLOCK", 100)
     assert ENCODER_BLOCK > 100
@@ -98,6 +128,9 @@ def test_bad_input_gives_one_line_and_exit_code_2(refused, folder):
         (["bm25", "DATA", "--split", "train"], "no train-*.parquet"),
         (["bm25", "nowhere"], "nowhere"),
         (["bm25", "--data", "DATA", "--above", "tfidf"], "--above tfidf: not one of the models that are evaluated"),
+        (["bm25", "DATA", "--replies", "R", "--candidates", "100"], "different replies of R; leave --candidates out"),
+        (["bm25", "DATA", "--replies", "R", "--copies", "right"], "leave --copies out"),
+        (["bm25", "DATA", "--replies", "R"], "R does not exist; name a file of replies"),
         # Before the data is read:
         (["bm25", "nowhere.parquet", "--context", "newest"], "not 'newest'"),
         (["bm25", "nowhere.parquet", "--context", "history"], "bm25 has no parts for input and history"),

@@ -6,6 +6,7 @@ import re
 import numpy as np
 import pytest
 
+import rejoinder
 from rejoinder.baselines import encoders
 from rejoinder.baselines.vectors import Map
 from rejoinder.cli.rankers import Rankers
@@ -94,6 +95,16 @@ def test_sim_reads_the_newest_message_and_with_history_the_earlier_ones_too(mini
     assert len(minilm.seen) == len(set(minilm.seen)) == 4  # each text once
 
 
+def test_a_sentence_encoder_has_one_name_everywhere(minilm):
+    rankers = Rankers()
+    context, answers = ["q 3", "q 4"], [["q 4", "q 9"]]
+    expected = rankers.ranker("sim:minilm").score([context], answers)
+    for name in ("minilm", "use", "st:owner/name", "sim:st:owner/name"):
+        assert (rankers.ranker(name).score([context], answers) == expected).all()
+    assert rankers.identity("sim:st:owner/name") == f"sim:st:owner/name of rejoinder {rejoinder.__version__}"
+    assert len(minilm.seen) == 6, "three encoders, each opened once"
+
+
 def test_our_own_models_by_h_and_by_r(tmp_path):
     model = small_model(tmp_path / "model")
     contexts, lists = [["hello you", "abc"], ["number 7"]], [["reply", "abc"], ["number", "x"]]
@@ -112,11 +123,11 @@ def test_our_own_models_by_h_and_by_r(tmp_path):
 def test_wrong_names(tmp_path, monkeypatch):
     monkeypatch.setenv("HF_HUB_OFFLINE", "1")
     for name, message in (
-        ("map:minilmm", "no encoder 'minilmm': give minilm, use, a model folder"),
+        ("map:minilmm", "no encoder 'minilmm': give a model folder .*, convert-small, minilm, use, or st:NAME"),
         ("map:", "no encoder ''"),
         ("sim:FOLDER#x", "there are .*#h and .*#r, no #x"),
         ("sim:nowhere/model#r", "no model folder nowhere/model|could not be fetched"),
-        ("tfidff", "no model .tfidff.: .*tfidf, sim:ENCODER, sim-history:ENCODER, map:ENCODER, map-cosine"),
+        ("tfidff", "no model .tfidff.: .*tfidf, sim:ENCODER, sim-history:ENCODER, map:ENCODER, .*, or st:NAME"),
     ):
         with pytest.raises(InputError, match=message):
             Rankers().ranker(name.replace("FOLDER", str(tmp_path)))

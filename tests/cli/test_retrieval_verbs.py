@@ -9,6 +9,8 @@ from unittest.mock import Mock
 import numpy as np
 import pytest
 
+from rejoinder.baselines import vectors
+from rejoinder.baselines.encoders import TextVectors
 from rejoinder.errors import InputError
 from rejoinder.models import persistence
 from rejoinder.retrieval.index import Index
@@ -46,6 +48,23 @@ def slow(models, monkeypatch, tmp_path):  # noqa: ARG001 (it wraps what that one
     (tmp_path / "slow").mkdir()
     monkeypatch.setattr(persistence, "load", lambda name: Longest() if name == "slow" else load(name))
     return "slow"
+
+
+def test_an_index_of_a_sentence_encoder_knows_it_by_its_fingerprint(command, refused, replies, monkeypatch, tmp_path):
+    prints = ["one"]
+
+    def open_encoder(name):
+        assert name == "minilm"
+        return TextVectors(HashEncoder().encode_responses, digest=lambda: prints[0])
+
+    monkeypatch.setattr(vectors, "open_encoder", open_encoder)
+    (tmp_path / "minilm").mkdir()  # a folder of that name changes nothing
+    assert command("index", "minilm", replies, "-o", "idx").code == 0
+    assert command("reply", "idx", "Well?", "At noon.", "--json").json["replies"][0]["text"] == "At noon."
+    assert json.loads((tmp_path / "idx" / "manifest.json").read_text())["model"]["fingerprint"] == "one"
+    prints[0] = "two"
+    refused("reply", "idx", "Hi!", said="was built with the model minilm of fingerprint one, but minilm has two")
+    refused("index", "bm25", replies, "-o", "new", said="no model 'bm25' that encodes replies: give a model folder")
 
 
 @pytest.fixture
@@ -93,7 +112,7 @@ def test_append_and_delete(command, index, replies, tmp_path):
 
 WRONG = {
     "index model -o x": "MODEL",
-    "index nothing replies.jsonl -o x": "no model folder nothing",
+    "index nothing replies.jsonl -o x": "no model 'nothing' that encodes replies",
     "index model nothing.txt -o x": "nothing.txt does not exist",
     "index model empty.txt -o x": "empty.txt is empty",
     "index model blank.txt -o x": "blank.txt holds no replies",

@@ -3,6 +3,7 @@
 import errno
 import json
 import os
+import re
 import signal
 import subprocess
 import sys
@@ -106,6 +107,24 @@ def test_the_help_of_every_verb_has_an_example_and_json(words):
     assert result.exit_code == 0
     assert f"rejoinder {' '.join(words)} " in result.output.partition("Example")[2]
     assert "--json" in result.output
+
+
+def test_every_help_is_short_for_h_and_has_no_types_of_python():
+    for words in [[], *([verb.__name__] for verb in VERBS), ["intents"], *(["intents", name] for name in COMMANDS)]:
+        short, whole = (runner.invoke(app, [*words, each], terminal_width=100) for each in ("-h", "--help"))
+        assert (short.exit_code, short.output) == (0, whole.output)
+        assert not re.search(r"list\[|<(str|path|int|float)\b| range>", whole.output), words
+
+
+@pytest.mark.parametrize(("typed", "offered"), [
+    ("rejoinder ev", ["evaluate"]),
+    ("rejoinder intents few", ["few-shot"]),
+    ("rejoinder evaluate --rep", ["--replies"]),
+])  # fmt: skip
+def test_the_shell_completes_verbs_and_options(typed, offered):
+    settings = {"_REJOINDER_COMPLETE": "complete_bash", "COMP_WORDS": typed, "COMP_CWORD": str(typed.count(" "))}
+    out, err = run("main()", **settings).communicate(timeout=60)
+    assert (out.decode().split(), err) == (offered, b"")
 
 
 def run(code, **settings):

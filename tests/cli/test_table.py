@@ -3,6 +3,7 @@
 import json
 import re
 import shlex
+import sys
 from pathlib import Path
 
 import pytest
@@ -108,6 +109,8 @@ def test_a_wrong_file_says_which_key_and_what_is_allowed(place):
 def test_bad_input_gives_one_line_and_exit_code_2(refused, place):
     for arguments, message in (
         (["nowhere.toml", "-o", "out"], "nowhere.toml: no such file"),
+        (["tables/main", "-o", "out", "--row", "bm25"], "nothing to measure: no data/general; `rejoinder data"),
+        (["table.toml", "-o", "out", "--column", "gone"], "no gone; `rejoinder data X -o gone`; make one, or choose"),
         (["table.toml", "-o", "table.toml"], "table.toml is a file; name a folder"),
         (["table.toml", "-o", "out", "--row", "bm26"], "no row 'bm26'; it has bm25, ours"),
         (["table.toml", "-o", "out", "--column", "m"], "no column 'm'; it has n, gone"),
@@ -128,6 +131,18 @@ def test_evaluate_writes_its_table(command, place, monkeypatch):
     written = json.loads((place / "out" / "table.json").read_text())["cells"]
     assert {(each["system"], each["data"]): each["result"]["recall"] for each in written} == printed
     assert {path.suffix for path in (place / "out").iterdir()} == {".md", ".json", ".png", ".svg"}
+
+
+def test_without_matplotlib_everything_but_the_pictures_is_written(command, place, monkeypatch):
+    (place / "out").mkdir()
+    (place / "out" / "table.png").write_text("of an earlier table")
+    (place / "out" / "table.json").write_text(json.dumps({"kind": "rejoinder table"}))
+    monkeypatch.setitem(sys.modules, "matplotlib.figure", None)
+    for words in (("evaluate", "bm25", "numbers", "--candidates", 20), ("table", "table.toml", "--column", "n")):
+        ended = command(*words, "-o", "out")
+        assert ended.code == 0
+        assert re.search("no picture in out: .*'plots': pip install 'matplotlib", ended.err)
+        assert {path.name for path in (place / "out").iterdir()} - {"cells"} == {"table.json", "table.md"}
 
 
 def test_the_banking_faq_ranks_all_77_answers_for_a_tenth_of_the_questions(command, tmp_path, monkeypatch):

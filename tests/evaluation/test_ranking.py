@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
 
 from rejoinder.corpora.example import Example
-from rejoinder.errors import RejoinderError
+from rejoinder.errors import InputError, RejoinderError
 from rejoinder.evaluation.ranking import RankingResult, compare, evaluate, evaluate_task, ranks
 from rejoinder.evaluation.tasks import ranking_task
 from tests.evaluation.fakes import Rule, knows_even_ones, knows_it_all, number, numbered_examples
@@ -103,7 +103,7 @@ def test_blocks_change_the_calls_and_not_the_result():
     whole, pieces, steps = Rule(knows_even_ones), Rule(knows_even_ones), []
     expected = evaluate(whole, examples, candidates=10)
     found = evaluate(pieces, examples, candidates=10, block_size=7, progress=steps.append)
-    assert found == expected == evaluate_task(whole, ranking_task(examples, candidates=10))
+    assert found == expected == evaluate_task(whole, ranking_task(examples, candidates=10, copies="right"))
     assert found.ranks.tolist() == expected.ranks.tolist()
     assert [len(contexts) for contexts, _ in pieces.calls] == steps == [7, 7, 7, 7, 2]
     contexts, lists = whole.calls[0]
@@ -127,8 +127,8 @@ def test_given_lists_of_different_lengths():
 def test_a_copy_of_the_right_response_stands_before_it_whatever_its_score():
     examples = [Example((f"m {i}",), "same" if i < 2 else f"r {i}") for i in range(4)]
     falling = itertools.count(0, -1)  # a score of its own for every candidate, equal texts included
-    result = evaluate(Rule(lambda *_: next(falling)), examples, candidates=4)
-    assert result.ambiguous == 2
+    result = evaluate(Rule(lambda *_: next(falling)), examples, candidates=4, copies="wrong")
+    assert (result.ambiguous, result.copies) == (2, "wrong")
     first, last = (place for place, text in enumerate(ranking_task(examples, candidates=4).candidates[0])
                    if text == "same")  # fmt: skip
     # Scores fall from left to right, so label + 1 would be the rank; the copy to the right counts all the same.
@@ -136,6 +136,26 @@ def test_a_copy_of_the_right_response_stands_before_it_whatever_its_score():
     expected[first] += 1
     assert last > first
     assert result.ranks.tolist() == expected
+
+
+def test_a_copy_of_the_right_response_is_right_on_own_data():
+    """Ten questions of three answers each, in groups of ten: whoever knows the answer is always right."""
+    examples = [Example((f"m {i}",), f"r {i % 3}") for i in range(30)]
+    ranker = Rule(lambda message, candidate: float(number(message) % 3 == number(candidate)))
+    result = evaluate(ranker, examples, candidates=10)
+    assert (result.recall[1].value, result.mrr.value, result.ambiguous, result.copies) == (1.0, 1.0, 30, "right")
+    protocol = evaluate(ranker, examples, candidates=10, copies="wrong")
+    assert protocol.recall[1].value == 0.0
+    assert evaluate(Rule(lambda *_: 0.0), examples, candidates=10).recall[1].value == 0.0, "other texts that tie"
+    with pytest.raises(InputError, match="same settings"):
+        compare(result, protocol)
+
+
+def test_somebodys_replies_are_ranked_in_python_too():
+    replies = (f"Reply {i}!" for i in range(10))
+    ranker = Rule(lambda message, reply: float(f" {number(message)}!" in reply))
+    result = evaluate(ranker, numbered_examples(12), replies=replies)
+    assert (result.examples, result.candidates, result.dropped, result.recall[1].value) == (10, 10, 2, 1.0)
 
 
 def test_a_ranker_that_returns_another_shape_is_named():

@@ -70,7 +70,8 @@ def test_finished_cells_are_kept_until_model_or_data_or_settings_change(data, tm
     shelf, cells, plan = Shelf(), tmp_path / "cells", file_of(data, candidates=20, seed=3)
     first = measure(plan, shelf, cells)
     for name, rule in (("good", knows_it_all), ("half", knows_even_ones)):
-        expected = evaluate(Rule(rule), numbered_examples(100, turns_per_thread=4), candidates=20, seed=3)
+        examples = numbered_examples(100, turns_per_thread=4)
+        expected = evaluate(Rule(rule), examples, candidates=20, copies="wrong", seed=3)
         assert first.cell(name.title(), "N").result == expected
     assert measure(plan, shelf, cells) == first
     assert shelf.opened == ["good", "half"]

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from rejoinder.corpora.example import Example, split_of
+from rejoinder.corpora.example import Example, split_of, text_key
 from rejoinder.corpora.examples import write_examples
 from rejoinder.errors import InputError
 from rejoinder.evaluation.tasks import ranking_task, sample, training_examples
@@ -48,9 +48,9 @@ def test_what_cannot_be_ranked_is_refused_with_what_would_work():
         ([FINE, given_example("x", 0, ("a",))], {}, "example x has 1 candidate; ranking needs at least 2"),
         ([FINE, Example(("m",), "a")], {}, "1 of 2 examples have candidates"),
         ([FINE], {"pool": ["a", "b"]}, "1 of 1 examples have candidates of their own"),
-        ([Example(("x",), "a", id="q:1")], {"pool": ["b", "c"]}, "lacks the response of example q:1"),
-        ([Example(("x",), "a")], {"pool": ["a", "a"]}, "1 examples and 1 different responses"),
-        ([], {"pool": ["a", "b"]}, "0 examples and 2 different responses"),
+        ([Example(("x",), "a")], {"pool": ["b", "c"]}, "none of 1 responses, such as 'a', is one of the 2 candidates"),
+        ([Example(("x",), "a")], {"pool": ["a", "a"]}, "1 examples and 1 different candidates"),
+        ([], {"pool": ["a", "b"]}, "0 examples and 2 different candidates"),
     ):
         examples = numbered_examples(examples) if isinstance(examples, int) else examples
         with pytest.raises(InputError, match=message):
@@ -91,6 +91,15 @@ def test_a_pool_is_every_examples_candidates_each_text_once():
     assert task.contexts == [("x",), ("y",), ("z",)]
     assert (task.given, task.dropped) == (False, 0)
     assert np.array_equal(task.equals_right(np.arange(3)), np.eye(3, dtype=bool)[[1, 2, 1]])
+
+
+def test_replies_are_found_by_what_is_left_of_them_without_case_spaces_and_punctuation():
+    said = ["we open AT nine", "\uff37e open at\u00a0nine!", "I\u2019ll look.", "Something else.", "का", "की"]
+    replies = ["We open at nine.", "I'll look", "We open \u2013 at nine?", "की", "का", "Bye \U0001f44b"]
+    task = ranking_task([Example((text,), text) for text in said], pool=replies, key=text_key)
+    assert task.candidates[0] == [*replies[:2], *replies[3:]]
+    assert task.labels.tolist() == [0, 0, 1, 3, 2]
+    assert (len(task), task.dropped, task.shared) == (5, 1, True)
 
 
 def test_a_sample_is_a_subset_drawn_by_the_seed():

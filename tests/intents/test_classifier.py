@@ -1,6 +1,7 @@
 """A classifier from texts to answers, its folder, its encoders, what it refuses."""
 
 import json
+import re
 import shutil
 from dataclasses import replace
 
@@ -53,6 +54,13 @@ def test_a_prediction_ranks_all_intents(classifier):
     with pytest.raises(InputError, match="the label 'new'"):
         evaluate(classifier, IntentData(("a",), (("new",),)))
     assert evaluate(train(WordVectors(64)), toy_data(seed=1)).accuracy.value > 0.85
+
+
+def test_a_classifier_shows_itself_in_a_line_and_a_table(classifier):
+    shown = replace(classifier, rejection=Rejection("energy", -1.0))
+    facts = "intents=4, encoder='.*', size=[0-9]+, head='Logistic', several=False, refuses='energy above -1'"
+    assert re.fullmatch(rf"IntentClassifier\({facts}\)", repr(shown))
+    assert "<th>intents</th><td>4</td>" in shown._repr_html_()
 
 
 def test_several_intents_per_text():

@@ -12,6 +12,7 @@ from safetensors.torch import load_file
 import rejoinder
 from rejoinder.errors import InputError, RejoinderError
 from rejoinder.training import loop
+from rejoinder.training import run as runs
 from rejoinder.training.display import Display
 from rejoinder.training.loop import TrainingInterrupted, train
 from rejoinder.training.metrics import read_metrics
@@ -77,7 +78,7 @@ def test_a_run_learns_and_leaves_a_model_that_opens(tmp_path, data):
     assert found[-1] < found[0] - 0.5
     encoder = rejoinder.load(tmp_path / "model")
     assert encoder.score([["earlier words", "hello"]], [["one", "two"]]).shape == (1, 2)
-    assert "recall@1 on the validation split" in (tmp_path / "model" / "README.md").read_text()
+    assert "recall@1 on 80 examples of the validation split" in (tmp_path / "model" / "README.md").read_text()
 
 
 def test_from_a_notebook(tmp_path, data):
@@ -195,17 +196,20 @@ def test_early_stopping_ends_a_stage_after_validations_without_gain(tmp_path, da
     assert summary.steps == 24
 
 
-def test_the_model_is_the_best_by_validation_not_the_last(tmp_path, data, monkeypatch):
-    figures = iter([0.1, 0.5, 0.3, 0.5])
+@pytest.mark.parametrize(("few", "step"), [(1, 10), (10_000, 15)])  # the fourth is best in nothing
+def test_the_model_is_the_best_by_validation_not_the_last(tmp_path, data, monkeypatch, few, step):
+    """By recall at 1, of equal ones by the reciprocal rank; of few examples by the reciprocal rank."""
+    figures = iter([(0.5, 0.50), (0.5, 0.55), (0.4, 0.60), (0.4, 0.60)])
 
     def given(*_):
-        value = next(figures)
-        return {"recall@1": value, "mrr": 1 - value, "loss": value}
+        recall, mrr = next(figures)
+        return {"recall@1": recall, "mrr": mrr, "loss": 1.0}
 
     monkeypatch.setattr(loop.Validator, "__call__", given)
-    validation = {"every_steps": 5, "examples": 40, "candidates": 20}
+    monkeypatch.setattr(runs, "FEW", few)
+    validation = {"every_steps": 5, "examples": 50, "candidates": 20}
     summary = train(recipe(data, validation=validation), tmp_path)
-    assert (summary.best_step, summary.validation["recall@1"]) == (10, 0.5)
+    assert (summary.best_step, summary.validation["examples"]) == (step, 50)
     name = "token_embedding.subwords.weight"
     best = load_file(tmp_path / "model" / "model.safetensors")[name]
     assert not torch.equal(best, checkpoint_of(tmp_path).tensors[f"weights/{name}"])
@@ -259,7 +263,7 @@ def test_further_sets_are_validated_on_and_the_figures_are_means(tmp_path, data)
         for name in ("recall@1", "mrr", "loss"):
             each = [line[f"valid_{folder}_{name}"] for folder in (data.name, "other")]
             assert line[f"valid_{name}"] == pytest.approx(sum(each) / 2)
-    assert summary.validation["recall@1"] == max(line["valid_recall@1"] for line in lines)
+    assert summary.validation["mrr"] == max(line["valid_mrr"] for line in lines)
 
 
 @pytest.mark.parametrize(("sections", "said"), [

@@ -1,4 +1,4 @@
-"""Validation: 1-of-N, incomplete groups dropped, ties against the model."""
+"""Validation: 1-of-N, all examples used, ties against the model, copies of the right response right."""
 
 import math
 
@@ -38,19 +38,19 @@ def test_a_perfect_model_has_1_and_a_collapsed_one_has_0():
     assert collapsed == {"recall@1": 0.0, "mrr": pytest.approx(1 / 20), "loss": pytest.approx(math.log(20))}
 
 
-def test_equal_responses_of_a_group_count_against_the_model_however_they_round():
+def test_equal_responses_of_a_group_are_right_however_they_round():
     validator = Validator(store([0, 1, 1, 3]), Validation(candidates=4, examples=4), 99)
 
     def lucky(batch):
         y = perfect(batch)[1]
         return y, y * (1 - 1e-4 * torch.arange(len(y))[:, None])  # copies a little apart
 
-    assert validator(lucky)["recall@1"] == 0.5
+    assert validator(lucky)["recall@1"] == 1.0
     flat = validator(lambda batch: (torch.ones(batch.pairs, D), torch.ones(batch.pairs, D)))
     assert flat["loss"] == pytest.approx((2 * math.log(4) + 2 * math.log(3)) / 4), "they are not in the loss"
 
 
-def test_an_incomplete_group_is_dropped_and_each_example_used_once():
+def test_each_example_counts_once_and_the_last_group_is_filled_with_candidates_of_the_first():
     seen = []
 
     def watching(batch):
@@ -58,8 +58,16 @@ def test_an_incomplete_group_is_dropped_and_each_example_used_once():
         return perfect(batch)
 
     validator = Validator(store(list(range(50))), Validation(candidates=20, examples=1000), 99)
-    validator(watching)
-    assert validator.examples == len(seen) == len(set(seen)) == 40
+    assert validator(watching)["recall@1"] == 1.0
+    assert (validator.examples, len(seen), len(set(seen))) == (50, 60, 50)
+    assert seen[50:] == seen[:10]
+    wrong = set(seen[40:50])  # the last group's own examples: ten of fifty
+
+    def bad_at_the_end(batch):
+        x, y = perfect(batch)
+        return torch.where(torch.tensor([i in wrong for i in tokens(batch)[0].tolist()])[:, None], -x, x), y
+
+    assert validator(bad_at_the_end)["recall@1"] == pytest.approx(0.8)
 
 
 def test_joined_texts_are_scored_each_with_its_context():

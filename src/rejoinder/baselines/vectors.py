@@ -17,7 +17,7 @@ import torch
 from torch import Tensor
 
 from rejoinder.arrays import unit_rows
-from rejoinder.baselines.encoders import VectorEncoder
+from rejoinder.baselines.encoders import VectorEncoder, open_encoder
 from rejoinder.baselines.fitting import not_fitted, require_examples
 from rejoinder.corpora.example import Example
 from rejoinder.processor import has_fast_bfloat16
@@ -61,6 +61,15 @@ class Sim:
     def encode_responses(self, responses: Sequence[str]) -> FloatArray:
         """See `ranker.DualEncoder`."""
         return unit_rows(self.encoder.encode_responses(responses))
+
+
+class SentenceVectors(Sim):
+    """A sentence encoder by its name, with what an index asks of a model; of a context it reads the newest message."""
+
+    def __init__(self, name: str) -> None:
+        encoder = open_encoder(name).forgetting()
+        super().__init__(encoder)
+        self.name, self.fingerprint = name, encoder.digest()
 
 
 class WithHistory:

@@ -12,15 +12,15 @@ from rejoinder.cli.evaluate import evaluate, plot, table
 from rejoinder.cli.export import export, models
 from rejoinder.cli.intents import intents
 from rejoinder.cli.retrieval import chat, index, reply
-from rejoinder.cli.shell import guarded
-from rejoinder.cli.train import ablate, tokenise, train
+from rejoinder.cli.shell import Command, guarded
+from rejoinder.cli.train import ablate, recipes, tokenise, train
 
-VERBS = (data, corpus, tokenise, train, evaluate, ablate, table, plot, index, reply, chat, export, models)
+VERBS = (data, corpus, tokenise, train, evaluate, ablate, table, plot, index, reply, chat, export, models, recipes)
 
 app = typer.Typer(
     name="rejoinder",
     no_args_is_help=True,
-    add_completion=False,
+    context_settings={"help_option_names": ["-h", "--help"]},
     pretty_exceptions_enable=False,
     rich_markup_mode=None,
     epilog="Example: rejoinder data chitchat -o conversations, then rejoinder VERB --help. "
@@ -44,5 +44,5 @@ def rejoinder_command(
 
 
 for _verb in VERBS:
-    app.command()(guarded(_verb))
+    app.command(cls=Command)(guarded(_verb))
 app.add_typer(intents)

@@ -26,9 +26,9 @@ def data(
     settings: Settings = None,
     about: Annotated[bool, typer.Option("--about", help="Show the corpora, or all about SOURCE.")] = False,
     skip_bad: Annotated[bool, typer.Option("--skip-bad", help="Skip and count bad lines instead of stopping.")] = False,
-    max_bad: Annotated[int, typer.Option(min=0, help="With --skip-bad: stop when more lines are bad.")] = 1_000,
+    max_bad: Annotated[int, typer.Option(min=0, metavar="N", help="With --skip-bad: most bad lines.")] = 1_000,
     history: History = 10,
-    limit: Annotated[int | None, typer.Option(min=1, help="Stop at this many kept examples; one process.")] = None,
+    limit: Annotated[int | None, typer.Option(min=1, metavar="N", help="Stop at N kept examples; one process.")] = None,
     processes: Processes = None,
     where: RunOn = "local",
     address: Address = None,
@@ -115,7 +115,7 @@ def _account_text(account: Mapping[str, Any]) -> str:
 
 
 def corpus(
-    recipe: Annotated[Path, typer.Argument(help="Sources, filters and evaluation sets: recipes/corpus/*.toml.")],
+    recipe: Annotated[Path, typer.Argument(help="Sources, filters, evaluation sets: a *.toml file, or corpus/NAME.")],
     inputs: Annotated[Path, typer.Argument(metavar="INPUT_DIR", help="Folder of the sources' files.")],
     output: Annotated[Path, typer.Option("--output", "-o", metavar="DIR", help="For the corpus.")],
     evaluation: Annotated[
@@ -131,8 +131,9 @@ def corpus(
     """
     from rejoinder.corpora.pretraining.build import build_corpus, markdown, source_files
     from rejoinder.corpora.pretraining.plan import load_corpus_plan
+    from rejoinder.settings import find_recipe
 
-    plan = load_corpus_plan(recipe)
+    plan = load_corpus_plan(find_recipe(recipe))
     if evaluation is not None and no_evaluation:
         raise InputError("--evaluation and --no-evaluation exclude each other; give one")
     if plan.evaluation and evaluation is None and not no_evaluation:

@@ -16,19 +16,22 @@ import typer
 from rejoinder.cli.options import Json, Limit, Seed, Settings, Split, number_or_all
 from rejoinder.cli.rankers import BASELINES, ENCODER_BLOCK, Rankers, fit_ranker, read_training
 from rejoinder.cli.shell import emit
-from rejoinder.errors import InputError
-from rejoinder.progress import track
+from rejoinder.errors import InputError, MissingExtraError
+from rejoinder.progress import note, track
 
 if TYPE_CHECKING:
     from rejoinder.corpora.example import Example
+    from rejoinder.evaluation.table import Table
     from rejoinder.evaluation.table_run import TablePlan
-    from rejoinder.evaluation.tasks import RankingTask
+    from rejoinder.evaluation.tasks import Copies, RankingTask
     from rejoinder.ranker import FloatArray, Ranker
 
 _ENCODED_AT_ONCE = 512  # texts between two steps of the progress bar
 _ALL = "N of 1-of-N, where the data has no lists; all: every different response of the whole data set."
 _PARTS = """What is read of a context: full; N: the newest message and N earlier ones; of multi-context models also
 input, history, history=N: by that part alone."""
+_COPIES = "What a candidate with the text of the right one counts as; wrong: as in the papers."
+_REPLIES = "Your canned replies, as for `rejoinder index`: all of them are ranked for each example."
 Candidates: TypeAlias = Annotated[int | None, typer.Option(parser=number_or_all(2), metavar="N|all", help=_ALL)]
 FitOn: TypeAlias = Annotated[
     Path | None, typer.Option(metavar="DATA", help="What tfidf, bm25-data19 and map learn from (its training split).")
@@ -37,18 +40,22 @@ ContextOption: TypeAlias = Annotated[str, typer.Option(metavar="READING", help=_
 
 
 def evaluate(
+    given: typer.Context,
     arguments: Annotated[
         list[str],
         typer.Argument(
             metavar="MODEL",
-            help="Model folders, convert-small, bm25, bm25-data19, tfidf, sim:, sim-history: or map:ENCODER (minilm, "
-            "use, a model folder, FOLDER#r, one of sentence-transformers). One model may be followed by one data set.",
+            help="Model folders, convert-small; bm25, bm25-data19, tfidf; sentence encoders: minilm, use, st:NAME (of "
+            "sentence-transformers); sim:, sim-history: or map:ENCODER (one of these, or a model folder; FOLDER#r). "
+            "One model may be followed by one data set.",
         ),
     ],
     data: Annotated[
         list[str] | None, typer.Option(metavar="DATA", help="Data folders, or Parquet, JSONL or CSV files of examples.")
     ] = None,
     candidates: Candidates = 100,
+    replies: Annotated[Path | None, typer.Option(metavar="FILE", help=_REPLIES)] = None,
+    copies: Annotated[Literal["right", "wrong"], typer.Option(help=_COPIES)] = "right",
     limit: Limit = None,
     split: Annotated[Split | None, typer.Option(help="Of a folder test, of a file everything, if not given.")] = None,
     context: ContextOption = "full",
@@ -71,6 +78,9 @@ def evaluate(
 
     With several models and several data sets, a last table has a line for each model, a column for each data set:
     rejoinder evaluate runs/general/model runs/support/model --data data/support data/general
+
+    How often is the right one of your own replies first, among three, among ten?
+    rejoinder evaluate bm25 runs/support/model --replies replies.jsonl --data chats.jsonl
     """
     from rejoinder.evaluation import contexts, ranking, report
     from rejoinder.evaluation.table import check_output, table_of_rows
@@ -79,15 +89,16 @@ def evaluate(
     reading, above = contexts.parse_reading(context), above or []
     if missing := [name for name in above if name not in models]:
         raise InputError(f"--above {missing[0]}: not one of the models that are evaluated: {', '.join(models)}")
-    for option, given in (("--context", context != "full"), ("--above", above), ("-o", folder)):
-        if context_table and given:
+    for option, chosen in (("--context", context != "full"), ("--above", above), ("-o", folder)):
+        if context_table and chosen:
             raise InputError(f"--context-table shows all readings of a context; leave {option} out")
+    pool = None if replies is None else _read_replies(replies, given)
     if folder is not None:
         check_output(folder)
     opener = Rankers()
     bare = {name: opener.ranker(name) for name in models}
     rankers = {name: contexts.restrict(ranker, reading, name) for name, ranker in bare.items()}
-    loading = (read_task(Path(place), split, candidates, limit, seed) for place in places)
+    loading = (read_task(Path(place), split, candidates, limit, seed, copies, pool) for place in places)
     if context_table:
         _compare_readings(rankers, loading, seed, as_json)
         return
@@ -103,9 +114,19 @@ def evaluate(
                 result = ranking.evaluate_task(ranker, task, seed=seed, block_size=block, progress=advance)
             rows.append(report.Row(model, name, result, str(reading)))
     if folder is not None:
-        table_of_rows(rows, "Recall at 1").save(folder)
+        _save(table_of_rows(rows, "Recall at 1"), folder)
     found = {"results": report.to_json(rows, above), "learned": learned}
     emit(found, as_json, lambda _: report.plain(rows, _width(), above).rstrip("\n"))
+
+
+def _save(table: Table, folder: Path) -> list[Path]:
+    """Write a table; say so where there is no library for its pictures."""
+    from rejoinder.evaluation.table import PICTURES
+
+    files = table.save(folder)
+    if not {f".{kind}" for kind in PICTURES} <= {file.suffix for file in files}:
+        note(f"no picture in {folder}: {MissingExtraError('a picture', 'plots')}")
+    return files
 
 
 def _width() -> int | None:
@@ -141,10 +162,31 @@ def _models_and_data(arguments: Sequence[str], data: Sequence[str]) -> tuple[lis
     return models, [*data, *more]
 
 
+def _read_replies(file: Path, given: typer.Context) -> list[str]:
+    from rejoinder.corpora.example import text_key
+    from rejoinder.retrieval.reading import read_candidates
+
+    for option in ("candidates", "copies"):
+        if (source := given.get_parameter_source(option)) is not None and source.name == "COMMANDLINE":
+            raise InputError(f"--replies ranks all different replies of {file}; leave --{option} out")
+    texts = [candidate.text for candidate in read_candidates(file)]
+    if same := len(texts) - len({text_key(text) for text in texts}):
+        but = "but for case, spaces, punctuation and Unicode's forms"
+        note(f"{file}: {same:,} of {len(texts):,} replies are equal to an earlier one {but}; the first one counts")
+    return texts
+
+
 def read_task(
-    path: Path, split: Split | None, candidates: int | None, limit: int | None, seed: int
+    path: Path,
+    split: Split | None,
+    candidates: int | None,
+    limit: int | None,
+    seed: int,
+    copies: Copies = "wrong",
+    replies: Sequence[str] | None = None,
 ) -> tuple[str, RankingTask]:
     """Return the name of what is ranked, and the task; `candidates` of None are all different responses."""
+    from rejoinder.corpora.example import text_key
     from rejoinder.corpora.examples import read_examples
     from rejoinder.evaluation.tasks import all_responses, ranked_part, ranking_task, sample
 
@@ -153,15 +195,17 @@ def read_task(
     with track(f"Reading {path}") as advance:
         examples = sample(read_examples(path, split), limit, seed, progress=advance)
     try:
+        if replies is not None:
+            return name, ranking_task(examples, pool=replies, key=text_key)
         if candidates is None:
             return name, ranking_task(examples, pool=all_responses(path))
-        return name, ranking_task(examples, candidates=candidates, seed=seed)
+        return name, ranking_task(examples, candidates=candidates, copies=copies, seed=seed)
     except InputError as error:
         raise InputError(f"{name}: {error}") from error
 
 
 def table(
-    file: Annotated[Path, typer.Argument(help="The table's rows and columns, such as recipes/tables/main.toml.")],
+    file: Annotated[Path, typer.Argument(help="The table's rows and columns: a *.toml file, or tables/NAME.")],
     folder: Annotated[Path, typer.Option("--output", "-o", metavar="DIR", help="Folder for the table and its cells.")],
     settings: Settings = None,
     rows: Annotated[list[str] | None, typer.Option("--row", metavar="KEY", help="Only this row; repeatable.")] = None,
@@ -178,11 +222,16 @@ def table(
     """
     from rejoinder.evaluation.table import CELLS, check_output
     from rejoinder.evaluation.table_run import Measurement
+    from rejoinder.settings import find_recipe
 
-    plan = load_table(file, settings or [])
+    plan = load_table(find_recipe(file), settings or [])
     check_output(folder)
     found = Measurement(Rankers(), folder / CELLS, track, strict).table(plan, rows or [], columns or [])
-    files = found.save(folder)
+    if not found.rows():
+        first, *more = found.missing()
+        others = f" (and {len(more)} more that are missing)" if more else ""
+        raise InputError(f"{file}: there is nothing to measure: {first}{others}; make one, or choose --column, --row")
+    files = _save(found, folder)
     emit({**found.to_json(), "files": files}, as_json, lambda _: "\n".join([found.markdown(), *map(str, files)]))
 
 
@@ -191,7 +240,7 @@ def load_table(path: Path, overrides: Sequence[str] = ()) -> TablePlan:
     from rejoinder.evaluation.table_run import TablePlan
     from rejoinder.settings import override, read_toml, validate
 
-    document = read_toml(path, "no such file; give a TOML file of a table (recipes/tables/main.toml)")
+    document = read_toml(path, "no such file; give a TOML file of a table, or a name that `rejoinder recipes` lists")
     for setting in overrides:
         override(document, setting)
     return validate(TablePlan, document, str(path))
@@ -204,7 +253,7 @@ def plot(
     data: Annotated[Path, typer.Option(metavar="FILE", help="CSV with the columns text and category, or JSONL.")],
     output: Annotated[Path, typer.Option("--output", "-o", metavar="PICTURE", help="A .png, .svg or .pdf to write.")],
     method: Annotated[Literal["tsne", "pca"], typer.Option(help="How vectors become points.")] = "tsne",
-    perplexity: Annotated[float, typer.Option(min=1, help="Of t-SNE: about how many neighbours count.")] = 30.0,
+    perplexity: Annotated[float, typer.Option(min=1, metavar="N", help="Of t-SNE: about N neighbours count.")] = 30.0,
     categories: Annotated[int, typer.Option(min=2, metavar="N", help="The N categories with the most texts.")] = 10,
     names: Annotated[
         list[str] | None, typer.Option("--category", metavar="NAME", help="These categories instead; repeatable.")
@@ -212,7 +261,7 @@ def plot(
     limit: Annotated[int, typer.Option(min=3, metavar="N", help="At most N texts, drawn at random.")] = 2000,
     neighbours: Annotated[int, typer.Option(min=1, metavar="K", help="Of the purity below each panel.")] = 10,
     fit_on: FitOn = None,
-    seed: Annotated[int, typer.Option(min=0, help="Of the draw and of t-SNE.")] = 0,
+    seed: Annotated[int, typer.Option(min=0, metavar="N", help="Of the draw and of t-SNE.")] = 0,
     as_json: Json = False,
 ) -> None:
     """Draw encoded texts, coloured by category, a panel for each model; below it the purity of its neighbourhoods.

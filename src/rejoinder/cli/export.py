@@ -87,7 +87,9 @@ def models(
         typer.Argument(metavar="FOLDER|NAME...", help="Where to look, or a bundled model; none: all."),
     ] = None,
     with_sizes: Annotated[bool, typer.Option("--sizes", help="Show parameters, bytes and runs' speeds.")] = False,
-    price: Annotated[float | None, typer.Option("--price-per-hour", min=0, help="Show what the runs cost.")] = None,
+    price: Annotated[
+        float | None, typer.Option("--price-per-hour", min=0, metavar="PRICE", help="Show what the runs cost.")
+    ] = None,
     steps: Annotated[int | None, typer.Option(min=1, metavar="N", help="Show how long N steps would take.")] = None,
     as_json: Json = False,
 ) -> None:

@@ -12,14 +12,14 @@ import typer
 
 from rejoinder.cli.options import Json, Overwrite, Settings, number_or_all
 from rejoinder.cli.retrieval import read_messages
-from rejoinder.cli.shell import emit, guarded
+from rejoinder.cli.shell import Command, emit, guarded
 from rejoinder.errors import InputError
 from rejoinder.files import atomic_file, check_replaceable, check_shared
 from rejoinder.progress import track
 
 Model = Annotated[
     str,
-    typer.Argument(help="A model folder or its id on the Hub; a sentence-transformers folder (st:NAME); minilm; use."),
+    typer.Argument(help="A model folder, an id on the Hub, convert-small; minilm, use, st:NAME."),
 ]
 Train = Annotated[Path, typer.Argument(help="Texts and labels: CSV, JSONL, or a folder (seq.in and label, or parts).")]
 Output = Annotated[Path, typer.Option("--output", "-o", metavar="DIR", help="Folder to write.")]
@@ -36,7 +36,7 @@ Sizes = Annotated[
     list[int] | None,
     typer.Option(parser=number_or_all(1), metavar="N|all", help="Texts of each intent; repeatable. 5, 10, 30, all."),
 ]
-Seed = Annotated[int, typer.Option(min=0, help="Of everything random.")]
+Seed = Annotated[int, typer.Option(min=0, metavar="N", help="Of everything random.")]
 Where = Annotated[list[str] | None, typer.Option("--model", metavar="MODEL", help="Where each encoder is now.")]
 Classifier = Annotated[Path, typer.Argument(help="What `rejoinder intents train` wrote.")]
 
@@ -287,4 +287,4 @@ def _predict_text(result: Mapping[str, Any]) -> str:
 VERBS: tuple[Callable[..., None], ...] = (train, evaluate, predict, export, grid, few_shot, fine_tune)
 COMMANDS = {verb.__name__.replace("_", "-"): verb for verb in VERBS}
 for _name, _command in COMMANDS.items():
-    intents.command(_name)(guarded(_command))
+    intents.command(_name, cls=Command)(guarded(_command))

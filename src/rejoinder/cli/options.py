@@ -21,9 +21,9 @@ Settings: TypeAlias = Annotated[
 ]
 Split: TypeAlias = Literal["train", "valid", "test"]
 Limit: TypeAlias = Annotated[int | None, typer.Option(min=1, metavar="N", help="Rank N examples at most, at random.")]
-Seed: TypeAlias = Annotated[int, typer.Option(min=0, help="Of the groups, of --limit and of the intervals.")]
+Seed: TypeAlias = Annotated[int, typer.Option(min=0, metavar="N", help="Of groups, --limit and intervals.")]
 Processes: TypeAlias = Annotated[
-    int | None, typer.Option(min=1, help="Processes; as many as there are cores, or as pay off, if not given.")
+    int | None, typer.Option(min=1, metavar="N", help="As many as there are cores, or as pay off, if not given.")
 ]
 RunOn: TypeAlias = Annotated[Literal["local", "ray"], typer.Option("--engine", help="Where the work is done.")]
 Address: TypeAlias = Annotated[

@@ -1,8 +1,9 @@
 """Rankers by their names on the command line.
 
 A model (its folder, a bundled name, an id on the Hugging Face Hub), keywords (bm25, bm25-data19, tfidf), or vectors of
-an ENCODER: sim:, sim-history: (with a context's earlier messages), map:, map-cosine:, map-dot:. An ENCODER is minilm,
-use, FOLDER or FOLDER#h (h of one of our models), FOLDER#r, or a folder or an id of sentence-transformers.
+an ENCODER: sim:, sim-history: (with a context's earlier messages), map:, map-cosine:, map-dot:. An ENCODER is a
+sentence encoder (minilm, use, st:NAME), FOLDER or FOLDER#h (h of one of our models), or FOLDER#r. A sentence encoder by
+itself ranks as it does behind sim:.
 """
 
 from __future__ import annotations
@@ -47,7 +48,8 @@ class Rankers:
         """Return the name, with the contents of a folder in it, or where there is none our version."""
         kind, colon, place = name.rpartition(":")
         folder, mark, output = place.partition("#")
-        if "/" not in folder and not Path(folder).exists() and not bundled.is_name(folder):
+        no_folder = not Path(folder).is_dir() and not bundled.is_name(folder)
+        if no_folder and ("/" not in folder or kind.endswith("st")):
             return f"{name} of rejoinder {rejoinder.__version__}"
         return f"{kind}{colon}{_contents(folder)}{mark}{output}"
 
@@ -57,16 +59,19 @@ class Rankers:
 
     def ranker(self, name: str) -> Ranker:
         """Open a ranker by its name; see the tables above."""
-        from rejoinder.baselines import keywords
+        from rejoinder.baselines import encoders, keywords
 
+        if encoders.is_encoder(name):
+            return self._over("sim", name)
         if name in BASELINES:
             return getattr(keywords, BASELINES[name])()
         kind, colon, encoder = name.partition(":")
         if colon and kind in OVER_ENCODERS:
             return self._over(kind, encoder)
         if "/" not in name and not Path(name).exists() and not bundled.is_name(name):
-            known = ", ".join([*BASELINES, *(f"{kind}:ENCODER" for kind in OVER_ENCODERS), *bundled.names()])
-            raise InputError(f"no model {name!r}: give a model folder (RUN/model of a training run) or one of: {known}")
+            known = ", ".join([*bundled.names(), *BASELINES, *(f"{kind}:ENCODER" for kind in OVER_ENCODERS)])
+            folder = "a model folder (RUN/model of a training run)"
+            raise InputError(f"no model {name!r}: give {folder}, {known}, {encoders.ENCODERS}")
         return rejoinder.load(name)
 
     def _over(self, kind: str, name: str) -> Ranker:
@@ -86,16 +91,16 @@ class Rankers:
         from rejoinder.baselines import encoders
         from rejoinder.models.persistence import CONFIG, VOCABULARY
 
-        if name in ("minilm", "use"):
+        if encoders.is_encoder(name):
             return encoders.open_encoder(name)
-        if not name or ("/" not in name and "#" not in name and not Path(name).exists()):
-            known = "a model folder (with #r for its r), or a folder or an id (owner/name) of sentence-transformers"
-            raise InputError(f"no encoder {name!r}: give minilm, use, {known}")
+        if not name or not (set(name) & {"/", "#"} or Path(name).exists() or bundled.is_name(name)):
+            known = f"a model folder (with #r for its r), {', '.join(bundled.names())}"
+            raise InputError(f"no encoder {name!r}: give {known}, {encoders.ENCODERS}")
         place, mark, output = name.rpartition("#")
         if mark and output not in ("h", "r"):
             raise InputError(f"{name}: of a model there are {place}#h and {place}#r, no #{output}")
         own = all((Path(name) / file).is_file() for file in (CONFIG, VOCABULARY))
-        if mark or own or bundled.is_name(name):
+        if mark or own or not Path(name).is_dir():
             place = place or name
             if place not in self._models:
                 self._models[place] = rejoinder.load(place)

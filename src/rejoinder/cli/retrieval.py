@@ -33,6 +33,8 @@ Threshold: TypeAlias = Annotated[
     float | None, typer.Option(metavar="SCORE", help="Only replies of this score or more; cosines go from -1 to 1.")
 ]
 
+_MODEL = "A model folder, convert-small; or minilm, use, st:NAME (of sentence-transformers). Not with --delete."
+
 HELP = """/back   take back the last message and its answer
 /reset  start a new conversation
 /help   show this
@@ -41,7 +43,7 @@ HELP = """/back   take back the last message and its answer
 
 def index(
     output: Annotated[Path, typer.Option("-o", "--output", metavar="INDEX", help="The index's folder.")],
-    model: Annotated[str | None, typer.Argument(help="A model folder or a bundled model; not with --delete.")] = None,
+    model: Annotated[str | None, typer.Argument(help=_MODEL)] = None,
     replies: Annotated[
         Path | None, typer.Argument(help="Text (one reply a line), .jsonl, .csv, or a folder or .parquet of examples.")
     ] = None,
@@ -186,7 +188,7 @@ def reply(
         list[str],
         typer.Argument(metavar="MESSAGE...", help="What was said, oldest first; - reads standard input, one a line."),
     ],
-    k: Annotated[int, typer.Option("-k", min=1, help="How many replies at most.")] = 5,
+    k: Annotated[int, typer.Option("-k", min=1, metavar="N", help="How many replies at most.")] = 5,
     threshold: Threshold = None,
     context: Earlier = None,
     no_repeat: Annotated[bool, typer.Option("--no-repeat", help="Leave out what the replying side has said.")] = False,
@@ -212,7 +214,7 @@ def reply(
 
 def chat(
     index: IndexFolder,
-    k: Annotated[int, typer.Option("-k", min=1, help="How many replies to show; the best is the answer.")] = 4,
+    k: Annotated[int, typer.Option("-k", min=1, metavar="N", help="Show N replies; the best is the answer.")] = 4,
     threshold: Threshold = None,
     context: Earlier = None,
     repeat: Annotated[bool, typer.Option("--repeat", help="Answer with what was answered before, too.")] = False,

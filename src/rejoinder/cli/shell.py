@@ -17,8 +17,23 @@ import traceback
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any, ParamSpec, TypeVar
 
+from typer.core import TyperCommand
+
 from rejoinder.errors import InputError, RejoinderError
 from rejoinder.progress import note, printable
+
+
+class Command(TyperCommand):
+    """A verb whose help names arguments in capitals, as the documents do, without types of Python."""
+
+    def __init__(self, *args: Any, **options: Any) -> None:
+        super().__init__(*args, **options)
+        for parameter in self.params:
+            if parameter.param_type_name == "argument":
+                each: Any = parameter
+                each.metavar = each.metavar or each.name.upper()
+                each.display_type_rich = lambda ctx: None  # noqa: ARG005
+
 
 P = ParamSpec("P")
 R = TypeVar("R")

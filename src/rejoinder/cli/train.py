@@ -17,6 +17,9 @@ from rejoinder.progress import note
 if TYPE_CHECKING:
     from rejoinder.training.display import Display
 
+RecipeFile: TypeAlias = Annotated[
+    Path, typer.Argument(help="A recipe: a *.toml file, or the name of one that `rejoinder recipes` lists.")
+]
 Data: TypeAlias = Annotated[Path | None, typer.Option(metavar="DIR", help="Examples to train on: data.train.")]
 General: TypeAlias = Annotated[
     list[str] | None, typer.Option(metavar="DIR", help="Examples to mix in: data.mix.0.train; repeatable.")
@@ -25,7 +28,7 @@ Init: TypeAlias = Annotated[str | None, typer.Option(metavar="MODEL", help="Mode
 
 
 def train(
-    recipe: Annotated[Path, typer.Argument(help="A recipe: a *.toml file, or the name of one of Rejoinder's.")],
+    recipe: RecipeFile,
     run: Annotated[Path, typer.Option("--output", "-o", metavar="RUN", help="Folder for everything that comes out.")],
     data: Data = None,
     general: General = None,
@@ -35,14 +38,14 @@ def train(
 ) -> None:
     """Train a model; continue RUN where it stopped if it exists. RUN/model is the best model by validation.
 
-    Example: rejoinder train recipes/convert-quick.toml --data data/chitchat -o runs/small
+    Example: rejoinder train convert-quick --data data/chitchat -o runs/small
 
     To go on from a model with data of your own:
-    rejoinder train recipes/fine-tune-direct-small.toml --init runs/small/model --data data/support -o runs/support
+    rejoinder train fine-tune-direct-small --init runs/small/model --data data/support -o runs/support
     """
     from rejoinder.memory import keep_memory
+    from rejoinder.settings import find_recipe
     from rejoinder.training import distributed, loop, recipe_files
-    from rejoinder.training.run import find_recipe
 
     keep_memory()
     loaded = recipe_files.load_recipe(find_recipe(recipe), settings or [], _places(data, general, init))
@@ -53,7 +56,7 @@ def train(
 
 
 def tokenise(
-    recipe: Annotated[Path, typer.Argument(help="A recipe, *.toml: that of the training to come.")],
+    recipe: RecipeFile,
     cache: Annotated[Path, typer.Option("--output", "-o", metavar="CACHE", help="Folder for what comes out.")],
     data: Data = None,
     general: General = None,
@@ -71,10 +74,12 @@ def tokenise(
     """
     from rejoinder.corpora.engine import local_engine
     from rejoinder.files import check_shared
+    from rejoinder.settings import find_recipe
     from rejoinder.training import display, prepare, recipe_files
 
     on_ray = wants_ray(engine, address, processes)
-    plan = recipe_files.load_recipe(recipe, settings or [], {**_places(data, general, init), "data.cache": cache})
+    places = {**_places(data, general, init), "data.cache": cache}
+    plan = recipe_files.load_recipe(find_recipe(recipe), settings or [], places)
     # What is not there, `prepare` reports.
     paths = [Path(place) for place in (plan.data.train, *(mixed.train for mixed in plan.data.mix)) if place]
     files = [file for path in paths for file in (path.glob("*.parquet") if path.is_dir() else [path]) if file.is_file()]
@@ -90,12 +95,12 @@ def tokenise(
 
 
 def ablate(
-    file: Annotated[Path, typer.Argument(help="A recipe and rows that change it, recipes/ablations/*.toml.")],
+    file: Annotated[Path, typer.Argument(help="A recipe and rows that change it: a *.toml file, or ablations/NAME.")],
     data: Annotated[Path, typer.Option(metavar="DIR", help="Examples to train on and to rank.")],
     folder: Annotated[Path, typer.Option("--output", "-o", metavar="DIR", help="Folder for runs and table.")],
-    more: Annotated[list[str] | None, typer.Argument(metavar="ROW...", hidden=True)] = None,
     rows: Annotated[
-        list[str] | None, typer.Option(metavar="ROW...", help="Train these and the base; all rows if not given.")
+        list[str] | None,
+        typer.Option("--row", metavar="ROW", help="Train this row and the base; repeatable. All if not given."),
     ] = None,
     settings: Settings = None,
     candidates: Annotated[int, typer.Option(metavar="N", help="N of 1-of-N, where the data has no lists.")] = 100,
@@ -108,15 +113,16 @@ def ablate(
 
     A row that is finished is not trained again; after Ctrl-C the same command goes on where it stopped.
 
-    Example: rejoinder ablate recipes/ablations/convert-quick.toml --data data/chat -o ablations --rows heads-8 no-skip
+    Example: rejoinder ablate ablations/convert-quick --data data/chat -o runs/ablations --row heads-8 --row no-skip
     """
     from rejoinder.cli.evaluate import read_task
     from rejoinder.memory import keep_memory
+    from rejoinder.settings import find_recipe
     from rejoinder.training import ablations, distributed
 
     keep_memory()
-    names = [*(rows or []), *(more or [])]
-    plan = ablations.load_plan(file, settings or [], data)
+    names = rows or []
+    plan = ablations.load_plan(find_recipe(file), settings or [], data)
     plan.chosen(names)  # a wrong name is refused before the data is read
     name, task = read_task(data, split, candidates, limit, seed)
     with _first_process_shows() as display:
@@ -127,6 +133,29 @@ def ablate(
     if failed := [f"{row['row']}: {row['failure']}" for row in table["rows"] if row["failure"]]:
         count = f"{len(failed)} of {len(table['rows'])} rows failed, the others are done"
         raise RejoinderError(f"{count}: {'; '.join(failed)}")
+
+
+_VERBS = {"ablations": "ablate", "corpus": "corpus", "tables": "table"}  # of the folders of recipes
+
+
+def recipes(as_json: Json = False) -> None:
+    """List the recipes that come with Rejoinder; the verbs take them by these names.
+
+    Example: rejoinder recipes --json
+    """
+    from rejoinder import settings
+
+    found = []
+    for name, path in settings.recipes().items():
+        document, verb = settings.read_toml(path, "gone"), _VERBS.get(name.partition("/")[0], "train")
+        about = document.get("description" if verb == "train" else "name", "sources, filters and evaluation sets")
+        found.append({"name": name, "verb": verb, "description": about, "path": str(path)})
+    width = max(len(each["name"]) for each in found)
+    lines = []
+    for verb in ("train", *_VERBS.values()):
+        lines += ["", f"rejoinder {verb}"]
+        lines += [f"  {each['name']:<{width}}  {each['description']}" for each in found if each["verb"] == verb]
+    emit({"recipes": found}, as_json, lambda _: "\n".join(lines[1:]))
 
 
 @contextlib.contextmanager
@@ -152,12 +181,14 @@ def _places(data: Path | None, general: list[str] | None, init: str | None) -> d
 
 def _train_text(result: Mapping[str, Any]) -> str:
     from rejoinder.training.display import duration
-    from rejoinder.training.run import figure_text
+    from rejoinder.training.run import FEW, figure_texts
 
     done = f"{result['run']} is finished already; name another folder to train again"
     pairs = f"{result['steps']:,} steps, {result['examples']:,} pairs"
     lines = [*([done] if result["already_finished"] else [])]
     lines.append(f"{pairs} in {duration(result['seconds'])}, {result['precision']}")
-    for name, value in result["validation"].items():
-        lines.append(f"validation {name}: {figure_text(name, value)} (step {result['best_step']:,})")
+    for name, value in figure_texts(result["validation"]).items():
+        lines.append(f"validation {name}: {value} (step {result['best_step']:,})")
+    if examples := result["validation"].get("examples"):
+        lines.append(f"chosen by {'mrr' if examples < FEW else 'recall@1'} on {examples:,.0f} validation examples")
     return "\n".join([*lines, f"model: {result['model']}"])

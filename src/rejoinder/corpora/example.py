@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import re
+import unicodedata
 from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Literal, TypeAlias
@@ -55,6 +56,12 @@ def conversation_thread(messages: Iterable[str]) -> str:
 def words_of(text: str) -> list[str]:
     """Return the words to compare texts by: runs of letters and digits (of any script), casefolded."""
     return _WORD.findall(text.casefold())
+
+
+def text_key(text: str) -> str:
+    """Return what replies are compared by: letter case, spaces, punctuation and Unicode's forms (NFKC) do not count."""
+    folded = unicodedata.normalize("NFKC", text).casefold()
+    return " ".join("".join(" " if unicodedata.category(c)[0] == "P" else c for c in folded).split()) or folded
 
 
 def _md5(text: str) -> str:

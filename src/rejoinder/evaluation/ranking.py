@@ -1,7 +1,7 @@
 """Recall at k and mean reciprocal rank of anything that ranks, with intervals, and how two systems differ.
 
 Doubts count against a ranker: a candidate stands before the right one if it ties with it, if its score is no number, or
-if it has the very same text.
+(in the papers' protocol) if it has the very same text.
 """
 
 from __future__ import annotations
@@ -15,9 +15,10 @@ import msgspec
 import numpy as np
 import numpy.typing as npt
 
+from rejoinder.corpora.example import text_key
 from rejoinder.errors import InputError, RejoinderError
 from rejoinder.evaluation.bootstrap import CONFIDENCE, RESAMPLES, Estimate, estimates
-from rejoinder.evaluation.tasks import IntArray, RankingTask, ranking_task
+from rejoinder.evaluation.tasks import Copies, IntArray, RankingTask, ranking_task
 from rejoinder.progress import Advance, silent
 from rejoinder.ranker import FloatArray, Ranker
 
@@ -49,8 +50,10 @@ class RankingResult:
     candidates: int  # of each example: N, or the most where given lists differ in length
     fewest_candidates: int
     given_candidates: bool  # the data gave the candidates
-    dropped: int  # examples left over after the last full group
-    ambiguous: int  # examples with a wrong candidate of the right one's very text, which nobody can rank first
+    same_candidates: bool = False  # every example has the same ones
+    dropped: int  # examples that are not ranked: left over after the last full group, or answered with no candidate
+    ambiguous: int  # examples with another candidate of the right one's very text
+    copies: Copies = "wrong"  # what that one counts as: wrong, it stands before the right one; right, it counts as that
     unit: Literal["thread", "example"]
     units: int  # threads or examples that the bootstrap draws
     confidence: float = CONFIDENCE
@@ -75,12 +78,18 @@ class RankingResult:
         return msgspec.convert(values, cls, str_keys=True, dec_hook=lambda _, array: np.array(array, dtype=np.int64))
 
 
-def ranks(scores: FloatArray, labels: IntArray) -> IntArray:
-    """Return the rank, 1 to m, of the right candidate of each row of scores (n, m); its column is in `labels` (n,)."""
+def ranks(scores: FloatArray, labels: IntArray, right: npt.NDArray[np.bool_] | None = None) -> IntArray:
+    """Return the rank, 1 to m, of the right candidate of each row of scores (n, m); its column is in `labels` (n,).
+
+    Other candidates that are `right` (n, m) too do not stand before it.
+    """
     # All that do not score strictly less stand before it: ties and NaN count against the ranker.
-    n, m = scores.shape
-    own = scores[np.arange(n), labels][:, None]
-    return m - np.count_nonzero(scores < own, axis=1).astype(np.int64)
+    rows = np.arange(len(scores))
+    before = ~(scores < scores[rows, labels][:, None])
+    if right is not None:
+        before &= ~right
+    before[rows, labels] = True
+    return np.count_nonzero(before, axis=1).astype(np.int64)
 
 
 def evaluate(
@@ -88,21 +97,26 @@ def evaluate(
     examples: Iterable[Example],
     *,
     candidates: int = 100,
+    replies: Iterable[str] | None = None,
+    copies: Copies = "right",
     seed: int = 0,
     block_size: int | None = None,
     progress: Advance = silent,
 ) -> RankingResult:
-    """Rank each example's right response among its candidates: 1-of-N, or the lists that the data gives.
+    """Rank each example's right response among its candidates: 1-of-N, the lists that the data gives, or `replies`.
 
     >>> model = rejoinder.load("convert-small")                            # doctest: +SKIP
     >>> examples = rejoinder.read_examples("data/chats", split="test")     # doctest: +SKIP
     >>> result = rejoinder.evaluate(model, examples, candidates=100)       # doctest: +SKIP
     >>> result.recall[1].value, result.recall[1].low, result.recall[1].high     # doctest: +SKIP
 
-    `seed` is of the shuffle into groups and of the bootstrap. `block_size` bounds the contexts in one call of
-    `ranker.score`; None, all at once, is for a ranker whose scores depend on the other candidates, such as BM25.
+    All different `replies` are candidates of each example, as in `rejoinder evaluate --replies`: the right one is equal
+    to the response by `corpora.example.text_key`; examples without one are left out, and counted as `dropped`.
+    `copies`, "right" or (as in the papers) "wrong", is what a candidate of the right one's very text counts as. `seed`
+    is of the shuffle into groups and of the bootstrap. `block_size` bounds the contexts in one call of `ranker.score`;
+    None, all at once, is for a ranker whose scores depend on the other candidates, such as BM25.
     """
-    task = ranking_task(examples, candidates=candidates, seed=seed)
+    task = ranking_task(examples, candidates=candidates, pool=replies, key=text_key, copies=copies, seed=seed)
     return evaluate_task(ranker, task, seed=seed, block_size=block_size, progress=progress)
 
 
@@ -124,7 +138,7 @@ def evaluate_task(
         ambiguous += int(np.count_nonzero(equal.sum(axis=1) > 1))
         # A model's arithmetic may round two copies of a text apart; which of them wins would be an accident.
         own = scores[np.arange(len(block)), labels][:, None]
-        found[block] = ranks(np.where(equal, own, scores), labels)
+        found[block] = ranks(np.where(equal, own, scores), labels, equal if task.copies == "right" else None)
         progress(len(block))
     *recall, mrr = estimates(_quantities(found, ks), task.units, seed=seed)
     return RankingResult(
@@ -134,8 +148,10 @@ def evaluate_task(
         candidates=int(task.lengths.max()),
         fewest_candidates=int(task.lengths.min()),
         given_candidates=task.given,
+        same_candidates=task.shared,
         dropped=task.dropped,
         ambiguous=ambiguous,
+        copies=task.copies,
         unit=task.unit,
         units=int(task.units.max()) + 1,
         seed=seed,

@@ -93,11 +93,13 @@ def _parts(rows: Sequence[Row], above: Sequence[str]) -> Iterator[RenderableType
 def describe(result: RankingResult) -> str:
     """Return what was ranked and how sure the numbers are, in two or three lines."""
     origin = "given by the data" if result.given_candidates else f"1-of-{result.candidates}"
+    origin = "the same for all" if result.same_candidates else origin
     lines = [f"{result.examples:,} examples, {_candidates(result)} candidates each ({origin})"]
     if result.dropped:
-        lines[0] += f"; {result.dropped:,} left over"
+        lines[0] += f"; {result.dropped:,} left {'out: answered otherwise' if result.same_candidates else 'over'}"
     if result.ambiguous:
-        lines.append(f"{result.ambiguous:,} with a copy of the right response, which stands before it")
+        counts = "counts as right" if result.copies == "right" else "stands before it"
+        lines.append(f"{result.ambiguous:,} with a copy of the right response, which {counts}")
     drawn = f"{result.resamples:,} resamples of {result.units:,} {result.unit}s"
     lines.append(f"in %, with {CONFIDENCE:.0%} intervals: {drawn}")
     return "\n".join(lines)

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from rejoinder.errors import MissingExtraError
 from rejoinder.evaluation import plots, report
 from rejoinder.evaluation.ranking import RankingResult
 from rejoinder.evaluation.report import Row
@@ -100,19 +101,29 @@ class Table:
         return report.markdown_table([["", *self.columns], *rows])
 
     def save(self, folder: Path) -> list[Path]:
-        """Write table.md, .json, .png and .svg into a folder, all of them or none; see `check_output`."""
+        """Write table.md, .json, .png and .svg into a folder, all of them or none; see `check_output`.
+
+        Without the library for pictures there are none of these; those of an earlier table are removed.
+        """
         check_output(folder)
         content = {"kind": KIND, "format": 1, **self.to_json()}
         texts = {"md": self.markdown(), "json": json.dumps(content, indent=2) + "\n"}
-        chart = draw_bars(self)
-        files = {kind: folder / f"table.{kind}" for kind in (*texts, *PICTURES)}
+        try:
+            chart = draw_bars(self)
+        except MissingExtraError:
+            chart = None
+        pictures = () if chart is None else PICTURES
+        files = {kind: folder / f"table.{kind}" for kind in (*texts, *pictures)}
         # No file takes its place before all are written; table.json, opened last, takes its place first.
         with contextlib.ExitStack() as together:
-            parts = {kind: together.enter_context(atomic_file(files[kind])) for kind in (*PICTURES, *texts)}
+            parts = {kind: together.enter_context(atomic_file(files[kind])) for kind in (*pictures, *texts)}
             for kind, text in texts.items():
                 parts[kind].write_text(text, encoding="utf-8")
             for kind in PICTURES:
-                plots.save_figure(chart, parts[kind], kind)
+                if chart is None:
+                    (folder / f"table.{kind}").unlink(missing_ok=True)
+                else:
+                    plots.save_figure(chart, parts[kind], kind)
         return list(files.values())
 
     def _places(self) -> list[tuple[str, str]]:
@@ -147,7 +158,6 @@ def check_output(folder: Path) -> None:
     """Refuse, before anything is computed, a folder that `Table.save` cannot write."""
     if not is_ours(folder, FOLDER):
         check_shared(folder, FOLDER.name, [CELLS])
-    plots.require("matplotlib.figure")
 
 
 def draw_bars(table: Table) -> Figure:

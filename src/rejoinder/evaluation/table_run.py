@@ -15,7 +15,15 @@ from rejoinder.baselines.fitting import FIT_EXAMPLES
 from rejoinder.errors import InputError, MissingExtraError
 from rejoinder.evaluation.ranking import RankingResult, evaluate_task
 from rejoinder.evaluation.table import Cell, Table
-from rejoinder.evaluation.tasks import RankingTask, all_responses, ranked_part, ranking_task, sample, training_examples
+from rejoinder.evaluation.tasks import (
+    Copies,
+    RankingTask,
+    all_responses,
+    ranked_part,
+    ranking_task,
+    sample,
+    training_examples,
+)
 from rejoinder.files import atomic_file, file_digest, parse_json
 from rejoinder.progress import Advance, Track, silent
 from rejoinder.ranker import Ranker
@@ -66,6 +74,7 @@ class DataColumn:
     draw: Count | None = None  # in place of `candidates`: drawn for each example from the responses of other threads
     distinct: Literal["none", "inputs", "responses", "both"] = "none"
     """Of examples with the same newest message, the same response, or either, the first one is kept."""
+    copies: Copies = "wrong"  # what a candidate of the right one's very text counts as; wrong: as in the papers
     limit: Count | None = None  # most examples that are ranked, drawn at random
     seed: Natural = 0  # of `draw`, `limit`, the groups, the training examples and the intervals
     train: str = ""  # data whose training part fits the rankers that learn, such as TF-IDF; `path` if empty
@@ -126,7 +135,8 @@ def read_column(column: DataColumn, progress: Advance = silent) -> tuple[Ranking
             raise InputError('the data has no lists of candidates; give candidates = N, "all", or draw = N')
         count = column.candidates if isinstance(column.candidates, int) else CANDIDATES
         pool = all_responses(column.path) if column.candidates == "all" else None
-        return ranking_task(kept, candidates=count, pool=pool, seed=column.seed), distinct.repeated
+        task = ranking_task(kept, candidates=count, pool=pool, copies=column.copies, seed=column.seed)
+        return task, distinct.repeated
     except InputError as error:
         raise InputError(f"{column.name}: {error}") from error
 

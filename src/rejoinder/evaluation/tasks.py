@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import hashlib
 import random
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
@@ -22,6 +22,9 @@ if TYPE_CHECKING:
     from rejoinder.corpora.example import Example, Split
 
 IntArray = npt.NDArray[np.int64]
+Copies: TypeAlias = Literal["right", "wrong"]
+"""What a candidate of the right one's very text counts as. Wrong, the papers' protocol: it stands before the right one,
+as a tie does. Right is for data in which few replies answer many contexts."""
 
 OTHER_DATA = "--fit-on, in a table train"
 SHARED_CELLS = 1 << 25  # scores computed at once, in some 300 MB, where all contexts share one list of candidates
@@ -37,7 +40,9 @@ class RankingTask:
     units: IntArray  # (n,): the bootstrap's unit of each example, numbered from 0 without gaps
     unit: Literal["thread", "example"]  # all examples of a thread, or one example where the data names no threads
     given: bool = False  # the data gave the candidates
-    dropped: int = 0  # examples left over after the last full group; they are neither scored nor candidates
+    shared: bool = False  # all contexts share one list
+    dropped: int = 0  # examples that are not ranked: left over after the last full group, or answered with no candidate
+    copies: Copies = "wrong"
 
     def __len__(self) -> int:
         return len(self.contexts)
@@ -49,8 +54,8 @@ class RankingTask:
 
     @cached_property
     def fingerprint(self) -> str:
-        """SHA-256 of all contexts, candidates and labels in order: equal for the same task."""
-        digest = hashlib.sha256()
+        """SHA-256 of all contexts, candidates and labels in order, and of `copies`: equal for the same task."""
+        digest = hashlib.sha256(b"" if self.copies == "wrong" else b"copies are right")
         previous: Sequence[str] | None = None
         for context, texts, label in zip(self.contexts, self.candidates, self.labels, strict=True):
             # A group's shared list is hashed once, where it starts. `repr` keeps texts apart, whatever they hold.
@@ -62,11 +67,10 @@ class RankingTask:
     def blocks(self, size: int | None = None) -> Iterator[IntArray]:
         """Yield places of examples that have equally many candidates, at most `size` (None: all) at a time."""
         # A list that all share is in every block, so that blocks of a bounded size change no score.
-        shared = all(texts is self.candidates[0] for texts in self.candidates)
         for length in np.unique(self.lengths):
             places = np.flatnonzero(self.lengths == length)
             step = size or len(places)
-            if shared:
+            if self.shared:
                 step = min(step, max(1, SHARED_CELLS // int(length)))
             for start in range(0, len(places), step):
                 yield places[start : start + step]
@@ -82,28 +86,35 @@ class RankingTask:
 
 
 def ranking_task(
-    examples: Iterable[Example], *, candidates: int = 100, pool: Iterable[str] | None = None, seed: int = 0
+    examples: Iterable[Example],
+    *,
+    candidates: int = 100,
+    pool: Iterable[str] | None = None,
+    key: Callable[[str], str] = str,
+    copies: Copies = "wrong",
+    seed: int = 0,
 ) -> RankingTask:
     """Give each example its candidates.
 
     Where the data has candidate lists, these. Otherwise 1-of-N (DATA19, section 4): the shuffled examples are cut into
     groups of exactly N, whose responses are the candidates of each; an incomplete last group is dropped. With a `pool`,
-    each of its texts is a candidate of every example: in an FAQ, no answer then stands against its own copy.
+    such as the answers of an FAQ or somebody's canned replies, each of its texts is a candidate of every example: of
+    those with the same `key` the first. The right one has the key of the response; an example without one is dropped.
     """
     examples = list(examples)
     with_lists = sum(1 for example in examples if example.candidates)
     if pool is not None:
         if with_lists:
             raise InputError(f"{with_lists} of {len(examples)} examples have candidates of their own; rank these")
-        return _pooled(examples, list(dict.fromkeys(pool)))
+        return _pooled(examples, pool, key)
     if with_lists == 0:
-        return _one_of_n(examples, candidates, seed)
+        return _one_of_n(examples, candidates, seed, copies)
     if with_lists < len(examples):
         raise InputError(f"{with_lists} of {len(examples)} examples have candidates; give them to all or to none")
-    return _given(examples)
+    return _given(examples, copies)
 
 
-def _one_of_n(examples: Sequence[Example], n: int, seed: int) -> RankingTask:
+def _one_of_n(examples: Sequence[Example], n: int, seed: int, copies: Copies) -> RankingTask:
     if n < 2:
         raise InputError(f"ranking needs at least 2 candidates, not {n}")
     if len(examples) < n:
@@ -113,20 +124,28 @@ def _one_of_n(examples: Sequence[Example], n: int, seed: int) -> RankingTask:
     shuffled = [examples[place] for place in order]
     groups = [[example.response for example in shuffled[start : start + n]] for start in range(0, len(order), n)]
     lists = [group for group in groups for _ in range(n)]
-    return _task(shuffled, lists, np.arange(len(order)) % n, dropped=len(examples) - len(order))
+    dropped = len(examples) - len(order)
+    return _task(shuffled, lists, np.arange(len(order)) % n, dropped=dropped, copies=copies)
 
 
-def _pooled(examples: Sequence[Example], texts: Sequence[str]) -> RankingTask:
+def _pooled(examples: Sequence[Example], pool: Iterable[str], key: Callable[[str], str]) -> RankingTask:
+    texts: dict[str, str] = {}
+    for text in pool:
+        texts.setdefault(key(text), text)
     if len(texts) < 2 or not examples:
-        raise InputError(f"{len(examples)} examples and {len(texts)} different responses; give more data")
-    places = {text: place for place, text in enumerate(texts)}
-    for example in examples:
-        if example.response not in places:
-            raise InputError(f"the pool of candidates lacks the response of example {example.id or example.context}")
-    return _task(examples, [texts] * len(examples), [places[example.response] for example in examples])
+        raise InputError(f"{len(examples)} examples and {len(texts)} different candidates; give more data")
+    places = {name: place for place, name in enumerate(texts)}
+    found = [(example, places.get(key(example.response))) for example in examples]
+    kept = [(example, place) for example, place in found if place is not None]
+    if not kept:
+        response = f"such as {examples[0].response[:60]!r}"
+        raise InputError(f"none of {len(examples)} responses, {response}, is one of the {len(texts)} candidates")
+    candidates, dropped = list(texts.values()), len(found) - len(kept)
+    ranked, labels = zip(*kept, strict=True)
+    return _task(ranked, [candidates] * len(kept), labels, shared=True, dropped=dropped)
 
 
-def _given(examples: Sequence[Example]) -> RankingTask:
+def _given(examples: Sequence[Example], copies: Copies) -> RankingTask:
     labels = []
     for place, example in enumerate(examples):
         name, count = f"example {example.id or place}", len(example.candidates)
@@ -135,7 +154,7 @@ def _given(examples: Sequence[Example]) -> RankingTask:
         if example.label is None or not 0 <= example.label < count:
             raise InputError(f"{name} has {count} candidates and the label {example.label}; it is 0 to {count - 1}")
         labels.append(example.label)
-    return _task(examples, [example.candidates for example in examples], labels, given=True)
+    return _task(examples, [example.candidates for example in examples], labels, given=True, copies=copies)
 
 
 def _task(

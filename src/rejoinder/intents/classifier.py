@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -18,6 +18,7 @@ from rejoinder.intents.fitting import Encoded, Head, Logistic, Settings, fit
 from rejoinder.intents.prediction import SCORES, Prediction, Rejection, Scores, check_texts, decide, scores
 from rejoinder.progress import Advance, Track, no_track, silent
 from rejoinder.ranker import FloatArray
+from rejoinder.views import Described
 
 FOLDS = 5
 
@@ -35,8 +36,8 @@ class Centroids:
         return 1 - nearest
 
 
-@dataclass(frozen=True)
-class IntentClassifier:
+@dataclass(frozen=True, repr=False)
+class IntentClassifier(Described):
     """A trained head on an encoder."""
 
     encoder: SentenceEncoder
@@ -47,6 +48,12 @@ class IntentClassifier:
     several: bool = False  # a text may have any number of intents
     rejection: Rejection | None = None
     trained: dict[str, Any] = field(default_factory=dict)  # facts of the training, for the card
+
+    def facts(self) -> Mapping[str, object]:
+        """Return what the classifier is shown by."""
+        refuses = None if self.rejection is None else f"{self.rejection.score} above {self.rejection.threshold:.3g}"
+        return {"intents": len(self.labels), "encoder": self.encoder.name, "size": self.encoder.size,
+                "head": type(self.settings).__name__, "several": self.several, "refuses": refuses}  # fmt: skip
 
     def vectors(self, texts: Sequence[str]) -> FloatArray:
         """Return vectors of unit length, (n, d)."""

@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import hashlib
-import inspect
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -13,9 +12,17 @@ from typing import Any, get_args
 import numpy as np
 
 from rejoinder.arrays import unit_rows
-from rejoinder.baselines.encoders import encode_by_length, load_sentence_transformer, load_use, minilm_folder
+from rejoinder.baselines.encoders import (
+    ENCODERS,
+    encode_by_length,
+    load_sentence_transformer,
+    load_use,
+    minilm_folder,
+    transformer_digest,
+    use_digest,
+)
 from rejoinder.errors import InputError
-from rejoinder.files import file_digest, parse_json
+from rejoinder.files import parse_json
 from rejoinder.intents.prediction import Vectors, text_vectors
 from rejoinder.models import bundled, persistence
 from rejoinder.progress import Advance, silent
@@ -67,8 +74,8 @@ def open_encoder(name: str, vectors: str = "r", precision: str = "auto") -> Sent
     if name.startswith("st:"):
         return sentence_transformer(name.removeprefix("st:"), name)
     if "/" not in name and not Path(name).exists() and not bundled.is_name(name):
-        known = ", ".join([*bundled.names(), *NAMED])
-        raise InputError(f"no encoder {name!r}: give a model folder (RUN/model of a training run) or one of: {known}")
+        own = f"a model folder (RUN/model of a training run), {', '.join(bundled.names())}"
+        raise InputError(f"no encoder {name!r}: give {own}, {ENCODERS}")
     if (Path(name) / "modules.json").is_file() and not _was_exported(Path(name)):
         return sentence_transformer(name, name)
     return _own(name, vectors, precision)
@@ -93,16 +100,9 @@ def _own(name: str, vectors: Any, precision: str) -> SentenceEncoder:
 def sentence_transformer(model: str | Path, name: str) -> SentenceEncoder:
     """Open a model of sentence-transformers, from a folder or the Hugging Face Hub, on the CPU."""
     network = load_sentence_transformer(model, device="cpu")
-    if Path(model).is_dir():
-        fingerprint = _files_digest(path for path in Path(model).rglob("*") if path.is_file())
-    else:
-        digest = hashlib.sha256()  # of the parameters: the Hub's files are in its cache
-        for key, value in sorted(network.state_dict().items()):
-            digest.update(key.encode())
-            digest.update(value.float().numpy().tobytes())
-        fingerprint = digest.hexdigest()
     encode = partial(network.encode, batch_size=128, show_progress_bar=False, convert_to_numpy=True)
-    return SentenceEncoder(name, fingerprint, int(network.get_embedding_dimension()), partial(encode_by_length, encode))
+    size, compute = int(network.get_embedding_dimension()), partial(encode_by_length, encode)
+    return SentenceEncoder(name, transformer_digest(model, network), size, compute)
 
 
 def _was_exported(folder: Path) -> bool:
@@ -113,8 +113,7 @@ def _was_exported(folder: Path) -> bool:
 
 def _use() -> SentenceEncoder:
     model = load_use()
-    files = (Path(inspect.getfile(type(model))).parent / "resources").iterdir()
-    return SentenceEncoder("use", _files_digest(files), 512, partial(encode_by_length, model.encode))
+    return SentenceEncoder("use", use_digest(model), 512, partial(encode_by_length, model.encode))
 
 
 NAMED: dict[str, Callable[[], SentenceEncoder]] = {
@@ -122,6 +121,3 @@ NAMED: dict[str, Callable[[], SentenceEncoder]] = {
     "use": _use,
 }
 
-
-def _files_digest(files: Iterable[Path]) -> str:
-    return hashlib.sha256("".join(map(file_digest, sorted(files))).encode()).hexdigest()

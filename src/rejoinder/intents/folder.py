@@ -18,7 +18,7 @@ from rejoinder import __version__
 from rejoinder.errors import InputError
 from rejoinder.files import Kind, atomic_folder, file_digest, is_altered, parse_json, signed
 from rejoinder.intents.classifier import Centroids, IntentClassifier
-from rejoinder.intents.encoders import NAMED, SentenceEncoder, join_encoders, open_encoder
+from rejoinder.intents.encoders import SentenceEncoder, join_encoders, open_encoder
 from rejoinder.intents.fitting import SETTINGS, head_from
 from rejoinder.intents.prediction import Rejection, Vectors
 from rejoinder.models.export import onnx_folder, write_program
@@ -161,8 +161,6 @@ def _damaged(folder: Path, error: Exception) -> InputError:
 
 def _record(encoder: SentenceEncoder, folder: Path) -> dict[str, Any]:
     known = model_record(encoder.fingerprint, encoder.name, folder)
-    if encoder.name in NAMED:  # there may be a folder of that name
-        known = ModelRecord(encoder.fingerprint, encoder.name)
     return {**dataclasses.asdict(known), **{name: getattr(encoder, name) for name in ("size", "vectors", "precision")}}
 
 

@@ -25,7 +25,7 @@ import numpy as np
 
 from rejoinder.arrays import unit_rows
 from rejoinder.corpora.engine import Engine
-from rejoinder.corpora.example import words_of
+from rejoinder.corpora.example import text_key
 from rejoinder.errors import InputError
 from rejoinder.files import Kind, atomic_folder, beside, check_replaceable, is_ours, locked, remove_leftovers
 from rejoinder.progress import Advance
@@ -287,7 +287,7 @@ class Index(Described):
             return replies
         chosen, keys, vectors = [], set(said), np.zeros((0, self.manifest.size), np.float32)
         for reply in replies:
-            if (key := _key(reply.text)) in keys:
+            if (key := text_key(reply.text)) in keys:
                 continue
             if distinct:
                 vector = unit_rows(self._row(reply.position)[None])
@@ -343,13 +343,8 @@ def _said(conversation: Conversation) -> frozenset[str]:
     spoken = [role for role in roles if role != "system"]
     if len(spoken) < len(texts) or None in spoken:
         spoken = [str(place % 2) for place in range(len(texts))]
-    keys = [(_key(text), role != spoken[-1]) for text, role in zip(texts, spoken, strict=True)]
+    keys = [(text_key(text), role != spoken[-1]) for text, role in zip(texts, spoken, strict=True)]
     return frozenset(key for key, ours in keys if ours or key.count(" ") >= ECHO - 1)
-
-
-def _key(text: str) -> str:
-    """Return what replies are compared by: their words, or all of a text without any."""
-    return " ".join(words_of(text)) or text
 
 
 def _check_model(folder: Path, record: ModelRecord, encoder: ResponseEncoder) -> None:

@@ -48,7 +48,9 @@ class ModelRecord:
 
 def model_record(fingerprint: str, name: str, index: Path) -> ModelRecord:
     """Describe a model for the index that will stand at `index`."""
-    if not name or not Path(name).is_dir():
+    from rejoinder.baselines.encoders import is_encoder
+
+    if not name or is_encoder(name) or not Path(name).is_dir():  # there may be a folder of an encoder's name
         return ModelRecord(fingerprint, name)
     path = Path(name).resolve()
     try:

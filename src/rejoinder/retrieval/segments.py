@@ -141,9 +141,16 @@ def _worker_model(model: str, fingerprint: str) -> ResponseEncoder:
 
 
 def open_model(name: str) -> ResponseEncoder:
-    """Open a model by its folder or name; one that has no vectors of responses is an InputError."""
-    from rejoinder.models import persistence
+    """Open a model by its folder or name, or a sentence encoder; one without vectors of responses is an InputError."""
+    from rejoinder.baselines.encoders import ENCODERS, is_encoder
+    from rejoinder.baselines.vectors import SentenceVectors
+    from rejoinder.models import bundled, persistence
 
+    if is_encoder(name):
+        return SentenceVectors(name)
+    if "/" not in name and not Path(name).exists() and not bundled.is_name(name):
+        own = f"a model folder (RUN/model of a training run), {', '.join(bundled.names())}"
+        raise InputError(f"no model {name!r} that encodes replies: give {own}, {ENCODERS}")
     encoder: ResponseEncoder = persistence.load(name)
     if not hasattr(encoder, "encode_responses"):
         raise InputError(

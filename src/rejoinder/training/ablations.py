@@ -39,7 +39,7 @@ Percent: TypeAlias = Annotated[float, Field(ge=0, le=100)]
 class Change:
     """[[row]]: one line of the table."""
 
-    name: Annotated[str, Field(pattern=r"^[a-z0-9][a-z0-9_-]*$")]  # of the row's folder, and for `--rows`
+    name: Annotated[str, Field(pattern=r"^[a-z0-9][a-z0-9_-]*$")]  # of the row's folder, and for `--row`
     description: str = ""  # what the table calls it, if not by its name
     settings: Annotated[tuple[str, ...], Field(min_length=1)]  # what it changes, as `--set` takes it: "model.heads=8"
     published: Percent | None = None  # recall at 1 that a paper gives for it, to stand beside what is measured
@@ -99,7 +99,7 @@ def load_plan(path: str | Path, overrides: Sequence[str] = (), data: str | Path 
     The overrides win over the recipe and the file, not over a row. A row needs its own recipe, and the base's budget.
     """
     path = Path(path)
-    document = read_toml(path, "no such file; give a TOML file of ablations (recipes/ablations/*.toml)")
+    document = read_toml(path, "no such file; give a TOML file of ablations, or a name that `rejoinder recipes` lists")
     if "stage" in document:
         raise InputError(f"{path} is a recipe; give a file of ablations, which names a recipe and lists rows")
     file = validate(Ablations, document, str(path))

@@ -384,14 +384,16 @@ class Trainer:
         scale = _number(self.scale or self._scale())
         sets = {name: validator(self._sides, scale) for name, validator in self.validators.items()}
         figures = {name: float(np.mean([found[name] for found in sets.values()])) for name in next(iter(sets.values()))}
+        figures["examples"] = sum(validator.examples for validator in self.validators.values())
         patience = stage.schedule.patience if isinstance(stage.schedule, Plateau) else None
         best = self.state.record_validation(figures, patience)
         if best:
             self._save_model()
         every = {"": figures} | ({f"{name}_": found for name, found in sets.items()} if len(sets) > 1 else {})
         self._write(stage, {f"valid_{p}{name}": value for p, found in every.items() for name, value in found.items()})
-        shown = ", ".join(f"{name} {runs.figure_text(name, value)}" for name, value in figures.items())
-        self.display.note(f"step {self.state.step:,}: validation {shown}{', the best so far' if best else ''}")
+        shown = ", ".join(f"{name} {value}" for name, value in runs.figure_texts(figures).items())
+        head = f"step {self.state.step:,}: validation on {figures['examples']:,} examples"
+        self.display.note(f"{head}: {shown}{', the best so far' if best else ''}")
         return best
 
     def _save_model(self) -> None:

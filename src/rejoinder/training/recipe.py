@@ -174,7 +174,7 @@ class Distillation:
     """[distillation]: learning to score as a better model does, as well as from the examples (see `distillation`)."""
 
     teacher: str = ""  # any ranker, by folder or Hugging Face id: mostly a cross- or poly-encoder. Or:
-    encoder: str = ""  # "minilm", "use", or a folder or id of sentence-transformers, whose cosines are the scores
+    encoder: str = ""  # "minilm", "use" or "st:NAME" (of sentence-transformers), whose cosines are the scores
     sharpness: Positive | None = None  # with `encoder`: factor of its cosines; 20 if not given
     fingerprint: str = ""  # of the teacher, filled in when the recipe is read; if given, no other model is taken
     share: Annotated[float, Field(gt=0, le=1)] = 0.5  # weight in the loss; the rest is that of the ranking loss
@@ -191,12 +191,15 @@ class Distillation:
 
 @section
 class Validation:
-    """[validation]: 1-of-N on the validation split, at the end of each stage at least. The best model is kept."""
+    """[validation]: 1-of-N on the validation split, at the end of each stage at least. The best model is kept.
+
+    Best is by recall at 1, then by the mean reciprocal rank; of fewer than 1,000 examples by the latter first.
+    """
 
     every_steps: Count | None = None  # steps from one validation to the next; or:
     every_seconds: Positive | None = None  # seconds; or:
     every_epochs: Positive | None = None  # passes over the training split
-    examples: Natural = 5_000  # at most, in whole groups of `candidates`; 0: none, and the last model is kept
+    examples: Natural = 5_000  # at most; 0: none, and the last model is kept
     candidates: Annotated[int, Field(ge=2)] = 100  # N: each response is a candidate for all N contexts of its group
     patience: Natural = 0  # validations without gain after which a stage ends early; 0: never
     data: tuple[str, ...] = ()  # further folders that are validated on alone; figures are means over all of them

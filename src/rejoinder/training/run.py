@@ -32,12 +32,13 @@ from rejoinder.files import (
     remove_leftovers,
 )
 from rejoinder.models import persistence
-from rejoinder.settings import toml_value
+from rejoinder.settings import find_recipe, toml_value
 from rejoinder.training.recipe import Checkpoint, Recipe, Validation
 from rejoinder.training.recipe_files import first_difference, load_recipe, parse_recipe, recipe_document, save_recipe
 
 _LOCK = ".lock"
 _FORMAT = 3
+FEW = 1_000  # validation examples below which recall@1 moves by luck, so that the finer mrr chooses the model
 
 
 class RunFolder:
@@ -66,16 +67,6 @@ def resolve_recipe(
     if not isinstance(recipe, Recipe):
         return load_recipe(find_recipe(recipe), overrides)
     return parse_recipe(recipe_document(recipe), overrides) if overrides else recipe
-
-
-def find_recipe(name: str | Path) -> Path:
-    """Return the file of that path, or else the recipe of that name among those that come with Rejoinder."""
-    package = Path(__file__).parents[1]
-    for folder in (package / "recipes", package.parents[1] / "recipes"):  # installed; in a clone
-        path = folder / f"{name}.toml"
-        if not Path(name).is_file() and path.is_file():
-            return path
-    return Path(name)
 
 
 @contextlib.contextmanager
@@ -125,7 +116,7 @@ class RunState:
     seconds: float = 0.0  # spent in all stages
     examples: int = 0  # pairs trained on, repeated ones counted again
     tokens: int = 0  # real tokens of those pairs
-    best: float | None = None  # best recall@1 in validation so far
+    best: float | None = None  # best recall@1 in validation so far, mrr where there are few examples
     best_step: int = 0
     without_gain: int = 0  # validations of this stage since its best one
     stage_best: float | None = None  # the same of this stage
@@ -159,12 +150,13 @@ class RunState:
         """Count a validation and return whether it is the best so far; `patience` is that of a plateau schedule."""
         self._record_loss(figures["loss"], patience)
         self.validated_step, self.validated_at = self.step, self.seconds
-        score = figures["recall@1"]
+        chosen_by = ("mrr", "recall@1") if figures["examples"] < FEW else ("recall@1", "mrr")
+        score, tie = (figures[name] for name in chosen_by)
         if self.stage_best is None or score > self.stage_best:
             self.stage_best, self.without_gain = score, 0
         else:
             self.without_gain += 1
-        if self.best is not None and score <= self.best:
+        if self.best is not None and (score, tie) <= tuple(self.validation[name] for name in chosen_by):
             return False
         self.best, self.best_step, self.validation = score, self.step, figures
         return True
@@ -305,9 +297,10 @@ def load_summary(folder: RunFolder) -> RunSummary:
         raise InputError(f"{folder.summary}: not a run's summary ({error}); delete it and run again") from None
 
 
-def figure_text(name: str, value: float) -> str:
-    """Format a figure of validation for people: a loss as it is, everything else in percent."""
-    return f"{value:.3f}" if name == "loss" else f"{value:.1%}"
+def figure_texts(figures: Mapping[str, float]) -> dict[str, str]:
+    """Format figures of validation for people: a loss as it is, all others but the number of examples in percent."""
+    shown = {name: value for name, value in figures.items() if name != "examples"}
+    return {name: f"{value:.3f}" if name == "loss" else f"{value:.1%}" for name, value in shown.items()}
 
 
 def model_card(recipe: Recipe, state: RunState, precision: str) -> str:
@@ -315,9 +308,9 @@ def model_card(recipe: Recipe, state: RunState, precision: str) -> str:
     facts = [f"trained on {state.examples:,} pairs ({state.tokens:,} tokens) in {state.step:,} steps, in {precision}"]
     if recipe.quantization.enabled:
         facts.append("trained for 8-bit embeddings and 16-bit weights")
-    for name, value in state.validation.items():
-        candidates = recipe.validation.candidates
-        facts.append(f"1-of-{candidates} {name} on the validation split: {figure_text(name, value)}")
+    examples = f"{state.validation.get('examples', 0):,.0f} examples of the validation split"
+    for name, value in figure_texts(state.validation).items():
+        facts.append(f"1-of-{recipe.validation.candidates} {name} on {examples}: {value}")
     if recipe.init.given:
         rounded = ", quantised: training began with its rounded weights" if recipe.init.quantized else ""
         facts.append(f"started from the model with the fingerprint `{recipe.init.fingerprint}`{rounded}")

@@ -27,8 +27,8 @@ Encode = Callable[[PairBatch], tuple[Tensor, Tensor]]
 class Validator:
     """Ranks each response of a group of N examples against the others of its group; several processes share the groups.
 
-    The groups are the same each time, drawn with a fixed seed. A response whose tokens equal the right one's has the
-    right one's score, and a tie counts against the model (as in `evaluation`).
+    The groups are the same each time, drawn with a fixed seed; candidates of the first fill up the last. A response
+    whose tokens equal the right one's is right too; any other that ties counts against the model.
     """
 
     def __init__(
@@ -44,8 +44,9 @@ class Validator:
         if limit < config.candidates:
             remedy = "set validation.candidates lower, or validation.examples = 0 to train without validation"
             raise InputError(f"{limit} validation examples make no group of {config.candidates}; {remedy}")
-        self.examples = limit - limit % config.candidates
-        order = np.random.default_rng(0).permutation(len(store))[: self.examples]
+        self.examples = limit
+        order = np.random.default_rng(0).permutation(len(store))[:limit]
+        order = np.concatenate([order, order[: -limit % config.candidates]])  # in whole groups
         together = max(1, PAIRS_AT_ONCE // config.candidates) * config.candidates
         self._store, self._padding_id, self._processes = store, padding_id, processes or Processes()
         self._parts = [order[start : start + together] for start in range(0, len(order), together)]
@@ -53,7 +54,7 @@ class Validator:
     def __call__(self, encode: Encode, scale: float = 1.0) -> dict[str, float]:
         """Return recall at 1, mean reciprocal rank, and the loss without smoothing among the group's candidates."""
         parts = self._processes.parallel_map(lambda rows: self._ranks(rows, encode, scale), self._parts)
-        found, losses = (np.concatenate(each) for each in zip(*parts, strict=True))
+        found, losses = (np.concatenate(each)[: self.examples] for each in zip(*parts, strict=True))
         return {"recall@1": float((found == 1).mean()), "mrr": float((1 / found).mean()), "loss": float(losses.mean())}
 
     @torch.no_grad()
@@ -68,7 +69,7 @@ class Validator:
         counted = np.where(wrong, -np.inf, scale * (scores - own)).astype(np.float64)
         highest = counted.max(axis=1, keepdims=True)
         losses = highest[:, 0] + np.log(np.exp(counted - highest).sum(axis=1))
-        return ranks(np.where(equal, own, scores), labels), losses
+        return ranks(scores, labels, equal), losses
 
     def _encoded(self, rows: Rows, encode: Encode) -> npt.NDArray[np.float32]:
         """Return the scores of each response of a group for each context of it, (rows, n)."""
