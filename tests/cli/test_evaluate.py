@@ -117,7 +117,7 @@ def test_a_model_is_ranked_in_steps_and_bm25_at_once(command, monkeypatch, tmp_p
 
 def test_bad_input_gives_one_line_and_exit_code_2(refused, folder):
     for arguments, message in (
-        (["bm52", "DATA"], "no model 'bm52': give a model folder (RUN/model of a training run) or one of: bm25"),
+        (["bm52", "DATA"], "no model 'bm52': give a model folder (RUN/model of a training run), convert-small, bm25"),
         (["bm25"], "name the data with --data, or give exactly one model and one data set"),
         (["bm25", "x", "DATA"], "name the data with --data"),
         (["DATA", "--data", "DATA"], "data, not a model"),
