@@ -20,6 +20,9 @@ Conversation: TypeAlias = Sequence[str | Mapping[str, Any]]
 PERSONA = "your persona: "
 """Before each statement of an old message that says who replies (as ParlAI's ConvAI2 has it; see `models.dialogue`)."""
 
+NO_TURNS = frozenset({"system", "developer", "tool", "function"})
+"""Roles of what nobody said to anybody: instructions to a program, and what it looks up."""
+
 ContextPart: TypeAlias = Literal["all", "input", "history"]
 """What of a context is read: all that the model can read, or the input or the history alone."""
 
@@ -102,30 +105,49 @@ class PolyEncoder(Ranker, Protocol):
 
 
 def read_contexts(conversations: Sequence[Conversation]) -> list[Context]:
-    """Return the texts of conversations; messages of the role "system", instructions to a program, are left out.
+    """Return the texts of conversations, as `spoken` finds and `join_turns` joins them.
 
     Raises:
         InputError: a conversation is a text, has no message, or one that is neither a text nor a role with a text.
     """
     if isinstance(conversations, str | Mapping):
         raise InputError(f"give a list of conversations, each a list of messages; given: {_shown(conversations)}")
-    return [_read_context(messages) for messages in conversations]
+    return [[text for _, text in join_turns(spoken(messages))] for messages in conversations]
 
 
-def _read_context(messages: Conversation) -> Context:
+def spoken(messages: Conversation) -> list[tuple[str | None, str]]:
+    """Return role and text of each message; those of `NO_TURNS`, and calls of tools, are left out."""
     if isinstance(messages, str | Mapping) or not isinstance(messages, Iterable):
         raise InputError(f"a conversation is a list of messages, oldest first; given: {_shown(messages)}")
-    texts = []
+    said: list[tuple[str | None, str]] = []
     for message in messages:
-        if isinstance(message, Mapping) and message.get("role") == "system":
+        role = message.get("role") if isinstance(message, Mapping) else None
+        if role in NO_TURNS or is_call(message):
             continue
         text = message.get("content") if isinstance(message, Mapping) else message
         if not isinstance(text, str):
             raise InputError(f'a message is a text, or {{"role": ..., "content": text}}; given: {_shown(message)}')
-        texts.append(text)
-    if not texts:
+        said.append((role, text))
+    if not said:
         raise InputError("a context has no message; it needs at least one, oldest first")
-    return texts
+    return said
+
+
+def is_call(message: object) -> bool:
+    """Return whether a message calls a tool and says nothing."""
+    calls = isinstance(message, Mapping) and ("tool_calls" in message or "function_call" in message)
+    return calls and message.get("content") is None  # type: ignore[attr-defined]
+
+
+def join_turns(messages: Iterable[tuple[str | None, str]]) -> list[tuple[str | None, str]]:
+    """Join what one role says in several messages, one after the other, by a space; those without a role stay apart."""
+    turns: list[tuple[str | None, str]] = []
+    for role, text in messages:
+        if turns and role is not None and turns[-1][0] == role:
+            turns[-1] = role, f"{turns[-1][1]} {text}"
+        else:
+            turns.append((role, text))
+    return turns
 
 
 def read_texts(texts: Sequence[str]) -> list[str]:

@@ -80,7 +80,7 @@ def test_bad_input_is_one_line_and_code_2(refused, chats, tmp_path, monkeypatch)
         (["jsonl", "binary.jsonl"], "binary data"),
         (["jsonl", "cut.jsonl.gz"], "cut.jsonl.gz is cut off"),
         (["jsonl", "chats.jsonl", "--limit", "0"], "--limit"),
-        (["jsonl", "chats.jsonl", "--set", "a=1"], "jsonl has no settings"),
+        (["jsonl", "chats.jsonl", "--set", "a=1"], "unknown key 'a'; allowed: redact, respond"),
         (["jsonl", "chats.jsonl", "--engine", "spark"], "'spark' is not one of 'local', 'ray'"),
         (["jsonl", "chats.jsonl", "--address", "auto"], "give --engine ray with it"),
         (["jsonl", "chats.jsonl", "--engine", "ray", "--processes", "2"], "--processes is for this machine"),
@@ -124,3 +124,40 @@ def test_a_full_disk_and_ctrl_c_say_what_is_kept(command, tmp_path, monkeypatch,
     assert said in err.splitlines()[-1]
     assert "Traceback" not in err
     assert f"what is finished is kept in {tmp_path / '.data.work'}; the same command goes on" in err
+
+
+ASKED = "Hello, where is my order? I am a@b.org, and I have been waiting for a week."
+TOLD = "Let me look that up for you, and thank you for your patience with us."
+FRAGE = "Guten Tag, wo bleibt meine Bestellung? Ich warte schon seit zwei Wochen darauf, und niemand antwortet."
+MESSAGES = [("user", ASKED), ("assistant", TOLD), ("system", "closed")]
+CHAT = {"messages": [{"role": role, "content": text} for role, text in MESSAGES]}
+OTHERS = [{"turns": [FRAGE, "Das tut mir leid, " + "wir sehen nach " * 40]}, {"turns": ["你好,我想退款", "好的"]}]
+
+
+def test_a_dry_run_says_what_the_files_hold_and_writes_nothing(command, answer, refused, tmp_path):
+    (tmp_path / "own.jsonl").write_text("\n".join(map(json.dumps, [CHAT, *OTHERS, CHAT])))
+    before = sorted(tmp_path.rglob("*"))
+    found = answer("jsonl", "own.jsonl", "--dry-run", "--redact")
+    assert [found[key] for key in ("chats", "messages", "examples", "too_long")] == [4, 8, 4, 1]
+    assert found["messages_a_chat"] == {"median": 2, "p95": 2, "most": 2}
+    assert found["lengths"]["most"] > 120
+    assert (found["not_english"], found["judged_chats"]) == (2, 4)
+    assert (found["personal"], found["messages_with_personal"]) == ({"email": 2, "iban": 0, "card": 0, "phone": 0}, 2)
+    assert found["roles"] == {"user": 2, "assistant": 2, "system": 2}
+    assert len(found["shown"]) == 3
+    assert "<email>" in found["shown"][0]["context"][0]
+    out = command("jsonl", "own.jsonl", "--dry-run", "--history", 0).out
+    for said in ("2 of system (left out)", "2 of assistant (responses)", "1 of 8 (12.5%) messages are longer than",
+                 "their end is cut", "2 of 4 (50.0%) chats do not look English", "a@b.org", "nothing was"):  # fmt: skip
+        assert said in out
+    assert sorted(tmp_path.rglob("*")) == before
+    (tmp_path / "own.jsonl").write_text(json.dumps(CHAT))
+    refused("jsonl", "own.jsonl", "--dry-run", "--respond", "agent", said="there are those of user (1), assistant (1)")
+    refused("reddit", "own.jsonl", "--dry-run", said="its threads are scattered over its files")
+    refused("csv", "own.jsonl", "-o", "data", "--respond", "agent", said="unknown key 'respond'")
+
+
+def test_roles_choose_the_responses(command, tmp_path):
+    (tmp_path / "own.jsonl").write_text(json.dumps(CHAT))
+    out = command("jsonl", "train=own.jsonl", "--respond", "any", "-o", "data").out
+    assert "messages: 1 of user (responses), 1 of assistant (responses), 1 of system (left out)" in out

@@ -11,9 +11,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from rejoinder.corpora import formats
-from rejoinder.corpora.corpus import NoSettings
 from rejoinder.corpora.example import Example, content_thread, split_of
-from rejoinder.corpora.formats import Threads, dialogue_examples, read_csv, read_jsonl
+from rejoinder.corpora.examples import read_examples
+from rejoinder.corpora.formats import ChatSettings, Threads, dialogue_examples, read_csv, read_jsonl
 from rejoinder.corpora.lines import Reading
 from rejoinder.corpora.sources import CORPORA
 from rejoinder.errors import InputError
@@ -25,11 +25,11 @@ MESSAGE = st.text(st.characters(exclude_categories=["Cs"]), min_size=1, max_size
 def read(tmp_path):
     """Read records that are written to a file first, one a line."""
 
-    def run(*records, reading=None):
+    def run(*records, reading=None, settings=None):
         path = tmp_path / "chats.v2.jsonl"
         lines = (record if isinstance(record, str) else json.dumps(record) for record in records)
         path.write_text("".join(f"{line}\n" for line in lines), encoding="utf-8")
-        return list(read_jsonl(path, reading))
+        return list(read_jsonl(path, reading, settings))
 
     return run
 
@@ -62,7 +62,33 @@ def test_threads_of_known_corpora(read, name):
     assert [example.thread for example in found] == ["x", "17"]
 
 
-def test_messages_that_nobody_said_are_left_out(read):
+@pytest.mark.parametrize(("respond", "responses"), [
+    ("assistant", ["b c", "f"]), ("user", ["d"]), ("agent,user", ["d", "e"]), (" assistant, agent ", ["b c", "e", "f"]),
+    ("any", ["b c", "d", "e", "f"]), ("nobody", []),
+])  # fmt: skip
+def test_responses_are_those_of_a_role_and_what_it_says_at_once_is_one_turn(read, respond, responses):
+    said = ["user a", "assistant b", "assistant c", "user  ", "user d", "agent e", "assistant f"]
+    messages = [dict(zip(("role", "content"), each.split(" ", 1), strict=True)) for each in said]
+    reading = Reading()
+    found = pairs(read({"messages": messages}, reading=reading, settings=ChatSettings(respond=respond)))
+    turns = ("a", "b c", "d", "e", "f")
+    assert found == [(turns[: turns.index(response)], response) for response in responses]
+    assert (reading.roles, reading.blank_messages) == ({"user": 3, "assistant": 3, "agent": 1}, 1)
+    assert reading.without_reply == (not responses)
+
+
+def test_a_file_without_the_role_says_which_it_has(tmp_path):
+    path = tmp_path / "chats.jsonl"
+    messages = [{"role": "customer", "content": "a"}, {"role": "agent", "content": "b"}]
+    path.write_text(json.dumps({"messages": messages}))
+    with pytest.raises(InputError, match=r"no message of assistant .*customer \(1\), agent \(1\).*--respond ROLE"):
+        list(read_examples(path))
+    for respond in ("", "agent,"):
+        with pytest.raises(InputError, match="give a role, several"):
+            ChatSettings(respond=respond)
+
+
+def test_messages_that_nobody_said_are_left_out_and_counted(read):
     messages = [
         {"role": "system", "content": "You are helpful."},
         {"role": "user", "content": "What time is it?"},
@@ -70,7 +96,9 @@ def test_messages_that_nobody_said_are_left_out(read):
         {"role": "tool", "content": "12:00"},
         {"role": "assistant", "content": "Noon."},
     ]
-    assert pairs(read({"messages": messages})) == [(("What time is it?",), "Noon.")]
+    reading = Reading()
+    assert pairs(read({"messages": messages}, reading=reading)) == [(("What time is it?",), "Noon.")]
+    assert reading.roles == {"system": 1, "user": 1, "tool": 2, "assistant": 1}
 
 
 def test_mistake_7_extra_contexts_go_by_number_and_authors_are_no_text(read):
@@ -93,7 +121,7 @@ def test_all_forms_agree(tmp_path_factory, turns, history):
     cuts = range(1, len(turns))
     forms = [
         [{"turns": turns}],
-        [{"messages": [{"role": "user", "content": turn} for turn in turns]}],
+        [{"messages": [{"role": "ab"[place % 2], "content": turn} for place, turn in enumerate(turns)]}],
         [{"context": turns[:cut], "response": turns[cut]} for cut in cuts],
         [data19(turns[:cut], turns[cut]) for cut in cuts],
         [{"turns": turns[: cut + 1], "from": cut} for cut in cuts],
@@ -101,7 +129,7 @@ def test_all_forms_agree(tmp_path_factory, turns, history):
     read = []
     for records in forms:
         path.write_text("".join(json.dumps(record) + "\n" for record in records), encoding="utf-8")
-        examples = list(read_jsonl(path, Reading(history=history)))
+        examples = list(read_jsonl(path, Reading(history=history), ChatSettings(respond="any")))
         assert len({example.thread for example in examples}) == 1  # a conversation stays together, however it is given
         read.append(pairs(examples))
     assert all(form == read[0] for form in read)
@@ -162,7 +190,7 @@ def test_dialogues_is_the_same_reader_also_for_long_windows(tmp_path):
     compressor = zstandard.ZstdCompressor(compression_params=parameters).compressobj()
     data = "".join(f"{json.dumps(line)}\n" for line in lines).encode()
     path.write_bytes(compressor.compress(data) + compressor.flush())
-    examples = list(CORPORA["dialogues"].read(path, Reading(), NoSettings()))
+    examples = list(CORPORA["dialogues"].read(path, Reading(), CORPORA["dialogues"].settings()))
     assert pairs(examples) == [(("a",), "b"), (("a", "b"), "c"), (("a", "b"), "d")]
     assert [example.source for example in examples] == ["plays", "plays", "set"]
     assert len({example.thread for example in examples}) == 1

@@ -67,7 +67,8 @@ SET = Corpus("toy", "", "", "", "", "", settings=ToySettings)
 
 def test_values_are_those_of_toml_and_bare_words():
     assert settings_of(SET)[0] == Setting("shortest", "int", 9, "Fewest characters of a message.")
-    assert settings_of(CORPORA["jsonl"]) == []
+    assert [each.name for each in settings_of(CORPORA["jsonl"])] == ["redact", "respond"]
+    assert settings_of(CORPORA["chitchat"]) == []
     assert read_settings(SET, []) == ToySettings()
     given = ["longest=50", " share = 1", "kinds=['x']", "side=right", "bots=true", "longest=60"]
     assert read_settings(SET, given) == ToySettings(longest=60, share=1.0, kinds=("x",), side="right", bots=True)

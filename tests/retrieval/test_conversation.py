@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 
 from rejoinder.corpora.example import words_of
 from rejoinder.errors import InputError
+from rejoinder.ranker import read_contexts
 from rejoinder.retrieval.cascade import Cascade
 from rejoinder.retrieval.index import Index
 from tests.models.small import small_model
@@ -57,6 +58,15 @@ def test_roles_say_which_side_said_what(index):
     user, agent = ({"role": "user", "content": "At noon."}, {"role": "assistant", "content": "Two cats."})
     [found] = texts(index.search([[{"role": "system", "content": "hello"}, agent, user, user]], k=6, no_repeat=True))
     assert sorted(found) == sorted(set(REPLIES) - {"Two cats."})
+
+
+def test_what_one_role_says_at_once_is_read_as_one_message_and_not_said_again_piece_by_piece(index):
+    said = ["user Hi", "assistant Two cats.", "assistant We open at nine.", "tool x", "user a", "user b"]
+    chat = [dict(zip(("role", "content"), each.split(" ", 1), strict=True)) for each in said]
+    chat.insert(3, {"role": "assistant", "content": None, "tool_calls": []})
+    assert read_contexts([chat]) == [["Hi", "Two cats. We open at nine.", "a b"]]
+    [found] = texts(index.search([chat], k=6, no_repeat=True))
+    assert sorted(found) == sorted(set(REPLIES) - {"Two cats.", "We open at nine."})
 
 
 def test_suggestions_differ(index):

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict
 from pathlib import Path
-from typing import Annotated, Any, TypeAlias
+from typing import TYPE_CHECKING, Annotated, Any, TypeAlias
 
 import typer
 
@@ -14,6 +15,11 @@ from rejoinder.cli.shell import emit
 from rejoinder.errors import InputError
 from rejoinder.progress import note, track
 
+if TYPE_CHECKING:
+    from rejoinder.corpora.corpus import Corpus, Input
+    from rejoinder.corpora.lines import Reading
+
+_SKIP = "--skip-bad skips and counts bad lines"
 _SHOWN = 20  # most notes below the counts
 _FILES = "Files; also .zst, .gz, .bz2 or .xz. train=, valid= or test= before one puts it into that split."
 Inputs: TypeAlias = Annotated[list[str] | None, typer.Argument(metavar="INPUT...", help=_FILES)]
@@ -28,6 +34,14 @@ def data(
     skip_bad: Annotated[bool, typer.Option("--skip-bad", help="Skip and count bad lines instead of stopping.")] = False,
     max_bad: Annotated[int, typer.Option(min=0, metavar="N", help="With --skip-bad: most bad lines.")] = 1_000,
     history: History = 10,
+    respond: Annotated[
+        str | None,
+        typer.Option(metavar="ROLE", help="Of chats: whose messages are responses; agent,bot, or any. [assistant]"),
+    ] = None,
+    redact: Annotated[
+        bool, typer.Option("--redact", help="Write <email>, <card>, <iban>, <phone> in place of personal data.")
+    ] = False,
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="Say what the files hold and write nothing.")] = False,
     limit: Annotated[int | None, typer.Option(min=1, metavar="N", help="Stop at N kept examples; one process.")] = None,
     processes: Processes = None,
     where: RunOn = "local",
@@ -44,16 +58,24 @@ def data(
     if about:
         _about(source, as_json)
         return
-    if source is None or output is None:
+    if source is None or (output is None and not dry_run):
         raise InputError("give a SOURCE and -o DIR, or --about for a list of the corpora")
     on_ray = wants_ray(where, address, processes)
     corpus = sources.find_corpus(source)
-    values = sources.read_settings(corpus, settings or [])
+    named = [] if respond is None else [f"respond={json.dumps(respond)}"]
+    named += ["redact=true"] * redact
+    values = sources.read_settings(corpus, [*(settings or []), *named])
     files = sources.find_inputs(corpus, inputs or [])
     size = sum(each.size for each in files)
     total = size if all(each.path.is_file() for each in files) else None
-    cluster = ray_engine(address, output, (each.path for each in files)) if on_ray else None
     reading = lines.Reading(skip_bad, history, max_bad=max_bad, on_fault=lambda fault: note(f"skipped: {fault}"))
+    if dry_run:
+        if on_ray:
+            raise InputError("--dry-run reads on this machine; leave --engine out")
+        emit(_look(corpus, files, values, reading, limit), as_json, _look_text)
+        return
+    assert output is not None
+    cluster = ray_engine(address, output, (each.path for each in files)) if on_ray else None
     with cluster or engine.local_engine(processes, size) as pool, track(f"reading {source}", total, "bytes") as advance:
         try:
             account = build.build_data(
@@ -64,9 +86,50 @@ def data(
             if (kept := work.work_folder(output)).exists() and not isinstance(error, work.WorkFolderError):
                 note(f"rejoinder: what is finished is kept in {kept}; the same command goes on from there")
             if isinstance(error, lines.BadLineError):
-                raise InputError(f"{error} (--skip-bad skips and counts bad lines)") from error
+                raise InputError(f"{error} ({_SKIP})") from error
             raise
     emit({"output": str(output), **account.to_json()}, as_json, _account_text)
+
+
+def _look(corpus: Corpus, files: Sequence[Input], settings: Any, reading: Reading, limit: int | None) -> dict[str, Any]:
+    import rejoinder
+    from rejoinder.corpora.lines import BadLineError
+    from rejoinder.corpora.survey import survey
+    from rejoinder.models.bundled import BUNDLED
+
+    name = next(iter(BUNDLED))
+    model = rejoinder.load(name)
+    try:
+        with track(f"Reading {corpus.name}") as advance:
+            measure = model.tokenizer.encode_ragged
+            found = survey(corpus, files, settings, reading, lambda texts: measure(texts)[1], limit, advance)
+    except BadLineError as error:
+        raise InputError(f"{error} ({_SKIP})") from error
+    about = {"model": name, "cut": model.tokenizer.cut, "settings": asdict(settings)}
+    return {**found.to_json(model.max_length), **reading.counts(), **about}
+
+
+def _look_text(found: Mapping[str, Any]) -> str:
+    def spread(what: str, values: Mapping[str, int]) -> str:
+        return f"{what}: {values['median']:,} (median), {values['p95']:,} or less (95 %), {values['most']:,} at most"
+
+    def share(part: int, whole: int) -> str:
+        return f"{part:,} of {whole:,} ({part / max(whole, 1):.1%})"
+
+    lines = [f"{found['chats']:,} chats, {found['messages']:,} messages, {found['examples']:,} examples"]
+    lines += [f"messages: {_roles_text(found)}"] * bool(found["roles"])
+    lines += [f"{found['without_reply']:,} chats without a reply, {found['bad_lines']:,} bad lines skipped"]
+    lines += [spread("messages a chat", found["messages_a_chat"]), spread("subwords a message", found["lengths"])]
+    longer = f"longer than the {found['longest_read']} subwords that {found['model']} reads"
+    lines += [f"{share(found['too_long'], found['messages'])} messages are {longer}: their {found['cut']} is cut"]
+    lines += [f"{share(found['not_english'], found['judged_chats'])} chats do not look English"]
+    personal = ", ".join(f"{count:,} {kind}" for kind, count in found["personal"].items())
+    lines += [f"personal data in {share(found['messages_with_personal'], found['messages'])} messages: {personal}"]
+    if found["messages_with_personal"]:
+        lines += ["--redact replaces it" if not found["settings"].get("redact") else "it is replaced (--redact)"]
+    for each in found["shown"]:
+        lines += ["", *(f"  {message}" for message in each["context"]), f"> {each['response']}"]
+    return "\n".join([*lines, "", "nothing was written; -o DIR instead of --dry-run builds the examples"])
 
 
 def _about(source: str | None, as_json: bool) -> None:
@@ -103,6 +166,10 @@ def _account_text(account: Mapping[str, Any]) -> str:
     read = f"{account['lines']:,} {what} read, {account['bad_lines']:,} bad ones skipped"
     blank = f"{account['blank_messages']:,} blank messages left out"
     lines.append(f"{read}, {account['without_reply']:,} without a reply; {blank}")
+    if account["roles"]:
+        lines.append(f"messages: {_roles_text(account)}")
+    if account["redacted"]:
+        lines.append(f"personal data was replaced in {account['redacted']:,} examples")
     if account["cut_contexts"]:
         lines.append(f"{account['cut_contexts']:,} contexts lost their oldest messages ({limits_of_history(account)})")
     lines += [f"left out: {count:,} {reason}" for reason, count in account["dropped"].items()]
@@ -112,6 +179,17 @@ def _account_text(account: Mapping[str, Any]) -> str:
     if empty := [split for split, counts in account["splits"].items() if not counts["kept"]]:
         lines.append(f"no conversation fell into {' and '.join(empty)}; more conversations are needed for that")
     return "\n".join([*lines, f"examples: {account['output']}"])
+
+
+def _roles_text(account: Mapping[str, Any]) -> str:
+    """Say of each role how many messages it has, and what became of them."""
+    from rejoinder.corpora.formats import ChatSettings
+    from rejoinder.ranker import NO_TURNS
+
+    responds = ChatSettings(**account["settings"]).responds
+    counts = account["roles"]
+    become = ("left out" if role in NO_TURNS else "responses" if responds(role) else "context" for role in counts)
+    return ", ".join(f"{counts[role]:,} of {role} ({place})" for role, place in zip(counts, become, strict=True))
 
 
 def corpus(

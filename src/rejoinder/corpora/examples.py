@@ -20,7 +20,7 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from rejoinder.corpora.example import SPLITS, Example, Split, content_thread, split_of
-from rejoinder.corpora.formats import read_csv, read_jsonl
+from rejoinder.corpora.formats import ChatSettings, read_csv, read_jsonl
 from rejoinder.corpora.lines import COMPRESSIONS, Counts, Reading, strip_compression
 from rejoinder.errors import InputError
 from rejoinder.files import Kind, atomic_file, refuse_endless
@@ -200,12 +200,14 @@ def _examples(piece: Piece, reading: Reading | None) -> Iterator[Example]:
 
 
 def _text_examples(file: Path, reading: Reading | None) -> Iterator[Example]:
-    count = 0
+    count, reading = 0, reading or Reading()
     with contextlib.closing((read_csv if _kind(file) == ".csv" else read_jsonl)(file, reading)) as examples:
         for count, example in enumerate(examples, 1):  # noqa: B007 (used after the loop)
             yield example
     if count == 0:
-        raise InputError(f"{file} holds no example: no line in it has a message and a response to it")
+        why = "no line in it has a message and a response to it"
+        why = no_response(reading.roles, ChatSettings().respond) if reading.roles else why
+        raise InputError(f"{file} holds no example: {why}")
 
 
 def _files(path: Path, split: Split | None) -> list[tuple[Path, Split | None]]:
@@ -380,7 +382,15 @@ class Account(Counts):
         why = "a dialogue needs a message and a response to it"
         if self.dropped:
             why = f"left out: {', '.join(f'{count:,} {reason}' for reason, count in self.dropped.items())}"
+        if self.roles:
+            why = no_response(self.roles, self.settings["respond"])
         return f"{where}: no example in {self.lines} lines; {why}"
+
+
+def no_response(roles: Mapping[str, int], respond: str) -> str:
+    """Say whose messages chats have where none answers another one."""
+    found = ", ".join(f"{role} ({count:,})" for role, count in roles.items())
+    return f"no message of {respond} answers another; there are those of {found}: `rejoinder data jsonl --respond ROLE`"
 
 
 def limits_of_history(account: Mapping[str, Any]) -> str:

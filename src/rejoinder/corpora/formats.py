@@ -10,8 +10,8 @@ import csv
 import itertools
 import json
 import re
-from collections import OrderedDict
-from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Sequence
+from collections import Counter, OrderedDict
+from collections.abc import Callable, Container, Generator, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Literal, TypeVar
@@ -19,14 +19,15 @@ from typing import Any, Literal, TypeVar
 from rejoinder.corpora.corpus import Corpus
 from rejoinder.corpora.example import Example, Split, content_thread, thread_share
 from rejoinder.corpora.lines import MAX_LINE_BYTES, Reading, open_lines, strip_compression
+from rejoinder.corpora.personal import redact_example
 from rejoinder.errors import InputError
+from rejoinder.ranker import NO_TURNS, is_call, join_turns
 
 R = TypeVar("R")
 T = TypeVar("T")
 
 _EARLIER_CONTEXT = re.compile(r"context/(\d{1,9})")  # DATA19's extra contexts; `context/0` is the newest of them
 _THREAD_FIELDS = ("thread", "thread_id", "product_id", "file_id")  # ours; DATA19's Reddit, AmazonQA, OpenSubtitles
-_NO_TURNS = frozenset({"system", "developer", "tool", "function"})  # roles whose messages nobody said to anybody
 _HEADERS = ({"context", "response"}, {"question", "answer"})
 _COLUMNS = frozenset({"context", "response", "id", "source", *_THREAD_FIELDS})
 _REMEMBERED_ROOTS, _REMEMBERED_NEIGHBOURS = 1_000, 100_000
@@ -70,16 +71,24 @@ def parse_object(line: str) -> dict[str, Any]:
 
 
 def dialogue_examples(
-    turns: Sequence[str], *, name: str, thread: str, source: str, reading: Reading, first: int = 1
+    turns: Sequence[str],
+    *,
+    name: str,
+    thread: str,
+    source: str,
+    reading: Reading,
+    first: int = 1,
+    responses: Container[int] | None = None,
 ) -> Iterator[Example]:
     """Make an example of each turn from index `first` on: the turn is the response, those before it are the context.
 
-    Blank turns are left out as if nobody had spoken. An example's id is `name:index of its response among the turns`.
+    With `responses`, only of those whose index is in it. Blank turns are left out as if nobody had spoken. An example's
+    id is `name:index of its response among the turns`.
     """
     places = [index for index, turn in enumerate(turns) if turn.strip()]
     spoken = [turns[index] for index in places]
     for count, index in enumerate(places):
-        if count > 0 and index >= first:
+        if count > 0 and index >= first and (responses is None or index in responses):
             yield Example(reading.newest(spoken[:count]), turns[index], f"{name}:{index}", thread, source)
 
 
@@ -115,18 +124,54 @@ class Threads:
         return thread
 
 
-def read_jsonl(path: str | Path, reading: Reading | None = None, _: object = None) -> Generator[Example]:
+@dataclass(frozen=True)
+class OwnSettings:
+    """How data of one's own is read."""
+
+    redact: bool = False
+    """Replace e-mail addresses, card numbers, IBANs and phone numbers by <email>, <card>, <iban> and <phone>."""
+
+    def finish(self, examples: Generator[Example], reading: Reading) -> Generator[Example]:
+        """Yield the examples as they are to be written."""
+        for example in examples:
+            finished = redact_example(example) if self.redact else example
+            reading.redacted += finished != example
+            yield finished
+
+
+@dataclass(frozen=True)
+class ChatSettings(OwnSettings):
+    """How chats are read."""
+
+    respond: str = "assistant"
+    """Of messages with roles, whose are responses; several roles with commas between them, any for all."""
+
+    def __post_init__(self) -> None:
+        if not all(role.strip() for role in self.respond.split(",")):
+            raise InputError(f"respond is {self.respond!r}; give a role, several (agent,bot), or any")
+
+    def responds(self, role: str) -> bool:
+        """Return whether the messages of a role are responses."""
+        return self.respond == "any" or role in map(str.strip, self.respond.split(","))
+
+
+def read_jsonl(
+    path: str | Path, reading: Reading | None = None, settings: ChatSettings | None = None
+) -> Generator[Example]:
     """Read the examples of a file of JSON lines."""
+    settings = settings or ChatSettings()
     path, reading, threads = Path(path), reading or Reading(), Threads()
     source = strip_compression(path).stem
 
     def parse(number: int, line: str) -> Iterator[Example]:
-        return record_examples(parse_object(line), f"{source}:{number}", source, reading, threads)
+        return record_examples(parse_object(line), f"{source}:{number}", source, reading, threads, settings.responds)
 
-    return parse_lines(path, reading, parse)
+    return settings.finish(parse_lines(path, reading, parse), reading)
 
 
-def read_csv(path: str | Path, reading: Reading | None = None, _: object = None) -> Generator[Example]:
+def read_csv(
+    path: str | Path, reading: Reading | None = None, settings: OwnSettings | None = None
+) -> Generator[Example]:
     """Read the examples of a CSV file; a bad row has its first line's number."""
     path, reading, threads = Path(path), reading or Reading(), Threads()
     source, columns = strip_compression(path).stem, ["context", "response"]
@@ -148,7 +193,7 @@ def read_csv(path: str | Path, reading: Reading | None = None, _: object = None)
             reading.notes.append(f"{path}:{number}: a header, not an example: {', '.join(row)[:60]}")
         else:
             rows = itertools.chain([(number, row)], rows)
-    yield from parse_records(path, reading, rows, parse)
+    yield from (settings or OwnSettings()).finish(parse_records(path, reading, rows, parse), reading)
 
 
 def csv_rows(path: Path, reading: Reading) -> Iterator[tuple[int, list[str]]]:
@@ -179,7 +224,12 @@ def csv_rows(path: Path, reading: Reading) -> Iterator[tuple[int, list[str]]]:
 
 
 def record_examples(
-    record: Mapping[str, Any], name: str, source: str, reading: Reading, threads: Threads
+    record: Mapping[str, Any],
+    name: str,
+    source: str,
+    reading: Reading,
+    threads: Threads,
+    responds: Callable[[str], bool] = ChatSettings().responds,
 ) -> Iterator[Example]:
     """Make the examples of a record in any form but the FAQ's, or raise BadRecordError."""
     name = text_of(record.get("id") or name, "id")
@@ -189,11 +239,18 @@ def record_examples(
             raise BadRecordError(f"no context and response, turns, or messages; {_fields(record)}")
         yield _pair(record, name, source, reading)
         return
-    turns = _texts(record["turns"], "turns") if "turns" in record else _spoken(record["messages"])
+    responses = None
+    if "turns" in record:
+        turns = _texts(record["turns"], "turns")
+    else:
+        spoken = join_turns(_spoken(record["messages"], reading))
+        turns = [text for _, text in spoken]
+        responses = {place for place, (role, _) in enumerate(spoken) if role is not None and responds(role)}
     first = _first_response(record, turns)
     thread = _thread(record) or threads.find(turns, first)
     reading.blank_messages += sum(not turn.strip() for turn in turns)
-    examples = [*dialogue_examples(turns, name=name, thread=thread, source=source, first=first, reading=reading)]
+    told = {"name": name, "thread": thread, "source": source, "first": first}
+    examples = [*dialogue_examples(turns, **told, reading=reading, responses=responses)]
     reading.without_reply += not examples
     yield from examples
 
@@ -263,18 +320,24 @@ def _earlier(record: Mapping[str, Any]) -> list[str]:
     return [text_of(record[numbers[number]], numbers[number]) for number in sorted(numbers, reverse=True)]
 
 
-def _spoken(messages: Any) -> list[str]:
-    """Return the texts of a chat's messages that somebody said: no instructions, no tools and no calls of them."""
+def _spoken(messages: Any, reading: Reading) -> list[tuple[str | None, str]]:
+    """Return role and text of a chat's messages that are not blank and that somebody said; count all by their roles."""
     if not isinstance(messages, list):
         raise BadRecordError(f"messages is {_shown(messages)}; a list of objects with role and content is read")
-    turns = []
+    spoken: list[tuple[str | None, str]] = []
+    roles = Counter[str]()
     for place, message in enumerate(messages):
         if not isinstance(message, dict) or not isinstance(message.get("role"), str):
             raise BadRecordError(f"messages[{place}] is {_shown(message)}; an object with role and content is read")
-        calls = message.get("content") is None and ("tool_calls" in message or "function_call" in message)
-        if message["role"] not in _NO_TURNS and not calls:
-            turns.append(text_of(message.get("content"), f"messages[{place}].content"))
-    return turns
+        role = text_of(message["role"], f"messages[{place}].role")
+        roles["tool" if is_call(message) else role] += 1
+        if role not in NO_TURNS and not is_call(message):
+            text = text_of(message.get("content"), f"messages[{place}].content")
+            spoken.append((role, text))
+    for role, count in roles.items():
+        reading.roles[role] = reading.roles.get(role, 0) + count
+    reading.blank_messages += sum(not text.strip() for _, text in spoken)
+    return [(role, text) for role, text in spoken if text.strip()]
 
 
 def _first_response(record: Mapping[str, Any], turns: Sequence[str]) -> int:
@@ -307,7 +370,7 @@ def _shown(value: Any) -> str:
 
 
 @dataclass(frozen=True)
-class FaqSettings:
+class FaqSettings(OwnSettings):
     """What is held out."""
 
     thread: Literal["question", "answer"] = "question"
@@ -333,7 +396,8 @@ def read_faq(path: Path, reading: Reading, settings: FaqSettings) -> Iterator[Ex
         return (Example((text,), answer, f"{name}:{number}:{place}") for place, text in enumerate(questions))
 
     is_table = strip_compression(path).suffix.lower() == ".csv"
-    for example in read_csv(path, reading) if is_table else parse_lines(path, reading, parse):
+    found = read_csv(path, reading) if is_table else parse_lines(path, reading, parse)
+    for example in settings.finish(found, reading):
         thread = content_thread([example.context[-1] if settings.thread == "question" else example.response])
         yield replace(example, thread=thread, source="faq")
 
@@ -363,6 +427,7 @@ JSONL = Corpus(
     licence="yours",
     origin="your own export",
     read=read_jsonl,
+    settings=ChatSettings,
 )
 DIALOGUES = replace(
     JSONL,
@@ -378,6 +443,7 @@ CSV = replace(
     title="Your own pairs of what was said and the response to it, one a row.",
     reads="*.csv with the columns context and response, or question and answer",
     read=read_csv,
+    settings=OwnSettings,
 )
 FAQ = replace(
     JSONL,

@@ -55,6 +55,8 @@ class Counts:
     blank_messages: int = 0  # messages of nothing but white space; they are left out of contexts and dialogues
     without_reply: int = 0  # dialogues that gave no example: fewer than two messages, or no new response
     cut_contexts: int = 0  # contexts that lost their oldest messages to `Reading.history`
+    roles: dict[str, int] = field(default_factory=dict)  # messages of chats by who says them
+    redacted: int = 0  # examples in which personal data was replaced
     dropped: dict[str, int] = field(default_factory=dict)  # what the rules of a corpus left out, by reason
 
     def counts(self) -> dict[str, Any]:
@@ -90,10 +92,12 @@ class Reading(Counts):
 
     def add(self, counts: Mapping[str, Any]) -> None:
         """Add the `counts` of another reading, and report its bad lines as `bad_line` does."""
-        for name in ("lines", "blank_messages", "without_reply", "cut_contexts"):
+        for name in ("lines", "blank_messages", "without_reply", "cut_contexts", "redacted"):
             setattr(self, name, getattr(self, name) + counts[name])
         for reason, count in counts["dropped"].items():
             self.drop(reason, count)
+        for role, count in counts["roles"].items():
+            self.roles[role] = self.roles.get(role, 0) + count
         self.notes += counts["notes"]
         self._add_faults(counts["faults"], counts["bad_lines"])
 

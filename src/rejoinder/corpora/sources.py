@@ -45,7 +45,7 @@ class Setting:
 def settings_of(corpus: Corpus) -> list[Setting]:
     """Return the settings of a corpus, in the order of its dataclass."""
     # Pydantic reads the texts below the fields of its own dataclasses alone.
-    source = inspect.getsource(corpus.settings)
+    source = "".join(inspect.getsource(each) for each in corpus.settings.__mro__[:-1])
     texts = dict(re.findall(r'^    (\w+): .*\n    """([^"]+)"""', source, re.MULTILINE))
     return [
         Setting(each.name, str(each.type), each.default, " ".join(texts.get(each.name, "").split()))

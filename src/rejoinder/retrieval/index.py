@@ -29,7 +29,7 @@ from rejoinder.corpora.example import text_key
 from rejoinder.errors import InputError
 from rejoinder.files import Kind, atomic_folder, beside, check_replaceable, is_ours, locked, remove_leftovers
 from rejoinder.progress import Advance
-from rejoinder.ranker import Context, ContextVectors, Conversation, FloatArray, read_contexts
+from rejoinder.ranker import Context, ContextVectors, Conversation, FloatArray, read_contexts, spoken
 from rejoinder.retrieval.manifest import (
     DTYPES,
     KIND,
@@ -338,12 +338,10 @@ def newest(conversations: Sequence[Conversation], history: int | None) -> list[C
 
 def _said(conversation: Conversation) -> frozenset[str]:
     """Return the keys of what must not be said again; see `Index.search`."""
-    texts = read_contexts([conversation])[0]
-    roles = [message.get("role") for message in conversation if isinstance(message, Mapping)]
-    spoken = [role for role in roles if role != "system"]
-    if len(spoken) < len(texts) or None in spoken:
-        spoken = [str(place % 2) for place in range(len(texts))]
-    keys = [(text_key(text), role != spoken[-1]) for text, role in zip(texts, spoken, strict=True)]
+    messages = spoken(conversation)
+    if None in (role for role, _ in messages):
+        messages = [(str(place % 2), text) for place, (_, text) in enumerate(messages)]
+    keys = [(text_key(text), role != messages[-1][0]) for role, text in messages]
     return frozenset(key for key, ours in keys if ours or key.count(" ") >= ECHO - 1)
 
 

@@ -1,0 +1,48 @@
+"""Personal data: what is found, what is not, and that it does not reach what is written."""
+
+import json
+from collections import Counter
+
+import pytest
+
+import rejoinder
+from rejoinder.corpora.build import build_data
+from rejoinder.corpora.personal import redact
+from rejoinder.corpora.sources import find_corpus
+
+
+@pytest.mark.parametrize(("text", "redacted"), [
+    ("I am anna.b+shop@mail.example.org.", "I am <email>."),
+    ("card 4111 1111 1111 1111, or 4111-1111-1111-1111", "card <card>, or <card>"),
+    ("4111 1111 1111 1112", "4111 1111 1111 1112"),  # Luhn's check fails
+    ("0000 0000 0000 0000", "0000 0000 0000 0000"),
+    ("to DE89 3704 0044 0532 0130 00 AND NOT HERE", "to <iban> AND NOT HERE"),
+    ("to GB82WEST12345698765432.", "to <iban>."),
+    ("DE88 3704 4144 1532 1130 10", "DE88 3704 4144 1532 1130 10"),  # not a remainder of 1
+    ("call +49 170 1234567 or +1 (555) 010-9999!", "call <phone> or <phone>!"),
+    ("call (030) 123 45 67 or 01701234567 or 0049 170 1234567", "call <phone> or <phone> or <phone>"),
+    ("call 555-010-9999, (555) 010-9999", "call <phone>, <phone>"),
+    ("order 12345678901 of 01.02.2023 10:15, 1,000,000 items at 10.99", None),
+    ("2023-11-05 12:00:00, room 12-34, ISBN 978-3-16-148410-0, 192.168.0.1", None),
+    ("me @ home, a@b", None),
+])  # fmt: skip
+def test_what_is_replaced(text, redacted):
+    found = Counter()
+    wanted = text if redacted is None else redacted
+    assert redact(text, found) == wanted
+    assert found.total() == wanted.count("<")
+
+
+@pytest.mark.parametrize(("source", "name", "line"), [
+    ("jsonl", "a.jsonl", json.dumps({"turns": ["I am a@b.org", "Hello a@b.org"]})),
+    ("csv", "a.csv", "I am a@b.org,Hello a@b.org"),
+    ("faq", "a.csv", "I am a@b.org,Hello a@b.org"),
+])  # fmt: skip
+def test_nothing_of_it_is_written(tmp_path, source, name, line):
+    (tmp_path / name).write_text(f"{line}\n")
+    corpus = find_corpus(source)
+    told = build_data(corpus, [f"train={tmp_path / name}"], tmp_path / "data", settings=corpus.settings(redact=True))
+    [example] = rejoinder.read_examples(tmp_path / "data")
+    assert (example.context, example.response) == (("I am <email>",), "Hello <email>")
+    assert told.settings["redact"]
+    assert told.redacted == 1
