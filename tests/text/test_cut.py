@@ -9,9 +9,10 @@ from hypothesis import strategies as st
 import rejoinder
 from rejoinder.errors import InputError
 from rejoinder.models.persistence import save
+from rejoinder.text.ngrams import build_ngrams
 from rejoinder.text.pretrained import MarkedPretrained, Pretrained, build_bpe
 from rejoinder.text.subwords import MARK, Subwords
-from rejoinder.text.tokenizer import LONGEST_TOKEN, encode_messages
+from rejoinder.text.tokenizer import LONGEST_TOKEN, encode_messages, too_long
 from tests.models.conftest import convert
 
 LETTERS = [MARK, *"abcdefghijklmnopqrstuvwxyz"]
@@ -26,6 +27,15 @@ def test_the_middle_goes_and_both_ends_stay_or_the_end_goes(texts, length):
         ids, lengths = encode_messages(tokenizer, texts, length)
         assert ids.tolist() == [each for text in wanted for each in text]
         assert lengths.tolist() == [len(text) for text in wanted]
+
+
+@given(st.lists(st.text("ab c", max_size=40), max_size=5), st.integers(1, 12))
+def test_what_is_cut_is_known_exactly(texts, length):
+    words = build_ngrams(["a ab b c"] * 2, minimum_count=1, bigrams=2, buckets=4)
+    for tokenizer, tokens in ((CUT_END, CUT_END.encode), (CUT_MIDDLE, CUT_END.encode),
+                              (words, lambda text: words.encode(text)[::2])):  # fmt: skip
+        found = too_long(tokenizer, texts, encode_messages(tokenizer, texts, length)[1], length)
+        assert found == [text for text in texts if len(tokens(text)) > length]
 
 
 def test_of_an_endless_message_the_ends_are_read():

@@ -31,7 +31,7 @@ from rejoinder.training.loop import train
 from rejoinder.training.prepare import prepare, word_vectors
 from rejoinder.training.tokens import Encode, build_store, open_store, token_hashes
 from tests.models.tiny_transformer import SHAPE
-from tests.training.tiny import MODEL, recipe, stage
+from tests.training.tiny import MODEL, NGRAM, NGRAM_WORDS, recipe, stage
 
 WORDS = Subwords([MARK, MARK + "yes", MARK + "no", "ing", MARK + "the"], buckets=3)
 SIZE = 3
@@ -77,6 +77,23 @@ def test_another_length_or_vocabulary_makes_another_store(tmp_path, data):
     assert short.tokenizer.fingerprint == whole.tokenizer.fingerprint != other.tokenizer.fingerprint
     texts = [each.tokenizer.decode(each.train.input.gather(np.arange(1))[0].tolist()) for each in (other, whole)]
     assert texts[0] == texts[1]
+
+
+@pytest.mark.parametrize(("sections", "said"), [
+    ({"text": {"max_length": 9}}, "9 subwords that the model reads; of longer ones the end is cut"),
+    ({"text": {"max_length": 9, "cut": "middle"}}, "9 subwords that the model reads; of longer ones the middle is cut"),
+    ({"text": {"max_length": 9}, "vocabulary": NGRAM_WORDS, "model": NGRAM}, "9 words that the model reads"),
+    ({"text": {"max_length": 400}}, None),
+])  # fmt: skip
+def test_messages_that_are_cut_are_counted(tmp_path, sections, said):
+    for split in ("train", "valid"):
+        pairs = [Example((f"abcd {number}",), "abcd " * (30 if number % 2 else 1)) for number in range(39)]
+        write_examples([*pairs, Example(("abcd " * 50,), "abcd " * 50)], tmp_path / f"{split}-0.parquet")
+    display = Notes()
+    prepare(recipe(tmp_path, **sections), tmp_path / "tokens", display)
+    told = [note for note in display.notes if "fill" in note]
+    assert len(told) == (said is not None)
+    assert said is None or f"21 of 80 messages and replies fill the {said}" in told[0]
 
 
 def test_a_shared_cache_is_filled_once(tmp_path, data, monkeypatch):

@@ -192,12 +192,35 @@ def models(tmp_path_factory, data):
     *itertools.product(FROM_A_MODEL, ("bundled", "ngram")), (FROM_A_MODEL[0], "single"), (FROM_A_MODEL[-1], "multi"),
 ], ids=lambda value: getattr(value, "stem", value))  # fmt: skip
 def test_it_trains_from_any_model(tmp_path, data, models, path, name):
-    settings = load_recipe(path, [f"init.model={models[name]}", *two_steps(path, data)])
+    cut = ["text.cut=end"] * (name == "ngram" and "text" in read_toml(path))
+    settings = load_recipe(path, [f"init.model={models[name]}", *two_steps(path, data), *cut])
     _, config = persistence.read_config(models[name])
     assert settings.model.get("history") == config["model"].get("history")
     train(settings, tmp_path / "run")
     _, tuned = persistence.read_config(tmp_path / "run" / "model")
     assert tuned["model"] == config["model"] | read_toml(path).get("model", {})
+
+
+@pytest.mark.parametrize("path", [*RECIPES.glob("convert*.toml"), *FROM_A_MODEL, *RECIPES.glob("target-only*.toml")],
+                         ids=lambda path: path.stem)  # fmt: skip
+def test_our_own_recipes_read_both_ends_of_a_long_message_those_of_the_papers_its_beginning(path, starts):
+    [(_, settings)] = resolved(path, starts)
+    ours = path.stem.endswith(("-small", "-quick", "-fast", "-fast-mixed"))
+    if "ngram" not in path.stem and path.stem != "convert-small-taught":  # whose model was trained by convert-small
+        assert settings.text.cut == ("middle" if ours else None)
+
+
+def test_a_tuned_model_tells_mails_apart_that_differ_at_the_end(tmp_path, data, models):
+    path = RECIPES / "fine-tune-fast.toml"
+    train(load_recipe(path, [f"init.model={models['bundled']}", *two_steps(path, data)]), tmp_path / "run")
+    greeting = "good morning to all of you and i hope that you are well " * 8
+    mails = [greeting + "i want a refund", greeting + "i forgot my password"]
+    cosines = {}
+    for place in (models["bundled"], tmp_path / "run" / "model"):
+        one, other = persistence.load(place).encode_contexts([[mail] for mail in mails])
+        cosines[place.name] = float(one @ other)
+    assert cosines["bundled"] == pytest.approx(1, abs=1e-6)
+    assert cosines["model"] < 0.999
 
 
 @pytest.fixture(scope="module")

@@ -121,7 +121,7 @@ def _look_text(found: Mapping[str, Any]) -> str:
     lines += [f"{found['without_reply']:,} chats without a reply, {found['bad_lines']:,} bad lines skipped"]
     lines += [spread("messages a chat", found["messages_a_chat"]), spread("subwords a message", found["lengths"])]
     longer = f"longer than the {found['longest_read']} subwords that {found['model']} reads"
-    lines += [f"{share(found['too_long'], found['messages'])} messages are {longer}: their {found['cut']} is cut"]
+    lines += [f"{share(found['too_long'], found['messages'])} messages are {longer}: the {found['cut']} is cut"]
     lines += [f"{share(found['not_english'], found['judged_chats'])} chats do not look English"]
     personal = ", ".join(f"{count:,} {kind}" for kind, count in found["personal"].items())
     lines += [f"personal data in {share(found['messages_with_personal'], found['messages'])} messages: {personal}"]

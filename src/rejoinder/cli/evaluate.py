@@ -113,6 +113,7 @@ def evaluate(
             with track(f"Ranking with {model}", total=len(task)) as advance:
                 result = ranking.evaluate_task(ranker, task, seed=seed, block_size=block, progress=advance)
             rows.append(report.Row(model, name, result, str(reading)))
+    opener.say_cuts()
     if folder is not None:
         _save(table_of_rows(rows, "Recall at 1"), folder)
     found = {"results": report.to_json(rows, above), "learned": learned}

@@ -9,6 +9,7 @@ itself ranks as it does behind sim:.
 from __future__ import annotations
 
 import hashlib
+import os
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -38,6 +39,7 @@ class Rankers:
     def __init__(self) -> None:
         self._encoders: dict[str, VectorEncoder] = {}
         self._models: dict[str, Encoder] = {}
+        self._opened: list[Any] = []  # models that say what they cut
 
     def open(self, name: str, training: Callable[[], Sequence[Example]]) -> tuple[Ranker, dict[str, Any] | None]:
         """See `evaluation.table_run.Rankers`."""
@@ -72,7 +74,16 @@ class Rankers:
             known = ", ".join([*bundled.names(), *BASELINES, *(f"{kind}:ENCODER" for kind in OVER_ENCODERS)])
             folder = "a model folder (RUN/model of a training run)"
             raise InputError(f"no model {name!r}: give {folder}, {known}, {encoders.ENCODERS}")
-        return rejoinder.load(name)
+        return self._load(name)
+
+    def _load(self, name: str) -> Any:
+        self._opened.append(counting(rejoinder.load(name)))
+        return self._opened[-1]
+
+    def say_cuts(self) -> None:
+        """Note how many messages the models have cut."""
+        for model in self._opened:
+            say_cuts(model, "messages")
 
     def _over(self, kind: str, name: str) -> Ranker:
         from rejoinder.baselines.vectors import Map, MapSettings, Sim, WithHistory
@@ -103,10 +114,24 @@ class Rankers:
         if mark or own or not Path(name).is_dir():
             place = place or name
             if place not in self._models:
-                self._models[place] = rejoinder.load(place)
+                self._models[place] = self._load(place)
             model = self._models[place]
             return encoders.TextVectors(model.transfer) if output == "r" and mark else model.remembering()
         return encoders.open_encoder(name)
+
+
+def counting(model: Any) -> Any:
+    """Let a model note which messages it cuts; return it."""
+    model.cut_texts = set()
+    return model
+
+
+def say_cuts(model: Any, what: str) -> None:
+    """Note how many of `what` a model has cut, copies counted once."""
+    if count := len(getattr(model, "cut_texts", None) or ()):
+        length, tokenizer = model.message_length, model.tokenizer
+        long = f"{count:,} of the {what} {'is' if count == 1 else 'are'} longer than the {length} {tokenizer.unit} that"
+        note(f"{long} {os.path.normpath(model.name)} reads: the {tokenizer.cut} is cut")
 
 
 def _contents(place: str) -> str:

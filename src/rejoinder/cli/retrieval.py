@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Annotated, Any, BinaryIO, Literal, NamedTuple,
 import typer
 
 from rejoinder.cli.options import Address, Json, Overwrite, RunOn, Split, ray_engine, wants_ray
+from rejoinder.cli.rankers import counting, say_cuts
 from rejoinder.cli.shell import emit
 from rejoinder.errors import InputError
 from rejoinder.progress import printable, track
@@ -122,11 +123,12 @@ def _build(
     from rejoinder.retrieval.segments import open_model
 
     check_target(output, overwrite=overwrite)
-    encoder = open_model(model)
+    encoder = counting(open_model(model))
     total = source.total()
     options: dict[str, Any] = {"dtype": dtype, "overwrite": overwrite, "engine": engine}
     with track("Encoding", total=total, unit="replies") as advance:
         built = Index.build(encoder, source.read(), output, progress=advance, **options)
+    say_cuts(encoder, "replies")
     return _describe(built, added=total)
 
 
@@ -137,6 +139,7 @@ def _append(model: str, source: _Source, output: Path, dtype: Dtype | None, engi
     known = [candidate.text for _, candidate in found] if source.deduplicate else []
     with track("Encoding", total=source.total(known), unit="replies") as advance:
         added = found.add(source.read(known), progress=advance, engine=engine)
+    say_cuts(found.encoder, "replies")
     return _describe(found, added=len(added))
 
 
@@ -208,6 +211,7 @@ def reply(
     _check(said)
     searcher = _open_searcher(index, model, rerank, rerank_top, k, verify)
     [replies] = searcher.search([said], k, threshold, history=context, no_repeat=no_repeat, distinct=not copies)
+    say_cuts(getattr(searcher, "first", searcher).encoder, "messages")
     result = {"context": said, "replies": [each.to_json() for each in replies]}
     emit(result, as_json, lambda result: _show(result["replies"]) or _no_replies(threshold))
 
@@ -299,7 +303,7 @@ def open_index(folder: Path, model: str | None, *, verify: bool = False) -> Inde
     from rejoinder.retrieval.manifest import read_manifest
     from rejoinder.retrieval.segments import open_model
 
-    encoder = open_model(model or read_manifest(folder).model.locate(folder))
+    encoder = counting(open_model(model or read_manifest(folder).model.locate(folder)))
     return Index.open(folder, encoder, verify=True if verify else None)
 
 

@@ -14,17 +14,16 @@ from rejoinder.models.dialogue import Dialogue, HistoryText, join
 from rejoinder.models.inference import SingleTexts
 from rejoinder.models.packing import SEGMENT_COST, TRANSFORMER_SEGMENT_COST, IntArray, TokenBatch, chunks, pack
 from rejoinder.models.reductions import own_scores
-from rejoinder.models.texts import CHUNK_TOKENS, Side, TextEncoder
+from rejoinder.models.texts import CHUNK_TOKENS, NotesCuts, Side, TextEncoder
 from rejoinder.models.transformer import TransformerShape
 from rejoinder.progress import Advance
 from rejoinder.ranker import ContextVectors, Conversation, FloatArray, candidate_lists, read_texts
 from rejoinder.text.tokenizer import Tokenizer
-from rejoinder.views import Described
 
 CHUNK_NUMBERS = 1 << 24  # numbers of candidates' vectors that are scored at once: 64 MB
 
 
-class _Model(Described):
+class _Model(NotesCuts):
     """A network, ready for encoding (see `persistence.load`), with its tokenizer and where it was loaded from.
 
     Texts, or responses, are cut at `max_length` tokens. Models of one `fingerprint` give the same vectors. Pickled is
@@ -122,6 +121,16 @@ class _DialogueModel(_Model):
         if isinstance(module.config, TransformerShape):
             self._segment_cost = TRANSFORMER_SEGMENT_COST
 
+    @property
+    def message_length(self) -> int:
+        """Tokens of a response that are read at most; a context loses its oldest messages."""
+        return self.dialogue.response_length - self.dialogue.marks
+
+    def _responses(self, responses: Sequence[str]) -> tuple[IntArray, IntArray]:
+        ids, lengths = self.dialogue.responses(responses)
+        self._note_cuts(responses, lengths - self.dialogue.marks)
+        return ids, lengths
+
 
 class DialogueEncoder(_DialogueModel):
     """Encodes conversations and responses, and scores responses (fulfils `ranker.DualEncoder`)."""
@@ -137,7 +146,7 @@ class DialogueEncoder(_DialogueModel):
 
     def encode_responses(self, responses: Sequence[str], advance: Advance | None = None) -> FloatArray:
         """Encode responses: (n, d)."""
-        return self._encode_ids(*self.dialogue.responses(read_texts(responses)), "response", advance)
+        return self._encode_ids(*self._responses(read_texts(responses)), "response", advance)
 
     def score(self, contexts: Sequence[Conversation], candidates: Sequence[Sequence[str]]) -> FloatArray:
         """Return the score of each of a context's candidates: (n, m); see `ranker.Ranker.score`."""
@@ -181,7 +190,7 @@ class CrossRanker(_DialogueModel):
         scores = np.zeros(lists.shape, dtype=np.float32)
         if not scores.size:
             return scores
-        before, behind = self.dialogue.contexts(contexts), self.dialogue.responses(lists.texts)
+        before, behind = self.dialogue.contexts(contexts), self._responses(lists.texts)
         context_rows = np.repeat(np.arange(len(contexts), dtype=np.int32), lists.shape[1])
         response_rows = lists.rows.reshape(-1)
         flat, start = scores.reshape(-1), len(self.dialogue.start)

@@ -8,7 +8,6 @@ from __future__ import annotations
 import copy
 from abc import abstractmethod
 from collections.abc import Sequence
-from functools import partial
 from typing import Literal, Self, TypeAlias, get_args
 
 import numpy as np
@@ -17,7 +16,7 @@ from rejoinder.errors import InputError
 from rejoinder.models.dialogue import HistoryText
 from rejoinder.progress import Advance
 from rejoinder.ranker import Context, ContextPart, Conversation, FloatArray, candidate_lists, read_contexts, read_texts
-from rejoinder.text.tokenizer import Ids, Tokenizer, encode_messages
+from rejoinder.text.tokenizer import Ids, Tokenizer, encode_messages, too_long
 from rejoinder.views import Described
 
 CHUNK_TOKENS = 4096  # tokens computed at once: full speed, and the activations stay in the cache
@@ -25,11 +24,26 @@ CHUNK_CONTEXTS = 1024  # contexts with their histories encoded between two steps
 Side: TypeAlias = Literal["context", "history", "response", "reduction"]  # what a text is encoded as
 
 
-class TextEncoder(Described):
-    """Encodes contexts and responses, and scores responses by the cosine (fulfils `ranker.DualEncoder`)."""
+class NotesCuts(Described):
+    """A model that notes which messages it cuts, for who gives it a set in `cut_texts`."""
 
     tokenizer: Tokenizer
     max_length: int  # in tokens
+    cut_texts: set[int] | None = None  # hashes of the messages
+
+    @property
+    def message_length(self) -> int:
+        """Tokens of a message that are read at most."""
+        return self.max_length
+
+    def _note_cuts(self, texts: Sequence[str], lengths: Ids) -> None:
+        if self.cut_texts is not None:
+            self.cut_texts.update(map(hash, too_long(self.tokenizer, texts, lengths, self.message_length)))
+
+
+class TextEncoder(NotesCuts):
+    """Encodes contexts and responses, and scores responses by the cosine (fulfils `ranker.DualEncoder`)."""
+
     name: str
     _part: ContextPart = "all"
     _known: dict[tuple[Side, str], FloatArray] | None = None
@@ -138,5 +152,8 @@ class TextEncoder(Described):
         return np.stack([self._known[side, text] for text in texts]) if texts else vectors
 
     def _compute(self, texts: list[str], side: Side, advance: Advance | None) -> FloatArray:
-        encode = self.tokenizer.encode_ragged if side == "history" else partial(encode_messages, self.tokenizer)
-        return self._encode_ids(*encode(texts, self.max_length), side, advance)
+        if side == "history":
+            return self._encode_ids(*self.tokenizer.encode_ragged(texts, self.max_length), side, advance)
+        ids, lengths = encode_messages(self.tokenizer, texts, self.max_length)
+        self._note_cuts(texts, lengths)
+        return self._encode_ids(ids, lengths, side, advance)

@@ -41,6 +41,8 @@ class Pretrained:
     library's JSON, as in tokenizer.json; `rows` counts where a checkpoint's token table has more than its vocabulary.
     """
 
+    unit = "tokens"
+
     def __init__(self, description: Mapping[str, Any], special: Special, rows: int = 0, cut: Cut = "end") -> None:
         try:
             from tokenizers import Tokenizer

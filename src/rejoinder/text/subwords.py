@@ -33,6 +33,8 @@ class Subwords(Vocabulary):
     FORMAT = "rejoinder subwords 1"
     INDENT = 0  # one subword a line
 
+    unit = "subwords"
+
     def __init__(self, subwords: Sequence[str], buckets: int = 1000, cut: Cut = "end") -> None:
         _check(subwords, buckets)
         self.cut = cut

@@ -29,6 +29,7 @@ class Tokenizer(Protocol):
     padding_id: int  # stands where there is no token
     rows: int  # number of ids in all, and so of rows in an embedding table
     cut: Cut  # see `encode_messages`
+    unit: str  # what a `max_length` counts: "tokens"
 
     @property
     def fingerprint(self) -> str:
@@ -56,12 +57,22 @@ def encode_messages(tokenizer: Tokenizer, texts: Sequence[str], max_length: int)
     return ids[ranges(starts.ravel(), np.stack([kept - tails, tails], axis=1).ravel())], kept
 
 
+def too_long(tokenizer: Tokenizer, texts: Sequence[str], lengths: Ids, max_length: int) -> list[str]:
+    """Return those of some texts, encoded to these `lengths`, that were cut at `max_length`."""
+    full = np.flatnonzero(lengths >= max_length)
+    if not len(full):
+        return []
+    _, longer = tokenizer.encode_ragged([texts[place] for place in full], max_length + 1)
+    return [texts[place] for place in full[longer > lengths[full]]]
+
+
 class Vocabulary(ABC):
     """A vocabulary that is a JSON object with a `format`, and the way from text to ids that it makes."""
 
     FORMAT: ClassVar[str]
     INDENT: ClassVar[int | None] = None
     cut: Cut = "end"
+    unit: str = "words"
 
     @abstractmethod
     def encode_ragged(self, texts: Sequence[str], max_length: int | None = None) -> tuple[Ids, Ids]:

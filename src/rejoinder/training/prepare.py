@@ -31,6 +31,7 @@ from rejoinder.training.distillation import TextVectors, text_vectors
 from rejoinder.training.initialisation import initial_tokenizer
 from rejoinder.training.recipe import BpeVocabulary, Recipe, Vocabulary
 from rejoinder.training.tokens import (
+    Column,
     Encode,
     Rows,
     Split,
@@ -89,6 +90,7 @@ class _Preparation:
         for data, store in zip(self.sets, stores, strict=True):
             if len(store) == 0:
                 raise InputError(f"{data}: no training examples in it")
+            self.note_long(data, store, tokenizer)
         each = zip(self.valid, [digests[0], *aside], strict=False)
         valid = {data.name: self.store(data, digest, "valid", tokenizer) for data, digest in each}
         train, digest = join_stores(stores), joined_digest([*digests, *aside])
@@ -134,6 +136,18 @@ class _Preparation:
 
         self.make_once(path, make)
         return open_store(path)
+
+    def note_long(self, data: Path, store: TokenStore, tokenizer: Tokenizer) -> None:
+        """Note how many messages are as long as the model reads, or longer: what they lose is not in the store."""
+        length, whole = self.recipe.text.max_length, family_of(parse_config(self.recipe.model)).dialogue is not None
+        most = tokenizer.encode_ragged(["a " * 2 * length], length)[1][0]
+        sides = [store.response] if whole else [store.input, store.response]
+        read = [np.diff(side.offsets[: COUNTED + 1]) for side in sides if isinstance(side, Column)]
+        long, total = (sum(map(int, counts)) for counts in ([(each >= most).sum() for each in read], map(len, read)))
+        if long:
+            share = f"{long:,} of {total:,} {'replies' if whole else 'messages and replies'}"
+            cut = f"the {length} {tokenizer.unit} that the model reads; of longer ones the {tokenizer.cut} is cut"
+            self.display.note(f"{data}: {share} fill {cut}")
 
     def words(self, train: TokenStore, digests: Sequence[str], tokenizer: Tokenizer) -> FloatArray:
         name, seed = self.recipe.init.words, self.recipe.seed

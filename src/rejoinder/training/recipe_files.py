@@ -171,7 +171,7 @@ def _ranking_fault(recipe: Recipe, stage: Stage) -> str | None:
         "with negatives = 1": mined and not by_cosine,
         f"input_negatives: a {kind} reads whole contexts; leave it out": stage.input_negatives and whole,
         "[history] changes earlier messages, which this model does not read apart; leave it out": changed,
-        f"text.cut = 'middle': a {kind} reads whole contexts, or pairs of words; leave it out": recipe.text.cut
+        f"text.cut = 'middle': a {kind} reads whole contexts, or pairs of words; set text.cut=end": recipe.text.cut
         == "middle"
         and (whole or kind == "ngram"),
     }
