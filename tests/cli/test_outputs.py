@@ -3,6 +3,7 @@
 import csv
 import importlib.util
 import json
+import os
 import shutil
 from collections.abc import Callable
 from pathlib import Path
@@ -93,6 +94,18 @@ def run(place, command, monkeypatch):
 def contents(folder):
     """Every file by its path, hidden ones and folders too, of the folder and beside it."""
     return {str(path): path.read_bytes() if path.is_file() else None for path in folder.parent.rglob("*")}
+
+
+@pytest.mark.parametrize("verb", ["train", "index", "intents train", "export --quantized", "data", "evaluate"])
+def test_others_may_read_what_the_umask_lets_them_read(run, tmp_path, verb):
+    """Weights too, which safetensors writes for their owner alone."""
+    umask = os.umask(0o027)
+    try:
+        assert run((REPLACED | SHARED)[verb], tmp_path / "out")[0] == 0
+    finally:
+        os.umask(umask)
+    written = [tmp_path / "out", *(tmp_path / "out").rglob("*")]
+    assert {oct(path.stat().st_mode & 0o777) for path in written} <= {"0o750", "0o640"}
 
 
 @pytest.mark.parametrize("line", [*REPLACED.values(), *SHARED.values(), *ONNX])

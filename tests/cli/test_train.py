@@ -46,7 +46,7 @@ def test_json_is_one_object_and_everything_else_goes_to_standard_error(command, 
     ended = command(*words, "--json")
     assert (ended.json["steps"], ended.json["already_finished"]) == (20, False)
     assert Path(ended.json["model"]) == tmp_path / "run" / "model"
-    assert "validation on 80 examples: recall@1" in ended.err
+    assert "validation on 80 examples among 20: recall@1" in ended.err
     out = command(*words).out
     assert "is finished already" in out
     assert "model: " in out

@@ -17,7 +17,7 @@ from rejoinder.training.display import Display
 from rejoinder.training.loop import TrainingInterrupted, train
 from rejoinder.training.metrics import read_metrics
 from rejoinder.training.recipe_files import save_recipe
-from tests.training.tiny import checkpoint_of, recipe, stage, write_data
+from tests.training.tiny import MODEL, checkpoint_of, recipe, stage, write_data
 
 TWO_STAGES = [
     stage(name="embeddings", active_blocks=0, steps=15, clip_norm=1.0),
@@ -215,6 +215,17 @@ def test_the_model_is_the_best_by_validation_not_the_last(tmp_path, data, monkey
     assert not torch.equal(best, checkpoint_of(tmp_path).tensors[f"weights/{name}"])
 
 
+class Notes(Display):
+    def __init__(self):
+        self.notes, self.standings = [], []
+
+    def note(self, text):
+        self.notes.append(text)
+
+    def show(self, standing):
+        self.standings.append(standing)
+
+
 class Clock:
     """Each look at it takes a quarter of a second."""
 
@@ -244,6 +255,34 @@ def test_with_minutes_schedule_scale_and_validation_follow_the_clock(tmp_path, d
     validated = [line["step"] for line in read_metrics(tmp_path / "metrics.jsonl") if "valid_mrr" in line]
     assert validated == [5, 9, 12, 17, 18]
     assert summary.seconds == pytest.approx(9.0)
+
+
+def test_a_machine_of_half_the_speed_has_the_rates_of_the_clock_and_the_steps_can_be_had_again(tmp_path, data):
+    class Slow(Clock):
+        def __call__(self):
+            self.now += 0.25
+            return super().__call__()
+
+    one = recipe(data, stage=[stage(name="only", minutes=0.2, schedule={"kind": "cosine", "warm_up_steps": 8})])
+    rates = {}
+    for clock in (Clock(), Slow()):
+        shown = Notes()
+        run = tmp_path / type(clock).__name__
+        steps = train(one, run, clock=clock, display=shown).steps
+        rates[steps] = [line["learning_rate"] for line in read_metrics(run / "metrics.jsonl") if "loss" in line]
+        assert f"only: {steps} steps in this time; on any machine: --set stage.0.steps={steps}" in shown.notes
+    fast, slow = sorted(rates, reverse=True)
+    assert (fast, slow) == (24, 12)
+    assert rates[slow][3:] == pytest.approx(rates[fast][6::2])
+    assert max(rates[slow]) > 0.0095
+
+
+def test_the_loss_that_is_shown_is_the_one_that_is_validated(tmp_path, data):
+    shown = Notes()
+    train(recipe(data, model=MODEL | {"history": 3}), tmp_path, display=shown)
+    lines = [line for line in read_metrics(tmp_path / "metrics.jsonl") if "loss" in line]
+    assert shown.standings[-1].loss == lines[-1]["loss_context"] < lines[-1]["loss"] / 2
+    assert any(": validation among 20: recall@1" in note for note in shown.notes)
 
 
 def test_with_minutes_a_killed_run_has_only_the_time_left(tmp_path, data):

@@ -178,6 +178,17 @@ def test_learning_rates(schedule, rate, total, steps, expected):
     assert [learning_rate(schedule, rate, step, step / total) for step in steps] == pytest.approx(expected)
 
 
+@pytest.mark.parametrize(("steps", "peak"), [(1000, 20), (100, 10), (21, 3), (3, 1)])
+def test_with_a_budget_in_seconds_a_slow_machine_warms_up_for_a_tenth_of_it(steps, peak):
+    schedule = Cosine(warm_up_steps=20)
+    rates = [learning_rate(schedule, 1.0, step, step / steps, in_seconds=True) for step in range(steps)]
+    assert rates.index(max(rates)) == pytest.approx(peak, abs=1)
+    assert max(rates) > 0.8
+    assert rates[: peak + 1] == sorted(rates[: peak + 1])
+    assert rates[peak + 1 :] == sorted(rates[peak + 1 :], reverse=True)
+    assert learning_rate(schedule, 1.0, steps, 1.0, in_seconds=True) == pytest.approx(0.0, abs=1e-9)
+
+
 def test_the_scale_rises_over_steps_or_a_share_of_the_run_and_stays():
     paper, last = Scale(steps=10_000), math.sqrt(512)
     found = [annealed_scale(paper, 512, step, 0.0) for step in (0, 5_000, 10_000, 900_000)]

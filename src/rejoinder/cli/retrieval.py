@@ -211,7 +211,8 @@ def reply(
     _check(said)
     searcher = _open_searcher(index, model, rerank, rerank_top, k, verify)
     [replies] = searcher.search([said], k, threshold, history=context, no_repeat=no_repeat, distinct=not copies)
-    say_cuts(getattr(searcher, "first", searcher).encoder, "messages")
+    first: Any = getattr(searcher, "first", searcher)
+    say_cuts(first.encoder, "messages")
     result = {"context": said, "replies": [each.to_json() for each in replies]}
     emit(result, as_json, lambda result: _show(result["replies"]) or _no_replies(threshold))
 

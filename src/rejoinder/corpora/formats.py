@@ -249,8 +249,10 @@ def record_examples(
     first = _first_response(record, turns)
     thread = _thread(record) or threads.find(turns, first)
     reading.blank_messages += sum(not turn.strip() for turn in turns)
-    told = {"name": name, "thread": thread, "source": source, "first": first}
-    examples = [*dialogue_examples(turns, **told, reading=reading, responses=responses)]
+    found = dialogue_examples(
+        turns, name=name, thread=thread, source=source, reading=reading, first=first, responses=responses
+    )
+    examples = list(found)
     reading.without_reply += not examples
     yield from examples
 

@@ -62,8 +62,9 @@ def too_long(tokenizer: Tokenizer, texts: Sequence[str], lengths: Ids, max_lengt
     full = np.flatnonzero(lengths >= max_length)
     if not len(full):
         return []
-    _, longer = tokenizer.encode_ragged([texts[place] for place in full], max_length + 1)
-    return [texts[place] for place in full[longer > lengths[full]]]
+    found = [texts[place] for place in full.tolist()]
+    more = tokenizer.encode_ragged(found, max_length + 1)[1] > lengths[full]
+    return [text for text, cut in zip(found, more, strict=True) if cut]
 
 
 class Vocabulary(ABC):

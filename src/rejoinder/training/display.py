@@ -27,7 +27,7 @@ class Standing:
     stage: str  # its name
     share: float  # of its budget that is used
     step: int  # batches done in the whole run
-    loss: float  # mean over the last line of metrics; not a number before the first
+    loss: float  # that of the context among the batch's responses, mean over the last line of metrics; NaN before it
     accuracy: float  # in-batch accuracy, likewise
     examples_per_second: float
     seconds_left: float | None  # of the stage; None while unknown

@@ -251,8 +251,8 @@ class Trainer:
 
     def _step(self, stage: Stage, batch: StepBatch) -> None:
         state, scaler = self.state, self.machine.scaler
-        position = state.stage_step, self._share(), state.drops
-        self.rate = optimization.learning_rate(stage.schedule, stage.learning_rate, *position)
+        position, in_seconds = (state.stage_step, self._share(), state.drops), self.budgets[state.stage].in_seconds
+        self.rate = optimization.learning_rate(stage.schedule, stage.learning_rate, *position, in_seconds=in_seconds)
         self.scale = self._scale()
         self.module.train()
         self.optimizer.zero_grad(set_to_none=True)
@@ -357,6 +357,9 @@ class Trainer:
 
     def _finish_stage(self, stage: Stage) -> None:
         """Write what is left of the metrics, validate, and write a checkpoint that begins the next stage."""
+        if self.budgets[number := self.state.stage].in_seconds:
+            again = f"--set stage.{number}.steps={self.state.stage_step}"
+            self.display.note(f"{stage.name}: {self.state.stage_step:,} steps in this time; on any machine: {again}")
         if self.state.summed:
             self._log(stage)
         if not self.validators:
@@ -392,8 +395,8 @@ class Trainer:
         every = {"": figures} | ({f"{name}_": found for name, found in sets.items()} if len(sets) > 1 else {})
         self._write(stage, {f"valid_{p}{name}": value for p, found in every.items() for name, value in found.items()})
         shown = ", ".join(f"{name} {value}" for name, value in runs.figure_texts(figures).items())
-        head = f"step {self.state.step:,}: validation on {figures['examples']:,} examples"
-        self.display.note(f"{head}: {shown}{', the best so far' if best else ''}")
+        among = f"{figures['examples']:,} examples among {self.recipe.validation.candidates}"
+        self.display.note(f"step {self.state.step:,}: validation on {among}: {shown}{', the best so far' * best}")
         return best
 
     def _save_model(self) -> None:

@@ -19,7 +19,10 @@ from rejoinder.training.run import RunFolder, RunState
 
 
 class Meter:
-    """Sums losses on their device, so that no GPU is waited for; `loss` and `accuracy` are of the last line."""
+    """Sums losses on their device, so that no GPU is waited for; `loss` and `accuracy` are of the last line.
+
+    Of several losses `loss` is that of the context, as in validation, not their sum.
+    """
 
     def __init__(self, state: RunState, device: torch.device) -> None:
         self.state = state
@@ -57,7 +60,7 @@ class Meter:
     def take(self) -> dict[str, float]:
         """Return means and rates since the last call, and start again from 0."""
         means = {name: value / self.state.summed for name, value in zip(self._names, self._sums.tolist(), strict=True)}
-        self.loss, self.accuracy = means["loss"], means["accuracy"]
+        self.loss, self.accuracy = means.get("loss_context", means["loss"]), means["accuracy"]
         examples, tokens = self._last_rates = self.rates()
         self.state.summed = 0
         self._sums.zero_()

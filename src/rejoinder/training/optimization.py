@@ -14,6 +14,7 @@ from rejoinder.errors import InputError
 from rejoinder.training.losses import learned_scale
 from rejoinder.training.recipe import Cosine, InverseSqrt, Plateau, Schedule, Stage, Step
 
+WARM_UP_SHARE = 0.1
 RULES: dict[str, Any] = {
     "adadelta": torch.optim.Adadelta, "sgd": torch.optim.SGD, "adam": torch.optim.Adam, "adamw": torch.optim.AdamW,
     "adamax": torch.optim.Adamax,
@@ -178,15 +179,21 @@ def run_share(budgets: Sequence[Budget], stage: int, share: float) -> float:
     return (sum(amounts[:stage]) + share * amounts[stage]) / sum(amounts)
 
 
-def learning_rate(schedule: Schedule, rate: float, step: int, share: float, drops: int = 0) -> float:
-    """Return the learning rate of the next step; `share` of the stage's budget is used, `drops` count stalls."""
-    if step < schedule.warm_up_steps:
-        return rate * (step + 1) / schedule.warm_up_steps
+def learning_rate(
+    schedule: Schedule, rate: float, step: int, share: float, drops: int = 0, *, in_seconds: bool = False
+) -> float:
+    """Return the learning rate of the next step; `share` of the stage's budget is used, `drops` count stalls.
+
+    With a budget `in_seconds` the warm-up ends at `WARM_UP_SHARE` of it, on machines too slow for all of its steps.
+    """
+    longest = WARM_UP_SHARE if in_seconds else 1.0
+    if step < schedule.warm_up_steps and share < longest:
+        return rate * max((step + 1) / schedule.warm_up_steps, share / longest if in_seconds else 0.0)
     factor = 1.0
     match schedule:
         case Cosine():
             # In a stage of minutes the share at which the warm-up ended is estimated from the speed so far.
-            start = min(schedule.warm_up_steps * share / step, 1.0) if step else 0.0
+            start = min(schedule.warm_up_steps * share / max(step, 1), longest)
             part = max(0.0, share - start) / (1 - start) if start < 1 else 1.0
             last = schedule.final_learning_rate / rate
             factor = last + (1 - last) * (1 + math.cos(math.pi * part)) / 2

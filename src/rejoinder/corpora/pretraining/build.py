@@ -184,9 +184,10 @@ def _write(
                 continue
             source, thread = plan.source[number], chosen.threads[count]
             said = statements(dialogue.turns) if source.alternating and plan.personas else []
-            names = {"name": dialogue.name, "thread": thread, "source": source.name}
-            reading = Reading(history=plan.history)
-            examples = dialogue_examples(dialogue.turns, **names, reading=reading, first=dialogue.first)
+            reading, first = Reading(history=plan.history), dialogue.first
+            examples = dialogue_examples(
+                dialogue.turns, name=dialogue.name, thread=thread, source=source.name, reading=reading, first=first
+            )
             for place, example in enumerate(examples, max(1, dialogue.first)):
                 if stays[start + place]:
                     split = SPLITS[chosen.split[start + place]]
