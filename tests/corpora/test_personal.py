@@ -14,6 +14,8 @@ from rejoinder.corpora.sources import find_corpus
 @pytest.mark.parametrize(("text", "redacted"), [
     ("I am anna.b+shop@mail.example.org.", "I am <email>."),
     ("card 4111 1111 1111 1111, or 4111-1111-1111-1111", "card <card>, or <card>"),
+    ("3782 822463 10005 and 6011111111111117", "<card> and <card>"),
+    ("a.org/article?sid=05/07/02/0133122471&id=99956644665999, 4096 2006-02-19 04:30", None),
     ("4111 1111 1111 1112", "4111 1111 1111 1112"),  # Luhn's check fails
     ("0000 0000 0000 0000", "0000 0000 0000 0000"),
     ("to DE89 3704 0044 0532 0130 00 AND NOT HERE", "to <iban> AND NOT HERE"),

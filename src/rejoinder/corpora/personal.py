@@ -15,10 +15,10 @@ from rejoinder.corpora.example import Example
 _WORTH_A_LOOK = re.compile(r"@|\d\D?\d")
 _EMAIL = re.compile(r"[\w.+%-]+@[\w-]+(?:\.[\w-]+)+")
 _IBAN = re.compile(r"\b[A-Za-z]{2}\d{2}(?: ?[A-Za-z0-9]{4}){2,7}(?: ?[A-Za-z0-9]{1,3})?\b")
-_CARD = re.compile(r"(?<!\d)\d(?:[ -]?\d){12,18}(?!\d)")
+_CARD = re.compile(r"(?<![\w/=-])(?:[2-6]\d{3}([ -]?)\d{4}\1\d{4}\1\d{1,7}|3\d{3}([ -]?)\d{6}\2\d{5})(?![\w-])")
 # With a country code; with a leading 0 or 00, if it is no date; as North America writes its numbers.
 _PHONE = re.compile(
-    r"(?<![\w+])(?:\+\d(?:[ ()./-]{0,2}\d){7,13}"
+    r"(?<![\w+/=&-])(?:\+\d(?:[ ()./-]{0,2}\d){7,13}"
     r"|\(?(?!\d{1,2}[./-]\d{1,2}[./-])00?[1-9](?:[ ()/-]{0,2}\d){7,11}"
     r"|(?:1[ .-])?(?:\(\d{3}\) ?|\d{3}[ .-])\d{3}[ .-]\d{4})(?!\d)"
 )
