@@ -52,6 +52,8 @@ def data(
     """Build a folder of examples, split by conversation into train, valid and test. Duplicates are dropped.
 
     Work that was stopped goes on with the same command. Example: rejoinder data jsonl chats.jsonl.zst -o data/chats
+
+    To see what the file holds, before that: rejoinder data jsonl chats.jsonl.zst --dry-run
     """
     from rejoinder.corpora import build, engine, lines, sources, work
 
