@@ -282,7 +282,7 @@ def test_the_loss_that_is_shown_is_the_one_that_is_validated(tmp_path, data):
     train(recipe(data, model=MODEL | {"history": 3}), tmp_path, display=shown)
     lines = [line for line in read_metrics(tmp_path / "metrics.jsonl") if "loss" in line]
     assert shown.standings[-1].loss == lines[-1]["loss_context"] < lines[-1]["loss"] / 2
-    assert any(": validation among 20: recall@1" in note for note in shown.notes)
+    assert any("examples among 20: recall@1" in note for note in shown.notes)
 
 
 def test_with_minutes_a_killed_run_has_only_the_time_left(tmp_path, data):
