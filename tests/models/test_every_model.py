@@ -129,7 +129,7 @@ def pairs_of(module):
         batch = SidesBatch(packed(module, inputs), packed(module, responses))
     else:
         batch = packed(module, [*inputs, *earlier, *responses])
-    histories = torch.tensor([0, 2] if earlier else [], dtype=torch.int64)
+    histories = torch.tensor([[0, 2], [0, 0]] if earlier else [[], []], dtype=torch.int64)
     return batch, histories, (inputs, earlier, responses)
 
 
@@ -141,13 +141,15 @@ def test_pairs_are_encoded_as_each_text_by_itself(module):
         expected = {"context": x, "response": y}
         assert x.shape != y.shape or not torch.allclose(x, y, atol=1e-2), "the sides differ"
         if module.history:
-            z = torch.zeros_like(x)
-            z[histories] = module.encode(packed(module, earlier), "history")
-            expected = {"input": x, "history": z, "context": module.combine(x, z), "response": y}
-            lengths = torch.zeros(4, dtype=torch.bool)
-            lengths[histories] = True
+            h = module.encode(packed(module, earlier), "history")
+            z = module.fold(x, h, histories)
+            unit = torch.nn.functional.normalize(z, dim=-1)
+            expected = {"input": x, "history": unit, "context": module.combine(x, z), "response": y}
+        if module.history and not module.history.apart:
+            torch.testing.assert_close(z, torch.stack([h[0], 0 * h[0], h[1], 0 * h[0]]))
+            there = torch.tensor([True, False, True, False])
             all_earlier = padded(module, [earlier[0], inputs[0], earlier[1], inputs[0]])
-            combined = module.encode_conversations(padded(module, inputs), all_earlier, lengths)
+            combined = module.encode_conversations(padded(module, inputs), all_earlier, there)
             torch.testing.assert_close(combined, expected["context"], atol=1e-5, rtol=1e-4)
     assert found.keys() == expected.keys()
     for name, vectors in expected.items():

@@ -21,13 +21,19 @@ from rejoinder.training.batches import (
 )
 from rejoinder.training.negatives import with_negatives
 from rejoinder.training.prepare import prepare
-from rejoinder.training.tokens import Column, TokenStore, join_stores, token_hashes
+from rejoinder.training.tokens import Column, Histories, TokenStore, join_stores, token_hashes
 from tests.training.tiny import recipe, stage, write_data
 
 
 def column(texts):
     offsets = np.cumsum([0, *map(len, texts)], dtype=np.int64)
     return Column(np.array([i for text in texts for i in text], dtype=np.int32), offsets)
+
+
+def histories(texts):
+    """One text of each example, or none."""
+    slots = column([[0] if text else [] for text in texts])
+    return Histories(column([text for text in texts if text]), slots, slots.offsets[:-1])
 
 
 def store(inputs, responses):
@@ -224,7 +230,7 @@ def test_histories_are_left_out_and_swapped_alike_in_any_number_of_processes(see
     swapped = min(swapped, 1 - left_out)
     texts = [[i] for i in range(40)]
     earlier = [[100 + i] if i % 5 else [] for i in range(40)]  # every fifth example has none
-    examples = dataclasses.replace(store(texts, texts), history=column(earlier))
+    examples = dataclasses.replace(store(texts, texts), history=histories(earlier))
     changes, rows = ChangedHistories(left_out, swapped, (seed,)), np.random.default_rng(seed).permutation(40)[:24]
 
     def histories_of(portion):
@@ -232,7 +238,7 @@ def test_histories_are_left_out_and_swapped_alike_in_any_number_of_processes(see
         found = []
         for part in step.parts:
             ids = part.tokens.ids[part.tokens.restore].tolist()
-            own = dict(zip(part.histories.tolist(), ids[part.pairs : len(ids) - part.pairs], strict=True))
+            own = dict(zip(part.histories[0].tolist(), ids[part.pairs : len(ids) - part.pairs], strict=True))
             found += [own.get(pair) for pair in range(part.pairs)]
         return found, step.present["history"]
 

@@ -20,8 +20,8 @@ from rejoinder.training.metrics import read_metrics
 from rejoinder.training.negatives import Miner
 from rejoinder.training.recipe import HardNegatives
 from rejoinder.training.recipe_files import parse_recipe
-from rejoinder.training.tokens import Encode, build_store, open_store
-from tests.training.test_batches import column, store
+from rejoinder.training.tokens import Encode, build_store, join_stores, open_store
+from tests.training.test_batches import histories, store
 from tests.training.test_losses import equal_of, naive, units
 from tests.training.tiny import MODEL, document, recipe, stage
 
@@ -39,19 +39,42 @@ def test_a_store_may_hold_histories_newest_message_first(tmp_path):
     write_examples(examples, data / "train-0.parquet")
     build_store(tmp_path / "store", data, "train", Encode(TOKENIZER, 5, HistoryText(numbered=True)))
     opened = open_store(tmp_path / "store")
-    assert isinstance(opened.history.ids, np.memmap)
-    ids, lengths = opened.history.gather(np.arange(3))
+    assert isinstance(opened.history.texts.ids, np.memmap)
+    ids, lengths, places = opened.history.gather(np.arange(3))
     assert ids.tolist() == TOKENIZER.encode("0: hello 1: at noon")[:5]
-    assert lengths.tolist() == [5, 0, 0]
+    assert lengths.tolist() == [5]
+    assert places.tolist() == [[0], [0]]
     plain = build_store(tmp_path / "plain", data, "train", Encode(TOKENIZER, 5))
     assert plain.history is None
     assert plain.response_hash.tolist() == opened.response_hash.tolist()
     assert not list((tmp_path / "plain").glob("history*"))
 
 
+@settings(max_examples=30, deadline=None)
+@given(data=st.data())
+def test_histories_of_several_texts_come_back_from_one_store_and_from_several(data, tmp_path_factory):
+    """Each message apart: every example's messages, newest first, and those of the persona, in their slots."""
+    words = st.sampled_from(["hello", "at noon", "your persona: how are you", "  ", "fine thanks"])
+    contexts = data.draw(st.lists(st.lists(words, max_size=5), min_size=2, max_size=6))
+    reading, folder = HistoryText(2, persona_first=True, apart=True), tmp_path_factory.mktemp("stores")
+    stores = []
+    for part, some in enumerate((contexts[:1], contexts[1:])):
+        write_examples([Example((*c, "hello"), "at noon") for c in some], folder / f"{part}" / "train-0.parquet")
+        stores.append(build_store(folder / f"store{part}", folder / f"{part}", "train", Encode(TOKENIZER, 5, reading)))
+    rows = np.array(data.draw(st.lists(st.integers(0, len(contexts) - 1), min_size=1, max_size=8)))
+    ids, lengths, places = join_stores(stores).history.gather(rows)
+    found = [(*place, text.tolist()) for *place, text in zip(*places.tolist(), np.split(ids, np.cumsum(lengths)[:-1]))]
+    expected = [
+        (owner, slot, TOKENIZER.encode(text)[:5])
+        for owner, row in enumerate(rows.tolist())
+        for slot, text in reading.texts((*contexts[row], "hello"))
+    ]
+    assert found == expected
+
+
 def test_a_known_answer_is_one_to_the_same_input_after_the_same_history():
     """All inputs are equal; the responses to one context may be negatives of another."""
-    examples = replace(store([[1]] * 3, [[2], [3], [4]]), history=column([[8], [8], [9]]))
+    examples = replace(store([[1]] * 3, [[2], [3], [4]]), history=histories([[8], [8], [9]]))
     table = torch.eye(5)
 
     def encode(batch):

@@ -10,25 +10,44 @@ import numpy as np
 
 from rejoinder.arrays import ranges
 from rejoinder.ranker import PERSONA, Context, Conversation, read_contexts
-from rejoinder.text.tokenizer import Ids, Tokenizer
+from rejoinder.text.tokenizer import Ids, Tokenizer, encode_messages
 
 _PERSONA = re.compile(rf"\s*{PERSONA}")
 
 
 @dataclass(frozen=True, slots=True)
 class HistoryText:
-    """How multi-context models read the newest `messages` of the earlier ones as one text, newest first.
+    """How multi-context models read the newest `messages` of the earlier ones, newest first: as one text, or `apart`.
 
     `numbered` puts "0: ", "1: ", ... before them; `persona_first` reads messages that begin "your persona: " before all
-    others, without these words and in any number.
+    others, without these words and in any number. Apart, each message is a text of its own in a slot: 0 for the newest,
+    1 for the one before, ..., and `messages` for those of a persona.
     """
 
     messages: int = 10
     numbered: bool = False
     persona_first: bool = False
+    apart: bool = False
+
+    def texts(self, context: Context) -> list[tuple[int, str]]:
+        """Return the texts of a context's history, each with its slot: none if there is none, else one unless apart."""
+        persona, spoken = self._read(context)
+        if self.apart:
+            return [*enumerate(spoken), *((self.messages, message) for message in persona)]
+        joined = " ".join([*persona, *spoken])
+        return [(0, joined)] if joined else []
+
+    def encode(self, tokenizer: Tokenizer, texts: Sequence[str], max_length: int) -> tuple[Ids, Ids]:
+        """Return the ids of such texts and the number of each one's: apart as any message's, joined cut at the end."""
+        if self.apart:
+            return encode_messages(tokenizer, texts, max_length)
+        return tokenizer.encode_ragged(texts, max_length)
 
     def join(self, context: Context) -> str:
         """Return the history of a context as one text, empty if there is none; blank messages do not count."""
+        return " ".join(text for _, text in self.texts(context))
+
+    def _read(self, context: Context) -> tuple[list[str], list[str]]:
         earlier = [message for message in context[:-1] if message.strip()]
         persona: list[str] = []
         if self.persona_first:
@@ -37,7 +56,7 @@ class HistoryText:
         spoken = earlier[::-1][: self.messages]
         if self.numbered:
             spoken = [f"{number}: {message}" for number, message in enumerate(spoken)]
-        return " ".join([*filter(None, persona), *spoken])
+        return [*filter(None, persona)], spoken
 
 
 @dataclass(frozen=True, slots=True)

@@ -104,6 +104,12 @@ class Encoder(_Model, TextEncoder):
         history: HistoryText | None = self.module.history
         return history
 
+    def _fold(self, x: FloatArray, texts: FloatArray, histories: IntArray) -> FloatArray:
+        with torch.inference_mode():
+            parts = (torch.from_numpy(each).to(self.device) for each in (x, texts, histories))
+            folded: FloatArray = self.module.fold(*parts).cpu().numpy()
+        return folded
+
     def _combine(self, x: FloatArray, z: FloatArray) -> FloatArray:
         with torch.inference_mode():
             parts = (torch.from_numpy(vectors).to(self.device) for vectors in (x, z))

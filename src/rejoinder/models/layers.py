@@ -9,10 +9,11 @@ from typing import Annotated, TypeAlias
 import torch
 from pydantic import Field
 from torch import Tensor, nn
+from torch.nn import functional as F  # noqa: N812
 
 from rejoinder.errors import InputError
 from rejoinder.models.dialogue import HistoryText
-from rejoinder.models.packing import Segment, TokenBatch
+from rejoinder.models.packing import Segment, TokenBatch, VectorBatch
 
 Encodings: TypeAlias = Mapping[str, Tensor]
 """What a model makes of K pairs: float32 matrices by name, whose rows follow the pairs. In training each one but
@@ -89,6 +90,24 @@ class HistoryGate(nn.Module):
         return z * torch.sigmoid(self.slope * ((x * z).sum(dim=-1, keepdim=True) - self.threshold))
 
 
+class MessageGates(nn.Module):
+    """What earlier messages count: of h_k, in slot k, w_k · sigmoid(slope · (cos(h_x, h_k) - threshold)), all learnt.
+
+    A message that has nothing to do with the newest one is left out, so an old subject does not outvote a new one.
+    """
+
+    def __init__(self, slots: int) -> None:
+        super().__init__()
+        self.weights = nn.Parameter(0.25 * 0.8 ** torch.arange(slots))
+        self.slope, self.threshold = nn.Parameter(torch.tensor(5.0)), nn.Parameter(torch.tensor(0.1))
+
+    def forward(self, x: Tensor, messages: Tensor, histories: Tensor) -> Tensor:
+        """h_x (n, d), h of all messages (m, d), the context and the slot of each, int64 (2, m) -> their sums (n, d)."""
+        owners, slots = histories
+        near = torch.sigmoid(self.slope * ((x[owners] * messages).sum(dim=1) - self.threshold))
+        return torch.zeros_like(x).index_add(0, owners, messages * (near * self.weights[slots])[:, None])
+
+
 class SharedTrunk(nn.Module):
     """A dual encoder whose sides share one trunk, which reduces any text to r; a head of each side makes h of r."""
 
@@ -103,6 +122,13 @@ class SharedTrunk(nn.Module):
         """Return the network of a side ("context", "response", "history"): r -> h, float32, rows of unit length."""
         found: Callable[[Tensor], Tensor] = getattr(self, f"{side}_head")
         return found
+
+    def fold(self, x: Tensor, texts: Tensor, histories: Tensor) -> Tensor:
+        """h_x (n, d), h of the histories' texts (m, d), the context and the slot of each (2, m) -> h_z (n, d).
+
+        It is zero where there is no history. Here each has one text, whose h it is.
+        """
+        return torch.zeros_like(x).index_copy(0, histories[0], texts)
 
     def combine(self, x: Tensor, z: Tensor) -> Tensor:
         """h_x and h_z (n, d_out), h_z zero where there is no history -> the combined encoding (n, d_out)."""
@@ -126,21 +152,22 @@ class SharedTrunk(nn.Module):
         """Return the combined encodings; `there`, (n,), is False where one has no history."""
         return self.combine(self.encode(inputs, "context"), self.encode(histories, "history") * there[:, None])
 
-    def encode_pairs(self, batch: TokenBatch, pairs: int, histories: Tensor) -> Encodings:
+    def encode_pairs(self, batch: TokenBatch | VectorBatch, pairs: int, histories: Tensor) -> Encodings:
         """Encode a training batch of K pairs: h_x as "context" and h_y as "response".
 
-        With a history h_x is "input", h_z "history", and the combined encoding "context". The batch holds K inputs,
-        the histories of the pairs in `histories`, int64 (H,), and the responses, those of the K pairs first.
+        With a history h_x is "input", h_z "history", and the combined encoding "context". The batch holds K inputs, the
+        texts of histories, whose pairs and slots are in `histories`, int64 (2, m), and the responses, those of the K
+        pairs first.
         """
         if self.history is None:
             x, y = self(batch, pairs)
             return {"context": x, "response": y}
-        r = self.reduce(batch)
-        inputs, earlier, responses = r[:pairs], r[pairs : pairs + len(histories)], r[pairs + len(histories) :]
-        x = self.head("context")(inputs)
-        z = torch.zeros_like(x).index_copy(0, histories, self.head("history")(earlier))
-        y = self.head("response")(responses)
-        return {"input": x, "history": z, "context": self.combine(x, z), "response": y}
+        r = batch.vectors if isinstance(batch, VectorBatch) else self.reduce(batch)
+        first = pairs + histories.shape[1]
+        x, y = self.head("context")(r[:pairs]), self.head("response")(r[first:])
+        z = self.fold(x, self.head("history")(r[pairs:first]), histories)
+        unit = F.normalize(z, dim=-1) if self.history.apart else z
+        return {"input": x, "history": unit, "context": self.combine(x, z), "response": y}
 
     def no_decay_parameters(self) -> set[nn.Parameter]:
         """Return what weight decay leaves out: layer norms (CONVERT 3.4), and the gate's two numbers."""

@@ -104,6 +104,23 @@ class SidesBatch:
         return SidesBatch(self.contexts.to(device), self.responses.to(device))
 
 
+@dataclass(frozen=True, slots=True)
+class VectorBatch:
+    """Texts that a trunk which learns nothing has read before: r of each (n, d)."""
+
+    vectors: Tensor
+    real_tokens: int
+
+    @property
+    def computed_tokens(self) -> int:
+        """Tokens that are still read: none."""
+        return 0
+
+    def to(self, device: torch.device | str) -> VectorBatch:
+        """Return the same batch on another device."""
+        return replace(self, vectors=self.vectors.to(device))
+
+
 def pack(
     ids: IntArray, lengths: IntArray, padding_id: int, segment_cost: int = SEGMENT_COST, types: IntArray | None = None
 ) -> TokenBatch:

@@ -19,9 +19,9 @@ from torch.nn import functional as F  # noqa: N812
 from rejoinder.models import reductions
 from rejoinder.models.convert import Convert, ConvertConfig, FeedForward2
 from rejoinder.models.dialogue import Dialogue, HistoryText
-from rejoinder.models.layers import Encodings, HistoryGate, SharedTrunk, check
+from rejoinder.models.layers import DropoutShare, Encodings, MessageGates, SharedTrunk, check
 from rejoinder.models.packing import SidesBatch, TokenBatch
-from rejoinder.models.transformer import OfTransformers, Transformer, TransformerShape
+from rejoinder.models.transformer import GeluLinear, OfTransformers, Transformer, TransformerShape
 from rejoinder.settings import Count
 from rejoinder.text.pretrained import Pretrained
 from rejoinder.text.tokenizer import Tokenizer
@@ -240,34 +240,38 @@ class MultiContextBiEncoderConfig(TransformerShape):
 
     kind: Literal["multi-context-bi-encoder"] = "multi-context-bi-encoder"
     history: Count = 10  # earlier messages that are read, the newest ones (CONVERT: 10); without any take a bi-encoder
-    numbered_history: bool = False  # put "0: ", "1: ", ... before the earlier messages, newest first (DSTC7)
-    persona_first: bool = False  # read messages that begin "your persona: " (ConvAI2) first, without these words
-    history_gate: bool = False  # let a history count as far as it has to do with the newest message (`HistoryGate`)
+    persona_first: bool = False  # read any number of "your persona: " messages (ConvAI2), without these words
+    head_size: Count = 512  # hidden units of the heads
+    head_dropout: DropoutShare = 0.0
 
     @property
     def history_text(self) -> HistoryText:
-        """How earlier messages become the text that the model reads."""
-        return HistoryText(self.history, self.numbered_history, self.persona_first)
+        """How earlier messages become the texts that the model reads."""
+        return HistoryText(self.history, persona_first=self.persona_first, apart=True)
 
 
 class MultiContextBiEncoder(OfTransformers, SharedTrunk):
-    """A bi-encoder that reads conversations as multi-context ConveRT does.
+    """A bi-encoder that reads conversations as multi-context ConveRT does, each earlier message as a text of its own.
 
-    One transformer reads newest message, history and response; the mean of its token vectors is a text's r. A linear
-    head for each kind of text makes h of it, and two more combine h_x and h_z, as CONVERT, section 3, has it. All heads
-    start as the identity, so that an untrained model ranks as its transformer does by the cosine.
+    One transformer reads all messages and responses; the mean of its token vectors is a text's r. A residual
+    feed-forward head for newest messages, earlier ones and responses makes h of it. h_x, what counts of the earlier
+    messages (`MessageGates`), and what a feed-forward network makes of both are added up. All of these start at zero, so
+    that an untrained model ranks as its transformer does by the cosine. Where the transformer does not learn, each text
+    is read once (`training.frozen`).
     """
+
+    trunk_groups = ("embedding", "blocks")  # the parameters that r depends on
 
     def __init__(self, config: MultiContextBiEncoderConfig, rows: int) -> None:
         super().__init__(config)
         self.transformer = Transformer(config, rows)
         self.history = config.history_text
         self.output_size = self.reduction_size = d = config.hidden_size
-        names = ("context", "history", "response", "combined_input", "combined_history")
-        self.heads = nn.ModuleDict({name: nn.Linear(d, d, bias=False) for name in names})
-        for weight in self.heads.parameters():
-            nn.init.eye_(weight)
-        self.gate = HistoryGate() if config.history_gate else None
+        sides = ("context", "history", "response")
+        self.heads = nn.ModuleDict({side: Perceptron(d, config.head_size, d, config.head_dropout) for side in sides})
+        self.message_gates = MessageGates(config.history + 1)
+        self.combined = Perceptron(2 * d, config.head_size, d, config.head_dropout)
+        self.gate = None
 
     def reduce(self, batch: TokenBatch) -> Tensor:
         """Return r of each text (n, d), the mean of its token vectors, in the caller's order: what transfers."""
@@ -275,15 +279,37 @@ class MultiContextBiEncoder(OfTransformers, SharedTrunk):
 
     def head(self, side: str) -> Callable[[Tensor], Tensor]:
         """Return the head of a side: r -> h, float32, rows of unit length."""
-        return lambda r: F.normalize(self.heads[side](r).float(), dim=-1)
+
+        def encode(r: Tensor) -> Tensor:
+            u = F.normalize(r.float(), dim=-1)
+            return F.normalize(u + self.heads[side](u.to(r.dtype)).float(), dim=-1)
+
+        return encode
+
+    def fold(self, x: Tensor, texts: Tensor, histories: Tensor) -> Tensor:
+        """See `SharedTrunk.fold`: the sum of what counts of each message; its length says how much."""
+        return self.message_gates(x, texts, histories)
 
     def join(self, x: Tensor, z: Tensor) -> Tensor:
         """See `SharedTrunk.join`."""
-        dtype = self.transformer.embeddings.norm.weight.dtype
-        combined = self.heads["combined_input"](x.to(dtype)) + self.heads["combined_history"](z.to(dtype))
-        return F.normalize(combined.float(), dim=-1)
+        both = torch.cat([x, F.normalize(z, dim=-1)], dim=1).to(self.message_gates.slope.dtype)
+        return F.normalize(x + z + self.combined(both).float(), dim=-1)
 
     def no_decay_parameters(self) -> set[nn.Parameter]:
-        """Return what weight decay leaves out: norms, biases, gate, heads (it would draw them from the identity)."""
-        shared = SharedTrunk.no_decay_parameters(self)
-        return super().no_decay_parameters() | shared | set(self.heads.parameters())
+        """Return what weight decay leaves out: norms, biases, gates."""
+        return super().no_decay_parameters() | set(self.message_gates.parameters())
+
+
+class Perceptron(nn.Module):
+    """FF(√n · v) / √n of vectors v of n numbers and about unit length, with one hidden layer; it starts at zero."""
+
+    def __init__(self, inputs: int, hidden: int, outputs: int, dropout: float) -> None:
+        super().__init__()
+        self.expand, self.project = GeluLinear(inputs, hidden, "gelu"), nn.Linear(hidden, outputs)
+        self.dropout, self.scale = nn.Dropout(dropout), math.sqrt(inputs)
+        nn.init.zeros_(self.project.weight)
+        nn.init.zeros_(self.project.bias)
+
+    def forward(self, v: Tensor) -> Tensor:
+        """(k, inputs) -> (k, outputs)."""
+        return self.project(self.dropout(self.expand(v * self.scale))) / self.scale

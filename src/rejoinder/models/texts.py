@@ -11,7 +11,9 @@ from collections.abc import Sequence
 from typing import Literal, Self, TypeAlias, get_args
 
 import numpy as np
+import numpy.typing as npt
 
+from rejoinder.arrays import unit_rows
 from rejoinder.errors import InputError
 from rejoinder.models.dialogue import HistoryText
 from rejoinder.progress import Advance
@@ -66,6 +68,15 @@ class TextEncoder(NotesCuts):
     def _combine(self, x: FloatArray, z: FloatArray) -> FloatArray:
         """h_x and h_z (n, d), h_z zero where there is no history -> the combined encodings (n, d)."""
 
+    def _fold(self, x: FloatArray, texts: FloatArray, histories: npt.NDArray[np.int64]) -> FloatArray:
+        """h_x (n, d), h of the histories' texts (m, d), the context and the slot of each (2, m) -> h_z (n, d).
+
+        Here each history is one text, whose h it is.
+        """
+        z = np.zeros_like(x)
+        z[histories[0]] = texts
+        return z
+
     def __copy__(self) -> Self:
         other = object.__new__(type(self))
         vars(other).update(vars(self))
@@ -111,13 +122,17 @@ class TextEncoder(NotesCuts):
         return vectors
 
     def _with_history(self, history: HistoryText, inputs: list[str], contexts: Sequence[Context]) -> FloatArray:
-        texts = [history.join(context) for context in contexts]
-        z = np.zeros((len(texts), self.size), dtype=np.float32)
-        there = [i for i, text in enumerate(texts) if text]
-        z[there] = self._encode([texts[i] for i in there], "history", None)
-        if self._part == "history":
-            return z
-        return self._combine(self._encode(inputs, "context", None), z)
+        """Encode contexts, and each distinct text of their histories once."""
+        numbers: dict[str, int] = {}
+        found = [
+            (owner, slot, numbers.setdefault(text, len(numbers)))
+            for owner, context in enumerate(contexts)
+            for slot, text in history.texts(context)
+        ]
+        owners, slots, texts = np.array(found, np.int64).reshape(-1, 3).T
+        x = self._encode(inputs, "context", None)
+        z = self._fold(x, self._encode(list(numbers), "history", None)[texts], np.stack([owners, slots]))
+        return unit_rows(z) if self._part == "history" else self._combine(x, z)
 
     def encode_responses(self, responses: Sequence[str], advance: Advance | None = None) -> FloatArray:
         """Encode responses: (n, d), rows of unit length."""
@@ -152,8 +167,8 @@ class TextEncoder(NotesCuts):
         return np.stack([self._known[side, text] for text in texts]) if texts else vectors
 
     def _compute(self, texts: list[str], side: Side, advance: Advance | None) -> FloatArray:
-        if side == "history":
-            return self._encode_ids(*self.tokenizer.encode_ragged(texts, self.max_length), side, advance)
+        if side == "history" and self.history is not None:
+            return self._encode_ids(*self.history.encode(self.tokenizer, texts, self.max_length), side, advance)
         ids, lengths = encode_messages(self.tokenizer, texts, self.max_length)
         self._note_cuts(texts, lengths)
         return self._encode_ids(ids, lengths, side, advance)

@@ -14,11 +14,11 @@ from rejoinder.errors import InputError
 from rejoinder.models.dialogue import join as join_texts
 from rejoinder.models.families import Packing
 from rejoinder.models.masked_lm import MaskedBatch
-from rejoinder.models.packing import TRANSFORMER_SEGMENT_COST, SidesBatch, TokenBatch, pack
+from rejoinder.models.packing import TRANSFORMER_SEGMENT_COST, SidesBatch, TokenBatch, VectorBatch, pack
 from rejoinder.training.losses import EVERYTHING, Present
 from rejoinder.training.tokens import Rows, TokenStore
 
-NO_HISTORIES = torch.empty(0, dtype=torch.int64)
+NO_HISTORIES = torch.empty((2, 0), dtype=torch.int64)
 NONE: Rows = np.empty(0, np.int64)
 
 Further = Callable[[Rows], Rows]  # n examples -> the k whose responses are further negatives of each (n, k)
@@ -30,9 +30,9 @@ HISTORY_STREAM = 1 << 22  # tells these draws from others of the same seed
 class PairBatch:
     """n pairs that are encoded at once, and further responses that are negatives of all pairs of the step."""
 
-    tokens: TokenBatch | SidesBatch | MaskedBatch  # n inputs, the histories that there are, n responses, further ones
+    tokens: TokenBatch | SidesBatch | MaskedBatch | VectorBatch  # inputs, texts of histories, responses, further ones
     pairs: int
-    histories: Tensor = NO_HISTORIES  # the pairs that have a history, ascending, int64 (m,)
+    histories: Tensor = NO_HISTORIES  # the pair of each text of the histories, ascending, and its slot, int64 (2, m)
 
 
 def make_batch(
@@ -55,15 +55,16 @@ def make_batch(
         return PairBatch(SidesBatch(contexts, responses), len(rows))
     if packing == "joined":
         return _joined(store, rows, padding_id, further)
-    sides, histories = [store.input.gather(rows)], np.empty(0, np.int64)
+    sides, histories = [store.input.gather(rows)], NO_HISTORIES
     if store.history is not None:
         earlier = rows if earlier is None else earlier
-        ids, lengths = store.history.gather(earlier[earlier >= 0])
-        histories = np.flatnonzero(earlier >= 0)[lengths > 0]
-        sides.append((ids, lengths[lengths > 0]))
+        ids, lengths, (owners, slots) = store.history.gather(earlier[earlier >= 0])
+        histories = torch.from_numpy(np.stack([np.flatnonzero(earlier >= 0)[owners], slots]))
+        sides.append((ids, lengths))
     sides.append(store.response.gather(np.concatenate([rows, further])))
-    tokens = pack(np.concatenate([ids for ids, _ in sides]), np.concatenate([n for _, n in sides]), padding_id)
-    return PairBatch(tokens, len(rows), torch.from_numpy(histories))
+    texts = np.concatenate([ids for ids, _ in sides]), np.concatenate([n for _, n in sides])
+    tokens = pack(*texts, padding_id) if store.vectors is None else store.vectors(*texts)
+    return PairBatch(tokens, len(rows), histories)
 
 
 def _joined(store: TokenStore, rows: Rows, padding_id: int, further: Rows) -> PairBatch:
@@ -135,7 +136,7 @@ def make_step(
     present = EVERYTHING
     if store.history is not None:
         # Those of the other processes too, since the loss divides by their number; none that belongs to another pair.
-        there = (store.history.gather(rows)[1] > 0) & (earlier == rows)
+        there = (np.bincount(store.history.gather(rows)[2][0], minlength=len(rows)) > 0) & (earlier == rows)
         present = {"history": Present(torch.from_numpy(there[first : first + own]), int(there.sum()))}
     return StepBatch(parts, len(rows), first, torch.from_numpy(equal), present, rows)
 

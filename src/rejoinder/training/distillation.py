@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import json
 from abc import ABC, abstractmethod
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -26,6 +27,7 @@ from rejoinder.files import atomic_file
 from rejoinder.models import persistence
 from rejoinder.models.layers import Encodings
 from rejoinder.models.reductions import own_scores, scores_of
+from rejoinder.ranker import FloatArray
 from rejoinder.training.batches import StepBatch
 from rejoinder.training.display import Display
 from rejoinder.training.losses import Loss
@@ -141,19 +143,28 @@ def text_vectors(path: Path, texts: RawExamples, read: Rows, encode: EncodeTexts
         pairs = ((context[-1], response) for context, response in texts.read(rows))
         sides[rows] = [[numbers.setdefault(text, len(numbers)) for text in pair] for pair in pairs]
     distinct = list(numbers)
+    vectors = vectors_once(
+        path, len(distinct), lambda chosen: unit_rows(encode(distinct[chosen])), "Asking the teacher", display
+    )
+    return TextVectors(vectors, sides[:, 0], sides[:, 1])
+
+
+def vectors_once(
+    path: Path, count: int, encode: Callable[[slice], FloatArray], title: str, display: Display
+) -> npt.NDArray[np.float16]:
+    """Write the vectors of `count` texts, of which `encode` makes some, into a file; go on where a call stopped."""
     done = path.with_suffix(".json")
     reached, size = json.loads(done.read_text("utf-8"))[:2] if done.exists() and path.exists() else (0, 0)
-    if reached < len(distinct):
-        with display.track("Asking the teacher", len(distinct), "texts") as advance:
+    if reached < count:
+        with display.track(title, count, "texts") as advance:
             advance(reached)
-            for start in range(reached, len(distinct), CHUNK):
-                found = encode(distinct[start : start + CHUNK])
+            for start in range(reached, count, CHUNK):
+                found = encode(slice(start, start + CHUNK))
                 size = found.shape[1]
                 with path.open("r+b" if start else "wb") as file:
                     file.seek(start * size * 2)  # what was cut off in the middle of a chunk is written again
-                    file.write(unit_rows(found).astype(np.float16).tobytes())
+                    file.write(found.astype(np.float16).tobytes())
                 with atomic_file(done) as part:
                     part.write_text(json.dumps([start + len(found), size]), encoding="utf-8")
                 advance(len(found))
-    vectors = np.memmap(path, dtype=np.float16, mode="r", shape=(len(distinct), size))
-    return TextVectors(vectors, sides[:, 0], sides[:, 1])
+    return np.memmap(path, dtype=np.float16, mode="r", shape=(count, size))

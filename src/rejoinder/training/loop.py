@@ -40,12 +40,13 @@ from rejoinder.training.compute import choose_half, forward_backward, set_up, wi
 from rejoinder.training.display import Display, Standing, interrupts
 from rejoinder.training.distillation import open_distiller
 from rejoinder.training.distributed import ElsewhereError, Processes, joined
+from rejoinder.training.frozen import is_frozen
 from rejoinder.training.initialisation import copy_initial_weights
 from rejoinder.training.losses import InBatchLoss, Loss, SummedLoss, annealed_scale, attach_scale
 from rejoinder.training.masked_lm import LikeLengths, Masking, pair_lengths, pretraining_step
 from rejoinder.training.metrics import Meter, MetricsLog
 from rejoinder.training.negatives import Miner, Table, Tables, with_negatives
-from rejoinder.training.prepare import prepare
+from rejoinder.training.prepare import prepare, with_vectors
 from rejoinder.training.recipe import HardNegatives, Plateau, Recipe, Stage
 from rejoinder.training.recipe_files import check_stages
 from rejoinder.training.validation import Validator
@@ -136,10 +137,12 @@ class Trainer:
         ]
         pairs = zip(recipe.stage, self.orders, strict=True)
         self.budgets = [optimization.stage_budget(stage, order.batches_per_epoch) for stage, order in pairs]
-        place = recipe.validation, self.module.padding_id, processes, self.packing
-        self.validators = {name: Validator(store, *place) for name, store in prepared.valid.items()}
         self.loaded = runs.load_checkpoint(folder.checkpoint)
         self.state = self._resume(self.loaded) if self.loaded else runs.RunState(data=prepared.digest)
+        if is_frozen(recipe, self.module):
+            prepared = self.prepared = with_vectors(prepared, recipe, folder.tokens, self.module, display)
+        place = recipe.validation, self.module.padding_id, processes, self.packing
+        self.validators = {name: Validator(store, *place) for name, store in prepared.valid.items()}
         self.meter = Meter(self.state, self.machine.device)
         self.optimizer: Any = None
         self.metrics: MetricsLog | None = None

@@ -222,7 +222,7 @@ class Miner:
     def _input_hashes(self, rows: Rows) -> Rows:
         """Return hashes that are equal for contexts of which the model reads the same."""
         input_, history = self.store.input, self.store.history
-        further = 0 if history is None else _hashes(history, rows)
+        further = 0 if history is None else history.hashes(rows)
         return _hashes(input_, rows) * np.int64(31) + further  # each alone is spread over 64 bits
 
 

@@ -10,6 +10,7 @@ import warnings
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
@@ -28,6 +29,7 @@ from rejoinder.text.tokenizer import Tokenizer
 from rejoinder.text.vocabulary import build_subwords
 from rejoinder.training.display import Display
 from rejoinder.training.distillation import TextVectors, text_vectors
+from rejoinder.training.frozen import read_texts_once
 from rejoinder.training.initialisation import initial_tokenizer
 from rejoinder.training.recipe import BpeVocabulary, Recipe, Vocabulary
 from rejoinder.training.tokens import (
@@ -67,6 +69,17 @@ class Prepared:
 def prepare(recipe: Recipe, folder: Path, display: Display | None = None, engine: Engine | None = None) -> Prepared:
     """Open what a run needs and make what is missing, in the folder or the recipe's cache; an engine tokenises."""
     return _Preparation(recipe, folder, display or Display(), engine).run()
+
+
+def with_vectors(prepared: Prepared, recipe: Recipe, folder: Path, module: Any, display: Display) -> Prepared:
+    """Return the same, its texts read by a module's trunk that learns nothing; made once, like the rest."""
+    place, start = _Preparation(recipe, folder, display, None), recipe.init.fingerprint or (recipe.model, recipe.seed)
+    reading = prepared.tokenizer.fingerprint, recipe.text.max_length, module.history, prepared.digest
+    path = place.folder / f"vectors-{content_key('trunk', start, *reading)}.f16"
+    with place.writing():
+        vectors = read_texts_once(path, [prepared.train, *prepared.valid.values()], module, display)
+    valid = {name: dataclasses.replace(store, vectors=vectors) for name, store in prepared.valid.items()}
+    return dataclasses.replace(prepared, train=dataclasses.replace(prepared.train, vectors=vectors), valid=valid)
 
 
 class _Preparation:

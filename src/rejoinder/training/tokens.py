@@ -8,7 +8,7 @@ import functools
 import hashlib
 import itertools
 import json
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import IO, Any, Literal, TypeAlias
@@ -22,6 +22,7 @@ from rejoinder.corpora.examples import Piece, pieces_of, read_columns, read_piec
 from rejoinder.errors import InputError
 from rejoinder.files import atomic_file, atomic_folder, file_digest, parse_json
 from rejoinder.models.dialogue import Dialogue, HistoryText
+from rejoinder.models.packing import VectorBatch
 from rejoinder.progress import Advance
 from rejoinder.text.ngrams import mix
 from rejoinder.text.tokenizer import Tokenizer, encode_messages
@@ -31,9 +32,11 @@ Rows: TypeAlias = npt.NDArray[np.int64]
 Split: TypeAlias = Literal["train", "valid"]
 Sides: TypeAlias = list[tuple[Ids, Ids]]  # of each side of some examples: all ids, and each text's length
 
-FORMAT = 2
+FORMAT = 3
 MANIFEST = "manifest.json"
-INPUT, RESPONSE, HISTORY, CANDIDATES = "input", "response", "history", "candidates"  # the last two where wanted
+INPUT, RESPONSE = "input", "response"
+HISTORY, SLOTS = "history", "slots"  # where wanted: all texts of histories; each example's slots, one a text
+CANDIDATES = "candidates"  # where wanted
 _COLUMNS, _LISTS = ("context", "response"), ("candidates", "label")
 
 
@@ -96,6 +99,33 @@ class Joined:
 
 
 @dataclass(frozen=True, slots=True)
+class Histories:
+    """What a model reads of each example's earlier messages: any number of texts, each in a slot (`HistoryText`)."""
+
+    texts: Column | Joined
+    slots: Column | Joined  # of each example, one a text
+    firsts: Rows  # each example's first text (n,)
+
+    def gather(self, rows: Rows) -> tuple[Ids, Ids, Rows]:
+        """Return ids and lengths of the texts of the given examples, and whose each is and its slot, (2, m)."""
+        slots, counts = self.slots.gather(rows)
+        owners = np.repeat(np.arange(len(rows)), counts)
+        return *self.texts.gather(ragged(self.firsts[rows], counts)), np.stack([owners, slots.astype(np.int64)])
+
+    def hashes(self, rows: Rows) -> Rows:
+        """Return hashes that are equal for histories of equal texts."""
+        ids, lengths, (owners, _) = self.gather(rows)
+        return token_hashes(ids, np.bincount(owners, lengths, len(rows)).astype(np.int32))
+
+    @staticmethod
+    def join(parts: Sequence[Histories]) -> Histories:
+        """Return those of several stores, numbered through."""
+        starts = np.cumsum([0, *(len(part.texts) for part in parts[:-1])])
+        firsts = np.concatenate([part.firsts + start for part, start in zip(parts, starts, strict=True)])
+        return Histories(Joined([part.texts for part in parts]), Joined([part.slots for part in parts]), firsts)
+
+
+@dataclass(frozen=True, slots=True)
 class RawExamples:
     """Contexts and responses as JSON, example i in lines[offsets[i] : offsets[i + 1]]."""
 
@@ -124,9 +154,10 @@ class TokenStore:
     input: Column | Joined  # newest messages, or, for models that read contexts as one text, the whole contexts
     response: Column | Joined
     response_hash: Rows | Joined  # equal for responses of equal tokens (n,)
-    history: Column | Joined | None = None  # the earlier messages of each context as one text, maybe empty
+    history: Histories | None = None
     texts: RawExamples | None = None  # the examples before tokenising
     given: Given | None = None
+    vectors: Callable[[Ids, Ids], VectorBatch] | None = None  # of texts, where the trunk learns nothing (`frozen`)
 
     def __len__(self) -> int:
         return len(self.response_hash)
@@ -139,7 +170,8 @@ def join_stores(stores: Sequence[TokenStore]) -> TokenStore:
     columns: dict[str, Any] = {}
     for field in dataclasses.fields(TokenStore):
         parts = [getattr(store, field.name) for store in stores]
-        columns[field.name] = None if parts[0] is None else Joined(parts)
+        join = Histories.join if field.name == "history" else Joined
+        columns[field.name] = None if parts[0] is None else join(parts)
     return TokenStore(**columns)
 
 
@@ -150,11 +182,15 @@ def open_store(path: Path) -> TokenStore:
         if manifest["format"] != FORMAT:
             raise ValueError("another format")
         n, k, tokens = manifest["examples"], manifest.get("given", 0), manifest["tokens"]
-        sizes = {side: n * k if side == CANDIDATES else n for side in tokens}
+        sizes = dict.fromkeys(tokens, n) | {CANDIDATES: n * k, HISTORY: tokens.get(SLOTS, 0)}
         columns = {
             side: Column(_map(path, f"{side}.ids", "<i4", tokens[side]), _map(path, f"{side}.offsets", "<i8", size + 1))
             for side, size in sizes.items()
+            if side in tokens
         }
+        histories = None
+        if SLOTS in columns:
+            histories = Histories(columns[HISTORY], columns[SLOTS], columns[SLOTS].offsets[:-1])
         texts = given = None
         if "text_bytes" in manifest:
             lines = _map(path, "texts.jsonl", "u1", manifest["text_bytes"])
@@ -162,7 +198,7 @@ def open_store(path: Path) -> TokenStore:
         if CANDIDATES in columns:
             given = Given(columns[CANDIDATES], _map(path, "candidates.hash", "<i8", n * k), k)
         hashes = _map(path, "response.hash", "<i8", n)
-        return TokenStore(columns[INPUT], columns[RESPONSE], hashes, columns.get(HISTORY), texts, given)
+        return TokenStore(columns[INPUT], columns[RESPONSE], hashes, histories, texts, given)
     except (OSError, ValueError, KeyError, TypeError) as error:
         raise InputError(f"{path}: not a whole token store ({error}); delete it and run again") from None
 
@@ -180,14 +216,14 @@ class Encode:
 
     tokenizer: Tokenizer
     max_length: int  # tokens of a text that are kept
-    history: HistoryText | None = None  # how earlier messages become a text; None leaves them out
+    history: HistoryText | None = None  # how earlier messages become texts; None leaves them out
     dialogue: Dialogue | None = None  # how contexts are read as one text, without `max_length` and `history`
     given: bool = False  # encode the wrong candidates of each example too, as a last side
 
     @property
     def sides(self) -> list[str]:
         """Names of the sides of a store, in order."""
-        return [INPUT, RESPONSE, *[HISTORY] * (self.history is not None), *[CANDIDATES] * self.given]
+        return [INPUT, RESPONSE, *[HISTORY, SLOTS] * (self.history is not None), *[CANDIDATES] * self.given]
 
     def batches(self, piece: Piece) -> Iterator[Sides]:
         """Yield ids and lengths of a piece of the examples, some thousand examples at a time."""
@@ -197,12 +233,19 @@ class Encode:
                 texts = [*_newest_and_response(batch), *wrong]
                 sides = [encode_messages(self.tokenizer, side, self.max_length) for side in texts]
                 if self.history is not None:
-                    histories = [self.history.join(context) for context in batch.column("context").to_pylist()]
-                    sides.insert(2, self.tokenizer.encode_ragged(histories, self.max_length))
+                    found = [self.history.texts(context) for context in batch.column("context").to_pylist()]
+                    sides[2:2] = self._histories(found)
                 yield sides
             else:
                 contexts, responses = (batch.column(name).to_pylist() for name in _COLUMNS)
                 yield [self.dialogue.contexts(contexts), *map(self.dialogue.responses, [responses, *wrong])]
+
+    def _histories(self, found: Sequence[Sequence[tuple[int, str]]]) -> Sides:
+        """Return the tokens of all texts of some histories, and the slots of each history."""
+        assert self.history is not None
+        texts = self.history.encode(self.tokenizer, [text for each in found for _, text in each], self.max_length)
+        slots = np.array([slot for each in found for slot, _ in each], np.int32)
+        return [texts, (slots, np.array(list(map(len, found)), np.int32))]
 
 
 def _newest_and_response(batch: pa.RecordBatch) -> list[list[str]]:
@@ -301,11 +344,17 @@ class _Writer:
         keep = (sides[0][1] > self._marks) & (sides[1][1] > self._marks)
         self.counts["empty"] += int((~keep).sum())
         self.counts["examples"] += int(keep.sum())
-        for name, (ids, lengths) in zip(self.tokens, sides, strict=True):
-            self._add_side(name, ids, lengths, keep if name != CANDIDATES else self._repeated(keep, len(lengths)))
+        found = dict(zip(self.tokens, sides, strict=True))
+        for name, (ids, lengths) in found.items():
+            kept = keep
+            if name == CANDIDATES:
+                kept = self._repeated(keep, len(lengths))
+            elif name == HISTORY:
+                kept = np.repeat(keep, found[SLOTS][1])
+            self._add_side(name, ids, lengths, kept)
         if raw is not None:
-            kept = zip(*(column.to_pylist() for column in raw.filter(pa.array(keep)).columns), strict=True)
-            lines = [json.dumps({"context": context, "response": response}).encode() for context, response in kept]
+            rows = zip(*(column.to_pylist() for column in raw.filter(pa.array(keep)).columns), strict=True)
+            lines = [json.dumps({"context": context, "response": response}).encode() for context, response in rows]
             self._files["texts.jsonl"].write(b"".join(lines))
             ends = self.counts["text_bytes"] + np.cumsum([len(line) for line in lines], dtype=np.int64)
             self._write("texts.offsets", ends, "<i8")

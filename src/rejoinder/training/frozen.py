@@ -1,0 +1,76 @@
+"""A trunk that learns nothing reads each text once: training then costs what its heads cost.
+
+Where all stages give a trunk's parameters the rate 0 (`rates`), r of a text never changes. The vectors of all distinct
+texts of a run are made before it begins, in float16, and batches hold them instead of tokens. ACL19 and DATA19 train on
+the fixed vectors of other encoders in the same way (their MAP).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import torch
+
+from rejoinder.models.packing import TRANSFORMER_SEGMENT_COST, VectorBatch, pack
+from rejoinder.training.display import Display
+from rejoinder.training.distillation import vectors_once
+from rejoinder.training.recipe import Recipe
+from rejoinder.training.tokens import Ids, Joined, Rows, TokenStore, token_hashes
+
+AT_ONCE = 256  # texts in one call of the trunk
+HASHED_AT_ONCE = 1 << 16
+
+
+def is_frozen(recipe: Recipe, module: Any) -> bool:
+    """Return whether r of a text is the same all through a run, in training too."""
+    groups = getattr(module, "trunk_groups", ())
+    frozen = all(stage.rate(group) == 0 for stage in recipe.stage for group in groups)
+    whole = all(stage.active_blocks == "all" for stage in recipe.stage)
+    return bool(groups) and frozen and whole and module.config.dropout == 0
+
+
+@dataclass(frozen=True, slots=True)
+class FrozenTexts:
+    """r of all texts of some stores."""
+
+    hashes: Rows  # of the distinct texts' tokens, ascending (t,)
+    vectors: npt.NDArray[np.float16]  # (t, d)
+
+    def __call__(self, ids: Ids, lengths: Ids) -> VectorBatch:
+        """Return r of n texts that are among them."""
+        places = np.searchsorted(self.hashes, token_hashes(ids, lengths))
+        return VectorBatch(torch.from_numpy(self.vectors[places].astype(np.float32)), int(lengths.sum()))
+
+
+def read_texts_once(path: Path, stores: Sequence[TokenStore], module: Any, display: Display) -> FrozenTexts:
+    """Let a module's trunk read all texts of the stores into a file; go on where an earlier call stopped."""
+    columns = [column for store in stores for column in (store.input, store.response)]
+    columns += [store.history.texts for store in stores if store.history is not None]
+    columns += [store.given.texts for store in stores if store.given is not None]
+    texts = Joined(columns)
+    starts = range(0, len(texts), HASHED_AT_ONCE)
+    numbers = [np.arange(start, min(start + HASHED_AT_ONCE, len(texts))) for start in starts]
+    hashes, firsts = np.unique(
+        np.concatenate([token_hashes(*texts.gather(rows)) for rows in numbers]), return_index=True
+    )
+
+    @torch.inference_mode()
+    def read(chosen: slice) -> npt.NDArray[np.float32]:
+        ids, lengths = texts.gather(firsts[chosen])
+        order = np.argsort(lengths, kind="stable")
+        ends = np.cumsum(lengths, dtype=np.int64)
+        found = np.empty((len(order), module.reduction_size), np.float32)
+        for start in range(0, len(order), AT_ONCE):
+            rows = order[start : start + AT_ONCE]
+            pieces = np.concatenate([ids[ends[row] - lengths[row] : ends[row]] for row in rows])
+            batch = pack(pieces, lengths[rows], module.padding_id, TRANSFORMER_SEGMENT_COST)
+            found[rows] = module.reduce(batch.to(next(module.parameters()).device)).float().cpu().numpy()
+        return found
+
+    module.eval()
+    return FrozenTexts(hashes, vectors_once(path, len(hashes), read, "Reading the texts", display))
