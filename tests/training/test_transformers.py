@@ -16,6 +16,7 @@ from rejoinder.models.families import build_module
 from rejoinder.models.masked_lm import MaskedBatch
 from rejoinder.models.packing import pack
 from rejoinder.models.persistence import load
+from rejoinder.models.poly import MultiContextBiEncoder
 from rejoinder.models.transformer import TransformerShape
 from rejoinder.training.batches import Portion
 from rejoinder.training.loop import TrainingInterrupted, train
@@ -51,6 +52,32 @@ def test_a_multi_context_bi_encoder_trains_on_histories_too(tmp_path, data, star
     assert load(tmp_path / "run" / "model").encode_contexts([["abc", "de"], ["f"]]).shape == (2, 16)
     with pytest.raises(InputError, match=r"text.max_length = 65, but the transformer has 64 positions"):
         train(recipe(data, **sections, text={"max_length": 65}), tmp_path / "longer")
+
+
+def frozen_recipe(data, start):
+    model = {"kind": "multi-context-bi-encoder", "dropout": 0.0, "persona_first": True}
+    optimizer, rates = {"kind": "sgd"}, {"embedding": 0.0, "blocks": 0.0}
+    stages = [stage(steps=4, optimizer=optimizer, learning_rate=0.5, rates=rates)]
+    sections = {"init": {"transformer": str(start)}, "vocabulary": None, "model": model, "text": {"max_length": 20}}
+    return recipe(data, **sections, stage=stages, validation={"examples": 0})
+
+
+def test_a_trunk_that_learns_nothing_reads_each_text_once(tmp_path, data, start, monkeypatch):
+    """The heads learn what they learn from tokens, but for the rounding of vectors; a run goes on without reading."""
+    with monkeypatch.context() as never:
+        never.setattr("rejoinder.training.loop.is_frozen", lambda *_: False)
+        train(frozen_recipe(data, start), tmp_path / "tokens")
+    train(frozen_recipe(data, start), tmp_path / "vectors")
+    from_tokens, from_vectors = weights(tmp_path / "tokens"), weights(tmp_path / "vectors")
+    given = {f"transformer.{name}": value for name, value in load_checkpoint(start)[0].named_parameters()}
+    for name, value in from_vectors.items():
+        torch.testing.assert_close(value, from_tokens[name], atol=2e-3, rtol=0)
+        assert torch.equal(value, given[name]) if name in given else value.abs().max() > 0, name
+    with pytest.raises(TrainingInterrupted):
+        train(frozen_recipe(data, start), tmp_path / "cut", display=interrupt_at(2))
+    monkeypatch.setattr(MultiContextBiEncoder, "reduce", None)  # nothing is read again
+    train(frozen_recipe(data, start), tmp_path / "cut")
+    assert same_weights(tmp_path / "cut", tmp_path / "vectors")
 
 
 @pytest.mark.parametrize("model", [BI, CROSS], ids=["bi", "cross"])

@@ -105,6 +105,8 @@ class Encoder(_Model, TextEncoder):
         return history
 
     def _fold(self, x: FloatArray, texts: FloatArray, histories: IntArray) -> FloatArray:
+        if not self.module.history.apart:
+            return super()._fold(x, texts, histories)
         with torch.inference_mode():
             parts = (torch.from_numpy(each).to(self.device) for each in (x, texts, histories))
             folded: FloatArray = self.module.fold(*parts).cpu().numpy()

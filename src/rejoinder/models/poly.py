@@ -255,9 +255,9 @@ class MultiContextBiEncoder(OfTransformers, SharedTrunk):
 
     One transformer reads all messages and responses; the mean of its token vectors is a text's r. A residual
     feed-forward head for newest messages, earlier ones and responses makes h of it. h_x, what counts of the earlier
-    messages (`MessageGates`), and what a feed-forward network makes of both are added up. All of these start at zero, so
-    that an untrained model ranks as its transformer does by the cosine. Where the transformer does not learn, each text
-    is read once (`training.frozen`).
+    messages (`MessageGates`), and what a feed-forward network makes of both are added up. These networks start at zero,
+    so that an untrained model ranks as its transformer does by the cosine. Where the transformer learns nothing,
+    training reads each text once (`training.frozen`).
     """
 
     trunk_groups = ("embedding", "blocks")  # the parameters that r depends on
