@@ -187,9 +187,9 @@ def test_a_folder_opens_as_an_encoder_of_conversations(tmp_path, precision):
     ids, lengths = marked().encode_ragged(["how are you", "hello there"], 20)
     with torch.inference_mode():
         batch = pack(ids, lengths, 0)
-        x, z = (module.encode(batch, side)[row] for row, side in ((0, "context"), (1, "history")))
-        both = module.combine(x[None], z[None])[0]
-        alone = module.combine(x[None], torch.zeros(1, 16))[0]
+        x, h = module.encode(batch, "context")[:1], module.encode(batch, "history")[1:]
+        both = module.combine(x, module.fold(x, h, torch.tensor([[0], [0]])))[0]
+        alone = module.combine(x, torch.zeros(1, 16))[0]
     assert float(vectors[0] @ both.numpy()) > closeness
     assert float(vectors[1] @ alone.numpy()) > closeness
     assert encoder.transfer(["hello there"]).shape == (1, 16)

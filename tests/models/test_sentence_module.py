@@ -35,7 +35,7 @@ def encode(module, inputs, **options):
 
 
 def messages(contexts):
-    return [[{"role": "user", "content": text} for text in context] for context in contexts]
+    return [[{"role": f"speaker {i % 2}", "content": text} for i, text in enumerate(context)] for context in contexts]
 
 
 def test_it_gives_the_vectors_of_the_library(model, tmp_path):

@@ -37,7 +37,7 @@ def test_the_same_vectors(folders):
         assert np.abs(theirs.encode(TEXTS, batch_size=batch_size) - contexts).max() < 1e-5
     assert np.abs(theirs.similarity(contexts, responses).numpy() - contexts @ responses.T).max() < 1e-5
     assert theirs.get_embedding_dimension() == 24
-    messages = [[{"role": "user", "content": text} for text in context] for context in CONVERSATIONS]
+    messages = [[{"role": "ab"[i % 2], "content": text} for i, text in enumerate(c)] for c in CONVERSATIONS]
     vectors = theirs.encode_query(messages)
     assert np.abs(vectors - ours.encode_contexts(CONVERSATIONS)).max() < 1e-5
     assert np.abs(theirs.encode_query(messages[0]) - vectors[0]).max() < 1e-5

@@ -84,7 +84,7 @@ def test_where_its_model_is_gone_an_index_lists_and_deletes_but_does_not_search(
     bare.delete([1])
     assert [candidate.text for _, candidate in bare] == [text for text in A if text != "a1"]
     for forbidden in (lambda: bare.search([["a"]]), lambda: bare.add(["a"])):
-        with pytest.raises(InputError, match="no model .hash-model. that encodes replies"):
+        with pytest.raises(InputError, match="no model 'hash-model' that encodes replies"):
             forbidden()
 
 

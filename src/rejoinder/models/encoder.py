@@ -6,6 +6,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 import torch
 
 from rejoinder.arrays import by_length, take
@@ -104,7 +105,7 @@ class Encoder(_Model, TextEncoder):
         history: HistoryText | None = self.module.history
         return history
 
-    def _fold(self, x: FloatArray, texts: FloatArray, histories: IntArray) -> FloatArray:
+    def _fold(self, x: FloatArray, texts: FloatArray, histories: npt.NDArray[np.int64]) -> FloatArray:
         if not self.module.history.apart:
             return super()._fold(x, texts, histories)
         with torch.inference_mode():
