@@ -7,10 +7,13 @@ import pytest
 import torch
 from torch.nn import functional as F  # noqa: N812
 
+from rejoinder.errors import InputError
 from rejoinder.models.families import build_module
+from rejoinder.models.layers import MessageGates
 from rejoinder.models.packing import pack
 from rejoinder.models.persistence import load, save
 from rejoinder.models.reductions import attended_scores, own_scores, segment_means
+from rejoinder.models.sentence_module import export_sentence_transformers
 from rejoinder.ranker import DualEncoder, Ranker
 from rejoinder.text.pretrained import MarkedPretrained
 from rejoinder.text.subwords import Subwords
@@ -194,6 +197,22 @@ def test_a_folder_opens_as_an_encoder_of_conversations(tmp_path, precision):
     assert float(vectors[1] @ alone.numpy()) > closeness
     assert encoder.transfer(["hello there"]).shape == (1, 16)
     assert encoder.score(contexts, [["fine", "cats"]] * 3).shape == (3, 2)
+    with pytest.raises(InputError, match="export --transformers"):
+        export_sentence_transformers(tmp_path / "model", tmp_path / "out")
+
+
+def test_earlier_messages_count_as_far_as_they_have_to_do_with_the_newest_one():
+    """Against a loop over the messages; one of another subject counts for next to nothing."""
+    torch.manual_seed(0)
+    gates, x, h = MessageGates(3), F.normalize(torch.randn(2, 8), dim=1), F.normalize(torch.randn(5, 8), dim=1)
+    places = [(0, 0), (0, 2), (1, 0), (1, 1), (1, 2)]
+    expected = torch.zeros(2, 8)
+    for message, (context, slot) in zip(h, places, strict=True):
+        near = 1 / (1 + torch.exp(-gates.slope * (message @ x[context] - gates.threshold)))
+        expected[context] += gates.weights[slot] * near * message
+    torch.testing.assert_close(gates(x, h, torch.tensor(places).T), expected)
+    same, opposite = (gates(x[:1], sign * x[:1], torch.tensor([[0], [0]])).norm() for sign in (1, -1))
+    assert same > 50 * opposite > 0
 
 
 def test_marks_stand_around_every_text_and_count_as_tokens():

@@ -109,6 +109,6 @@ def test_what_cannot_be_exported(model, tmp_path):
         export_sentence_transformers(model, tmp_path / "small")
     for kind in ("bi mean", "poly learnt", "cross match"):
         opened(tmp_path / kind, kind)
-        with pytest.raises(InputError, match=r"reads a whole conversation as one text; .* --transformers"):
+        with pytest.raises(InputError, match=r"as newest message and one history; .* --transformers"):
             export_sentence_transformers(tmp_path / kind, tmp_path / "out")
     assert not (tmp_path / "out").exists()

@@ -155,11 +155,9 @@ def export_sentence_transformers(
     check_replaceable(output, FOLDER, overwrite=overwrite)
     folder = persistence.find(model)
     module, _, config = persistence.load_module(folder)  # refuses what is damaged
-    if family_of(module.config).dialogue is not None:
-        raise InputError(
-            f"{folder} is of kind '{config['model']['kind']}', which reads a whole conversation as one text; write the "
-            "transformer inside with `export --transformers`"
-        )
+    if family_of(module.config).dialogue is not None or (module.history is not None and module.history.apart):
+        reads = "does not read a conversation as newest message and one history; write the transformer inside with"
+        raise InputError(f"{folder} is of kind '{config['model']['kind']}', which {reads} `export --transformers`")
     with atomic_folder(output, FOLDER, overwrite=overwrite) as part:
         for name in (persistence.CONFIG, persistence.WEIGHTS, persistence.VOCABULARY):
             shutil.copyfile(folder / name, part / name)
