@@ -7,7 +7,7 @@ the fixed vectors of other encoders in the same way (their MAP).
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -47,21 +47,30 @@ class FrozenTexts:
         return VectorBatch(torch.from_numpy(self.vectors[places].astype(np.float32)), int(lengths.sum()))
 
 
-def read_texts_once(path: Path, stores: Sequence[TokenStore], module: Any, display: Display) -> FrozenTexts:
-    """Let a module's trunk read all texts of the stores into a file; go on where an earlier call stopped."""
-    columns = [column for store in stores for column in (store.input, store.response)]
-    columns += [store.history.texts for store in stores if store.history is not None]
-    columns += [store.given.texts for store in stores if store.given is not None]
-    texts = Joined(columns)
-    starts = range(0, len(texts), HASHED_AT_ONCE)
-    numbers = [np.arange(start, min(start + HASHED_AT_ONCE, len(texts))) for start in starts]
-    hashes, firsts = np.unique(
-        np.concatenate([token_hashes(*texts.gather(rows)) for rows in numbers]), return_index=True
-    )
+def _texts(store: TokenStore, rows: Rows) -> Iterator[tuple[Any, Rows]]:
+    """Yield columns of texts, and which of each some examples have."""
+    yield store.input, rows
+    yield store.response, rows
+    if store.history is not None:
+        yield store.history.texts, store.history.numbers(rows)
+    if store.given is not None:
+        yield store.given.texts, np.arange(len(store.given.texts))
+
+
+def read_texts_once(
+    path: Path, examples: Sequence[tuple[TokenStore, Rows]], module: Any, display: Display
+) -> FrozenTexts:
+    """Let a module's trunk read all texts of examples into a file; go on where an earlier call stopped."""
+    columns, numbers = zip(*(each for store, rows in examples for each in _texts(store, rows)), strict=True)
+    starts = np.cumsum([0, *map(len, columns[:-1])])
+    texts, every = Joined(columns), np.concatenate([rows + start for rows, start in zip(numbers, starts, strict=True)])
+    pieces = np.split(every, range(HASHED_AT_ONCE, len(every), HASHED_AT_ONCE))
+    found = np.concatenate([token_hashes(*texts.gather(rows)) for rows in pieces])
+    hashes, firsts = np.unique(found, return_index=True)
 
     @torch.inference_mode()
     def read(chosen: slice) -> npt.NDArray[np.float32]:
-        ids, lengths = texts.gather(firsts[chosen])
+        ids, lengths = texts.gather(every[firsts[chosen]])
         order = np.argsort(lengths, kind="stable")
         ends = np.cumsum(lengths, dtype=np.int64)
         found = np.empty((len(order), module.reduction_size), np.float32)

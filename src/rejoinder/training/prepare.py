@@ -46,6 +46,7 @@ from rejoinder.training.tokens import (
     open_store,
     read_texts,
 )
+from rejoinder.training.validation import drawn
 
 CACHED = (".lock", "vocabulary-*", "train-*", "valid-*", "words-*", "vectors-*")  # what is made once and kept
 COMMON = 1e-3
@@ -74,12 +75,14 @@ def prepare(recipe: Recipe, folder: Path, display: Display | None = None, engine
 def with_vectors(prepared: Prepared, recipe: Recipe, folder: Path, module: Any, display: Display) -> Prepared:
     """Return the same, its texts read by a module's trunk that learns nothing; made once, like the rest."""
     place, start = _Preparation(recipe, folder, display, None), recipe.init.fingerprint or (recipe.model, recipe.seed)
-    reading = prepared.tokenizer.fingerprint, recipe.text.max_length, module.history, prepared.digest
-    path = place.folder / f"vectors-{content_key('trunk', start, *reading)}.f16"
+    reading = prepared.tokenizer.fingerprint, recipe.text.max_length, module.history
+    read = prepared.digest, recipe.validation.examples
+    path = place.folder / f"vectors-{content_key('trunk', start, *reading, *read)}.f16"
     with place.writing():
-        vectors = read_texts_once(path, [prepared.train, *prepared.valid.values()], module, display)
-    valid = {name: dataclasses.replace(store, vectors=vectors) for name, store in prepared.valid.items()}
-    return dataclasses.replace(prepared, train=dataclasses.replace(prepared.train, vectors=vectors), valid=valid)
+        valid = [(store, drawn(store, recipe.validation)) for store in prepared.valid.values()]
+        vectors = read_texts_once(path, [(prepared.train, np.arange(len(prepared.train))), *valid], module, display)
+    stores = {name: dataclasses.replace(store, vectors=vectors) for name, store in prepared.valid.items()}
+    return dataclasses.replace(prepared, train=dataclasses.replace(prepared.train, vectors=vectors), valid=stores)
 
 
 class _Preparation:

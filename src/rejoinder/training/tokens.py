@@ -112,6 +112,10 @@ class Histories:
         owners = np.repeat(np.arange(len(rows)), counts)
         return *self.texts.gather(ragged(self.firsts[rows], counts)), np.stack([owners, slots.astype(np.int64)])
 
+    def numbers(self, rows: Rows) -> Rows:
+        """Return which of the texts the given examples have."""
+        return ragged(self.firsts[rows], self.slots.gather(rows)[1])
+
     def hashes(self, rows: Rows) -> Rows:
         """Return hashes that are equal for histories of equal texts."""
         ids, lengths, (owners, _) = self.gather(rows)

@@ -24,6 +24,11 @@ Encode = Callable[[PairBatch], tuple[Tensor, Tensor]]
 """Pairs -> contexts (K, d) or (K, m, d) and responses (K, d); where contexts join candidates: scores (K, C), twice."""
 
 
+def drawn(store: TokenStore, config: Validation) -> Rows:
+    """Return which examples a store is validated on, the same each time."""
+    return np.random.default_rng(0).permutation(len(store))[: config.examples]
+
+
 class Validator:
     """Ranks each response of a group of N examples against the others of its group; several processes share the groups.
 
@@ -45,7 +50,7 @@ class Validator:
             remedy = "set validation.candidates lower, or validation.examples = 0 to train without validation"
             raise InputError(f"{limit} validation examples make no group of {config.candidates}; {remedy}")
         self.examples = limit
-        order = np.random.default_rng(0).permutation(len(store))[:limit]
+        order = drawn(store, config)
         order = np.concatenate([order, order[: -limit % config.candidates]])  # in whole groups
         together = max(1, PAIRS_AT_ONCE // config.candidates) * config.candidates
         self._store, self._padding_id, self._processes = store, padding_id, processes or Processes()
