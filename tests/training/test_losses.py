@@ -16,7 +16,7 @@ from rejoinder.training.batches import Portion, equal_pairs, make_step
 from rejoinder.training.compute import forward_backward
 from rejoinder.training.loop import train
 from rejoinder.training.losses import InBatchLoss, SummedLoss
-from tests.training.test_batches import column, store
+from tests.training.test_batches import histories, store
 from tests.training.test_loop import At, CrashError, crash, losses
 from tests.training.tiny import MODEL, NGRAM, recipe, stage
 
@@ -91,7 +91,7 @@ def batch(kind, micro_batch):
     y[::5] = [[7, 8]] * 12
     examples = store(x, y)
     if kind == "with histories":
-        examples = replace(examples, history=column([text if i > 11 else [] for i, text in enumerate(z)]))
+        examples = replace(examples, history=histories([text if i > 11 else [] for i, text in enumerate(z)]))
     return make_step(examples, np.arange(5, 5 + PAIRS), PADDING, Portion(micro_batch=micro_batch))
 
 
