@@ -1,8 +1,8 @@
 """Bad input through the real command line: one clear line, exit code 2, never "looks like a bug"."""
 
-import gc
 import contextlib
 import copy
+import gc
 import hashlib
 import json
 import shutil
