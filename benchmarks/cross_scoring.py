@@ -77,7 +77,8 @@ def write_model(folder: Path) -> None:
 
 def measure(folder: Path, examples: list[Example], precision: str, options: argparse.Namespace) -> dict[str, Any]:
     """Medians of pairs per second, and the share of useful tokens of ours."""
-    ours: CrossRanker = load(folder / "ours", precision=precision, threads=options.threads)
+    ours = load(folder / "ours", precision=precision, threads=options.threads)
+    assert isinstance(ours, CrossRanker)
     peer = CrossEncoder(str(folder / "peer"), device="cpu", max_length=CONTEXT_LENGTH + MAX_LENGTH)
     peer.model.to(torch.bfloat16 if precision == "bf16" else torch.float32)
     contexts = [each.context for each in examples[: options.contexts]]

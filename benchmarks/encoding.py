@@ -34,6 +34,7 @@ from peers import minilm_forms
 from rejoinder.memory import keep_memory
 from rejoinder.models.convert import Convert, ConvertConfig
 from rejoinder.models.encoder import Encoder
+from rejoinder.models.families import text_encoder
 from rejoinder.models.inference import Precision, pack_linears
 from rejoinder.processor import has_fast_bfloat16
 from rejoinder.text.subwords import Subwords
@@ -146,7 +147,8 @@ def precisions() -> tuple[Precision, ...]:
 
 def bundled_programs() -> dict[str, Encode]:
     """The model that comes with the package, in every precision."""
-    return {f"{BUNDLED} {each}": rejoinder.load(BUNDLED, precision=each).encode_responses for each in precisions()}
+    models = {f"{BUNDLED} {each}": rejoinder.load(BUNDLED, precision=each) for each in precisions()}
+    return {name: text_encoder(model).encode_responses for name, model in models.items()}
 
 
 def race(programs: dict[str, Encode], batches: list[list[str]], repetitions: int) -> dict[str, float]:

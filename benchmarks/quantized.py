@@ -156,9 +156,10 @@ def program(name: str, options: argparse.Namespace) -> Callable[[Sequence[str]],
 
         return sentence_transformer(name.rpartition(" ")[2], 128)
     import rejoinder
+    from rejoinder.models.families import text_encoder
 
     folder, precision = OURS[name]
-    return rejoinder.load(options.folder / folder, precision=precision).encode_responses
+    return text_encoder(rejoinder.load(options.folder / folder, precision=precision)).encode_responses
 
 
 def peak_memory() -> int:
@@ -191,13 +192,15 @@ def race(options: argparse.Namespace) -> dict[str, float]:
     import torch
 
     import rejoinder
+    from rejoinder.models.families import text_encoder
 
     torch.set_num_threads(options.threads)
     messages = json.loads((options.folder / "messages.json").read_text(encoding="utf-8"))
     result = {}
     for precision in ("auto", "int8"):
         names = [name for name, (_, wanted) in OURS.items() if wanted == precision]
-        encoders = {name: rejoinder.load(options.folder / OURS[name][0], precision=precision) for name in names}
+        models = {name: rejoinder.load(options.folder / OURS[name][0], precision=precision) for name in names}
+        encoders = {name: text_encoder(model) for name, model in models.items()}
         seconds: dict[str, list[float]] = {name: [] for name in names}
         for turn in range(1 + options.rounds * options.repetitions):
             for name, encoder in encoders.items():

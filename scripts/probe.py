@@ -186,7 +186,10 @@ def main() -> int:
     given = parser.parse_args()
     try:
         candidates = itertools.islice(distinct(read_candidates(given.candidates)), given.limit)
-        found = probe(rejoinder.load(given.model), [candidate.text for candidate in candidates], given.top)
+        model = rejoinder.load(given.model)
+        if not isinstance(model, DualEncoder):
+            raise InputError(f"{given.model} encodes no replies; give a dual encoder")
+        found = probe(model, [candidate.text for candidate in candidates], given.top)
         with atomic_file(given.output) as part:
             part.write_text(json.dumps(found, indent=2) + "\n", encoding="utf-8")
     except InputError as error:

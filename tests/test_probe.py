@@ -25,6 +25,10 @@ class TwoKinds:
     def encode_responses(self, responses):
         return np.stack([SIDES[int(self.reply_is(text))] for text in responses])
 
+    def score(self, contexts, candidates):
+        pairs = zip(self.encode_contexts(contexts), candidates, strict=True)
+        return np.stack([self.encode_responses(texts) @ vector for vector, texts in pairs])
+
 
 def test_a_group_that_draws_insults_is_told_from_the_others():
     rows = probe.probe_groups(TwoKinds(lambda text: "Turks" in text, lambda text: text in probe.INSULTING))

@@ -19,17 +19,20 @@ if TYPE_CHECKING:
     from rejoinder.corpora.example import Example
     from rejoinder.corpora.examples import read_examples
     from rejoinder.evaluation.ranking import evaluate
+    from rejoinder.models.encoder import Encoder, Model
     from rejoinder.models.persistence import load
     from rejoinder.retrieval.index import Index
     from rejoinder.training.loop import train
 
 __version__ = "0.1.0"
-__all__ = ["Example", "Index", "__version__", "evaluate", "load", "read_examples", "train"]
+__all__ = ["Encoder", "Example", "Index", "Model", "__version__", "evaluate", "load", "read_examples", "train"]
 
 # Imported on first use: `import rejoinder` stays fast, and a library of an extra is never needed for it.
 _HOMES = {
+    "Encoder": "rejoinder.models.encoder",
     "Example": "rejoinder.corpora.example",
     "Index": "rejoinder.retrieval.index",
+    "Model": "rejoinder.models.encoder",
     "evaluate": "rejoinder.evaluation.ranking",
     "load": "rejoinder.models.persistence",
     "read_examples": "rejoinder.corpora.examples",

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from numbers import Integral
 from typing import Any, Literal, Protocol, TypeAlias, runtime_checkable
 
 import numpy as np
@@ -22,6 +23,8 @@ PERSONA = "your persona: "
 
 NO_TURNS = frozenset({"system", "developer", "tool", "function"})
 """Roles of what nobody said to anybody: instructions to a program, and what it looks up."""
+
+CONVERSATIONS = "give a list of conversations, each a list of messages"
 
 ContextPart: TypeAlias = Literal["all", "input", "history"]
 """What of a context is read: all that the model can read, or the input or the history alone."""
@@ -110,22 +113,20 @@ def read_contexts(conversations: Sequence[Conversation]) -> list[Context]:
     Raises:
         InputError: a conversation is a text, has no message, or one that is neither a text nor a role with a text.
     """
-    if isinstance(conversations, str | Mapping):
-        raise InputError(f"give a list of conversations, each a list of messages; given: {_shown(conversations)}")
+    check_list(conversations, CONVERSATIONS)
     return [[text for _, text in join_turns(spoken(messages))] for messages in conversations]
 
 
 def spoken(messages: Conversation) -> list[tuple[str | None, str]]:
     """Return role and text of each message; those of `NO_TURNS`, and calls of tools, are left out."""
-    if isinstance(messages, str | Mapping) or not isinstance(messages, Iterable):
-        raise InputError(f"a conversation is a list of messages, oldest first; given: {_shown(messages)}")
+    check_list(messages, "a conversation is a list of messages, oldest first")
     said: list[tuple[str | None, str]] = []
     for message in messages:
         role = message.get("role") if isinstance(message, Mapping) else None
-        if role in NO_TURNS or is_call(message):
+        if is_call(message) or (isinstance(role, str) and role in NO_TURNS):
             continue
         text = message.get("content") if isinstance(message, Mapping) else message
-        if not isinstance(text, str):
+        if not isinstance(text, str) or not isinstance(role, str | None):
             raise InputError(f'a message is a text, or {{"role": ..., "content": text}}; given: {_shown(message)}')
         said.append((role, text))
     if not said:
@@ -152,10 +153,24 @@ def join_turns(messages: Iterable[tuple[str | None, str]]) -> list[tuple[str | N
 
 def read_texts(texts: Sequence[str]) -> list[str]:
     """Return texts as a list; a single text, which would be read letter by letter, or what is none is an InputError."""
-    wrong = [texts] if isinstance(texts, str) else [text for text in texts if not isinstance(text, str)]
-    if wrong:
-        raise InputError(f"give a list of texts, such as ['Hello!', 'At noon.']; given: {_shown(wrong[0])}")
+    need = "give a list of texts, such as ['Hello!', 'At noon.']"
+    check_list(texts, need)
+    for text in texts:
+        if not isinstance(text, str):
+            raise InputError(f"{need}; given: {_shown(text)}")
     return list(texts)
+
+
+def check_list(values: object, need: str) -> None:
+    """Raise InputError, which says what is needed, for what is no list: a text, a mapping, a generator, None."""
+    if isinstance(values, str | bytes | Mapping) or not isinstance(values, Collection):
+        raise InputError(f"{need}; given: {_shown(values)}")
+
+
+def check_count(name: str, value: object, least: int = 1) -> None:
+    """Raise InputError for what is no whole number, or one below `least`."""
+    if not isinstance(value, Integral) or value < least:
+        raise InputError(f"{name} is {_shown(value)}; give a whole number, {least} or more")
 
 
 def _shown(value: object) -> str:
@@ -185,10 +200,13 @@ class CandidateLists:
 
 def candidate_lists(contexts: Sequence[Conversation], candidates: Sequence[Sequence[str]]) -> CandidateLists:
     """Find the distinct texts of lists of candidates; a list object that contexts share is looked up once."""
+    check_list(contexts, CONVERSATIONS)
+    need = "give each context a list of candidates"
+    check_list(candidates, need)
+    for texts in candidates:
+        check_list(texts, need)
     if len(contexts) != len(candidates):
         raise InputError(f"{len(contexts)} contexts but {len(candidates)} lists of candidates; give one for each")
-    if wrong := [texts for texts in candidates if isinstance(texts, str)]:
-        raise InputError(f"give each context a list of candidates; given: {_shown(wrong[0])}")
     sizes = {len(texts) for texts in candidates}
     if len(sizes) > 1:
         raise InputError("the lists of candidates differ in length; score each length in a call of its own")

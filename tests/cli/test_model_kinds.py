@@ -60,3 +60,9 @@ def test_transformers(answer, refused, tmp_path, data, model):
         answer(*index, tmp_path / "index")
         assert len(answer("reply", tmp_path / "index", "about cats", "go on", "-k", 2, "--copies")["replies"]) == 2
         refused(*evaluate, "--context", "history", said="only multi-context models")
+    no_texts = [f"is a {model['kind']}, which gives no vectors h and r of single texts", "convert, ngram"]
+    for name in (f"sim:{folder}", f"map:{folder}#r"):
+        refused("evaluate", name, data, "--candidates", 4, said=no_texts)
+    (tmp_path / "intents.csv").write_text("text,label\n" + "tea,a\nmilk,a\nrain,b\nwind,b\n")
+    for verb in ("train", "fine-tune"):
+        refused("intents", verb, folder, tmp_path / "intents.csv", "-o", tmp_path / verb, said=no_texts)

@@ -151,6 +151,23 @@ def test_a_copy_of_the_right_response_is_right_on_own_data():
         compare(result, protocol)
 
 
+@pytest.mark.parametrize(("given", "reason"), [
+    ({"ranker": "convert-small"}, "ranks with a model, .*given: 'convert-small'"),
+    ({"examples": "data/chats"}, "give examples, .*given: 'data/chats'"),
+    ({"examples": None}, "give examples, .*given: None"),
+    ({"examples": [("a", "b")]}, r"give examples, .*given: \('a', 'b'\)"),
+    ({"candidates": "3"}, "candidates is '3'"),
+    ({"block_size": -1}, "block_size is -1; give a whole number, 1 or more"),
+    ({"copies": "some"}, "copies 'some' are unknown; allowed are right, wrong"),
+    ({"replies": "Reply 1!"}, "a list of texts, .*given: 'Reply 1!'"),
+    ({"replies": [1, 2]}, "a list of texts, .*given: 1"),
+])  # fmt: skip
+def test_a_wrong_call_is_explained(given, reason):
+    call = {"ranker": Rule(lambda *_: 0.0), "examples": numbered_examples(12), "candidates": 4, **given}
+    with pytest.raises(InputError, match=reason):
+        evaluate(**call)
+
+
 def test_somebodys_replies_are_ranked_in_python_too():
     replies = (f"Reply {i}!" for i in range(10))
     ranker = Rule(lambda message, reply: float(f" {number(message)}!" in reply))

@@ -73,7 +73,7 @@ def test_adding_encodes_only_what_is_new(index, encoder):
 
 def test_deleting_what_is_not_there_deletes_nothing(index):
     index.delete([3])
-    for positions, told in (([0, 9], "no reply 9; .* 0 to 8"), ([-1], "no reply -1"), ([4, 3], "reply 3 .*before")):
+    for positions, told in (([0, 9], "no reply 9; .* 0 to 8"), ([-1], "position is -1"), ([4, 3], "reply 3 .*before")):
         with pytest.raises(InputError, match=told):
             index.delete(positions)
     assert len(index) == 8

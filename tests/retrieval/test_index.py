@@ -44,8 +44,6 @@ def segment(index):
 
 
 def test_the_best_reply_comes_first_with_score_and_position(index):
-    with pytest.raises(InputError, match="at least one"):
-        index.search([["hello"]], k=0)
     [[best, second]] = index.search([["something before", "reply number 17"]], k=2)
     assert (best.text, best.position, dict(best.payload)) == ("reply number 17", 17, {})
     assert best.score == pytest.approx(1, abs=1e-6)
@@ -253,6 +251,28 @@ def test_answers_are_those_of_the_model_also_after_adding_and_deleting(tmp_path,
     for opened in (index, Index.open(tmp_path / "index", encoder)):
         for context, replies in zip(CONTEXTS, opened.search(CONTEXTS, k=100), strict=True):
             assert [(reply.text, reply.score) for reply in replies] == wanted(encoder, left, context, 100)
+
+
+@pytest.mark.parametrize(("call", "reason"), [
+    (lambda index: index.search([["a"]], k=0), "k is 0; give a whole number, 1 or more"),
+    (lambda index: index.search([["a"]], k=2.5), "k is 2.5"),
+    (lambda index: index.search([["a"]], k="3"), "k is '3'"),
+    (lambda index: index.search([["a"]], history="1"), "history is '1'"),
+    (lambda index: index.search([["a"]], minimum_score="0.5"), "minimum_score is '0.5'; give a number"),
+    (lambda index: index.search("a"), "a list of conversations"),
+    (lambda index: index.delete(1), "a list of positions; given: 1"),
+    (lambda index: index.add("Hello!"), "a list of replies, .*given: 'Hello!'"),
+    (lambda index: index.add([1]), "a reply is a text or a Candidate; given: 1"),
+    (lambda index: index.add(["x"], batch=0), "batch is 0"),
+    (lambda index: index.delete([0.5]), "a position is 0.5; give a whole number, 0 or more"),
+    (lambda index: Index.open(index.folder, "convert-small"), "a model that encodes replies, .*'convert-small'"),
+    (lambda index: Index.build("convert-small", ["x"], index.folder), "a model that encodes replies"),
+])  # fmt: skip
+def test_a_wrong_call_is_explained(index, call, reason):
+    before = [candidate.text for _, candidate in index]
+    with pytest.raises(InputError, match=reason):
+        call(index)
+    assert [candidate.text for _, candidate in Index.open(index.folder)] == before
 
 
 def test_what_is_no_number_is_refused(tmp_path):

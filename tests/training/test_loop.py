@@ -90,6 +90,10 @@ def test_from_a_notebook(tmp_path, data):
     assert rejoinder.load(summary.model).encode_responses(["hello"]).shape == (1, 16)
     with pytest.raises(InputError, match="no such recipe"):
         rejoinder.train("tiny", data=data, run=tmp_path / "other")
+    with pytest.raises(InputError, match="by dotted key"):
+        rejoinder.train(tmp_path / "tiny.toml", data=data, run=tmp_path / "other", settings="stage.0.steps=3")
+    with pytest.raises(InputError, match="no split 'dev'; allowed are train, valid, test"):
+        next(rejoinder.read_examples(data, split="dev"))
 
 
 def test_the_folder_holds_what_the_documentation_says(whole):

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from rejoinder.baselines.encoders import VectorEncoder
     from rejoinder.corpora.example import Example, Split
     from rejoinder.evaluation.contexts import ContextReading
-    from rejoinder.models.encoder import Encoder
+    from rejoinder.models.encoder import Encoder, Model
     from rejoinder.ranker import Ranker
 
 # Rankers that need no model, with their classes in `baselines.keywords`.
@@ -76,9 +76,10 @@ class Rankers:
             raise InputError(f"no model {name!r}: give {folder}, {known}, {encoders.ENCODERS}")
         return self._load(name)
 
-    def _load(self, name: str) -> Any:
-        self._opened.append(counting(rejoinder.load(name)))
-        return self._opened[-1]
+    def _load(self, name: str) -> Model:
+        model = rejoinder.load(name)
+        self._opened.append(counting(model))
+        return model
 
     def say_cuts(self) -> None:
         """Note how many messages the models have cut."""
@@ -100,6 +101,7 @@ class Rankers:
 
     def _encoder(self, name: str) -> VectorEncoder:
         from rejoinder.baselines import encoders
+        from rejoinder.models.families import text_encoder
         from rejoinder.models.persistence import CONFIG, VOCABULARY
 
         if encoders.is_encoder(name):
@@ -114,7 +116,7 @@ class Rankers:
         if mark or own or not Path(name).is_dir():
             place = place or name
             if place not in self._models:
-                self._models[place] = self._load(place)
+                self._models[place] = text_encoder(self._load(place))
             model = self._models[place]
             return encoders.TextVectors(model.transfer) if output == "r" and mark else model.remembering()
         return encoders.open_encoder(name)

@@ -171,6 +171,8 @@ class Piece:
 
 def pieces_of(path: str | Path, split: Split | None = None, groups: int = 8) -> Iterator[Piece]:
     """Cut examples into pieces: `groups` row groups of a data folder's files each (0: all); another file is one."""
+    if split is not None and split not in SPLITS:
+        raise InputError(f"there is no split {split!r}; allowed are {', '.join(SPLITS)}, or None for all")
     for file, part in _files(Path(path), split):
         if not groups or part is not None or not _is_table(file):
             yield Piece(file, part, None)

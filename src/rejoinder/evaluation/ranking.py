@@ -9,21 +9,18 @@ from __future__ import annotations
 import time
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, Literal
+from typing import Any, Literal, get_args
 
 import msgspec
 import numpy as np
 import numpy.typing as npt
 
-from rejoinder.corpora.example import text_key
+from rejoinder.corpora.example import Example, text_key
 from rejoinder.errors import InputError, RejoinderError
 from rejoinder.evaluation.bootstrap import CONFIDENCE, RESAMPLES, Estimate, estimates
 from rejoinder.evaluation.tasks import Copies, IntArray, RankingTask, ranking_task
 from rejoinder.progress import Advance, silent
-from rejoinder.ranker import FloatArray, Ranker
-
-if TYPE_CHECKING:
-    from rejoinder.corpora.example import Example
+from rejoinder.ranker import FloatArray, Ranker, check_count, read_texts
 
 RECALL_AT = (1, 2, 3, 5, 10, 50)  # the k of recall@k that the papers' tables use
 
@@ -116,8 +113,23 @@ def evaluate(
     is of the shuffle into groups and of the bootstrap. `block_size` bounds the contexts in one call of `ranker.score`;
     None, all at once, is for a ranker whose scores depend on the other candidates, such as BM25.
     """
-    task = ranking_task(examples, candidates=candidates, pool=replies, key=text_key, copies=copies, seed=seed)
+    if not isinstance(ranker, Ranker):
+        raise InputError(f"evaluate ranks with a model, as rejoinder.load opens; given: {ranker!r}")
+    if copies not in get_args(Copies):
+        raise InputError(f"copies {copies!r} are unknown; allowed are {', '.join(get_args(Copies))}")
+    if block_size is not None:
+        check_count("block_size", block_size)
+    pool = None if replies is None else read_texts(replies if isinstance(replies, str) else list(replies))
+    task = ranking_task(_examples(examples), candidates=candidates, pool=pool, key=text_key, copies=copies, seed=seed)
     return evaluate_task(ranker, task, seed=seed, block_size=block_size, progress=progress)
+
+
+def _examples(given: object) -> list[Example]:
+    found: list[Any] = list(given) if isinstance(given, Iterable) and not isinstance(given, str) else [given]
+    for each in found:
+        if not isinstance(each, Example):
+            raise InputError(f"give examples, as rejoinder.read_examples reads them; given: {each!r}")
+    return found
 
 
 def evaluate_task(

@@ -16,7 +16,7 @@ import numpy.typing as npt
 from rejoinder.baselines.fitting import FIT_EXAMPLES
 from rejoinder.errors import InputError
 from rejoinder.progress import Advance, silent
-from rejoinder.ranker import Context, candidate_lists
+from rejoinder.ranker import Context, candidate_lists, check_count
 
 if TYPE_CHECKING:
     from rejoinder.corpora.example import Example, Split
@@ -115,8 +115,7 @@ def ranking_task(
 
 
 def _one_of_n(examples: Sequence[Example], n: int, seed: int, copies: Copies) -> RankingTask:
-    if n < 2:
-        raise InputError(f"ranking needs at least 2 candidates, not {n}")
+    check_count("candidates", n, 2)
     if len(examples) < n:
         advice = f"ask for {len(examples)} candidates or fewer, or " if len(examples) > 1 else ""
         raise InputError(f"{len(examples)} examples cannot fill a group of {n} candidates; {advice}give more data")

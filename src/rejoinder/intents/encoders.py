@@ -25,6 +25,7 @@ from rejoinder.errors import InputError
 from rejoinder.files import parse_json
 from rejoinder.intents.prediction import Vectors, text_vectors
 from rejoinder.models import bundled, persistence
+from rejoinder.models.families import text_encoder
 from rejoinder.progress import Advance, silent
 from rejoinder.ranker import FloatArray
 
@@ -87,7 +88,7 @@ def open_encoders(names: Sequence[str], vectors: str = "r", precision: str = "au
 
 
 def _own(name: str, vectors: Any, precision: str) -> SentenceEncoder:
-    model = persistence.load(name, precision=precision)
+    model = text_encoder(persistence.load(name, precision=precision))
     sizes = {"r": model.module.reduction_size, "h": model.size}
     size = sizes.get(vectors, sum(sizes.values()))
 

@@ -22,6 +22,7 @@ from rejoinder.files import check_replaceable
 from rejoinder.intents.data import IntArray, IntentData
 from rejoinder.models import persistence
 from rejoinder.models.convert import Convert, set_dropout
+from rejoinder.models.families import check_texts
 from rejoinder.models.packing import pack
 from rejoinder.progress import Advance, silent
 from rejoinder.settings import Count, Decay, Positive, section
@@ -70,6 +71,7 @@ def fine_tune(
     groups = _groups(data)
     with torch.random.fork_rng(devices=[]):  # callers find torch's own state as it was
         module, tokenizer, config = persistence.load_module(folder)
+        check_texts(str(model), module.config.kind)
         set_dropout(module, settings.dropout)
         torch.manual_seed(seed)
         generator, loss, losses = np.random.default_rng(seed), InBatchLoss(0.0), []

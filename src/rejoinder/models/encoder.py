@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any
+from typing import Any, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
@@ -212,3 +212,7 @@ class CrossRanker(_DialogueModel):
                 self.computed_tokens += batch.computed_tokens
                 flat[chosen] = self.module.score(self._moved(batch)).cpu().numpy()
         return scores
+
+
+Model: TypeAlias = Encoder | DialogueEncoder | PolyDialogueEncoder | CrossRanker
+"""What a model opens as, by its kind. All score; all but a `CrossRanker` encode contexts and responses apart."""

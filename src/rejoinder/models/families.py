@@ -15,7 +15,7 @@ from rejoinder.errors import InputError
 from rejoinder.models import poly
 from rejoinder.models.convert import Convert, ConvertConfig
 from rejoinder.models.dialogue import Dialogue
-from rejoinder.models.encoder import CrossRanker, DialogueEncoder, Encoder, PolyDialogueEncoder
+from rejoinder.models.encoder import CrossRanker, DialogueEncoder, Encoder, Model, PolyDialogueEncoder
 from rejoinder.models.masked_lm import MaskedLm, MaskedLmConfig, refuse
 from rejoinder.models.ngram import NGramConfig, NGramDual
 from rejoinder.settings import validate
@@ -37,13 +37,13 @@ class Family:
     build: Callable[[Any, int], Any]  # configuration, rows of the token table -> a new network
     vocabulary: str  # the kind of tokenizer that it reads, as recipes name it
     load_tokenizer: Callable[[Path], Tokenizer]
-    open: Callable[..., Any]  # network, tokenizer, and what else they take -> what encodes and scores
+    open: Callable[..., Model]  # network, tokenizer, and what else they take -> what encodes and scores
     packing: Packing = "together"
     dialogue: Callable[[Any, Any, int], Dialogue] | None = None
     """Configuration, tokenizer, longest response -> how conversations are read as one text; None: history apart."""
 
 
-def _of_transformers(config: Any, build: Any, opened: Any, packing: Packing) -> Family:
+def _of_transformers(config: Any, build: Any, opened: Callable[..., Model], packing: Packing) -> Family:
     return Family(config, build, "bpe", Pretrained.load, opened, packing, config.dialogue)
 
 
@@ -90,3 +90,17 @@ def build_module(config: Any, rows: int) -> Any:
     """Return a new network with random weights and a token table of `rows` rows, of a configuration or its values."""
     config = parse_config(config) if isinstance(config, Mapping) else config
     return family_of(config).build(config, rows)
+
+
+def check_texts(name: str, kind: str) -> None:
+    """Raise InputError for a model of a kind that gives no vectors h and r of single texts."""
+    if family(kind).open is not Encoder:
+        able = ", ".join(each for each in FAMILIES if FAMILIES[each].open is Encoder)
+        raise InputError(f"{name} is a {kind}, which gives no vectors h and r of single texts; these do: {able}")
+
+
+def text_encoder(model: Model) -> Encoder:
+    """Return a model that gives vectors h and r of single texts; see `check_texts`."""
+    check_texts(model.name, model.module.config.kind)
+    assert isinstance(model, Encoder)
+    return model

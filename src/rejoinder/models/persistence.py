@@ -22,9 +22,11 @@ from safetensors.torch import save_file
 from rejoinder.errors import InputError
 from rejoinder.files import DIGEST, Kind, atomic_folder, file_digest, is_altered, parse_json, signed
 from rejoinder.models import bundled, quantization
+from rejoinder.models.encoder import Model
 from rejoinder.models.families import build_module, family, parse_config
 from rejoinder.models.inference import choose_precision, pack_linears
 from rejoinder.models.quantization import Ranges, Scheme, Sizes
+from rejoinder.ranker import check_count
 from rejoinder.settings import validate
 from rejoinder.text.tokenizer import Tokenizer
 
@@ -100,7 +102,9 @@ def write_files(
     (folder / CONFIG).write_text(json.dumps(signed(config), indent=2) + "\n", encoding="utf-8")
 
 
-def load(name_or_path: str | Path, *, precision: str = "auto", threads: int | None = None, device: str = "cpu") -> Any:
+def load(
+    name_or_path: str | Path, *, precision: str = "auto", threads: int | None = None, device: str = "cpu"
+) -> Model:
     """Open a model for encoding and scoring.
 
     Args:
@@ -111,14 +115,15 @@ def load(name_or_path: str | Path, *, precision: str = "auto", threads: int | No
             is "fp32", and there is no "int8".
 
     Returns:
-        What the model's kind opens as (see `families`): of a dual encoder, an `encoder.Encoder`.
+        What the model's kind opens as: a ConveRT as an `encoder.Encoder`, the others as `families.FAMILIES` says.
 
     Raises:
         InputError: there is no such model, its folder is incomplete or altered, or the device is not there.
     """
     if threads is not None:
+        check_count("threads", threads)
         torch.set_num_threads(threads)
-    folder = find(name_or_path)
+    folder, device = find(name_or_path), _device(device)
     chosen = choose_precision(precision if device == "cpu" or precision != "auto" else "fp32")
     if is_quantized(_read_config(folder)):
         module, tokenizer, config = load_module(folder, torch.bfloat16 if chosen == "bf16" else torch.float32)
@@ -134,6 +139,14 @@ def load(name_or_path: str | Path, *, precision: str = "auto", threads: int | No
         device=device,
         reopen=partial(load, name, precision=precision, device=device),
     )
+
+
+def _device(name: str) -> str:
+    try:
+        return str(torch.device(name))
+    except (RuntimeError, TypeError):
+        known = "it is none of PyTorch's, such as 'cpu', 'cuda', 'cuda:1', 'mps'"
+        raise InputError(f"device {name!r} cannot be used: {known}") from None
 
 
 def _move(module: torch.nn.Module, precision: str, device: str) -> torch.nn.Module:
@@ -209,6 +222,8 @@ def fingerprint(config: Mapping[str, Any]) -> str:
 
 def find(name_or_path: str | Path) -> Path:
     """Return the folder of a model: the folder itself, a bundled model by its name, or one on the Hub by its id."""
+    if not isinstance(name_or_path, str | Path):
+        raise InputError(f"a model is a folder or a name, such as 'convert-small'; given: {name_or_path!r}")
     path = Path(name_or_path)
     if path.is_dir():
         return path

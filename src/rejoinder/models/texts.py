@@ -146,7 +146,7 @@ class TextEncoder(NotesCuts):
         """Return the cosine of each context with each of its candidates: (n, m); see `ranker.Ranker.score`."""
         lists = candidate_lists(contexts, candidates)
         scores = np.zeros(lists.shape, dtype=np.float32)
-        if not contexts:
+        if not scores.size:
             return scores
         responses = self.encode_responses(lists.texts)
         queries = self.encode_contexts(contexts)

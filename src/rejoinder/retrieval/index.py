@@ -18,6 +18,7 @@ import itertools
 import time
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from numbers import Real
 from pathlib import Path
 from typing import Any, Self
 
@@ -29,7 +30,7 @@ from rejoinder.corpora.example import text_key
 from rejoinder.errors import InputError
 from rejoinder.files import Kind, atomic_folder, beside, check_replaceable, is_ours, locked, remove_leftovers
 from rejoinder.progress import Advance
-from rejoinder.ranker import Context, ContextVectors, Conversation, FloatArray, read_contexts, spoken
+from rejoinder.ranker import Context, ContextVectors, Conversation, FloatArray, check_count, read_contexts, spoken
 from rejoinder.retrieval.manifest import (
     DTYPES,
     KIND,
@@ -116,6 +117,7 @@ class Index(Described):
             InputError: `folder` is taken, a payload is no JSON, the model's vectors are not unit vectors.
         """
         folder = Path(folder)
+        _check_encoder(encoder)
         if dtype not in DTYPES:
             raise InputError(f"dtype {dtype!r}: an index holds {', '.join(DTYPES)}")
         check_target(folder, overwrite=overwrite)
@@ -134,6 +136,8 @@ class Index(Described):
             InputError: there is no index, a file is missing, truncated or altered, or the index is of another model.
         """
         folder = Path(folder)
+        if encoder is not None:
+            _check_encoder(encoder)
         for _ in range(_TRIES):
             manifest = None
             try:
@@ -210,8 +214,9 @@ class Index(Described):
         self, queries: FloatArray | ContextVectors, k: int = 5, minimum_score: float | None = None
     ) -> list[list[Reply]]:
         """Search as `search` does for contexts that the index's model has encoded already: (n, d), or (n, m, d)."""
-        if k < 1:
-            raise InputError(f"k is {k}; ask for at least one reply")
+        check_count("k", k)
+        if not isinstance(minimum_score, Real | None):
+            raise InputError(f"minimum_score is {minimum_score!r}; give a number, or None for no minimum")
         if not len(self):
             return [[] for _ in range(len(queries))]
         minimum = -np.inf if minimum_score is None else minimum_score
@@ -245,7 +250,12 @@ class Index(Described):
         Raises:
             InputError: there is no reply at one of them, or the index was changed by somebody else since it was opened.
         """
-        chosen = np.unique(np.fromiter(positions, dtype=np.int64))
+        if not isinstance(positions, Iterable):
+            raise InputError(f"give a list of positions; given: {positions!r}")
+        given = list(positions)
+        for position in given:
+            check_count("a position", position, 0)
+        chosen = np.unique(np.array(given, dtype=np.int64))
         with self._change():
             if len(strange := chosen[(chosen < 0) | (chosen >= self.manifest.end)]):
                 last = self.manifest.end - 1
@@ -330,8 +340,8 @@ class Index(Described):
 
 def newest(conversations: Sequence[Conversation], history: int | None) -> list[Context]:
     """Return of each conversation the texts of its newest message and of at most `history` earlier ones."""
-    if history is not None and history < 0:
-        raise InputError(f"history is {history}; 0 earlier messages or more can be read")
+    if history is not None:
+        check_count("history", history, 0)
     read = read_contexts(conversations)
     return read if history is None else [context[-1 - history :] for context in read]
 
@@ -343,6 +353,11 @@ def _said(conversation: Conversation) -> frozenset[str]:
         messages = [(str(place % 2), text) for place, (_, text) in enumerate(messages)]
     keys = [(text_key(text), role != messages[-1][0]) for role, text in messages]
     return frozenset(key for key, ours in keys if ours or key.count(" ") >= ECHO - 1)
+
+
+def _check_encoder(encoder: object) -> None:
+    if not isinstance(encoder, ResponseEncoder):
+        raise InputError(f"an index needs a model that encodes replies, as rejoinder.load opens; given: {encoder!r}")
 
 
 def _check_model(folder: Path, record: ModelRecord, encoder: ResponseEncoder) -> None:
@@ -377,7 +392,8 @@ def _extend(
     engine: Engine | None,
 ) -> Manifest:
     """Write replies as a new segment in `folder` and return the manifest that counts it in; the one on disk stays."""
-    candidates = (Candidate(reply) if isinstance(reply, str) else reply for reply in replies)
+    check_count("batch", batch)
+    candidates = _candidates(replies)
     batches = iter(lambda: list(itertools.islice(candidates, batch)), [])
     head = next(batches, None)
     if head is None:
@@ -390,3 +406,12 @@ def _extend(
     if manifest.size not in (0, size):
         raise InputError(f"vectors of size {size}; those of the index have {manifest.size}")
     return replace(manifest, size=size, segments=(*manifest.segments, record))
+
+
+def _candidates(replies: Iterable[str | Candidate]) -> Iterator[Candidate]:
+    if isinstance(replies, str | Mapping) or not isinstance(replies, Iterable):
+        raise InputError(f"give a list of replies, texts or Candidates; given: {replies!r}")
+    for reply in replies:
+        if not isinstance(reply, str | Candidate):
+            raise InputError(f"a reply is a text or a Candidate; given: {reply!r}")
+        yield Candidate(reply) if isinstance(reply, str) else reply

@@ -8,7 +8,7 @@ import json
 from collections import deque
 from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
-from typing import Protocol
+from typing import Protocol, runtime_checkable
 
 import numpy as np
 
@@ -33,6 +33,7 @@ _LONGEST_UNIT = 1.01  # a model that normalises in 16 bits may miss 1 by a littl
 _LARGEST_HALF = 65_504
 
 
+@runtime_checkable
 class ResponseEncoder(Protocol):
     """What an index needs of a model; see `ranker.DualEncoder` for `unit_length`."""
 
@@ -151,8 +152,8 @@ def open_model(name: str) -> ResponseEncoder:
     if "/" not in name and not Path(name).exists() and not bundled.is_name(name):
         own = f"a model folder (RUN/model of a training run), {', '.join(bundled.names())}"
         raise InputError(f"no model {name!r} that encodes replies: give {own}, {ENCODERS}")
-    encoder: ResponseEncoder = persistence.load(name)
-    if not hasattr(encoder, "encode_responses"):
+    encoder = persistence.load(name)
+    if not isinstance(encoder, ResponseEncoder):
         raise InputError(
             f"{name} reads a reply together with the conversation, so it cannot encode replies ahead of time; index "
             "them with a bi- or poly-encoder or ConveRT, and let this one rank the best: rejoinder reply --rerank"

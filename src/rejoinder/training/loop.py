@@ -62,7 +62,7 @@ def train(
     recipe: Recipe | str | Path,
     run: str | Path,
     *,
-    data: str | Path | Sequence[str | Path] = (),
+    data: str | Path | Sequence[str | Path] | None = None,
     settings: Mapping[str, Any] | None = None,
     display: Display | None = None,
     clock: Clock = time.monotonic,
@@ -88,7 +88,9 @@ def train(
 
     >>> summary = train("convert-quick", data="data/chats", run="runs/small")  # doctest: +SKIP
     """
-    wanted, shown, place = runs.resolve_recipe(recipe, data, settings or {}), display or Display(), Path(run)
+    if not isinstance(settings, Mapping | None):
+        raise InputError(f'give settings by dotted key, such as {{"stage.0.minutes": 2}}; given: {settings!r}')
+    wanted, shown, place = runs.resolve_recipe(recipe, data or (), settings or {}), display or Display(), Path(run)
     with joined() as processes, ExitStack() as held, closing(shown):
 
         def begin() -> Trainer | runs.RunSummary:
