@@ -6,6 +6,7 @@
         offsets.i64              where each reply begins
         vectors.f32              float32 vectors
         codes.*, scales.f32      what a search scans instead (float16, int8)
+    calibration.json             how probable it is that a best reply is right; see `confidence`
 
 A change writes new files first and then replaces the manifest, at one instant: whatever interrupts it, the index is as
 before or as after. Positions are never given twice.
@@ -54,13 +55,15 @@ from rejoinder.retrieval.segments import (
 )
 from rejoinder.views import Described
 
+CALIBRATION = "calibration.json"
 FOLDER = Kind(
     "an index",
     MANIFEST,
     lambda manifest: manifest["kind"] == KIND,
     # Earlier versions kept a lock there; what ends in .part is a killed process's.
-    (MANIFEST, "lock", ".*.part", *(f"{place}/{name}" for place in ("segment-*", ".segment-*.part") for name in FILES)),
-)
+    (MANIFEST, CALIBRATION, "lock", ".*.part",
+     *(f"{place}/{name}" for place in ("segment-*", ".segment-*.part") for name in FILES)),
+)  # fmt: skip
 _TRIES, _PAUSE = 50, 0.02  # how often `Index.open` tries an index that somebody is changing, and seconds in between
 ECHO = 3  # words from which a reply may not repeat the other side's message: "Hello!" may
 NEAR_COPY = 0.95  # cosine from which two replies count as the same suggestion

@@ -1,0 +1,196 @@
+"""Confidence: how probably the best reply of a search is right, so that one who is unsure stays silent.
+
+A logistic regression on the best reply's score and its gap to the second, fitted on held-out conversations, is kept in
+the index's folder as calibration.json. It holds for that index, as it was, alone.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import msgspec
+import numpy as np
+import numpy.typing as npt
+
+from rejoinder.corpora.example import Example, text_key
+from rejoinder.errors import InputError, MissingExtraError
+from rejoinder.files import atomic_file, is_altered, parse_json, signed
+from rejoinder.progress import Advance, silent
+from rejoinder.ranker import Conversation
+from rejoinder.retrieval.index import CALIBRATION, Index, Reply
+
+FOLDS = 5
+LEAST = 10  # conversations with a right best reply, and with a wrong one, from which a calibration is fitted
+_BATCH = 256
+FORMAT = 1
+Probabilities = npt.NDArray[np.float64]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Calibration:
+    """p = 1 / (1 + exp(-(score_weight·score + gap_weight·gap + intercept))) for one index."""
+
+    index: str  # fingerprint
+    model: str  # fingerprint
+    history: int | None  # earlier messages that were read at most; see `Index.search`
+    score_weight: float
+    gap_weight: float
+    intercept: float
+
+    def probabilities(self, found: Sequence[Sequence[Reply]]) -> Probabilities:
+        """Return for each list of distinct replies how probably its first is right; 0 for an empty one."""
+        logits = _features(found) @ [self.score_weight, self.gap_weight] + self.intercept
+        return np.where([bool(replies) for replies in found], np.exp(-np.logaddexp(0, -logits)), 0.0)
+
+    def save(self, folder: Path) -> None:
+        """Write the calibration into its index's folder, in place of an earlier one."""
+        with atomic_file(folder / CALIBRATION) as part:
+            text = json.dumps(signed({"format": FORMAT, **asdict(self)}), indent=1)
+            part.write_text(text + "\n", encoding="utf-8")
+
+
+class Fit(NamedTuple):
+    """A calibration, and what it was fitted on: n conversations."""
+
+    calibration: Calibration
+    probabilities: Probabilities  # (n,) for each conversation by a fit without its fifth of the threads
+    right: npt.NDArray[np.bool_]  # (n,) whether the best reply was right
+    absent: int  # conversations whose response the index does not have, so that no reply could be right
+
+
+class Answer(NamedTuple):
+    """Replies, none if the best is not probable enough, and how probably the best is right (None: not asked)."""
+
+    replies: list[Reply]
+    confidence: float | None
+
+
+class Confident:
+    """Answers out of a calibrated index where the best reply is right with some probability, and else not."""
+
+    def __init__(self, index: Index) -> None:
+        self.index, self.calibration = index, read_calibration(index)
+
+    def answer(
+        self,
+        contexts: Sequence[Conversation],
+        minimum_confidence: float,
+        k: int = 5,
+        minimum_score: float | None = None,
+        *,
+        no_repeat: bool = False,
+    ) -> list[Answer]:
+        """Find at most k distinct replies to each context; of contexts as much is read as was for the calibration.
+
+        Raises:
+            InputError: the index was changed after its calibration; see also `Index.search`.
+        """
+        if not 0 <= minimum_confidence <= 1:
+            raise InputError(f"minimum_confidence is {minimum_confidence}; a probability goes from 0 to 1")
+        _check(self.calibration, self.index)
+        found = _search(self.index, contexts, self.calibration.history, max(k, 2), no_repeat=no_repeat)
+        minimum = -np.inf if minimum_score is None else minimum_score
+        return [
+            Answer([each for each in best[:k] if each.score >= minimum and p >= minimum_confidence], p)
+            for best, p in zip(found, self.calibration.probabilities(found).tolist(), strict=True)
+        ]
+
+
+def calibrate(
+    index: Index, examples: Sequence[Example], *, history: int | None = None, seed: int = 0, progress: Advance = silent
+) -> Fit:
+    """Fit a calibration on examples that the model has not learned from; `Calibration.save` keeps it.
+
+    The best reply is right if it is the example's response by `text_key`. Where the index lacks the response, the best
+    is wrong. `progress` gets the number of examples just searched for.
+
+    Raises:
+        InputError: too few right or wrong best replies to fit; scikit-learn is missing.
+    """
+    try:
+        from sklearn.linear_model import LogisticRegression
+        from sklearn.model_selection import StratifiedGroupKFold, cross_val_predict
+        from sklearn.pipeline import make_pipeline
+        from sklearn.preprocessing import StandardScaler
+    except ImportError as error:
+        raise MissingExtraError("calibrating an index", "intents") from error
+    found = []
+    for start in range(0, len(examples), _BATCH):
+        batch = [example.context for example in examples[start : start + _BATCH]]
+        found += _search(index, batch, history, 2)
+        progress(len(batch))
+    responses = [text_key(example.response) for example in examples]
+    known = {text_key(candidate.text) for _, candidate in index}
+    best = [text_key(replies[0].text) if replies else None for replies in found]
+    right = np.array([one == other for one, other in zip(best, responses, strict=True)], dtype=np.bool_)
+    threads = [(e.source, e.thread) if e.thread else place for place, e in enumerate(examples)]
+    numbers = {thread: number for number, thread in enumerate(dict.fromkeys(threads))}
+    groups = np.array([numbers[thread] for thread in threads], dtype=np.int64)
+    for what, rows in (("right", right), ("wrong", ~right)):
+        if (count := len(np.unique(groups[rows]))) < LEAST:
+            raise InputError(
+                f"the best reply of {index.folder} is {what} in {count} of {len(numbers)} conversations; a calibration "
+                f"needs {LEAST} right and {LEAST} wrong ones: give more conversations, or replies that they use"
+            )
+    # Standardised, so that the penalty (C = 1) means the same for scores of any size; it matters where data is scarce.
+    regression = make_pipeline(StandardScaler(), LogisticRegression())
+    features = _features(found)
+    folds = StratifiedGroupKFold(FOLDS, shuffle=True, random_state=seed)
+    held_out = cross_val_predict(regression, features, right, groups=groups, cv=folds, method="predict_proba")[:, 1]
+    scaler, logistic = (step for _, step in regression.fit(features, right).steps)
+    weights = logistic.coef_[0] / scaler.scale_
+    intercept = logistic.intercept_[0] - weights @ scaler.mean_
+    calibration = Calibration(
+        index=index.fingerprint,
+        model=index.manifest.model.fingerprint,
+        history=history,
+        score_weight=float(weights[0]),
+        gap_weight=float(weights[1]),
+        intercept=float(intercept),
+    )
+    return Fit(calibration, held_out, right, sum(response not in known for response in responses))
+
+
+def read_calibration(index: Index) -> Calibration:
+    """Return the calibration of an index; one that is missing, altered, or of another index is an InputError."""
+    path = index.folder / CALIBRATION
+    if not path.is_file():
+        raise InputError(f"{index.folder} is not calibrated; rejoinder calibrate {index.folder} --data CONVERSATIONS")
+    try:
+        content: dict[str, Any] = parse_json(path.read_text(encoding="utf-8"))
+        if is_altered(content):
+            raise ValueError("altered after it was written")
+        if content["format"] != FORMAT:
+            raise InputError(f"{path} has format {content['format']}; this version reads {FORMAT}: update rejoinder")
+        calibration = msgspec.convert(content, Calibration)
+    except (AttributeError, LookupError, TypeError, ValueError) as error:
+        raise InputError(f"{path} is damaged ({error}); {_again(index)}") from None
+    _check(calibration, index)
+    return calibration
+
+
+def _check(calibration: Calibration, index: Index) -> None:
+    if calibration.model != index.manifest.model.fingerprint:
+        raise InputError(f"the calibration in {index.folder} is of another model's scores; {_again(index)}")
+    if calibration.index != index.fingerprint:
+        raise InputError(f"the calibration in {index.folder} is of other replies than it has now; {_again(index)}")
+
+
+def _again(index: Index) -> str:
+    return f"calibrate again: rejoinder calibrate {index.folder} --data CONVERSATIONS"
+
+
+def _search(
+    index: Index, contexts: Sequence[Conversation], history: int | None, k: int, *, no_repeat: bool = False
+) -> list[list[Reply]]:
+    return index.search(contexts, k, history=history, no_repeat=no_repeat, distinct=True)
+
+
+def _features(found: Sequence[Sequence[Reply]]) -> Probabilities:
+    """Return score and gap of the best replies: (n, 2); the gap is 0 where there is no second one."""
+    rows = [[replies[0].score, replies[0].score - replies[:2][-1].score] if replies else [0, 0] for replies in found]
+    return np.array(rows, dtype=np.float64).reshape(-1, 2)

@@ -1,0 +1,47 @@
+"""Calibration error and the risk-coverage curve, on probabilities that are worked out by hand."""
+
+import numpy as np
+import pytest
+
+from rejoinder.evaluation import plots
+from rejoinder.evaluation.calibration import (
+    at_threshold,
+    calibration_error,
+    coverage_curve,
+    draw,
+    for_precision,
+)
+
+P = np.array([0.9, 0.9, 0.62, 0.1, 1.0])
+RIGHT = np.array([True, False, True, False, True])
+
+
+def test_calibration_error_is_the_mean_distance_of_shares_from_probabilities():
+    assert calibration_error(P, RIGHT) == pytest.approx((2 * 0.4 + 0.38 + 0.1 + 0) / 5)
+
+
+def test_honest_probabilities_have_little_error_and_others_much():
+    rng = np.random.default_rng(0)
+    p = rng.random(20_000)
+    right = rng.random(20_000) < p
+    assert calibration_error(p, right) < 0.02
+    assert calibration_error(p**3, right) > 0.2
+
+
+def test_coverage_takes_equal_probabilities_together():
+    assert coverage_curve(P, RIGHT) == [(1.0, 0.2, 1), (0.9, 0.6, 2 / 3), (0.62, 0.8, 0.75), (0.1, 1, 0.6)]
+    assert at_threshold(P, RIGHT, 0.9) == (0.9, 0.6, 2 / 3)
+    assert at_threshold(P[:4], RIGHT[:4], 0.95)[:2] == (0.95, 0)
+    assert for_precision(P, RIGHT, 0.7) == (0.62, 0.8, 0.75)
+    assert for_precision(P[3:4], RIGHT[3:4], 0.9) is None
+
+
+@pytest.mark.parametrize("kind", plots.KINDS)
+def test_it_is_drawn(tmp_path, kind):
+    pytest.importorskip("matplotlib")
+    figure = draw(P, RIGHT, "title")
+    _, risk = figure.axes
+    np.testing.assert_allclose(risk.lines[0].get_xydata(), [[0.2, 0], [0.6, 1 / 3], [0.8, 0.25], [1, 0.4]])
+    for name in ("a", "b"):
+        plots.save_figure(draw(P, RIGHT, "title"), tmp_path / name, kind)
+    assert (tmp_path / "a").read_bytes() == (tmp_path / "b").read_bytes()
