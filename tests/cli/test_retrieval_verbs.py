@@ -135,10 +135,28 @@ WRONG = {
     "reply idx Hi --rerank slow --rerank-top 0": "--rerank-top",
     "chat idx --rerank slow -k 51": "--rerank-top 50",
     "chat nothing": "no index nothing",
+    "reply idx Hi --min-confidence 0.8": "idx is not calibrated; rejoinder calibrate idx --data",
+    "reply idx Hi --min-confidence 80": "--min-confidence",
+    "reply idx Hi --min-confidence 0.8 --rerank slow": "leave --rerank out",
+    "reply idx Hi --min-confidence 0.8 --copies": "leave --copies out",
+    "calibrate nothing --data talks.jsonl": "no index nothing",
+    "calibrate idx --data nothing.jsonl": "nothing.jsonl does not exist",
+    "calibrate idx --data talks.jsonl -o picture.bmp": "ends in .png, .svg, .pdf",
+    "calibrate idx --data talks.jsonl --limit 5": "needs 10 right and 10 wrong ones",
 }
 
 
-@pytest.mark.usefixtures("index", "slow")
+@pytest.fixture
+def talks(tmp_path):
+    """Conversations with replies that the index finds, and with others."""
+    texts = [line["text"] for line in LINES] * 6
+    talks = [{"context": [f"{i}", text], "response": text} for i, text in enumerate(texts)]
+    talks += [{"context": [f"What is {i}?"], "response": "A number."} for i in range(20)]
+    (tmp_path / "talks.jsonl").write_text("\n".join(map(json.dumps, talks)))
+    return "talks.jsonl"
+
+
+@pytest.mark.usefixtures("index", "slow", "talks")
 def test_wrong_calls(refused, tmp_path):
     (tmp_path / "empty.txt").write_text("")
     (tmp_path / "blank.txt").write_text("\n \n")
@@ -260,3 +278,47 @@ def test_reply_reads_less_leaves_out_what_was_said_and_shows_copies(command, ind
     command("index", "model", replies, "-o", index, "--append")
     assert len(command("reply", index, "Hi", "-k", 6, "--json").json["replies"]) == 3
     assert len(command("reply", index, "Hi", "-k", 6, "--copies", "--json").json["replies"]) == 6
+
+
+def test_a_calibrated_index_stays_silent_when_it_is_unsure(command, refused, index, talks, tmp_path):
+    shown = command("calibrate", index, "--data", talks)
+    assert shown.code == 0, shown.err
+    assert "38 examples; 20 have a reply that the index lacks" in shown.out
+    assert "right in 18 (47.4%)" in shown.out
+    assert "90% of the answers are right from" in shown.out
+    found = command("calibrate", index, "--data", talks, "--json").json
+    assert found["calibration_error"] < 0.2
+    assert sum(each["answers"] for each in found["bins"]) == 38
+    assert (found["thresholds"][0], found["picture"]) == ({"threshold": 0, "coverage": 1, "precision": 18 / 38}, None)
+
+    sure = command("reply", index, "At noon.", "--min-confidence", 0.6, "-k", 1)
+    assert "At noon." in sure.out
+    assert "the best is right with probability 0." in sure.out
+    unsure = command("reply", index, "What is it?", "--min-confidence", 0.6)
+    assert (unsure.code, unsure.out[:47]) == (0, "silent: the best reply is right with probabilit")
+    assert "below 0.6" in unsure.out
+    found = command("reply", index, "What is it?", "--min-confidence", 0.6, "--json").json
+    assert found["replies"] == []
+    assert 0 < found["confidence"] < 0.6
+    talk = command("chat", index, "--min-confidence", 0.6, "--json", stdin="At noon.\nWhat is it?\n")
+    assert [len(turn["replies"]) > 0 for turn in talk.json["turns"]] == [True, False]
+    assert "(silent: " in talk.err
+
+    refused("reply", index, "Hi", "--min-confidence", 0.6, "--context", 0, said="with --context 0")
+    command("calibrate", index, "--data", talks, "--context", 0)
+    assert command("reply", index, "Hi", "--min-confidence", 0.6, "--context", 0).code == 0
+    (tmp_path / "more.txt").write_text("Good morning.\n")
+    command("index", "model", "more.txt", "-o", index, "--append")
+    refused("reply", index, "Hi", "--min-confidence", 0.6, said="calibrate again: rejoinder calibrate idx --data")
+
+
+def test_a_calibration_is_drawn_where_matplotlib_is(command, refused, index, talks, tmp_path, monkeypatch):
+    pytest.importorskip("matplotlib")
+    assert command("calibrate", index, "--data", talks, "-o", "a.svg", "--json").json["picture"] == "a.svg"
+    assert "expected calibration error" in (tmp_path / "a.svg").read_text()
+    monkeypatch.setitem(sys.modules, "matplotlib.figure", None)
+    refused("calibrate", index, "--data", talks, "-o", "b.svg", said="'plots'")
+    assert command("calibrate", index, "--data", talks).code == 0
+    monkeypatch.setitem(sys.modules, "sklearn.linear_model", None)
+    refused("calibrate", index, "--data", talks, said="calibrating an index needs the extra 'intents'")
+    assert command("reply", index, "At noon.", "--min-confidence", 0.6).code == 0, "it takes scikit-learn to calibrate"

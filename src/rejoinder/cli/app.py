@@ -7,6 +7,7 @@ from typing import Annotated
 import typer
 
 import rejoinder
+from rejoinder.cli.calibrate import calibrate
 from rejoinder.cli.data import corpus, data
 from rejoinder.cli.evaluate import evaluate, plot, table
 from rejoinder.cli.export import export, models
@@ -15,7 +16,8 @@ from rejoinder.cli.retrieval import chat, index, reply
 from rejoinder.cli.shell import Command, guarded
 from rejoinder.cli.train import ablate, recipes, tokenise, train
 
-VERBS = (data, corpus, tokenise, train, evaluate, ablate, table, plot, index, reply, chat, export, models, recipes)
+VERBS = (data, corpus, tokenise, train, evaluate, ablate, table, plot, index, calibrate, reply, chat, export, models,
+         recipes)  # fmt: skip
 
 app = typer.Typer(
     name="rejoinder",

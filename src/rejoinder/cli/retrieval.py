@@ -6,7 +6,7 @@ import contextlib
 import itertools
 import json
 import sys
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, BinaryIO, Literal, NamedTuple, TypeAlias
@@ -21,8 +21,10 @@ from rejoinder.progress import printable, track
 
 if TYPE_CHECKING:
     from rejoinder.corpora.engine import Engine
+    from rejoinder.ranker import Conversation
     from rejoinder.retrieval.cascade import Cascade
-    from rejoinder.retrieval.index import Index, Reply
+    from rejoinder.retrieval.confidence import Answer
+    from rejoinder.retrieval.index import Index
     from rejoinder.retrieval.reading import Candidate
 
 Dtype = Literal["float32", "float16", "int8"]
@@ -32,6 +34,10 @@ Rerank: TypeAlias = Annotated[str | None, typer.Option(metavar="MODEL", help="Ra
 RerankTop: TypeAlias = Annotated[int, typer.Option(min=1, metavar="N", help="With --rerank: of how many best replies.")]
 Threshold: TypeAlias = Annotated[
     float | None, typer.Option(metavar="SCORE", help="Only replies of this score or more; cosines go from -1 to 1.")
+]
+MinConfidence: TypeAlias = Annotated[
+    float | None,
+    typer.Option(min=0, max=1, metavar="P", help="Only if the best is right with this probability; see `calibrate`."),
 ]
 
 _MODEL = "A model folder, convert-small; or minilm, use, st:NAME (of sentence-transformers). Not with --delete."
@@ -193,6 +199,7 @@ def reply(
     ],
     k: Annotated[int, typer.Option("-k", min=1, metavar="N", help="How many replies at most.")] = 5,
     threshold: Threshold = None,
+    min_confidence: MinConfidence = None,
     context: Earlier = None,
     no_repeat: Annotated[bool, typer.Option("--no-repeat", help="Leave out what the replying side has said.")] = False,
     copies: Copies = False,
@@ -210,17 +217,19 @@ def reply(
     said = list(read_messages(sys.stdin.buffer)) if messages == ["-"] else messages
     _check(said)
     searcher = _open_searcher(index, model, rerank, rerank_top, k, verify)
-    [replies] = searcher.search([said], k, threshold, history=context, no_repeat=no_repeat, distinct=not copies)
+    options = {"k": k, "minimum_score": threshold, "history": context, "no_repeat": no_repeat, "distinct": not copies}
+    answer = _finder(searcher, min_confidence, **options)(said)
     first: Any = getattr(searcher, "first", searcher)
     say_cuts(first.encoder, "messages")
-    result = {"context": said, "replies": [each.to_json() for each in replies]}
-    emit(result, as_json, lambda result: _show(result["replies"]) or _no_replies(threshold))
+    result = {"context": said, **_to_json(answer)}
+    emit(result, as_json, lambda result: _show(result, threshold, min_confidence))
 
 
 def chat(
     index: IndexFolder,
     k: Annotated[int, typer.Option("-k", min=1, metavar="N", help="Show N replies; the best is the answer.")] = 4,
     threshold: Threshold = None,
+    min_confidence: MinConfidence = None,
     context: Earlier = None,
     repeat: Annotated[bool, typer.Option("--repeat", help="Answer with what was answered before, too.")] = False,
     copies: Copies = False,
@@ -239,9 +248,9 @@ def chat(
         print(printable(text), file=out, flush=True)
 
     searcher = _open_searcher(index, model, rerank, rerank_top, k)
-    find = partial(
-        searcher.search, k=k, minimum_score=threshold, history=context, no_repeat=not repeat, distinct=not copies
-    )
+    options = {"k": k, "minimum_score": threshold, "history": context, "no_repeat": not repeat, "distinct": not copies}
+    find = _finder(searcher, min_confidence, **options)
+    show = partial(_show, threshold=threshold, min_confidence=min_confidence)
     say(f"{len(searcher):,} replies; /help shows commands, /quit leaves")
     typed = sys.stdin.isatty()
     turns: list[dict[str, Any]] = []
@@ -250,7 +259,7 @@ def chat(
             say(f"> {line}")  # so that what comes out reads as a conversation
         if line == "/quit":
             break
-        say(_command(line, turns) if line.startswith("/") else _answer(find, turns, line, threshold))
+        say(_command(line, turns) if line.startswith("/") else _answer(find, turns, line, show))
     if as_json:
         emit({"turns": turns}, as_json, lambda _: "")
 
@@ -267,7 +276,10 @@ def _command(line: str, turns: list[dict[str, Any]]) -> str:
 
 
 def _answer(
-    find: Callable[..., list[list[Reply]]], turns: list[dict[str, Any]], line: str, threshold: float | None
+    find: Callable[[Conversation], Answer],
+    turns: list[dict[str, Any]],
+    line: str,
+    show: Callable[[Mapping[str, Any]], str],
 ) -> str:
     """Add a turn, `message` and `replies`, and return what to show of it."""
     try:
@@ -278,9 +290,9 @@ def _answer(
     for turn in turns:
         talk.append({"role": "user", "content": turn["message"]})
         talk += [{"role": "assistant", "content": best["text"]} for best in turn["replies"][:1]]
-    [replies] = find([[*talk, {"role": "user", "content": line}]])
-    turns.append({"message": line, "replies": [each.to_json() for each in replies]})
-    return _show(turns[-1]["replies"]) or f"({_no_replies(threshold)})"
+    turns.append({"message": line, **_to_json(find([*talk, {"role": "user", "content": line}]))})
+    shown = show(turns[-1])
+    return shown if turns[-1]["replies"] else f"({shown})"
 
 
 def _typed(prompt: str) -> Iterator[str]:
@@ -321,6 +333,27 @@ def _open_searcher(
     return Cascade(open_index(folder, model, verify=verify), Rankers().ranker(rerank), rerank_top)
 
 
+def _finder(
+    searcher: Index | Cascade, min_confidence: float | None, **options: Any
+) -> Callable[[Conversation], Answer]:
+    """Return what answers a conversation, with the options of `Index.search`."""
+    from rejoinder.retrieval.confidence import Answer, Confident
+    from rejoinder.retrieval.index import Index
+
+    if min_confidence is None:
+        return lambda conversation: Answer(searcher.search([conversation], **options)[0], None)
+    if not isinstance(searcher, Index):
+        raise InputError("--min-confidence is of the index's own scores; leave --rerank out, or take --threshold")
+    if not options.pop("distinct"):
+        raise InputError("--min-confidence compares replies that differ; leave --copies out")
+    confident, history = Confident(searcher), options.pop("history")
+    if history not in (None, read := confident.calibration.history):
+        was = f"calibrated with {'all earlier messages' if read is None else f'--context {read}'}"
+        advice = f"leave --context out, or calibrate again with --context {history}"
+        raise InputError(f"{searcher.folder} was {was}; {advice}")
+    return lambda conversation: confident.answer([conversation], min_confidence, **options)[0]
+
+
 def read_messages(stream: BinaryIO) -> Iterator[str]:
     """Yield the lines of standard input that are not blank; refuse what is not UTF-8."""
     for number, line in enumerate(stream, 1):
@@ -344,15 +377,21 @@ def _check(messages: Sequence[str]) -> None:
             raise InputError(f"message {number} is not UTF-8 text; check the terminal's encoding") from None
 
 
-def _show(replies: Iterable[dict[str, Any]]) -> str:
+def _to_json(answer: Answer) -> dict[str, Any]:
+    sure = {} if answer.confidence is None else {"confidence": answer.confidence}
+    return {**sure, "replies": [each.to_json() for each in answer.replies]}
+
+
+def _show(answer: Mapping[str, Any], threshold: float | None, min_confidence: float | None) -> str:
+    """Return the replies as lines, and how sure the best is, or why there are none."""
     blocks = []
-    for each in replies:
+    for each in answer["replies"]:
         text = each["text"].replace("\n", "\n" + " " * 16)
         blocks.append(f"{each['score']:6.3f}  {'#' + str(each['position']):<8}{text}")
         if each["payload"]:
             blocks.append(" " * 16 + json.dumps(each["payload"], ensure_ascii=False))
-    return "\n".join(blocks)
-
-
-def _no_replies(threshold: float | None) -> str:
-    return "the index is empty" if threshold is None else f"no reply scores {threshold:g} or more"
+    if (p := answer.get("confidence")) is not None and min_confidence is not None and p < min_confidence:
+        return f"silent: the best reply is right with probability {p:.3f}, below {min_confidence:g}"
+    if not blocks:
+        return "the index is empty" if threshold is None else f"no reply scores {threshold:g} or more"
+    return "\n".join(blocks if p is None else [*blocks, f"the best is right with probability {p:.3f}"])
