@@ -133,6 +133,10 @@ WRONG = {
     "reply idx Hi --rerank slow --rerank-top 2 -k 3": "-k 3 asks for more replies than --rerank-top 2",
     "reply idx Hi --rerank nothing": ["no model 'nothing'", "bm25"],
     "reply idx Hi --rerank slow --rerank-top 0": "--rerank-top",
+    "reply idx Hi --where team": "'team': write FIELD=VALUE",
+    "reply idx Hi --where tag=time --where tag=x": "names tag twice",
+    "reply idx Hi --where topic=x": "idx: no reply has a field 'topic'; the fields are id, tag",
+    "chat idx --where topic=x": "the fields are id, tag",
     "chat idx --rerank slow -k 51": "--rerank-top 50",
     "chat nothing": "no index nothing",
 }
@@ -162,6 +166,23 @@ def test_reply_gives_score_position_text_and_payload(command, index):
     assert best == {"text": "At noon.", "position": 1, "payload": {"id": "a2", "tag": "time"}}
     found = command("reply", index, "-", "--json", stdin="Hi\r\n\n  At noon.\n").json  # from standard input
     assert (found["context"], found["replies"][0]["position"]) == (["Hi", "At noon."], 1)
+
+
+def test_reply_and_chat_take_a_part_of_the_replies(command, index, slow, tmp_path):
+    (tmp_path / "more.jsonl").write_text('{"text": "Noon, in Ulm.", "id": "a,3", "tag": "time"}\n')
+    assert command("index", "model", "more.jsonl", "-o", index, "--append").code == 0
+    for where, passing in ("tag=time", {1, 3}), ("id=a1,3", {0, 2}), ('id="a,3" tag=time', {3}), ("tag=", set()):
+        options = [word for each in where.split() for word in ("--where", each)]
+        for more in ((), ("--rerank", slow)):
+            _, out, err = command("reply", index, "Hi", *options, *more, "--json")
+            assert {each["position"] for each in json.loads(out)["replies"]} == passing
+            assert f"{len(passing)} of 4 replies pass --where" in err
+    assert "no reply is left that passes --where" in command("reply", index, "Hi", "--where", "tag=x").out
+    assert "pass --where" not in command("reply", index, "Hi", "-k", 2, "--where", "tag=time").err
+    talk = command("chat", index, "--where", "tag=time", "--rerank", slow, stdin="Hi\nAnd?\nSo?\n").out
+    assert talk.startswith("2 replies;")
+    assert talk.index("Noon, in Ulm.") < talk.index("At noon.")
+    assert "no reply is left that passes --where" in talk
 
 
 def test_mistake_8_a_retrained_model_at_the_same_place_is_refused(refused, index, tmp_path):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import csv
 import itertools
 import json
 import sys
@@ -17,7 +18,7 @@ from rejoinder.cli.options import Address, Json, Overwrite, RunOn, Split, ray_en
 from rejoinder.cli.rankers import counting, say_cuts
 from rejoinder.cli.shell import emit
 from rejoinder.errors import InputError
-from rejoinder.progress import printable, track
+from rejoinder.progress import note, printable, track
 
 if TYPE_CHECKING:
     from rejoinder.corpora.engine import Engine
@@ -183,6 +184,12 @@ Earlier: TypeAlias = Annotated[
     typer.Option("--context", metavar="N", min=0, help="Read the newest message and at most N earlier ones; else all."),
 ]
 Copies: TypeAlias = Annotated[bool, typer.Option("--copies", help="Show near-copies of better replies, too.")]
+Filter: TypeAlias = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--where", metavar="FIELD=VALUE,...", help="Only replies whose field has one of the values; repeatable."
+    ),
+]
 
 
 def reply(
@@ -196,6 +203,7 @@ def reply(
     context: Earlier = None,
     no_repeat: Annotated[bool, typer.Option("--no-repeat", help="Leave out what the replying side has said.")] = False,
     copies: Copies = False,
+    where: Filter = None,
     model: Model = None,
     rerank: Rerank = None,
     rerank_top: RerankTop = 50,
@@ -207,14 +215,19 @@ def reply(
     Example: rejoinder reply replies.index "Hi!" "How are you?" -k 3, or, with a slower model that ranks the best again,
     rejoinder reply replies.index "Hi!" --rerank runs/cross/model
     """
+    passing = _parse_where(where)
     said = list(read_messages(sys.stdin.buffer)) if messages == ["-"] else messages
     _check(said)
     searcher = _open_searcher(index, model, rerank, rerank_top, k, verify)
-    [replies] = searcher.search([said], k, threshold, history=context, no_repeat=no_repeat, distinct=not copies)
+    [replies] = searcher.search(
+        [said], k, threshold, history=context, no_repeat=no_repeat, distinct=not copies, where=passing
+    )
     first: Any = getattr(searcher, "first", searcher)
     say_cuts(first.encoder, "messages")
+    if passing and len(replies) < k:
+        note(f"{first.count(passing):,} of {len(first):,} replies pass --where")
     result = {"context": said, "replies": [each.to_json() for each in replies]}
-    emit(result, as_json, lambda result: _show(result["replies"]) or _no_replies(threshold))
+    emit(result, as_json, lambda result: _show(result["replies"]) or _no_replies(threshold, where))
 
 
 def chat(
@@ -224,6 +237,7 @@ def chat(
     context: Earlier = None,
     repeat: Annotated[bool, typer.Option("--repeat", help="Answer with what was answered before, too.")] = False,
     copies: Copies = False,
+    where: Filter = None,
     model: Model = None,
     rerank: Rerank = None,
     rerank_top: RerankTop = 50,
@@ -238,11 +252,15 @@ def chat(
     def say(text: str) -> None:
         print(printable(text), file=out, flush=True)
 
+    passing = _parse_where(where)
     searcher = _open_searcher(index, model, rerank, rerank_top, k)
+    first: Any = getattr(searcher, "first", searcher)
     find = partial(
-        searcher.search, k=k, minimum_score=threshold, history=context, no_repeat=not repeat, distinct=not copies
-    )
-    say(f"{len(searcher):,} replies; /help shows commands, /quit leaves")
+        searcher.search, k=k, minimum_score=threshold, history=context, no_repeat=not repeat, distinct=not copies,
+        where=passing,
+    )  # fmt: skip
+    none = _no_replies(threshold, where)
+    say(f"{first.count(passing):,} replies; /help shows commands, /quit leaves")
     typed = sys.stdin.isatty()
     turns: list[dict[str, Any]] = []
     for line in _typed("" if as_json else "> ") if typed else read_messages(sys.stdin.buffer):
@@ -250,7 +268,7 @@ def chat(
             say(f"> {line}")  # so that what comes out reads as a conversation
         if line == "/quit":
             break
-        say(_command(line, turns) if line.startswith("/") else _answer(find, turns, line, threshold))
+        say(_command(line, turns) if line.startswith("/") else _answer(find, turns, line, none))
     if as_json:
         emit({"turns": turns}, as_json, lambda _: "")
 
@@ -267,9 +285,9 @@ def _command(line: str, turns: list[dict[str, Any]]) -> str:
 
 
 def _answer(
-    find: Callable[..., list[list[Reply]]], turns: list[dict[str, Any]], line: str, threshold: float | None
+    find: Callable[..., list[list[Reply]]], turns: list[dict[str, Any]], line: str, none: str
 ) -> str:
-    """Add a turn, `message` and `replies`, and return what to show of it."""
+    """Add a turn, `message` and `replies`, and return what to show of it, `none` if there is no reply."""
     try:
         _check([line])
     except InputError as error:
@@ -280,7 +298,7 @@ def _answer(
         talk += [{"role": "assistant", "content": best["text"]} for best in turn["replies"][:1]]
     [replies] = find([[*talk, {"role": "user", "content": line}]])
     turns.append({"message": line, "replies": [each.to_json() for each in replies]})
-    return _show(turns[-1]["replies"]) or f"({_no_replies(threshold)})"
+    return _show(turns[-1]["replies"]) or f"({none})"
 
 
 def _typed(prompt: str) -> Iterator[str]:
@@ -332,6 +350,19 @@ def read_messages(stream: BinaryIO) -> Iterator[str]:
             yield message
 
 
+def _parse_where(options: list[str] | None) -> dict[str, list[str]] | None:
+    """Read FIELD=VALUE,... of --where; a value in double quotes may hold commas."""
+    where: dict[str, list[str]] = {}
+    for option in options or ():
+        name, equals, values = option.partition("=")
+        if not equals or not name:
+            raise InputError(f"--where {option!r}: write FIELD=VALUE, as in --where team=billing,sales")
+        if name in where:
+            raise InputError(f"--where names {name} twice; values after commas mean any of them: {name}=A,B")
+        where[name] = next(csv.reader([values or '""']))
+    return where or None
+
+
 def _check(messages: Sequence[str]) -> None:
     if not messages:
         raise InputError("no message; give the conversation's messages, oldest first")
@@ -354,5 +385,7 @@ def _show(replies: Iterable[dict[str, Any]]) -> str:
     return "\n".join(blocks)
 
 
-def _no_replies(threshold: float | None) -> str:
-    return "the index is empty" if threshold is None else f"no reply scores {threshold:g} or more"
+def _no_replies(threshold: float | None, where: list[str] | None) -> str:
+    conditions = [] if threshold is None else [f"scores {threshold:g} or more"]
+    conditions += ["passes --where"] if where else []
+    return f"no reply is left that {' and '.join(conditions)}" if conditions else "the index is empty"
