@@ -11,6 +11,7 @@ import pytest
 
 from rejoinder.baselines import vectors
 from rejoinder.baselines.encoders import TextVectors
+from rejoinder.cli import retrieval as verbs
 from rejoinder.errors import InputError
 from rejoinder.models import persistence
 from rejoinder.retrieval.index import Index
@@ -133,6 +134,12 @@ WRONG = {
     "reply idx Hi --rerank slow --rerank-top 2 -k 3": "-k 3 asks for more replies than --rerank-top 2",
     "reply idx Hi --rerank nothing": ["no model 'nothing'", "bm25"],
     "reply idx Hi --rerank slow --rerank-top 0": "--rerank-top",
+    "reply idx": "no message",
+    "reply idx Hi --input chats.jsonl": "leave the messages out",
+    "reply idx --input none.jsonl": "none.jsonl",
+    "reply idx --input blank.txt": "blank.txt holds no conversations",
+    "reply idx --input replies.jsonl": "replies.jsonl:1: no field messages or turns or context; there is text, id",
+    "reply idx Hi --where 'tag=a\nb'": "new-line character",
     "reply idx Hi --where team": "'team': write FIELD=VALUE",
     "reply idx Hi --where tag=time --where tag=x": "names tag twice",
     "reply idx Hi --where topic=x": "idx: no reply has a field 'topic'; the fields are id, tag",
@@ -183,6 +190,29 @@ def test_reply_and_chat_take_a_part_of_the_replies(command, index, slow, tmp_pat
     assert talk.startswith("2 replies;")
     assert talk.index("Noon, in Ulm.") < talk.index("At noon.")
     assert "no reply is left that passes --where" in talk
+
+
+def test_reply_answers_many_conversations_one_a_line(command, refused, index, slow, monkeypatch, tmp_path):
+    monkeypatch.setattr(verbs, "_AT_ONCE", 2)
+    chat = [{"role": "user", "content": "Hi"}, {"role": "assistant", "content": " "}]
+    turns = {"id": 7, "turns": ["Hello!", " ", "Bye."]}
+    lines = ["At noon.", ["Hi", "Bye."], {"id": "a", "messages": chat}, turns, {"context": "Hi", "context/0": "Bye."}]
+    said = [["At noon."], ["Hi", "Bye."], chat[:1], ["Hello!", "Bye."], ["Bye.", "Hi"]]
+    (tmp_path / "chats.jsonl").write_text("\n\n".join(map(json.dumps, lines)))
+    for options in ([], ["--no-repeat", "-k", 2, "--where", "id=a1,3"], ["--rerank", slow, "--json"]):
+        _, out, err = command("reply", index, "--input", "chats.jsonl", *options)
+        answers = list(map(json.loads, out.splitlines()))
+        assert "Answering: 5 of 5 conversations" in err
+        assert [answer["context"] for answer in answers] == said
+        assert [answer.get("id") for answer in answers] == [None, None, "a", 7, None]
+        for answer in answers:
+            (tmp_path / "one.jsonl").write_text(json.dumps(answer["context"]))
+            one = command("reply", index, "--input", "one.jsonl", *options).json
+            assert one["replies"] == answer["replies"]
+    wrong = {'{"messages": [3]}': "a message is a text", '"  "': "no message", "3": "list of messages", "{": "not JSON"}
+    for bad, told in wrong.items():
+        (tmp_path / "bad.jsonl").write_text(f'"Hi"\n{bad}')
+        refused("reply", index, "--input", "bad.jsonl", said=["bad.jsonl:2", told])
 
 
 def test_mistake_8_a_retrained_model_at_the_same_place_is_refused(refused, index, tmp_path):

@@ -22,6 +22,7 @@ from rejoinder.progress import note, printable, track
 
 if TYPE_CHECKING:
     from rejoinder.corpora.engine import Engine
+    from rejoinder.ranker import Conversation
     from rejoinder.retrieval.cascade import Cascade
     from rejoinder.retrieval.index import Index, Reply
     from rejoinder.retrieval.reading import Candidate
@@ -36,6 +37,7 @@ Threshold: TypeAlias = Annotated[
 ]
 
 _MODEL = "A model folder, convert-small; or minilm, use, st:NAME (of sentence-transformers). Not with --delete."
+_AT_ONCE = 256  # conversations of --input that are searched together
 
 HELP = """/back   take back the last message and its answer
 /reset  start a new conversation
@@ -195,9 +197,13 @@ Filter: TypeAlias = Annotated[
 def reply(
     index: IndexFolder,
     messages: Annotated[
-        list[str],
+        list[str] | None,
         typer.Argument(metavar="MESSAGE...", help="What was said, oldest first; - reads standard input, one a line."),
-    ],
+    ] = None,
+    file: Annotated[
+        Path | None,
+        typer.Option("--input", metavar="FILE", help="Conversations to answer, one a line of JSON, as answers are."),
+    ] = None,
     k: Annotated[int, typer.Option("-k", min=1, metavar="N", help="How many replies at most.")] = 5,
     threshold: Threshold = None,
     context: Earlier = None,
@@ -214,20 +220,47 @@ def reply(
 
     Example: rejoinder reply replies.index "Hi!" "How are you?" -k 3, or, with a slower model that ranks the best again,
     rejoinder reply replies.index "Hi!" --rerank runs/cross/model
+
+    --input FILE: {"id": 7, "messages": ["Hi!", "How are you?"]} a line, the id if you like, or ["Hi!", "How are you?"]
     """
+    from rejoinder.retrieval.reading import read_conversations
+
     passing = _parse_where(where)
-    said = list(read_messages(sys.stdin.buffer)) if messages == ["-"] else messages
-    _check(said)
+    if file is not None and messages:
+        raise InputError("--input FILE holds the conversations; leave the messages out, or --input")
+    asked = _one(messages or []) if file is None else read_conversations(file)
     searcher = _open_searcher(index, model, rerank, rerank_top, k, verify)
-    [replies] = searcher.search(
-        [said], k, threshold, history=context, no_repeat=no_repeat, distinct=not copies, where=passing
-    )
+    find = partial(
+        searcher.search, k=k, minimum_score=threshold, history=context, no_repeat=no_repeat, distinct=not copies,
+        where=passing,
+    )  # fmt: skip
+    fewest = k
+    for given, said, replies in _answers(find, asked):
+        fewest = min(fewest, len(replies))
+        result = {**given, "context": said, "replies": [each.to_json() for each in replies]}
+        emit(result, as_json or file is not None, lambda it: _show(it["replies"]) or _no_replies(threshold, where))
     first: Any = getattr(searcher, "first", searcher)
     say_cuts(first.encoder, "messages")
-    if passing and len(replies) < k:
+    if passing and fewest < k:
         note(f"{first.count(passing):,} of {len(first):,} replies pass --where")
-    result = {"context": said, "replies": [each.to_json() for each in replies]}
-    emit(result, as_json, lambda result: _show(result["replies"]) or _no_replies(threshold, where))
+
+
+def _one(messages: list[str]) -> list[tuple[dict[str, Any], Conversation]]:
+    said = list(read_messages(sys.stdin.buffer)) if messages == ["-"] else messages
+    _check(said)
+    return [({}, said)]
+
+
+def _answers(
+    find: Callable[..., list[list[Reply]]], asked: list[tuple[dict[str, Any], Conversation]]
+) -> Iterator[tuple[dict[str, Any], Conversation, list[Reply]]]:
+    """Answer conversations, some at once; show the progress of many."""
+    with track("Answering", len(asked), "conversations") if len(asked) > 1 else contextlib.nullcontext() as advance:
+        for part in (asked[start : start + _AT_ONCE] for start in range(0, len(asked), _AT_ONCE)):
+            found = find([said for _, said in part])
+            yield from ((given, said, replies) for (given, said), replies in zip(part, found, strict=True))
+            if advance is not None:
+                advance(len(part))
 
 
 def chat(
@@ -359,7 +392,10 @@ def _parse_where(options: list[str] | None) -> dict[str, list[str]] | None:
             raise InputError(f"--where {option!r}: write FIELD=VALUE, as in --where team=billing,sales")
         if name in where:
             raise InputError(f"--where names {name} twice; values after commas mean any of them: {name}=A,B")
-        where[name] = next(csv.reader([values or '""']))
+        try:
+            where[name] = next(csv.reader([values or '""']))
+        except csv.Error as error:
+            raise InputError(f"--where {option!r}: {error}") from None
     return where or None
 
 
