@@ -140,6 +140,8 @@ WRONG = {
     "reply idx --input blank.txt": "blank.txt holds no conversations",
     "reply idx --input replies.jsonl": "replies.jsonl:1: no field messages or turns or context; there is text, id",
     "reply idx Hi --where 'tag=a\nb'": "new-line character",
+    "reply idx Hi --rerank slow --diversity 0.3": "leave it or --rerank out",
+    "reply idx Hi --diversity 2": "--diversity",
     "reply idx Hi --where team": "'team': write FIELD=VALUE",
     "reply idx Hi --where tag=time --where tag=x": "names tag twice",
     "reply idx Hi --where topic=x": "idx: no reply has a field 'topic'; the fields are id, tag",
@@ -199,7 +201,8 @@ def test_reply_answers_many_conversations_one_a_line(command, refused, index, sl
     lines = ["At noon.", ["Hi", "Bye."], {"id": "a", "messages": chat}, turns, {"context": "Hi", "context/0": "Bye."}]
     said = [["At noon."], ["Hi", "Bye."], chat[:1], ["Hello!", "Bye."], ["Bye.", "Hi"]]
     (tmp_path / "chats.jsonl").write_text("\n\n".join(map(json.dumps, lines)))
-    for options in ([], ["--no-repeat", "-k", 2, "--where", "id=a1,3"], ["--rerank", slow, "--json"]):
+    some = ["--no-repeat", "-k", 2, "--where", "id=a1,3", "--diversity", 0.9]
+    for options in ([], some, ["--rerank", slow, "--json"]):
         _, out, err = command("reply", index, "--input", "chats.jsonl", *options)
         answers = list(map(json.loads, out.splitlines()))
         assert "Answering: 5 of 5 conversations" in err

@@ -210,6 +210,9 @@ def reply(
     no_repeat: Annotated[bool, typer.Option("--no-repeat", help="Leave out what the replying side has said.")] = False,
     copies: Copies = False,
     where: Filter = None,
+    diversity: Annotated[
+        float, typer.Option(min=0, max=1, metavar="D", help="Replies that differ more: 0 the best alone, to 1.")
+    ] = 0,
     model: Model = None,
     rerank: Rerank = None,
     rerank_top: RerankTop = 50,
@@ -228,11 +231,14 @@ def reply(
     passing = _parse_where(where)
     if file is not None and messages:
         raise InputError("--input FILE holds the conversations; leave the messages out, or --input")
+    if diversity and rerank:
+        raise InputError("--diversity weighs the index's own scores; leave it or --rerank out")
+    more: dict[str, Any] = {"diversity": diversity} if diversity else {}
     asked = _one(messages or []) if file is None else read_conversations(file)
     searcher = _open_searcher(index, model, rerank, rerank_top, k, verify)
     find = partial(
         searcher.search, k=k, minimum_score=threshold, history=context, no_repeat=no_repeat, distinct=not copies,
-        where=passing,
+        where=passing, **more,
     )  # fmt: skip
     fewest = k
     for given, said, replies in _answers(find, asked):

@@ -69,6 +69,7 @@ FOLDER = Kind(
 _TRIES, _PAUSE = 50, 0.02  # how often `Index.open` tries an index that somebody is changing, and seconds in between
 ECHO = 3  # words from which a reply may not repeat the other side's message: "Hello!" may
 NEAR_COPY = 0.95  # cosine from which two replies count as the same suggestion
+POOL = 10  # of how many best replies for each one wanted `diversity` chooses
 SMALL = 32 << 20  # bytes up to which `Index.open` compares all files with their digests: a tenth of a second
 
 
@@ -191,6 +192,7 @@ class Index(Described):
         no_repeat: bool = False,
         distinct: bool = False,
         where: Where | None = None,
+        diversity: float = 0.0,
     ) -> list[list[Reply]]:
         """Find the best `k` replies to each context, best first; equal scores in the order of their positions.
 
@@ -207,19 +209,25 @@ class Index(Described):
             distinct: of replies of the same words, or of vectors with a cosine of `NEAR_COPY` or more, give the best.
             where: which replies may be found. The first mapping with a field reads all payloads, once; a callable is
                 asked about every reply by every call.
+            diversity: D from 0 to 1. Of the `POOL`·k best replies each next one is that of the greatest
+                (1 - D)·score - D·(its greatest cosine with one chosen before): maximal marginal relevance, with
+                lambda = 1 - D (Carbonell and Goldstein, SIGIR 1998). They come in the order of this choice.
 
         Raises:
             InputError: a number is out of its range, or no reply has a field of `where`.
         """
+        if not 0 <= diversity <= 1:
+            raise InputError(f"diversity is {diversity}; it goes from 0, the best alone, to 1")
         rows = self._passing(where)
+        pool = POOL * k if diversity else k
         vectors = self._model().encode_contexts(newest(contexts, history))
         said = [_said(context) if no_repeat else frozenset[str]() for context in contexts]
-        wanted = k
+        wanted = pool
         while True:
             found = self._search(rows, vectors, wanted, minimum_score)
             kept = [self._choose(*each, distinct) for each in zip(found, said, strict=True)]
-            if all(len(few) >= k or len(all_) < wanted for few, all_ in zip(kept, found, strict=True)):
-                return [replies[:k] for replies in kept]
+            if all(len(few) >= pool or len(all_) < wanted for few, all_ in zip(kept, found, strict=True)):
+                return [self._diverse(replies[:pool], k, diversity) for replies in kept]
             wanted *= 4
 
     def search_vectors(
@@ -353,6 +361,20 @@ class Index(Described):
                 vectors = np.concatenate([vectors, vector])
             chosen.append(reply)
         return chosen
+
+    def _diverse(self, replies: list[Reply], k: int, diversity: float) -> list[Reply]:
+        """Choose k of the replies, which come best first, by maximal marginal relevance; see `search`."""
+        if not diversity or not replies:
+            return replies[:k]
+        vectors = unit_rows(np.stack([self._row(reply.position) for reply in replies]))
+        relevance = (1 - diversity) * np.array([reply.score for reply in replies])
+        nearest, chosen = np.full(len(replies), -1.0), list[int]()
+        while len(chosen) < min(k, len(replies)):
+            gains = relevance - diversity * nearest
+            gains[chosen] = -np.inf
+            chosen.append(int(gains.argmax()))
+            nearest = np.maximum(nearest, vectors @ vectors[chosen[-1]])
+        return [replies[place] for place in chosen]
 
     def _owner(self, position: int) -> tuple[Segment, int]:
         """Return the segment of a reply, and its row there."""
