@@ -11,6 +11,7 @@ import pytest
 
 from rejoinder.baselines import vectors
 from rejoinder.baselines.encoders import TextVectors
+from rejoinder.cli import retrieval as verbs
 from rejoinder.errors import InputError
 from rejoinder.models import persistence
 from rejoinder.retrieval.index import Index
@@ -133,12 +134,25 @@ WRONG = {
     "reply idx Hi --rerank slow --rerank-top 2 -k 3": "-k 3 asks for more replies than --rerank-top 2",
     "reply idx Hi --rerank nothing": ["no model 'nothing'", "bm25"],
     "reply idx Hi --rerank slow --rerank-top 0": "--rerank-top",
+    "reply idx": "no message",
+    "reply idx Hi --input chats.jsonl": "leave the messages out",
+    "reply idx --input none.jsonl": "none.jsonl",
+    "reply idx --input blank.txt": "blank.txt holds no conversations",
+    "reply idx --input replies.jsonl": "replies.jsonl:1: no field messages or turns or context; there is text, id",
+    "reply idx Hi --where 'tag=a\nb'": "new-line character",
+    "reply idx Hi --rerank slow --diversity 0.3": "leave it or --rerank out",
+    "reply idx Hi --diversity 2": "--diversity",
+    "reply idx Hi --where team": "'team': write FIELD=VALUE",
+    "reply idx Hi --where tag=time --where tag=x": "names tag twice",
+    "reply idx Hi --where topic=x": "idx: no reply has a field 'topic'; the fields are id, tag",
+    "chat idx --where topic=x": "the fields are id, tag",
     "chat idx --rerank slow -k 51": "--rerank-top 50",
     "chat nothing": "no index nothing",
     "reply idx Hi --min-confidence 0.8": "idx is not calibrated; rejoinder calibrate idx --data",
     "reply idx Hi --min-confidence 80": "--min-confidence",
     "reply idx Hi --min-confidence 0.8 --rerank slow": "leave --rerank out",
     "reply idx Hi --min-confidence 0.8 --copies": "leave --copies out",
+    "reply idx Hi --min-confidence 0.8 --where team=billing": "leave --where out",
     "calibrate nothing --data talks.jsonl": "no index nothing",
     "calibrate idx --data nothing.jsonl": "nothing.jsonl does not exist",
     "calibrate idx --data talks.jsonl -o picture.bmp": "ends in .png, .svg, .pdf",
@@ -180,6 +194,47 @@ def test_reply_gives_score_position_text_and_payload(command, index):
     assert best == {"text": "At noon.", "position": 1, "payload": {"id": "a2", "tag": "time"}}
     found = command("reply", index, "-", "--json", stdin="Hi\r\n\n  At noon.\n").json  # from standard input
     assert (found["context"], found["replies"][0]["position"]) == (["Hi", "At noon."], 1)
+
+
+def test_reply_and_chat_take_a_part_of_the_replies(command, index, slow, tmp_path):
+    (tmp_path / "more.jsonl").write_text('{"text": "Noon, in Ulm.", "id": "a,3", "tag": "time"}\n')
+    assert command("index", "model", "more.jsonl", "-o", index, "--append").code == 0
+    for where, passing in ("tag=time", {1, 3}), ("id=a1,3", {0, 2}), ('id="a,3" tag=time', {3}), ("tag=", set()):
+        options = [word for each in where.split() for word in ("--where", each)]
+        for more in ((), ("--rerank", slow)):
+            _, out, err = command("reply", index, "Hi", *options, *more, "--json")
+            assert {each["position"] for each in json.loads(out)["replies"]} == passing
+            assert f"{len(passing)} of 4 replies pass --where" in err
+    assert "no reply is left that passes --where" in command("reply", index, "Hi", "--where", "tag=x").out
+    assert "pass --where" not in command("reply", index, "Hi", "-k", 2, "--where", "tag=time").err
+    talk = command("chat", index, "--where", "tag=time", "--rerank", slow, stdin="Hi\nAnd?\nSo?\n").out
+    assert talk.startswith("2 replies;")
+    assert talk.index("Noon, in Ulm.") < talk.index("At noon.")
+    assert "no reply is left that passes --where" in talk
+
+
+def test_reply_answers_many_conversations_one_a_line(command, refused, index, slow, monkeypatch, tmp_path):
+    monkeypatch.setattr(verbs, "_AT_ONCE", 2)
+    chat = [{"role": "user", "content": "Hi"}, {"role": "assistant", "content": " "}]
+    turns = {"id": 7, "turns": ["Hello!", " ", "Bye."]}
+    lines = ["At noon.", ["Hi", "Bye."], {"id": "a", "messages": chat}, turns, {"context": "Hi", "context/0": "Bye."}]
+    said = [["At noon."], ["Hi", "Bye."], chat[:1], ["Hello!", "Bye."], ["Bye.", "Hi"]]
+    (tmp_path / "chats.jsonl").write_text("\n\n".join(map(json.dumps, lines)))
+    some = ["--no-repeat", "-k", 2, "--where", "id=a1,3", "--diversity", 0.9]
+    for options in ([], some, ["--rerank", slow, "--json"]):
+        _, out, err = command("reply", index, "--input", "chats.jsonl", *options)
+        answers = list(map(json.loads, out.splitlines()))
+        assert "Answering: 5 of 5 conversations" in err
+        assert [answer["context"] for answer in answers] == said
+        assert [answer.get("id") for answer in answers] == [None, None, "a", 7, None]
+        for answer in answers:
+            (tmp_path / "one.jsonl").write_text(json.dumps(answer["context"]))
+            one = command("reply", index, "--input", "one.jsonl", *options).json
+            assert one["replies"] == answer["replies"]
+    wrong = {'{"messages": [3]}': "a message is a text", '"  "': "no message", "3": "list of messages", "{": "not JSON"}
+    for bad, told in wrong.items():
+        (tmp_path / "bad.jsonl").write_text(f'"Hi"\n{bad}')
+        refused("reply", index, "--input", "bad.jsonl", said=["bad.jsonl:2", told])
 
 
 def test_mistake_8_a_retrained_model_at_the_same_place_is_refused(refused, index, tmp_path):

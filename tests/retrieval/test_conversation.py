@@ -99,6 +99,30 @@ def test_choosing_while_searching_is_choosing_afterwards(tmp_path_factory, count
     assert texts(index.search([context], k=k, no_repeat=True, distinct=True)) == [wanted[:k]]
 
 
+@given(count=st.integers(1, 60), k=st.integers(1, 4), diversity=st.sampled_from([0, 0.3, 0.5, 0.9, 1]))
+def test_diversity_is_maximal_marginal_relevance(tmp_path_factory, count, k, diversity):
+    table = np.random.default_rng(count).standard_normal((count + 1, 3)).astype(np.float32)
+    table /= np.linalg.norm(table, axis=1, keepdims=True)
+    index = Index.build(TableEncoder(table), [str(i) for i in range(count)], tmp_path_factory.mktemp("i") / "index")
+    [pool] = index.search([[str(count)]], k=10 * k)
+    chosen = []
+    while len(chosen) < min(k, count):
+        rest = [reply for reply in pool if reply not in chosen]
+
+        def gain(reply):
+            near = [float(table[reply.position] @ table[other.position]) for other in chosen]
+            return (1 - diversity) * reply.score - diversity * max(near, default=0)
+
+        chosen.append(max(rest, key=gain) if chosen else rest[0])
+    assert index.search([[str(count)]], k=k, diversity=diversity) == [chosen]
+
+
+@pytest.mark.parametrize("diversity", [-0.1, 1.1, float("nan")])
+def test_a_diversity_out_of_range_is_refused(index, diversity):
+    with pytest.raises(InputError, match=r"diversity is .*; it goes from 0"):
+        index.search([["x"]], diversity=diversity)
+
+
 def test_a_slow_ranker_gets_what_is_left(index):
     slow = ByLength()
     contexts = [["Hi", "Hello!", "x"], ["x"]]

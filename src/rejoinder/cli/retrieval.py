@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import csv
 import itertools
 import json
 import sys
@@ -17,7 +18,7 @@ from rejoinder.cli.options import Address, Json, Overwrite, RunOn, Split, ray_en
 from rejoinder.cli.rankers import counting, say_cuts
 from rejoinder.cli.shell import emit
 from rejoinder.errors import InputError
-from rejoinder.progress import printable, track
+from rejoinder.progress import note, printable, track
 
 if TYPE_CHECKING:
     from rejoinder.corpora.engine import Engine
@@ -40,7 +41,9 @@ MinConfidence: TypeAlias = Annotated[
     typer.Option(min=0, max=1, metavar="P", help="Only if the best is right with this probability; see `calibrate`."),
 ]
 
+Finder: TypeAlias = "Callable[[Sequence[Conversation]], list[Answer]]"
 _MODEL = "A model folder, convert-small; or minilm, use, st:NAME (of sentence-transformers). Not with --delete."
+_AT_ONCE = 256  # conversations of --input that are searched together
 
 HELP = """/back   take back the last message and its answer
 /reset  start a new conversation
@@ -189,20 +192,34 @@ Earlier: TypeAlias = Annotated[
     typer.Option("--context", metavar="N", min=0, help="Read the newest message and at most N earlier ones; else all."),
 ]
 Copies: TypeAlias = Annotated[bool, typer.Option("--copies", help="Show near-copies of better replies, too.")]
+Filter: TypeAlias = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--where", metavar="FIELD=VALUE,...", help="Only replies whose field has one of the values; repeatable."
+    ),
+]
 
 
 def reply(
     index: IndexFolder,
     messages: Annotated[
-        list[str],
+        list[str] | None,
         typer.Argument(metavar="MESSAGE...", help="What was said, oldest first; - reads standard input, one a line."),
-    ],
+    ] = None,
+    file: Annotated[
+        Path | None,
+        typer.Option("--input", metavar="FILE", help="Conversations to answer, one a line of JSON, as answers are."),
+    ] = None,
     k: Annotated[int, typer.Option("-k", min=1, metavar="N", help="How many replies at most.")] = 5,
     threshold: Threshold = None,
     min_confidence: MinConfidence = None,
     context: Earlier = None,
     no_repeat: Annotated[bool, typer.Option("--no-repeat", help="Leave out what the replying side has said.")] = False,
     copies: Copies = False,
+    where: Filter = None,
+    diversity: Annotated[
+        float, typer.Option(min=0, max=1, metavar="D", help="Replies that differ more: 0 the best alone, to 1.")
+    ] = 0,
     model: Model = None,
     rerank: Rerank = None,
     rerank_top: RerankTop = 50,
@@ -213,16 +230,48 @@ def reply(
 
     Example: rejoinder reply replies.index "Hi!" "How are you?" -k 3, or, with a slower model that ranks the best again,
     rejoinder reply replies.index "Hi!" --rerank runs/cross/model
+
+    --input FILE: {"id": 7, "messages": ["Hi!", "How are you?"]} a line, the id if you like, or ["Hi!", "How are you?"]
     """
-    said = list(read_messages(sys.stdin.buffer)) if messages == ["-"] else messages
-    _check(said)
+    from rejoinder.retrieval.reading import read_conversations
+
+    passing = _parse_where(where)
+    if file is not None and messages:
+        raise InputError("--input FILE holds the conversations; leave the messages out, or --input")
+    if diversity and rerank:
+        raise InputError("--diversity weighs the index's own scores; leave it or --rerank out")
+    more: dict[str, Any] = {"diversity": diversity} if diversity else {}
+    asked = _one(messages or []) if file is None else read_conversations(file)
     searcher = _open_searcher(index, model, rerank, rerank_top, k, verify)
     options = {"k": k, "minimum_score": threshold, "history": context, "no_repeat": no_repeat, "distinct": not copies}
-    answer = _finder(searcher, min_confidence, **options)(said)
+    find = _finder(searcher, min_confidence, **options, where=passing, **more)
+    fewest = k
+    for given, said, answer in _answers(find, asked):
+        fewest = min(fewest, len(answer.replies))
+        result = {**given, "context": said, **_to_json(answer)}
+        emit(result, as_json or file is not None, lambda it: _show(it, threshold, min_confidence, where))
     first: Any = getattr(searcher, "first", searcher)
     say_cuts(first.encoder, "messages")
-    result = {"context": said, **_to_json(answer)}
-    emit(result, as_json, lambda result: _show(result, threshold, min_confidence))
+    if passing and fewest < k:
+        note(f"{first.count(passing):,} of {len(first):,} replies pass --where")
+
+
+def _one(messages: list[str]) -> list[tuple[dict[str, Any], Conversation]]:
+    said = list(read_messages(sys.stdin.buffer)) if messages == ["-"] else messages
+    _check(said)
+    return [({}, said)]
+
+
+def _answers(
+    find: Finder, asked: list[tuple[dict[str, Any], Conversation]]
+) -> Iterator[tuple[dict[str, Any], Conversation, Answer]]:
+    """Answer conversations, some at once; show the progress of many."""
+    with track("Answering", len(asked), "conversations") if len(asked) > 1 else contextlib.nullcontext() as advance:
+        for part in (asked[start : start + _AT_ONCE] for start in range(0, len(asked), _AT_ONCE)):
+            found = find([said for _, said in part])
+            yield from ((given, said, answer) for (given, said), answer in zip(part, found, strict=True))
+            if advance is not None:
+                advance(len(part))
 
 
 def chat(
@@ -233,6 +282,7 @@ def chat(
     context: Earlier = None,
     repeat: Annotated[bool, typer.Option("--repeat", help="Answer with what was answered before, too.")] = False,
     copies: Copies = False,
+    where: Filter = None,
     model: Model = None,
     rerank: Rerank = None,
     rerank_top: RerankTop = 50,
@@ -247,11 +297,13 @@ def chat(
     def say(text: str) -> None:
         print(printable(text), file=out, flush=True)
 
+    passing = _parse_where(where)
     searcher = _open_searcher(index, model, rerank, rerank_top, k)
+    first: Any = getattr(searcher, "first", searcher)
     options = {"k": k, "minimum_score": threshold, "history": context, "no_repeat": not repeat, "distinct": not copies}
-    find = _finder(searcher, min_confidence, **options)
-    show = partial(_show, threshold=threshold, min_confidence=min_confidence)
-    say(f"{len(searcher):,} replies; /help shows commands, /quit leaves")
+    find = _finder(searcher, min_confidence, **options, where=passing)
+    show = partial(_show, threshold=threshold, min_confidence=min_confidence, where=where)
+    say(f"{first.count(passing):,} replies; /help shows commands, /quit leaves")
     typed = sys.stdin.isatty()
     turns: list[dict[str, Any]] = []
     for line in _typed("" if as_json else "> ") if typed else read_messages(sys.stdin.buffer):
@@ -276,12 +328,9 @@ def _command(line: str, turns: list[dict[str, Any]]) -> str:
 
 
 def _answer(
-    find: Callable[[Conversation], Answer],
-    turns: list[dict[str, Any]],
-    line: str,
-    show: Callable[[Mapping[str, Any]], str],
+    find: Finder, turns: list[dict[str, Any]], line: str, show: Callable[[Mapping[str, Any]], str]
 ) -> str:
-    """Add a turn, `message` and `replies`, and return what to show of it."""
+    """Add a turn, `message` and `replies`, and return what to show of it, `none` if there is no reply."""
     try:
         _check([line])
     except InputError as error:
@@ -290,7 +339,8 @@ def _answer(
     for turn in turns:
         talk.append({"role": "user", "content": turn["message"]})
         talk += [{"role": "assistant", "content": best["text"]} for best in turn["replies"][:1]]
-    turns.append({"message": line, **_to_json(find([*talk, {"role": "user", "content": line}]))})
+    [answer] = find([[*talk, {"role": "user", "content": line}]])
+    turns.append({"message": line, **_to_json(answer)})
     shown = show(turns[-1])
     return shown if turns[-1]["replies"] else f"({shown})"
 
@@ -333,25 +383,25 @@ def _open_searcher(
     return Cascade(open_index(folder, model, verify=verify), Rankers().ranker(rerank), rerank_top)
 
 
-def _finder(
-    searcher: Index | Cascade, min_confidence: float | None, **options: Any
-) -> Callable[[Conversation], Answer]:
-    """Return what answers a conversation, with the options of `Index.search`."""
+def _finder(searcher: Index | Cascade, min_confidence: float | None, **options: Any) -> Finder:
+    """Return what answers conversations, with the options of `Index.search`."""
     from rejoinder.retrieval.confidence import Answer, Confident
     from rejoinder.retrieval.index import Index
 
     if min_confidence is None:
-        return lambda conversation: Answer(searcher.search([conversation], **options)[0], None)
+        return lambda conversations: [Answer(found, None) for found in searcher.search(conversations, **options)]
     if not isinstance(searcher, Index):
         raise InputError("--min-confidence is of the index's own scores; leave --rerank out, or take --threshold")
-    if not options.pop("distinct"):
-        raise InputError("--min-confidence compares replies that differ; leave --copies out")
+    for name, wanted in (("--copies", not options.pop("distinct")), ("--where", options.pop("where", None)),
+                         ("--diversity", options.pop("diversity", 0))):  # fmt: skip
+        if wanted:
+            raise InputError(f"--min-confidence is calibrated for the best of all distinct replies; leave {name} out")
     confident, history = Confident(searcher), options.pop("history")
     if history not in (None, read := confident.calibration.history):
         was = f"calibrated with {'all earlier messages' if read is None else f'--context {read}'}"
         advice = f"leave --context out, or calibrate again with --context {history}"
         raise InputError(f"{searcher.folder} was {was}; {advice}")
-    return lambda conversation: confident.answer([conversation], min_confidence, **options)[0]
+    return lambda conversations: confident.answer(conversations, min_confidence, **options)
 
 
 def read_messages(stream: BinaryIO) -> Iterator[str]:
@@ -363,6 +413,22 @@ def read_messages(stream: BinaryIO) -> Iterator[str]:
             raise InputError(f"standard input:{number}: not UTF-8 ({error.reason}); send UTF-8 text") from None
         if message:
             yield message
+
+
+def _parse_where(options: list[str] | None) -> dict[str, list[str]] | None:
+    """Read FIELD=VALUE,... of --where; a value in double quotes may hold commas."""
+    where: dict[str, list[str]] = {}
+    for option in options or ():
+        name, equals, values = option.partition("=")
+        if not equals or not name:
+            raise InputError(f"--where {option!r}: write FIELD=VALUE, as in --where team=billing,sales")
+        if name in where:
+            raise InputError(f"--where names {name} twice; values after commas mean any of them: {name}=A,B")
+        try:
+            where[name] = next(csv.reader([values or '""']))
+        except csv.Error as error:
+            raise InputError(f"--where {option!r}: {error}") from None
+    return where or None
 
 
 def _check(messages: Sequence[str]) -> None:
@@ -382,7 +448,9 @@ def _to_json(answer: Answer) -> dict[str, Any]:
     return {**sure, "replies": [each.to_json() for each in answer.replies]}
 
 
-def _show(answer: Mapping[str, Any], threshold: float | None, min_confidence: float | None) -> str:
+def _show(
+    answer: Mapping[str, Any], threshold: float | None, min_confidence: float | None, where: list[str] | None
+) -> str:
     """Return the replies as lines, and how sure the best is, or why there are none."""
     blocks = []
     for each in answer["replies"]:
@@ -393,5 +461,7 @@ def _show(answer: Mapping[str, Any], threshold: float | None, min_confidence: fl
     if (p := answer.get("confidence")) is not None and min_confidence is not None and p < min_confidence:
         return f"silent: the best reply is right with probability {p:.3f}, below {min_confidence:g}"
     if not blocks:
-        return "the index is empty" if threshold is None else f"no reply scores {threshold:g} or more"
+        conditions = [] if threshold is None else [f"scores {threshold:g} or more"]
+        conditions += ["passes --where"] if where else []
+        return f"no reply is left that {' and '.join(conditions)}" if conditions else "the index is empty"
     return "\n".join(blocks if p is None else [*blocks, f"the best is right with probability {p:.3f}"])

@@ -280,7 +280,7 @@ def text_of(value: Any, name: str) -> str:
 
 def _pair(record: Mapping[str, Any], name: str, source: str, reading: Reading) -> Example:
     given = record["context"]
-    messages = [*_earlier(record), given] if isinstance(given, str) else _texts(given, "context")
+    messages = [*earlier_context(record), given] if isinstance(given, str) else _texts(given, "context")
     context = [message for message in messages if message.strip()]
     response, candidates, label = _choice(record)
     if not context:
@@ -316,7 +316,7 @@ def _choice(record: Mapping[str, Any]) -> tuple[str, tuple[str, ...], int | None
     return candidates[label], candidates, label
 
 
-def _earlier(record: Mapping[str, Any]) -> list[str]:
+def earlier_context(record: Mapping[str, Any]) -> list[str]:
     """Return DATA19's extra contexts, oldest first: by number, since as text `context/10` comes before `context/2`."""
     numbers = {int(match[1]): key for key in record if (match := _EARLIER_CONTEXT.fullmatch(key))}
     return [text_of(record[numbers[number]], numbers[number]) for number in sorted(numbers, reverse=True)]

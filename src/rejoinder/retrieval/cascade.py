@@ -9,7 +9,7 @@ import numpy as np
 
 from rejoinder.errors import InputError
 from rejoinder.ranker import Conversation, Ranker
-from rejoinder.retrieval.index import Index, Reply, newest
+from rejoinder.retrieval.index import Index, Reply, Where, newest
 
 
 class Cascade:
@@ -32,6 +32,7 @@ class Cascade:
         history: int | None = None,
         no_repeat: bool = False,
         distinct: bool = False,
+        where: Where | None = None,
     ) -> list[list[Reply]]:
         """Find the best k replies, at most `top`, with the slow ranker's scores; see `Index.search`.
 
@@ -39,7 +40,9 @@ class Cascade:
         """
         if not 1 <= k <= self.top:
             raise InputError(f"k is {k}; {self.top} replies are ranked again (top), so 1 to {self.top} is allowed")
-        found = self.first.search(contexts, self.top, history=history, no_repeat=no_repeat, distinct=distinct)
+        found = self.first.search(
+            contexts, self.top, history=history, no_repeat=no_repeat, distinct=distinct, where=where
+        )
         read = newest(contexts, history)
         minimum = -np.inf if minimum_score is None else minimum_score
         ranked: list[list[Reply]] = [[] for _ in found]

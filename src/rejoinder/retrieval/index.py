@@ -17,11 +17,11 @@ from __future__ import annotations
 import contextlib
 import itertools
 import time
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from numbers import Real
 from pathlib import Path
-from typing import Any, Self
+from typing import Any, Self, TypeAlias
 
 import numpy as np
 
@@ -51,11 +51,16 @@ from rejoinder.retrieval.segments import (
     check_rows,
     has_unit_vectors,
     open_model,
+    texts_of,
     write_segment,
 )
 from rejoinder.views import Described
 
 CALIBRATION = "calibration.json"
+Where: TypeAlias = Mapping[str, object] | Callable[[Candidate], bool]
+"""Which replies may be found: of a payload's field the value, or a list or set of values of which it has one, for each
+field named; or what says so of a candidate. Values are compared as JSON writes them, so 3 finds 3 and "3"; a payload's
+list has each of its items."""
 FOLDER = Kind(
     "an index",
     MANIFEST,
@@ -67,6 +72,7 @@ FOLDER = Kind(
 _TRIES, _PAUSE = 50, 0.02  # how often `Index.open` tries an index that somebody is changing, and seconds in between
 ECHO = 3  # words from which a reply may not repeat the other side's message: "Hello!" may
 NEAR_COPY = 0.95  # cosine from which two replies count as the same suggestion
+POOL = 10  # of how many best replies for each one wanted `diversity` chooses
 SMALL = 32 << 20  # bytes up to which `Index.open` compares all files with their digests: a tenth of a second
 
 
@@ -159,7 +165,7 @@ class Index(Described):
         raise InputError(f"{folder} is being changed all the time; try again")
 
     def __len__(self) -> int:
-        return self.manifest.end - sum(int(rows.deleted.sum()) for rows in self._rows if rows.deleted is not None)
+        return sum(map(_present, self._rows))
 
     def __iter__(self) -> Iterator[tuple[int, Candidate]]:
         for segment, rows in zip(self._segments, self._rows, strict=True):
@@ -188,10 +194,12 @@ class Index(Described):
         history: int | None = None,
         no_repeat: bool = False,
         distinct: bool = False,
+        where: Where | None = None,
+        diversity: float = 0.0,
     ) -> list[list[Reply]]:
         """Find the best `k` replies to each context, best first; equal scores in the order of their positions.
 
-        There are fewer where the index has fewer or the scores of others are below `minimum_score`.
+        There are fewer where fewer pass `where` (`count` tells) or the scores of others are below `minimum_score`.
 
         Args:
             contexts: conversations, each a list of messages, oldest first.
@@ -202,28 +210,54 @@ class Index(Described):
                 side of `ECHO` words or more. Without roles the sides take turns, and the newest message is the
                 other's.
             distinct: of replies of the same words, or of vectors with a cosine of `NEAR_COPY` or more, give the best.
+            where: which replies may be found. The first mapping with a field reads all payloads, once; a callable is
+                asked about every reply by every call.
+            diversity: D from 0 to 1. Of the `POOL`·k best replies each next one is that of the greatest
+                (1 - D)·score - D·(its greatest cosine with one chosen before): maximal marginal relevance, with
+                lambda = 1 - D (Carbonell and Goldstein, SIGIR 1998). They come in the order of this choice.
+
+        Raises:
+            InputError: a number is out of its range, or no reply has a field of `where`.
         """
+        if not 0 <= diversity <= 1:
+            raise InputError(f"diversity is {diversity}; it goes from 0, the best alone, to 1")
+        rows = self._passing(where)
+        pool = POOL * k if diversity else k
         vectors = self._model().encode_contexts(newest(contexts, history))
         said = [_said(context) if no_repeat else frozenset[str]() for context in contexts]
-        wanted = k
+        wanted = pool
         while True:
-            found = self.search_vectors(vectors, wanted, minimum_score)
+            found = self._search(rows, vectors, wanted, minimum_score)
             kept = [self._choose(*each, distinct) for each in zip(found, said, strict=True)]
-            if all(len(few) >= k or len(all_) < wanted for few, all_ in zip(kept, found, strict=True)):
-                return [replies[:k] for replies in kept]
+            if all(len(few) >= pool or len(all_) < wanted for few, all_ in zip(kept, found, strict=True)):
+                return [self._diverse(replies[:pool], k, diversity) for replies in kept]
             wanted *= 4
 
     def search_vectors(
-        self, queries: FloatArray | ContextVectors, k: int = 5, minimum_score: float | None = None
+        self,
+        queries: FloatArray | ContextVectors,
+        k: int = 5,
+        minimum_score: float | None = None,
+        *,
+        where: Where | None = None,
     ) -> list[list[Reply]]:
         """Search as `search` does for contexts that the index's model has encoded already: (n, d), or (n, m, d)."""
+        return self._search(self._passing(where), queries, k, minimum_score)
+
+    def count(self, where: Where | None = None) -> int:
+        """Return how many replies a search can find; see `search`."""
+        return sum(_present(rows) for rows in self._passing(where))
+
+    def _search(
+        self, rows: Sequence[Rows], queries: FloatArray | ContextVectors, k: int, minimum_score: float | None
+    ) -> list[list[Reply]]:
         check_count("k", k)
         if not isinstance(minimum_score, Real | None):
             raise InputError(f"minimum_score is {minimum_score!r}; give a number, or None for no minimum")
-        if not len(self):
+        if not (most := sum(map(_present, rows))):
             return [[] for _ in range(len(queries))]
         minimum = -np.inf if minimum_score is None else minimum_score
-        found = search(self._rows, self._query_vectors(queries), min(k, len(self)), minimum)
+        found = search(rows, self._query_vectors(queries), min(k, most), minimum)
         return [
             [self._reply(int(position), float(score)) for position, score in zip(*best, strict=True)] for best in found
         ]
@@ -281,6 +315,26 @@ class Index(Described):
             deleted = np.isin(np.arange(count), here) if len(here) else None
             self._rows.append(Rows(first, segment.vectors, segment.arrays, deleted, segment.record.longest))
 
+    def _passing(self, where: Where | None) -> list[Rows]:
+        """Return the rows with those marked as deleted that do not pass."""
+        if where is None:
+            return self._rows
+        gone = [np.zeros(len(rows.vectors), bool) if rows.deleted is None else rows.deleted for rows in self._rows]
+        if callable(where):
+            for i, segment in enumerate(self._segments):
+                gone[i] = np.array([out or not where(segment.candidate(row)) for row, out in enumerate(gone[i])])
+        elif isinstance(where, Mapping):
+            for name, value in where.items():
+                having = [segment.having(name, texts_of(name, value)) for segment in self._segments]
+                if self._segments and all(flags is None for flags in having):
+                    fields = sorted({field for _, candidate in self for field in candidate.payload})
+                    there = f"the fields are {', '.join(fields)[:300]}" if fields else "none has a payload"
+                    raise InputError(f"{self.folder}: no reply has a field {name!r}; {there}")
+                gone = [out | (True if flags is None else ~flags) for out, flags in zip(gone, having, strict=True)]
+        else:
+            raise InputError(f"where is {where!r}; it is a mapping of fields to values, or a function of a candidate")
+        return [replace(rows, deleted=out) for rows, out in zip(self._rows, gone, strict=True)]
+
     def _query_vectors(self, queries: FloatArray | ContextVectors) -> list[FloatArray]:
         if not isinstance(queries, ContextVectors) and queries.ndim != 3:
             queries = check_rows(queries, "context", unit=has_unit_vectors(self.encoder))[:, None]
@@ -311,6 +365,20 @@ class Index(Described):
             chosen.append(reply)
         return chosen
 
+    def _diverse(self, replies: list[Reply], k: int, diversity: float) -> list[Reply]:
+        """Choose k of the replies, which come best first, by maximal marginal relevance; see `search`."""
+        if not diversity or not replies:
+            return replies[:k]
+        vectors = unit_rows(np.stack([self._row(reply.position) for reply in replies]))
+        relevance = (1 - diversity) * np.array([reply.score for reply in replies])
+        nearest, chosen = np.full(len(replies), -1.0), list[int]()
+        while len(chosen) < min(k, len(replies)):
+            gains = relevance - diversity * nearest
+            gains[chosen] = -np.inf
+            chosen.append(int(gains.argmax()))
+            nearest = np.maximum(nearest, vectors @ vectors[chosen[-1]])
+        return [replies[place] for place in chosen]
+
     def _owner(self, position: int) -> tuple[Segment, int]:
         """Return the segment of a reply, and its row there."""
         owner = int(np.searchsorted([rows.first for rows in self._rows], position, side="right")) - 1
@@ -339,6 +407,10 @@ class Index(Described):
                 raise InputError(f"{self.folder} was changed by somebody else since it was opened; open it again")
             remove_leftovers(self.folder)
             yield
+
+
+def _present(rows: Rows) -> int:
+    return len(rows.vectors) - (0 if rows.deleted is None else int(rows.deleted.sum()))
 
 
 def newest(conversations: Sequence[Conversation], history: int | None) -> list[Context]:

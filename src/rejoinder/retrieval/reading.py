@@ -1,4 +1,4 @@
-"""Replies to index, read from the files people have: text, JSONL, CSV, or examples."""
+"""Replies to index, read from the files people have: text, JSONL, CSV, or examples; and conversations to answer."""
 
 from __future__ import annotations
 
@@ -11,10 +11,13 @@ from typing import Any
 
 from rejoinder.corpora.example import Split
 from rejoinder.corpora.examples import read_examples
+from rejoinder.corpora.formats import BadRecordError, earlier_context
 from rejoinder.corpora.lines import MAX_LINE_BYTES, open_lines, strip_compression
 from rejoinder.errors import InputError
+from rejoinder.ranker import Conversation, spoken
 
 TEXT_FIELDS = ("text", "response", "reply", "answer")  # of an object or a table: the first that is there
+CONVERSATION_FIELDS = ("messages", "turns", "context")
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,6 +57,40 @@ def read_candidates(path: str | Path, split: Split | None = None) -> Iterator[Ca
     return {".jsonl": _from_jsonl, ".ndjson": _from_jsonl, ".csv": _from_csv}.get(kind, _from_text)(path)
 
 
+def read_conversations(path: str | Path) -> list[tuple[dict[str, Any], Conversation]]:
+    """Read conversations, one a line of JSON, each after {"id": ...} or {}. Errors name file, line and reason.
+
+    A line is a text, a list of messages, or an object with one of these in one of `CONVERSATION_FIELDS` (DATA19's
+    `context/0`, ... too) and perhaps an `id`. Blank messages are left out.
+    """
+    found: list[tuple[dict[str, Any], Conversation]] = []
+    for number, line in open_lines(path):
+        if not line.strip():
+            continue
+        values = _parse(line, where := f"{path}:{number}", "a text, a list of messages or an object")
+        record = values if isinstance(values, dict) else {CONVERSATION_FIELDS[0]: values}
+        name = next((name for name in CONVERSATION_FIELDS if name in record), None)
+        if name is None:
+            there = ", ".join(record) or "none"
+            raise InputError(f"{where}: no field {' or '.join(CONVERSATION_FIELDS)}; there is {there}")
+        try:
+            given = record[name]
+            messages = [*earlier_context(record), given] if isinstance(given, str) else given
+            spoken(messages)
+            said = [each for each in messages if not isinstance(text := _content(each), str) or text.strip()]
+            spoken(said)
+        except (BadRecordError, InputError) as error:
+            raise InputError(f"{where}: {error}") from None
+        found.append(({key: record[key] for key in ("id",) if key in record}, said))
+    if not found:
+        raise InputError(f"{path} holds no conversations; each line of it should be one, as JSON")
+    return found
+
+
+def _content(message: Any) -> Any:
+    return message.get("content") if isinstance(message, dict) else message
+
+
 def _from_text(path: Path) -> Iterator[Candidate]:
     return (Candidate(text) for _, line in open_lines(path) if (text := line.strip()))
 
@@ -61,19 +98,21 @@ def _from_text(path: Path) -> Iterator[Candidate]:
 def _from_jsonl(path: Path) -> Iterator[Candidate]:
     for number, line in open_lines(path):
         if line.strip():
-            yield _from_fields(_parse(line, f"{path}:{number}"), f"{path}:{number}")
+            values = _parse(line, where := f"{path}:{number}", "one object")
+            if not isinstance(values, dict):
+                given = type(values).__name__
+                raise InputError(f'{where}: a JSON {given}; an object is read, as {{"text": "Hello!"}}')
+            yield _from_fields(values, where)
 
 
-def _parse(line: str, where: str) -> dict[str, Any]:
+def _parse(line: str, where: str, wanted: str) -> Any:
     try:
         values = json.loads(line, parse_constant=_refuse_constant)
         json.dumps(values, ensure_ascii=False).encode()
     except UnicodeEncodeError:
         raise InputError(f"{where}: half of a surrogate pair (\\ud800 to \\udfff) is no character") from None
     except (ValueError, RecursionError) as error:
-        raise InputError(f"{where}: not JSON ({error}); one object a line is read") from None
-    if not isinstance(values, dict):
-        raise InputError(f'{where}: a JSON {type(values).__name__}; an object is read, as {{"text": "Hello!"}}')
+        raise InputError(f"{where}: not JSON ({error}); {wanted} a line is read") from None
     return values
 
 

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import contextlib
 import functools
+import itertools
 import json
 from collections import deque
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import Protocol, runtime_checkable
+from typing import Any, Protocol, runtime_checkable
 
+import msgspec
 import numpy as np
 
 from rejoinder.corpora.engine import Engine
@@ -19,7 +21,7 @@ from rejoinder.progress import Advance
 from rejoinder.ranker import Context, ContextVectors, FloatArray
 from rejoinder.retrieval.manifest import Dtype, Manifest, SegmentRecord
 from rejoinder.retrieval.reading import Candidate
-from rejoinder.retrieval.search import Array, quantize
+from rejoinder.retrieval.search import Array, Flags, quantize
 
 REPLIES, OFFSETS, VECTORS = "replies.jsonl", "offsets.i64", "vectors.f32"
 _SMALL_FORMS: dict[Dtype, dict[str, tuple[str, str]]] = {  # array: its file and type
@@ -196,6 +198,25 @@ def _encoded(
             yield given.popleft(), vectors
 
 
+class _Line(msgspec.Struct):
+    payload: dict[str, Any] = {}
+
+
+def texts_of(name: str, value: object) -> set[str]:
+    """Return the texts of what a filter wants of a field: one value, or one of several."""
+    values = value if isinstance(value, Collection) and not isinstance(value, str | Mapping) else [value]
+    try:
+        return {text for each in values for text in value_texts(each)}
+    except TypeError as error:
+        raise InputError(f"where {name!r}: {error}; values are of JSON types, as those of payloads are") from None
+
+
+def value_texts(value: object) -> list[str]:
+    """Return the texts by which a payload's value is found: its own as JSON writes it, or those of a list's items."""
+    values = value if isinstance(value, list) and value else [value]
+    return [each if isinstance(each, str) else json.dumps(each, ensure_ascii=False) for each in values]
+
+
 class Segment:
     """An open segment. Only what is used is read from the disk; `verify` compares content, not sizes alone."""
 
@@ -208,6 +229,7 @@ class Segment:
         self.arrays = {key: self._map(*file, shapes[key]) for key, file in _SMALL_FORMS[manifest.dtype].items()}
         self._offsets = self._map(OFFSETS, "<i8", (record.count + 1,))
         self._replies = self._map(REPLIES, "|u1", (record.files.get(REPLIES, (0, ""))[0],))
+        self._columns: dict[str, tuple[dict[str, int], Array]] = {}
 
     def _check_files(self, *, content: bool) -> None:
         """Refuse files that are not what the manifest says."""
@@ -229,6 +251,35 @@ class Segment:
         except (ValueError, KeyError, TypeError):
             path = self.folder / REPLIES
             raise InputError(f"{path}: line {row + 1} was altered; build the index again or copy it again") from None
+
+    def having(self, name: str, wanted: Collection[str]) -> Flags | None:
+        """Return which rows have one of the `wanted` texts in a field of their payload; None: no row has the field.
+
+        The first call for a field reads all payloads; what it finds is kept.
+        """
+        if name not in self._columns:
+            numbers: dict[str, int] = {}
+            self._columns[name] = numbers, np.array(
+                [
+                    (row, numbers.setdefault(text, len(numbers)))
+                    for row, payload in enumerate(self._payloads())
+                    if name in payload
+                    for text in value_texts(payload[name])
+                ],
+                dtype=np.int32,
+            ).reshape(-1, 2)
+        numbers, pairs = self._columns[name]
+        flags = np.zeros(self.record.count, dtype=bool)
+        flags[pairs[np.isin(pairs[:, 1], [numbers[text] for text in wanted if text in numbers]), 0]] = True
+        return flags if numbers else None
+
+    def _payloads(self) -> Iterator[Mapping[str, Any]]:
+        lines, decode = self._replies.data, msgspec.json.Decoder(_Line).decode
+        for row, (start, end) in enumerate(itertools.pairwise(self._offsets.tolist())):
+            try:
+                yield decode(lines[start:end]).payload
+            except (msgspec.DecodeError, RecursionError):
+                yield self.candidate(row).payload  # its error says which line was altered
 
     def _map(self, name: str, kind: str, shape: tuple[int, ...]) -> Array:
         expected = int(np.prod(shape)) * np.dtype(kind).itemsize

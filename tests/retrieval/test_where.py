@@ -1,0 +1,104 @@
+"""A search with a filter is a search of everything, and the filter afterwards."""
+
+import json
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from rejoinder.errors import InputError
+from rejoinder.retrieval.cascade import Cascade
+from rejoinder.retrieval.index import Index
+from rejoinder.retrieval.manifest import DTYPES
+from rejoinder.retrieval.reading import Candidate
+from tests.retrieval.conftest import HashEncoder
+from tests.retrieval.test_cascade import ByLength
+
+VALUES = st.sampled_from(["billing", "sales", "3", 3, True, None, 0.5, ["billing", 3]])
+PAYLOADS = st.dictionaries(st.sampled_from(["team", "é", "url"]), VALUES)
+CHATS = [["one"], ["two", "Hi"], ["7"], ["3", "one"]]
+
+
+@pytest.fixture
+def index(tmp_path, encoder):
+    payloads = [{"team": "billing", "id": 7}, {"team": "sales", "tags": ["new", "urgent"]}, {}, {"team": "billing"}]
+    return Index.build(encoder, [Candidate(f"{i}", payload) for i, payload in enumerate(payloads)], tmp_path / "index")
+
+
+def positions(found):
+    return [[reply.position for reply in replies] for replies in found]
+
+
+def texts(value):
+    return {
+        each if isinstance(each, str) else json.dumps(each) for each in (value if isinstance(value, list) else [value])
+    }
+
+
+@pytest.mark.parametrize("dtype", DTYPES)
+@settings(deadline=None, max_examples=10)
+@given(
+    st.lists(st.lists(PAYLOADS, min_size=1, max_size=8), min_size=1, max_size=3), st.sets(st.integers(0, 23)),
+    st.dictionaries(st.sampled_from(["team", "é"]), VALUES), st.integers(1, 9),
+)  # fmt: skip
+def test_a_filtered_search_is_a_search_filtered_afterwards(tmp_path_factory, dtype, parts, gone, where, k):
+    index = Index.build(HashEncoder(), [], tmp_path_factory.mktemp("where") / "index", dtype=dtype)
+    for part in parts:
+        index.add([Candidate(f"{len(index) + i}", payload) for i, payload in enumerate(part)])
+    index.delete(position for position in gone if position < index.manifest.end)
+
+    def passes(candidate):
+        there = candidate.payload
+        return all(name in there and texts(there[name]) & texts(value) for name, value in where.items())
+
+    wanted = [[reply for reply in replies if passes(reply)][:k] for replies in index.search(CHATS, k=24)]
+    assert index.search(CHATS, k, where=passes) == wanted
+    if all(any(name in candidate.payload for _, candidate in index) for name in where):
+        assert index.search(CHATS, k, where=where) == wanted == [index.search([c], k, where=where)[0] for c in CHATS]
+        assert index.count(where) == sum(passes(candidate) for _, candidate in index)
+
+
+@pytest.mark.parametrize(
+    ("where", "passing"),
+    [
+        ({}, {0, 1, 2, 3}), ({"team": "billing"}, {0, 3}), ({"team": ("sales", "billing")}, {0, 1, 3}),
+        ({"team": "billing", "id": "7"}, {0}), ({"id": {7, 8}}, {0}), ({"tags": "urgent"}, {1}), ({"team": []}, set()),
+        ({"team": "Billing"}, set()), (lambda reply: reply.text > "1", {2, 3}),
+    ],
+)  # fmt: skip
+def test_fields_that_must_hold(index, where, passing):
+    [found] = positions(index.search([["x"]], where=where))
+    assert set(found) == passing
+    assert positions(index.search_vectors(index.encoder.encode_contexts([["x"]]), where=where)) == [found]
+    assert index.count(where) == len(passing)
+    assert {*positions(Cascade(index, ByLength()).search([["x"]], where=where))[0]} == passing
+
+
+@pytest.mark.parametrize(
+    ("where", "told"),
+    [
+        ({"topic": "x"}, "no reply has a field 'topic'; the fields are id, tags, team"),
+        ({"team": object()}, "where 'team': .* not JSON serializable; values are of JSON types"),
+        ("team=x", "where is 'team=x'; it is a mapping"),
+    ],
+)
+def test_filters_that_cannot_be_used_say_what_there_is(index, where, told):
+    with pytest.raises(InputError, match=told):
+        index.search([["x"]], where=where)
+
+
+def test_payloads_are_read_once_for_each_field(index, monkeypatch):
+    [segment] = index._segments
+    read = []
+    payloads = segment._payloads
+    monkeypatch.setattr(segment, "_payloads", lambda: read.append(1) or payloads())
+    for team in ("billing", "sales", "none"):
+        index.search([["x"]], where={"team": team})
+    assert len(read) == 1
+
+
+def test_an_altered_payload_is_named(index):
+    path = index.folder / "segment-000000000000" / "replies.jsonl"
+    path.write_bytes(path.read_bytes().replace(b'"sales"', b'"sal"s"'))
+    with pytest.raises(InputError, match="line 2 was altered"):
+        Index.open(index.folder, index.encoder, verify=False).search([["x"]], where={"team": "sales"})
