@@ -112,9 +112,13 @@ class Histories:
         owners = np.repeat(np.arange(len(rows)), counts)
         return *self.texts.gather(ragged(self.firsts[rows], counts)), np.stack([owners, slots.astype(np.int64)])
 
+    def counts(self, rows: Rows) -> Ids:
+        """Return how many texts each of the given examples has (n,)."""
+        return self.slots.gather(rows)[1]
+
     def numbers(self, rows: Rows) -> Rows:
         """Return which of the texts the given examples have."""
-        return ragged(self.firsts[rows], self.slots.gather(rows)[1])
+        return ragged(self.firsts[rows], self.counts(rows))
 
     def hashes(self, rows: Rows) -> Rows:
         """Return hashes that are equal for histories of equal texts."""
