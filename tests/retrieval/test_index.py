@@ -11,7 +11,8 @@ from hypothesis import strategies as st
 
 from rejoinder.errors import InputError
 from rejoinder.ranker import ContextVectors, PolyEncoder
-from rejoinder.retrieval.index import Index, Reply
+from rejoinder.retrieval.choice import Reply
+from rejoinder.retrieval.index import Index
 from rejoinder.retrieval.manifest import DTYPES, MANIFEST, read_manifest
 from rejoinder.retrieval.reading import Candidate
 from rejoinder.retrieval.segments import check_rows

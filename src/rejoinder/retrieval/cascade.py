@@ -9,7 +9,8 @@ import numpy as np
 
 from rejoinder.errors import InputError
 from rejoinder.ranker import Conversation, Ranker
-from rejoinder.retrieval.index import Index, Reply, Where, newest
+from rejoinder.retrieval.choice import Reply, newest
+from rejoinder.retrieval.index import Index, Where
 
 
 class Cascade:

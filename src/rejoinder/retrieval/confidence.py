@@ -21,7 +21,8 @@ from rejoinder.errors import InputError, MissingExtraError
 from rejoinder.files import atomic_file, is_altered, parse_json, signed
 from rejoinder.progress import Advance, silent
 from rejoinder.ranker import Conversation
-from rejoinder.retrieval.index import CALIBRATION, Index, Reply
+from rejoinder.retrieval.choice import Reply
+from rejoinder.retrieval.index import CALIBRATION, Index
 
 FOLDS = 5
 LEAST = 10  # conversations with a right best reply, and with a wrong one, from which a calibration is fitted

@@ -18,20 +18,19 @@ import contextlib
 import itertools
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from numbers import Real
 from pathlib import Path
-from typing import Any, Self, TypeAlias
+from typing import Self, TypeAlias
 
 import numpy as np
 
-from rejoinder.arrays import unit_rows
 from rejoinder.corpora.engine import Engine
-from rejoinder.corpora.example import text_key
 from rejoinder.errors import InputError
 from rejoinder.files import Kind, atomic_folder, beside, check_replaceable, is_ours, locked, remove_leftovers
 from rejoinder.progress import Advance
-from rejoinder.ranker import Context, ContextVectors, Conversation, FloatArray, check_count, read_contexts, spoken
+from rejoinder.ranker import ContextVectors, Conversation, FloatArray, check_count
+from rejoinder.retrieval.choice import Reply, diverse, newest, said_before, without_copies
 from rejoinder.retrieval.manifest import (
     DTYPES,
     KIND,
@@ -70,24 +69,8 @@ FOLDER = Kind(
      *(f"{place}/{name}" for place in ("segment-*", ".segment-*.part") for name in FILES)),
 )  # fmt: skip
 _TRIES, _PAUSE = 50, 0.02  # how often `Index.open` tries an index that somebody is changing, and seconds in between
-ECHO = 3  # words from which a reply may not repeat the other side's message: "Hello!" may
-NEAR_COPY = 0.95  # cosine from which two replies count as the same suggestion
 POOL = 10  # of how many best replies for each one wanted `diversity` chooses
 SMALL = 32 << 20  # bytes up to which `Index.open` compares all files with their digests: a tenth of a second
-
-
-@dataclass(frozen=True, slots=True)
-class Reply:
-    """An answer of an index."""
-
-    text: str
-    score: float  # cosine of its encoding and the context's, or whatever else the model's score is
-    position: int  # its number in the input, from 0; the same whatever was added or deleted since
-    payload: Mapping[str, Any]  # whatever other fields its input had
-
-    def to_json(self) -> dict[str, Any]:
-        """Return the reply as JSON types."""
-        return {"text": self.text, "score": self.score, "position": self.position, "payload": dict(self.payload)}
 
 
 class Index(Described):
@@ -224,13 +207,14 @@ class Index(Described):
         rows = self._passing(where)
         pool = POOL * k if diversity else k
         vectors = self._model().encode_contexts(newest(contexts, history))
-        said = [_said(context) if no_repeat else frozenset[str]() for context in contexts]
+        said = [said_before(context) if no_repeat else frozenset[str]() for context in contexts]
+        row = self._row if distinct else None
         wanted = pool
         while True:
             found = self._search(rows, vectors, wanted, minimum_score)
-            kept = [self._choose(*each, distinct) for each in zip(found, said, strict=True)]
+            kept = [without_copies(*each, row) for each in zip(found, said, strict=True)]
             if all(len(few) >= pool or len(all_) < wanted for few, all_ in zip(kept, found, strict=True)):
-                return [self._diverse(replies[:pool], k, diversity) for replies in kept]
+                return [diverse(replies[:pool], k, diversity, self._row) for replies in kept]
             wanted *= 4
 
     def search_vectors(
@@ -348,37 +332,6 @@ class Index(Described):
                 raise InputError(f"the model's vectors of context {number} are not finite: did its training diverge?")
         return contexts
 
-    def _choose(self, replies: list[Reply], said: frozenset[str], distinct: bool) -> list[Reply]:
-        """Return the replies, best first, without what was said, and without near-copies of better ones."""
-        if not said and not distinct:
-            return replies
-        chosen, keys, vectors = [], set(said), np.zeros((0, self.manifest.size), np.float32)
-        for reply in replies:
-            if (key := text_key(reply.text)) in keys:
-                continue
-            if distinct:
-                vector = unit_rows(self._row(reply.position)[None])
-                if (vectors @ vector[0]).max(initial=-1) >= NEAR_COPY:
-                    continue
-                keys.add(key)
-                vectors = np.concatenate([vectors, vector])
-            chosen.append(reply)
-        return chosen
-
-    def _diverse(self, replies: list[Reply], k: int, diversity: float) -> list[Reply]:
-        """Choose k of the replies, which come best first, by maximal marginal relevance; see `search`."""
-        if not diversity or not replies:
-            return replies[:k]
-        vectors = unit_rows(np.stack([self._row(reply.position) for reply in replies]))
-        relevance = (1 - diversity) * np.array([reply.score for reply in replies])
-        nearest, chosen = np.full(len(replies), -1.0), list[int]()
-        while len(chosen) < min(k, len(replies)):
-            gains = relevance - diversity * nearest
-            gains[chosen] = -np.inf
-            chosen.append(int(gains.argmax()))
-            nearest = np.maximum(nearest, vectors @ vectors[chosen[-1]])
-        return [replies[place] for place in chosen]
-
     def _owner(self, position: int) -> tuple[Segment, int]:
         """Return the segment of a reply, and its row there."""
         owner = int(np.searchsorted([rows.first for rows in self._rows], position, side="right")) - 1
@@ -411,23 +364,6 @@ class Index(Described):
 
 def _present(rows: Rows) -> int:
     return len(rows.vectors) - (0 if rows.deleted is None else int(rows.deleted.sum()))
-
-
-def newest(conversations: Sequence[Conversation], history: int | None) -> list[Context]:
-    """Return of each conversation the texts of its newest message and of at most `history` earlier ones."""
-    if history is not None:
-        check_count("history", history, 0)
-    read = read_contexts(conversations)
-    return read if history is None else [context[-1 - history :] for context in read]
-
-
-def _said(conversation: Conversation) -> frozenset[str]:
-    """Return the keys of what must not be said again; see `Index.search`."""
-    messages = spoken(conversation)
-    if None in (role for role, _ in messages):
-        messages = [(str(place % 2), text) for place, (_, text) in enumerate(messages)]
-    keys = [(text_key(text), role != messages[-1][0]) for role, text in messages]
-    return frozenset(key for key, ours in keys if ours or key.count(" ") >= ECHO - 1)
 
 
 def _check_encoder(encoder: object) -> None:
