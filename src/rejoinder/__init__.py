@@ -19,7 +19,8 @@ if TYPE_CHECKING:
     from rejoinder.corpora.example import Example
     from rejoinder.corpora.examples import read_examples
     from rejoinder.evaluation.ranking import evaluate
-    from rejoinder.models.encoder import Encoder, Model
+    from rejoinder.models.encoder import Encoder
+    from rejoinder.models.families import Model
     from rejoinder.models.persistence import load
     from rejoinder.retrieval.index import Index
     from rejoinder.training.loop import train
@@ -32,7 +33,7 @@ _HOMES = {
     "Encoder": "rejoinder.models.encoder",
     "Example": "rejoinder.corpora.example",
     "Index": "rejoinder.retrieval.index",
-    "Model": "rejoinder.models.encoder",
+    "Model": "rejoinder.models.families",
     "evaluate": "rejoinder.evaluation.ranking",
     "load": "rejoinder.models.persistence",
     "read_examples": "rejoinder.corpora.examples",

@@ -1,6 +1,7 @@
 """Bi-, poly- and cross-encoders: short contexts, scores, model folders."""
 
 import itertools
+import math
 
 import numpy as np
 import pytest
@@ -204,11 +205,14 @@ def test_a_folder_opens_as_an_encoder_of_conversations(tmp_path, precision):
 def test_earlier_messages_count_as_far_as_they_have_to_do_with_the_newest_one():
     """Against a loop over the messages; one of another subject counts for next to nothing."""
     torch.manual_seed(0)
-    gates, x, h = MessageGates(3), F.normalize(torch.randn(2, 8), dim=1), F.normalize(torch.randn(5, 8), dim=1)
+    gates, x, h = MessageGates(8, 3), F.normalize(torch.randn(2, 8), dim=1), F.normalize(torch.randn(5, 8), dim=1)
+    torch.nn.init.normal_(gates.near.opens, std=0.3)
     places = [(0, 0), (0, 2), (1, 0), (1, 1), (1, 2)]
     expected = torch.zeros(2, 8)
     for message, (context, slot) in zip(h, places, strict=True):
-        near = 1 / (1 + torch.exp(-gates.slope * (message @ x[context] - gates.threshold)))
+        gate, newest = gates.near, x[context]
+        opens = math.sqrt(8) * (gate.opens @ newest)
+        near = 1 / (1 + torch.exp(opens - gate.slope * (message @ newest - gate.threshold)))
         expected[context] += gates.weights[slot] * near * message
     torch.testing.assert_close(gates(x, h, torch.tensor(places).T), expected)
     same, opposite = (gates(x[:1], sign * x[:1], torch.tensor([[0], [0]])).norm() for sign in (1, -1))

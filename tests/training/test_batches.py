@@ -21,6 +21,7 @@ from rejoinder.training.batches import (
 )
 from rejoinder.training.negatives import with_negatives
 from rejoinder.training.prepare import prepare
+from rejoinder.training.recipe import History
 from rejoinder.training.tokens import Column, Histories, TokenStore, join_stores, token_hashes
 from tests.training.tiny import recipe, stage, write_data
 
@@ -225,13 +226,21 @@ def test_validation_and_vocabulary_of_a_mixture(tmp_path, data, general):
 
 
 @settings(max_examples=30)
-@given(st.integers(0, 99), st.sampled_from([1, 2, 4]), st.sampled_from([0.0, 0.3, 1.0]), st.sampled_from([0.0, 0.3]))
-def test_histories_are_left_out_and_swapped_alike_in_any_number_of_processes(seed, processes, left_out, swapped):
+@given(
+    st.integers(0, 99),
+    st.sampled_from([1, 2, 4]),
+    st.sampled_from([0.0, 0.3, 1.0]),
+    st.sampled_from([0.0, 0.3]),
+    st.sampled_from([0.0, 1.0]),
+)
+def test_histories_are_changed_alike_in_any_number_of_processes(seed, processes, left_out, swapped, new_subject):
     swapped = min(swapped, 1 - left_out)
     texts = [[i] for i in range(40)]
     earlier = [[100 + i] if i % 5 else [] for i in range(40)]  # every fifth example has none
     examples = dataclasses.replace(store(texts, texts), history=histories(earlier))
-    changes, rows = ChangedHistories(left_out, swapped, (seed,)), np.random.default_rng(seed).permutation(40)[:24]
+    given_changes = History(left_out=left_out, swapped=swapped, new_subject=new_subject)
+    changes = ChangedHistories(given_changes, examples.history.counts, (seed,))
+    rows = np.random.default_rng(seed).permutation(40)[:24]
 
     def histories_of(portion):
         step = make_step(examples, rows, 99, portion, histories=changes)
@@ -246,13 +255,17 @@ def test_histories_are_left_out_and_swapped_alike_in_any_number_of_processes(see
     parts = [histories_of(Portion(rank, processes, 3)) for rank in range(processes)]
     assert [history for part, _ in parts for history in part] == whole
     own = [100 + row if row % 5 else None for row in rows.tolist()]
-    neighbours = [own[-1], *own[:-1]]
     given_to = changes(rows)
     for pair, row in enumerate(given_to.tolist()):
-        assert whole[pair] == (None if row < 0 else own[pair] if row == rows[pair] else neighbours[pair])
+        assert whole[pair] == (None if row < 0 or row % 5 == 0 else 100 + row)
+        if row not in (-1, rows[pair], rows[pair - 1]):
+            assert (new_subject, own[pair]) == (1, None), "only what has none gets another's"
+        if new_subject and own[pair] is None and row >= 0:
+            assert row % 5
     assert present.rows.tolist() == (np.array([here is not None for here in own]) & (given_to == rows)).tolist()
     assert {each.count for _, each in parts} == {present.count} == {int(present.rows.sum())}
-    for share, found in ((left_out, given_to < 0), (swapped, (given_to >= 0) & (given_to != rows))):
+    had = np.array([here is not None for here in own])
+    for share, found in ((left_out, given_to < 0), (swapped, (given_to >= 0) & (given_to != rows) & had)):
         assert abs(found.mean() - share) < 0.4
         assert share not in (0.0, 1.0) or found.mean() == share
 

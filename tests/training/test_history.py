@@ -142,7 +142,7 @@ def test_a_gate_histories_that_change_and_cut_middles_are_trained_on_top_of_a_mo
     document_ = document(data, stage=[stage(steps=8, input_negatives=True, micro_batch=10)])
     del document_["vocabulary"]
     document_ |= {"init": {"model": str(tmp_path / "first" / "model")}, "model": {"history_gate": True}}
-    document_ |= {"history": {"left_out": 0.1, "swapped": 0.3}, "text": {"cut": "middle"}}
+    document_ |= {"history": {"left_out": 0.1, "swapped": 0.3, "new_subject": 0.5}, "text": {"cut": "middle"}}
     train(parse_recipe(document_), tmp_path / "second")
     model = rejoinder.load(tmp_path / "second" / "model")
     slope, threshold = model.module.gate.slope.item(), model.module.gate.threshold.item()
@@ -151,7 +151,9 @@ def test_a_gate_histories_that_change_and_cut_middles_are_trained_on_top_of_a_mo
     assert model.tokenizer.cut == "middle"
     contexts = [["hello there", "how are you"]]
     x, z = (torch.from_numpy(model.by(part).encode_contexts(contexts)) for part in ("input", "history"))
-    gated = z / (1 + torch.exp(-slope * ((x * z).sum() - threshold)))
+    opens = model.module.gate.opens
+    assert opens.abs().max() > 0
+    gated = z / (1 + torch.exp(len(opens) ** 0.5 * (x @ opens) - slope * ((x * z).sum() - threshold)))
     with torch.no_grad():
         wanted = model.module.join(x, gated).numpy()
     assert model.encode_contexts(contexts) == pytest.approx(wanted, abs=1e-6)

@@ -22,7 +22,7 @@ from rejoinder.baselines.fitting import not_fitted, require_examples
 from rejoinder.corpora.example import Example
 from rejoinder.processor import has_fast_bfloat16
 from rejoinder.progress import Advance
-from rejoinder.ranker import Context, FloatArray, candidate_lists
+from rejoinder.ranker import Context, FloatArray, cosine_scores
 
 Similarity: TypeAlias = Literal["cosine", "dot"]
 SIMILARITIES: tuple[Similarity, ...] = ("cosine", "dot")
@@ -43,16 +43,8 @@ class Sim:
         self.encoder = encoder
 
     def score(self, contexts: Sequence[Context], candidates: Sequence[Sequence[str]]) -> FloatArray:
-        """Score each context's own candidates; see `Ranker.score` and `candidate_lists`."""
-        lists = candidate_lists(contexts, candidates)
-        scores = np.zeros(lists.shape, dtype=np.float32)
-        if not scores.size:
-            return scores
-        responses = self.encode_responses(lists.texts)
-        queries = self.encode_contexts(contexts)
-        for rows, columns in lists.groups:
-            scores[rows] = queries[rows] @ responses[columns].T
-        return scores
+        """Score each context's own candidates; see `Ranker.score`."""
+        return cosine_scores(self, contexts, candidates)
 
     def encode_contexts(self, contexts: Sequence[Context]) -> FloatArray:
         """See `ranker.DualEncoder`."""

@@ -12,12 +12,13 @@ from rejoinder.cli.data import corpus, data
 from rejoinder.cli.evaluate import evaluate, plot, table
 from rejoinder.cli.export import export, models
 from rejoinder.cli.intents import intents
+from rejoinder.cli.join import join
 from rejoinder.cli.retrieval import chat, index, reply
 from rejoinder.cli.shell import Command, guarded
 from rejoinder.cli.train import ablate, recipes, tokenise, train
 
-VERBS = (data, corpus, tokenise, train, evaluate, ablate, table, plot, index, calibrate, reply, chat, export, models,
-         recipes)  # fmt: skip
+VERBS = (data, corpus, tokenise, train, evaluate, ablate, table, plot, index, calibrate, reply, chat, export, join,
+         models, recipes)  # fmt: skip
 
 app = typer.Typer(
     name="rejoinder",

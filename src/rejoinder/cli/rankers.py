@@ -24,7 +24,9 @@ if TYPE_CHECKING:
     from rejoinder.baselines.encoders import VectorEncoder
     from rejoinder.corpora.example import Example, Split
     from rejoinder.evaluation.contexts import ContextReading
-    from rejoinder.models.encoder import Encoder, Model
+    from rejoinder.models.encoder import Encoder
+    from rejoinder.models.families import Model
+    from rejoinder.models.joined import JoinedEncoder
     from rejoinder.ranker import Ranker
 
 # Rankers that need no model, with their classes in `baselines.keywords`.
@@ -38,7 +40,7 @@ class Rankers:
 
     def __init__(self) -> None:
         self._encoders: dict[str, VectorEncoder] = {}
-        self._models: dict[str, Encoder] = {}
+        self._models: dict[str, Encoder | JoinedEncoder] = {}
         self._opened: list[Any] = []  # models that say what they cut
 
     def open(self, name: str, training: Callable[[], Sequence[Example]]) -> tuple[Ranker, dict[str, Any] | None]:

@@ -89,7 +89,7 @@ def open_encoders(names: Sequence[str], vectors: str = "r", precision: str = "au
 
 def _own(name: str, vectors: Any, precision: str) -> SentenceEncoder:
     model = text_encoder(persistence.load(name, precision=precision))
-    sizes = {"r": model.module.reduction_size, "h": model.size}
+    sizes = {"r": model.reduction_size, "h": model.size}
     size = sizes.get(vectors, sum(sizes.values()))
 
     def compute(texts: Sequence[str], advance: Advance) -> FloatArray:

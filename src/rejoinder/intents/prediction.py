@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Literal, TypeAlias, get_args
+from typing import TYPE_CHECKING, Literal, TypeAlias, get_args
 
 import numpy as np
 import numpy.typing as npt
@@ -21,6 +21,9 @@ from rejoinder.errors import InputError
 from rejoinder.models.texts import TextEncoder
 from rejoinder.progress import Advance
 from rejoinder.ranker import FloatArray
+
+if TYPE_CHECKING:
+    from rejoinder.models.joined import JoinedEncoder
 
 CERTAIN = 0.5  # where a text may have several intents, it has those of at least this probability
 ScoreName: TypeAlias = Literal["probability", "energy", "distance"]
@@ -55,7 +58,7 @@ def check_texts(texts: Sequence[str]) -> None:
 
 
 def text_vectors(
-    model: TextEncoder, texts: Sequence[str], vectors: Vectors, advance: Advance | None = None
+    model: TextEncoder | JoinedEncoder, texts: Sequence[str], vectors: Vectors, advance: Advance | None = None
 ) -> FloatArray:
     """Return what a classifier reads of texts, each the newest message of a conversation without history."""
     if vectors == "r":

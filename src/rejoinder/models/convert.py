@@ -316,7 +316,7 @@ class Convert(SharedTrunk):
         self.response_head = FeedForward2(config, self.shared_skip)
         heads = [self.context_head, self.response_head]
         self.history = config.history_text
-        self.gate = HistoryGate() if config.history_gate else None
+        self.gate = HistoryGate(config.output_size) if config.history_gate else None
         if self.history is not None:
             size = config.output_size
             self.history_head = FeedForward2(config, self.shared_skip)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any, TypeAlias
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -63,6 +63,12 @@ class _Model(NotesCuts):
     def size(self) -> int:
         """Size d of the vectors."""
         size: int = self.module.output_size
+        return size
+
+    @property
+    def reduction_size(self) -> int:
+        """Size of what `transfer` returns."""
+        size: int = self.module.reduction_size
         return size
 
     def _encode_ids(self, ids: IntArray, lengths: IntArray, side: Side, advance: Advance | None) -> FloatArray:
@@ -212,7 +218,3 @@ class CrossRanker(_DialogueModel):
                 self.computed_tokens += batch.computed_tokens
                 flat[chosen] = self.module.score(self._moved(batch)).cpu().numpy()
         return scores
-
-
-Model: TypeAlias = Encoder | DialogueEncoder | PolyDialogueEncoder | CrossRanker
-"""What a model opens as, by its kind. All score; all but a `CrossRanker` encode contexts and responses apart."""

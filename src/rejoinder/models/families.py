@@ -12,10 +12,11 @@ from pathlib import Path
 from typing import Any, Literal, TypeAlias
 
 from rejoinder.errors import InputError
-from rejoinder.models import poly
+from rejoinder.models import joined, poly
 from rejoinder.models.convert import Convert, ConvertConfig
 from rejoinder.models.dialogue import Dialogue
-from rejoinder.models.encoder import CrossRanker, DialogueEncoder, Encoder, Model, PolyDialogueEncoder
+from rejoinder.models.encoder import CrossRanker, DialogueEncoder, Encoder, PolyDialogueEncoder
+from rejoinder.models.joined import JoinedConfig, JoinedEncoder
 from rejoinder.models.masked_lm import MaskedLm, MaskedLmConfig, refuse
 from rejoinder.models.ngram import NGramConfig, NGramDual
 from rejoinder.settings import validate
@@ -23,6 +24,9 @@ from rejoinder.text.ngrams import NGrams
 from rejoinder.text.pretrained import MarkedPretrained, Pretrained
 from rejoinder.text.subwords import Subwords
 from rejoinder.text.tokenizer import Tokenizer
+
+Model: TypeAlias = Encoder | DialogueEncoder | PolyDialogueEncoder | CrossRanker | JoinedEncoder
+"""What a model opens as, by its kind. All score; all but a `CrossRanker` encode contexts and responses apart."""
 
 Packing: TypeAlias = Literal["together", "apart", "joined", "masked"]
 """How training packs the texts of pairs: all "together", each side "apart" (a `SidesBatch`), each context "joined" with
@@ -65,6 +69,7 @@ FAMILIES: Mapping[str, Family] = {
         PolyDialogueEncoder,
         dialogue=poly.PolyConvertConfig.dialogue,
     ),
+    joined.KIND: Family(JoinedConfig, joined.refuse, "", joined.refuse, joined.refuse),
 }
 
 
@@ -95,12 +100,16 @@ def build_module(config: Any, rows: int) -> Any:
 def check_texts(name: str, kind: str) -> None:
     """Raise InputError for a model of a kind that gives no vectors h and r of single texts."""
     if family(kind).open is not Encoder:
+        if kind == joined.KIND:
+            joined.refuse()
         able = ", ".join(each for each in FAMILIES if FAMILIES[each].open is Encoder)
         raise InputError(f"{name} is a {kind}, which gives no vectors h and r of single texts; these do: {able}")
 
 
-def text_encoder(model: Model) -> Encoder:
+def text_encoder(model: Model) -> Encoder | JoinedEncoder:
     """Return a model that gives vectors h and r of single texts; see `check_texts`."""
+    if isinstance(model, JoinedEncoder):
+        return model
     check_texts(model.name, model.module.config.kind)
     assert isinstance(model, Encoder)
     return model

@@ -75,37 +75,47 @@ class Reduction(nn.Module):
         return torch.bmm(weights.to(tokens.dtype), tokens.view(n, length, tokens.shape[1])).view(n, -1)
 
 
-class HistoryGate(nn.Module):
-    """How far a history counts: h_z times sigmoid(slope · (cos(h_x, h_z) - threshold)), both numbers learnt.
+class NearGate(nn.Module):
+    """How far what was said before counts: sigmoid(slope · (cos(h_x, h) - threshold) - √d · v·h_x), all learnt.
 
-    After a change of subject the newest message has little to do with what was said before, and is read alone.
+    A newest message that has little to do with it, or that reads like the first one of a conversation (v, zero at the
+    start), begins a new subject, and is read alone.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, size: int, slope: float) -> None:
         super().__init__()
-        self.slope, self.threshold = nn.Parameter(torch.tensor(10.0)), nn.Parameter(torch.tensor(0.1))
+        self.slope, self.threshold = nn.Parameter(torch.tensor(slope)), nn.Parameter(torch.tensor(0.1))
+        self.opens = nn.Parameter(torch.zeros(size))
 
-    def forward(self, x: Tensor, z: Tensor) -> Tensor:
+    def forward(self, x: Tensor, h: Tensor) -> Tensor:
+        """h_x and h (n, d), rows of unit length or zero -> (n, 1)."""
+        opens = math.sqrt(x.shape[-1]) * (x * self.opens).sum(dim=-1, keepdim=True)
+        return torch.sigmoid(self.slope * ((x * h).sum(dim=-1, keepdim=True) - self.threshold) - opens)
+
+
+class HistoryGate(NearGate):
+    """What counts of a history that was read as one text; see `NearGate`."""
+
+    def __init__(self, size: int) -> None:
+        super().__init__(size, 10.0)
+
+    def forward(self, x: Tensor, h: Tensor) -> Tensor:
         """h_x and h_z (n, d), rows of unit length or zero -> what counts of h_z."""
-        return z * torch.sigmoid(self.slope * ((x * z).sum(dim=-1, keepdim=True) - self.threshold))
+        return h * super().forward(x, h)
 
 
 class MessageGates(nn.Module):
-    """What earlier messages count: of h_k, in slot k, w_k · sigmoid(slope · (cos(h_x, h_k) - threshold)), all learnt.
+    """What counts of earlier messages: of h_k, in slot k, w_k times its `NearGate`; w_k are learnt."""
 
-    A message that has nothing to do with the newest one is left out, so an old subject does not outvote a new one.
-    """
-
-    def __init__(self, slots: int) -> None:
+    def __init__(self, size: int, slots: int) -> None:
         super().__init__()
-        self.weights = nn.Parameter(0.25 * 0.8 ** torch.arange(slots))
-        self.slope, self.threshold = nn.Parameter(torch.tensor(5.0)), nn.Parameter(torch.tensor(0.1))
+        self.weights, self.near = nn.Parameter(0.25 * 0.8 ** torch.arange(slots)), NearGate(size, 5.0)
 
     def forward(self, x: Tensor, messages: Tensor, histories: Tensor) -> Tensor:
         """h_x (n, d), h of all messages (m, d), the context and the slot of each, int64 (2, m) -> their sums (n, d)."""
         owners, slots = histories
-        near = torch.sigmoid(self.slope * ((x[owners] * messages).sum(dim=1) - self.threshold))
-        return torch.zeros_like(x).index_add(0, owners, messages * (near * self.weights[slots])[:, None])
+        counted = messages * self.near(x[owners], messages) * self.weights[slots][:, None]
+        return torch.zeros_like(x).index_add(0, owners, counted)
 
 
 class SharedTrunk(nn.Module):

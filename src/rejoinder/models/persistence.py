@@ -9,9 +9,10 @@ from __future__ import annotations
 import hashlib
 import json
 import math
+import shutil
 from collections.abc import Mapping
 from contextlib import nullcontext
-from dataclasses import asdict, replace
+from dataclasses import asdict, astuple, replace
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -21,10 +22,10 @@ from safetensors.torch import save_file
 
 from rejoinder.errors import InputError
 from rejoinder.files import DIGEST, Kind, atomic_folder, file_digest, is_altered, parse_json, signed
-from rejoinder.models import bundled, quantization
-from rejoinder.models.encoder import Model
-from rejoinder.models.families import build_module, family, parse_config
+from rejoinder.models import bundled, joined, quantization
+from rejoinder.models.families import Model, build_module, family, parse_config
 from rejoinder.models.inference import choose_precision, pack_linears
+from rejoinder.models.joined import JoinedEncoder
 from rejoinder.models.quantization import Ranges, Scheme, Sizes
 from rejoinder.ranker import check_count
 from rejoinder.settings import validate
@@ -36,8 +37,12 @@ KIND = "rejoinder model"  # what config.json says of itself; folders of earlier 
 FOLDER = Kind(
     "a model folder",
     CONFIG,
-    lambda config: config.get("kind", KIND) == KIND and config["model"]["kind"] and config["files"][WEIGHTS],
-    (CONFIG, WEIGHTS, VOCABULARY, CARD),
+    lambda config: config.get("kind", KIND) == KIND and config["model"]["kind"] and config["files"],
+    tuple(
+        f"{part}{file}"
+        for part in ("", *(f"{part}/" for part in joined.PARTS))
+        for file in (CONFIG, WEIGHTS, VOCABULARY, CARD)
+    ),
 )
 TRAINING_PREFIX = "training_"  # parts of a network so named are not written into model folders
 
@@ -102,6 +107,26 @@ def write_files(
     (folder / CONFIG).write_text(json.dumps(signed(config), indent=2) + "\n", encoding="utf-8")
 
 
+def save_joined(folder: str | Path, model: JoinedEncoder, *, overwrite: bool = False) -> None:
+    """Write the folder of a joined model, whole or not at all: copies of its parts' folders, and the share.
+
+    Raises:
+        InputError: as `save`.
+    """
+    with atomic_folder(folder, FOLDER, overwrite=overwrite) as here:
+        digests = {}
+        for name, part in zip(joined.PARTS, model.parts, strict=True):
+            (here / name).mkdir()
+            for file in (CONFIG, WEIGHTS, VOCABULARY, CARD):
+                if (source := find(part.name) / file).is_file():
+                    shutil.copyfile(source, here / name / file)
+                    digests[f"{name}/{file}"] = file_digest(here / name / file)
+        about = {"kind": KIND, "format": FORMAT, "model": asdict(model.config), "active_blocks": 0, "max_length": 0}
+        config = json.dumps(signed({**about, "files": digests}), indent=2)
+        (here / CONFIG).write_text(config + "\n", encoding="utf-8")
+        (here / CARD).write_text(model.card(), encoding="utf-8")
+
+
 def load(
     name_or_path: str | Path, *, precision: str = "auto", threads: int | None = None, device: str = "cpu"
 ) -> Model:
@@ -124,12 +149,19 @@ def load(
         check_count("threads", threads)
         torch.set_num_threads(threads)
     folder, device = find(name_or_path), _device(device)
+    config = _read_config(folder)
+    name = Path(name_or_path).resolve() if Path(name_or_path).is_dir() else name_or_path
+    reopen = partial(load, name, precision=precision, device=device)
+    if config["model"].get("kind") == joined.KIND:
+        known = fingerprint(whole_config(folder))
+        first, second = (load(folder / part, precision=precision, device=device) for part in joined.PARTS)
+        share = config["model"]["share"]
+        return JoinedEncoder(first, second, share, name=str(name_or_path), fingerprint=known, reopen=reopen)
     chosen = choose_precision(precision if device == "cpu" or precision != "auto" else "fp32")
-    if is_quantized(_read_config(folder)):
+    if is_quantized(config):
         module, tokenizer, config = load_module(folder, torch.bfloat16 if chosen == "bf16" else torch.float32)
     else:
         module, tokenizer, config = load_as_validated(folder)
-    name = Path(name_or_path).resolve() if Path(name_or_path).is_dir() else name_or_path
     return family(config["model"].get("kind")).open(
         pack_linears(module, chosen) if device == "cpu" else _move(module, chosen, device),
         tokenizer,
@@ -137,7 +169,7 @@ def load(
         fingerprint=fingerprint(config),
         name=str(name_or_path),
         device=device,
-        reopen=partial(load, name, precision=precision, device=device),
+        reopen=reopen,
     )
 
 
@@ -284,7 +316,12 @@ def read_config(name_or_path: str | Path) -> tuple[Path, dict[str, Any]]:
 
 def model_folders(place: Path) -> list[Path]:
     """Return every model folder at or below `place`, in order of their names."""
-    return sorted(path.parent for path in place.rglob(CONFIG) if (path.parent / WEIGHTS).is_file())
+    found = {
+        path.parent
+        for path in place.rglob(CONFIG)
+        if any((path.parent / each / WEIGHTS).is_file() for each in ("", *joined.PARTS))
+    }
+    return sorted(found - {folder / part for folder in found for part in joined.PARTS})
 
 
 def describe(folder: Path) -> dict[str, Any]:
@@ -294,7 +331,9 @@ def describe(folder: Path) -> dict[str, Any]:
         "path": str(folder),
         "kind": config["model"].get("kind", "unknown"),
         "quantized": is_quantized(config),
-        "parameters": sum(math.prod(shape) for shape in quantization.parameter_shapes(folder / WEIGHTS).values()),
+        "parameters": sum(
+            math.prod(shape) for path in folder.rglob(WEIGHTS) for shape in quantization.parameter_shapes(path).values()
+        ),
         "bytes": folder_bytes(folder),
         "fingerprint": fingerprint(config),
     }
@@ -308,11 +347,15 @@ def read_card(folder: Path) -> str:
 
 def folder_bytes(folder: Path) -> int:
     """Return the bytes of all files of a model folder."""
-    return sum(path.stat().st_size for path in folder.iterdir())
+    return sum(path.stat().st_size for path in folder.rglob("*") if path.is_file())
 
 
 def sizes(folder: Path) -> Sizes:
     """Return the sizes of a model folder, full or quantised. Reads no weights."""
+    if _read_config(folder)["model"].get("kind") == joined.KIND:
+        return Sizes(
+            *(sum(parts) for parts in zip(*(astuple(sizes(folder / part)) for part in joined.PARTS), strict=True))
+        )
     with quantization.skeleton():  # which parameters are tables does not depend on their rows
         tables = quantization.table_names(build_module(_read_config(folder)["model"], rows=2))
     numbers = {name: math.prod(shape) for name, shape in quantization.parameter_shapes(folder / WEIGHTS).items()}

@@ -269,7 +269,7 @@ class MultiContextBiEncoder(OfTransformers, SharedTrunk):
         self.output_size = self.reduction_size = d = config.hidden_size
         sides = ("context", "history", "response")
         self.heads = nn.ModuleDict({side: Perceptron(d, config.head_size, d, config.head_dropout) for side in sides})
-        self.message_gates = MessageGates(config.history + 1)
+        self.message_gates = MessageGates(d, config.history + 1)
         self.combined = Perceptron(2 * d, config.head_size, d, config.head_dropout)
         self.gate = None
 
@@ -292,7 +292,7 @@ class MultiContextBiEncoder(OfTransformers, SharedTrunk):
 
     def join(self, x: Tensor, z: Tensor) -> Tensor:
         """See `SharedTrunk.join`."""
-        both = torch.cat([x, F.normalize(z, dim=-1)], dim=1).to(self.message_gates.slope.dtype)
+        both = torch.cat([x, F.normalize(z, dim=-1)], dim=1).to(self.message_gates.weights.dtype)
         return F.normalize(x + z + self.combined(both).float(), dim=-1)
 
     def no_decay_parameters(self) -> set[nn.Parameter]:

@@ -17,7 +17,7 @@ from rejoinder.arrays import unit_rows
 from rejoinder.errors import InputError
 from rejoinder.models.dialogue import HistoryText
 from rejoinder.progress import Advance
-from rejoinder.ranker import Context, ContextPart, Conversation, FloatArray, candidate_lists, read_contexts, read_texts
+from rejoinder.ranker import Context, ContextPart, Conversation, FloatArray, cosine_scores, read_contexts, read_texts
 from rejoinder.text.tokenizer import Ids, Tokenizer, encode_messages, too_long
 from rejoinder.views import Described
 
@@ -144,17 +144,7 @@ class TextEncoder(NotesCuts):
 
     def score(self, contexts: Sequence[Conversation], candidates: Sequence[Sequence[str]]) -> FloatArray:
         """Return the cosine of each context with each of its candidates: (n, m); see `ranker.Ranker.score`."""
-        lists = candidate_lists(contexts, candidates)
-        scores = np.zeros(lists.shape, dtype=np.float32)
-        if not scores.size:
-            return scores
-        responses = self.encode_responses(lists.texts)
-        queries = self.encode_contexts(contexts)
-        for rows, columns in lists.groups:
-            own = responses[columns]
-            for row in rows:
-                scores[row] = own @ queries[row]
-        return scores
+        return cosine_scores(self, contexts, candidates)
 
     def _encode(self, texts: list[str], side: Side, advance: Advance | None) -> FloatArray:
         if self._known is None:

@@ -16,7 +16,8 @@ from rejoinder.models.families import Packing
 from rejoinder.models.masked_lm import MaskedBatch
 from rejoinder.models.packing import TRANSFORMER_SEGMENT_COST, SidesBatch, TokenBatch, VectorBatch, pack
 from rejoinder.training.losses import EVERYTHING, Present
-from rejoinder.training.tokens import Rows, TokenStore
+from rejoinder.training.recipe import History
+from rejoinder.training.tokens import Ids, Rows, TokenStore
 
 NO_HISTORIES = torch.empty((2, 0), dtype=torch.int64)
 NONE: Rows = np.empty(0, np.int64)
@@ -142,16 +143,21 @@ def make_step(
 
 
 class ChangedHistories:
-    """Leaves out some pairs' histories and gives others their neighbour's, by the seed and the batch's examples."""
+    """Changes histories as a recipe's [history] says, by the seed and the batch's examples alone."""
 
-    def __init__(self, left_out: float, swapped: float, seed: tuple[int, ...]) -> None:
-        self._left_out, self._swapped, self._seed = left_out, swapped, seed
+    def __init__(self, changes: History, counts: Callable[[Rows], Ids], seed: tuple[int, ...]) -> None:
+        self._changes, self._counts, self._seed = changes, counts, seed
 
     def __call__(self, rows: Rows) -> Rows:
         """Return whose history each of n examples gets, -1: none (n,)."""
-        drawn = np.random.default_rng([*self._seed, HISTORY_STREAM, *rows.tolist()]).random(len(rows))
-        earlier = np.where(drawn < self._left_out + self._swapped, np.roll(rows, 1), rows)
-        return np.where(drawn < self._left_out, -1, earlier)
+        changes, drawn = self._changes, np.random.default_rng([*self._seed, HISTORY_STREAM, *rows.tolist()])
+        swap, begin = drawn.random((2, len(rows)))
+        there = self._counts(rows) > 0
+        earlier = np.where(swap < changes.left_out + changes.swapped, np.roll(rows, 1), rows)
+        if there.any():
+            others = np.resize(rows[there], len(rows))
+            earlier = np.where(~there & (begin < changes.new_subject), others, earlier)
+        return np.where(swap < changes.left_out, -1, earlier)
 
 
 def equal_pairs(hashes: Rows) -> Rows:

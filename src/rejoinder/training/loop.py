@@ -208,8 +208,9 @@ class Trainer:
         seed, order = (self.recipe.seed, self.state.stage), self.orders[self.state.stage]
         portion = Portion(self.processes.rank, self.processes.count, stage.micro_batch)
         store, further = with_negatives(self.prepared.train, stage, seed, mined)
-        changes = self.recipe.history
-        histories = ChangedHistories(changes.left_out, changes.swapped, seed) if given(changes) else None
+        histories, changes = None, self.recipe.history
+        if given(changes) and store.history is not None:
+            histories = ChangedHistories(changes, store.history.counts, seed)
 
         def make(step: int) -> StepBatch:
             rows = order.rows(step)

@@ -138,6 +138,7 @@ class History:
 
     left_out: Share = 0.0  # share of the pairs that lose theirs
     swapped: Share = 0.0  # share that get another pair's; such a one is not ranked by
+    new_subject: Share = 0.0  # of the pairs without a history, which open their dialogues, share that get another's
 
     def __post_init__(self) -> None:
         if self.left_out + self.swapped > 1:

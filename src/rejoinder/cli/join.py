@@ -1,0 +1,90 @@
+"""`rejoinder join`: one model of two encoders."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from statistics import fmean
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from rejoinder.cli.options import Json, Limit, Overwrite, Seed, Split
+from rejoinder.cli.shell import emit
+from rejoinder.errors import InputError
+from rejoinder.progress import track
+
+if TYPE_CHECKING:
+    from rejoinder.models.joined import JoinedEncoder
+
+SHARES = tuple(twentieth / 20 for twentieth in range(21))
+CANDIDATES = 100
+
+
+def join(
+    first: Annotated[str, typer.Argument(help="A model folder, or the name of a model.")],
+    second: Annotated[str, typer.Argument(help="Another one.")],
+    output: Annotated[Path, typer.Option("--output", "-o", metavar="DIR", help="Folder to write.")],
+    share: Annotated[
+        float | None, typer.Option(min=0, max=1, metavar="S", help="Share of the second in a reply's score.")
+    ] = None,
+    data: Annotated[
+        list[Path] | None,
+        typer.Option(metavar="DATA", help="Choose the share on these conversations; repeatable, with the same weight."),
+    ] = None,
+    split: Annotated[Split | None, typer.Option(help="Of a folder valid, of a file everything, if not given.")] = None,
+    limit: Limit = None,
+    seed: Seed = 0,
+    overwrite: Overwrite = False,
+    as_json: Json = False,
+) -> None:
+    """Join two models into one, whose scores are a mean of theirs: what one has learnt, the other need not know.
+
+    With --data the share is that of the best mean reciprocal rank among 100 candidates, as `evaluate` draws them.
+
+    Example: rejoinder join bi-base support/run/model --data data/support -o support/joined
+    """
+    from rejoinder.cli.rankers import counting, say_cuts
+    from rejoinder.models.joined import JoinedEncoder
+    from rejoinder.models.persistence import load, save_joined
+
+    if (share is None) == (not data):
+        raise InputError("give the second model's share (--share 0.3), or conversations to choose it on (--data)")
+    joined, tried = JoinedEncoder(load(first), load(second)), list[dict[str, float]]()
+    if data:
+        tried = _try(counting(joined), data, split, limit, seed)
+        say_cuts(joined, "messages")
+        share = max(tried, key=lambda row: row["mrr"])["share"]
+    assert share is not None
+    save_joined(output, joined.with_share(share), overwrite=overwrite)
+    emit({"model": str(output), "share": share, "tried": tried}, as_json, _text)
+
+
+def _try(
+    joined: JoinedEncoder, data: Sequence[Path], split: Split | None, limit: int | None, seed: int
+) -> list[dict[str, float]]:
+    """Return share, recall at 1 and mean reciprocal rank, means over the data, of each of `SHARES`."""
+    from rejoinder.corpora.examples import read_examples
+    from rejoinder.evaluation.ranking import evaluate_task
+    from rejoinder.evaluation.tasks import ranking_task, sample
+
+    tasks = []
+    for place in data:
+        with track(f"Reading {place}") as advance:
+            part = "valid" if split is None and place.is_dir() else split
+            examples = sample(read_examples(place, part), limit, seed, progress=advance)
+            tasks.append(ranking_task(examples, candidates=CANDIDATES, copies="right", seed=seed))
+    known, rows = joined.remembering(), []
+    with track("Ranking", total=len(SHARES) * sum(map(len, tasks)), unit="examples") as advance:
+        for share in SHARES:
+            ranker = known.with_share(share)
+            found = [evaluate_task(ranker, task, seed=seed, progress=advance) for task in tasks]
+            recall = fmean(result.recall[1].value for result in found)
+            rows.append({"share": share, "recall@1": recall, "mrr": fmean(result.mrr.value for result in found)})
+    return rows
+
+
+def _text(result: Mapping[str, Any]) -> str:
+    lines = ["share of the second   R@1    MRR"] if result["tried"] else []
+    lines += [f"{row['share']:19.2f}  {row['recall@1']:.1%}  {row['mrr']:.1%}" for row in result["tried"]]
+    return "\n".join([*lines, f"the second model's share is {result['share']:g}", f"model: {result['model']}"])

@@ -1,0 +1,158 @@
+"""Two dual encoders as one: what one of them has learnt, the other need not know.
+
+A vector is theirs side by side, each of unit length times the root of its share, so the cosine of two such vectors is
+(1 - share)·cos_first + share·cos_second: one index, one search, one product serve both.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Literal, NoReturn, Self
+
+import numpy as np
+
+from rejoinder.arrays import unit_rows
+from rejoinder.errors import InputError
+from rejoinder.models.encoder import Encoder
+from rejoinder.progress import Advance
+from rejoinder.ranker import ContextPart, Conversation, FloatArray, cosine_scores
+from rejoinder.settings import Share
+from rejoinder.text.tokenizer import Tokenizer
+from rejoinder.views import Described
+
+KIND = "joined"
+PARTS = ("first", "second")  # the folders of the parts in that of the joined model
+CARD = """\
+# {first} and {second}
+
+A joined model for conversational response selection, made by [Rejoinder](https://github.com/rejoinder/rejoinder):
+the cosine of two of its vectors is {rest:g} times that of {first} and {share:g} times that of {second}, whose cards are
+in the folders `first` and `second`.
+"""
+
+
+@dataclass(frozen=True)
+class JoinedConfig:
+    """What a joined model's folder says of itself."""
+
+    share: Share
+    """Of the second part in the cosine."""
+    kind: Literal["joined"] = "joined"
+
+
+class JoinedEncoder(Described):
+    """Encodes contexts and responses by two encoders (fulfils `ranker.DualEncoder`). `load` opens one.
+
+    Messages are cut as the first part cuts them; what is noted of that (`cut_texts`) is the first part's.
+    """
+
+    def __init__(
+        self, first: Any, second: Any, share: float = 0.5, *, name: str = "", fingerprint: str = "", reopen: Any = None
+    ) -> None:
+        for part in (first, second):
+            if not isinstance(part, Encoder):
+                raise InputError(f"{part!r} cannot be joined; only models that read each message apart can")
+        self.parts: tuple[Encoder, Encoder] = first, second
+        self.config, self.name, self.reopen = JoinedConfig(share), name, reopen
+        of_parts = hashlib.sha256(f"{first.fingerprint} {second.fingerprint} {share}".encode()).hexdigest()
+        self.fingerprint = fingerprint or of_parts
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        if self.reopen is None:
+            raise InputError("only a model that `rejoinder.load` opened can be pickled; save this one and load it")
+        return self.reopen, ()
+
+    def facts(self) -> Mapping[str, object]:
+        """Return what the model is shown by."""
+        kinds = " + ".join(str(part.facts()["kind"]) for part in self.parts)
+        return {"name": self.name, "kind": f"joined, {kinds}", "share": self.config.share, "size": self.size}
+
+    def card(self) -> str:
+        """Return README.md of its folder."""
+        first, second = (part.name for part in self.parts)
+        return CARD.format(first=first, second=second, share=self.config.share, rest=round(1 - self.config.share, 6))
+
+    @property
+    def size(self) -> int:
+        """Size d of the vectors."""
+        return sum(part.size for part in self.parts)
+
+    @property
+    def reduction_size(self) -> int:
+        """Size of what `transfer` returns."""
+        return sum(part.reduction_size for part in self.parts)
+
+    @property
+    def reads_history(self) -> bool:
+        """Whether a context's earlier messages count, not the newest one alone."""
+        return all(part.reads_history for part in self.parts)
+
+    @property
+    def tokenizer(self) -> Tokenizer:
+        """The first part's, by which messages are measured."""
+        return self.parts[0].tokenizer
+
+    @property
+    def message_length(self) -> int:
+        """Tokens of a message that the first part reads at most."""
+        return self.parts[0].message_length
+
+    @property
+    def max_length(self) -> int:
+        """The same, as the other models call it."""
+        return self.parts[0].max_length
+
+    @property
+    def cut_texts(self) -> set[int] | None:
+        """Hashes of the messages that the first part has cut, where somebody asked for them."""
+        return self.parts[0].cut_texts
+
+    @cut_texts.setter
+    def cut_texts(self, found: set[int] | None) -> None:
+        self.parts[0].cut_texts = found
+
+    def with_share(self, share: float) -> Self:
+        """Return a model of the same parts with another share of the second."""
+        return type(self)(*self.parts, share)
+
+    def by(self, part: ContextPart) -> Self:
+        """Return an encoder that encodes contexts by their input alone, or by their history alone."""
+        return self._of(self.parts[0].by(part), self.parts[1].by(part))
+
+    def remembering(self) -> Self:
+        """Return the same encoder, whose parts encode no text twice."""
+        return self._of(self.parts[0].remembering(), self.parts[1].remembering())
+
+    def encode_contexts(self, contexts: Sequence[Conversation], advance: Advance | None = None) -> FloatArray:
+        """Encode conversations: (n, d), rows of unit length."""
+        first, second = self.parts
+        return self._join(first.encode_contexts(contexts, advance), second.encode_contexts(contexts))
+
+    def encode_responses(self, responses: Sequence[str], advance: Advance | None = None) -> FloatArray:
+        """Encode responses: (n, d), rows of unit length."""
+        first, second = self.parts
+        return self._join(first.encode_responses(responses, advance), second.encode_responses(responses))
+
+    def transfer(self, texts: Sequence[str], advance: Advance | None = None) -> FloatArray:
+        """Return r of each text by both parts, each of unit length times the root of its share."""
+        first, second = self.parts
+        return self._join(unit_rows(first.transfer(texts, advance)), unit_rows(second.transfer(texts)))
+
+    def score(self, contexts: Sequence[Conversation], candidates: Sequence[Sequence[str]]) -> FloatArray:
+        """Return the cosine of each context with each of its candidates: (n, m); see `ranker.Ranker.score`."""
+        return cosine_scores(self, contexts, candidates)
+
+    def _join(self, first: FloatArray, second: FloatArray) -> FloatArray:
+        roots = (np.float32(math.sqrt(1 - self.config.share)), np.float32(math.sqrt(self.config.share)))
+        return np.concatenate([first * roots[0], second * roots[1]], axis=1)
+
+    def _of(self, first: Encoder, second: Encoder) -> Self:
+        return type(self)(first, second, self.config.share, name=self.name, fingerprint=self.fingerprint)
+
+
+def refuse(*_: object, **__: object) -> NoReturn:
+    """Refuse what needs one network, and one tokenizer, of a joined model."""
+    raise InputError(f"this is a joined model: give one of its parts, its folders {' and '.join(PARTS)}")

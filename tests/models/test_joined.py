@@ -1,0 +1,73 @@
+"""Two encoders as one: the cosine is the mean of theirs, the folder is whole, and what needs one network refuses."""
+
+import pickle
+
+import numpy as np
+import pytest
+
+import rejoinder
+from rejoinder.errors import InputError
+from rejoinder.models import persistence
+from rejoinder.models.export import export_onnx, export_quantized
+from rejoinder.models.joined import JoinedEncoder
+from tests.models.conftest import saved
+
+CONTEXTS = [["hello there", "when do we meet?"], ["the end"]]
+REPLIES = ["the hall", "at noon.", "soon"]
+
+
+@pytest.fixture
+def parts(tmp_path):
+    return rejoinder.load(saved(tmp_path / "a", history=3)), rejoinder.load(saved(tmp_path / "b", output_size=40))
+
+
+def test_a_score_is_the_weighted_mean_of_the_parts(parts, tmp_path):
+    persistence.save_joined(tmp_path / "joined", JoinedEncoder(*parts, 0.3))
+    joined = rejoinder.load(tmp_path / "joined")
+    wanted = 0.7 * parts[0].score(CONTEXTS, [REPLIES] * 2) + 0.3 * parts[1].score(CONTEXTS, [REPLIES] * 2)
+    np.testing.assert_allclose(joined.score(CONTEXTS, [REPLIES] * 2), wanted, atol=1e-6)
+    x, y, r = joined.encode_contexts(CONTEXTS), joined.encode_responses(REPLIES), joined.transfer(REPLIES)
+    assert (x.shape, y.shape, r.shape) == ((2, joined.size), (3, 64), (3, joined.reduction_size))
+    for vectors in (x, y, r):
+        np.testing.assert_allclose(np.linalg.norm(vectors, axis=1), 1, atol=1e-6)
+    np.testing.assert_allclose(x @ y.T, wanted, atol=1e-6)
+    again = pickle.loads(pickle.dumps(joined))
+    assert again.fingerprint == joined.fingerprint != JoinedEncoder(*parts, 0.3).with_share(0.4).fingerprint
+    np.testing.assert_array_equal(again.encode_responses(REPLIES), y)
+    assert "joined" in repr(joined)
+
+
+def test_an_index_over_a_joined_model_opens_by_itself(parts, tmp_path):
+    persistence.save_joined(tmp_path / "joined", JoinedEncoder(*parts))
+    rejoinder.Index.build(rejoinder.load(tmp_path / "joined"), REPLIES, tmp_path / "index")
+    [found] = rejoinder.Index.open(tmp_path / "index").search(CONTEXTS[:1], k=3)
+    assert sorted(reply.text for reply in found) == sorted(REPLIES)
+
+
+def test_the_folder_is_listed_whole_and_damage_is_found(parts, tmp_path):
+    folder = tmp_path / "models" / "joined"
+    persistence.save_joined(folder, JoinedEncoder(*parts))
+    assert persistence.model_folders(tmp_path / "models") == [folder], "not its parts"
+    found = persistence.describe(folder)
+    whole = [persistence.describe(tmp_path / part) for part in "ab"]
+    assert (found["kind"], found["parameters"]) == ("joined", sum(each["parameters"] for each in whole))
+    assert found["bytes"] > sum(each["bytes"] for each in whole)
+    assert persistence.sizes(folder).network_parameters == sum(
+        persistence.sizes(tmp_path / part).network_parameters for part in "ab"
+    )
+    with pytest.raises(InputError, match="--overwrite"):
+        persistence.save_joined(folder, JoinedEncoder(*parts))
+    (folder / "second" / "vocabulary.json").write_text("{}")
+    with pytest.raises(InputError, match=r"second/vocabulary\.json was altered"):
+        rejoinder.load(folder)
+
+
+def test_what_needs_one_network_says_so(parts, tmp_path):
+    folder = tmp_path / "joined"
+    persistence.save_joined(folder, JoinedEncoder(*parts))
+    with pytest.raises(InputError, match="only ConveRT has an ONNX form"):
+        export_onnx(folder, tmp_path / "exported")
+    with pytest.raises(InputError, match=r"joined model.*first and second"):
+        export_quantized(folder, tmp_path / "exported")
+    with pytest.raises(InputError, match="cannot be joined"):
+        JoinedEncoder(rejoinder.load(folder), parts[1])
