@@ -292,7 +292,8 @@ class MultiContextBiEncoder(OfTransformers, SharedTrunk):
 
     def join(self, x: Tensor, z: Tensor) -> Tensor:
         """See `SharedTrunk.join`."""
-        both = torch.cat([x, F.normalize(z, dim=-1)], dim=1).to(self.message_gates.weights.dtype)
+        bounded = z / z.norm(dim=-1, keepdim=True).clamp(min=1)  # not made longer: what the gates shut stays out
+        both = torch.cat([x, bounded], dim=1).to(self.message_gates.weights.dtype)
         return F.normalize(x + z + self.combined(both).float(), dim=-1)
 
     def no_decay_parameters(self) -> set[nn.Parameter]:

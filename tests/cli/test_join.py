@@ -1,0 +1,40 @@
+"""`rejoinder join`: the share that ranks best on conversations, or a given one."""
+
+import pytest
+
+import rejoinder
+from rejoinder.corpora.example import Example
+from rejoinder.corpora.examples import write_examples
+from tests.models.conftest import saved
+
+VERB = ["join"]
+
+
+@pytest.fixture
+def models(tmp_path):
+    return saved(tmp_path / "a", history=3), saved(tmp_path / "b", output_size=40)
+
+
+def test_the_share_is_chosen_on_validation_data(command, models, tmp_path):
+    words = ["hello", "noon", "the end", "soon", "yes", "no", "when", "never", "here", "there"]
+    examples = [
+        Example((f"{words[i % 10]} {words[i // 10]}?",), f"{words[i // 10]} {words[i % 10]}.") for i in range(100)
+    ]
+    write_examples(examples, tmp_path / "data" / "valid-0.parquet")
+    found = command(*models, "--data", tmp_path / "data", "-o", tmp_path / "joined", "--json").json
+    tried = {row["share"]: row["mrr"] for row in found["tried"]}
+    assert (len(tried), tried[found["share"]]) == (21, max(tried.values()))
+    for share, model in ((0, models[0]), (1, models[1]), (found["share"], tmp_path / "joined")):
+        assert rejoinder.evaluate(rejoinder.load(model), examples).mrr.value == pytest.approx(tried[share], abs=1e-9)
+
+
+def test_a_given_share_is_taken(command, models, tmp_path):
+    ended = command(*models, "--share", 0.3, "-o", tmp_path / "joined")
+    assert "share is 0.3" in ended.out
+    assert rejoinder.load(tmp_path / "joined").config.share == 0.3
+
+
+def test_what_is_wrong_is_said(refused, models, tmp_path):
+    refused(*models, "-o", tmp_path / "joined", said=["--share 0.3", "--data"])
+    refused(*models, "--share", 0.3, "--data", tmp_path, "-o", tmp_path / "joined", said="--data")
+    refused(models[0], tmp_path / "none", "--share", 0.3, "-o", tmp_path / "joined", said="no model folder")
