@@ -9,6 +9,7 @@ import typer
 import rejoinder
 from rejoinder.cli.calibrate import calibrate
 from rejoinder.cli.data import corpus, data
+from rejoinder.cli.doctor import doctor
 from rejoinder.cli.evaluate import evaluate, plot, table
 from rejoinder.cli.export import export, models
 from rejoinder.cli.intents import intents
@@ -18,7 +19,7 @@ from rejoinder.cli.shell import Command, guarded
 from rejoinder.cli.train import ablate, recipes, tokenise, train
 
 VERBS = (data, corpus, tokenise, train, evaluate, ablate, table, plot, index, calibrate, reply, chat, export, join,
-         models, recipes)  # fmt: skip
+         models, recipes, doctor)  # fmt: skip
 
 app = typer.Typer(
     name="rejoinder",
