@@ -1,7 +1,10 @@
-"""Put a trained model into the package: `python scripts/bundle.py RUN/model convert-small`.
+"""Put a trained model into the package, or into one of its own that brings it.
 
-Writes src/rejoinder/weights/NAME as a quantised folder of at most 20 MB, and its fingerprint into
-src/rejoinder/models/bundled.py. The model card is `scripts/model_card.py`'s.
+    python scripts/bundle.py RUN/model convert-small
+    python scripts/bundle.py runs/joined bi-base
+
+Writes a quantised folder, of a joined model both parts, and its fingerprint: src/rejoinder/weights/NAME and
+src/rejoinder/models/bundled.py, or those of the package weights/NAME. The card is `scripts/model_card.py`'s.
 """
 
 from __future__ import annotations
@@ -10,70 +13,97 @@ import argparse
 import re
 import shutil
 import sys
+from collections.abc import Sequence
 from pathlib import Path
 
+import rejoinder
 from rejoinder.errors import InputError
 from rejoinder.files import atomic_file, atomic_folder
-from rejoinder.models import bundled, persistence
+from rejoinder.models import bundled, joined, persistence
 from rejoinder.models.export import export_quantized
 
 LIMIT = 20_000_000
-"""Bytes of a bundled model at most."""
+"""Bytes of a model in the package at most."""
+PACKAGES = Path(__file__).parents[1] / "weights"
+"""Where the packages are that bring larger ones."""
 
 
-def bundle(model: str | Path, name: str, home: Path = bundled.FOLDER, code: Path = Path(bundled.__file__)) -> str:
-    """Write the folder of a bundled model and its fingerprint in the code; the fingerprint.
+def bundle(model: str | Path, name: str, folder: Path, code: Path, limit: int | None = LIMIT) -> str:
+    """Write the folder of a model and its fingerprint in the code; return the fingerprint.
 
     Args:
         model: its folder, quantised or not.
         name: what it is called; the code knows it already.
-        home: where the folders of bundled models are.
-        code: the file with the fingerprints.
+        folder: what to write.
+        code: the file with the fingerprint.
+        limit: bytes of the folder at most; None: any.
 
     Raises:
         InputError: the code knows no such name, the model is too large, or there is no such model.
     """
     text = code.read_text(encoding="utf-8")
-    entry = re.compile(rf'("{re.escape(name)}": Weights\(\s*fingerprint=")[0-9a-f]*(")')
+    entry = re.compile(rf'((?:"{re.escape(name)}": |WEIGHTS = )Weights\(\s*fingerprint=")[0-9a-f]*(")')
     if len(entry.findall(text)) != 1:
         raise InputError(f"{code} has no entry of {name!r}; add one to BUNDLED, with the licences of its data")
-    folder = persistence.find(model)
-    with atomic_folder(home / name, persistence.FOLDER, overwrite=True) as part:
-        _write(folder, part)
+    source = persistence.find(model)
+    with atomic_folder(folder, persistence.FOLDER, overwrite=True) as part:
+        _write(source, part)
         size = persistence.folder_bytes(part)
-        if size > LIMIT:
-            raise InputError(f"{model} has {size / 1e6:.1f} MB in few bits; at most {LIMIT / 1e6:.0f} MB are bundled")
-    fingerprint = str(persistence.describe(home / name)["fingerprint"])
+        if limit is not None and size > limit:
+            raise InputError(f"{model} has {size / 1e6:.1f} MB in few bits; at most {limit / 1e6:.0f} MB are bundled")
+    fingerprint = str(persistence.describe(folder)["fingerprint"])
     with atomic_file(code) as part:
         part.write_text(entry.sub(rf"\g<1>{fingerprint}\g<2>", text), encoding="utf-8")
     return fingerprint
 
 
 def _write(folder: Path, part: Path) -> None:
-    """The files of the quantised folder."""
-    source = folder
-    if not persistence.is_quantized(persistence.read_config(folder)[1]):
-        source = part / "rounded"
-        export_quantized(folder, source)
-    for name in (persistence.CONFIG, persistence.WEIGHTS, persistence.VOCABULARY, persistence.CARD):
-        shutil.copyfile(source / name, part / name)
-        (part / name).chmod(0o644)
-    if source != folder:
-        shutil.rmtree(source)
+    """Write the files of the quantised folder."""
+    config = persistence.read_config(folder)[1]
+    made = part / "made"
+    if config["model"]["kind"] == joined.KIND:
+        for name in joined.PARTS:
+            (part / "rounded" / name).mkdir(parents=True)
+            _write(folder / name, part / "rounded" / name)
+        first, second = (rejoinder.load(part / "rounded" / name) for name in joined.PARTS)
+        persistence.save_joined(made, joined.JoinedEncoder(first, second, config["model"]["share"]))
+        shutil.rmtree(part / "rounded")
+    elif persistence.is_quantized(config):
+        shutil.copytree(folder, made)
+    else:
+        export_quantized(folder, made)
+    for path in made.iterdir():
+        path.rename(part / path.name)
+    made.rmdir()
+
+
+def places(name: str) -> tuple[Path, Path, int | None]:
+    """Return the folder of a model, the file with its fingerprint, and how large it may be."""
+    if name in bundled.BUNDLED:
+        return bundled.FOLDER / name, Path(bundled.__file__), LIMIT
+    package = PACKAGES / name / f"rejoinder_{name.replace('-', '_')}"
+    if not package.is_dir():
+        raise InputError(f"{name!r} is none of {', '.join(known())}")
+    return package / "model", package / "__init__.py", None
+
+
+def known() -> Sequence[str]:
+    """Return the names of all models that come with the project."""
+    return [*bundled.BUNDLED, *sorted(path.parent.name for path in PACKAGES.glob("*/pyproject.toml"))]
 
 
 def main() -> int:
     """Run from the shell."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("model", help="model folder, quantised or not")
-    parser.add_argument("name", help=f"one of: {', '.join(bundled.BUNDLED)}")
+    parser.add_argument("name", help=f"one of: {', '.join(known())}")
     given = parser.parse_args()
     try:
-        fingerprint = bundle(given.model, given.name)
+        folder, code, limit = places(given.name)
+        fingerprint = bundle(given.model, given.name, folder, code, limit)
     except InputError as error:
         print(f"bundle: error: {error}", file=sys.stderr)
         return 2
-    folder = bundled.FOLDER / given.name
     print(f"{folder}: {persistence.folder_bytes(folder) / 1e6:.1f} MB, fingerprint {fingerprint}")
     return 0
 

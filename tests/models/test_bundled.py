@@ -1,5 +1,6 @@
 """Models with a name: found before the Hub, checked, brought by other packages too, and hidden by a folder."""
 
+import importlib
 import importlib.metadata
 import shutil
 import sys
@@ -116,13 +117,13 @@ def test_the_script_writes_folder_and_fingerprint(small, tmp_path):
     empty = 'BUNDLED = {\n    "tiny": Weights(\n        fingerprint="00",\n        data_licence="MIT",\n    ),\n}\n'
     for given in (small, small.parent / "full"):
         code.write_text(empty)
-        fingerprint = script.bundle(given, "tiny", tmp_path / "weights", code)
+        fingerprint = script.bundle(given, "tiny", tmp_path / "weights" / "tiny", code)
         assert fingerprint == describe(small)["fingerprint"] == describe(tmp_path / "weights" / "tiny")["fingerprint"]
         assert code.read_text() == empty.replace('"00"', f'"{fingerprint}"')
         names = sorted(path.name for path in (tmp_path / "weights" / "tiny").iterdir())
         assert names == ["README.md", "config.json", "model.safetensors", "vocabulary.json"]
     with pytest.raises(InputError, match="no entry of 'other'"):
-        script.bundle(small, "other", tmp_path / "weights", code)
+        script.bundle(small, "other", tmp_path / "weights" / "other", code)
 
 
 def test_the_licences_are_those_of_the_corpus():
@@ -139,6 +140,21 @@ def test_what_is_bundled_opens_and_is_small(name):
     assert persistence.folder_bytes(folder) <= script.LIMIT
     scores = rejoinder.load(name).score([["Do you have any pets?"]], [["Yes, two cats.", "The train leaves at nine."]])
     assert scores[0, 0] > scores[0, 1]
+
+
+@pytest.mark.parametrize("name", script.known()[len(bundled.BUNDLED) :])
+def test_a_package_of_the_project_brings_its_model(name, monkeypatch):
+    pytest.importorskip("tokenizers")
+    folder, code, _ = script.places(name)
+    package = tomllib.loads((code.parents[1] / "pyproject.toml").read_text("utf-8"))["project"]
+    module, attribute = package["entry-points"][bundled.GROUP][name].split(":")
+    monkeypatch.syspath_prepend(code.parents[1])
+    brought = getattr(importlib.import_module(module), attribute)
+    assert (brought.folder, brought.fingerprint) == (folder, describe(folder)["fingerprint"])
+    assert persistence.folder_bytes(folder) < 100_000_000
+    replies = ["Yes, two cats.", "The train leaves at nine."]
+    [scores] = rejoinder.load(folder).score([["Do you have any pets?"]], [replies])
+    assert scores[0] > scores[1]
 
 
 def test_a_wheel_has_the_files(small, tmp_path):
