@@ -38,7 +38,7 @@ from rejoinder.memory import keep_memory
 from rejoinder.processor import has_exact_int8
 from rejoinder.ranker import FloatArray
 from rejoinder.retrieval.search import Rows, all_scores, search
-from rejoinder.retrieval.segments import longest_of, small_form
+from rejoinder.retrieval.writing import longest_of, small_form
 
 TOPICS, LENGTH = 1000, 7.75
 """Topics of the candidates; length of a vector: the product of two is at most 60."""

@@ -35,7 +35,7 @@ from rejoinder.models.families import build_module
 from rejoinder.models.inference import choose_precision, pack_linears
 from rejoinder.ranker import Context, ContextVectors, FloatArray, Ranker
 from rejoinder.retrieval.search import Rows, search
-from rejoinder.retrieval.segments import longest_of, small_form
+from rejoinder.retrieval.writing import longest_of, small_form
 from rejoinder.text.subwords import Subwords
 from rejoinder.training.recipe_files import load_recipe
 

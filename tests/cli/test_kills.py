@@ -3,13 +3,18 @@
 from __future__ import annotations
 
 import hashlib
+import itertools
+import json
 import os
+import random
 import shutil
+import signal
 import sys
+import time
 import traceback
 from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, TextIO
 
 import pytest
 
@@ -17,6 +22,7 @@ from rejoinder.cli import main
 from rejoinder.retrieval.index import Index
 from tests.cli.test_outputs import make_place
 from tests.corpora.jobs import build, scattered, streamed
+from tests.retrieval.conftest import HashEncoder
 
 pytestmark = pytest.mark.skipif(not sys.platform.startswith("linux"), reason="forks processes and kills them")
 
@@ -33,15 +39,17 @@ COMMANDS: dict[str, Command] = {
     "index": "index MODEL replies.txt -o OUT",
     "index --append": "index MODEL replies.txt -o OUT --append",
     "index --delete": "index -o OUT --delete 1",
+    "index --compact": "index -o OUT --compact",
     "index --overwrite": "index MODEL replies.txt -o OUT --overwrite",
     "intents": "intents train MODEL intents.csv -o OUT",
     "export --quantized": "export MODEL --quantized -o OUT",
     "export --sentence-transformers": "export MODEL --sentence-transformers -o OUT",
     "export --overwrite": "export MODEL --quantized -o OUT --overwrite",
 }
-BEFORE = {  # what stands there first
+BEFORE: dict[str, Command] = {  # what stands there first
     "index --append": "index MODEL replies.txt -o OUT",
     "index --delete": "index MODEL replies.txt -o OUT",
+    "index --compact": lambda out: changed_index(out),
     "index --overwrite": "index MODEL more.txt -o OUT",
     "export --overwrite": "export MODEL --quantized -o OUT",
 }
@@ -50,6 +58,12 @@ BEFORE = {  # what stands there first
 @pytest.fixture(scope="module")
 def place(tmp_path_factory):
     return make_place(tmp_path_factory.mktemp("kills"))
+
+
+def changed_index(out: Path) -> None:
+    """Leave an index of several segments, some replies of which are gone."""
+    for words in ("MODEL replies.txt", "MODEL replies.txt --append", "--delete 1"):
+        assert run_here(f"index {words} -o OUT", out) == 0
 
 
 def is_write(event: str, arguments: tuple[Any, ...], root: str) -> bool:
@@ -154,6 +168,53 @@ def test_killed_in_the_middle(place, tmp_path, monkeypatch, name):
     """One command of each family, once; all of them, everywhere, in the slow test below."""
     monkeypatch.chdir(place)
     check(name, tmp_path, lambda total: [total // 2])
+
+
+def change_until_killed(index: Index, seed: int, said: TextIO) -> None:
+    """Add, delete and compact at random; say before each change what is to come, and after it that it is done."""
+    chance = random.Random(seed)
+    for number in itertools.count():
+        present = [position for position, _ in index]
+        kind = chance.choice(["add", "add", "delete", "compact"]) if present else "add"
+        texts = [f"{seed}/{number}/{i}" for i in range(chance.randint(1, 5))] if kind == "add" else []
+        gone = chance.sample(present, min(len(present), chance.randint(1, 3))) if kind == "delete" else []
+        print(json.dumps([texts, gone]), file=said, flush=True)
+        if kind == "add":
+            index.add(texts)
+        elif kind == "delete":
+            index.delete(gone)
+        else:
+            index.compact()
+        print(json.dumps("done"), file=said, flush=True)
+
+
+@pytest.mark.slow
+def test_a_hundred_kills_at_random_moments_lose_nothing_acknowledged(tmp_path):
+    encoder, left, chance, said, end = HashEncoder(), {}, random.Random(0), tmp_path / "said", 0
+    Index.build(encoder, [], tmp_path / "index")
+    unsaid = 0
+    for seed in range(100):
+        if (child := os.fork()) == 0:
+            try:
+                with said.open("w") as file:
+                    change_until_killed(Index.open(tmp_path / "index", encoder), seed, file)
+            finally:
+                os._exit(1)
+        time.sleep(chance.uniform(0.02, 0.3))
+        os.kill(child, signal.SIGKILL)
+        os.waitpid(child, 0)
+        index = Index.open(tmp_path / "index", encoder, verify=True)
+        found = {position: candidate.text for position, candidate in index}
+        lines = [json.loads(line) for line in said.read_text().splitlines()]
+        for number, (texts, gone) in enumerate(changes := [line for line in lines if line != "done"]):
+            after = {at: text for at, text in left.items() if at not in gone} | dict(enumerate(texts, end))
+            if number == len(changes) - 1 and lines[-1] != "done" and found == left:
+                unsaid += 1  # killed before it was done
+                break
+            left, end = after, end + len(texts)
+        assert found == left, seed
+        assert index.manifest.end == end
+    assert 10 < unsaid < 100, "some were in the middle"
 
 
 @pytest.mark.slow

@@ -111,6 +111,28 @@ def test_append_and_delete(command, index, replies, tmp_path):
     assert [each["text"] for each in command("reply", index, "Hello!", "--json").json["replies"]] == ["At noon."]
 
 
+def test_compact_keeps_the_positions_and_takes_deletions_along(command, index, replies, refused):
+    command("index", "model", replies, "-o", index, "--append")
+    command("index", "-o", index, "--delete", 0)
+    _, out, err = command("index", "-o", index, "--delete", 4, "--compact")
+    assert "1 deleted, data of 2 removed, 4 replies" in out
+    assert "Copying: 4 of 4 replies" in err
+    assert command("index", "-o", index, "--compact", "--json").json["removed"] == 0
+    assert [position for position, _ in Index.open(index)] == [1, 2, 3, 5]
+    refused("index", "model", replies, "-o", index, "--compact", said="--compact take only -o INDEX")
+
+
+def test_reencode_gives_another_model_the_same_replies(command, index, refused):
+    command("index", "-o", index, "--delete", 0)
+    made = command("index", "--reencode", "other", index, "-o", "new", "--dtype", "int8", "--json").json
+    assert (made["replies"], made["model"], made["dtype"]) == (2, "other", "int8")
+    assert command("reply", "new", "Bye.", "-k", 1, "--json").json["replies"][0] == {
+        "text": "Bye.", "score": pytest.approx(1), "position": 2, "payload": {"id": 3}}  # fmt: skip
+    refused("index", "--reencode", "other", index, "-o", "x", "--limit", 1, said="--reencode keeps the replies")
+    refused("index", "--reencode", "other", index, "-o", "new", said="is an index already")
+    refused("index", "--reencode", "other", "nothing", "-o", "x", said="no index nothing")
+
+
 WRONG = {
     "index model -o x": "MODEL",
     "index nothing replies.jsonl -o x": "no model 'nothing' that encodes replies",
@@ -250,7 +272,7 @@ def test_a_model_that_moved_is_found_with_the_option_and_another_is_refused(comm
 
 
 def test_verify_checks_a_large_index(command, refused, index, tmp_path, monkeypatch):
-    monkeypatch.setattr("rejoinder.retrieval.index.SMALL", 0)
+    monkeypatch.setattr("rejoinder.retrieval.opening.SMALL", 0)
     vectors = next((tmp_path / index).glob("segment-*/vectors.f32"))
     vectors.write_bytes(b"\0" + vectors.read_bytes()[1:])
     assert command("reply", index, "Hi").code == 0

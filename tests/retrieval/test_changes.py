@@ -1,5 +1,6 @@
 """Adding and deleting: the same answers as a rebuild; whole or not at all; positions for good."""
 
+import json
 import subprocess
 import sys
 from pathlib import Path
@@ -10,16 +11,20 @@ from hypothesis import strategies as st
 
 from rejoinder.errors import InputError
 from rejoinder.retrieval import index as index_module
+from rejoinder.retrieval import opening
 from rejoinder.retrieval.index import Index
-from rejoinder.retrieval.manifest import DTYPES, Manifest, model_record
+from rejoinder.retrieval.manifest import DTYPES, MANIFEST, Manifest, model_record
+from rejoinder.retrieval.reading import Candidate
+from rejoinder.retrieval.search import exact_scores
 from tests.retrieval.conftest import HashEncoder
 
 CONTEXTS = [["a0"], ["a3"], ["b1"], ["unknown"]]
 A, B = [f"a{i}" for i in range(9)], [f"b{i}" for i in range(5)]
 changes = st.lists(
     st.tuples(st.just("add"), st.lists(st.sampled_from([*A, *B]), max_size=6))
-    | st.tuples(st.just("delete"), st.lists(st.integers(0, 30), max_size=6, unique=True)),
-    max_size=6,
+    | st.tuples(st.just("delete"), st.lists(st.integers(0, 30), max_size=6, unique=True))
+    | st.tuples(st.sampled_from(["compact", "reopen", "refresh"]), st.just([])),
+    max_size=8,
 )
 HOLDER = """
 import sys
@@ -35,34 +40,137 @@ def index(tmp_path, encoder):
     return Index.build(encoder, A, tmp_path / "index")
 
 
-def answers(index, k=30):
-    return [[(reply.text, reply.score, reply.position) for reply in replies] for replies in index.search(CONTEXTS, k)]
+def answers(index, k=30, **options):
+    found = index.search(CONTEXTS, k, **options)
+    return [[(reply.text, reply.score, reply.position) for reply in replies] for replies in found]
+
+
+def brute_force(encoder, replies):
+    """The answers of an index of the texts at these positions."""
+    positions, texts = list(replies), list(replies.values())
+    found = []
+    for query in encoder.encode_contexts(CONTEXTS):
+        scores = exact_scores(query[None], encoder.encode_responses(texts)) if texts else []
+        best = sorted(zip(texts, scores, positions, strict=True), key=lambda each: (-each[1], each[2]))
+        found.append(best[:30])
+    return found
+
+
+def of(text):
+    return Candidate(text, {"kind": text[0]})
 
 
 @pytest.mark.parametrize("dtype", DTYPES)
 @settings(deadline=None, max_examples=15)
 @given(st.lists(st.sampled_from(A), max_size=6), changes)
-def test_changes_equal_a_rebuild(tmp_path_factory, dtype, start, steps):
-    """The law: whatever was added and deleted, the answers are those of an index of what is left."""
-    folder, encoder = tmp_path_factory.mktemp("law"), HashEncoder()
-    index = Index.build(encoder, start, folder / "changed", dtype=dtype)
+def test_changes_equal_brute_force(tmp_path_factory, dtype, start, steps):
+    """The law: whatever was added, deleted and compacted, the answers are the best of what is left.
+
+    A reader that did not refresh sees what was there before, one that did what is there now.
+    """
+    folder, encoder = tmp_path_factory.mktemp("law") / "index", HashEncoder()
+    index = Index.build(encoder, map(of, start), folder, dtype=dtype)
     left = dict(enumerate(start))
     end = len(start)
+    reader, seen = Index.open(folder, encoder), left
     for kind, values in steps:
         if kind == "add":
-            assert index.add(values, batch=4) == range(end, end + len(values))
-            left |= dict(enumerate(values, end))
+            assert index.add(map(of, values), batch=4) == range(end, end + len(values))
+            left = left | dict(enumerate(values, end))
             end += len(values)
-        else:
+        elif kind == "delete":
             gone = [position for position in values if position in left]
             assert index.delete(gone) == len(gone)
             left = {position: text for position, text in left.items() if position not in gone}
-    rebuilt = Index.build(encoder, left.values(), folder / "rebuilt", dtype=dtype)
-    positions = list(left)
-    wanted = [[(text, score, positions[position]) for text, score, position in row] for row in answers(rebuilt)]
-    assert answers(index) == answers(Index.open(folder / "changed", encoder)) == wanted
-    assert [(position, candidate.text) for position, candidate in index] == list(left.items())
+        elif kind == "compact":
+            index.compact(batch=4)
+            assert len(list(folder.glob("segment-*"))) <= 1
+        elif kind == "reopen":
+            index = Index.open(folder, encoder, verify=True)
+        else:
+            assert reader.refresh() or seen == left
+            seen = left
+        assert answers(reader) == brute_force(encoder, seen)
+    assert answers(index) == answers(Index.open(folder, encoder)) == brute_force(encoder, left)
+    assert [(position, candidate) for position, candidate in index] == [(at, of(text)) for at, text in left.items()]
     assert len(index) == len(left)
+    kept = {position: text for position, text in left.items() if text[0] == "b"}
+    if left:
+        assert answers(index, where=lambda reply: reply.payload["kind"] == "b") == brute_force(encoder, kept)
+
+
+def test_compacting_removes_the_data_of_what_was_deleted_and_keeps_the_positions(index, encoder):
+    index.add(B)
+    index.delete([0, 3, 9, 12, 13])
+    before, held = answers(index), Index.open(index.folder, encoder)
+    assert index.compact() == 5
+    assert answers(index) == answers(held) == answers(Index.open(index.folder, encoder, verify=True)) == before
+    stored = b"".join(path.read_bytes() for path in index.folder.rglob("*") if path.is_file())
+    assert [text for text in (*A, *B) if f'"{text}"'.encode() not in stored] == ["a0", "a3", "b0", "b3", "b4"]
+    assert len(list(index.folder.iterdir())) == 2
+    with pytest.raises(InputError, match=r"reply 12 .*before"):
+        index.delete([12])
+    assert index.add(["new"]) == range(14, 15)  # and not 12
+    index.delete([*range(1, 3), *range(4, 9), 10, 11, 14])
+    assert index.compact() == 10
+    assert index.compact() == 0  # nothing is left to do
+    assert index.add(["last"]) == range(15, 16)
+    assert [(position, candidate.text) for position, candidate in Index.open(index.folder)] == [(15, "last")]
+
+
+def test_an_index_that_was_never_compacted_is_written_as_earlier_versions_did(index):
+    index.add(B)
+    index.delete([1])
+    content = json.loads((index.folder / MANIFEST).read_text())
+    assert content["format"] == 1
+    assert set(content) == {"kind", "format", "model", "dtype", "size", "segments", "deleted", "fingerprint"}
+    assert set(content["segments"][0]) == {"name", "first", "count", "files", "longest"}
+    index.compact()
+    assert json.loads((index.folder / MANIFEST).read_text())["format"] == 2  # so that they say what to do
+
+
+def test_altered_files_are_not_compacted(index):
+    index.delete([1])
+    path = index.folder / "segment-000000000000" / "vectors.f32"
+    path.write_bytes(b"xxxx" + path.read_bytes()[4:])
+    for rewrite in (index.compact, lambda: index.reencode(HashEncoder(), index.folder.with_name("new"))):
+        with pytest.raises(InputError, match="altered"):
+            rewrite()
+    assert [path.name for path in index.folder.parent.iterdir()] == ["index"]
+
+
+def test_a_reader_refreshes_by_opening_only_what_is_new(index, encoder, monkeypatch):
+    reader, opened, real = Index.open(index.folder, encoder), [], opening.Segment
+    monkeypatch.setattr(opening, "Segment", lambda *given, **more: opened.append(given[2]) or real(*given, **more))
+    assert (reader.refresh(), opened) == (False, [])
+    index.add(B)
+    index.delete([2])
+    assert len(reader) == 9
+    assert (reader.refresh(), opened) == (True, [1])
+    assert (reader.refresh(), opened) == (False, [1])
+    assert answers(reader) == answers(index)
+    index.compact()
+    assert (reader.refresh(), opened) == (True, [1, 0])
+    assert answers(reader) == answers(index)
+    Index.build(HashEncoder("other"), ["theirs"], index.folder, overwrite=True)
+    with pytest.raises(InputError, match="but hash-model has"):
+        reader.refresh()
+    assert len(reader) == 13  # what it had is still open
+
+
+@pytest.mark.parametrize("dtype", [None, "int8"])
+def test_another_model_encodes_the_same_replies_at_the_same_positions(index, tmp_path, dtype):
+    index.add([Candidate("with", {"id": 7})])
+    index.delete([0, 4])
+    other = HashEncoder("other", size=12, name="other")
+    new = index.reencode(other, tmp_path / "new", dtype=dtype, batch=2)
+    assert list(new) == list(index)
+    assert (new.manifest.dtype, new.manifest.size, new.manifest.end) == (dtype or "float32", 12, 10)
+    assert answers(new) == brute_force(other, {position: candidate.text for position, candidate in new})
+    assert new.add(["next"]) == range(10, 11)
+    for folder, told in ((index.folder, "is the index itself"), (tmp_path / "new", "is an index already")):
+        with pytest.raises(InputError, match=told):
+            index.reencode(other, folder)
 
 
 def test_adding_encodes_only_what_is_new(index, encoder):
@@ -98,7 +206,7 @@ def crash(*_args, **_kwargs):
 
 STEPS = {
     "while encoding": lambda patch: patch.setattr(HashEncoder, "encode_responses", crash),
-    "while writing": lambda patch: patch.setattr("rejoinder.retrieval.segments.small_form", crash),
+    "while writing": lambda patch: patch.setattr("rejoinder.retrieval.writing.small_form", crash),
     "before the folder is in place": lambda patch: patch.setattr(Path, "rename", crash),
     "before the manifest is written": lambda patch: patch.setattr(Manifest, "write", crash),
     "before the manifest is in place": lambda patch: patch.setattr(Path, "replace", crash),
@@ -106,14 +214,19 @@ STEPS = {
 
 
 @pytest.mark.parametrize(
-    ("change", "step"), [("add", step) for step in STEPS] + [("delete", step) for step in STEPS if "manifest" in step]
+    ("change", "step"),
+    [("add", step) for step in STEPS]
+    + [("delete", step) for step in STEPS if "manifest" in step]
+    + [("compact", step) for step in STEPS if "encoding" not in step],
 )
 def test_a_crash_between_the_steps_of_a_change_leaves_the_old_index_valid(index, encoder, change, step):
+    if change == "compact":
+        index.delete([5])
     before = answers(index)
     with pytest.MonkeyPatch.context() as patch:
         STEPS[step](patch)
         with pytest.raises(CrashError):
-            index.add(B) if change == "add" else index.delete([0, 1])
+            {"add": lambda: index.add(B), "delete": lambda: index.delete([0, 1]), "compact": index.compact}[change]()
     assert answers(index) == before
     opened = Index.open(index.folder, encoder, verify=True)
     assert answers(opened) == before
@@ -180,7 +293,7 @@ def test_two_builds_in_one_place_are_one(tmp_path, encoder):
 def test_a_reader_sees_the_old_index_or_the_new_one(index, encoder, monkeypatch, moment, verify):
     """It is replaced after its manifest was read, before or after its files are: by one of the same size, and again."""
     replies = [[f"z{i}" for i in range(9)], ["small"]]
-    real = index_module.Segment
+    real = opening.Segment
 
     def open_segment(*given, **options):
         if moment == "before":
@@ -192,11 +305,11 @@ def test_a_reader_sees_the_old_index_or_the_new_one(index, encoder, monkeypatch,
 
     def replace_it():
         if replies:
-            monkeypatch.setattr(index_module, "Segment", real)
+            monkeypatch.setattr(opening, "Segment", real)
             Index.build(encoder, replies.pop(0), index.folder, overwrite=True)
-            monkeypatch.setattr(index_module, "Segment", open_segment)
+            monkeypatch.setattr(opening, "Segment", open_segment)
 
-    monkeypatch.setattr(index_module, "Segment", open_segment)
+    monkeypatch.setattr(opening, "Segment", open_segment)
     found = Index.open(index.folder, encoder, verify=verify)
     assert [reply.text for _, reply in found] == ["small"]
     assert found.search([["small"]], 1)[0][0].score > 0.99

@@ -110,6 +110,18 @@ def test_a_change_of_the_index_makes_its_calibration_void(calibrated, change):
     Confident(calibrated)
 
 
+def test_a_compacted_index_gives_the_same_answers_and_keeps_its_calibration(calibrated):
+    calibrated.delete([29])
+    calibrate(calibrated, conversations(REPLIES[:-1])).calibration.save(calibrated.folder)
+    before = Confident(calibrated).answer([[REPLIES[3]], ["x"]], 0.0)
+    calibrated.compact()
+    confident = Confident(Index.open(calibrated.folder, calibrated.encoder))
+    assert confident.answer([[REPLIES[3]], ["x"]], 0.0) == before
+    calibrated.add(["New."])
+    with pytest.raises(InputError, match="of other replies than it has now"):
+        Confident(calibrated)
+
+
 def test_a_calibration_of_something_else_is_refused(calibrated, encoder, tmp_path):
     others = {
         "not calibrated; rejoinder calibrate": Index.build(encoder, REPLIES, tmp_path / "bare"),

@@ -13,7 +13,7 @@ from rejoinder.ranker import ContextVectors
 from rejoinder.retrieval import search as module
 from rejoinder.retrieval.manifest import DTYPES
 from rejoinder.retrieval.search import Rows, all_scores, exact_scores, search
-from rejoinder.retrieval.segments import longest_of, small_form
+from rejoinder.retrieval.writing import longest_of, small_form
 
 
 def attended(rows, contexts, present=None):

@@ -12,9 +12,10 @@ from rejoinder.cli.data import corpus, data
 from rejoinder.cli.doctor import doctor
 from rejoinder.cli.evaluate import evaluate, plot, table
 from rejoinder.cli.export import export, models
+from rejoinder.cli.index import index
 from rejoinder.cli.intents import intents
 from rejoinder.cli.join import join
-from rejoinder.cli.retrieval import chat, index, reply
+from rejoinder.cli.retrieval import chat, reply
 from rejoinder.cli.shell import Command, guarded
 from rejoinder.cli.train import ablate, recipes, tokenise, train
 

@@ -177,7 +177,7 @@ def read_calibration(index: Index) -> Calibration:
 def _check(calibration: Calibration, index: Index) -> None:
     if calibration.model != index.manifest.model.fingerprint:
         raise InputError(f"the calibration in {index.folder} is of another model's scores; {_again(index)}")
-    if calibration.index != index.fingerprint:
+    if calibration.index not in (index.fingerprint, index.manifest.same_as):
         raise InputError(f"the calibration in {index.folder} is of other replies than it has now; {_again(index)}")
 
 

@@ -9,14 +9,13 @@
     calibration.json             how probable it is that a best reply is right; see `confidence`
 
 A change writes new files first and then replaces the manifest, at one instant: whatever interrupts it, the index is as
-before or as after. Positions are never given twice.
+before or as after. Positions are never given twice. Readers stay with what they opened until they `refresh`.
 """
 
 from __future__ import annotations
 
+import bisect
 import contextlib
-import itertools
-import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from numbers import Real
@@ -27,7 +26,7 @@ import numpy as np
 
 from rejoinder.corpora.engine import Engine
 from rejoinder.errors import InputError
-from rejoinder.files import Kind, atomic_folder, beside, check_replaceable, is_ours, locked, remove_leftovers
+from rejoinder.files import Kind, atomic_folder, beside, check_replaceable, is_ours, locked
 from rejoinder.progress import Advance
 from rejoinder.ranker import ContextVectors, Conversation, FloatArray, check_count
 from rejoinder.retrieval.choice import Reply, diverse, newest, said_before, without_copies
@@ -37,10 +36,11 @@ from rejoinder.retrieval.manifest import (
     MANIFEST,
     Dtype,
     Manifest,
-    ModelRecord,
     model_record,
     read_manifest,
+    read_runs,
 )
+from rejoinder.retrieval.opening import check_encoder, check_model, read, stamp_of
 from rejoinder.retrieval.reading import Candidate
 from rejoinder.retrieval.search import Rows, search
 from rejoinder.retrieval.segments import (
@@ -51,8 +51,8 @@ from rejoinder.retrieval.segments import (
     has_unit_vectors,
     open_model,
     texts_of,
-    write_segment,
 )
+from rejoinder.retrieval.writing import extend, rewrite, sweep
 from rejoinder.views import Described
 
 CALIBRATION = "calibration.json"
@@ -68,9 +68,7 @@ FOLDER = Kind(
     (MANIFEST, CALIBRATION, "lock", ".*.part",
      *(f"{place}/{name}" for place in ("segment-*", ".segment-*.part") for name in FILES)),
 )  # fmt: skip
-_TRIES, _PAUSE = 50, 0.02  # how often `Index.open` tries an index that somebody is changing, and seconds in between
 POOL = 10  # of how many best replies for each one wanted `diversity` chooses
-SMALL = 32 << 20  # bytes up to which `Index.open` compares all files with their digests: a tenth of a second
 
 
 class Index(Described):
@@ -84,6 +82,7 @@ class Index(Described):
         self, folder: Path, manifest: Manifest, segments: list[Segment], encoder: ResponseEncoder | None
     ) -> None:
         self.folder, self.encoder = folder, encoder
+        self._stamp: tuple[int, int, int] | None = None  # of the manifest when `refresh` read it
         self._set(manifest, segments)
 
     @classmethod
@@ -108,14 +107,8 @@ class Index(Described):
         Raises:
             InputError: `folder` is taken, a payload is no JSON, the model's vectors are not unit vectors.
         """
-        folder = Path(folder)
-        _check_encoder(encoder)
-        if dtype not in DTYPES:
-            raise InputError(f"dtype {dtype!r}: an index holds {', '.join(DTYPES)}")
-        check_target(folder, overwrite=overwrite)
-        manifest = Manifest(model_record(encoder.fingerprint, encoder.name, folder), dtype)
-        with atomic_folder(folder, FOLDER, overwrite=overwrite) as part:
-            _extend(manifest, part, encoder, replies, batch, progress, engine).write(part)
+        with _written(encoder, folder, dtype, overwrite=overwrite) as (manifest, part):
+            extend(manifest, part, encoder, replies, batch, progress, engine).write(part)
         return cls.open(folder, encoder, verify=False)
 
     @classmethod
@@ -129,23 +122,26 @@ class Index(Described):
         """
         folder = Path(folder)
         if encoder is not None:
-            _check_encoder(encoder)
-        for _ in range(_TRIES):
-            manifest = None
-            try:
-                manifest = read_manifest(folder)
-                if encoder is not None:
-                    _check_model(folder, manifest.model, encoder)
-                total = sum(size for record in manifest.segments for size, _ in record.files.values())
-                check = total <= SMALL if verify is None else verify
-                segments = [Segment(folder, manifest, i, verify=check) for i in range(len(manifest.segments))]
-                if manifest == read_manifest(folder):
-                    return cls(folder, manifest, segments, encoder)
-            except (InputError, FileNotFoundError):
-                if not _is_changing(folder, manifest):
-                    raise
-            time.sleep(_PAUSE)  # it was replaced while it was opened; the new one is as good
-        raise InputError(f"{folder} is being changed all the time; try again")
+            check_encoder(encoder)
+        return cls(folder, *read(folder, encoder, verify), encoder)
+
+    def refresh(self) -> bool:
+        """Take over what others have changed since; return whether they have. Only what is new is opened.
+
+        Where nothing has changed this takes microseconds. No search may run meanwhile in another thread.
+
+        Raises:
+            InputError: the index was built again with another model, or is damaged; this one stays as it was.
+        """
+        stamp = stamp_of(self.folder)
+        if stamp and stamp == self._stamp:
+            return False
+        manifest, segments = read(self.folder, self.encoder, None, {each.record.name: each for each in self._segments})
+        changed = manifest != self.manifest
+        if changed:
+            self._set(manifest, segments)
+        self._stamp = stamp
+        return changed
 
     def __len__(self) -> int:
         return sum(map(_present, self._rows))
@@ -154,7 +150,7 @@ class Index(Described):
         for segment, rows in zip(self._segments, self._rows, strict=True):
             for row in range(segment.record.count):
                 if rows.deleted is None or not rows.deleted[row]:
-                    yield rows.first + row, segment.candidate(row)
+                    yield segment.position(row), segment.candidate(row)
 
     @property
     def fingerprint(self) -> str:
@@ -242,9 +238,7 @@ class Index(Described):
             return [[] for _ in range(len(queries))]
         minimum = -np.inf if minimum_score is None else minimum_score
         found = search(rows, self._query_vectors(queries), min(k, most), minimum)
-        return [
-            [self._reply(int(position), float(score)) for position, score in zip(*best, strict=True)] for best in found
-        ]
+        return [[self._reply(int(number), float(score)) for number, score in zip(*best, strict=True)] for best in found]
 
     def add(
         self,
@@ -258,7 +252,7 @@ class Index(Described):
         encoder = self._model()
         with self._change():
             first = self.manifest.end
-            manifest = _extend(self.manifest, self.folder, encoder, replies, batch, progress, engine)
+            manifest = extend(self.manifest, self.folder, encoder, replies, batch, progress, engine)
             manifest.write(self.folder)
             new = range(len(self._segments), len(manifest.segments))
             opened = [Segment(self.folder, manifest, i, verify=False) for i in new]
@@ -281,23 +275,64 @@ class Index(Described):
             if len(strange := chosen[(chosen < 0) | (chosen >= self.manifest.end)]):
                 last = self.manifest.end - 1
                 raise InputError(f"{self.folder} has no reply {strange[0]}; its positions go from 0 to {last}")
-            if len(gone := np.intersect1d(chosen, self.manifest.positions_deleted())):
+            if len(gone := np.intersect1d(chosen, self.manifest.gone())):
                 raise InputError(f"reply {gone[0]} of {self.folder} was deleted before")
             manifest = self.manifest.without(chosen)
             manifest.write(self.folder)
             self._set(manifest, self._segments)
         return len(chosen)
 
+    def compact(self, *, batch: int = 1024, progress: Advance | None = None) -> int:
+        """Write all segments as one, without what was deleted, all or nothing; return how many replies' data went.
+
+        Positions and answers stay what they were, and so does a calibration. The files are compared with their digests
+        first. `progress` gets the number of replies just copied.
+        """
+        with self._change():
+            old = self.manifest
+            if len(old.segments) > 1 or old.deleted:
+                empty = Manifest(old.model, old.dtype, old.size)
+                new = rewrite(empty, self.folder, self._segments, old.gone(), None, batch, progress)
+                new = replace(new, same_as=old.fingerprint)
+                new.write(self.folder)
+                self._set(new, [Segment(self.folder, new, 0, verify=False)])
+                sweep(self.folder, new)
+            return sum(each.count for each in old.segments) - len(self)
+
+    def reencode(
+        self,
+        encoder: ResponseEncoder,
+        folder: str | Path,
+        *,
+        dtype: Dtype | None = None,
+        batch: int = 1024,
+        overwrite: bool = False,
+        progress: Advance | None = None,
+        engine: Engine | None = None,
+    ) -> Self:
+        """Write an index of the same replies, at the same positions, encoded by another model; see `build`.
+
+        A calibration does not come along: it is of this model's scores.
+        """
+        if Path(folder).exists() and Path(folder).samefile(self.folder):
+            raise InputError(f"{folder} is the index itself; write beside it, and let that take its place")
+        with _written(encoder, folder, dtype or self.manifest.dtype, overwrite=overwrite) as (manifest, part):
+            gone = self.manifest.gone()
+            rewrite(manifest, part, self._segments, gone, encoder, batch, progress, engine).write(part)
+        return type(self).open(folder, encoder, verify=False)
+
     def _set(self, manifest: Manifest, segments: list[Segment]) -> None:
         self.manifest = manifest
         self._segments = segments
-        gone = manifest.positions_deleted()
-        self._rows = []
+        gone, end = read_runs(manifest.deleted), 0
+        self._rows: list[Rows] = []  # numbered through; see `Segment.position`
         for segment in segments:
-            first, count = segment.record.first, segment.record.count
-            here = gone[(gone >= first) & (gone < first + count)] - first
-            deleted = np.isin(np.arange(count), here) if len(here) else None
-            self._rows.append(Rows(first, segment.vectors, segment.arrays, deleted, segment.record.longest))
+            record, deleted = segment.record, None
+            if len(here := gone[(gone >= record.first) & (gone < record.end)]):
+                deleted = np.zeros(record.count, dtype=bool)
+                deleted[segment.rows(here)] = True
+            self._rows.append(Rows(end, segment.vectors, segment.arrays, deleted, record.longest))
+            end += record.count
 
     def _passing(self, where: Where | None) -> list[Rows]:
         """Return the rows with those marked as deleted that do not pass."""
@@ -332,24 +367,23 @@ class Index(Described):
                 raise InputError(f"the model's vectors of context {number} are not finite: did its training diverge?")
         return contexts
 
-    def _owner(self, position: int) -> tuple[Segment, int]:
-        """Return the segment of a reply, and its row there."""
-        owner = int(np.searchsorted([rows.first for rows in self._rows], position, side="right")) - 1
-        return self._segments[owner], position - self._rows[owner].first
-
     def _row(self, position: int) -> FloatArray:
-        segment, row = self._owner(position)
-        return np.asarray(segment.vectors[row])
+        """Return the vector of the reply at a position."""
+        firsts = [segment.record.first for segment in self._segments]
+        segment = self._segments[bisect.bisect_right(firsts, position) - 1]
+        return np.asarray(segment.vectors[segment.rows(np.int64(position))])
 
-    def _reply(self, position: int, score: float) -> Reply:
-        segment, row = self._owner(position)
+    def _reply(self, number: int, score: float) -> Reply:
+        """Return the reply of a row, by its number among all segments' rows."""
+        owner = bisect.bisect_right(self._rows, number, key=lambda rows: rows.first) - 1
+        segment, row = self._segments[owner], number - self._rows[owner].first
         candidate = segment.candidate(row)
-        return Reply(candidate.text, score, position, candidate.payload)
+        return Reply(candidate.text, score, segment.position(row), candidate.payload)
 
     def _model(self) -> ResponseEncoder:
         if self.encoder is None:
             encoder = open_model(self.manifest.model.locate(self.folder))
-            _check_model(self.folder, self.manifest.model, encoder)
+            check_model(self.folder, self.manifest.model, encoder)
             self.encoder = encoder
         return self.encoder
 
@@ -358,25 +392,12 @@ class Index(Described):
         with locked(beside(self.folder), f"{self.folder} is being written"):
             if read_manifest(self.folder).fingerprint != self.fingerprint:
                 raise InputError(f"{self.folder} was changed by somebody else since it was opened; open it again")
-            remove_leftovers(self.folder)
+            sweep(self.folder, self.manifest)
             yield
 
 
 def _present(rows: Rows) -> int:
     return len(rows.vectors) - (0 if rows.deleted is None else int(rows.deleted.sum()))
-
-
-def _check_encoder(encoder: object) -> None:
-    if not isinstance(encoder, ResponseEncoder):
-        raise InputError(f"an index needs a model that encodes replies, as rejoinder.load opens; given: {encoder!r}")
-
-
-def _check_model(folder: Path, record: ModelRecord, encoder: ResponseEncoder) -> None:
-    if record.fingerprint != encoder.fingerprint:
-        built = f"the model {record.name or '(unnamed)'} of fingerprint {record.fingerprint[:12]}"
-        given = f"{encoder.name or 'the given model'} has {encoder.fingerprint[:12]}"
-        advice = "use that model (--model), or index the replies again"
-        raise InputError(f"{folder} was built with {built}, but {given}; {advice}")
 
 
 def check_target(folder: Path, *, overwrite: bool) -> None:
@@ -386,43 +407,16 @@ def check_target(folder: Path, *, overwrite: bool) -> None:
     check_replaceable(folder, FOLDER, overwrite=overwrite)
 
 
-def _is_changing(folder: Path, manifest: Manifest | None) -> bool:
-    try:
-        return beside(folder).exists() or read_manifest(folder) != manifest
-    except InputError:
-        return False
-
-
-def _extend(
-    manifest: Manifest,
-    folder: Path,
-    encoder: ResponseEncoder,
-    replies: Iterable[str | Candidate],
-    batch: int,
-    progress: Advance | None,
-    engine: Engine | None,
-) -> Manifest:
-    """Write replies as a new segment in `folder` and return the manifest that counts it in; the one on disk stays."""
-    check_count("batch", batch)
-    candidates = _candidates(replies)
-    batches = iter(lambda: list(itertools.islice(candidates, batch)), [])
-    head = next(batches, None)
-    if head is None:
-        return manifest
-    # Named by its first position: what a crash left there is in no manifest, and is replaced.
-    name = f"segment-{manifest.end:012d}"
-    with atomic_folder(folder / name, None) as part:
-        all_of_them = itertools.chain([head], batches)
-        record, size = write_segment(part, name, all_of_them, encoder, manifest, progress=progress, engine=engine)
-    if manifest.size not in (0, size):
-        raise InputError(f"vectors of size {size}; those of the index have {manifest.size}")
-    return replace(manifest, size=size, segments=(*manifest.segments, record))
-
-
-def _candidates(replies: Iterable[str | Candidate]) -> Iterator[Candidate]:
-    if isinstance(replies, str | Mapping) or not isinstance(replies, Iterable):
-        raise InputError(f"give a list of replies, texts or Candidates; given: {replies!r}")
-    for reply in replies:
-        if not isinstance(reply, str | Candidate):
-            raise InputError(f"a reply is a text or a Candidate; given: {reply!r}")
-        yield Candidate(reply) if isinstance(reply, str) else reply
+@contextlib.contextmanager
+def _written(
+    encoder: ResponseEncoder, place: str | Path, dtype: Dtype, *, overwrite: bool
+) -> Iterator[tuple[Manifest, Path]]:
+    """Yield the manifest of an empty index and the folder that becomes the index, whole or not at all."""
+    folder = Path(place)
+    check_encoder(encoder)
+    if dtype not in DTYPES:
+        raise InputError(f"dtype {dtype!r}: an index holds {', '.join(DTYPES)}")
+    check_target(folder, overwrite=overwrite)
+    manifest = Manifest(model_record(encoder.fingerprint, encoder.name, folder), dtype)
+    with atomic_folder(folder, FOLDER, overwrite=overwrite) as part:
+        yield manifest, part

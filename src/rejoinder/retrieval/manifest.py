@@ -7,7 +7,7 @@ import json
 import os
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
-from typing import Annotated, Literal, TypeAlias
+from typing import Annotated, Any, Literal, TypeAlias
 
 import msgspec
 import numpy as np
@@ -19,10 +19,12 @@ from rejoinder.files import atomic_file, parse_json
 
 Dtype: TypeAlias = Literal["float32", "float16", "int8"]
 DTYPES: tuple[Dtype, ...] = ("float32", "float16", "int8")
+Positions: TypeAlias = npt.NDArray[np.int64]
 Count = Annotated[int, msgspec.Meta(ge=0, le=2**62)]
 
 MANIFEST = "manifest.json"
-FORMAT = 1
+FORMATS = (1, 2)  # 2 where `Index.compact` has been at work
+_LATER = ("holes", "same_as")  # fields of format 2
 KIND = "rejoinder index"
 
 
@@ -69,6 +71,12 @@ class SegmentRecord:
     count: Count
     files: dict[str, tuple[Count, str]]  # size and SHA-256 of each
     longest: float  # bounds the length of its vectors
+    holes: str = ""  # positions in its range that have no row, being gone when it was written, as runs
+
+    @property
+    def end(self) -> int:
+        """The first position after its range."""
+        return self.first + self.count + len(read_runs(self.holes))
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,41 +87,59 @@ class Manifest:
     dtype: Dtype
     size: Count = 0  # of the vectors; 0 while there are none
     segments: tuple[SegmentRecord, ...] = ()  # by ascending first position, without gaps
-    deleted: str = ""  # positions that are gone, as runs, ascending: "3,7-19,40"
+    deleted: str = ""  # positions whose rows are still there but gone, as runs, ascending: "3,7-19,40"
+    same_as: str = ""  # fingerprint of the index that was compacted to this one and gave the same answers
 
     @property
     def end(self) -> int:
         """The position of the next reply."""
-        return self.segments[-1].first + self.segments[-1].count if self.segments else 0
+        return self.segments[-1].end if self.segments else 0
 
     @property
     def fingerprint(self) -> str:
         """SHA-256 of everything that decides an answer: model, form, and the digests of vectors and replies."""
-        content = asdict(self) | {"model": self.model.fingerprint}
+        content = self._content() | {"model": self.model.fingerprint}
         return hashlib.sha256(json.dumps(content, sort_keys=True).encode()).hexdigest()
 
-    def positions_deleted(self) -> npt.NDArray[np.int64]:
-        """Return the positions that are gone, ascending."""
-        runs = [run.partition("-") for run in self.deleted.split(",")] if self.deleted else []
-        starts = np.array([int(start) for start, _, _ in runs], dtype=np.int64)
-        counts = np.array([int(last or start) for start, _, last in runs], dtype=np.int64) - starts + 1
-        return ranges(starts, counts)
+    def gone(self) -> Positions:
+        """Return the positions that have no reply any more, ascending."""
+        return np.union1d(read_runs(self.deleted), read_runs(",".join(r.holes for r in self.segments if r.holes)))
 
-    def without(self, positions: npt.NDArray[np.int64]) -> Manifest:
+    def without(self, positions: Positions) -> Manifest:
         """Return the manifest after more positions are gone."""
-        gone = np.union1d(self.positions_deleted(), positions)
-        if not len(gone):
-            return self
-        ends = np.flatnonzero(np.diff(gone) != 1)
-        firsts, lasts = gone[[0, *(ends + 1)]].tolist(), gone[[*ends, -1]].tolist()
-        runs = (f"{first}" if first == last else f"{first}-{last}" for first, last in zip(firsts, lasts, strict=True))
-        return replace(self, deleted=",".join(runs))
+        return replace(self, deleted=write_runs(np.union1d(read_runs(self.deleted), positions)), same_as="")
+
+    def _content(self) -> dict[str, Any]:
+        content = asdict(self)
+        for part in (content, *content["segments"]):
+            for name in _LATER:
+                if not part.get(name, True):
+                    del part[name]
+        return content
 
     def write(self, folder: Path) -> None:
         """Replace the manifest in `folder`, at one instant."""
-        content = {"kind": KIND, "format": FORMAT, **asdict(self), "fingerprint": self.fingerprint}
+        version = FORMATS[bool(self.same_as or any(record.holes for record in self.segments))]
+        content = {"kind": KIND, "format": version, **self._content(), "fingerprint": self.fingerprint}
         with atomic_file(folder / MANIFEST) as part:
             part.write_text(json.dumps(content, indent=1, ensure_ascii=False) + "\n", encoding="utf-8")
+
+
+def read_runs(text: str) -> Positions:
+    """Return the positions of runs, as "3,7-19"."""
+    runs = [run.partition("-") for run in text.split(",")] if text else []
+    starts = np.array([int(start) for start, _, _ in runs], dtype=np.int64)
+    counts = np.array([int(last or start) for start, _, last in runs], dtype=np.int64) - starts + 1
+    return ranges(starts, counts)
+
+
+def write_runs(positions: Positions) -> str:
+    """Return ascending positions as runs."""
+    if not len(positions):
+        return ""
+    ends = np.flatnonzero(np.diff(positions) != 1)
+    firsts, lasts = positions[[0, *(ends + 1)]].tolist(), positions[[*ends, -1]].tolist()
+    return ",".join(f"{a}" if a == b else f"{a}-{b}" for a, b in zip(firsts, lasts, strict=True))
 
 
 def read_manifest(folder: str | Path) -> Manifest:
@@ -128,10 +154,11 @@ def read_manifest(folder: str | Path) -> Manifest:
         content = parse_json(path.read_text(encoding="utf-8"))
         if content["kind"] != KIND:
             raise ValueError(f"kind {content['kind']!r}")
-        if content["format"] != FORMAT:
-            raise InputError(f"{path} has format {content['format']}; this version reads {FORMAT}: update rejoinder")
+        if content["format"] not in FORMATS:
+            known = " and ".join(map(str, FORMATS))
+            raise InputError(f"{path} has format {content['format']}; this version reads {known}: update rejoinder")
         manifest = msgspec.convert(content, Manifest)
-        manifest.positions_deleted()
+        manifest.gone()
     except (AttributeError, KeyError, OverflowError, TypeError, ValueError) as error:
         reason = f"{type(error).__name__}: {error}"
         raise InputError(f"{path} is damaged ({reason}); build the index again or copy it again") from None

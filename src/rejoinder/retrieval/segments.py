@@ -1,30 +1,26 @@
-"""A segment of an index: float32 vectors, a small form of them, and the replies, written at once and memory-mapped."""
+"""A segment of an index: float32 vectors, a small form of them, and the replies; memory-mapped; see `writing`."""
 
 from __future__ import annotations
 
-import contextlib
 import functools
 import itertools
 import json
-from collections import deque
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Protocol, runtime_checkable
 
 import msgspec
 import numpy as np
 
-from rejoinder.corpora.engine import Engine
 from rejoinder.errors import InputError
 from rejoinder.files import file_digest, parse_json
-from rejoinder.progress import Advance
 from rejoinder.ranker import Context, ContextVectors, FloatArray
-from rejoinder.retrieval.manifest import Dtype, Manifest, SegmentRecord
+from rejoinder.retrieval.manifest import Dtype, Manifest, Positions, read_runs
 from rejoinder.retrieval.reading import Candidate
-from rejoinder.retrieval.search import Array, Flags, quantize
+from rejoinder.retrieval.search import Array, Flags
 
 REPLIES, OFFSETS, VECTORS = "replies.jsonl", "offsets.i64", "vectors.f32"
-_SMALL_FORMS: dict[Dtype, dict[str, tuple[str, str]]] = {  # array: its file and type
+SMALL_FORMS: dict[Dtype, dict[str, tuple[str, str]]] = {  # array: its file and type
     "float32": {},
     "float16": {"codes": ("codes.f16", "<f2")},
     "int8": {"codes": ("codes.i8", "|i1"), "scales": ("scales.f32", "<f4")},
@@ -32,7 +28,6 @@ _SMALL_FORMS: dict[Dtype, dict[str, tuple[str, str]]] = {  # array: its file and
 FILES = (REPLIES, OFFSETS, VECTORS, "codes.f16", "codes.i8", "scales.f32", "errors.f32")
 """All files that a segment may have; earlier versions wrote the last one."""
 _LONGEST_UNIT = 1.01  # a model that normalises in 16 bits may miss 1 by a little
-_LARGEST_HALF = 65_504
 
 
 @runtime_checkable
@@ -80,69 +75,6 @@ def check_rows(vectors: Array, what: str, first: int = 0, *, unit: bool = True) 
     return rows
 
 
-def small_form(vectors: FloatArray, dtype: Dtype) -> dict[str, Array]:
-    """Return what a search scans instead of float32 rows (n, d); see `search.Rows.arrays`."""
-    if dtype == "float32":
-        return {}
-    if dtype == "float16":
-        if (largest := np.abs(vectors).max(initial=0)) >= _LARGEST_HALF:
-            raise InputError(f"a vector holds {largest:.4g}, too much for float16; use float32 or int8")
-        return {"codes": vectors.astype("<f2")}
-    scales = np.abs(vectors).max(axis=1, initial=0.0).astype("<f4") / np.float32(127)
-    return {"codes": quantize(vectors, scales[:, None]), "scales": scales}
-
-
-def write_segment(
-    folder: Path,
-    name: str,
-    replies: Iterable[Sequence[Candidate]],
-    encoder: ResponseEncoder,
-    manifest: Manifest,
-    *,
-    progress: Advance | None,
-    engine: Engine | None = None,
-) -> tuple[SegmentRecord, int]:
-    """Write encoded batches of replies to a folder that will be called `name`; return its record and vectors' size."""
-    form, first, unit = _SMALL_FORMS[manifest.dtype], manifest.end, has_unit_vectors(encoder)
-    count, end, size, longest = 0, 0, 0, 0.0
-    with contextlib.ExitStack() as stack:
-        names = [REPLIES, OFFSETS, VECTORS, *(file for file, _ in form.values())]
-        files = {file: stack.enter_context((folder / file).open("wb")) for file in names}
-        files[OFFSETS].write(np.zeros(1, dtype="<i8").tobytes())
-        for lines, encoded in _encoded(_lines(replies, first), encoder, engine):
-            vectors = check_rows(encoded, "reply", first + count, unit=unit)
-            ends = end + np.cumsum([len(line) for line in lines], dtype="<i8")
-            files[REPLIES].writelines(lines)
-            files[OFFSETS].write(ends.tobytes())
-            files[VECTORS].write(vectors.astype("<f4", copy=False).tobytes())
-            for key, array in small_form(vectors, manifest.dtype).items():
-                files[form[key][0]].write(array.astype(form[key][1], copy=False).tobytes())
-            count, end, size = count + len(lines), int(ends[-1]), vectors.shape[1]
-            longest = max(longest, longest_of(vectors))
-            if progress is not None:
-                progress(len(lines))
-    sizes = {file: ((folder / file).stat().st_size, file_digest(folder / file)) for file in names}
-    return SegmentRecord(name, first, count, sizes, longest), size
-
-
-def longest_of(vectors: Array) -> float:
-    """Return the greatest length of rows (n, d), rounded up a little."""
-    return float(np.linalg.norm(vectors.astype(np.float64), axis=1).max(initial=0)) * (1 + 1e-6)
-
-
-def encode_with(model: str, fingerprint: str, texts: Sequence[str]) -> FloatArray:
-    """Encode responses with a model by its name, which stays open in this process: a task of an engine."""
-    return _worker_model(model, fingerprint).encode_responses(texts)
-
-
-@functools.lru_cache(1)
-def _worker_model(model: str, fingerprint: str) -> ResponseEncoder:
-    encoder = open_model(model)
-    if encoder.fingerprint != fingerprint:
-        raise InputError(f"{model} is another model on a worker's machine; all machines must see the same one")
-    return encoder
-
-
 def open_model(name: str) -> ResponseEncoder:
     """Open a model by its folder or name, or a sentence encoder; one without vectors of responses is an InputError."""
     from rejoinder.baselines.encoders import ENCODERS, is_encoder
@@ -161,41 +93,6 @@ def open_model(name: str) -> ResponseEncoder:
             "them with a bi- or poly-encoder or ConveRT, and let this one rank the best: rejoinder reply --rerank"
         )
     return encoder
-
-
-def _lines(replies: Iterable[Sequence[Candidate]], first: int) -> Iterator[tuple[list[bytes], list[str]]]:
-    """Yield of each batch what is stored, checked before anything is encoded, and the texts."""
-    for batch in replies:
-        yield [_to_line(candidate, first + i) for i, candidate in enumerate(batch)], [each.text for each in batch]
-        first += len(batch)
-
-
-def _to_line(candidate: Candidate, position: int) -> bytes:
-    values = {"text": candidate.text} | ({"payload": dict(candidate.payload)} if candidate.payload else {})
-    try:
-        return json.dumps(values, ensure_ascii=False, allow_nan=False).encode() + b"\n"
-    except (TypeError, ValueError) as error:
-        raise InputError(f"reply {position} cannot be stored as JSON in UTF-8: {error}") from None
-
-
-def _encoded(
-    batches: Iterable[tuple[list[bytes], list[str]]], encoder: ResponseEncoder, engine: Engine | None
-) -> Iterator[tuple[list[bytes], FloatArray]]:
-    if engine is None:
-        yield from ((lines, encoder.encode_responses(texts)) for lines, texts in batches)
-        return
-    given: deque[list[bytes]] = deque()
-
-    def tasks() -> Iterator[list[str]]:
-        for lines, texts in batches:
-            given.append(lines)
-            yield texts
-
-    model = str(Path(encoder.name).resolve()) if Path(encoder.name).is_dir() else encoder.name
-    work = functools.partial(encode_with, model, encoder.fingerprint)
-    with contextlib.closing(engine.map(work, tasks())) as results:
-        for vectors in results:
-            yield given.popleft(), vectors
 
 
 class _Line(msgspec.Struct):
@@ -223,15 +120,15 @@ class Segment:
     def __init__(self, index: Path, manifest: Manifest, place: int, *, verify: bool) -> None:
         self.record = record = manifest.segments[place]
         self.folder = index / record.name
-        self._check_files(content=verify)
+        self.check_files(content=verify)
         self.vectors = self._map(VECTORS, "<f4", (record.count, manifest.size))
         shapes = {"codes": (record.count, manifest.size), "scales": (record.count,)}
-        self.arrays = {key: self._map(*file, shapes[key]) for key, file in _SMALL_FORMS[manifest.dtype].items()}
+        self.arrays = {key: self._map(*file, shapes[key]) for key, file in SMALL_FORMS[manifest.dtype].items()}
         self._offsets = self._map(OFFSETS, "<i8", (record.count + 1,))
         self._replies = self._map(REPLIES, "|u1", (record.files.get(REPLIES, (0, ""))[0],))
         self._columns: dict[str, tuple[dict[str, int], Array]] = {}
 
-    def _check_files(self, *, content: bool) -> None:
+    def check_files(self, *, content: bool) -> None:
         """Refuse files that are not what the manifest says."""
         for name, (size, digest) in self.record.files.items():
             path = self.folder / name
@@ -242,11 +139,28 @@ class Segment:
             if content and file_digest(path) != digest:
                 raise InputError(f"{path} was altered after it was written; build the index again or copy it again")
 
+    @functools.cached_property
+    def positions(self) -> Positions:
+        """The positions of its rows, (n,), ascending."""
+        holes = read_runs(self.record.holes) - self.record.first
+        return np.delete(np.arange(self.record.first, self.record.end), holes)
+
+    def position(self, row: int) -> int:
+        """Return the position of a row."""
+        return int(self.positions[row]) if self.record.holes else self.record.first + row
+
+    def rows(self, positions: Positions) -> Positions:
+        """Return the rows of positions that it has."""
+        return np.searchsorted(self.positions, positions) if self.record.holes else positions - self.record.first
+
+    def line(self, row: int) -> bytes:
+        """Return what is stored of one reply."""
+        return bytes(self._replies[self._offsets[row] : self._offsets[row + 1]])
+
     def candidate(self, row: int) -> Candidate:
         """Read one reply."""
-        line = self._replies[self._offsets[row] : self._offsets[row + 1]].tobytes()
         try:
-            values = parse_json(line)
+            values = parse_json(self.line(row))
             return Candidate(values["text"], values.get("payload", {}))
         except (ValueError, KeyError, TypeError):
             path = self.folder / REPLIES
@@ -285,5 +199,7 @@ class Segment:
         expected = int(np.prod(shape)) * np.dtype(kind).itemsize
         if self.record.files.get(name, (None,))[0] != expected:
             raise InputError(f"{self.folder / name} does not fit the manifest; build the index again")
+        if not expected:  # all replies are gone
+            return np.zeros(shape, dtype=kind)
         # Copy-on-write instead of read-only: PyTorch warns about arrays that it could not write to. Nobody writes.
         return np.memmap(self.folder / name, dtype=kind, mode="c", shape=shape)

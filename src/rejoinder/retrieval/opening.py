@@ -1,0 +1,72 @@
+"""Opening an index, which somebody may be changing at this moment."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Mapping
+from pathlib import Path
+
+from rejoinder.errors import InputError
+from rejoinder.files import beside
+from rejoinder.retrieval.manifest import MANIFEST, Manifest, ModelRecord, read_manifest
+from rejoinder.retrieval.segments import ResponseEncoder, Segment
+
+_TRIES, _PAUSE = 50, 0.02  # how often an index that somebody is changing is tried, and seconds in between
+SMALL = 32 << 20  # bytes up to which all files are compared with their digests: a tenth of a second
+
+
+def read(
+    folder: Path, encoder: ResponseEncoder | None, verify: bool | None, known: Mapping[str, Segment] | None = None
+) -> tuple[Manifest, list[Segment]]:
+    """Read the manifest and open the segments, except those that are `known` by their names and still the same."""
+    for _ in range(_TRIES):
+        manifest = None
+        try:
+            manifest = read_manifest(folder)
+            if encoder is not None:
+                check_model(folder, manifest.model, encoder)
+            total = sum(size for record in manifest.segments for size, _ in record.files.values())
+            check = total <= SMALL if verify is None else verify
+            segments = []
+            for place, record in enumerate(manifest.segments):
+                old = (known or {}).get(record.name)
+                same = old is not None and old.record == record
+                segments.append(old if same else Segment(folder, manifest, place, verify=check))
+            if manifest == read_manifest(folder):
+                return manifest, segments
+        except (InputError, FileNotFoundError, PermissionError):  # Windows opens no file that is just being replaced
+            if not _is_changing(folder, manifest):
+                raise
+        time.sleep(_PAUSE)  # it was replaced while it was opened; the new one is as good
+    raise InputError(f"{folder} is being changed all the time; try again")
+
+
+def stamp_of(folder: Path) -> tuple[int, int, int] | None:
+    """Return what changes whenever the manifest does."""
+    try:
+        found = (folder / MANIFEST).stat()
+    except FileNotFoundError:
+        return None
+    return found.st_ino, found.st_mtime_ns, found.st_size
+
+
+def check_encoder(encoder: object) -> None:
+    """Refuse what is no model that encodes replies."""
+    if not isinstance(encoder, ResponseEncoder):
+        raise InputError(f"an index needs a model that encodes replies, as rejoinder.load opens; given: {encoder!r}")
+
+
+def check_model(folder: Path, record: ModelRecord, encoder: ResponseEncoder) -> None:
+    """Refuse a model that an index was not built with."""
+    if record.fingerprint != encoder.fingerprint:
+        built = f"the model {record.name or '(unnamed)'} of fingerprint {record.fingerprint[:12]}"
+        given = f"{encoder.name or 'the given model'} has {encoder.fingerprint[:12]}"
+        advice = "use that model (--model), or encode the replies with this one: rejoinder index --reencode"
+        raise InputError(f"{folder} was built with {built}, but {given}; {advice}")
+
+
+def _is_changing(folder: Path, manifest: Manifest | None) -> bool:
+    try:
+        return beside(folder).exists() or read_manifest(folder) != manifest
+    except InputError:
+        return False

@@ -1,0 +1,227 @@
+"""Writing a segment, a batch at a time: replies that are just encoded, or what is left of an index."""
+
+from __future__ import annotations
+
+import contextlib
+import functools
+import itertools
+import json
+from collections import deque
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import TypeAlias
+
+import msgspec
+import numpy as np
+
+from rejoinder.corpora.engine import Engine
+from rejoinder.errors import InputError
+from rejoinder.files import atomic_folder, file_digest, remove, remove_leftovers
+from rejoinder.progress import Advance
+from rejoinder.ranker import FloatArray, check_count
+from rejoinder.retrieval.manifest import Dtype, Manifest, SegmentRecord, write_runs
+from rejoinder.retrieval.reading import Candidate
+from rejoinder.retrieval.search import Array, quantize
+from rejoinder.retrieval.segments import (
+    OFFSETS,
+    REPLIES,
+    SMALL_FORMS,
+    VECTORS,
+    ResponseEncoder,
+    Segment,
+    check_rows,
+    has_unit_vectors,
+    open_model,
+)
+
+Texts: TypeAlias = Iterator[tuple[list[bytes], list[str]]]
+"""Of each batch of replies what is stored, and the texts."""
+Batches: TypeAlias = Iterator[tuple[list[bytes], FloatArray]]
+"""Of each batch of replies what is stored, and the vectors."""
+_LARGEST_HALF = 65_504
+_to_json = msgspec.json.Encoder().encode
+
+
+def extend(
+    manifest: Manifest,
+    folder: Path,
+    encoder: ResponseEncoder,
+    replies: Iterable[str | Candidate],
+    batch: int,
+    progress: Advance | None,
+    engine: Engine | None,
+) -> Manifest:
+    """Write replies as a new segment in `folder` and return the manifest that counts it in; the one on disk stays."""
+    check_count("batch", batch)
+    candidates = _candidates(replies)
+    batches = iter(lambda: list(itertools.islice(candidates, batch)), [])
+    head = next(batches, None)
+    if head is None:
+        return manifest
+    encoded = _encoded(_lines(itertools.chain([head], batches), manifest.end), encoder, engine)
+    return _write(manifest, folder, encoded, unit=has_unit_vectors(encoder), progress=progress)
+
+
+def rewrite(
+    manifest: Manifest,
+    folder: Path,
+    segments: Sequence[Segment],
+    gone: Array,
+    encoder: ResponseEncoder | None,
+    batch: int,
+    progress: Advance | None,
+    engine: Engine | None = None,
+) -> Manifest:
+    """Write what is left of `segments` as one, at the same positions; return the empty `manifest` with it.
+
+    `gone` are all positions without a reply. The vectors stay, or come from an `encoder`.
+    """
+    check_count("batch", batch)
+    left = _left(segments, gone, batch)
+    if encoder is None:
+        batches = (([s.line(row) for row in rows.tolist()], np.asarray(s.vectors[rows])) for s, rows in left)
+    else:
+        texts = (
+            ([s.line(row) for row in rows.tolist()], [s.candidate(row).text for row in rows.tolist()])
+            for s, rows in left
+        )
+        batches = _encoded(texts, encoder, engine)
+    # Vectors that stay were checked when they were written.
+    unit = encoder is not None and has_unit_vectors(encoder)
+    return _write(manifest, folder, batches, unit=unit, holes=write_runs(gone), progress=progress)
+
+
+def sweep(folder: Path, manifest: Manifest) -> None:
+    """Remove what killed processes left in an index, and segments that it no longer has."""
+    remove_leftovers(folder)
+    known = {record.name for record in manifest.segments}
+    for path in folder.glob("segment-*"):
+        if path.name not in known:
+            with contextlib.suppress(PermissionError):  # Windows removes no file that a reader has open
+                remove(path)
+
+
+def small_form(vectors: FloatArray, dtype: Dtype) -> dict[str, Array]:
+    """Return what a search scans instead of float32 rows (n, d); see `search.Rows.arrays`."""
+    if dtype == "float32":
+        return {}
+    if dtype == "float16":
+        if (largest := np.abs(vectors).max(initial=0)) >= _LARGEST_HALF:
+            raise InputError(f"a vector holds {largest:.4g}, too much for float16; use float32 or int8")
+        return {"codes": vectors.astype("<f2")}
+    scales = np.abs(vectors).max(axis=1, initial=0.0).astype("<f4") / np.float32(127)
+    return {"codes": quantize(vectors, scales[:, None]), "scales": scales}
+
+
+def longest_of(vectors: Array) -> float:
+    """Return the greatest length of rows (n, d), rounded up a little."""
+    return float(np.linalg.norm(vectors.astype(np.float64), axis=1).max(initial=0)) * (1 + 1e-6)
+
+
+def encode_with(model: str, fingerprint: str, texts: Sequence[str]) -> FloatArray:
+    """Encode responses with a model by its name, which stays open in this process: a task of an engine."""
+    return _worker_model(model, fingerprint).encode_responses(texts)
+
+
+@functools.lru_cache(1)
+def _worker_model(model: str, fingerprint: str) -> ResponseEncoder:
+    encoder = open_model(model)
+    if encoder.fingerprint != fingerprint:
+        raise InputError(f"{model} is another model on a worker's machine; all machines must see the same one")
+    return encoder
+
+
+def _write(
+    manifest: Manifest, folder: Path, batches: Batches, *, unit: bool, holes: str = "", progress: Advance | None
+) -> Manifest:
+    """Write a segment of all positions from the manifest's end on, except `holes`; return the manifest with it."""
+    name = _free_name(folder, f"segment-{manifest.end:012d}")
+    with atomic_folder(folder / name, None) as part:
+        record, size = _write_segment(part, name, batches, manifest, unit=unit, holes=holes, progress=progress)
+    if manifest.size not in (0, size):
+        raise InputError(f"vectors of size {size}; those of the index have {manifest.size}")
+    return replace(manifest, size=size, segments=(*manifest.segments, record), same_as="")
+
+
+def _free_name(folder: Path, name: str) -> str:
+    names = itertools.chain([name], (f"{name}-{number}" for number in itertools.count(1)))
+    return next(each for each in names if not (folder / each).exists())
+
+
+def _write_segment(
+    folder: Path, name: str, batches: Batches, manifest: Manifest, *, unit: bool, holes: str, progress: Advance | None
+) -> tuple[SegmentRecord, int]:
+    """Write batches to a folder that will be called `name`; return the segment's record, and the vectors' size."""
+    form, first = SMALL_FORMS[manifest.dtype], manifest.end
+    count, end, size, longest = 0, 0, manifest.size, 0.0
+    with contextlib.ExitStack() as stack:
+        names = [REPLIES, OFFSETS, VECTORS, *(file for file, _ in form.values())]
+        files = {file: stack.enter_context((folder / file).open("wb")) for file in names}
+        files[OFFSETS].write(np.zeros(1, dtype="<i8").tobytes())
+        for lines, encoded in batches:
+            vectors = check_rows(encoded, "reply", first + count, unit=unit)
+            ends = end + np.cumsum([len(line) for line in lines], dtype="<i8")
+            files[REPLIES].writelines(lines)
+            files[OFFSETS].write(ends.tobytes())
+            files[VECTORS].write(vectors.astype("<f4", copy=False).tobytes())
+            for key, array in small_form(vectors, manifest.dtype).items():
+                files[form[key][0]].write(array.astype(form[key][1], copy=False).tobytes())
+            count, end, size = count + len(lines), int(ends[-1]), vectors.shape[1]
+            longest = max(longest, longest_of(vectors))
+            if progress is not None:
+                progress(len(lines))
+    sizes = {file: ((folder / file).stat().st_size, file_digest(folder / file)) for file in names}
+    return SegmentRecord(name, first, count, sizes, longest, holes), size
+
+
+def _left(segments: Sequence[Segment], gone: Array, batch: int) -> Iterator[tuple[Segment, Array]]:
+    """Yield the rows that are left, `batch` at once, each after its segment, whose files are compared with digests."""
+    for segment in segments:
+        segment.check_files(content=True)
+        rows = segment.rows(np.setdiff1d(segment.positions, gone, assume_unique=True))
+        yield from ((segment, rows[start : start + batch]) for start in range(0, len(rows), batch))
+
+
+def _candidates(replies: Iterable[str | Candidate]) -> Iterator[Candidate]:
+    if isinstance(replies, str | Mapping) or not isinstance(replies, Iterable):
+        raise InputError(f"give a list of replies, texts or Candidates; given: {replies!r}")
+    for reply in replies:
+        if not isinstance(reply, str | Candidate):
+            raise InputError(f"a reply is a text or a Candidate; given: {reply!r}")
+        yield Candidate(reply) if isinstance(reply, str) else reply
+
+
+def _lines(replies: Iterable[Sequence[Candidate]], first: int) -> Texts:
+    """Yield batches, checked before anything is encoded."""
+    for batch in replies:
+        yield [_to_line(candidate, first + i) for i, candidate in enumerate(batch)], [each.text for each in batch]
+        first += len(batch)
+
+
+def _to_line(candidate: Candidate, position: int) -> bytes:
+    try:
+        if not candidate.payload:
+            return _to_json({"text": candidate.text}) + b"\n"  # ten times as fast, but writes NaN as null
+        values = {"text": candidate.text, "payload": dict(candidate.payload)}
+        return json.dumps(values, ensure_ascii=False, allow_nan=False).encode() + b"\n"
+    except (TypeError, ValueError) as error:
+        raise InputError(f"reply {position} cannot be stored as JSON in UTF-8: {error}") from None
+
+
+def _encoded(batches: Texts, encoder: ResponseEncoder, engine: Engine | None) -> Batches:
+    if engine is None:
+        yield from ((lines, encoder.encode_responses(texts)) for lines, texts in batches)
+        return
+    given: deque[list[bytes]] = deque()
+
+    def tasks() -> Iterator[list[str]]:
+        for lines, texts in batches:
+            given.append(lines)
+            yield texts
+
+    model = str(Path(encoder.name).resolve()) if Path(encoder.name).is_dir() else encoder.name
+    work = functools.partial(encode_with, model, encoder.fingerprint)
+    with contextlib.closing(engine.map(work, tasks())) as results:
+        for vectors in results:
+            yield given.popleft(), vectors
