@@ -90,6 +90,29 @@ def test_names_that_cannot_be_written_to_are_refused(tmp_path):
     assert names(tmp_path) == ["pipe"]
 
 
+def test_windows_replaces_a_file_when_nobody_reads_it_any_more(tmp_path, monkeypatch):
+    """Simulated: nothing of this was run on Windows."""
+    replace, refusals = Path.replace, [PermissionError("in use")] * 3
+
+    def replace_or_refuse(self, target):
+        if refusals:
+            raise refusals.pop()
+        return replace(self, target)
+
+    def write():
+        with atomic_file(tmp_path / "x") as part:
+            part.write_text("new")
+
+    monkeypatch.setattr(Path, "replace", replace_or_refuse)
+    monkeypatch.setattr(files, "_PAUSE", 0)
+    with pytest.raises(PermissionError):
+        write()
+    monkeypatch.setattr(files, "_WINDOWS", True)
+    write()
+    assert not refusals
+    assert (tmp_path / "x").read_text() == "new"
+
+
 def test_modes_follow_the_umask(tmp_path):
     old = os.umask(0o027)
     try:
@@ -232,6 +255,6 @@ def test_the_current_folder_and_a_mounted_one_are_not_replaced(tmp_path, monkeyp
         with pytest.raises(InputError, match="current folder"):
             write_folder(Path(path), "new")
     (tmp_path / "volume").mkdir()
-    monkeypatch.setattr(Path, "is_mount", lambda self: self == tmp_path / "volume")
+    monkeypatch.setattr(os.path, "ismount", lambda path: path == tmp_path / "volume")
     with pytest.raises(InputError, match="mounted"), atomic_folder(tmp_path / "volume", KIND):
         pytest.fail("the work has begun")

@@ -15,6 +15,7 @@ import os
 import shutil
 import stat
 import tempfile
+import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path, PurePath
@@ -23,6 +24,8 @@ from typing import Any
 from rejoinder.errors import InputError
 
 DIGEST = "sha256"  # key under which JSON content holds its own digest
+_WINDOWS = os.name == "nt"
+_TRIES, _PAUSE = 50, 0.02  # how often Windows is asked to replace a file that somebody reads, and seconds in between
 _NO_ROOM = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
 _AT_FDCWD = -100
 _RENAME_EXCHANGE = 2
@@ -59,7 +62,7 @@ def atomic_file(path: str | Path, *, durable: bool = True) -> Iterator[Path]:
         if durable:
             _sync(part)
         follow_umask(part)
-        part.replace(target)
+        _replace(part, target)
 
 
 @contextlib.contextmanager
@@ -127,8 +130,8 @@ def check_replaceable(path: str | Path, kind: Kind, *, overwrite: bool) -> None:
         if not overwrite:
             raise InputError(f"{path} is {kind.name} already; replace it with --overwrite, or name another folder")
     # The whole folder is replaced. That would leave the shell in a deleted one, and a mounted one cannot be.
-    if Path.cwd().is_relative_to(target) or target.is_mount():
-        where = "mounted" if target.is_mount() else "the current folder, or around it"
+    if Path.cwd().is_relative_to(target) or os.path.ismount(target):
+        where = "mounted" if os.path.ismount(target) else "the current folder, or around it"
         raise InputError(f"{path} is {where} and so cannot be replaced; name a folder inside it")
 
 
@@ -276,6 +279,16 @@ def _tidied(part: Path, path: str | Path) -> Iterator[None]:
             remove(part)
 
 
+def _replace(part: Path, target: Path) -> None:
+    """Put a file in the place of another one, which Windows refuses at the instant when somebody reads it."""
+    for _ in range(_TRIES if _WINDOWS else 0):
+        with contextlib.suppress(PermissionError):
+            part.replace(target)
+            return
+        time.sleep(_PAUSE)
+    part.replace(target)
+
+
 def _put(part: Path, path: Path) -> None:
     """Put the folder `part` in the place of `path`; what was there is then at `part`, or gone."""
     if not path.exists():
@@ -308,5 +321,5 @@ def _real(path: str | Path) -> Path:
 
 
 def _sync(path: Path) -> None:
-    with path.open("rb") as file:
+    with path.open("r+b" if _WINDOWS else "rb") as file:  # Windows flushes only what could be written
         os.fsync(file.fileno())

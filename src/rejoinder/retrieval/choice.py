@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 
@@ -12,6 +12,7 @@ from rejoinder.arrays import unit_rows
 from rejoinder.corpora.example import text_key
 from rejoinder.ranker import Context, Conversation, FloatArray, check_count, read_contexts, spoken
 
+T = TypeVar("T")
 ECHO = 3  # words from which a reply may not repeat the other side's message: "Hello!" may
 NEAR_COPY = 0.95  # cosine from which two replies count as the same suggestion
 
@@ -48,25 +49,26 @@ def said_before(conversation: Conversation) -> frozenset[str]:
 
 
 def without_copies(
-    replies: list[Reply], said: frozenset[str], vector: Callable[[int], FloatArray] | None
+    found: Sequence[T], read: Callable[[T], Reply], said: frozenset[str], vectors: FloatArray | None, most: int
 ) -> list[Reply]:
-    """Return the replies, best first, without what was said.
+    """Read the replies that were `found`, best first: the first ones, at most so many, without what was said.
 
-    With `vector`, which gives that of a position, also without near-copies of better ones.
+    With their unit `vectors`, (n, d), also without near-copies of better ones; these are not even read.
     """
-    if not said and vector is None:
-        return replies
-    chosen, keys, rows = [], set(said), list[FloatArray]()
-    for reply in replies:
-        if (key := text_key(reply.text)) in keys:
+    chosen, keys = list[Reply](), set(said)
+    near = np.zeros(len(found), dtype=bool)
+    for place, each in enumerate(found):
+        if len(chosen) == most:
+            break
+        if near[place]:
             continue
-        if vector is not None:
-            row = unit_rows(vector(reply.position)[None])[0]
-            if rows and (np.stack(rows) @ row).max() >= NEAR_COPY:
-                continue
-            keys.add(key)
-            rows.append(row)
+        reply = read(each)
+        if (said or vectors is not None) and (key := text_key(reply.text)) in keys:
+            continue
         chosen.append(reply)
+        if vectors is not None:
+            keys.add(key)
+            near |= vectors @ vectors[place] >= NEAR_COPY
     return chosen
 
 

@@ -24,6 +24,7 @@ from typing import Self, TypeAlias
 
 import numpy as np
 
+from rejoinder.arrays import unit_rows
 from rejoinder.corpora.engine import Engine
 from rejoinder.errors import InputError
 from rejoinder.files import Kind, atomic_folder, beside, check_replaceable, is_ours, locked
@@ -36,6 +37,7 @@ from rejoinder.retrieval.manifest import (
     MANIFEST,
     Dtype,
     Manifest,
+    Positions,
     model_record,
     read_manifest,
     read_runs,
@@ -200,18 +202,12 @@ class Index(Described):
         """
         if not 0 <= diversity <= 1:
             raise InputError(f"diversity is {diversity}; it goes from 0, the best alone, to 1")
-        rows = self._passing(where)
-        pool = POOL * k if diversity else k
-        vectors = self._model().encode_contexts(newest(contexts, history))
+        check_count("k", k)
         said = [said_before(context) if no_repeat else frozenset[str]() for context in contexts]
-        row = self._row if distinct else None
-        wanted = pool
-        while True:
-            found = self._search(rows, vectors, wanted, minimum_score)
-            kept = [without_copies(*each, row) for each in zip(found, said, strict=True)]
-            if all(len(few) >= pool or len(all_) < wanted for few, all_ in zip(kept, found, strict=True)):
-                return [diverse(replies[:pool], k, diversity, self._row) for replies in kept]
-            wanted *= 4
+        queries = self._model().encode_contexts(newest(contexts, history))
+        pool = POOL * k if diversity else k
+        found = self._search(self._passing(where), queries, pool, minimum_score, said, distinct=distinct)
+        return [diverse(replies, k, diversity, self._row) for replies in found]
 
     def search_vectors(
         self,
@@ -222,23 +218,43 @@ class Index(Described):
         where: Where | None = None,
     ) -> list[list[Reply]]:
         """Search as `search` does for contexts that the index's model has encoded already: (n, d), or (n, m, d)."""
-        return self._search(self._passing(where), queries, k, minimum_score)
+        check_count("k", k)
+        return self._search(self._passing(where), queries, k, minimum_score, [frozenset()] * len(queries))
 
     def count(self, where: Where | None = None) -> int:
         """Return how many replies a search can find; see `search`."""
         return sum(_present(rows) for rows in self._passing(where))
 
     def _search(
-        self, rows: Sequence[Rows], queries: FloatArray | ContextVectors, k: int, minimum_score: float | None
+        self,
+        rows: Sequence[Rows],
+        queries: FloatArray | ContextVectors,
+        k: int,
+        minimum_score: float | None,
+        said: Sequence[frozenset[str]],
+        *,
+        distinct: bool = False,
     ) -> list[list[Reply]]:
-        check_count("k", k)
+        """Find the best k replies to each query that were not `said`; search for more where too many are left out."""
         if not isinstance(minimum_score, Real | None):
             raise InputError(f"minimum_score is {minimum_score!r}; give a number, or None for no minimum")
-        if not (most := sum(map(_present, rows))):
-            return [[] for _ in range(len(queries))]
         minimum = -np.inf if minimum_score is None else minimum_score
-        found = search(rows, self._query_vectors(queries), min(k, most), minimum)
-        return [[self._reply(int(number), float(score)) for number, score in zip(*best, strict=True)] for best in found]
+        found: list[list[Reply]] = [[] for _ in range(len(queries))]
+        if not (most := sum(map(_present, rows))):
+            return found
+        contexts = self._query_vectors(queries)
+        wanted, few = k, list(range(len(contexts)))  # few: contexts that have fewer than k replies so far
+        while few:
+            best = search(rows, [contexts[i] for i in few], min(wanted, most), minimum)
+            short = []
+            for i, (numbers, scores) in zip(few, best, strict=True):
+                vectors = unit_rows(self._vectors(numbers)) if distinct else None
+                pairs = list(zip(numbers.tolist(), scores.tolist(), strict=True))
+                found[i] = without_copies(pairs, self._reply, said[i], vectors, k)
+                if len(found[i]) < k and len(pairs) == wanted:
+                    short.append(i)
+            wanted, few = 4 * wanted, short
+        return found
 
     def add(
         self,
@@ -373,8 +389,18 @@ class Index(Described):
         segment = self._segments[bisect.bisect_right(firsts, position) - 1]
         return np.asarray(segment.vectors[segment.rows(np.int64(position))])
 
-    def _reply(self, number: int, score: float) -> Reply:
-        """Return the reply of a row, by its number among all segments' rows."""
+    def _vectors(self, numbers: Positions) -> FloatArray:
+        """Return the vectors of rows by their numbers among all segments' rows."""
+        owners = np.searchsorted([rows.first for rows in self._rows], numbers, side="right") - 1
+        found = np.empty((len(numbers), self.manifest.size), dtype=np.float32)
+        for owner in np.unique(owners):
+            rows = self._rows[owner]
+            found[owners == owner] = rows.vectors[numbers[owners == owner] - rows.first]
+        return found
+
+    def _reply(self, found: tuple[int, float]) -> Reply:
+        """Return the reply of a row, by its number among all segments' rows, with its score."""
+        number, score = found
         owner = bisect.bisect_right(self._rows, number, key=lambda rows: rows.first) - 1
         segment, row = self._segments[owner], number - self._rows[owner].first
         candidate = segment.candidate(row)
