@@ -387,7 +387,7 @@ class Index(Described):
         """Return the vector of the reply at a position."""
         firsts = [segment.record.first for segment in self._segments]
         segment = self._segments[bisect.bisect_right(firsts, position) - 1]
-        return np.asarray(segment.vectors[segment.rows(np.int64(position))])
+        return np.asarray(segment.vectors[segment.rows(np.array([position]))[0]])
 
     def _vectors(self, numbers: Positions) -> FloatArray:
         """Return the vectors of rows by their numbers among all segments' rows."""

@@ -27,11 +27,12 @@ def read(
                 check_model(folder, manifest.model, encoder)
             total = sum(size for record in manifest.segments for size, _ in record.files.values())
             check = total <= SMALL if verify is None else verify
-            segments = []
+            segments: list[Segment] = []
             for place, record in enumerate(manifest.segments):
                 old = (known or {}).get(record.name)
-                same = old is not None and old.record == record
-                segments.append(old if same else Segment(folder, manifest, place, verify=check))
+                if old is None or old.record != record:
+                    old = Segment(folder, manifest, place, verify=check)
+                segments.append(old)
             if manifest == read_manifest(folder):
                 return manifest, segments
         except (InputError, FileNotFoundError, PermissionError):  # Windows opens no file that is just being replaced

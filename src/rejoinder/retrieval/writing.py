@@ -79,14 +79,11 @@ def rewrite(
     """
     check_count("batch", batch)
     left = _left(segments, gone, batch)
+    batches: Batches
     if encoder is None:
-        batches = (([s.line(row) for row in rows.tolist()], np.asarray(s.vectors[rows])) for s, rows in left)
+        batches = ((list(map(s.line, rows)), np.asarray(s.vectors[rows])) for s, rows in left)
     else:
-        texts = (
-            ([s.line(row) for row in rows.tolist()], [s.candidate(row).text for row in rows.tolist()])
-            for s, rows in left
-        )
-        batches = _encoded(texts, encoder, engine)
+        batches = _encoded(((list(map(s.line, r)), [s.candidate(i).text for i in r]) for s, r in left), encoder, engine)
     # Vectors that stay were checked when they were written.
     unit = encoder is not None and has_unit_vectors(encoder)
     return _write(manifest, folder, batches, unit=unit, holes=write_runs(gone), progress=progress)

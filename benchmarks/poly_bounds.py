@@ -1,0 +1,102 @@
+"""How much of an index an exact poly-encoder search must look at: what bounds on the scores can spare.
+
+A score sum_i softmax(l)_i·l_i never exceeds max_i l_i. So with the k-th best score s,
+- *scored*: the share of replies with max_i l_i >= s. Whoever reads the m lists of products from the top down and stops
+  when no unseen reply can reach s (Fagin's threshold algorithm) scores these; so does `retrieval.search`;
+- *in reach*: the share of replies in cells of a k-means (centre u, radius r) with max_i (c_i·u + |c_i|·r) >= s, in the
+  best case, where s is known before. A search that leaves rows out without any product must go through these.
+The answers are compared with brute force in float64, and the search's time with that of the products alone.
+
+    python benchmarks/poly_bounds.py INDEX --data DATA
+"""
+
+from __future__ import annotations
+
+import argparse
+import time
+from pathlib import Path
+
+import numpy as np
+import torch
+
+import rejoinder
+from common import write_result
+from rejoinder.ranker import FloatArray
+from rejoinder.retrieval.search import Array, exact_scores
+from rejoinder.retrieval.segments import VECTORS, open_model
+
+AT_ONCE = 1 << 16
+BEST = (1, 10, 100)
+
+
+def main() -> None:
+    """Measure, print, write `results/poly_bounds.json`."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("index", type=Path, help="of a poly-encoder, compacted")
+    parser.add_argument("--data", required=True, help="examples, whose part test has the contexts to search for")
+    parser.add_argument("--contexts", type=int, default=50)
+    parser.add_argument("--cells", type=int, default=1000)
+    parser.add_argument("--threads", type=int, default=1)
+    options = parser.parse_args()
+    torch.set_num_threads(options.threads)
+    index = rejoinder.Index.open(options.index)
+    [record] = index.manifest.segments
+    rows = np.fromfile(index.folder / record.name / VECTORS, dtype="<f4").reshape(record.count, -1)
+    examples = list(rejoinder.read_examples(options.data, split="test"))
+    chosen = [examples[i].context for i in np.random.default_rng(0).permutation(len(examples))[: options.contexts]]
+    model = open_model(index.manifest.model.locate(index.folder))
+    centres, radii, sizes = cells(rows, options.cells)
+    times: dict[str, list[float]] = {"search": [], "products alone": []}
+    shares: dict[int, list[tuple[float, float]]] = {k: [] for k in BEST}
+    contexts = list(model.encode_contexts(chosen))
+    for number, vectors in enumerate(contexts):
+        start = time.perf_counter()
+        greatest = products(rows, vectors)
+        times["products alone"].append(time.perf_counter() - start)
+        start = time.perf_counter()
+        [found] = index.search_vectors(vectors[None], 10)
+        times["search"].append(time.perf_counter() - start)
+        scores = np.concatenate([exact_scores(vectors, rows[i : i + AT_ONCE]) for i in range(0, len(rows), AT_ONCE)])
+        best = np.lexsort((np.arange(len(rows)), -scores))[: max(BEST)]
+        if [reply.position for reply in found] != best[:10].tolist():
+            raise SystemExit(f"context {number}: the search does not give what brute force does")
+        bounds = (centres @ vectors.T + radii[:, None] * np.linalg.norm(vectors, axis=1)).max(axis=1)
+        for k in BEST:
+            least = scores[best[k - 1]]
+            shares[k].append((float((greatest >= least).mean()), float(sizes[bounds >= least].sum() / len(rows))))
+    result = {"replies": len(rows), "size": rows.shape[1], "contexts": len(chosen), "m": len(contexts[0]),
+              "cells": len(sizes), "threads": options.threads}  # fmt: skip
+    result |= {f"{what}, ms": float(np.median(seconds)) * 1e3 for what, seconds in times.items()}
+    for k in BEST:
+        scored, reach = np.mean(shares[k], axis=0)
+        result[f"best {k}"] = {"scored": scored, "scored at most": max(shares[k])[0], "in reach": reach}
+    print(result)
+    print(write_result("poly_bounds", result))
+
+
+def products(rows: FloatArray, vectors: FloatArray) -> FloatArray:
+    """Return each row's greatest product with one of the vectors: (n,)."""
+    found, by = np.empty(len(rows), dtype=np.float32), torch.from_numpy(vectors.T.copy())
+    for start in range(0, len(rows), AT_ONCE):
+        found[start : start + AT_ONCE] = (torch.from_numpy(rows[start : start + AT_ONCE]) @ by).amax(1).numpy()
+    return found
+
+
+def cells(rows: FloatArray, count: int) -> tuple[FloatArray, FloatArray, Array]:
+    """Divide rows by a k-means of a sample: the cells' centres (c, d), radii (c,) and sizes (c,)."""
+    from sklearn.cluster import MiniBatchKMeans
+
+    sample = rows[np.random.default_rng(0).permutation(len(rows))[: 50 * count]]
+    means = MiniBatchKMeans(count, random_state=0, batch_size=8192, n_init=1, max_iter=10).fit(sample)
+    owner = np.concatenate([means.predict(rows[i : i + AT_ONCE]) for i in range(0, len(rows), AT_ONCE)])
+    distances = np.concatenate(
+        [np.linalg.norm(rows[i : i + AT_ONCE] - means.cluster_centers_[owner[i : i + AT_ONCE]], axis=1)
+         for i in range(0, len(rows), AT_ONCE)]
+    )  # fmt: skip
+    radii = np.zeros(count, dtype=np.float32)
+    np.maximum.at(radii, owner, distances)
+    return means.cluster_centers_, radii, np.bincount(owner, minlength=count)
+
+
+if __name__ == "__main__":
+    main()
