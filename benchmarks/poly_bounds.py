@@ -44,11 +44,17 @@ def main() -> None:
     rows = np.fromfile(index.folder / record.name / VECTORS, dtype="<f4").reshape(record.count, -1)
     examples = list(rejoinder.read_examples(options.data, split="test"))
     chosen = [examples[i].context for i in np.random.default_rng(0).permutation(len(examples))[: options.contexts]]
-    model = open_model(index.manifest.model.locate(index.folder))
-    centres, radii, sizes = cells(rows, options.cells)
+    contexts = list(open_model(index.manifest.model.locate(index.folder)).encode_contexts(chosen))
+    result = measure(index, rows, contexts, options.cells)
+    print(result)
+    print(write_result("poly_bounds", {"threads": options.threads, **result}))
+
+
+def measure(index: rejoinder.Index, rows: FloatArray, contexts: list[FloatArray], count: int) -> dict[str, object]:
+    """Return the shares, for contexts (m, d) among the rows of the index, with so many cells."""
+    centres, radii, sizes = cells(rows, count)
     times: dict[str, list[float]] = {"search": [], "products alone": []}
     shares: dict[int, list[tuple[float, float]]] = {k: [] for k in BEST}
-    contexts = list(model.encode_contexts(chosen))
     for number, vectors in enumerate(contexts):
         start = time.perf_counter()
         greatest = products(rows, vectors)
@@ -64,14 +70,13 @@ def main() -> None:
         for k in BEST:
             least = scores[best[k - 1]]
             shares[k].append((float((greatest >= least).mean()), float(sizes[bounds >= least].sum() / len(rows))))
-    result = {"replies": len(rows), "size": rows.shape[1], "contexts": len(chosen), "m": len(contexts[0]),
-              "cells": len(sizes), "threads": options.threads}  # fmt: skip
+    result: dict[str, object] = {"replies": len(rows), "size": rows.shape[1], "contexts": len(contexts),
+                                 "m": len(contexts[0]), "cells": count}  # fmt: skip
     result |= {f"{what}, ms": float(np.median(seconds)) * 1e3 for what, seconds in times.items()}
     for k in BEST:
         scored, reach = np.mean(shares[k], axis=0)
         result[f"best {k}"] = {"scored": scored, "scored at most": max(shares[k])[0], "in reach": reach}
-    print(result)
-    print(write_result("poly_bounds", result))
+    return result
 
 
 def products(rows: FloatArray, vectors: FloatArray) -> FloatArray:
