@@ -338,17 +338,16 @@ class Index(Described):
         return type(self).open(folder, encoder, verify=False)
 
     def _set(self, manifest: Manifest, segments: list[Segment]) -> None:
-        self.manifest = manifest
-        self._segments = segments
         gone, end = read_runs(manifest.deleted), 0
-        self._rows: list[Rows] = []  # numbered through; see `Segment.position`
+        rows: list[Rows] = []  # numbered through; see `Segment.position`
         for segment in segments:
             record, deleted = segment.record, None
             if len(here := gone[(gone >= record.first) & (gone < record.end)]):
                 deleted = np.zeros(record.count, dtype=bool)
                 deleted[segment.rows(here)] = True
-            self._rows.append(Rows(end, segment.vectors, segment.arrays, deleted, record.longest))
+            rows.append(Rows(end, segment.vectors, segment.arrays, deleted, record.longest))
             end += record.count
+        self.manifest, self._segments, self._rows = manifest, segments, rows
 
     def _passing(self, where: Where | None) -> list[Rows]:
         """Return the rows with those marked as deleted that do not pass."""
