@@ -6,6 +6,7 @@
         offsets.i64              where each reply begins
         vectors.f32              float32 vectors
         codes.*, scales.f32      what a search scans instead (float16, int8)
+    approximate-*.faiss          with which a search need not look at all replies; see `approximate`
     calibration.json             how probable it is that a best reply is right; see `confidence`
 
 A change writes new files first and then replaces the manifest, at one instant: whatever interrupts it, the index is as
@@ -14,6 +15,7 @@ before or as after. Positions are never given twice.
 
 from __future__ import annotations
 
+import bisect
 import contextlib
 import itertools
 import time
@@ -35,12 +37,14 @@ from rejoinder.retrieval.manifest import (
     DTYPES,
     KIND,
     MANIFEST,
+    ApproximateRecord,
     Dtype,
     Manifest,
     ModelRecord,
     model_record,
     read_manifest,
 )
+from rejoinder.retrieval.nomination import FILE, SMALL, Nominator
 from rejoinder.retrieval.reading import Candidate
 from rejoinder.retrieval.search import Rows, search
 from rejoinder.retrieval.segments import (
@@ -65,12 +69,11 @@ FOLDER = Kind(
     MANIFEST,
     lambda manifest: manifest["kind"] == KIND,
     # Earlier versions kept a lock there; what ends in .part is a killed process's.
-    (MANIFEST, CALIBRATION, "lock", ".*.part",
+    (MANIFEST, CALIBRATION, FILE, "lock", ".*.part",
      *(f"{place}/{name}" for place in ("segment-*", ".segment-*.part") for name in FILES)),
 )  # fmt: skip
 _TRIES, _PAUSE = 50, 0.02  # how often `Index.open` tries an index that somebody is changing, and seconds in between
 POOL = 10  # of how many best replies for each one wanted `diversity` chooses
-SMALL = 32 << 20  # bytes up to which `Index.open` compares all files with their digests: a tenth of a second
 
 
 class Index(Described):
@@ -84,6 +87,7 @@ class Index(Described):
         self, folder: Path, manifest: Manifest, segments: list[Segment], encoder: ResponseEncoder | None
     ) -> None:
         self.folder, self.encoder = folder, encoder
+        self._nominator: Nominator | None = None
         self._set(manifest, segments)
 
     @classmethod
@@ -139,6 +143,8 @@ class Index(Described):
                 total = sum(size for record in manifest.segments for size, _ in record.files.values())
                 check = total <= SMALL if verify is None else verify
                 segments = [Segment(folder, manifest, i, verify=check) for i in range(len(manifest.segments))]
+                if verify and manifest.approximate:
+                    Nominator(folder, manifest.approximate).check(content=True)
                 if manifest == read_manifest(folder):
                     return cls(folder, manifest, segments, encoder)
             except (InputError, FileNotFoundError):
@@ -148,7 +154,7 @@ class Index(Described):
         raise InputError(f"{folder} is being changed all the time; try again")
 
     def __len__(self) -> int:
-        return sum(map(_present, self._rows))
+        return sum(rows.present for rows in self._rows)
 
     def __iter__(self) -> Iterator[tuple[int, Candidate]]:
         for segment, rows in zip(self._segments, self._rows, strict=True):
@@ -230,7 +236,7 @@ class Index(Described):
 
     def count(self, where: Where | None = None) -> int:
         """Return how many replies a search can find; see `search`."""
-        return sum(_present(rows) for rows in self._passing(where))
+        return sum(rows.present for rows in self._passing(where))
 
     def _search(
         self, rows: Sequence[Rows], queries: FloatArray | ContextVectors, k: int, minimum_score: float | None
@@ -238,10 +244,11 @@ class Index(Described):
         check_count("k", k)
         if not isinstance(minimum_score, Real | None):
             raise InputError(f"minimum_score is {minimum_score!r}; give a number, or None for no minimum")
-        if not (most := sum(map(_present, rows))):
+        if not (most := sum(each.present for each in rows)):
             return [[] for _ in range(len(queries))]
         minimum = -np.inf if minimum_score is None else minimum_score
-        found = search(rows, self._query_vectors(queries), min(k, most), minimum)
+        find = self._nominator.search if self._nominator else search
+        found = find(rows, self._query_vectors(queries), min(k, most), minimum)
         return [
             [self._reply(int(position), float(score)) for position, score in zip(*best, strict=True)] for best in found
         ]
@@ -288,9 +295,32 @@ class Index(Described):
             self._set(manifest, self._segments)
         return len(chosen)
 
+    def encode_contexts(self, contexts: Sequence[Conversation]) -> list[FloatArray]:
+        """Return the vectors, (m, d), with which each context is searched for."""
+        return self._query_vectors(self._model().encode_contexts(newest(contexts, None)))
+
+    def replace_file(self, make: Callable[[Sequence[Rows]], ApproximateRecord | None]) -> ApproximateRecord | None:
+        """Search with the file of FAISS that `make` writes for the rows, None: exactly; see `approximate`."""
+        with self._change():
+            try:
+                manifest = replace(self.manifest, approximate=make(self._rows))
+                manifest.write(self.folder)
+                self._set(manifest, self._segments)
+            finally:
+                kept = read_manifest(self.folder).approximate
+                for file in self.folder.glob(FILE):
+                    if kept is None or file.name != kept.file:
+                        with contextlib.suppress(OSError):  # Windows removes no file that somebody searches with
+                            file.unlink()
+        return kept
+
     def _set(self, manifest: Manifest, segments: list[Segment]) -> None:
         self.manifest = manifest
         self._segments = segments
+        if (record := manifest.approximate) is None:
+            self._nominator = None
+        elif self._nominator is None or self._nominator.record != record:
+            self._nominator = Nominator(self.folder, record)
         gone = manifest.positions_deleted()
         self._rows = []
         for segment in segments:
@@ -334,7 +364,7 @@ class Index(Described):
 
     def _owner(self, position: int) -> tuple[Segment, int]:
         """Return the segment of a reply, and its row there."""
-        owner = int(np.searchsorted([rows.first for rows in self._rows], position, side="right")) - 1
+        owner = bisect.bisect_right(self._rows, position, key=lambda rows: rows.first) - 1
         return self._segments[owner], position - self._rows[owner].first
 
     def _row(self, position: int) -> FloatArray:
@@ -360,10 +390,6 @@ class Index(Described):
                 raise InputError(f"{self.folder} was changed by somebody else since it was opened; open it again")
             remove_leftovers(self.folder)
             yield
-
-
-def _present(rows: Rows) -> int:
-    return len(rows.vectors) - (0 if rows.deleted is None else int(rows.deleted.sum()))
 
 
 def _check_encoder(encoder: object) -> None:

@@ -19,6 +19,7 @@ from rejoinder.files import atomic_file, parse_json
 
 Dtype: TypeAlias = Literal["float32", "float16", "int8"]
 DTYPES: tuple[Dtype, ...] = ("float32", "float16", "int8")
+Method: TypeAlias = Literal["hnsw", "ivf"]
 Count = Annotated[int, msgspec.Meta(ge=0, le=2**62)]
 
 MANIFEST = "manifest.json"
@@ -72,6 +73,21 @@ class SegmentRecord:
 
 
 @dataclass(frozen=True, slots=True)
+class ApproximateRecord:
+    """A file of FAISS that nominates replies, and how well it does; see `approximate`."""
+
+    file: str
+    size: Count  # of the file
+    digest: str  # its SHA-256
+    method: Method
+    count: Count  # it covers the positions below this one
+    effort: Count  # of a search for the best 30: efSearch of a graph, nprobe of cells
+    wanted: float  # recall of the best 30, against the exact search
+    recall: float  # the same as measured, on other contexts than the effort was chosen with
+    measured_on: Count  # so many contexts
+
+
+@dataclass(frozen=True, slots=True)
 class Manifest:
     """What an index is made of."""
 
@@ -80,6 +96,7 @@ class Manifest:
     size: Count = 0  # of the vectors; 0 while there are none
     segments: tuple[SegmentRecord, ...] = ()  # by ascending first position, without gaps
     deleted: str = ""  # positions that are gone, as runs, ascending: "3,7-19,40"
+    approximate: ApproximateRecord | None = None  # None: search is exact
 
     @property
     def end(self) -> int:
@@ -90,6 +107,8 @@ class Manifest:
     def fingerprint(self) -> str:
         """SHA-256 of everything that decides an answer: model, form, and the digests of vectors and replies."""
         content = asdict(self) | {"model": self.model.fingerprint}
+        if self.approximate is None:  # earlier versions did not know it
+            del content["approximate"]
         return hashlib.sha256(json.dumps(content, sort_keys=True).encode()).hexdigest()
 
     def positions_deleted(self) -> npt.NDArray[np.int64]:
