@@ -14,8 +14,9 @@ from typing import TYPE_CHECKING, Annotated, Any, BinaryIO, Literal, NamedTuple,
 
 import typer
 
+from rejoinder.cli.approximate import Approximate, Data, Recall, change_search, check_search, describe_search
 from rejoinder.cli.options import Address, Json, Overwrite, RunOn, Split, ray_engine, wants_ray
-from rejoinder.cli.rankers import counting, say_cuts
+from rejoinder.cli.rankers import counting, open_index, say_cuts
 from rejoinder.cli.shell import emit
 from rejoinder.errors import InputError
 from rejoinder.progress import note, printable, track
@@ -70,6 +71,9 @@ def index(
     delete_id: Annotated[
         list[str] | None, typer.Option(metavar="ID", help="Delete the replies whose field id is this; repeatable.")
     ] = None,
+    approximate: Approximate = None,
+    recall: Recall = None,
+    data: Data = None,
     where: RunOn = "local",
     address: Address = None,
     as_json: Json = False,
@@ -79,12 +83,22 @@ def index(
     Example: rejoinder index runs/small/model replies.txt -o replies.index, and later
     rejoinder index runs/small/model more.txt -o replies.index --append, or
     rejoinder index -o replies.index --delete 17
+
+    Of hundreds of thousands of replies a search need not look at each (extra ann):
+    rejoinder index -o replies.index --approximate --data data/support
     """
     on_ray = wants_ray(where, address)
+    check_search(approximate, recall, data)
     if delete or delete_id:
-        if model or append or overwrite or on_ray:
+        if model or append or overwrite or on_ray or approximate is not None:
             raise InputError("--delete takes only -o INDEX; add or overwrite in a call of its own")
         emit(_delete(output, delete or [], delete_id or []), as_json, _text)
+        return
+    if replies is None and approximate is not None:
+        if append or overwrite or on_ray:
+            raise InputError("without REPLIES, --approximate and --exact take only -o INDEX and where its MODEL is now")
+        changed = change_search(output, model, approximate, recall, data)
+        emit(_describe(changed), as_json, _text)
         return
     if model is None or replies is None:
         raise InputError("name a MODEL and its REPLIES, as in: rejoinder index runs/small/model replies.txt -o INDEX")
@@ -97,6 +111,9 @@ def index(
             result = _append(model, source, output, dtype, engine)
         else:
             result = _build(model, source, output, dtype or "float32", overwrite, engine)
+    if approximate is not None:
+        changed = change_search(output, model, approximate, recall, data)
+        result = _describe(changed, added=result["added"])
     emit(result, as_json, _text)
 
 
@@ -173,6 +190,7 @@ def _describe(found: Index, *, added: int = 0, deleted: int = 0) -> dict[str, An
         "deleted": deleted,
         "size": found.manifest.size,
         "dtype": found.manifest.dtype,
+        "approximate": describe_search(found),
         "bytes": sum(path.stat().st_size for path in found.folder.rglob("*") if path.is_file()),
         "model": found.manifest.model.name,
         "fingerprint": found.fingerprint,
@@ -183,6 +201,8 @@ def _text(result: Mapping[str, Any]) -> str:
     facts = [f"{result['added']:,} added"] if 0 < result["added"] != result["replies"] else []
     facts += [f"{result['deleted']:,} deleted"] if result["deleted"] else []
     facts += [f"{result['replies']:,} replies", f"vectors of {result['size']} as {result['dtype']}"]
+    if found := result["approximate"]:
+        facts += [f"search finds {found['recall']:.1%} of the 30 best ({found['measured_on']:,} contexts)"]
     facts += [f"{result['bytes'] / 1e6:.1f} MB"]
     return f'{result["index"]}: {", ".join(facts)}\nTry: rejoinder reply {result["index"]} "How are you?"'
 
@@ -358,16 +378,6 @@ def _typed(prompt: str) -> Iterator[str]:
             return
         if line:
             yield line
-
-
-def open_index(folder: Path, model: str | None, *, verify: bool = False) -> Index:
-    """Open an index with the model that it names, or with the one at `model`."""
-    from rejoinder.retrieval.index import Index
-    from rejoinder.retrieval.manifest import read_manifest
-    from rejoinder.retrieval.segments import open_model
-
-    encoder = counting(open_model(model or read_manifest(folder).model.locate(folder)))
-    return Index.open(folder, encoder, verify=True if verify else None)
 
 
 def _open_searcher(
