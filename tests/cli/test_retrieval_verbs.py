@@ -12,6 +12,8 @@ import pytest
 from rejoinder.baselines import vectors
 from rejoinder.baselines.encoders import TextVectors
 from rejoinder.cli import retrieval as verbs
+from rejoinder.corpora.example import Example
+from rejoinder.corpora.examples import write_examples
 from rejoinder.errors import InputError
 from rejoinder.models import persistence
 from rejoinder.retrieval.index import Index
@@ -399,3 +401,53 @@ def test_a_calibration_is_drawn_where_matplotlib_is(command, refused, index, tal
     monkeypatch.setitem(sys.modules, "sklearn.linear_model", None)
     refused("calibrate", index, "--data", talks, said="calibrating an index needs the extra 'intents'")
     assert command("reply", index, "At noon.", "--min-confidence", 0.6).code == 0, "it takes scikit-learn to calibrate"
+
+
+def test_search_becomes_approximate_and_exact_again(command, refused, tmp_path):
+    pytest.importorskip("faiss")
+    (tmp_path / "replies.txt").write_text("".join(f"reply {i}\n" for i in range(50)))
+    write_examples([Example((f"reply {i}",), f"reply {i}") for i in range(20)], tmp_path / "chats" / "valid-0.parquet")
+    made = command("index", "model", "replies.txt", "-o", "idx", "--approximate", "--json")
+    assert "texts of the replies" in made.err
+    found = made.json["approximate"]
+    assert (made.json["added"], found["method"], found["wanted"], found["measured_on"]) == (50, "hnsw", 0.95, 25)
+    ended = command("index", "-o", "idx", "--approximate", "--recall", 0.5, "--data", "chats")
+    assert "50 replies" in ended.out
+    assert "search finds 100.0% of the 30 best (10 contexts)" in ended.out
+    assert Index.open("idx").manifest.approximate.wanted == 0.5
+    assert command("reply", "idx", "reply 7", "--json").json["replies"][0]["text"] == "reply 7"
+    assert command("index", "-o", "idx", "--exact", "--json").json["approximate"] is None
+    for words, said in (
+        (["--recall", 0.9], "--recall is of approximate search; give --approximate"),
+        (["--exact", "--data", "chats"], "--data is of approximate search"),
+        (["--approximate", "--recall", 2], "recall is 2.0; it goes from above 0 to 1"),
+        (["--approximate", "--overwrite"], "name a MODEL and its REPLIES"),
+        (["--approximate", "--delete", 3], "--delete and --compact take only"),
+    ):
+        refused("index", "-o", "idx", *words, said=said)
+
+
+def test_the_search_of_an_index_is_evaluated(command, answer, refused, tmp_path):
+    """The right reply stands where the message's own words lead, among all replies."""
+    (tmp_path / "replies.txt").write_text("".join(f"reply {i}\n" for i in range(40)))
+    for name in ("one", "two"):
+        answer("index", "model", "replies.txt", "-o", name)
+    pairs = [Example((f"reply {i}",), f"reply {i}") for i in range(45)]
+    write_examples(pairs, tmp_path / "chats" / "test-0.parquet")
+    words = ("evaluate", "--index", "one", "--data", "chats")
+    one, two = answer(*words, "--index", "two", "--limit", 30, "--context", 0)["results"]
+    assert (one["model"], two["model"], one["data"], one["context"]) == ("one", "two", "chats (test)", "0")
+    assert one["examples"] + one["dropped"] == 30
+    assert one["recall"]["1"]["value"] == two["mrr"]["value"] == 1
+    ended = command(*words)
+    assert "40 examples, 40 candidates each (the same for all); 5 left out: answered otherwise" in ended.out
+    shown = [line.split()[0] for line in ended.out.splitlines() if line.startswith("R@")]
+    assert shown == ["R@1", "R@3", "R@10", "R@30"]
+    assert "not among the first 100 counts as the last" in ended.err
+    for more, said in (
+        (["--candidates", 20], "--index ranks all replies of an index with its model; leave --candidates out"),
+        (["--context", "history"], "--context history is not possible"),
+        (["model2"], "model2 does not exist; --index takes no MODEL"),
+    ):
+        refused(*words, *more, said=said)
+    refused("evaluate", "--index", "one", said="name them with --data")

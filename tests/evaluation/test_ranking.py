@@ -12,7 +12,7 @@ from hypothesis.extra import numpy as hnp
 
 from rejoinder.corpora.example import Example
 from rejoinder.errors import InputError, RejoinderError
-from rejoinder.evaluation.ranking import RankingResult, compare, evaluate, evaluate_task, ranks
+from rejoinder.evaluation.ranking import RankingResult, compare, evaluate, evaluate_search, evaluate_task, ranks
 from rejoinder.evaluation.tasks import ranking_task
 from tests.evaluation.fakes import Rule, knows_even_ones, knows_it_all, number, numbered_examples
 
@@ -226,3 +226,30 @@ def test_swapping_the_systems_changes_the_sign_and_a_system_does_not_differ_from
     there, back = compare(first, second).mrr, compare(second, first).mrr
     assert (there.value, there.low, there.high) == pytest.approx((-back.value, -back.high, -back.low))
     assert compare(first, first).to_json()["recall"]["1"] == {"value": 0.0, "low": 0.0, "high": 0.0}
+
+
+def test_a_search_is_measured_by_where_the_right_reply_comes():
+    """Copies of the right one count as it, ties against it; what is not found comes last; the rest is left out."""
+    best = {
+        "message 0": [("reply 0", 0.9), ("reply 1", 0.8)],
+        "message 1": [("reply 0", 0.9), ("Reply 1!", 0.8), ("reply 2", 0.8), ("reply 1", 0.7)],
+        "message 2": [("reply 0", 0.9)],
+    }
+    replies = [*(f"reply {i}" for i in range(3)), "Reply 1!", *map(str, range(196))]
+    asked, seen = [], []
+
+    def search(contexts):
+        asked.extend(contexts)
+        return [best[context[-1]] for context in contexts]
+
+    examples = [*numbered_examples(4), Example(("message 0",), "reply 0", candidates=("reply 0", "x"), label=0)]
+    result = evaluate_search(search, iter(replies), examples, progress=seen.append)
+    assert result.ranks.tolist() == [1, 3, 200, 1]
+    assert (result.examples, result.dropped, result.ambiguous, result.candidates) == (4, 1, 1, 200)
+    assert (result.copies, result.same_candidates, sum(seen), len(asked)) == ("right", True, 4, 4)
+    assert {k: each.value for k, each in result.recall.items()} == {1: 0.5, 3: 0.75, 10: 0.75, 30: 0.75, 100: 0.75}
+    assert result.mrr.value == pytest.approx((1 + 1 / 3 + 1 / 200 + 1) / 4)
+    other = evaluate_search(search, [*replies, "one more"], examples)
+    assert other.fingerprint != result.fingerprint == evaluate_search(search, replies, examples).fingerprint
+    with pytest.raises(InputError, match="none of the responses of 5 examples is one of the index's 1 replies"):
+        evaluate_search(search, ["x"], examples)

@@ -9,8 +9,8 @@ from typing import Annotated, Any
 import typer
 
 from rejoinder.cli.options import Json, Seed, Split
-from rejoinder.cli.rankers import say_cuts
-from rejoinder.cli.retrieval import Earlier, IndexFolder, Model, open_index
+from rejoinder.cli.rankers import open_index, say_cuts
+from rejoinder.cli.retrieval import Earlier, IndexFolder, Model
 from rejoinder.cli.shell import emit
 from rejoinder.progress import track
 

@@ -14,23 +14,27 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal, TypeAlias
 import typer
 
 from rejoinder.cli.options import Json, Limit, Seed, Settings, Split, number_or_all
-from rejoinder.cli.rankers import BASELINES, ENCODER_BLOCK, Rankers, fit_ranker, read_training
+from rejoinder.cli.rankers import BASELINES, ENCODER_BLOCK, Rankers, fit_ranker, open_index, read_training, say_cuts
 from rejoinder.cli.shell import emit
 from rejoinder.errors import InputError, MissingExtraError
 from rejoinder.progress import note, track
 
 if TYPE_CHECKING:
     from rejoinder.corpora.example import Example
+    from rejoinder.evaluation.contexts import ContextReading
     from rejoinder.evaluation.table import Table
     from rejoinder.evaluation.table_run import TablePlan
     from rejoinder.evaluation.tasks import Copies, RankingTask
-    from rejoinder.ranker import FloatArray, Ranker
+    from rejoinder.ranker import Context, FloatArray, Ranker
+    from rejoinder.retrieval.index import Index
 
+_OF_INDEXES = {"arguments", "data", "index", "limit", "split", "context", "seed", "as_json"}  # options with --index
 _ENCODED_AT_ONCE = 512  # texts between two steps of the progress bar
 _ALL = "N of 1-of-N, where the data has no lists; all: every different response of the whole data set."
 _PARTS = """What is read of a context: full; N: the newest message and N earlier ones; of multi-context models also
 input, history, history=N: by that part alone."""
 _COPIES = "What a candidate with the text of the right one counts as; wrong: as in the papers."
+_INDEX = "In place of models: measure the search among all replies of an index; repeatable."
 _REPLIES = "Your canned replies, as for `rejoinder index`: all of them are ranked for each example."
 Candidates: TypeAlias = Annotated[int | None, typer.Option(parser=number_or_all(2), metavar="N|all", help=_ALL)]
 FitOn: TypeAlias = Annotated[
@@ -42,17 +46,18 @@ ContextOption: TypeAlias = Annotated[str, typer.Option(metavar="READING", help=_
 def evaluate(
     given: typer.Context,
     arguments: Annotated[
-        list[str],
+        list[str] | None,
         typer.Argument(
             metavar="MODEL",
             help="Model folders, convert-small; bm25, bm25-data19, tfidf; sentence encoders: minilm, use, st:NAME (of "
             "sentence-transformers); sim:, sim-history: or map:ENCODER (one of these, or a model folder; FOLDER#r). "
             "One model may be followed by one data set.",
         ),
-    ],
+    ] = None,
     data: Annotated[
         list[str] | None, typer.Option(metavar="DATA", help="Data folders, or Parquet, JSONL or CSV files of examples.")
     ] = None,
+    index: Annotated[list[Path] | None, typer.Option(metavar="INDEX", help=_INDEX)] = None,
     candidates: Candidates = 100,
     replies: Annotated[Path | None, typer.Option(metavar="FILE", help=_REPLIES)] = None,
     copies: Annotated[Literal["right", "wrong"], typer.Option(help=_COPIES)] = "right",
@@ -81,20 +86,20 @@ def evaluate(
 
     How often is the right one of your own replies first, among three, among ten?
     rejoinder evaluate bm25 runs/support/model --replies replies.jsonl --data chats.jsonl
+
+    How often does a search of an index find the right one, first, among 3, 10, 30, 100?
+    rejoinder evaluate --index replies.index --data chats.jsonl
     """
     from rejoinder.evaluation import contexts, ranking, report
-    from rejoinder.evaluation.table import check_output, table_of_rows
+    from rejoinder.evaluation.table import table_of_rows
 
+    arguments, reading, above = arguments or [], contexts.parse_reading(context), above or []
+    if index:
+        _evaluate_indexes(given, index, [*(data or []), *arguments], reading)
+        return
     models, places = _models_and_data(arguments, data or [])
-    reading, above = contexts.parse_reading(context), above or []
-    if missing := [name for name in above if name not in models]:
-        raise InputError(f"--above {missing[0]}: not one of the models that are evaluated: {', '.join(models)}")
-    for option, chosen in (("--context", context != "full"), ("--above", above), ("-o", folder)):
-        if context_table and chosen:
-            raise InputError(f"--context-table shows all readings of a context; leave {option} out")
+    _check_table(models, above, context, context_table, folder)
     pool = None if replies is None else _read_replies(replies, given)
-    if folder is not None:
-        check_output(folder)
     opener = Rankers()
     bare = {name: opener.ranker(name) for name in models}
     rankers = {name: contexts.restrict(ranker, reading, name) for name, ranker in bare.items()}
@@ -118,6 +123,61 @@ def evaluate(
         _save(table_of_rows(rows, "Recall at 1"), folder)
     found = {"results": report.to_json(rows, above), "learned": learned}
     emit(found, as_json, lambda _: report.plain(rows, _width(), above).rstrip("\n"))
+
+
+def _check_table(
+    models: Sequence[str], above: Sequence[str], context: str, context_table: bool, folder: Path | None
+) -> None:
+    from rejoinder.evaluation.table import check_output
+
+    if missing := [name for name in above if name not in models]:
+        raise InputError(f"--above {missing[0]}: not one of the models that are evaluated: {', '.join(models)}")
+    for option, chosen in (("--context", context != "full"), ("--above", above), ("-o", folder)):
+        if context_table and chosen:
+            raise InputError(f"--context-table shows all readings of a context; leave {option} out")
+    if folder is not None:
+        check_output(folder)
+
+
+def _evaluate_indexes(
+    given: typer.Context, indexes: Sequence[Path], places: Sequence[str], reading: ContextReading
+) -> None:
+    from rejoinder.corpora.examples import read_examples
+    from rejoinder.evaluation import ranking, report
+    from rejoinder.evaluation.tasks import ranked_part, sample
+
+    for option in given.command.params:
+        source = given.get_parameter_source(option.name or "")
+        if option.name not in _OF_INDEXES and source is not None and source.name == "COMMANDLINE":
+            raise InputError(f"--index ranks all replies of an index with its model; leave {option.opts[0]} out")
+    if reading.part != "all":
+        raise InputError(f"--index searches with all that the model reads; --context {reading} is not possible")
+    if not places:
+        raise InputError("--index needs conversations with the replies that were given; name them with --data")
+    if missing := [place for place in places if not Path(place).exists()]:
+        raise InputError(f"{missing[0]} does not exist; --index takes no MODEL, and --data names the conversations")
+    limit, split, seed = (given.params[name] for name in ("limit", "split", "seed"))
+    rows = []
+    for place in places:
+        part = ranked_part(Path(place), split)
+        with track(f"Reading {place}") as advance:
+            examples = sample(read_examples(place, part), limit, seed, progress=advance)
+        for folder in indexes:
+            opened = open_index(folder, None)
+            search = partial(_search, opened, ranking.RETRIEVED_AT[-1], reading.messages)
+            replies = (candidate.text for _, candidate in opened)
+            with track(f"Searching {folder}", total=len(examples)) as advance:
+                result = ranking.evaluate_search(search, replies, examples, seed=seed, progress=advance)
+            rows.append(report.Row(str(folder), f"{place} ({part})" if part else place, result, str(reading)))
+            say_cuts(opened.encoder, "messages")
+    note(f"a reply that is not among the first {ranking.RETRIEVED_AT[-1]} counts as the last of all")
+    emit({"results": report.to_json(rows)}, given.params["as_json"], lambda _: report.plain(rows, _width()).rstrip())
+
+
+def _search(
+    index: Index, k: int, history: int | None, contexts: Sequence[Context]
+) -> list[list[tuple[str, float]]]:
+    return [[(reply.text, reply.score) for reply in found] for found in index.search(contexts, k, history=history)]
 
 
 def _save(table: Table, folder: Path) -> list[Path]:

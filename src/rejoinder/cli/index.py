@@ -10,9 +10,9 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal, NamedTuple
 
 import typer
 
+from rejoinder.cli.approximate import Approximate, Data, Recall, change_search, check_search, describe_search
 from rejoinder.cli.options import Address, Json, Overwrite, RunOn, Split, ray_engine, wants_ray
-from rejoinder.cli.rankers import counting, say_cuts
-from rejoinder.cli.retrieval import open_index
+from rejoinder.cli.rankers import counting, open_index, say_cuts
 from rejoinder.cli.shell import emit
 from rejoinder.errors import InputError
 from rejoinder.progress import track
@@ -51,6 +51,9 @@ def index(
     compact: Annotated[
         bool, typer.Option("--compact", help="Make all that was added one, without the data of what was deleted.")
     ] = False,
+    approximate: Approximate = None,
+    recall: Recall = None,
+    data: Data = None,
     where: RunOn = "local",
     address: Address = None,
     as_json: Json = False,
@@ -61,18 +64,25 @@ def index(
     rejoinder index runs/small/model more.txt -o replies.index --append, or
     rejoinder index -o replies.index --delete 17 --compact, or, when the model has changed,
     rejoinder index --reencode runs/new/model replies.index -o new.index
+
+    Of hundreds of thousands of replies a search need not look at each (extra ann):
+    rejoinder index -o replies.index --approximate --data data/support
     """
     on_ray = wants_ray(where, address)
+    check_search(approximate, recall, data)
     if delete or delete_id or compact:
-        if model or append or reencode or overwrite or on_ray:
+        if model or append or reencode or overwrite or on_ray or approximate is not None:
             raise InputError("--delete and --compact take only -o INDEX; add or overwrite in a call of its own")
         emit(_change(output, delete or [], delete_id or [], compact), as_json, _text)
+        return
+    if replies is None and approximate is not None and not (append or reencode or overwrite or on_ray):
+        emit(_describe(change_search(output, model, approximate, recall, data)), as_json, _text)
         return
     if model is None or replies is None:
         raise InputError("name a MODEL and its REPLIES, as in: rejoinder index runs/small/model replies.txt -o INDEX")
     if append and overwrite:
         raise InputError("--append adds to the index, --overwrite replaces it; give one of them")
-    if reencode and (append or split or limit or deduplicate):
+    if reencode and any((append, split, limit, deduplicate)):
         raise InputError(
             "--reencode keeps the replies as they are; leave --append, --split, --limit and the like out"
         )
@@ -85,6 +95,8 @@ def index(
             result = _append(model, source, output, dtype, engine)
         else:
             result = _build(model, source, output, dtype or "float32", overwrite, engine)
+    if approximate is not None:
+        result = _describe(change_search(output, model, approximate, recall, data), added=result["added"])
     emit(result, as_json, _text)
 
 
@@ -181,6 +193,7 @@ def _describe(found: Index, *, added: int = 0, deleted: int = 0) -> dict[str, An
         "deleted": deleted,
         "size": found.manifest.size,
         "dtype": found.manifest.dtype,
+        "approximate": describe_search(found),
         "bytes": sum(path.stat().st_size for path in found.folder.rglob("*") if path.is_file()),
         "model": found.manifest.model.name,
         "fingerprint": found.fingerprint,
@@ -192,5 +205,7 @@ def _text(result: Mapping[str, Any]) -> str:
     facts += [f"{result['deleted']:,} deleted"] if result["deleted"] else []
     facts += [f"data of {result['removed']:,} removed"] if result.get("removed") else []
     facts += [f"{result['replies']:,} replies", f"vectors of {result['size']} as {result['dtype']}"]
+    if found := result["approximate"]:
+        facts += [f"search finds {found['recall']:.1%} of the 30 best ({found['measured_on']:,} contexts)"]
     facts += [f"{result['bytes'] / 1e6:.1f} MB"]
     return f'{result["index"]}: {", ".join(facts)}\nTry: rejoinder reply {result["index"]} "How are you?"'

@@ -28,6 +28,7 @@ if TYPE_CHECKING:
     from rejoinder.models.families import Model
     from rejoinder.models.joined import JoinedEncoder
     from rejoinder.ranker import Ranker
+    from rejoinder.retrieval.index import Index
 
 # Rankers that need no model, with their classes in `baselines.keywords`.
 BASELINES = {"bm25": "BM25", "bm25-data19": "Data19BM25", "tfidf": "TfIdf"}
@@ -180,3 +181,13 @@ def fit_ranker(name: str, ranker: Ranker, training: Callable[[], Sequence[Exampl
 
 def _short(value: object) -> str:
     return f"{value:.4g}" if isinstance(value, float) else f"{value:,}" if isinstance(value, int) else str(value)
+
+
+def open_index(folder: Path, model: str | None, *, verify: bool = False) -> Index:
+    """Open an index with the model that it names, or with the one at `model`."""
+    from rejoinder.retrieval.index import Index
+    from rejoinder.retrieval.manifest import read_manifest
+    from rejoinder.retrieval.segments import open_model
+
+    encoder = counting(open_model(model or read_manifest(folder).model.locate(folder)))
+    return Index.open(folder, encoder, verify=True if verify else None)

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Annotated, Any, BinaryIO, TypeAlias
 import typer
 
 from rejoinder.cli.options import Json
-from rejoinder.cli.rankers import counting, say_cuts
+from rejoinder.cli.rankers import open_index, say_cuts
 from rejoinder.cli.shell import emit
 from rejoinder.errors import InputError
 from rejoinder.progress import note, printable, track
@@ -217,16 +217,6 @@ def _typed(prompt: str) -> Iterator[str]:
             return
         if line:
             yield line
-
-
-def open_index(folder: Path, model: str | None, *, verify: bool = False) -> Index:
-    """Open an index with the model that it names, or with the one at `model`."""
-    from rejoinder.retrieval.index import Index
-    from rejoinder.retrieval.manifest import read_manifest
-    from rejoinder.retrieval.segments import open_model
-
-    encoder = counting(open_model(model or read_manifest(folder).model.locate(folder)))
-    return Index.open(folder, encoder, verify=True if verify else None)
 
 
 def _open_searcher(

@@ -6,10 +6,12 @@ Doubts count against a ranker: a candidate stands before the right one if it tie
 
 from __future__ import annotations
 
+import hashlib
 import time
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
-from typing import Any, Literal, get_args
+from collections import Counter
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any, Literal, TypeAlias, get_args
 
 import msgspec
 import numpy as np
@@ -20,9 +22,12 @@ from rejoinder.errors import InputError, RejoinderError
 from rejoinder.evaluation.bootstrap import CONFIDENCE, RESAMPLES, Estimate, estimates
 from rejoinder.evaluation.tasks import Copies, IntArray, RankingTask, ranking_task
 from rejoinder.progress import Advance, silent
-from rejoinder.ranker import FloatArray, Ranker, check_count, read_texts
+from rejoinder.ranker import Context, FloatArray, Ranker, check_count, read_texts
 
 RECALL_AT = (1, 2, 3, 5, 10, 50)  # the k of recall@k that the papers' tables use
+RETRIEVED_AT = (1, 3, 10, 30, 100)  # those of a search among all replies of an index
+SEARCHED_AT_ONCE = 256
+Search: TypeAlias = Callable[[Sequence[Context]], Sequence[Sequence[tuple[str, float]]]]
 
 
 @dataclass(frozen=True)
@@ -152,6 +157,56 @@ def evaluate_task(
         own = scores[np.arange(len(block)), labels][:, None]
         found[block] = ranks(np.where(equal, own, scores), labels, equal if task.copies == "right" else None)
         progress(len(block))
+    return _result(task, found, ks, ambiguous, seconds, seed)
+
+
+def evaluate_search(
+    search: Search, replies: Iterable[str], examples: Iterable[Example], *, seed: int = 0, progress: Advance = silent
+) -> RankingResult:
+    """Find out how far in front a search puts the right one among all replies of an index.
+
+    A reply is right if it is equal to the response by `text_key`; of several the first counts. Examples without one are
+    left out, and counted as `dropped`. One that is not among the `RETRIEVED_AT[-1]` best counts as the last of all.
+
+    Args:
+        search: gives of each context the `RETRIEVED_AT[-1]` best replies, text and score, best first.
+        replies: the texts of all replies, one after the other.
+        examples: lists of candidates, if they have any, are not read.
+        seed: of the bootstrap.
+        progress: gets the number of examples just searched for.
+    """
+    examples = [replace(example, candidates=(), label=None) for example in examples]
+    responses = {text_key(example.response) for example in examples}
+    count, there, times = 0, dict[str, str](), Counter[str]()
+    for count, text in enumerate(replies, 1):  # noqa: B007 (the last one is the count)
+        if (key := text_key(text)) in responses:
+            there.setdefault(key, text)
+            times[key] += 1
+    if not there:
+        raise InputError(f"none of the responses of {len(examples)} examples is one of the index's {count} replies")
+    task = ranking_task(examples, pool=there.values(), key=text_key)
+    right = [text_key(texts[label]) for texts, label in zip(task.candidates, task.labels.tolist(), strict=True)]
+    found, seconds = np.full(len(task), count, dtype=np.int64), 0.0
+    for start in range(0, len(task), SEARCHED_AT_ONCE):
+        start_time = time.perf_counter()
+        best = search(task.contexts[start : start + SEARCHED_AT_ONCE])
+        seconds += time.perf_counter() - start_time
+        for place, few in enumerate(best, start):
+            equal = [text_key(text) == right[place] for text, _ in few]
+            if any(equal):
+                own = few[equal.index(True)][1]
+                found[place] = 1 + sum(score >= own and not same for (_, score), same in zip(few, equal, strict=True))
+        progress(len(best))
+    ambiguous = sum(times[key] > 1 for key in right)
+    ks = [k for k in RETRIEVED_AT if k < count]
+    result = _result(task, found, ks, ambiguous, seconds, seed)
+    fingerprint = hashlib.sha256(f"{task.fingerprint} {count}".encode()).hexdigest()
+    return replace(result, candidates=count, fewest_candidates=count, copies="right", fingerprint=fingerprint)
+
+
+def _result(
+    task: RankingTask, found: IntArray, ks: Sequence[int], ambiguous: int, seconds: float, seed: int
+) -> RankingResult:
     *recall, mrr = estimates(_quantities(found, ks), task.units, seed=seed)
     return RankingResult(
         recall=dict(zip(ks, recall, strict=True)),

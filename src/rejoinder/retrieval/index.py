@@ -6,6 +6,7 @@
         offsets.i64              where each reply begins
         vectors.f32              float32 vectors
         codes.*, scales.f32      what a search scans instead (float16, int8)
+    approximate-*.faiss          with which a search need not look at all replies; see `approximate`
     calibration.json             how probable it is that a best reply is right; see `confidence`
 
 A change writes new files first and then replaces the manifest, at one instant: whatever interrupts it, the index is as
@@ -35,6 +36,7 @@ from rejoinder.retrieval.manifest import (
     DTYPES,
     KIND,
     MANIFEST,
+    ApproximateRecord,
     Dtype,
     Manifest,
     Positions,
@@ -42,6 +44,7 @@ from rejoinder.retrieval.manifest import (
     read_manifest,
     read_runs,
 )
+from rejoinder.retrieval.nomination import FILE, Nominator
 from rejoinder.retrieval.opening import check_encoder, check_model, read, stamp_of
 from rejoinder.retrieval.reading import Candidate
 from rejoinder.retrieval.search import Rows, search
@@ -67,7 +70,7 @@ FOLDER = Kind(
     MANIFEST,
     lambda manifest: manifest["kind"] == KIND,
     # Earlier versions kept a lock there; what ends in .part is a killed process's.
-    (MANIFEST, CALIBRATION, "lock", ".*.part",
+    (MANIFEST, CALIBRATION, FILE, "lock", ".*.part",
      *(f"{place}/{name}" for place in ("segment-*", ".segment-*.part") for name in FILES)),
 )  # fmt: skip
 POOL = 10  # of how many best replies for each one wanted `diversity` chooses
@@ -84,6 +87,7 @@ class Index(Described):
         self, folder: Path, manifest: Manifest, segments: list[Segment], encoder: ResponseEncoder | None
     ) -> None:
         self.folder, self.encoder = folder, encoder
+        self._nominator: Nominator | None = None
         self._stamp: tuple[int, int, int] | None = None  # of the manifest when `refresh` read it
         self._set(manifest, segments)
 
@@ -146,7 +150,7 @@ class Index(Described):
         return changed
 
     def __len__(self) -> int:
-        return sum(map(_present, self._rows))
+        return sum(rows.present for rows in self._rows)
 
     def __iter__(self) -> Iterator[tuple[int, Candidate]]:
         for segment, rows in zip(self._segments, self._rows, strict=True):
@@ -223,7 +227,7 @@ class Index(Described):
 
     def count(self, where: Where | None = None) -> int:
         """Return how many replies a search can find; see `search`."""
-        return sum(_present(rows) for rows in self._passing(where))
+        return sum(rows.present for rows in self._passing(where))
 
     def _search(
         self,
@@ -240,12 +244,12 @@ class Index(Described):
             raise InputError(f"minimum_score is {minimum_score!r}; give a number, or None for no minimum")
         minimum = -np.inf if minimum_score is None else minimum_score
         found: list[list[Reply]] = [[] for _ in range(len(queries))]
-        if not (most := sum(map(_present, rows))):
+        if not (most := sum(each.present for each in rows)):
             return found
-        contexts = self._query_vectors(queries)
+        contexts, find = self._query_vectors(queries), self._nominator.search if self._nominator else search
         wanted, few = k, list(range(len(contexts)))  # few: contexts that have fewer than k replies so far
         while few:
-            best = search(rows, [contexts[i] for i in few], min(wanted, most), minimum)
+            best = find(rows, [contexts[i] for i in few], min(wanted, most), minimum)
             short = []
             for i, (numbers, scores) in zip(few, best, strict=True):
                 vectors = unit_rows(self._vectors(numbers)) if distinct else None
@@ -337,6 +341,21 @@ class Index(Described):
             rewrite(manifest, part, self._segments, gone, encoder, batch, progress, engine).write(part)
         return type(self).open(folder, encoder, verify=False)
 
+    def encode_contexts(self, contexts: Sequence[Conversation]) -> list[FloatArray]:
+        """Return the vectors, (m, d), with which each context is searched for."""
+        return self._query_vectors(self._model().encode_contexts(newest(contexts, None)))
+
+    def replace_file(self, make: Callable[[Sequence[Rows]], ApproximateRecord | None]) -> ApproximateRecord | None:
+        """Search with the file of FAISS that `make` writes for the rows, None: exactly; see `approximate`."""
+        with self._change():
+            try:
+                manifest = replace(self.manifest, approximate=make(self._rows), same_as="")
+                manifest.write(self.folder)
+                self._set(manifest, self._segments)
+            finally:
+                sweep(self.folder, kept := read_manifest(self.folder))
+        return kept.approximate
+
     def _set(self, manifest: Manifest, segments: list[Segment]) -> None:
         gone, end = read_runs(manifest.deleted), 0
         rows: list[Rows] = []  # numbered through; see `Segment.position`
@@ -347,6 +366,10 @@ class Index(Described):
                 deleted[segment.rows(here)] = True
             rows.append(Rows(end, segment.vectors, segment.arrays, deleted, record.longest))
             end += record.count
+        if (built := manifest.approximate) is None:
+            self._nominator = None
+        elif self._nominator is None or self._nominator.record != built:
+            self._nominator = Nominator(self.folder, built)
         self.manifest, self._segments, self._rows = manifest, segments, rows
 
     def _passing(self, where: Where | None) -> list[Rows]:
@@ -419,10 +442,6 @@ class Index(Described):
                 raise InputError(f"{self.folder} was changed by somebody else since it was opened; open it again")
             sweep(self.folder, self.manifest)
             yield
-
-
-def _present(rows: Rows) -> int:
-    return len(rows.vectors) - (0 if rows.deleted is None else int(rows.deleted.sum()))
 
 
 def check_target(folder: Path, *, overwrite: bool) -> None:

@@ -19,12 +19,13 @@ from rejoinder.files import atomic_file, parse_json
 
 Dtype: TypeAlias = Literal["float32", "float16", "int8"]
 DTYPES: tuple[Dtype, ...] = ("float32", "float16", "int8")
+Method: TypeAlias = Literal["hnsw", "ivf"]
 Positions: TypeAlias = npt.NDArray[np.int64]
 Count = Annotated[int, msgspec.Meta(ge=0, le=2**62)]
 
 MANIFEST = "manifest.json"
 FORMATS = (1, 2)  # 2 where `Index.compact` has been at work
-_LATER = ("holes", "same_as")  # fields of format 2
+_LATER = ("holes", "same_as", "approximate")  # fields that earlier versions do not know; the first two: format 2
 KIND = "rejoinder index"
 
 
@@ -80,6 +81,21 @@ class SegmentRecord:
 
 
 @dataclass(frozen=True, slots=True)
+class ApproximateRecord:
+    """A file of FAISS that nominates replies, and how well it does; see `approximate`."""
+
+    file: str
+    size: Count  # of the file
+    digest: str  # its SHA-256
+    method: Method
+    count: Count  # it covers the first rows, so many
+    effort: Count  # of a search for the best 30: efSearch of a graph, nprobe of cells
+    wanted: float  # recall of the best 30, against the exact search
+    recall: float  # the same as measured, on other contexts than the effort was chosen with
+    measured_on: Count  # so many contexts
+
+
+@dataclass(frozen=True, slots=True)
 class Manifest:
     """What an index is made of."""
 
@@ -89,6 +105,7 @@ class Manifest:
     segments: tuple[SegmentRecord, ...] = ()  # by ascending first position, without gaps
     deleted: str = ""  # positions whose rows are still there but gone, as runs, ascending: "3,7-19,40"
     same_as: str = ""  # fingerprint of the index that was compacted to this one and gave the same answers
+    approximate: ApproximateRecord | None = None  # None: search is exact
 
     @property
     def end(self) -> int:

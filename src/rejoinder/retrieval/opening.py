@@ -9,10 +9,10 @@ from pathlib import Path
 from rejoinder.errors import InputError
 from rejoinder.files import beside
 from rejoinder.retrieval.manifest import MANIFEST, Manifest, ModelRecord, read_manifest
+from rejoinder.retrieval.nomination import SMALL, Nominator
 from rejoinder.retrieval.segments import ResponseEncoder, Segment
 
 _TRIES, _PAUSE = 50, 0.02  # how often an index that somebody is changing is tried, and seconds in between
-SMALL = 32 << 20  # bytes up to which all files are compared with their digests: a tenth of a second
 
 
 def read(
@@ -33,6 +33,8 @@ def read(
                 if old is None or old.record != record:
                     old = Segment(folder, manifest, place, verify=check)
                 segments.append(old)
+            if verify and manifest.approximate:
+                Nominator(folder, manifest.approximate).check(content=True)
             if manifest == read_manifest(folder):
                 return manifest, segments
         except (InputError, FileNotFoundError, PermissionError):  # Windows opens no file that is just being replaced

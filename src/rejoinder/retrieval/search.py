@@ -48,6 +48,11 @@ class Rows:
     deleted: Flags | None = None  # (n,): which rows are gone
     longest: float = 1.01  # bounds the length of a row
 
+    @property
+    def present(self) -> int:
+        """The number of rows that are not gone."""
+        return len(self.vectors) - (0 if self.deleted is None else int(self.deleted.sum()))
+
 
 def quantize(vectors: FloatArray, scales: FloatArray) -> npt.NDArray[np.int8]:
     """Return 8-bit codes from -127 to 127 such that `vectors` is about scales·codes."""
@@ -229,19 +234,27 @@ class _Best:
     def _rescore(self, query: int) -> tuple[Positions, Scores]:
         """Score what is pending from the float32 rows: positions and scores of the best k."""
         hopeful = [positions[scores > self.floor[query]] for positions, scores in self.pending[query]]
-        positions = np.sort(np.concatenate([np.zeros(0, np.int64), *hopeful]))  # the disk is read in one direction
-        context = self.queries.contexts[query]
-        step = max(1, PRODUCTS_AT_ONCE // context.shape[1])
-        pieces = [exact_scores(context, self._gather(positions[i : i + step])) for i in range(0, len(positions), step)]
-        scores = np.concatenate([np.zeros(0), *pieces])
-        order = np.lexsort((positions, -scores))[: self.k]
-        return positions[order], scores[order]
+        positions = np.sort(np.concatenate([np.zeros(0, np.int64), *hopeful]))
+        return rescore(self.segments, self.queries.contexts[query], positions, self.k)
 
-    def _gather(self, positions: Positions) -> Array:
-        ends = [*np.searchsorted(positions, [segment.first for segment in self.segments[1:]]), len(positions)]
-        bounds = zip(self.segments, [0, *ends[:-1]], ends, strict=True)
-        rows = [segment.vectors[positions[a:b] - segment.first] for segment, a, b in bounds if a < b]
-        return rows[0] if len(rows) == 1 else np.concatenate(rows)
+
+def rescore(
+    segments: Sequence[Rows], context: FloatArray, positions: Positions, k: int
+) -> tuple[Positions, Scores]:
+    """Return the best k of some rows, whose ascending positions are given, by their exact scores; see `search`."""
+    step = max(1, PRODUCTS_AT_ONCE // context.shape[1])  # the disk is read in one direction
+    parts = [positions[start : start + step] for start in range(0, len(positions), step)]
+    scores = np.concatenate([np.zeros(0), *(exact_scores(context, _gather(segments, part)) for part in parts)])
+    order = np.lexsort((positions, -scores))[:k]
+    return positions[order], scores[order]
+
+
+def _gather(segments: Sequence[Rows], positions: Positions) -> Array:
+    if len(segments) == 1:
+        return segments[0].vectors[positions - segments[0].first]
+    ends = [*np.searchsorted(positions, [segment.first for segment in segments[1:]]), len(positions)]
+    bounds = zip(segments, [0, *ends[:-1]], ends, strict=True)
+    return np.concatenate([segment.vectors[positions[a:b] - segment.first] for segment, a, b in bounds])
 
 
 def _rounding(size: int, largest: Scores) -> float:

@@ -202,4 +202,5 @@ class Segment:
         if not expected:  # all replies are gone
             return np.zeros(shape, dtype=kind)
         # Copy-on-write instead of read-only: PyTorch warns about arrays that it could not write to. Nobody writes.
-        return np.memmap(self.folder / name, dtype=kind, mode="c", shape=shape)
+        # As a plain array, which is faster to index.
+        return np.asarray(np.memmap(self.folder / name, dtype=kind, mode="c", shape=shape))

@@ -21,6 +21,7 @@ from rejoinder.files import atomic_folder, file_digest, remove, remove_leftovers
 from rejoinder.progress import Advance
 from rejoinder.ranker import FloatArray, check_count
 from rejoinder.retrieval.manifest import Dtype, Manifest, SegmentRecord, write_runs
+from rejoinder.retrieval.nomination import FILE
 from rejoinder.retrieval.reading import Candidate
 from rejoinder.retrieval.search import Array, quantize
 from rejoinder.retrieval.segments import (
@@ -90,10 +91,11 @@ def rewrite(
 
 
 def sweep(folder: Path, manifest: Manifest) -> None:
-    """Remove what killed processes left in an index, and segments that it no longer has."""
+    """Remove what killed processes left in an index, and segments and files of FAISS that it no longer has."""
     remove_leftovers(folder)
     known = {record.name for record in manifest.segments}
-    for path in folder.glob("segment-*"):
+    known |= {manifest.approximate.file} if manifest.approximate else set()
+    for path in [*folder.glob("segment-*"), *folder.glob(FILE)]:
         if path.name not in known:
             with contextlib.suppress(PermissionError):  # Windows removes no file that a reader has open
                 remove(path)

@@ -1,0 +1,65 @@
+"""`rejoinder index --approximate`: an index that need not look at every reply, and back to one that does."""
+
+from __future__ import annotations
+
+from dataclasses import asdict
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any, TypeAlias
+
+import typer
+
+from rejoinder.cli.rankers import open_index
+from rejoinder.errors import InputError
+from rejoinder.progress import note, track
+
+if TYPE_CHECKING:
+    from rejoinder.retrieval.index import Index
+
+RECALL, CONTEXTS = 0.95, 1000
+Approximate: TypeAlias = Annotated[
+    bool | None,
+    typer.Option("--approximate/--exact", help="Search faster, and find nearly all; or look at every reply again."),
+]
+Recall: TypeAlias = Annotated[
+    float | None,
+    typer.Option(metavar="R", help=f"With --approximate: wanted share of the 30 best; {RECALL} if not given."),
+]
+Data: TypeAlias = Annotated[
+    Path | None, typer.Option(metavar="DATA", help="With --approximate: conversations to tune and measure it with.")
+]
+
+
+def check_search(approximate: bool | None, recall: float | None, data: Path | None) -> None:
+    """Refuse options that go with --approximate alone."""
+    for option, given in (("--recall", recall), ("--data", data)):
+        if given is not None and not approximate:
+            raise InputError(f"{option} is of approximate search; give --approximate with it, or leave it out")
+
+
+def change_search(folder: Path, model: str | None, approximate: bool, recall: float | None, data: Path | None) -> Index:
+    """Make the search of an index approximate, or exact again; see `retrieval.approximate`."""
+    from rejoinder.corpora.examples import read_examples
+    from rejoinder.evaluation.tasks import sample
+    from rejoinder.retrieval import approximate as retrieval
+    from rejoinder.retrieval.index import Index
+
+    if not approximate:
+        index = Index.open(folder)
+        retrieval.exact(index)
+        return index
+    index = open_index(folder, model)
+    contexts = None
+    if data is None:
+        note("tuned and measured with texts of the replies as contexts; --data names real conversations")
+    else:
+        with track(f"Reading {data}") as advance:
+            part = read_examples(data, "valid" if data.is_dir() else None)
+            contexts = [example.context for example in sample(part, CONTEXTS, progress=advance)]
+    retrieval.approximate(index, RECALL if recall is None else recall, contexts, track=track)
+    return index
+
+
+def describe_search(index: Index) -> dict[str, Any] | None:
+    """Return what is known of an index's approximate search; None: it is exact."""
+    record = index.manifest.approximate
+    return None if record is None else asdict(record)
