@@ -26,20 +26,20 @@ demo: python  ## replies of the bundled model, then fine-tune it on real convers
 	@PATH="$(CURDIR)/$(BIN):$$PATH" bash scripts/demo.sh
 
 test: python  ## run the tests; ARGS="-k name" chooses among them
-	@$(INSTALL) dev train corpora baselines bert ann onnx plots demo
+	@$(INSTALL) dev train corpora baselines bert ann serve onnx plots demo
 	@$(BIN)/python -m pytest -n auto --dist loadfile -m "not slow and not gpu" $(ARGS)
 
 test-slow: python  ## run the slow tests, and the property tests with new examples
-	@$(INSTALL) dev train corpora baselines encoders ann plots demo cluster onnx bench
+	@$(INSTALL) dev train corpora baselines encoders ann serve plots demo cluster onnx bench
 	@HYPOTHESIS_PROFILE=explore $(BIN)/python -m pytest -m "(slow or hypothesis) and not gpu" $(ARGS)
 
 check: python  ## lint (annotations, docstrings, complexity, prints) and type-check
-	@$(INSTALL) dev
+	@$(INSTALL) dev serve
 	@echo "ruff" && $(BIN)/ruff check src tests scripts $(wildcard benchmarks)
 	@echo "mypy" && $(BIN)/mypy
 
 bench: python  ## run every benchmark beside its peers; figures go to benchmarks/results
-	@$(INSTALL) bench ann train baselines demo
+	@$(INSTALL) bench train baselines ann serve demo
 	@failed=""; for script in $$(grep -l '^if __name__ == "__main__"' benchmarks/*.py); do \
 	    printf '\n%s\n' "$$script"; $(BIN)/python "$$script" || failed="$$failed $$script"; done; \
 	if [ -n "$$failed" ]; then echo "Failed:$$failed" >&2; exit 1; fi

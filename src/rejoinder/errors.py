@@ -14,6 +14,10 @@ class InputError(RejoinderError):
     """The user gave something that cannot be used: a file, a line, a recipe key, an option. Exit code 2."""
 
 
+class BusyError(InputError):
+    """Another process changes, or has just changed, what was to be changed; the same may succeed a moment later."""
+
+
 class MissingExtraError(InputError):
     """A feature needs libraries that the base installation leaves out; they are named, wherever Rejoinder is from."""
 

@@ -21,7 +21,7 @@ from dataclasses import dataclass
 from pathlib import Path, PurePath
 from typing import Any
 
-from rejoinder.errors import InputError
+from rejoinder.errors import BusyError, InputError
 
 DIGEST = "sha256"  # key under which JSON content holds its own digest
 _WINDOWS = os.name == "nt"
@@ -174,14 +174,14 @@ def beside(path: str | Path) -> Path:
 
 @contextlib.contextmanager
 def locked(lock: Path, busy: str, *, wait: bool = False) -> Iterator[None]:
-    """Hold a lock, which goes with the process; if another one holds it, wait, or raise `busy` as an InputError."""
+    """Hold a lock, which goes with the process; if another one holds it, wait, or raise `busy` as a BusyError."""
     from filelock import FileLock, Timeout
 
     held = FileLock(lock, timeout=-1 if wait else 0)
     try:
         held.acquire()
     except Timeout:
-        raise InputError(f"{busy} by another process; wait until that is done, or stop it") from None
+        raise BusyError(f"{busy} by another process; wait until that is done, or stop it") from None
     try:
         yield
     finally:

@@ -86,6 +86,11 @@ class ContextVectors:
         vectors: FloatArray = self.vectors[context]
         return vectors if self.present is None else vectors[self.present[context]]
 
+    def take(self, contexts: Sequence[int]) -> ContextVectors:
+        """Return the vectors of some conversations."""
+        rows = list(contexts)
+        return ContextVectors(self.vectors[rows], None if self.present is None else self.present[rows])
+
     def __iter__(self) -> Iterator[FloatArray]:
         """The vectors of each conversation."""
         return (self[context] for context in range(len(self)))

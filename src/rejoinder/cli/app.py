@@ -16,11 +16,12 @@ from rejoinder.cli.index import index
 from rejoinder.cli.intents import intents
 from rejoinder.cli.join import join
 from rejoinder.cli.retrieval import chat, reply
+from rejoinder.cli.serve import serve
 from rejoinder.cli.shell import Command, guarded
 from rejoinder.cli.train import ablate, recipes, tokenise, train
 
-VERBS = (data, corpus, tokenise, train, evaluate, ablate, table, plot, index, calibrate, reply, chat, export, join,
-         models, recipes, doctor)  # fmt: skip
+VERBS = (data, corpus, tokenise, train, evaluate, ablate, table, plot, index, calibrate, reply, chat, serve, export,
+         join, models, recipes, doctor)  # fmt: skip
 
 app = typer.Typer(
     name="rejoinder",

@@ -8,7 +8,7 @@ from dataclasses import replace
 import numpy as np
 
 from rejoinder.errors import InputError
-from rejoinder.ranker import Conversation, Ranker
+from rejoinder.ranker import Context, Conversation, FloatArray, Ranker
 from rejoinder.retrieval.choice import Reply, newest
 from rejoinder.retrieval.index import Index, Where
 
@@ -44,17 +44,28 @@ class Cascade:
         found = self.first.search(
             contexts, self.top, history=history, no_repeat=no_repeat, distinct=distinct, where=where
         )
-        read = newest(contexts, history)
+        return self.rank(newest(contexts, history), found, k, minimum_score)
+
+    def rank(
+        self, contexts: Sequence[Context], found: Sequence[list[Reply]], k: int, minimum_score: float | None = None
+    ) -> list[list[Reply]]:
+        """Order the replies found for each context by the slow ranker's scores, and keep the best k."""
         minimum = -np.inf if minimum_score is None else minimum_score
-        ranked: list[list[Reply]] = [[] for _ in found]
-        for size in {len(replies) for replies in found if replies}:  # a ranker takes lists of one length
-            rows = [row for row, replies in enumerate(found) if len(replies) == size]
-            scores = self.ranker.score(
-                [read[row] for row in rows], [[each.text for each in found[row]] for row in rows]
-            )
-            if scores.shape != (len(rows), size) or not np.isfinite(scores).all():
-                raise InputError("the model gives no score for some replies; its training may have diverged")
-            for row, own in zip(rows, scores, strict=True):
-                best = [i for i in np.argsort(-own, kind="stable")[:k] if own[i] >= minimum]
-                ranked[row] = [replace(found[row][i], score=float(own[i])) for i in best]
-        return ranked
+        scores = score_lists(self.ranker, contexts, [[each.text for each in replies] for replies in found])
+        return [
+            [replace(replies[i], score=float(own[i])) for i in np.argsort(-own, kind="stable")[:k] if own[i] >= minimum]
+            for replies, own in zip(found, scores, strict=True)
+        ]
+
+
+def score_lists(ranker: Ranker, contexts: Sequence[Context], lists: Sequence[Sequence[str]]) -> list[FloatArray]:
+    """Return the scores of each context's own texts, of which contexts may have different numbers."""
+    scores = [np.zeros(0, dtype=np.float32)] * len(lists)
+    for size in {len(texts) for texts in lists if texts}:  # a ranker takes lists of one length
+        rows = [row for row, texts in enumerate(lists) if len(texts) == size]
+        own = ranker.score([contexts[row] for row in rows], [lists[row] for row in rows])
+        if own.shape != (len(rows), size) or not np.isfinite(own).all():
+            raise InputError("the model gives no score for some replies; its training may have diverged")
+        for row, values in zip(rows, own, strict=True):
+            scores[row] = values
+    return scores

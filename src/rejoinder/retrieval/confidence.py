@@ -90,10 +90,16 @@ class Confident:
         Raises:
             InputError: the index was changed after its calibration; see also `Index.search`.
         """
-        if not 0 <= minimum_confidence <= 1:
-            raise InputError(f"minimum_confidence is {minimum_confidence}; a probability goes from 0 to 1")
         _check(self.calibration, self.index)
         found = _search(self.index, contexts, self.calibration.history, max(k, 2), no_repeat=no_repeat)
+        return self.judge(found, minimum_confidence, k, minimum_score)
+
+    def judge(
+        self, found: Sequence[list[Reply]], minimum_confidence: float, k: int = 5, minimum_score: float | None = None
+    ) -> list[Answer]:
+        """Answer as `answer` does out of distinct replies, at least two where there are, that were found already."""
+        if not 0 <= minimum_confidence <= 1:
+            raise InputError(f"minimum_confidence is {minimum_confidence}; a probability goes from 0 to 1")
         minimum = -np.inf if minimum_score is None else minimum_score
         return [
             Answer([each for each in best[:k] if each.score >= minimum and p >= minimum_confidence], p)

@@ -21,13 +21,13 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from numbers import Real
 from pathlib import Path
-from typing import Self, TypeAlias
+from typing import Any, Self, TypeAlias
 
 import numpy as np
 
 from rejoinder.arrays import unit_rows
 from rejoinder.corpora.engine import Engine
-from rejoinder.errors import InputError
+from rejoinder.errors import BusyError, InputError
 from rejoinder.files import Kind, atomic_folder, beside, check_replaceable, is_ours, locked
 from rejoinder.progress import Advance
 from rejoinder.ranker import ContextVectors, Conversation, FloatArray, check_count
@@ -153,9 +153,13 @@ class Index(Described):
         return sum(rows.present for rows in self._rows)
 
     def __iter__(self) -> Iterator[tuple[int, Candidate]]:
+        return self.candidates()
+
+    def candidates(self, first: int = 0) -> Iterator[tuple[int, Candidate]]:
+        """Yield positions, from `first` on, and their replies."""
         for segment, rows in zip(self._segments, self._rows, strict=True):
             for row in range(segment.record.count):
-                if rows.deleted is None or not rows.deleted[row]:
+                if segment.position(row) >= first and (rows.deleted is None or not rows.deleted[row]):
                     yield segment.position(row), segment.candidate(row)
 
     @property
@@ -204,14 +208,11 @@ class Index(Described):
         Raises:
             InputError: a number is out of its range, or no reply has a field of `where`.
         """
-        if not 0 <= diversity <= 1:
-            raise InputError(f"diversity is {diversity}; it goes from 0, the best alone, to 1")
+        said = [said_before(context) for context in contexts] if no_repeat else None
         check_count("k", k)
-        said = [said_before(context) if no_repeat else frozenset[str]() for context in contexts]
         queries = self._model().encode_contexts(newest(contexts, history))
-        pool = POOL * k if diversity else k
-        found = self._search(self._passing(where), queries, pool, minimum_score, said, distinct=distinct)
-        return [diverse(replies, k, diversity, self._row) for replies in found]
+        options: dict[str, Any] = {"said": said, "distinct": distinct, "where": where, "diversity": diversity}
+        return self.search_vectors(queries, k, minimum_score, **options)
 
     def search_vectors(
         self,
@@ -219,11 +220,22 @@ class Index(Described):
         k: int = 5,
         minimum_score: float | None = None,
         *,
+        said: Sequence[frozenset[str]] | None = None,
+        distinct: bool = False,
         where: Where | None = None,
+        diversity: float = 0.0,
     ) -> list[list[Reply]]:
-        """Search as `search` does for contexts that the index's model has encoded already: (n, d), or (n, m, d)."""
+        """Search as `search` does for contexts that the index's model has encoded already: (n, d), or (n, m, d).
+
+        `said` is, for each context, what `choice.said_before` gives; None: anything may be said again.
+        """
+        if not 0 <= diversity <= 1:
+            raise InputError(f"diversity is {diversity}; it goes from 0, the best alone, to 1")
         check_count("k", k)
-        return self._search(self._passing(where), queries, k, minimum_score, [frozenset()] * len(queries))
+        said = [frozenset[str]()] * len(queries) if said is None else said
+        pool = POOL * k if diversity else k
+        found = self._search(self._passing(where), queries, pool, minimum_score, said, distinct=distinct)
+        return [diverse(replies, k, diversity, self._row) for replies in found]
 
     def count(self, where: Where | None = None) -> int:
         """Return how many replies a search can find; see `search`."""
@@ -439,7 +451,7 @@ class Index(Described):
     def _change(self) -> Iterator[None]:
         with locked(beside(self.folder), f"{self.folder} is being written"):
             if read_manifest(self.folder).fingerprint != self.fingerprint:
-                raise InputError(f"{self.folder} was changed by somebody else since it was opened; open it again")
+                raise BusyError(f"{self.folder} was changed by somebody else since it was opened; open it again")
             sweep(self.folder, self.manifest)
             yield
 

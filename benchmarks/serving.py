@@ -1,0 +1,343 @@
+"""`rejoinder serve` under load: against the library, the same model without batching, and MiniLM with FAISS.
+
+Three servers hold the same replies and get the same conversations, one after the other, each in a process of its own on
+this machine, with the load generator beside it: the cores are shared. Then ours alone: one request at a time, half the
+greatest load, three times the greatest load until so many requests have been made, and a start with a large index.
+The throughput of the library is that of one process which searches the same texts in batches of the mean size that
+the server reached.
+
+    python benchmarks/serving.py
+"""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import contextlib
+import itertools
+import json
+import os
+import re
+import statistics
+import subprocess
+import sys
+import tempfile
+import time
+import urllib.request
+from collections import Counter
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+
+from common import write_result
+from encoding import chat
+
+HEADER = "POST /v1/replies HTTP/1.1\r\nhost: localhost\r\ncontent-type: application/json\r\ncontent-length: {}\r\n\r\n"
+TURNS = 3
+"""Messages of a conversation."""
+K = 5
+
+
+def main() -> None:
+    """Measure, print, write `results/serving.json`."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--candidates", type=int, default=10_000)
+    parser.add_argument("--many", type=int, default=100_000, help="candidates of the index whose start is timed")
+    parser.add_argument("--connections", type=int, default=64)
+    parser.add_argument("--seconds", type=float, default=10.0, help="of each measurement")
+    parser.add_argument("--requests", type=int, default=100_000, help="at three times the greatest load")
+    parser.add_argument("--threads", type=int, default=1, help="of PyTorch and FAISS in each process")
+    parser.add_argument("--be", choices=["plain", "minilm"], help=argparse.SUPPRESS)  # a peer, in its own process
+    parser.add_argument("--index", help=argparse.SUPPRESS)
+    options = parser.parse_args()
+    if options.be:
+        serve_peer(options.be, options.index)
+        return
+    os.environ["OMP_NUM_THREADS"] = str(options.threads)  # of the servers
+    torch.set_num_threads(options.threads)
+    messages, _ = chat()
+    distinct = list(dict.fromkeys(messages))
+    contexts = [distinct[i : i + TURNS] for i in range(0, 3000 * TURNS, TURNS)]
+    with tempfile.TemporaryDirectory() as folder:
+        index = str(Path(folder) / "index")
+        build(distinct[: options.candidates], index)
+        result = race(index, contexts, options)
+        show(result)
+        result |= alone(index, contexts)
+        with serving(ours(index)) as server:
+            result |= loads(server, contexts, result["rejoinder"]["per_second"], options)
+        many = str(Path(folder) / "many")
+        build(distinct[: options.many], many)
+        result["start_seconds"] = start(many, contexts)
+    show(result)
+    write_result("serving", {**{k: v for k, v in vars(options).items() if k not in ("be", "index")}, **result})
+
+
+def show(result: dict[str, Any]) -> None:
+    """Print what there is so far."""
+    for name, value in result.items():
+        print(f"{name}: {value}", flush=True)
+
+
+def build(replies: Sequence[str], folder: str) -> None:
+    """An index of the bundled model."""
+    import rejoinder
+
+    model = rejoinder.load("convert-small")
+    assert isinstance(model, rejoinder.Encoder)
+    rejoinder.Index.build(model, replies, folder)
+
+
+# --- Servers ---------------------------------------------------------------------------------------------------------
+
+
+@dataclass
+class Server:
+    """A process that answers at a port of this machine."""
+
+    process: subprocess.Popen[str]
+    port: int
+
+    def metrics(self) -> dict[str, float]:
+        """What our server counts."""
+        with urllib.request.urlopen(f"http://localhost:{self.port}/metrics") as answer:
+            found = re.findall(r"^(\w+) ([\d.e+]+)$", answer.read().decode(), re.MULTILINE)
+        return {name: float(value) for name, value in found}
+
+    def memory(self) -> float:
+        """Resident megabytes."""
+        status = Path(f"/proc/{self.process.pid}/status").read_text(encoding="utf-8")
+        return int(re.findall(r"VmRSS:\s+(\d+)", status)[0]) / 1024
+
+
+def ours(index: str) -> list[str]:
+    """The command of our server."""
+    return [sys.executable, "-m", "rejoinder", "serve", index, "--port", "0", "--json"]
+
+
+def peer(name: str, index: str) -> list[str]:
+    """The command of another one."""
+    return [sys.executable, __file__, "--be", name, "--index", index]
+
+
+@contextlib.contextmanager
+def serving(command: Sequence[str]) -> Iterator[Server]:
+    """Start a server, which prints a line of JSON with its `url` when it listens; end it."""
+    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True) as process:
+        try:
+            assert process.stdout is not None
+            line = process.stdout.readline()
+            yield Server(process, int(json.loads(line)["url"].rpartition(":")[2]))
+        finally:
+            process.terminate()
+            process.wait(60)
+
+
+def serve_peer(name: str, folder: str) -> None:
+    """What most people write first: FastAPI, a function that encodes and searches, no batching.
+
+    MiniLM's vectors of the replies are random: its speed does not depend on them.
+    """
+    import socket
+
+    import uvicorn
+    from fastapi import FastAPI
+
+    import rejoinder
+    from rejoinder.memory import keep_memory
+
+    keep_memory()
+    app, index = FastAPI(), rejoinder.Index.open(folder)
+    find = _plain(index) if name == "plain" else _minilm([candidate.text for _, candidate in index])
+    find(["Hello!"], K)
+
+    @app.post("/v1/replies")
+    def replies(request: dict[str, Any]) -> dict[str, Any]:
+        return {"replies": find(request["messages"], request["k"])}
+
+    listening = socket.create_server(("127.0.0.1", 0), backlog=1024)
+    print(json.dumps({"url": f"http://127.0.0.1:{listening.getsockname()[1]}"}), flush=True)
+    uvicorn.Server(uvicorn.Config(app, log_level="error", access_log=False)).run([listening])
+
+
+def _plain(index: Any) -> Callable[[list[str], int], list[dict[str, Any]]]:
+    def find(messages: list[str], k: int) -> list[dict[str, Any]]:
+        [found] = index.search([messages], k, distinct=True)
+        return [each.to_json() for each in found]
+
+    return find
+
+
+def _minilm(texts: Sequence[str]) -> Callable[[list[str], int], list[dict[str, Any]]]:
+    import faiss
+    from sentence_transformers import SentenceTransformer
+
+    from peers import WEIGHTS
+
+    model = SentenceTransformer(str(WEIGHTS), device="cpu")
+    vectors = np.random.default_rng(0).standard_normal((len(texts), 384), dtype=np.float32)
+    flat = faiss.IndexFlatIP(vectors.shape[1])
+    flat.add(vectors / np.linalg.norm(vectors, axis=1, keepdims=True))
+
+    def find(messages: list[str], k: int) -> list[dict[str, Any]]:
+        scores, places = flat.search(model.encode(messages[-1:], normalize_embeddings=True), k)
+        best = zip(scores[0].tolist(), places[0].tolist(), strict=True)
+        return [{"text": texts[place], "score": score, "position": place} for score, place in best]
+
+    return find
+
+
+# --- Load ------------------------------------------------------------------------------------------------------------
+
+
+@dataclass
+class Load:
+    """What came of a load: seconds of each answer by its status, and seconds in all."""
+
+    seconds: float = 0.0
+    answers: dict[int, list[float]] = field(default_factory=dict)
+
+    def facts(self) -> dict[str, Any]:
+        """Requests per second that were answered, and percentiles of their milliseconds."""
+        good = np.array(self.answers.get(200, [np.nan])) * 1000
+        p50, p99 = np.percentile(good, [50, 99]).tolist()
+        counts = Counter({status: len(times) for status, times in self.answers.items()})
+        return {"per_second": counts[200] / self.seconds, "p50_ms": p50, "p99_ms": p99, "statuses": dict(counts)}
+
+
+class Connection:
+    """One connection that stays open."""
+
+    def __init__(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        self.reader, self.writer = reader, writer
+
+    async def ask(self, request: bytes) -> int:
+        """Send a request, read its answer, return the status."""
+        self.writer.write(request)
+        head = await self.reader.readuntil(b"\r\n\r\n")
+        length = re.search(rb"content-length: (\d+)", head, re.IGNORECASE)
+        assert length is not None
+        await self.reader.readexactly(int(length[1]))
+        return int(head[9:12])
+
+
+async def load(
+    port: int, contexts: Sequence[Sequence[str]], connections: int, seconds: float, rate: float | None = None
+) -> Load:
+    """Send requests for so long: each connection the next at once, or all together at a rate.
+
+    At a rate, a request's time counts from when it was due, also if no connection was free.
+    """
+    bodies = (json.dumps({"messages": messages, "k": K}).encode() for messages in contexts)
+    requests = itertools.cycle([HEADER.format(len(body)).encode() + body for body in bodies])
+    result, begin = Load(), time.perf_counter()
+    due = itertools.count() if rate is None else (begin + i / rate for i in itertools.count())
+
+    async def client() -> None:
+        one = Connection(*await asyncio.open_connection("127.0.0.1", port))
+        while True:
+            start = time.perf_counter()
+            if rate is not None:
+                start = next(due)
+                await asyncio.sleep(start - time.perf_counter())
+            if start > begin + seconds:
+                break
+            status = await one.ask(next(requests))
+            result.answers.setdefault(status, []).append(time.perf_counter() - start)
+        one.writer.close()
+
+    await asyncio.gather(*(client() for _ in range(connections)))
+    result.seconds = time.perf_counter() - begin
+    return result
+
+
+def race(index: str, contexts: Sequence[Sequence[str]], options: argparse.Namespace) -> dict[str, Any]:
+    """The greatest load of each server, two turns each, and the library's own speed."""
+    result: dict[str, Any] = {}
+    commands = {"rejoinder": ours(index), "without batching": peer("plain", index), "MiniLM": peer("minilm", index)}
+    for name, command in commands.items():
+        with serving(command) as server:
+            asyncio.run(load(server.port, contexts, options.connections, 2))
+            before = server.metrics() if name == "rejoinder" else {}
+            turns = [asyncio.run(load(server.port, contexts, options.connections, options.seconds)) for _ in range(2)]
+            result[name] = max((turn.facts() for turn in turns), key=lambda facts: facts["per_second"])
+            if name == "rejoinder":
+                grown = {key: value - before.get(key, 0) for key, value in server.metrics().items()}
+                size = grown["rejoinder_batch_jobs_sum"] / grown["rejoinder_batch_jobs_count"]
+                result["mean_batch"] = size
+    result["library"] = library(index, contexts, max(1, round(result["mean_batch"])), options.seconds)
+    result["share_of_library"] = result["rejoinder"]["per_second"] / result["library"]
+    result["times_without_batching"] = result["rejoinder"]["per_second"] / result["without batching"]["per_second"]
+    return result
+
+
+def library(folder: str, contexts: Sequence[Sequence[str]], size: int, seconds: float) -> float:
+    """Conversations per second that the library answers in batches of a size, in this process."""
+    import rejoinder
+    from rejoinder.memory import keep_memory
+
+    keep_memory()
+    index, done = rejoinder.Index.open(folder), 0
+    index.search(contexts[:size], K, distinct=True)
+    begin = time.perf_counter()
+    while time.perf_counter() < begin + seconds:
+        start = done % (len(contexts) - size)
+        index.search(contexts[start : start + size], K, distinct=True)
+        done += size
+    return done / (time.perf_counter() - begin)
+
+
+def alone(folder: str, contexts: Sequence[Sequence[str]], count: int = 200) -> dict[str, Any]:
+    """Milliseconds of one request at a time, and of the library in this process, taking turns."""
+    import rejoinder
+
+    index = rejoinder.Index.open(folder)
+    times: dict[str, list[float]] = {"request_alone_ms": [], "library_alone_ms": []}
+
+    async def turns(port: int) -> None:
+        one = Connection(*await asyncio.open_connection("127.0.0.1", port))
+        for context in contexts[:count]:
+            body = json.dumps({"messages": context, "k": K}).encode()
+            start = time.perf_counter()
+            await one.ask(HEADER.format(len(body)).encode() + body)
+            middle = time.perf_counter()
+            index.search([context], K, distinct=True)
+            times["request_alone_ms"].append(1000 * (middle - start))
+            times["library_alone_ms"].append(1000 * (time.perf_counter() - middle))
+        one.writer.close()
+
+    with serving(ours(folder)) as server:
+        asyncio.run(turns(server.port))
+    return {name: statistics.median(values[count // 10 :]) for name, values in times.items()}
+
+
+def loads(
+    server: Server, contexts: Sequence[Sequence[str]], most: float, options: argparse.Namespace
+) -> dict[str, Any]:
+    """Half the greatest load; three times it, with the memory before and after."""
+    asyncio.run(load(server.port, contexts, options.connections, 2))
+    half = asyncio.run(load(server.port, contexts, options.connections, options.seconds, most / 2))
+    asyncio.run(load(server.port, contexts, 8 * options.connections, 5, 3 * most))
+    before, seconds = server.memory(), options.requests / (3 * most)
+    over = asyncio.run(load(server.port, contexts, 8 * options.connections, seconds, 3 * most))
+    memory = {"before_mb": before, "after_mb": server.memory()}
+    return {"half_load": half.facts(), "overload": over.facts(), "memory": memory}
+
+
+def start(folder: str, contexts: Sequence[Sequence[str]]) -> float:
+    """Seconds from the command to its first answer; the least of three."""
+    seconds = []
+    for _ in range(3):
+        begin = time.perf_counter()
+        with serving(ours(folder)) as server:
+            asyncio.run(load(server.port, contexts, 1, 0))
+            seconds.append(time.perf_counter() - begin)
+    return min(seconds)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,124 @@
+"""`rejoinder serve`: replies over HTTP."""
+
+from __future__ import annotations
+
+import ipaddress
+import os
+import socket
+import tempfile
+from collections.abc import Mapping
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from rejoinder.cli.options import Json
+from rejoinder.cli.retrieval import IndexFolder, MinConfidence, Model, Rerank, RerankTop
+from rejoinder.cli.shell import emit
+from rejoinder.errors import InputError, MissingExtraError
+
+if TYPE_CHECKING:
+    from rejoinder.ranker import Ranker
+
+GRACE = 30  # seconds for accepted requests to be answered after the signal to end
+START = 120  # seconds for a worker to open its model
+LOGGING = {
+    "version": 1,
+    "disable_existing_loggers": False,
+    "formatters": {"json": {"()": "rejoinder.serving.guard.JsonLines"}},
+    "handlers": {"stderr": {"class": "logging.StreamHandler", "formatter": "json"}},
+    "loggers": {name: {"handlers": ["stderr"], "level": "INFO"} for name in ("rejoinder.serving", "uvicorn")},
+}
+
+
+def serve(
+    index: IndexFolder,
+    host: Annotated[str, typer.Option(help="Address to listen at; others than this machine's need an API key.")] = (
+        "127.0.0.1"
+    ),
+    port: Annotated[int, typer.Option(min=0, max=65535, help="0: any that is free.")] = 8000,
+    model: Model = None,
+    intents: Annotated[Path | None, typer.Option(metavar="FOLDER", help="A classifier, for /v1/intents.")] = None,
+    rerank: Rerank = None,
+    rerank_top: RerankTop = 50,
+    min_confidence: MinConfidence = None,
+    workers: Annotated[int, typer.Option(min=1, metavar="N", help="Processes, each with the models.")] = 1,
+    queue: Annotated[int, typer.Option(min=1, metavar="N", help="Requests that may wait; one more gets 429.")] = 128,
+    log_texts: Annotated[bool, typer.Option("--log-texts", help="Let the log hold what is said.")] = False,
+    as_json: Json = False,
+) -> None:
+    """Answer over HTTP: replies, embeddings, re-ranking, intents, candidates.
+
+    Example: rejoinder serve replies.index, and then
+    curl localhost:8000/v1/replies -H 'content-type: application/json' -d '{"messages": ["Hello!"]}'
+
+    REJOINDER_WRITE_KEY and REJOINDER_READ_KEY turn authentication on: a read key asks, a write key also changes
+    candidates and reloads. SIGHUP opens index and models again; SIGTERM answers what was accepted, and ends.
+    """
+    try:
+        import uvicorn
+        from uvicorn.supervisors import Multiprocess
+    except ImportError as error:
+        raise MissingExtraError("rejoinder serve", "serve") from error
+    from rejoinder.memory import keep_memory
+    from rejoinder.serving.answers import Sources
+    from rejoinder.serving.app import Settings, make_app
+    from rejoinder.serving.guard import READ_KEY, WRITE_KEY, Keys
+
+    keys, local = Keys.from_environment(), _is_loopback(host)
+    if not keys and not local:
+        advice = f"set {WRITE_KEY} or {READ_KEY}, or leave --host out"
+        raise InputError(f"{host} can be reached from other machines; {advice}")
+    sources = Sources(
+        index=index, model=model, intents=intents, rerank_top=rerank_top, calibrated=min_confidence is not None,
+        reranker=None if rerank is None else partial(open_ranker, rerank),
+    )  # fmt: skip
+    settings = Settings(
+        sources=sources, keys=keys, local=local and not keys, queue=queue, minimum_confidence=min_confidence,
+        log_texts=log_texts, workers=workers,
+    )  # fmt: skip
+    listening = _listen(host, port)
+    address = f"http://{f'[{host}]' if ':' in host else host}:{listening.getsockname()[1]}"
+    more: dict[str, Any] = {
+        "log_config": LOGGING, "access_log": False, "server_header": False, "workers": workers, "ws": "none",
+        "timeout_graceful_shutdown": GRACE, "timeout_worker_healthcheck": START,
+    }  # fmt: skip
+    if workers > 1:
+        with tempfile.TemporaryDirectory() as folder:
+            os.environ.setdefault("PROMETHEUS_MULTIPROC_DIR", folder)
+            emit({"url": address}, as_json, _text)
+            Multiprocess(uvicorn.Config(partial(make_app, settings), factory=True, **more), [listening]).run()
+        return
+    keep_memory()
+    app: Any = make_app(settings, sources.open())
+    emit({"url": address}, as_json, _text)
+    uvicorn.Server(uvicorn.Config(app, **more)).run([listening])
+
+
+def open_ranker(name: str) -> Ranker:
+    """Open what ranks the best replies again; in a worker too."""
+    from rejoinder.cli.rankers import Rankers
+
+    return Rankers().ranker(name)
+
+
+def _is_loopback(host: str) -> bool:
+    try:
+        return host == "localhost" or ipaddress.ip_address(host).is_loopback
+    except ValueError:
+        return False
+
+
+def _listen(host: str, port: int) -> socket.socket:
+    family = socket.AF_INET6 if ":" in host else socket.AF_INET
+    try:
+        return socket.create_server((host, port), family=family, backlog=1024)
+    except (OSError, UnicodeError) as error:
+        number = getattr(error, "errno", None)
+        reason = error if number is None or number < 0 else os.strerror(number)
+        raise InputError(f"cannot listen at {host}, port {port}: {reason}; take another --port or --host") from None
+
+
+def _text(result: Mapping[str, Any]) -> str:
+    return f"{result['url']} answers; Ctrl-C ends it"

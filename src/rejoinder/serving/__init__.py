@@ -1,0 +1,1 @@
+"""Replies over HTTP: one thread computes what an event loop takes in."""

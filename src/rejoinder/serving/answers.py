@@ -1,0 +1,312 @@
+"""What the computing thread does: the index, the models beside it, and each kind of job on many requests at once."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import logging
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, NamedTuple, TypeVar
+
+import numpy as np
+
+from rejoinder.errors import BusyError, InputError
+from rejoinder.intents.classifier import IntentClassifier
+from rejoinder.models.texts import NotesCuts
+from rejoinder.ranker import ContextVectors, FloatArray, Ranker
+from rejoinder.retrieval.cascade import Cascade, score_lists
+from rejoinder.retrieval.choice import Reply, newest, said_before
+from rejoinder.retrieval.confidence import Confident
+from rejoinder.retrieval.index import CALIBRATION, Index
+from rejoinder.retrieval.manifest import MANIFEST, read_manifest
+from rejoinder.retrieval.reading import Candidate
+from rejoinder.retrieval.search import all_scores
+from rejoinder.retrieval.segments import ResponseEncoder, open_model
+from rejoinder.serving.batching import Job
+from rejoinder.text.tokenizer import encode_messages
+
+PATIENCE, PAUSE = 10.0, 0.02  # seconds for which a change waits for another process that is changing the index
+AGAIN = 1.0  # seconds until an index that cannot be opened is tried again
+logger = logging.getLogger("rejoinder.serving")
+T = TypeVar("T")
+
+
+@dataclass(frozen=True, kw_only=True)
+class Sources:
+    """Where a server has its answers from."""
+
+    index: Path
+    model: str | None = None  # where the index's model is now; None: where it was
+    intents: Path | None = None
+    reranker: Callable[[], Ranker] | None = None  # opens what may rank the best replies again
+    rerank_top: int = 50
+    calibrated: bool = False  # refuse an index that is not
+
+    def open(self) -> Answers:
+        """Open all of it, and compute once: what is slow the first time is over then."""
+        from rejoinder.intents.folder import load_classifier
+
+        encoder = open_model(self.model or read_manifest(self.index).model.locate(self.index))
+        classifier = None if self.intents is None else load_classifier(self.intents)
+        ranker = None if self.reranker is None else self.reranker()
+        answers = Answers(self, Index.open(self.index, encoder), encoder, ranker, classifier)
+        answers.index.search([["Hello!", "How are you?"]], 1)
+        if self.calibrated:
+            Confident(answers.index)
+        encoder.encode_responses(["Hello!"])
+        return answers
+
+
+@dataclass(frozen=True, kw_only=True)
+class Question:
+    """A conversation and how replies to it are chosen; see `Index.search` and `Confident.answer`."""
+
+    messages: Sequence[Any]
+    k: int = 5
+    minimum_score: float | None = None
+    minimum_confidence: float | None = None
+    history: int | None = None
+    no_repeat: bool = False
+    distinct: bool = True
+    where: dict[str, Any] | None = None
+    diversity: float = 0.0
+    rerank: bool = False
+
+    @property
+    def search(self) -> str:
+        """Of questions whose texts are equal the search is one."""
+        chosen = self.k, self.minimum_score, self.distinct, self.where, self.diversity, self.rerank
+        return json.dumps([*chosen, self.minimum_confidence], sort_keys=True)
+
+
+class _Asked(NamedTuple):
+    place: int  # among the questions
+    question: Question
+    read: Sequence[str]  # what the model reads of the conversation
+    said: frozenset[str]
+
+
+@dataclass
+class Answers:
+    """An open index and the models beside it. One thread calls `compute`, another one `write`."""
+
+    sources: Sources
+    index: Index
+    encoder: ResponseEncoder
+    ranker: Ranker | None = None
+    classifier: IntentClassifier | None = None
+    _confident: Confident | None = field(default=None, init=False)
+    _seen: object = field(default=None, init=False)  # of the index's files, when it was opened
+    _again: float = field(default=0.0, init=False)  # when what could not be opened is tried again
+
+    def __post_init__(self) -> None:
+        self._seen = self._stamp()
+
+    @property
+    def model(self) -> str:
+        """The name of the index's model, without the folder in which it lies."""
+        return Path(self.encoder.name).name or self.encoder.fingerprint[:12]
+
+    def compute(self, jobs: Sequence[Job]) -> list[Any]:
+        """Return of each job its result or its exception; those of one kind are computed together."""
+        self._refresh()
+        return self._each(jobs)
+
+    def write(self, jobs: Sequence[Job]) -> list[Any]:
+        """Return of each change its result or its exception; additions that wait together become one."""
+        return self._each(jobs)
+
+    def _each(self, jobs: Sequence[Job]) -> list[Any]:
+        results: list[Any] = [None] * len(jobs)
+        for kind in dict.fromkeys(job.kind for job in jobs):
+            places = [place for place, job in enumerate(jobs) if job.kind == kind]
+            found = self._together(getattr(self, kind), [jobs[place].item for place in places])
+            for place, result in zip(places, found, strict=True):
+                results[place] = result
+        return results
+
+    def _together(self, work: Callable[[list[Any]], Sequence[Any]], items: list[Any]) -> Sequence[Any]:
+        """Do the work for all items at once; if that fails, one by one, so that only the culprit fails."""
+        try:
+            return work(items)
+        except (BusyError, OSError) as error:
+            return [error] * len(items)
+        except Exception as error:  # noqa: BLE001 (whoever asked for it raises it)
+            return [error] if len(items) == 1 else [each for item in items for each in self._together(work, [item])]
+
+    # --- Kinds of jobs: each takes the items of several ---------------------------------------------------------------
+
+    def replies(self, questions: list[Question]) -> list[dict[str, Any] | InputError]:
+        """Encode all conversations together, and search once for all that want the same of the search."""
+        results: list[Any] = [None] * len(questions)
+        asked: list[_Asked] = []
+        for place, question in enumerate(questions):
+            try:
+                read = newest([question.messages], self._history(question))[0]
+                said = said_before(question.messages) if question.no_repeat else frozenset[str]()
+                asked.append(_Asked(place, question, read, said))
+            except InputError as error:
+                results[place] = error
+        if not asked:
+            return results
+        vectors = self.encoder.encode_contexts([each.read for each in asked])
+        groups: dict[str, list[int]] = {}
+        for row, each in enumerate(asked):
+            groups.setdefault(each.question.search, []).append(row)
+        for rows in groups.values():
+            queries = vectors.take(rows) if isinstance(vectors, ContextVectors) else vectors[rows]
+            try:
+                found: Sequence[Any] = self._search([asked[row] for row in rows], queries)
+            except InputError as error:
+                found = [error] * len(rows)
+            for row, result in zip(rows, found, strict=True):
+                results[asked[row].place] = result
+        return results
+
+    def queries(self, texts: list[list[str]]) -> list[tuple[FloatArray, int]]:
+        """Encode texts, of several requests, as conversations of one message: (n, d) each, and their tokens."""
+        vectors = self.encoder.encode_contexts([[text] for part in texts for text in part])
+        if isinstance(vectors, ContextVectors) or vectors.ndim != 2:
+            raise InputError(f"{self.model} gives a conversation several vectors; take input_type 'document' here")
+        return self._counted(vectors, texts)
+
+    def documents(self, texts: list[list[str]]) -> list[tuple[FloatArray, int]]:
+        """Encode texts, of several requests, as responses: (n, d) each, and their tokens."""
+        return self._counted(self.encoder.encode_responses([text for part in texts for text in part]), texts)
+
+    def scores(self, pairs: list[tuple[str, list[str]]]) -> list[FloatArray]:
+        """Score texts, (n,) for each message, with the slow model if there is one, else the index's."""
+        contexts = [[message] for message, _ in pairs]
+        texts = [documents for _, documents in pairs]
+        if self.ranker is not None:
+            return score_lists(self.ranker, contexts, texts)
+        vectors = self.encoder.encode_contexts(contexts)
+        queries = vectors if isinstance(vectors, ContextVectors) or vectors.ndim == 3 else vectors[:, None]
+        rows = self.documents(texts)
+        return [all_scores(own, [query])[0] for query, (own, _) in zip(queries, rows, strict=True)]
+
+    def intents(self, texts: list[list[str]]) -> list[list[dict[str, Any]]]:
+        """Classify the texts of several requests."""
+        assert self.classifier is not None
+        found = [
+            {
+                "labels": list(each.labels),
+                "out_of_scope": each.out_of_scope,
+                "ranking": [{"label": name, "probability": p} for name, p in each.ranking],
+            }
+            for each in self.classifier.predict([text for part in texts for text in part])
+        ]
+        return _split(found, texts)
+
+    def candidates(self, pages: list[tuple[int, int]]) -> list[list[dict[str, Any]]]:
+        """Return candidates from a position on, so many at most."""
+        results = []
+        for first, most in pages:
+            found = zip(range(most), self.index.candidates(first), strict=False)
+            results.append([{"position": at, "text": c.text, "payload": dict(c.payload)} for _, (at, c) in found])
+        return results
+
+    def add(self, lists: list[list[Candidate]]) -> list[list[int]]:
+        """Add the candidates of several requests at once; return their positions."""
+        added = self._change(lambda index: index.add([candidate for part in lists for candidate in part]))
+        return _split(list(added), lists)
+
+    def delete(self, positions: list[int]) -> list[int]:
+        """Delete what several requests name at once; return of each how many it was."""
+        self._change(lambda index: index.delete(positions))
+        return [1] * len(positions)
+
+    # ------------------------------------------------------------------------------------------------------------------
+
+    def _counted(self, vectors: FloatArray, texts: list[list[str]]) -> list[tuple[FloatArray, int]]:
+        """Cut vectors into those of each request, with the tokens read; 0 of a model that is not Rejoinder's own."""
+        counts = np.zeros(len(vectors), dtype=np.int64)
+        if isinstance(self.encoder, NotesCuts):
+            flat = [text for part in texts for text in part]
+            counts += encode_messages(self.encoder.tokenizer, flat, self.encoder.message_length)[1]
+        parts = zip(_split(vectors, texts), _split(counts, texts), strict=True)
+        return [(own, int(tokens.sum())) for own, tokens in parts]
+
+    def _history(self, question: Question) -> int | None:
+        """Return how many earlier messages are read; refuse what a calibration does not hold for."""
+        if question.minimum_confidence is None:
+            return question.history
+        if self._confident is None:
+            self._confident = Confident(self.index)
+        read = self._confident.calibration.history
+        if question.history not in (None, read):
+            raise InputError(f"the index was calibrated with history {json.dumps(read)}; leave history out")
+        if question.where or question.diversity or question.rerank or not question.distinct:
+            unlike = "where, diversity, rerank or distinct: false"
+            raise InputError(f"minimum_confidence is calibrated for the best of all distinct replies; without {unlike}")
+        return read
+
+    def _search(self, asked: Sequence[_Asked], queries: Any) -> list[dict[str, Any]]:
+        """Find replies for questions that want the same of the search."""
+        like = asked[0].question
+        options: dict[str, Any] = {
+            "said": [each.said for each in asked],
+            "distinct": like.distinct,
+            "where": like.where,
+        }
+        if like.minimum_confidence is not None:
+            assert self._confident is not None
+            found = self.index.search_vectors(queries, max(like.k, 2), None, **options)
+            sure = self._confident.judge(found, like.minimum_confidence, like.k, like.minimum_score)
+            return [{"replies": _plain(answer.replies), "confidence": answer.confidence} for answer in sure]
+        if like.rerank:
+            if self.ranker is None:
+                raise InputError("this server has no second model; start it with --rerank MODEL")
+            cascade = Cascade(self.index, self.ranker, self.sources.rerank_top)
+            if like.k > cascade.top or like.diversity:
+                raise InputError(f"with rerank, k goes from 1 to {cascade.top}, and diversity is 0")
+            found = self.index.search_vectors(queries, cascade.top, None, **options)
+            found = cascade.rank([each.read for each in asked], found, like.k, like.minimum_score)
+        else:
+            options["diversity"] = like.diversity
+            found = self.index.search_vectors(queries, like.k, like.minimum_score, **options)
+        return [{"replies": _plain(replies), "confidence": None} for replies in found]
+
+    def _change(self, change: Callable[[Index], T]) -> T:
+        """Change the index on disk; wait while another process is changing it."""
+        end = time.monotonic() + PATIENCE
+        while True:
+            try:
+                return change(Index.open(self.sources.index, self.encoder, verify=False))
+            except BusyError:
+                if time.monotonic() > end:
+                    raise
+                time.sleep(PAUSE)
+
+    def _stamp(self) -> object:
+        stamp = []
+        for name in (MANIFEST, CALIBRATION):
+            with contextlib.suppress(OSError):
+                found = (self.sources.index / name).stat()
+                stamp += [name, found.st_ino, found.st_mtime_ns, found.st_size]
+        return stamp
+
+    def _refresh(self) -> None:
+        """Take in what this server, another worker or the command has changed; else go on with what there is."""
+        if (stamp := self._stamp()) == self._seen or time.monotonic() < self._again:
+            return
+        try:
+            self.index, self._confident = Index.open(self.sources.index, self.encoder, verify=False), None
+            self._seen = stamp
+        except (InputError, OSError) as error:
+            self._again = time.monotonic() + AGAIN
+            logger.warning("the index has changed and cannot be opened; the earlier one goes on answering",
+                           extra={"fields": {"reason": str(error)}})  # fmt: skip
+
+
+def _plain(replies: Sequence[Reply]) -> list[dict[str, Any]]:
+    return [reply.to_json() for reply in replies]
+
+
+def _split(values: Any, like: Sequence[Sequence[Any]]) -> list[Any]:
+    """Cut values into parts as long as those of `like`."""
+    ends = np.cumsum([len(part) for part in like]).tolist()
+    return [values[end - len(part) : end] for part, end in zip(like, ends, strict=True)]

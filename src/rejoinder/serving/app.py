@@ -1,0 +1,340 @@
+"""The HTTP application: what each address takes, what it lets the computing thread do, and what it answers."""
+
+from __future__ import annotations
+
+import asyncio
+import base64
+import contextlib
+import dataclasses
+import errno
+import os
+import signal
+import threading
+from collections.abc import AsyncIterator, Callable, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import msgspec
+import numpy as np
+
+from rejoinder import __version__
+from rejoinder.errors import BusyError, InputError, MissingExtraError
+from rejoinder.retrieval.reading import Candidate
+from rejoinder.serving import requests as forms
+from rejoinder.serving.answers import Answers, Question, Sources
+from rejoinder.serving.batching import Batcher, Job, OverloadedError
+from rejoinder.serving.guard import CURRENT, MOST_BYTES, NO_KEYS, Guard, Keys, logger, problem
+from rejoinder.serving.metrics import Metrics
+
+if TYPE_CHECKING:
+    from fastapi import FastAPI
+
+PAGE = Path(__file__).with_name("page")
+PIECE = 64  # texts of a large request that are computed at once, so that others get their turn
+_FULL = (errno.ENOSPC, errno.EDQUOT)
+_ERRORS = (400, 401, 403, 408, 413, 421, 422, 429, 500, 503)
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class Settings:
+    """How a server serves."""
+
+    sources: Sources
+    keys: Keys = NO_KEYS
+    local: bool = True  # see `Guard`
+    queue: int = 128  # requests that may wait
+    seconds: float = 30.0  # for a request
+    minimum_confidence: float | None = None  # where a request says nothing of it
+    log_texts: bool = False
+    workers: int = 1
+
+
+def make_app(settings: Settings, opened: Answers | None = None) -> FastAPI:
+    """Return the application, an ASGI callable; what is `opened` already is not opened again.
+
+    Raises:
+        MissingExtraError: FastAPI or prometheus-client is missing.
+    """
+    try:
+        from fastapi import Depends, FastAPI
+        from fastapi.exceptions import RequestValidationError
+        from fastapi.security import HTTPBearer
+        from fastapi.staticfiles import StaticFiles
+        from starlette.exceptions import HTTPException
+
+        api = Api(settings, opened)
+    except ImportError as error:
+        raise MissingExtraError("the server", "serve") from error
+    app = FastAPI(
+        title="Rejoinder", version=__version__, docs_url=None, redoc_url=None, lifespan=api.lifespan,
+        max_body_size=MOST_BYTES, responses={code: {"model": forms.Error} for code in _ERRORS},
+        description="Given a conversation so far, the best replies out of a set of candidates.",
+    )  # fmt: skip
+    app.state.api = api
+    errors: list[tuple[Any, Callable[..., Any]]] = [
+        (RequestValidationError, _invalid), (HTTPException, _refused), (OverloadedError, _failed),
+        (BusyError, _failed), (InputError, _failed), (OSError, _failed),
+    ]  # fmt: skip
+    for kind, handler in errors:
+        app.add_exception_handler(kind, handler)
+    keyed: dict[str, Any] = {"dependencies": [Depends(HTTPBearer(auto_error=False))] if settings.keys else []}
+    for path, endpoint, form in (("/health", api.health, forms.Status), ("/ready", api.ready, forms.Status)):
+        app.add_api_route(path, endpoint, response_model=form)
+    app.add_api_route("/metrics", api.metrics_text, response_class=_plain(), **keyed)
+    routes: list[tuple[str, str, Callable[..., Any], Any]] = [
+        ("POST", "/v1/replies", api.replies, forms.RepliesResponse),
+        ("POST", "/v1/embeddings", api.embeddings, forms.EmbeddingsResponse),
+        ("POST", "/v1/rerank", api.rerank, forms.RerankResponse),
+        ("POST", "/v2/rerank", api.rerank, forms.RerankResponse),
+        ("POST", "/v1/intents", api.intents, forms.IntentsResponse),
+        ("GET", "/v1/candidates", api.candidates, forms.CandidatesResponse),
+        ("POST", "/v1/candidates", api.add, forms.Added),
+        ("DELETE", "/v1/candidates/{position}", api.delete, forms.Deleted),
+        ("GET", "/v1/models", api.models, forms.ModelsResponse),
+        ("POST", "/admin/reload", api.reload, forms.Status),
+    ]
+    for method, path, endpoint, form in routes:
+        code = 201 if endpoint == api.add else 200
+        more: Any = {404: {"model": forms.Error}, 507: {"model": forms.Error}} | (
+            {202: {"model": forms.Status}} if endpoint == api.reload else {}
+        )
+        app.add_api_route(
+            path, endpoint, methods=[method], response_model=form, status_code=code, responses=more,
+            operation_id=f"{path[1:].translate({47: 95, 123: None, 125: None})}_{method.lower()}", **keyed,
+        )  # fmt: skip
+    if PAGE.is_dir():
+        app.mount("/", StaticFiles(directory=PAGE, html=True))
+    app.add_middleware(
+        Guard, keys=settings.keys, local=settings.local, seconds=settings.seconds, crowded=api.crowded,
+        observe=api.metrics.observe_request, log_texts=settings.log_texts,
+    )  # fmt: skip
+    return app
+
+
+class Api:
+    """The endpoints. They check, hand jobs to the computing thread, and put its results into their form."""
+
+    computing: Batcher
+    writing: Batcher
+
+    def __init__(self, settings: Settings, opened: Answers | None) -> None:
+        self.settings, self.metrics = settings, Metrics()
+        self._opened, self._reloading, self._ready = opened, asyncio.Lock(), False
+
+    @property
+    def answers(self) -> Answers:
+        """What answers now."""
+        assert self._opened is not None
+        return self._opened
+
+    @contextlib.asynccontextmanager
+    async def lifespan(self, _app: object) -> AsyncIterator[None]:
+        """Open everything before the first request; finish what was accepted after the last one."""
+        if self._opened is None:
+            self._opened = await asyncio.to_thread(self.settings.sources.open)
+        queue = self.settings.queue
+        self.computing = Batcher(
+            lambda jobs: self.answers.compute(jobs),  # noqa: PLW0108 (answers change when they are loaded again)
+            queue=queue,
+            observe=self.metrics.observe_batch,
+        )
+        self.writing = Batcher(
+            lambda jobs: self.answers.write(jobs),  # noqa: PLW0108
+            most=forms.CANDIDATES,
+            queue=queue,
+            observe=lambda *_: None,
+        )
+        if hasattr(signal, "SIGHUP") and threading.current_thread() is threading.main_thread():
+            asyncio.get_running_loop().add_signal_handler(signal.SIGHUP, self._hang_up)
+        self._ready = True
+        yield
+        self._ready = False
+        await self.computing.close()
+        await self.writing.close()
+
+    def crowded(self) -> bool:
+        """Return whether the queue is full."""
+        return self.computing.full
+
+    # --- Endpoints ----------------------------------------------------------------------------------------------------
+
+    async def health(self) -> Any:
+        """Tell that the process lives."""
+        return _json({"status": "ok"})
+
+    async def ready(self) -> Any:
+        """Tell whether requests are taken."""
+        return _json({"status": "ready" if self._ready else "closing"}, 200 if self._ready else 503)
+
+    async def metrics_text(self) -> Any:
+        """Tell Prometheus."""
+        answers = self.answers
+        text = self.metrics.text(answers.sources.index.name, answers.model, len(answers.index))
+        return _plain()(text, media_type="text/plain; version=0.0.4; charset=utf-8")
+
+    async def replies(self, body: forms.RepliesRequest) -> Any:
+        """Find the best replies to a conversation."""
+        given = body.model_dump(exclude_unset=True)
+        given.setdefault("minimum_confidence", self.settings.minimum_confidence)
+        found = await self.computing.submit(Job("replies", Question(**given)))
+        CURRENT.get().texts = {"messages": given["messages"], "replies": [each["text"] for each in found["replies"]]}
+        return _json(found)
+
+    async def embeddings(self, body: forms.EmbeddingsRequest) -> Any:
+        """Encode texts."""
+        if (refusal := self._other_model(body.model)) is not None:
+            return refusal
+        if body.dimensions not in (None, size := self.answers.index.manifest.size):
+            raise InputError(f"dimensions is {body.dimensions}; the vectors of this model have {size}")
+        texts = [body.input] if isinstance(body.input, str) else body.input
+        kind = "queries" if body.input_type == "query" else "documents"
+        pieces = await self._in_pieces(texts, lambda part: Job(kind, part, len(part)))
+        vectors = np.concatenate([vectors for vectors, _ in pieces])
+        tokens = sum(count for _, count in pieces)
+        rows = [_base64(row) for row in vectors] if body.encoding_format == "base64" else vectors.tolist()
+        data = [{"object": "embedding", "index": i, "embedding": row} for i, row in enumerate(rows)]
+        usage = {"prompt_tokens": tokens, "total_tokens": tokens}
+        return _json({"object": "list", "model": self.answers.model, "data": data, "usage": usage})
+
+    async def rerank(self, body: forms.RerankRequest) -> Any:
+        """Order documents by how well they reply to a message."""
+        if (refusal := self._other_model(body.model)) is not None:
+            return refusal
+        texts = [each if isinstance(each, str) else each.text for each in body.documents]
+        pieces = await self._in_pieces(texts, lambda part: Job("scores", (body.query, part), len(part)))
+        scores = np.concatenate(pieces)
+        best = np.argsort(-scores, kind="stable")[: body.top_n].tolist()
+        results = [
+            {"index": i, "relevance_score": float(scores[i])}
+            | ({"document": {"text": texts[i]}} if body.return_documents else {})
+            for i in best
+        ]
+        return _json({"id": CURRENT.get().request_id, "model": self.answers.model, "results": results})
+
+    async def intents(self, body: forms.IntentsRequest) -> Any:
+        """Classify texts."""
+        if self.answers.classifier is None:
+            return _error(404, "this server has no intents; start it with --intents FOLDER")
+        texts = [body.input] if isinstance(body.input, str) else body.input
+        pieces = await self._in_pieces(texts, lambda part: Job("intents", part, len(part)))
+        found = [each for piece in pieces for each in piece]
+        return _json({"data": [{"index": i, **each} for i, each in enumerate(found)]})
+
+    async def candidates(self, first: forms.Position = 0, limit: forms.PageSize = 100) -> Any:
+        """List candidates from a position on."""
+        found = await self.computing.submit(Job("candidates", (first, limit + 1)))
+        following = found[limit]["position"] if len(found) > limit else None
+        return _json({"candidates": found[:limit], "total": len(self.answers.index), "next": following})
+
+    async def add(self, body: forms.CandidatesRequest) -> Any:
+        """Add candidates; they are on the disk when this answers, and found by every later request."""
+        given = body.candidates
+        new = [Candidate(each) if isinstance(each, str) else Candidate(each.text, each.payload) for each in given]
+        return _json({"positions": await self.writing.submit(Job("add", new, len(new)))}, 201)
+
+    async def delete(self, position: forms.Position) -> Any:
+        """Delete a candidate; the positions of the others stay as they are."""
+        try:
+            return _json({"deleted": await self.writing.submit(Job("delete", position))})
+        except BusyError:
+            raise
+        except InputError as error:
+            return _error(404, self._anonymous(error))
+
+    async def models(self) -> Any:
+        """Name the model."""
+        return _json({"object": "list", "data": [{"id": self.answers.model, "object": "model", "owned_by": "you"}]})
+
+    async def reload(self) -> Any:
+        """Open index and models again, beside those that go on answering until the new ones are there."""
+        if self.settings.workers > 1:  # the parent replaces its workers one by one
+            os.kill(os.getppid(), signal.SIGHUP)
+            return _json({"status": "reloading"}, 202)
+        async with self._reloading:
+            opened = await asyncio.to_thread(self.settings.sources.open)
+        self._opened = opened
+        return _json({"status": "reloaded"})
+
+    # ------------------------------------------------------------------------------------------------------------------
+
+    def _hang_up(self) -> None:
+        async def again() -> None:
+            try:
+                await self.reload()
+                logger.info("reloaded")
+            except Exception as error:  # noqa: BLE001 (what is open goes on)
+                logger.error("not reloaded; what was open goes on answering", extra={"fields": {"reason": str(error)}})
+
+        self._task = asyncio.get_running_loop().create_task(again())
+
+    async def _in_pieces(self, texts: Sequence[str], job: Callable[[list[str]], Job]) -> list[Any]:
+        """Compute the texts of a request one piece after the other."""
+        return [await self.computing.submit(job(list(texts[i : i + PIECE]))) for i in range(0, len(texts), PIECE)]
+
+    def _other_model(self, name: str | None) -> Any:
+        """Return the refusal of a request for another model than the one that is here."""
+        if name in (None, self.answers.model):
+            return None
+        return _error(404, f"no model {name!r} here; it is {self.answers.model!r}, or leave it out", "model")
+
+    def _anonymous(self, error: Exception) -> str:
+        """Return an error's message without the place of the index on this machine."""
+        place = str(self.answers.sources.index)
+        return str(error).replace(f"{place}: ", "").replace(place, "the index")
+
+
+def _plain() -> Any:
+    from fastapi.responses import PlainTextResponse
+
+    return PlainTextResponse
+
+
+def _json(value: Any, status: int = 200) -> Any:
+    from fastapi import Response
+
+    return Response(msgspec.json.encode(value), status, media_type="application/json")
+
+
+def _error(status: int, message: str, parameter: str | None = None, headers: dict[str, str] | None = None) -> Any:
+    from fastapi import Response
+
+    more = {"retry-after": "1"} if status in (429, 503) else {}
+    body = problem(status, message, parameter)
+    return Response(body, status, {**(headers or {}), **more}, media_type="application/json")
+
+
+async def _invalid(_request: Any, error: Any) -> Any:
+    found = max(error.errors(), key=lambda each: len(each["loc"]))  # of the kinds that a value may have, the nearest
+    if found["type"] == "json_invalid":
+        return _error(422, f"the body is no JSON: {found['ctx']['error']}")
+    parts, value = [], error.body
+    for part in found["loc"][1:]:  # these also name kinds of values; what the body holds is said
+        known = isinstance(part, int) if isinstance(value, list) else isinstance(value, dict) and part in value
+        if known:
+            value = value[part]
+        if known or (part == found["loc"][-1] and isinstance(value, dict)):
+            parts.append(str(part)[:100])
+    parameter = ".".join(parts) or str(found["loc"][-1])
+    return _error(422, f"{parameter}: {found['msg']}", parameter)
+
+
+async def _refused(request: Any, error: Any) -> Any:
+    headers = dict(error.headers or {})
+    if error.status_code == 405:  # the framework names those of one route; an address may have several
+        routes = [each for each in request.app.routes if getattr(each, "methods", None)]
+        allowed = {method for each in routes if each.path_regex.match(request.url.path) for method in each.methods}
+        headers = {"allow": ", ".join(sorted(allowed))}
+    return _error(error.status_code, str(error.detail), headers=headers)
+
+
+async def _failed(request: Any, error: Exception) -> Any:
+    if isinstance(error, OSError):
+        if error.errno not in _FULL:
+            raise error
+        return _error(507, "the disk is full; nothing was changed")
+    status = 429 if isinstance(error, OverloadedError) else 503 if isinstance(error, BusyError) else 400
+    return _error(status, request.app.state.api._anonymous(error))
+
+
+def _base64(vector: Any) -> str:
+    return base64.b64encode(vector.astype("<f4").tobytes()).decode()

@@ -1,0 +1,272 @@
+"""What stands before every request: keys, limits, time-outs; and what follows it: headers, metrics, a line of log."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import contextvars
+import hmac
+import json
+import logging
+import os
+import re
+import time
+import traceback
+import uuid
+from collections.abc import Callable, Mapping, MutableMapping
+from dataclasses import dataclass, field
+from typing import Any, TypeAlias
+
+from rejoinder.errors import InputError
+
+READ_KEY, WRITE_KEY = "REJOINDER_READ_KEY", "REJOINDER_WRITE_KEY"
+SHORTEST_KEY = 16  # characters
+MOST_BYTES = 4 << 20  # of a body
+WATCHED = 0.1  # seconds after which it is watched whether the client is still there
+OPEN = {"/", "/health", "/ready", "/openapi.json"}
+LOCAL = {"localhost", "127.0.0.1", "[::1]", "testserver"}
+METHODS = {"GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS"}
+SAFE_HEADERS = [
+    (b"cache-control", b"no-store"),
+    (b"content-security-policy", b"default-src 'self'; frame-ancestors 'none'; base-uri 'none'; form-action 'none'"),
+    (b"cross-origin-resource-policy", b"same-origin"),
+    (b"referrer-policy", b"no-referrer"),
+    (b"x-content-type-options", b"nosniff"),
+    (b"x-frame-options", b"DENY"),
+]
+logger = logging.getLogger("rejoinder.serving")
+Scope: TypeAlias = MutableMapping[str, Any]
+Receive: TypeAlias = Callable[[], Any]
+Send: TypeAlias = Callable[[Scope], Any]
+
+
+@dataclass(frozen=True)
+class Keys:
+    """Who may do what: a read key asks, a write key also changes. Without any key everybody may do everything."""
+
+    read: bytes | None = None
+    write: bytes | None = None
+
+    @classmethod
+    def from_environment(cls, environment: Mapping[str, str] = os.environ) -> Keys:
+        """Read the keys; one that is easy to guess is an InputError."""
+        found = []
+        for name in (READ_KEY, WRITE_KEY):
+            key = environment.get(name)
+            if key is not None and (len(key) < SHORTEST_KEY or not key.isascii() or not key.isprintable()):
+                least = f"{SHORTEST_KEY} printable ASCII characters"
+                raise InputError(f"{name} needs {least} or more; make one with: openssl rand -hex 32")
+            found.append(None if key is None else key.encode())
+        return cls(*found)
+
+    def __bool__(self) -> bool:
+        return bool(self.read or self.write)
+
+    def refusal(self, authorization: bytes, *, write: bool) -> tuple[int, str] | None:
+        """Return status and message for who may not do it."""
+        if not self:
+            return None
+        given = authorization.removeprefix(b"Bearer ")
+        # Both comparisons are always made, in a time that does not depend on where the keys differ.
+        writes, reads = (hmac.compare_digest(given, key or os.urandom(32)) for key in (self.write, self.read))
+        if writes or (reads and not write):
+            return None
+        if reads:
+            return 403, f"this key may only read; use the one of {WRITE_KEY}"
+        return 401, "send a valid key in the header: Authorization: Bearer KEY"
+
+
+NO_KEYS = Keys()
+
+
+@dataclass
+class Exchange:
+    """A request and its answer, as far as the log and the metrics want to know."""
+
+    request_id: str
+    started: float = field(default_factory=time.perf_counter)
+    status: int = 0
+    texts: Any = None  # what was said, for a log that is asked to hold it
+
+
+CURRENT: contextvars.ContextVar[Exchange] = contextvars.ContextVar("exchange")
+
+
+def problem(status: int, message: str, parameter: str | None = None) -> bytes:
+    """Return the JSON of an error, in the form of OpenAI's API."""
+    kinds = {401: "authentication_error", 403: "permission_error", 429: "rate_limit_error"}
+    kind = kinds.get(status, "server_error" if status >= 500 else "invalid_request_error")
+    error = {"message": message, "type": kind, "param": parameter, "code": status}
+    text = json.dumps({"error": error, "request_id": CURRENT.get().request_id}, ensure_ascii=False)
+    return text.encode(errors="replace")  # a key of the request may hold half of a surrogate pair
+
+
+class _Client:
+    """Whoever sends a request: cancels this task when it goes away while a long answer is computed."""
+
+    def __init__(self, receive: Receive) -> None:
+        loop, task = asyncio.get_running_loop(), asyncio.current_task()
+        assert task is not None
+        self.task, self.sent, self.gone = task, False, False
+        self._receive = receive
+        self._watcher: asyncio.Task[None] | None = None
+        # Most answers are there sooner: they need no second task.
+        self._timer = loop.call_later(WATCHED, self._watch)
+
+    async def receive(self) -> Scope:
+        """Receive a part of the body."""
+        message: Scope = await self._receive()
+        self.sent = self.sent or not message.get("more_body")
+        return message
+
+    def close(self) -> None:
+        """Stop watching."""
+        self._timer.cancel()
+        if self._watcher is not None:
+            self._watcher.cancel()
+
+    def _watch(self) -> None:
+        if self.sent:
+            self._watcher = asyncio.get_running_loop().create_task(self._until_gone())
+
+    async def _until_gone(self) -> None:
+        while (await self._receive())["type"] != "http.disconnect":
+            pass
+        self.gone = True
+        self.task.cancel()
+
+
+class Guard:
+    """ASGI middleware around the whole application.
+
+    Args:
+        app: what is guarded.
+        keys: who may do what.
+        local: whether only names of this machine are taken as Host, so that no page of a browser gets here by a name
+            of its own that points to this machine (DNS rebinding).
+        seconds: in which a request has to be sent, computed and answered.
+        crowded: whether a request would be refused by the queue.
+        observe: is told of each request its route, method, status and seconds.
+        log_texts: whether the log may hold what was said.
+    """
+
+    def __init__(
+        self,
+        app: Callable[[Scope, Receive, Send], Any],
+        *,
+        keys: Keys,
+        local: bool,
+        seconds: float,
+        crowded: Callable[[], bool],
+        observe: Callable[[str, str, int, float], object],
+        log_texts: bool,
+    ) -> None:
+        self.app, self.keys, self.local, self.seconds = app, keys, local, seconds
+        self.crowded, self.observe, self.log_texts = crowded, observe, log_texts
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Answer one request."""
+        if scope["type"] != "http":
+            await self.app(scope, receive, send)
+            return
+        headers = dict(scope["headers"])
+        asked = headers.get(b"x-request-id", b"").decode("latin-1")
+        exchange = Exchange(asked if re.fullmatch(r"[\w.-]{1,64}", asked, re.ASCII) else uuid.uuid4().hex)
+        CURRENT.set(exchange)
+
+        async def answer(message: Scope) -> None:
+            if message["type"] == "http.response.start":
+                exchange.status = message["status"]
+                own = [*SAFE_HEADERS, (b"x-request-id", exchange.request_id.encode())]
+                message = {**message, "headers": [*message["headers"], *own]}
+            await send(message)
+
+        if refusal := self._refusal(scope, headers):
+            await respond(answer, *refusal)
+        else:
+            await self._run(scope, receive, answer, exchange)
+        self._note(scope, exchange)
+
+    def _refusal(self, scope: Scope, headers: Mapping[bytes, bytes]) -> tuple[int, str] | None:
+        """Return status and message for what is refused before its body is read."""
+        host = headers.get(b"host", b"").decode("latin-1").lower()
+        if self.local and re.sub(r":\d*$", "", host) not in LOCAL:
+            return 421, "this server answers to localhost alone; see rejoinder serve --help"
+        path = scope["path"]
+        if path in OPEN or not path.startswith(("/v1/", "/v2/", "/admin/", "/metrics")):
+            return None
+        write = path.startswith("/admin/") or (path.startswith("/v1/candidates") and scope["method"] != "GET")
+        if refusal := self.keys.refusal(headers.get(b"authorization", b""), write=write):
+            return refusal
+        length = headers.get(b"content-length", b"0")
+        if not length.isdigit() or int(length[:20]) > MOST_BYTES:
+            return 413, f"a body has {MOST_BYTES:,} bytes at most; send less at once"
+        if scope["method"] == "POST" and path.startswith(("/v1/", "/v2/")) and self.crowded():
+            return 429, "the server has as many requests waiting as it allows; try again in a second"
+        return None
+
+    async def _run(self, scope: Scope, receive: Receive, send: Send, exchange: Exchange) -> None:
+        """Run the application within the time, and no longer than the client is there."""
+        client = _Client(receive)
+        try:
+            async with asyncio.timeout(self.seconds):
+                await self.app(scope, client.receive, send)
+        except TimeoutError:
+            late = (503, "no answer in time; try again") if client.sent else (408, "the body did not come in time")
+            await self._late(send, exchange, *late)
+        except asyncio.CancelledError:
+            if not client.gone:
+                raise
+            client.task.uncancel()
+            exchange.status = 499  # nobody is there to be answered
+        except Exception as error:  # noqa: BLE001 (nothing may end the server)
+            trace = [f"{each.filename}:{each.lineno} {each.name}" for each in traceback.extract_tb(error.__traceback__)]
+            fields = {"request_id": exchange.request_id, "error": type(error).__name__, "trace": trace[-8:]}
+            logger.error("a request failed", extra={"fields": fields})  # no message: it may hold what was said
+            await self._late(send, exchange, 500, "something went wrong here; the server's log has more")
+        finally:
+            client.close()
+
+    async def _late(self, send: Send, exchange: Exchange, status: int, message: str) -> None:
+        if exchange.status:  # the answer has begun
+            exchange.status = status
+            return
+        with contextlib.suppress(OSError):
+            await respond(send, status, message)
+
+    def _note(self, scope: Scope, exchange: Exchange) -> None:
+        seconds = time.perf_counter() - exchange.started
+        route = getattr(scope.get("route"), "path", "other")
+        method = scope["method"] if scope["method"] in METHODS else "other"
+        self.observe(route, method, exchange.status, seconds)
+        fields = {"request_id": exchange.request_id, "method": method, "route": route,
+                  "status": exchange.status, "ms": round(1000 * seconds, 2)}  # fmt: skip
+        if self.log_texts and exchange.texts is not None:
+            fields["texts"] = exchange.texts
+        logger.info("request", extra={"fields": fields})
+
+
+async def respond(send: Send, status: int, message: str) -> None:
+    """Send an error, and ask to come again where that may help."""
+    body = problem(status, message)
+    headers = [(b"content-type", b"application/json"), (b"content-length", str(len(body)).encode())]
+    if status in (429, 503):
+        headers.append((b"retry-after", b"1"))
+    if status == 401:
+        headers.append((b"www-authenticate", b"Bearer"))
+    if status in (408, 413):
+        headers.append((b"connection", b"close"))
+    await send({"type": "http.response.start", "status": status, "headers": headers})
+    await send({"type": "http.response.body", "body": body})
+
+
+class JsonLines(logging.Formatter):
+    """A log of one JSON object a line."""
+
+    def format(self, record: logging.LogRecord) -> str:
+        """Return the line of a record."""
+        line = {"time": self.formatTime(record, "%Y-%m-%dT%H:%M:%S%z"), "level": record.levelname.lower()}
+        line |= {"event": record.getMessage(), **getattr(record, "fields", {})}
+        if record.exc_info and record.exc_info[0] is not None:
+            line["error"] = record.exc_info[0].__name__
+        return json.dumps(line, ensure_ascii=False)

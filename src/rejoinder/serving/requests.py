@@ -1,0 +1,259 @@
+"""What a request may hold: every field checked, every size bounded. A key that is not here is refused."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Annotated, Any, Literal, TypeAlias
+
+from annotated_types import Ge, Le, Lt
+from pydantic import BaseModel, ConfigDict, Field, JsonValue, StringConstraints
+
+Text: TypeAlias = Annotated[str, StringConstraints(min_length=1, max_length=20_000, pattern=r"\S")]
+Name: TypeAlias = Annotated[str, StringConstraints(min_length=1, max_length=200)]
+Label: TypeAlias = Annotated[str, StringConstraints(max_length=1000)]
+Scalar: TypeAlias = Label | bool | int | float | None
+Scalars: TypeAlias = Annotated[list[Scalar], Field(max_length=100)]
+Position: TypeAlias = Annotated[int, Ge(0), Lt(2**53)]
+PageSize: TypeAlias = Annotated[int, Ge(1), Le(1000)]
+TEXTS, DOCUMENTS, CANDIDATES, MESSAGES = 2048, 1000, 1000, 500
+"""Most texts of a request for embeddings or intents, documents to re-rank, candidates to add, messages of a context."""
+
+
+class _Request(BaseModel):
+    model_config = ConfigDict(extra="forbid", allow_inf_nan=False, use_attribute_docstrings=True)
+
+
+def _example(value: Mapping[str, Any]) -> ConfigDict:
+    return ConfigDict(json_schema_extra={"examples": [dict(value)]})
+
+
+class Message(BaseModel):
+    """A message as chat APIs write it; system messages and calls of tools are left out of what is read."""
+
+    model_config = ConfigDict(extra="allow")  # chat APIs add fields to messages
+    role: Name | None = None
+    content: Text | None = None
+
+
+class RepliesRequest(_Request):
+    """A conversation to reply to."""
+
+    model_config = _example({"messages": ["Hi!", "Where is my order?"], "k": 3})
+    messages: Annotated[list[Text | Message], Field(min_length=1, max_length=MESSAGES)]
+    """Oldest first: texts, or messages with a role."""
+    k: Annotated[int, Field(ge=1, le=1000)] = 5
+    """Replies at most."""
+    minimum_score: float | None = None
+    """The lowest score that a reply may have."""
+    minimum_confidence: Annotated[float, Field(ge=0, le=1)] | None = None
+    """No reply unless the best is right with this probability; needs a calibrated index. 0 tells the confidence."""
+    history: Annotated[int, Field(ge=0, le=MESSAGES)] | None = None
+    """Earlier messages that are read at most; null: all that the model reads."""
+    no_repeat: bool = False
+    """Leave out what the answering side has said already."""
+    distinct: bool = True
+    """Of near-copies, the best alone."""
+    where: Annotated[dict[Name, Scalar | Scalars], Field(max_length=20)] | None = None
+    """Only replies whose field of the payload has this value, or one of these."""
+    diversity: Annotated[float, Field(ge=0, le=1)] = 0.0
+    """Replies that differ more: 0 the best alone, to 1."""
+    rerank: bool = False
+    """Let the server's second model order the best."""
+
+
+class Reply(BaseModel):
+    """A reply of the index."""
+
+    text: str
+    score: float
+    position: int
+    payload: dict[str, Any]
+
+
+class RepliesResponse(BaseModel):
+    """The best replies, best first, and how probably the first is right, if minimum_confidence was given."""
+
+    replies: list[Reply]
+    confidence: float | None
+
+
+class EmbeddingsRequest(_Request):
+    """Texts to encode, in the form of OpenAI's clients."""
+
+    model_config = _example({"input": ["Where is my order?"], "input_type": "query"})
+    input: Text | Annotated[list[Text], Field(min_length=1, max_length=TEXTS)]
+    model: Name | None = None
+    input_type: Literal["query", "document"] = "query"
+    """Which side of the model encodes: query, what is said to us; document, what we reply."""
+    encoding_format: Literal["float", "base64"] = "float"
+    dimensions: int | None = None
+    """As many as the model has."""
+    user: Label | None = None
+    """Whose request it is, which OpenAI's clients may say; nothing depends on it."""
+
+
+class Embedding(BaseModel):
+    """A vector: numbers, or float32 in little-endian order as base64."""
+
+    object: Literal["embedding"]
+    index: int
+    embedding: list[float] | str
+
+
+class Usage(BaseModel):
+    """Tokens that the model has read."""
+
+    prompt_tokens: int
+    total_tokens: int
+
+
+class EmbeddingsResponse(BaseModel):
+    """Vectors in the order of the texts."""
+
+    object: Literal["list"]
+    model: str
+    data: list[Embedding]
+    usage: Usage
+
+
+class Document(BaseModel):
+    """A text among the documents, as older clients send it."""
+
+    model_config = ConfigDict(extra="forbid")
+    text: Text
+
+
+class RerankRequest(_Request):
+    """Documents to order by how well they reply, in the form of Cohere's and Jina's clients."""
+
+    model_config = _example({"query": "Where is my order?", "documents": ["We open at nine.", "It is on its way."]})
+    query: Text
+    documents: Annotated[list[Text | Document], Field(min_length=1, max_length=DOCUMENTS)]
+    model: Name | None = None
+    top_n: Annotated[int, Field(ge=1)] | None = None
+    """Results at most; null: all."""
+    return_documents: bool = False
+
+
+class Ranked(BaseModel):
+    """A document by its place in the request."""
+
+    index: int
+    relevance_score: float
+    document: Document | None = None
+
+
+class RerankResponse(BaseModel):
+    """Documents, best first."""
+
+    id: str
+    model: str
+    results: list[Ranked]
+
+
+class IntentsRequest(_Request):
+    """Texts to classify."""
+
+    model_config = _example({"input": "Where is my card?"})
+    input: Text | Annotated[list[Text], Field(min_length=1, max_length=TEXTS)]
+
+
+class Intent(BaseModel):
+    """An intent and its probability."""
+
+    label: str
+    probability: float
+
+
+class Intents(BaseModel):
+    """The intents of a text: labels (none if it is refused), and all of them by probability."""
+
+    index: int
+    labels: list[str]
+    out_of_scope: bool | None
+    ranking: list[Intent]
+
+
+class IntentsResponse(BaseModel):
+    """Intents in the order of the texts."""
+
+    data: list[Intents]
+
+
+class NewCandidate(_Request):
+    """A reply to choose from, and what comes back with it."""
+
+    text: Text
+    payload: Annotated[dict[Name, JsonValue], Field(max_length=100)] = {}
+
+
+class CandidatesRequest(_Request):
+    """Candidates to add."""
+
+    model_config = _example({"candidates": ["We open at nine.", {"text": "It is on its way.", "payload": {"id": 7}}]})
+    candidates: Annotated[list[Text | NewCandidate], Field(min_length=1, max_length=CANDIDATES)]
+
+
+class Added(BaseModel):
+    """The positions of what was added, in its order."""
+
+    positions: list[int]
+
+
+class Deleted(BaseModel):
+    """How many were deleted."""
+
+    deleted: int
+
+
+class Candidate(BaseModel):
+    """A candidate of the index."""
+
+    position: int
+    text: str
+    payload: dict[str, Any]
+
+
+class CandidatesResponse(BaseModel):
+    """A page of candidates by position; `next` is where the next one begins, null after the last."""
+
+    candidates: list[Candidate]
+    total: int
+    next: int | None
+
+
+class ModelFacts(BaseModel):
+    """The index's model."""
+
+    id: str
+    object: Literal["model"]
+    owned_by: str
+
+
+class ModelsResponse(BaseModel):
+    """What there is, in OpenAI's form."""
+
+    object: Literal["list"]
+    data: list[ModelFacts]
+
+
+class Status(BaseModel):
+    """How the server is."""
+
+    status: str
+
+
+class ErrorFacts(BaseModel):
+    """What was wrong, and what to do."""
+
+    message: str
+    type: str
+    param: str | None
+    code: int
+
+
+class Error(BaseModel):
+    """The form of all errors; that of OpenAI's API."""
+
+    error: ErrorFacts
+    request_id: str

@@ -1,0 +1,51 @@
+"""A server in this process, over an index of hashes."""
+
+import contextlib
+
+import httpx2
+import pytest
+from starlette.testclient import TestClient
+
+from rejoinder.retrieval.index import Index
+from rejoinder.retrieval.reading import Candidate
+from rejoinder.serving.answers import Answers, Sources
+from rejoinder.serving.app import Settings, make_app
+from tests.retrieval.conftest import HashEncoder
+
+TEXTS = [f"reply number {i}" for i in range(20)]
+
+
+@pytest.fixture
+def sources(tmp_path):
+    candidates = [Candidate(text, {"team": ["sales", "billing"][i % 2], "id": i}) for i, text in enumerate(TEXTS)]
+    Index.build(HashEncoder(), candidates, tmp_path / "index")
+    return Sources(index=tmp_path / "index")
+
+
+@pytest.fixture
+def answers(sources):
+    encoder = HashEncoder()
+    return Answers(sources, Index.open(sources.index, encoder), encoder)
+
+
+@pytest.fixture
+def client(sources, answers):
+    """Start a server with some settings: a client of it."""
+    with contextlib.ExitStack() as stack:
+
+        def start(**settings):
+            app = make_app(Settings(sources=sources, **settings), answers)
+            return stack.enter_context(TestClient(app, base_url="http://localhost", raise_server_exceptions=False))
+
+        yield start
+
+
+@contextlib.asynccontextmanager
+async def running(answers, **settings):
+    """Run a server in this event loop: many requests at a time may be sent by the client that this gives."""
+    app = make_app(Settings(sources=answers.sources, **settings), answers)
+    api = app.state.api
+    async with api.lifespan(app), httpx2.AsyncClient(
+        transport=httpx2.ASGITransport(app), base_url="http://localhost", timeout=20
+    ) as client:
+        yield client, api

@@ -1,0 +1,258 @@
+"""What each address answers: the library's answers, in the forms of known clients; errors that teach."""
+
+import asyncio
+import base64
+import json
+import re
+import shlex
+import shutil
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import rejoinder
+from rejoinder.intents.classifier import train_classifier
+from rejoinder.intents.data import TrainingTexts
+from rejoinder.retrieval.confidence import Calibration
+from rejoinder.retrieval.index import Index
+from rejoinder.serving.answers import Answers, Sources
+from tests.intents.toy import WordVectors, toy_data
+from tests.retrieval.conftest import HashEncoder
+from tests.serving.conftest import TEXTS, running
+
+ROOT = Path(__file__).parents[2]
+CHAT = [{"role": "system", "content": "Be kind."}, {"role": "user", "content": "Hi!"},
+        {"role": "user", "content": TEXTS[3]}]  # fmt: skip
+
+
+def texts(answer):
+    assert answer.status_code == 200, answer.text
+    return [reply["text"] for reply in answer.json()["replies"]]
+
+
+@pytest.mark.parametrize(
+    ("asked", "options"),
+    [
+        ({}, {"distinct": True}),
+        ({"k": 3, "minimum_score": 0.1, "distinct": False}, {"k": 3, "minimum_score": 0.1}),
+        ({"where": {"team": "sales", "id": [2, 4, 3]}}, {"where": {"team": "sales", "id": [2, 4, 3]}}),
+        ({"no_repeat": True, "history": 0, "diversity": 0.5}, {"no_repeat": True, "history": 0, "diversity": 0.5}),
+    ],
+)
+def test_replies_are_the_librarys(client, answers, asked, options):
+    for messages in (["Hello!"], ["Hi!", TEXTS[3]]):
+        answer = client().post("/v1/replies", json={"messages": messages, **asked})
+        [found] = answers.index.search([messages], **{"distinct": True, **options, **{k: asked[k] for k in asked}})
+        assert answer.json() == {"replies": [reply.to_json() for reply in found], "confidence": None}
+
+
+def test_messages_may_be_those_of_chat_apis(client):
+    assert texts(client().post("/v1/replies", json={"messages": CHAT, "k": 1})) == texts(
+        client().post("/v1/replies", json={"messages": ["Hi! " + TEXTS[3]], "k": 1})
+    )
+
+
+def test_answers_in_a_crowd_are_those_of_one_alone(answers):
+    asked = [
+        {"messages": [f"question {i}", TEXTS[i % 20]], "k": 1 + i % 3, "where": {"team": "sales"} if i % 4 else None}
+        for i in range(40)
+    ]
+
+    async def run():
+        async with running(answers) as (client, _):
+            alone = [(await client.post("/v1/replies", json=each)).json() for each in asked]
+            answers.encoder.calls.clear()
+            crowd = await asyncio.gather(*(client.post("/v1/replies", json=each) for each in asked))
+            return alone, [each.json() for each in crowd]
+
+    alone, crowd = asyncio.run(run())
+    assert crowd == alone
+    assert max(answers.encoder.calls) > 10
+
+
+def test_the_bundled_model_in_a_crowd(tmp_path):
+    model = rejoinder.load("convert-small")
+    Index.build(model, TEXTS, tmp_path / "index")
+    answers = Answers(Sources(index=tmp_path / "index"), Index.open(tmp_path / "index", model), model)
+
+    async def run():
+        async with running(answers) as (client, _):
+            asked = [{"messages": ["Hello!"] * (i % 4) + [f"question {i}"]} for i in range(12)]
+            alone = [(await client.post("/v1/replies", json=each)).json() for each in asked]
+            crowd = await asyncio.gather(*(client.post("/v1/replies", json=each) for each in asked))
+            return alone, [each.json() for each in crowd]
+
+    for alone, crowd in zip(*asyncio.run(run()), strict=True):
+        for one, other in zip(alone["replies"], crowd["replies"], strict=True):
+            assert one["score"] == pytest.approx(other["score"], abs=0.02)
+
+
+def test_embeddings_in_openais_form(client, answers):
+    server = client()
+    for side, encoded in (("query", answers.encoder.encode_contexts([["a"], ["b"]])),
+                          ("document", answers.encoder.encode_responses(["a", "b"]))):  # fmt: skip
+        asked = {"input": ["a", "b"], "input_type": side, "model": "hash-model"}
+        found = server.post("/v1/embeddings", json=asked).json()
+        assert np.allclose([each["embedding"] for each in found["data"]], encoded)
+        packed = server.post("/v1/embeddings", json={**asked, "encoding_format": "base64"}).json()
+        raw = base64.b64decode(packed["data"][1]["embedding"])
+        assert np.array_equal(np.frombuffer(raw, "<f4"), encoded[1])
+    many = server.post("/v1/embeddings", json={"input": [f"text {i}" for i in range(200)]}).json()["data"]
+    assert [each["index"] for each in many] == list(range(200))
+    assert np.allclose(many[150]["embedding"], answers.encoder.encode_responses(["text 150"])[0])
+
+
+def test_rerank_in_coheres_and_jinas_forms(client):
+    server = client()
+    asked = {"query": "b", "documents": ["a", {"text": "b"}, "c"], "model": "hash-model", "top_n": 2}
+    for path in ("/v1/rerank", "/v2/rerank"):
+        found = server.post(path, json={**asked, "return_documents": True}).json()["results"]
+        assert found[0]["index"] == 1
+        assert found[0]["relevance_score"] == pytest.approx(1, abs=1e-6)
+        assert (len(found), found[0]["document"]) == (2, {"text": "b"})
+
+
+class Reversed:
+    """Likes texts the more the later they stand in the alphabet."""
+
+    def score(self, _contexts, candidates):
+        return np.array([[float(text.rsplit(" ")[-1]) for text in row] for row in candidates], dtype=np.float32)
+
+
+def test_a_second_model_orders_the_best(client, answers):
+    answers.ranker = Reversed()
+    server = client()
+    assert texts(server.post("/v1/replies", json={"messages": ["Hi!"], "k": 3, "rerank": True})) == [
+        "reply number 19", "reply number 18", "reply number 17"]  # fmt: skip
+    refused = server.post("/v1/replies", json={"messages": ["Hi!"], "k": 51, "rerank": True})
+    assert (refused.status_code, "1 to 50" in refused.json()["error"]["message"]) == (400, True)
+    found = server.post("/v1/rerank", json={"query": "Hi!", "documents": ["1", "3", "2"]}).json()["results"]
+    assert [each["index"] for each in found] == [1, 2, 0]
+
+
+def test_confidence_of_a_calibrated_index(client, answers, sources):
+    server, asked = client(minimum_confidence=0.9), {"messages": [TEXTS[3]], "k": 1}
+    refused = server.post("/v1/replies", json=asked)
+    assert (refused.status_code, "not calibrated" in refused.json()["error"]["message"]) == (400, True)
+    facts = {"index": answers.index.fingerprint, "model": answers.encoder.fingerprint, "history": None}
+    Calibration(**facts, score_weight=10.0, gap_weight=0.0, intercept=-5.0).save(sources.index)
+    sure, unsure = (server.post("/v1/replies", json={**asked, "messages": [text]}).json() for text in (TEXTS[3], "?"))
+    assert (len(sure["replies"]), sure["confidence"] > 0.9) == (1, True)
+    assert (unsure["replies"], unsure["confidence"] < 0.9) == ([], True)
+    assert texts(server.post("/v1/replies", json={**asked, "messages": ["?"], "minimum_confidence": None}))
+    assert server.post("/v1/replies", json={**asked, "where": {"id": 3}}).status_code == 400
+
+
+def test_intents(client, answers):
+    server = client()
+    assert server.post("/v1/intents", json={"input": "hello"}).status_code == 404
+    answers.classifier = train_classifier(WordVectors(), TrainingTexts(toy_data()))
+    found = server.post("/v1/intents", json={"input": ["please", "i lost my card"]}).json()["data"]
+    assert [each["index"] for each in found] == [0, 1]
+    assert found[1]["labels"] == ["card_lost"] == [found[1]["ranking"][0]["label"]]
+
+
+def test_candidates_are_added_listed_deleted_and_stay(client, sources):
+    server = client()
+    new = ["new", {"text": "newer", "payload": {"id": "n", "x": [1]}}]
+    added = server.post("/v1/candidates", json={"candidates": new})
+    assert (added.status_code, added.json()) == (201, {"positions": [20, 21]})
+    assert texts(server.post("/v1/replies", json={"messages": ["newer"], "k": 1})) == ["newer"]
+    assert server.delete("/v1/candidates/20").json() == {"deleted": 1}
+    again = server.delete("/v1/candidates/20")
+    assert (again.status_code, again.json()["error"]["message"]) == (404, "reply 20 of the index was deleted before")
+    pages, following = [], 0
+    while following is not None:
+        page = server.get("/v1/candidates", params={"first": following, "limit": 8}).json()
+        pages.append([each["position"] for each in page["candidates"]])
+        following = page["next"]
+    assert pages == [[*range(8)], [*range(8, 16)], [16, 17, 18, 19, 21]]
+    assert page["total"] == 21
+    assert [candidate.text for _, candidate in Index.open(sources.index, HashEncoder())][-1] == "newer"
+
+
+def test_what_others_change_is_seen_and_a_new_model_after_a_reload(client, sources, monkeypatch, caplog):
+    server = client()
+    Index.open(sources.index, HashEncoder()).add(["from outside"])
+    assert texts(server.post("/v1/replies", json={"messages": ["from outside"], "k": 1})) == ["from outside"]
+    other = HashEncoder("another")
+    Index.build(other, ["other"], sources.index, overwrite=True)
+    assert texts(server.post("/v1/replies", json={"messages": ["from outside"], "k": 1})) == ["from outside"]
+    assert "cannot be opened" in caplog.text
+    monkeypatch.setattr("rejoinder.serving.answers.open_model", lambda _name: other)
+    assert server.post("/admin/reload").json() == {"status": "reloaded"}
+    assert texts(server.post("/v1/replies", json={"messages": ["from outside"], "k": 1})) == ["other"]
+    shutil.rmtree(sources.index)
+    assert server.post("/admin/reload").status_code == 400
+    assert texts(server.post("/v1/replies", json={"messages": ["x"], "k": 1})) == ["other"], "what is open goes on"
+
+
+def test_a_full_disk_is_said_and_nothing_is_added(client, sources, monkeypatch):
+    def full(*_, **__):
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr(Index, "add", full)
+    refused = client().post("/v1/candidates", json={"candidates": ["new"]})
+    assert (refused.status_code, refused.json()["error"]["message"]) == (507, "the disk is full; nothing was changed")
+    assert len(Index.open(sources.index, HashEncoder())) == 20
+
+
+@pytest.mark.parametrize(
+    ("path", "body", "status", "said"),
+    [
+        ("/v1/replies", {"messages": []}, 422, "messages"),
+        ("/v1/replies", {"messages": ["  "]}, 422, "messages.0"),
+        ("/v1/replies", {"messages": "Hi!"}, 422, "messages"),
+        ("/v1/replies", {"messages": ["x" * 20_001]}, 422, "at most 20000"),
+        ("/v1/replies", {"messages": ["\ud800"]}, 422, "messages"),
+        ("/v1/replies", {"messages": ["Hi!"], "treshold": 1}, 422, "treshold"),
+        ("/v1/replies", {"messages": ["Hi!"], "\ud800": 1}, 422, "unicode"),
+        ("/v1/replies", {"messages": ["Hi!"], "k": 0}, 422, "k"),
+        ("/v1/replies", {"messages": ["Hi!"], "rerank": True}, 400, "--rerank"),
+        ("/v1/replies", {"messages": [{"role": "system", "content": "x"}]}, 400, "no message"),
+        ("/v1/replies", {"messages": ["Hi!"], "where": {"color": "red"}}, 400, "the fields are id, team"),
+        ("/v1/embeddings", {"input": [[1, 2]]}, 422, "input"),
+        ("/v1/embeddings", {"input": "a", "model": "gpt"}, 404, "it is 'hash-model'"),
+        ("/v1/embeddings", {"input": "a", "dimensions": 3}, 400, "have 24"),
+        ("/v1/rerank", {"query": "a", "documents": []}, 422, "documents"),
+        ("/v1/candidates", {"candidates": [{"text": "a", "payload": {"x": float("inf")}}]}, 422, "finite"),
+        ("/v1/candidates", {"candidates": ["a"] * 1001}, 422, "at most 1000"),
+        ("/v1/nothing", {}, 404, "Not Found"),
+    ],
+)
+def test_errors_teach_in_one_form(client, path, body, status, said):
+    raw = json.dumps(body).encode()
+    answer = client().post(path, content=raw, headers={"content-type": "application/json"})
+    found = answer.json()
+    assert answer.status_code == status, answer.text
+    assert set(found["error"]) == {"message", "type", "param", "code"}
+    assert said in found["error"]["message"]
+    assert found["request_id"] == answer.headers["x-request-id"]
+
+
+def test_metrics_and_the_description(client):
+    server = client()
+    assert server.put("/v1/candidates").headers["allow"] == "GET, POST"
+    server.post("/v1/replies", json={"messages": ["Hi!"]})
+    metrics = server.get("/metrics").text
+    assert 'rejoinder_requests_total{method="POST",route="/v1/replies",status="200"} 1.0' in metrics
+    assert 'rejoinder_candidates{index="index",model="hash-model"} 20.0' in metrics
+    described = server.get("/openapi.json").json()
+    assert "examples" in described["components"]["schemas"]["RepliesRequest"]
+    assert [server.get(path).json()["status"] for path in ("/health", "/ready")] == ["ok", "ready"]
+    assert server.get("/v1/models").json()["data"][0]["id"] == "hash-model"
+
+
+def test_the_documented_calls_work(client):
+    server, calls = client(), 0
+    for path in (ROOT / "README.md", ROOT / "docs" / "serving.md"):
+        for line in re.findall(r"^curl .*$", path.read_text(encoding="utf-8"), re.MULTILINE):
+            words = shlex.split(line)
+            body = words[words.index("-d") + 1] if "-d" in words else None
+            address = words[1].replace("localhost:8000", "http://localhost:8000")
+            answer = server.request("GET" if body is None else "POST", address, content=body,
+                                    headers={"content-type": "application/json"})  # fmt: skip
+            assert answer.is_success, f"{line}\n{answer.text}"
+            calls += 1
+    assert calls > 4

@@ -1,0 +1,92 @@
+"""The queue before the computing thread: together, in order, bounded, and left by who no longer waits."""
+
+import asyncio
+import contextlib
+import threading
+
+import pytest
+
+from rejoinder.serving.batching import Batcher, Job, OverloadedError
+
+
+class Held:
+    """Computes batches, remembers them; waits before each while it is held."""
+
+    def __init__(self):
+        self.batches, self.free = [], threading.Event()
+
+    def __call__(self, jobs):
+        assert self.free.wait(10)
+        self.batches.append([job.item for job in jobs])
+        return [ValueError(job.item) if job.item == "bad" else job.item * 2 for job in jobs]
+
+
+@contextlib.asynccontextmanager
+async def batcher(compute, **options):
+    made = Batcher(compute, observe=lambda *_: None, **options)
+    yield made
+    compute.free.set()
+    await made.close()
+
+
+async def submit(made, *items):
+    """Submit items one after the other without waiting for them."""
+    tasks = []
+    for item in items:
+        tasks.append(asyncio.create_task(made.submit(Job("double", item))))
+        await asyncio.sleep(0.01)
+    return tasks
+
+
+def test_what_waits_is_computed_together_in_its_order():
+    async def run():
+        async with batcher(held := Held(), most=4) as made:
+            tasks = await submit(made, *"abcdef")
+            held.free.set()
+            assert await asyncio.gather(*tasks) == [2 * letter for letter in "abcdef"]
+        return held.batches
+
+    assert asyncio.run(run()) == [["a"], ["b", "c", "d", "e"], ["f"]]
+
+
+def test_a_full_queue_refuses_and_who_is_cancelled_leaves_it():
+    async def run():
+        async with batcher(held := Held(), queue=2) as made:
+            _, second, third = await submit(made, *"abc")
+            assert (len(made), made.full) == (2, True)
+            with pytest.raises(OverloadedError):
+                await made.submit(Job("double", "d"))
+            second.cancel()
+            await asyncio.sleep(0.01)
+            assert (len(made), made.full) == (1, False)
+            held.free.set()
+            assert await third == "cc"
+        return held.batches
+
+    assert asyncio.run(run()) == [["a"], ["c"]]
+
+
+def test_an_error_is_its_own_and_a_failed_batch_everybodys():
+    async def run():
+        async with batcher(held := Held()) as made:
+            held.free.set()
+            good, bad = await submit(made, "good", "bad")
+            assert await good == "goodgood"
+            with pytest.raises(ValueError, match="bad"):
+                await bad
+            with pytest.raises(TypeError):
+                await made.submit(Job("double", None))
+            assert await made.submit(Job("double", "on")) == "onon"
+
+    asyncio.run(run())
+
+
+def test_closing_finishes_what_was_accepted():
+    async def run():
+        async with batcher(held := Held()) as made:
+            tasks = await submit(made, *"abc")
+            asyncio.get_running_loop().call_later(0.05, held.free.set)
+            await made.close()
+            assert [task.result() for task in tasks] == ["aa", "bb", "cc"]
+
+    asyncio.run(run())

@@ -1,0 +1,192 @@
+"""Safe unless told otherwise: keys, hosts, limits, slow clients, headers, and a log without what was said."""
+
+import asyncio
+import json
+import logging
+
+import pytest
+
+from rejoinder.errors import InputError
+from rejoinder.serving.guard import MOST_BYTES, JsonLines, Keys
+from tests.serving.conftest import running
+
+READ, WRITE = "read-key-of-16-letters", "write-key-of-16-letters"
+ASK, NEW = {"messages": ["secret words"]}, {"candidates": ["secret reply"]}
+
+
+@pytest.mark.parametrize(
+    ("key", "expected"),
+    [(None, (401, 401, 401, 200)), ("wrong", (401, 401, 401, 200)), (READ, (200, 403, 403, 200)),
+     (WRITE, (200, 201, 400, 200))],
+)  # fmt: skip
+def test_read_and_write_keys(client, key, expected):
+    server = client(keys=Keys(READ.encode(), WRITE.encode()))
+    headers = {} if key is None else {"authorization": f"Bearer {key}"}
+    found = [server.post("/v1/replies", json=ASK, headers=headers),
+             server.post("/v1/candidates", json=NEW, headers=headers),
+             server.post("/admin/reload", headers=headers), server.get("/health", headers=headers)]  # fmt: skip
+    assert tuple(each.status_code for each in found) == expected  # a reload fails: no model has that name
+    assert ("www-authenticate" in found[0].headers) == (expected[0] == 401)
+
+
+def test_keys_come_from_the_environment():
+    assert not Keys.from_environment({})
+    assert Keys.from_environment({"REJOINDER_READ_KEY": READ}) == Keys(READ.encode(), None)
+    for key in ("", "short", "schlüssel" * 4):
+        with pytest.raises(InputError, match="openssl rand"):
+            Keys.from_environment({"REJOINDER_WRITE_KEY": key})
+
+
+@pytest.mark.parametrize(
+    ("headers", "status"),
+    [
+        ({"host": "localhost:9000"}, 200),
+        ({"host": "127.0.0.1"}, 200),
+        ({"host": "[::1]:8000"}, 200),
+        ({"host": "evil.example"}, 421),
+        ({"host": "localhost.evil.example:80"}, 421),
+        ({"content-type": "text/plain"}, 422),  # what a form of another page can send
+        ({"content-length": "99999999999"}, 413),
+        ({"content-length": "-1"}, 413),
+    ],
+)
+def test_hosts_and_headers(client, headers, status):
+    body = json.dumps(ASK).encode()
+    answer = client().post("/v1/replies", content=body, headers={"content-type": "application/json", **headers})
+    assert answer.status_code == status
+    assert int(answer.headers["content-length"]) == len(answer.content)
+
+
+def test_bodies_are_limited_also_where_their_length_is_not_said(client):
+    def parts():
+        for _ in range(MOST_BYTES // 1000 + 2):
+            yield b" " * 1000
+
+    answer = client().post("/v1/replies", content=parts(), headers={"content-type": "application/json"})
+    assert (answer.status_code, answer.json()["error"]["code"]) == (413, 413)
+
+
+def test_every_answer_has_safe_headers_and_its_id(client):
+    server = client()
+    for path, asked in (("/health", "abc.1-2"), ("/none", "x" * 65), ("/v1/candidates?limit=0", "a b")):
+        answer = server.get(path, headers={"x-request-id": asked})
+        assert answer.headers["x-content-type-options"] == "nosniff"
+        assert "default-src 'self'" in answer.headers["content-security-policy"]
+        assert "access-control-allow-origin" not in answer.headers
+        assert (answer.headers["x-request-id"] == asked) == (path == "/health")
+
+
+@pytest.mark.parametrize("log_texts", [False, True])
+def test_the_log_holds_what_was_said_only_if_asked(client, caplog, log_texts, monkeypatch):
+    server = client(log_texts=log_texts)
+    with caplog.at_level(logging.INFO, "rejoinder.serving"):
+        server.post("/v1/replies", json=ASK)
+        server.post("/v1/replies", json={"messages": ["secret"], "secret": 1})
+        monkeypatch.setattr("rejoinder.serving.answers.newest", _fail)
+        failed = server.post("/v1/replies", json=ASK)
+    lines = [JsonLines().format(record) for record in caplog.records if record.name == "rejoinder.serving"]
+    assert failed.status_code == 500
+    assert ("secret" in "".join(lines)) == log_texts
+    first = json.loads(lines[0])
+    assert (first["route"], first["status"], first["method"]) == ("/v1/replies", 200, "POST")
+    assert any("trace" in json.loads(line) for line in lines)
+
+
+def _fail(*_):
+    raise RuntimeError("a bug, with secret words")
+
+
+class Slow:
+    """Delays what a computing thread does."""
+
+    def __init__(self, answers, seconds):
+        self.compute, self.seconds, self.done = answers.compute, seconds, 0
+
+    def __call__(self, jobs):
+        import time
+
+        time.sleep(self.seconds)
+        self.done += len(jobs)
+        return self.compute(jobs)
+
+
+def test_overload_is_refused_at_once_and_who_leaves_makes_room(answers):
+    answers.compute = slow = Slow(answers, 0.3)
+
+    async def run():
+        async with running(answers, queue=2) as (client, api):
+            async def ask():
+                return await client.post("/v1/replies", json=ASK)
+
+            tasks = []
+            for _ in range(5):
+                tasks.append(asyncio.create_task(ask()))
+                await asyncio.sleep(0.02)
+            refused = [task.result() for task in tasks if task.done()]
+            assert [each.status_code for each in refused] == [429, 429]
+            assert all(each.headers["retry-after"] == "1" for each in refused)
+            tasks[1].cancel()
+            await asyncio.sleep(0.02)
+            assert len(api.computing) == 1
+            assert [(await tasks[place]).status_code for place in (0, 2)] == [200, 200]
+            return slow.done
+
+    assert asyncio.run(run()) == 2
+
+
+@pytest.mark.parametrize(("parts", "status"), [(2, 408), (1, 503)])
+def test_what_takes_too_long_ends(answers, parts, status):
+    """Of a body that never comes whole, and of an answer that is computed for too long."""
+    answers.compute = Slow(answers, 0.3)
+    sent = []
+
+    async def run():
+        async with running(answers, seconds=0.1) as (client, _):
+            app, body = client._transport.app, json.dumps(ASK).encode()
+            waiting = iter([{"type": "http.request", "body": body, "more_body": parts > 1}])
+
+            async def receive():
+                if (message := next(waiting, None)) is None:
+                    await asyncio.sleep(60)
+                return message
+
+            headers = [(b"host", b"localhost"), (b"content-type", b"application/json")]
+            scope = {"type": "http", "method": "POST", "path": "/v1/replies", "query_string": b"", "headers": headers}
+
+            async def send(message):
+                sent.append(message)
+
+            await app(scope, receive, send)
+
+    asyncio.run(run())
+    assert sent[0]["status"] == status
+
+
+def test_a_client_that_goes_away_is_no_longer_computed_for(answers):
+    answers.compute = slow = Slow(answers, 0.3)
+
+    async def run():
+        async with running(answers) as (client, api):
+            app, gone = client._transport.app, asyncio.Event()
+            first = asyncio.create_task(client.post("/v1/replies", json=ASK))
+            await asyncio.sleep(0.05)
+            waiting = iter([{"type": "http.request", "body": json.dumps(ASK).encode()}])
+
+            async def receive():
+                if (message := next(waiting, None)) is None:
+                    await gone.wait()
+                    return {"type": "http.disconnect"}
+                return message
+
+            headers = [(b"host", b"localhost"), (b"content-type", b"application/json")]
+            scope = {"type": "http", "method": "POST", "path": "/v1/replies", "query_string": b"", "headers": headers}
+            second = asyncio.create_task(app(scope, receive, None))
+            await asyncio.sleep(0.15)
+            assert len(api.computing) == 1
+            gone.set()
+            await second
+            assert len(api.computing) == 0
+            assert (await first).status_code == 200
+
+    asyncio.run(run())
+    assert slow.done == 1
