@@ -1,0 +1,240 @@
+// The page: a conversation, replies to it as it is written, intents, a map of all replies, and the server's load.
+
+import { ask, Refused, times, useKey } from "./api.js";
+import { Map2D } from "./map.js";
+
+const PAUSE = 120; // milliseconds without a key before replies are asked for
+const REFRESH = 2000; // milliseconds between two looks at the server's load
+const $ = (id) => document.getElementById(id);
+const draft = $("draft");
+const messages = []; // {role, content}, oldest first
+let about = null;
+let map = null;
+let timer = 0;
+let pending = null; // of the request for replies that is under way
+
+// --- Conversation ----------------------------------------------------------------------------------------------------
+
+function say(role, content) {
+  messages.push({ role, content });
+  const item = element("li", role === "assistant" ? "ours" : "theirs");
+  item.append(element("span", "who", role === "assistant" ? "You" : "They"), content);
+  $("messages").append(item);
+  item.scrollIntoView({ block: "nearest" });
+}
+
+function sayTheirs() {
+  const text = draft.value.trim();
+  if (!text) return;
+  say("user", text);
+  draft.value = "";
+  update();
+}
+
+function sayOurs(text) {
+  if (draft.value.trim()) {
+    say("user", draft.value.trim());
+    draft.value = "";
+  }
+  say("assistant", text);
+  clearReplies("It is their turn: write what they say.");
+  draft.focus();
+}
+
+function startAgain() {
+  messages.length = 0;
+  $("messages").replaceChildren();
+  draft.value = "";
+  clearReplies("Write what the other side says.");
+  draft.focus();
+}
+
+// --- Replies ---------------------------------------------------------------------------------------------------------
+
+function soon() {
+  clearTimeout(timer);
+  timer = setTimeout(update, PAUSE);
+}
+
+async function update() {
+  clearTimeout(timer);
+  pending?.abort();
+  const text = draft.value.trim();
+  const said = text ? [...messages, { role: "user", content: text }] : messages;
+  if (!said.length || said.at(-1).role !== "user") return clearReplies("Write what the other side says.");
+  const mine = (pending = new AbortController());
+  const places = about.second ? ["first", "second"] : ["first"];
+  for (const place of places) $(place).classList.add("waiting");
+  try {
+    const found = await Promise.all(places.map((place) => replies(place, said, mine.signal)));
+    if (mine.signal.aborted) return;
+    places.forEach((place, i) => show($(place), found[i]));
+    await intents(said.at(-1).content, mine.signal);
+    problem(null);
+  } catch (error) {
+    problem(error);
+  } finally {
+    if (pending === mine) for (const place of places) $(place).classList.remove("waiting");
+  }
+}
+
+function replies(place, said, signal) {
+  const body = { messages: said, k: 5, no_repeat: true, index: place };
+  if (about[place].calibrated) body.minimum_confidence = 0;
+  return ask("v1/replies", body, signal);
+}
+
+function show(list, { replies: found, confidence }) {
+  if (!found.length) return list.replaceChildren(element("li", "none", "Nothing fits: no reply is left to choose."));
+  list.replaceChildren(...found.map((reply, place) => {
+    const item = $("reply").content.cloneNode(true);
+    item.querySelector(".text").textContent = reply.text;
+    item.querySelector(".reply").addEventListener("click", () => sayOurs(reply.text));
+    const meter = item.querySelector("meter");
+    meter.value = Math.max(0, Math.min(1, reply.score));
+    meter.setAttribute("aria-label", "score");
+    item.querySelector(".score").textContent = reply.score.toFixed(3);
+    const sure = item.querySelector(".confidence");
+    if (place === 0 && confidence !== null) {
+      sure.textContent = `right with ${Math.round(100 * confidence)} %`;
+      sure.classList.add("sure");
+    }
+    const payload = Object.entries(reply.payload).map(([name, value]) =>
+      element("li", "", `${name}: ${typeof value === "string" ? value : JSON.stringify(value)}`));
+    item.querySelector(".payload").replaceChildren(...payload);
+    return item;
+  }));
+}
+
+function clearReplies(hint) {
+  pending?.abort();
+  for (const list of [$("first"), $("second")]) {
+    list.classList.remove("waiting");
+    list.replaceChildren(element("li", "none", hint));
+  }
+  $("intent-list").replaceChildren();
+}
+
+async function intents(text, signal) {
+  if (!about.intents) return;
+  const { data: [found] } = await ask("v1/intents", { input: text }, signal);
+  const rows = found.ranking.slice(0, 5).flatMap(({ label, probability }) =>
+    [element("dt", "", label), element("dd", "", `${Math.round(100 * probability)} %`)]);
+  if (found.out_of_scope) rows.unshift(element("dt", "", "out of scope"), element("dd", "", "none of these"));
+  $("intent-list").replaceChildren(...rows);
+}
+
+// --- The map ---------------------------------------------------------------------------------------------------------
+
+async function drawMap() {
+  $("point").textContent = "The map is being drawn…";
+  try {
+    const field = $("colour").value;
+    const found = await ask(`v1/map${field ? `?field=${encodeURIComponent(field)}` : ""}`);
+    map.show(found.points, found.groups);
+    const shown = found.points.length, all = found.total;
+    $("point").textContent = shown < all ? `${shown.toLocaleString()} of ${all.toLocaleString()} replies.`
+      : shown ? "Point at a reply to read it; click to say it." : "There is no reply yet.";
+    $("legend").replaceChildren(...found.groups.map((name, group) => {
+      const item = element("li"), mark = document.createElementNS("http://www.w3.org/2000/svg", "svg");
+      const dot = document.createElementNS("http://www.w3.org/2000/svg", "circle");
+      mark.setAttribute("viewBox", "0 0 2 2");
+      for (const [key, value] of [["cx", 1], ["cy", 1], ["r", 1], ["fill", map.colour(group)]]) dot.setAttribute(key, value);
+      mark.append(dot);
+      item.append(mark, name);
+      return item;
+    }));
+  } catch (error) {
+    $("point").textContent = error.message;
+  }
+}
+
+// --- Load ------------------------------------------------------------------------------------------------------------
+
+async function load() {
+  const rows = [];
+  if (times.length) {
+    const sorted = [...times].sort((a, b) => a - b);
+    rows.push(["replies here, median", `${sorted[sorted.length >> 1].toFixed(0)} ms`], ["slowest", `${sorted.at(-1).toFixed(0)} ms`]);
+    const most = sorted.at(-1);
+    $("chart").replaceChildren(...times.map((time, i) => {
+      const bar = document.createElementNS("http://www.w3.org/2000/svg", "rect");
+      const height = 58 * time / most;
+      for (const [key, value] of [["x", 5 * i], ["width", 4], ["y", 60 - height], ["height", height]]) bar.setAttribute(key, value);
+      return bar;
+    }));
+  }
+  try {
+    const metrics = await ask("metrics");
+    const sum = (name, filter = "") => metrics.split("\n")
+      .filter((line) => line.startsWith(name) && /[ {]/.test(line[name.length]) && line.includes(filter))
+      .reduce((total, line) => total + Number(line.slice(line.lastIndexOf(" "))), 0);
+    const batches = sum("rejoinder_batch_jobs_count");
+    rows.push(["requests so far", sum("rejoinder_requests_total").toLocaleString()], ["waiting", sum("rejoinder_queue")],
+      ["computed together, mean", batches ? (sum("rejoinder_batch_jobs_sum") / batches).toFixed(1) : "–"]);
+  } catch (error) {
+    rows.push(["server", error.message]);
+  }
+  $("load").replaceChildren(...rows.flatMap(([name, value]) => [element("dt", "", name), element("dd", "", String(value))]));
+}
+
+// ---------------------------------------------------------------------------------------------------------------------
+
+function element(name, className = "", text = "") {
+  const made = document.createElement(name);
+  if (className) made.className = className;
+  if (text) made.textContent = text;
+  return made;
+}
+
+function problem(error) {
+  if (error?.name === "AbortError") return;
+  $("problem").hidden = !error;
+  $("problem").textContent = error?.message ?? "";
+  if (error instanceof Refused && error.status === 401) $("key").hidden = false;
+}
+
+function title(place) {
+  const { index, model, candidates } = about[place];
+  return `${index}: ${candidates.toLocaleString()} replies, ${model}`;
+}
+
+async function start() {
+  try {
+    about = await ask("v1/about");
+  } catch (error) {
+    $("about").textContent = "Not connected.";
+    return problem(error);
+  }
+  $("key").hidden = true;
+  problem(null);
+  $("about").textContent = title("first");
+  $("first-name").textContent = about.second ? title("first") : "Replies";
+  $("beside").hidden = !about.second;
+  if (about.second) $("second-name").textContent = title("second");
+  $("intents").hidden = !about.intents;
+  $("colour").append(...about.fields.map((field) => new Option(field, field)));
+  clearReplies(about.first.candidates ? "Write what the other side says." : "There is no reply to choose from yet: add candidates.");
+  map ??= new Map2D($("points"), (text) => { $("point").textContent = text; }, sayOurs);
+  drawMap();
+  load();
+  setInterval(() => { if (!document.hidden) load(); }, REFRESH);
+  draft.focus();
+}
+
+draft.addEventListener("input", soon);
+draft.addEventListener("keydown", (event) => {
+  if (event.key === "Enter" && !event.shiftKey && !event.isComposing) {
+    event.preventDefault();
+    sayTheirs();
+  }
+});
+$("write").addEventListener("submit", (event) => event.preventDefault());
+$("clear").addEventListener("click", startAgain);
+$("colour").addEventListener("change", drawMap);
+$("key").addEventListener("submit", (event) => {
+  event.preventDefault();
+  useKey($("key-value").value);
+  start();
+});
+start();
