@@ -43,12 +43,15 @@ def serve(
     rerank: Rerank = None,
     rerank_top: RerankTop = 50,
     min_confidence: MinConfidence = None,
+    beside: Annotated[
+        Path | None, typer.Option(metavar="INDEX", help="A second index, to compare with on the page.")
+    ] = None,
     workers: Annotated[int, typer.Option(min=1, metavar="N", help="Processes, each with the models.")] = 1,
     queue: Annotated[int, typer.Option(min=1, metavar="N", help="Requests that may wait; one more gets 429.")] = 128,
     log_texts: Annotated[bool, typer.Option("--log-texts", help="Let the log hold what is said.")] = False,
     as_json: Json = False,
 ) -> None:
-    """Answer over HTTP: replies, embeddings, re-ranking, intents, candidates.
+    """Answer over HTTP: replies, embeddings, re-ranking, intents, candidates; and a page to try it on, at /.
 
     Example: rejoinder serve replies.index, and then
     curl localhost:8000/v1/replies -H 'content-type: application/json' -d '{"messages": ["Hello!"]}'
@@ -73,6 +76,7 @@ def serve(
     sources = Sources(
         index=index, model=model, intents=intents, rerank_top=rerank_top, calibrated=min_confidence is not None,
         reranker=None if rerank is None else partial(open_ranker, rerank),
+        beside=None if beside is None else Sources(index=beside),
     )  # fmt: skip
     settings = Settings(
         sources=sources, keys=keys, local=local and not keys, queue=queue, minimum_confidence=min_confidence,
@@ -121,4 +125,4 @@ def _listen(host: str, port: int) -> socket.socket:
 
 
 def _text(result: Mapping[str, Any]) -> str:
-    return f"{result['url']} answers; Ctrl-C ends it"
+    return f"{result['url']} answers, to a browser with a page; Ctrl-C ends it"

@@ -162,6 +162,11 @@ class Index(Described):
                 if segment.position(row) >= first and (rows.deleted is None or not rows.deleted[row]):
                     yield segment.position(row), segment.candidate(row)
 
+    def vectors(self, positions: Iterable[int]) -> FloatArray:
+        """Return the vectors of the replies at some positions, float32 (n, d)."""
+        rows = [self._row(position) for position in positions]
+        return np.stack(rows) if rows else np.zeros((0, self.manifest.size), np.float32)
+
     @property
     def fingerprint(self) -> str:
         """SHA-256 of the model's fingerprint and of the content of all replies and vectors."""

@@ -44,6 +44,7 @@ class Sources:
     reranker: Callable[[], Ranker] | None = None  # opens what may rank the best replies again
     rerank_top: int = 50
     calibrated: bool = False  # refuse an index that is not
+    beside: Sources | None = None  # a second index, to compare with
 
     def open(self) -> Answers:
         """Open all of it, and compute once: what is slow the first time is over then."""
@@ -57,6 +58,7 @@ class Sources:
         if self.calibrated:
             Confident(answers.index)
         encoder.encode_responses(["Hello!"])
+        answers.second = None if self.beside is None else self.beside.open()
         return answers
 
 
@@ -98,6 +100,7 @@ class Answers:
     encoder: ResponseEncoder
     ranker: Ranker | None = None
     classifier: IntentClassifier | None = None
+    second: Answers | None = None  # of the index beside this one
     _confident: Confident | None = field(default=None, init=False)
     _seen: object = field(default=None, init=False)  # of the index's files, when it was opened
     _again: float = field(default=0.0, init=False)  # when what could not be opened is tried again
@@ -110,9 +113,17 @@ class Answers:
         """The name of the index's model, without the folder in which it lies."""
         return Path(self.encoder.name).name or self.encoder.fingerprint[:12]
 
+    def facts(self) -> dict[str, Any]:
+        """Return what the page says of the index."""
+        calibrated = (self.sources.index / CALIBRATION).is_file()
+        return {"index": self.sources.index.name, "model": self.model, "candidates": len(self.index),
+                "calibrated": calibrated}  # fmt: skip
+
     def compute(self, jobs: Sequence[Job]) -> list[Any]:
         """Return of each job its result or its exception; those of one kind are computed together."""
         self._refresh()
+        if self.second is not None:
+            self.second._refresh()
         return self._each(jobs)
 
     def write(self, jobs: Sequence[Job]) -> list[Any]:
@@ -165,6 +176,12 @@ class Answers:
             for row, result in zip(rows, found, strict=True):
                 results[asked[row].place] = result
         return results
+
+    def beside(self, questions: list[Question]) -> list[dict[str, Any] | InputError]:
+        """Do the same with the second index."""
+        if self.second is None:
+            raise InputError("this server has no second index; start it with --beside INDEX")
+        return self.second.replies(questions)
 
     def queries(self, texts: list[list[str]]) -> list[tuple[FloatArray, int]]:
         """Encode texts, of several requests, as conversations of one message: (n, d) each, and their tokens."""
@@ -294,8 +311,8 @@ class Answers:
         if (stamp := self._stamp()) == self._seen or time.monotonic() < self._again:
             return
         try:
-            self.index, self._confident = Index.open(self.sources.index, self.encoder, verify=False), None
-            self._seen = stamp
+            self.index.refresh()
+            self._seen, self._confident = stamp, None
         except (InputError, OSError) as error:
             self._again = time.monotonic() + AGAIN
             logger.warning("the index has changed and cannot be opened; the earlier one goes on answering",

@@ -10,6 +10,7 @@ import errno
 import os
 import signal
 import threading
+import time
 from collections.abc import AsyncIterator, Callable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -19,17 +20,20 @@ import numpy as np
 
 from rejoinder import __version__
 from rejoinder.errors import BusyError, InputError, MissingExtraError
+from rejoinder.retrieval.index import Index
 from rejoinder.retrieval.reading import Candidate
 from rejoinder.serving import requests as forms
 from rejoinder.serving.answers import Answers, Question, Sources
 from rejoinder.serving.batching import Batcher, Job, OverloadedError
 from rejoinder.serving.guard import CURRENT, MOST_BYTES, NO_KEYS, Guard, Keys, logger, problem
 from rejoinder.serving.metrics import Metrics
+from rejoinder.serving.projection import ReplyMap
 
 if TYPE_CHECKING:
     from fastapi import FastAPI
 
 PAGE = Path(__file__).with_name("page")
+OLD = 60.0  # seconds from which a map of an index that has changed is drawn anew
 PIECE = 64  # texts of a large request that are computed at once, so that others get their turn
 _FULL = (errno.ENOSPC, errno.EDQUOT)
 _ERRORS = (400, 401, 403, 408, 413, 421, 422, 429, 500, 503)
@@ -59,7 +63,6 @@ def make_app(settings: Settings, opened: Answers | None = None) -> FastAPI:
         from fastapi import Depends, FastAPI
         from fastapi.exceptions import RequestValidationError
         from fastapi.security import HTTPBearer
-        from fastapi.staticfiles import StaticFiles
         from starlette.exceptions import HTTPException
 
         api = Api(settings, opened)
@@ -91,6 +94,8 @@ def make_app(settings: Settings, opened: Answers | None = None) -> FastAPI:
         ("POST", "/v1/candidates", api.add, forms.Added),
         ("DELETE", "/v1/candidates/{position}", api.delete, forms.Deleted),
         ("GET", "/v1/models", api.models, forms.ModelsResponse),
+        ("GET", "/v1/about", api.about, forms.About),
+        ("GET", "/v1/map", api.map, forms.MapResponse),
         ("POST", "/admin/reload", api.reload, forms.Status),
     ]
     for method, path, endpoint, form in routes:
@@ -102,8 +107,9 @@ def make_app(settings: Settings, opened: Answers | None = None) -> FastAPI:
             path, endpoint, methods=[method], response_model=form, status_code=code, responses=more,
             operation_id=f"{path[1:].translate({47: 95, 123: None, 125: None})}_{method.lower()}", **keyed,
         )  # fmt: skip
-    if PAGE.is_dir():
-        app.mount("/", StaticFiles(directory=PAGE, html=True))
+    for file in PAGE.iterdir():
+        path = "/" if file.name == "index.html" else f"/{file.name}"
+        app.add_api_route(path, _page(file), include_in_schema=False)
     app.add_middleware(
         Guard, keys=settings.keys, local=settings.local, seconds=settings.seconds, crowded=api.crowded,
         observe=api.metrics.observe_request, log_texts=settings.log_texts,
@@ -116,10 +122,12 @@ class Api:
 
     computing: Batcher
     writing: Batcher
+    _map: tuple[str, float, ReplyMap] | None  # of which index, and when it was drawn
 
     def __init__(self, settings: Settings, opened: Answers | None) -> None:
         self.settings, self.metrics = settings, Metrics()
         self._opened, self._reloading, self._ready = opened, asyncio.Lock(), False
+        self._drawing, self._map = asyncio.Lock(), None
 
     @property
     def answers(self) -> Answers:
@@ -176,7 +184,8 @@ class Api:
         """Find the best replies to a conversation."""
         given = body.model_dump(exclude_unset=True)
         given.setdefault("minimum_confidence", self.settings.minimum_confidence)
-        found = await self.computing.submit(Job("replies", Question(**given)))
+        kind = "beside" if given.pop("index", "first") == "second" else "replies"
+        found = await self.computing.submit(Job(kind, Question(**given)))
         CURRENT.get().texts = {"messages": given["messages"], "replies": [each["text"] for each in found["replies"]]}
         return _json(found)
 
@@ -245,6 +254,21 @@ class Api:
         """Name the model."""
         return _json({"object": "list", "data": [{"id": self.answers.model, "object": "model", "owned_by": "you"}]})
 
+    async def about(self) -> Any:
+        """Tell the page what there is."""
+        answers, second = self.answers, self.answers.second
+        beside = None if second is None else second.facts()
+        return _json({"first": answers.facts(), "second": beside, "intents": answers.classifier is not None})
+
+    async def map(self, field: forms.Name | None = None) -> Any:
+        """Place the replies so that like ones are near each other; drawn anew at most once a minute."""
+        async with self._drawing:
+            fingerprint = self.answers.index.fingerprint
+            if self._map is None or (fingerprint != self._map[0] and time.monotonic() > self._map[1] + OLD):
+                index = await asyncio.to_thread(Index.open, self.settings.sources.index, verify=False)
+                self._map = index.fingerprint, time.monotonic(), await asyncio.to_thread(ReplyMap.draw, index)
+        return _json(self._map[2].to_json(field))
+
     async def reload(self) -> Any:
         """Open index and models again, beside those that go on answering until the new ones are there."""
         if self.settings.workers > 1:  # the parent replaces its workers one by one
@@ -281,6 +305,15 @@ class Api:
         """Return an error's message without the place of the index on this machine."""
         place = str(self.answers.sources.index)
         return str(error).replace(f"{place}: ", "").replace(place, "the index")
+
+
+def _page(file: Path) -> Callable[[], Any]:
+    from fastapi.responses import FileResponse
+
+    async def answer() -> Any:
+        return FileResponse(file)
+
+    return answer
 
 
 def _plain() -> Any:

@@ -64,7 +64,7 @@ class ReplyMap:
             for (x, y), text, value in zip(self.points, self.texts, values, strict=True)
         ]
         shown = [name if len(name) <= SHOWN else f"{name[: SHOWN - 1]}…" for name in groups]
-        return {"points": points, "groups": shown, "total": self.total}
+        return {"points": points, "groups": shown, "fields": self.fields(), "total": self.total}
 
     def _values(self, field: str) -> list[str]:
         found = (payload.get(field) for payload in self.payloads)

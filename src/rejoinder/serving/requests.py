@@ -59,6 +59,8 @@ class RepliesRequest(_Request):
     """Replies that differ more: 0 the best alone, to 1."""
     rerank: bool = False
     """Let the server's second model order the best."""
+    index: Literal["first", "second"] = "first"
+    """Which index, where the server has two (--beside)."""
 
 
 class Reply(BaseModel):
@@ -220,6 +222,42 @@ class CandidatesResponse(BaseModel):
     candidates: list[Candidate]
     total: int
     next: int | None
+
+
+class IndexFacts(BaseModel):
+    """An index by its folder's name, its model, and whether it knows how sure it is."""
+
+    index: str
+    model: str
+    candidates: int
+    calibrated: bool
+
+
+class About(BaseModel):
+    """What the server has: one index or two, and whether it knows intents."""
+
+    first: IndexFacts
+    second: IndexFacts | None
+    intents: bool
+
+
+class Point(BaseModel):
+    """A reply on the map; x and y go from 0 to 1."""
+
+    x: float
+    y: float
+    text: str
+    group: int
+
+
+class MapResponse(BaseModel):
+    """Replies such that like ones are near each other, in groups by a field of the payload or by likeness."""
+
+    points: list[Point]
+    groups: list[str]
+    fields: list[str]
+    """Fields of the payloads that tell replies apart."""
+    total: int
 
 
 class ModelFacts(BaseModel):

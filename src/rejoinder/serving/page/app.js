@@ -132,6 +132,7 @@ async function drawMap() {
     const field = $("colour").value;
     const found = await ask(`v1/map${field ? `?field=${encodeURIComponent(field)}` : ""}`);
     map.show(found.points, found.groups);
+    if ($("colour").length === 1) $("colour").append(...found.fields.map((each) => new Option(each, each)));
     const shown = found.points.length, all = found.total;
     $("point").textContent = shown < all ? `${shown.toLocaleString()} of ${all.toLocaleString()} replies.`
       : shown ? "Point at a reply to read it; click to say it." : "There is no reply yet.";
@@ -213,7 +214,6 @@ async function start() {
   $("beside").hidden = !about.second;
   if (about.second) $("second-name").textContent = title("second");
   $("intents").hidden = !about.intents;
-  $("colour").append(...about.fields.map((field) => new Option(field, field)));
   clearReplies(about.first.candidates ? "Write what the other side says." : "There is no reply to choose from yet: add candidates.");
   map ??= new Map2D($("points"), (text) => { $("point").textContent = text; }, sayOurs);
   drawMap();

@@ -1,0 +1,76 @@
+"""The page: its files, what it asks of the server, the map of the replies."""
+
+import re
+
+import numpy as np
+import pytest
+
+from rejoinder.retrieval.index import Index
+from rejoinder.retrieval.reading import Candidate
+from rejoinder.serving.answers import Answers, Sources
+from rejoinder.serving.app import PAGE
+from rejoinder.serving.projection import LEAST, MOST, ReplyMap
+from tests.retrieval.conftest import HashEncoder
+
+
+def test_the_files_are_served_and_need_nothing_from_elsewhere(client):
+    server = client()
+    found = {path.name: server.get("/" if path.name == "index.html" else f"/{path.name}") for path in PAGE.iterdir()}
+    assert {answer.status_code for answer in found.values()} == {200}
+    assert sum(len(answer.content) for answer in found.values()) < 100_000
+    asked = set(re.findall(r'(?:src|href)="([^"#]+)"', found["index.html"].text))
+    asked |= set(re.findall(r'from "\./([^"]+)"', found["app.js"].text))
+    assert asked == found.keys() - {"index.html"}
+    for answer in found.values():
+        assert not re.search(r"https?://(?!www\.w3\.org/2000/svg)", answer.text)
+    assert "style=" not in found["index.html"].text, "the server's policy would refuse it"
+    assert server.post("/v1/nothing").status_code == 404
+    assert server.get("/../app.py").status_code == 404
+
+
+def test_it_is_told_what_there_is_and_may_compare_two_indexes(client, answers, tmp_path):
+    facts = {"index": "index", "model": "hash-model", "candidates": 20, "calibrated": False}
+    one = client()
+    assert one.get("/v1/about").json() == {"first": facts, "second": None, "intents": False}
+    asked = {"messages": ["reply number 3"], "k": 1, "index": "second"}
+    assert "--beside" in one.post("/v1/replies", json=asked).json()["error"]["message"]
+    other = tmp_path / "other"
+    answers.second = Answers(Sources(index=other), Index.build(HashEncoder(), ["only this"], other), HashEncoder())
+    two = client()
+    assert two.get("/v1/about").json()["second"] == {**facts, "index": "other", "candidates": 1}
+    assert [each["text"] for each in two.post("/v1/replies", json=asked).json()["replies"]] == ["only this"]
+    assert two.post("/v1/replies", json={**asked, "index": "first"}).json()["replies"][0]["text"] == "reply number 3"
+
+
+def test_the_map_is_drawn_once(client, monkeypatch):
+    server, drawn = client(), []
+    draw = ReplyMap.draw
+    monkeypatch.setattr(ReplyMap, "draw", lambda index: drawn.append(1) or draw(index))
+    for field in ("team", "none"):
+        assert len(server.get("/v1/map", params={"field": field}).json()["points"]) == 20
+    assert drawn == [1]
+
+
+def test_the_map(tmp_path):
+    candidates = [Candidate(f"reply {i}", {"team": ["a", "b", "c"][i % 3], "id": i}) for i in range(40)]
+    index = Index.build(HashEncoder(), candidates, tmp_path / "index")
+    drawn = ReplyMap.draw(index)
+    assert drawn.fields() == ["team"], "an id tells every reply apart, which is no colour"
+    found = drawn.to_json("team")
+    assert (len(found["points"]), found["total"], found["groups"]) == (40, 40, ["a", "b", "c"])
+    points = np.array([[each["x"], each["y"]] for each in found["points"]])
+    assert (points.min(), points.max()) == (0, 1)
+    assert [each["group"] for each in found["points"]] == [i % 3 for i in range(40)]
+    by_id = drawn.to_json("id")["groups"]
+    assert (len(by_id), by_id[-1]) == (10, "others")
+    likeness = drawn.to_json(None)
+    assert 1 < len(likeness["groups"]) <= 8
+
+
+@pytest.mark.parametrize("count", [0, 1, LEAST - 1, MOST + 1])
+def test_maps_of_few_and_of_many(tmp_path, count, monkeypatch):
+    monkeypatch.setattr("rejoinder.serving.projection.project", lambda vectors, **_: vectors[:, :2])
+    index = Index.build(HashEncoder(), [f"reply {i}" for i in range(count)], tmp_path / "index")
+    found = ReplyMap.draw(index).to_json(None)
+    assert found["total"] == count
+    assert len(found["points"]) == (count if count <= MOST else -(-count // 2))
