@@ -1,7 +1,7 @@
 """The tutorials run from top to bottom as they are written, and print what they show.
 
-A block of `bash` holds here-documents and commands of ours, those of `python` share one namespace. Each line of `text` is a
-part of what the block above it printed, whatever its numbers are.
+A block of `bash` holds here-documents and commands of ours, those of `python` share one namespace. Each line of `text`
+is a part of what the block above it printed, whatever its numbers are.
 """
 
 from __future__ import annotations
