@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import ast
 import re
+import textwrap
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -27,6 +28,7 @@ CHART = "<!-- chart of the demo -->"
 _SETTINGS = re.compile(r"<!-- settings of (\S+) -->")
 _FENCE = re.compile(r"(^ *```.*?^ *```$)", re.DOTALL | re.MULTILINE)
 _BLOCK_AFTER_TEXT = re.compile(r"(?<=\n)((?![|\-*#> ]|\d+\. )[^\n]+\n)(?=\||[-*] |\d+\. )")
+_BELOW_ITEM = re.compile(r"^ {2,3}(?=\S)", re.MULTILINE)
 _LINK = re.compile(r"\[([^\]]+)\]\(([^):#]+)(?:#[^)]*)?\)")
 _SPECIAL = re.compile(r"(`[^`|]+`)|([*_|\[\]{}<`])")
 _NAMES = {"bm25": "BM25", "demo/scratch/model": "trained from scratch", "convert-small": "bundled, as it is",
@@ -53,6 +55,7 @@ def on_page_markdown(markdown: str, page: Page, **_: Any) -> str:
     markdown = _SETTINGS.sub(lambda found: settings(ROOT / found[1]), markdown)
     parts = _FENCE.split(markdown)  # every second one is code
     parts[::2] = (_mended(part, page) for part in parts[::2])
+    parts[1::2] = (textwrap.indent(part, "  ") if part.startswith("  `") else part for part in parts[1::2])
     return "\n".join(parts).replace(CHART, chart((DOCS / "results.md").read_text(encoding="utf-8")))
 
 
@@ -104,7 +107,7 @@ def settings(path: Path) -> str:
 
 
 def _mended(text: str, page: Page) -> str:
-    """Part a table or a list from the paragraph above it; a link to what is no page becomes the file's name."""
+    """Part tables and lists from the text above, indent what is below an item, name files that are no page."""
 
     def named(link: re.Match[str]) -> str:
         target = (DOCS / page.file.src_path).parent.joinpath(link[2]).resolve()
@@ -114,7 +117,8 @@ def _mended(text: str, page: Page) -> str:
             raise PluginError(f"{page.file.src_path}: there is no {link[2]}")
         return f"{link[1]} (`{target.relative_to(ROOT)}`)"
 
-    return _BLOCK_AFTER_TEXT.sub(r"\1\n", _LINK.sub(named, text))
+    text = _BLOCK_AFTER_TEXT.sub(r"\1\n", _LINK.sub(named, text))
+    return _BELOW_ITEM.sub("    ", text)
 
 
 def _verbs() -> dict[str, click.Context]:
