@@ -15,7 +15,7 @@ export PIP_NO_INPUT := 1
 export PYTHONUTF8 := 1
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test test-slow check bench lock clean python
+.PHONY: help demo test test-slow check docs bench lock clean python
 
 help:  ## list the verbs
 	@sed -n 's/^\([a-z-]*\):.*## /\1\t/p' Makefile | while IFS="$$(printf '\t')" read -r verb does; do \
@@ -26,7 +26,7 @@ demo: python  ## replies of the bundled model, then fine-tune it on real convers
 	@PATH="$(CURDIR)/$(BIN):$$PATH" bash scripts/demo.sh
 
 test: python  ## run the tests; ARGS="-k name" chooses among them
-	@$(INSTALL) dev train corpora baselines bert ann serve onnx plots demo
+	@$(INSTALL) dev train corpora baselines bert ann serve onnx plots demo docs
 	@$(BIN)/python -m pytest -n auto --dist loadfile -m "not slow and not gpu" $(ARGS)
 
 test-slow: python  ## run the slow tests, and the property tests with new examples
@@ -38,6 +38,11 @@ check: python  ## lint (annotations, docstrings, complexity, prints) and type-ch
 	@echo "ruff" && $(BIN)/ruff check src tests scripts $(wildcard benchmarks)
 	@echo "mypy" && $(BIN)/mypy
 
+docs: python  ## build the documentation site into build/docs; a warning is an error
+	@$(INSTALL) docs
+	@NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --quiet
+	@echo "build/docs: $(BIN)/python -m http.server -d build/docs shows it at http://localhost:8000"
+
 bench: python  ## run every benchmark beside its peers; figures go to benchmarks/results
 	@$(INSTALL) bench train baselines ann serve demo
 	@failed=""; for script in $$(grep -l '^if __name__ == "__main__"' benchmarks/*.py); do \
@@ -45,7 +50,7 @@ bench: python  ## run every benchmark beside its peers; figures go to benchmarks
 	if [ -n "$$failed" ]; then echo "Failed:$$failed" >&2; exit 1; fi
 
 lock: python  ## write constraints.txt from an environment with every extra
-	@$(INSTALL) dev train corpora baselines encoders bert ann serve onnx plots demo bench cluster
+	@$(INSTALL) dev train corpora baselines encoders bert ann serve onnx plots demo bench cluster docs
 	@$(BIN)/python scripts/lock.py
 
 clean:  ## remove the environment, caches and build output (demo and runs stay)

@@ -1,0 +1,146 @@
+"""What MkDocs asks while it builds the site: pages of the command, the chart, and Markdown as GitHub reads it.
+
+The documents are written for GitHub, where a table or a list may follow a paragraph at once, and links may lead out of
+docs/. The command's pages are made of its own help.
+"""
+
+from __future__ import annotations
+
+import ast
+import re
+import textwrap
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import click
+import typer
+from mkdocs.config.defaults import MkDocsConfig
+from mkdocs.exceptions import PluginError
+from mkdocs.structure.files import File, Files
+from mkdocs.structure.pages import Page
+
+from rejoinder.cli.app import app
+
+ROOT = Path(__file__).resolve().parent.parent
+DOCS = ROOT / "docs"
+CHART = "<!-- chart of the demo -->"
+_SETTINGS = re.compile(r"<!-- settings of (\S+) -->")
+_FENCE = re.compile(r"(^ *```.*?^ *```$)", re.DOTALL | re.MULTILINE)
+_BLOCK_AFTER_TEXT = re.compile(r"(?<=\n)((?![|\-*#> ]|\d+\. )[^\n]+\n)(?=\||[-*] |\d+\. )")
+_BELOW_ITEM = re.compile(r"^ {2,3}(?=\S)", re.MULTILINE)
+_LINK = re.compile(r"\[([^\]]+)\]\(([^):#]+)(?:#[^)]*)?\)")
+_SPECIAL = re.compile(r"(`[^`|]+`)|([*_|\[\]{}<`])")
+_NAMES = {"bm25": "BM25", "demo/scratch/model": "trained from scratch", "convert-small": "bundled, as it is",
+          "demo/tuned/model": "bundled, fine-tuned"}  # fmt: skip
+
+
+def on_config(config: MkDocsConfig) -> MkDocsConfig:
+    """List the command's pages under Reference."""
+    assert config.nav is not None
+    (reference,) = (each["Reference"] for each in config.nav if "Reference" in each)
+    reference.append({"The command": [{name: _path(name)} for name in _verbs()]})
+    return config
+
+
+def on_files(files: Files, config: MkDocsConfig) -> Files:
+    """Add a page for each verb."""
+    for name, context in _verbs().items():
+        files.append(File.generated(config, _path(name), content=help_page(name, context)))
+    return files
+
+
+def on_page_markdown(markdown: str, page: Page, **_: Any) -> str:
+    """Put chart and settings in, mend what GitHub reads otherwise, name files outside the site in place of links."""
+    markdown = _SETTINGS.sub(lambda found: settings(ROOT / found[1]), markdown)
+    parts = _FENCE.split(markdown)  # every second one is code
+    parts[::2] = (_mended(part, page) for part in parts[::2])
+    parts[1::2] = (textwrap.indent(part, "  ") if part.startswith("  `") else part for part in parts[1::2])
+    return "\n".join(parts).replace(CHART, chart((DOCS / "results.md").read_text(encoding="utf-8")))
+
+
+def help_page(name: str, context: click.Context) -> str:
+    """Return the page of a verb: its usage, what it does, its arguments and options."""
+    command = context.command
+    paragraphs = (command.help or "").split("\n\n") + ([command.epilog] if command.epilog else [])
+    parts = [f"# {name}", _fenced(" ".join([name, *command.collect_usage_pieces(context)]))]
+    parts += [_fenced(each) if "rejoinder " in each else _plain(each) for each in map(str.strip, paragraphs)]
+    rows = [record for each in command.get_params(context) if (record := each.get_help_record(context))]
+    for title, chosen in (("Arguments", [row for row in rows if not row[0].startswith("-")]),
+                          ("Options", [row for row in rows if row[0].startswith("-")])):  # fmt: skip
+        if chosen:
+            table = [f"| <code>{_plain(names)}</code> | {_plain(told)} |" for names, told in chosen]
+            parts.append("\n".join([f"## {title}\n\n| | |\n|---|---|", *table]))
+    return "\n\n".join(parts) + "\n"
+
+
+def chart(results: str) -> str:
+    """Draw recall at 1 of the demo's systems, with the intervals, from the demo's table in results.md."""
+    heads, numbers = re.findall(r"^ {10,}(bm25 .+)\nR@1 +(.+)$", results, re.MULTILINE)[0]
+    values = re.findall(r"([\d.]+)  ([\d.]+)-([\d.]+)", numbers)
+    bars = []
+    for row, (head, each) in enumerate(zip(heads.split(), values, strict=True)):
+        value, low, high = map(float, each)
+        y, color = 34 + row * 44, "accent-fg-color" if row == len(values) - 1 else "primary-fg-color"
+        bars.append(
+            f'<text x="178" y="{y + 19}" text-anchor="end">{_NAMES[head]}</text>'
+            f'<rect x="190" y="{y}" width="{value * 9:.0f}" height="28" rx="3" style="fill: var(--md-{color})"/>'
+            f'<path d="M{190 + low * 9:.1f} {y + 14}H{190 + high * 9:.1f}" stroke="currentColor" stroke-width="2"/>'
+            f'<text x="{202 + high * 9:.0f}" y="{y + 19}" font-weight="bold">{value} %</text>'
+        )
+    told = "How often the right reply is the first of 100, on held-out conversations"
+    return (f'<svg viewBox="0 0 660 216" role="img" aria-label="{told}" style="max-width: 42rem; width: 100%; '
+            f'color: var(--md-default-fg-color); font-size: 15px" fill="currentColor"><text y="18">{told}</text>'
+            f'{"".join(bars)}</svg>')  # fmt: skip
+
+
+def settings(path: Path) -> str:
+    """Return the dataclasses of a source file, each with its fields and what stands beside them, without methods."""
+    source = path.read_text(encoding="utf-8")
+    lines, parts = source.splitlines(), []
+    for node in ast.parse(source).body:
+        if isinstance(node, ast.ClassDef) and node.decorator_list:
+            fields = [each for each in node.body if not isinstance(each, ast.FunctionDef)]
+            text = "\n".join(lines[node.lineno - 1 : fields[-1].end_lineno])
+            parts.append(f"### {node.name}\n```python\n{text}\n```")
+    return "\n\n".join(parts)
+
+
+def _mended(text: str, page: Page) -> str:
+    """Part tables and lists from the text above, indent what is below an item, name files that are no page."""
+
+    def named(link: re.Match[str]) -> str:
+        target = (DOCS / page.file.src_path).parent.joinpath(link[2]).resolve()
+        if target.is_relative_to(DOCS) and target.name != "model-card.md":
+            return link[0]
+        if not target.exists():
+            raise PluginError(f"{page.file.src_path}: there is no {link[2]}")
+        return f"{link[1]} (`{target.relative_to(ROOT)}`)"
+
+    text = _BLOCK_AFTER_TEXT.sub(r"\1\n", _LINK.sub(named, text))
+    return _BELOW_ITEM.sub("    ", text)
+
+
+def _verbs() -> dict[str, click.Context]:
+    """The whole names of all verbs, each with its context, in the order of `rejoinder --help`."""
+
+    def below(name: str, command: Any, above: click.Context | None) -> Iterator[tuple[str, click.Context]]:
+        context = command.context_class(command, info_name=name, parent=above, terminal_width=100)
+        yield context.command_path, context
+        for each, verb in getattr(command, "commands", {}).items():
+            yield from below(each, verb, context)
+
+    return dict(below("rejoinder", typer.main.get_command(app), None))
+
+
+def _path(name: str) -> str:
+    return f"reference/{name.replace(' ', '-')}.md"
+
+
+def _fenced(text: str) -> str:
+    return f"```text\n{click.wrap_text(text, 88, preserve_paragraphs=True)}\n```"
+
+
+def _plain(text: str) -> str:
+    """Text that Markdown and HTML leave as it is, but for code in backticks."""
+    return _SPECIAL.sub(lambda found: found[1] or ("&lt;" if found[2] == "<" else f"\\{found[2]}"), text)

@@ -1,0 +1,39 @@
+"""The documentation site: it builds strictly, and every public name and every verb has its page."""
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+import typer
+
+import rejoinder
+from rejoinder.cli.app import app
+
+ROOT = Path(__file__).parents[1]
+
+
+@pytest.fixture(scope="module")
+def site(tmp_path_factory):
+    for module in ("mkdocs", "material", "mkdocstrings"):
+        pytest.importorskip(module)
+    folder = tmp_path_factory.mktemp("site")
+    command = [sys.executable, "-m", "mkdocs", "build", "--quiet", "--site-dir", str(folder)]
+    quiet = os.environ | {"NO_MKDOCS_2_WARNING": "1"}
+    done = subprocess.run(command, cwd=ROOT, env=quiet, capture_output=True, text=True)
+    assert done.returncode == 0, done.stdout + done.stderr
+    return folder
+
+
+def test_every_verb_and_public_name_has_its_place(site):
+    verbs = typer.main.get_command(app).commands
+    assert not [verb for verb in verbs if not (site / "reference" / f"rejoinder-{verb}.html").is_file()]
+    python = (site / "reference" / "python.html").read_text(encoding="utf-8")
+    assert not [name for name in set(rejoinder.__all__) - {"__version__"} if f'id="rejoinder.{name}"' not in python]
+
+
+def test_markdown_for_github_is_read_as_there(site):
+    pages = {path.name: path.read_text(encoding="utf-8") for path in site.rglob("*.html")}
+    assert not [name for name, page in pages.items() if "|--" in page]  # a table that stayed text
+    assert pages["index.html"].count("<rect") == 4  # the chart of the demo
