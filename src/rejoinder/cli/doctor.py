@@ -17,7 +17,7 @@ from rejoinder.cli.shell import emit
 def doctor(as_json: Json = False) -> None:
     """Show versions, what the processor can do, which extras are there, and what would make it faster.
 
-    Example: rejoinder doctor
+    Example: rejoinder doctor --json
     """
     emit(examine(), as_json, _text)
 

@@ -34,10 +34,10 @@ LOGGING = {
 
 def serve(
     index: IndexFolder,
-    host: Annotated[str, typer.Option(help="Address to listen at; others than this machine's need an API key.")] = (
-        "127.0.0.1"
-    ),
-    port: Annotated[int, typer.Option(min=0, max=65535, help="0: any that is free.")] = 8000,
+    host: Annotated[
+        str, typer.Option(metavar="ADDRESS", help="Where to listen; elsewhere than on this machine needs an API key.")
+    ] = "127.0.0.1",
+    port: Annotated[int, typer.Option(min=0, max=65535, metavar="N", help="0: any that is free.")] = 8000,
     model: Model = None,
     intents: Annotated[Path | None, typer.Option(metavar="FOLDER", help="A classifier, for /v1/intents.")] = None,
     rerank: Rerank = None,

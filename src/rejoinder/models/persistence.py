@@ -327,13 +327,14 @@ def model_folders(place: Path) -> list[Path]:
 def describe(folder: Path) -> dict[str, Any]:
     """Describe a model folder: path, kind, quantised or not, parameters, bytes, fingerprint. Reads no weights."""
     config = _read_config(folder)
+    kind = config["model"].get("kind", "unknown")
+    parts = [folder / part for part in joined.PARTS] if kind == joined.KIND else [folder]
+    shapes = [quantization.parameter_shapes(part / WEIGHTS) for part in parts]
     return {
         "path": str(folder),
-        "kind": config["model"].get("kind", "unknown"),
-        "quantized": is_quantized(config),
-        "parameters": sum(
-            math.prod(shape) for path in folder.rglob(WEIGHTS) for shape in quantization.parameter_shapes(path).values()
-        ),
+        "kind": kind,
+        "quantized": all(is_quantized(_read_config(part)) for part in parts),
+        "parameters": sum(math.prod(shape) for each in shapes for shape in each.values()),
         "bytes": folder_bytes(folder),
         "fingerprint": fingerprint(config),
     }
