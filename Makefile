@@ -22,7 +22,7 @@ help:  ## list the verbs
 	    printf 'make %-10s %s\n' "$$verb" "$$does"; done
 
 demo: python  ## replies of the bundled model, then fine-tune it on real conversations and compare (about seven minutes)
-	@$(INSTALL) train baselines demo
+	@$(INSTALL) train baselines serve demo
 	@PATH="$(CURDIR)/$(BIN):$$PATH" bash scripts/demo.sh
 
 test: python  ## run the tests; ARGS="-k name" chooses among them

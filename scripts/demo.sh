@@ -76,6 +76,7 @@ headline "Done in $((SECONDS / 60)) min $((SECONDS % 60)) s. What to try next"
 cat <<'NEXT'
   source .venv/bin/activate                             the command `rejoinder` in this shell
   rejoinder chat demo/tuned-index                       talk to it
+  rejoinder serve demo/tuned-index                      the same over HTTP, and a page: http://localhost:8000/
   rejoinder reply demo/index "your message"             replies to anything; --json for programs
   rejoinder evaluate convert-small --data YOUR.jsonl    one line: {"context": ["Hi!"], "response": "Hello."}
   rejoinder index convert-small YOUR_REPLIES.txt -o my-index

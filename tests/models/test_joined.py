@@ -47,7 +47,10 @@ def test_an_index_over_a_joined_model_opens_by_itself(parts, tmp_path):
 def test_the_folder_is_listed_whole_and_damage_is_found(parts, tmp_path):
     folder = tmp_path / "models" / "joined"
     persistence.save_joined(folder, JoinedEncoder(*parts))
-    assert persistence.model_folders(tmp_path / "models") == [folder], "not its parts"
+    (tmp_path / "models" / "theirs").mkdir()
+    for name, content in (("config.json", '{"model_type": "bert"}'), ("model.safetensors", "")):
+        (tmp_path / "models" / "theirs" / name).write_text(content)
+    assert persistence.model_folders(tmp_path / "models") == [folder], "not its parts, nor another library's"
     found = persistence.describe(folder)
     whole = [persistence.describe(tmp_path / part) for part in "ab"]
     assert (found["kind"], found["parameters"]) == ("joined", sum(each["parameters"] for each in whole))

@@ -21,7 +21,7 @@ import torch
 from safetensors.torch import save_file
 
 from rejoinder.errors import InputError
-from rejoinder.files import DIGEST, Kind, atomic_folder, file_digest, is_altered, parse_json, signed
+from rejoinder.files import DIGEST, Kind, atomic_folder, file_digest, is_altered, is_ours, parse_json, signed
 from rejoinder.models import bundled, joined, quantization
 from rejoinder.models.families import Model, build_module, family, parse_config
 from rejoinder.models.inference import choose_precision, pack_linears
@@ -315,12 +315,8 @@ def read_config(name_or_path: str | Path) -> tuple[Path, dict[str, Any]]:
 
 
 def model_folders(place: Path) -> list[Path]:
-    """Return every model folder at or below `place`, in order of their names."""
-    found = {
-        path.parent
-        for path in place.rglob(CONFIG)
-        if any((path.parent / each / WEIGHTS).is_file() for each in ("", *joined.PARTS))
-    }
+    """Return every model folder at or below `place`, in order of their names; parts of joined ones are none."""
+    found = {path.parent for path in place.rglob(CONFIG) if is_ours(path.parent, FOLDER)}
     return sorted(found - {folder / part for folder in found for part in joined.PARTS})
 
 
