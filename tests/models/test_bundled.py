@@ -1,7 +1,7 @@
 """Models with a name: found before the Hub, checked, brought by other packages too, and hidden by a folder."""
 
-import importlib
 import importlib.metadata
+import importlib.util
 import shutil
 import sys
 import tomllib
@@ -39,6 +39,7 @@ def home(tmp_path, small, monkeypatch):
     folder = tmp_path / "weights"
     shutil.copytree(small, folder / "tiny")
     monkeypatch.setattr(bundled, "FOLDER", folder)
+    monkeypatch.setattr(bundled, "entry_points", lambda **_: [])
     monkeypatch.setattr(bundled, "BUNDLED", {"tiny": Weights(describe(small)["fingerprint"], "MIT")})
     (tmp_path / "here").mkdir()
     monkeypatch.chdir(tmp_path / "here")
@@ -143,13 +144,16 @@ def test_what_is_bundled_opens_and_is_small(name):
 
 
 @pytest.mark.parametrize("name", script.known()[len(bundled.BUNDLED) :])
-def test_a_package_of_the_project_brings_its_model(name, monkeypatch):
+def test_a_package_of_the_project_brings_its_model(name):
     pytest.importorskip("tokenizers")
     folder, code, _ = script.places(name)
     package = tomllib.loads((code.parents[1] / "pyproject.toml").read_text("utf-8"))["project"]
     module, attribute = package["entry-points"][bundled.GROUP][name].split(":")
-    monkeypatch.syspath_prepend(code.parents[1])
-    brought = getattr(importlib.import_module(module), attribute)
+    assert module == code.parent.name
+    spec = importlib.util.spec_from_file_location(module, code)  # this one, should another be installed
+    loaded = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(loaded)
+    brought = getattr(loaded, attribute)
     assert (brought.folder, brought.fingerprint) == (folder, describe(folder)["fingerprint"])
     assert persistence.folder_bytes(folder) < 100_000_000
     replies = ["Yes, two cats.", "The train leaves at nine."]
