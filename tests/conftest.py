@@ -5,6 +5,7 @@ Processes that test side by side use one thread each: threads of several that wa
 
 import os
 
+import pytest
 from hypothesis import settings
 
 settings.register_profile("fixed", derandomize=True)
@@ -12,3 +13,9 @@ settings.register_profile("explore", print_blob=True)
 settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "fixed"))
 if "PYTEST_XDIST_WORKER" in os.environ:  # read when torch is imported
     os.environ.setdefault("OMP_NUM_THREADS", "1")
+
+
+@pytest.fixture(autouse=True)
+def _no_other_weights(monkeypatch):
+    """Names of models are the same wherever another package with weights is installed."""
+    monkeypatch.setattr("rejoinder.models.bundled.entry_points", lambda **_: [])

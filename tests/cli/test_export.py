@@ -90,7 +90,6 @@ def test_sizes_and_costs(command, run, tmp_path):
 
 def test_models_with_a_name(command, refused, run, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
-    monkeypatch.setattr(bundled, "entry_points", lambda **_: [])
     monkeypatch.setattr(bundled, "FOLDER", tmp_path.parent / f"{tmp_path.name}-weights")
     fingerprint = rejoinder.load(run / "model").fingerprint
     monkeypatch.setattr(bundled, "BUNDLED", {"tiny": Weights(fingerprint, "MIT, CC0")})

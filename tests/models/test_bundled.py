@@ -39,7 +39,6 @@ def home(tmp_path, small, monkeypatch):
     folder = tmp_path / "weights"
     shutil.copytree(small, folder / "tiny")
     monkeypatch.setattr(bundled, "FOLDER", folder)
-    monkeypatch.setattr(bundled, "entry_points", lambda **_: [])
     monkeypatch.setattr(bundled, "BUNDLED", {"tiny": Weights(describe(small)["fingerprint"], "MIT")})
     (tmp_path / "here").mkdir()
     monkeypatch.chdir(tmp_path / "here")
