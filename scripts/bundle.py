@@ -67,6 +67,7 @@ def _write(folder: Path, part: Path) -> None:
             _write(folder / name, part / "rounded" / name)
         first, second = (rejoinder.load(part / "rounded" / name) for name in joined.PARTS)
         persistence.save_joined(made, joined.JoinedEncoder(first, second, config["model"]["share"]))
+        shutil.copyfile(folder / persistence.CARD, made / persistence.CARD)  # the new one names the rounded parts
         shutil.rmtree(part / "rounded")
     elif persistence.is_quantized(config):
         shutil.copytree(folder, made)

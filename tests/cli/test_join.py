@@ -28,6 +28,12 @@ def test_the_share_is_chosen_on_validation_data(command, models, tmp_path):
         assert rejoinder.evaluate(rejoinder.load(model), examples).mrr.value == pytest.approx(tried[share], abs=1e-9)
 
 
+def test_a_few_examples_are_enough_and_a_taken_folder_is_refused_before_the_work(command, refused, models, tmp_path):
+    write_examples([Example((f"{i}?",), f"{i}.") for i in range(7)], tmp_path / "data" / "valid-0.parquet")
+    assert len(command(*models, "--data", tmp_path / "data", "-o", tmp_path / "joined", "--json").json["tried"]) == 21
+    refused(*models, "--data", tmp_path / "no-such-data", "-o", tmp_path / "joined", said="--overwrite")
+
+
 def test_a_given_share_is_taken(command, models, tmp_path):
     ended = command(*models, "--share", 0.3, "-o", tmp_path / "joined")
     assert "share is 0.3" in ended.out

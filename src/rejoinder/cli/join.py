@@ -12,6 +12,7 @@ import typer
 from rejoinder.cli.options import Json, Limit, Overwrite, Seed, Split
 from rejoinder.cli.shell import emit
 from rejoinder.errors import InputError
+from rejoinder.files import check_replaceable
 from rejoinder.progress import track
 
 if TYPE_CHECKING:
@@ -40,16 +41,17 @@ def join(
 ) -> None:
     """Join two models into one, whose scores are a mean of theirs: what one has learnt, the other need not know.
 
-    With --data the share is that of the best mean reciprocal rank among 100 candidates, as `evaluate` draws them.
+    With --data the share is that of the best mean reciprocal rank among 100 candidates, or as many as there are, as in `evaluate`.
 
     Example: rejoinder join bi-base support/run/model --data data/support -o support/joined
     """
     from rejoinder.cli.rankers import counting, say_cuts
     from rejoinder.models.joined import JoinedEncoder
-    from rejoinder.models.persistence import load, save_joined
+    from rejoinder.models.persistence import FOLDER, load, save_joined
 
     if (share is None) == (not data):
         raise InputError("give the second model's share (--share 0.3), or conversations to choose it on (--data)")
+    check_replaceable(output, FOLDER, overwrite=overwrite)  # before the work
     joined, tried = JoinedEncoder(load(first), load(second)), list[dict[str, float]]()
     if data:
         tried = _try(counting(joined), data, split, limit, seed)
@@ -73,7 +75,8 @@ def _try(
         with track(f"Reading {place}") as advance:
             part = "valid" if split is None and place.is_dir() else split
             examples = sample(read_examples(place, part), limit, seed, progress=advance)
-            tasks.append(ranking_task(examples, candidates=CANDIDATES, copies="right", seed=seed))
+            most = min(CANDIDATES, len(examples))
+            tasks.append(ranking_task(examples, candidates=most, copies="right", seed=seed))
     known, rows = joined.remembering(), []
     with track("Ranking", total=len(SHARES) * sum(map(len, tasks)), unit="examples") as advance:
         for share in SHARES:
