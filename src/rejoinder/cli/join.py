@@ -41,7 +41,7 @@ def join(
 ) -> None:
     """Join two models into one, whose scores are a mean of theirs: what one has learnt, the other need not know.
 
-    With --data the share is that of the best mean reciprocal rank among 100 candidates, or as many as there are, as in `evaluate`.
+    With --data the share is that of the best mean reciprocal rank among 100 candidates, or as many as there are.
 
     Example: rejoinder join bi-base support/run/model --data data/support -o support/joined
     """
