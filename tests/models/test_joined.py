@@ -7,9 +7,10 @@ import pytest
 
 import rejoinder
 from rejoinder.errors import InputError
-from rejoinder.models import persistence
+from rejoinder.models import bundled, persistence
 from rejoinder.models.export import export_onnx, export_quantized
 from rejoinder.models.joined import JoinedEncoder
+from rejoinder.training.initialisation import take_over
 from tests.models.conftest import saved
 
 CONTEXTS = [["hello there", "when do we meet?"], ["the end"]]
@@ -70,7 +71,17 @@ def test_what_needs_one_network_says_so(parts, tmp_path):
     persistence.save_joined(folder, JoinedEncoder(*parts))
     with pytest.raises(InputError, match="only ConveRT has an ONNX form"):
         export_onnx(folder, tmp_path / "exported")
-    with pytest.raises(InputError, match=r"joined model.*first and second"):
+    with pytest.raises(InputError, match=r"joined model.*MODEL/first and MODEL/second"):
         export_quantized(folder, tmp_path / "exported")
     with pytest.raises(InputError, match="cannot be joined"):
         JoinedEncoder(rejoinder.load(folder), parts[1])
+
+
+def test_a_part_of_a_named_model_has_a_name(parts, tmp_path, monkeypatch):
+    persistence.save_joined(tmp_path / "pair", JoinedEncoder(*parts))
+    known = persistence.fingerprint(persistence.whole_config(tmp_path / "pair"))
+    monkeypatch.setattr(bundled, "FOLDER", tmp_path)
+    monkeypatch.setattr(bundled, "BUNDLED", {"pair": bundled.Weights(known, "MIT")})
+    assert rejoinder.load("pair/second").fingerprint == parts[1].fingerprint
+    with pytest.raises(InputError, match=r"pair is a joined model.*pair/first and pair/second"):
+        take_over({"init": {"model": "pair"}}, lambda config, _: config)

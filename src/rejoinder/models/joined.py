@@ -153,6 +153,7 @@ class JoinedEncoder(Described):
         return type(self)(first, second, self.config.share, name=self.name, fingerprint=self.fingerprint)
 
 
-def refuse(*_: object, **__: object) -> NoReturn:
+def refuse(*_: object, name: str = "MODEL", **__: object) -> NoReturn:
     """Refuse what needs one network, and one tokenizer, of a joined model."""
-    raise InputError(f"this is a joined model: give one of its parts, its folders {' and '.join(PARTS)}")
+    parts = " and ".join(f"{name}/{part}" for part in PARTS)
+    raise InputError(f"{name} is a joined model: take a part of it, {parts}; `rejoinder join` joins them again")

@@ -253,7 +253,10 @@ def fingerprint(config: Mapping[str, Any]) -> str:
 
 
 def find(name_or_path: str | Path) -> Path:
-    """Return the folder of a model: the folder itself, a bundled model by its name, or one on the Hub by its id."""
+    """Return the folder of a model: the folder itself, or one by its name, or by its id on the Hub.
+
+    A part of a joined model with a name is NAME/first or NAME/second.
+    """
     if not isinstance(name_or_path, str | Path):
         raise InputError(f"a model is a folder or a name, such as 'convert-small'; given: {name_or_path!r}")
     path = Path(name_or_path)
@@ -264,6 +267,8 @@ def find(name_or_path: str | Path) -> Path:
     if bundled.is_name(name_or_path):
         return _bundled(str(name_or_path))
     owner, _, name = str(name_or_path).partition("/")
+    if name in joined.PARTS and bundled.is_name(owner):
+        return _bundled(owner) / name
     if not owner or not name or "/" in name or owner.startswith((".", "~")):
         allowed = (
             f"the folder that `rejoinder train` wrote (RUN/model), or the name of a model: {', '.join(bundled.names())}"

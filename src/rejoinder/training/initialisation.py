@@ -11,7 +11,7 @@ import torch
 
 from rejoinder.errors import InputError
 from rejoinder.files import file_digest
-from rejoinder.models import checkpoints, persistence
+from rejoinder.models import checkpoints, joined, persistence
 from rejoinder.models.families import FAMILIES, family
 from rejoinder.models.transformer import TransformerShape
 from rejoinder.text.tokenizer import Tokenizer
@@ -44,6 +44,8 @@ def take_over(document: dict[str, Any], resolve: Callable[[dict[str, Any], str],
         document["model"] = _on_transformers(init, model)
         return
     config = _pin(init, "model", "init")
+    if config["model"].get("kind") == joined.KIND:
+        joined.refuse(name=name)
     quantized = persistence.is_quantized(config)
     if init.get("quantized") not in (None, quantized):
         raise InputError(f"init.quantized = {init['quantized']!r}, but of {name} it is {quantized!r}")

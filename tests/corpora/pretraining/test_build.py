@@ -2,6 +2,7 @@
 
 import json
 import random
+from collections import Counter
 
 import pytest
 
@@ -89,6 +90,10 @@ def test_order_of_dialogues_does_not_matter(tmp_path):
     assert {split: keys(one[split]) for split in SPLITS} == {split: keys(two[split]) for split in SPLITS}
     assert straight["total"] == turned["total"]
     assert len(one["train"]) == 90
+    uncapped = Source(name="a", licence="none", file="a.jsonl")
+    _, every = built(write(tmp_path / "all", a=records), tmp_path / "out3", recipe(source=(uncapped,), same_words=12))
+    kept, whole = (Counter(example.id.partition(":")[0] for example in read["train"]) for read in (one, every))
+    assert sum(kept[name] != whole[name] for name in kept) <= 1 < len(whole) - len(kept), "dialogues are drawn whole"
 
 
 def test_a_transfer_source_only_validates_and_holds_out_what_it_shares(tmp_path):

@@ -43,7 +43,7 @@ class Source:
     name: Name  # what its examples have as their source
     licence: str  # as its publisher says; goes into the counts and the model card
     file: str = ""  # name of the file
-    cap: Count | None = None  # of more training pairs, draw this many: for sources that are templated or archaic
+    cap: Count | None = None  # of more training pairs, draw dialogues that have this many
     clean: tuple[Literal["brackets", "parentheses", "spacing"], ...] = ()  # `CLEANERS` that its messages go through
     only: str = ""  # dialogues whose id does not contain this text are not read
     alternating: bool = False  # two speakers take turns, so that every second message is by the same one

@@ -66,10 +66,14 @@ def select(table: TurnTable, plan: CorpusPlan, evaluated: Sequence[TurnTable]) -
     caps = np.array([source.cap or np.iinfo(np.int64).max for source in plan.source])
     by_source = table.sources.astype(np.uint64)
     by_text = joined(table.texts, by_source)
-    for group, most, why in ((by_text, equal, "equal responses"), (by_source, caps, "over the cap")):
+    dialogues = np.array([int(name[:16], 16) for name in table.threads], np.uint64)  # names are MD5s
+    for group, most, drawn, why in (
+        (by_text, equal, table.keys, "equal responses"),
+        (by_source, caps, dialogues[table.dialogue], "over the cap"),
+    ):
         rows = np.flatnonzero(chosen.stays(table) & (chosen.split == TRAIN))
-        drawn = joined(table.keys[rows], mixed(np.array([plan.seed + 1], np.uint64)))  # by text and seed alone
-        chosen.reason[_beyond(rows, most[table.sources[rows]], group[rows], drawn)] = REASONS.index(why)
+        order = joined(drawn[rows], mixed(np.array([plan.seed + 1], np.uint64)))  # by text and seed alone
+        chosen.reason[_beyond(rows, most[table.sources[rows]], group[rows], order)] = REASONS.index(why)
     return chosen
 
 
