@@ -1,0 +1,56 @@
+"""The same application on a Ray cluster: `serve run rejoinder.serving.ray:app index=/shared/replies`.
+
+Each replica opens the index and its model. A replica takes in what another one has changed when it computes its next
+batch, as the workers of `rejoinder serve` do, so all of them must see one and the same folder.
+"""
+
+from pathlib import Path
+from typing import Any
+
+from pydantic import BaseModel, ConfigDict
+
+from rejoinder.errors import MissingExtraError
+from rejoinder.serving.answers import Sources
+from rejoinder.serving.app import Settings, make_app
+from rejoinder.serving.guard import Keys
+
+OWN = {"/admin/reload", "/metrics"}
+"""Addresses that would reach one replica only, whichever: Ray replaces replicas and measures requests itself."""
+
+
+class Options(BaseModel):
+    """What `app` takes; the names mean what they mean for `rejoinder serve`."""
+
+    model_config = ConfigDict(extra="forbid")
+    index: Path
+    model: str | None = None
+    intents: Path | None = None
+    min_confidence: float | None = None
+    queue: int = 128
+    replicas: int = 2
+
+
+def app(options: Options) -> Any:
+    """Return the application for Ray Serve. Keys come from the environment of whoever calls this.
+
+    Raises:
+        MissingExtraError: Ray Serve is missing.
+    """
+    try:
+        from ray import serve
+    except ImportError as error:
+        raise MissingExtraError("serving on Ray", "cluster") from error
+    sources = Sources(index=options.index.absolute(), model=options.model, intents=options.intents,
+                      calibrated=options.min_confidence is not None)  # fmt: skip
+    keys = Keys.from_environment()
+    settings = Settings(sources=sources, keys=keys, local=not keys, queue=options.queue,
+                        minimum_confidence=options.min_confidence)  # fmt: skip
+
+    def make() -> Any:
+        made = make_app(settings)
+        made.router.routes[:] = [route for route in made.router.routes if getattr(route, "path", "") not in OWN]
+        return made
+
+    # One request more than may wait reaches the replica, whose queue then answers 429.
+    replica = serve.deployment(name="rejoinder", num_replicas=options.replicas, max_ongoing_requests=2 * options.queue)
+    return replica(serve.ingress(make)()).bind()
