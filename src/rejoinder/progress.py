@@ -1,13 +1,18 @@
-"""Progress of long work and notes, on standard error: a bar, or in a log file a line every ten seconds."""
+"""Progress of long work and notes, on standard error: a bar, or in a log file a line every ten seconds.
+
+In a notebook the bar is an output of the cell.
+"""
 
 from __future__ import annotations
 
 import contextlib
+import math
 import sys
 import time
 import unicodedata
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager
+from html import escape
 from typing import TypeAlias
 
 Advance: TypeAlias = Callable[[int], object]
@@ -17,6 +22,8 @@ Track: TypeAlias = Callable[[str, int | None, str], AbstractContextManager[Advan
 
 PLAIN_INTERVAL = 10.0
 """Seconds between two plain lines when standard error is no terminal."""
+CELL_INTERVAL = 0.2
+"""Seconds between two drawings of a notebook's bar."""
 
 
 def silent(_done: int) -> None:
@@ -46,9 +53,33 @@ def track(description: str, total: int | None = None, unit: str = "examples") ->
     >>> with track("Encoding", total=2, unit="replies") as advance:
     ...     advance(2)
     """
-    description = printable(description)
-    with _bar(description, total, unit) if sys.stderr.isatty() else _lines(description, total, unit) as advance:
+    show = _cell if in_notebook() else _bar if sys.stderr.isatty() else _lines
+    with show(printable(description), total, unit) as advance:
         yield advance
+
+
+def in_notebook() -> bool:
+    """Return whether the kernel of a notebook runs this."""
+    shell = getattr(sys.modules.get("IPython"), "get_ipython", lambda: None)()
+    return getattr(shell, "kernel", None) is not None
+
+
+class CellBar:
+    """A bar in the output of a notebook's cell, drawn anew in its place a few times a second."""
+
+    def __init__(self) -> None:
+        from IPython.display import HTML, display
+
+        self._html = HTML
+        self._handle = display(HTML(""), display_id=True)
+        self._drawn = -math.inf
+
+    def draw(self, description: str, share: float | None, text: str, *, last: bool = False) -> None:
+        """Draw the share that is done, None: unknown; `last` is drawn however soon it comes."""
+        if last or time.monotonic() - self._drawn >= CELL_INTERVAL:
+            self._drawn = time.monotonic()
+            value = "" if share is None else f' value="{share:.4f}"'
+            self._handle.update(self._html(f"{escape(description)} <progress{value}></progress> {escape(text)}"))
 
 
 @contextlib.contextmanager
@@ -73,6 +104,21 @@ def _bar(description: str, total: int | None, unit: str) -> Iterator[Advance]:
 
 
 @contextlib.contextmanager
+def _cell(description: str, total: int | None, unit: str) -> Iterator[Advance]:
+    start, done, bar = time.monotonic(), 0, CellBar()
+
+    def advance(more: int, ended: bool = False) -> None:
+        nonlocal done
+        done += more
+        share = done / total if total else float(ended) or None
+        bar.draw(description, share, _told(done, total, unit, time.monotonic() - start, ended), last=ended)
+
+    advance(0)
+    yield advance
+    advance(0, ended=True)
+
+
+@contextlib.contextmanager
 def _lines(description: str, total: int | None, unit: str) -> Iterator[Advance]:
     start = last = time.monotonic()
     done = 0
@@ -90,10 +136,14 @@ def _lines(description: str, total: int | None, unit: str) -> Iterator[Advance]:
 
 
 def _print_line(description: str, done: int, total: int | None, unit: str, seconds: float, ended: bool = False) -> None:
+    note(f"{description}: {_told(done, total, unit, seconds, ended)}")
+
+
+def _told(done: int, total: int | None, unit: str, seconds: float, ended: bool) -> str:
     rate = done / max(seconds, 1e-9)
     parts = [f"{done:,}" + ("" if total is None else f" of {total:,}") + f" {unit}", f"{rate:,.0f}/s"]
     if ended:
         parts.append(f"{seconds:.1f} s")
     elif total is not None and rate > 0:
         parts.append(f"{max(total - done, 0) / rate:.0f} s left")
-    note(f"{description}: {', '.join(parts)}")
+    return ", ".join(parts)

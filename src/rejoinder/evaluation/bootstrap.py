@@ -27,6 +27,9 @@ class Estimate:
     low: float
     high: float
 
+    def __str__(self) -> str:
+        return f"{self.value:.1%} ({self.low:.1%} to {self.high:.1%})"
+
 
 def estimates(
     values: npt.NDArray[np.float64],

@@ -23,6 +23,7 @@ from rejoinder.evaluation.bootstrap import CONFIDENCE, RESAMPLES, Estimate, esti
 from rejoinder.evaluation.tasks import Copies, IntArray, RankingTask, ranking_task
 from rejoinder.progress import Advance, silent
 from rejoinder.ranker import Context, FloatArray, Ranker, check_count, read_texts
+from rejoinder.views import Described
 
 RECALL_AT = (1, 2, 3, 5, 10, 50)  # the k of recall@k that the papers' tables use
 RETRIEVED_AT = (1, 3, 10, 30, 100)  # those of a search among all replies of an index
@@ -30,20 +31,24 @@ SEARCHED_AT_ONCE = 256
 Search: TypeAlias = Callable[[Sequence[Context]], Sequence[Sequence[tuple[str, float]]]]
 
 
-@dataclass(frozen=True)
-class Comparison:
+@dataclass(frozen=True, repr=False)
+class Comparison(Described):
     """First system minus second on the same examples, with paired intervals: outside 0 means a real difference."""
 
     recall: dict[int, Estimate]
     mrr: Estimate
+
+    def facts(self) -> Mapping[str, object]:
+        """Return what the differences are shown by."""
+        return {**{f"R@{k}": str(each) for k, each in self.recall.items()}, "MRR": str(self.mrr)}
 
     def to_json(self) -> dict[str, Any]:
         """Return the differences as JSON values."""
         return msgspec.to_builtins(self, str_keys=True)
 
 
-@dataclass(frozen=True, kw_only=True)
-class RankingResult:
+@dataclass(frozen=True, kw_only=True, repr=False)
+class RankingResult(Described):
     """How well a ranker did on a task; the names are those of the JSON."""
 
     recall: dict[int, Estimate]  # share of right candidates among the first k, for each k below the candidates' number
@@ -63,8 +68,13 @@ class RankingResult:
     seed: int  # of the shuffle into groups and of the bootstrap
     fingerprint: str  # of the task; results with the same one can be compared example by example
     seconds: float = field(compare=False)  # spent in the ranker
-    ranks: IntArray = field(compare=False, repr=False)  # (examples,), 1 = first
-    unit_of: IntArray = field(compare=False, repr=False)  # (examples,): unit of each example
+    ranks: IntArray = field(compare=False)  # (examples,), 1 = first
+    unit_of: IntArray = field(compare=False)  # (examples,): unit of each example
+
+    def facts(self) -> Mapping[str, object]:
+        """Return what the result is shown by."""
+        figures = {**{f"R@{k}": str(each) for k, each in self.recall.items()}, "MRR": str(self.mrr)}
+        return figures | {"examples": self.examples, "candidates": self.candidates, "dropped": self.dropped}
 
     def to_json(self, *, ranks: bool = False) -> dict[str, Any]:
         """Return everything as JSON values; without `ranks`, all but the single ranks and their units."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any
 
@@ -18,6 +18,7 @@ from rejoinder.intents.fitting import Encoded, Settings, fit, sklearn
 from rejoinder.intents.prediction import CERTAIN, SCORES, Rejection, ScoreName, probabilities
 from rejoinder.progress import Advance, silent
 from rejoinder.ranker import FloatArray
+from rejoinder.views import Described
 
 BoolArray = npt.NDArray[np.bool_]
 Array = npt.NDArray[np.float64]
@@ -66,8 +67,8 @@ class OutOfScopeResult:
     out_of_scope: int
 
 
-@dataclass(frozen=True)
-class Evaluation:
+@dataclass(frozen=True, repr=False)
+class Evaluation(Described):
     """A classifier on test texts; what is refused matters for `out_of_scope` alone."""
 
     accuracy: Estimate  # share of texts whose label, or exact set of labels, is found; the interval resamples texts
@@ -78,6 +79,12 @@ class Evaluation:
     out_of_scope: OutOfScopeResult | None  # None without such texts, or where nothing is refused
     pairs: tuple[Pair, ...]
     matrix: IntArray | None  # confusions (K, K), rows true; None where texts may have several intents
+
+    def facts(self) -> Mapping[str, object]:
+        """Return what the result is shown by."""
+        found = {"accuracy": str(self.accuracy), "macro F1": f"{self.macro_f1:.1%}", "texts": self.texts}
+        outside = self.out_of_scope
+        return found if outside is None else found | {"recall of texts out of scope": f"{outside.recall:.1%}"}
 
 
 @dataclass(frozen=True)

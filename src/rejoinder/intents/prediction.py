@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Literal, TypeAlias, get_args
+from typing import TYPE_CHECKING, Any, Literal, TypeAlias, get_args
 
 import numpy as np
 import numpy.typing as npt
@@ -58,12 +58,15 @@ def check_texts(texts: Sequence[str]) -> None:
 
 
 def text_vectors(
-    model: TextEncoder | JoinedEncoder, texts: Sequence[str], vectors: Vectors, advance: Advance | None = None
+    model: TextEncoder | JoinedEncoder, texts: Sequence[Any], vectors: Vectors, advance: Advance | None = None
 ) -> FloatArray:
-    """Return what a classifier reads of texts, each the newest message of a conversation without history."""
+    """Return what a classifier reads of texts, each the newest message of a conversation without history.
+
+    For `h` there may be conversations among them, as lists of texts.
+    """
     if vectors == "r":
         return model.transfer(texts, advance)
-    h = model.encode_contexts([[text] for text in texts], advance)
+    h = model.encode_contexts([[text] if isinstance(text, str) else text for text in texts], advance)
     return h if vectors == "h" else np.hstack([unit_rows(model.transfer(texts)), h])
 
 

@@ -274,7 +274,7 @@ def find(name_or_path: str | Path) -> Path:
             f"the folder that `rejoinder train` wrote (RUN/model), or the name of a model: {', '.join(bundled.names())}"
         )
         raise InputError(f"no model folder {name_or_path}; give {allowed}")
-    return bundled.fetch(str(name_or_path), "model folder", (CONFIG, WEIGHTS, VOCABULARY, CARD))
+    return bundled.fetch(str(name_or_path), "model folder", FOLDER.files)
 
 
 def _bundled(name: str) -> Path:

@@ -1,4 +1,4 @@
-"""What a person sees of a training run: one live line on a terminal, a plain line now and then elsewhere; Ctrl-C."""
+"""What a person sees of a training run: a live line on a terminal or in a notebook, elsewhere a plain one; Ctrl-C."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from types import FrameType
 from rich.console import Console
 from rich.progress import BarColumn, Progress, TaskID, TextColumn
 
-from rejoinder.progress import Advance, no_track, printable, track
+from rejoinder.progress import Advance, CellBar, in_notebook, no_track, printable, track
 
 PLAIN_SECONDS = 15.0  # from one plain line to the next where there is no terminal
 
@@ -56,11 +56,12 @@ class Display:
 
 
 class TerminalDisplay(Display):
-    """Shows a run on standard error."""
+    """Shows a run on standard error, or in the output of a notebook's cell."""
 
     def __init__(self) -> None:
-        self._console = Console(file=sys.stderr, highlight=False)
+        self._console = Console(file=sys.stderr, highlight=False, force_jupyter=False)
         self._live = self._console.is_terminal
+        self._cell: CellBar | None = None
         self._bar = Progress(
             TextColumn("{task.description}", markup=False),
             BarColumn(24),
@@ -73,7 +74,10 @@ class TerminalDisplay(Display):
 
     def show(self, standing: Standing) -> None:
         """Move the bar; without a terminal, print a line if the last one is old."""
-        if self._live:
+        if in_notebook():
+            self._cell = self._cell or CellBar()
+            self._cell.draw(standing.stage, standing.share, str(standing), last=standing.share >= 1)
+        elif self._live:
             if self._task is None:
                 self._bar.start()
                 self._task = self._bar.add_task(standing.stage, total=1.0, text="")
@@ -95,6 +99,7 @@ class TerminalDisplay(Display):
 
     def close(self) -> None:
         """Stop drawing the bar."""
+        self._cell = None
         if self._task is not None:
             self._bar.stop()
             self._bar.remove_task(self._task)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import dataclasses
+from collections.abc import Iterator, Mapping
 from typing import Annotated, Any, Literal, TypeAlias
 
 from pydantic import Field
@@ -19,6 +21,7 @@ from rejoinder.settings import (
     section,
 )
 from rejoinder.text.tokenizer import Cut
+from rejoinder.views import Described
 
 NO_START = (
     "give a model to start from (--init MODEL, or init.model), a transformer for its parts (init.transformer), or "
@@ -394,7 +397,7 @@ class Stage:
 
 
 @section
-class Recipe:
+class Recipe(Described):
     """A training run, fully described."""
 
     name: str  # what the run is called
@@ -416,6 +419,16 @@ class Recipe:
     quantization: Quantization = Field(default_factory=Quantization)
     stage: Annotated[tuple[Stage, ...], Field(min_length=1)]  # in order
 
+    __repr__ = Described.__repr__
+
+    def facts(self) -> Mapping[str, object]:
+        """Return what differs from the defaults, by dotted key."""
+        from rejoinder.models.families import family
+
+        defaults = {field.name: field.default for field in dataclasses.fields(family(self.model["kind"]).config)}
+        model = {f"model.{key}": value for key, value in self.model.items() if (key, value) not in defaults.items()}
+        return {**dict(_changed(self)), **model, "model.kind": self.model["kind"]}
+
     def __post_init__(self) -> None:
         if not self.init.given and self.vocabulary is None:
             raise ValueError(NO_START)
@@ -427,3 +440,15 @@ class Recipe:
         clocked = [stage.minutes is not None for stage in self.stage]
         if self.scale.share is not None and any(clocked) and not all(clocked):
             raise ValueError("scale.share needs stages that all have a budget in minutes, or none; or give scale.steps")
+
+
+def _changed(section: Any, above: str = "") -> Iterator[tuple[str, object]]:
+    """Yield dotted key and value of what a section gives other than by default, but for the table of the model."""
+    for name, field in section.__pydantic_fields__.items():
+        value, key = getattr(section, name), f"{above}{name}"
+        if value == field.get_default(call_default_factory=True) or key == "model":
+            continue
+        several = isinstance(value, tuple) and dataclasses.is_dataclass(next(iter(value), None))
+        parts = [(f"{key}.{number}", each) for number, each in enumerate(value)] if several else [(key, value)]
+        for place, part in parts:
+            yield from _changed(part, f"{place}.") if dataclasses.is_dataclass(part) else [(place, part)]

@@ -35,6 +35,7 @@ from rejoinder.models import persistence
 from rejoinder.settings import find_recipe, toml_value
 from rejoinder.training.recipe import Checkpoint, Recipe, Validation
 from rejoinder.training.recipe_files import first_difference, load_recipe, parse_recipe, recipe_document, save_recipe
+from rejoinder.views import Described
 
 _LOCK = ".lock"
 _FORMAT = 3
@@ -252,8 +253,8 @@ def named_tensors(module: nn.Module) -> dict[str, Tensor]:
     return {**dict(module.named_parameters()), **dict(module.named_buffers())}
 
 
-@dataclass(frozen=True, slots=True)
-class RunSummary:
+@dataclass(frozen=True, repr=False)
+class RunSummary(Described):
     """What came out of a run. `rejoinder.load(summary.model)` opens the model."""
 
     name: str  # of the recipe
@@ -267,6 +268,10 @@ class RunSummary:
     validation: dict[str, float]  # figures of the model; empty without validation
     precision: str  # "fp32", "bf16" or "fp16"
     already_finished: bool = False  # before this call, which did nothing
+
+    def facts(self) -> Mapping[str, object]:
+        """Return what the run is shown by."""
+        return {**self.to_json(), "seconds": round(self.seconds, 1), "validation": figure_texts(self.validation)}
 
     def to_json(self) -> dict[str, Any]:
         """Return the fields as plain values."""

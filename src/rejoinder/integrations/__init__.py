@@ -1,0 +1,50 @@
+"""Adapters to what people already use: a file for each library, which it imports at once, with an extra of its own.
+
+What several of them need is here: models by their names, the vector of a conversation, places in a ranking.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+
+import numpy as np
+
+from rejoinder.errors import InputError
+from rejoinder.models.persistence import load
+from rejoinder.ranker import Conversation, FloatArray, Ranker, read_contexts
+from rejoinder.retrieval.cascade import score_lists
+from rejoinder.retrieval.segments import ResponseEncoder, open_model
+
+
+def open_encoder(model: str | Path | ResponseEncoder) -> ResponseEncoder:
+    """Return the encoder of a name or folder, or the one given; one that embeds no single text is an InputError."""
+    found = open_model(str(model)) if isinstance(model, str | Path) else model
+    if not isinstance(found, ResponseEncoder):
+        raise InputError(f"an embedding needs a model that encodes, as rejoinder.load opens; given: {model!r}")
+    embed(found, ["?"])
+    return found
+
+
+def embed(encoder: ResponseEncoder, context: Conversation) -> FloatArray:
+    """Return the vector of a conversation, (d,)."""
+    found = encoder.encode_contexts(read_contexts([context]))
+    if not isinstance(found, np.ndarray) or found.ndim != 2:
+        single = "an embedding is one; take ConveRT or a bi-encoder, or let an index search"
+        raise InputError(f"{encoder.name} gives a conversation several vectors, and {single}")
+    vector: FloatArray = found[0]
+    return vector
+
+
+def open_ranker(model: str | Path | Ranker) -> Ranker:
+    """Return the model of a name or folder, or the ranker given; anything else is an InputError."""
+    found = load(model) if isinstance(model, str | Path) else model
+    if not isinstance(found, Ranker):
+        raise InputError(f"ranking needs a model that scores replies, as rejoinder.load opens; given: {model!r}")
+    return found
+
+
+def rank(ranker: Ranker, context: Conversation, texts: Sequence[str], most: int | None) -> list[tuple[int, float]]:
+    """Return places and scores of the best texts, best first, at most so many; equal ones stay in their order."""
+    (scores,) = score_lists(ranker, read_contexts([context]), [texts])
+    return [(int(place), float(scores[place])) for place in np.argsort(-scores, kind="stable")[:most]]

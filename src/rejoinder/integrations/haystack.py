@@ -1,0 +1,85 @@
+"""Haystack: components that embed a message and documents, and one that ranks documents as replies.
+
+>>> pipeline.add_component("embedder", RejoinderTextEmbedder("convert-small"))   # doctest: +SKIP
+>>> pipeline.connect("embedder.embedding", "retriever.query_embedding")          # doctest: +SKIP
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from rejoinder.errors import MissingExtraError
+from rejoinder.integrations import embed, open_encoder, open_ranker, rank
+from rejoinder.ranker import Ranker
+from rejoinder.retrieval.segments import ResponseEncoder
+
+try:
+    from haystack import Document, component
+except ImportError as error:
+    raise MissingExtraError("rejoinder.integrations.haystack", "haystack") from error
+
+
+class _Embedder:
+    """Opens its model when it is needed; a pipeline is written down with the model's name."""
+
+    def __init__(self, model: str = "convert-small") -> None:
+        self.model = model
+        self._encoder: ResponseEncoder | None = None
+
+    def warm_up(self) -> None:
+        """Open the model."""
+        self._opened()
+
+    def _opened(self) -> ResponseEncoder:
+        if self._encoder is None:
+            self._encoder = open_encoder(self.model)
+        return self._encoder
+
+
+@component
+class RejoinderTextEmbedder(_Embedder):
+    """Embeds a message, as what was said to us. `model` is a name, a folder, or an id on the Hugging Face Hub."""
+
+    @component.output_types(embedding=list[float])
+    def run(self, text: str, history: list[str] | None = None) -> dict[str, list[float]]:
+        """Return the vector of `text`; `history` is what was said before, oldest first."""
+        return {"embedding": embed(self._opened(), [*(history or []), text]).tolist()}
+
+
+@component
+class RejoinderDocumentEmbedder(_Embedder):
+    """Embeds documents, as what we may reply. `model` is as for `RejoinderTextEmbedder`."""
+
+    @component.output_types(documents=list[Document])
+    def run(self, documents: list[Document]) -> dict[str, list[Document]]:
+        """Return the documents with their vectors."""
+        vectors = self._opened().encode_responses([each.content or "" for each in documents])
+        pairs = zip(documents, vectors.tolist(), strict=True)
+        return {"documents": [replace(each, embedding=vector) for each, vector in pairs]}
+
+
+@component
+class RejoinderRanker:
+    """Orders documents by how well they reply to the query, of which `top_k` stay; a cross-encoder does well here."""
+
+    def __init__(self, model: str = "convert-small", top_k: int = 10) -> None:
+        self.model, self.top_k = model, top_k
+        self._ranker: Ranker | None = None
+
+    def warm_up(self) -> None:
+        """Open the model."""
+        self._opened()
+
+    def _opened(self) -> Ranker:
+        if self._ranker is None:
+            self._ranker = open_ranker(self.model)
+        return self._ranker
+
+    @component.output_types(documents=list[Document])
+    def run(
+        self, query: str, documents: list[Document], top_k: int | None = None, history: list[str] | None = None
+    ) -> dict[str, list[Document]]:
+        """Return the best documents, best first, with their scores; `history` is what was said before the query."""
+        texts = [each.content or "" for each in documents]
+        best = rank(self._opened(), [*(history or []), query], texts, self.top_k if top_k is None else top_k)
+        return {"documents": [replace(documents[place], score=score) for place, score in best]}

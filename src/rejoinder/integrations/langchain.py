@@ -1,0 +1,93 @@
+"""LangChain: embeddings for its vector stores, a retriever over an index, and a reranker.
+
+>>> retriever = RejoinderRetriever(index=rejoinder.Index.open("faq"), k=3)                     # doctest: +SKIP
+>>> retriever.invoke("How long does it take?", history=["I sent money.", "To which bank?"])    # doctest: +SKIP
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from pydantic import ConfigDict, Field, field_validator
+
+from rejoinder.errors import MissingExtraError
+from rejoinder.integrations import embed, open_encoder, open_ranker, rank
+from rejoinder.ranker import Ranker
+from rejoinder.retrieval.cascade import Cascade
+from rejoinder.retrieval.index import Index
+from rejoinder.retrieval.segments import ResponseEncoder
+
+try:
+    from langchain_core.callbacks import CallbackManagerForRetrieverRun, Callbacks
+    from langchain_core.documents import BaseDocumentCompressor, Document
+    from langchain_core.embeddings import Embeddings
+    from langchain_core.retrievers import BaseRetriever
+except ImportError as error:
+    raise MissingExtraError("rejoinder.integrations.langchain", "langchain") from error
+
+
+class RejoinderEmbeddings(Embeddings):
+    """Vectors of a model, given by its name or opened: a query is what was said to us, a document what we may reply."""
+
+    def __init__(self, model: str | Path | ResponseEncoder = "convert-small") -> None:
+        self.encoder = open_encoder(model)
+
+    def embed_documents(self, texts: list[str]) -> list[list[float]]:
+        """Return the vectors of replies."""
+        vectors: list[list[float]] = self.encoder.encode_responses(texts).tolist()
+        return vectors
+
+    def embed_query(self, text: str) -> list[float]:
+        """Return the vector of a message."""
+        vector: list[float] = embed(self.encoder, [text]).tolist()
+        return vector
+
+
+class RejoinderRetriever(BaseRetriever):
+    """Finds the best replies of an index as documents, with payload, score and position in their metadata."""
+
+    index: Index | Cascade
+    k: int = 5  # replies to find
+    search_kwargs: dict[str, Any] = Field(default_factory=dict)  # further arguments of `Index.search`
+
+    def _get_relevant_documents(
+        self,
+        query: str,
+        *,
+        run_manager: CallbackManagerForRetrieverRun,  # noqa: ARG002
+        history: Sequence[str | Mapping[str, Any]] = (),
+    ) -> list[Document]:
+        """Find replies to a message; `history` is what was said before, oldest first."""
+        replies = self.index.search([[*history, query]], self.k, **self.search_kwargs)[0]
+        return [
+            Document(each.text, metadata={**each.payload, "score": each.score, "position": each.position})
+            for each in replies
+        ]
+
+
+class RejoinderReranker(BaseDocumentCompressor):
+    """Orders documents by how well they reply to the query, with a `relevance_score` in their metadata."""
+
+    model_config = ConfigDict(arbitrary_types_allowed=True)
+    ranker: Ranker  # a model's name, a model, or anything that ranks
+    top_n: int | None = None  # documents to keep; None: all
+
+    @field_validator("ranker", mode="before")
+    @classmethod
+    def _open(cls, given: Any) -> Ranker:
+        return open_ranker(given)
+
+    def compress_documents(
+        self,
+        documents: Sequence[Document],
+        query: str,
+        callbacks: Callbacks | None = None,  # noqa: ARG002
+    ) -> list[Document]:
+        """Return the best documents, best first."""
+        best = rank(self.ranker, [query], [each.page_content for each in documents], self.top_n)
+        return [
+            documents[place].model_copy(update={"metadata": {**documents[place].metadata, "relevance_score": score}})
+            for place, score in best
+        ]

@@ -1,0 +1,174 @@
+"""scikit-learn: texts or conversations to vectors, and a classifier of intents, for its pipelines and searches.
+
+>>> from sklearn.pipeline import make_pipeline                              # doctest: +SKIP
+>>> from sklearn.linear_model import LogisticRegression                     # doctest: +SKIP
+>>> make_pipeline(RejoinderEncoder("runs/chats/model"), LogisticRegression(C=30)).fit(texts, labels)  # doctest: +SKIP
+>>> RejoinderIntents("convert-small").fit(texts, labels).predict(["I lost my card"])                  # doctest: +SKIP
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import Any, Self
+
+import numpy as np
+
+from rejoinder.arrays import unit_rows
+from rejoinder.errors import InputError, MissingExtraError
+from rejoinder.intents.classifier import IntentClassifier, train_classifier
+from rejoinder.intents.data import OUT_OF_SCOPE, IntentData, TrainingTexts
+from rejoinder.intents.encoders import SentenceEncoder, open_encoders
+from rejoinder.intents.fitting import Logistic
+from rejoinder.ranker import FloatArray, read_contexts
+
+try:
+    from sklearn.base import BaseEstimator, ClassifierMixin, TransformerMixin
+    from sklearn.utils.metaestimators import available_if
+    from sklearn.utils.multiclass import check_classification_targets
+    from sklearn.utils.validation import check_consistent_length, check_is_fitted
+except ImportError as error:
+    raise MissingExtraError("rejoinder.integrations.sklearn", "intents") from error
+
+
+class _OfTexts(BaseEstimator):
+    """What takes texts, not rows of numbers, and opens encoders by their names."""
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        tags.input_tags.string = tags.input_tags.one_d_array = True
+        tags.input_tags.two_d_array = False
+        return tags
+
+    def __getstate__(self) -> dict[str, Any]:
+        """Return everything but the open encoder."""
+        return {name: value for name, value in super().__getstate__().items() if name != "_encoder"}
+
+    def _opened(self) -> SentenceEncoder:
+        """Return the encoder that the arguments name, opened once."""
+        wanted = (self.model, self.vectors, tuple(self.also))
+        if vars(self).get("_encoder", [None])[0] != wanted:
+            self._encoder = wanted, open_encoders([self.model, *self.also], self.vectors)
+        opened: SentenceEncoder = self._encoder[1]
+        return opened
+
+    def _fitted(self) -> SentenceEncoder:
+        check_is_fitted(self)
+        encoder = self._opened()
+        if encoder.fingerprint != self.fingerprint_:
+            raise InputError(f"{self.model} is another encoder than the one that was fitted; fit again")
+        return encoder
+
+
+class RejoinderEncoder(TransformerMixin, _OfTexts):
+    """Encodes texts; learns nothing.
+
+    `model`, the further encoders `also`, and `vectors` are as for `intents.encoders.open_encoder`; `normalize` brings
+    every row to unit length. With `vectors="h"` of a Rejoinder model an item may be a conversation, too, oldest message
+    first. By `fingerprint_`, which `fit` sets, an unpickled transformer refuses another encoder.
+    """
+
+    def __init__(
+        self, model: str = "minilm", vectors: str = "r", also: Sequence[str] = (), normalize: bool = True
+    ) -> None:
+        self.model, self.vectors, self.also, self.normalize = model, vectors, also, normalize
+
+    def fit(self, X: Any, y: Any = None) -> Self:  # noqa: ARG002, N803
+        """Open the encoder; X must be a list or an array of texts."""
+        encoder = self._opened()
+        _items(X, encoder)
+        self.fingerprint_, self.n_features_out_ = encoder.fingerprint, encoder.size
+        return self
+
+    def transform(self, X: Any) -> FloatArray:  # noqa: N803
+        """Return the vectors of n texts, (n, d)."""
+        encoder = self._fitted()
+        found = encoder.encode(_items(X, encoder))
+        return unit_rows(found) if self.normalize else found
+
+    def get_feature_names_out(self, input_features: Any = None) -> Any:  # noqa: ARG002
+        """Return the names of the d numbers."""
+        check_is_fitted(self)
+        return np.array([f"rejoinderencoder{place}" for place in range(self.n_features_out_)], dtype=object)
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        tags.transformer_tags.preserves_dtype = []
+        return tags
+
+
+def _refuses_nothing(intents: RejoinderIntents) -> bool:
+    return not hasattr(intents, "classifier_") or intents.classifier_.rejection is None
+
+
+class RejoinderIntents(ClassifierMixin, _OfTexts):
+    """Learns intents from a few texts each, as `rejoinder intents train` does, and refuses what has none of them.
+
+    Texts of the label `oos` teach it what to refuse, and are what `predict` calls a refused text. `model`, `vectors`
+    and `also` are as for `RejoinderEncoder`, `strength` as scikit-learn's C. `classifier_`, which `fit` sets, tells
+    more of a text (`intents.classifier.IntentClassifier.predict`).
+    """
+
+    def __init__(
+        self, model: str = "minilm", vectors: str = "r", also: Sequence[str] = (), strength: float = 30.0
+    ) -> None:
+        self.model, self.vectors, self.also, self.strength = model, vectors, also, strength
+
+    def fit(self, X: Any, y: Any) -> Self:  # noqa: N803
+        """Train on texts (n,) and their labels (n,); fewer than two intents are a ValueError, as elsewhere."""
+        encoder, texts = self._opened(), _items(X)
+        check_consistent_length(texts, y)
+        check_classification_targets(y)
+        self.classes_, labels = np.unique(np.asarray(y)), [str(label) for label in y]
+        data = IntentData(tuple(texts), tuple((label,) for label in labels))
+        inside = data.rows([row for row, label in enumerate(labels) if label != OUT_OF_SCOPE])
+        outside = tuple(text for text, label in zip(texts, labels, strict=True) if label == OUT_OF_SCOPE)
+        if len(inside.names) < 2:
+            named = ", ".join(inside.names) or OUT_OF_SCOPE
+            raise ValueError(f"texts of one class ({named}) teach nothing; give texts of two intents at least")
+        settings = Logistic(strength=self.strength)
+        self.classifier_ = train_classifier(encoder, TrainingTexts(inside, outside=outside), settings)
+        self.fingerprint_ = encoder.fingerprint
+        return self
+
+    def predict(self, X: Any) -> Any:  # noqa: N803
+        """Return the label of each text, (n,); `oos` of one that is refused."""
+        found = self._classifier().predict(_items(X))
+        known = {str(label): place for place, label in enumerate(self.classes_)}
+        return self.classes_[[known[(*each.labels, OUT_OF_SCOPE)[0]] for each in found]]
+
+    @available_if(_refuses_nothing)
+    def predict_proba(self, X: Any) -> FloatArray:  # noqa: N803
+        """Return the probability of each of `classes_`, (n, K); not there after `oos`, which has a threshold."""
+        rankings = [dict(each.ranking) for each in self._classifier().predict(_items(X))]
+        return np.array([[ranking[str(label)] for label in self.classes_] for ranking in rankings])
+
+    def __getstate__(self) -> dict[str, Any]:
+        """Return everything but the open encoder."""
+        state = super().__getstate__()
+        if "classifier_" in state:
+            state["classifier_"] = replace(state["classifier_"], encoder=None)
+        return state
+
+    def _classifier(self) -> IntentClassifier:
+        """Return the classifier, with the encoder that a copy opens again."""
+        encoder = self._fitted()
+        if self.classifier_.encoder is not encoder:
+            self.classifier_ = replace(self.classifier_, encoder=encoder)
+        return self.classifier_
+
+
+def _items(given: Any, encoder: SentenceEncoder | None = None) -> list[Any]:
+    """Return texts as a list; where the encoder reads contexts, conversations too, as lists of texts."""
+    if isinstance(given, str):
+        raise InputError("texts are needed as a list, not one text")
+    items = list(given)
+    for number, item in enumerate(items):
+        if isinstance(item, str):
+            items[number] = str(item)
+        elif isinstance(item, list | tuple) and encoder is not None and encoder.vectors == "h":
+            (items[number],) = read_contexts([item])
+        else:
+            conversations = ' (conversations with vectors="h" of a Rejoinder model)' if isinstance(item, list) else ""
+            raise InputError(f"item {number} is no text but {type(item).__name__}; give a list of texts{conversations}")
+    return items

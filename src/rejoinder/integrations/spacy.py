@@ -1,0 +1,47 @@
+"""spaCy: a component of a pipeline that gives a document the probabilities of its intents.
+
+>>> nlp = spacy.blank("en")                                                       # doctest: +SKIP
+>>> nlp.add_pipe("rejoinder_intents", config={"classifier": "runs/intents"})      # doctest: +SKIP
+>>> nlp("my new card has not come yet").cats                                      # doctest: +SKIP
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from pathlib import Path
+
+from rejoinder.errors import MissingExtraError
+from rejoinder.intents.data import OUT_OF_SCOPE
+from rejoinder.intents.folder import load_classifier
+
+try:
+    from spacy.language import Language
+    from spacy.tokens import Doc
+    from spacy.util import minibatch
+except ImportError as error:
+    raise MissingExtraError("rejoinder.integrations.spacy", "spacy") from error
+
+
+@Language.factory("rejoinder_intents", assigns=["doc.cats"])
+class IntentComponent:
+    """Sets `doc.cats` to the probability of each intent of a classifier that `rejoinder intents train` made.
+
+    Where the classifier refuses texts there is `oos` as well: 1.0 if it refuses the document, otherwise 0.0, so that
+    the greatest of `doc.cats` is always the answer. A blank document gets none. `classifier` is its folder.
+    """
+
+    def __init__(self, nlp: Language, name: str, classifier: str) -> None:  # noqa: ARG002 (spaCy gives them)
+        self.classifier = load_classifier(Path(classifier))
+
+    def __call__(self, doc: Doc) -> Doc:
+        """Set the intents of one document."""
+        return next(self.pipe([doc]))
+
+    def pipe(self, stream: Iterable[Doc], *, batch_size: int = 128) -> Iterator[Doc]:
+        """Set the intents of documents, `batch_size` of which are encoded together."""
+        for docs in minibatch(stream, batch_size):
+            spoken = [doc for doc in docs if doc.text.strip()]
+            for doc, found in zip(spoken, self.classifier.predict([doc.text for doc in spoken]), strict=True):
+                refused = {} if found.out_of_scope is None else {OUT_OF_SCOPE: float(found.out_of_scope)}
+                doc.cats = refused | dict(found.ranking)
+            yield from docs

@@ -1,0 +1,54 @@
+"""Components in pipelines of Haystack's own, which are written down and read again."""
+
+import os
+
+import numpy as np
+import pytest
+
+from rejoinder.models.persistence import load
+
+os.environ["HAYSTACK_TELEMETRY_ENABLED"] = "False"  # read when it is imported
+pytest.importorskip("haystack")
+from haystack import Document, Pipeline
+from haystack.components.retrievers.in_memory import InMemoryEmbeddingRetriever
+from haystack.document_stores.in_memory import InMemoryDocumentStore
+
+from rejoinder.integrations.haystack import RejoinderDocumentEmbedder, RejoinderRanker, RejoinderTextEmbedder
+
+TEXTS = [f"reply number {number}" for number in range(6)]
+CONTEXT = ["hello", "which one", "number 3"]
+
+
+def test_documents_are_embedded_found_and_ranked(history_model):
+    filling = Pipeline()
+    filling.add_component("embedder", RejoinderDocumentEmbedder(history_model))
+    documents = filling.run({"embedder": {"documents": [Document(content=text) for text in TEXTS]}})
+    store = InMemoryDocumentStore()
+    store.write_documents(documents["embedder"]["documents"])
+
+    asking = Pipeline()
+    asking.add_component("embedder", RejoinderTextEmbedder(history_model))
+    asking.add_component("retriever", InMemoryEmbeddingRetriever(store, top_k=6))
+    asking.add_component("ranker", RejoinderRanker(history_model, top_k=4))
+    asking.connect("embedder.embedding", "retriever.query_embedding")
+    asking.connect("retriever.documents", "ranker.documents")
+    written = asking.dumps()  # as YAML, with the model's name
+    asking = Pipeline.loads(written, allowed_modules=["rejoinder.integrations.haystack"])
+    asking.get_component("retriever").document_store = store
+    said = {"history": CONTEXT[:2]}
+    asked = {"embedder": {"text": CONTEXT[2], **said}, "ranker": {"query": CONTEXT[2], **said}}
+    found = asking.run(asked, include_outputs_from={"retriever"})
+
+    scores = load(history_model).score([CONTEXT], [TEXTS])[0]
+    best = [TEXTS[place] for place in np.argsort(-scores, kind="stable")]
+    assert [each.content for each in found["retriever"]["documents"]] == best
+    assert [each.content for each in found["ranker"]["documents"]] == best[:4]
+    given = [each.score for each in found["ranker"]["documents"]]
+    np.testing.assert_allclose(given, np.sort(scores)[::-1][:4], atol=1e-6)
+
+
+def test_nothing_to_rank_and_fewer_than_asked(model):
+    ranker = RejoinderRanker(model)
+    assert ranker.run("number 3", []) == {"documents": []}
+    assert len(ranker.run("number 3", [Document(content=text) for text in TEXTS], top_k=2)["documents"]) == 2
+    assert RejoinderDocumentEmbedder(model).run([]) == {"documents": []}

@@ -1,0 +1,77 @@
+"""Embeddings, retriever and reranker in LangChain's own hands."""
+
+import asyncio
+
+import numpy as np
+import pytest
+
+from rejoinder.errors import InputError
+from rejoinder.models.persistence import load
+from rejoinder.ranker import ContextVectors
+from rejoinder.retrieval.index import Index
+from rejoinder.retrieval.reading import Candidate
+from tests.retrieval.conftest import HashEncoder
+
+pytest.importorskip("langchain_core")
+from langchain_core.documents import Document
+from langchain_core.runnables import RunnableLambda
+from langchain_core.vectorstores import InMemoryVectorStore
+
+from rejoinder.integrations.langchain import RejoinderEmbeddings, RejoinderReranker, RejoinderRetriever
+
+TEXTS = [f"reply number {number}" for number in range(6)]
+
+
+def best_of(model, context):
+    """The texts in the order of the model's own scores."""
+    return [TEXTS[place] for place in np.argsort(-load(model).score([context], [TEXTS])[0], kind="stable")]
+
+
+def test_embeddings_serve_a_vector_store(model):
+    embeddings = RejoinderEmbeddings(model)
+    vector = load(model).encode_contexts([["number 3"]])[0]
+    np.testing.assert_allclose(embeddings.embed_query("number 3"), vector, atol=1e-6)
+    store = InMemoryVectorStore.from_texts(TEXTS, embeddings)
+    assert [each.page_content for each in store.similarity_search("number 3", k=6)] == best_of(model, ["number 3"])
+    assert embeddings.embed_documents([]) == []
+
+
+def test_the_retriever_reads_an_index_and_what_was_said_before(history_model, tmp_path):
+    candidates = [Candidate(text, {"team": place % 2}) for place, text in enumerate(TEXTS)]
+    index = Index.build(load(history_model), candidates, tmp_path / "index")
+    retriever = RejoinderRetriever(index=index, k=3, search_kwargs={"where": {"team": 1}})
+    chain = retriever | RunnableLambda(lambda found: [each.page_content for each in found])
+    told = [text for text in best_of(history_model, ["number 3"]) if TEXTS.index(text) % 2]
+    assert chain.invoke("number 3") == told
+    assert asyncio.run(chain.ainvoke("number 3")) == told
+    found = retriever.invoke("number 3", history=["hello", {"role": "assistant", "content": "which one"}])
+    wanted = index.search([["hello", "which one", "number 3"]], 3, where={"team": 1})[0]
+    assert [each.metadata for each in found] == [
+        {"team": 1, "score": each.score, "position": each.position} for each in wanted
+    ]
+
+
+def test_the_reranker_orders_documents(model):
+    documents = [Document(text, id=str(place), metadata={"page": place}) for place, text in enumerate(TEXTS)]
+    for given in (model, load(model)):
+        found = RejoinderReranker(ranker=given, top_n=2).compress_documents(documents, "number 3")
+        assert [each.page_content for each in found] == best_of(model, ["number 3"])[:2]
+        assert [each.id for each in found] == [str(each.metadata["page"]) for each in found]
+        assert found[0].metadata["relevance_score"] >= found[1].metadata["relevance_score"]
+    assert RejoinderReranker(ranker=model).compress_documents([], "number 3") == []
+
+
+class SeveralVectors(HashEncoder):
+    def encode_contexts(self, contexts):
+        return ContextVectors(super().encode_contexts(contexts)[:, None])
+
+
+def test_what_cannot_serve_is_named():
+    with pytest.raises(InputError, match="several vectors, and an embedding is one"):
+        RejoinderEmbeddings(SeveralVectors())
+    with pytest.raises(InputError, match="no model 'nothing' that encodes"):
+        RejoinderEmbeddings("nothing")
+    with pytest.raises(InputError, match=r"a model that encodes.*; given: 3"):
+        RejoinderEmbeddings(3)
+    with pytest.raises(InputError, match=r"a model that scores replies.*; given: 3"):
+        RejoinderReranker(ranker=3)

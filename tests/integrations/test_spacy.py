@@ -1,0 +1,44 @@
+"""The component in a pipeline of spaCy's own, saved and loaded with it."""
+
+import tomllib
+from importlib.metadata import EntryPoint
+from pathlib import Path
+
+import pytest
+
+from rejoinder.intents.classifier import train_classifier
+from rejoinder.intents.data import TrainingTexts
+from rejoinder.intents.encoders import open_encoder
+from rejoinder.intents.folder import save_classifier
+from tests.intents.toy import outside_texts, toy_data
+
+pytest.importorskip("spacy")
+pytest.importorskip("sklearn")
+import spacy
+
+from rejoinder.integrations.spacy import IntentComponent
+
+TEXTS = [*toy_data(3, seed=1).texts, *outside_texts(3, seed=1)]
+
+
+@pytest.mark.parametrize("outside", [(), outside_texts(16)])
+def test_intents_become_categories(outside, model, tmp_path):
+    classifier = train_classifier(open_encoder(model), TrainingTexts(toy_data(10), outside=outside))
+    save_classifier(classifier, tmp_path / "intents")
+    nlp = spacy.blank("en")
+    nlp.add_pipe("rejoinder_intents", config={"classifier": str(tmp_path / "intents")})
+    nlp.to_disk(tmp_path / "pipeline")
+    nlp = spacy.load(tmp_path / "pipeline")
+    for doc, told in zip(nlp.pipe(TEXTS, batch_size=4), classifier.predict(TEXTS), strict=True):
+        labels = told.labels or ("oos",)
+        assert max(doc.cats, key=doc.cats.get) == labels[0]
+        assert {label: doc.cats[label] for label, _ in told.ranking} == pytest.approx(dict(told.ranking), abs=1e-5)
+        assert ("oos" in doc.cats) == bool(outside)
+    assert list(nlp(TEXTS[0]).cats) == list(nlp(TEXTS[0]).cats)
+    assert nlp(" ").cats == {}
+
+
+def test_spacy_finds_the_component_by_its_entry_point():
+    project = tomllib.loads((Path(__file__).parents[2] / "pyproject.toml").read_text(encoding="utf-8"))["project"]
+    ((name, place),) = project["entry-points"]["spacy_factories"].items()
+    assert EntryPoint(name, place, "spacy_factories").load() is IntentComponent

@@ -1,0 +1,37 @@
+"""The notebooks run from top to bottom, and what is stored in them is what they show; so are their progress bars."""
+
+import re
+
+import pytest
+
+pytest.importorskip("bm25s")
+pytest.importorskip("ipykernel")
+pytest.importorskip("matplotlib")
+pytest.importorskip("nbclient")
+pytest.importorskip("sklearn")
+pytest.importorskip("tensorboard")
+import nbformat
+
+from notebooks import FOLDER, executed
+
+PATHS = sorted(FOLDER.glob("*.ipynb"))
+
+
+def shown(cell):
+    """What a code cell shows, whatever its numbers are; of a picture only that it is one."""
+    for output in cell.get("outputs", ()):
+        ((form, value),) = output.get("data", {"text/plain": output.get("text")}).items()
+        yield form, form if form == "image/png" else " ".join(re.sub(r"-?\d[\d.,e-]*", "#", value).split())
+
+
+@pytest.mark.parametrize("path", PATHS, ids=lambda path: path.stem)
+def test_a_notebook_shows_what_is_stored_in_it(path, tmp_path):
+    stored, found = nbformat.read(path, as_version=4), executed(path, tmp_path)
+    for number, (old, new) in enumerate(zip(stored.cells, found.cells, strict=True)):
+        assert list(shown(old)) == list(shown(new)), f"cell {number}; python scripts/notebooks.py stores it anew"
+    outputs = [each for cell in stored.cells for each in shown(cell)]
+    assert sum(form == "image/png" for form, _ in outputs) >= 2
+    assert sum("<table><caption>" in text for _, text in outputs) >= 2  # models, results and their like
+    assert [text for _, text in outputs if re.search(r"<progress value=.#.></progress> # of #", text)]
+    assert path.stat().st_size < 150_000
+    assert not [cell for cell in stored.cells if cell.metadata or cell.get("execution_count")]
