@@ -132,6 +132,8 @@ def _mended(text: str, page: Page) -> str:
         target = (DOCS / page.file.src_path).parent.joinpath(link[2]).resolve()
         if target.is_relative_to(DOCS) and target.name != "model-card.md":
             return link[0]
+        if target.suffix == ".ipynb":
+            return f"[{link[1]}]({'../' * page.file.src_path.count('/')}notebooks/{target.stem}.md)"
         if not target.exists():
             raise PluginError(f"{page.file.src_path}: there is no {link[2]}")
         return f"{link[1]} (`{target.relative_to(ROOT)}`)"

@@ -19,7 +19,7 @@ from rejoinder.retrieval.segments import ResponseEncoder, open_model
 
 def open_encoder(model: str | Path | ResponseEncoder) -> ResponseEncoder:
     """Return the encoder of a name or folder, or the one given; one that embeds no single text is an InputError."""
-    found = open_model(str(model)) if isinstance(model, str | Path) else model
+    found: object = open_model(str(model)) if isinstance(model, str | Path) else model
     if not isinstance(found, ResponseEncoder):
         raise InputError(f"an embedding needs a model that encodes, as rejoinder.load opens; given: {model!r}")
     embed(found, ["?"])
@@ -38,7 +38,7 @@ def embed(encoder: ResponseEncoder, context: Conversation) -> FloatArray:
 
 def open_ranker(model: str | Path | Ranker) -> Ranker:
     """Return the model of a name or folder, or the ranker given; anything else is an InputError."""
-    found = load(model) if isinstance(model, str | Path) else model
+    found: object = load(model) if isinstance(model, str | Path) else model
     if not isinstance(found, Ranker):
         raise InputError(f"ranking needs a model that scores replies, as rejoinder.load opens; given: {model!r}")
     return found
