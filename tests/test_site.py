@@ -1,6 +1,7 @@
 """The documentation site: it builds strictly, and every public name and every verb has its page."""
 
 import os
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -30,10 +31,24 @@ def test_every_verb_and_public_name_has_its_place(site):
     verbs = typer.main.get_command(app).commands
     assert not [verb for verb in verbs if not (site / "reference" / f"rejoinder-{verb}.html").is_file()]
     python = (site / "reference" / "python.html").read_text(encoding="utf-8")
-    assert not [name for name in set(rejoinder.__all__) - {"__version__"} if f'id="rejoinder.{name}"' not in python]
+    names = {f"rejoinder.{name}" for name in set(rejoinder.__all__) - {"__version__"}}
+    for path in (ROOT / "src" / "rejoinder" / "integrations").glob("[!_]*.py"):
+        found = re.findall(r"^(?:class|def) ([A-Za-z]\w*)", path.read_text(encoding="utf-8"), re.MULTILINE)
+        names |= {f"rejoinder.integrations.{path.stem}.{name}" for name in found}
+    assert len(names) > 15
+    assert not [name for name in names if f'id="{name}"' not in python]
 
 
 def test_markdown_for_github_is_read_as_there(site):
     pages = {path.name: path.read_text(encoding="utf-8") for path in site.rglob("*.html")}
     assert not [name for name, page in pages.items() if "|--" in page]  # a table that stayed text
     assert pages["index.html"].count("<rect") == 4  # the chart of the demo
+
+
+def test_notebooks_are_pages_with_their_pictures(site):
+    for path in (ROOT / "notebooks").glob("*.ipynb"):
+        page = (site / "notebooks" / f"{path.stem}.html").read_text(encoding="utf-8")
+        assert page.count('src="data:image/png;base64,') >= 2
+        assert "<caption>" in page
+        tutorials = [each.read_text(encoding="utf-8") for each in (site / "tutorials").glob("*.html")]
+        assert [each for each in tutorials if f'href="../notebooks/{path.stem}.html">a notebook' in each]
