@@ -119,7 +119,7 @@ class RejoinderIntents(ClassifierMixin, _OfTexts):
         encoder, texts = self._opened(), _items(X)
         check_consistent_length(texts, y)
         check_classification_targets(y)
-        self.classes_, labels = np.unique(np.asarray(y)), [str(label) for label in y]
+        labels = [str(label) for label in y]
         data = IntentData(tuple(texts), tuple((label,) for label in labels))
         inside = data.rows([row for row, label in enumerate(labels) if label != OUT_OF_SCOPE])
         outside = tuple(text for text, label in zip(texts, labels, strict=True) if label == OUT_OF_SCOPE)
@@ -128,7 +128,7 @@ class RejoinderIntents(ClassifierMixin, _OfTexts):
             raise ValueError(f"texts of one class ({named}) teach nothing; give texts of two intents at least")
         settings = Logistic(strength=self.strength)
         self.classifier_ = train_classifier(encoder, TrainingTexts(inside, outside=outside), settings)
-        self.fingerprint_ = encoder.fingerprint
+        self.classes_, self.fingerprint_ = np.unique(np.asarray(y)), encoder.fingerprint
         return self
 
     def predict(self, X: Any) -> Any:  # noqa: N803
