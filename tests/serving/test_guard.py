@@ -3,6 +3,8 @@
 import asyncio
 import json
 import logging
+import sys
+from urllib.parse import quote
 
 import pytest
 
@@ -27,6 +29,15 @@ def test_read_and_write_keys(client, key, expected):
              server.post("/admin/reload", headers=headers), server.get("/health", headers=headers)]  # fmt: skip
     assert tuple(each.status_code for each in found) == expected  # a reload fails: no model has that name
     assert ("www-authenticate" in found[0].headers) == (expected[0] == 401)
+
+
+def test_keys_are_compared_in_constant_time(monkeypatch):
+    compared, keys = [], Keys(READ.encode(), WRITE.encode())
+    monkeypatch.setattr("hmac.compare_digest", lambda given, key: compared.append(key) or given == key)
+    for given in (b"", b"Bearer wrong", b"Bearer " + READ.encode(), b"Bearer " + WRITE.encode()):
+        compared.clear()
+        keys.refusal(given, write=False)
+        assert compared == [WRITE.encode(), READ.encode()]
 
 
 def test_keys_come_from_the_environment():
@@ -66,10 +77,26 @@ def test_bodies_are_limited_also_where_their_length_is_not_said(client):
     assert (answer.status_code, answer.json()["error"]["code"]) == (413, 413)
 
 
+def test_no_name_in_a_request_is_a_path(client, tmp_path):
+    """Nothing is opened or looked for at a place that a request names."""
+    place, used, watched = f"{tmp_path}/elsewhere/secret.json", [], [True]
+    sys.addaudithook(lambda event, given: used.append(event) if watched and place in repr(given) else None)
+    server, way = client(), quote(place, safe="")
+    for path in (f"/{place}", f"/..{place}", f"/{way}", f"/v1/map?field={way}", f"/v1/candidates/{way}"):
+        server.get(path, headers={"x-request-id": place, "authorization": place})
+    for path, body in (("embeddings", {"input": place}), ("rerank", {"query": place, "documents": [place]}),
+                       ("intents", {"input": place}), ("candidates", {"candidates": [place]})):  # fmt: skip
+        server.post(f"/v1/{path}", json={**body, "model": place} if path[0] in "er" else body)
+    server.post("/v1/replies", json={"messages": [place], "index": place})
+    server.post("/v1/replies", json={"messages": [place], "where": {"team": place}})
+    watched.clear()
+    assert not used
+
+
 def test_every_answer_has_safe_headers_and_its_id(client):
     server = client()
     for path, asked in (("/health", "abc.1-2"), ("/none", "x" * 65), ("/v1/candidates?limit=0", "a b")):
-        answer = server.get(path, headers={"x-request-id": asked})
+        answer = server.get(path, headers={"x-request-id": asked, "origin": "https://evil.example"})
         assert answer.headers["x-content-type-options"] == "nosniff"
         assert "default-src 'self'" in answer.headers["content-security-policy"]
         assert "access-control-allow-origin" not in answer.headers

@@ -161,12 +161,12 @@ class Api:
 
     computing: Batcher
     writing: Batcher
-    _map: tuple[str, float, ReplyMap] | None  # of which index, and when it was drawn
+    _map: tuple[str, float, ReplyMap] | None = None  # of which index, and when it was drawn
+    _drawing: asyncio.Task[None] | None = None
 
     def __init__(self, settings: Settings, opened: Answers | None) -> None:
         self.settings, self.metrics = settings, Metrics()
         self._opened, self._reloading, self._ready = opened, asyncio.Lock(), False
-        self._drawing, self._map = asyncio.Lock(), None
 
     @property
     def answers(self) -> Answers:
@@ -301,11 +301,12 @@ class Api:
 
     async def map(self, field: forms.Name | None = None) -> Any:
         """Place the replies so that like ones are near each other; drawn anew at most once a minute."""
-        async with self._drawing:
-            fingerprint = self.answers.index.fingerprint
-            if self._map is None or (fingerprint != self._map[0] and time.monotonic() > self._map[1] + OLD):
-                index = await asyncio.to_thread(Index.open, self.settings.sources.index, verify=False)
-                self._map = index.fingerprint, time.monotonic(), await asyncio.to_thread(ReplyMap.draw, index)
+        fingerprint = self.answers.index.fingerprint
+        if self._map is None or (fingerprint != self._map[0] and time.monotonic() > self._map[1] + OLD):
+            if self._drawing is None or self._drawing.done():
+                self._drawing = asyncio.get_running_loop().create_task(asyncio.to_thread(self._draw))
+            await asyncio.shield(self._drawing)  # who no longer waits for it ends nothing: the next one gets it
+        assert self._map is not None
         return _json(self._map[2].to_json(field))
 
     async def reload(self) -> Any:
@@ -319,6 +320,10 @@ class Api:
         return _json({"status": "reloaded"})
 
     # ------------------------------------------------------------------------------------------------------------------
+
+    def _draw(self) -> None:
+        index = Index.open(self.settings.sources.index, verify=False)
+        self._map = index.fingerprint, time.monotonic(), ReplyMap.draw(index)
 
     def _hang_up(self) -> None:
         async def again() -> None:

@@ -113,10 +113,10 @@ class _TooLargeError(Exception):
 class _Client:
     """Whoever sends a request: cancels this task when it goes away while a long answer is computed."""
 
-    def __init__(self, receive: Receive) -> None:
+    def __init__(self, receive: Receive, *, sent: bool) -> None:
         loop, task = asyncio.get_running_loop(), asyncio.current_task()
         assert task is not None
-        self.task, self.sent, self.gone, self.bytes = task, False, False, 0
+        self.task, self.sent, self.gone, self.bytes = task, sent, False, 0
         self._receive = receive
         self._watcher: asyncio.Task[None] | None = None
         # Most answers are there sooner: they need no second task.
@@ -221,7 +221,7 @@ class Guard:
 
     async def _run(self, scope: Scope, receive: Receive, send: Send, exchange: Exchange) -> None:
         """Run the application within the time, and no longer than the client is there."""
-        client = _Client(receive)
+        client = _Client(receive, sent=scope["method"] in ("GET", "HEAD"))
         try:
             async with asyncio.timeout(self.seconds):
                 await self.app(scope, client.receive, send)
