@@ -217,3 +217,19 @@ def test_a_client_that_goes_away_is_no_longer_computed_for(answers):
 
     asyncio.run(run())
     assert slow.done == 1
+
+
+def test_a_client_that_goes_away_while_it_sends_is_answered_nothing(answers):
+    async def run():
+        async with running(answers) as (client, _):
+            waiting = iter([{"type": "http.request", "body": b"{", "more_body": True}, {"type": "http.disconnect"}])
+
+            async def receive():
+                return next(waiting)
+
+            headers = [(b"host", b"localhost"), (b"content-type", b"application/json")]
+            scope = {"type": "http", "method": "POST", "path": "/v1/replies", "query_string": b"", "headers": headers}
+            await client._transport.app(scope, receive, None)
+            return (await client.get("/metrics")).text
+
+    assert 'route="/v1/replies",status="499"} 1.0' in asyncio.run(run())

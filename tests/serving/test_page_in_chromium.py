@@ -63,7 +63,7 @@ def test_axe_finds_nothing(browser, answers, tmp_path, state, scheme, width):
         answers.compute = lambda jobs: time.sleep(3) or compute(jobs)
     page = browser.new_page(color_scheme=scheme, viewport={"width": width, "height": 800})
     failed = []
-    page.on("pageerror", lambda error: failed.append(error))  # noqa: PLW0108 (Playwright marks what it is given)
+    page.on("pageerror", lambda error: failed.append(error))
     with listening(answers, **settings) as address:
         page.goto(address)
         if state == "no key":

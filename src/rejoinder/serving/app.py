@@ -7,6 +7,7 @@ import base64
 import contextlib
 import dataclasses
 import errno
+import gc
 import os
 import re
 import signal
@@ -179,6 +180,7 @@ class Api:
         """Open everything before the first request; finish what was accepted after the last one."""
         if self._opened is None:
             self._opened = await asyncio.to_thread(self.settings.sources.open)
+            gc.freeze()  # models stay: looking through them for garbage would hold requests up
         queue = self.settings.queue
         self.computing = Batcher(
             lambda jobs: self.answers.compute(jobs),  # noqa: PLW0108 (answers change when they are loaded again)

@@ -29,7 +29,7 @@ WATCHED = 0.1  # seconds after which it is watched whether the client is still t
 OPEN = {"/", "/health", "/ready", "/openapi.json"}
 LOCAL = re.compile(rb"(localhost|127\.0\.0\.1|\[::1\]|testserver)(:\d*)?", re.IGNORECASE)
 REQUEST_ID = re.compile(rb"[\w.-]{1,64}", re.ASCII)
-NEW_ID = map("{}-{:x}".format, itertools.repeat(os.urandom(8).hex()), itertools.count())  # unlike those of other workers
+NEW_ID = map("{}-{:x}".format, itertools.repeat(os.urandom(8).hex()), itertools.count())  # of this process alone
 METHODS = {"GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS"}
 SAFE_HEADERS = [
     (b"cache-control", b"no-store"),
