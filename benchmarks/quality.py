@@ -32,7 +32,7 @@ TEXTS, ROUNDS, FIT = 640, 3, 10_000
 def main() -> None:
     """Measure, and write `results/quality.json`."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("data", type=Path)
+    parser.add_argument("data", type=Path, nargs="?", default=Path("demo/data"))
     parser.add_argument("--run", type=Path, action="append", default=[])
     parser.add_argument("--system", action="append", help="these instead of all, repeatable")
     parser.add_argument("--limit", type=int, default=5000)
