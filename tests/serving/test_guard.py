@@ -95,6 +95,8 @@ def test_no_name_in_a_request_is_a_path(client, tmp_path):
 
 def test_every_answer_has_safe_headers_and_its_id(client):
     server = client()
+    before = server.options("/v1/replies", headers={"origin": "https://a.b", "access-control-request-method": "POST"})
+    assert (before.status_code, "access-control-allow-origin" in before.headers) == (405, False)
     for path, asked in (("/health", "abc.1-2"), ("/none", "x" * 65), ("/v1/candidates?limit=0", "a b")):
         answer = server.get(path, headers={"x-request-id": asked, "origin": "https://evil.example"})
         assert answer.headers["x-content-type-options"] == "nosniff"

@@ -143,18 +143,22 @@ class _Direct:
             return
         scope["route"], form = self.endpoints[scope["path"]]
         if _JSON.fullmatch(dict(scope["headers"]).get(b"content-type", b"")):
-            body = await _received(receive)
-            try:
-                response = await scope["route"].endpoint(form.model_validate(msgspec.json.decode(body)))
-            except ValidationError as error:
-                response = _invalid(error.errors(), msgspec.json.decode(body))
-            except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError) as error:
-                response = _error(422, f"the body is no JSON: {error}")
-            except _FAILURES as error:
-                response = await self.failed(None, error)
+            response = await self._answer(form, scope["route"].endpoint, receive)
         else:
             response = _error(415, "send JSON, with the header Content-Type: application/json")
         await response(scope, receive, send)
+
+    async def _answer(self, form: type[BaseModel], endpoint: Callable[[Any], Any], receive: Receive) -> Any:
+        try:
+            value = msgspec.json.decode(await _received(receive))
+        except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError) as error:
+            return _error(422, f"the body is no JSON: {error}")
+        try:
+            return await endpoint(form.model_validate(value))
+        except ValidationError as error:
+            return _invalid(error.errors(), value)
+        except _FAILURES as error:
+            return await self.failed(None, error)
 
 
 class Api:
@@ -413,7 +417,7 @@ def _invalid(errors: Sequence[Any], value: Any) -> Any:
             value = value[part]
         if known or (part == found["loc"][-1] and isinstance(value, dict)):
             parts.append(str(part)[:100])
-    parameter = ".".join(parts) or str(*found["loc"][-1:]) or "the body"
+    parameter = ".".join(parts)[:200] or str(*found["loc"][-1:]) or "the body"
     return _error(422, f"{parameter}: {found['msg']}", parameter)
 
 
