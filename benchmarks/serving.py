@@ -1,10 +1,10 @@
 """`rejoinder serve` under load: against the library, the same model without batching, and MiniLM with FAISS.
 
-Three servers hold the same replies and get the same conversations, one after the other, each in a process of its own on
-this machine, with the load generator beside it: the cores are shared. Then ours alone: one request at a time, half the
-greatest load, three times the greatest load until so many requests have been made, and a start with a large index.
-The throughput of the library is that of one process which searches the same texts in batches of the mean size that
-the server reached.
+Each server holds the same replies and gets the same conversations, one after the other, each in a process of its own on
+this machine, with the load generator beside it: the cores are shared. One of them answers the same to everything, which
+is what HTTP alone allows. Then ours alone: one request at a time, half the greatest load, three times the greatest load
+until so many requests have been made, and a start with a large index. The throughput of the library is that of one
+process which searches the same texts in batches of the mean size that the server reached.
 
     python benchmarks/serving.py
 """
@@ -40,6 +40,7 @@ HEADER = "POST /v1/replies HTTP/1.1\r\nhost: localhost\r\ncontent-type: applicat
 TURNS = 3
 """Messages of a conversation."""
 K = 5
+PEERS = {"plain": "without batching", "minilm": "MiniLM", "empty": "an empty endpoint"}
 
 
 def main() -> None:
@@ -51,7 +52,7 @@ def main() -> None:
     parser.add_argument("--seconds", type=float, default=10.0, help="of each measurement")
     parser.add_argument("--requests", type=int, default=100_000, help="at three times the greatest load")
     parser.add_argument("--threads", type=int, default=1, help="of PyTorch and FAISS in each process")
-    parser.add_argument("--be", choices=["plain", "minilm"], help=argparse.SUPPRESS)  # a peer, in its own process
+    parser.add_argument("--be", choices=PEERS, help=argparse.SUPPRESS)  # a peer, in its own process
     parser.add_argument("--index", help=argparse.SUPPRESS)
     options = parser.parse_args()
     if options.be:
@@ -152,7 +153,8 @@ def serve_peer(name: str, folder: str) -> None:
 
     keep_memory()
     app, index = FastAPI(), rejoinder.Index.open(folder)
-    find = _plain(index) if name == "plain" else _minilm([candidate.text for _, candidate in index])
+    texts = [candidate.text for _, candidate in index]
+    find = _plain(index) if name == "plain" else _minilm(texts) if name == "minilm" else _empty(texts)
     find(["Hello!"], K)
 
     @app.post("/v1/replies")
@@ -170,6 +172,10 @@ def _plain(index: Any) -> Callable[[list[str], int], list[dict[str, Any]]]:
         return [each.to_json() for each in found]
 
     return find
+
+
+def _empty(texts: Sequence[str]) -> Callable[[list[str], int], list[dict[str, Any]]]:
+    return lambda _messages, k: [{"text": text, "score": 0.5, "position": i} for i, text in enumerate(texts[:k])]
 
 
 def _minilm(texts: Sequence[str]) -> Callable[[list[str], int], list[dict[str, Any]]]:
@@ -196,7 +202,7 @@ def _minilm(texts: Sequence[str]) -> Callable[[list[str], int], list[dict[str, A
 
 @dataclass
 class Load:
-    """What came of a load: seconds of each answer by its status, and seconds in all."""
+    """What came of a load: seconds of each answer by its status (0: the connection was closed), and seconds in all."""
 
     seconds: float = 0.0
     answers: dict[int, list[float]] = field(default_factory=dict)
@@ -220,7 +226,8 @@ class Connection:
         self.writer.write(request)
         head = await self.reader.readuntil(b"\r\n\r\n")
         length = re.search(rb"content-length: (\d+)", head, re.IGNORECASE)
-        assert length is not None
+        if length is None:
+            raise ConnectionError(head.decode())
         await self.reader.readexactly(int(length[1]))
         return int(head[9:12])
 
@@ -246,7 +253,10 @@ async def load(
                 await asyncio.sleep(start - time.perf_counter())
             if start > begin + seconds:
                 break
-            status = await one.ask(next(requests))
+            try:
+                status = await one.ask(next(requests))
+            except (OSError, asyncio.IncompleteReadError):
+                status, one = 0, Connection(*await asyncio.open_connection("127.0.0.1", port))
             result.answers.setdefault(status, []).append(time.perf_counter() - start)
         one.writer.close()
 
@@ -258,7 +268,8 @@ async def load(
 def race(index: str, contexts: Sequence[Sequence[str]], options: argparse.Namespace) -> dict[str, Any]:
     """The greatest load of each server, two turns each, and the library's own speed."""
     result: dict[str, Any] = {}
-    commands = {"rejoinder": ours(index), "without batching": peer("plain", index), "MiniLM": peer("minilm", index)}
+    commands = {"rejoinder": ours(index), "rejoinder, 2 workers": [*ours(index), "--workers", "2"]}
+    commands |= {shown: peer(name, index) for name, shown in PEERS.items()}
     for name, command in commands.items():
         with serving(command) as server:
             asyncio.run(load(server.port, contexts, options.connections, 2))

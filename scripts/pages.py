@@ -25,6 +25,7 @@ from rejoinder.cli.app import app
 
 ROOT = Path(__file__).resolve().parent.parent
 DOCS = ROOT / "docs"
+QUALITY = ROOT / "benchmarks" / "results" / "quality.json"
 CHART = "<!-- chart of the demo -->"
 _SETTINGS = re.compile(r"<!-- settings of (\S+) -->")
 _FENCE = re.compile(r"(^ *```.*?^ *```$)", re.DOTALL | re.MULTILINE)
@@ -59,7 +60,7 @@ def on_page_markdown(markdown: str, page: Page, **_: Any) -> str:
     parts = _FENCE.split(markdown)  # every second one is code
     parts[::2] = (_mended(part, page) for part in parts[::2])
     parts[1::2] = (textwrap.indent(part, "  ") if part.startswith("  `") else part for part in parts[1::2])
-    return "\n".join(parts).replace(CHART, chart((DOCS / "results.md").read_text(encoding="utf-8")))
+    return "\n".join(parts).replace(CHART, chart(json.loads(QUALITY.read_text(encoding="utf-8"))["rows"]))
 
 
 def help_page(name: str, context: click.Context) -> str:
@@ -93,16 +94,14 @@ def notebook_page(path: Path) -> str:
     return "\n\n".join(parts) + "\n"
 
 
-def chart(results: str) -> str:
-    """Draw recall at 1 of the demo's systems, with the intervals, from the demo's table in results.md."""
-    heads, numbers = re.findall(r"^ {10,}(bm25 .+)\nR@1 +(.+)$", results, re.MULTILINE)[0]
-    values = re.findall(r"([\d.]+)  ([\d.]+)-([\d.]+)", numbers)
+def chart(rows: dict[str, Any]) -> str:
+    """Draw recall at 1 of the demo's systems, with the intervals, from their stored figures."""
     bars = []
-    for row, (head, each) in enumerate(zip(heads.split(), values, strict=True)):
-        value, low, high = map(float, each)
-        y, color = 34 + row * 44, "accent-fg-color" if row == len(values) - 1 else "primary-fg-color"
+    for row, (head, name) in enumerate(_NAMES.items()):
+        value, low, high = rows[head]["recall"]["1"]
+        y, color = 34 + row * 44, "accent-fg-color" if row == len(_NAMES) - 1 else "primary-fg-color"
         bars.append(
-            f'<text x="178" y="{y + 19}" text-anchor="end">{_NAMES[head]}</text>'
+            f'<text x="178" y="{y + 19}" text-anchor="end">{name}</text>'
             f'<rect x="190" y="{y}" width="{value * 9:.0f}" height="28" rx="3" style="fill: var(--md-{color})"/>'
             f'<path d="M{190 + low * 9:.1f} {y + 14}H{190 + high * 9:.1f}" stroke="currentColor" stroke-width="2"/>'
             f'<text x="{202 + high * 9:.0f}" y="{y + 19}" font-weight="bold">{value} %</text>'

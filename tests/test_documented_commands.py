@@ -94,7 +94,7 @@ def test_the_commands_are_found():
     whole = [command for command in COMMANDS if command.whole]
     assert len(whole) > 150
     assert len(COMMANDS) - len(whole) > 60
-    assert {command.place for command in whole} >= {"README.md", "docs/guide.md", "recipes/poly/bi.toml"}
+    assert {command.place for command in whole} >= {"README.md", "docs/data.md", "recipes/poly/bi.toml"}
 
 
 @pytest.fixture(scope="module")
@@ -191,7 +191,7 @@ def run(workplace, monkeypatch, capsys):
 
 def data_commands() -> list[tuple[str, ...]]:
     """The commands that build data, but those for a cluster, and those whose inputs are other people's."""
-    ours = ("README.md", "docs/corpora.md", "docs/guide.md", "recipes/")
+    ours = ("README.md", "docs/corpora.md", "docs/data.md", "recipes/")
     found = (command.words for command in COMMANDS if command.whole and command.place.startswith(ours))
     chosen = (words for words in found if words[0] == "data" and "--engine" not in words and "-o" in words)
     return [words for words in dict.fromkeys(chosen) if words[1] != "chitchat" and "FILE" not in " ".join(words)]

@@ -27,7 +27,7 @@ onnxruntime = pytest.importorskip("onnxruntime")
 pytest.importorskip("onnx")
 pytest.importorskip("onnxscript")
 pytestmark = pytest.mark.slow
-GUIDE = Path(__file__).parents[2] / "docs" / "guide.md"
+GUIDE = Path(__file__).parents[2] / "docs" / "export.md"
 TEXTS = ["how are you?", "", "x", "see the cat " * 30, "hello there", "fine, thanks", "a\nb", "bye! " * 7]
 CONTEXTS = [[text] for text in TEXTS] + [
     ["hello", "x"],

@@ -3,9 +3,12 @@
 import asyncio
 import base64
 import json
+import os
 import re
 import shlex
 import shutil
+import signal
+import threading
 from pathlib import Path
 
 import numpy as np
@@ -188,6 +191,51 @@ def test_what_others_change_is_seen_and_a_new_model_after_a_reload(client, sourc
     assert texts(server.post("/v1/replies", json={"messages": ["x"], "k": 1})) == ["other"], "what is open goes on"
 
 
+@pytest.mark.skipif(os.name == "nt", reason="sends a signal")
+@pytest.mark.parametrize("way", ["request", "signal"])
+def test_a_reload_drops_no_request(answers, monkeypatch, way):
+    """The old index and model answer until the new ones are open."""
+    new, opened = HashEncoder("new", name="new"), threading.Event()
+    monkeypatch.setattr("rejoinder.serving.answers.open_model", lambda _name: opened.wait(10) and new)
+
+    async def run():
+        async with running(answers) as (client, api):
+            async def model():
+                found = await client.post("/v1/replies", json={"messages": ["Hi!"]})
+                assert found.status_code == 200
+                return (await client.get("/v1/models")).json()["data"][0]["id"]
+
+            Index.build(new, TEXTS, answers.sources.index, overwrite=True)
+            if way == "signal":
+                os.kill(os.getpid(), signal.SIGHUP)
+            else:
+                reload = asyncio.create_task(client.post("/admin/reload"))
+            before = [await model() for _ in range(10)]
+            opened.set()
+            for _ in range(500):
+                if api.answers.encoder is new:
+                    break
+                await asyncio.sleep(0.01)
+            assert way == "signal" or (await reload).status_code == 200
+            return {*before}, await model()
+
+    assert asyncio.run(run()) == ({"hash-model"}, "new")
+
+
+@pytest.mark.parametrize(
+    ("name", "shown"), [("convert-small", "convert-small"), ("runs/first/model", "first"), ("x/y", "y"), ("", "abc")]
+)
+def test_models_are_named_tellingly(answers, name, shown):
+    answers.encoder.name, answers.encoder.fingerprint = name, "abc"
+    assert answers.model == shown
+
+
+@pytest.mark.parametrize("body", [b'{"messages": ["\xff\xfe"]}', b"", b"[" * 100_000, b'{"messages": [' + b"9" * 9999])
+def test_what_is_no_json_is_refused(client, body):
+    answer = client().post("/v1/replies", content=body, headers={"content-type": "application/json"})
+    assert (answer.status_code, answer.json()["error"]["message"][:19]) == (422, "the body is no JSON")
+
+
 def test_a_full_disk_is_said_and_nothing_is_added(client, sources, monkeypatch):
     def full(*_, **__):
         raise OSError(28, "No space left on device")
@@ -205,9 +253,9 @@ def test_a_full_disk_is_said_and_nothing_is_added(client, sources, monkeypatch):
         ("/v1/replies", {"messages": ["  "]}, 422, "messages.0"),
         ("/v1/replies", {"messages": "Hi!"}, 422, "messages"),
         ("/v1/replies", {"messages": ["x" * 20_001]}, 422, "at most 20000"),
-        ("/v1/replies", {"messages": ["\ud800"]}, 422, "messages"),
+        ("/v1/replies", {"messages": ["\ud800"]}, 422, "no JSON"),
         ("/v1/replies", {"messages": ["Hi!"], "treshold": 1}, 422, "treshold"),
-        ("/v1/replies", {"messages": ["Hi!"], "\ud800": 1}, 422, "unicode"),
+        ("/v1/replies", {"messages": ["Hi!"], "\ud800": 1}, 422, "no JSON"),
         ("/v1/replies", {"messages": ["Hi!"], "k": 0}, 422, "k"),
         ("/v1/replies", {"messages": ["Hi!"], "rerank": True}, 400, "--rerank"),
         ("/v1/replies", {"messages": [{"role": "system", "content": "x"}]}, 400, "no message"),
@@ -216,7 +264,7 @@ def test_a_full_disk_is_said_and_nothing_is_added(client, sources, monkeypatch):
         ("/v1/embeddings", {"input": "a", "model": "gpt"}, 404, "it is 'hash-model'"),
         ("/v1/embeddings", {"input": "a", "dimensions": 3}, 400, "have 24"),
         ("/v1/rerank", {"query": "a", "documents": []}, 422, "documents"),
-        ("/v1/candidates", {"candidates": [{"text": "a", "payload": {"x": float("inf")}}]}, 422, "finite"),
+        ("/v1/candidates", {"candidates": [{"text": "a", "payload": {"x": float("inf")}}]}, 422, "no JSON"),
         ("/v1/candidates", {"candidates": ["a"] * 1001}, 422, "at most 1000"),
         ("/v1/nothing", {}, 404, "Not Found"),
     ],

@@ -3,6 +3,8 @@
 import asyncio
 import json
 import logging
+import sys
+from urllib.parse import quote
 
 import pytest
 
@@ -29,6 +31,15 @@ def test_read_and_write_keys(client, key, expected):
     assert ("www-authenticate" in found[0].headers) == (expected[0] == 401)
 
 
+def test_keys_are_compared_in_constant_time(monkeypatch):
+    compared, keys = [], Keys(READ.encode(), WRITE.encode())
+    monkeypatch.setattr("hmac.compare_digest", lambda given, key: compared.append(key) or given == key)
+    for given in (b"", b"Bearer wrong", b"Bearer " + READ.encode(), b"Bearer " + WRITE.encode()):
+        compared.clear()
+        keys.refusal(given, write=False)
+        assert compared == [WRITE.encode(), READ.encode()]
+
+
 def test_keys_come_from_the_environment():
     assert not Keys.from_environment({})
     assert Keys.from_environment({"REJOINDER_READ_KEY": READ}) == Keys(READ.encode(), None)
@@ -45,7 +56,7 @@ def test_keys_come_from_the_environment():
         ({"host": "[::1]:8000"}, 200),
         ({"host": "evil.example"}, 421),
         ({"host": "localhost.evil.example:80"}, 421),
-        ({"content-type": "text/plain"}, 422),  # what a form of another page can send
+        ({"content-type": "text/plain"}, 415),  # what a form of another page can send
         ({"content-length": "99999999999"}, 413),
         ({"content-length": "-1"}, 413),
     ],
@@ -66,10 +77,28 @@ def test_bodies_are_limited_also_where_their_length_is_not_said(client):
     assert (answer.status_code, answer.json()["error"]["code"]) == (413, 413)
 
 
+def test_no_name_in_a_request_is_a_path(client, tmp_path):
+    """Nothing is opened or looked for at a place that a request names."""
+    place, used, watched = f"{tmp_path}/elsewhere/secret.json", [], [True]
+    sys.addaudithook(lambda event, given: used.append(event) if watched and place in repr(given) else None)
+    server, way = client(), quote(place, safe="")
+    for path in (f"/{place}", f"/..{place}", f"/{way}", f"/v1/map?field={way}", f"/v1/candidates/{way}"):
+        server.get(path, headers={"x-request-id": place, "authorization": place})
+    for path, body in (("embeddings", {"input": place}), ("rerank", {"query": place, "documents": [place]}),
+                       ("intents", {"input": place}), ("candidates", {"candidates": [place]})):  # fmt: skip
+        server.post(f"/v1/{path}", json={**body, "model": place} if path[0] in "er" else body)
+    server.post("/v1/replies", json={"messages": [place], "index": place})
+    server.post("/v1/replies", json={"messages": [place], "where": {"team": place}})
+    watched.clear()
+    assert not used
+
+
 def test_every_answer_has_safe_headers_and_its_id(client):
     server = client()
+    before = server.options("/v1/replies", headers={"origin": "https://a.b", "access-control-request-method": "POST"})
+    assert (before.status_code, "access-control-allow-origin" in before.headers) == (405, False)
     for path, asked in (("/health", "abc.1-2"), ("/none", "x" * 65), ("/v1/candidates?limit=0", "a b")):
-        answer = server.get(path, headers={"x-request-id": asked})
+        answer = server.get(path, headers={"x-request-id": asked, "origin": "https://evil.example"})
         assert answer.headers["x-content-type-options"] == "nosniff"
         assert "default-src 'self'" in answer.headers["content-security-policy"]
         assert "access-control-allow-origin" not in answer.headers
@@ -190,3 +219,19 @@ def test_a_client_that_goes_away_is_no_longer_computed_for(answers):
 
     asyncio.run(run())
     assert slow.done == 1
+
+
+def test_a_client_that_goes_away_while_it_sends_is_answered_nothing(answers):
+    async def run():
+        async with running(answers) as (client, _):
+            waiting = iter([{"type": "http.request", "body": b"{", "more_body": True}, {"type": "http.disconnect"}])
+
+            async def receive():
+                return next(waiting)
+
+            headers = [(b"host", b"localhost"), (b"content-type", b"application/json")]
+            scope = {"type": "http", "method": "POST", "path": "/v1/replies", "query_string": b"", "headers": headers}
+            await client._transport.app(scope, receive, None)
+            return (await client.get("/metrics")).text
+
+    assert 'route="/v1/replies",status="499"} 1.0' in asyncio.run(run())

@@ -1,6 +1,8 @@
 """The page: its files, what it asks of the server, the map of the replies."""
 
+import asyncio
 import re
+import threading
 
 import numpy as np
 import pytest
@@ -11,6 +13,7 @@ from rejoinder.serving.answers import Answers, Sources
 from rejoinder.serving.app import PAGE
 from rejoinder.serving.projection import LEAST, MOST, ReplyMap
 from tests.retrieval.conftest import HashEncoder
+from tests.serving.conftest import running
 
 
 def test_the_files_are_served_and_need_nothing_from_elsewhere(client):
@@ -49,6 +52,21 @@ def test_the_map_is_drawn_once(client, monkeypatch):
     for field in ("team", "none"):
         assert len(server.get("/v1/map", params={"field": field}).json()["points"]) == 20
     assert drawn == [1]
+
+
+def test_who_no_longer_waits_for_the_map_starts_no_second_one(answers, monkeypatch):
+    draw, drawn, free = ReplyMap.draw, [], threading.Event()
+    monkeypatch.setattr(ReplyMap, "draw", lambda index: drawn.append(free.wait(10)) or draw(index))
+
+    async def run():
+        async with running(answers, seconds=0.1) as (client, _):
+            late = [(await client.get("/v1/map")).status_code for _ in range(3)]
+            free.set()
+            await asyncio.sleep(0.5)
+            return late, (await client.get("/v1/map")).status_code
+
+    assert asyncio.run(run()) == ([503, 503, 503], 200)
+    assert drawn == [True]
 
 
 def test_the_map(tmp_path):

@@ -15,13 +15,14 @@ from rejoinder.cli.export import export, models
 from rejoinder.cli.index import index
 from rejoinder.cli.intents import intents
 from rejoinder.cli.join import join
+from rejoinder.cli.results import results
 from rejoinder.cli.retrieval import chat, reply
 from rejoinder.cli.serve import serve
 from rejoinder.cli.shell import Command, guarded
 from rejoinder.cli.train import ablate, recipes, tokenise, train
 
-VERBS = (data, corpus, tokenise, train, evaluate, ablate, table, plot, index, calibrate, reply, chat, serve, export,
-         join, models, recipes, doctor)  # fmt: skip
+VERBS = (data, corpus, tokenise, train, evaluate, ablate, table, plot, results, index, calibrate, reply, chat, serve,
+         export, join, models, recipes, doctor)  # fmt: skip
 
 app = typer.Typer(
     name="rejoinder",

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import ipaddress
 import os
 import socket
@@ -19,7 +20,11 @@ from rejoinder.cli.shell import emit
 from rejoinder.errors import InputError, MissingExtraError
 
 if TYPE_CHECKING:
+    from fastapi import FastAPI
+
     from rejoinder.ranker import Ranker
+    from rejoinder.serving.answers import Answers
+    from rejoinder.serving.app import Settings
 
 GRACE = 30  # seconds for accepted requests to be answered after the signal to end
 START = 120  # seconds for a worker to open its model
@@ -64,9 +69,8 @@ def serve(
         from uvicorn.supervisors import Multiprocess
     except ImportError as error:
         raise MissingExtraError("rejoinder serve", "serve") from error
-    from rejoinder.memory import keep_memory
     from rejoinder.serving.answers import Sources
-    from rejoinder.serving.app import Settings, make_app
+    from rejoinder.serving.app import Settings
     from rejoinder.serving.guard import READ_KEY, WRITE_KEY, Keys
 
     keys, local = Keys.from_environment(), _is_loopback(host)
@@ -85,19 +89,28 @@ def serve(
     listening = _listen(host, port)
     address = f"http://{f'[{host}]' if ':' in host else host}:{listening.getsockname()[1]}"
     more: dict[str, Any] = {
-        "log_config": LOGGING, "access_log": False, "server_header": False, "workers": workers, "ws": "none",
-        "timeout_graceful_shutdown": GRACE, "timeout_worker_healthcheck": START,
+        "log_config": LOGGING, "access_log": False, "server_header": False, "proxy_headers": False, "workers": workers,
+        "ws": "none", "timeout_graceful_shutdown": GRACE, "timeout_worker_healthcheck": START,
     }  # fmt: skip
     if workers > 1:
         with tempfile.TemporaryDirectory() as folder:
             os.environ.setdefault("PROMETHEUS_MULTIPROC_DIR", folder)
             emit({"url": address}, as_json, _text)
-            Multiprocess(uvicorn.Config(partial(make_app, settings), factory=True, **more), [listening]).run()
+            Multiprocess(uvicorn.Config(partial(_worker, settings), factory=True, **more), [listening]).run()
         return
-    keep_memory()
-    app: Any = make_app(settings, sources.open())
+    app: Any = _worker(settings, sources.open())
     emit({"url": address}, as_json, _text)
     uvicorn.Server(uvicorn.Config(app, **more)).run([listening])
+
+
+def _worker(settings: Settings, opened: Answers | None = None) -> FastAPI:
+    """Make the application, as the only one of its process."""
+    from rejoinder.memory import keep_memory
+    from rejoinder.serving.app import make_app
+
+    keep_memory()
+    gc.freeze()
+    return make_app(settings, opened)
 
 
 def open_ranker(name: str) -> Ranker:

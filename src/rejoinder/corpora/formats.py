@@ -1,4 +1,4 @@
-"""Files of a user's own: JSON lines, CSV, chats, questions with answers; docs/guide.md shows the forms.
+"""Files of a user's own: JSON lines, CSV, chats, questions with answers; docs/data.md shows the forms.
 
 The thread of a dialogue that names none is the hash of its text (`Threads`), that of a pair the hash of its context's
 first message, so that pairs which unfold one conversation stay together.

@@ -110,8 +110,11 @@ class Answers:
 
     @property
     def model(self) -> str:
-        """The name of the index's model, without the folder in which it lies."""
-        return Path(self.encoder.name).name or self.encoder.fingerprint[:12]
+        """The name of the index's model without its folders; of RUN/model, as training writes it, RUN."""
+        path = Path(self.encoder.name)
+        if path.name == "model":
+            path = path.absolute().parent
+        return path.name or self.encoder.fingerprint[:12]
 
     def facts(self) -> dict[str, Any]:
         """Return what the page says of the index."""

@@ -7,16 +7,19 @@ import base64
 import contextlib
 import dataclasses
 import errno
+import gc
 import os
+import re
 import signal
 import threading
 import time
-from collections.abc import AsyncIterator, Callable, Sequence
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, get_type_hints
 
 import msgspec
 import numpy as np
+from pydantic import BaseModel, ValidationError
 
 from rejoinder import __version__
 from rejoinder.errors import BusyError, InputError, MissingExtraError
@@ -25,7 +28,7 @@ from rejoinder.retrieval.reading import Candidate
 from rejoinder.serving import requests as forms
 from rejoinder.serving.answers import Answers, Question, Sources
 from rejoinder.serving.batching import Batcher, Job, OverloadedError
-from rejoinder.serving.guard import CURRENT, MOST_BYTES, NO_KEYS, Guard, Keys, logger, problem
+from rejoinder.serving.guard import CURRENT, NO_KEYS, Guard, Keys, Receive, Scope, Send, logger, problem
 from rejoinder.serving.metrics import Metrics
 from rejoinder.serving.projection import ReplyMap
 
@@ -36,7 +39,9 @@ PAGE = Path(__file__).with_name("page")
 OLD = 60.0  # seconds from which a map of an index that has changed is drawn anew
 PIECE = 64  # texts of a large request that are computed at once, so that others get their turn
 _FULL = (errno.ENOSPC, errno.EDQUOT)
-_ERRORS = (400, 401, 403, 408, 413, 421, 422, 429, 500, 503)
+_ERRORS = (400, 401, 403, 408, 413, 415, 421, 422, 429, 500, 503)
+_JSON = re.compile(rb"application/([\w.-]+\+)?json\s*(;.*)?", re.IGNORECASE)
+_FAILURES = (OverloadedError, BusyError, InputError, OSError)
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -70,13 +75,12 @@ def make_app(settings: Settings, opened: Answers | None = None) -> FastAPI:
         raise MissingExtraError("the server", "serve") from error
     app = FastAPI(
         title="Rejoinder", version=__version__, docs_url=None, redoc_url=None, lifespan=api.lifespan,
-        max_body_size=MOST_BYTES, responses={code: {"model": forms.Error} for code in _ERRORS},
+        responses={code: {"model": forms.Error} for code in _ERRORS},
         description="Given a conversation so far, the best replies out of a set of candidates.",
     )  # fmt: skip
     app.state.api = api
     errors: list[tuple[Any, Callable[..., Any]]] = [
-        (RequestValidationError, _invalid), (HTTPException, _refused), (OverloadedError, _failed),
-        (BusyError, _failed), (InputError, _failed), (OSError, _failed),
+        (RequestValidationError, _misasked), (HTTPException, _refused), *((kind, api.failed) for kind in _FAILURES),
     ]  # fmt: skip
     for kind, handler in errors:
         app.add_exception_handler(kind, handler)
@@ -110,6 +114,10 @@ def make_app(settings: Settings, opened: Answers | None = None) -> FastAPI:
     for file in PAGE.iterdir():
         path = "/" if file.name == "index.html" else f"/{file.name}"
         app.add_api_route(path, _page(file), include_in_schema=False)
+    app.add_middleware(_Direct, failed=api.failed, endpoints={
+        route.path: (route, form) for route in app.routes if hasattr(route, "endpoint")
+        if (form := get_type_hints(route.endpoint).get("body"))
+    })  # fmt: skip
     app.add_middleware(
         Guard, keys=settings.keys, local=settings.local, seconds=settings.seconds, crowded=api.crowded,
         observe=api.metrics.observe_request, log_texts=settings.log_texts,
@@ -117,17 +125,53 @@ def make_app(settings: Settings, opened: Answers | None = None) -> FastAPI:
     return app
 
 
+class _Direct:
+    """Answers requests with a body past the framework's routes and dependencies, which take longer than all the rest.
+
+    The framework describes these addresses, and answers the others.
+    """
+
+    def __init__(
+        self, app: Any, *, failed: Callable[[Any, Exception], Any], endpoints: Mapping[str, tuple[Any, type[BaseModel]]]
+    ) -> None:
+        self.app, self.failed, self.endpoints = app, failed, endpoints
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Answer a request."""
+        if scope["type"] != "http" or scope["method"] != "POST" or scope["path"] not in self.endpoints:
+            await self.app(scope, receive, send)
+            return
+        scope["route"], form = self.endpoints[scope["path"]]
+        if _JSON.fullmatch(dict(scope["headers"]).get(b"content-type", b"")):
+            response = await self._answer(form, scope["route"].endpoint, receive)
+        else:
+            response = _error(415, "send JSON, with the header Content-Type: application/json")
+        await response(scope, receive, send)
+
+    async def _answer(self, form: type[BaseModel], endpoint: Callable[[Any], Any], receive: Receive) -> Any:
+        try:
+            value = msgspec.json.decode(await _received(receive))
+        except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError) as error:
+            return _error(422, f"the body is no JSON: {error}")
+        try:
+            return await endpoint(form.model_validate(value))
+        except ValidationError as error:
+            return _invalid(error.errors(), value)
+        except _FAILURES as error:
+            return await self.failed(None, error)
+
+
 class Api:
     """The endpoints. They check, hand jobs to the computing thread, and put its results into their form."""
 
     computing: Batcher
     writing: Batcher
-    _map: tuple[str, float, ReplyMap] | None  # of which index, and when it was drawn
+    _map: tuple[str, float, ReplyMap] | None = None  # of which index, and when it was drawn
+    _drawing: asyncio.Task[None] | None = None
 
     def __init__(self, settings: Settings, opened: Answers | None) -> None:
         self.settings, self.metrics = settings, Metrics()
         self._opened, self._reloading, self._ready = opened, asyncio.Lock(), False
-        self._drawing, self._map = asyncio.Lock(), None
 
     @property
     def answers(self) -> Answers:
@@ -140,6 +184,7 @@ class Api:
         """Open everything before the first request; finish what was accepted after the last one."""
         if self._opened is None:
             self._opened = await asyncio.to_thread(self.settings.sources.open)
+            gc.freeze()  # models stay: looking through them for garbage would hold requests up
         queue = self.settings.queue
         self.computing = Batcher(
             lambda jobs: self.answers.compute(jobs),  # noqa: PLW0108 (answers change when they are loaded again)
@@ -262,11 +307,12 @@ class Api:
 
     async def map(self, field: forms.Name | None = None) -> Any:
         """Place the replies so that like ones are near each other; drawn anew at most once a minute."""
-        async with self._drawing:
-            fingerprint = self.answers.index.fingerprint
-            if self._map is None or (fingerprint != self._map[0] and time.monotonic() > self._map[1] + OLD):
-                index = await asyncio.to_thread(Index.open, self.settings.sources.index, verify=False)
-                self._map = index.fingerprint, time.monotonic(), await asyncio.to_thread(ReplyMap.draw, index)
+        fingerprint = self.answers.index.fingerprint
+        if self._map is None or (fingerprint != self._map[0] and time.monotonic() > self._map[1] + OLD):
+            if self._drawing is None or self._drawing.done():
+                self._drawing = asyncio.get_running_loop().create_task(asyncio.to_thread(self._draw))
+            await asyncio.shield(self._drawing)  # who no longer waits for it ends nothing: the next one gets it
+        assert self._map is not None
         return _json(self._map[2].to_json(field))
 
     async def reload(self) -> Any:
@@ -280,6 +326,10 @@ class Api:
         return _json({"status": "reloaded"})
 
     # ------------------------------------------------------------------------------------------------------------------
+
+    def _draw(self) -> None:
+        index = Index.open(self.settings.sources.index, verify=False)
+        self._map = index.fingerprint, time.monotonic(), ReplyMap.draw(index)
 
     def _hang_up(self) -> None:
         async def again() -> None:
@@ -300,6 +350,15 @@ class Api:
         if name in (None, self.answers.model):
             return None
         return _error(404, f"no model {name!r} here; it is {self.answers.model!r}, or leave it out", "model")
+
+    async def failed(self, _request: Any, error: Exception) -> Any:
+        """Tell what went wrong."""
+        if isinstance(error, OSError):
+            if error.errno not in _FULL:
+                raise error
+            return _error(507, "the disk is full; nothing was changed")
+        status = 429 if isinstance(error, OverloadedError) else 503 if isinstance(error, BusyError) else 400
+        return _error(status, self._anonymous(error))
 
     def _anonymous(self, error: Exception) -> str:
         """Return an error's message without the place of the index on this machine."""
@@ -336,18 +395,29 @@ def _error(status: int, message: str, parameter: str | None = None, headers: dic
     return Response(body, status, {**(headers or {}), **more}, media_type="application/json")
 
 
-async def _invalid(_request: Any, error: Any) -> Any:
-    found = max(error.errors(), key=lambda each: len(each["loc"]))  # of the kinds that a value may have, the nearest
-    if found["type"] == "json_invalid":
-        return _error(422, f"the body is no JSON: {found['ctx']['error']}")
-    parts, value = [], error.body
-    for part in found["loc"][1:]:  # these also name kinds of values; what the body holds is said
+async def _received(receive: Receive) -> bytes:
+    parts, more = [], True
+    while more:
+        message = await receive()
+        parts.append(message.get("body", b""))
+        more = message.get("more_body", False)
+    return b"".join(parts)
+
+
+async def _misasked(_request: Any, error: Any) -> Any:
+    return _invalid(error.errors(), None)
+
+
+def _invalid(errors: Sequence[Any], value: Any) -> Any:
+    found = max(errors, key=lambda each: len(each["loc"]))  # of the kinds that a value may have, the nearest
+    parts = []
+    for part in found["loc"]:  # these also name kinds of values; what the body holds is said
         known = isinstance(part, int) if isinstance(value, list) else isinstance(value, dict) and part in value
         if known:
             value = value[part]
         if known or (part == found["loc"][-1] and isinstance(value, dict)):
             parts.append(str(part)[:100])
-    parameter = ".".join(parts) or str(found["loc"][-1])
+    parameter = ".".join(parts)[:200] or str(*found["loc"][-1:]) or "the body"
     return _error(422, f"{parameter}: {found['msg']}", parameter)
 
 
@@ -358,15 +428,6 @@ async def _refused(request: Any, error: Any) -> Any:
         allowed = {method for each in routes if each.path_regex.match(request.url.path) for method in each.methods}
         headers = {"allow": ", ".join(sorted(allowed))}
     return _error(error.status_code, str(error.detail), headers=headers)
-
-
-async def _failed(request: Any, error: Exception) -> Any:
-    if isinstance(error, OSError):
-        if error.errno not in _FULL:
-            raise error
-        return _error(507, "the disk is full; nothing was changed")
-    status = 429 if isinstance(error, OverloadedError) else 503 if isinstance(error, BusyError) else 400
-    return _error(status, request.app.state.api._anonymous(error))
 
 
 def _base64(vector: Any) -> str:

@@ -50,7 +50,7 @@ class Batcher:
         self,
         compute: Callable[[Sequence[Job]], Sequence[Any]],
         *,
-        most: int = 64,
+        most: int = 32,
         queue: int = 128,
         observe: Callable[[int, float, int], object],
     ) -> None:
@@ -95,7 +95,7 @@ class Batcher:
     async def _work(self) -> None:
         several, loop = False, asyncio.get_running_loop()
         while await self._arrival.wait():
-            if several:
+            if several and len(self._waiting) < self._most:
                 await asyncio.sleep(PAUSE)
             if not (batch := self._take()):
                 self._arrival.clear()

@@ -6,25 +6,30 @@ import asyncio
 import contextlib
 import contextvars
 import hmac
+import itertools
 import json
 import logging
 import os
 import re
 import time
 import traceback
-import uuid
 from collections.abc import Callable, Mapping, MutableMapping
 from dataclasses import dataclass, field
 from typing import Any, TypeAlias
+
+import msgspec
 
 from rejoinder.errors import InputError
 
 READ_KEY, WRITE_KEY = "REJOINDER_READ_KEY", "REJOINDER_WRITE_KEY"
 SHORTEST_KEY = 16  # characters
 MOST_BYTES = 4 << 20  # of a body
+TOO_LARGE = 413, f"a body has {MOST_BYTES:,} bytes at most; send less at once"
 WATCHED = 0.1  # seconds after which it is watched whether the client is still there
 OPEN = {"/", "/health", "/ready", "/openapi.json"}
-LOCAL = {"localhost", "127.0.0.1", "[::1]", "testserver"}
+LOCAL = re.compile(rb"(localhost|127\.0\.0\.1|\[::1\]|testserver)(:\d*)?", re.IGNORECASE)
+REQUEST_ID = re.compile(rb"[\w.-]{1,64}", re.ASCII)
+NEW_ID = map("{}-{:x}".format, itertools.repeat(os.urandom(8).hex()), itertools.count())  # of this process alone
 METHODS = {"GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS"}
 SAFE_HEADERS = [
     (b"cache-control", b"no-store"),
@@ -101,13 +106,17 @@ def problem(status: int, message: str, parameter: str | None = None) -> bytes:
     return text.encode(errors="replace")  # a key of the request may hold half of a surrogate pair
 
 
+class _TooLargeError(Exception):
+    """A body is larger than was said."""
+
+
 class _Client:
     """Whoever sends a request: cancels this task when it goes away while a long answer is computed."""
 
-    def __init__(self, receive: Receive) -> None:
+    def __init__(self, receive: Receive, *, sent: bool) -> None:
         loop, task = asyncio.get_running_loop(), asyncio.current_task()
         assert task is not None
-        self.task, self.sent, self.gone = task, False, False
+        self.task, self.sent, self.gone, self.bytes = task, sent, False, 0
         self._receive = receive
         self._watcher: asyncio.Task[None] | None = None
         # Most answers are there sooner: they need no second task.
@@ -116,7 +125,13 @@ class _Client:
     async def receive(self) -> Scope:
         """Receive a part of the body."""
         message: Scope = await self._receive()
+        if message["type"] == "http.disconnect":
+            self.gone = True
+            raise asyncio.CancelledError
         self.sent = self.sent or not message.get("more_body")
+        self.bytes += len(message.get("body", b""))
+        if self.bytes > MOST_BYTES:
+            raise _TooLargeError
         return message
 
     def close(self) -> None:
@@ -170,8 +185,8 @@ class Guard:
             await self.app(scope, receive, send)
             return
         headers = dict(scope["headers"])
-        asked = headers.get(b"x-request-id", b"").decode("latin-1")
-        exchange = Exchange(asked if re.fullmatch(r"[\w.-]{1,64}", asked, re.ASCII) else uuid.uuid4().hex)
+        asked = headers.get(b"x-request-id", b"")
+        exchange = Exchange(asked.decode() if REQUEST_ID.fullmatch(asked) else next(NEW_ID))
         CURRENT.set(exchange)
 
         async def answer(message: Scope) -> None:
@@ -189,8 +204,7 @@ class Guard:
 
     def _refusal(self, scope: Scope, headers: Mapping[bytes, bytes]) -> tuple[int, str] | None:
         """Return status and message for what is refused before its body is read."""
-        host = headers.get(b"host", b"").decode("latin-1").lower()
-        if self.local and re.sub(r":\d*$", "", host) not in LOCAL:
+        if self.local and not LOCAL.fullmatch(headers.get(b"host", b"")):
             return 421, "this server answers to localhost alone; see rejoinder serve --help"
         path = scope["path"]
         if path in OPEN or not path.startswith(("/v1/", "/v2/", "/admin/", "/metrics")):
@@ -200,20 +214,22 @@ class Guard:
             return refusal
         length = headers.get(b"content-length", b"0")
         if not length.isdigit() or int(length[:20]) > MOST_BYTES:
-            return 413, f"a body has {MOST_BYTES:,} bytes at most; send less at once"
+            return TOO_LARGE
         if scope["method"] == "POST" and path.startswith(("/v1/", "/v2/")) and self.crowded():
             return 429, "the server has as many requests waiting as it allows; try again in a second"
         return None
 
     async def _run(self, scope: Scope, receive: Receive, send: Send, exchange: Exchange) -> None:
         """Run the application within the time, and no longer than the client is there."""
-        client = _Client(receive)
+        client = _Client(receive, sent=scope["method"] in ("GET", "HEAD"))
         try:
             async with asyncio.timeout(self.seconds):
                 await self.app(scope, client.receive, send)
         except TimeoutError:
             late = (503, "no answer in time; try again") if client.sent else (408, "the body did not come in time")
             await self._late(send, exchange, *late)
+        except _TooLargeError:
+            await self._late(send, exchange, *TOO_LARGE)
         except asyncio.CancelledError:
             if not client.gone:
                 raise
@@ -243,7 +259,8 @@ class Guard:
                   "status": exchange.status, "ms": round(1000 * seconds, 2)}  # fmt: skip
         if self.log_texts and exchange.texts is not None:
             fields["texts"] = exchange.texts
-        logger.info("request", extra={"fields": fields})
+        record = logger.makeRecord(logger.name, logging.INFO, "", 0, "request", (), None, extra={"fields": fields})
+        logger.handle(record)  # spares looking for the line of code that logs
 
 
 async def respond(send: Send, status: int, message: str) -> None:
@@ -269,4 +286,4 @@ class JsonLines(logging.Formatter):
         line |= {"event": record.getMessage(), **getattr(record, "fields", {})}
         if record.exc_info and record.exc_info[0] is not None:
             line["error"] = record.exc_info[0].__name__
-        return json.dumps(line, ensure_ascii=False)
+        return msgspec.json.encode(line).decode()

@@ -16,6 +16,7 @@ class Metrics:
         from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram
 
         self.registry = registry = CollectorRegistry()
+        self._of: dict[tuple[str, str, int], tuple[Counter, Histogram]] = {}  # looking them up takes time
         by = ("route", "method")
         self.requests = Counter("rejoinder_requests", "Requests answered.", (*by, "status"), registry=registry)
         self.seconds = Histogram(
@@ -34,8 +35,11 @@ class Metrics:
 
     def observe_request(self, route: str, method: str, status: int, seconds: float) -> None:
         """Count a request."""
-        self.requests.labels(route, method, status).inc()
-        self.seconds.labels(route, method).observe(seconds)
+        if (found := self._of.get((route, method, status))) is None:
+            found = self.requests.labels(route, method, status), self.seconds.labels(route, method)
+            self._of[route, method, status] = found
+        found[0].inc()
+        found[1].observe(seconds)
 
     def observe_batch(self, jobs: int, seconds: float, waiting: int) -> None:
         """Count a batch."""

@@ -64,7 +64,7 @@ async function update() {
   if (!said.length || said.at(-1).role !== "user") return clearReplies("Write what the other side says.");
   const mine = (pending = new AbortController());
   const places = about.second ? ["first", "second"] : ["first"];
-  for (const place of places) $(place).classList.add("waiting");
+  for (const place of places) $(place).ariaBusy = "true";
   try {
     const found = await Promise.all(places.map((place) => replies(place, said, mine.signal)));
     if (mine.signal.aborted) return;
@@ -74,7 +74,7 @@ async function update() {
   } catch (error) {
     problem(error);
   } finally {
-    if (pending === mine) for (const place of places) $(place).classList.remove("waiting");
+    if (pending === mine) for (const place of places) $(place).ariaBusy = "false";
   }
 }
 
@@ -109,7 +109,7 @@ function show(list, { replies: found, confidence }) {
 function clearReplies(hint) {
   pending?.abort();
   for (const list of [$("first"), $("second")]) {
-    list.classList.remove("waiting");
+    list.ariaBusy = "false";
     list.replaceChildren(element("li", "none", hint));
   }
   $("intent-list").replaceChildren();

@@ -1,0 +1,56 @@
+"""The page of stored figures: made of the files alone, and the same as the one that is in docs/."""
+
+import json
+import sys
+from pathlib import Path
+
+import pytest
+
+from rejoinder.cli import main
+from rejoinder.errors import InputError
+from rejoinder.evaluation.results import SECTIONS, page, read_figures, table, write_results
+
+ROOT = Path(__file__).parents[2]
+STORED = read_figures(ROOT / "benchmarks" / "results")
+
+
+def test_the_page_in_docs_is_that_of_the_stored_figures():
+    there = (ROOT / "docs" / "results" / "tables.md").read_text(encoding="utf-8")
+    assert there == page(STORED), "run: rejoinder results benchmarks/results -o docs/results"
+    assert set(SECTIONS) <= set(STORED)
+    pictures = {f"{name}.svg" for name, section in SECTIONS.items() if section.panels}
+    assert {path.name for path in (ROOT / "docs" / "results").glob("*.svg")} == pictures
+
+
+def test_a_changed_figure_changes_the_table():
+    figures = json.loads(json.dumps(STORED["encoding"]))
+    figures["rows"]["convert-small fp32"]["sentences_per_second"] = 1234.5
+    assert "| convert-small fp32 | 1,234 |" in table("encoding", figures)
+
+
+def test_a_file_that_nobody_knows_is_shown_by_its_keys():
+    assert table("mine", {"date": "2026", "rows": {"a b": {"ms": 1.23456, "turns": [1, 2.0]}, "c": [{"x": None}]}}) == (
+        "|  |  |\n| --- | ---: |\n| rows, a b, ms | 1.235 |\n| rows, a b, turns | 1, 2 |\n| rows, c 1, x | None |\n"
+    )
+
+
+def test_the_verb_writes_page_and_pictures(tmp_path, monkeypatch, capsys):
+    pytest.importorskip("matplotlib")
+    monkeypatch.setattr(sys, "argv", ["rejoinder", "results", str(ROOT / "benchmarks/results"), "-o", str(tmp_path)])
+    with pytest.raises(SystemExit) as ended:
+        main()
+    assert not ended.value.code
+    told = capsys.readouterr().out.split()
+    assert told == [str(path) for path in write_results(ROOT / "benchmarks/results", tmp_path)]
+    assert (tmp_path / "quality.svg").read_text(encoding="utf-8").startswith("<?xml")
+
+
+@pytest.mark.parametrize(
+    ("text", "told"), [(None, "holds no .json"), ("{", "is not JSON"), ("{}", "has not the form")]
+)
+def test_what_cannot_be_shown_is_said(tmp_path, text, told):
+    if text is not None:
+        (tmp_path / "encoding.json").write_text(text)
+    with pytest.raises(InputError, match=told):
+        write_results(tmp_path, tmp_path / "out")
+    assert not (tmp_path / "out").exists()

@@ -1,0 +1,83 @@
+"""The page in a browser: axe finds nothing against it, whatever it shows, and no script fails."""
+
+import contextlib
+import shutil
+import socket
+import threading
+import time
+
+import pytest
+
+from rejoinder.intents.classifier import train_classifier
+from rejoinder.intents.data import TrainingTexts
+from rejoinder.retrieval.confidence import Calibration
+from rejoinder.retrieval.index import Index
+from rejoinder.serving.answers import Answers, Sources
+from rejoinder.serving.app import Settings, make_app
+from rejoinder.serving.guard import Keys
+from tests.intents.toy import WordVectors, toy_data
+from tests.retrieval.conftest import HashEncoder
+
+axe = pytest.importorskip("axe_playwright_python.sync_playwright", reason="pip install axe-playwright-python")
+playwright = pytest.importorskip("playwright.sync_api")
+uvicorn = pytest.importorskip("uvicorn")
+CHROMIUM = shutil.which("chromium") or shutil.which("google-chrome")
+pytestmark = pytest.mark.skipif(CHROMIUM is None, reason="needs Chromium")
+
+
+@pytest.fixture(scope="module")
+def browser():
+    with playwright.sync_playwright() as started:
+        opened = started.chromium.launch(executable_path=CHROMIUM, args=["--no-sandbox"])
+        yield opened
+        opened.close()
+
+
+@contextlib.contextmanager
+def listening(answers, **settings):
+    server = uvicorn.Server(uvicorn.Config(make_app(Settings(sources=answers.sources, **settings), answers)))
+    with socket.create_server(("127.0.0.1", 0)) as port:
+        thread = threading.Thread(target=server.run, args=([port],))
+        thread.start()
+        yield f"http://127.0.0.1:{port.getsockname()[1]}/"
+        server.should_exit = True
+        thread.join(20)
+
+
+@pytest.mark.parametrize(("scheme", "width"), [("light", 375), ("dark", 1280)])
+@pytest.mark.parametrize("state", ["replies", "two indexes", "no replies", "no key", "slow"])
+def test_axe_finds_nothing(browser, answers, tmp_path, state, scheme, width):
+    settings = {}
+    if state == "two indexes":
+        other = Index.build(HashEncoder(), ["only this", "or this"], tmp_path / "other")
+        answers.second = Answers(Sources(index=tmp_path / "other"), other, HashEncoder())
+        answers.classifier = train_classifier(WordVectors(), TrainingTexts(toy_data()))
+        facts = {"index": answers.index.fingerprint, "model": answers.encoder.fingerprint, "history": None}
+        Calibration(**facts, score_weight=10.0, gap_weight=0.0, intercept=-5.0).save(answers.sources.index)
+    elif state == "no replies":
+        answers.index.delete(range(20))
+    elif state == "no key":
+        settings["keys"] = Keys(b"a key of many letters")
+    elif state == "slow":
+        compute = answers.compute
+        answers.compute = lambda jobs: time.sleep(3) or compute(jobs)
+    page = browser.new_page(color_scheme=scheme, viewport={"width": width, "height": 800})
+    failed = []
+    page.on("pageerror", lambda error: failed.append(error))
+    with listening(answers, **settings) as address:
+        page.goto(address)
+        if state == "no key":
+            page.locator("#key").wait_for()
+        else:
+            page.get_by_text("candidates" if state == "no replies" else "20 replies").first.wait_for()
+            page.fill("#draft", "i lost my card")
+            page.locator("[aria-busy=true]" if state == "slow" else "#first .none, #first .reply").first.wait_for()
+            page.keyboard.press("Enter")
+            page.locator("#messages li").wait_for()
+            if state != "slow":
+                page.wait_for_timeout(300)
+        found = axe.Axe().run(page)
+        wider = page.evaluate("document.documentElement.scrollWidth > innerWidth")
+        page.close()
+    assert not found.response["violations"], found.generate_report()
+    assert (failed, wider) == ([], False)
