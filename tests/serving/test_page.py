@@ -59,10 +59,10 @@ def test_who_no_longer_waits_for_the_map_starts_no_second_one(answers, monkeypat
     monkeypatch.setattr(ReplyMap, "draw", lambda index: drawn.append(free.wait(10)) or draw(index))
 
     async def run():
-        async with running(answers, seconds=0.1) as (client, _):
+        async with running(answers, seconds=0.2) as (client, api):
             late = [(await client.get("/v1/map")).status_code for _ in range(3)]
             free.set()
-            await asyncio.sleep(0.5)
+            await api._drawing
             return late, (await client.get("/v1/map")).status_code
 
     assert asyncio.run(run()) == ([503, 503, 503], 200)

@@ -67,6 +67,7 @@ def make_app(settings: Settings, opened: Answers | None = None) -> FastAPI:
     try:
         from fastapi import Depends, FastAPI
         from fastapi.exceptions import RequestValidationError
+        from fastapi.routing import APIRoute
         from fastapi.security import HTTPBearer
         from starlette.exceptions import HTTPException
 
@@ -114,10 +115,11 @@ def make_app(settings: Settings, opened: Answers | None = None) -> FastAPI:
     for file in PAGE.iterdir():
         path = "/" if file.name == "index.html" else f"/{file.name}"
         app.add_api_route(path, _page(file), include_in_schema=False)
-    app.add_middleware(_Direct, failed=api.failed, endpoints={
-        route.path: (route, form) for route in app.routes if hasattr(route, "endpoint")
-        if (form := get_type_hints(route.endpoint).get("body"))
-    })  # fmt: skip
+    direct: dict[str, tuple[Any, type[BaseModel]]] = {}
+    for route in app.routes:
+        if isinstance(route, APIRoute) and (asked := get_type_hints(route.endpoint).get("body")):
+            direct[route.path] = route, asked
+    app.add_middleware(_Direct, failed=api.failed, endpoints=direct)
     app.add_middleware(
         Guard, keys=settings.keys, local=settings.local, seconds=settings.seconds, crowded=api.crowded,
         observe=api.metrics.observe_request, log_texts=settings.log_texts,
