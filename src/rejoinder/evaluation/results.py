@@ -265,6 +265,13 @@ def _behaviour(row: Json) -> list[str]:
     return [*said, *(f"{right} of {changes}" for right in subjects)]
 
 
+def _serving(figures: Json) -> Rows:
+    loads = {name: row for name, row in figures.items() if isinstance(row, Mapping) and "p99_ms" in row}
+    return [["", "requests/s", "median, ms", "99 %, ms"],
+            *([name.replace("_", " "), number(row["per_second"]), number(row["p50_ms"], 1), number(row["p99_ms"], 1)]
+              for name, row in loads.items())]  # fmt: skip
+
+
 SECTIONS = {
     "quality": Section(
         "Every system on the demo's conversations",
@@ -327,6 +334,7 @@ SECTIONS = {
         "The n-gram dual encoder", "Texts encoded a second.",
         _named("encoding", ["texts/s"], lambda value: [number(value)]),
     ),
+    "serving": Section("Serving", "A load generator with up to 64 connections on the same machine.", _serving),
     "tokenizer": Section("Tokenizer", "10,000 chat messages beside WordPiece of the library tokenizers.", _tokenizer),
     "reddit": Section("Building examples", "Invented comments of 1 KB, beside the same rules in Apache Beam.", _reddit),
 }  # fmt: skip
