@@ -59,12 +59,13 @@ def main() -> None:
     parser.add_argument("--contexts", type=int, default=1000)
     parser.add_argument("--recall", type=float, default=0.95)
     parser.add_argument("--threads", type=int, default=1)
+    parser.add_argument("--folder", type=Path, help="what is built is kept there, and raced again by the next call")
     options = parser.parse_args()
     torch.set_num_threads(options.threads)
     library().omp_set_num_threads(options.threads)
     replies, contexts = read(options.data, options.replies, options.contexts)
     with tempfile.TemporaryDirectory() as folder:
-        result = measure(Path(folder) / "index", options.model, replies, contexts, options.recall)
+        result = measure(options.folder or Path(folder), options.model, replies, contexts, options.recall)
     show(result)
     write_result("approximate", {**vars(options), "faiss": version("faiss-cpu"), **result})
 
@@ -95,21 +96,28 @@ def read(data: Sequence[str], replies: int, contexts: int) -> tuple[list[str], l
 def measure(
     folder: Path, model: str, replies: Sequence[str], contexts: Sequence[list[str]], recall: float
 ) -> dict[str, Any]:
-    """Build everything and let the searches race."""
+    """Build what `folder` does not have yet, and let the searches race."""
     faiss = library()
     encoder: Any = rejoinder.load(model)
-    with track("Encoding", len(replies), "replies") as advance:
-        seconds, index = timed(lambda: Index.build(encoder, replies, folder, progress=advance))
-    building = {"index": seconds}
-    rows = Index.open(folder, encoder)._rows  # without a file of FAISS
-    building["approximate"], record = timed(
-        lambda: approximate(index, recall, contexts[::2], method="hnsw", track=track)
-    )
-    direct = faiss.IndexHNSWFlat(rows[0].vectors.shape[1], LINKS, faiss.METRIC_INNER_PRODUCT)
-    direct.hnsw.efConstruction = CARE
-    with track("Building FAISS's", len(replies), "replies") as advance:
-        building["faiss"], _ = timed(lambda: add(direct, rows[0].vectors, advance))
-    index = Index.open(folder, encoder)
+    place, graph, building = folder / "index", folder / "faiss.index", dict[str, float]()
+    if not place.exists():
+        with track("Encoding", len(replies), "replies") as advance:
+            building["index"], _ = timed(lambda: Index.build(encoder, replies, place, progress=advance))
+    index = Index.open(place, encoder)
+    rows = index._rows
+    if index.manifest.approximate is None:
+        building["approximate"], _ = timed(
+            lambda: approximate(index, recall, contexts[::2], method="hnsw", track=track)
+        )
+    if not graph.exists():
+        direct = faiss.IndexHNSWFlat(rows[0].vectors.shape[1], LINKS, faiss.METRIC_INNER_PRODUCT)
+        direct.hnsw.efConstruction = CARE
+        with track("Building FAISS's", len(replies), "replies") as advance:
+            building["faiss"], _ = timed(lambda: add(direct, rows[0].vectors, advance))
+        faiss.write_index(direct, str(graph))
+    direct, index = faiss.read_index(str(graph)), Index.open(place, encoder)
+    record = index.manifest.approximate
+    assert record is not None
     nominator: Any = index._nominator
     opening, _ = timed(lambda: nominator.file)
     parameters = faiss.SearchParametersHNSW(efSearch=record.effort)

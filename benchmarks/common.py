@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import itertools
 import json
 import os
 import platform
+import random
 import shlex
 import sys
 from datetime import UTC, datetime
@@ -39,6 +41,23 @@ def write_result(name: str, result: dict[str, Any]) -> Path:
     with atomic_file(path) as part:
         part.write_text(json.dumps(circumstances | result, indent=2, ensure_ascii=False) + "\n", encoding="utf-8")
     return path
+
+
+def read_texts(
+    replies: str | None, contexts: str | None, count: int, queries: int
+) -> tuple[list[str], list[list[str]]]:
+    """Return distinct replies and, of other conversations, contexts: of the two files, or messages of chit-chat."""
+    if replies is None or contexts is None:
+        import chitchat_dataset
+
+        messages = list(dict.fromkeys(text for text in chitchat_dataset.MessageDataset() if text.strip()))
+        random.Random(0).shuffle(messages)
+        return messages[queries:][:count], [[text] for text in messages[:queries]]
+    found: list[list[Any]] = []
+    for name, most in ((replies, count), (contexts, queries)):
+        with Path(name).open(encoding="utf-8") as lines:
+            found.append([json.loads(line) for line in itertools.islice(lines, most)])
+    return [each["text"] for each in found[0]], found[1]
 
 
 def cpu_model() -> str:

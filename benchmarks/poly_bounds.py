@@ -8,12 +8,16 @@ A score sum_i softmax(l)_i·l_i never exceeds max_i l_i. So with the k-th best s
 The answers are compared with brute force in float64, and the search's time with that of the products alone.
 
     python benchmarks/poly_bounds.py INDEX --data DATA
+
+With the index of a model of one vector a context, `--vectors 16` searches with 16 of its vectors: those of the newest
+message with 0, 1, 2, ... earlier ones, and of single earlier messages.
 """
 
 from __future__ import annotations
 
 import argparse
 import time
+from collections.abc import Sequence
 from pathlib import Path
 
 import numpy as np
@@ -32,7 +36,8 @@ BEST = (1, 10, 100)
 def main() -> None:
     """Measure, print, write `results/poly_bounds.json`."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("index", type=Path, help="of a poly-encoder, compacted")
+    parser.add_argument("index", type=Path, help="of a poly-encoder, compacted; see --vectors")
+    parser.add_argument("--vectors", type=int, help="of each context, where the model gives one")
     parser.add_argument("--data", required=True, help="examples, whose part test has the contexts to search for")
     parser.add_argument("--contexts", type=int, default=50)
     parser.add_argument("--cells", type=int, default=1000)
@@ -43,11 +48,22 @@ def main() -> None:
     [record] = index.manifest.segments
     rows = np.fromfile(index.folder / record.name / VECTORS, dtype="<f4").reshape(record.count, -1)
     examples = list(rejoinder.read_examples(options.data, split="test"))
-    chosen = [examples[i].context for i in np.random.default_rng(0).permutation(len(examples))[: options.contexts]]
-    contexts = list(open_model(index.manifest.model.locate(index.folder)).encode_contexts(chosen))
+    order = np.random.default_rng(0).permutation(len(examples))
+    long = [c for i in order if 2 * len(c := examples[i].context) > (options.vectors or 0)][: options.contexts]
+    model = open_model(index.manifest.model.locate(index.folder))
+    if options.vectors:
+        contexts = [np.asarray(model.encode_contexts(readings(c, options.vectors)), np.float32) for c in long]
+    else:
+        contexts = list(model.encode_contexts(long))
     result = measure(index, rows, contexts, options.cells)
     print(result)
     print(write_result("poly_bounds", {"threads": options.threads, **result}))
+
+
+def readings(context: Sequence[str], count: int) -> list[Sequence[str]]:
+    """Return parts of a context: its newest message with more and more earlier ones, then single earlier messages."""
+    ends = [context[-1 - earlier :] for earlier in range(len(context))]
+    return [*ends, *([message] for message in context[-2::-1])][:count]
 
 
 def measure(index: rejoinder.Index, rows: FloatArray, contexts: list[FloatArray], count: int) -> dict[str, object]:

@@ -1,14 +1,17 @@
-"""The benchmark of approximate search runs, and compares like with like."""
+"""The benchmarks of search run, and compare like with like."""
 
+import numpy as np
 import pytest
 
+import milvus
 from approximate import measure, show
+from exact_search import race
 
 
 def test_it_runs(tmp_path, capsys):
     pytest.importorskip("faiss")
     replies = [f"reply {i} about {i % 7} things" for i in range(200)]
-    result = measure(tmp_path / "index", "convert-small", replies, [[f"question {i}"] for i in range(60)], 0.9)
+    result = measure(tmp_path, "convert-small", replies, [[f"question {i}"] for i in range(60)], 0.9)
     rows = {row["search"]: row for row in result["rows"]}
     assert list(rows) == ["exact", "approximate", "approximate, with texts", "FAISS"]
     assert rows["exact"]["recall"] == 1
@@ -17,3 +20,18 @@ def test_it_runs(tmp_path, capsys):
     assert (result["replies_there"], result["queries"]) == (200, 30)
     show(result)
     assert "recall@30" in capsys.readouterr().out
+
+
+def test_eight_bits_race_float32():
+    pytest.importorskip("faiss")
+    rows = np.random.default_rng(0).standard_normal((300, 16), dtype=np.float32)
+    found = race(rows, rows[:5])
+    assert (found["replies"], found["queries"], found["same ten"]) == (300, 5, 1)
+
+
+@pytest.mark.slow
+def test_milvus_beside_the_exact_search(tmp_path):
+    pytest.importorskip("pymilvus")
+    found = milvus.measure(tmp_path, "convert-small", [f"reply {i}" for i in range(120)], [["Hi!"], ["reply 7"]] * 2)
+    assert found["recall@10"] == found["same_scores"] == 1
+    assert found["there_after_a_restart"] == 120

@@ -427,6 +427,38 @@ def test_search_becomes_approximate_and_exact_again(command, refused, tmp_path):
         refused("index", "-o", "idx", *words, said=said)
 
 
+def test_words_count_where_they_are_asked_for(command, answer, refused, tmp_path):
+    (tmp_path / "replies.txt").write_text("".join(f"reply number{i}\n" for i in range(40)))
+    answer("index", "model", "replies.txt", "-o", "idx")
+    chats = [Example((f"what of number{i}?",), f"reply number{i}") for i in range(40)]
+    write_examples(chats, tmp_path / "chats" / "test-0.parquet")
+    [best] = answer("reply", "idx", "what of number7?", "--hybrid", 1, "-k", 1)["replies"]
+    assert best["text"] == "reply number7"
+    ended = command("chat", "idx", "--hybrid", 1, stdin="what of number9?\n")
+    assert "reply number9" in ended.out
+    words = ("evaluate", "--index", "idx", "--data", "chats")
+    plain, both = (answer(*words, *more)["results"][0] for more in ([], ["--hybrid", 1]))
+    assert plain["recall"]["1"]["value"] < both["recall"]["1"]["value"] == 1
+    refused("reply", "idx", "Hi", "--hybrid", 1, "--min-confidence", 0.5, said="leave --hybrid out")
+    refused("evaluate", "bm25", "--data", "chats", "--hybrid", 1, said="hybrid:MODEL is ranked with a weight")
+
+
+def test_the_same_verbs_search_and_change_an_index_in_milvus(answer, refused, replies):
+    pytest.importorskip("pymilvus")
+    made = answer("index", "model", replies, "-o", "store", "--store", "milvus")
+    assert (made["replies"], made["added"], made["approximate"]) == (3, 3, None)
+    assert answer("index", "model", replies, "-o", "store", "--append")["replies"] == 6
+    assert answer("index", "-o", "store", "--delete", 0, "--delete-id", "a2")["deleted"] == 3
+    found = answer("reply", "store", "Bye.", "--where", "id=3", "--copies")["replies"]
+    assert [reply["position"] for reply in found] == [2, 5]
+    for words, said in (
+        (["-o", "store", "--compact"], "Milvus compacts by itself"),
+        (["-o", "store", "--approximate"], "Milvus searches approximately by itself"),
+        (["model", replies, "-o", "new", "--store", "milvus", "--dtype", "int8"], "--store is of a new index"),
+    ):
+        refused("index", *words, said=said)
+
+
 def test_the_search_of_an_index_is_evaluated(command, answer, refused, tmp_path):
     """The right reply stands where the message's own words lead, among all replies."""
     (tmp_path / "replies.txt").write_text("".join(f"reply {i}\n" for i in range(40)))

@@ -35,6 +35,20 @@ def test_jsonl_keeps_the_other_fields_as_payload(tmp_path, name):
     assert tuple(read_candidates(path)) == wanted
 
 
+def test_a_reply_of_several_messages_is_one_text_and_comes_back_with_its_messages(tmp_path):
+    path = tmp_path / "replies.jsonl"
+    path.write_text('{"text": ["Hi!", "How can I help?"], "id": 1}\n{"text": ["One."]}\n')
+    assert list(read_candidates(path)) == [
+        Candidate("Hi! How can I help?", {"id": 1, "messages": ["Hi!", "How can I help?"]}),
+        Candidate("One.", {"messages": ["One."]}),
+    ]
+    for line, told in (('{"text": ["a", 1]}', "a text is needed, or a list"), ('{"text": []}', "a text is needed"),
+                       ('{"text": ["a"], "messages": 1}', "there is a field messages too")):  # fmt: skip
+        path.write_text(line)
+        with pytest.raises(InputError, match=told):
+            list(read_candidates(path))
+
+
 def test_csv_keeps_the_other_columns_as_payload_and_line_breaks_in_quotes(tmp_path):
     path = write(tmp_path / "replies.csv", ',id,reply\r\n0,a7,"Hi, you\r\nthere"\r\n\r\n1,a8,Bye\r\n')
     assert list(read_candidates(path)) == [Candidate("Hi, you\nthere", {"id": "a7"}), Candidate("Bye", {"id": "a8"})]

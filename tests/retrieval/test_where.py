@@ -90,8 +90,8 @@ def test_filters_that_cannot_be_used_say_what_there_is(index, where, told):
 def test_payloads_are_read_once_for_each_field(index, monkeypatch):
     [segment] = index._segments
     read = []
-    payloads = segment._payloads
-    monkeypatch.setattr(segment, "_payloads", lambda: read.append(1) or payloads())
+    lines = segment.lines
+    monkeypatch.setattr(segment, "lines", lambda: read.append(1) or lines())
     for team in ("billing", "sales", "none"):
         index.search([["x"]], where={"team": team})
     assert len(read) == 1

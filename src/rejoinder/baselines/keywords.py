@@ -8,7 +8,7 @@ Conversational Datasets" (2019), section 4.1, and of its code: they learn from t
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from types import ModuleType
 from typing import Any
 
@@ -19,9 +19,11 @@ from rejoinder.baselines.fitting import import_extra, not_fitted, require_exampl
 from rejoinder.corpora.example import Example
 from rejoinder.errors import InputError
 from rejoinder.progress import Advance
-from rejoinder.ranker import CandidateLists, Context, FloatArray, candidate_lists
+from rejoinder.ranker import CandidateLists, Context, FloatArray, Ranker, candidate_lists
 
 BUCKETS = 1 << 20  # rows of the table that words are hashed to (MurmurHash3 of their UTF-8 bytes)
+WEIGHTS = (0.0, 0.005, 0.01, 0.02, 0.03, 0.05, 0.07, 0.1, 0.15, 0.2, 0.3, 0.5, 1.0, 2.0, 5.0)  # that Hybrid tries
+WEIGHED_ON, GROUP = 2000, 100  # examples on which it tries them, and candidates of each
 _WORD = re.compile(r"\w+")
 
 
@@ -51,7 +53,7 @@ class BM25:
         """Score each context's own candidates; see `Ranker.score`. Those of the same words get the very same score."""
         lists = candidate_lists(contexts, candidates)
         ids: dict[str, int] = {}
-        weights = self._weights([[ids.setdefault(word, len(ids)) for word in words(text)] for text in lists.texts], ids)
+        weights = self._weights([_ids(text, ids) for text in lists.texts], ids).tocsr()
         known = [[ids[word] for word in words(_newest(context)) if word in ids] for context in contexts]
         starts = np.cumsum([0, *map(len, known)])
         columns = np.array([word for query in known for word in query], dtype=np.int64)
@@ -59,13 +61,75 @@ class BM25:
         return _dot_products(counts, weights, lists, self._sparse)
 
     def _weights(self, documents: list[list[int]], ids: dict[str, int]) -> Any:
-        """Return the weight of each word in each document: sparse (documents, words), float64."""
+        """Return the weight of each word in each document: sparse (documents, words) by word, float64."""
         if not ids:  # no words anywhere: the average length is 0, by which bm25s would divide
-            return self._sparse.csr_matrix((len(documents), 1))
+            return self._sparse.csc_matrix((len(documents), 1))
         library = self._bm25s.BM25(k1=self.k1, b=self.b, method="lucene", dtype="float64")
         library.index((documents, ids), create_empty_token=False, show_progress=False)
         by_word = (library.scores[name] for name in ("data", "indices", "indptr"))
-        return self._sparse.csc_matrix(tuple(by_word), shape=(len(documents), len(ids))).tocsr()
+        return self._sparse.csc_matrix(tuple(by_word), shape=(len(documents), len(ids)))
+
+
+class WordIndex:
+    """Scores all of many texts by `BM25`, one query after the other. A text of None is not there: it scores 0."""
+
+    def __init__(self, texts: Iterable[str | None]) -> None:
+        self._ids: dict[str, int] = {}
+        documents = [None if text is None else _ids(text, self._ids) for text in texts]
+        self._count = len(documents)
+        self._rows = np.flatnonzero([document is not None for document in documents])
+        self._weights = BM25()._weights([each for each in documents if each is not None], self._ids)
+
+    def scores(self, query: str) -> npt.NDArray[np.float64]:
+        """Return the score of each text, (n,)."""
+        found, weights = np.zeros(self._count), self._weights
+        for word in words(query):
+            if (column := self._ids.get(word)) is not None:
+                places = slice(*weights.indptr[column : column + 2])
+                found[self._rows[weights.indices[places]]] += weights.data[places]
+        return found
+
+
+class Hybrid:
+    """Words and meaning: a ranker's score plus a weight times `BM25` (fulfils `fitting.Fitted`)."""
+
+    def __init__(self, ranker: Ranker) -> None:
+        self.ranker, self.bm25 = ranker, BM25()
+        self._weight: float | None = None
+
+    def fit(self, examples: Sequence[Example], progress: Advance | None = None) -> Mapping[str, Any]:
+        """Take the weight with the highest recall at 1, 1-of-100, on up to `WEIGHED_ON` examples; see `Fitted.fit`.
+
+        They should be none that the ranker has learned from, or words would count too little.
+        """
+        require_examples(examples, GROUP, "hybrid")
+        count = min(len(examples), WEIGHED_ON) // GROUP * GROUP  # neighbours may be of one conversation
+        chosen = [examples[place] for place in np.random.default_rng(0).permutation(len(examples))[:count]]
+        groups = [[each.response for each in chosen[i : i + GROUP]] for i in range(0, len(chosen), GROUP)]
+        contexts = [each.context for each in chosen]
+        meaning, matches = self._both(contexts, [groups[place // GROUP] for place in range(len(chosen))])
+        places = np.arange(len(chosen))
+        recalls = {}
+        for weight in WEIGHTS:
+            scores = meaning + weight * matches
+            recalls[weight] = float(((scores >= scores[places, places % GROUP, None]).sum(axis=1) == 1).mean())
+        self._weight = max(recalls, key=recalls.__getitem__)
+        if progress is not None:
+            progress(2 * len(examples))
+        return {"examples": len(chosen), "weight": self._weight, "recall_at_1": recalls[self._weight],
+                "recall_at_1_without_words": recalls[0]}  # fmt: skip
+
+    def score(self, contexts: Sequence[Context], candidates: Sequence[Sequence[str]]) -> FloatArray:
+        """Score each context's own candidates; see `Ranker.score`."""
+        if self._weight is None:
+            raise not_fitted("hybrid")
+        meaning, matches = self._both(contexts, candidates)
+        return np.asarray(meaning + self._weight * matches, dtype=np.float32)
+
+    def _both(
+        self, contexts: Sequence[Context], candidates: Sequence[Sequence[str]]
+    ) -> tuple[FloatArray, FloatArray]:
+        return self.ranker.score(contexts, candidates), self.bm25.score(contexts, candidates)
 
 
 class TfIdf:
@@ -156,6 +220,11 @@ class Data19BM25(TfIdf):
         held_back = self.k1 * (1 - self.b + self.b * lengths / self._mean_length)
         vectors.data = vectors.data * (self.k1 + 1) / (vectors.data + held_back) * self._rarity[vectors.indices]
         return vectors
+
+
+def _ids(text: str, ids: dict[str, int]) -> list[int]:
+    """Return the numbers of a text's words; new words get the next ones."""
+    return [ids.setdefault(word, len(ids)) for word in words(text)]
 
 
 def _newest(context: Context) -> str:

@@ -14,6 +14,7 @@ from rejoinder.progress import note, track
 
 if TYPE_CHECKING:
     from rejoinder.retrieval.index import Index
+    from rejoinder.retrieval.searching import Searcher
 
 RECALL, CONTEXTS = 0.95, 1000
 Approximate: TypeAlias = Annotated[
@@ -47,7 +48,9 @@ def change_search(folder: Path, model: str | None, approximate: bool, recall: fl
         index = Index.open(folder)
         retrieval.exact(index)
         return index
-    index = open_index(folder, model)
+    opened = open_index(folder, model)
+    if not isinstance(opened, Index):
+        raise InputError(f"{folder}: Milvus searches approximately by itself; leave --approximate out")
     contexts = None
     if data is None:
         note("tuned and measured with texts of the replies as contexts; --data names real conversations")
@@ -55,11 +58,11 @@ def change_search(folder: Path, model: str | None, approximate: bool, recall: fl
         with track(f"Reading {data}") as advance:
             part = read_examples(data, "valid" if data.is_dir() else None)
             contexts = [example.context for example in sample(part, CONTEXTS, progress=advance)]
-    retrieval.approximate(index, RECALL if recall is None else recall, contexts, track=track)
-    return index
+    retrieval.approximate(opened, RECALL if recall is None else recall, contexts, track=track)
+    return opened
 
 
-def describe_search(index: Index) -> dict[str, Any] | None:
+def describe_search(index: Searcher) -> dict[str, Any] | None:
     """Return what is known of an index's approximate search; None: it is exact."""
     record = index.manifest.approximate
     return None if record is None else asdict(record)

@@ -26,9 +26,9 @@ if TYPE_CHECKING:
     from rejoinder.evaluation.table_run import TablePlan
     from rejoinder.evaluation.tasks import Copies, RankingTask
     from rejoinder.ranker import Context, FloatArray, Ranker
-    from rejoinder.retrieval.index import Index
+    from rejoinder.retrieval.searching import Searcher
 
-_OF_INDEXES = {"arguments", "data", "index", "limit", "split", "context", "seed", "as_json"}  # options with --index
+_OF_INDEXES = {"arguments", "data", "index", "limit", "split", "context", "seed", "hybrid", "as_json"}  # with --index
 _ENCODED_AT_ONCE = 512  # texts between two steps of the progress bar
 _ALL = "N of 1-of-N, where the data has no lists; all: every different response of the whole data set."
 _PARTS = """What is read of a context: full; N: the newest message and N earlier ones; of multi-context models also
@@ -38,7 +38,8 @@ _INDEX = "In place of models: measure the search among all replies of an index; 
 _REPLIES = "Your canned replies, as for `rejoinder index`: all of them are ranked for each example."
 Candidates: TypeAlias = Annotated[int | None, typer.Option(parser=number_or_all(2), metavar="N|all", help=_ALL)]
 FitOn: TypeAlias = Annotated[
-    Path | None, typer.Option(metavar="DATA", help="What tfidf, bm25-data19 and map learn from (its training split).")
+    Path | None,
+    typer.Option(metavar="DATA", help="What tfidf, bm25-data19, map and hybrid learn from (its training split)."),
 ]
 ContextOption: TypeAlias = Annotated[str, typer.Option(metavar="READING", help=_PARTS)]
 
@@ -50,14 +51,17 @@ def evaluate(
         typer.Argument(
             metavar="MODEL",
             help="Model folders, convert-small; bm25, bm25-data19, tfidf; sentence encoders: minilm, use, st:NAME (of "
-            "sentence-transformers); sim:, sim-history: or map:ENCODER (one of these, or a model folder; FOLDER#r). "
-            "One model may be followed by one data set.",
+            "sentence-transformers); sim:, sim-history: or map:ENCODER (one of these, or a model folder; FOLDER#r); "
+            "hybrid:MODEL (and BM25). One model may be followed by one data set.",
         ),
     ] = None,
     data: Annotated[
         list[str] | None, typer.Option(metavar="DATA", help="Data folders, or Parquet, JSONL or CSV files of examples.")
     ] = None,
     index: Annotated[list[Path] | None, typer.Option(metavar="INDEX", help=_INDEX)] = None,
+    hybrid: Annotated[
+        float, typer.Option(min=0, metavar="W", help="With --index: as for `reply`. Without: rank hybrid:MODEL.")
+    ] = 0,
     candidates: Candidates = 100,
     replies: Annotated[Path | None, typer.Option(metavar="FILE", help=_REPLIES)] = None,
     copies: Annotated[Literal["right", "wrong"], typer.Option(help=_COPIES)] = "right",
@@ -97,6 +101,8 @@ def evaluate(
     if index:
         _evaluate_indexes(given, index, [*(data or []), *arguments], reading)
         return
+    if hybrid:
+        raise InputError("--hybrid is of a search (--index); hybrid:MODEL is ranked with a weight that it learns")
     models, places = _models_and_data(arguments, data or [])
     _check_table(models, above, context, context_table, folder)
     pool = None if replies is None else _read_replies(replies, given)
@@ -164,7 +170,7 @@ def _evaluate_indexes(
             examples = sample(read_examples(place, part), limit, seed, progress=advance)
         for folder in indexes:
             opened = open_index(folder, None)
-            search = partial(_search, opened, ranking.RETRIEVED_AT[-1], reading.messages)
+            search = partial(_search, opened, ranking.RETRIEVED_AT[-1], reading.messages, given.params["hybrid"])
             replies = (candidate.text for _, candidate in opened)
             with track(f"Searching {folder}", total=len(examples)) as advance:
                 result = ranking.evaluate_search(search, replies, examples, seed=seed, progress=advance)
@@ -175,9 +181,10 @@ def _evaluate_indexes(
 
 
 def _search(
-    index: Index, k: int, history: int | None, contexts: Sequence[Context]
+    index: Searcher, k: int, history: int | None, hybrid: float, contexts: Sequence[Context]
 ) -> list[list[tuple[str, float]]]:
-    return [[(reply.text, reply.score) for reply in found] for found in index.search(contexts, k, history=history)]
+    found = index.search(contexts, k, history=history, hybrid=hybrid)
+    return [[(reply.text, reply.score) for reply in replies] for replies in found]
 
 
 def _save(table: Table, folder: Path) -> list[Path]:

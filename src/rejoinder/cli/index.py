@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from rejoinder.corpora.engine import Engine
     from rejoinder.retrieval.index import Index
     from rejoinder.retrieval.reading import Candidate
+    from rejoinder.retrieval.stores import Store
 
 Dtype = Literal["float32", "float16", "int8"]
 _MODEL = "A model folder, convert-small; or minilm, use, st:NAME. Not with --delete, --compact."
@@ -54,6 +55,10 @@ def index(
     approximate: Approximate = None,
     recall: Recall = None,
     data: Data = None,
+    store: Annotated[
+        str | None,
+        typer.Option(metavar="milvus|http://HOST:19530", help="Replies of a new index in Milvus: a file, or there."),
+    ] = None,
     where: RunOn = "local",
     address: Address = None,
     as_json: Json = False,
@@ -64,6 +69,9 @@ def index(
     rejoinder index runs/small/model more.txt -o replies.index --append, or
     rejoinder index -o replies.index --delete 17 --compact, or, when the model has changed,
     rejoinder index --reencode runs/new/model replies.index -o new.index
+
+    Replies for several machines are in a Milvus server (extra milvus):
+    rejoinder index runs/small/model replies.txt -o replies.index --store http://HOST:19530
 
     Of hundreds of thousands of replies a search need not look at each (extra ann):
     rejoinder index -o replies.index --approximate --data data/support
@@ -80,12 +88,7 @@ def index(
         return
     if model is None or replies is None:
         raise InputError("name a MODEL and its REPLIES, as in: rejoinder index runs/small/model replies.txt -o INDEX")
-    if append and overwrite:
-        raise InputError("--append adds to the index, --overwrite replaces it; give one of them")
-    if reencode and any((append, split, limit, deduplicate)):
-        raise InputError(
-            "--reencode keeps the replies as they are; leave --append, --split, --limit and the like out"
-        )
+    _check(append, overwrite, reencode, any((split, limit, deduplicate)), store, dtype is not None or bool(approximate))
     source = _Source(replies, split, limit, deduplicate)
     files = [path for path in Path(model).glob("*") if path.is_file()]
     with ray_engine(address, output, files) if on_ray else contextlib.nullcontext() as engine:
@@ -94,10 +97,22 @@ def index(
         elif append:
             result = _append(model, source, output, dtype, engine)
         else:
-            result = _build(model, source, output, dtype or "float32", overwrite, engine)
+            result = _build(model, source, output, dtype or "float32", store, overwrite, engine)
     if approximate is not None:
         result = _describe(change_search(output, model, approximate, recall, data), added=result["added"])
     emit(result, as_json, _text)
+
+
+def _check(append: bool, overwrite: bool, reencode: bool, chosen: bool, store: str | None, formed: bool) -> None:
+    """Refuse options that do not go together."""
+    if append and overwrite:
+        raise InputError("--append adds to the index, --overwrite replaces it; give one of them")
+    if reencode and (append or chosen):
+        raise InputError(
+            "--reencode keeps the replies as they are; leave --append, --split, --limit and the like out"
+        )
+    if store and (append or reencode or formed):
+        raise InputError("--store is of a new index; leave --append, --reencode, --dtype and --approximate out")
 
 
 class _Source(NamedTuple):
@@ -126,17 +141,23 @@ class _Source(NamedTuple):
 
 
 def _build(
-    model: str, source: _Source, output: Path, dtype: Dtype, overwrite: bool, engine: Engine | None
+    model: str, source: _Source, output: Path, dtype: Dtype, store: str | None, overwrite: bool, engine: Engine | None
 ) -> dict[str, Any]:
     from rejoinder.retrieval.index import Index, check_target
     from rejoinder.retrieval.segments import open_model
+    from rejoinder.retrieval.stores import Store
 
     check_target(output, overwrite=overwrite)
     encoder = counting(open_model(model))
     total = source.total()
-    options: dict[str, Any] = {"dtype": dtype, "overwrite": overwrite, "engine": engine}
+    options: dict[str, Any] = {"overwrite": overwrite, "engine": engine}
     with track("Encoding", total=total, unit="replies") as advance:
-        built = Index.build(encoder, source.read(), output, progress=advance, **options)
+        options["progress"] = advance
+        built: Index | Store
+        if store:
+            built = Store.build(encoder, source.read(), output, store, **options)
+        else:
+            built = Index.build(encoder, source.read(), output, dtype=dtype, **options)
     say_cuts(encoder, "replies")
     return _describe(built, added=total)
 
@@ -169,8 +190,11 @@ def _reencode(
 
 def _change(output: Path, positions: list[int], ids: list[str], compact: bool) -> dict[str, Any]:
     from rejoinder.retrieval.index import Index
+    from rejoinder.retrieval.stores import open_index
 
-    found = Index.open(output)
+    found = open_index(output)
+    if compact and not isinstance(found, Index):
+        raise InputError(f"{output}: Milvus compacts by itself; leave --compact out")
     by_id: dict[str, list[int]] = {name: [] for name in ids}
     for position, candidate in found if ids else ():
         by_id.get(str(candidate.payload.get("id")), []).append(position)
@@ -178,14 +202,14 @@ def _change(output: Path, positions: list[int], ids: list[str], compact: bool) -
         raise InputError(f"{output} has no reply whose field id is {missing[0]!r}")
     chosen = {*positions, *itertools.chain(*by_id.values())}
     deleted = found.delete(chosen) if chosen else 0
-    if not compact:
+    if not compact or not isinstance(found, Index):
         return _describe(found, deleted=deleted)
     with track("Copying", total=len(found), unit="replies") as advance:
         removed = found.compact(progress=advance)
     return {**_describe(found, deleted=deleted), "removed": removed}
 
 
-def _describe(found: Index, *, added: int = 0, deleted: int = 0) -> dict[str, Any]:
+def _describe(found: Index | Store, *, added: int = 0, deleted: int = 0) -> dict[str, Any]:
     return {
         "index": str(found.folder),
         "replies": len(found),

@@ -3,7 +3,7 @@
 A model (its folder, a bundled name, an id on the Hugging Face Hub), keywords (bm25, bm25-data19, tfidf), or vectors of
 an ENCODER: sim:, sim-history: (with a context's earlier messages), map:, map-cosine:, map-dot:. An ENCODER is a
 sentence encoder (minilm, use, st:NAME), FOLDER or FOLDER#h (h of one of our models), or FOLDER#r. A sentence encoder by
-itself ranks as it does behind sim:.
+itself ranks as it does behind sim:. hybrid: before any of these adds BM25 to its scores.
 """
 
 from __future__ import annotations
@@ -29,10 +29,12 @@ if TYPE_CHECKING:
     from rejoinder.models.joined import JoinedEncoder
     from rejoinder.ranker import Ranker
     from rejoinder.retrieval.index import Index
+    from rejoinder.retrieval.stores import Store
 
 # Rankers that need no model, with their classes in `baselines.keywords`.
 BASELINES = {"bm25": "BM25", "bm25-data19": "Data19BM25", "tfidf": "TfIdf"}
 OVER_ENCODERS = ("sim", "sim-history", "map", "map-cosine", "map-dot")
+HYBRID = "hybrid:"
 ENCODER_BLOCK = 5000  # examples ranked at once, but by BM25, whose scores depend on all candidates of a call
 
 
@@ -60,12 +62,14 @@ class Rankers:
 
     def block_size(self, name: str) -> int | None:
         """See `evaluation.table_run.Rankers`."""
-        return None if name == "bm25" else ENCODER_BLOCK
+        return None if name == "bm25" or name.startswith(HYBRID) else ENCODER_BLOCK
 
     def ranker(self, name: str) -> Ranker:
         """Open a ranker by its name; see the tables above."""
         from rejoinder.baselines import encoders, keywords
 
+        if name.startswith(HYBRID):
+            return keywords.Hybrid(self.ranker(name.removeprefix(HYBRID)))
         if encoders.is_encoder(name):
             return self._over("sim", name)
         if name in BASELINES:
@@ -74,7 +78,8 @@ class Rankers:
         if colon and kind in OVER_ENCODERS:
             return self._over(kind, encoder)
         if "/" not in name and not Path(name).exists() and not bundled.is_name(name):
-            known = ", ".join([*bundled.names(), *BASELINES, *(f"{kind}:ENCODER" for kind in OVER_ENCODERS)])
+            over = [*(f"{kind}:ENCODER" for kind in OVER_ENCODERS), f"{HYBRID}MODEL"]
+            known = ", ".join([*bundled.names(), *BASELINES, *over])
             folder = "a model folder (RUN/model of a training run)"
             raise InputError(f"no model {name!r}: give {folder}, {known}, {encoders.ENCODERS}")
         return self._load(name)
@@ -183,11 +188,11 @@ def _short(value: object) -> str:
     return f"{value:.4g}" if isinstance(value, float) else f"{value:,}" if isinstance(value, int) else str(value)
 
 
-def open_index(folder: Path, model: str | None, *, verify: bool = False) -> Index:
+def open_index(folder: Path, model: str | None, *, verify: bool = False) -> Index | Store:
     """Open an index with the model that it names, or with the one at `model`."""
-    from rejoinder.retrieval.index import Index
+    from rejoinder.retrieval import stores
     from rejoinder.retrieval.manifest import read_manifest
     from rejoinder.retrieval.segments import open_model
 
     encoder = counting(open_model(model or read_manifest(folder).model.locate(folder)))
-    return Index.open(folder, encoder, verify=True if verify else None)
+    return stores.open_index(folder, encoder, verify=True if verify else None)

@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from rejoinder.retrieval.cascade import Cascade
     from rejoinder.retrieval.confidence import Answer
     from rejoinder.retrieval.index import Index
+    from rejoinder.retrieval.stores import Store
 
 IndexFolder: TypeAlias = Annotated[Path, typer.Argument(help="A folder that `rejoinder index` wrote.")]
 Model: TypeAlias = Annotated[str | None, typer.Option(metavar="FOLDER", help="Where the index's model is now.")]
@@ -57,6 +58,10 @@ Filter: TypeAlias = Annotated[
         "--where", metavar="FIELD=VALUE,...", help="Only replies whose field has one of the values; repeatable."
     ),
 ]
+Hybrid: TypeAlias = Annotated[
+    float,
+    typer.Option(min=0, metavar="W", help="Words too: adds W times BM25 to each score (0.02, say)."),
+]
 
 
 def reply(
@@ -79,6 +84,7 @@ def reply(
     diversity: Annotated[
         float, typer.Option(min=0, max=1, metavar="D", help="Replies that differ more: 0 the best alone, to 1.")
     ] = 0,
+    hybrid: Hybrid = 0,
     model: Model = None,
     rerank: Rerank = None,
     rerank_top: RerankTop = 50,
@@ -103,7 +109,7 @@ def reply(
     asked = _one(messages or []) if file is None else read_conversations(file)
     searcher = _open_searcher(index, model, rerank, rerank_top, k, verify)
     options = {"k": k, "minimum_score": threshold, "history": context, "no_repeat": no_repeat, "distinct": not copies}
-    find = _finder(searcher, min_confidence, **options, where=passing, **more)
+    find = _finder(searcher, min_confidence, **options, where=passing, hybrid=hybrid, **more)
     fewest = k
     for given, said, answer in _answers(find, asked):
         fewest = min(fewest, len(answer.replies))
@@ -142,6 +148,7 @@ def chat(
     repeat: Annotated[bool, typer.Option("--repeat", help="Answer with what was answered before, too.")] = False,
     copies: Copies = False,
     where: Filter = None,
+    hybrid: Hybrid = 0,
     model: Model = None,
     rerank: Rerank = None,
     rerank_top: RerankTop = 50,
@@ -160,7 +167,7 @@ def chat(
     searcher = _open_searcher(index, model, rerank, rerank_top, k)
     first: Any = getattr(searcher, "first", searcher)
     options = {"k": k, "minimum_score": threshold, "history": context, "no_repeat": not repeat, "distinct": not copies}
-    find = _finder(searcher, min_confidence, **options, where=passing)
+    find = _finder(searcher, min_confidence, **options, where=passing, hybrid=hybrid)
     show = partial(_show, threshold=threshold, min_confidence=min_confidence, where=where)
     say(f"{first.count(passing):,} replies; /help shows commands, /quit leaves")
     typed = sys.stdin.isatty()
@@ -221,7 +228,7 @@ def _typed(prompt: str) -> Iterator[str]:
 
 def _open_searcher(
     folder: Path, model: str | None, rerank: str | None, rerank_top: int, k: int, verify: bool = False
-) -> Index | Cascade:
+) -> Index | Store | Cascade:
     if rerank is None:
         return open_index(folder, model, verify=verify)
     if k > rerank_top:
@@ -232,17 +239,18 @@ def _open_searcher(
     return Cascade(open_index(folder, model, verify=verify), Rankers().ranker(rerank), rerank_top)
 
 
-def _finder(searcher: Index | Cascade, min_confidence: float | None, **options: Any) -> Finder:
+def _finder(searcher: Index | Store | Cascade, min_confidence: float | None, **options: Any) -> Finder:
     """Return what answers conversations, with the options of `Index.search`."""
+    from rejoinder.retrieval.cascade import Cascade
     from rejoinder.retrieval.confidence import Answer, Confident
-    from rejoinder.retrieval.index import Index
 
     if min_confidence is None:
         return lambda conversations: [Answer(found, None) for found in searcher.search(conversations, **options)]
-    if not isinstance(searcher, Index):
+    if isinstance(searcher, Cascade):
         raise InputError("--min-confidence is of the index's own scores; leave --rerank out, or take --threshold")
     for name, wanted in (("--copies", not options.pop("distinct")), ("--where", options.pop("where", None)),
-                         ("--diversity", options.pop("diversity", 0))):  # fmt: skip
+                         ("--diversity", options.pop("diversity", 0)),
+                         ("--hybrid", options.pop("hybrid"))):  # fmt: skip
         if wanted:
             raise InputError(f"--min-confidence is calibrated for the best of all distinct replies; leave {name} out")
     confident, history = Confident(searcher), options.pop("history")

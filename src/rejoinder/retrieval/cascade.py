@@ -4,19 +4,20 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
+from typing import Any
 
 import numpy as np
 
 from rejoinder.errors import InputError
 from rejoinder.ranker import Context, Conversation, FloatArray, Ranker
 from rejoinder.retrieval.choice import Reply, newest
-from rejoinder.retrieval.index import Index, Where
+from rejoinder.retrieval.searching import Searcher, Where
 
 
 class Cascade:
     """Ranks the `top` best replies of a search again with a slow ranker; no others come out."""
 
-    def __init__(self, first: Index | Cascade, ranker: Ranker, top: int = 50) -> None:
+    def __init__(self, first: Searcher | Cascade, ranker: Ranker, top: int = 50) -> None:
         if top < 1:
             raise InputError(f"top is {top}; rank at least one reply again")
         self.first, self.ranker, self.top = first, ranker, top
@@ -34,6 +35,7 @@ class Cascade:
         no_repeat: bool = False,
         distinct: bool = False,
         where: Where | None = None,
+        hybrid: float = 0.0,
     ) -> list[list[Reply]]:
         """Find the best k replies, at most `top`, with the slow ranker's scores; see `Index.search`.
 
@@ -41,9 +43,8 @@ class Cascade:
         """
         if not 1 <= k <= self.top:
             raise InputError(f"k is {k}; {self.top} replies are ranked again (top), so 1 to {self.top} is allowed")
-        found = self.first.search(
-            contexts, self.top, history=history, no_repeat=no_repeat, distinct=distinct, where=where
-        )
+        options: dict[str, Any] = {"no_repeat": no_repeat, "distinct": distinct, "where": where, "hybrid": hybrid}
+        found = self.first.search(contexts, self.top, history=history, **options)
         return self.rank(newest(contexts, history), found, k, minimum_score)
 
     def rank(

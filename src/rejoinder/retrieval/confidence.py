@@ -22,7 +22,8 @@ from rejoinder.files import atomic_file, is_altered, parse_json, signed
 from rejoinder.progress import Advance, silent
 from rejoinder.ranker import Conversation
 from rejoinder.retrieval.choice import Reply
-from rejoinder.retrieval.index import CALIBRATION, Index
+from rejoinder.retrieval.index import CALIBRATION
+from rejoinder.retrieval.searching import Searcher
 
 FOLDS = 5
 LEAST = 10  # conversations with a right best reply, and with a wrong one, from which a calibration is fitted
@@ -73,7 +74,7 @@ class Answer(NamedTuple):
 class Confident:
     """Answers out of a calibrated index where the best reply is right with some probability, and else not."""
 
-    def __init__(self, index: Index) -> None:
+    def __init__(self, index: Searcher) -> None:
         self.index, self.calibration = index, read_calibration(index)
 
     def answer(
@@ -108,7 +109,12 @@ class Confident:
 
 
 def calibrate(
-    index: Index, examples: Sequence[Example], *, history: int | None = None, seed: int = 0, progress: Advance = silent
+    index: Searcher,
+    examples: Sequence[Example],
+    *,
+    history: int | None = None,
+    seed: int = 0,
+    progress: Advance = silent,
 ) -> Fit:
     """Fit a calibration on examples that the model has not learned from; `Calibration.save` keeps it.
 
@@ -162,7 +168,7 @@ def calibrate(
     return Fit(calibration, held_out, right, sum(response not in known for response in responses))
 
 
-def read_calibration(index: Index) -> Calibration:
+def read_calibration(index: Searcher) -> Calibration:
     """Return the calibration of an index; one that is missing, altered, or of another index is an InputError."""
     path = index.folder / CALIBRATION
     if not path.is_file():
@@ -180,19 +186,19 @@ def read_calibration(index: Index) -> Calibration:
     return calibration
 
 
-def _check(calibration: Calibration, index: Index) -> None:
+def _check(calibration: Calibration, index: Searcher) -> None:
     if calibration.model != index.manifest.model.fingerprint:
         raise InputError(f"the calibration in {index.folder} is of another model's scores; {_again(index)}")
     if calibration.index not in (index.fingerprint, index.manifest.same_as):
         raise InputError(f"the calibration in {index.folder} is of other replies than it has now; {_again(index)}")
 
 
-def _again(index: Index) -> str:
+def _again(index: Searcher) -> str:
     return f"calibrate again: rejoinder calibrate {index.folder} --data CONVERSATIONS"
 
 
 def _search(
-    index: Index, contexts: Sequence[Conversation], history: int | None, k: int, *, no_repeat: bool = False
+    index: Searcher, contexts: Sequence[Conversation], history: int | None, k: int, *, no_repeat: bool = False
 ) -> list[list[Reply]]:
     return index.search(contexts, k, history=history, no_repeat=no_repeat, distinct=True)
 

@@ -18,20 +18,19 @@ from __future__ import annotations
 import bisect
 import contextlib
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import replace
-from numbers import Real
+from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any, Self, TypeAlias
+from typing import Self
 
 import numpy as np
 
-from rejoinder.arrays import unit_rows
+from rejoinder.baselines.keywords import WordIndex
 from rejoinder.corpora.engine import Engine
-from rejoinder.errors import BusyError, InputError
-from rejoinder.files import Kind, atomic_folder, beside, check_replaceable, is_ours, locked
+from rejoinder.errors import InputError
+from rejoinder.files import Kind, atomic_folder, check_replaceable, is_ours
 from rejoinder.progress import Advance
-from rejoinder.ranker import ContextVectors, Conversation, FloatArray, check_count
-from rejoinder.retrieval.choice import Reply, diverse, newest, said_before, without_copies
+from rejoinder.ranker import FloatArray, check_count
+from rejoinder.retrieval.choice import Reply
 from rejoinder.retrieval.manifest import (
     DTYPES,
     KIND,
@@ -45,38 +44,55 @@ from rejoinder.retrieval.manifest import (
     read_runs,
 )
 from rejoinder.retrieval.nomination import FILE, Nominator
-from rejoinder.retrieval.opening import check_encoder, check_model, read, stamp_of
+from rejoinder.retrieval.opening import check_encoder, read, stamp_of
 from rejoinder.retrieval.reading import Candidate
-from rejoinder.retrieval.search import Rows, search
-from rejoinder.retrieval.segments import (
-    FILES,
-    ResponseEncoder,
-    Segment,
-    check_rows,
-    has_unit_vectors,
-    open_model,
-    texts_of,
-)
+from rejoinder.retrieval.search import Flags, Found, Rows, search
+from rejoinder.retrieval.searching import Searcher, Where
+from rejoinder.retrieval.segments import FILES, ResponseEncoder, Segment, texts_of
 from rejoinder.retrieval.writing import extend, rewrite, sweep
-from rejoinder.views import Described
 
 CALIBRATION = "calibration.json"
-Where: TypeAlias = Mapping[str, object] | Callable[[Candidate], bool]
-"""Which replies may be found: of a payload's field the value, or a list or set of values of which it has one, for each
-field named; or what says so of a candidate. Values are compared as JSON writes them, so 3 finds 3 and "3"; a payload's
-list has each of its items."""
+DATABASE = "replies.db"  # of milvus-lite; see `stores`
 FOLDER = Kind(
     "an index",
     MANIFEST,
     lambda manifest: manifest["kind"] == KIND,
     # Earlier versions kept a lock there; what ends in .part is a killed process's.
     (MANIFEST, CALIBRATION, FILE, "lock", ".*.part",
-     *(f"{place}/{name}" for place in ("segment-*", ".segment-*.part") for name in FILES)),
+     *(f"{place}/{name}" for place in ("segment-*", ".segment-*.part") for name in FILES),
+     *(DATABASE + depth * "/*" for depth in range(1, 8))),
 )  # fmt: skip
-POOL = 10  # of how many best replies for each one wanted `diversity` chooses
 
 
-class Index(Described):
+@dataclass(frozen=True)
+class _Selected:
+    """Fulfils `searching.Selection`."""
+
+    index: Index
+    rows: Sequence[Rows]  # with those marked as deleted that do not pass
+
+    @property
+    def most(self) -> int:
+        return sum(rows.present for rows in self.rows)
+
+    def find(self, contexts: Sequence[FloatArray], k: int, minimum: float) -> Found:
+        find = self.index._nominator.search if self.index._nominator else search
+        return find(self.rows, contexts, k, minimum)
+
+    def vectors(self, numbers: Positions) -> FloatArray:
+        return self.index._vectors(numbers)
+
+    def vector(self, position: int) -> FloatArray:
+        return self.index._row(position)
+
+    def reply(self, found: tuple[int, float]) -> Reply:
+        return self.index._reply(found)
+
+    def words(self) -> tuple[WordIndex, Flags]:
+        return self.index._words(), ~np.concatenate(_gone(self.rows))
+
+
+class Index(Searcher):
     """Encoded replies on disk. Make one with `Index.build` or `Index.open`.
 
     >>> index = Index.build(model, ["Hello!", "At noon."], "replies.index", dtype="int8")  # doctest: +SKIP
@@ -88,6 +104,7 @@ class Index(Described):
     ) -> None:
         self.folder, self.encoder = folder, encoder
         self._nominator: Nominator | None = None
+        self._word_index: WordIndex | None = None
         self._stamp: tuple[int, int, int] | None = None  # of the manifest when `refresh` read it
         self._set(manifest, segments)
 
@@ -167,115 +184,12 @@ class Index(Described):
         rows = [self._row(position) for position in positions]
         return np.stack(rows) if rows else np.zeros((0, self.manifest.size), np.float32)
 
-    @property
-    def fingerprint(self) -> str:
-        """SHA-256 of the model's fingerprint and of the content of all replies and vectors."""
-        return self.manifest.fingerprint
-
     def facts(self) -> Mapping[str, object]:
         """Return what the index is shown by."""
         manifest = self.manifest
         model = manifest.model.name or manifest.model.fingerprint[:12]
         return {"folder": str(self.folder), "replies": len(self), "dtype": manifest.dtype, "size": manifest.size,
                 "model": model}  # fmt: skip
-
-    def search(
-        self,
-        contexts: Sequence[Conversation],
-        k: int = 5,
-        minimum_score: float | None = None,
-        *,
-        history: int | None = None,
-        no_repeat: bool = False,
-        distinct: bool = False,
-        where: Where | None = None,
-        diversity: float = 0.0,
-    ) -> list[list[Reply]]:
-        """Find the best `k` replies to each context, best first; equal scores in the order of their positions.
-
-        There are fewer where fewer pass `where` (`count` tells) or the scores of others are below `minimum_score`.
-
-        Args:
-            contexts: conversations, each a list of messages, oldest first.
-            k: replies to find for each.
-            minimum_score: the lowest score that a reply may have.
-            history: earlier messages of a context that are read at most; None: all that the model reads.
-            no_repeat: leave out what the answering side has said in the conversation, and messages of the other
-                side of `ECHO` words or more. Without roles the sides take turns, and the newest message is the
-                other's.
-            distinct: of replies of the same words, or of vectors with a cosine of `NEAR_COPY` or more, give the best.
-            where: which replies may be found. The first mapping with a field reads all payloads, once; a callable is
-                asked about every reply by every call.
-            diversity: D from 0 to 1. Of the `POOL`·k best replies each next one is that of the greatest
-                (1 - D)·score - D·(its greatest cosine with one chosen before): maximal marginal relevance, with
-                lambda = 1 - D (Carbonell and Goldstein, SIGIR 1998). They come in the order of this choice.
-
-        Raises:
-            InputError: a number is out of its range, or no reply has a field of `where`.
-        """
-        said = [said_before(context) for context in contexts] if no_repeat else None
-        check_count("k", k)
-        queries = self._model().encode_contexts(newest(contexts, history))
-        options: dict[str, Any] = {"said": said, "distinct": distinct, "where": where, "diversity": diversity}
-        return self.search_vectors(queries, k, minimum_score, **options)
-
-    def search_vectors(
-        self,
-        queries: FloatArray | ContextVectors,
-        k: int = 5,
-        minimum_score: float | None = None,
-        *,
-        said: Sequence[frozenset[str]] | None = None,
-        distinct: bool = False,
-        where: Where | None = None,
-        diversity: float = 0.0,
-    ) -> list[list[Reply]]:
-        """Search as `search` does for contexts that the index's model has encoded already: (n, d), or (n, m, d).
-
-        `said` is, for each context, what `choice.said_before` gives; None: anything may be said again.
-        """
-        if not 0 <= diversity <= 1:
-            raise InputError(f"diversity is {diversity}; it goes from 0, the best alone, to 1")
-        check_count("k", k)
-        said = [frozenset[str]()] * len(queries) if said is None else said
-        pool = POOL * k if diversity else k
-        found = self._search(self._passing(where), queries, pool, minimum_score, said, distinct=distinct)
-        return [diverse(replies, k, diversity, self._row) for replies in found]
-
-    def count(self, where: Where | None = None) -> int:
-        """Return how many replies a search can find; see `search`."""
-        return sum(rows.present for rows in self._passing(where))
-
-    def _search(
-        self,
-        rows: Sequence[Rows],
-        queries: FloatArray | ContextVectors,
-        k: int,
-        minimum_score: float | None,
-        said: Sequence[frozenset[str]],
-        *,
-        distinct: bool = False,
-    ) -> list[list[Reply]]:
-        """Find the best k replies to each query that were not `said`; search for more where too many are left out."""
-        if not isinstance(minimum_score, Real | None):
-            raise InputError(f"minimum_score is {minimum_score!r}; give a number, or None for no minimum")
-        minimum = -np.inf if minimum_score is None else minimum_score
-        found: list[list[Reply]] = [[] for _ in range(len(queries))]
-        if not (most := sum(each.present for each in rows)):
-            return found
-        contexts, find = self._query_vectors(queries), self._nominator.search if self._nominator else search
-        wanted, few = k, list(range(len(contexts)))  # few: contexts that have fewer than k replies so far
-        while few:
-            best = find(rows, [contexts[i] for i in few], min(wanted, most), minimum)
-            short = []
-            for i, (numbers, scores) in zip(few, best, strict=True):
-                vectors = unit_rows(self._vectors(numbers)) if distinct else None
-                pairs = list(zip(numbers.tolist(), scores.tolist(), strict=True))
-                found[i] = without_copies(pairs, self._reply, said[i], vectors, k)
-                if len(found[i]) < k and len(pairs) == wanted:
-                    short.append(i)
-            wanted, few = 4 * wanted, short
-        return found
 
     def add(
         self,
@@ -358,10 +272,6 @@ class Index(Described):
             rewrite(manifest, part, self._segments, gone, encoder, batch, progress, engine).write(part)
         return type(self).open(folder, encoder, verify=False)
 
-    def encode_contexts(self, contexts: Sequence[Conversation]) -> list[FloatArray]:
-        """Return the vectors, (m, d), with which each context is searched for."""
-        return self._query_vectors(self._model().encode_contexts(newest(contexts, None)))
-
     def replace_file(self, make: Callable[[Sequence[Rows]], ApproximateRecord | None]) -> ApproximateRecord | None:
         """Search with the file of FAISS that `make` writes for the rows, None: exactly; see `approximate`."""
         with self._change():
@@ -387,13 +297,12 @@ class Index(Described):
             self._nominator = None
         elif self._nominator is None or self._nominator.record != built:
             self._nominator = Nominator(self.folder, built)
-        self.manifest, self._segments, self._rows = manifest, segments, rows
+        self.manifest, self._segments, self._rows, self._word_index = manifest, segments, rows, None
 
-    def _passing(self, where: Where | None) -> list[Rows]:
-        """Return the rows with those marked as deleted that do not pass."""
+    def _passing(self, where: Where | None) -> _Selected:
         if where is None:
-            return self._rows
-        gone = [np.zeros(len(rows.vectors), bool) if rows.deleted is None else rows.deleted for rows in self._rows]
+            return _Selected(self, self._rows)
+        gone = _gone(self._rows)
         if callable(where):
             for i, segment in enumerate(self._segments):
                 gone[i] = np.array([out or not where(segment.candidate(row)) for row, out in enumerate(gone[i])])
@@ -407,20 +316,15 @@ class Index(Described):
                 gone = [out | (True if flags is None else ~flags) for out, flags in zip(gone, having, strict=True)]
         else:
             raise InputError(f"where is {where!r}; it is a mapping of fields to values, or a function of a candidate")
-        return [replace(rows, deleted=out) for rows, out in zip(self._rows, gone, strict=True)]
+        return _Selected(self, [replace(rows, deleted=out) for rows, out in zip(self._rows, gone, strict=True)])
 
-    def _query_vectors(self, queries: FloatArray | ContextVectors) -> list[FloatArray]:
-        if not isinstance(queries, ContextVectors) and queries.ndim != 3:
-            queries = check_rows(queries, "context", unit=has_unit_vectors(self.encoder))[:, None]
-        contexts = list(queries if isinstance(queries, ContextVectors) else ContextVectors(queries))
-        for number, vectors in enumerate(contexts):
-            if not len(vectors):
-                raise InputError(f"context {number} has no vector; a model gives at least one for each conversation")
-            if vectors.shape[1] != (size := self.manifest.size):
-                raise InputError(f"queries of size {vectors.shape[1]}; the vectors of {self.folder} have {size}")
-            if not np.isfinite(vectors).all():
-                raise InputError(f"the model's vectors of context {number} are not finite: did its training diverge?")
-        return contexts
+    def _words(self) -> WordIndex:
+        """Return the words of all replies, counted over those that are there."""
+        if self._word_index is None:
+            parts = zip(self._segments, _gone(self._rows), strict=True)
+            lines = (pair for segment, gone in parts for pair in zip(segment.lines(), gone, strict=True))
+            self._word_index = WordIndex(None if gone else line.text for line, gone in lines)
+        return self._word_index
 
     def _row(self, position: int) -> FloatArray:
         """Return the vector of the reply at a position."""
@@ -445,20 +349,15 @@ class Index(Described):
         candidate = segment.candidate(row)
         return Reply(candidate.text, score, segment.position(row), candidate.payload)
 
-    def _model(self) -> ResponseEncoder:
-        if self.encoder is None:
-            encoder = open_model(self.manifest.model.locate(self.folder))
-            check_model(self.folder, self.manifest.model, encoder)
-            self.encoder = encoder
-        return self.encoder
-
     @contextlib.contextmanager
     def _change(self) -> Iterator[None]:
-        with locked(beside(self.folder), f"{self.folder} is being written"):
-            if read_manifest(self.folder).fingerprint != self.fingerprint:
-                raise BusyError(f"{self.folder} was changed by somebody else since it was opened; open it again")
+        with self._alone():
             sweep(self.folder, self.manifest)
             yield
+
+
+def _gone(rows: Sequence[Rows]) -> list[Flags]:
+    return [np.zeros(len(each.vectors), bool) if each.deleted is None else each.deleted for each in rows]
 
 
 def check_target(folder: Path, *, overwrite: bool) -> None:

@@ -24,8 +24,8 @@ Positions: TypeAlias = npt.NDArray[np.int64]
 Count = Annotated[int, msgspec.Meta(ge=0, le=2**62)]
 
 MANIFEST = "manifest.json"
-FORMATS = (1, 2)  # 2 where `Index.compact` has been at work
-_LATER = ("holes", "same_as", "approximate")  # fields that earlier versions do not know; the first two: format 2
+FORMATS = (1, 2, 3)  # 2 where `Index.compact` has been at work, 3 where the replies are in a database
+_LATER = ("holes", "same_as", "approximate", "store")  # fields that earlier versions do not know
 KIND = "rejoinder index"
 
 
@@ -96,6 +96,17 @@ class ApproximateRecord:
 
 
 @dataclass(frozen=True, slots=True)
+class StoreRecord:
+    """Where in Milvus the replies are, and how far they are valid; see `stores`."""
+
+    address: str  # of a server; empty: the file in the index's folder
+    collection: str
+    end: Count = 0  # position of the next reply
+    count: Count = 0  # of replies
+    digest: str = ""  # SHA-256 of all changes, one after the other
+
+
+@dataclass(frozen=True, slots=True)
 class Manifest:
     """What an index is made of."""
 
@@ -106,6 +117,7 @@ class Manifest:
     deleted: str = ""  # positions whose rows are still there but gone, as runs, ascending: "3,7-19,40"
     same_as: str = ""  # fingerprint of the index that was compacted to this one and gave the same answers
     approximate: ApproximateRecord | None = None  # None: search is exact
+    store: StoreRecord | None = None  # None: the replies are in the segments
 
     @property
     def end(self) -> int:
@@ -136,7 +148,8 @@ class Manifest:
 
     def write(self, folder: Path) -> None:
         """Replace the manifest in `folder`, at one instant."""
-        version = FORMATS[bool(self.same_as or any(record.holes for record in self.segments))]
+        compacted = self.same_as or any(record.holes for record in self.segments)
+        version = 3 if self.store else 2 if compacted else 1
         content = {"kind": KIND, "format": version, **self._content(), "fingerprint": self.fingerprint}
         with atomic_file(folder / MANIFEST) as part:
             part.write_text(json.dumps(content, indent=1, ensure_ascii=False) + "\n", encoding="utf-8")
@@ -172,7 +185,7 @@ def read_manifest(folder: str | Path) -> Manifest:
         if content["kind"] != KIND:
             raise ValueError(f"kind {content['kind']!r}")
         if content["format"] not in FORMATS:
-            known = " and ".join(map(str, FORMATS))
+            known = ", ".join(map(str, FORMATS))
             raise InputError(f"{path} has format {content['format']}; this version reads {known}: update rejoinder")
         manifest = msgspec.convert(content, Manifest)
         manifest.gone()

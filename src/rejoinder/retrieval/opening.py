@@ -23,6 +23,8 @@ def read(
         manifest = None
         try:
             manifest = read_manifest(folder)
+            if manifest.store:
+                raise InputError(f"the replies of {folder} are in Milvus; rejoinder.retrieval.stores.Store opens it")
             if encoder is not None:
                 check_model(folder, manifest.model, encoder)
             total = sum(size for record in manifest.segments for size, _ in record.files.values())

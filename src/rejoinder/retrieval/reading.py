@@ -41,8 +41,9 @@ def read_candidates(path: str | Path, split: Split | None = None) -> Iterator[Ca
     """Read replies one after the other; of examples those of one `split`, or all. Errors name file, line and reason.
 
     By the end of the name (before .zst, .gz, .bz2, .xz): `.jsonl`, an object a line, its text in one of `TEXT_FIELDS`,
-    other fields are payload; `.csv`, the same by column (a single one may have any name); a data folder or `.parquet`
-    of examples, whose distinct responses are read; anything else is text with one reply a line.
+    other fields are payload (a list of messages is one text, joined by spaces, and the payload's `messages`); `.csv`,
+    the same by column (a single one may have any name); a data folder or `.parquet` of examples, whose distinct
+    responses are read; anything else is text with one reply a line.
     """
     path = Path(path)
     if not path.exists():
@@ -149,6 +150,12 @@ def _from_fields(values: dict[str, Any], where: str) -> Candidate:
         wanted = ", ".join(TEXT_FIELDS[:-1])
         raise InputError(f"{where}: no field {wanted} or {TEXT_FIELDS[-1]}; there is {', '.join(values) or 'none'}")
     text = values[name]
-    if not isinstance(text, str) or not text.strip():
-        raise InputError(f"{where}: {name} is {json.dumps(text)[:60]}; a text is needed")
-    return Candidate(text, {key: value for key, value in values.items() if key != name})
+    messages = text if isinstance(text, list) and text else [text]
+    if not all(isinstance(each, str) and each.strip() for each in messages):
+        raise InputError(f"{where}: {name} is {json.dumps(text)[:60]}; a text is needed, or a list of messages")
+    payload = {key: value for key, value in values.items() if key != name}
+    if messages is text:
+        if "messages" in payload:
+            raise InputError(f"{where}: {name} is a list of messages, but there is a field messages too; leave one out")
+        payload["messages"] = text
+    return Candidate(" ".join(messages), payload)

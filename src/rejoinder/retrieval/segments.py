@@ -95,7 +95,10 @@ def open_model(name: str) -> ResponseEncoder:
     return encoder
 
 
-class _Line(msgspec.Struct):
+class Line(msgspec.Struct):
+    """What is stored of a reply."""
+
+    text: str
     payload: dict[str, Any] = {}
 
 
@@ -176,9 +179,9 @@ class Segment:
             self._columns[name] = numbers, np.array(
                 [
                     (row, numbers.setdefault(text, len(numbers)))
-                    for row, payload in enumerate(self._payloads())
-                    if name in payload
-                    for text in value_texts(payload[name])
+                    for row, line in enumerate(self.lines())
+                    if name in line.payload
+                    for text in value_texts(line.payload[name])
                 ],
                 dtype=np.int32,
             ).reshape(-1, 2)
@@ -187,13 +190,15 @@ class Segment:
         flags[pairs[np.isin(pairs[:, 1], [numbers[text] for text in wanted if text in numbers]), 0]] = True
         return flags if numbers else None
 
-    def _payloads(self) -> Iterator[Mapping[str, Any]]:
-        lines, decode = self._replies.data, msgspec.json.Decoder(_Line).decode
+    def lines(self) -> Iterator[Line]:
+        """Read all replies, one after the other."""
+        lines, decode = self._replies.data, msgspec.json.Decoder(Line).decode
         for row, (start, end) in enumerate(itertools.pairwise(self._offsets.tolist())):
             try:
-                yield decode(lines[start:end]).payload
+                yield decode(lines[start:end])
             except (msgspec.DecodeError, RecursionError):
-                yield self.candidate(row).payload  # its error says which line was altered
+                found = self.candidate(row)  # its error says which line was altered
+                yield Line(found.text, dict(found.payload))
 
     def _map(self, name: str, kind: str, shape: tuple[int, ...]) -> Array:
         expected = int(np.prod(shape)) * np.dtype(kind).itemsize

@@ -54,14 +54,21 @@ def extend(
     engine: Engine | None,
 ) -> Manifest:
     """Write replies as a new segment in `folder` and return the manifest that counts it in; the one on disk stays."""
+    encoded = encoded_batches(replies, manifest.end, encoder, batch, engine)
+    if (head := next(encoded, None)) is None:
+        return manifest
+    batches = itertools.chain([head], encoded)
+    return _write(manifest, folder, batches, unit=has_unit_vectors(encoder), progress=progress)
+
+
+def encoded_batches(
+    replies: Iterable[str | Candidate], first: int, encoder: ResponseEncoder, batch: int, engine: Engine | None
+) -> Batches:
+    """Yield replies, at positions from `first` on, `batch` at once, checked before they are encoded."""
     check_count("batch", batch)
     candidates = _candidates(replies)
     batches = iter(lambda: list(itertools.islice(candidates, batch)), [])
-    head = next(batches, None)
-    if head is None:
-        return manifest
-    encoded = _encoded(_lines(itertools.chain([head], batches), manifest.end), encoder, engine)
-    return _write(manifest, folder, encoded, unit=has_unit_vectors(encoder), progress=progress)
+    return _encoded(_lines(batches, first), encoder, engine)
 
 
 def rewrite(

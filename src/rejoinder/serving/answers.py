@@ -75,12 +75,13 @@ class Question:
     distinct: bool = True
     where: dict[str, Any] | None = None
     diversity: float = 0.0
+    hybrid: float = 0.0
     rerank: bool = False
 
     @property
     def search(self) -> str:
         """Of questions whose texts are equal the search is one."""
-        chosen = self.k, self.minimum_score, self.distinct, self.where, self.diversity, self.rerank
+        chosen = self.k, self.minimum_score, self.distinct, self.where, self.diversity, self.hybrid, self.rerank
         return json.dumps([*chosen, self.minimum_confidence], sort_keys=True)
 
 
@@ -259,8 +260,8 @@ class Answers:
         read = self._confident.calibration.history
         if question.history not in (None, read):
             raise InputError(f"the index was calibrated with history {json.dumps(read)}; leave history out")
-        if question.where or question.diversity or question.rerank or not question.distinct:
-            unlike = "where, diversity, rerank or distinct: false"
+        if question.where or question.diversity or question.hybrid or question.rerank or not question.distinct:
+            unlike = "where, diversity, hybrid, rerank or distinct: false"
             raise InputError(f"minimum_confidence is calibrated for the best of all distinct replies; without {unlike}")
         return read
 
@@ -271,6 +272,8 @@ class Answers:
             "said": [each.said for each in asked],
             "distinct": like.distinct,
             "where": like.where,
+            "hybrid": like.hybrid,
+            "inputs": [each.read[-1] for each in asked],
         }
         if like.minimum_confidence is not None:
             assert self._confident is not None

@@ -56,6 +56,7 @@ class RepliesRequest(_Request):
     where: Annotated[dict[Name, Scalar | Scalars], Field(max_length=20)] | None = None
     """Only replies whose field of the payload has this value, or one of these."""
     diversity: Annotated[float, Field(ge=0, le=1)] = 0.0
+    hybrid: Annotated[float, Field(ge=0, allow_inf_nan=False)] = 0.0
     """Replies that differ more: 0 the best alone, to 1."""
     rerank: bool = False
     """Let the server's second model order the best."""

@@ -1,0 +1,393 @@
+"""An index whose replies are in Milvus: a file of milvus-lite inside the index's folder, or a server's collection.
+
+The folder keeps the manifest: the model, where the replies are, the next position, and a digest of all that was added
+and deleted, in this order. Milvus nominates replies by its graph (HNSW); they are scored from the exact vectors as
+everywhere. An `add` writes to Milvus first and then replaces the manifest: rows from its end on are of one that was not
+finished, which no search finds and the next change removes. Deleted positions are in the manifest until their rows are
+gone.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import hashlib
+import json
+import logging
+import math
+import os
+import secrets
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Any, Self
+
+import msgspec
+import numpy as np
+
+from rejoinder.baselines.keywords import WordIndex
+from rejoinder.corpora.engine import Engine
+from rejoinder.errors import BusyError, InputError, MissingExtraError, RejoinderError
+from rejoinder.files import atomic_folder
+from rejoinder.progress import Advance
+from rejoinder.ranker import FloatArray, check_count
+from rejoinder.retrieval.approximate import CARE
+from rejoinder.retrieval.choice import Reply
+from rejoinder.retrieval.index import DATABASE, FOLDER, Index, check_target
+from rejoinder.retrieval.manifest import Manifest, Positions, StoreRecord, model_record, read_manifest, write_runs
+from rejoinder.retrieval.nomination import LINKS, NOMINATED
+from rejoinder.retrieval.opening import check_encoder, check_model
+from rejoinder.retrieval.reading import Candidate
+from rejoinder.retrieval.search import Flags, Found, exact_scores
+from rejoinder.retrieval.searching import Searcher, Where
+from rejoinder.retrieval.segments import Line, ResponseEncoder, check_rows, has_unit_vectors, texts_of, value_texts
+from rejoinder.retrieval.writing import encoded_batches
+
+EMBEDDED = "milvus"
+"""In place of an address: the database is a file in the index's folder."""
+LEAST_EFFORT = 512  # of a search in the graph (ef): with it nearly every search finds the very ten best of 100,000
+MOST_FOUND = 16_384  # Milvus gives no more
+PATIENCE = 10.0  # seconds for a server to answer
+LONGEST = 65_535  # bytes of a reply with its payload, and of the tokens of its fields
+_decode = msgspec.json.Decoder(Line).decode
+
+
+def open_index(
+    folder: str | Path, encoder: ResponseEncoder | None = None, *, verify: bool | None = None
+) -> Index | Store:
+    """Open an index, wherever its replies are; see `Index.open`."""
+    if read_manifest(folder).store is None:
+        return Index.open(folder, encoder, verify=verify)
+    return Store.open(folder, encoder)
+
+
+class Store(Searcher):
+    """Encoded replies in Milvus, searched, added and deleted as those of `Index` are."""
+
+    def __init__(self, folder: Path, manifest: Manifest, encoder: ResponseEncoder | None) -> None:
+        assert manifest.store is not None
+        self.folder, self.manifest, self.encoder = folder, manifest, encoder
+        self.record: StoreRecord = manifest.store
+        self._client = _connect(folder, self.record)
+
+    @classmethod
+    def build(
+        cls,
+        encoder: ResponseEncoder,
+        replies: Iterable[str | Candidate],
+        folder: str | Path,
+        address: str = EMBEDDED,
+        *,
+        batch: int = 1024,
+        overwrite: bool = False,
+        progress: Advance | None = None,
+        engine: Engine | None = None,
+    ) -> Self:
+        """Encode replies into Milvus, all or none; `folder` then stands for them. See `Index.build`.
+
+        `address` is that of a server, as http://HOST:19530 (MILVUS_TOKEN in the environment: its token); `EMBEDDED`: a
+        file in `folder`, which one process at a time can open.
+        """
+        folder = Path(folder)
+        check_encoder(encoder)
+        check_target(folder, overwrite=overwrite)
+        old = read_manifest(folder).store if folder.exists() and any(folder.iterdir()) else None
+        record = StoreRecord("" if address == EMBEDDED else address, f"rejoinder_{secrets.token_hex(8)}")
+        manifest = Manifest(model_record(encoder.fingerprint, encoder.name, folder), "float32", store=record)
+        with atomic_folder(folder, FOLDER, overwrite=overwrite) as part:
+            manifest.write(part)
+            made = cls(part, manifest, encoder)
+            try:
+                made._extend(replies, batch, progress, engine)
+                if made.manifest.size:
+                    made._ask("flush")
+            except BaseException:
+                made._drop()
+                raise
+            finally:
+                made.close()
+        _release(folder)  # of what stood there before
+        if old is not None and old.address:
+            _connect(folder, old).drop_collection(old.collection)
+        return cls.open(folder, encoder)
+
+    @classmethod
+    def open(cls, folder: str | Path, encoder: ResponseEncoder | None = None) -> Self:
+        """Open an index whose replies are in Milvus.
+
+        Raises:
+            InputError: there is no such index, the server does not answer, or the index is of another model.
+            BusyError: another process has the file open.
+        """
+        folder = Path(folder)
+        manifest = read_manifest(folder)
+        if encoder is not None:
+            check_encoder(encoder)
+            check_model(folder, manifest.model, encoder)
+        return cls(folder, manifest, encoder)
+
+    def close(self) -> None:
+        """Leave the database; a file is then free for other processes."""
+        self._client.close()
+        if not self.record.address:
+            _release(self.folder)
+
+    def refresh(self) -> bool:
+        """Take over what others have changed since; return whether they have."""
+        manifest = read_manifest(self.folder)
+        if manifest.store is None or manifest.store.collection != self.record.collection:
+            raise InputError(f"{self.folder} was built again; open it again")
+        changed, self.manifest, self.record = manifest != self.manifest, manifest, manifest.store
+        return changed
+
+    def __len__(self) -> int:
+        return self.record.count
+
+    def __iter__(self) -> Iterator[tuple[int, Candidate]]:
+        return self.candidates()
+
+    def candidates(self, first: int = 0) -> Iterator[tuple[int, Candidate]]:
+        """Yield positions, from `first` on, and their replies."""
+        if not self.manifest.size:
+            return
+        options = {"filter": f"position >= {first} and {self._there()}", "output_fields": ["position", "line"]}
+        rows = self._ask("query_iterator", batch_size=1000, **options)
+        with contextlib.closing(rows):
+            while some := rows.next():
+                yield from ((row["position"], _candidate(row["line"])) for row in some)
+
+    def facts(self) -> Mapping[str, object]:
+        """Return what the index is shown by."""
+        address = self.record.address or str(self.folder / DATABASE)
+        model = self.manifest.model.name or self.manifest.model.fingerprint[:12]
+        return {"folder": str(self.folder), "milvus": address, "replies": len(self), "model": model}
+
+    def count(self, where: Where | None = None) -> int:
+        """Return how many replies a search can find."""
+        return self._count(self._passing(where).condition)
+
+    def add(
+        self,
+        replies: Iterable[str | Candidate],
+        *,
+        batch: int = 1024,
+        progress: Advance | None = None,
+        engine: Engine | None = None,
+    ) -> range:
+        """Add replies, all or none; return their positions, which are the next ones. See `Index.add`."""
+        self._model()
+        with self._change():
+            first = self.record.end
+            self._extend(replies, batch, progress, engine)
+            return range(first, self.record.end)
+
+    def delete(self, positions: Iterable[int]) -> int:
+        """Delete replies by their positions, all or none; return how many. See `Index.delete`."""
+        chosen = sorted(set(positions))
+        for position in chosen:
+            check_count("a position", position, 0)
+        with self._change():
+            for start in range(0, len(chosen), 1000):
+                some = chosen[start : start + 1000]
+                found = {row["position"] for row in self._ask("get", some, ["position"])}
+                if missing := [position for position in some if position not in found]:
+                    raise InputError(f"{self.folder} has no reply {missing[0]}, or it was deleted before")
+            if chosen:
+                digest = hashlib.sha256(f"{self.record.digest} without {chosen}".encode()).hexdigest()
+                record = replace(self.record, count=self.record.count - len(chosen), digest=digest)
+                self._write(replace(self.manifest, store=record, deleted=write_runs(np.array(chosen))))
+                self._sweep()
+        return len(chosen)
+
+    def _extend(
+        self, replies: Iterable[str | Candidate], batch: int, progress: Advance | None, engine: Engine | None
+    ) -> None:
+        encoder, record, size = self._model(), self.record, self.manifest.size
+        digest = hashlib.sha256(record.digest.encode())
+        for lines, encoded in encoded_batches(replies, record.end, encoder, batch, engine):
+            vectors = check_rows(encoded, "reply", record.end, unit=has_unit_vectors(encoder))
+            if not size:
+                size = vectors.shape[1]
+                self._create(size)
+            rows = [_row(record.end + i, line, vectors[i]) for i, line in enumerate(lines)]
+            self._ask("insert", rows)
+            digest.update(b"".join(lines))
+            digest.update(vectors.astype("<f4").tobytes())
+            record = replace(record, end=record.end + len(rows), count=record.count + len(rows))
+            if progress is not None:
+                progress(len(rows))
+        if record.end > self.record.end:
+            record = replace(record, digest=digest.hexdigest())
+            self._write(replace(self.manifest, size=size, store=record))
+
+    def _create(self, size: int) -> None:
+        from pymilvus import DataType
+
+        if self._ask("has_collection"):  # of an addition that was not finished
+            self._ask("drop_collection")
+        schema = self._client.create_schema(auto_id=False)
+        schema.add_field("position", DataType.INT64, is_primary=True)
+        schema.add_field("vector", DataType.FLOAT_VECTOR, dim=size)
+        schema.add_field("line", DataType.VARCHAR, max_length=LONGEST)
+        schema.add_field("fields", DataType.VARCHAR, max_length=LONGEST)
+        indexes = self._client.prepare_index_params()
+        graph = {"M": LINKS, "efConstruction": CARE}
+        indexes.add_index("vector", index_type="HNSW", metric_type="IP", params=graph)
+        self._ask("create_collection", schema=schema, index_params=indexes, consistency_level="Strong")
+
+    def _passing(self, where: Where | None) -> _Selected:
+        conditions = [self._there()]
+        if callable(where):
+            raise InputError(f"{self.folder}: Milvus filters by fields and their values, not by a function")
+        if not isinstance(where, Mapping | None):
+            raise InputError(f"where is {where!r}; it is a mapping of fields to values")
+        for name, value in (where or {}).items():
+            if not self._count(_contains([_token(name)])):
+                raise InputError(f"{self.folder}: no reply has a field {name!r}")
+            conditions.append(_contains([_token(name, text) for text in sorted(texts_of(name, value))]))
+        return _Selected(self, " and ".join(conditions))
+
+    def _there(self) -> str:
+        """Return the condition that a row is one of this index."""
+        gone = self.manifest.gone().tolist()
+        return f"position < {self.record.end}" + (f" and position not in {gone}" if gone else "")
+
+    def _count(self, condition: str) -> int:
+        if not self.manifest.size:
+            return 0
+        [row] = self._ask("query", filter=condition, output_fields=["count(*)"])
+        return int(row["count(*)"])
+
+    @contextlib.contextmanager
+    def _change(self) -> Iterator[None]:
+        with self._alone():
+            self._sweep()
+            yield
+
+    def _sweep(self) -> None:
+        """Remove the rows of what was deleted, and those of additions that were not finished."""
+        if not self.manifest.size:
+            return
+        if gone := self.manifest.gone().tolist():
+            self._ask("delete", ids=gone)
+        self._ask("delete", filter=f"position >= {self.record.end}")
+        if self.manifest.deleted:
+            self._write(replace(self.manifest, deleted=""))
+
+    def _ask(self, what: str, *given: Any, **options: Any) -> Any:
+        """Call a method of Milvus' client for the collection."""
+        from pymilvus import MilvusException
+
+        try:
+            return getattr(self._client, what)(self.record.collection, *given, **options)
+        except MilvusException as error:
+            raise RejoinderError(f"{self.folder}: Milvus failed to {what} ({error}); try again") from error
+
+    def _write(self, manifest: Manifest) -> None:
+        assert manifest.store is not None
+        manifest.write(self.folder)
+        self.manifest, self.record = manifest, manifest.store
+
+    def _drop(self) -> None:
+        """Remove the collection from a server."""
+        if self.record.address:
+            self._ask("drop_collection")
+
+
+@dataclass
+class _Selected:
+    """Fulfils `searching.Selection`."""
+
+    store: Store
+    condition: str
+    hits: dict[int, tuple[str, FloatArray]] = field(default_factory=dict)
+
+    @property
+    def most(self) -> int:
+        return len(self.store)
+
+    def find(self, contexts: Sequence[FloatArray], k: int, minimum: float) -> Found:
+        if k > MOST_FOUND:
+            raise InputError(f"{k} replies are asked for; Milvus finds {MOST_FOUND:,} at most")
+        wanted = min(math.ceil(NOMINATED * k), MOST_FOUND)
+        options: dict[str, Any] = {"output_fields": ["line", "vector"], "filter": self.condition}
+        options["search_params"] = {"params": {"ef": max(2 * wanted, LEAST_EFFORT)}}
+        queries = iter(self.store._ask("search", np.concatenate(contexts), limit=wanted, **options))
+        found: Found = []
+        for context in contexts:
+            rows = {hit["position"]: hit["entity"] for _ in context for hit in next(queries)}
+            self.hits |= {at: (row["line"], np.asarray(row["vector"], np.float32)) for at, row in rows.items()}
+            numbers = np.array(sorted(rows), dtype=np.int64)
+            scores = exact_scores(context, self.vectors(numbers))
+            order = np.lexsort((numbers, -scores))[:k]
+            order = order[scores[order] >= minimum]
+            found.append((numbers[order], scores[order]))
+        return found
+
+    def vectors(self, numbers: Positions) -> FloatArray:
+        rows = [self.vector(number) for number in numbers.tolist()]
+        return np.stack(rows) if rows else np.zeros((0, self.store.manifest.size), np.float32)
+
+    def vector(self, position: int) -> FloatArray:
+        return self.hits[position][1]
+
+    def reply(self, found: tuple[int, float]) -> Reply:
+        position, score = found
+        candidate = _candidate(self.hits[position][0])
+        return Reply(candidate.text, score, position, candidate.payload)
+
+    def words(self) -> tuple[WordIndex, Flags]:
+        folder = self.store.folder
+        raise InputError(f"{folder}: hybrid search reads all replies, which are in Milvus here; take an index on disk")
+
+
+def _connect(folder: Path, record: StoreRecord) -> Any:
+    try:
+        from pymilvus import MilvusClient
+    except ImportError as error:
+        raise MissingExtraError("an index in Milvus", "milvus") from error
+    logging.getLogger("pymilvus").setLevel(logging.CRITICAL)  # it writes what it raises to standard error, too
+    place = record.address or str((folder / DATABASE).absolute())
+    try:
+        client = MilvusClient(place, token=os.environ.get("MILVUS_TOKEN", ""), timeout=PATIENCE)
+        if client.has_collection(record.collection):
+            client.load_collection(record.collection)
+    except Exception as error:
+        if record.address:
+            told = f"no Milvus server answers at {place} ({error}); start it, or set MILVUS_TOKEN"
+            raise InputError(told) from error
+        told = "another process has it open, or it is damaged; a Milvus server (--store http://HOST:19530) admits many"
+        raise BusyError(f"{place}: {told} ({error})") from error
+    return client
+
+
+def _release(folder: Path) -> None:
+    """Let go of the file in a folder, if this process has it open."""
+    from milvus_lite.server_manager import server_manager_instance
+
+    server_manager_instance.release_server(str((folder / DATABASE).absolute()))
+
+
+def _row(position: int, line: bytes, vector: FloatArray) -> dict[str, Any]:
+    payload = _decode(line).payload
+    tokens = {_token(name) for name in payload}
+    tokens |= {_token(name, text) for name, value in payload.items() for text in value_texts(value)}
+    fields = " ".join(sorted(tokens))
+    if max(len(line), len(fields)) > LONGEST:
+        told = f"has {len(line):,} bytes with its payload, and {len(tokens):,} fields and values"
+        raise InputError(f"reply {position} {told}; Milvus holds {LONGEST:,} bytes, and {LONGEST // 33:,} of those")
+    return {"position": position, "vector": vector, "line": line.decode(), "fields": fields}
+
+
+def _token(*name_and_text: str) -> str:
+    """Return what stands for a field, or for a value of it, in a condition: 32 hexadecimal digits."""
+    return hashlib.blake2b(json.dumps(name_and_text).encode(), digest_size=16).hexdigest()
+
+
+def _contains(tokens: Sequence[str]) -> str:
+    """Return the condition that one of the tokens is there."""
+    return "(" + " or ".join(f'fields like "%{token}%"' for token in tokens or ["-"]) + ")"
+
+
+def _candidate(line: str) -> Candidate:
+    found = _decode(line)
+    return Candidate(found.text, found.payload)
