@@ -50,7 +50,7 @@ class Batcher:
         self,
         compute: Callable[[Sequence[Job]], Sequence[Any]],
         *,
-        most: int = 32,
+        most: int = 64,
         queue: int = 128,
         observe: Callable[[int, float, int], object],
     ) -> None:
