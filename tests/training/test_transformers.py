@@ -1,6 +1,7 @@
 """Bi-, poly- and cross-encoders through the training loop; pretraining, from words to a bi-encoder."""
 
 import itertools
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -25,6 +26,7 @@ from rejoinder.training.masked_lm import LikeLengths, Masking, pretraining_step
 from rejoinder.training.metrics import read_metrics
 from rejoinder.training.negatives import RandomNegatives
 from rejoinder.training.prepare import prepare
+from rejoinder.training.recipe_files import load_recipe
 from rejoinder.training.validation import Validator
 from tests.models.tiny_transformer import SHAPE, tokenizer
 from tests.training.test_loop import interrupt_at, same_weights
@@ -34,6 +36,7 @@ from tests.training.transformers import transformer_recipe, write_checkpoint
 BI = {"kind": "bi-encoder", "reduction": "mean"}
 POLY = {"kind": "poly-encoder", "m": 4, "reduction": "mean"}
 CROSS = {"kind": "cross-encoder"}
+RECIPES = Path(__file__).parents[2] / "recipes"
 
 
 @pytest.fixture(scope="module")
@@ -78,6 +81,17 @@ def test_a_trunk_that_learns_nothing_reads_each_text_once(tmp_path, data, start,
     monkeypatch.setattr(MultiContextBiEncoder, "reduce", None)  # nothing is read again
     train(frozen_recipe(data, start), tmp_path / "cut")
     assert same_weights(tmp_path / "cut", tmp_path / "vectors")
+
+
+def test_its_heads_alone_are_fine_tuned(tmp_path, data, start):
+    train(frozen_recipe(data, start), tmp_path / "first")
+    given = [f"data.train={data}", f"init.model={tmp_path / 'first' / 'model'}", "validation.examples=20",
+             "validation.candidates=20", "stage.0.steps=2", "stage.0.batch_size=8"]  # fmt: skip
+    train(load_recipe(RECIPES / "fine-tune-heads.toml", given), tmp_path / "tuned")
+    before, after = weights(tmp_path / "first"), weights(tmp_path / "tuned")
+    changed = {name.partition(".")[0] for name in before if not torch.equal(before[name], after[name])}
+    assert changed
+    assert "transformer" not in changed
 
 
 @pytest.mark.parametrize("model", [BI, CROSS], ids=["bi", "cross"])
