@@ -10,6 +10,7 @@ from rejoinder.retrieval.index import Index
 from rejoinder.retrieval.reading import Candidate
 from rejoinder.serving.answers import Answers, Sources
 from rejoinder.serving.app import Settings, make_app
+from rejoinder.serving.computing import Computing
 from tests.retrieval.conftest import HashEncoder
 
 TEXTS = [f"reply number {i}" for i in range(20)]
@@ -34,7 +35,7 @@ def client(sources, answers):
     with contextlib.ExitStack() as stack:
 
         def start(**settings):
-            app = make_app(Settings(sources=sources, **settings), answers)
+            app = make_app(Settings(sources=sources, **settings), Computing(sources, answers))
             return stack.enter_context(TestClient(app, base_url="http://localhost", raise_server_exceptions=False))
 
         yield start
@@ -43,7 +44,7 @@ def client(sources, answers):
 @contextlib.asynccontextmanager
 async def running(answers, **settings):
     """Run a server in this event loop: many requests at a time may be sent by the client that this gives."""
-    app = make_app(Settings(sources=answers.sources, **settings), answers)
+    app = make_app(Settings(sources=answers.sources, **settings), Computing(answers.sources, answers))
     api = app.state.api
     async with api.lifespan(app), httpx2.AsyncClient(
         transport=httpx2.ASGITransport(app), base_url="http://localhost", timeout=20

@@ -23,18 +23,11 @@ if TYPE_CHECKING:
     from fastapi import FastAPI
 
     from rejoinder.ranker import Ranker
-    from rejoinder.serving.answers import Answers
     from rejoinder.serving.app import Settings
+    from rejoinder.serving.computing import Compute
 
 GRACE = 30  # seconds for accepted requests to be answered after the signal to end
 START = 120  # seconds for a worker to open its model
-LOGGING = {
-    "version": 1,
-    "disable_existing_loggers": False,
-    "formatters": {"json": {"()": "rejoinder.serving.guard.JsonLines"}},
-    "handlers": {"stderr": {"class": "logging.StreamHandler", "formatter": "json"}},
-    "loggers": {name: {"handlers": ["stderr"], "level": "INFO"} for name in ("rejoinder.serving", "uvicorn")},
-}
 
 
 def serve(
@@ -71,7 +64,8 @@ def serve(
         raise MissingExtraError("rejoinder serve", "serve") from error
     from rejoinder.serving.answers import Sources
     from rejoinder.serving.app import Settings
-    from rejoinder.serving.guard import READ_KEY, WRITE_KEY, Keys
+    from rejoinder.serving.computing import ComputingProcess
+    from rejoinder.serving.guard import LOGGING, READ_KEY, WRITE_KEY, Keys
 
     keys, local = Keys.from_environment(), _is_loopback(host)
     if not keys and not local:
@@ -98,12 +92,14 @@ def serve(
             emit({"url": address}, as_json, _text)
             Multiprocess(uvicorn.Config(partial(_worker, settings), factory=True, **more), [listening]).run()
         return
-    app: Any = _worker(settings, sources.open())
-    emit({"url": address}, as_json, _text)
-    uvicorn.Server(uvicorn.Config(app, **more)).run([listening])
+    with ComputingProcess(sources) as computing:
+        app: Any = _worker(settings, computing)
+        computing("open", ())
+        emit({"url": address}, as_json, _text)
+        uvicorn.Server(uvicorn.Config(app, **more)).run([listening])
 
 
-def _worker(settings: Settings, opened: Answers | None = None) -> FastAPI:
+def _worker(settings: Settings, opened: Compute | None = None) -> FastAPI:
     """Make the application, as the only one of its process."""
     from rejoinder.memory import keep_memory
     from rejoinder.serving.app import make_app

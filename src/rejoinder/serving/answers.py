@@ -1,4 +1,4 @@
-"""What the computing thread does: the index, the models beside it, and each kind of job on many requests at once."""
+"""What the server computes: the index, the models beside it, and each kind of job on many requests at once."""
 
 from __future__ import annotations
 
@@ -118,10 +118,9 @@ class Answers:
         return path.name or self.encoder.fingerprint[:12]
 
     def facts(self) -> dict[str, Any]:
-        """Return what the page says of the index."""
-        calibrated = (self.sources.index / CALIBRATION).is_file()
-        return {"index": self.sources.index.name, "model": self.model, "candidates": len(self.index),
-                "calibrated": calibrated}  # fmt: skip
+        """Return what there is."""
+        second = None if self.second is None else self.second._shown()
+        return {"first": self._shown(), "second": second, "intents": self.classifier is not None}
 
     def compute(self, jobs: Sequence[Job]) -> list[Any]:
         """Return of each job its result or its exception; those of one kind are computed together."""
@@ -222,12 +221,13 @@ class Answers:
         ]
         return _split(found, texts)
 
-    def candidates(self, pages: list[tuple[int, int]]) -> list[list[dict[str, Any]]]:
-        """Return candidates from a position on, so many at most."""
+    def candidates(self, pages: list[tuple[int, int]]) -> list[tuple[list[dict[str, Any]], int]]:
+        """Return candidates from a position on, so many at most, and how many there are in all."""
         results = []
         for first, most in pages:
             found = zip(range(most), self.index.candidates(first), strict=False)
-            results.append([{"position": at, "text": c.text, "payload": dict(c.payload)} for _, (at, c) in found])
+            page = [{"position": at, "text": c.text, "payload": dict(c.payload)} for _, (at, c) in found]
+            results.append((page, len(self.index)))
         return results
 
     def add(self, lists: list[list[Candidate]]) -> list[list[int]]:
@@ -241,6 +241,12 @@ class Answers:
         return [1] * len(positions)
 
     # ------------------------------------------------------------------------------------------------------------------
+
+    def _shown(self) -> dict[str, Any]:
+        """Return what the page says of the index."""
+        calibrated = (self.sources.index / CALIBRATION).is_file()
+        return {"index": self.sources.index.name, "model": self.model, "size": self.index.manifest.size,
+                "candidates": len(self.index), "calibrated": calibrated}  # fmt: skip
 
     def _counted(self, vectors: FloatArray, texts: list[list[str]]) -> list[tuple[FloatArray, int]]:
         """Cut vectors into those of each request, with the tokens read; 0 of a model that is not Rejoinder's own."""

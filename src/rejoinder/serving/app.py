@@ -1,4 +1,4 @@
-"""The HTTP application: what each address takes, what it lets the computing thread do, and what it answers."""
+"""The HTTP application: what each address takes, what it has computed, and what it answers."""
 
 from __future__ import annotations
 
@@ -7,13 +7,12 @@ import base64
 import contextlib
 import dataclasses
 import errno
-import gc
 import os
 import re
 import signal
 import threading
-import time
 from collections.abc import AsyncIterator, Callable, Mapping, Sequence
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, get_type_hints
 
@@ -23,20 +22,18 @@ from pydantic import BaseModel, ValidationError
 
 from rejoinder import __version__
 from rejoinder.errors import BusyError, InputError, MissingExtraError
-from rejoinder.retrieval.index import Index
 from rejoinder.retrieval.reading import Candidate
 from rejoinder.serving import requests as forms
-from rejoinder.serving.answers import Answers, Question, Sources
+from rejoinder.serving.answers import Question, Sources
 from rejoinder.serving.batching import Batcher, Job, OverloadedError
+from rejoinder.serving.computing import Compute, ComputingProcess
 from rejoinder.serving.guard import CURRENT, NO_KEYS, Guard, Keys, Receive, Scope, Send, logger, problem
 from rejoinder.serving.metrics import Metrics
-from rejoinder.serving.projection import ReplyMap
 
 if TYPE_CHECKING:
     from fastapi import FastAPI
 
 PAGE = Path(__file__).with_name("page")
-OLD = 60.0  # seconds from which a map of an index that has changed is drawn anew
 PIECE = 64  # texts of a large request that are computed at once, so that others get their turn
 _FULL = (errno.ENOSPC, errno.EDQUOT)
 _ERRORS = (400, 401, 403, 408, 413, 415, 421, 422, 429, 500, 503)
@@ -58,8 +55,8 @@ class Settings:
     workers: int = 1
 
 
-def make_app(settings: Settings, opened: Answers | None = None) -> FastAPI:
-    """Return the application, an ASGI callable; what is `opened` already is not opened again.
+def make_app(settings: Settings, opened: Compute | None = None) -> FastAPI:
+    """Return the application, an ASGI callable; unless something is `opened` already, it has a process that computes.
 
     Raises:
         MissingExtraError: FastAPI or prometheus-client is missing.
@@ -168,48 +165,46 @@ class Api:
 
     computing: Batcher
     writing: Batcher
-    _map: tuple[str, float, ReplyMap] | None = None  # of which index, and when it was drawn
-    _drawing: asyncio.Task[None] | None = None
+    telling: Batcher
+    drawing: Batcher
+    about: dict[str, Any]  # see `Answers.facts`, when it was opened
 
-    def __init__(self, settings: Settings, opened: Answers | None) -> None:
+    def __init__(self, settings: Settings, opened: Compute | None) -> None:
         self.settings, self.metrics = settings, Metrics()
         self._opened, self._reloading, self._ready = opened, asyncio.Lock(), False
-
-    @property
-    def answers(self) -> Answers:
-        """What answers now."""
-        assert self._opened is not None
-        return self._opened
 
     @contextlib.asynccontextmanager
     async def lifespan(self, _app: object) -> AsyncIterator[None]:
         """Open everything before the first request; finish what was accepted after the last one."""
-        if self._opened is None:
-            self._opened = await asyncio.to_thread(self.settings.sources.open)
-            gc.freeze()  # models stay: looking through them for garbage would hold requests up
-        queue = self.settings.queue
-        self.computing = Batcher(
-            lambda jobs: self.answers.compute(jobs),  # noqa: PLW0108 (answers change when they are loaded again)
-            queue=queue,
-            observe=self.metrics.observe_batch,
-        )
-        self.writing = Batcher(
-            lambda jobs: self.answers.write(jobs),  # noqa: PLW0108
-            most=forms.CANDIDATES,
-            queue=queue,
-            observe=lambda *_: None,
-        )
-        if hasattr(signal, "SIGHUP") and threading.current_thread() is threading.main_thread():
-            asyncio.get_running_loop().add_signal_handler(signal.SIGHUP, self._hang_up)
-        self._ready = True
-        yield
-        self._ready = False
-        await self.computing.close()
-        await self.writing.close()
+        with contextlib.ExitStack() as stack:
+            compute = self._opened
+            if compute is None:
+                compute = stack.enter_context(ComputingProcess(self.settings.sources))
+                await asyncio.to_thread(compute, "open", ())
+            self._compute = compute
+            queue = self.settings.queue
+            self.computing = Batcher(partial(compute, "compute"), queue=queue, observe=self.metrics.observe_batch)
+            self.writing = Batcher(partial(compute, "write"), most=forms.CANDIDATES, queue=queue)
+            self.telling = Batcher(partial(compute, "tell"), queue=queue)
+            self.drawing = Batcher(partial(compute, "draw"), queue=queue)
+            self.about = await self._facts()
+            if hasattr(signal, "SIGHUP") and threading.current_thread() is threading.main_thread():
+                asyncio.get_running_loop().add_signal_handler(signal.SIGHUP, self._hang_up)
+            self._ready = True
+            yield
+            self._ready = False
+            for batcher in (self.computing, self.writing, self.telling, self.drawing):
+                await batcher.close()
 
     def crowded(self) -> bool:
         """Return whether the queue is full."""
         return self.computing.full
+
+    @property
+    def model(self) -> str:
+        """The name of the model."""
+        name: str = self.about["first"]["model"]
+        return name
 
     # --- Endpoints ----------------------------------------------------------------------------------------------------
 
@@ -223,8 +218,8 @@ class Api:
 
     async def metrics_text(self) -> Any:
         """Tell Prometheus."""
-        answers = self.answers
-        text = self.metrics.text(answers.sources.index.name, answers.model, len(answers.index))
+        first = (await self._facts())["first"]
+        text = self.metrics.text(first["index"], first["model"], first["candidates"])
         return _plain()(text, media_type="text/plain; version=0.0.4; charset=utf-8")
 
     async def replies(self, body: forms.RepliesRequest) -> Any:
@@ -240,7 +235,7 @@ class Api:
         """Encode texts."""
         if (refusal := self._other_model(body.model)) is not None:
             return refusal
-        if body.dimensions not in (None, size := self.answers.index.manifest.size):
+        if body.dimensions not in (None, size := self.about["first"]["size"]):
             raise InputError(f"dimensions is {body.dimensions}; the vectors of this model have {size}")
         texts = [body.input] if isinstance(body.input, str) else body.input
         kind = "queries" if body.input_type == "query" else "documents"
@@ -250,7 +245,7 @@ class Api:
         rows = [_base64(row) for row in vectors] if body.encoding_format == "base64" else vectors.tolist()
         data = [{"object": "embedding", "index": i, "embedding": row} for i, row in enumerate(rows)]
         usage = {"prompt_tokens": tokens, "total_tokens": tokens}
-        return _json({"object": "list", "model": self.answers.model, "data": data, "usage": usage})
+        return _json({"object": "list", "model": self.model, "data": data, "usage": usage})
 
     async def rerank(self, body: forms.RerankRequest) -> Any:
         """Order documents by how well they reply to a message."""
@@ -265,11 +260,11 @@ class Api:
             | ({"document": {"text": texts[i]}} if body.return_documents else {})
             for i in best
         ]
-        return _json({"id": CURRENT.get().request_id, "model": self.answers.model, "results": results})
+        return _json({"id": CURRENT.get().request_id, "model": self.model, "results": results})
 
     async def intents(self, body: forms.IntentsRequest) -> Any:
         """Classify texts."""
-        if self.answers.classifier is None:
+        if not self.about["intents"]:
             return _error(404, "this server has no intents; start it with --intents FOLDER")
         texts = [body.input] if isinstance(body.input, str) else body.input
         pieces = await self._in_pieces(texts, lambda part: Job("intents", part, len(part)))
@@ -278,9 +273,9 @@ class Api:
 
     async def candidates(self, first: forms.Position = 0, limit: forms.PageSize = 100) -> Any:
         """List candidates from a position on."""
-        found = await self.computing.submit(Job("candidates", (first, limit + 1)))
+        found, total = await self.computing.submit(Job("candidates", (first, limit + 1)))
         following = found[limit]["position"] if len(found) > limit else None
-        return _json({"candidates": found[:limit], "total": len(self.answers.index), "next": following})
+        return _json({"candidates": found[:limit], "total": total, "next": following})
 
     async def add(self, body: forms.CandidatesRequest) -> Any:
         """Add candidates; they are on the disk when this answers, and found by every later request."""
@@ -299,23 +294,15 @@ class Api:
 
     async def models(self) -> Any:
         """Name the model."""
-        return _json({"object": "list", "data": [{"id": self.answers.model, "object": "model", "owned_by": "you"}]})
+        return _json({"object": "list", "data": [{"id": self.model, "object": "model", "owned_by": "you"}]})
 
     async def about(self) -> Any:
         """Tell the page what there is."""
-        answers, second = self.answers, self.answers.second
-        beside = None if second is None else second.facts()
-        return _json({"first": answers.facts(), "second": beside, "intents": answers.classifier is not None})
+        return _json(await self._facts())
 
     async def map(self, field: forms.Name | None = None) -> Any:
         """Place the replies so that like ones are near each other; drawn anew at most once a minute."""
-        fingerprint = self.answers.index.fingerprint
-        if self._map is None or (fingerprint != self._map[0] and time.monotonic() > self._map[1] + OLD):
-            if self._drawing is None or self._drawing.done():
-                self._drawing = asyncio.get_running_loop().create_task(asyncio.to_thread(self._draw))
-            await asyncio.shield(self._drawing)  # who no longer waits for it ends nothing: the next one gets it
-        assert self._map is not None
-        return _json(self._map[2].to_json(field))
+        return _json(await self.drawing.submit(Job("map", field)))
 
     async def reload(self) -> Any:
         """Open index and models again, beside those that go on answering until the new ones are there."""
@@ -323,15 +310,15 @@ class Api:
             os.kill(os.getppid(), signal.SIGHUP)
             return _json({"status": "reloading"}, 202)
         async with self._reloading:
-            opened = await asyncio.to_thread(self.settings.sources.open)
-        self._opened = opened
+            await asyncio.to_thread(self._compute, "open", ())
+            self.about = await self._facts()
         return _json({"status": "reloaded"})
 
     # ------------------------------------------------------------------------------------------------------------------
 
-    def _draw(self) -> None:
-        index = Index.open(self.settings.sources.index, verify=False)
-        self._map = index.fingerprint, time.monotonic(), ReplyMap.draw(index)
+    async def _facts(self) -> dict[str, Any]:
+        facts: dict[str, Any] = await self.telling.submit(Job("facts", None))
+        return facts
 
     def _hang_up(self) -> None:
         async def again() -> None:
@@ -349,9 +336,9 @@ class Api:
 
     def _other_model(self, name: str | None) -> Any:
         """Return the refusal of a request for another model than the one that is here."""
-        if name in (None, self.answers.model):
+        if name in (None, self.model):
             return None
-        return _error(404, f"no model {name!r} here; it is {self.answers.model!r}, or leave it out", "model")
+        return _error(404, f"no model {name!r} here; it is {self.model!r}, or leave it out", "model")
 
     async def failed(self, _request: Any, error: Exception) -> Any:
         """Tell what went wrong."""
@@ -364,7 +351,7 @@ class Api:
 
     def _anonymous(self, error: Exception) -> str:
         """Return an error's message without the place of the index on this machine."""
-        place = str(self.answers.sources.index)
+        place = str(self.settings.sources.index)
         return str(error).replace(f"{place}: ", "").replace(place, "the index")
 
 

@@ -52,7 +52,7 @@ class Batcher:
         *,
         most: int = 64,
         queue: int = 128,
-        observe: Callable[[int, float, int], object],
+        observe: Callable[[int, float, int], object] = lambda *_: None,
     ) -> None:
         self._compute, self._most, self._queue, self._observe = compute, most, queue, observe
         self._waiting: dict[_Waiting, None] = {}  # in the order in which they came

@@ -39,6 +39,13 @@ SAFE_HEADERS = [
     (b"x-content-type-options", b"nosniff"),
     (b"x-frame-options", b"DENY"),
 ]
+LOGGING = {
+    "version": 1,
+    "disable_existing_loggers": False,
+    "formatters": {"json": {"()": "rejoinder.serving.guard.JsonLines"}},
+    "handlers": {"stderr": {"class": "logging.StreamHandler", "formatter": "json"}},
+    "loggers": {name: {"handlers": ["stderr"], "level": "INFO"} for name in ("rejoinder.serving", "uvicorn")},
+}
 logger = logging.getLogger("rejoinder.serving")
 Scope: TypeAlias = MutableMapping[str, Any]
 Receive: TypeAlias = Callable[[], Any]

@@ -12,6 +12,7 @@ from pydantic import BaseModel, ConfigDict
 from rejoinder.errors import MissingExtraError
 from rejoinder.serving.answers import Sources
 from rejoinder.serving.app import Settings, make_app
+from rejoinder.serving.computing import Computing
 from rejoinder.serving.guard import Keys
 
 OWN = {"/admin/reload", "/metrics"}
@@ -47,7 +48,9 @@ def app(options: Options) -> Any:
                         minimum_confidence=options.min_confidence)  # fmt: skip
 
     def make() -> Any:
-        made = make_app(settings)
+        computing = Computing(sources)
+        computing.open(())
+        made = make_app(settings, computing)
         made.router.routes[:] = [route for route in made.router.routes if getattr(route, "path", "") not in OWN]
         return made
 

@@ -230,6 +230,7 @@ class IndexFacts(BaseModel):
 
     index: str
     model: str
+    size: int
     candidates: int
     calibrated: bool
 

@@ -1,0 +1,131 @@
+"""What computes: in this process, or in one of its own, so that an event loop never waits for its turn at Python."""
+
+from __future__ import annotations
+
+import gc
+import logging.config
+import multiprocessing
+import os
+import signal
+import threading
+import time
+from collections.abc import Callable, Sequence
+from multiprocessing.connection import Connection
+from typing import Any, Literal, Self, TypeAlias, get_args
+
+from rejoinder.memory import keep_memory
+from rejoinder.serving.answers import Answers, Sources
+from rejoinder.serving.batching import Job
+from rejoinder.serving.guard import LOGGING, logger
+from rejoinder.serving.projection import ReplyMap
+
+Method: TypeAlias = Literal["open", "compute", "write", "tell", "draw"]
+Compute: TypeAlias = Callable[[Method, Sequence[Job]], list[Any]]
+"""Calls a method of `Computing`. Different methods may run at once, one of them not twice."""
+OLD = 60.0  # seconds from which a map of an index that has changed is drawn anew
+
+
+class Computing:
+    """Computes in this process."""
+
+    _map: tuple[str, float, ReplyMap] | None = None  # of which index, and when it was drawn
+
+    def __init__(self, sources: Sources, answers: Answers | None = None) -> None:
+        self.sources, self._answers = sources, answers
+
+    def __call__(self, method: Method, jobs: Sequence[Job]) -> list[Any]:
+        """Return of each job its result or its exception."""
+        found: list[Any] = getattr(self, method)(jobs)
+        return found
+
+    @property
+    def answers(self) -> Answers:
+        """What answers now."""
+        assert self._answers is not None
+        return self._answers
+
+    def open(self, _: Sequence[Job]) -> list[Any]:
+        """Open index and models, beside those that go on answering until the new ones are there."""
+        self._answers = self.sources.open()
+        gc.freeze()  # models stay: looking through them for garbage would hold requests up
+        return []
+
+    def compute(self, jobs: Sequence[Job]) -> list[Any]:
+        """Answer questions; see `Answers.compute`."""
+        return self.answers.compute(jobs)
+
+    def write(self, jobs: Sequence[Job]) -> list[Any]:
+        """Change the candidates; see `Answers.write`."""
+        return self.answers.write(jobs)
+
+    def tell(self, jobs: Sequence[Job]) -> list[Any]:
+        """Tell what there is; see `Answers.facts`."""
+        return [self.answers.facts()] * len(jobs)
+
+    def draw(self, jobs: Sequence[Job]) -> list[Any]:
+        """Place the replies so that like ones are near each other, coloured by the payload's field that a job names."""
+        index = self.answers.index
+        if self._map is None or (index.fingerprint != self._map[0] and time.monotonic() > self._map[1] + OLD):
+            self._map = index.fingerprint, time.monotonic(), ReplyMap.draw(index)
+        return [self._map[2].to_json(job.item) for job in jobs]
+
+
+class ComputingProcess:
+    """Computes in a process of its own, with a pipe and a thread for each method; it ends when this one does."""
+
+    def __init__(self, sources: Sources) -> None:
+        context = multiprocessing.get_context("spawn")
+        pairs = {method: context.Pipe() for method in get_args(Method)}
+        theirs = {method: pipe for method, (_, pipe) in pairs.items()}
+        self._pipes: dict[Method, Connection] = {method: pipe for method, (pipe, _) in pairs.items()}
+        self._process = context.Process(target=_serve, args=(sources, theirs), name="rejoinder computing")
+        self._process.start()
+        for pipe in theirs.values():
+            pipe.close()  # so that both notice the other's end
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        for pipe in self._pipes.values():
+            pipe.close()
+        self._process.join()
+
+    def __call__(self, method: Method, jobs: Sequence[Job]) -> list[Any]:
+        """See `Computing`. A server whose computing process has died ends: whoever started it starts it again."""
+        pipe = self._pipes[method]
+        try:
+            pipe.send(jobs)
+            found: list[Any] | Exception = pipe.recv()
+        except (EOFError, ConnectionError):
+            logger.critical("the computing process ended; out of memory?")
+            os._exit(1)
+        if isinstance(found, Exception):
+            raise found
+        return found
+
+
+def _serve(sources: Sources, pipes: dict[Method, Connection]) -> None:
+    for name in ("SIGINT", "SIGTERM", "SIGHUP"):  # meant for the server, which finishes what it has accepted
+        if hasattr(signal, name):
+            signal.signal(getattr(signal, name), signal.SIG_IGN)
+    keep_memory()
+    logging.config.dictConfig(LOGGING)
+    computing = Computing(sources)
+    for method, pipe in pipes.items():
+        if method != "write":
+            threading.Thread(target=_answer, args=(computing, method, pipe), daemon=True).start()
+    _answer(computing, "write", pipes["write"])
+
+
+def _answer(compute: Compute, method: Method, pipe: Connection) -> None:
+    while True:
+        try:
+            jobs = pipe.recv()
+        except (EOFError, OSError):
+            return
+        try:
+            found: list[Any] | Exception = compute(method, jobs)
+        except Exception as error:  # noqa: BLE001 (raised where it was asked for)
+            found = error
+        pipe.send(found)
