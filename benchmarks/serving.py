@@ -110,9 +110,11 @@ class Server:
         return {name: float(value) for name, value in found}
 
     def memory(self) -> float:
-        """Resident megabytes."""
-        status = Path(f"/proc/{self.process.pid}/status").read_text(encoding="utf-8")
-        return int(re.findall(r"VmRSS:\s+(\d+)", status)[0]) / 1024
+        """Resident megabytes of the process and those that it started."""
+        own = self.process.pid
+        started = Path(f"/proc/{own}/task/{own}/children").read_text(encoding="utf-8").split()
+        statuses = [Path(f"/proc/{each}/status").read_text(encoding="utf-8") for each in (own, *started)]
+        return sum(int(re.findall(r"VmRSS:\s+(\d+)", status)[0]) for status in statuses) / 1024
 
 
 def ours(index: str) -> list[str]:

@@ -10,6 +10,7 @@ import subprocess
 import sys
 import threading
 import time
+from pathlib import Path
 
 import pytest
 
@@ -68,6 +69,21 @@ def test_a_request_in_flight_is_answered_before_the_end(index):
         answer = connection.getresponse()
         assert (answer.status, len(json.loads(answer.read())["replies"])) == (200, 2)
         assert process.wait(60) in (0, -signal.SIGTERM)
+
+
+@pytest.mark.skipif(not Path("/proc").is_dir(), reason="looks for processes in /proc")
+@pytest.mark.parametrize("killed", ["server", "computing"])
+def test_a_server_and_its_computing_process_end_together(index, killed):
+    with serving(index) as (process, port):
+        assert ask(port, "GET", "/ready")[0] == 200
+        started = Path(f"/proc/{process.pid}/task/{process.pid}/children").read_text().split()
+        [computing] = [each for each in started if b"spawn_main" in Path(f"/proc/{each}/cmdline").read_bytes()]
+        os.kill(process.pid if killed == "server" else int(computing), signal.SIGKILL)
+        assert process.wait(30) == (-signal.SIGKILL if killed == "server" else 1)
+        end = time.monotonic() + 30
+        while Path(f"/proc/{computing}").exists():  # whoever adopts it takes a moment
+            assert time.monotonic() < end
+            time.sleep(0.05)
 
 
 @pytest.mark.slow

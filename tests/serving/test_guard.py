@@ -118,7 +118,8 @@ def test_the_log_holds_what_was_said_only_if_asked(client, caplog, log_texts, mo
     assert ("secret" in "".join(lines)) == log_texts
     first = json.loads(lines[0])
     assert (first["route"], first["status"], first["method"]) == ("/v1/replies", 200, "POST")
-    assert any("trace" in json.loads(line) for line in lines)
+    [trace] = [found["trace"] for line in lines if "trace" in (found := json.loads(line))]
+    assert " _fail" in trace[0]
 
 
 def _fail(*_):

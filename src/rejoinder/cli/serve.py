@@ -45,7 +45,7 @@ def serve(
         Path | None, typer.Option(metavar="INDEX", help="A second index, to compare with on the page.")
     ] = None,
     workers: Annotated[int, typer.Option(min=1, metavar="N", help="Processes, each with the models.")] = 1,
-    queue: Annotated[int, typer.Option(min=1, metavar="N", help="Requests that may wait; one more gets 429.")] = 128,
+    queue: Annotated[int, typer.Option(min=1, metavar="N", help="Requests that may wait; one more gets 429.")] = 64,
     log_texts: Annotated[bool, typer.Option("--log-texts", help="Let the log hold what is said.")] = False,
     as_json: Json = False,
 ) -> None:

@@ -76,16 +76,24 @@ def check_rows(vectors: Array, what: str, first: int = 0, *, unit: bool = True) 
 
 
 def open_model(name: str) -> ResponseEncoder:
-    """Open a model by its folder or name, or a sentence encoder; one without vectors of responses is an InputError."""
+    """Open a model by its folder or name, its ONNX folder, or a sentence encoder.
+
+    One without vectors of responses is an InputError.
+    """
     from rejoinder.baselines.encoders import ENCODERS, is_encoder
     from rejoinder.baselines.vectors import SentenceVectors
-    from rejoinder.models import bundled, persistence
+    from rejoinder.models import bundled
+    from rejoinder.models.onnx import MANIFEST, OnnxEncoder
 
     if is_encoder(name):
         return SentenceVectors(name)
+    if (Path(name) / MANIFEST).is_file():
+        return OnnxEncoder(name)
     if "/" not in name and not Path(name).exists() and not bundled.is_name(name):
         own = f"a model folder (RUN/model of a training run), {', '.join(bundled.names())}"
         raise InputError(f"no model {name!r} that encodes replies: give {own}, {ENCODERS}")
+    from rejoinder.models import persistence
+
     encoder = persistence.load(name)
     if not isinstance(encoder, ResponseEncoder):
         raise InputError(

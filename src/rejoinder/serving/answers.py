@@ -4,17 +4,15 @@ from __future__ import annotations
 
 import contextlib
 import json
-import logging
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, NamedTuple, TypeVar
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
 import numpy as np
 
 from rejoinder.errors import BusyError, InputError
-from rejoinder.intents.classifier import IntentClassifier
 from rejoinder.models.texts import NotesCuts
 from rejoinder.ranker import ContextVectors, FloatArray, Ranker
 from rejoinder.retrieval.cascade import Cascade, score_lists
@@ -26,11 +24,14 @@ from rejoinder.retrieval.reading import Candidate
 from rejoinder.retrieval.search import all_scores
 from rejoinder.retrieval.segments import ResponseEncoder, open_model
 from rejoinder.serving.batching import Job
+from rejoinder.serving.guard import logger, places
 from rejoinder.text.tokenizer import encode_messages
+
+if TYPE_CHECKING:
+    from rejoinder.intents.classifier import IntentClassifier
 
 PATIENCE, PAUSE = 10.0, 0.02  # seconds for which a change waits for another process that is changing the index
 AGAIN = 1.0  # seconds until an index that cannot be opened is tried again
-logger = logging.getLogger("rejoinder.serving")
 T = TypeVar("T")
 
 
@@ -149,7 +150,10 @@ class Answers:
         except (BusyError, OSError) as error:
             return [error] * len(items)
         except Exception as error:  # noqa: BLE001 (whoever asked for it raises it)
-            return [error] if len(items) == 1 else [each for item in items for each in self._together(work, [item])]
+            if len(items) > 1:
+                return [each for item in items for each in self._together(work, [item])]
+            error.__notes__ = places(error)  # another process would not see where it was
+            return [error]
 
     # --- Kinds of jobs: each takes the items of several ---------------------------------------------------------------
 

@@ -48,7 +48,7 @@ class Settings:
     sources: Sources
     keys: Keys = NO_KEYS
     local: bool = True  # see `Guard`
-    queue: int = 128  # requests that may wait
+    queue: int = 64  # requests that may wait
     seconds: float = 30.0  # for a request
     minimum_confidence: float | None = None  # where a request says nothing of it
     log_texts: bool = False

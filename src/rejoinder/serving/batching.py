@@ -51,7 +51,7 @@ class Batcher:
         compute: Callable[[Sequence[Job]], Sequence[Any]],
         *,
         most: int = 64,
-        queue: int = 128,
+        queue: int = 64,
         observe: Callable[[int, float, int], object] = lambda *_: None,
     ) -> None:
         self._compute, self._most, self._queue, self._observe = compute, most, queue, observe

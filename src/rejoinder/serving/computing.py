@@ -10,7 +10,7 @@ import signal
 import threading
 import time
 from collections.abc import Callable, Sequence
-from multiprocessing.connection import Connection
+from multiprocessing.connection import Connection, wait
 from typing import Any, Literal, Self, TypeAlias, get_args
 
 from rejoinder.memory import keep_memory
@@ -71,7 +71,13 @@ class Computing:
 
 
 class ComputingProcess:
-    """Computes in a process of its own, with a pipe and a thread for each method; it ends when this one does."""
+    """Computes in a process of its own, with a pipe and a thread for each method.
+
+    It ends when this one does. If it ends by itself, for want of memory say, this one does too: whoever started the
+    server starts it again.
+    """
+
+    _closing = False
 
     def __init__(self, sources: Sources) -> None:
         context = multiprocessing.get_context("spawn")
@@ -81,28 +87,32 @@ class ComputingProcess:
         self._process = context.Process(target=_serve, args=(sources, theirs), name="rejoinder computing")
         self._process.start()
         for pipe in theirs.values():
-            pipe.close()  # so that both notice the other's end
+            pipe.close()  # so that it notices our end
+        threading.Thread(target=self._watch, daemon=True).start()
 
     def __enter__(self) -> Self:
         return self
 
     def __exit__(self, *_: object) -> None:
+        self._closing = True
         for pipe in self._pipes.values():
             pipe.close()
         self._process.join()
 
     def __call__(self, method: Method, jobs: Sequence[Job]) -> list[Any]:
-        """See `Computing`. A server whose computing process has died ends: whoever started it starts it again."""
+        """See `Computing`."""
         pipe = self._pipes[method]
-        try:
-            pipe.send(jobs)
-            found: list[Any] | Exception = pipe.recv()
-        except (EOFError, ConnectionError):
-            logger.critical("the computing process ended; out of memory?")
-            os._exit(1)
+        pipe.send(jobs)
+        found: list[Any] | Exception = pipe.recv()
         if isinstance(found, Exception):
             raise found
         return found
+
+    def _watch(self) -> None:
+        wait([self._process.sentinel])
+        if not self._closing:
+            logger.critical("the computing process has ended, and the server with it")
+            os._exit(1)
 
 
 def _serve(sources: Sources, pipes: dict[Method, Connection]) -> None:

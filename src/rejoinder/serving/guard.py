@@ -243,8 +243,8 @@ class Guard:
             client.task.uncancel()
             exchange.status = 499  # nobody is there to be answered
         except Exception as error:  # noqa: BLE001 (nothing may end the server)
-            trace = [f"{each.filename}:{each.lineno} {each.name}" for each in traceback.extract_tb(error.__traceback__)]
-            fields = {"request_id": exchange.request_id, "error": type(error).__name__, "trace": trace[-8:]}
+            trace = [*getattr(error, "__notes__", ()), *places(error)]
+            fields = {"request_id": exchange.request_id, "error": type(error).__name__, "trace": trace[:8]}
             logger.error("a request failed", extra={"fields": fields})  # no message: it may hold what was said
             await self._late(send, exchange, 500, "something went wrong here; the server's log has more")
         finally:
@@ -282,6 +282,12 @@ async def respond(send: Send, status: int, message: str) -> None:
         headers.append((b"connection", b"close"))
     await send({"type": "http.response.start", "status": status, "headers": headers})
     await send({"type": "http.response.body", "body": body})
+
+
+def places(error: Exception) -> list[str]:
+    """Return where in the code an error was raised, innermost first."""
+    frames = traceback.extract_tb(error.__traceback__)
+    return [f"{each.filename}:{each.lineno} {each.name}" for each in reversed(frames)]
 
 
 class JsonLines(logging.Formatter):

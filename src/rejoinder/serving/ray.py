@@ -27,7 +27,7 @@ class Options(BaseModel):
     model: str | None = None
     intents: Path | None = None
     min_confidence: float | None = None
-    queue: int = 128
+    queue: int = 64
     replicas: int = 2
 
 
