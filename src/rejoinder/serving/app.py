@@ -167,7 +167,7 @@ class Api:
     writing: Batcher
     telling: Batcher
     drawing: Batcher
-    about: dict[str, Any]  # see `Answers.facts`, when it was opened
+    facts: dict[str, Any]  # see `Answers.facts`, when it was opened
 
     def __init__(self, settings: Settings, opened: Compute | None) -> None:
         self.settings, self.metrics = settings, Metrics()
@@ -187,7 +187,7 @@ class Api:
             self.writing = Batcher(partial(compute, "write"), most=forms.CANDIDATES, queue=queue)
             self.telling = Batcher(partial(compute, "tell"), queue=queue)
             self.drawing = Batcher(partial(compute, "draw"), queue=queue)
-            self.about = await self._facts()
+            self.facts = await self._facts()
             if hasattr(signal, "SIGHUP") and threading.current_thread() is threading.main_thread():
                 asyncio.get_running_loop().add_signal_handler(signal.SIGHUP, self._hang_up)
             self._ready = True
@@ -203,7 +203,7 @@ class Api:
     @property
     def model(self) -> str:
         """The name of the model."""
-        name: str = self.about["first"]["model"]
+        name: str = self.facts["first"]["model"]
         return name
 
     # --- Endpoints ----------------------------------------------------------------------------------------------------
@@ -235,7 +235,7 @@ class Api:
         """Encode texts."""
         if (refusal := self._other_model(body.model)) is not None:
             return refusal
-        if body.dimensions not in (None, size := self.about["first"]["size"]):
+        if body.dimensions not in (None, size := self.facts["first"]["size"]):
             raise InputError(f"dimensions is {body.dimensions}; the vectors of this model have {size}")
         texts = [body.input] if isinstance(body.input, str) else body.input
         kind = "queries" if body.input_type == "query" else "documents"
@@ -264,7 +264,7 @@ class Api:
 
     async def intents(self, body: forms.IntentsRequest) -> Any:
         """Classify texts."""
-        if not self.about["intents"]:
+        if not self.facts["intents"]:
             return _error(404, "this server has no intents; start it with --intents FOLDER")
         texts = [body.input] if isinstance(body.input, str) else body.input
         pieces = await self._in_pieces(texts, lambda part: Job("intents", part, len(part)))
@@ -311,7 +311,7 @@ class Api:
             return _json({"status": "reloading"}, 202)
         async with self._reloading:
             await asyncio.to_thread(self._compute, "open", ())
-            self.about = await self._facts()
+            self.facts = await self._facts()
         return _json({"status": "reloaded"})
 
     # ------------------------------------------------------------------------------------------------------------------
