@@ -25,7 +25,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any
+from typing import Any, get_args
 
 import numpy as np
 import torch
@@ -41,6 +41,7 @@ from rejoinder.intents.encoders import SentenceEncoder, open_encoder
 from rejoinder.intents.evaluation import FewShot, crossed_interval, evaluate, few_shot, to_json
 from rejoinder.intents.fine_tuning import FineTuning, fine_tune
 from rejoinder.intents.fitting import Encoded, Logistic, change_settings, parse_settings
+from rejoinder.intents.prediction import Vectors
 from rejoinder.intents.report import table
 from rejoinder.progress import track
 
@@ -99,6 +100,7 @@ def main() -> None:
     parser.add_argument("--sections", default=",".join(SECTIONS), help="comma-separated")
     parser.add_argument("--peers", default="tfidf,minilm,use,minilm+MODEL,use+MODEL", help="comma-separated")
     parser.add_argument("--sets", default=",".join(SETS), help="comma-separated")
+    parser.add_argument("--vectors", choices=get_args(Vectors), default="r", help="of our models")
     parser.add_argument("--seeds", type=int, default=5)
     parser.add_argument("--threads", type=int, default=2)
     parser.add_argument("--epochs", type=int, default=4, help="of MiniLM's fine-tuning")
@@ -110,7 +112,8 @@ def main() -> None:
     torch.set_num_threads(options.threads)
     run = _open(options)
     run.figures = {"date": datetime.now(UTC).isoformat(timespec="seconds"), "cpu": cpu_model(),
-                   "threads": options.threads, "seeds": options.seeds, "models": options.model}
+                   "threads": options.threads, "seeds": options.seeds, "models": options.model,
+                   "vectors": options.vectors}
     chosen: Sequence[str] = [name for name in SECTIONS if name in options.sections.split(",")]
     parts = {
         "table": lambda: _table(run, options.peers.split(","), options.sets.split(",")),
@@ -131,7 +134,7 @@ def main() -> None:
 def _open(options: argparse.Namespace) -> Run:
     """Open every encoder that a section needs."""
     wanted = {name for peer in options.peers.split(",") for name in peer.split("+")} - {"tfidf", "MODEL"}
-    encoders: dict[str, SentenceEncoder] = {place: open_encoder(place) for place in options.model}
+    encoders: dict[str, SentenceEncoder] = {place: open_encoder(place, options.vectors) for place in options.model}
     encoders |= {name: open_encoder(name) for name in sorted(wanted)}
     joined: dict[str, tuple[str, ...]] = {}
     for peer in options.peers.split(","):

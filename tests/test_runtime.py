@@ -19,6 +19,7 @@ from rejoinder.models.dialogue import HistoryText
 from rejoinder.models.encoder import Encoder
 from rejoinder.models.onnx import FORMAT, KIND
 from rejoinder.ranker import DualEncoder
+from rejoinder.retrieval.index import Index
 from rejoinder.runtime import OnnxEncoder, OnnxIntents
 from rejoinder.text.subwords import Subwords
 from tests.models.conftest import SUBWORDS
@@ -161,6 +162,27 @@ def test_it_encodes_and_classifies_where_torch_cannot_be_imported(folder, expect
         assert (tuple(labels), refused) == (answer.labels, answer.out_of_scope)
         assert [name for name, _ in ranking] == [name for name, _ in answer.ranking]
         np.testing.assert_allclose([p for _, p in ranking], [p for _, p in answer.ranking], atol=1e-5)
+
+
+def test_a_server_answers_where_torch_cannot_be_imported(folder, expected, tmp_path):
+    pytest.importorskip("fastapi")
+    index = Index.build(expected, ["fine, thanks", "at noon."], tmp_path / "index")
+    done = subprocess.run([sys.executable, "-c", textwrap.dedent(f"""
+        import json, sys
+        sys.modules["torch"] = None
+        from pathlib import Path
+        from rejoinder.serving.answers import Question, Sources
+        from rejoinder.serving.app import make_app
+        from rejoinder.serving.batching import Job
+        folder = Path({str(folder)!r})
+        answers = Sources(index=Path({str(index.folder)!r}), model=str(folder), intents=folder).open()
+        print(json.dumps(answers.compute([Job("replies", Question(messages=["hi"])), Job("intents", ["x"])])))
+    """)], capture_output=True, text=True, check=False)  # fmt: skip
+    assert done.returncode == 0, done.stderr
+    replies, intents = json.loads(done.stdout)
+    found = [(each["text"], pytest.approx(each["score"], abs=1e-5)) for each in replies["replies"]]
+    assert [(reply.text, reply.score) for reply in index.search([["hi"]])[0]] == found
+    assert len(intents[0]["ranking"]) == 3
 
 
 def test_parts_batches_nothing_and_other_processes(folder, expected):

@@ -14,7 +14,6 @@ from typing import Any, Literal, NoReturn, Self
 
 import numpy as np
 
-from rejoinder.arrays import unit_rows
 from rejoinder.errors import InputError
 from rejoinder.models.encoder import Encoder
 from rejoinder.progress import Advance
@@ -83,7 +82,7 @@ class JoinedEncoder(Described):
     @property
     def reduction_size(self) -> int:
         """Size of what `transfer` returns."""
-        return sum(part.reduction_size for part in self.parts)
+        return self.parts[0].reduction_size
 
     @property
     def reads_history(self) -> bool:
@@ -137,9 +136,8 @@ class JoinedEncoder(Described):
         return self._join(first.encode_responses(responses, advance), second.encode_responses(responses))
 
     def transfer(self, texts: Sequence[str], advance: Advance | None = None) -> FloatArray:
-        """Return r of each text by both parts, each of unit length times the root of its share."""
-        first, second = self.parts
-        return self._join(unit_rows(first.transfer(texts, advance)), unit_rows(second.transfer(texts)))
+        """Return r of each text by the first part: to classifiers the second's brings nothing beside it."""
+        return self.parts[0].transfer(texts, advance)
 
     def score(self, contexts: Sequence[Conversation], candidates: Sequence[Sequence[str]]) -> FloatArray:
         """Return the cosine of each context with each of its candidates: (n, m); see `ranker.Ranker.score`."""

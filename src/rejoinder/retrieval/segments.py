@@ -81,11 +81,12 @@ def open_model(name: str) -> ResponseEncoder:
     One without vectors of responses is an InputError.
     """
     from rejoinder.baselines.encoders import ENCODERS, is_encoder
-    from rejoinder.baselines.vectors import SentenceVectors
     from rejoinder.models import bundled
     from rejoinder.models.onnx import MANIFEST, OnnxEncoder
 
     if is_encoder(name):
+        from rejoinder.baselines.vectors import SentenceVectors
+
         return SentenceVectors(name)
     if (Path(name) / MANIFEST).is_file():
         return OnnxEncoder(name)

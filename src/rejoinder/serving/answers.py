@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 import numpy as np
 
 from rejoinder.errors import BusyError, InputError
+from rejoinder.models.onnx import MANIFEST as ONNX
 from rejoinder.models.texts import NotesCuts
 from rejoinder.ranker import ContextVectors, FloatArray, Ranker
 from rejoinder.retrieval.cascade import Cascade, score_lists
@@ -29,6 +30,7 @@ from rejoinder.text.tokenizer import encode_messages
 
 if TYPE_CHECKING:
     from rejoinder.intents.classifier import IntentClassifier
+    from rejoinder.intents.onnx import OnnxIntents
 
 PATIENCE, PAUSE = 10.0, 0.02  # seconds for which a change waits for another process that is changing the index
 AGAIN = 1.0  # seconds until an index that cannot be opened is tried again
@@ -49,10 +51,8 @@ class Sources:
 
     def open(self) -> Answers:
         """Open all of it, and compute once: what is slow the first time is over then."""
-        from rejoinder.intents.folder import load_classifier
-
         encoder = open_model(self.model or read_manifest(self.index).model.locate(self.index))
-        classifier = None if self.intents is None else load_classifier(self.intents)
+        classifier = None if self.intents is None else _open_classifier(self.intents)
         ranker = None if self.reranker is None else self.reranker()
         answers = Answers(self, Index.open(self.index, encoder), encoder, ranker, classifier)
         answers.index.search([["Hello!", "How are you?"]], 1)
@@ -101,7 +101,7 @@ class Answers:
     index: Index
     encoder: ResponseEncoder
     ranker: Ranker | None = None
-    classifier: IntentClassifier | None = None
+    classifier: IntentClassifier | OnnxIntents | None = None
     second: Answers | None = None  # of the index beside this one
     _confident: Confident | None = field(default=None, init=False)
     _seen: object = field(default=None, init=False)  # of the index's files, when it was opened
@@ -333,6 +333,17 @@ class Answers:
             self._again = time.monotonic() + AGAIN
             logger.warning("the index has changed and cannot be opened; the earlier one goes on answering",
                            extra={"fields": {"reason": str(error)}})  # fmt: skip
+
+
+def _open_classifier(folder: Path) -> IntentClassifier | OnnxIntents:
+    """Open a classifier, or its ONNX folder, which needs no PyTorch."""
+    if (folder / ONNX).is_file():
+        from rejoinder.intents.onnx import OnnxIntents
+
+        return OnnxIntents(folder)
+    from rejoinder.intents.folder import load_classifier
+
+    return load_classifier(folder)
 
 
 def _plain(replies: Sequence[Reply]) -> list[dict[str, Any]]:

@@ -1,0 +1,49 @@
+"""A classifier's ONNX folder, and what it opens as, with numpy and onnxruntime alone (see `folder`)."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+
+from rejoinder.arrays import unit_rows
+from rejoinder.errors import InputError
+from rejoinder.intents.prediction import Prediction, Rejection, check_texts, decide, text_vectors
+from rejoinder.models.onnx import INTENTS, OnnxEncoder, open_program
+from rejoinder.ranker import read_texts
+from rejoinder.views import Described
+
+
+class OnnxIntents(Described):
+    """Classifies as `rejoinder.intents.folder.load_classifier` does in float32.
+
+    Args:
+        folder: what `rejoinder intents export` wrote.
+        threads: processor threads to use; None leaves onnxruntime's own choice.
+
+    Raises:
+        InputError: as of `OnnxEncoder`, or the folder holds no classifier.
+    """
+
+    def __init__(self, folder: str | Path, threads: int | None = None) -> None:
+        self.encoder = OnnxEncoder(folder, threads)
+        if (known := self.encoder.manifest.get("intents")) is None:
+            raise InputError(f"{folder} is a model without intents; `rejoinder intents export CLASSIFIER` writes both")
+        self.labels: tuple[str, ...] = tuple(known["labels"])
+        self.several: bool = known["several"]  # a text may have any number of intents
+        self.rejection = None if known["rejection"] is None else Rejection(**known["rejection"])
+        self._vectors = known["vectors"]
+        self._program = open_program(self.encoder.folder / INTENTS, threads)
+
+    def __reduce__(self) -> tuple[type[OnnxIntents], tuple[Path, int | None]]:
+        return OnnxIntents, (self.encoder.folder, self.encoder.threads)
+
+    def facts(self) -> Mapping[str, object]:
+        """Return what the classifier is shown by."""
+        return {"folder": self.encoder.name, "intents": len(self.labels), "several": self.several}
+
+    def predict(self, texts: Sequence[str]) -> list[Prediction]:
+        """Return the intents of texts; a blank one is an InputError."""
+        check_texts(read_texts(texts))
+        vectors = unit_rows(text_vectors(self.encoder, texts, self._vectors))
+        logits, distances = self._program(vectors=vectors)
+        return decide(logits, distances, self.labels, self.several, self.rejection)
